@@ -1,0 +1,89 @@
+import type { Duration, Redacted } from "effect"
+import type { Route } from "../routing/Router.ts"
+
+/** Where a server listens. */
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+export interface Tls {
+  /** PEM files. */
+  readonly certificate: string
+  readonly key: string
+}
+
+export interface Secret {
+  readonly name: string
+  readonly value: Redacted.Redacted<string>
+  /** Epoch milliseconds. */
+  readonly expires?: number
+}
+
+export interface Webhook {
+  readonly name: string
+  readonly ids: ReadonlyArray<string>
+  readonly path: string
+  readonly secrets: ReadonlyArray<Secret>
+  readonly headers: { readonly signature: string; readonly webhookId: string }
+  readonly unknownTypes: "route" | "quarantine" | "reject"
+  readonly undecodable: "quarantine" | "reject"
+  readonly respond: number
+  /** Bytes. */
+  readonly maxBody: number
+  readonly commitTimeout: Duration.Duration
+  readonly strictId: boolean
+}
+
+export interface Delivery {
+  readonly timeout: Duration.Duration
+  readonly retry: {
+    readonly maxAge: Duration.Duration
+    /** Unlimited when absent. */
+    readonly maxAttempts?: number
+    readonly initial: Duration.Duration
+    readonly max: Duration.Duration
+  }
+  /** The lane pauses after this many failures in a row, over at least three different events. */
+  readonly pauseAfter: number
+  /** Parked events beyond which the lane pauses. */
+  readonly maxParked: number
+  /** Bytes of dead letters beyond which the lane pauses. */
+  readonly maxDeadLetters: number
+}
+
+/** What every sink has, whatever its type. */
+export interface LaneConfig {
+  readonly name: string
+  readonly type: string
+  readonly delivery: Delivery
+  readonly concurrency: number
+  readonly order: "none" | "key"
+  /** A template over the envelope, e.g. `{{account_id}}`. */
+  readonly key: string
+  readonly rateLimit?: { readonly events: number; readonly per: Duration.Duration }
+  readonly backlog?: { readonly max: number; readonly whenFull: "refuse" | "deadLetter" }
+  readonly renamedFrom?: string
+  /** The type's own config, decoded by its schema: what `SinkType.open` takes. */
+  readonly config: unknown
+}
+
+export interface RelayConfig {
+  readonly listen: Address
+  readonly tls?: Tls
+  readonly admin: { readonly listen: Address; readonly token?: Redacted.Redacted<string> }
+  readonly journal: {
+    readonly type: "sqlite"
+    readonly path: string
+    readonly retention: Duration.Duration
+    /** Bytes. */
+    readonly maxSize: number
+    /** Bytes that must stay free on the disk. */
+    readonly minFree: number
+    readonly duplicates: { readonly age: Duration.Duration; readonly count: number }
+  }
+  readonly webhooks: ReadonlyArray<Webhook>
+  readonly sinks: ReadonlyArray<LaneConfig>
+  readonly routes: ReadonlyArray<Route>
+  readonly tests: ReadonlyArray<{ readonly event: string; readonly webhook?: string; readonly object?: unknown; readonly to: ReadonlyArray<string> }>
+}

@@ -1,0 +1,76 @@
+/**
+ * The delivery envelope (webhook interface, section 2.1).
+ *
+ * Only the fields that the interface states are required; everything else in
+ * the body survives, because the bytes are what is kept and sent. The `object`
+ * of an event type has no published schema, so none is assumed.
+ */
+import { Predicate, Result, Schema } from "effect"
+import { resource } from "./EventType.ts"
+
+/** Any JSON object. Declared, because checking a record key by key costs three times as much and finds nothing more. */
+const PlainObject = Schema.declare(Predicate.isObject).annotate({ description: "The affected resource" })
+
+export const Envelope = Schema.Struct({
+  id: Schema.String.annotate({ description: "Event identifier, `evt_` and an opaque suffix" }),
+  account_id: Schema.String.annotate({ description: "Account identifier, `acct_` and an opaque suffix" }),
+  version: Schema.String.annotate({ description: "Envelope version; its meaning is not published" }),
+  created_at: Schema.String.annotate({ description: "ISO 8601 UTC, second precision, ending in Z" }),
+  data: Schema.Struct({
+    type: Schema.NonEmptyString.annotate({ description: "The event type, e.g. `appointment.created`" }),
+    object: PlainObject,
+  }),
+})
+
+export type Envelope = typeof Envelope.Type
+
+/** Why a body is no envelope, in words that hold none of the body's values. */
+export interface Undecodable {
+  readonly problem: string
+}
+
+/** Fatal, so bad UTF-8 is no envelope; keeps a BOM, which JSON then refuses: neither may be rewritten. */
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
+
+const isEnvelope = Schema.is(Envelope)
+const decodeEnvelope = Schema.decodeUnknownResult(Envelope)
+
+const describe = (value: unknown): string => {
+  const decoded = decodeEnvelope(value)
+  if (Result.isSuccess(decoded)) return "it is an envelope"
+  // The path is ours to show, the value is not: it may hold personal data.
+  const path = /at \["?([^\n]*?)"?\]\s*$/.exec(String(decoded.failure))?.[1]?.replaceAll('"]["', ".")
+  return path === undefined ? "the JSON is not an object with the envelope's fields" : `${path} is missing or not what the interface says`
+}
+
+/** Decodes the raw bytes of a delivery. Pure, and total: a body that is no envelope is a value, not an exception. */
+export const decode = (body: Uint8Array): Result.Result<Envelope, Undecodable> => {
+  let text: string
+  try {
+    text = utf8.decode(body)
+  } catch {
+    return Result.fail({ problem: "the body is not UTF-8" })
+  }
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return Result.fail({ problem: "the body is not JSON" })
+  }
+  return isEnvelope(value) ? Result.succeed(value) : Result.fail({ problem: describe(value) })
+}
+
+const redacted = ["first_name", "last_name", "email", "phone"] as const
+
+/**
+ * The fields of a client object that should have been null (interface, section
+ * 2.3) and are not: their names, never their values.
+ */
+export const unredactedFields = (envelope: Envelope): ReadonlyArray<string> => {
+  if (resource(envelope.data.type) !== "client") return none
+  const object = envelope.data.object
+  const found = redacted.filter((field) => object[field] !== null && object[field] !== undefined)
+  return found.length === 0 ? none : found
+}
+
+const none: ReadonlyArray<string> = []

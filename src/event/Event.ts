@@ -1,0 +1,30 @@
+/**
+ * An event as the relay keeps it: the signed bytes, and beside them the few
+ * facts that everything downstream needs without parsing them again.
+ */
+
+export interface Event {
+  /** Envelope `id`; empty when the body is no envelope. */
+  readonly id: string
+  /** Envelope `data.type`; empty when the body is no envelope. */
+  readonly type: string
+  /** Envelope `account_id`; empty when the body is no envelope. */
+  readonly accountId: string
+  /** The webhook's name in the config; `relay` for the relay's own events. */
+  readonly webhook: string
+  /** The webhook id header as received; empty when absent. It is not signed. */
+  readonly webhookId: string
+  /** The signature header as received; empty for the relay's own events. */
+  readonly signature: string
+  /** The name of the secret that verified it; empty for the relay's own events. */
+  readonly secret: string
+  /** When it was received, in epoch milliseconds. */
+  readonly receivedAt: number
+  /** Why it is in quarantine, in words; absent for every event that can be routed. */
+  readonly problem?: string
+  /** The exact bytes that were signed. Never changed, never re-encoded. */
+  readonly body: Uint8Array
+}
+
+/** The reserved lane of what was signed but can't be routed; its dead letters are the quarantine. */
+export const quarantine = "_quarantine"

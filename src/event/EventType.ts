@@ -1,0 +1,81 @@
+/**
+ * The event types of the sender's catalogue (webhook interface, section 6).
+ *
+ * The list is what patterns are checked against and what `relay trigger` can
+ * make. It is not a gate: a type that is not in it is kept and routed like any
+ * other (`unknownTypes` decides).
+ */
+
+/** The 42 event types, in the order of the interface. */
+export const eventTypes = [
+  "account_user.created",
+  "account_user.deleted",
+  "account_user.updated",
+  "appointment.created",
+  "appointment.rescheduled",
+  "appointment.canceled",
+  "appointment.confirmed",
+  "appointment.deleted",
+  "appointment.meeting.canceled",
+  "appointment.meeting.cancel_failed",
+  "appointment.meeting.created",
+  "appointment.meeting.create_failed",
+  "appointment.meeting.replaced",
+  "appointment.meeting.replace_failed",
+  "appointment.meeting.updated",
+  "appointment.meeting.update_failed",
+  "booking_intent.abandoned",
+  "booking_intent.completed",
+  "booking_intent.created",
+  "booking_intent.updated",
+  "block.created",
+  "block.updated",
+  "block.deleted",
+  "client.created",
+  "client.deleted",
+  "client.updated",
+  "connected_account.created",
+  "connected_account.deleted",
+  "connected_account.refresh_failed",
+  "connected_account.reconnected",
+  "provider.created",
+  "provider.deactivated",
+  "provider.reactivated",
+  "provider.updated",
+  "provider_schedule.created",
+  "provider_schedule.deleted",
+  "provider_schedule.updated",
+  "service.created",
+  "service.deleted",
+  "service.updated",
+  "service_provider.created",
+  "service_provider.deleted",
+] as const
+
+export type EventType = (typeof eventTypes)[number]
+
+const known: ReadonlySet<string> = new Set(eventTypes)
+
+export const isKnown = (type: string): type is EventType => known.has(type)
+
+/** The first segment of a type: `appointment` of `appointment.meeting.created`. */
+export const resource = (type: string): string => {
+  const dot = type.indexOf(".")
+  return dot === -1 ? type : type.slice(0, dot)
+}
+
+/**
+ * The relay's own events. They are routed by a pattern that names them
+ * (`relay.*`), never by one that starts with a wildcard, so that `**` means
+ * "everything the sender sends".
+ */
+export const relayEventTypes = [
+  "relay.dead_letter",
+  "relay.lane_paused",
+  "relay.journal_filling",
+  "relay.secret_expiring",
+] as const
+
+export type RelayEventType = (typeof relayEventTypes)[number]
+
+export const isRelayEvent = (type: string): boolean => type.startsWith("relay.")

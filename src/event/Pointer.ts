@@ -1,0 +1,32 @@
+/**
+ * JSON Pointers (RFC 6901) into a decoded body: what `where`, templates and
+ * keys look values up with.
+ */
+import { JsonPointer, Predicate } from "effect"
+
+export type Pointer = ReadonlyArray<string>
+
+/** Parses `/data/object/id`; `undefined` when the text is no pointer. */
+export const parse = (text: string): Pointer | undefined => {
+  if (text === "") return []
+  if (!text.startsWith("/")) return undefined
+  const tokens = text.slice(1).split("/")
+  if (tokens.some((token) => /~(?![01])/.test(token))) return undefined
+  return tokens.map(JsonPointer.unescapeToken)
+}
+
+/** The value a pointer leads to; `undefined` when there is none. Own properties only. */
+export const get = (pointer: Pointer, root: unknown): unknown => {
+  let value = root
+  for (const token of pointer) {
+    if (Array.isArray(value)) {
+      if (!/^(0|[1-9][0-9]*)$/.test(token)) return undefined
+      value = value[Number(token)]
+    } else if (Predicate.isObject(value) && Object.hasOwn(value, token)) {
+      value = (value as Record<string, unknown>)[token]
+    } else {
+      return undefined
+    }
+  }
+  return value
+}

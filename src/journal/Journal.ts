@@ -1,0 +1,215 @@
+/**
+ * The journal: an append-only log with a cursor per sink.
+ *
+ * **Guarantee.** When `append` succeeds the event is on disk, and it stays
+ * readable until every lane it was routed to has passed it. What a lane parks
+ * or dead-letters is copied out of the log by the same `settle` that moves the
+ * cursor past it, so pruning never touches anything that was promised.
+ *
+ * **The core is `append`, `read`, `settle`.** Everything else hangs on it. A
+ * journal that can do these three can carry the relay; `journalContract` in
+ * `test/contract` says what each must hold to.
+ *
+ * **Gotchas.** Sequences start at 1 and have no holes. A failed fsync is final:
+ * after it every call fails with `JournalBroken` and the process must end.
+ */
+import { Context, type Effect, Schema } from "effect"
+import type { Event } from "../event/Event.ts"
+
+/** An event in the log. */
+export interface Entry {
+  /** Its place in the log: 1, 2, 3, … */
+  readonly sequence: number
+  readonly event: Event
+  /** The sinks the router chose when it was accepted. A reload never changes what was promised. */
+  readonly sinks: ReadonlyArray<string>
+  /** Set when it stands here by `replay`: outside of order by key, with an idempotency key of its own. */
+  readonly replayed: boolean
+}
+
+/** The key under which a receiver may drop a duplicate: the event id, or the sequence of an event without one. */
+export const idempotencyKey = (entry: Entry): string => {
+  const id = entry.event.id === "" ? `seq_${entry.sequence}` : entry.event.id
+  return entry.replayed ? `${id}:replay:${entry.sequence}` : id
+}
+
+/** What became of an `append`. */
+export type Appended = "appended" | "duplicate"
+
+/** Where a lane stands. Everything up to `sequence` is settled, parked or not routed to the lane. */
+export interface Cursor {
+  readonly sequence: number
+  /** Ranges above `sequence` that are settled too, both ends included, ascending. */
+  readonly settled: ReadonlyArray<readonly [from: number, to: number]>
+}
+
+/** One failed attempt, as it is kept with a parked event or a dead letter. */
+export interface Attempt {
+  /** Epoch milliseconds. */
+  readonly at: number
+  /** The reason's tag, e.g. `DeliveryFailed`. */
+  readonly reason: string
+  /** What the sink saw; holds no secret and no payload. */
+  readonly message: string
+}
+
+/** An event taken out of the log to be tried again. */
+export interface Parked {
+  readonly sequence: number
+  /** The lane's order key of the event; empty where the lane keeps no order. */
+  readonly key: string
+  /** Wall-clock due time in epoch milliseconds; a load waits clamp(due − now, 0, delay). */
+  readonly due: number
+  /** The delay in milliseconds that led to `due`. */
+  readonly delay: number
+  /** Epoch milliseconds of the first attempt; 0 when it was parked behind its key without one. */
+  readonly firstAttemptAt: number
+  readonly attempts: ReadonlyArray<Attempt>
+}
+
+/** An event that won't be tried again until a person replays it. */
+export interface DeadLetter {
+  readonly sequence: number
+  /** Epoch milliseconds. */
+  readonly at: number
+  readonly attempts: ReadonlyArray<Attempt>
+}
+
+export interface StoredDeadLetter extends DeadLetter {
+  /** Identifies it on the command line: the lane and the sequence, `lake:42`. */
+  readonly id: string
+  readonly lane: string
+  readonly entry: Entry
+}
+
+/** What a lane wants to have on disk; applied in one transaction with those of other lanes. */
+export interface Settlement {
+  readonly lane: string
+  readonly cursor: Cursor
+  /** Parked events that are new or changed. The journal finds the bytes by sequence, in the log or in what is parked already. */
+  readonly park: ReadonlyArray<Parked>
+  /** Parked events that were delivered. */
+  readonly unpark: ReadonlyArray<number>
+  /** Dead letters that are new; if the event was parked it no longer is. */
+  readonly bury: ReadonlyArray<DeadLetter>
+}
+
+/** What the journal knows of a lane. */
+export interface LaneState {
+  readonly name: string
+  readonly cursor: Cursor
+  /** Without the bytes: `readParked` brings them. */
+  readonly parked: ReadonlyArray<Parked>
+  readonly deadLetters: number
+  readonly deadLetterBytes: number
+  /** Routed to it and not settled: in the log above the cursor, and parked. */
+  readonly backlog: number
+  /** Paused by a person (`lanes pause`), across restarts. */
+  readonly paused: boolean
+}
+
+export interface DeadLetterQuery {
+  readonly lane?: string
+  readonly type?: string
+  /** Only older than this id, for paging. Newest first. */
+  readonly before?: string
+  readonly limit: number
+}
+
+export interface ReplayQuery {
+  /** Epoch milliseconds, included. */
+  readonly since: number
+  /** Epoch milliseconds, excluded. */
+  readonly until: number
+  readonly types: (type: string) => boolean
+  /** The sink to replay to; whether it was routed there at the time does not matter. */
+  readonly sink: string
+}
+
+export interface JournalStatus {
+  /** `red` until a person acknowledges it: a file was quarantined or a checksum failed. */
+  readonly health: "starting" | "ok" | "full" | "broken" | "red"
+  /** What is wrong and what to do about it, in words; empty when nothing is. */
+  readonly message: string
+  readonly head: number
+  /** The lowest sequence still kept; `head + 1` when empty. */
+  readonly tail: number
+  readonly usedBytes: number
+  readonly maxBytes: number
+  readonly walBytes: number
+  readonly freeDiskBytes: number
+  readonly path: string
+}
+
+/** Full: `maxSize`, the free-space watermark, or a lane's backlog. A retry is wanted. */
+export class JournalFull extends Schema.TaggedError<JournalFull>()("JournalFull", {
+  cause: Schema.Literals(["maxSize", "disk", "backlog"]),
+  message: Schema.String,
+}) {}
+
+/** Not now: it is starting, or this commit failed and was rolled back. A retry is wanted. */
+export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()("JournalUnavailable", {
+  message: Schema.String,
+}) {}
+
+/** Never again in this process: an fsync failed, or the file is not the one that was opened. */
+export class JournalBroken extends Schema.TaggedError<JournalBroken>()("JournalBroken", {
+  message: Schema.String,
+}) {}
+
+export class JournalError extends Schema.TaggedError<JournalError>()("JournalError", {
+  reason: Schema.Union([JournalFull, JournalUnavailable, JournalBroken]),
+}) {
+  override get message(): string {
+    return this.reason.message
+  }
+}
+
+export class Journal extends Context.Service<
+  Journal,
+  {
+    /**
+     * Keeps an event: succeeds when it is on disk, or when it is a duplicate
+     * of one that is. One commit serves all that wait for it.
+     */
+    append(event: Event, sinks: ReadonlyArray<string>): Effect.Effect<Appended, JournalError>
+    /**
+     * Entries above `after`, ascending, at most `limit`; at once, and empty at
+     * the head. Freshly committed ones come from memory.
+     */
+    read(after: number, limit: number): Effect.Effect<ReadonlyArray<Entry>, JournalError>
+    /** Makes lanes' progress durable, all in one transaction. */
+    settle(settlements: ReadonlyArray<Settlement>): Effect.Effect<void, JournalError>
+
+    /** The highest sequence on disk. */
+    readonly head: Effect.Effect<number>
+    /** Waits until something above `after` is on disk. */
+    awaitBeyond(after: number): Effect.Effect<void>
+
+    /** All lanes that have a cursor, those without a sink included. */
+    readonly lanes: Effect.Effect<ReadonlyArray<LaneState>, JournalError>
+    /** Opens a lane: where it stood, or at the head when it is new; adopts `renamedFrom` when that exists and it does not. */
+    openLane(name: string, renamedFrom?: string): Effect.Effect<LaneState, JournalError>
+    /** Appends are refused while the lane's backlog is above `max`; no bound when `undefined`. */
+    limitBacklog(lane: string, max: number | undefined): Effect.Effect<void>
+    setPaused(lane: string, paused: boolean): Effect.Effect<void, JournalError>
+    /** Hands everything pending of `from` to `to`: the log's entries above its cursor are appended for `to`, parked ones and dead letters change lanes. */
+    moveLane(from: string, to: string): Effect.Effect<number, JournalError>
+    /** Forgets a lane, what is pending in it and its dead letters; the number of events given up. */
+    dropLane(name: string): Effect.Effect<number, JournalError>
+
+    /** Parked events with their bytes, in the order asked for. */
+    readParked(lane: string, sequences: ReadonlyArray<number>): Effect.Effect<ReadonlyArray<Entry>, JournalError>
+
+    deadLetters(query: DeadLetterQuery): Effect.Effect<ReadonlyArray<StoredDeadLetter>, JournalError>
+    /** Appends dead letters anew for their lane and forgets them, in one transaction; how many. */
+    replayDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
+    dropDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
+    /** Appends what the retained log holds of the query for one sink; how many. */
+    replay(query: ReplayQuery): Effect.Effect<number, JournalError>
+
+    readonly status: Effect.Effect<JournalStatus>
+    /** A person has seen why it is red. */
+    readonly acknowledge: Effect.Effect<void, JournalError>
+  }
+>()("relay/journal/Journal") {}

@@ -1,0 +1,143 @@
+/**
+ * The router: which sinks an event goes to.
+ *
+ * Every route that matches applies, and an event reaches a sink once. Patterns
+ * are resolved once a (webhook, event type) pair and remembered, so routing an
+ * event costs the same with one route as with a thousand; only `where` looks
+ * into an event, and only for the routes that ask.
+ */
+import type { Envelope } from "../event/Envelope.ts"
+import { eventTypes, relayEventTypes } from "../event/EventType.ts"
+import * as Pointer from "../event/Pointer.ts"
+import * as Pattern from "./Pattern.ts"
+
+/** A route as the config states it. */
+export interface Route {
+  readonly name: string
+  readonly match: ReadonlyArray<string>
+  readonly except: ReadonlyArray<string>
+  /** Only deliveries of this webhook; all when absent. */
+  readonly webhook?: string
+  /** JSON Pointers into the envelope; each must hold one of its values. */
+  readonly where: Readonly<Record<string, ReadonlyArray<string | number | boolean | null>>>
+  readonly to: ReadonlyArray<string>
+}
+
+/** Why a route did or did not take an event: what `relay explain` prints. */
+export interface Explanation {
+  readonly route: string
+  readonly sinks: ReadonlyArray<string>
+  readonly verdict: "matches" | "matches when" | "no pattern matches" | "excepted" | "other webhook" | "where differs"
+  /** The pattern, pointer or webhook that decided. */
+  readonly because: string
+}
+
+export interface Router {
+  /** The sinks of an event, in the order of the config. The same array for the same answer, wherever it can be. */
+  readonly route: (webhook: string, envelope: Envelope) => ReadonlyArray<string>
+  /** The same for an event that has no envelope to look into: `where` never holds. */
+  readonly routeType: (webhook: string, type: string) => ReadonlyArray<string>
+  /** Every route's verdict on a type, and on the envelope when there is one. */
+  readonly explain: (webhook: string | undefined, type: string, envelope?: Envelope) => ReadonlyArray<Explanation>
+}
+
+interface Condition {
+  readonly text: string
+  readonly pointer: Pointer.Pointer
+  readonly values: ReadonlySet<unknown>
+}
+
+interface Compiled {
+  readonly route: Route
+  readonly match: ReadonlyArray<Pattern.Pattern>
+  readonly except: ReadonlyArray<Pattern.Pattern>
+  readonly conditions: ReadonlyArray<Condition>
+}
+
+/** What is known of a (webhook, type) before the event is looked at. */
+interface Plan {
+  readonly always: ReadonlyArray<string>
+  readonly conditional: ReadonlyArray<Compiled>
+}
+
+/** Types that no catalogue names are remembered too, up to here: a sender may invent them without end. */
+const maxRemembered = 10_000
+
+const compile = (route: Route): Compiled => ({
+  route,
+  match: route.match.map(Pattern.make),
+  except: route.except.map(Pattern.make),
+  conditions: Object.entries(route.where).map(([text, values]) => ({
+    text,
+    pointer: Pointer.parse(text) ?? [],
+    values: new Set(values),
+  })),
+})
+
+const takes = (compiled: Compiled, webhook: string, type: string): boolean =>
+  (compiled.route.webhook === undefined || compiled.route.webhook === webhook) &&
+  compiled.match.some((pattern) => pattern.matches(type)) &&
+  !compiled.except.some((pattern) => pattern.matches(type))
+
+const failing = (compiled: Compiled, envelope: unknown): Condition | undefined =>
+  compiled.conditions.find(({ pointer, values }) => !values.has(Pointer.get(pointer, envelope)))
+
+/** Builds the router. `webhooks` are the names whose pairs with the catalogue are resolved at once. */
+export const make = (routes: ReadonlyArray<Route>, webhooks: ReadonlyArray<string>): Router => {
+  const compiled = routes.map(compile)
+  const plans = new Map<string, Map<string, Plan>>()
+
+  const plan = (webhook: string, type: string): Plan => {
+    const matching = compiled.filter((route) => takes(route, webhook, type))
+    return {
+      always: [...new Set(matching.filter((_) => _.conditions.length === 0).flatMap((_) => _.route.to))],
+      conditional: matching.filter((_) => _.conditions.length > 0),
+    }
+  }
+
+  const planFor = (webhook: string, type: string): Plan => {
+    let types = plans.get(webhook)
+    if (types === undefined) plans.set(webhook, (types = new Map()))
+    let found = types.get(type)
+    if (found === undefined) {
+      found = plan(webhook, type)
+      if (types.size < maxRemembered) types.set(type, found)
+    }
+    return found
+  }
+
+  for (const webhook of webhooks) for (const type of eventTypes) planFor(webhook, type)
+  for (const type of relayEventTypes) planFor("relay", type)
+
+  const explain = (compiled: Compiled, webhook: string | undefined, type: string, envelope?: Envelope): Explanation => {
+    const { route } = compiled
+    const say = (verdict: Explanation["verdict"], because: string): Explanation => ({
+      route: route.name,
+      sinks: route.to,
+      verdict,
+      because,
+    })
+    if (route.webhook !== undefined && webhook !== undefined && route.webhook !== webhook) {
+      return say("other webhook", route.webhook)
+    }
+    const pattern = compiled.match.find((_) => _.matches(type))
+    if (pattern === undefined) return say("no pattern matches", route.match.join(", "))
+    const exception = compiled.except.find((_) => _.matches(type))
+    if (exception !== undefined) return say("excepted", exception.source)
+    if (compiled.conditions.length === 0) return say("matches", pattern.source)
+    if (envelope === undefined) return say("matches when", compiled.conditions.map((_) => _.text).join(", "))
+    const condition = failing(compiled, envelope)
+    return condition === undefined ? say("matches", pattern.source) : say("where differs", condition.text)
+  }
+
+  return {
+    route: (webhook, envelope) => {
+      const { always, conditional } = planFor(webhook, envelope.data.type)
+      if (conditional.length === 0) return always
+      const holding = conditional.filter((_) => failing(_, envelope) === undefined)
+      return holding.length === 0 ? always : [...new Set([...always, ...holding.flatMap((_) => _.route.to)])]
+    },
+    routeType: (webhook, type) => planFor(webhook, type).always,
+    explain: (webhook, type, envelope) => compiled.map((_) => explain(_, webhook, type, envelope)),
+  }
+}
