@@ -1,0 +1,71 @@
+/**
+ * What a lane has decided and not yet handed to the journal. A later decision
+ * on an event replaces an earlier one, so a settlement never contradicts itself.
+ */
+import type { Cursor, DeadLetter, Parked, Settlement } from "../journal/Journal.ts"
+
+export class Changes {
+  #park = new Map<number, Parked>()
+  #unpark = new Set<number>()
+  #bury = new Map<number, DeadLetter>()
+  #stored: number
+  #moved = false
+  /** Events settled since the last settlement was taken. */
+  settled = 0
+
+  /** `stored` is the cursor that the journal has. */
+  constructor(stored: number) {
+    this.#stored = stored
+  }
+
+  /** The cursor or its ranges are others than stored. */
+  moved(): void {
+    this.#moved = true
+  }
+
+  park(parked: Parked): void {
+    this.#park.set(parked.sequence, parked)
+  }
+
+  unpark(sequence: number): void {
+    this.#park.delete(sequence)
+    this.#unpark.add(sequence)
+    this.settled += 1
+  }
+
+  bury(dead: DeadLetter): void {
+    this.#park.delete(dead.sequence)
+    this.#bury.set(dead.sequence, dead)
+  }
+
+  /** All of it, with the cursor as it is now; `undefined` when the journal has it all. */
+  take(lane: string, cursor: Cursor): Settlement | undefined {
+    const decided = this.#park.size + this.#unpark.size + this.#bury.size > 0
+    if (!decided && !this.#moved && cursor.sequence === this.#stored) return undefined
+    const settlement: Settlement = {
+      lane,
+      cursor,
+      park: [...this.#park.values()],
+      unpark: [...this.#unpark],
+      bury: [...this.#bury.values()],
+    }
+    this.#park = new Map()
+    this.#unpark = new Set()
+    this.#bury = new Map()
+    this.#stored = cursor.sequence
+    this.#moved = false
+    this.settled = 0
+    return settlement
+  }
+
+  /** Takes back what could not be stored; it goes with the next settlement. */
+  restore(settlement: Settlement): void {
+    const since = (sequence: number) => this.#unpark.has(sequence) || this.#bury.has(sequence)
+    for (const one of settlement.park) {
+      if (!this.#park.has(one.sequence) && !since(one.sequence)) this.#park.set(one.sequence, one)
+    }
+    for (const sequence of settlement.unpark) this.#unpark.add(sequence)
+    for (const one of settlement.bury) this.#bury.set(one.sequence, one)
+    this.#moved = true
+  }
+}

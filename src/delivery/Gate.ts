@@ -1,0 +1,136 @@
+/**
+ * A lane's gate: its breaker and its rate limit in one, because both answer
+ * the same question: may an attempt start now?
+ *
+ * It opens the circuit after `pauseAfter` failures in a row over at least three
+ * different events; until then a failing sink is only backed off from. While
+ * any failure stands unanswered, attempts go one at a time and each takes
+ * another event than the last, so one bad event can't pass for a bad sink.
+ *
+ * Pure state over a monotonic clock in milliseconds; it never reads one.
+ */
+import { Duration } from "effect"
+import type { Delivery, LaneConfig } from "../config/Config.ts"
+import { backoff } from "./Retry.ts"
+
+export type Closed = "waiting" | "misconfigured"
+
+/** A failure is charged to the sink, not the event, when this many different events met it. */
+const differentEvents = 3
+/** Over how many outcomes the rejection rate is taken, and how many rejections block the lane. */
+const rejectionWindow = 20
+const maxRejections = rejectionWindow / 2
+
+export class Gate {
+  readonly #delivery: Delivery
+  readonly #perEvent: number
+  readonly #burst: number
+  #tokens: number
+  #refilledAt = 0
+  #streak = 0
+  #failed = new Set<number>()
+  #until = 0
+  #outcomes: Array<boolean> = []
+  /** Set while the circuit is open. */
+  condition: Closed | undefined
+  message = ""
+  /** The event of the last failed attempt: a probe takes another. */
+  lastFailed = 0
+
+  constructor(delivery: Delivery, rateLimit: LaneConfig["rateLimit"]) {
+    this.#delivery = delivery
+    this.#perEvent = rateLimit === undefined ? 0 : Duration.toMillis(rateLimit.per) / rateLimit.events
+    this.#burst = rateLimit === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.floor(100 / this.#perEvent))
+    this.#tokens = this.#burst
+  }
+
+  /** A failure stands unanswered: attempts go one at a time. */
+  get probing(): boolean {
+    return this.#streak > 0
+  }
+
+  /** How many events may be sent at `now`, given how many attempts are under way. */
+  allowance(now: number, inFlight: number): number {
+    if (now < this.#until || (this.probing && inFlight > 0)) return 0
+    if (this.#perEvent === 0) return this.probing ? 1 : Number.POSITIVE_INFINITY
+    this.#tokens = Math.min(this.#burst, this.#tokens + (now - this.#refilledAt) / this.#perEvent)
+    this.#refilledAt = now
+    return this.probing ? Math.min(1, Math.floor(this.#tokens)) : Math.floor(this.#tokens)
+  }
+
+  started(events: number): void {
+    this.#tokens -= events
+  }
+
+  /** So many events passed. True when this ends a pause. */
+  passed(events: number): boolean {
+    const wasPaused = this.condition !== undefined
+    this.#streak = 0
+    this.#failed.clear()
+    this.#until = 0
+    this.condition = undefined
+    this.message = ""
+    this.#remember(true, events)
+    return wasPaused
+  }
+
+  /** The sink failed an event, or was not there at all. True when this opens the circuit. */
+  failed(sequence: number, message: string, now: number, random: number): boolean {
+    this.#streak += 1
+    this.lastFailed = sequence
+    if (this.#failed.size < differentEvents) this.#failed.add(sequence)
+    // The first failure costs no wait: a connection that the other side closed in between is nobody's outage.
+    this.#until = this.#streak === 1 ? now : now + backoff(this.#delivery.retry, this.#streak - 1, random)
+    if (this.condition === undefined && this.#streak >= this.#delivery.pauseAfter && this.#failed.size >= differentEvents) {
+      return this.#close("waiting", message)
+    }
+    if (this.condition !== undefined) this.message = message
+    return false
+  }
+
+  /** The sink asked to wait. True when this opens the circuit. */
+  throttled(sequence: number, message: string, until: number): boolean {
+    this.#streak += 1
+    this.lastFailed = sequence
+    this.#until = Math.max(this.#until, until)
+    return this.#close("waiting", message)
+  }
+
+  /** Nothing will pass until a person acts; probed all the same. True when this opens the circuit. */
+  misconfigured(sequence: number, message: string, now: number, random: number): boolean {
+    this.#streak += 1
+    this.lastFailed = sequence
+    this.#until = now + backoff(this.#delivery.retry, this.#streak, random)
+    return this.#close("misconfigured", message)
+  }
+
+  /** An event was rejected. True when so many are that a person should look before a whole backlog is dead. */
+  rejected(): boolean {
+    this.#streak = 0
+    this.#failed.clear()
+    this.#until = 0
+    this.condition = undefined
+    this.#remember(false, 1)
+    return (
+      this.#outcomes.length === rejectionWindow && this.#outcomes.filter((passed) => !passed).length > maxRejections
+    )
+  }
+
+  /** A person said to go on. */
+  reset(): void {
+    this.passed(0)
+    this.#outcomes = []
+  }
+
+  #remember(passed: boolean, events: number): void {
+    for (let i = 0; i < Math.min(events, rejectionWindow); i++) this.#outcomes.push(passed)
+    if (this.#outcomes.length > rejectionWindow) this.#outcomes = this.#outcomes.slice(-rejectionWindow)
+  }
+
+  #close(condition: Closed, message: string): boolean {
+    const wasOpen = this.condition === undefined
+    this.condition = condition
+    this.message = message
+    return wasOpen
+  }
+}

@@ -1,0 +1,570 @@
+/**
+ * A lane: takes what was routed to one sink out of the journal, in order,
+ * and sees to it that each event is settled: delivered, parked to be tried
+ * again, or a dead letter.
+ *
+ * **Promise.** The cursor only passes an event that is settled, and what is
+ * parked or dead is handed to the journal with the very settlement that moves
+ * the cursor past it. A crash repeats deliveries, at most `duplicateBound` of
+ * them; it never skips one.
+ *
+ * **How it runs.** One fiber pumps: it reads, fills batches and starts
+ * attempts. Three things wake it: a commit, a finished attempt, and a tick that
+ * also enforces deadlines. No timer and no race an event: those would cost more
+ * than the delivery itself.
+ */
+import { Cause, Clock, Duration, Effect, Exit, Fiber, Latch, Random, type Scope } from "effect"
+import type { LaneConfig } from "../config/Config.ts"
+import { type Attempt, type Entry, Journal, type LaneState, type Settlement } from "../journal/Journal.ts"
+import { DeliveryFailed, type Failures, type Reason, type Sink, type SinkError } from "../sinks/Sink.ts"
+import { Changes } from "./Changes.ts"
+import { Gate } from "./Gate.ts"
+import { Parking } from "./Parking.ts"
+import { type Item, Queue } from "./Queue.ts"
+import { backoff } from "./Retry.ts"
+import { Window } from "./Window.ts"
+
+/** Events that a lane holds above its cursor at most. */
+const windowSize = 1_024
+/** Bytes that a lane holds in memory at most, one event more included. */
+const windowBytes = 8 * 1024 * 1024
+/** How often deadlines and waits are looked at. */
+const tick = Duration.millis(25)
+/** Attempts remembered an event; the first and the newest are what tells. */
+const attemptsKept = 200
+/** Parked events that are read back for another attempt at once. */
+const retriesInHand = 256
+const hour = 3_600_000
+const endless = Number.POSITIVE_INFINITY
+
+/** What a lane tells the outside as it happens. */
+export interface LaneEvents {
+  readonly deadLettered: (entry: Entry, reason: string, message: string) => void
+  readonly paused: (message: string) => void
+  readonly resumed: () => void
+  /** The sink died of a bug: the cause is for the log. */
+  readonly defect: (cause: Cause.Cause<unknown>) => void
+}
+
+export interface LaneOptions {
+  readonly config: LaneConfig
+  readonly sink: Sink
+  readonly state: LaneState
+  /** The order key of an event; only called where the lane keeps order. */
+  readonly key: (entry: Entry) => string
+  readonly events: LaneEvents
+  /** False while the wall clock can't be trusted: nothing is given up by age then. */
+  readonly wallClockTrusted: () => boolean
+  /** Rejections don't block this lane: rejecting is what it is for (the quarantine). */
+  readonly rejects?: boolean
+}
+
+/** What came of an attempt: the sink's reason, or the relay stopped in the middle. */
+type Failure = Reason | { readonly _tag: "Interrupted"; readonly message: string }
+
+interface Flight {
+  readonly items: ReadonlyArray<Item>
+  readonly startedAt: number
+  fiber: Fiber.Fiber<Failures, SinkError> | undefined
+}
+
+/** Upper bounds in seconds of the delivery duration histogram. */
+export const durationBuckets = [0.005, 0.025, 0.1, 0.5, 1, 5, 10, 30] as const
+
+export class Lane {
+  readonly config: LaneConfig
+  readonly attempts: Record<string, number> = {}
+  /** Attempts by duration: one count a bucket and one above them all; the sum is in seconds. */
+  readonly durations = { counts: new Array<number>(durationBuckets.length + 1).fill(0), sum: 0 }
+  /** Why a person must look; empty while none has to. */
+  blocked = ""
+  pausedByPerson: boolean
+  deadLetters: number
+  deadLetterBytes: number
+
+  readonly #options: LaneOptions
+  readonly #journal: Journal["Service"]
+  readonly #clock: Clock.Clock
+  readonly #random: () => number
+  readonly #gate: Gate
+  readonly #window: Window
+  readonly #parking = new Parking()
+  readonly #wake = Latch.makeUnsafe(true)
+  readonly #flights = new Set<Flight>()
+  readonly #queue = new Queue()
+  readonly #changes: Changes
+  readonly #timeout: number
+  #bytes = 0
+  #suspects: Array<number> = []
+  #pausedSince: number | undefined
+  #draining = false
+  #excess = 0
+
+  constructor(options: LaneOptions, journal: Journal["Service"], clock: Clock.Clock, random: () => number) {
+    this.config = options.config
+    this.#options = options
+    this.#journal = journal
+    this.#clock = clock
+    this.#random = random
+    this.#gate = new Gate(options.config.delivery, options.config.rateLimit)
+    this.#window = new Window(options.state.cursor)
+    this.#changes = new Changes(options.state.cursor.sequence)
+    this.#timeout = Duration.toMillis(options.config.delivery.timeout)
+    this.#parking.load(options.state.parked, this.#wall(), this.#now())
+    this.pausedByPerson = options.state.paused
+    this.deadLetters = options.state.deadLetters
+    this.deadLetterBytes = options.state.deadLetterBytes
+  }
+
+  // --- what the outside reads and turns ------------------------------------
+
+  get condition(): "running" | "waiting" | "misconfigured" | "paused" | "blocked" {
+    if (this.pausedByPerson) return "paused"
+    if (this.blocked !== "") return "blocked"
+    return this.#gate.condition ?? "running"
+  }
+
+  get message(): string {
+    if (this.pausedByPerson) return `paused by a person; \`relay lanes resume ${this.config.name}\` lets it go on`
+    return this.blocked === "" ? this.#gate.message : this.blocked
+  }
+
+  get parked(): number {
+    return this.#parking.size
+  }
+
+  get cursor(): number {
+    const oldest = this.#window.oldest
+    return oldest === undefined ? this.#window.position : oldest - 1
+  }
+
+  /** Epoch milliseconds of the oldest event in hand; 0 when nothing is. */
+  get oldestAt(): number {
+    let oldest = endless
+    for (const one of this.#parking.all()) if (one.firstAttemptAt > 0) oldest = Math.min(oldest, one.firstAttemptAt)
+    oldest = Math.min(oldest, this.#queue.first?.entry.event.receivedAt ?? endless)
+    for (const flight of this.#flights) {
+      for (const item of flight.items) oldest = Math.min(oldest, item.entry.event.receivedAt)
+    }
+    return oldest === endless ? 0 : oldest
+  }
+
+  get duplicateBound(): number {
+    let inFlight = 0
+    for (const flight of this.#flights) inFlight += flight.items.length
+    return inFlight + this.#changes.settled
+  }
+
+  pause(): void {
+    this.pausedByPerson = true
+    this.#trackPause()
+  }
+
+  resume(): void {
+    this.pausedByPerson = false
+    this.blocked = ""
+    this.#gate.reset()
+    this.#parking.hasten(this.#now())
+    this.#trackPause()
+    this.#options.events.resumed()
+    this.#wake.openUnsafe()
+  }
+
+  /** Events beyond the lane's backlog limit: the oldest go to the dead letters instead of the sink. */
+  giveUp(events: number): void {
+    this.#excess = events
+    if (events > 0) this.#wake.openUnsafe()
+  }
+
+  /** What the journal has yet to be told; `undefined` when nothing is. */
+  takeChanges(): Settlement | undefined {
+    return this.#changes.take(this.config.name, this.#window.cursor())
+  }
+
+  /** Takes changes back that could not be stored: they go with the next ones. */
+  restore(settlement: Settlement): void {
+    this.#changes.restore(settlement)
+  }
+
+  // --- the pump ------------------------------------------------------------
+
+  /** Runs until interrupted; then lets attempts under way end, and interrupts those that don't within `grace`. */
+  static readonly run = (lane: Lane, grace: Duration.Duration): Effect.Effect<void, never, Scope.Scope> =>
+    Effect.gen(function* () {
+      yield* Effect.forkScoped(lane.#follow)
+      yield* Effect.forkScoped(lane.#keepTime)
+      yield* Effect.addFinalizer(() => lane.#drain(grace))
+      while (!lane.#draining) {
+        lane.#wake.closeUnsafe()
+        const more = yield* lane.#pump().pipe(
+          // The journal says by itself what is wrong with it; a lane only has to come back.
+          Effect.catch(() => Effect.as(Effect.sleep("1 second"), true)),
+        )
+        if (!more) yield* lane.#wake.await
+      }
+    })
+
+  get #follow(): Effect.Effect<never> {
+    return Effect.forever(
+      Effect.suspend(() => this.#journal.awaitBeyond(this.#window.position)).pipe(
+        Effect.tap(() => Effect.sync(() => this.#wake.openUnsafe())),
+        // The pump may be full or paused and leave the position where it is: look again later, not at once.
+        Effect.andThen(Effect.suspend(() => (this.#hasRoom() ? Effect.yieldNow : Effect.sleep(tick)))),
+      ),
+    )
+  }
+
+  get #keepTime(): Effect.Effect<never> {
+    return Effect.forever(
+      Effect.sleep(tick).pipe(
+        Effect.tap(() =>
+          Effect.sync(() => {
+            const now = this.#now()
+            for (const flight of this.#flights) {
+              if (now - flight.startedAt >= this.#timeout) flight.fiber?.interruptUnsafe()
+            }
+            if (this.#queue.size + this.#parking.size > 0) this.#wake.openUnsafe()
+          }),
+        ),
+      ),
+    )
+  }
+
+  #hasRoom(): boolean {
+    return (
+      this.#window.size < windowSize &&
+      this.#bytes < windowBytes &&
+      this.#parking.size < this.config.delivery.maxParked &&
+      this.blocked === ""
+    )
+  }
+
+  /** Reads, fills batches, starts attempts. True when there may be more to do at once. */
+  readonly #pump = Effect.fnUntraced(function* (this: Lane) {
+    let read = 0
+    if (this.#hasRoom()) {
+      const entries = yield* this.#journal.read(this.#window.position, windowSize - this.#window.size)
+      read = entries.length
+      for (const entry of entries) this.#intake(entry)
+    }
+    if (this.#excess > 0) this.#giveUpOldest()
+    if (this.condition === "paused" || this.condition === "blocked") return read > 0
+    const now = this.#now()
+    if (this.#queue.retries === 0) yield* this.#takeDue(now)
+    while (this.#flights.size < this.config.concurrency) {
+      const batch = this.#nextBatch(now)
+      if (batch.length === 0) break
+      yield* this.#start(batch)
+    }
+    return read > 0 && this.#queue.fresh === 0
+  })
+
+  readonly #takeDue = Effect.fnUntraced(function* (this: Lane, now: number) {
+    const limit = Math.min(this.config.concurrency * this.#options.sink.batch.maxEvents, retriesInHand)
+    const due = this.#parking.takeDue(now, limit).map((one) => one.sequence)
+    if (due.length === 0) return
+    const entries = yield* this.#journal.readParked(this.config.name, due).pipe(
+      Effect.onError(() =>
+        Effect.sync(() => {
+          for (const sequence of due) this.#parking.giveBack(sequence, now)
+        }),
+      ),
+    )
+    for (const entry of entries) {
+      const key = this.#parking.get(entry.sequence)?.key
+      if (key !== undefined) this.#queue.addRetry({ entry, key })
+    }
+  })
+
+  #intake(entry: Entry): void {
+    if (!entry.sinks.includes(this.config.name)) {
+      this.#window.skip(entry.sequence)
+      return
+    }
+    if (!this.#window.take(entry.sequence)) return
+    const key = this.config.order === "key" && !entry.replayed ? this.#options.key(entry) : ""
+    this.#bytes += entry.event.body.length
+    this.#queue.add({ entry, key })
+  }
+
+  #nextBatch(now: number): ReadonlyArray<Item> {
+    const { maxEvents, maxBytes } = this.#options.sink.batch
+    const events = Math.min(this.#gate.allowance(now, this.#flights.size), maxEvents)
+    if (events < 1 || this.#queue.size === 0) return []
+    return this.#queue.next(
+      { events, bytes: maxBytes, passOver: this.#gate.probing ? this.#gate.lastFailed : undefined },
+      (key) => this.#parking.holds(key),
+      (item) => this.#parkBehind(item),
+    )
+  }
+
+  readonly #start = Effect.fnUntraced(function* (this: Lane, items: ReadonlyArray<Item>) {
+    const flight: Flight = { items, startedAt: this.#now(), fiber: undefined }
+    this.#flights.add(flight)
+    this.#gate.started(items.length)
+    flight.fiber = yield* Effect.forkDetach(
+      this.#options.sink.send(items.length === 1 ? [(items[0] as Item).entry] : items.map((item) => item.entry)),
+      { startImmediately: true },
+    )
+    flight.fiber.addObserver((exit) => this.#landed(flight, exit))
+  })
+
+  // --- what becomes of an attempt ------------------------------------------
+
+  #landed(flight: Flight, exit: Exit.Exit<Failures, SinkError>): void {
+    this.#flights.delete(flight)
+    this.#observe((this.#now() - flight.startedAt) / 1_000)
+    const back: Array<Item> = []
+    const failed = (item: Item, failure: Failure) => {
+      if (!this.#failed(item, failure)) back.push(item)
+    }
+    if (Exit.isFailure(exit)) {
+      const failure = this.#failure(exit.cause, flight)
+      for (const item of flight.items) failed(item, failure)
+    } else {
+      const failures = exit.value
+      flight.items.forEach((item, index) => {
+        const error = failures.size === 0 ? undefined : failures.get(index)
+        if (error === undefined) this.#delivered(item)
+        else failed(item, error.reason)
+      })
+      this.#passed(flight.items.length - failures.size)
+    }
+    this.#putBack(flight.items, back)
+    this.#trackPause()
+    this.#wake.openUnsafe()
+  }
+
+  #failure(cause: Cause.Cause<SinkError>, flight: Flight): Failure {
+    const error = Cause.findErrorOption(cause)
+    if (error._tag === "Some") return error.value.reason
+    if (Cause.hasInterruptsOnly(cause)) {
+      return this.#draining && this.#now() - flight.startedAt < this.#timeout
+        ? { _tag: "Interrupted", message: "the relay stopped" }
+        : new DeliveryFailed({ message: `no answer within ${Duration.format(this.config.delivery.timeout)}` })
+    }
+    this.#options.events.defect(cause)
+    return new DeliveryFailed({ message: "a bug in relay while sending; the log has its cause" })
+  }
+
+  #passed(events: number): void {
+    if (events === 0) return
+    this.#count("delivered", events)
+    this.#suspects = []
+    if (this.#gate.passed(events)) this.#options.events.resumed()
+  }
+
+  #delivered(item: Item): void {
+    const { sequence } = item.entry
+    if (this.#parking.size > 0 && this.#parking.get(sequence) !== undefined) {
+      this.#parking.remove(sequence, this.#now())
+      this.#changes.unpark(sequence)
+    } else this.#close(item)
+  }
+
+  /** False when the event goes back to where it was, unharmed. */
+  #failed(item: Item, reason: Failure): boolean {
+    const { sequence } = item.entry
+    const { message } = reason
+    const now = this.#now()
+    if (reason._tag !== "Interrupted") this.#count(reason._tag, 1)
+    switch (reason._tag) {
+      case "Interrupted":
+        return false
+      case "SinkUnavailable":
+        if (this.#gate.failed(sequence, message, now, this.#random())) this.#options.events.paused(message)
+        return false
+      case "SinkThrottled":
+        if (this.#gate.throttled(sequence, message, now + Math.min(reason.retryAfter, hour))) {
+          this.#options.events.paused(message)
+        }
+        return false
+      case "SinkMisconfigured":
+        if (this.#gate.misconfigured(sequence, message, now, this.#random())) this.#options.events.paused(message)
+        return false
+      case "DeliveryRejected":
+        this.#kill(item, this.#attempted(item, reason._tag, message), reason._tag, message)
+        if (this.#gate.rejected() && this.#options.rejects !== true) {
+          this.#block(
+            `more than half of the last 20 events were rejected (${message}); mend the sink, then \`relay lanes resume ${this.config.name}\``,
+          )
+        }
+        return true
+      case "DeliveryFailed":
+        this.#parkFailed(item, message)
+        return true
+    }
+  }
+
+  #parkFailed(item: Item, message: string): void {
+    const { sequence } = item.entry
+    const { retry } = this.config.delivery
+    const attempts = this.#attempted(item, "DeliveryFailed", message)
+    const before = this.#parking.get(sequence)
+    const firstAttemptAt = before !== undefined && before.firstAttemptAt > 0 ? before.firstAttemptAt : this.#wall()
+    const tooOld =
+      this.#wall() - firstAttemptAt >= Duration.toMillis(retry.maxAge) && this.#options.wallClockTrusted()
+    const tooOften = retry.maxAttempts !== undefined && attempts.length >= retry.maxAttempts
+    if (tooOld || tooOften) {
+      this.#kill(item, attempts, tooOld ? "TooOld" : "TooManyAttempts", message)
+      return
+    }
+    const delay = backoff(retry, attempts.length, this.#random())
+    this.#putParked(item, attempts, firstAttemptAt, delay)
+    const opened = this.#gate.failed(sequence, message, this.#now(), this.#random())
+    this.#suspects.push(sequence)
+    if (opened) {
+      this.#options.events.paused(message)
+      for (const suspect of this.#suspects.splice(0)) this.#pardon(suspect)
+    } else if (this.#gate.condition !== undefined) {
+      for (const suspect of this.#suspects.splice(0, this.#suspects.length - 1)) this.#pardon(suspect)
+    }
+  }
+
+  /** Gives an attempt back that the sink's outage used. */
+  #pardon(sequence: number): void {
+    const parked = this.#parking.get(sequence)
+    if (parked === undefined || parked.taken || parked.attempts.length === 0) return
+    parked.attempts = parked.attempts.slice(0, -1)
+    parked.dueAt = this.#now()
+    this.#parking.put(parked)
+    this.#store(parked.sequence)
+  }
+
+  #attempted(item: Item, reason: string, message: string): ReadonlyArray<Attempt> {
+    const before = this.#parking.get(item.entry.sequence)?.attempts ?? []
+    const kept = before.length < attemptsKept ? before : [...before.slice(0, 1), ...before.slice(2 - attemptsKept)]
+    return [...kept, { at: this.#wall(), reason, message }]
+  }
+
+  #putParked(item: Item, attempts: ReadonlyArray<Attempt>, firstAttemptAt: number, delay: number): void {
+    const { sequence } = item.entry
+    this.#parking.put({
+      sequence,
+      key: item.key,
+      dueAt: this.#now() + delay,
+      due: this.#wall() + delay,
+      delay,
+      firstAttemptAt,
+      attempts,
+      taken: false,
+    })
+    this.#store(sequence)
+    this.#close(item)
+  }
+
+  /** Behind another event of its key: it goes when that one is settled. */
+  #parkBehind(item: Item): void {
+    this.#putParked(item, [], 0, 0)
+  }
+
+  #store(sequence: number): void {
+    const parked = this.#parking.get(sequence)
+    if (parked === undefined) return
+    const { key, due, delay, firstAttemptAt, attempts } = parked
+    this.#changes.park({ sequence, key, due, delay, firstAttemptAt, attempts })
+  }
+
+  #kill(item: Item, attempts: ReadonlyArray<Attempt>, reason: string, message: string): void {
+    const { sequence } = item.entry
+    this.#parking.remove(sequence, this.#now())
+    this.#changes.bury({ sequence, at: this.#wall(), attempts })
+    this.#close(item)
+    this.deadLetters += 1
+    this.deadLetterBytes += item.entry.event.body.length
+    this.#options.events.deadLettered(item.entry, reason, message)
+    if (this.deadLetterBytes > this.config.delivery.maxDeadLetters) {
+      this.#block(
+        `its dead letters take more than delivery.maxDeadLetters; look with \`relay dlq list --lane ${this.config.name}\`, replay or drop them, then \`relay lanes resume ${this.config.name}\``,
+      )
+    }
+  }
+
+  /** The window lets the event go: delivered, parked or dead. */
+  #close(item: Item): void {
+    if (!this.#window.settle(item.entry.sequence)) return
+    this.#bytes -= item.entry.event.body.length
+    this.#changes.moved()
+    this.#changes.settled += 1
+  }
+
+  /** Frees the keys of a landed batch, and puts back, in order, what was not settled. */
+  #putBack(items: ReadonlyArray<Item>, back: ReadonlyArray<Item>): void {
+    const fresh = back.filter(({ entry }) => this.#parking.get(entry.sequence) === undefined)
+    for (const { entry } of back) this.#parking.giveBack(entry.sequence, this.#now())
+    this.#queue.landed(items, fresh)
+  }
+
+  #giveUpOldest(): void {
+    const items = this.#queue.takeOldest(this.#excess)
+    this.#excess -= items.length
+    const message = "the lane's backlog is over its limit and backlog.whenFull is deadLetter"
+    for (const item of items) this.#kill(item, this.#attempted(item, "BacklogFull", message), "BacklogFull", message)
+  }
+
+  // --- pauses --------------------------------------------------------------
+
+  #block(message: string): void {
+    if (this.blocked !== "") return
+    this.blocked = message
+    this.#options.events.paused(message)
+  }
+
+  /** Time in a pause does not age an event: when the pause ends, first attempts move by its length. */
+  #trackPause(): void {
+    const paused = this.condition !== "running"
+    if (paused === (this.#pausedSince !== undefined)) return
+    if (this.#pausedSince === undefined) {
+      this.#pausedSince = this.#now()
+      return
+    }
+    const length = this.#now() - this.#pausedSince
+    this.#pausedSince = undefined
+    for (const parked of this.#parking.all()) {
+      if (parked.firstAttemptAt === 0) continue
+      parked.firstAttemptAt += length
+      this.#store(parked.sequence)
+    }
+  }
+
+  #drain(grace: Duration.Duration): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      this.#draining = true
+      const fibers = [...this.#flights].flatMap((flight) => (flight.fiber === undefined ? [] : [flight.fiber]))
+      return Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded", discard: true }).pipe(
+        Effect.timeoutOption(grace),
+        Effect.andThen(Fiber.interruptAll(fibers)),
+        Effect.andThen(Effect.sync(() => this.#trackPause())),
+      )
+    })
+  }
+
+  // --- small things --------------------------------------------------------
+
+  #now(): number {
+    return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1e6
+  }
+
+  #wall(): number {
+    return this.#clock.currentTimeMillisUnsafe()
+  }
+
+  #count(outcome: string, events: number): void {
+    this.attempts[outcome] = (this.attempts[outcome] ?? 0) + events
+  }
+
+  #observe(seconds: number): void {
+    const bucket = durationBuckets.findIndex((bound) => seconds <= bound)
+    const index = bucket === -1 ? durationBuckets.length : bucket
+    this.durations.counts[index] = (this.durations.counts[index] ?? 0) + 1
+    this.durations.sum += seconds
+  }
+}
+
+/** Opens a lane over a sink that is open. It does nothing until `Lane.run`. */
+export const make = Effect.fnUntraced(function* (options: LaneOptions) {
+  const journal = yield* Journal
+  const clock = yield* Clock.Clock
+  const random = yield* Random.Random
+  return new Lane(options, journal, clock, () => random.nextDoubleUnsafe())
+})
