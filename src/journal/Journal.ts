@@ -13,7 +13,7 @@
  * **Gotchas.** Sequences start at 1 and have no holes. A failed fsync is final:
  * after it every call fails with `JournalBroken` and the process must end.
  */
-import { Context, type Effect, Schema } from "effect"
+import { Context, type Effect, type Exit, Schema } from "effect"
 import type { Event } from "../event/Event.ts"
 
 /** An event in the log. */
@@ -35,6 +35,8 @@ export const idempotencyKey = (entry: Entry): string => {
 
 /** What became of an `append`. */
 export type Appended = "appended" | "duplicate"
+
+export type AppendExit = Exit.Exit<Appended, JournalError>
 
 /** Where a lane stands. Everything up to `sequence` is settled, parked or not routed to the lane. */
 export interface Cursor {
@@ -139,6 +141,20 @@ export interface JournalStatus {
   readonly walBytes: number
   readonly freeDiskBytes: number
   readonly path: string
+  /** The highest mark, in percent of `maxBytes`, that `usedBytes` has passed. */
+  readonly filling: 0 | 50 | 80 | 95
+  readonly counters: JournalCounters
+}
+
+/** Since the start; all of them only grow. */
+export interface JournalCounters {
+  readonly appended: number
+  readonly duplicates: number
+  /** Same webhook and event id as an event before it, other bytes: kept as an event of its own. */
+  readonly altered: number
+  readonly commits: number
+  /** Spent in commits, in milliseconds. */
+  readonly commitMillis: number
 }
 
 /** Full: `maxSize`, the free-space watermark, or a lane's backlog. A retry is wanted. */
@@ -173,6 +189,12 @@ export class Journal extends Context.Service<
      * of one that is. One commit serves all that wait for it.
      */
     append(event: Event, sinks: ReadonlyArray<string>): Effect.Effect<Appended, JournalError>
+    /**
+     * The same without a fiber, for the hot path: an exit when it is known at
+     * once (a refusal, an old duplicate), else the promise that all events of
+     * one commit share. The promise never rejects.
+     */
+    appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit>
     /**
      * Entries above `after`, ascending, at most `limit`; at once, and empty at
      * the head. Freshly committed ones come from memory.
@@ -209,6 +231,8 @@ export class Journal extends Context.Service<
     replay(query: ReplayQuery): Effect.Effect<number, JournalError>
 
     readonly status: Effect.Effect<JournalStatus>
+    /** Fails once the journal is broken, and never succeeds: race the process against it. */
+    readonly broken: Effect.Effect<never, JournalBroken>
     /** A person has seen why it is red. */
     readonly acknowledge: Effect.Effect<void, JournalError>
   }

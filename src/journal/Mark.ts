@@ -1,0 +1,61 @@
+/**
+ * The mark beside the journal: which file it was, and how far it had come.
+ *
+ * SQLite opens a deleted or emptied file as a new, empty database, and a damaged
+ * write-ahead log just ends earlier: neither is an error to it. The mark knows
+ * better. It is written after each commit, without fsync: it may lag behind the
+ * journal, never lead it.
+ */
+import { closeSync, openSync, readFileSync, writeSync } from "node:fs"
+
+export interface Mark {
+  /** The random id that the journal's file also holds. */
+  readonly identity: string
+  /** A sequence that the journal has reached. */
+  readonly head: number
+  /** The journal was found damaged while it was open, and is to be set aside. */
+  readonly damaged: boolean
+}
+
+const format = /^relay journal ([0-9a-f]{32}) ([0-9]{16}) (sound|damaged)\s*$/
+
+/** Reads the mark; `undefined` when there is none or it was torn. */
+export const read = (file: string): Mark | undefined => {
+  let text: string
+  try {
+    text = readFileSync(file, "latin1")
+  } catch {
+    return undefined
+  }
+  const [, identity, head, state] = format.exec(text) ?? []
+  if (identity === undefined || head === undefined) return undefined
+  return { identity, head: Number(head), damaged: state === "damaged" }
+}
+
+/** Writes marks in place, always the same length, so that one is never torn by a crash of the process. */
+export class MarkFile {
+  private readonly fd: number
+  private readonly line: Buffer
+
+  constructor(file: string, mark: Mark) {
+    this.line = Buffer.from(
+      `relay journal ${mark.identity} ${String(mark.head).padStart(16, "0")} ${mark.damaged ? "damaged" : "sound  "}\n`,
+    )
+    this.fd = openSync(file, "w", 0o600)
+    writeSync(this.fd, this.line, 0, this.line.length, 0)
+  }
+
+  reached(head: number): void {
+    this.line.write(String(head).padStart(16, "0"), 47)
+    writeSync(this.fd, this.line, 0, this.line.length, 0)
+  }
+
+  damaged(): void {
+    this.line.write("damaged", 64)
+    writeSync(this.fd, this.line, 0, this.line.length, 0)
+  }
+
+  close(): void {
+    closeSync(this.fd)
+  }
+}

@@ -1,0 +1,163 @@
+/**
+ * How events lie in a row of the log: framed records, one after the other.
+ *
+ * A record is four little-endian u32 (checksum of what follows up to the body,
+ * length of header and body, checksum of the body, length of the header), a
+ * small JSON header, and the signed bytes as they came. Each record names its
+ * own sequence, so a stale or swapped page can't pass for another one.
+ *
+ * **Promise.** What decodes is bit for bit what was written; anything else is
+ * reported as damaged and never returned.
+ */
+import { crc32 } from "node:zlib"
+import type { Event } from "../event/Event.ts"
+import type { Entry } from "./Journal.ts"
+
+/** How an entry came into the log. */
+export const Origin = { delivered: 0, replayed: 1, moved: 2 } as const
+export type Origin = (typeof Origin)[keyof typeof Origin]
+
+/** An entry with what only the journal needs to know of it. */
+export interface Stored {
+  readonly entry: Entry
+  readonly origin: Origin
+}
+
+type Header = [
+  sequence: number,
+  origin: Origin,
+  receivedAt: number,
+  id: string,
+  type: string,
+  accountId: string,
+  webhook: string,
+  webhookId: string,
+  signature: string,
+  secret: string,
+  sinks: ReadonlyArray<string>,
+  problem?: string,
+]
+
+const frame = 16
+
+export const bodyChecksum = (event: Event): number => crc32(event.body)
+
+/** Collects records in one growing buffer, which it uses again after `clear`. */
+export class Writer {
+  private buffer = Buffer.allocUnsafe(64 * 1024)
+  length = 0
+
+  add(sequence: number, event: Event, sinks: ReadonlyArray<string>, origin: Origin, bodyCrc: number): void {
+    const fields: Header = [
+      sequence,
+      origin,
+      event.receivedAt,
+      event.id,
+      event.type,
+      event.accountId,
+      event.webhook,
+      event.webhookId,
+      event.signature,
+      event.secret,
+      sinks,
+    ]
+    if (event.problem !== undefined) fields.push(event.problem)
+    const header = JSON.stringify(fields)
+    const start = this.length
+    this.reserve(frame + header.length * 3 + event.body.length)
+    const buffer = this.buffer
+    const headerLength = buffer.write(header, start + frame)
+    const end = start + frame + headerLength
+    buffer.writeUInt32LE(headerLength + event.body.length, start + 4)
+    buffer.writeUInt32LE(bodyCrc, start + 8)
+    buffer.writeUInt32LE(headerLength, start + 12)
+    buffer.writeUInt32LE(crc32(buffer.subarray(start + 4, end)), start)
+    buffer.set(event.body, end)
+    this.length = end + event.body.length
+  }
+
+  /** A view of what was written: valid until the next `add` or `clear`. */
+  bytes(): Uint8Array {
+    return this.buffer.subarray(0, this.length)
+  }
+
+  clear(): void {
+    this.length = 0
+  }
+
+  private reserve(more: number): void {
+    if (this.length + more <= this.buffer.length) return
+    const grown = Buffer.allocUnsafe(Math.max(this.buffer.length * 2, this.length + more))
+    this.buffer.copy(grown, 0, 0, this.length)
+    this.buffer = grown
+  }
+}
+
+/** One record by itself, as parked events and dead letters keep it. */
+export const encode = (entry: Entry): Uint8Array => {
+  const writer = new Writer()
+  const origin = entry.replayed ? Origin.replayed : Origin.delivered
+  writer.add(entry.sequence, entry.event, entry.sinks, origin, bodyChecksum(entry.event))
+  return writer.bytes()
+}
+
+/** Decodes the record of `sequence` at `offset`; `undefined` when a bit of it is not as it was written. */
+const decodeAt = (bytes: Buffer, offset: number, sequence: number): { stored: Stored; end: number } | undefined => {
+  if (offset + frame > bytes.length) return undefined
+  const length = bytes.readUInt32LE(offset + 4)
+  const headerLength = bytes.readUInt32LE(offset + 12)
+  const headerEnd = offset + frame + headerLength
+  const end = offset + frame + length
+  if (headerLength > length || end > bytes.length) return undefined
+  if (crc32(bytes.subarray(offset + 4, headerEnd)) !== bytes.readUInt32LE(offset)) return undefined
+  const body = bytes.subarray(headerEnd, end)
+  if (crc32(body) !== bytes.readUInt32LE(offset + 8)) return undefined
+  const header = JSON.parse(bytes.toString("utf8", offset + frame, headerEnd)) as Header
+  const [at, origin, receivedAt, id, type, accountId, webhook, webhookId, signature, secret, sinks, problem] = header
+  if (at !== sequence) return undefined
+  const event = { id, type, accountId, webhook, webhookId, signature, secret, receivedAt, body }
+  return {
+    stored: {
+      entry: {
+        sequence,
+        event: problem === undefined ? event : { ...event, problem },
+        sinks,
+        replayed: origin === Origin.replayed,
+      },
+      origin,
+    },
+    end,
+  }
+}
+
+const view = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+
+/** Decodes the record of a parked event or dead letter. */
+export const decode = (bytes: Uint8Array, sequence: number): Entry | undefined =>
+  decodeAt(view(bytes), 0, sequence)?.stored.entry
+
+export interface Decoded {
+  readonly stored: ReadonlyArray<Stored>
+  /** Sequences whose bytes are not what was written. */
+  readonly damaged: ReadonlyArray<number>
+}
+
+/** Decodes a row of the log. A damaged record is passed over as long as its length still leads to the next. */
+export const decodeRow = (bytes: Uint8Array, first: number, count: number): Decoded => {
+  const buffer = view(bytes)
+  const stored: Array<Stored> = []
+  const damaged: Array<number> = []
+  let offset = 0
+  for (let sequence = first; sequence < first + count; sequence++) {
+    const record = decodeAt(buffer, offset, sequence)
+    if (record !== undefined) {
+      stored.push(record.stored)
+      offset = record.end
+    } else {
+      damaged.push(sequence)
+      // Past the end nothing decodes, so a wrong length ends the row's readable part by itself.
+      offset += offset + frame <= buffer.length ? frame + buffer.readUInt32LE(offset + 4) : 0
+    }
+  }
+  return { stored, damaged }
+}
