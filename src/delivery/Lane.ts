@@ -188,21 +188,34 @@ export class Lane {
 
   // --- the pump ------------------------------------------------------------
 
-  /** Runs until interrupted; then lets attempts under way end, and interrupts those that don't within `grace`. */
-  static readonly run = (lane: Lane, grace: Duration.Duration): Effect.Effect<void, never, Scope.Scope> =>
-    Effect.gen(function* () {
-      yield* Effect.forkScoped(lane.#follow)
-      yield* Effect.forkScoped(lane.#keepTime)
-      yield* Effect.addFinalizer(() => lane.#drain(grace))
-      while (!lane.#draining) {
-        lane.#wake.closeUnsafe()
-        const more = yield* lane.#pump().pipe(
+  /** Pumps until interrupted, or drained. */
+  get run(): Effect.Effect<void, never, Scope.Scope> {
+    return Effect.gen({ self: this }, function* () {
+      yield* Effect.forkScoped(this.#follow)
+      yield* Effect.forkScoped(this.#keepTime)
+      while (!this.#draining) {
+        this.#wake.closeUnsafe()
+        const more = yield* this.#pump().pipe(
           // The journal says by itself what is wrong with it; a lane only has to come back.
           Effect.catch(() => Effect.as(Effect.sleep("1 second"), true)),
         )
-        if (!more) yield* lane.#wake.await
+        if (!more) yield* this.#wake.await
       }
     })
+  }
+
+  /** Starts nothing more, lets attempts under way end, and interrupts those that don't within `grace`. */
+  drain(grace: Duration.Duration): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      this.#draining = true
+      const fibers = [...this.#flights].flatMap((flight) => (flight.fiber === undefined ? [] : [flight.fiber]))
+      return Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded", discard: true }).pipe(
+        Effect.timeoutOption(grace),
+        Effect.andThen(Fiber.interruptAll(fibers)),
+        Effect.andThen(Effect.sync(() => this.#trackPause())),
+      )
+    })
+  }
 
   get #follow(): Effect.Effect<never> {
     return Effect.forever(
@@ -525,18 +538,6 @@ export class Lane {
       parked.firstAttemptAt += length
       this.#store(parked.sequence)
     }
-  }
-
-  #drain(grace: Duration.Duration): Effect.Effect<void> {
-    return Effect.suspend(() => {
-      this.#draining = true
-      const fibers = [...this.#flights].flatMap((flight) => (flight.fiber === undefined ? [] : [flight.fiber]))
-      return Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded", discard: true }).pipe(
-        Effect.timeoutOption(grace),
-        Effect.andThen(Fiber.interruptAll(fibers)),
-        Effect.andThen(Effect.sync(() => this.#trackPause())),
-      )
-    })
   }
 
   // --- small things --------------------------------------------------------

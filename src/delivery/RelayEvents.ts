@@ -1,0 +1,68 @@
+/**
+ * The relay's own events: journaled and routed like the sender's, by name.
+ *
+ * They never cause themselves: trouble with an event of ours makes no further
+ * event, and an event about a lane is not routed to that lane.
+ */
+import { Clock, Context, Effect, Layer } from "effect"
+import type { Event } from "../event/Event.ts"
+import type { RelayEventType } from "../event/EventType.ts"
+import { Journal } from "../journal/Journal.ts"
+import type { Router } from "../routing/Router.ts"
+
+/** The webhook name that the relay's own events carry. */
+export const ownWebhook = "relay"
+
+/** What an own event says: no secret and no payload. */
+export type Facts = Readonly<Record<string, string | number | boolean>>
+
+export class RelayEvents extends Context.Service<
+  RelayEvents,
+  {
+    /** Journals an event about `lane` (or the relay as a whole). A full journal loses it: it is in the log as well. */
+    emit(type: RelayEventType, facts: Facts, lane?: string): Effect.Effect<void>
+  }
+>()("relay/delivery/RelayEvents") {
+  static readonly layer = (router: () => Router): Layer.Layer<RelayEvents, never, Journal> =>
+    Layer.effect(
+      RelayEvents,
+      Effect.gen(function* () {
+        const journal = yield* Journal
+        const clock = yield* Clock.Clock
+        return RelayEvents.of({
+          emit: Effect.fn("RelayEvents.emit")(function* (type, facts, lane) {
+            const sinks = router()
+              .routeType(ownWebhook, type)
+              .filter((sink) => sink !== lane)
+            if (sinks.length === 0) return
+            yield* journal.append(make(type, facts, clock.currentTimeMillisUnsafe()), sinks).pipe(
+              Effect.catch((error) => Effect.logWarning(`${type} could not be journaled: ${error.message}`)),
+            )
+          }),
+        })
+      }),
+    )
+}
+
+/** The event in the sender's envelope, so that a sink needs no second format. */
+const make = (type: RelayEventType, facts: Facts, now: number): Event => {
+  const id = `evt_relay_${crypto.randomUUID()}`
+  const envelope = {
+    id,
+    account_id: "",
+    version: "1",
+    created_at: `${new Date(now).toISOString().slice(0, 19)}Z`,
+    data: { type, object: facts },
+  }
+  return {
+    id,
+    type,
+    accountId: "",
+    webhook: ownWebhook,
+    webhookId: "",
+    signature: "",
+    secret: "",
+    receivedAt: now,
+    body: new TextEncoder().encode(JSON.stringify(envelope)),
+  }
+}
