@@ -10,8 +10,9 @@ export class Changes {
   #bury = new Map<number, DeadLetter>()
   #stored: number
   #moved = false
-  /** Events settled since the last settlement was taken. */
-  settled = 0
+  /** Events settled that the journal does not know of: a crash would send them again. */
+  unstored = 0
+  #taken = 0
 
   /** `stored` is the cursor that the journal has. */
   constructor(stored: number) {
@@ -30,7 +31,7 @@ export class Changes {
   unpark(sequence: number): void {
     this.#park.delete(sequence)
     this.#unpark.add(sequence)
-    this.settled += 1
+    this.unstored += 1
   }
 
   bury(dead: DeadLetter): void {
@@ -54,8 +55,14 @@ export class Changes {
     this.#bury = new Map()
     this.#stored = cursor.sequence
     this.#moved = false
-    this.settled = 0
+    this.#taken = this.unstored
     return settlement
+  }
+
+  /** The settlement that was taken last is on disk. */
+  stored(): void {
+    this.unstored -= this.#taken
+    this.#taken = 0
   }
 
   /** Takes back what could not be stored; it goes with the next settlement. */

@@ -81,7 +81,11 @@ export class Gate {
     if (this.#failed.size < differentEvents) this.#failed.add(sequence)
     // The first failure costs no wait: a connection that the other side closed in between is nobody's outage.
     this.#until = this.#streak === 1 ? now : now + backoff(this.#delivery.retry, this.#streak - 1, random)
-    if (this.condition === undefined && this.#streak >= this.#delivery.pauseAfter && this.#failed.size >= differentEvents) {
+    if (
+      this.condition === undefined &&
+      this.#streak >= this.#delivery.pauseAfter &&
+      this.#failed.size >= differentEvents
+    ) {
       return this.#close("waiting", message)
     }
     if (this.condition !== undefined) this.message = message

@@ -32,6 +32,8 @@ const windowBytes = 8 * 1024 * 1024
 const tick = Duration.millis(25)
 /** Attempts remembered an event; the first and the newest are what tells. */
 const attemptsKept = 200
+/** Settled events that the journal need not know of yet, at most: it bounds what a crash repeats. */
+const maxUnstored = 4_096
 /** Parked events that are read back for another attempt at once. */
 const retriesInHand = 256
 const hour = 3_600_000
@@ -42,6 +44,8 @@ export interface LaneEvents {
   readonly deadLettered: (entry: Entry, reason: string, message: string) => void
   readonly paused: (message: string) => void
   readonly resumed: () => void
+  /** Progress should be stored now, not at the next turn. */
+  readonly settle: () => void
   /** The sink died of a bug: the cause is for the log. */
   readonly defect: (cause: Cause.Cause<unknown>) => void
 }
@@ -76,6 +80,8 @@ export class Lane {
   readonly attempts: Record<string, number> = {}
   /** Attempts by duration: one count a bucket and one above them all; the sum is in seconds. */
   readonly durations = { counts: new Array<number>(durationBuckets.length + 1).fill(0), sum: 0 }
+  /** The most events that a crash at any moment since the start could have sent twice. */
+  duplicateBound = 0
   /** Why a person must look; empty while none has to. */
   blocked = ""
   pausedByPerson: boolean
@@ -95,6 +101,7 @@ export class Lane {
   readonly #changes: Changes
   readonly #timeout: number
   #bytes = 0
+  #inFlight = 0
   #suspects: Array<number> = []
   #pausedSince: number | undefined
   #draining = false
@@ -149,12 +156,6 @@ export class Lane {
     return oldest === endless ? 0 : oldest
   }
 
-  get duplicateBound(): number {
-    let inFlight = 0
-    for (const flight of this.#flights) inFlight += flight.items.length
-    return inFlight + this.#changes.settled
-  }
-
   pause(): void {
     this.pausedByPerson = true
     this.#trackPause()
@@ -179,6 +180,12 @@ export class Lane {
   /** What the journal has yet to be told; `undefined` when nothing is. */
   takeChanges(): Settlement | undefined {
     return this.#changes.take(this.config.name, this.#window.cursor())
+  }
+
+  /** What was taken last is on disk. */
+  stored(): void {
+    this.#changes.stored()
+    this.#wake.openUnsafe()
   }
 
   /** Takes changes back that could not be stored: they go with the next ones. */
@@ -265,6 +272,11 @@ export class Lane {
     const now = this.#now()
     if (this.#queue.retries === 0) yield* this.#takeDue(now)
     while (this.#flights.size < this.config.concurrency) {
+      // Progress that is not on disk is what a crash repeats: past the bound, the disk comes first.
+      if (this.#changes.unstored >= maxUnstored) {
+        this.#options.events.settle()
+        break
+      }
       const batch = this.#nextBatch(now)
       if (batch.length === 0) break
       yield* this.#start(batch)
@@ -314,6 +326,8 @@ export class Lane {
   readonly #start = Effect.fnUntraced(function* (this: Lane, items: ReadonlyArray<Item>) {
     const flight: Flight = { items, startedAt: this.#now(), fiber: undefined }
     this.#flights.add(flight)
+    this.#inFlight += items.length
+    this.duplicateBound = Math.max(this.duplicateBound, this.#inFlight + this.#changes.unstored)
     this.#gate.started(items.length)
     flight.fiber = yield* Effect.forkDetach(
       this.#options.sink.send(items.length === 1 ? [(items[0] as Item).entry] : items.map((item) => item.entry)),
@@ -326,6 +340,7 @@ export class Lane {
 
   #landed(flight: Flight, exit: Exit.Exit<Failures, SinkError>): void {
     this.#flights.delete(flight)
+    this.#inFlight -= flight.items.length
     this.#observe((this.#now() - flight.startedAt) / 1_000)
     const back: Array<Item> = []
     const failed = (item: Item, failure: Failure) => {
@@ -415,8 +430,7 @@ export class Lane {
     const attempts = this.#attempted(item, "DeliveryFailed", message)
     const before = this.#parking.get(sequence)
     const firstAttemptAt = before !== undefined && before.firstAttemptAt > 0 ? before.firstAttemptAt : this.#wall()
-    const tooOld =
-      this.#wall() - firstAttemptAt >= Duration.toMillis(retry.maxAge) && this.#options.wallClockTrusted()
+    const tooOld = this.#wall() - firstAttemptAt >= Duration.toMillis(retry.maxAge) && this.#options.wallClockTrusted()
     const tooOften = retry.maxAttempts !== undefined && attempts.length >= retry.maxAttempts
     if (tooOld || tooOften) {
       this.#kill(item, attempts, tooOld ? "TooOld" : "TooManyAttempts", message)
@@ -498,7 +512,7 @@ export class Lane {
     if (!this.#window.settle(item.entry.sequence)) return
     this.#bytes -= item.entry.event.body.length
     this.#changes.moved()
-    this.#changes.settled += 1
+    this.#changes.unstored += 1
   }
 
   /** Frees the keys of a landed batch, and puts back, in order, what was not settled. */

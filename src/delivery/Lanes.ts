@@ -2,7 +2,7 @@
  * The lanes: one for each sink, the quarantine, and those that a removed sink
  * left behind, which stay until a person moves or drops them.
  */
-import { Clock, Context, Duration, Effect, Layer, Schema, Scope } from "effect"
+import { Clock, Context, Duration, Effect, Latch, Layer, Schema, Scope } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { quarantine } from "../event/Event.ts"
 import { type Entry, Journal, type JournalError } from "../journal/Journal.ts"
@@ -43,7 +43,7 @@ export interface LaneStatus {
   readonly cursor: number
   /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
   readonly oldestAt: number
-  /** At most this many events would be sent twice if the process died now. */
+  /** The most events that a crash at any moment since the start could have sent twice. */
   readonly duplicateBound: number
   /** Attempts by outcome since the start: `delivered`, or a reason's tag. */
   readonly attempts: Readonly<Record<string, number>>
@@ -127,13 +127,17 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   const settle = Effect.suspend(() => {
     const changes = [...lanes.values()].flatMap((lane) => lane.takeChanges() ?? [])
     if (changes.length === 0) return Effect.void
-    return Effect.catch(journal.settle(changes), () =>
+    return Effect.match(journal.settle(changes), {
+      onSuccess: () => {
+        for (const change of changes) lanes.get(change.lane)?.stored()
+      },
       // The journal says what is wrong; what it could not store goes with the next settlement.
-      Effect.sync(() => {
+      onFailure: () => {
         for (const change of changes) lanes.get(change.lane)?.restore(change)
-      }),
-    )
+      },
+    })
   })
+  const settleNow = Latch.makeUnsafe(false)
 
   const events = (name: string): Lane.LaneEvents => {
     let announcedAt = Number.NEGATIVE_INFINITY
@@ -144,7 +148,14 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
         unannounced += 1
         const now = clock.currentTimeMillisUnsafe()
         if (now - announcedAt < announceEvery) return
-        const facts = { sink: name, count: unannounced, reason, message, event_id: entry.event.id, event_type: entry.event.type }
+        const facts = {
+          sink: name,
+          count: unannounced,
+          reason,
+          message,
+          event_id: entry.event.id,
+          event_type: entry.event.type,
+        }
         announcedAt = now
         unannounced = 0
         run(
@@ -164,6 +175,9 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
       resumed: () => {
         run(Effect.logInfo(`sink ${name} goes on`))
       },
+      settle: () => {
+        settleNow.openUnsafe()
+      },
       defect: (cause) => {
         run(Effect.logError(`sink ${name}: a bug while sending; the event is parked and the lane goes on`, cause))
       },
@@ -179,10 +193,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   for (const spec of [...specs, quarantineSpec(quarantineDelivery)]) {
     const { config } = spec
     const state = yield* journal.openLane(config.name, config.renamedFrom)
-    yield* journal.limitBacklog(
-      config.name,
-      config.backlog?.whenFull === "refuse" ? config.backlog.max : undefined,
-    )
+    yield* journal.limitBacklog(config.name, config.backlog?.whenFull === "refuse" ? config.backlog.max : undefined)
     const { sink, ensureOpen } = yield* Scope.provide(LazySink.make(spec.open), sinks)
     const lane = yield* Lane.make({
       config,
@@ -196,7 +207,11 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     lanes.set(config.name, lane)
     yield* Effect.forkScoped(Effect.andThen(Effect.ignore(ensureOpen), lane.run))
   }
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(settle, settleEvery)))
+  yield* Effect.forkScoped(
+    Effect.forever(
+      settleNow.await.pipe(Effect.timeoutOption(settleEvery), Effect.andThen(settleNow.close), Effect.andThen(settle)),
+    ),
+  )
 
   const keepHouse = Effect.gen(function* () {
     for (const state of yield* journal.lanes) {

@@ -35,9 +35,9 @@ export class RelayEvents extends Context.Service<
               .routeType(ownWebhook, type)
               .filter((sink) => sink !== lane)
             if (sinks.length === 0) return
-            yield* journal.append(make(type, facts, clock.currentTimeMillisUnsafe()), sinks).pipe(
-              Effect.catch((error) => Effect.logWarning(`${type} could not be journaled: ${error.message}`)),
-            )
+            yield* journal
+              .append(make(type, facts, clock.currentTimeMillisUnsafe()), sinks)
+              .pipe(Effect.catch((error) => Effect.logWarning(`${type} could not be journaled: ${error.message}`)))
           }),
         })
       }),

@@ -40,7 +40,9 @@ const describe = (value: unknown): string => {
   if (Result.isSuccess(decoded)) return "it is an envelope"
   // The path is ours to show, the value is not: it may hold personal data.
   const path = /at \["?([^\n]*?)"?\]\s*$/.exec(String(decoded.failure))?.[1]?.replaceAll('"]["', ".")
-  return path === undefined ? "the JSON is not an object with the envelope's fields" : `${path} is missing or not what the interface says`
+  return path === undefined
+    ? "the JSON is not an object with the envelope's fields"
+    : `${path} is missing or not what the interface says`
 }
 
 /** Decodes the raw bytes of a delivery. Pure, and total: a body that is no envelope is a value, not an exception. */
