@@ -6,7 +6,7 @@
  * better. It is written after each commit, without fsync: it may lag behind the
  * journal, never lead it.
  */
-import { closeSync, openSync, readFileSync, writeSync } from "node:fs"
+import { closeSync, constants, openSync, readFileSync, writeSync } from "node:fs"
 
 export interface Mark {
   /** The random id that the journal's file also holds. */
@@ -41,7 +41,7 @@ export class MarkFile {
     this.line = Buffer.from(
       `relay journal ${mark.identity} ${String(mark.head).padStart(16, "0")} ${mark.damaged ? "damaged" : "sound  "}\n`,
     )
-    this.fd = openSync(file, "w", 0o600)
+    this.fd = openSync(file, constants.O_RDWR | constants.O_CREAT, 0o600)
     writeSync(this.fd, this.line, 0, this.line.length, 0)
   }
 

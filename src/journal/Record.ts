@@ -110,7 +110,7 @@ const decodeAt = (bytes: Buffer, offset: number, sequence: number): { stored: St
   const end = offset + frame + length
   if (headerLength > length || end > bytes.length) return undefined
   if (crc32(bytes.subarray(offset + 4, headerEnd)) !== bytes.readUInt32LE(offset)) return undefined
-  const body = bytes.subarray(headerEnd, end)
+  const body = new Uint8Array(bytes.buffer, bytes.byteOffset + headerEnd, end - headerEnd)
   if (crc32(body) !== bytes.readUInt32LE(offset + 8)) return undefined
   const header = JSON.parse(bytes.toString("utf8", offset + frame, headerEnd)) as Header
   const [at, origin, receivedAt, id, type, accountId, webhook, webhookId, signature, secret, sinks, problem] = header

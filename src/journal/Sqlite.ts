@@ -66,7 +66,13 @@ export const transactions = (db: DatabaseSync): (<A>(work: () => A) => A) => {
       commit.run()
       return result
     } catch (error) {
-      if (db.isTransaction) rollback.run()
+      if (db.isTransaction) {
+        try {
+          rollback.run()
+        } catch {
+          // The first error is the one that decides.
+        }
+      }
       throw error
     }
   }

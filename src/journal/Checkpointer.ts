@@ -1,0 +1,118 @@
+/**
+ * Moves the write-ahead log into the journal's file, off the event loop.
+ *
+ * **Why so.** SQLite syncs the file only in the pass that reaches the end of
+ * the log. Under constant load passes seldom do, and the one that does pays for
+ * all before it: 30 ms in which nobody is answered. So a second connection in a
+ * worker makes small passes and syncs the file itself after each.
+ *
+ * **Traps.** The worker's descriptor is never closed: that would drop the
+ * process's locks on the file. And only the main connection can bring the log
+ * to an end, between two commits: it does when the worker reports it too long.
+ */
+import { fdatasyncSync, openSync } from "node:fs"
+import { DatabaseSync } from "node:sqlite"
+import { Context } from "effect"
+
+/**
+ * Where the worker starts: the URL of the program's main module, which calls
+ * {@link runWorker} when it is not the main thread. It can't be this file's own:
+ * a compiled binary has but one module. Without it (tests) the journal
+ * checkpoints on its own connection.
+ */
+export const Entry = Context.Reference<URL | undefined>("relay/journal/Checkpointer/Entry", {
+  defaultValue: () => undefined,
+})
+
+/** Above this many bytes of log the main connection finishes the pass itself: 2 to 3 ms. */
+export const logLimit = 16 * 1024 * 1024
+
+const interval = 100
+
+type ToWorker = { readonly path: string } | "stop"
+
+type FromWorker =
+  /** Frames in the log after a pass. */
+  | { readonly frames: number }
+  | { readonly failed: string; readonly code: number }
+  | "stopped"
+
+/** The worker's side; called by the main module in a worker thread. */
+export const runWorker = (): void => {
+  let stop = (): void => {}
+  const report = (message: FromWorker): void => postMessage(message)
+  const serve = (path: string): void => {
+    const db = new DatabaseSync(path)
+    db.prepare("PRAGMA busy_timeout = 1000").get()
+    db.prepare("PRAGMA wal_autocheckpoint = 0").get()
+    db.prepare("PRAGMA synchronous = FULL").run()
+    const passive = db.prepare("PRAGMA wal_checkpoint(PASSIVE)")
+    const fd = openSync(path, "r+")
+    let synced = ""
+    const pass = (): void => {
+      try {
+        const row = passive.get()
+        const state = `${row?.log} ${row?.checkpointed}`
+        if (state === synced) return
+        fdatasyncSync(fd)
+        synced = state
+        report({ frames: Number(row?.log ?? 0) })
+      } catch (error) {
+        clearInterval(timer)
+        const code = error instanceof Error && "errcode" in error ? Number(error.errcode) : 0
+        report({ failed: error instanceof Error ? error.message : String(error), code })
+      }
+    }
+    const timer = setInterval(pass, interval)
+    stop = () => {
+      clearInterval(timer)
+      db.close()
+    }
+  }
+  addEventListener("message", (event: MessageEvent<ToWorker>) => {
+    if (event.data !== "stop") return serve(event.data.path)
+    stop()
+    report("stopped")
+  })
+}
+
+export interface Checkpointer {
+  readonly stop: () => Promise<void>
+}
+
+/** Starts the worker on the journal at `path`. */
+export const start = (
+  entry: URL,
+  path: string,
+  on: {
+    readonly pass: (frames: number) => void
+    /** The worker can't go on: an SQLite result code, 0 when it was something else. */
+    readonly failure: (message: string, code: number) => void
+  },
+): Checkpointer => {
+  const worker = new Worker(entry, { type: "module" })
+  let stopped = (): void => {}
+  worker.addEventListener("message", (event: MessageEvent<FromWorker>) => {
+    const message = event.data
+    if (message === "stopped") stopped()
+    else if ("frames" in message) on.pass(message.frames)
+    else on.failure(message.failed, message.code)
+  })
+  worker.addEventListener("error", (event) => {
+    event.preventDefault()
+    on.failure(event.message, 0)
+  })
+  const request: ToWorker = { path }
+  worker.postMessage(request)
+  return {
+    stop: async () => {
+      const deadline = new Promise<void>((resolve) => setTimeout(resolve, 1000))
+      const done = new Promise<void>((resolve) => {
+        stopped = resolve
+      })
+      worker.postMessage("stop" satisfies ToWorker)
+      await Promise.race([done, deadline])
+      worker.terminate()
+    },
+  }
+}

@@ -1,0 +1,425 @@
+/**
+ * The journal's core on SQLite: the group commit, settlements folded into it,
+ * and what stands in memory beside the file. Plain code: every event passes
+ * here; `SqliteJournal.ts` makes a service of it.
+ *
+ * **Promise.** An exit says "appended" only after the fsync of the commit that
+ * holds the event. Memory follows the disk: counts, tail and duplicates change
+ * after the commit, never before.
+ *
+ * **Traps.** Once broken it stays so: a commit after a failed fsync would
+ * "succeed". Whatever fails after COMMIT is therefore broken too, or its
+ * sequences would be given out twice.
+ */
+import { setImmediate } from "node:timers"
+import { Duration, Exit } from "effect"
+import type { RelayConfig } from "../config/Config.ts"
+import type { Event } from "../event/Event.ts"
+import { Backlog } from "./Backlog.ts"
+import { logLimit } from "./Checkpointer.ts"
+import { Duplicates } from "./Duplicates.ts"
+import { Group, type Key } from "./Group.ts"
+import type { AppendExit, Appended, Entry, JournalBroken, JournalError, Settlement } from "./Journal.ts"
+import { type Committed, LaneTable } from "./LaneTable.ts"
+import { Log } from "./Log.ts"
+import { bodyChecksum, Origin } from "./Record.ts"
+import { Space } from "./Space.ts"
+import { broken, classify, full, isCorrupt, transactions, unavailable } from "./Sqlite.ts"
+import { meta, type Store, setMeta } from "./Store.ts"
+import { Tail } from "./Tail.ts"
+
+export type Options = RelayConfig["journal"]
+
+const tailBytes = 16 * 1024 * 1024
+const tailEntries = 65_536
+/** A settlement waits this long for a group to share its fsync with, in milliseconds. */
+const settleDelay = 5
+
+const appended: AppendExit = Exit.succeed("appended")
+const duplicate: AppendExit = Exit.succeed("duplicate")
+const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
+const noKey: Key = { hi: 0, lo: 0, bodyCrc: 0 }
+
+/** Work that wants to be in the next commit. */
+interface Task {
+  readonly apply: () => Committed
+  readonly done: (exit: Exit.Exit<void, JournalError>) => void
+}
+
+export class Engine {
+  readonly log: Log
+  readonly lanes: LaneTable
+  readonly space: Space
+  readonly duplicates: Duplicates
+  readonly counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
+  head: number
+  /** Why it is red, in words; empty when it is not. */
+  red: string
+  brokenBy: JournalBroken | undefined
+  onBroken: (error: JournalBroken) => void = () => {}
+  onCommitted: () => void = () => {}
+
+  readonly store: Store
+  private readonly passive
+  private checkpointedAt = 0
+  private readonly transact: <A>(work: () => A) => A
+  private readonly tail = new Tail(tailBytes, tailEntries)
+  private readonly group = new Group()
+  private tasks: Array<Task> = []
+  private scheduled = false
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private readonly waiting = new Set<{ readonly after: number; readonly wake: () => void }>()
+  /** Refuses everything: starting, stopped, broken. */
+  private refusal: Exit.Exit<never, JournalError> | undefined
+
+  constructor(store: Store, options: Options) {
+    this.store = store
+    this.transact = transactions(store.db)
+    this.passive = store.db.prepare("PRAGMA wal_checkpoint(PASSIVE)")
+    this.head = store.head
+    this.group.first = this.head + 1
+    this.log = new Log(store.db, (from, to, why) => {
+      this.turnRed(
+        `Events ${from === to ? from : `${from} to ${to}`} of the journal ${store.path} are lost: ${why}. They are not delivered.`,
+      )
+    })
+    this.lanes = new LaneTable(
+      store.db,
+      (sequence) => this.tail.get(sequence) ?? this.log.find(sequence),
+      (lane, sequence) => {
+        this.turnRed(`Event ${sequence} of lane ${lane} can't be read as it was written: it is not delivered.`)
+      },
+    )
+    this.duplicates = new Duplicates({ count: options.duplicates.count, age: Duration.toMillis(options.duplicates.age) })
+    this.space = new Space(store, options)
+    this.red = meta(store.db, "red") ?? ""
+    for (const finding of store.findings) this.turnRed(finding)
+    this.refusal = Exit.fail(unavailable(`The journal ${store.path} is starting: it reads what it holds. Try again.`))
+  }
+
+  /** The start is over: appends are taken from now on. */
+  ready(): void {
+    if (this.brokenBy === undefined) this.refusal = undefined
+  }
+
+  get isStarting(): boolean {
+    return this.refusal !== undefined && this.brokenBy === undefined
+  }
+
+  // ---- append
+
+  appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit> {
+    const offered = this.offer(event, sinks)
+    if (typeof offered !== "string") return offered
+    const promise = this.group.promise
+    this.schedule()
+    return offered === "appended" ? promise : promise.then(asDuplicate)
+  }
+
+  /** The same with a callback in place of the promise; the exit when it is known at once. */
+  append(event: Event, sinks: ReadonlyArray<string>, done: (exit: AppendExit) => void): AppendExit | undefined {
+    const offered = this.offer(event, sinks)
+    if (typeof offered !== "string") return offered
+    this.group.onDone(offered === "appended" ? done : (exit) => done(asDuplicate(exit)))
+    this.schedule()
+    return undefined
+  }
+
+  /** Puts an event into the open group, or says why not; as a name when the group's commit decides. */
+  private offer(event: Event, sinks: ReadonlyArray<string>): AppendExit | Appended {
+    if (this.refusal !== undefined) return this.refusal
+    const bodyCrc = bodyChecksum(event)
+    const found = this.duplicates.find(event, bodyCrc)
+    if (found !== "new") {
+      this.counters.duplicates++
+      return found === "seen" ? duplicate : "duplicate"
+    }
+    if (this.space.refusal !== undefined) return this.space.refusal
+    for (const sink of sinks) {
+      const backlog = this.lanes.backlogs.get(sink)
+      if (backlog !== undefined && backlog.size >= backlog.max) return this.backlogFull(backlog)
+    }
+    this.duplicates.add(bodyCrc, event.receivedAt)
+    this.put(event, sinks, Origin.delivered, { hi: this.duplicates.keyHi, lo: this.duplicates.keyLo, bodyCrc })
+    return "appended"
+  }
+
+  private put(event: Event, sinks: ReadonlyArray<string>, origin: Origin, key: Key): void {
+    for (const sink of sinks) {
+      if (this.lanes.backlogs.has(sink)) continue
+      // Routed to a lane that nobody has opened: it begins here, so that what is promised is not pruned.
+      const cursor = { sequence: this.group.first + this.group.entries.length - 1, settled: [] }
+      this.lanes.backlogs.set(sink, new Backlog(sink, cursor))
+      this.group.newLanes.push(sink)
+    }
+    this.group.add(event, sinks, origin, key)
+  }
+
+  private backlogFull(backlog: Backlog): AppendExit {
+    return Exit.fail(
+      full(
+        "backlog",
+        `The sink ${backlog.lane} has ${backlog.size} events waiting, and its backlog takes ${backlog.max}. See \`relay lanes list\`.`,
+      ),
+    )
+  }
+
+  // ---- commit
+
+  /** Three turns of the event loop let a group grow to what is in flight; a full one goes at once. */
+  private schedule(): void {
+    if (this.group.isFull) return this.flush()
+    if (this.scheduled) return
+    this.scheduled = true
+    setImmediate(() => setImmediate(() => setImmediate(this.flush)))
+  }
+
+  /** Commits the open group and the tasks that wait, in one transaction. */
+  readonly flush = (): void => {
+    this.scheduled = false
+    clearTimeout(this.timer)
+    this.timer = undefined
+    const tasks = this.tasks
+    this.tasks = []
+    if (this.brokenBy !== undefined) return
+    if (this.group.isEmpty && tasks.length === 0) return
+    const failure = this.commit(tasks)
+    if (failure === undefined) return
+    const hadGroup = !this.group.isEmpty
+    this.abandon(failure)
+    // Progress of lanes must not fail with the events that found no room.
+    const again = hadGroup && tasks.length > 0 && this.brokenBy === undefined
+    const exit = again ? this.commit(tasks) : failure
+    if (exit !== undefined) for (const task of tasks) task.done(Exit.fail(exit))
+  }
+
+  private commit(tasks: ReadonlyArray<Task>): JournalError | undefined {
+    const group = this.group
+    const started = performance.now()
+    let committed: ReadonlyArray<Committed>
+    try {
+      committed = this.transact(() => {
+        if (!group.isEmpty) {
+          this.log.insert(group)
+          for (const lane of group.newLanes) this.lanes.insert(lane, this.lanes.backlogs.get(lane)?.cursor.sequence ?? 0)
+        }
+        return tasks.map((task) => task.apply())
+      })
+    } catch (error) {
+      return this.failed(error)
+    }
+    const count = group.entries.length
+    try {
+      const replaced = this.store.replaced()
+      if (replaced !== undefined) throw broken(`${replaced} What came last may be lost, so the relay stops.`)
+      this.head += count
+      if (count > 0) this.store.mark.reached(this.head)
+      this.duplicates.commit()
+      for (const entry of group.entries) {
+        for (const sink of entry.sinks) this.lanes.backlogs.get(sink)?.routed(entry.sequence)
+      }
+      this.tail.push(group.entries)
+      for (const apply of committed) apply()
+      this.space.wrote(group.size)
+    } catch (error) {
+      return this.breakDown(classify(this.store.path, error).message)
+    }
+    this.counters.appended += count
+    this.counters.commits++
+    this.counters.commitMillis += performance.now() - started
+    group.finish(appended, this.head + 1)
+    for (const task of tasks) task.done(Exit.void)
+    if (count > 0) this.wake()
+    this.onCommitted()
+    return undefined
+  }
+
+  /** The open group is not on disk: its keys and sequences are free again. */
+  private abandon(failure: JournalError): void {
+    this.duplicates.rollback()
+    for (const lane of this.group.newLanes) this.lanes.backlogs.delete(lane)
+    this.group.finish(Exit.fail(failure), this.head + 1)
+  }
+
+  /** Runs `work` as a transaction of its own, after what is open: for what is not on the hot path. */
+  exclusively<A>(work: () => { readonly result: A; readonly committed?: Committed }): A {
+    this.flush()
+    if (this.brokenBy !== undefined) throw broken(this.brokenBy.message)
+    try {
+      const { result, committed } = this.transact(work)
+      committed?.()
+      return result
+    } catch (error) {
+      throw this.failed(error)
+    }
+  }
+
+  /**
+   * Appends entries of the relay's own making (replays, moves) together with
+   * `work`, in one commit. At most a row's worth at a time.
+   */
+  appendWith(
+    entries: ReadonlyArray<{ readonly event: Event; readonly sinks: ReadonlyArray<string> }>,
+    origin: Origin,
+    work: () => Committed,
+  ): void {
+    this.flush()
+    if (this.brokenBy !== undefined) throw broken(this.brokenBy.message)
+    for (const { event, sinks } of entries) {
+      this.put(event, sinks, origin, { ...noKey, bodyCrc: bodyChecksum(event) })
+    }
+    const failure = this.commit([{ apply: work, done: () => {} }])
+    if (failure === undefined) return
+    this.abandon(failure)
+    throw failure
+  }
+
+  // ---- settle
+
+  settle(settlements: ReadonlyArray<Settlement>, done: (exit: Exit.Exit<void, JournalError>) => void): void {
+    this.enqueue(() => {
+      const committed = settlements.map((settlement) => this.lanes.settle(settlement))
+      return () => {
+        for (const apply of committed) apply()
+      }
+    }, done)
+  }
+
+  private enqueue(apply: () => Committed, done: (exit: Exit.Exit<void, JournalError>) => void): void {
+    if (this.brokenBy !== undefined) return done(Exit.fail(broken(this.brokenBy.message)))
+    this.tasks.push({ apply, done })
+    this.timer ??= setTimeout(this.flush, settleDelay)
+  }
+
+  // ---- read
+
+  /** Entries above `after`, at most `limit`; from memory when they are new. */
+  read(after: number, limit: number): ReadonlyArray<Entry> {
+    if (this.brokenBy !== undefined) throw broken(this.brokenBy.message)
+    if (after >= this.head) return []
+    if (after + 1 >= this.tail.first) return this.tail.read(after, limit)
+    try {
+      return this.log.read(after, limit)
+    } catch (error) {
+      throw this.failed(error)
+    }
+  }
+
+  /** Calls `wake` once something above `after` is on disk; the answer takes it back. */
+  onBeyond(after: number, wake: () => void): () => void {
+    const waiter = { after, wake }
+    this.waiting.add(waiter)
+    return () => {
+      this.waiting.delete(waiter)
+    }
+  }
+
+  private wake(): void {
+    for (const waiter of this.waiting) {
+      if (waiter.after >= this.head) continue
+      this.waiting.delete(waiter)
+      waiter.wake()
+    }
+  }
+
+  /** Runs what only reads, with its errors classified. */
+  guard<A>(work: () => A): A {
+    if (this.brokenBy !== undefined) throw broken(this.brokenBy.message)
+    try {
+      return work()
+    } catch (error) {
+      throw this.failed(error)
+    }
+  }
+
+  /** For appends of the relay's own making: they wait for room like any other. `soFar` says what was done. */
+  requireRoom(soFar: string): void {
+    if (this.space.refusal !== undefined) throw unavailable(`${this.space.message} ${soFar}`)
+  }
+
+  // ---- checkpoints
+
+  /** Whether no worker does it. */
+  ownCheckpoints = true
+
+  /** Moves what is in the write-ahead log into the file. */
+  checkpoint(): void {
+    try {
+      this.passive.get()
+    } catch (error) {
+      this.failed(error)
+    }
+  }
+
+  /** The worker made a pass and left this many frames in the log: the end of a long one is for the writer to reach. */
+  checkpointed(frames: number): void {
+    if (this.brokenBy === undefined && frames * this.space.frameSize > logLimit) this.checkpoint()
+  }
+
+  checkpointFailed(message: string, code: number): void {
+    if (code === 0) this.ownCheckpoints = true
+    else this.failed(Object.assign(new Error(message), { errcode: code }))
+  }
+
+  /** Looks at the file and the disk: a few times a second. */
+  look(): void {
+    const replaced = this.store.replaced()
+    if (replaced !== undefined) throw broken(`${replaced} What came last may be lost, so the relay stops.`)
+    this.space.look()
+    if (this.ownCheckpoints && this.counters.commits !== this.checkpointedAt) {
+      this.checkpointedAt = this.counters.commits
+      this.checkpoint()
+    }
+  }
+
+  // ---- health
+
+  /** Red until a person acknowledges it, across restarts. */
+  turnRed(message: string): void {
+    if (this.red.includes(message)) return
+    this.red = this.red === "" ? message : `${this.red}\n${message}`
+    this.enqueue(
+      () => {
+        setMeta(this.store.db, "red", this.red)
+        return () => {}
+      },
+      () => {},
+    )
+  }
+
+  acknowledge(): void {
+    this.exclusively(() => {
+      setMeta(this.store.db, "red", "")
+      return { result: undefined, committed: () => { this.red = "" } }
+    })
+  }
+
+  /** Says what an error means; breaks the journal when it is final. */
+  failed(error: unknown): JournalError {
+    const failure = classify(this.store.path, error)
+    if (failure.reason._tag === "JournalFull") this.space.foundFull()
+    return failure.reason._tag === "JournalBroken" ? this.breakDown(failure.message, error) : failure
+  }
+
+  /** Never again in this process. */
+  breakDown(message: string, error?: unknown): JournalError {
+    const failure = broken(message)
+    if (this.brokenBy !== undefined || failure.reason._tag !== "JournalBroken") return failure
+    this.brokenBy = failure.reason
+    this.refusal = Exit.fail(failure)
+    if (isCorrupt(error)) this.store.mark.damaged()
+    this.group.finish(this.refusal, this.head + 1)
+    const tasks = this.tasks
+    this.tasks = []
+    for (const task of tasks) task.done(this.refusal)
+    this.onBroken(failure.reason)
+    return failure
+  }
+
+  /** Commits what is open and refuses what comes after. */
+  stop(): void {
+    this.flush()
+    clearTimeout(this.timer)
+    this.refusal ??= Exit.fail(unavailable(`The journal ${this.store.path} is closed: the relay stops.`))
+  }
+}

@@ -1,0 +1,251 @@
+/**
+ * The journal in memory: for tests, and the plainest reading of the contract.
+ *
+ * Everything is "on disk" at once, so an append never waits. It keeps no window
+ * on duplicates and no limit but a lane's backlog, and it never prunes.
+ */
+import { Effect, Exit, Layer } from "effect"
+import type { Event } from "../event/Event.ts"
+import {
+  type AppendExit,
+  type Cursor,
+  type DeadLetter,
+  type Entry,
+  Journal,
+  type LaneState,
+  type Parked,
+  type StoredDeadLetter,
+} from "./Journal.ts"
+import { bodyChecksum } from "./Record.ts"
+import { full, unavailable } from "./Sqlite.ts"
+
+interface Lane {
+  cursor: Cursor
+  max: number
+  paused: boolean
+  opened: boolean
+  readonly parked: Map<number, { readonly parked: Parked; readonly entry: Entry }>
+  readonly dead: Map<number, { readonly letter: DeadLetter; readonly entry: Entry }>
+}
+
+const isAbove = (cursor: Cursor, sequence: number): boolean =>
+  sequence > cursor.sequence && !cursor.settled.some(([from, to]) => from <= sequence && sequence <= to)
+
+const size = (entry: Entry): number => entry.event.body.length
+
+const make = (): Journal["Service"] => {
+  const log: Array<Entry> = []
+  const copies = new Set<number>()
+  const seen = new Map<string, Set<number>>()
+  const lanes = new Map<string, Lane>()
+  const waiting = new Set<{ readonly after: number; readonly wake: () => void }>()
+  const counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
+
+  const newLane = (): Lane => ({
+    cursor: { sequence: log.length, settled: [] },
+    max: Number.POSITIVE_INFINITY,
+    paused: false,
+    opened: false,
+    parked: new Map(),
+    dead: new Map(),
+  })
+
+  const laneOf = (name: string): Lane => {
+    const lane = lanes.get(name) ?? newLane()
+    lanes.set(name, lane)
+    return lane
+  }
+
+  const pending = (name: string, lane: Lane): ReadonlyArray<Entry> =>
+    log.slice(lane.cursor.sequence).filter((e) => e.sinks.includes(name) && isAbove(lane.cursor, e.sequence))
+
+  const put = (event: Event, sinks: ReadonlyArray<string>, origin: "delivered" | "replayed" | "moved"): void => {
+    for (const sink of sinks) laneOf(sink)
+    const sequence = log.length + 1
+    log.push({ sequence, event, sinks, replayed: origin === "replayed" })
+    if (origin !== "delivered") copies.add(sequence)
+    counters.commits++
+    for (const waiter of waiting) {
+      if (waiter.after >= sequence) continue
+      waiting.delete(waiter)
+      waiter.wake()
+    }
+  }
+
+  const appendUnsafe = (event: Event, sinks: ReadonlyArray<string>): AppendExit => {
+    const checksum = bodyChecksum(event)
+    const key = JSON.stringify([event.webhook, event.id === "" ? Buffer.from(event.body).toString("base64") : event.id])
+    const bodies = seen.get(key)
+    if (bodies?.has(checksum)) {
+      counters.duplicates++
+      return Exit.succeed("duplicate")
+    }
+    for (const sink of sinks) {
+      const lane = lanes.get(sink)
+      if (lane === undefined) continue
+      const backlog = pending(sink, lane).length + lane.parked.size
+      if (backlog >= lane.max) return Exit.fail(full("backlog", `The sink ${sink} has ${backlog} events waiting.`))
+    }
+    if (bodies !== undefined) counters.altered++
+    seen.set(key, new Set([...(bodies ?? []), checksum]))
+    put(event, sinks, "delivered")
+    counters.appended++
+    return Exit.succeed("appended")
+  }
+
+  const state = (name: string, lane: Lane): LaneState => ({
+    name,
+    cursor: lane.cursor,
+    parked: [...lane.parked.values()].map(({ parked }) => parked).sort((a, b) => a.sequence - b.sequence),
+    deadLetters: lane.dead.size,
+    deadLetterBytes: [...lane.dead.values()].reduce((sum, { entry }) => sum + size(entry), 0),
+    backlog: pending(name, lane).length + lane.parked.size,
+    paused: lane.paused,
+  })
+
+  const letters = (): ReadonlyArray<StoredDeadLetter> =>
+    [...lanes]
+      .flatMap(([lane, { dead }]) =>
+        [...dead.values()].map(({ letter, entry }) => ({ ...letter, id: `${lane}:${letter.sequence}`, lane, entry })),
+      )
+      .sort((a, b) => b.sequence - a.sequence || (a.lane < b.lane ? 1 : -1))
+
+  const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
+    const source = lanes.get(from)
+    if (source === undefined) return yield* unavailable(`There is no lane ${from} in the journal.`)
+    if (from === to) return 0
+    const target = laneOf(to)
+    const entries = pending(from, source)
+    for (const { event } of entries) put(event, [to], "moved")
+    const moved = entries.length + source.parked.size + source.dead.size
+    for (const [sequence, item] of source.parked) target.parked.set(sequence, item)
+    for (const [sequence, item] of source.dead) target.dead.set(sequence, item)
+    if (!source.opened) lanes.delete(from)
+    source.cursor = { sequence: log.length, settled: [] }
+    source.parked.clear()
+    source.dead.clear()
+    return moved
+  })
+
+  return Journal.of({
+    appendUnsafe,
+    append: (event, sinks) => Effect.suspend(() => appendUnsafe(event, sinks)),
+    read: (after, limit) => Effect.sync(() => log.slice(after, after + limit)),
+    settle: (settlements) =>
+      Effect.sync(() => {
+        for (const settlement of settlements) {
+          const lane = lanes.get(settlement.lane)
+          if (lane === undefined) continue
+          const find = (sequence: number) => lane.parked.get(sequence)?.entry ?? log[sequence - 1]
+          for (const parked of settlement.park) {
+            const entry = find(parked.sequence)
+            if (entry !== undefined) lane.parked.set(parked.sequence, { parked, entry })
+          }
+          for (const letter of settlement.bury) {
+            const entry = find(letter.sequence)
+            if (entry !== undefined) lane.dead.set(letter.sequence, { letter, entry })
+            lane.parked.delete(letter.sequence)
+          }
+          for (const sequence of settlement.unpark) lane.parked.delete(sequence)
+          if (settlement.cursor.sequence >= lane.cursor.sequence) lane.cursor = settlement.cursor
+        }
+      }),
+    head: Effect.sync(() => log.length),
+    awaitBeyond: (after) =>
+      Effect.callback<void>((resume) => {
+        if (log.length > after) return resume(Effect.void)
+        const waiter = { after, wake: () => resume(Effect.void) }
+        waiting.add(waiter)
+        return Effect.sync(() => {
+          waiting.delete(waiter)
+        })
+      }),
+    lanes: Effect.sync(() =>
+      [...lanes].map(([name, lane]) => state(name, lane)).sort((a, b) => (a.name < b.name ? -1 : 1)),
+    ),
+    openLane: Effect.fnUntraced(function* (name, renamedFrom) {
+      if (renamedFrom !== undefined && lanes.has(renamedFrom) && !lanes.has(name)) yield* moveLane(renamedFrom, name)
+      const lane = laneOf(name)
+      lane.opened = true
+      return state(name, lane)
+    }),
+    limitBacklog: (lane, max) =>
+      Effect.sync(() => {
+        const found = lanes.get(lane)
+        if (found !== undefined) found.max = max ?? Number.POSITIVE_INFINITY
+      }),
+    setPaused: (name, paused) =>
+      Effect.sync(() => {
+        const lane = lanes.get(name)
+        if (lane !== undefined) lane.paused = paused
+      }),
+    moveLane,
+    dropLane: (name) =>
+      Effect.sync(() => {
+        const lane = lanes.get(name)
+        lanes.delete(name)
+        return lane === undefined ? 0 : pending(name, lane).length + lane.parked.size + lane.dead.size
+      }),
+    readParked: (lane, sequences) =>
+      Effect.sync(() => sequences.flatMap((sequence) => lanes.get(lane)?.parked.get(sequence)?.entry ?? [])),
+    deadLetters: (query) =>
+      Effect.sync(() => {
+        const [, lane = "", sequence = ""] = /^(.+):(\d+)$/.exec(query.before ?? "") ?? []
+        return letters()
+          .filter((letter) => query.lane === undefined || letter.lane === query.lane)
+          .filter((letter) => query.type === undefined || letter.entry.event.type === query.type)
+          .filter(
+            (letter) =>
+              sequence === "" ||
+              letter.sequence < Number(sequence) ||
+              (letter.sequence === Number(sequence) && letter.lane < lane),
+          )
+          .slice(0, query.limit)
+      }),
+    replayDeadLetters: (ids) =>
+      Effect.sync(() => {
+        const found = letters().filter((letter) => ids.includes(letter.id))
+        for (const { lane, sequence, entry } of found.reverse()) {
+          put(entry.event, [lane], "replayed")
+          lanes.get(lane)?.dead.delete(sequence)
+        }
+        return found.length
+      }),
+    dropDeadLetters: (ids) =>
+      Effect.sync(() => {
+        const found = letters().filter((letter) => ids.includes(letter.id))
+        for (const { lane, sequence } of found) lanes.get(lane)?.dead.delete(sequence)
+        return found.length
+      }),
+    replay: (query) =>
+      Effect.sync(() => {
+        const found = log.filter(
+          ({ sequence, event }) =>
+            !copies.has(sequence) &&
+            event.problem === undefined &&
+            event.receivedAt >= query.since &&
+            event.receivedAt < query.until &&
+            query.types(event.type),
+        )
+        for (const { event } of found) put(event, [query.sink], "replayed")
+        return found.length
+      }),
+    status: Effect.sync(() => ({
+      health: "ok" as const,
+      message: "",
+      head: log.length,
+      tail: 1,
+      usedBytes: log.reduce((sum, entry) => sum + size(entry), 0),
+      maxBytes: Number.MAX_SAFE_INTEGER,
+      walBytes: 0,
+      freeDiskBytes: Number.MAX_SAFE_INTEGER,
+      path: "",
+      filling: 0 as const,
+      counters: { ...counters },
+    })),
+    broken: Effect.never,
+    acknowledge: Effect.void,
+  })
+}
+
+export const layer: Layer.Layer<Journal> = Layer.sync(Journal, make)

@@ -1,0 +1,58 @@
+/**
+ * What the journal holds is read back into memory at start: the duplicate
+ * window and each lane's backlog. In slices, because the relay is up meanwhile;
+ * appends are refused until it is done.
+ */
+import { Duration } from "effect"
+import type { Engine, Options } from "./Engine.ts"
+import { keyWidth, notDelivered } from "./Group.ts"
+import type { RowKeys } from "./Log.ts"
+
+const rowsASlice = 64
+
+/** Each step reads one slice of the log, oldest first; the last one makes the journal ready. */
+export const recover = function* (engine: Engine, options: Options, now: number): Generator<void> {
+  const windowStart = engine.log.rowStart(engine.head - options.duplicates.count + 1)
+  const keysSince = now - Duration.toMillis(options.duplicates.age)
+  const passed = Math.min(engine.lanes.passed, engine.head)
+  // A row's first sequence, so that the row that holds the lowest cursor is read too.
+  let after = Math.min(windowStart, engine.log.rowStart(passed + 1)) - 1
+  let expected: number | undefined
+  for (;;) {
+    const rows = engine.log.keysOf(after, rowsASlice)
+    for (const row of rows) {
+      if (expected !== undefined && row.first > expected) engine.log.missing(expected, row.first - 1)
+      expected = row.first + row.count
+      restore(engine, row, windowStart, keysSince)
+      after = row.first
+    }
+    if (rows.length < rowsASlice) break
+    yield
+  }
+  for (const backlog of engine.lanes.backlogs.values()) backlog.recount()
+  engine.ready()
+}
+
+const restore = (engine: Engine, row: RowKeys, windowStart: number, keysSince: number): void => {
+  const remembered = row.first >= windowStart && row.receivedTo >= keysSince
+  const pending = [...engine.lanes.backlogs.values()].some((backlog) => backlog.cursor.sequence < row.first + row.count - 1)
+  if (!remembered && !pending) return
+  for (let index = 0; index < row.count; index++) {
+    const at = index * keyWidth
+    if (at + keyWidth > row.keys.length) break
+    const route = row.keys.readUInt32LE(at + 12)
+    const delivered = (route & notDelivered) === 0
+    if (remembered && delivered) {
+      engine.duplicates.restore(
+        row.keys.readUInt32LE(at),
+        row.keys.readUInt32LE(at + 4),
+        row.keys.readUInt32LE(at + 8),
+        row.receivedTo,
+      )
+    }
+    if (!pending) continue
+    for (const sink of row.routes[route & ~notDelivered] ?? []) {
+      engine.lanes.backlogs.get(sink)?.routed(row.first + index)
+    }
+  }
+}

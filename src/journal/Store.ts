@@ -1,0 +1,199 @@
+/**
+ * Opens the journal's file, and knows whether it is the one that was left.
+ *
+ * Beside `journal.db` and SQLite's own `-wal` and `-shm` lie `-lock` (held as
+ * long as a relay runs on it), and `-mark` (see Mark.ts). A file that is
+ * damaged, deleted or emptied is set aside as `journal.db.<time>.damaged`, and a
+ * new one begun after the last sequence that is known: loudly, and `red` until
+ * a person acknowledges it.
+ *
+ * **Trap.** POSIX drops a process's locks on a file when any descriptor of it
+ * is closed: nothing here opens and closes the database's file by itself.
+ */
+import { randomBytes } from "node:crypto"
+import { chmodSync, existsSync, mkdirSync, renameSync, statSync } from "node:fs"
+import { dirname } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import type { JournalError } from "./Journal.ts"
+import { type Mark, MarkFile, read as readMark } from "./Mark.ts"
+import { migrate } from "./Migrations.ts"
+import { broken, classify, isBusy, isCorrupt, isFull, unavailable } from "./Sqlite.ts"
+
+export interface Store {
+  readonly path: string
+  readonly db: DatabaseSync
+  readonly mark: MarkFile
+  /** The highest sequence that was ever on disk. */
+  readonly head: number
+  /** What was found wrong when opening, in words. */
+  readonly findings: ReadonlyArray<string>
+  /** Says what is wrong when the file at `path` is no longer the one that is open. */
+  readonly replaced: () => string | undefined
+  readonly close: () => void
+}
+
+/** The write-ahead log is handed back to the disk above this, once it starts over. */
+const walSizeLimit = 32 * 1024 * 1024
+
+/** Holds the lock until closed. The caller keeps the reference: a collected one would drop it. */
+const acquireLock = (path: string): DatabaseSync => {
+  const file = `${path}-lock`
+  let lock: DatabaseSync
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    lock = new DatabaseSync(file)
+  } catch (error) {
+    throw unavailable(`The journal ${path} can't be opened: ${reason(error)}. Its directory must be writable.`)
+  }
+  try {
+    lock.prepare("BEGIN EXCLUSIVE").run()
+    return lock
+  } catch (error) {
+    lock.close()
+    if (!isBusy(error)) throw classify(path, error)
+    throw unavailable(
+      `Another relay is running on the journal ${path}: it holds the lock ${file}. Stop that one, or give this one its own "journal.path".`,
+    )
+  }
+}
+
+const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/** Renames the files of a journal out of the way; the name of the first. */
+const setAside = (path: string): string => {
+  const stamp = new Date().toISOString().replaceAll(/[:.]/g, "-")
+  const aside = `${path}.${stamp}.damaged`
+  for (const suffix of ["", "-wal", "-shm"]) {
+    if (existsSync(path + suffix)) renameSync(path + suffix, aside + suffix)
+  }
+  return aside
+}
+
+const openDatabase = (path: string): DatabaseSync => {
+  const db = new DatabaseSync(path)
+  try {
+    chmodSync(path, 0o600)
+    db.prepare("PRAGMA journal_mode = WAL").get()
+    db.prepare("PRAGMA synchronous = FULL").run()
+    db.prepare("PRAGMA wal_autocheckpoint = 0").get()
+    db.prepare("PRAGMA busy_timeout = 5000").get()
+    db.prepare(`PRAGMA journal_size_limit = ${walSizeLimit}`).get()
+    migrate(db, path)
+    // The new file's pages must not lie in the WAL alone, or a lost WAL would look like an emptied journal.
+    db.prepare("PRAGMA wal_checkpoint(PASSIVE)").get()
+    return db
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+export const meta = (db: DatabaseSync, key: string): string | undefined => {
+  const value = db.prepare("SELECT value FROM meta WHERE key = ?").get(key)?.value
+  return typeof value === "string" ? value : undefined
+}
+
+export const setMeta = (db: DatabaseSync, key: string, value: string): void => {
+  db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)").run(key, value)
+}
+
+const number = (value: unknown): number => (typeof value === "number" ? value : 0)
+
+/** The end of the last row, or where a new file was told to begin. */
+const lastSequence = (db: DatabaseSync): number => {
+  const row = db.prepare("SELECT first + count - 1 AS last FROM log ORDER BY first DESC LIMIT 1").get()
+  return Math.max(number(row?.last), Number(meta(db, "base") ?? 0))
+}
+
+/** Opens the journal at `path`; throws a `JournalError`. */
+export const open = (path: string): Store => {
+  const lock = acquireLock(path)
+  try {
+    return openLocked(path, lock)
+  } catch (error) {
+    lock.close()
+    throw isFull(error) || !isCorrupt(error) ? openError(path, error) : classify(path, error)
+  }
+}
+
+const openError = (path: string, error: unknown): JournalError => {
+  const classified = classify(path, error)
+  return classified.reason._tag === "JournalUnavailable" && !(error === classified)
+    ? unavailable(`The journal ${path} can't be opened: ${reason(error)}.`)
+    : classified
+}
+
+const openLocked = (path: string, lock: DatabaseSync): Store => {
+  const findings: Array<string> = []
+  const before = readMark(`${path}-mark`)
+  let expected: Mark | undefined = before
+  const begin = (problem: string): void => {
+    const aside = setAside(path)
+    const kept = existsSync(aside) || existsSync(`${aside}-wal`)
+    findings.push(
+      `${problem} A new journal was begun after event ${expected?.head ?? 0}; what was pending in the old one was not delivered.${
+        kept ? ` The old file is ${aside}: \`relay journal salvage\` gets out what can be read.` : ""
+      }`,
+    )
+    expected = expected === undefined ? undefined : { ...expected, identity: "" }
+  }
+
+  const empty = !existsSync(path) || statSync(path).size === 0
+  if (empty && before !== undefined) begin(`The journal ${path} was deleted or emptied.`)
+  else if (before?.damaged === true) begin(`The journal ${path} was found damaged while it was in use.`)
+
+  let db: DatabaseSync
+  try {
+    db = openDatabase(path)
+    lastSequence(db)
+  } catch (error) {
+    if (!isCorrupt(error)) throw error
+    begin(`The journal ${path} is damaged (${reason(error)}).`)
+    db = openDatabase(path)
+  }
+
+  try {
+    let identity = meta(db, "identity")
+    if (identity === undefined) {
+      identity = randomBytes(16).toString("hex")
+      setMeta(db, "identity", identity)
+    } else if (expected !== undefined && expected.identity !== identity) {
+      findings.push(
+        `The journal ${path} is not the file that was there before. It is used as it is; if it was put there by mistake, stop the relay and bring the old one back.`,
+      )
+      expected = undefined
+    }
+    const found = lastSequence(db)
+    const cursors = number(db.prepare("SELECT max(cursor) AS cursor FROM lane").get()?.cursor)
+    const head = Math.max(found, cursors, expected?.head ?? 0)
+    if (head > found) {
+      // Sequences that may have been answered for are never given out again: a lane's cursor may stand above them.
+      setMeta(db, "base", String(head))
+      if (findings.length === 0 && expected?.identity !== "") {
+        db.prepare("INSERT OR REPLACE INTO hole (first, last) VALUES (?, ?)").run(found + 1, head)
+        findings.push(
+          `The journal ${path} ends at event ${found}, but ${head} was on disk before: events ${found + 1} to ${head} are lost. An older copy of the file, or damage to its write-ahead log, does this.`,
+        )
+      }
+    }
+    const mark = new MarkFile(`${path}-mark`, { identity, head, damaged: false })
+    const inodes = [path, `${path}-wal`].map((file) => [file, statSync(file).ino] as const)
+    const replaced = (): string | undefined => {
+      for (const [file, inode] of inodes) {
+        const found = statSync(file, { throwIfNoEntry: false })
+        if (found === undefined) return `The file ${file} was deleted while the relay was running on it.`
+        if (found.ino !== inode) return `The file ${file} was replaced while the relay was running on it.`
+      }
+      return undefined
+    }
+    const close = (): void => {
+      mark.close()
+      db.close()
+      lock.close()
+    }
+    return { path, db, mark, head, findings, replaced, close }
+  } catch (error) {
+    db.close()
+    throw error instanceof Error && isCorrupt(error) ? broken(classify(path, error).message) : error
+  }
+}
