@@ -131,6 +131,11 @@ export class Lane {
     return this.#gate.condition ?? "running"
   }
 
+  /** Only a person lets it go on. */
+  get #stopped(): boolean {
+    return this.pausedByPerson || this.blocked !== ""
+  }
+
   get message(): string {
     if (this.pausedByPerson) return `paused by a person; \`relay lanes resume ${this.config.name}\` lets it go on`
     return this.blocked === "" ? this.#gate.message : this.blocked
@@ -268,7 +273,7 @@ export class Lane {
       for (const entry of entries) this.#intake(entry)
     }
     if (this.#excess > 0) this.#giveUpOldest()
-    if (this.condition === "paused" || this.condition === "blocked") return read > 0
+    if (this.#stopped) return read > 0
     const now = this.#now()
     if (this.#queue.retries === 0) yield* this.#takeDue(now)
     while (this.#flights.size < this.config.concurrency) {
@@ -295,10 +300,14 @@ export class Lane {
         }),
       ),
     )
+    const read = new Set<number>()
     for (const entry of entries) {
+      read.add(entry.sequence)
       const key = this.#parking.get(entry.sequence)?.key
       if (key !== undefined) this.#queue.addRetry({ entry, key })
     }
+    // Due before the settlement that parks it is on disk: the next turn finds it.
+    for (const sequence of due) if (!read.has(sequence)) this.#parking.giveBack(sequence, now + 100)
   })
 
   #intake(entry: Entry): void {
@@ -315,9 +324,9 @@ export class Lane {
   #nextBatch(now: number): ReadonlyArray<Item> {
     const { maxEvents, maxBytes } = this.#options.sink.batch
     const events = Math.min(this.#gate.allowance(now, this.#flights.size), maxEvents)
-    if (events < 1 || this.#queue.size === 0) return []
+    if (events < 1 || this.#queue.size === 0 || this.#stopped) return []
     return this.#queue.next(
-      { events, bytes: maxBytes, passOver: this.#gate.probing ? this.#gate.lastFailed : undefined },
+      { events, bytes: maxBytes, after: this.#gate.probing ? this.#gate.lastFailed : 0 },
       (key) => this.#parking.holds(key),
       (item) => this.#parkBehind(item),
     )

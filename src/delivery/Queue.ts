@@ -16,8 +16,8 @@ export interface Item {
 export interface Limits {
   readonly events: number
   readonly bytes: number
-  /** Pass over this event if there is another: a probe takes a different one than failed last. */
-  readonly passOver: number | undefined
+  /** Begin after this sequence if anything is there: a probe takes another event than failed last. */
+  readonly after: number
 }
 
 const bySequence = (a: Item, b: Item) => a.entry.sequence - b.entry.sequence
@@ -96,7 +96,7 @@ export class Queue {
       const { key } = item
       const size = item.entry.event.body.length
       if (batch.length > 0 && bytes + size > limits.bytes) break
-      if (item.entry.sequence === limits.passOver || (key !== "" && passedKeys.has(key))) {
+      if (item.entry.sequence <= limits.after || (key !== "" && passedKeys.has(key))) {
         passed.push(item)
         if (key !== "") passedKeys.add(key)
         continue
@@ -118,9 +118,9 @@ export class Queue {
       bytes += size
     }
     queue.splice(0, index, ...passed)
-    // Nothing but the event that failed last is left: then it is the probe.
+    // Nothing is left after the event that failed last: begin anew.
     return batch.length === 0 && passed.length > 0
-      ? this.#fill(queue, { ...limits, passOver: undefined }, isParked, behind)
+      ? this.#fill(queue, { ...limits, after: 0 }, isParked, behind)
       : batch
   }
 }

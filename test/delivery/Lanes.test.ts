@@ -1,0 +1,390 @@
+import { describe, expect } from "bun:test"
+import { Clock, Duration, Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
+import type { LaneConfig } from "../../src/config/Config.ts"
+import { Lanes, type LaneSpec } from "../../src/delivery/Lanes.ts"
+import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
+import { type Entry, Journal } from "../../src/journal/Journal.ts"
+import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
+import * as Router from "../../src/routing/Router.ts"
+import {
+  allSent,
+  DeliveryFailed,
+  DeliveryRejected,
+  type Failures,
+  type Reason,
+  type Sink,
+  SinkError,
+  SinkMisconfigured,
+  SinkThrottled,
+  SinkUnavailable,
+} from "../../src/sinks/Sink.ts"
+import { it } from "../lib/effect.ts"
+
+/** What a scripted sink does with an event: pass, fail for a reason, or never answer. */
+type Script = (entry: Entry, attempt: number) => Reason | "pass" | "hang"
+
+const failed = new DeliveryFailed({ message: "answered 500" })
+const rejected = new DeliveryRejected({ message: "answered 400" })
+const away = new SinkUnavailable({ message: "refused" })
+
+const scripted = (script: Script, maxEvents = 1) => {
+  const tries = new Map<number, number>()
+  const delivered: Array<number> = []
+  const attempted: Array<number> = []
+  const sink: Sink = {
+    batch: { maxEvents, maxBytes: 1_000_000 },
+    send: (batch) =>
+      Effect.suspend((): Effect.Effect<Failures, SinkError> => {
+        const failures = new Map<number, SinkError>()
+        for (const [index, entry] of batch.entries()) {
+          const attempt = (tries.get(entry.sequence) ?? 0) + 1
+          tries.set(entry.sequence, attempt)
+          attempted.push(entry.sequence)
+          const outcome = script(entry, attempt)
+          if (outcome === "hang") return Effect.never
+          if (outcome === "pass") delivered.push(entry.sequence)
+          else failures.set(index, new SinkError({ reason: outcome }))
+        }
+        return Effect.succeed(failures.size === 0 ? allSent : failures)
+      }),
+    check: Effect.void,
+  }
+  return { sink, delivered, attempted }
+}
+
+const spec = (name: string, sink: Sink, overrides: Partial<LaneConfig> = {}): LaneSpec => ({
+  config: {
+    name,
+    type: "scripted",
+    delivery: {
+      timeout: Duration.seconds(10),
+      retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.minutes(10) },
+      pauseAfter: 5,
+      maxParked: 10_000,
+      maxDeadLetters: 1_000_000_000,
+    },
+    concurrency: 4,
+    order: "none",
+    key: "{{account_id}}",
+    config: undefined,
+    ...overrides,
+  },
+  open: Effect.succeed(sink),
+  key: (entry) => entry.event.accountId,
+})
+
+const append = (count: number, sinks: ReadonlyArray<string>, account: (n: number) => string = () => "acct_1") =>
+  Effect.gen(function* () {
+    const journal = yield* Journal
+    const receivedAt = yield* Clock.currentTimeMillis
+    const before = yield* journal.head
+    for (let n = 1; n <= count; n++) {
+      yield* Effect.forkChild(
+        journal.append(
+          {
+            id: `evt_${before + n}`,
+            type: "appointment.created",
+            accountId: account(n),
+            webhook: "scheduling",
+            webhookId: "wh_1",
+            signature: "sha256=…",
+            secret: "dev",
+            receivedAt,
+            body: new TextEncoder().encode(`{"n":${before + n}}`),
+          },
+          sinks,
+        ),
+        { startImmediately: true },
+      )
+    }
+    yield* journal.awaitBeyond(before + count - 1)
+  })
+
+/** Lets the test clock run in small steps, so that waits begin when they would. */
+const pass = (time: Duration.Input) =>
+  Effect.gen(function* () {
+    for (let left = Duration.toMillis(time); left > 0; left -= 100) yield* TestClock.adjust(Math.min(100, left))
+  })
+
+const relay = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>
+  Lanes.layer({ specs, grace: Duration.zero }).pipe(
+    Layer.provide(RelayEvents.layer(() => Router.make(routes, ["scheduling"]))),
+    Layer.provideMerge(MemoryJournal.layer),
+  )
+
+const statusOf = (name: string) =>
+  Effect.gen(function* () {
+    const lanes = yield* Lanes
+    return (yield* lanes.status).find((lane) => lane.name === name)
+  })
+
+const letters = (lane: string) =>
+  Effect.gen(function* () {
+    const journal = yield* Journal
+    return yield* journal.deadLetters({ lane, limit: 1_000 })
+  })
+
+describe("a lane", () => {
+  it.effect("delivers what was routed to its sink, and nothing else", () => {
+    const up = scripted(() => "pass")
+    return Effect.gen(function* () {
+      yield* append(3, ["up"])
+      yield* append(2, ["other"])
+      yield* append(1, ["up"])
+      yield* pass("1 second")
+      expect(up.delivered).toEqual([1, 2, 3, 6])
+      expect(yield* statusOf("up")).toMatchObject({ condition: "running", backlog: 0, cursor: 6 })
+    }).pipe(Effect.provide(relay([spec("up", up.sink), spec("other", scripted(() => "pass").sink)])))
+  })
+
+  it.effect("one sink that never answers does not delay another", () => {
+    const up = scripted(() => "pass")
+    const stuck = scripted(() => "hang")
+    return Effect.gen(function* () {
+      yield* append(50, ["up", "stuck"])
+      yield* pass("1 second")
+      expect(up.delivered.length).toBe(50)
+      expect(stuck.delivered.length).toBe(0)
+    }).pipe(Effect.provide(relay([spec("up", up.sink), spec("stuck", stuck.sink)])))
+  })
+
+  it.effect("tries an event that failed again until it passes, and lets the others by", () => {
+    const sink = scripted((entry, attempt) => (entry.sequence === 2 && attempt <= 3 ? failed : "pass"))
+    return Effect.gen(function* () {
+      yield* append(4, ["sink"])
+      yield* pass("1 second")
+      expect(sink.delivered.slice(0, 3).sort()).toEqual([1, 3, 4])
+      yield* pass("30 seconds")
+      expect(sink.delivered).toContain(2)
+      expect(yield* statusOf("sink")).toMatchObject({ parked: 0, backlog: 0 })
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+
+  it.effect("an event that is rejected becomes a dead letter at once, with its attempt's error", () => {
+    const sink = scripted((entry) => (entry.sequence === 2 ? rejected : "pass"))
+    return Effect.gen(function* () {
+      yield* append(3, ["sink"])
+      yield* pass("1 second")
+      const dead = yield* letters("sink")
+      expect(dead.map((one) => [one.entry.sequence, one.attempts.map((_) => _.message)])).toEqual([
+        [2, ["answered 400"]],
+      ])
+      expect(sink.attempted.filter((sequence) => sequence === 2)).toEqual([2])
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+
+  it.effect("an event that gets no answer in time is tried again", () => {
+    const sink = scripted((_, attempt) => (attempt === 1 ? "hang" : "pass"))
+    return Effect.gen(function* () {
+      yield* append(1, ["sink"])
+      yield* pass("9 seconds")
+      expect(sink.attempted).toEqual([1])
+      yield* pass("5 seconds")
+      expect(sink.delivered).toEqual([1])
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+
+  it.effect("attempts are unlimited, but an event too old becomes a dead letter with its errors", () => {
+    // Every other event passes, so that the lane does not take it for an outage.
+    const sink = scripted((entry) => (entry.sequence === 1 ? failed : "pass"))
+    const overrides = {
+      delivery: {
+        ...spec("", sink.sink).config.delivery,
+        retry: { maxAge: Duration.minutes(2), initial: Duration.seconds(1), max: Duration.seconds(10) },
+      },
+    }
+    return Effect.gen(function* () {
+      yield* append(1, ["sink"])
+      for (let second = 0; second < 150; second += 5) {
+        yield* append(1, ["sink"])
+        yield* pass("5 seconds")
+      }
+      const dead = yield* letters("sink")
+      expect(dead.map((one) => one.entry.sequence)).toEqual([1])
+      expect(dead[0]?.attempts.length).toBeGreaterThan(5)
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
+  })
+
+  it.effect("while the sink is away the lane waits, nobody's attempts are used, and all arrives when it is back", () => {
+    let up = false
+    const sink = scripted(() => (up ? "pass" : away))
+    return Effect.gen(function* () {
+      yield* append(20, ["sink"])
+      yield* pass("2 minutes")
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "waiting", backlog: 20, parked: 0 })
+      up = true
+      yield* pass("15 minutes")
+      expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1))
+      expect(yield* letters("sink")).toEqual([])
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { concurrency: 1 })])))
+  })
+
+  it.effect("a sink that fails everything is an outage: attempts are given back and nothing is given up", () => {
+    let up = false
+    const sink = scripted(() => (up ? "pass" : failed))
+    const overrides = {
+      delivery: {
+        ...spec("", sink.sink).config.delivery,
+        retry: {
+          maxAge: Duration.hours(72),
+          maxAttempts: 8,
+          initial: Duration.seconds(1),
+          max: Duration.seconds(10),
+        },
+      },
+    }
+    return Effect.gen(function* () {
+      yield* append(30, ["sink"])
+      yield* pass("5 minutes")
+      expect(yield* letters("sink")).toEqual([])
+      up = true
+      yield* pass("2 minutes")
+      expect([...new Set(sink.delivered)].length).toBe(30)
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
+  })
+
+  it.effect("an outage does not change the order of a key", () => {
+    let up = false
+    const sink = scripted(() => (up ? "pass" : away))
+    return Effect.gen(function* () {
+      yield* append(20, ["sink"], (n) => `acct_${n % 4}`)
+      yield* pass("2 minutes")
+      up = true
+      yield* pass("15 minutes")
+      expect(sink.delivered.length).toBe(20)
+      for (const key of [0, 1, 2, 3]) {
+        const ofKey = sink.delivered.filter((sequence) => sequence % 4 === key)
+        expect(ofKey).toEqual(ofKey.toSorted((a, b) => a - b))
+      }
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
+  })
+
+  it.effect("a throttled sink is left alone as long as it asked", () => {
+    const sink = scripted((_, attempt) =>
+      attempt === 1 ? new SinkThrottled({ message: "429", retryAfter: 60_000 }) : "pass",
+    )
+    return Effect.gen(function* () {
+      yield* append(1, ["sink"])
+      yield* pass("59 seconds")
+      expect(sink.attempted).toEqual([1])
+      yield* pass("2 seconds")
+      expect(sink.delivered).toEqual([1])
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+
+  it.effect("a sink that a person must mend pauses the lane and says why", () => {
+    const sink = scripted(() => new SinkMisconfigured({ message: "answered 401: check the token" }))
+    return Effect.gen(function* () {
+      yield* append(5, ["sink"])
+      yield* pass("3 minutes")
+      expect(yield* statusOf("sink")).toMatchObject({
+        condition: "misconfigured",
+        message: "answered 401: check the token",
+        backlog: 5,
+      })
+      expect(yield* letters("sink")).toEqual([])
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+
+  it.effect("a sink that rejects nearly everything is blocked before a whole backlog is dead", () => {
+    const sink = scripted(() => rejected)
+    return Effect.gen(function* () {
+      yield* append(500, ["sink"])
+      yield* pass("1 minute")
+      expect((yield* letters("sink")).length).toBeLessThan(30)
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "blocked" })
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+
+  it.effect("keeps the order of a key across retries, and other keys go on", () => {
+    const sink = scripted((entry, attempt) => (entry.sequence === 1 && attempt <= 3 ? failed : "pass"))
+    return Effect.gen(function* () {
+      yield* append(12, ["sink"], (n) => `acct_${n % 3}`)
+      yield* pass("2 minutes")
+      expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 12 }, (_, index) => index + 1))
+      for (const key of [0, 1, 2]) {
+        const ofKey = sink.delivered.filter((sequence) => sequence % 3 === key)
+        expect(ofKey).toEqual(ofKey.toSorted((a, b) => a - b))
+      }
+      expect(sink.delivered.indexOf(12)).toBeLessThan(sink.delivered.indexOf(1))
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
+  })
+
+  it.effect("a dead letter releases its key", () => {
+    const sink = scripted((entry) => (entry.sequence === 1 ? rejected : "pass"))
+    return Effect.gen(function* () {
+      yield* append(3, ["sink"])
+      yield* pass("1 minute")
+      expect(sink.delivered).toEqual([2, 3])
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
+  })
+
+  it.effect("the events of a batch are settled one by one", () => {
+    const sink = scripted((entry) => (entry.sequence % 10 === 0 ? rejected : "pass"), 100)
+    return Effect.gen(function* () {
+      yield* append(100, ["sink"])
+      yield* pass("1 second")
+      expect(sink.delivered.length).toBe(90)
+      expect((yield* letters("sink")).length).toBe(10)
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+
+  it.effect("a person pauses a lane and lets it go on", () => {
+    const sink = scripted(() => "pass")
+    return Effect.gen(function* () {
+      const lanes = yield* Lanes
+      expect(yield* lanes.pause("sink")).toBe(true)
+      expect(yield* lanes.pause("nobody")).toBe(false)
+      yield* append(5, ["sink"])
+      yield* pass("10 seconds")
+      expect(sink.delivered).toEqual([])
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "paused", backlog: 5 })
+      yield* lanes.resume("sink")
+      yield* pass("1 second")
+      expect(sink.delivered.length).toBe(5)
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+
+  it.effect("by choice a full backlog sends the oldest to the dead letters and keeps the newest", () => {
+    const sink = scripted(() => away)
+    const overrides = { backlog: { max: 10, whenFull: "deadLetter" as const } }
+    return Effect.gen(function* () {
+      yield* append(25, ["sink"])
+      yield* pass("5 seconds")
+      const dead = (yield* letters("sink")).map((one) => one.entry.sequence).toSorted((a, b) => a - b)
+      expect(dead.length).toBeGreaterThanOrEqual(14)
+      expect(dead).not.toContain(25)
+      expect((yield* statusOf("sink"))?.backlog).toBeLessThanOrEqual(11)
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
+  })
+
+  it.effect("a bug in a sink parks the event and the lane goes on", () => {
+    const sink = scripted((entry, attempt) => {
+      if (entry.sequence === 1 && attempt === 1) throw new TypeError("a bug")
+      return "pass"
+    })
+    return Effect.gen(function* () {
+      yield* append(3, ["sink"])
+      yield* pass("20 seconds")
+      expect(sink.delivered.toSorted((a, b) => a - b)).toEqual([1, 2, 3])
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+
+  it.effect("says a dead letter and a pause as events of its own, which reach the sinks that asked for them", () => {
+    const chat = scripted(() => "pass")
+    const sink = scripted((entry) => (entry.sequence === 1 ? rejected : away))
+    const route: Router.Route = { name: "ours", match: ["relay.*"], except: [], where: {}, to: ["chat", "sink"] }
+    return Effect.gen(function* () {
+      yield* append(6, ["sink"])
+      yield* pass("1 minute")
+      const journal = yield* Journal
+      const own = (yield* journal.read(6, 100)).filter((entry) => entry.event.webhook === "relay")
+      expect(own.map((entry) => [entry.event.type, entry.sinks])).toEqual([
+        ["relay.dead_letter", ["chat"]],
+        ["relay.lane_paused", ["chat"]],
+      ])
+      expect(chat.delivered.length).toBe(2)
+    }).pipe(Effect.provide(relay([spec("chat", chat.sink), spec("sink", sink.sink)], [route])))
+  })
+})
