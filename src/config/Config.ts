@@ -1,5 +1,15 @@
+/**
+ * The config as the relay uses it: everything resolved, defaulted and decoded.
+ *
+ * `ConfigFile.ts` is the file as it is written, `Load.ts` the way from there to
+ * here. Durations are `Duration`s, sizes are bytes, times are epoch
+ * milliseconds, and secrets are `Redacted`.
+ */
 import type { Duration, Redacted } from "effect"
 import type { Route } from "../routing/Router.ts"
+
+/** The signing secret of the embedded config. Everybody knows it, so it is refused beyond loopback. */
+export const developmentSecret = "relay-development-secret"
 
 /** Where a server listens. */
 export interface Address {
@@ -85,5 +95,10 @@ export interface RelayConfig {
   readonly webhooks: ReadonlyArray<Webhook>
   readonly sinks: ReadonlyArray<LaneConfig>
   readonly routes: ReadonlyArray<Route>
-  readonly tests: ReadonlyArray<{ readonly event: string; readonly webhook?: string; readonly object?: unknown; readonly to: ReadonlyArray<string> }>
+  readonly tests: ReadonlyArray<{
+    readonly event: string
+    readonly webhook?: string
+    readonly object?: unknown
+    readonly to: ReadonlyArray<string>
+  }>
 }

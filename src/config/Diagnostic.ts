@@ -1,0 +1,61 @@
+/**
+ * What is wrong with a config, said to a person: where, what, and what to do.
+ *
+ * **Trap.** A diagnostic is printed and logged, so it holds no resolved value
+ * and its excerpt has every string masked but the one it is about (see
+ * `Source.ts`): a secret may stand on the same line.
+ */
+import { Runtime, Schema } from "effect"
+
+export const Diagnostic = Schema.Struct({
+  severity: Schema.Literals(["error", "warning"]),
+  file: Schema.String,
+  /** From 1; 0 when there is no place in the file. */
+  line: Schema.Int,
+  column: Schema.Int,
+  /** The key's path, `webhooks.scheduling.secrets[0].value`; empty for the file as a whole. */
+  key: Schema.String,
+  message: Schema.String,
+  hint: Schema.optionalKey(Schema.String),
+  /** The line it is about with secrets masked, and the part of it that is underlined (from 0). */
+  excerpt: Schema.optionalKey(Schema.Struct({ text: Schema.String, start: Schema.Int, length: Schema.Int })),
+})
+export type Diagnostic = typeof Diagnostic.Type
+
+const plural = (count: number, word: string): string => `${count} ${word}${count === 1 ? "" : "s"}`
+
+const renderOne = ({ severity, file, line, column, key, message, hint, excerpt }: Diagnostic): string => {
+  const place = line === 0 ? file : `${file}:${line}:${column}`
+  const lines = [`${place}: ${severity}${key === "" ? "" : ` at ${key}`}: ${message}`]
+  if (excerpt !== undefined) {
+    const gutter = " ".repeat(String(line).length)
+    lines.push(
+      `  ${line} | ${excerpt.text}`,
+      `  ${gutter} | ${" ".repeat(excerpt.start)}${"^".repeat(Math.max(1, excerpt.length))}`,
+    )
+  }
+  if (hint !== undefined) lines.push(`  hint: ${hint}`)
+  return lines.join("\n")
+}
+
+/** All of them for a terminal, in the order of the file, with their count at the end. */
+export const render = (diagnostics: ReadonlyArray<Diagnostic>): string => {
+  const count = (severity: Diagnostic["severity"]) => diagnostics.filter((_) => _.severity === severity).length
+  const counts = (["error", "warning"] as const).flatMap((_) => (count(_) === 0 ? [] : [plural(count(_), _)]))
+  return [...diagnostics.map(renderOne), counts.join(", ")].join("\n\n")
+}
+
+/** The same for `--json`: one object each, without the excerpt. */
+export const toJson = (diagnostics: ReadonlyArray<Diagnostic>): ReadonlyArray<Omit<Diagnostic, "excerpt">> =>
+  diagnostics.map(({ excerpt: _, ...rest }) => rest)
+
+/** The config can't be used. Carries everything that was found, warnings too; the process ends with 78. */
+export class ConfigError extends Schema.TaggedError<ConfigError>()("ConfigError", {
+  file: Schema.String,
+  diagnostics: Schema.Array(Diagnostic),
+}) {
+  override readonly [Runtime.errorExitCode] = 78
+  override get message(): string {
+    return render(this.diagnostics)
+  }
+}

@@ -1,0 +1,359 @@
+/**
+ * What must hold between the parts of a config, beyond the shape of each.
+ *
+ * The rules read the resolved JSON and not the decoded config, so a mistake in
+ * one part never hides another: everything is told at once. What has the wrong
+ * shape is passed over here; the schema has said it already.
+ */
+import { eventTypes, relayEventTypes } from "../event/EventType.ts"
+import * as Pointer from "../event/Pointer.ts"
+import * as Pattern from "../routing/Pattern.ts"
+import { developmentSecret } from "./Config.ts"
+import { didYouMean } from "./Issues.ts"
+import { error, type Finding, formatPath, type Path, warning } from "./Source.ts"
+import { isLoopback, parseAddress } from "./Words.ts"
+
+type Fields = Readonly<Record<string, unknown>>
+
+const fields = (value: unknown): Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {}
+const items = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
+
+interface Text {
+  readonly path: Path
+  readonly text: string
+}
+
+/** The texts of a key that holds one text or a list of them. */
+const texts = (value: unknown, path: Path): ReadonlyArray<Text> =>
+  (Array.isArray(value)
+    ? value.map((text, index) => [text, [...path, index]] as const)
+    : [[value, path] as const]
+  ).flatMap(([text, path]) => (typeof text === "string" ? [{ text, path }] : []))
+
+/** The second and later of what must be there once, each with where the first is. */
+const repeated = <A extends { readonly path: Path }>(
+  all: ReadonlyArray<A>,
+  identity: (item: A) => string,
+): ReadonlyArray<readonly [again: A, first: A]> => {
+  const first = new Map<string, A>()
+  return all.flatMap((item) => {
+    const earlier = first.get(identity(item))
+    if (earlier === undefined) first.set(identity(item), item)
+    return earlier === undefined ? [] : [[item, earlier] as const]
+  })
+}
+
+const webhookRules = (root: Fields, now: number): ReadonlyArray<Finding> => {
+  const found: Array<Finding> = []
+  const exposed = parseAddress(root.listen ?? "127.0.0.1:8080")
+  const receivers: Array<{ readonly path: Path; readonly url: string; readonly id: string }> = []
+  for (const [name, value] of Object.entries(fields(root.webhooks))) {
+    const webhook = fields(value)
+    const at: Path = ["webhooks", name]
+    found.push(...nameRules(name, at, "webhook"))
+    if (name === "relay") {
+      found.push(error(at, 'a webhook can\'t be called "relay"', "the relay's own events carry that name", "key"))
+    }
+    if (typeof webhook.path === "string") {
+      const ids = texts(webhook.id, [...at, "id"])
+      const url = webhook.path
+      if (ids.length === 0) receivers.push({ path: [...at, "path"], url, id: "" })
+      for (const { path, text } of ids) receivers.push({ path, url, id: text })
+    }
+    const headers = fields(webhook.headers)
+    const signature = headers.signature ?? "x-service-signature"
+    const webhookId = headers.webhookId ?? "x-service-webhook-id"
+    if (typeof signature === "string" && String(webhookId).toLowerCase() === signature.toLowerCase()) {
+      found.push(error([...at, "headers"], "the signature and the webhook id can't be in the same header"))
+    }
+    found.push(...secretRules(items(webhook.secrets).map(fields), [...at, "secrets"], now))
+    if (exposed !== undefined && !isLoopback(exposed)) {
+      for (const [index, secret] of items(webhook.secrets).map(fields).entries()) {
+        if (secret.value !== developmentSecret) continue
+        found.push(
+          error(
+            [...at, "secrets", index, "value"],
+            "this is the development secret, which everybody knows, and the relay listens beyond this machine",
+            'put the webhook\'s own signing secret here, or let "listen" be 127.0.0.1',
+          ),
+        )
+      }
+    }
+  }
+  for (const [again, first] of repeated(receivers, ({ url, id }) => JSON.stringify([url, id]))) {
+    const same = again.id === "" ? "the same path, and neither has an id" : "the same path and id"
+    found.push(
+      error(again.path, `${formatPath(first.path.slice(0, 2))} has ${same}`, "give each its own path, or its own id"),
+    )
+  }
+  return found
+}
+
+const secretRules = (secrets: ReadonlyArray<Fields>, at: Path, now: number): ReadonlyArray<Finding> => {
+  const named = secrets.flatMap(({ name }, index) => texts(name, [...at, index, "name"]))
+  const twice = repeated(named, ({ text }) => text).map(([again]) =>
+    error(again.path, "another secret of this webhook has the same name", "logs tell secrets apart by their names"),
+  )
+  const expired = secrets.map(({ expires }) => typeof expires === "string" && Date.parse(expires) <= now)
+  if (secrets.length > 0 && expired.every(Boolean)) {
+    return [
+      ...twice,
+      warning(at, "every secret here has expired: no delivery will verify", "add the current signing secret", "key"),
+    ]
+  }
+  return [
+    ...twice,
+    ...expired.flatMap((is, index) =>
+      is
+        ? [warning([...at, index, "expires"], "this secret has expired and verifies nothing", "it can be taken out")]
+        : [],
+    ),
+  ]
+}
+
+/** Names stand in metrics, in the ids of dead letters (`sink:42`) and on the command line. */
+const nameRules = (name: string, at: Path, what: string): ReadonlyArray<Finding> => {
+  if (name.startsWith("_")) {
+    return [
+      error(at, `a ${what}'s name can't begin with "_"`, "such names are the relay's own, like _quarantine", "key"),
+    ]
+  }
+  return /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/.test(name)
+    ? []
+    : [error(at, `this is no name for a ${what}`, "letters, digits, `_`, `-` and `.`, at most 100", "key")]
+}
+
+const sinkRules = (root: Fields): ReadonlyArray<Finding> => {
+  const sinks = fields(root.sinks)
+  const adopted: Array<Text> = []
+  const found = Object.entries(sinks).flatMap(([name, value]) => {
+    const at: Path = ["sinks", name]
+    const sink = fields(value)
+    const renamed = texts(sink.renamedFrom, [...at, "renamedFrom"])
+    adopted.push(...renamed)
+    return [
+      ...nameRules(name, at, "sink"),
+      ...renamed.flatMap(({ path, text }) =>
+        Object.hasOwn(sinks, text)
+          ? [
+              error(
+                path,
+                `the sink "${text}" still exists, so nothing was renamed`,
+                "take this key out, or the other sink",
+              ),
+            ]
+          : [],
+      ),
+      ...texts(sink.key, [...at, "key"]).flatMap(({ path, text }) => templateRules(text, path)),
+    ]
+  })
+  const twice = repeated(adopted, ({ text }) => text).map(([again, first]) =>
+    error(again.path, `${formatPath(first.path)} takes over the same sink`, "only one can have what is pending there"),
+  )
+  return [...found, ...twice]
+}
+
+const placeholders = ["resource", "type", "id", "account_id", "version", "created_at", "webhook"]
+
+/** A template's placeholders: a name of the envelope, or a JSON Pointer into it. */
+const templateRules = (template: string, path: Path): ReadonlyArray<Finding> => {
+  const opened = template.split("{{").length
+  if (opened !== template.split("}}").length) return [error(path, "a `{{` has no `}}` or the other way round")]
+  return [...template.matchAll(/\{\{(.*?)\}\}/g)].flatMap(([, inside = ""]) => {
+    const name = inside.trim()
+    if (name.startsWith("/")) {
+      return Pointer.parse(name) === undefined
+        ? [error(path, "the JSON Pointer in this template has a bad `~`", pointerHint)]
+        : []
+    }
+    if (placeholders.includes(name)) return []
+    return [
+      error(
+        path,
+        "there is no such placeholder",
+        didYouMean(name, placeholders, "a JSON Pointer such as {{/data/object/id}}, or one of"),
+      ),
+    ]
+  })
+}
+
+const pointerHint = "`~0` stands for `~` and `~1` for `/`; nothing else follows a `~`"
+
+const patternRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
+  const problem = Pattern.problem(text)
+  if (problem !== undefined) return [error(path, problem)]
+  const pattern = Pattern.make(text)
+  const ours = text.startsWith("relay.")
+  const types: ReadonlyArray<string> = ours ? relayEventTypes : eventTypes
+  if (types.some(pattern.matches)) return []
+  const near = nearestPattern(text, types)
+  return [
+    warning(
+      path,
+      ours
+        ? "this matches none of the relay's own events"
+        : `this matches none of the ${eventTypes.length} event types`,
+      near === undefined ? undefined : `did you mean "${near}"?`,
+    ),
+  ]
+}
+
+/** The pattern nearest to `given` that does match: its segments, each mended by a type's where it fits none. */
+const nearestPattern = (given: string, types: ReadonlyArray<string>): string | undefined => {
+  const segments = given.split(".")
+  const mended = types.flatMap((type) => {
+    const parts = type.split(".")
+    if (parts.length !== segments.length) return []
+    return [
+      parts
+        .map((part, index) => {
+          const segment = segments[index] ?? part
+          return segment === "**" || Pattern.make(segment).matches(part) ? segment : part
+        })
+        .join("."),
+    ]
+  })
+  return Pattern.nearest(given, [...mended, ...types])
+}
+
+const routeRules = (root: Fields): ReadonlyArray<Finding> => {
+  const sinks = Object.keys(fields(root.sinks))
+  const webhooks = Object.keys(fields(root.webhooks))
+  const routes = items(root.routes).map(fields)
+  const named = routes.flatMap(({ name }, index) => texts(name, ["routes", index, "name"]))
+  return [
+    ...repeated(named, ({ text }) => text).map(([again]) =>
+      error(again.path, "another route has the same name", "logs and `relay explain` tell routes apart by their names"),
+    ),
+    ...routes.flatMap((route, index) => {
+      const at: Path = ["routes", index]
+      const patterns = [...texts(route.match, [...at, "match"]), ...texts(route.except, [...at, "except"])]
+      const empty = ["match", "to"].filter((key) => Array.isArray(route[key]) && items(route[key]).length === 0)
+      return [
+        ...empty.map((key) => error([...at, key], "this list is empty, so the route does nothing")),
+        ...patterns.flatMap(patternRules),
+        ...sinkNames(texts(route.to, [...at, "to"]), sinks),
+        ...texts(route.webhook, [...at, "webhook"]).flatMap((name) => webhookName(name, webhooks)),
+        ...Object.keys(fields(route.where)).flatMap((pointer) =>
+          Pointer.parse(pointer) === undefined
+            ? [
+                error(
+                  [...at, "where", pointer],
+                  "this is no JSON Pointer",
+                  pointer.startsWith("/") ? pointerHint : `did you mean "/${pointer.replaceAll(".", "/")}"?`,
+                  "key",
+                ),
+              ]
+            : [],
+        ),
+      ]
+    }),
+  ]
+}
+
+const sinkNames = (names: ReadonlyArray<Text>, sinks: ReadonlyArray<string>): ReadonlyArray<Finding> =>
+  names.flatMap(({ path, text }) =>
+    sinks.includes(text) ? [] : [error(path, `there is no sink "${text}"`, didYouMean(text, sinks, "the sinks are"))],
+  )
+
+const webhookName = ({ path, text }: Text, webhooks: ReadonlyArray<string>): ReadonlyArray<Finding> =>
+  webhooks.includes(text)
+    ? []
+    : [error(path, `there is no webhook "${text}"`, didYouMean(text, webhooks, "the webhooks are"))]
+
+const testRules = (root: Fields): ReadonlyArray<Finding> => {
+  const known = [...eventTypes, ...relayEventTypes]
+  return items(root.tests).flatMap((value, index) => {
+    const test = fields(value)
+    const at: Path = ["tests", index]
+    return [
+      ...sinkNames(texts(test.to, [...at, "to"]), Object.keys(fields(root.sinks))),
+      ...texts(test.webhook, [...at, "webhook"]).flatMap((name) =>
+        webhookName(name, Object.keys(fields(root.webhooks))),
+      ),
+      ...texts(test.event, [...at, "event"]).flatMap(({ path, text }) =>
+        known.includes(text as (typeof known)[number])
+          ? []
+          : [warning(path, "this is none of the event types", didYouMean(text, known, "for example"))],
+      ),
+    ]
+  })
+}
+
+const listenRules = (root: Fields): ReadonlyArray<Finding> => {
+  const admin = fields(root.admin)
+  const listen = parseAddress(root.listen ?? "127.0.0.1:8080")
+  const adminListen = parseAddress(admin.listen ?? "127.0.0.1:9080")
+  const found: Array<Finding> = []
+  if (listen !== undefined && !isLoopback(listen) && root.tls === undefined) {
+    found.push(
+      warning(
+        ["listen"],
+        "the receiver listens beyond this machine without TLS",
+        'set "tls", or keep it behind a proxy that does TLS',
+      ),
+    )
+  }
+  if (adminListen === undefined) return found
+  if (!isLoopback(adminListen)) {
+    const path: Path = ["admin", "listen"]
+    found.push(
+      admin.token === undefined
+        ? error(
+            path,
+            "the admin API listens beyond this machine and has no token",
+            'set "admin.token", or listen on 127.0.0.1',
+          )
+        : warning(
+            path,
+            "the admin API listens beyond this machine, without TLS",
+            "anyone on the way can read its token",
+          ),
+    )
+  }
+  const wild = (host: string) => host === "0.0.0.0" || host === "::"
+  if (
+    listen !== undefined &&
+    listen.port !== 0 &&
+    listen.port === adminListen.port &&
+    (listen.host === adminListen.host || wild(listen.host) || wild(adminListen.host))
+  ) {
+    found.push(
+      error(["admin", "listen"], 'the admin API and "listen" can\'t share an address', "give one of them another port"),
+    )
+  }
+  return found
+}
+
+/** What is allowed and probably not meant. Told only where nothing is wrong: a mistake would cause them all. */
+const idleRules = (root: Fields): ReadonlyArray<Finding> => {
+  const routes = items(root.routes).map(fields)
+  const reached = new Set(routes.flatMap((route) => texts(route.to, []).map(({ text }) => text)))
+  const taken = (webhook: string) => routes.some((route) => route.webhook === undefined || route.webhook === webhook)
+  const webhooks = Object.keys(fields(root.webhooks))
+  return [
+    ...(webhooks.length === 0
+      ? [warning(["webhooks"], "there is no webhook, so nothing can be received", undefined, "key")]
+      : []),
+    ...webhooks.flatMap((name) =>
+      taken(name) ? [] : [warning(["webhooks", name], "no route takes the events of this webhook", undefined, "key")],
+    ),
+    ...(routes.length === 0
+      ? [warning(["routes"], "there is no route, so events are kept and go nowhere", undefined, "key")]
+      : []),
+    ...Object.keys(fields(root.sinks)).flatMap((name) =>
+      reached.has(name) || routes.length === 0
+        ? []
+        : [warning(["sinks", name], "no route leads to this sink", `add "${name}" to a route's "to"`, "key")],
+    ),
+  ]
+}
+
+/** Everything that the parts' shapes can't say. `now` is in epoch milliseconds. */
+export const check = (resolved: unknown, now: number): ReadonlyArray<Finding> => {
+  const root = fields(resolved)
+  return [...listenRules(root), ...webhookRules(root, now), ...sinkRules(root), ...routeRules(root), ...testRules(root)]
+}
+
+export const idle = (resolved: unknown): ReadonlyArray<Finding> => idleRules(fields(resolved))

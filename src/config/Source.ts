@@ -1,0 +1,278 @@
+/**
+ * A config file's text, with the place of every key and value in it.
+ *
+ * **Promise.** What `locate` shows of the text holds no secret: on the line it
+ * prints, every string is masked except keys and the one value the finding is
+ * about, and that one too where it may be a secret; comments are cut off.
+ */
+import { createScanner, type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser"
+import type { Diagnostic } from "./Diagnostic.ts"
+
+export type Path = ReadonlyArray<string | number>
+
+/** Something wrong at a path of the file. */
+export interface Finding {
+  readonly severity: Diagnostic["severity"]
+  readonly path: Path
+  /** What to underline: the value, or the key in front of it. */
+  readonly at: "key" | "value"
+  readonly message: string
+  readonly hint?: string
+}
+
+export const error = (path: Path, message: string, hint?: string, at: Finding["at"] = "value"): Finding => ({
+  severity: "error",
+  path,
+  at,
+  message,
+  ...(hint === undefined ? {} : { hint }),
+})
+
+export const warning = (path: Path, message: string, hint?: string, at: Finding["at"] = "value"): Finding => ({
+  ...error(path, message, hint, at),
+  severity: "warning",
+})
+
+export interface Source {
+  readonly file: string
+  /** The file as a plain value, references still unresolved; `undefined` when it is no JSON at all. */
+  readonly value: unknown
+  /** What is wrong with the text as such: syntax, and keys that come twice. */
+  readonly problems: ReadonlyArray<Diagnostic>
+  readonly has: (path: Path) => boolean
+  /** The text at a path as it is written, quotes included; empty when there is none. */
+  readonly written: (path: Path) => string
+  readonly locate: (finding: Finding) => Diagnostic
+}
+
+/** `webhooks.scheduling.secrets[0].value`, with a key that is no plain word in quotes. */
+export const formatPath = (path: Path): string =>
+  path.reduce<string>((text, key) => {
+    if (typeof key === "number") return `${text}[${key}]`
+    if (!/^[A-Za-z_$][A-Za-z0-9_$-]*$/.test(key)) return `${text}[${JSON.stringify(key)}]`
+    return text === "" ? key : `${text}.${key}`
+  }, "")
+
+/** Keys of a sink that are the same for every type: what they hold is no secret. */
+const openSinkKeys = new Set(["type", "delivery", "concurrency", "order", "key", "rateLimit", "backlog", "renamedFrom"])
+
+/** Whether the value at a path may be a secret: a secret's own key, and whatever a sink's type defines. */
+const maySecret = (path: Path): boolean => {
+  if (path[0] === "sinks") return path.length > 2 && !openSinkKeys.has(String(path[2]))
+  if (path[0] === "webhooks") return path.includes("value")
+  return path[0] === "admin" && path[1] === "token"
+}
+
+const nodeAt = (root: Node | undefined, path: Path): Node | undefined => {
+  let node = root
+  for (const key of path) {
+    const children: ReadonlyArray<Node> = node?.children ?? []
+    node =
+      typeof key === "number"
+        ? children[key]
+        : // Of a key that comes twice the last one counts, as in JSON.parse.
+          children.findLast((property) => node?.type === "object" && property.children?.[0]?.value === key)
+            ?.children?.[1]
+    if (node === undefined) return undefined
+  }
+  return node
+}
+
+/** The tree as a plain value. Not `getNodeValue`: that would set a prototype by the key `__proto__`. */
+const toValue = (node: Node): unknown => {
+  if (node.type === "array") return (node.children ?? []).map(toValue)
+  if (node.type !== "object") return node.value
+  return Object.fromEntries(
+    (node.children ?? []).flatMap((property) => {
+      const [key, value] = property.children ?? []
+      return key === undefined || value === undefined ? [] : [[String(key.value), toValue(value)]]
+    }),
+  )
+}
+
+interface Span {
+  readonly offset: number
+  readonly length: number
+}
+
+/** JSON's grammar as the scanner numbers it: `const enum`s of a library can't be imported by name. */
+const token = {
+  colon: 6,
+  string: 10,
+  lineComment: 12,
+  blockComment: 13,
+  lineBreak: 14,
+  blank: 15,
+  unknown: 16,
+  end: 17,
+}
+
+/** One line of the text, masked, and where `span` starts in it. */
+const excerpt = (text: string, span: Span, showsValue: boolean): NonNullable<Diagnostic["excerpt"]> => {
+  const start = text.lastIndexOf("\n", span.offset - 1) + 1
+  const newline = text.indexOf("\n", span.offset)
+  const end = newline === -1 ? text.length : newline
+  const scanner = createScanner(text, false)
+  const pieces: Array<{ readonly offset: number; readonly kind: number; readonly text: string }> = []
+  for (let kind = scanner.scan(); kind !== token.end; kind = scanner.scan()) {
+    const offset = scanner.getTokenOffset()
+    if (offset >= end) break
+    pieces.push({ offset, kind, text: text.slice(offset, offset + scanner.getTokenLength()) })
+  }
+  const isComment = (kind: number) => kind === token.lineComment || kind === token.blockComment
+  const isBlank = (kind: number) => kind === token.blank || kind === token.lineBreak || isComment(kind)
+  const isKey = (index: number): boolean => {
+    const piece = pieces[index]
+    const before = pieces.slice(0, index).findLast(({ kind }) => !isBlank(kind))
+    const after = piece === undefined ? "" : text.slice(piece.offset + piece.text.length)
+    return before?.kind !== token.colon && /^\s*:/.test(after)
+  }
+  let line = ""
+  let underline = { start: 0, length: 1 }
+  pieces.forEach((piece, index) => {
+    if (piece.offset + piece.text.length <= start) return
+    const about = piece.offset === span.offset
+    const hides =
+      (piece.kind === token.string || piece.kind === token.unknown) && !(about && showsValue) && !isKey(index)
+    const shown = hides
+      ? '"…"'
+      : isComment(piece.kind) || piece.kind === token.lineBreak
+        ? ""
+        : piece.text.replace(/[\r\n].*/s, "").replaceAll("\t", " ")
+    if (about) underline = { start: line.length, length: shown.length }
+    line += shown
+  })
+  const trimmed = line.trimEnd()
+  // What begins on this line and ends on a later one is underlined to the end of this one.
+  const length = span.offset + span.length > end ? trimmed.length - underline.start : underline.length
+  return crop(trimmed, underline.start, Math.max(1, length))
+}
+
+/** A line that a terminal would wrap is cut around what it is about. */
+const crop = (line: string, start: number, length: number): NonNullable<Diagnostic["excerpt"]> => {
+  if (line.length <= widest) return { text: line, start, length }
+  const shown = Math.min(length, widest)
+  const from = Math.max(0, Math.min(start - (widest - shown) / 2, line.length - widest))
+  const head = from > 0 ? "…" : ""
+  const text = `${head}${line.slice(Math.floor(from), Math.floor(from) + widest)}`
+  return { text, start: start - Math.floor(from) + head.length, length: shown }
+}
+
+const widest = 100
+
+const syntaxMessages: Readonly<Record<string, readonly [message: string, hint?: string]>> = {
+  InvalidSymbol: ["this is no JSON value", "text stands in double quotes; other values are numbers, true, false, null"],
+  InvalidNumberFormat: ["this is no number"],
+  PropertyNameExpected: ["a key is expected here", 'a key is text in double quotes, such as "listen"'],
+  ValueExpected: ["a value is expected here"],
+  ColonExpected: ["a `:` is missing between key and value"],
+  CommaExpected: ["a `,` is missing before this"],
+  CloseBraceExpected: ["a `}` is missing: an object is not closed"],
+  CloseBracketExpected: ["a `]` is missing: a list is not closed"],
+  EndOfFileExpected: ["there is more text after the end of the config", "the file holds one object: { … }"],
+  UnexpectedEndOfComment: ["a `/*` comment is not closed"],
+  UnexpectedEndOfString: ['a `"` is missing: the text is not closed on its line'],
+  InvalidUnicode: ["an escape like \\u0041 needs four hexadecimal digits"],
+  InvalidEscapeCharacter: ["there is no such escape", "write a backslash as \\\\"],
+  InvalidCharacter: ["a control character can't stand in text", "write it as an escape, such as \\t"],
+}
+
+/** Reads the text. Total: whatever the text is, the problems say it. */
+export const parse = (file: string, text: string): Source => {
+  const errors: Array<ParseError> = []
+  let root: Node | undefined
+  let tooDeep = false
+  try {
+    root = parseTree(text, errors, { allowTrailingComma: true })
+  } catch (cause) {
+    // The parser recurses; the only thing it throws is a full stack.
+    if (!(cause instanceof RangeError)) throw cause
+    tooDeep = true
+  }
+  const place = (offset: number) => {
+    const before = text.slice(0, offset)
+    return { line: before.split("\n").length, column: offset - (before.lastIndexOf("\n") + 1) + 1 }
+  }
+  const diagnose = (span: Span, key: string, message: string, hint?: string, showsValue = false): Diagnostic => ({
+    severity: "error",
+    file,
+    ...place(span.offset),
+    key,
+    message,
+    ...(hint === undefined ? {} : { hint }),
+    excerpt: excerpt(text, span, showsValue),
+  })
+
+  const syntax = (): ReadonlyArray<Diagnostic> => {
+    if (tooDeep) return [{ severity: "error", file, line: 1, column: 1, key: "", message: "this is nested too deeply" }]
+    if (text.trim() === "") {
+      return [
+        {
+          severity: "error",
+          file,
+          line: 1,
+          column: 1,
+          key: "",
+          message: "the file is empty",
+          hint: "`relay init` writes a config to start from",
+        },
+      ]
+    }
+    // One slip makes the parser stumble again on the same line: say the first of each line.
+    const lines = new Set<number>()
+    return errors.flatMap((found) => {
+      const offset = Math.min(found.offset, text.length)
+      const { line } = place(offset)
+      if (lines.has(line)) return []
+      lines.add(line)
+      const [message, hint] = syntaxMessages[printParseErrorCode(found.error)] ?? ["this is no JSON"]
+      return [diagnose({ offset, length: found.length }, "", message, hint)]
+    })
+  }
+
+  const repeated = (node: Node, path: Path): ReadonlyArray<Diagnostic> => {
+    const first = new Map<string, Node>()
+    return (node.children ?? []).flatMap((child, index) => {
+      if (node.type === "array") return repeated(child, [...path, index])
+      const [key, value] = child.children ?? []
+      if (key === undefined || value === undefined) return []
+      const name = String(key.value)
+      const inside = repeated(value, [...path, name])
+      const earlier = first.get(name)
+      if (earlier === undefined) {
+        first.set(name, key)
+        return inside
+      }
+      const message = `the key "${name}" stands here for the second time; the first is in line ${place(earlier.offset).line}`
+      return [diagnose(key, formatPath([...path, name]), message, "keep one of them", true), ...inside]
+    })
+  }
+
+  const problems = [...syntax(), ...(root === undefined || tooDeep ? [] : repeated(root, []))]
+  return {
+    file,
+    value: root === undefined || errors.length > 0 ? undefined : toValue(root),
+    problems,
+    has: (path) => nodeAt(root, path) !== undefined,
+    written: (path) => {
+      const node = nodeAt(root, path)
+      return node === undefined ? "" : text.slice(node.offset, node.offset + node.length)
+    },
+    locate: ({ severity, path, at, message, hint }) => {
+      const value = nodeAt(root, path)
+      const node = at === "key" ? (value?.parent?.children?.[0] ?? value) : value
+      // A key that is missing is shown at what should hold it.
+      if (node === undefined && path.length > 0) {
+        const parent = nodeAt(root, path.slice(0, -1))
+        if (parent !== undefined) {
+          const owner = parent.parent?.type === "property" ? (parent.parent.children?.[0] ?? parent) : parent
+          const span = owner === parent ? { offset: parent.offset, length: 1 } : owner
+          return { ...diagnose(span, formatPath(path), message, hint, true), severity }
+        }
+      }
+      const span = node ?? { offset: 0, length: 1 }
+      const shows = at === "key" || !maySecret(path)
+      return { ...diagnose(span, formatPath(path), message, hint, shows), severity }
+    },
+  }
+}
