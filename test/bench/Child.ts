@@ -1,0 +1,87 @@
+/**
+ * A server in a process of its own: started, waited for, its CPU read, ended
+ * with the scope. Linux only, since CPU comes from `/proc`.
+ */
+import { closeSync, openSync, readFileSync } from "node:fs"
+import { Duration, Effect, type Scope } from "effect"
+import { BenchError } from "./BenchError.ts"
+
+export interface Child {
+  readonly name: string
+  readonly pid: number
+  /** Fails with the end of its log once the process has ended by itself. */
+  readonly alive: Effect.Effect<void, BenchError>
+}
+
+const root = new URL("../..", import.meta.url).pathname
+/** How long a server may take to start, and to end. */
+const patience = Duration.seconds(30)
+
+/** `log` gets what it prints; `ready` is a URL that answers 200 as soon as it can take load. */
+export const spawn = (
+  name: string,
+  command: ReadonlyArray<string>,
+  { log, ready }: { readonly log: string; readonly ready: string },
+): Effect.Effect<Child, BenchError, Scope.Scope> =>
+  Effect.gen(function* () {
+    const subprocess = yield* Effect.acquireRelease(
+      Effect.sync(() => {
+        const fd = openSync(log, "a")
+        const spawned = Bun.spawn([...command], { cwd: root, stdin: "ignore", stdout: fd, stderr: fd })
+        closeSync(fd)
+        return spawned
+      }),
+      (spawned) =>
+        Effect.promise(() => {
+          spawned.kill("SIGTERM")
+          return spawned.exited
+        }).pipe(Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.sync(() => spawned.kill("SIGKILL")) })),
+    )
+    const alive = Effect.suspend(() =>
+      subprocess.exitCode === null && subprocess.signalCode === null
+        ? Effect.void
+        : Effect.fail(new BenchError({ message: `${name} ended by itself. The end of its log:\n${tail(log)}` })),
+    )
+    yield* awaitReady(ready, alive).pipe(
+      Effect.timeoutOrElse({
+        duration: patience,
+        orElse: () => Effect.fail(new BenchError({ message: `${name} did not get ready:\n${tail(log)}` })),
+      }),
+    )
+    return { name, pid: subprocess.pid, alive }
+  })
+
+const tail = (log: string): string => readFileSync(log, "utf8").trimEnd().split("\n").slice(-8).join("\n")
+
+const awaitReady = Effect.fnUntraced(function* (url: string, alive: Effect.Effect<void, BenchError>) {
+  for (;;) {
+    yield* alive
+    const status = yield* Effect.promise(() =>
+      fetch(url).then(
+        (response) => response.status,
+        () => 0,
+      ),
+    )
+    if (status === 200) return
+    yield* Effect.sleep(Duration.millis(20))
+  }
+})
+
+/** A port that was free a moment ago. */
+export const freePort = Effect.promise(async () => {
+  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() })
+  const port = server.port ?? 0
+  await server.stop(true)
+  return port
+})
+
+/** Linux counts CPU in hundredths of a second for user space, whatever its own tick. */
+const microsPerTick = 10_000
+
+/** CPU that all threads of a process have used so far, user and system, in microseconds. */
+export const cpuMicros = (pid: number): number => {
+  // The name in parentheses may hold blanks; utime and stime are the 12th and 13th field behind it.
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+  return (Number(fields[11]) + Number(fields[12])) * microsPerTick
+}

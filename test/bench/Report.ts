@@ -1,0 +1,64 @@
+/**
+ * What the benchmark prints: a table a scenario, and at the end what is
+ * required, what was measured and whether that is enough.
+ */
+import * as Rounds from "./Rounds.ts"
+
+export interface Verdict {
+  readonly requirement: string
+  readonly measured: string
+  readonly ok: boolean
+  /** A stretch goal does not fail the benchmark. */
+  readonly stretch?: boolean
+}
+
+const table = (rows: ReadonlyArray<ReadonlyArray<string>>, left: number): string => {
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => (column < left ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n")
+}
+
+export const show = ({ median, min, max }: Rounds.Spread, digits: number): string =>
+  `${median.toFixed(digits)} [${min.toFixed(digits)}..${max.toFixed(digits)}]`
+
+/** A scenario's table; ratios are to `references`, which are among the subjects. */
+export const scenario = (
+  title: string,
+  subjects: ReadonlyArray<Rounds.Subject>,
+  references: ReadonlyArray<Rounds.Subject>,
+): string => {
+  const against = references.flatMap(({ target }) => [`req/s ÷ ${target.name}`, `CPU ÷ ${target.name}`])
+  const head = ["median [min..max]", "req/s", "CPU µs/req", "p50 ms", "p99 ms", ...against, "behind at end"]
+  const rows = subjects.map((subject) => [
+    subject.target.name,
+    show(Rounds.of(subject, "rate"), 0),
+    show(Rounds.of(subject, "cpu"), 1),
+    show(Rounds.of(subject, "p50"), 2),
+    show(Rounds.of(subject, "p99"), 2),
+    ...references.flatMap((reference) => [
+      show(Rounds.ratio(subject, reference, "rate"), 2),
+      show(Rounds.ratio(subject, reference, "cpu"), 2),
+    ]),
+    subject.target.delivered === undefined ? "" : show(Rounds.of(subject, "behind"), 0),
+  ])
+  return `\n${title}\n${table([head, ...rows], 1)}\n`
+}
+
+export const verdicts = (all: ReadonlyArray<Verdict>): string =>
+  `\n${table(
+    [
+      ["requirement", "measured", "verdict"],
+      ...all.map(({ requirement, measured, ok, stretch }) => [
+        stretch === true ? `${requirement} (stretch)` : requirement,
+        measured,
+        ok ? "ok" : stretch === true ? "not reached" : "MISSED",
+      ]),
+    ],
+    3,
+  )}\n`

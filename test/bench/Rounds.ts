@@ -1,0 +1,94 @@
+/**
+ * Rounds of load over several targets, one after the other in each round, so
+ * that whatever else the machine does meets all of them alike. Ratios are
+ * taken within a round, and what is told of several rounds is their median.
+ */
+import { Duration, Effect } from "effect"
+import type { BenchError } from "./BenchError.ts"
+import { cpuMicros } from "./Child.ts"
+import type { Load } from "./Load.ts"
+import { awaitDelivered, type Target } from "./Target.ts"
+
+export interface Run extends Load {
+  /** CPU microseconds a request, until all of them were delivered. */
+  readonly cpu: number
+  /** Events that the sink did not have yet when the load ended. */
+  readonly behind: number
+  /** Events that never came, and those that came more than once. */
+  readonly lost: number
+  readonly surplus: number
+}
+
+export interface Subject {
+  readonly target: Target
+  readonly runs: ReadonlyArray<Run>
+}
+
+/** Puts one target under load. `round` 0 warms up. */
+export type Drive = (target: Target, round: number) => Effect.Effect<Load, BenchError>
+
+const measure = Effect.fnUntraced(function* (target: Target, load: Effect.Effect<Load, BenchError>) {
+  const before = yield* target.delivered ?? Effect.succeed(0)
+  const cpuBefore = cpuMicros(target.pid)
+  const done = yield* load
+  yield* target.alive
+  const accepted = done.requests - done.refused
+  const delivered = (yield* target.delivered ?? Effect.succeed(accepted)) - before
+  const drained = (yield* awaitDelivered(target, before + accepted)) - before
+  const cpu = (cpuMicros(target.pid) - cpuBefore) / done.requests
+  // A duplicate may come after the last event was counted.
+  yield* Effect.sleep(Duration.millis(250))
+  const final = target.delivered === undefined ? accepted : (yield* target.delivered) - before
+  const run: Run = {
+    ...done,
+    cpu,
+    behind: Math.max(0, accepted - delivered),
+    lost: Math.max(0, accepted - drained),
+    surplus: Math.max(0, final - accepted),
+  }
+  return run
+})
+
+/** A warm-up that is not counted, then `rounds` rounds; every other one in reverse order. */
+export const interleaved = Effect.fnUntraced(function* <const Name extends string>(
+  targets: Readonly<Record<Name, Target>>,
+  rounds: number,
+  prepare: (round: number) => Effect.Effect<void, BenchError>,
+  drive: Drive,
+) {
+  const names = Object.keys(targets) as Array<Name>
+  const runs = new Map<Name, Array<Run>>(names.map((name) => [name, []]))
+  for (let round = 0; round <= rounds; round++) {
+    yield* prepare(round)
+    for (const name of round % 2 === 0 ? names : names.toReversed()) {
+      const run = yield* measure(targets[name], drive(targets[name], round))
+      if (round > 0) runs.get(name)?.push(run)
+    }
+    process.stderr.write(round === 0 ? "warm " : `${round} `)
+  }
+  process.stderr.write("\n")
+  return Object.fromEntries(
+    names.map((name): [Name, Subject] => [name, { target: targets[name], runs: runs.get(name) ?? [] }]),
+  ) as Record<Name, Subject>
+})
+
+export interface Spread {
+  readonly median: number
+  readonly min: number
+  readonly max: number
+}
+
+export const spread = (values: ReadonlyArray<number>): Spread => {
+  const sorted = values.toSorted((a, b) => a - b)
+  const at = (index: number) => sorted[index] ?? Number.NaN
+  return { median: at(sorted.length >> 1), min: at(0), max: at(sorted.length - 1) }
+}
+
+export const of = (subject: Subject, field: keyof Run): Spread => spread(subject.runs.map((run) => run[field]))
+
+/** Of each round by itself: this subject's figure over the other's. */
+export const ratio = (subject: Subject, other: Subject, field: keyof Run): Spread =>
+  spread(subject.runs.map((run, round) => run[field] / (other.runs[round]?.[field] ?? Number.NaN)))
+
+export const total = (subject: Subject, field: keyof Run): number =>
+  subject.runs.reduce((sum, run) => sum + run[field], 0)

@@ -1,0 +1,140 @@
+/**
+ * What is put under load: the empty server, the ceiling, and relays with the
+ * sinks, routes and journals that a scenario asks for.
+ */
+import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, readSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { Duration, Effect } from "effect"
+import type { BenchError } from "./BenchError.ts"
+import * as Child from "./Child.ts"
+import { path, secret } from "./Requests.ts"
+
+export interface Target extends Child.Child {
+  readonly port: number
+  /** How many events its sink has, where it has one. Its load must be distinct. */
+  readonly delivered?: Effect.Effect<number, BenchError>
+}
+
+export interface Setup {
+  /** A directory of the benchmark's own, on a disk that can fsync. */
+  readonly directory: string
+  /** How to start the relay: `<command> run -c <config>`. */
+  readonly command: ReadonlyArray<string>
+}
+
+const here = new URL(".", import.meta.url).pathname
+
+const logOf = (setup: Setup, name: string): string =>
+  join(setup.directory, `${name.replaceAll(/[^a-z0-9]+/gi, "-")}.log`)
+
+/** One of `servers.ts`. */
+export const server = Effect.fnUntraced(function* (setup: Setup, kind: "empty" | "ceiling" | "sink") {
+  const port = yield* Child.freePort
+  const command = [process.execPath, join(here, "servers.ts"), kind, String(port)]
+  const child = yield* Child.spawn(kind, command, { log: logOf(setup, kind), ready: `http://127.0.0.1:${port}/` })
+  const target: Target = { ...child, port }
+  return target
+})
+
+/** Parts of the relay's config that scenarios differ in. */
+export interface RelayConfig {
+  readonly sinks: Readonly<Record<string, unknown>>
+  readonly routes: ReadonlyArray<unknown>
+}
+
+/** A relay with a journal of its own in `directory/name`; `name` may have been filled before. */
+export const relay = Effect.fnUntraced(function* (setup: Setup, name: string, config: RelayConfig) {
+  const port = yield* Child.freePort
+  const adminPort = yield* Child.freePort
+  const directory = relayDirectory(setup, name)
+  const file = join(directory, "relay.config.json")
+  writeFileSync(
+    file,
+    JSON.stringify({
+      listen: `127.0.0.1:${port}`,
+      admin: { listen: `127.0.0.1:${adminPort}` },
+      journal: { type: "sqlite", path: journalPath(directory) },
+      webhooks: { scheduling: { path, secrets: [{ name: "benchmark", value: secret }] } },
+      ...config,
+    }),
+  )
+  const child = yield* Child.spawn(name, [...setup.command, "run", "-c", file], {
+    log: logOf(setup, name),
+    ready: `http://127.0.0.1:${adminPort}/readyz`,
+  })
+  const target: Target = { ...child, port }
+  return target
+})
+
+export const relayDirectory = (setup: Setup, name: string): string => {
+  const directory = join(setup.directory, name.replaceAll(/[^a-z0-9]+/gi, "-"))
+  mkdirSync(directory, { recursive: true })
+  return directory
+}
+
+export const journalPath = (directory: string): string => join(directory, "journal.db")
+
+const everything = (to: string) => [{ name: "everything", match: "**", to: [to] }]
+
+/** A relay whose only sink is a file; `routes` all lead there. */
+export const relayToFile = Effect.fnUntraced(function* (setup: Setup, name: string, routes = everything("file")) {
+  const directory = join(relayDirectory(setup, name), "sink")
+  mkdirSync(directory)
+  const sinks = { file: { type: "file", path: join(directory, "events.ndjson") } }
+  const target = yield* relay(setup, name, { sinks, routes })
+  const lines = countLines(directory)
+  return { ...target, delivered: Effect.sync(lines) }
+})
+
+/** A relay whose only sink is an HTTP server in a process of its own. */
+export const relayToHttp = Effect.fnUntraced(function* (setup: Setup, name: string) {
+  const sink = yield* server(setup, "sink")
+  const url = `http://127.0.0.1:${sink.port}/`
+  const target = yield* relay(setup, name, { sinks: { http: { type: "http", url } }, routes: everything("http") })
+  const delivered = Effect.promise(async () => Number(await (await fetch(url)).text()))
+  return { ...target, delivered: Effect.andThen(sink.alive, delivered) }
+})
+
+/** Counts the lines in a directory's files, reading only what is new; by inode, since files are rotated by renaming. */
+const countLines = (directory: string): (() => number) => {
+  const offsets = new Map<number, number>()
+  const buffer = Buffer.allocUnsafe(1 << 20)
+  let lines = 0
+  return () => {
+    for (const name of readdirSync(directory)) {
+      const fd = openSync(join(directory, name), "r")
+      const inode = fstatSync(fd).ino
+      for (;;) {
+        const offset = offsets.get(inode) ?? 0
+        const read = readSync(fd, buffer, 0, buffer.length, offset)
+        if (read === 0) break
+        offsets.set(inode, offset + read)
+        lines += occurrences(buffer.subarray(0, read), newline)
+      }
+      closeSync(fd)
+    }
+    return lines
+  }
+}
+
+const newline = 10
+
+const occurrences = (bytes: Buffer, byte: number): number => {
+  let count = 0
+  for (let at = bytes.indexOf(byte); at !== -1; at = bytes.indexOf(byte, at + 1)) count += 1
+  return count
+}
+
+/** Waits until the sink has `expected` events, or no more come for ten seconds; what it has then. */
+export const awaitDelivered = Effect.fnUntraced(function* (target: Target, expected: number) {
+  if (target.delivered === undefined) return expected
+  let delivered = yield* target.delivered
+  for (let idle = 0; delivered < expected && idle < 200; idle++) {
+    yield* Effect.sleep(Duration.millis(50))
+    const now = yield* target.delivered
+    if (now > delivered) idle = 0
+    delivered = now
+    yield* target.alive
+  }
+  return delivered
+})
