@@ -33,9 +33,7 @@ type ToWorker = { readonly path: string } | "stop"
 
 type FromWorker =
   /** Frames in the log after a pass. */
-  | { readonly frames: number }
-  | { readonly failed: string; readonly code: number }
-  | "stopped"
+  { readonly frames: number } | { readonly failed: string; readonly code: number } | "stopped"
 
 /** The worker's side; called by the main module in a worker thread. */
 export const runWorker = (): void => {

@@ -90,7 +90,10 @@ export class Engine {
         this.turnRed(`Event ${sequence} of lane ${lane} can't be read as it was written: it is not delivered.`)
       },
     )
-    this.duplicates = new Duplicates({ count: options.duplicates.count, age: Duration.toMillis(options.duplicates.age) })
+    this.duplicates = new Duplicates({
+      count: options.duplicates.count,
+      age: Duration.toMillis(options.duplicates.age),
+    })
     this.space = new Space(store, options)
     this.red = meta(store.db, "red") ?? ""
     for (const finding of store.findings) this.turnRed(finding)
@@ -168,10 +171,12 @@ export class Engine {
 
   /** Three turns of the event loop let a group grow to what is in flight; a full one goes at once. */
   private schedule(): void {
-    if (this.group.isFull) return this.flush()
-    if (this.scheduled) return
-    this.scheduled = true
-    setImmediate(() => setImmediate(() => setImmediate(this.flush)))
+    if (this.group.isFull) {
+      this.flush()
+    } else if (!this.scheduled) {
+      this.scheduled = true
+      setImmediate(() => setImmediate(() => setImmediate(this.flush)))
+    }
   }
 
   /** Commits the open group and the tasks that wait, in one transaction. */
@@ -201,7 +206,8 @@ export class Engine {
       committed = this.transact(() => {
         if (!group.isEmpty) {
           this.log.insert(group)
-          for (const lane of group.newLanes) this.lanes.insert(lane, this.lanes.backlogs.get(lane)?.cursor.sequence ?? 0)
+          for (const lane of group.newLanes)
+            this.lanes.insert(lane, this.lanes.backlogs.get(lane)?.cursor.sequence ?? 0)
         }
         return tasks.map((task) => task.apply())
       })
@@ -286,9 +292,12 @@ export class Engine {
   }
 
   private enqueue(apply: () => Committed, done: (exit: Exit.Exit<void, JournalError>) => void): void {
-    if (this.brokenBy !== undefined) return done(Exit.fail(broken(this.brokenBy.message)))
-    this.tasks.push({ apply, done })
-    this.timer ??= setTimeout(this.flush, settleDelay)
+    if (this.brokenBy !== undefined) {
+      done(Exit.fail(broken(this.brokenBy.message)))
+    } else {
+      this.tasks.push({ apply, done })
+      this.timer ??= setTimeout(this.flush, settleDelay)
+    }
   }
 
   // ---- read
@@ -390,7 +399,12 @@ export class Engine {
   acknowledge(): void {
     this.exclusively(() => {
       setMeta(this.store.db, "red", "")
-      return { result: undefined, committed: () => { this.red = "" } }
+      return {
+        result: undefined,
+        committed: () => {
+          this.red = ""
+        },
+      }
     })
   }
 

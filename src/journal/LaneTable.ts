@@ -7,7 +7,16 @@
  */
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
 import { Backlog } from "./Backlog.ts"
-import type { Attempt, Cursor, DeadLetterQuery, Entry, LaneState, Parked, Settlement, StoredDeadLetter } from "./Journal.ts"
+import type {
+  Attempt,
+  Cursor,
+  DeadLetterQuery,
+  Entry,
+  LaneState,
+  Parked,
+  Settlement,
+  StoredDeadLetter,
+} from "./Journal.ts"
 import { decode, encode } from "./Record.ts"
 
 /** Applied to the counts in memory after the commit. */

@@ -105,8 +105,7 @@ export class Log {
   rowFrom(sequence: number): Row | undefined {
     for (const row of this.cache.values()) if (row.first <= sequence && sequence <= row.last) return row
     const at = this.rowAt.get(sequence)
-    const found =
-      at !== undefined && int(at.first) + int(at.count) > sequence ? at : this.rowAfter.get(sequence)
+    const found = at !== undefined && int(at.first) + int(at.count) > sequence ? at : this.rowAfter.get(sequence)
     if (found === undefined) return undefined
     const first = int(found.first)
     const count = int(found.count)

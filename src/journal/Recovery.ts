@@ -35,7 +35,9 @@ export const recover = function* (engine: Engine, options: Options, now: number)
 
 const restore = (engine: Engine, row: RowKeys, windowStart: number, keysSince: number): void => {
   const remembered = row.first >= windowStart && row.receivedTo >= keysSince
-  const pending = [...engine.lanes.backlogs.values()].some((backlog) => backlog.cursor.sequence < row.first + row.count - 1)
+  const pending = [...engine.lanes.backlogs.values()].some(
+    (backlog) => backlog.cursor.sequence < row.first + row.count - 1,
+  )
   if (!remembered && !pending) return
   for (let index = 0; index < row.count; index++) {
     const at = index * keyWidth

@@ -6,9 +6,10 @@
  * fill the disk all the same, the ballast, a file of a few megabytes, is given
  * up for the lanes' sake.
  */
-import { Exit } from "effect"
+
 import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync, writeSync } from "node:fs"
 import { dirname } from "node:path"
+import { Exit } from "effect"
 import type { AppendExit, JournalStatus } from "./Journal.ts"
 import { full } from "./Sqlite.ts"
 import type { Store } from "./Store.ts"

@@ -59,11 +59,9 @@ const sliced = <A>(engine: Engine, steps: () => Generator<void, A>): Effect.Effe
   })
 
 /** Opens the journal for the length of a scope. */
-const make = Effect.fnUntraced(function* (options: Options): Effect.fn.Return<
-  Journal["Service"],
-  JournalError,
-  Scope.Scope
-> {
+const make = Effect.fnUntraced(function* (
+  options: Options,
+): Effect.fn.Return<Journal["Service"], JournalError, Scope.Scope> {
   const clock = yield* Clock.Clock
   const entry = yield* Checkpointer.Entry
   const wallClock = WallClock.make(clock)
@@ -193,7 +191,9 @@ const make = Effect.fnUntraced(function* (options: Options): Effect.fn.Return<
       : `The wall clock was set by ${Math.round(wallClock.drift() / 1000)} s: nothing is deleted by age until it agrees again or the relay restarts.`
     return {
       health,
-      message: [engine.brokenBy?.message ?? "", message, engine.red, clockMessage].filter((text) => text !== "").join("\n"),
+      message: [engine.brokenBy?.message ?? "", message, engine.red, clockMessage]
+        .filter((text) => text !== "")
+        .join("\n"),
       head: engine.head,
       tail: engine.brokenBy === undefined ? (engine.log.oldestRow()?.first ?? engine.head + 1) : 0,
       usedBytes,
