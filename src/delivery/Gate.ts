@@ -44,9 +44,9 @@ export class Gate {
     this.#tokens = this.#burst
   }
 
-  /** A failure stands unanswered: attempts go one at a time. */
+  /** Failures stand unanswered: attempts go one at a time. One alone is no reason: a poisoned event is not an outage. */
   get probing(): boolean {
-    return this.#streak > 0
+    return this.#streak > 1 || this.condition !== undefined
   }
 
   /** How many events may be sent at `now`, given how many attempts are under way. */
@@ -74,11 +74,9 @@ export class Gate {
     return wasPaused
   }
 
-  /** The sink failed an event, or was not there at all. True when this opens the circuit. */
-  failed(sequence: number, message: string, now: number, random: number): boolean {
-    this.#streak += 1
-    this.lastFailed = sequence
-    if (this.#failed.size < differentEvents) this.#failed.add(sequence)
+  /** The sink failed an attempt with these events, or was not there at all. True when this opens the circuit. */
+  failed(sequences: ReadonlyArray<number>, message: string, now: number, random: number): boolean {
+    this.#count(sequences)
     // The first failure costs no wait: a connection that the other side closed in between is nobody's outage.
     this.#until = this.#streak === 1 ? now : now + backoff(this.#delivery.retry, this.#streak - 1, random)
     if (
@@ -93,17 +91,15 @@ export class Gate {
   }
 
   /** The sink asked to wait. True when this opens the circuit. */
-  throttled(sequence: number, message: string, until: number): boolean {
-    this.#streak += 1
-    this.lastFailed = sequence
+  throttled(sequences: ReadonlyArray<number>, message: string, until: number): boolean {
+    this.#count(sequences)
     this.#until = Math.max(this.#until, until)
     return this.#close("waiting", message)
   }
 
   /** Nothing will pass until a person acts; probed all the same. True when this opens the circuit. */
-  misconfigured(sequence: number, message: string, now: number, random: number): boolean {
-    this.#streak += 1
-    this.lastFailed = sequence
+  misconfigured(sequences: ReadonlyArray<number>, message: string, now: number, random: number): boolean {
+    this.#count(sequences)
     this.#until = now + backoff(this.#delivery.retry, this.#streak, random)
     return this.#close("misconfigured", message)
   }
@@ -124,6 +120,12 @@ export class Gate {
   reset(): void {
     this.passed(0)
     this.#outcomes = []
+  }
+
+  #count(sequences: ReadonlyArray<number>): void {
+    this.#streak += 1
+    this.lastFailed = sequences[0] ?? this.lastFailed
+    for (const sequence of sequences) if (this.#failed.size < differentEvents) this.#failed.add(sequence)
   }
 
   #remember(passed: boolean, events: number): void {

@@ -15,14 +15,12 @@
  */
 import { Cause, Clock, Duration, Effect, Exit, Fiber, Latch, Random, type Scope } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
-import { type Attempt, type Entry, Journal, type LaneState, type Settlement } from "../journal/Journal.ts"
+import { type Attempt, type Entry, Journal, type LaneState } from "../journal/Journal.ts"
 import { DeliveryFailed, type Failures, type Reason, type Sink, type SinkError } from "../sinks/Sink.ts"
-import { Changes } from "./Changes.ts"
 import { Gate } from "./Gate.ts"
-import { Parking } from "./Parking.ts"
+import { Ledger } from "./Ledger.ts"
 import { type Item, Queue } from "./Queue.ts"
 import { backoff } from "./Retry.ts"
-import { Window } from "./Window.ts"
 
 /** Events that a lane holds above its cursor at most. */
 const windowSize = 1_024
@@ -30,8 +28,6 @@ const windowSize = 1_024
 const windowBytes = 8 * 1024 * 1024
 /** How often deadlines and waits are looked at. */
 const tick = Duration.millis(25)
-/** Attempts remembered an event; the first and the newest are what tells. */
-const attemptsKept = 200
 /** Settled events that the journal need not know of yet, at most: it bounds what a crash repeats. */
 const maxUnstored = 4_096
 /** Parked events that are read back for another attempt at once. */
@@ -85,22 +81,16 @@ export class Lane {
   /** Why a person must look; empty while none has to. */
   blocked = ""
   pausedByPerson: boolean
-  deadLetters: number
-  deadLetterBytes: number
+  readonly ledger: Ledger
 
   readonly #options: LaneOptions
   readonly #journal: Journal["Service"]
-  readonly #clock: Clock.Clock
   readonly #random: () => number
   readonly #gate: Gate
-  readonly #window: Window
-  readonly #parking = new Parking()
+  readonly #queue = new Queue()
   readonly #wake = Latch.makeUnsafe(true)
   readonly #flights = new Set<Flight>()
-  readonly #queue = new Queue()
-  readonly #changes: Changes
   readonly #timeout: number
-  #bytes = 0
   #inFlight = 0
   #suspects: Array<number> = []
   #pausedSince: number | undefined
@@ -109,18 +99,13 @@ export class Lane {
 
   constructor(options: LaneOptions, journal: Journal["Service"], clock: Clock.Clock, random: () => number) {
     this.config = options.config
+    this.ledger = new Ledger(options.state, options.config.name, clock)
     this.#options = options
     this.#journal = journal
-    this.#clock = clock
     this.#random = random
     this.#gate = new Gate(options.config.delivery, options.config.rateLimit)
-    this.#window = new Window(options.state.cursor)
-    this.#changes = new Changes(options.state.cursor.sequence)
     this.#timeout = Duration.toMillis(options.config.delivery.timeout)
-    this.#parking.load(options.state.parked, this.#wall(), this.#now())
     this.pausedByPerson = options.state.paused
-    this.deadLetters = options.state.deadLetters
-    this.deadLetterBytes = options.state.deadLetterBytes
   }
 
   // --- what the outside reads and turns ------------------------------------
@@ -141,19 +126,11 @@ export class Lane {
     return this.blocked === "" ? this.#gate.message : this.blocked
   }
 
-  get parked(): number {
-    return this.#parking.size
-  }
-
-  get cursor(): number {
-    const oldest = this.#window.oldest
-    return oldest === undefined ? this.#window.position : oldest - 1
-  }
-
   /** Epoch milliseconds of the oldest event in hand; 0 when nothing is. */
   get oldestAt(): number {
     let oldest = endless
-    for (const one of this.#parking.all()) if (one.firstAttemptAt > 0) oldest = Math.min(oldest, one.firstAttemptAt)
+    for (const one of this.ledger.parking.all())
+      if (one.firstAttemptAt > 0) oldest = Math.min(oldest, one.firstAttemptAt)
     oldest = Math.min(oldest, this.#queue.first?.entry.event.receivedAt ?? endless)
     for (const flight of this.#flights) {
       for (const item of flight.items) oldest = Math.min(oldest, item.entry.event.receivedAt)
@@ -170,7 +147,7 @@ export class Lane {
     this.pausedByPerson = false
     this.blocked = ""
     this.#gate.reset()
-    this.#parking.hasten(this.#now())
+    this.ledger.parking.hasten(this.#now())
     this.#trackPause()
     this.#options.events.resumed()
     this.#wake.openUnsafe()
@@ -182,20 +159,10 @@ export class Lane {
     if (events > 0) this.#wake.openUnsafe()
   }
 
-  /** What the journal has yet to be told; `undefined` when nothing is. */
-  takeChanges(): Settlement | undefined {
-    return this.#changes.take(this.config.name, this.#window.cursor())
-  }
-
-  /** What was taken last is on disk. */
+  /** The ledger's last changes are on disk: a lane that waited for that goes on. */
   stored(): void {
-    this.#changes.stored()
+    this.ledger.stored()
     this.#wake.openUnsafe()
-  }
-
-  /** Takes changes back that could not be stored: they go with the next ones. */
-  restore(settlement: Settlement): void {
-    this.#changes.restore(settlement)
   }
 
   // --- the pump ------------------------------------------------------------
@@ -231,7 +198,7 @@ export class Lane {
 
   get #follow(): Effect.Effect<never> {
     return Effect.forever(
-      Effect.suspend(() => this.#journal.awaitBeyond(this.#window.position)).pipe(
+      Effect.suspend(() => this.#journal.awaitBeyond(this.ledger.window.position)).pipe(
         Effect.tap(() => Effect.sync(() => this.#wake.openUnsafe())),
         // The pump may be full or paused and leave the position where it is: look again later, not at once.
         Effect.andThen(Effect.suspend(() => (this.#hasRoom() ? Effect.yieldNow : Effect.sleep(tick)))),
@@ -248,7 +215,7 @@ export class Lane {
             for (const flight of this.#flights) {
               if (now - flight.startedAt >= this.#timeout) flight.fiber?.interruptUnsafe()
             }
-            if (this.#queue.size + this.#parking.size > 0) this.#wake.openUnsafe()
+            if (this.#queue.size + this.ledger.parking.size > 0) this.#wake.openUnsafe()
           }),
         ),
       ),
@@ -257,9 +224,9 @@ export class Lane {
 
   #hasRoom(): boolean {
     return (
-      this.#window.size < windowSize &&
-      this.#bytes < windowBytes &&
-      this.#parking.size < this.config.delivery.maxParked &&
+      this.ledger.window.size < windowSize &&
+      this.ledger.bytes < windowBytes &&
+      this.ledger.parking.size < this.config.delivery.maxParked &&
       this.blocked === ""
     )
   }
@@ -268,7 +235,7 @@ export class Lane {
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
     let read = 0
     if (this.#hasRoom()) {
-      const entries = yield* this.#journal.read(this.#window.position, windowSize - this.#window.size)
+      const entries = yield* this.#journal.read(this.ledger.window.position, windowSize - this.ledger.window.size)
       read = entries.length
       for (const entry of entries) this.#intake(entry)
     }
@@ -278,7 +245,7 @@ export class Lane {
     if (this.#queue.retries === 0) yield* this.#takeDue(now)
     while (this.#flights.size < this.config.concurrency) {
       // Progress that is not on disk is what a crash repeats: past the bound, the disk comes first.
-      if (this.#changes.unstored >= maxUnstored) {
+      if (this.ledger.unstored >= maxUnstored) {
         this.#options.events.settle()
         break
       }
@@ -291,33 +258,33 @@ export class Lane {
 
   readonly #takeDue = Effect.fnUntraced(function* (this: Lane, now: number) {
     const limit = Math.min(this.config.concurrency * this.#options.sink.batch.maxEvents, retriesInHand)
-    const due = this.#parking.takeDue(now, limit).map((one) => one.sequence)
+    const due = this.ledger.parking.takeDue(now, limit).map((one) => one.sequence)
     if (due.length === 0) return
     const entries = yield* this.#journal.readParked(this.config.name, due).pipe(
       Effect.onError(() =>
         Effect.sync(() => {
-          for (const sequence of due) this.#parking.giveBack(sequence, now)
+          for (const sequence of due) this.ledger.parking.giveBack(sequence, now)
         }),
       ),
     )
     const read = new Set<number>()
     for (const entry of entries) {
       read.add(entry.sequence)
-      const key = this.#parking.get(entry.sequence)?.key
+      const key = this.ledger.parking.get(entry.sequence)?.key
       if (key !== undefined) this.#queue.addRetry({ entry, key })
     }
     // Due before the settlement that parks it is on disk: the next turn finds it.
-    for (const sequence of due) if (!read.has(sequence)) this.#parking.giveBack(sequence, now + 100)
+    for (const sequence of due) if (!read.has(sequence)) this.ledger.parking.giveBack(sequence, now + 100)
   })
 
   #intake(entry: Entry): void {
     if (!entry.sinks.includes(this.config.name)) {
-      this.#window.skip(entry.sequence)
+      this.ledger.window.skip(entry.sequence)
       return
     }
-    if (!this.#window.take(entry.sequence)) return
+    if (!this.ledger.window.take(entry.sequence)) return
     const key = this.config.order === "key" && !entry.replayed ? this.#options.key(entry) : ""
-    this.#bytes += entry.event.body.length
+    this.ledger.bytes += entry.event.body.length
     this.#queue.add({ entry, key })
   }
 
@@ -327,8 +294,8 @@ export class Lane {
     if (events < 1 || this.#queue.size === 0 || this.#stopped) return []
     return this.#queue.next(
       { events, bytes: maxBytes, after: this.#gate.probing ? this.#gate.lastFailed : 0 },
-      (key) => this.#parking.holds(key),
-      (item) => this.#parkBehind(item),
+      (key) => this.ledger.parking.holds(key),
+      (item) => this.ledger.parkBehind(item),
     )
   }
 
@@ -336,7 +303,7 @@ export class Lane {
     const flight: Flight = { items, startedAt: this.#now(), fiber: undefined }
     this.#flights.add(flight)
     this.#inFlight += items.length
-    this.duplicateBound = Math.max(this.duplicateBound, this.#inFlight + this.#changes.unstored)
+    this.duplicateBound = Math.max(this.duplicateBound, this.#inFlight + this.ledger.unstored)
     this.#gate.started(items.length)
     flight.fiber = yield* Effect.forkDetach(
       this.#options.sink.send(items.length === 1 ? [(items[0] as Item).entry] : items.map((item) => item.entry)),
@@ -351,22 +318,30 @@ export class Lane {
     this.#flights.delete(flight)
     this.#inFlight -= flight.items.length
     this.#observe((this.#now() - flight.startedAt) / 1_000)
+    const failures = Exit.isSuccess(exit) ? exit.value : undefined
+    const whole = Exit.isFailure(exit) ? this.#failure(exit.cause, flight) : undefined
+    const passed = failures === undefined ? 0 : flight.items.length - failures.size
+    if (passed > 0) this.#passed(passed)
+    const failed: Array<number> = []
     const back: Array<Item> = []
-    const failed = (item: Item, failure: Failure) => {
-      if (!this.#failed(item, failure)) back.push(item)
-    }
-    if (Exit.isFailure(exit)) {
-      const failure = this.#failure(exit.cause, flight)
-      for (const item of flight.items) failed(item, failure)
-    } else {
-      const failures = exit.value
-      flight.items.forEach((item, index) => {
-        const error = failures.size === 0 ? undefined : failures.get(index)
-        if (error === undefined) this.#delivered(item)
-        else failed(item, error.reason)
-      })
-      this.#passed(flight.items.length - failures.size)
-    }
+    let last: Failure | undefined
+    flight.items.forEach((item, index) => {
+      const failure = whole ?? failures?.get(index)?.reason
+      if (failure === undefined) {
+        this.ledger.delivered(item)
+        return
+      }
+      if (failure._tag !== "Interrupted") this.#count(failure._tag, 1)
+      if (failure._tag === "DeliveryRejected") {
+        this.#reject(item, failure.message)
+        return
+      }
+      last = failure
+      failed.push(item.entry.sequence)
+      if (failure._tag !== "DeliveryFailed") back.push(item)
+      else if (!this.#park(item, failure.message)) failed.pop()
+    })
+    if (last !== undefined && failed.length > 0) this.#blame(last, failed)
     this.#putBack(flight.items, back)
     this.#trackPause()
     this.#wake.openUnsafe()
@@ -385,157 +360,88 @@ export class Lane {
   }
 
   #passed(events: number): void {
-    if (events === 0) return
     this.#count("delivered", events)
     this.#suspects = []
     if (this.#gate.passed(events)) this.#options.events.resumed()
   }
 
-  #delivered(item: Item): void {
-    const { sequence } = item.entry
-    if (this.#parking.size > 0 && this.#parking.get(sequence) !== undefined) {
-      this.#parking.remove(sequence, this.#now())
-      this.#changes.unpark(sequence)
-    } else this.#close(item)
-  }
-
-  /** False when the event goes back to where it was, unharmed. */
-  #failed(item: Item, reason: Failure): boolean {
-    const { sequence } = item.entry
-    const { message } = reason
+  /** What a failed attempt says of the sink: once an attempt, however many events were in it. */
+  #blame(failure: Failure, failed: ReadonlyArray<number>): void {
+    const { message } = failure
     const now = this.#now()
-    if (reason._tag !== "Interrupted") this.#count(reason._tag, 1)
-    switch (reason._tag) {
-      case "Interrupted":
-        return false
-      case "SinkUnavailable":
-        if (this.#gate.failed(sequence, message, now, this.#random())) this.#options.events.paused(message)
-        return false
-      case "SinkThrottled":
-        if (this.#gate.throttled(sequence, message, now + Math.min(reason.retryAfter, hour))) {
-          this.#options.events.paused(message)
-        }
-        return false
-      case "SinkMisconfigured":
-        if (this.#gate.misconfigured(sequence, message, now, this.#random())) this.#options.events.paused(message)
-        return false
-      case "DeliveryRejected":
-        this.#kill(item, this.#attempted(item, reason._tag, message), reason._tag, message)
-        if (this.#gate.rejected() && this.#options.rejects !== true) {
-          this.#block(
-            `more than half of the last 20 events were rejected (${message}); mend the sink, then \`relay lanes resume ${this.config.name}\``,
-          )
-        }
-        return true
-      case "DeliveryFailed":
-        this.#parkFailed(item, message)
-        return true
+    const opened = () => {
+      switch (failure._tag) {
+        case "SinkThrottled":
+          return this.#gate.throttled(failed, message, now + Math.min(failure.retryAfter, hour))
+        case "SinkMisconfigured":
+          return this.#gate.misconfigured(failed, message, now, this.#random())
+        case "SinkUnavailable":
+        case "DeliveryFailed":
+          return this.#gate.failed(failed, message, now, this.#random())
+        default:
+          return false
+      }
     }
-  }
-
-  #parkFailed(item: Item, message: string): void {
-    const { sequence } = item.entry
-    const { retry } = this.config.delivery
-    const attempts = this.#attempted(item, "DeliveryFailed", message)
-    const before = this.#parking.get(sequence)
-    const firstAttemptAt = before !== undefined && before.firstAttemptAt > 0 ? before.firstAttemptAt : this.#wall()
-    const tooOld = this.#wall() - firstAttemptAt >= Duration.toMillis(retry.maxAge) && this.#options.wallClockTrusted()
-    const tooOften = retry.maxAttempts !== undefined && attempts.length >= retry.maxAttempts
-    if (tooOld || tooOften) {
-      this.#kill(item, attempts, tooOld ? "TooOld" : "TooManyAttempts", message)
-      return
-    }
-    const delay = backoff(retry, attempts.length, this.#random())
-    this.#putParked(item, attempts, firstAttemptAt, delay)
-    const opened = this.#gate.failed(sequence, message, this.#now(), this.#random())
-    this.#suspects.push(sequence)
-    if (opened) {
+    const before = this.#suspects
+    if (failure._tag === "DeliveryFailed") this.#suspects = [...before, ...failed]
+    if (opened()) {
       this.#options.events.paused(message)
-      for (const suspect of this.#suspects.splice(0)) this.#pardon(suspect)
+      for (const suspect of this.#suspects.splice(0)) this.ledger.pardon(suspect)
     } else if (this.#gate.condition !== undefined) {
-      for (const suspect of this.#suspects.splice(0, this.#suspects.length - 1)) this.#pardon(suspect)
+      // Another event failed as well, so it was not the last probe's own fault.
+      this.#suspects = failure._tag === "DeliveryFailed" ? [...failed] : []
+      for (const suspect of before) this.ledger.pardon(suspect)
     }
   }
 
-  /** Gives an attempt back that the sink's outage used. */
-  #pardon(sequence: number): void {
-    const parked = this.#parking.get(sequence)
-    if (parked === undefined || parked.taken || parked.attempts.length === 0) return
-    parked.attempts = parked.attempts.slice(0, -1)
-    parked.dueAt = this.#now()
-    this.#parking.put(parked)
-    this.#store(parked.sequence)
+  /** False when it was not parked but given up. */
+  #park(item: Item, message: string): boolean {
+    const { retry } = this.config.delivery
+    const attempts = this.ledger.attempted(item, "DeliveryFailed", message)
+    const age = this.ledger.wall() - this.ledger.firstAttemptAt(item)
+    const tooOld = age >= Duration.toMillis(retry.maxAge) && this.#options.wallClockTrusted()
+    if (tooOld || attempts.length >= (retry.maxAttempts ?? endless)) {
+      this.#bury(item, attempts, tooOld ? "TooOld" : "TooManyAttempts", message)
+      return false
+    }
+    this.ledger.park(item, attempts, backoff(retry, attempts.length, this.#random()))
+    return true
   }
 
-  #attempted(item: Item, reason: string, message: string): ReadonlyArray<Attempt> {
-    const before = this.#parking.get(item.entry.sequence)?.attempts ?? []
-    const kept = before.length < attemptsKept ? before : [...before.slice(0, 1), ...before.slice(2 - attemptsKept)]
-    return [...kept, { at: this.#wall(), reason, message }]
+  #reject(item: Item, message: string): void {
+    this.#bury(item, this.ledger.attempted(item, "DeliveryRejected", message), "DeliveryRejected", message)
+    if (this.#gate.rejected() && this.#options.rejects !== true) {
+      this.#block(
+        `more than half of the last 20 events were rejected (${message}); mend the sink, then \`relay lanes resume ${this.config.name}\``,
+      )
+    }
   }
 
-  #putParked(item: Item, attempts: ReadonlyArray<Attempt>, firstAttemptAt: number, delay: number): void {
-    const { sequence } = item.entry
-    this.#parking.put({
-      sequence,
-      key: item.key,
-      dueAt: this.#now() + delay,
-      due: this.#wall() + delay,
-      delay,
-      firstAttemptAt,
-      attempts,
-      taken: false,
-    })
-    this.#store(sequence)
-    this.#close(item)
-  }
-
-  /** Behind another event of its key: it goes when that one is settled. */
-  #parkBehind(item: Item): void {
-    this.#putParked(item, [], 0, 0)
-  }
-
-  #store(sequence: number): void {
-    const parked = this.#parking.get(sequence)
-    if (parked === undefined) return
-    const { key, due, delay, firstAttemptAt, attempts } = parked
-    this.#changes.park({ sequence, key, due, delay, firstAttemptAt, attempts })
-  }
-
-  #kill(item: Item, attempts: ReadonlyArray<Attempt>, reason: string, message: string): void {
-    const { sequence } = item.entry
-    this.#parking.remove(sequence, this.#now())
-    this.#changes.bury({ sequence, at: this.#wall(), attempts })
-    this.#close(item)
-    this.deadLetters += 1
-    this.deadLetterBytes += item.entry.event.body.length
+  #bury(item: Item, attempts: ReadonlyArray<Attempt>, reason: string, message: string): void {
+    this.ledger.bury(item, attempts)
     this.#options.events.deadLettered(item.entry, reason, message)
-    if (this.deadLetterBytes > this.config.delivery.maxDeadLetters) {
+    if (this.ledger.deadLetterBytes > this.config.delivery.maxDeadLetters) {
       this.#block(
         `its dead letters take more than delivery.maxDeadLetters; look with \`relay dlq list --lane ${this.config.name}\`, replay or drop them, then \`relay lanes resume ${this.config.name}\``,
       )
     }
   }
 
-  /** The window lets the event go: delivered, parked or dead. */
-  #close(item: Item): void {
-    if (!this.#window.settle(item.entry.sequence)) return
-    this.#bytes -= item.entry.event.body.length
-    this.#changes.moved()
-    this.#changes.unstored += 1
-  }
-
-  /** Frees the keys of a landed batch, and puts back, in order, what was not settled. */
-  #putBack(items: ReadonlyArray<Item>, back: ReadonlyArray<Item>): void {
-    const fresh = back.filter(({ entry }) => this.#parking.get(entry.sequence) === undefined)
-    for (const { entry } of back) this.#parking.giveBack(entry.sequence, this.#now())
-    this.#queue.landed(items, fresh)
-  }
-
   #giveUpOldest(): void {
     const items = this.#queue.takeOldest(this.#excess)
     this.#excess -= items.length
     const message = "the lane's backlog is over its limit and backlog.whenFull is deadLetter"
-    for (const item of items) this.#kill(item, this.#attempted(item, "BacklogFull", message), "BacklogFull", message)
+    for (const item of items) {
+      this.#bury(item, this.ledger.attempted(item, "BacklogFull", message), "BacklogFull", message)
+    }
+  }
+
+  /** Frees the keys of a landed batch, and puts back, in order, what was not settled. */
+  #putBack(items: ReadonlyArray<Item>, back: ReadonlyArray<Item>): void {
+    const { parking } = this.ledger
+    const fresh = back.filter(({ entry }) => parking.get(entry.sequence) === undefined)
+    for (const { entry } of back) parking.giveBack(entry.sequence, this.#now())
+    this.#queue.landed(items, fresh)
   }
 
   // --- pauses --------------------------------------------------------------
@@ -550,27 +456,17 @@ export class Lane {
   #trackPause(): void {
     const paused = this.condition !== "running"
     if (paused === (this.#pausedSince !== undefined)) return
-    if (this.#pausedSince === undefined) {
-      this.#pausedSince = this.#now()
-      return
-    }
-    const length = this.#now() - this.#pausedSince
-    this.#pausedSince = undefined
-    for (const parked of this.#parking.all()) {
-      if (parked.firstAttemptAt === 0) continue
-      parked.firstAttemptAt += length
-      this.#store(parked.sequence)
+    if (this.#pausedSince === undefined) this.#pausedSince = this.#now()
+    else {
+      this.ledger.rejuvenate(this.#now() - this.#pausedSince)
+      this.#pausedSince = undefined
     }
   }
 
   // --- small things --------------------------------------------------------
 
   #now(): number {
-    return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1e6
-  }
-
-  #wall(): number {
-    return this.#clock.currentTimeMillisUnsafe()
+    return this.ledger.now()
   }
 
   #count(outcome: string, events: number): void {

@@ -10,7 +10,7 @@ import * as WallClock from "../journal/WallClock.ts"
 import { DeliveryRejected, type Sink, SinkError } from "../sinks/Sink.ts"
 import * as Lane from "./Lane.ts"
 import * as LazySink from "./LazySink.ts"
-import { RelayEvents, ownWebhook } from "./RelayEvents.ts"
+import { ownWebhook, RelayEvents } from "./RelayEvents.ts"
 
 export type LaneCondition =
   /** Sends as events come. */
@@ -125,7 +125,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   const run = Effect.runForkWith(yield* Effect.context<never>())
 
   const settle = Effect.suspend(() => {
-    const changes = [...lanes.values()].flatMap((lane) => lane.takeChanges() ?? [])
+    const changes = [...lanes.values()].flatMap((lane) => lane.ledger.takeChanges() ?? [])
     if (changes.length === 0) return Effect.void
     return Effect.match(journal.settle(changes), {
       onSuccess: () => {
@@ -133,7 +133,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
       },
       // The journal says what is wrong; what it could not store goes with the next settlement.
       onFailure: () => {
-        for (const change of changes) lanes.get(change.lane)?.restore(change)
+        for (const change of changes) lanes.get(change.lane)?.ledger.restore(change)
       },
     })
   })
@@ -217,8 +217,8 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     for (const state of yield* journal.lanes) {
       const lane = lanes.get(state.name)
       if (lane === undefined) continue
-      lane.deadLetters = state.deadLetters
-      lane.deadLetterBytes = state.deadLetterBytes
+      lane.ledger.deadLetters = state.deadLetters
+      lane.ledger.deadLetterBytes = state.deadLetterBytes
       const limit = lane.config.backlog
       if (limit?.whenFull === "deadLetter") lane.giveUp(Math.max(0, state.backlog - limit.max))
     }
@@ -271,9 +271,9 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
           condition: lane.condition,
           message: lane.message,
           backlog,
-          parked: lane.parked,
+          parked: lane.ledger.parking.size,
           deadLetters,
-          cursor: lane.cursor,
+          cursor: lane.ledger.cursor,
           oldestAt: lane.oldestAt,
           duplicateBound: lane.duplicateBound,
           attempts: lane.attempts,

@@ -16,31 +16,33 @@ const always = 0.999
 describe("a lane's gate", () => {
   test("opens after five failures in a row over at least three different events", () => {
     const gate = new Gate(delivery, undefined)
-    const opened = [1, 2, 3, 1, 2].map((sequence) => gate.failed(sequence, "down", 0, always))
+    const opened = [1, 2, 3, 1, 2].map((sequence) => gate.failed([sequence], "down", 0, always))
     expect(opened).toEqual([false, false, false, false, true])
     expect(gate.condition).toBe("waiting")
   })
 
   test("one bad event, however often it fails, does not pause the lane", () => {
     const gate = new Gate(delivery, undefined)
-    for (let i = 0; i < 50; i++) expect(gate.failed(7, "500", 0, always)).toBe(false)
+    for (let i = 0; i < 50; i++) expect(gate.failed([7], "500", 0, always)).toBe(false)
     expect(gate.condition).toBeUndefined()
   })
 
   test("one success closes it and forgets the failures", () => {
     const gate = new Gate(delivery, undefined)
-    for (const sequence of [1, 2, 3, 4, 5]) gate.failed(sequence, "down", 0, always)
+    for (const sequence of [1, 2, 3, 4, 5]) gate.failed([sequence], "down", 0, always)
     expect(gate.allowance(0, 0)).toBe(0)
     expect(gate.passed(1)).toBe(true)
     expect(gate.condition).toBeUndefined()
     expect(gate.allowance(0, 3)).toBe(Number.POSITIVE_INFINITY)
   })
 
-  test("while a failure stands unanswered attempts go one at a time", () => {
+  test("one failure changes nothing; from the second in a row attempts go one at a time", () => {
     const gate = new Gate(delivery, undefined)
-    gate.failed(1, "reset", 0, always)
-    expect(gate.allowance(0, 0)).toBe(1)
-    expect(gate.allowance(0, 1)).toBe(0)
+    gate.failed([1], "reset", 0, always)
+    expect(gate.allowance(0, 1)).toBe(Number.POSITIVE_INFINITY)
+    gate.failed([2], "reset", 0, always)
+    expect(gate.allowance(1_000, 0)).toBe(1)
+    expect(gate.allowance(1_000, 1)).toBe(0)
   })
 
   test("waits longer after each failure, and never longer than the maximum", () => {
@@ -48,7 +50,7 @@ describe("a lane's gate", () => {
     let now = 0
     const waits: Array<number> = []
     for (let failure = 1; failure <= 20; failure++) {
-      gate.failed(failure, "down", now, always)
+      gate.failed([failure], "down", now, always)
       let wait = 0
       while (gate.allowance(now + wait, 0) === 0) wait += 500
       waits.push(wait)
@@ -61,14 +63,14 @@ describe("a lane's gate", () => {
 
   test("a throttled sink is left alone until the time it asked for", () => {
     const gate = new Gate(delivery, undefined)
-    expect(gate.throttled(1, "429", 30_000)).toBe(true)
+    expect(gate.throttled([1], "429", 30_000)).toBe(true)
     expect(gate.allowance(29_999, 0)).toBe(0)
     expect(gate.allowance(30_000, 0)).toBe(1)
   })
 
   test("a wrong config pauses at once, and is probed", () => {
     const gate = new Gate(delivery, undefined)
-    expect(gate.misconfigured(1, "401", 0, always)).toBe(true)
+    expect(gate.misconfigured([1], "401", 0, always)).toBe(true)
     expect(gate.condition).toBe("misconfigured")
     expect(gate.allowance(0, 0)).toBe(0)
     expect(gate.allowance(1_000, 0)).toBe(1)

@@ -2,7 +2,7 @@ import { describe, expect } from "bun:test"
 import { Clock, Duration, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import type { LaneConfig } from "../../src/config/Config.ts"
-import { Lanes, type LaneSpec } from "../../src/delivery/Lanes.ts"
+import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import { type Entry, Journal } from "../../src/journal/Journal.ts"
 import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
@@ -206,19 +206,22 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
   })
 
-  it.effect("while the sink is away the lane waits, nobody's attempts are used, and all arrives when it is back", () => {
-    let up = false
-    const sink = scripted(() => (up ? "pass" : away))
-    return Effect.gen(function* () {
-      yield* append(20, ["sink"])
-      yield* pass("2 minutes")
-      expect(yield* statusOf("sink")).toMatchObject({ condition: "waiting", backlog: 20, parked: 0 })
-      up = true
-      yield* pass("15 minutes")
-      expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1))
-      expect(yield* letters("sink")).toEqual([])
-    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { concurrency: 1 })])))
-  })
+  it.effect(
+    "while the sink is away the lane waits, nobody's attempts are used, and all arrives when it is back",
+    () => {
+      let up = false
+      const sink = scripted(() => (up ? "pass" : away))
+      return Effect.gen(function* () {
+        yield* append(20, ["sink"])
+        yield* pass("2 minutes")
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "waiting", backlog: 20, parked: 0 })
+        up = true
+        yield* pass("15 minutes")
+        expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1))
+        expect(yield* letters("sink")).toEqual([])
+      }).pipe(Effect.provide(relay([spec("sink", sink.sink, { concurrency: 1 })])))
+    },
+  )
 
   it.effect("a sink that fails everything is an outage: attempts are given back and nothing is given up", () => {
     let up = false
