@@ -97,7 +97,10 @@ export const make = (routes: ReadonlyArray<Route>, webhooks: ReadonlyArray<strin
 
   const planFor = (webhook: string, type: string): Plan => {
     let types = plans.get(webhook)
-    if (types === undefined) plans.set(webhook, (types = new Map()))
+    if (types === undefined) {
+      types = new Map()
+      plans.set(webhook, types)
+    }
     let found = types.get(type)
     if (found === undefined) {
       found = plan(webhook, type)

@@ -1,0 +1,75 @@
+/**
+ * What ingest counts: plain numbers, because updating a metric costs more than
+ * the rest of the bookkeeping together. They only grow, outlive a reload, and
+ * are published when somebody scrapes. No label is ever an event's id.
+ */
+import type { SignatureRefusal } from "../event/Signature.ts"
+
+/** The counts of one webhook. */
+export interface WebhookCounters {
+  /** Answers by status. */
+  readonly answers: Map<number, number>
+  readonly signatureFailures: Map<SignatureRefusal, number>
+  /** Accepted deliveries by event type, duplicates included: the journal counts those. Types beyond a thousand count as `other`. */
+  readonly events: Map<string, number>
+  /** Epoch milliseconds at which each secret, by name, last verified a delivery. */
+  readonly secretsLastUsed: Map<string, number>
+  /** Client objects' fields, by name, that should have been null and were not. */
+  readonly unredacted: Map<string, number>
+  quarantined: number
+}
+
+/** Upper bounds of the commit durations' buckets, in seconds. */
+export const commitBuckets = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 3] as const
+
+export interface Counters {
+  /** By webhook name; `""` is the answers to requests that no webhook took. */
+  readonly webhooks: Map<string, WebhookCounters>
+  /** Accepted and kept, but no route took them. */
+  unrouted: number
+  /** Waits for a commit, one a group of requests: a count for each of `commitBuckets`, one above, and the sum in seconds. */
+  readonly commits: { readonly counts: Array<number>; sum: number }
+  /** Bytes of bodies being read or committed at this moment. */
+  bytesInFlight: number
+}
+
+const maxTypes = 1000
+export const otherTypes = "other"
+
+export const make = (): Counters => ({
+  webhooks: new Map(),
+  unrouted: 0,
+  commits: { counts: Array.from({ length: commitBuckets.length + 1 }, () => 0), sum: 0 },
+  bytesInFlight: 0,
+})
+
+export const ofWebhook = (counters: Counters, name: string): WebhookCounters => {
+  let found = counters.webhooks.get(name)
+  if (found === undefined) {
+    found = {
+      answers: new Map(),
+      signatureFailures: new Map(),
+      events: new Map(),
+      secretsLastUsed: new Map(),
+      unredacted: new Map(),
+      quarantined: 0,
+    }
+    counters.webhooks.set(name, found)
+  }
+  return found
+}
+
+export const add = <Key>(counts: Map<Key, number>, key: Key): void => {
+  counts.set(key, (counts.get(key) ?? 0) + 1)
+}
+
+/** A sender may invent types without end; labels must not. */
+export const addType = (events: Map<string, number>, type: string): void =>
+  add(events, events.size < maxTypes || events.has(type) ? type : otherTypes)
+
+export const observeCommit = (commits: Counters["commits"], seconds: number): void => {
+  const above = commitBuckets.findIndex((bound) => seconds <= bound)
+  const bucket = above === -1 ? commitBuckets.length : above
+  commits.counts[bucket] = (commits.counts[bucket] ?? 0) + 1
+  commits.sum += seconds
+}

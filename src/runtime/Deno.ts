@@ -1,0 +1,68 @@
+/**
+ * Deno's side of the runtime. Nothing here runs under Bun.
+ *
+ * Deno has neither a body limit nor timeouts: ingest counts a body while it
+ * comes and gives it a deadline. A connection that sends no request at all is
+ * closed by nobody.
+ */
+import { hmacSha256 } from "../event/Signature.ts"
+import type { Listener, ListenOptions, Platform } from "./Platform.ts"
+import * as Problem from "./Problem.ts"
+
+/** The part of Deno's API that is used here. */
+declare const Deno: {
+  readonly version: { readonly deno: string }
+  readonly build: { readonly standalone?: boolean }
+  readonly serve: (
+    options: {
+      readonly hostname: string
+      readonly port: number
+      readonly cert?: string
+      readonly key?: string
+      readonly signal: AbortSignal
+      readonly onListen: () => void
+      readonly onError: (error: unknown) => Response
+    },
+    handler: ListenOptions["handler"],
+  ) => {
+    readonly addr: { readonly port: number }
+    readonly finished: Promise<void>
+    readonly shutdown: () => Promise<void>
+  }
+}
+
+const listen = (options: ListenOptions): Listener => {
+  const abort = new AbortController()
+  const server = Deno.serve(
+    {
+      hostname: options.address.host,
+      port: options.address.port,
+      ...(options.tls === undefined ? {} : { cert: options.tls.certificate, key: options.tls.key }),
+      signal: abort.signal,
+      onListen: () => {},
+      onError: () => Problem.toResponse(Problem.bug),
+    },
+    options.handler,
+  )
+  let closing = false
+  return {
+    address: { host: options.address.host, port: server.addr.port },
+    close: (force) => {
+      // An abort after a shutdown ends the process by an error that nobody can catch.
+      if (!closing) {
+        closing = true
+        if (force) abort.abort()
+        else void server.shutdown()
+      }
+      return server.finished
+    },
+  }
+}
+
+export const make = (): Platform => ({
+  name: "deno",
+  version: Deno.version.deno,
+  isCompiled: Deno.build.standalone === true,
+  hmac: hmacSha256,
+  listen,
+})

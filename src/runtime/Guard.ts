@@ -1,0 +1,76 @@
+/**
+ * What every request passes before its handler, because no runtime checks it:
+ * one well-formed Host (a broken one makes the URL a lie), one Content-Length
+ * (an identical pair passes both runtimes), and no exception that reaches the
+ * runtime's own error page. It also knows how many requests are under way,
+ * which is what a drain waits for.
+ *
+ * Left to the sender's retry: Bun closes a connection on which a second request
+ * is pipelined behind an unfinished answer. The first was handled and its
+ * answer is lost; a repeated delivery is a duplicate and answered as one.
+ */
+import { Effect } from "effect"
+import * as Problem from "./Problem.ts"
+
+export type Handler = (request: Request) => Response | Promise<Response>
+
+export interface Guard {
+  readonly handle: Handler
+  /** Waits until no request is under way. */
+  readonly idle: Effect.Effect<void>
+}
+
+/** A name, an IPv4 address or a bracketed IPv6 address, and a port or none. Two Host headers arrive joined by a comma. */
+const host = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/
+const length = /^[0-9]{1,15}$/
+
+const badHost = Problem.badRequest("the Host header is missing, doubled or malformed")
+const badLength = Problem.badRequest("the Content-Length header is doubled or malformed")
+
+/** `report` logs a defect under the request id that the answer carries. */
+export const make = (handler: Handler, report: (id: string, defect: unknown) => void): Guard => {
+  let underWay = 0
+  let waiting: Array<() => void> = []
+
+  const done = () => {
+    underWay -= 1
+    if (underWay > 0 || waiting.length === 0) return
+    const resume = waiting
+    waiting = []
+    for (const wake of resume) wake()
+  }
+  const answered = (response: Response) => {
+    done()
+    return response
+  }
+  const crashed = (defect: unknown) => {
+    done()
+    const id = Problem.requestId()
+    report(id, defect)
+    return Problem.toResponse(Problem.bug, id)
+  }
+
+  return {
+    handle: (request) => {
+      const { headers } = request
+      if (!host.test(headers.get("host") ?? "")) return Problem.toResponse(badHost)
+      const declared = headers.get("content-length")
+      if (declared !== null && !length.test(declared)) return Problem.toResponse(badLength)
+      underWay += 1
+      try {
+        const response = handler(request)
+        return response instanceof Promise ? response.then(answered, crashed) : answered(response)
+      } catch (defect) {
+        return crashed(defect)
+      }
+    },
+    idle: Effect.callback<void>((resume) => {
+      if (underWay === 0) return resume(Effect.void)
+      const wake = () => resume(Effect.void)
+      waiting.push(wake)
+      return Effect.sync(() => {
+        waiting = waiting.filter((_) => _ !== wake)
+      })
+    }),
+  }
+}

@@ -1,0 +1,32 @@
+/** What a runtime must bring: all that differs between Bun and Deno. */
+import type { Address } from "../config/Config.ts"
+import type { HmacFactory } from "../event/Signature.ts"
+import type { Handler } from "./Guard.ts"
+
+export interface ListenOptions {
+  readonly address: Address
+  /** PEM texts. */
+  readonly tls: { readonly certificate: string; readonly key: string } | undefined
+  readonly handler: Handler
+  /** Bytes beyond which a body is refused by the runtime itself, where it can. */
+  readonly maxBody: number
+  /** Seconds without a byte after which a connection is closed, where the runtime can. */
+  readonly idleTimeout: number
+}
+
+export interface Listener {
+  /** Where it listens: the port is the real one when 0 was asked for. */
+  readonly address: Address
+  /** Stops accepting; resolves when the last connection has ended. By force it ends them at once, where the runtime can. */
+  readonly close: (force: boolean) => Promise<void>
+}
+
+export interface Platform {
+  readonly name: "bun" | "deno"
+  readonly version: string
+  /** Whether this is a compiled binary. */
+  readonly isCompiled: boolean
+  readonly hmac: HmacFactory
+  /** Throws when the address can't be had. */
+  readonly listen: (options: ListenOptions) => Listener
+}
