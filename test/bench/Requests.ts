@@ -25,20 +25,23 @@ export interface Stamp {
 /** Keys for sinks that keep order; a multiple of the connections, so that a key stays on one of them. */
 export const accounts = 1024
 
-const envelope = (run: string, stamp: Stamp, padding: string) => {
-  const suffix = `${run}${stamp.number.toString(36).padStart(6, "0")}`
-  return JSON.stringify({
-    id: `evt_${suffix}`,
+const suffix = (run: string, stamp: Stamp): string => `${run}${stamp.number.toString(36).padStart(6, "0")}`
+
+export const id = (run: string, stamp: Stamp): string => `evt_${suffix(run, stamp)}`
+
+const envelope = (run: string, stamp: Stamp, padding: string): string =>
+  JSON.stringify({
+    id: id(run, stamp),
     account_id: `acct_${stamp.number % accounts}`,
     version: "1.0.0",
     created_at: "2026-11-21T01:44:33Z",
     data: {
       type: "appointment.created",
       object: {
-        id: `apt_${suffix}`,
+        id: `apt_${suffix(run, stamp)}`,
         stamp,
         status: "confirmed",
-        client: { id: `cli_${suffix}`, first_name: null, last_name: null, email: null, phone: null },
+        client: { id: `cli_${suffix(run, stamp)}`, first_name: null, last_name: null, email: null, phone: null },
         provider_id: "prv_8812",
         service_id: "svc_113",
         starts_at: "2026-12-01T09:30:00Z",
@@ -54,7 +57,6 @@ const envelope = (run: string, stamp: Stamp, padding: string) => {
       },
     },
   })
-}
 
 /** A name for a run's ids: ten characters that no other run has. */
 export const newRun = (): string => crypto.randomUUID().replaceAll("-", "").slice(0, 10)

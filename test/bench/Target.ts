@@ -40,6 +40,7 @@ export const server = Effect.fnUntraced(function* (setup: Setup, kind: "empty" |
 export interface RelayConfig {
   readonly sinks: Readonly<Record<string, unknown>>
   readonly routes: ReadonlyArray<unknown>
+  readonly delivery?: unknown
 }
 
 /** A relay with a journal of its own in `directory/name`; `name` may have been filled before. */

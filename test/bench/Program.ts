@@ -1,0 +1,55 @@
+/** What the benchmark's commands share: where they write, how they start the relay, how they end. */
+import { existsSync, mkdtempSync, rmSync, statfsSync } from "node:fs"
+import { cpus, tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { type ParseArgsOptionsConfig, parseArgs } from "node:util"
+import * as NodeRuntime from "@effect/platform-node-shared/NodeRuntime"
+import { Console, Effect, type Scope } from "effect"
+import { BenchError } from "./BenchError.ts"
+import * as Report from "./Report.ts"
+
+const directoryIn = (parent: () => string): Effect.Effect<string, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => mkdtempSync(join(parent(), "relay-bench-"))),
+    (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true })),
+  )
+
+const tmpfs = 0x01021994
+
+/** On a disk: in a temporary directory that is memory, fsync costs nothing. */
+export const onDisk = directoryIn(
+  () => [tmpdir(), "/var/tmp"].find((path) => statfsSync(path).type !== tmpfs) ?? tmpdir(),
+)
+
+/** In memory where the system offers that. */
+export const inMemory = directoryIn(() => (existsSync("/dev/shm") ? "/dev/shm" : tmpdir()))
+
+/** The command's flags; a wrong one is told in words. */
+export const flags = <const Options extends ParseArgsOptionsConfig>(options: Options) =>
+  Effect.try({
+    try: () => parseArgs({ options }).values,
+    catch: (error) => new BenchError({ message: error instanceof Error ? error.message : String(error) }),
+  })
+
+/** How to start the relay: from its source, or the binary that was given. */
+export const relayCommand = (binary: string | undefined): ReadonlyArray<string> =>
+  binary === undefined ? [process.execPath, "src/main.ts"] : [resolve(binary)]
+
+export const machine = `${cpus().length} × ${cpus()[0]?.model.trim()}, Bun ${Bun.version}`
+
+/** Prints the verdicts; exits 1 when one is missed, or when the command could not go on. */
+export const main = (program: Effect.Effect<ReadonlyArray<Report.Verdict>, BenchError, Scope.Scope>): void => {
+  const failed = Effect.sync(() => {
+    process.exitCode = 1
+  })
+  NodeRuntime.runMain(
+    Effect.gen(function* () {
+      if (process.platform !== "linux") {
+        return yield* new BenchError({ message: "this command reads CPU times from /proc: it runs on Linux only" })
+      }
+      const verdicts = yield* Effect.scoped(program)
+      yield* Console.log(Report.verdicts(verdicts))
+      if (verdicts.some(({ ok, stretch }) => !ok && stretch !== true)) yield* failed
+    }).pipe(Effect.catchTag("BenchError", ({ message }) => Effect.andThen(Console.error(`\n${message}`), failed))),
+  )
+}
