@@ -1,0 +1,280 @@
+/**
+ * What a person does to a journal: `check`, `backup`, `salvage`.
+ *
+ * `check` and `backup` only read, and work while a relay runs on the journal.
+ * `salvage` reads a damaged file and writes what it can as lines of JSON; it
+ * changes nothing in the file.
+ */
+import { closeSync, existsSync, fsyncSync, openSync, writeSync } from "node:fs"
+import { DatabaseSync } from "node:sqlite"
+import { Effect, Schema } from "effect"
+import type { Cursor, Entry } from "./Journal.ts"
+import { current, version } from "./Migrations.ts"
+import { decode, decodeRow } from "./Record.ts"
+
+export class MaintenanceError extends Schema.TaggedError<MaintenanceError>()("MaintenanceError", {
+  message: Schema.String,
+}) {}
+
+export interface CheckReport {
+  readonly path: string
+  /** Nothing is damaged and nothing is missing. */
+  readonly sound: boolean
+  readonly schema: number
+  readonly head: number
+  readonly events: number
+  readonly rows: number
+  readonly lanes: number
+  readonly parked: number
+  readonly deadLetters: number
+  /** Sequences whose bytes are not what was written. */
+  readonly damaged: ReadonlyArray<number>
+  /** Ranges of sequences whose rows are missing between others, both ends included. */
+  readonly missing: ReadonlyArray<readonly [from: number, to: number]>
+  /** What SQLite's own check says, in its words; empty when it finds nothing. */
+  readonly sqlite: ReadonlyArray<string>
+}
+
+export interface SalvageReport {
+  readonly from: string
+  readonly to: string
+  /** Lines written. */
+  readonly events: number
+  /** Sequences of which only a damaged record was found. */
+  readonly damaged: ReadonlyArray<number>
+  /** How many times the file could not be read on, and a part of it was passed over. */
+  readonly unreadable: number
+}
+
+/** A line of a salvaged file. */
+interface SalvagedLine {
+  readonly in: "log" | "parked" | "dead"
+  /** The lanes that had not settled it; for `parked` and `dead` the lane itself. */
+  readonly pending: ReadonlyArray<string>
+  readonly sequence: number
+  readonly receivedAt: number
+  readonly id: string
+  readonly type: string
+  readonly accountId: string
+  readonly webhook: string
+  readonly webhookId: string
+  readonly signature: string
+  readonly secret: string
+  readonly sinks: ReadonlyArray<string>
+  readonly replayed: boolean
+  readonly bodyBase64: string
+}
+
+const words = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+const int = (value: unknown): number => Number(value)
+const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
+
+/** Opens a journal to read from; the scope closes it. */
+const openReadOnly = (path: string) =>
+  Effect.acquireRelease(
+    Effect.suspend(() => {
+      if (!existsSync(path)) return new MaintenanceError({ message: `There is no journal at ${path}.` })
+      try {
+        const db = new DatabaseSync(path, { readOnly: true })
+        db.prepare("PRAGMA busy_timeout = 5000").get()
+        const found = version(db)
+        if (found >= 1 && found <= current) return Effect.succeed(db)
+        db.close()
+        return new MaintenanceError({
+          message:
+            found === 0
+              ? `${path} is not a journal of the relay, or an empty one.`
+              : `${path} was written by a newer relay (schema ${found}; this one knows ${current}). Use that one.`,
+        })
+      } catch (error) {
+        return new MaintenanceError({ message: `${path} can't be read as a journal (${words(error)}).` })
+      }
+    }),
+    (db) => Effect.sync(() => db.close()),
+  )
+
+const attempt = <A>(what: string, work: () => A): Effect.Effect<A, MaintenanceError> =>
+  Effect.try({ try: work, catch: (error) => new MaintenanceError({ message: `${what}: ${words(error)}.` }) })
+
+/** Reads the whole journal: every record's checksum, the sequences' continuity, and SQLite's own check. */
+export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError> =>
+  Effect.gen(function* () {
+    const db = yield* openReadOnly(path)
+    return yield* attempt(`The journal ${path} can't be read to its end`, (): CheckReport => {
+      const count = (table: string): number => int(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n)
+      const sqlite = db
+        .prepare("PRAGMA quick_check(20)")
+        .all()
+        .flatMap((row) => Object.values(row).map(String))
+        .filter((text) => text !== "ok")
+      const damaged: Array<number> = []
+      const missing: Array<readonly [number, number]> = []
+      let events = 0
+      let rows = 0
+      let next: number | undefined
+      for (const row of db.prepare("SELECT first, count, bytes FROM log ORDER BY first").iterate()) {
+        const first = int(row.first)
+        const decoded = decodeRow(bytes(row.bytes), first, int(row.count))
+        if (next !== undefined && first > next) missing.push([next, first - 1])
+        damaged.push(...decoded.damaged)
+        events += decoded.stored.length
+        rows++
+        next = first + int(row.count)
+      }
+      for (const table of ["parked", "dead"]) {
+        for (const row of db.prepare(`SELECT sequence, record FROM ${table}`).iterate()) {
+          if (decode(bytes(row.record), int(row.sequence)) === undefined) damaged.push(int(row.sequence))
+        }
+      }
+      return {
+        path,
+        sound: damaged.length === 0 && missing.length === 0 && sqlite.length === 0,
+        schema: version(db),
+        head:
+          next === undefined
+            ? int(db.prepare("SELECT value FROM meta WHERE key = 'base'").get()?.value ?? 0)
+            : next - 1,
+        events,
+        rows,
+        lanes: count("lane"),
+        parked: count("parked"),
+        deadLetters: count("dead"),
+        damaged,
+        missing,
+        sqlite,
+      }
+    })
+  }).pipe(Effect.scoped)
+
+/** Writes a consistent copy of the journal to `to`, also while a relay runs on it; its size in bytes. */
+export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes: number }, MaintenanceError> =>
+  Effect.gen(function* () {
+    const db = yield* openReadOnly(path)
+    if (existsSync(to))
+      return yield* new MaintenanceError({ message: `${to} exists already; a backup never overwrites.` })
+    return yield* attempt(`The journal ${path} could not be copied to ${to}`, () => {
+      db.prepare("VACUUM INTO ?").run(to)
+      const fd = openSync(to, "r+")
+      try {
+        fsyncSync(fd)
+      } finally {
+        closeSync(fd)
+      }
+      const pages = db.prepare("PRAGMA page_count").get()?.page_count
+      const free = db.prepare("PRAGMA freelist_count").get()?.freelist_count
+      return { bytes: (int(pages) - int(free)) * int(db.prepare("PRAGMA page_size").get()?.page_size) }
+    })
+  }).pipe(Effect.scoped)
+
+/** Writes every event that can still be read from the journal at `path` to `to`, one JSON object a line. */
+export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, MaintenanceError> =>
+  Effect.gen(function* () {
+    const db = yield* openReadOnly(path)
+    if (existsSync(to))
+      return yield* new MaintenanceError({ message: `${to} exists already; salvage never overwrites.` })
+    return yield* attempt(`What was salvaged from ${path} could not be written to ${to}`, (): SalvageReport => {
+      const fd = openSync(to, "wx", 0o600)
+      const damaged: Array<number> = []
+      let events = 0
+      let unreadable = 0
+      const lanes = tolerant(() => cursors(db)) ?? []
+      const write = (place: SalvagedLine["in"], pending: ReadonlyArray<string>, entry: Entry): void => {
+        writeSync(fd, `${JSON.stringify(line(place, pending, entry))}\n`)
+        events++
+      }
+      try {
+        unreadable += eachRow(db, (first, count, record) => {
+          const decoded = decodeRow(record, first, count)
+          damaged.push(...decoded.damaged)
+          for (const { entry } of decoded.stored) {
+            write(
+              "log",
+              entry.sinks.filter((sink) => isPending(lanes, sink, entry.sequence)),
+              entry,
+            )
+          }
+        })
+        for (const place of ["parked", "dead"] as const) {
+          const readable = tolerant(() => {
+            for (const row of db.prepare(`SELECT lane, sequence, record FROM ${place}`).iterate()) {
+              const entry = decode(bytes(row.record), int(row.sequence))
+              if (entry === undefined) damaged.push(int(row.sequence))
+              else write(place, [String(row.lane)], entry)
+            }
+            return true
+          })
+          if (readable === undefined) unreadable++
+        }
+        fsyncSync(fd)
+      } finally {
+        closeSync(fd)
+      }
+      return { from: path, to, events, damaged, unreadable }
+    })
+  }).pipe(Effect.scoped)
+
+const tolerant = <A>(work: () => A): A | undefined => {
+  try {
+    return work()
+  } catch {
+    return undefined
+  }
+}
+
+interface LaneCursor extends Cursor {
+  readonly name: string
+}
+
+const cursors = (db: DatabaseSync): ReadonlyArray<LaneCursor> =>
+  db
+    .prepare("SELECT name, cursor, settled FROM lane")
+    .all()
+    .map((row) => ({
+      name: String(row.name),
+      sequence: int(row.cursor),
+      settled: JSON.parse(String(row.settled)) as Cursor["settled"],
+    }))
+
+/** A lane whose cursor could not be read may not have settled anything. */
+const isPending = (lanes: ReadonlyArray<LaneCursor>, name: string, sequence: number): boolean => {
+  const lane = lanes.find((lane) => lane.name === name)
+  if (lane === undefined) return true
+  return sequence > lane.sequence && !lane.settled.some(([from, to]) => from <= sequence && sequence <= to)
+}
+
+/** Visits the rows of the log, past the parts that can't be read; how many of those there were. */
+const eachRow = (db: DatabaseSync, visit: (first: number, count: number, record: Uint8Array) => void): number => {
+  const after = db.prepare("SELECT first, count, bytes FROM log WHERE first >= ? ORDER BY first LIMIT 1")
+  const last = tolerant(() => int(db.prepare("SELECT max(first) AS last FROM log").get()?.last ?? 0)) ?? 2 ** 40
+  let unreadable = 0
+  let next = 0
+  let step = 1
+  while (next <= last) {
+    const found = tolerant(() => ({ row: after.get(next) }))
+    if (found === undefined) {
+      if (step === 1) unreadable++
+      next += step
+      step *= 2
+      continue
+    }
+    if (found.row === undefined) break
+    const first = int(found.row.first)
+    visit(first, int(found.row.count), bytes(found.row.bytes))
+    next = first + 1
+    step = 1
+  }
+  return unreadable
+}
+
+const line = (place: SalvagedLine["in"], pending: ReadonlyArray<string>, entry: Entry): SalvagedLine => {
+  const { body, problem: _, ...facts } = entry.event
+  return {
+    in: place,
+    pending,
+    sequence: entry.sequence,
+    ...facts,
+    sinks: entry.sinks,
+    replayed: entry.replayed,
+    bodyBase64: Buffer.from(body).toString("base64"),
+  }
+}

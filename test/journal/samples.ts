@@ -1,0 +1,49 @@
+/** Events and settlements as the journal's tests make them. */
+import { Duration } from "effect"
+import type { Event } from "../../src/event/Event.ts"
+import type { Options } from "../../src/journal/Engine.ts"
+import type { Attempt, Settlement } from "../../src/journal/Journal.ts"
+
+const utf8 = new TextEncoder()
+
+export const event = (id: string, more: Partial<Event> = {}): Event => ({
+  id,
+  type: "appointment.created",
+  accountId: "acct_1",
+  webhook: "scheduling",
+  webhookId: "wh_1",
+  signature: `sha256=${"A".repeat(64)}`,
+  secret: "current",
+  receivedAt: 1_000,
+  body: utf8.encode(JSON.stringify({ id })),
+  ...more,
+})
+
+export const settlement = (lane: string, sequence: number, more: Partial<Settlement> = {}): Settlement => ({
+  lane,
+  cursor: { sequence, settled: [] },
+  park: [],
+  unpark: [],
+  bury: [],
+  ...more,
+})
+
+export const attempts: ReadonlyArray<Attempt> = [{ at: 5, reason: "DeliveryFailed", message: "the sink answered 500" }]
+export const parked = (sequence: number, key = "") => ({
+  sequence,
+  key,
+  due: 2_000,
+  delay: 1_000,
+  firstAttemptAt: 5,
+  attempts,
+})
+export const letter = (sequence: number) => ({ sequence, at: 9, attempts })
+
+export const optionsAt = (path: string): Options => ({
+  type: "sqlite",
+  path,
+  retention: Duration.days(7),
+  maxSize: 1024 ** 3,
+  minFree: 0,
+  duplicates: { age: Duration.hours(24), count: 10_000 },
+})
