@@ -109,10 +109,9 @@ export const Webhook = Schema.Struct({
       { expected: "a path such as /hooks/scheduling", toJsonSchema: () => ({ pattern: "^/[^\\s?#]*$" }) },
     ),
   ),
-  secrets: Schema.NonEmptyArray(Secret).annotate({
-    description: "Any that has not expired verifies, so a secret is rotated without a gap",
-    expected: "a list of at least one secret",
-  }),
+  secrets: Schema.Array(Secret)
+    .check(Schema.isMinLength(1, { message: "without a secret no delivery can be verified" }))
+    .annotate({ description: "Any that has not expired verifies, so a secret is rotated without a gap" }),
   headers: Schema.Struct({
     signature: headerName("Carries the signature", "x-service-signature"),
     webhookId: headerName("Carries the webhook id", "x-service-webhook-id"),

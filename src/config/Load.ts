@@ -40,18 +40,24 @@ export const embeddedName = "the embedded defaults"
 const failed = (file: string, message: string, hint: string): ConfigError =>
   new ConfigError({ file, diagnostics: [{ severity: "error", file, line: 0, column: 0, key: "", message, hint }] })
 
-const readText = Effect.fnUntraced(function* (file: string, { readFile }: Environment) {
+const missing = (file: string): ConfigError =>
+  failed(file, "there is no such file", "`relay init` writes a config to start from; `--config PATH` names another")
+
+/** The file's text; `undefined` when there is no such file, and only then. */
+const read = Effect.fnUntraced(function* (
+  file: string,
+  { readFile }: Environment,
+): Effect.fn.Return<string | undefined, ConfigError> {
   const bytes = yield* readFile(file).pipe(
-    Effect.mapError((cause) => {
-      const why = reasonOf(cause)
-      return cause.reason._tag === "NotFound"
-        ? failed(file, why, "`relay init` writes a config to start from; `--config PATH` names another")
-        : failed(file, why, "`--config PATH` names another file")
-    }),
+    Effect.catch((cause) =>
+      cause.reason._tag === "NotFound"
+        ? Effect.succeed(undefined)
+        : Effect.fail(failed(file, reasonOf(cause), "`--config PATH` names another file")),
+    ),
   )
-  const text = decodeText(bytes)
+  const text = bytes === undefined ? "" : decodeText(bytes)
   if (text === undefined) return yield* failed(file, "this is not UTF-8 text", "save it as UTF-8")
-  return text
+  return bytes === undefined ? undefined : text
 })
 
 const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -107,7 +113,7 @@ const sink = (name: string, value: unknown, common: unknown, sinkTypes: SinkType
     }
   }
   const own = keysOf(sinkType.config)
-  const known = ["type", ...own, ...laneKeys]
+  const known = [...new Set(["type", ...own, ...laneKeys])]
   const unknown = Object.keys(value)
     .filter((key) => !known.includes(key))
     .map((key) =>
@@ -180,14 +186,15 @@ const located = (source: Source, findings: ReadonlyArray<Finding>): ReadonlyArra
   return all.toSorted((a, b) => a.line - b.line || a.column - b.column)
 }
 
-const load_ = Effect.fnUntraced(function* (file: string, text: string, options: LoadOptions) {
+/** From the text to the config, or to everything that is wrong with it. */
+const build = Effect.fnUntraced(function* (file: string, text: string, options: LoadOptions) {
   const source = parse(file, text)
   const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })
   if (source.value === undefined) return yield* fail([])
   if (!isFields(source.value)) {
     return yield* fail([error([], "a config is an object: { … }", "`relay init` writes a config to start from")])
   }
-  const { value: resolved, findings: unresolved } = yield* resolve(source.value, [], options)
+  const { value: resolved, findings: unresolved, hide } = yield* resolve(source.value, [], options)
   const root = isFields(resolved) ? resolved : {}
   const whole = part(decode(ConfigFile, root, []))
   const common = delivery(root.delivery, ["delivery"])
@@ -200,7 +207,7 @@ const load_ = Effect.fnUntraced(function* (file: string, text: string, options: 
     ...sinks.flatMap((_) => _.findings),
   ]
   const rules = Rules.check(root, yield* Clock.currentTimeMillis)
-  const findings = [...unresolved, ...[...shape, ...rules].filter((finding) => !said(unresolved, finding))]
+  const findings = [...unresolved, ...[...shape, ...rules].filter((finding) => !said(unresolved, finding))].map(hide)
   const lanes = sinks.flatMap((_) => (_.value === undefined ? [] : [_.value]))
   if (whole.value === undefined || source.problems.length > 0 || findings.some((_) => _.severity === "error")) {
     return yield* fail(findings)
@@ -215,40 +222,30 @@ const load_ = Effect.fnUntraced(function* (file: string, text: string, options: 
 
 /** Loads a config file. */
 export const load = Effect.fn("Config.load")(function* (file: string, options: LoadOptions) {
-  return yield* load_(file, yield* readText(file, options), options)
+  const text = yield* read(file, options)
+  return text === undefined ? yield* missing(file) : yield* build(file, text, options)
 })
 
 /** Loads `relay.config.json` of the working directory, or where there is none the embedded defaults. */
 export const loadOrEmbedded = Effect.fn("Config.loadOrEmbedded")(function* (options: LoadOptions) {
-  const found = yield* options.readFile(defaultFile).pipe(
-    Effect.as(true),
-    // Only "not found" means defaults: a config that can't be read must not be passed over.
-    Effect.catch((cause) => Effect.succeed(cause.reason._tag !== "NotFound")),
-  )
-  return found ? yield* load(defaultFile, options) : yield* load_(embeddedName, embedded, options)
+  const text = yield* read(defaultFile, options)
+  return yield* text === undefined ? build(embeddedName, embedded, options) : build(defaultFile, text, options)
 })
 
 /**
  * The address and token of the admin API, and nothing else: `relay status` may
- * be run by a user who can't read the signing secrets.
+ * be run by a user who can't read the signing secrets. Without a file it is
+ * `relay.config.json`, or the embedded defaults where there is none.
  */
 export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (file: string | undefined, options: Environment) {
   const name = file ?? defaultFile
-  const text = yield* readText(name, options).pipe(
-    Effect.catch((cause) =>
-      file === undefined && cause.diagnostics[0]?.hint?.includes("init") === true
-        ? Effect.succeed(embedded)
-        : Effect.fail(cause),
-    ),
-  )
+  const text = (yield* read(name, options)) ?? (file === undefined ? embedded : yield* missing(name))
   const source = parse(name, text)
   const admin = isFields(source.value) ? (source.value.admin ?? {}) : undefined
   if (admin === undefined) return yield* new ConfigError({ file: name, diagnostics: located(source, []) })
   const { value, findings } = yield* resolve(admin, ["admin"], options)
-  const decoded = part(decode(Admin, value ?? {}, ["admin"]))
-  if (decoded.value === undefined || findings.length > 0) {
-    const all = [...findings, ...decoded.findings.filter((finding) => !said(findings, finding))]
-    return yield* new ConfigError({ file: name, diagnostics: located(source, all) })
-  }
-  return decoded.value
+  const decoded = decode(Admin, value ?? {}, ["admin"])
+  if (Result.isSuccess(decoded) && findings.length === 0) return decoded.success
+  const wrong = Result.isFailure(decoded) ? decoded.failure.filter((finding) => !said(findings, finding)) : []
+  return yield* new ConfigError({ file: name, diagnostics: located(source, [...findings, ...wrong]) })
 })

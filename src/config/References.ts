@@ -58,13 +58,25 @@ export const decodeText = (bytes: Uint8Array): string | undefined => {
   }
 }
 
-/** Resolves every text below `value`. What can't be resolved is left out, with a finding that says why. */
+/** Shorter than this, a resolved text can't be told from the words of a message, and is no secret either. */
+const shortestHidden = 4
+
+/**
+ * Resolves every text below `value`. What can't be resolved is left out, with a
+ * finding that says why. `hide` takes whatever was resolved out of a finding.
+ */
 export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, environment: Environment) {
   const findings: Array<Finding> = []
+  const resolved = new Set<string>()
+  const keep = (text: string, written: string): string => {
+    if (text !== written && text.length >= shortestHidden) resolved.add(text)
+    return text
+  }
 
   const text = Effect.fnUntraced(function* (written: string, at: Path): Effect.fn.Return<string | undefined> {
     const replaced = variables(written, at, environment.env, findings)
-    if (replaced === undefined || !replaced.startsWith("file:")) return replaced
+    if (replaced === undefined) return undefined
+    if (!replaced.startsWith("file:")) return keep(replaced, written)
     const file = replaced.slice("file:".length)
     // A variable's value or default may be what is secret here.
     const shown = written.includes("${") ? "file:…" : written
@@ -78,10 +90,11 @@ export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, 
       )
       return undefined
     }
-    return yield* environment.readFile(file).pipe(
+    const read = yield* environment.readFile(file).pipe(
       Effect.map((bytes) => decodeText(bytes)?.replace(/\r?\n$/, "") ?? fail("it is not UTF-8 text")),
       Effect.catch((cause) => Effect.sync(() => fail(reasonOf(cause)))),
     )
+    return read === undefined ? undefined : keep(read, written)
   })
 
   const walk = Effect.fnUntraced(function* (node: unknown, at: Path): Effect.fn.Return<unknown> {
@@ -94,12 +107,18 @@ export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, 
     if (typeof node !== "object" || node === null) return node
     const entries: Array<readonly [string, unknown]> = []
     for (const [key, item] of Object.entries(node)) {
-      const resolved = yield* walk(item, [...at, key])
-      if (resolved !== undefined) entries.push([key, resolved])
+      const inside = yield* walk(item, [...at, key])
+      if (inside !== undefined) entries.push([key, inside])
     }
     return Object.fromEntries(entries)
   })
 
-  const resolved = yield* walk(value, path)
-  return { value: resolved, findings }
+  const whole = yield* walk(value, path)
+  const scrub = (said: string): string => [...resolved].reduce((text, secret) => text.replaceAll(secret, "…"), said)
+  const hide = (finding: Finding): Finding => ({
+    ...finding,
+    message: scrub(finding.message),
+    ...(finding.hint === undefined ? {} : { hint: scrub(finding.hint) }),
+  })
+  return { value: whole, findings, hide }
 })

@@ -7,6 +7,7 @@
  */
 import { eventTypes, relayEventTypes } from "../event/EventType.ts"
 import * as Pointer from "../event/Pointer.ts"
+import * as Template from "../formats/Template.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import { developmentSecret } from "./Config.ts"
 import { didYouMean } from "./Issues.ts"
@@ -145,37 +146,16 @@ const sinkRules = (root: Fields): ReadonlyArray<Finding> => {
             ]
           : [],
       ),
-      ...texts(sink.key, [...at, "key"]).flatMap(({ path, text }) => templateRules(text, path)),
+      ...texts(sink.key, [...at, "key"]).flatMap(({ path, text }) => {
+        const problem = Template.problem(text)
+        return problem === undefined ? [] : [error(path, problem)]
+      }),
     ]
   })
   const twice = repeated(adopted, ({ text }) => text).map(([again, first]) =>
     error(again.path, `${formatPath(first.path)} takes over the same sink`, "only one can have what is pending there"),
   )
   return [...found, ...twice]
-}
-
-const placeholders = ["resource", "type", "id", "account_id", "version", "created_at", "webhook"]
-
-/** A template's placeholders: a name of the envelope, or a JSON Pointer into it. */
-const templateRules = (template: string, path: Path): ReadonlyArray<Finding> => {
-  const opened = template.split("{{").length
-  if (opened !== template.split("}}").length) return [error(path, "a `{{` has no `}}` or the other way round")]
-  return [...template.matchAll(/\{\{(.*?)\}\}/g)].flatMap(([, inside = ""]) => {
-    const name = inside.trim()
-    if (name.startsWith("/")) {
-      return Pointer.parse(name) === undefined
-        ? [error(path, "the JSON Pointer in this template has a bad `~`", pointerHint)]
-        : []
-    }
-    if (placeholders.includes(name)) return []
-    return [
-      error(
-        path,
-        "there is no such placeholder",
-        didYouMean(name, placeholders, "a JSON Pointer such as {{/data/object/id}}, or one of"),
-      ),
-    ]
-  })
 }
 
 const pointerHint = "`~0` stands for `~` and `~1` for `/`; nothing else follows a `~`"

@@ -56,10 +56,10 @@ export const formatPath = (path: Path): string =>
 /** Keys of a sink that are the same for every type: what they hold is no secret. */
 const openSinkKeys = new Set(["type", "delivery", "concurrency", "order", "key", "rateLimit", "backlog", "renamedFrom"])
 
-/** Whether the value at a path may be a secret: a secret's own key, and whatever a sink's type defines. */
+/** Whether the value at a path may be a secret: all of a secret, and whatever a sink's type defines. */
 const maySecret = (path: Path): boolean => {
   if (path[0] === "sinks") return path.length > 2 && !openSinkKeys.has(String(path[2]))
-  if (path[0] === "webhooks") return path.includes("value")
+  if (path[0] === "webhooks") return path[2] === "secrets"
   return path[0] === "admin" && path[1] === "token"
 }
 
@@ -163,7 +163,7 @@ const widest = 100
 const syntaxMessages: Readonly<Record<string, readonly [message: string, hint?: string]>> = {
   InvalidSymbol: ["this is no JSON value", "text stands in double quotes; other values are numbers, true, false, null"],
   InvalidNumberFormat: ["this is no number"],
-  PropertyNameExpected: ["a key is expected here", 'a key is text in double quotes, such as "listen"'],
+  PropertyNameExpected: ["a key in double quotes is expected here", 'such as "listen"'],
   ValueExpected: ["a value is expected here"],
   ColonExpected: ["a `:` is missing between key and value"],
   CommaExpected: ["a `,` is missing before this"],
@@ -218,14 +218,19 @@ export const parse = (file: string, text: string): Source => {
         },
       ]
     }
-    // One slip makes the parser stumble again on the same line: say the first of each line.
+    // One slip makes the parser stumble again: on the same line, and after a word that it skips.
     const lines = new Set<number>()
+    let last = ""
     return errors.flatMap((found) => {
       const offset = Math.min(found.offset, text.length)
       const { line } = place(offset)
-      if (lines.has(line)) return []
+      const code = printParseErrorCode(found.error)
+      const follows = last === "InvalidSymbol" && (code === "PropertyNameExpected" || code === "ValueExpected")
+      if (lines.has(line) || follows) return []
       lines.add(line)
-      const [message, hint] = syntaxMessages[printParseErrorCode(found.error)] ?? ["this is no JSON"]
+      last = code
+      const bareKey = code === "InvalidSymbol" && /^\s*:/.test(text.slice(offset + found.length))
+      const [message, hint] = syntaxMessages[bareKey ? "PropertyNameExpected" : code] ?? ["this is no JSON"]
       return [diagnose({ offset, length: found.length }, "", message, hint)]
     })
   }

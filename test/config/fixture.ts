@@ -1,0 +1,67 @@
+/**
+ * A table of sink types that stands for the real one, and a file system of
+ * texts: a config's loading is pure but for what it reads.
+ */
+import { Effect, PlatformError, Schema } from "effect"
+import type { ConfigError } from "../../src/config/Diagnostic.ts"
+import { type Loaded, load, type SinkTypes } from "../../src/config/Load.ts"
+
+export const sinkTypes: SinkTypes = {
+  console: { concurrency: 1, config: Schema.Struct({}) },
+  file: { concurrency: 1, config: Schema.Struct({ path: Schema.NonEmptyString }) },
+  http: {
+    concurrency: 16,
+    config: Schema.Struct({
+      url: Schema.RedactedFromValue(Schema.String.check(Schema.isPattern(/^http/u))),
+      method: Schema.Literals(["POST", "PUT"]).pipe(Schema.withDecodingDefaultKey(Effect.succeed("POST" as const))),
+      headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.RedactedFromValue(Schema.String))),
+      timeout: Schema.optionalKey(Schema.DurationFromString),
+    }),
+  },
+}
+
+export type Files = Readonly<Record<string, string | Uint8Array | "directory">>
+
+export const readFile =
+  (files: Files) =>
+  (path: string): Effect.Effect<Uint8Array, PlatformError.PlatformError> => {
+    const text = files[path]
+    if (text === undefined || text === "directory") {
+      return Effect.fail(
+        PlatformError.systemError({
+          _tag: text === undefined ? "NotFound" : "BadResource",
+          module: "FileSystem",
+          method: "readFile",
+          pathOrDescriptor: path,
+        }),
+      )
+    }
+    return Effect.succeed(typeof text === "string" ? new TextEncoder().encode(text) : text)
+  }
+
+export const options = (files: Files = {}, env: Readonly<Record<string, string>> = {}) => ({
+  sinkTypes,
+  env,
+  readFile: readFile(files),
+})
+
+/** Loads `text` as `relay.config.json`. */
+export const loadText = (
+  text: string,
+  env: Readonly<Record<string, string>> = {},
+  files: Files = {},
+): Effect.Effect<Loaded, ConfigError> =>
+  load("relay.config.json", options({ ...files, "relay.config.json": text }, env))
+
+/** A config that is right, with parts exchanged: the rest of each case is about the part. */
+export const config = (parts: Readonly<Record<string, unknown>>): string =>
+  JSON.stringify(
+    {
+      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "now", value: "correct horse" }] } },
+      sinks: { audit: { type: "file", path: "./events.ndjson" } },
+      routes: [{ name: "everything", match: "**", to: ["audit"] }],
+      ...parts,
+    },
+    null,
+    2,
+  )
