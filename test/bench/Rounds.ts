@@ -53,13 +53,13 @@ const measure = Effect.fnUntraced(function* (target: Target, load: Effect.Effect
 export const interleaved = Effect.fnUntraced(function* <const Name extends string>(
   targets: Readonly<Record<Name, Target>>,
   rounds: number,
-  prepare: (round: number) => Effect.Effect<void, BenchError>,
+  prepare: Effect.Effect<void, BenchError>,
   drive: Drive,
 ) {
   const names = Object.keys(targets) as Array<Name>
   const runs = new Map<Name, Array<Run>>(names.map((name) => [name, []]))
   for (let round = 0; round <= rounds; round++) {
-    yield* prepare(round)
+    yield* prepare
     for (const name of round % 2 === 0 ? names : names.toReversed()) {
       const run = yield* measure(targets[name], drive(targets[name], round))
       if (round > 0) runs.get(name)?.push(run)

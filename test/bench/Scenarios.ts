@@ -58,14 +58,13 @@ const saturate = Effect.fnUntraced(function* <const Name extends string>(
   options: Options,
   targets: Readonly<Record<Name, Target.Target>>,
 ) {
-  // How many the round needs is known after the warm-up; a relay that met one twice would look too fast.
+  // Enough for any round: a relay that met one twice would look too fast.
   let count = 40_000 * options.seconds
   let fastest = 0
-  const prepare = (round: number) =>
-    Effect.sync(() => {
-      if (round === 1) count = Math.ceil(fastest * options.seconds * 1.5)
-      Requests.writeFile(options.requests, count)
-    })
+  const prepare = Effect.sync(() => {
+    count = Math.max(count, Math.ceil(fastest * options.seconds * 2))
+    Requests.writeFile(options.requests, count)
+  })
   const drive: Rounds.Drive = Effect.fnUntraced(function* (target, round) {
     const load = yield* Load.closed(target.port, options.requests, options.seconds)
     if (target.delivered === undefined) return load
@@ -105,7 +104,7 @@ const endToEnd: Scenario = Effect.fnUntraced(function* (options) {
     http: yield* Target.relayToHttp(options, "relay to http"),
   }
   const drive: Rounds.Drive = (target) => Paced.paced(target.port, options)
-  const { empty, ceiling, file, http } = yield* Rounds.interleaved(targets, options.rounds, () => Effect.void, drive)
+  const { empty, ceiling, file, http } = yield* Rounds.interleaved(targets, options.rounds, Effect.void, drive)
   yield* print(`End to end at ${options.rate} events/s`, [empty, ceiling, file, http], [empty])
   const cost = (subject: Rounds.Subject, bound: number): Report.Verdict => {
     const cpu = Rounds.of(subject, "cpu")
