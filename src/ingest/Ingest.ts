@@ -32,6 +32,7 @@ export class Ingest extends Context.Service<
     readonly counters: Counters.Counters
     /** From now on every request is refused with 503; those under way end as they would have. */
     readonly drain: Effect.Effect<void>
+    readonly draining: Effect.Effect<boolean>
   }
 >()("relay/ingest/Ingest") {
   /** `snapshot` gives the newest one at every request: a reload swaps it. */
@@ -260,5 +261,6 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
     drain: Effect.sync(() => {
       draining = true
     }),
+    draining: Effect.sync(() => draining),
   })
 })

@@ -1,0 +1,128 @@
+/**
+ * The relay in one layer: it reads as the way of an event. What stands later
+ * is built later and released first, so a drain runs from the sender to the
+ * disk: the listener refuses, lanes end what is under way, cursors are stored,
+ * the journal closes.
+ */
+import { Clock, Context, Duration, Effect, Layer, Schedule } from "effect"
+import { RelayInfo } from "./admin/RelayInfo.ts"
+import * as Admin from "./admin/Server.ts"
+import type { Address, LaneConfig, RelayConfig } from "./config/Config.ts"
+import { type LaneSpec, Lanes } from "./delivery/Lanes.ts"
+import { RelayEvents } from "./delivery/RelayEvents.ts"
+import * as Template from "./formats/Template.ts"
+import { Ingest } from "./ingest/Ingest.ts"
+import * as Snapshot from "./ingest/Snapshot.ts"
+import { Entry } from "./journal/Checkpointer.ts"
+import { Journal } from "./journal/Journal.ts"
+import * as SqliteJournal from "./journal/SqliteJournal.ts"
+import * as Runtime from "./runtime/Runtime.ts"
+import { SinkError, SinkMisconfigured } from "./sinks/Sink.ts"
+import { sinkTypes } from "./sinks/Sinks.ts"
+
+/** How long attempts under way may take when the relay stops; the listener has its ten seconds before. */
+const grace = Duration.seconds(10)
+const warnBeforeExpiry = 14 * 86_400_000
+
+export interface RelayOptions {
+  readonly version: string
+  /** The config's file, as it was named. */
+  readonly configFile: string
+  /** The main module: where the journal's worker starts. */
+  readonly entry: URL
+}
+
+/** Where the relay listens, with the real ports. */
+export class Listening extends Context.Service<Listening, { readonly deliveries: Address; readonly admin: Address }>()(
+  "relay/Relay/Listening",
+) {}
+
+export const layer = (config: RelayConfig, options: RelayOptions) => {
+  const snapshot = Snapshot.make(config, Runtime.hmac)
+  const journal = SqliteJournal.layer(config.journal).pipe(Layer.provide(Layer.succeed(Entry, options.entry)))
+  const events = RelayEvents.layer(() => snapshot.router)
+  const lanes = Lanes.layer({ specs: config.sinks.map(laneSpec), grace })
+  const ingest = Ingest.layer(() => snapshot)
+  return listening(config).pipe(
+    Layer.provideMerge(info(config, options)),
+    Layer.provideMerge(ingest),
+    Layer.provideMerge(Layer.merge(lanes, watch(config))),
+    Layer.provideMerge(events),
+    Layer.provideMerge(journal),
+  )
+}
+
+const laneSpec = (config: LaneConfig): LaneSpec => {
+  const type = sinkTypes[config.type]
+  const unknown = new SinkError({ reason: new SinkMisconfigured({ message: `no sink type is named ${config.type}` }) })
+  return {
+    config,
+    open: type === undefined ? Effect.fail(unknown) : type.open(config.name, config.config),
+    key: Template.compile(config.key, "text").render,
+  }
+}
+
+const info = (config: RelayConfig, options: RelayOptions) =>
+  Layer.effect(
+    RelayInfo,
+    Effect.gen(function* () {
+      const { counters, draining } = yield* Ingest
+      return RelayInfo.of({
+        version: options.version,
+        configFile: options.configFile,
+        config,
+        startedAt: yield* Clock.currentTimeMillis,
+        counters,
+        draining,
+      })
+    }),
+  )
+
+/** The admin server is up before the first delivery can come, and outlives the last. */
+const listening = (config: RelayConfig) =>
+  Layer.effect(
+    Listening,
+    Effect.gen(function* () {
+      const { handle, drain } = yield* Ingest
+      const admin = yield* Runtime.serve({ address: config.admin.listen, handler: yield* Admin.handler })
+      const deliveries = yield* Runtime.serve({
+        address: config.listen,
+        ...(config.tls === undefined ? {} : { tls: config.tls }),
+        handler: handle,
+        onDrain: drain,
+      })
+      return Listening.of({ deliveries, admin })
+    }),
+  )
+
+/** Says, as events of the relay's own, what a person should know before it hurts. */
+const watch = (config: RelayConfig) =>
+  Layer.effectDiscard(
+    Effect.gen(function* () {
+      const journal = yield* Journal
+      const events = yield* RelayEvents
+      let told = 0
+
+      const filling = Effect.gen(function* () {
+        const { filling, usedBytes, maxBytes } = yield* journal.status
+        if (filling > told) {
+          yield* Effect.logWarning(`the journal is ${filling} % full; at maxSize deliveries are answered 503`)
+          yield* events.emit("relay.journal_filling", { percent: filling, used_bytes: usedBytes, max_bytes: maxBytes })
+        }
+        told = filling
+      })
+      const expiring = Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        for (const { name: webhook, secrets } of config.webhooks) {
+          for (const { name, expires } of secrets) {
+            if (expires === undefined || expires < now || expires > now + warnBeforeExpiry) continue
+            const expiresAt = new Date(expires).toISOString()
+            yield* Effect.logWarning(`the secret ${name} of the webhook ${webhook} expires at ${expiresAt}`)
+            yield* events.emit("relay.secret_expiring", { webhook, secret: name, expires_at: expiresAt })
+          }
+        }
+      })
+      yield* Effect.forkScoped(Effect.repeat(filling, Schedule.spaced("5 seconds")))
+      yield* Effect.forkScoped(Effect.repeat(expiring, Schedule.spaced("1 day")))
+    }),
+  )
