@@ -36,8 +36,9 @@ export class Backlog {
   /** An event was committed for this lane, or found in the log at start. Ascending. */
   routed(sequence: number): void {
     if (sequence <= this.cursor.sequence) return
-    const last = this.runs[this.runs.length - 1]
-    if (last !== undefined && this.start < this.runs.length && last.to === sequence - 1) last.to = sequence
+    const last = this.start < this.runs.length ? this.runs[this.runs.length - 1] : undefined
+    if (last !== undefined && last.to >= sequence) return
+    if (last?.to === sequence - 1) last.to = sequence
     else this.runs.push({ from: sequence, to: sequence })
     this.above++
   }

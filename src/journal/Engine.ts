@@ -23,10 +23,12 @@ import type { AppendExit, Appended, Entry, JournalBroken, JournalError, Settleme
 import { type Committed, LaneTable } from "./LaneTable.ts"
 import { Log } from "./Log.ts"
 import { bodyChecksum, Origin } from "./Record.ts"
+import { Red } from "./Red.ts"
 import { Space } from "./Space.ts"
 import { broken, classify, full, isCorrupt, transactions, unavailable } from "./Sqlite.ts"
-import { meta, type Store, setMeta } from "./Store.ts"
+import type { Store } from "./Store.ts"
 import { Tail } from "./Tail.ts"
+import { Waiting } from "./Waiting.ts"
 
 export type Options = RelayConfig["journal"]
 
@@ -38,6 +40,7 @@ const settleDelay = 5
 const appended: AppendExit = Exit.succeed("appended")
 const duplicate: AppendExit = Exit.succeed("duplicate")
 const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
+const nothing: Committed = () => {}
 const noKey: Key = { hi: 0, lo: 0, bodyCrc: 0 }
 
 /** Work that wants to be in the next commit. */
@@ -53,11 +56,10 @@ export class Engine {
   readonly duplicates: Duplicates
   readonly counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
   head: number
-  /** Why it is red, in words; empty when it is not. */
-  red: string
+  readonly red: Red
+  readonly waiting = new Waiting()
   brokenBy: JournalBroken | undefined
   onBroken: (error: JournalBroken) => void = () => {}
-  onCommitted: () => void = () => {}
 
   readonly store: Store
   private readonly passive
@@ -68,7 +70,6 @@ export class Engine {
   private tasks: Array<Task> = []
   private scheduled = false
   private timer: ReturnType<typeof setTimeout> | undefined
-  private readonly waiting = new Set<{ readonly after: number; readonly wake: () => void }>()
   /** Refuses everything: starting, stopped, broken. */
   private refusal: Exit.Exit<never, JournalError> | undefined
 
@@ -76,6 +77,7 @@ export class Engine {
     this.store = store
     this.transact = transactions(store.db)
     this.passive = store.db.prepare("PRAGMA wal_checkpoint(PASSIVE)")
+    this.red = new Red(store.db)
     this.head = store.head
     this.group.first = this.head + 1
     this.log = new Log(store.db, (from, to, why) => {
@@ -95,7 +97,6 @@ export class Engine {
       age: Duration.toMillis(options.duplicates.age),
     })
     this.space = new Space(store, options)
-    this.red = meta(store.db, "red") ?? ""
     for (const finding of store.findings) this.turnRed(finding)
     this.refusal = Exit.fail(unavailable(`The journal ${store.path} is starting: it reads what it holds. Try again.`))
   }
@@ -192,8 +193,8 @@ export class Engine {
     if (failure === undefined) return
     const hadGroup = !this.group.isEmpty
     this.abandon(failure)
-    // Progress of lanes must not fail with the events that found no room.
-    const again = hadGroup && tasks.length > 0 && this.brokenBy === undefined
+    // Progress of lanes must not fail with the events that found no room, and the ballast was given up for it.
+    const again = tasks.length > 0 && (hadGroup || failure.reason._tag === "JournalFull") && this.brokenBy === undefined
     const exit = again ? this.commit(tasks) : failure
     if (exit !== undefined) for (const task of tasks) task.done(Exit.fail(exit))
   }
@@ -219,7 +220,7 @@ export class Engine {
       const replaced = this.store.replaced()
       if (replaced !== undefined) throw broken(`${replaced} What came last may be lost, so the relay stops.`)
       this.head += count
-      if (count > 0) this.store.mark.reached(this.head)
+      if (count > 0) this.store.reached(this.head)
       this.duplicates.commit()
       for (const entry of group.entries) {
         for (const sink of entry.sinks) this.lanes.backlogs.get(sink)?.routed(entry.sequence)
@@ -235,8 +236,7 @@ export class Engine {
     this.counters.commitMillis += performance.now() - started
     group.finish(appended, this.head + 1)
     for (const task of tasks) task.done(Exit.void)
-    if (count > 0) this.wake()
-    this.onCommitted()
+    if (count > 0) this.waiting.reached(this.head)
     return undefined
   }
 
@@ -304,31 +304,8 @@ export class Engine {
 
   /** Entries above `after`, at most `limit`; from memory when they are new. */
   read(after: number, limit: number): ReadonlyArray<Entry> {
-    if (this.brokenBy !== undefined) throw broken(this.brokenBy.message)
-    if (after >= this.head) return []
-    if (after + 1 >= this.tail.first) return this.tail.read(after, limit)
-    try {
-      return this.log.read(after, limit)
-    } catch (error) {
-      throw this.failed(error)
-    }
-  }
-
-  /** Calls `wake` once something above `after` is on disk; the answer takes it back. */
-  onBeyond(after: number, wake: () => void): () => void {
-    const waiter = { after, wake }
-    this.waiting.add(waiter)
-    return () => {
-      this.waiting.delete(waiter)
-    }
-  }
-
-  private wake(): void {
-    for (const waiter of this.waiting) {
-      if (waiter.after >= this.head) continue
-      this.waiting.delete(waiter)
-      waiter.wake()
-    }
+    if (this.brokenBy === undefined && after + 1 >= this.tail.first) return this.tail.read(after, limit)
+    return this.guard(() => (after >= this.head ? [] : this.log.read(after, limit)))
   }
 
   /** Runs what only reads, with its errors classified. */
@@ -385,27 +362,18 @@ export class Engine {
 
   /** Red until a person acknowledges it, across restarts. */
   turnRed(message: string): void {
-    if (this.red.includes(message)) return
-    this.red = this.red === "" ? message : `${this.red}\n${message}`
+    if (!this.red.add(message)) return
     this.enqueue(
       () => {
-        setMeta(this.store.db, "red", this.red)
-        return () => {}
+        this.red.store()
+        return nothing
       },
       () => {},
     )
   }
 
   acknowledge(): void {
-    this.exclusively(() => {
-      setMeta(this.store.db, "red", "")
-      return {
-        result: undefined,
-        committed: () => {
-          this.red = ""
-        },
-      }
-    })
+    this.exclusively(() => ({ result: undefined, committed: this.red.clear() }))
   }
 
   /** Says what an error means; breaks the journal when it is final. */

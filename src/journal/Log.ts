@@ -39,6 +39,17 @@ const parseRoutes = (text: unknown): ReadonlyArray<ReadonlyArray<string>> => {
   }
 }
 
+/** Ascending numbers as ranges, both ends included. */
+const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [from: number, to: number]> => {
+  const found: Array<[number, number]> = []
+  for (const number of numbers) {
+    const last = found.at(-1)
+    if (last !== undefined && last[1] === number - 1) last[1] = number
+    else found.push([number, number])
+  }
+  return found
+}
+
 export class Log {
   private readonly cache = new Map<number, Row>()
   private readonly reported = new Set<number>()
@@ -110,7 +121,7 @@ export class Log {
     const first = int(found.first)
     const count = int(found.count)
     const row = { first, last: first + count - 1, ...decodeRow(bytes(found.bytes), first, count) }
-    for (const damaged of row.damaged) this.lost(damaged, damaged, "their bytes on disk are not what was written")
+    for (const [from, to] of ranges(row.damaged)) this.lost(from, to, "their bytes on disk are not what was written")
     this.cache.set(first, row)
     for (const oldest of this.cache.keys()) {
       if (this.cache.size <= cachedRows) break

@@ -183,7 +183,7 @@ const make = Effect.fnUntraced(function* (
           ? "starting"
           : engine.space.refusal !== undefined
             ? "full"
-            : engine.red !== ""
+            : engine.red.message !== ""
               ? "red"
               : "ok"
     const clockMessage = wallClock.trusted()
@@ -191,7 +191,7 @@ const make = Effect.fnUntraced(function* (
       : `The wall clock was set by ${Math.round(wallClock.drift() / 1000)} s: nothing is deleted by age until it agrees again or the relay restarts.`
     return {
       health,
-      message: [engine.brokenBy?.message ?? "", message, engine.red, clockMessage]
+      message: [engine.brokenBy?.message ?? "", message, engine.red.message, clockMessage]
         .filter((text) => text !== "")
         .join("\n"),
       head: engine.head,
@@ -224,7 +224,7 @@ const make = Effect.fnUntraced(function* (
     awaitBeyond: (after) =>
       Effect.callback<void>((resume) => {
         if (engine.head > after) return resume(Effect.void)
-        const cancel = engine.onBeyond(after, () => resume(Effect.void))
+        const cancel = engine.waiting.add(after, () => resume(Effect.void))
         return Effect.sync(cancel)
       }),
     lanes: started(

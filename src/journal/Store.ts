@@ -29,6 +29,8 @@ export interface Store {
   readonly findings: ReadonlyArray<string>
   /** Says what is wrong when the file at `path` is no longer the one that is open. */
   readonly replaced: () => string | undefined
+  /** A commit has come to `head`. */
+  readonly reached: (head: number) => void
   readonly close: () => void
 }
 
@@ -186,12 +188,19 @@ const openLocked = (path: string, lock: DatabaseSync): Store => {
       }
       return undefined
     }
+    const reached = (sequence: number): void => {
+      try {
+        mark.reached(sequence)
+      } catch {
+        // A full disk may not even take this line; a mark that lags says less, and nothing wrong.
+      }
+    }
     const close = (): void => {
       mark.close()
       db.close()
       lock.close()
     }
-    return { path, db, mark, head, findings, replaced, close }
+    return { path, db, mark, head, findings, replaced, reached, close }
   } catch (error) {
     db.close()
     throw error instanceof Error && isCorrupt(error) ? broken(classify(path, error).message) : error

@@ -56,8 +56,10 @@ describe("SqliteJournal across restarts", () => {
         Effect.gen(function* () {
           expect(yield* journal.lanes).toEqual(before.lanes)
           expect(yield* journal.read(0, 1000)).toEqual(before.log)
-          expect((yield* journal.deadLetters({ limit: 9 })).map((letter) => letter.entry)).toEqual([before.log[3]!])
-          expect(yield* journal.readParked("lake", [3])).toEqual([before.log[2]!])
+          expect((yield* journal.deadLetters({ limit: 9 })).map((letter) => letter.entry)).toEqual(
+            before.log.slice(3, 4),
+          )
+          expect(yield* journal.readParked("lake", [3])).toEqual(before.log.slice(2, 3))
           expect((yield* journal.lanes).map((lane) => lane.backlog)).toEqual([5, 175])
           expect((yield* journal.status).health).toBe("ok")
         }),
