@@ -1,0 +1,163 @@
+/**
+ * The admin API: what `status`, `lanes`, `dlq`, `replay` and `journal` ask of a
+ * running relay. Schema first: the server, the client and /openapi.json come
+ * from this.
+ *
+ * Lists of events carry no payload: only `deadLetter`, for one event that a
+ * person asked for, does.
+ */
+import { Schema } from "effect"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+
+export const Journal = Schema.Struct({
+  health: Schema.Literals(["starting", "ok", "full", "broken", "red"]),
+  message: Schema.String,
+  path: Schema.String,
+  head: Schema.Int,
+  tail: Schema.Int,
+  usedBytes: Schema.Finite,
+  maxBytes: Schema.Finite,
+  walBytes: Schema.Finite,
+  freeDiskBytes: Schema.Finite,
+  filling: Schema.Literals([0, 50, 80, 95]),
+})
+
+export const Lane = Schema.Struct({
+  name: Schema.String,
+  type: Schema.String,
+  condition: Schema.Literals(["running", "waiting", "misconfigured", "paused", "blocked", "orphaned"]),
+  message: Schema.String,
+  /** Events routed to it and not settled, parked ones included. */
+  backlog: Schema.Int,
+  parked: Schema.Int,
+  deadLetters: Schema.Int,
+  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
+  oldestAt: Schema.Finite,
+})
+export type Lane = typeof Lane.Type
+
+export const Status = Schema.Struct({
+  version: Schema.String,
+  configFile: Schema.String,
+  /** Epoch milliseconds. */
+  startedAt: Schema.Finite,
+  /** Epoch milliseconds, the relay's clock: ages count from it. */
+  now: Schema.Finite,
+  draining: Schema.Boolean,
+  journal: Journal,
+  lanes: Schema.Array(Lane),
+})
+export type Status = typeof Status.Type
+
+export const Attempt = Schema.Struct({ at: Schema.Finite, reason: Schema.String, message: Schema.String })
+
+export const DeadLetter = Schema.Struct({
+  /** The lane and the sequence: `lake:42`. */
+  id: Schema.String,
+  lane: Schema.String,
+  eventId: Schema.String,
+  type: Schema.String,
+  accountId: Schema.String,
+  webhook: Schema.String,
+  /** Epoch milliseconds. */
+  receivedAt: Schema.Finite,
+  at: Schema.Finite,
+  attempts: Schema.Array(Attempt),
+})
+export type DeadLetter = typeof DeadLetter.Type
+
+/** With the signed bytes, in base64 because they need not be UTF-8. */
+export const DeadLetterInFull = Schema.Struct({ ...DeadLetter.fields, signature: Schema.String, body: Schema.String })
+
+/** Which dead letters: those of `ids`, or all that a lane and a type leave. */
+export const Selection = Schema.Union([
+  Schema.Struct({ ids: Schema.NonEmptyArray(Schema.String) }),
+  Schema.Struct({ lane: Schema.optionalKey(Schema.String), type: Schema.optionalKey(Schema.String) }),
+])
+export type Selection = typeof Selection.Type
+
+export const Count = Schema.Struct({ count: Schema.Int })
+
+/** No lane, dead letter or sink has this name. */
+export class NotFound extends Schema.TaggedError<NotFound>()(
+  "NotFound",
+  { message: Schema.String },
+  { httpApiStatus: 404 },
+) {}
+
+/** Understood, and not possible as things stand; the message says what would be. */
+export class Refused extends Schema.TaggedError<Refused>()(
+  "Refused",
+  { message: Schema.String },
+  { httpApiStatus: 409 },
+) {}
+
+/** The journal can't do it now. */
+export class Unavailable extends Schema.TaggedError<Unavailable>()(
+  "Unavailable",
+  { message: Schema.String },
+  { httpApiStatus: 503 },
+) {}
+
+const name = { name: Schema.String }
+
+export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
+  HttpApiEndpoint.get("status", "/status", { success: Status, error: Unavailable }),
+  HttpApiEndpoint.post("replay", "/replay", {
+    payload: Schema.Struct({
+      sink: Schema.String,
+      /** Epoch milliseconds, included. */
+      since: Schema.Finite,
+      /** Epoch milliseconds, excluded. */
+      until: Schema.Finite,
+      /** Patterns of event types; none is all. */
+      types: Schema.Array(Schema.String),
+    }),
+    success: Count,
+    error: [NotFound, Refused, Unavailable],
+  }),
+  HttpApiEndpoint.post("acknowledge", "/journal/acknowledge", { error: Unavailable }),
+) {}
+
+export class Lanes extends HttpApiGroup.make("lanes").add(
+  HttpApiEndpoint.post("pause", "/lanes/:name/pause", { params: name, error: [NotFound, Unavailable] }),
+  HttpApiEndpoint.post("resume", "/lanes/:name/resume", { params: name, error: [NotFound, Unavailable] }),
+  HttpApiEndpoint.post("move", "/lanes/:name/move", {
+    params: name,
+    payload: Schema.Struct({ to: Schema.String }),
+    success: Count,
+    error: [NotFound, Refused, Unavailable],
+  }),
+  HttpApiEndpoint.post("drop", "/lanes/:name/drop", {
+    params: name,
+    success: Count,
+    error: [NotFound, Refused, Unavailable],
+  }),
+) {}
+
+export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
+  HttpApiEndpoint.get("list", "/dead-letters", {
+    query: {
+      lane: Schema.optional(Schema.String),
+      type: Schema.optional(Schema.String),
+      before: Schema.optional(Schema.String),
+      limit: Schema.optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
+    },
+    success: Schema.Array(DeadLetter),
+    error: Unavailable,
+  }),
+  HttpApiEndpoint.get("show", "/dead-letters/:id", {
+    params: { id: Schema.String },
+    success: DeadLetterInFull,
+    error: [NotFound, Unavailable],
+  }),
+  HttpApiEndpoint.post("replay", "/dead-letters/replay", { payload: Selection, success: Count, error: Unavailable }),
+  HttpApiEndpoint.post("drop", "/dead-letters/drop", { payload: Selection, success: Count, error: Unavailable }),
+) {}
+
+export class Api extends HttpApi.make("relay-admin")
+  .add(Relay)
+  .add(Lanes)
+  .add(DeadLetters)
+  .prefix("/api/v1")
+  .annotateMerge(OpenApi.annotations({ title: "relay admin API" })) {}

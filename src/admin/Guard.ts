@@ -1,0 +1,77 @@
+/**
+ * Who may talk to the admin API.
+ *
+ * It listens on loopback, yet any page in a browser on the same machine can
+ * send requests there: so the Host must be one of ours (a rebound name is not),
+ * writes must not come from a page elsewhere, and where there is a token it is
+ * asked for. `/healthz` and `/readyz` are open: a load balancer has no token.
+ */
+import { Redacted } from "effect"
+import type { RelayConfig } from "../config/Config.ts"
+import { hmacSha256 } from "../event/Signature.ts"
+import type * as Problem from "../runtime/Problem.ts"
+
+const misdirected: Problem.Problem = {
+  status: 421,
+  title: "This host is not the relay's",
+  detail: "use localhost, a loopback address, or the address of admin.listen",
+}
+const foreign: Problem.Problem = {
+  status: 403,
+  title: "Changes are not taken from a page of another site",
+}
+const unauthorized: Problem.Problem = {
+  status: 401,
+  title: "The admin token is missing or wrong",
+  detail: "send the config's admin.token as a bearer token",
+  headers: { "www-authenticate": "Bearer" },
+}
+
+const open: ReadonlySet<string> = new Set(["/healthz", "/readyz"])
+const reads: ReadonlySet<string> = new Set(["GET", "HEAD"])
+
+/** The name in a Host header or URL, without its port and brackets. */
+const nameOf = (host: string): string =>
+  host
+    .replace(/:[0-9]+$/, "")
+    .replace(/^\[|\]$/g, "")
+    .toLowerCase()
+
+const isAddress = (name: string): boolean => /^[0-9.]+$/.test(name) || name.includes(":")
+
+/** Both texts go through HMAC under a key that nobody knows: the time a comparison takes tells nothing of either. */
+const blind = hmacSha256(crypto.randomUUID())
+const encoder = new TextEncoder()
+const blinded = (text: string): string => Buffer.from(blind(encoder.encode(text))).toString("hex")
+const same = (a: string, b: string): boolean => blinded(a) === blinded(b)
+
+/** Checks a request; the refusal, or nothing when it may pass. */
+export const make = ({ listen, token }: RelayConfig["admin"]) => {
+  // An address can't be rebound, a name can: beyond loopback any address will do.
+  const wildcard = listen.host === "0.0.0.0" || listen.host === "::"
+  const ours = (name: string): boolean =>
+    name === "localhost" ||
+    name === "::1" ||
+    /^127(\.[0-9]{1,3}){3}$/.test(name) ||
+    name === listen.host.toLowerCase() ||
+    (wildcard && isAddress(name))
+
+  return ({ method, url, headers }: Request): Problem.Problem | undefined => {
+    const name = nameOf(headers.get("host") ?? "")
+    const authorization = headers.get("authorization") ?? ""
+    const tokenFits =
+      token !== undefined &&
+      authorization.startsWith("Bearer ") &&
+      same(authorization.slice("Bearer ".length), Redacted.value(token))
+    // Who knows the token came on purpose, by whatever name.
+    if (!ours(name) && !tokenFits) return misdirected
+    if (!reads.has(method)) {
+      const site = headers.get("sec-fetch-site")
+      if (site !== null && site !== "same-origin" && site !== "none") return foreign
+      const origin = headers.get("origin")
+      if (origin !== null && !(URL.canParse(origin) && new URL(origin).host === headers.get("host"))) return foreign
+    }
+    if (token === undefined || tokenFits || open.has(new URL(url).pathname)) return undefined
+    return unauthorized
+  }
+}

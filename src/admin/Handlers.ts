@@ -1,0 +1,170 @@
+/** What the admin API does: nothing of its own, it asks the journal and the lanes. */
+import { Clock, Effect, Layer } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
+import { Journal, type JournalError, type StoredDeadLetter } from "../journal/Journal.ts"
+import * as Pattern from "../routing/Pattern.ts"
+import * as Api from "./Api.ts"
+import { RelayInfo } from "./RelayInfo.ts"
+
+/** A selection is worked off in steps of this many, so that none holds the journal for long. */
+const step = 500
+
+const unavailable = ({ message }: JournalError) => new Api.Unavailable({ message })
+const noLane = (name: string) => new Api.NotFound({ message: `there is no lane ${name}` })
+
+const laneOf = ({ name, type, condition, message, backlog, parked, deadLetters, oldestAt }: LaneStatus): Api.Lane => ({
+  name,
+  type,
+  condition,
+  message,
+  backlog,
+  parked,
+  deadLetters,
+  oldestAt,
+})
+
+const deadLetterOf = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLetter): Api.DeadLetter => ({
+  id,
+  lane,
+  eventId: event.id,
+  type: event.type,
+  accountId: event.accountId,
+  webhook: event.webhook,
+  receivedAt: event.receivedAt,
+  at,
+  attempts,
+})
+
+const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64")
+
+/** The id that stands just above `id`: the page before it begins with `id` itself. */
+const justAbove = (id: string): { readonly lane: string; readonly before: string } | undefined => {
+  const [, lane, sequence] = /^(.+):([0-9]{1,15})$/.exec(id) ?? []
+  return lane === undefined ? undefined : { lane, before: `${lane}:${Number(sequence) + 1}` }
+}
+
+const relay = HttpApiBuilder.group(
+  Api.Api,
+  "relay",
+  Effect.fn(function* (handlers) {
+    const journal = yield* Journal
+    const lanes = yield* Lanes
+    const info = yield* RelayInfo
+    return handlers.handleAll({
+      status: Effect.fnUntraced(function* () {
+        const { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling } =
+          yield* journal.status
+        return {
+          version: info.version,
+          configFile: info.configFile,
+          startedAt: info.startedAt,
+          now: yield* Clock.currentTimeMillis,
+          draining: yield* info.draining,
+          journal: { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling },
+          lanes: (yield* Effect.mapError(lanes.status, unavailable)).map(laneOf),
+        }
+      }),
+      replay: Effect.fnUntraced(function* ({ payload: { sink, since, until, types } }) {
+        const problem = types.map(Pattern.problem).find((found) => found !== undefined)
+        if (problem !== undefined) return yield* new Api.Refused({ message: problem })
+        if (!info.config.sinks.some(({ name }) => name === sink)) {
+          return yield* new Api.NotFound({ message: `there is no sink ${sink} in the config` })
+        }
+        const patterns = types.map(Pattern.make)
+        const matches = (type: string) => patterns.length === 0 || patterns.some((pattern) => pattern.matches(type))
+        return { count: yield* Effect.mapError(journal.replay({ sink, since, until, types: matches }), unavailable) }
+      }),
+      acknowledge: () => Effect.mapError(journal.acknowledge, unavailable),
+    })
+  }),
+)
+
+const laneHandlers = HttpApiBuilder.group(
+  Api.Api,
+  "lanes",
+  Effect.fn(function* (handlers) {
+    const lanes = yield* Lanes
+    const known = Effect.fnUntraced(function* (name: string) {
+      const states = yield* Effect.mapError(lanes.status, unavailable)
+      if (!states.some((lane) => lane.name === name)) return yield* noLane(name)
+    })
+    const found = (name: string) => (exists: boolean) => (exists ? Effect.void : Effect.fail(noLane(name)))
+    const counted = (change: ReturnType<typeof lanes.drop>) =>
+      change.pipe(
+        Effect.map((count) => ({ count })),
+        Effect.catchTags({
+          LaneInUse: ({ message }) => Effect.fail(new Api.Refused({ message })),
+          JournalError: (error) => Effect.fail(unavailable(error)),
+        }),
+      )
+    return handlers.handleAll({
+      pause: ({ params: { name } }) =>
+        Effect.mapError(lanes.pause(name), unavailable).pipe(Effect.flatMap(found(name))),
+      resume: ({ params: { name } }) =>
+        Effect.mapError(lanes.resume(name), unavailable).pipe(Effect.flatMap(found(name))),
+      move: Effect.fnUntraced(function* ({ params: { name }, payload: { to } }) {
+        yield* known(name)
+        yield* known(to)
+        if (name === to) return yield* new Api.Refused({ message: "a lane can't be moved to itself" })
+        return yield* counted(lanes.move(name, to))
+      }),
+      drop: Effect.fnUntraced(function* ({ params: { name } }) {
+        yield* known(name)
+        return yield* counted(lanes.drop(name))
+      }),
+    })
+  }),
+)
+
+const deadLetters = HttpApiBuilder.group(
+  Api.Api,
+  "deadLetters",
+  Effect.fn(function* (handlers) {
+    const journal = yield* Journal
+
+    /**
+     * Works a selection off. Pages are walked downwards by id: a dead letter
+     * that is added meanwhile stands above the walk and is not taken along.
+     */
+    const each = Effect.fnUntraced(function* (
+      selection: Api.Selection,
+      change: (ids: ReadonlyArray<string>) => Effect.Effect<number, JournalError>,
+    ) {
+      if ("ids" in selection) return { count: yield* change(selection.ids) }
+      let count = 0
+      let before: string | undefined
+      for (;;) {
+        const page = yield* journal.deadLetters({ ...selection, ...(before && { before }), limit: step })
+        const ids = page.map(({ id }) => id)
+        before = ids.at(-1)
+        if (before === undefined) return { count }
+        count += yield* change(ids)
+      }
+    })
+
+    return handlers.handleAll({
+      list: ({ query: { lane, type, before, limit } }) =>
+        journal
+          .deadLetters({ ...(lane && { lane }), ...(type && { type }), ...(before && { before }), limit: limit ?? 100 })
+          .pipe(
+            Effect.map((letters) => letters.map(deadLetterOf)),
+            Effect.mapError(unavailable),
+          ),
+      show: Effect.fnUntraced(function* ({ params: { id } }) {
+        const above = justAbove(id)
+        const [letter] =
+          above === undefined ? [] : yield* Effect.mapError(journal.deadLetters({ ...above, limit: 1 }), unavailable)
+        if (letter?.id !== id) return yield* new Api.NotFound({ message: `there is no dead letter ${id}` })
+        const { signature, body } = letter.entry.event
+        return { ...deadLetterOf(letter), signature, body: base64(body) }
+      }),
+      replay: ({ payload }) => Effect.mapError(each(payload, journal.replayDeadLetters), unavailable),
+      drop: ({ payload }) => Effect.mapError(each(payload, journal.dropDeadLetters), unavailable),
+    })
+  }),
+)
+
+export const layer = HttpApiBuilder.layer(Api.Api, { openapiPath: "/openapi.json" }).pipe(
+  Layer.provide([relay, laneHandlers, deadLetters]),
+)

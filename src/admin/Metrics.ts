@@ -1,0 +1,184 @@
+/**
+ * The metrics of a running relay as Prometheus text, made when somebody asks.
+ *
+ * Ingest and the lanes count in plain numbers, because a metric's update would
+ * cost more than counting; nothing has to be kept in step between scrapes.
+ */
+import { Clock, Effect } from "effect"
+import { durationBuckets } from "../delivery/Lane.ts"
+import { Lanes } from "../delivery/Lanes.ts"
+import { commitBuckets } from "../ingest/Counters.ts"
+import { Journal } from "../journal/Journal.ts"
+import { RelayInfo } from "./RelayInfo.ts"
+
+export const contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+type Labels = Readonly<Record<string, string | number>>
+type Sample = readonly [labels: Labels, value: number]
+
+const escaped = (value: string | number): string =>
+  String(value).replaceAll("\\", "\\\\").replaceAll("\n", "\\n").replaceAll('"', '\\"')
+
+const labelled = (labels: Labels): string => {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`)
+  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`
+}
+
+/** One metric with its samples, in the text format's way. */
+const metric = (type: "counter" | "gauge", name: string, help: string, samples: ReadonlyArray<Sample>): string =>
+  samples.length === 0
+    ? ""
+    : [
+        `# HELP ${name} ${help}`,
+        `# TYPE ${name} ${type}`,
+        ...samples.map(([labels, value]) => `${name}${labelled(labels)} ${value}`),
+        "",
+      ].join("\n")
+
+interface Histogram {
+  readonly labels: Labels
+  /** A count for each bound, and one above. */
+  readonly counts: ReadonlyArray<number>
+  readonly sum: number
+}
+
+const histogram = (
+  name: string,
+  help: string,
+  bounds: ReadonlyArray<number>,
+  histograms: ReadonlyArray<Histogram>,
+): string => {
+  const lines = histograms.flatMap(({ labels, counts, sum }) => {
+    let total = 0
+    const buckets = [...bounds, "+Inf"].map((le, index) => {
+      total += counts[index] ?? 0
+      return `${name}_bucket${labelled({ ...labels, le })} ${total}`
+    })
+    return [...buckets, `${name}_sum${labelled(labels)} ${sum}`, `${name}_count${labelled(labels)} ${total}`]
+  })
+  return lines.length === 0 ? "" : [`# HELP ${name} ${help}`, `# TYPE ${name} histogram`, ...lines, ""].join("\n")
+}
+
+const conditions = ["running", "waiting", "misconfigured", "paused", "blocked", "orphaned"] as const
+
+export const render = Effect.gen(function* () {
+  const { version, counters } = yield* RelayInfo
+  const journal = yield* (yield* Journal).status
+  const lanes = yield* (yield* Lanes).status
+  const now = yield* Clock.currentTimeMillis
+  const webhooks = [...counters.webhooks]
+
+  const perWebhook = <Key extends string | number>(
+    label: string,
+    counts: (webhook: (typeof webhooks)[number][1]) => ReadonlyMap<Key, number>,
+  ): ReadonlyArray<Sample> =>
+    webhooks.flatMap(([webhook, counted]) =>
+      [...counts(counted)].map(([key, value]): Sample => [{ webhook, [label]: key }, value]),
+    )
+  const perLane = (value: (lane: (typeof lanes)[number]) => number): ReadonlyArray<Sample> =>
+    lanes.map((lane) => [{ sink: lane.name }, value(lane)])
+
+  return [
+    metric(
+      "counter",
+      "relay_webhook_requests_total",
+      "Requests answered, by status; no webhook: none took it",
+      perWebhook("code", (_) => _.answers),
+    ),
+    metric(
+      "counter",
+      "relay_signature_failures_total",
+      "Deliveries refused for their signature",
+      perWebhook("reason", (_) => _.signatureFailures),
+    ),
+    metric(
+      "gauge",
+      "relay_secret_last_used_timestamp_seconds",
+      "When a secret last verified a delivery",
+      perWebhook("secret", (_) => _.secretsLastUsed).map(([labels, millis]) => [labels, millis / 1000]),
+    ),
+    metric(
+      "counter",
+      "relay_events_total",
+      "Deliveries accepted, duplicates included",
+      perWebhook("type", (_) => _.events),
+    ),
+    metric(
+      "counter",
+      "relay_unredacted_fields_total",
+      "Client objects' fields that should have been null",
+      perWebhook("field", (_) => _.unredacted),
+    ),
+    metric(
+      "counter",
+      "relay_quarantined_total",
+      "Deliveries signed but not routable",
+      webhooks.map(([webhook, { quarantined }]) => [{ webhook }, quarantined]),
+    ),
+    metric("counter", "relay_events_unrouted_total", "Events that no route took", [[{}, counters.unrouted]]),
+    metric("gauge", "relay_bytes_in_flight", "Bytes of bodies being read or committed", [[{}, counters.bytesInFlight]]),
+    metric("counter", "relay_duplicates_total", "Deliveries that came before", [[{}, journal.counters.duplicates]]),
+    metric("counter", "relay_altered_total", "Deliveries whose id came before with other bytes", [
+      [{}, journal.counters.altered],
+    ]),
+    histogram("relay_commit_duration_seconds", "Waits of deliveries for the disk", commitBuckets, [
+      { labels: {}, ...counters.commits },
+    ]),
+    metric(
+      "counter",
+      "relay_delivery_attempts_total",
+      "Attempts to deliver an event",
+      lanes.flatMap(({ name, attempts }) =>
+        Object.entries(attempts).map(([outcome, value]): Sample => [{ sink: name, outcome }, value]),
+      ),
+    ),
+    histogram(
+      "relay_delivery_duration_seconds",
+      "How long attempts took",
+      durationBuckets,
+      lanes.map(({ name, durations }) => ({ labels: { sink: name }, ...durations })),
+    ),
+    metric(
+      "gauge",
+      "relay_lane_backlog_events",
+      "Events routed to a sink and not settled",
+      perLane((_) => _.backlog),
+    ),
+    metric(
+      "gauge",
+      "relay_lane_parked_events",
+      "Events that wait for another attempt",
+      perLane((_) => _.parked),
+    ),
+    metric(
+      "gauge",
+      "relay_lane_oldest_age_seconds",
+      "Age of the oldest event that is not settled",
+      perLane(({ oldestAt }) => (oldestAt === 0 ? 0 : Math.max(0, now - oldestAt) / 1000)),
+    ),
+    metric(
+      "gauge",
+      "relay_lane_state",
+      "1 for the state that a lane is in",
+      lanes.flatMap(({ name, condition }) =>
+        conditions.map((state): Sample => [{ sink: name, state }, state === condition ? 1 : 0]),
+      ),
+    ),
+    metric(
+      "gauge",
+      "relay_dead_letters",
+      "Dead letters that stand",
+      perLane((_) => _.deadLetters),
+    ),
+    metric(
+      "gauge",
+      "relay_duplicate_bound_events",
+      "The most events that a crash could have sent twice",
+      perLane((_) => _.duplicateBound),
+    ),
+    metric("gauge", "relay_journal_bytes", "Bytes that the journal uses", [[{}, journal.usedBytes]]),
+    metric("gauge", "relay_journal_max_bytes", "The journal's largest size", [[{}, journal.maxBytes]]),
+    metric("gauge", "relay_config_last_reload_successful", "1 when the config in use is the newest", [[{}, 1]]),
+    metric("gauge", "relay_build_info", "Always 1", [[{ version }, 1]]),
+  ].join("")
+})

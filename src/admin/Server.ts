@@ -1,0 +1,72 @@
+/**
+ * The admin side of a running relay as one handler of web requests: the API,
+ * `/healthz`, `/readyz` and `/metrics`, behind the guard.
+ *
+ * `/healthz` says that the process answers. `/readyz` says only whether a
+ * delivery can be kept now: a sink that is down must not take ingest out of
+ * rotation.
+ */
+import { Context, Effect, Layer } from "effect"
+import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
+import { Lanes } from "../delivery/Lanes.ts"
+import { Journal } from "../journal/Journal.ts"
+import type { Handler } from "../runtime/Guard.ts"
+import * as Problem from "../runtime/Problem.ts"
+import * as Guard from "./Guard.ts"
+import * as Handlers from "./Handlers.ts"
+import * as Metrics from "./Metrics.ts"
+import { RelayInfo } from "./RelayInfo.ts"
+
+const plain = (status: number, text: string) => HttpServerResponse.text(`${text}\n`, { status })
+
+/** Why the relay can't accept durably now; empty when it can. */
+const notReady = Effect.gen(function* () {
+  const { health, message } = yield* (yield* Journal).status
+  if (yield* (yield* RelayInfo).draining) return "draining"
+  // Red is told in status: what comes in now is kept all the same.
+  if (health === "ok" || health === "red") return ""
+  return message === "" ? health : `${health}: ${message}`
+})
+
+const probes = HttpRouter.use(
+  Effect.fnUntraced(function* (router) {
+    const context = yield* Effect.context<Journal | Lanes | RelayInfo>()
+    yield* router.add("GET", "/healthz", plain(200, "ok"))
+    yield* router.add(
+      "GET",
+      "/readyz",
+      Effect.map(notReady, (why) => (why === "" ? plain(200, "ready") : plain(503, why))).pipe(
+        Effect.provideContext(context),
+      ),
+    )
+    yield* router.add(
+      "GET",
+      "/metrics",
+      Metrics.render.pipe(
+        Effect.map((text) => HttpServerResponse.text(text, { contentType: Metrics.contentType })),
+        Effect.catchTag("JournalError", ({ message }) => Effect.succeed(plain(503, message))),
+        Effect.provideContext(context),
+      ),
+    )
+  }),
+)
+
+/** Made once; its router is released with the scope. */
+export const handler = Effect.gen(function* () {
+  const { config } = yield* RelayInfo
+  const services = yield* Effect.context<Journal | Lanes | RelayInfo>()
+  const refusal = Guard.make(config.admin)
+  const app = Layer.mergeAll(Handlers.layer, probes).pipe(
+    Layer.provide(HttpServer.layerServices),
+    Layer.provide(Layer.succeedContext(Context.pick(Journal, Lanes, RelayInfo)(services))),
+  )
+  const router = yield* Effect.acquireRelease(
+    Effect.sync(() => HttpRouter.toWebHandler(app, { disableLogger: true })),
+    ({ dispose }) => Effect.promise(dispose),
+  )
+  const handle: Handler = (request) => {
+    const problem = refusal(request)
+    return problem === undefined ? router.handler(request) : Problem.toResponse(problem)
+  }
+  return handle
+})

@@ -1,0 +1,44 @@
+/** The command line: its commands, and how it speaks. A command is a file beside this one. */
+import { Console, Effect, Logger } from "effect"
+import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
+import { explain } from "./Explain.ts"
+import { Config, Json } from "./Options.ts"
+import { version } from "./Program.ts"
+import { run as serve } from "./Run.ts"
+import { trigger } from "./Trigger.ts"
+import { validate } from "./Validate.ts"
+
+const relay = Command.make("relay").pipe(
+  Command.withDescription(
+    "Receives a scheduling service's webhooks, keeps them durably, and relays them by event type to Kafka, SNS, HTTP, files and more.",
+  ),
+  Command.withSubcommands([serve, validate, explain, trigger]),
+  Command.withGlobalFlags([Config, Json]),
+)
+
+/** Help that was asked for is data; help that a mistake brings up is words, and short. */
+const presenter: CliOutput.Presenter = {
+  present: Effect.fnUntraced(function* (event) {
+    if (event._tag !== "InvalidInvocation") {
+      if (event._tag === "Help" && event.reason === "Implicit") {
+        const formatter = CliOutput.defaultFormatter()
+        return yield* Console.error(formatter.formatHelpDoc(event.helpDoc))
+      }
+      return yield* CliOutput.defaultPresenter.present(event)
+    }
+    const path = event.commandPath.join(" ")
+    yield* Console.error(
+      `${event.errors.map(({ message }) => `relay: ${message}`).join("\n")}\n\nUsage: ${event.helpDoc.usage}\n\`${path} --help\` says more.`,
+    )
+  }),
+}
+
+/** `--wizard` is left out: the config is the place for choices. */
+const builtIns = [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions, GlobalFlag.LogLevel]
+
+export const run = (args: ReadonlyArray<string>) =>
+  Command.runWith(relay, { version })(args).pipe(
+    Effect.provideService(CliConfig.CliConfig, { builtIns }),
+    Effect.provideService(CliOutput.Presenter, presenter),
+    Effect.provideService(Logger.LogToStderr, true),
+  )

@@ -1,0 +1,111 @@
+/**
+ * `relay run`: serves until a signal, then drains.
+ *
+ * The first SIGTERM or SIGINT drains and ends with 0; a second ends at once.
+ * A journal that breaks ends the process with 74, because what it might still
+ * answer would no longer be true.
+ */
+import { Context, Effect, Layer } from "effect"
+import { Command } from "effect/cli"
+import type { Address, RelayConfig } from "../config/Config.ts"
+import * as Router from "../routing/Router.ts"
+import { io } from "./CommandError.ts"
+import { configFlag, loadConfig } from "./Loading.ts"
+import * as Logging from "./Logging.ts"
+import { Json } from "./Options.ts"
+import { plain, say, table } from "./Output.ts"
+import { lazily, Program, version } from "./Program.ts"
+
+export interface Opening {
+  readonly config: RelayConfig
+  readonly file: string
+  /** What a person types to start this program: `relay`. */
+  readonly command: string
+  /** ` -c FILE`, or nothing. */
+  readonly configFlag: string
+  /** Where it listens, the real ports. */
+  readonly deliveries: Address
+  readonly admin: Address
+}
+
+const show = ({ host, port }: Address): string => `${host.includes(":") ? `[${host}]` : host}:${port}`
+
+const examples = ["appointment.created", "appointment.meeting.create_failed"] as const
+
+/** A line to paste for an ordinary event, and one for a failure where that goes elsewhere. */
+const lines = ({ config, command, configFlag }: Opening): ReadonlyArray<string> => {
+  const [webhook] = config.webhooks
+  if (webhook === undefined) return []
+  const router = Router.make(config.routes, [webhook.name])
+  const sinks = examples.map((type) => router.routeType(webhook.name, type).join(", "))
+  const chosen = examples.filter((_, index) => index === 0 || sinks[index] !== sinks[0])
+  return chosen.map((type) => `${command} trigger ${type}${configFlag}`)
+}
+
+/** What start-up prints: where it listens, where events go, and what to try. */
+export const opening = (facts: Opening): string => {
+  const { config, file, deliveries, admin } = facts
+  const scheme = config.tls === undefined ? "http" : "https"
+  const types = new Map(config.sinks.map(({ name, type }) => [name, type]))
+  const sinks = (names: ReadonlyArray<string>) => names.map((name) => `${name} (${types.get(name) ?? "?"})`).join(", ")
+  const except = (patterns: ReadonlyArray<string>) => (patterns.length === 0 ? "" : ` except ${patterns.join(", ")}`)
+  return [
+    `relay ${version} with ${plain(file)}`,
+    "",
+    "listens",
+    table([
+      ...config.webhooks.map(({ name, path }) => [name, `${scheme}://${show(deliveries)}${path}`]),
+      ["admin", `http://${show(admin)}/  (/healthz, /readyz, /metrics)`],
+    ]),
+    "",
+    "routes",
+    table(
+      config.routes.map(({ name, match, except: not, to }) => [
+        name,
+        `${match.join(", ")}${except(not)}`,
+        `→ ${sinks(to)}`,
+      ]),
+    ),
+    "",
+    "try it",
+    ...lines(facts).map((line) => `  ${line}`),
+    "",
+  ].join("\n")
+}
+
+const serve = Effect.gen(function* () {
+  const { file, config } = yield* loadConfig
+  const { command, entry } = yield* Program
+  const [Relay, { Journal }] = yield* Effect.all([
+    lazily(() => import("../Relay.ts")),
+    lazily(() => import("../journal/Journal.ts")),
+  ])
+  const context = yield* Layer.build(Relay.layer(config, { version, configFile: file, entry }))
+  const { deliveries, admin } = Context.get(context, Relay.Listening)
+  const json = yield* Json
+  if (json)
+    yield* Effect.logInfo("started").pipe(Effect.annotateLogs({ deliveries: show(deliveries), admin: show(admin) }))
+  else yield* say(opening({ config, file, command, configFlag: yield* configFlag, deliveries, admin }))
+  return yield* Effect.catchTag(Context.get(context, Journal).broken, "JournalBroken", ({ message }) =>
+    Effect.fail(io(`the journal can't go on, so the relay ends: ${message}`)),
+  )
+}).pipe(Effect.scoped)
+
+export const run = Command.make(
+  "run",
+  {},
+  Effect.fn(function* () {
+    const { firstSignal } = yield* lazily(() => import("../runtime/Runtime.ts"))
+    const stopping = Effect.tap(firstSignal, (signal) =>
+      Effect.logInfo(`${signal}: draining; a second one ends the relay at once`),
+    )
+    yield* Effect.raceFirst(stopping, serve).pipe(Effect.provide(Logging.layer(yield* Json)))
+    yield* say("relay: drained, everything accepted is on disk")
+  }),
+).pipe(
+  Command.withDescription("Receive, keep and relay deliveries until stopped"),
+  Command.withExamples([
+    { command: "relay run", description: "With relay.config.json here, or the embedded defaults where there is none" },
+    { command: "relay run -c /etc/relay/relay.config.json --json", description: "As a service, with JSON logs" },
+  ]),
+)

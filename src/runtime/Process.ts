@@ -1,0 +1,50 @@
+/** The process: how it was started, what it offers to Effect, and how it ends. */
+import process from "node:process"
+import * as NodeChildProcessSpawner from "@effect/platform-node-shared/NodeChildProcessSpawner"
+import * as NodeFileSystem from "@effect/platform-node-shared/NodeFileSystem"
+import * as NodePath from "@effect/platform-node-shared/NodePath"
+import * as NodeStdio from "@effect/platform-node-shared/NodeStdio"
+import * as NodeTerminal from "@effect/platform-node-shared/NodeTerminal"
+import { Layer } from "effect"
+import { isCompiled, name, version } from "./Runtime.ts"
+
+/** How a process was started. */
+export interface Started {
+  readonly isCompiled: boolean
+  readonly runtime: "bun" | "deno"
+  readonly runtimeVersion: string
+  /** The executable: the binary, or the runtime. */
+  readonly execPath: string
+  /** The main module's path. */
+  readonly main: string
+  readonly cwd: string
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+export const started = (): Started => ({
+  isCompiled,
+  runtime: name,
+  runtimeVersion: version,
+  execPath: process.execPath,
+  main: process.argv[1] ?? "",
+  cwd: process.cwd(),
+  env: process.env,
+})
+
+/** File system, paths, standard streams and terminal. */
+export const services = Layer.mergeAll(
+  NodeFileSystem.layer,
+  NodePath.layer,
+  NodeStdio.layer,
+  NodeTerminal.layer,
+  Layer.provide(NodeChildProcessSpawner.layer, [NodeFileSystem.layer, NodePath.layer]),
+)
+
+/** What no fiber caught: without a handler the runtime prints a stack trace, and from a binary its own source. */
+export const onCrash = (handle: (error: unknown) => void): void => {
+  process.on("uncaughtException", handle)
+  process.on("unhandledRejection", handle)
+}
+
+export const args = (): ReadonlyArray<string> => process.argv.slice(2)
+export const exit = (code: number): never => process.exit(code)

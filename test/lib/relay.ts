@@ -1,0 +1,146 @@
+/**
+ * The relay as a child process, for tests of the whole program.
+ *
+ * In development it is `bun src/main.ts`; with RELAY_UNDER=binary (or
+ * RELAY_BINARY=PATH) the compiled one, with RELAY_UNDER=deno the same source
+ * under Deno: so one suite runs against all three.
+ */
+import { once } from "node:events"
+import { createServer } from "node:net"
+import { resolve } from "node:path"
+
+export interface StartOptions {
+  /** The working directory; the config's own paths are relative to it. */
+  readonly cwd: string
+  /** A compiled binary, whatever the environment says. */
+  readonly binary?: string
+  readonly env?: Readonly<Record<string, string>>
+  /** After `run -c CONFIG`. */
+  readonly args?: ReadonlyArray<string>
+}
+
+export interface Relay {
+  readonly pid: number
+  /** All of stdout so far. */
+  readonly stdout: () => string
+  readonly stderr: () => string
+  /** Waits until stdout or stderr holds a text; fails when the process ends without it. */
+  readonly prints: (text: string | RegExp) => Promise<void>
+  /** Sends a signal, SIGTERM unless told, and waits for the end; the exit code, 128 and the number for a signal. */
+  readonly kill: (signal?: NodeJS.Signals) => Promise<number>
+  /** Sends a signal and goes on. */
+  readonly signal: (signal: NodeJS.Signals) => void
+  /** The exit code once it has ended. */
+  readonly exited: Promise<number>
+}
+
+export interface Finished {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+const root = resolve(import.meta.dir, "../..")
+
+/** How the program is started: the words before its arguments. */
+export const command = (binary?: string): ReadonlyArray<string> => {
+  const under = process.env.RELAY_UNDER
+  const compiled = binary ?? process.env.RELAY_BINARY ?? (under === "binary" ? "dist/relay" : undefined)
+  if (compiled !== undefined) return [resolve(root, compiled)]
+  const main = resolve(root, "src/main.ts")
+  if (under === "deno")
+    return [resolve(root, "node_modules/.bin/deno"), "run", "-A", "--unstable-no-legacy-abort", main]
+  return [process.execPath, main]
+}
+
+/** A port that was free a moment ago. */
+export const freePort = async (): Promise<number> => {
+  const server = createServer()
+  server.listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const address = server.address()
+  server.close()
+  await once(server, "close")
+  if (address === null || typeof address === "string") throw new Error("no port")
+  return address.port
+}
+
+/** Without what the surroundings might say: colours, and the settings of whoever runs the tests. */
+const environment = (env: Readonly<Record<string, string>> = {}): Record<string, string> => ({
+  PATH: process.env.PATH ?? "",
+  HOME: process.env.HOME ?? "",
+  NO_COLOR: "1",
+  ...env,
+})
+
+/** Runs a command to its end. */
+export const relay = async (args: ReadonlyArray<string>, options: StartOptions): Promise<Finished> => {
+  const child = Bun.spawn([...command(options.binary), ...args], {
+    cwd: options.cwd,
+    env: environment(options.env),
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  })
+  const [stdout, stderr, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { code, stdout, stderr }
+}
+
+/** Starts `relay run` and waits for the line that says it listens. */
+export const startRelay = async (config: string, options: StartOptions): Promise<Relay> => {
+  const child = Bun.spawn([...command(options.binary), "run", "-c", config, ...(options.args ?? [])], {
+    cwd: options.cwd,
+    env: environment(options.env),
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  })
+  const printed = { stdout: "", stderr: "" }
+  let wake: Array<() => void> = []
+  const collect = async (stream: ReadableStream<Uint8Array>, name: keyof typeof printed) => {
+    const decoder = new TextDecoder()
+    for await (const chunk of stream) {
+      printed[name] += decoder.decode(chunk, { stream: true })
+      for (const waiter of wake.splice(0)) waiter()
+    }
+  }
+  const collected = Promise.all([collect(child.stdout, "stdout"), collect(child.stderr, "stderr")])
+  const exited = child.exited.then(async (code) => {
+    await collected
+    const waiting = wake
+    wake = []
+    for (const waiter of waiting) waiter()
+    return code
+  })
+  let ended = false
+  void exited.then(() => {
+    ended = true
+  })
+  const holds = (text: string | RegExp) => {
+    const all = printed.stdout + printed.stderr
+    return typeof text === "string" ? all.includes(text) : text.test(all)
+  }
+  const prints = async (text: string | RegExp): Promise<void> => {
+    while (!holds(text)) {
+      if (ended) throw new Error(`the relay ended without printing ${text}:\n${printed.stdout}${printed.stderr}`)
+      await Promise.race([new Promise<void>((resolve) => wake.push(resolve)), exited])
+    }
+  }
+  await prints(/^try it$|"started"/m)
+  return {
+    pid: child.pid,
+    stdout: () => printed.stdout,
+    stderr: () => printed.stderr,
+    prints,
+    signal: (signal) => child.kill(signal),
+    kill: async (signal = "SIGTERM") => {
+      child.kill(signal)
+      return exited
+    },
+    exited,
+  }
+}
