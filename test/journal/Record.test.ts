@@ -1,0 +1,67 @@
+import { describe, expect, test } from "bun:test"
+import { bodyChecksum, decode, decodeRow, encode, Origin, Writer } from "../../src/journal/Record.ts"
+import { seeded } from "../lib/seeded.ts"
+import { event } from "./samples.ts"
+
+const text = (random: () => number): string =>
+  String.fromCodePoint(...Array.from({ length: Math.floor(random() * 20) }, () => Math.floor(random() * 0xd7ff)))
+
+const randomEvent = (random: () => number) =>
+  event(text(random), {
+    type: text(random),
+    accountId: text(random),
+    webhookId: text(random),
+    receivedAt: Math.floor(random() * 2 ** 45),
+    body: Uint8Array.from({ length: Math.floor(random() * 200) }, () => Math.floor(random() * 256)),
+    ...(random() < 0.2 ? { problem: text(random) } : {}),
+  })
+
+const row = (random: () => number, count: number) => {
+  const writer = new Writer()
+  const events = Array.from({ length: count }, () => randomEvent(random))
+  for (const [index, one] of events.entries())
+    writer.add(100 + index, one, ["lake"], Origin.delivered, bodyChecksum(one))
+  return { events, bytes: Uint8Array.from(writer.bytes()) }
+}
+
+describe("Record", () => {
+  test("gives back any event as it was (300 seeds)", () => {
+    for (let seed = 1; seed <= 300; seed++) {
+      const random = seeded(seed)
+      const entry = {
+        sequence: 1 + Math.floor(random() * 2 ** 50),
+        event: randomEvent(random),
+        sinks: [text(random)],
+        replayed: random() < 0.5,
+      }
+      expect(decode(encode(entry), entry.sequence)).toEqual(entry)
+    }
+  })
+
+  test("returns nothing that was altered, and everything else up to a broken length (500 flips)", () => {
+    for (let seed = 1; seed <= 500; seed++) {
+      const random = seeded(seed)
+      const { events, bytes } = row(random, 5)
+      const at = Math.floor(random() * bytes.length)
+      bytes[at] = (bytes[at] ?? 0) ^ (1 << Math.floor(random() * 8))
+      const { stored, damaged } = decodeRow(bytes, 100, 5)
+      expect(damaged.length).toBeGreaterThan(0)
+      expect(stored.length + damaged.length).toBe(5)
+      for (const { entry } of stored) expect(entry.event).toEqual(events[entry.sequence - 100] ?? event("none"))
+    }
+  })
+
+  test("takes a record for damaged that stands under another sequence", () => {
+    const { bytes } = row(seeded(3), 3)
+    expect(decodeRow(bytes, 200, 3)).toEqual({ stored: [], damaged: [200, 201, 202] })
+  })
+
+  test("survives a row that is cut short or empty", () => {
+    const { bytes } = row(seeded(4), 3)
+    for (let length = 0; length < bytes.length; length += 7) {
+      const { stored, damaged } = decodeRow(bytes.slice(0, length), 100, 3)
+      expect(stored.length + damaged.length).toBe(3)
+      expect(damaged).toContain(102)
+    }
+  })
+})
