@@ -5,7 +5,7 @@
  * the body survives, because the bytes are what is kept and sent. The `object`
  * of an event type has no published schema, so none is assumed.
  */
-import { Predicate, Result, Schema } from "effect"
+import { Predicate, Result, Schema, SchemaIssue } from "effect"
 import { resource } from "./EventType.ts"
 
 /** Any JSON object. Declared, because checking a record key by key costs three times as much and finds nothing more. */
@@ -34,15 +34,14 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
 const isEnvelope = Schema.is(Envelope)
 const decodeEnvelope = Schema.decodeUnknownResult(Envelope)
+const paths = SchemaIssue.makeFormatterStandardSchemaV1()
 
+/** The path is ours to show, the value is not: it may hold personal data. */
 const describe = (value: unknown): string => {
   const decoded = decodeEnvelope(value)
   if (Result.isSuccess(decoded)) return "it is an envelope"
-  // The path is ours to show, the value is not: it may hold personal data.
-  const path = /at \["?([^\n]*?)"?\]\s*$/.exec(String(decoded.failure))?.[1]?.replaceAll('"]["', ".")
-  return path === undefined
-    ? "the JSON is not an object with the envelope's fields"
-    : `${path} is missing or not what the interface says`
+  const path = paths(decoded.failure.issue).issues[0]?.path ?? []
+  return path.length === 0 ? "the JSON is no object" : `${path.join(".")} is missing or not what the interface says`
 }
 
 /** Decodes the raw bytes of a delivery. Pure, and total: a body that is no envelope is a value, not an exception. */

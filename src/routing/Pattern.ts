@@ -11,18 +11,22 @@ export interface Pattern {
   readonly matches: (type: string) => boolean
 }
 
-const toPath = (dotted: string): string => dotted.replaceAll(".", "/")
+const toPath = (text: string): string => text.replaceAll(".", "/")
+
+/** What a path can stand for. Of a type that is anything else, such as `a..b` or `a/b`, a glob would say things that are not so. */
+const dotted = /^[^./]+(?:\.[^./]+)*$/
 
 /**
  * A pattern reaches the relay's own events only when it begins with `relay.`:
- * `**` is everything that the sender sends, and no more.
+ * `**` is everything that the sender sends, however odd, and no more.
  */
 export const make = (source: string): Pattern => {
   const glob = Glob.make(toPath(source))
   const namesRelay = source.startsWith("relay.")
   return {
     source,
-    matches: (type) => isRelayEvent(type) === namesRelay && Glob.match(glob, toPath(type)),
+    matches: (type) =>
+      isRelayEvent(type) === namesRelay && (source === "**" || (dotted.test(type) && Glob.match(glob, toPath(type)))),
   }
 }
 

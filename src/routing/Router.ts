@@ -33,7 +33,10 @@ export interface Explanation {
 }
 
 export interface Router {
-  /** The sinks of an event, in the order of the config. The same array for the same answer, wherever it can be. */
+  /**
+   * The sinks of an event: in the order of the config, those of routes with a
+   * `where` last. The same array for the same answer wherever no `where` decides.
+   */
   readonly route: (webhook: string, envelope: Envelope) => ReadonlyArray<string>
   /** The same for an event that has no envelope to look into: `where` never holds. */
   readonly routeType: (webhook: string, type: string) => ReadonlyArray<string>

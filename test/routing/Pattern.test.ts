@@ -1,0 +1,140 @@
+/** Patterns against the definition of their syntax, and against an oracle that is slow and plain. */
+import { describe, expect, test } from "bun:test"
+import { eventTypes, relayEventTypes } from "../../src/event/EventType.ts"
+import * as Pattern from "../../src/routing/Pattern.ts"
+import { seeded } from "../lib/seeded.ts"
+import { matches as oracle } from "./oracle.ts"
+
+const matches = (pattern: string, type: string): boolean => Pattern.make(pattern).matches(type)
+
+const cases: ReadonlyArray<readonly [pattern: string, yes: ReadonlyArray<string>, no: ReadonlyArray<string>]> = [
+  ["client.created", ["client.created"], ["client.updated", "client", "client.created.x", "xclient.created"]],
+  ["client.*", ["client.created", "client.deleted"], ["client", "client.a.b", "clients.created"]],
+  ["*.created", ["client.created", "block.created"], ["appointment.meeting.created", "created"]],
+  ["*", ["heartbeat"], ["client.created"]],
+  ["**", ["heartbeat", "client.created", "appointment.meeting.created"], []],
+  ["**.created", ["client.created", "appointment.meeting.created", "created"], ["client.updated"]],
+  ["appointment.**", ["appointment", "appointment.created", "appointment.meeting.created"], ["appointments.created"]],
+  ["appointment.**.created", ["appointment.created", "appointment.meeting.created"], ["appointment.created.x"]],
+  [
+    "appointment.meeting.*_failed",
+    ["appointment.meeting.create_failed"],
+    ["appointment.meeting.created", "appointment.create_failed"],
+  ],
+  ["{client,block}.created", ["client.created", "block.created"], ["service.created"]],
+  ["client.{created,deleted}", ["client.created", "client.deleted"], ["client.updated"]],
+  ["{client.created,block.*}", ["client.created", "block.updated"], ["client.updated"]],
+  [
+    "connected_account.re*",
+    ["connected_account.refresh_failed", "connected_account.reconnected"],
+    ["connected_account.created"],
+  ],
+]
+
+describe("a pattern", () => {
+  for (const [pattern, yes, no] of cases) {
+    test(`${pattern} takes ${yes.join(", ")} and not ${no.join(", ") || "nothing"}`, () => {
+      for (const type of yes) expect([type, matches(pattern, type)]).toEqual([type, true])
+      for (const type of no) expect([type, matches(pattern, type)]).toEqual([type, false])
+    })
+  }
+
+  test("distinguishes case", () => expect(matches("Client.*", "client.created")).toBe(false))
+
+  test("takes a dot for a dot, never for any character", () => expect(matches("a.b", "axb")).toBe(false))
+
+  test("takes a type that is no dotted name only when it takes everything", () => {
+    for (const type of [".", ".x", "x.", "a..b", "a/b", "/", "..", "a./b"]) {
+      expect([type, matches("**", type)]).toEqual([type, true])
+      for (const pattern of ["*", "a.b", "a.*", "a.**", "**.b", "*.*", "**.**"]) {
+        expect([pattern, type, matches(pattern, type)]).toEqual([pattern, type, false])
+      }
+    }
+  })
+
+  test("agrees with the oracle over random patterns and types", () => {
+    const random = seeded(7)
+    const pick = <A>(from: ReadonlyArray<A>): A => from[Math.floor(random() * from.length)] as A
+    const segment = () => pick(["a", "b", "ab", "*", "a*", "*b", "a*b", "**", "{a,b}", "{ab,b*}", "*{a,b}"])
+    const word = () => pick(["a", "b", "ab", "aab", "abb", "ba"])
+    let taken = 0
+    for (let round = 0; round < 20_000; round++) {
+      const pattern = Array.from({ length: 1 + Math.floor(random() * 4) }, segment).join(".")
+      const type = Array.from({ length: 1 + Math.floor(random() * 4) }, word).join(".")
+      const expected = oracle(pattern, type)
+      if (expected) taken += 1
+      expect([pattern, type, matches(pattern, type)]).toEqual([pattern, type, expected])
+    }
+    expect(taken).toBeGreaterThan(1000)
+  })
+})
+
+describe("the relay's own events", () => {
+  test("are not matched by a pattern that begins with a wildcard", () => {
+    for (const pattern of ["**", "*.*", "*.dead_letter", "**.dead_letter", "{relay,client}.*"]) {
+      for (const type of relayEventTypes) expect([pattern, matches(pattern, type)]).toEqual([pattern, false])
+    }
+  })
+
+  test("are matched by a pattern that names them", () => {
+    for (const type of relayEventTypes) {
+      expect(matches("relay.*", type)).toBe(true)
+      expect(matches("relay.**", type)).toBe(true)
+      expect(matches(type, type)).toBe(true)
+    }
+  })
+
+  test("are all that such a pattern matches", () => {
+    for (const type of eventTypes) expect(matches("relay.**", type)).toBe(false)
+  })
+})
+
+describe("the text of a pattern is wrong", () => {
+  const wrong: ReadonlyArray<readonly [string, RegExp]> = [
+    ["", /empty/],
+    ["client created", /letters/],
+    ["client/created", /letters/],
+    ["client.[ab]", /letters/],
+    ["client.?", /letters/],
+    ["!client.*", /letters/],
+    [".created", /empty segment/],
+    ["client..created", /empty segment/],
+    ["client.", /empty segment/],
+    ["client.**_failed", /alone/],
+    ["a**", /alone/],
+    ["{client,block.created", /`\{`/],
+    ["client},block", /`\{`/],
+    ["}client{", /`\{`/],
+  ]
+  for (const [pattern, why] of wrong) {
+    test(`in ${pattern === "" ? "nothing at all" : pattern}`, () => expect(Pattern.problem(pattern)).toMatch(why))
+  }
+
+  test("in none of the patterns above that work", () => {
+    for (const [pattern] of cases) expect([pattern, Pattern.problem(pattern)]).toEqual([pattern, undefined])
+  })
+})
+
+describe("the nearest", () => {
+  test("is what was meant", () => {
+    expect(Pattern.nearest("client.craeted", eventTypes)).toBe("client.created")
+    expect(Pattern.nearest("Appointment.Created", eventTypes)).toBe("appointment.created")
+    expect(Pattern.nearest("appointment.meeting.creation_failed", eventTypes)).toBe("appointment.meeting.create_failed")
+  })
+
+  test("is nothing when nothing is near", () => {
+    expect(Pattern.nearest("qwertyuiop", eventTypes)).toBeUndefined()
+    expect(Pattern.nearest("x", [])).toBeUndefined()
+  })
+})
+
+test("a pattern tells which types of the catalogue it takes", () => {
+  expect(Pattern.matchedTypes(Pattern.make("block.*"))).toEqual(["block.created", "block.updated", "block.deleted"])
+  expect(Pattern.matchedTypes(Pattern.make("**"))).toHaveLength(42)
+  expect(Pattern.matchedTypes(Pattern.make("blok.*"))).toEqual([])
+})
+
+test("a hostile pattern costs no more than another", () => {
+  const pattern = Pattern.make(`${"*a".repeat(200)}.b`)
+  expect(pattern.matches(`${"a".repeat(5000)}.c`)).toBe(false)
+})

@@ -1,0 +1,196 @@
+/** The router against a naive one over random routes, and what routing an event may cost. */
+import { describe, expect, spyOn, test } from "bun:test"
+import { Glob } from "effect"
+import type { Envelope } from "../../src/event/Envelope.ts"
+import { eventTypes, relayEventTypes } from "../../src/event/EventType.ts"
+import * as Router from "../../src/routing/Router.ts"
+import { seeded } from "../lib/seeded.ts"
+import { matches } from "./oracle.ts"
+
+const envelope = (type: string, account = "acct_1", object: Record<string, unknown> = {}): Envelope => ({
+  id: "evt_1",
+  account_id: account,
+  version: "1",
+  created_at: "2026-11-21T00:00:00Z",
+  data: { type, object },
+})
+
+const route = (
+  name: string,
+  match: ReadonlyArray<string>,
+  to: ReadonlyArray<string>,
+  more: Partial<Router.Route> = {},
+) => ({
+  name,
+  match,
+  except: [],
+  where: {},
+  to,
+  ...more,
+})
+
+describe("routing", () => {
+  const router = Router.make(
+    [
+      route("everything", ["**"], ["lake", "audit"]),
+      route("failures", ["**.*_failed"], ["oncall", "lake"], { except: ["connected_account.*"] }),
+      route("one account", ["client.*"], ["crm"], { where: { "/account_id": ["acct_1", "acct_2"] } }),
+      route("vip", ["client.*"], ["crm", "desk"], { where: { "/data/object/vip": [true], "/account_id": ["acct_3"] } }),
+      route("other", ["**"], ["elsewhere"], { webhook: "partner" }),
+      route("own", ["relay.*"], ["chat"]),
+    ],
+    ["scheduling", "partner"],
+  )
+
+  test("applies every route that matches, in the order of the config, each sink once", () => {
+    expect(router.route("scheduling", envelope("appointment.meeting.create_failed"))).toEqual([
+      "lake",
+      "audit",
+      "oncall",
+    ])
+  })
+
+  test("leaves out what a route excepts", () => {
+    expect(router.route("scheduling", envelope("connected_account.refresh_failed"))).toEqual(["lake", "audit"])
+  })
+
+  test("keeps a route to its webhook", () => {
+    expect(router.route("partner", envelope("block.created"))).toEqual(["lake", "audit", "elsewhere"])
+  })
+
+  test("asks of `where` that every pointer holds one of its values", () => {
+    const sinks = (account: string, object = {}) =>
+      router.route("scheduling", envelope("client.created", account, object))
+    expect(sinks("acct_2")).toEqual(["lake", "audit", "crm"])
+    expect(sinks("acct_3")).toEqual(["lake", "audit"])
+    expect(sinks("acct_3", { vip: true })).toEqual(["lake", "audit", "crm", "desk"])
+    expect(sinks("acct_3", { vip: "true" })).toEqual(["lake", "audit"])
+  })
+
+  test("sends the relay's own events where a route names them, and nowhere else", () => {
+    for (const type of relayEventTypes) expect(router.routeType("relay", type)).toEqual(["chat"])
+  })
+
+  test("of an event that no route takes gives no sinks", () => {
+    expect(Router.make([route("few", ["client.*"], ["crm"])], []).route("w", envelope("block.created"))).toEqual([])
+  })
+
+  test("explains every route's verdict", () => {
+    const verdicts = (webhook: string | undefined, type: string, event?: Envelope) =>
+      router.explain(webhook, type, event).map(({ route, verdict, because }) => `${route}: ${verdict} (${because})`)
+    expect(verdicts("scheduling", "client.created", envelope("client.created", "acct_9"))).toEqual([
+      "everything: matches (**)",
+      "failures: no pattern matches (**.*_failed)",
+      "one account: where differs (/account_id)",
+      "vip: where differs (/data/object/vip)",
+      "other: other webhook (partner)",
+      "own: no pattern matches (relay.*)",
+    ])
+    expect(verdicts(undefined, "connected_account.refresh_failed")).toEqual([
+      "everything: matches (**)",
+      "failures: excepted (connected_account.*)",
+      "one account: no pattern matches (client.*)",
+      "vip: no pattern matches (client.*)",
+      "other: matches (**)",
+      "own: no pattern matches (relay.*)",
+    ])
+    expect(verdicts("scheduling", "client.created")).toContain("vip: matches when (/data/object/vip, /account_id)")
+  })
+})
+
+describe("against the naive router", () => {
+  /** Reads the config afresh for every event. */
+  const naive = (routes: ReadonlyArray<Router.Route>, webhook: string, event: Envelope): ReadonlyArray<string> => {
+    const { type } = event.data
+    const facts: Readonly<Record<string, unknown>> = {
+      "/account_id": event.account_id,
+      "/data/object/n": event.data.object.n,
+    }
+    const taking = routes.filter(
+      (_) =>
+        (_.webhook === undefined || _.webhook === webhook) &&
+        _.match.some((pattern) => matches(pattern, type)) &&
+        !_.except.some((pattern) => matches(pattern, type)) &&
+        Object.entries(_.where).every(([pointer, values]) => values.some((value) => value === facts[pointer])),
+    )
+    return [...new Set(taking.flatMap((_) => _.to))]
+  }
+
+  test("random routes and events get the same sinks", () => {
+    const random = seeded(42)
+    const pick = <A>(from: ReadonlyArray<A>): A => from[Math.floor(random() * from.length)] as A
+    const some = <A>(most: number, make: () => A): ReadonlyArray<A> =>
+      Array.from({ length: Math.floor(random() * (most + 1)) }, make)
+    const patterns = [
+      "**",
+      "client.*",
+      "*.created",
+      "**.*_failed",
+      "appointment.**",
+      "{block,service}.*",
+      "x.*",
+      "relay.*",
+      "provider.updated",
+    ]
+    const types = [...eventTypes, "x.y", "x", "relay.forged", "a..b"]
+    const randomRoute = (index: number): Router.Route => ({
+      name: `r${index}`,
+      match: [pick(patterns), ...some(2, () => pick(patterns))],
+      except: random() < 0.3 ? [pick(patterns)] : [],
+      where: {
+        ...(random() < 0.3 ? { "/account_id": [pick(["acct_1", "acct_2"])] } : {}),
+        ...(random() < 0.2 ? { "/data/object/n": [pick([1, 2, null, "1"])] } : {}),
+      },
+      to: [pick(["a", "b", "c", "d"]), ...some(2, () => pick(["a", "b", "c", "d"]))],
+      ...(random() < 0.3 ? { webhook: pick(["one", "two"]) } : {}),
+    })
+    for (let round = 0; round < 150; round++) {
+      const routes = Array.from({ length: Math.floor(random() * 12) }, (_, index) => randomRoute(index))
+      const router = Router.make(routes, ["one"])
+      for (let n = 0; n < 40; n++) {
+        const webhook = pick(["one", "two"])
+        const event = envelope(
+          pick(types),
+          pick(["acct_1", "acct_2", "acct_3"]),
+          pick([{}, { n: 1 }, { n: "1" }, { n: null }]),
+        )
+        // Sinks are a set: which route brought one first is no promise where `where` decides.
+        expect([...router.route(webhook, event)].sort()).toEqual([...naive(routes, webhook, event)].sort())
+      }
+    }
+  })
+})
+
+describe("the cost of an event", () => {
+  const many = Array.from({ length: 1000 }, (_, index) =>
+    route(`r${index}`, [`appointment.${index % 2 === 0 ? "*" : "created"}`, "**.*_failed"], [`s${index % 10}`]),
+  )
+
+  const evaluations = (work: () => void): number => {
+    const match = spyOn(Glob, "match")
+    work()
+    const { length } = match.mock.calls
+    match.mockRestore()
+    return length
+  }
+
+  test("is no pattern at all for a type of the catalogue, with a thousand routes", () => {
+    const router = Router.make(many, ["scheduling"])
+    const events = eventTypes.map((type) => envelope(type))
+    expect(evaluations(() => events.map((event) => router.route("scheduling", event)))).toBe(0)
+  })
+
+  test("is no pattern from the second event on for a type that nobody knew", () => {
+    const router = Router.make(many, ["scheduling"])
+    const event = envelope("appointment.teleported")
+    expect(evaluations(() => router.route("scheduling", event))).toBeGreaterThanOrEqual(1000)
+    expect(evaluations(() => router.route("scheduling", event))).toBe(0)
+  })
+
+  test("is the same array for the same answer, so that the journal can share it", () => {
+    const router = Router.make(many, ["scheduling"])
+    expect(router.route("scheduling", envelope("appointment.created"))).toBe(
+      router.route("scheduling", envelope("appointment.created", "acct_2")),
+    )
+  })
+})
