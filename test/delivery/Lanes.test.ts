@@ -59,7 +59,7 @@ const spec = (name: string, sink: Sink, overrides: Partial<LaneConfig> = {}): La
     type: "scripted",
     delivery: {
       timeout: Duration.seconds(10),
-      retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.minutes(10) },
+      retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.seconds(5) },
       pauseAfter: 5,
       maxParked: 10_000,
       maxDeadLetters: 1_000_000_000,
@@ -216,7 +216,7 @@ describe("a lane", () => {
         yield* pass("2 minutes")
         expect(yield* statusOf("sink")).toMatchObject({ condition: "waiting", backlog: 20, parked: 0 })
         up = true
-        yield* pass("15 minutes")
+        yield* pass("30 seconds")
         expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1))
         expect(yield* letters("sink")).toEqual([])
       }).pipe(Effect.provide(relay([spec("sink", sink.sink, { concurrency: 1 })])))
@@ -233,13 +233,13 @@ describe("a lane", () => {
           maxAge: Duration.hours(72),
           maxAttempts: 8,
           initial: Duration.seconds(1),
-          max: Duration.seconds(10),
+          max: Duration.seconds(5),
         },
       },
     }
     return Effect.gen(function* () {
       yield* append(30, ["sink"])
-      yield* pass("5 minutes")
+      yield* pass("1 minute")
       expect(yield* letters("sink")).toEqual([])
       up = true
       yield* pass("2 minutes")
@@ -254,7 +254,7 @@ describe("a lane", () => {
       yield* append(20, ["sink"], (n) => `acct_${n % 4}`)
       yield* pass("2 minutes")
       up = true
-      yield* pass("15 minutes")
+      yield* pass("30 seconds")
       expect(sink.delivered.length).toBe(20)
       for (const key of [0, 1, 2, 3]) {
         const ofKey = sink.delivered.filter((sequence) => sequence % 4 === key)
@@ -280,7 +280,7 @@ describe("a lane", () => {
     const sink = scripted(() => new SinkMisconfigured({ message: "answered 401: check the token" }))
     return Effect.gen(function* () {
       yield* append(5, ["sink"])
-      yield* pass("3 minutes")
+      yield* pass("30 seconds")
       expect(yield* statusOf("sink")).toMatchObject({
         condition: "misconfigured",
         message: "answered 401: check the token",
