@@ -12,6 +12,7 @@
  */
 import { fdatasyncSync, openSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
+import { parentPort, Worker } from "node:worker_threads"
 import { Context } from "effect"
 
 /**
@@ -38,7 +39,7 @@ type FromWorker =
 /** The worker's side; called by the main module in a worker thread. */
 export const runWorker = (): void => {
   let stop = (): void => {}
-  const report = (message: FromWorker): void => postMessage(message)
+  const report = (message: FromWorker): void => parentPort?.postMessage(message)
   const serve = (path: string): void => {
     const db = new DatabaseSync(path)
     db.prepare("PRAGMA busy_timeout = 1000").get()
@@ -67,10 +68,13 @@ export const runWorker = (): void => {
       db.close()
     }
   }
-  addEventListener("message", (event: MessageEvent<ToWorker>) => {
-    if (event.data !== "stop") return serve(event.data.path)
-    stop()
-    report("stopped")
+  parentPort?.on("message", (message: ToWorker) => {
+    if (message === "stop") {
+      stop()
+      report("stopped")
+    } else {
+      serve(message.path)
+    }
   })
 }
 
@@ -88,29 +92,26 @@ export const start = (
     readonly failure: (message: string, code: number) => void
   },
 ): Checkpointer => {
-  const worker = new Worker(entry, { type: "module" })
-  let stopped = (): void => {}
-  worker.addEventListener("message", (event: MessageEvent<FromWorker>) => {
-    const message = event.data
-    if (message === "stopped") stopped()
+  // Not the global Worker: in one of those Deno says that it is the main thread.
+  const worker = new Worker(entry)
+  const gone = Promise.withResolvers<void>()
+  worker.on("message", (message: FromWorker) => {
+    if (message === "stopped") gone.resolve()
     else if ("frames" in message) on.pass(message.frames)
     else on.failure(message.failed, message.code)
   })
-  worker.addEventListener("error", (event) => {
-    event.preventDefault()
-    on.failure(event.message, 0)
-  })
+  worker.on("error", (error) => on.failure(error instanceof Error ? error.message : String(error), 0))
+  worker.on("exit", () => gone.resolve())
   const request: ToWorker = { path }
   worker.postMessage(request)
   return {
     stop: async () => {
-      const deadline = new Promise<void>((resolve) => setTimeout(resolve, 1000))
-      const done = new Promise<void>((resolve) => {
-        stopped = resolve
-      })
       worker.postMessage("stop" satisfies ToWorker)
-      await Promise.race([done, deadline])
-      worker.terminate()
+      const deadline = Promise.withResolvers<void>()
+      const timer = setTimeout(deadline.resolve, 1000)
+      await Promise.race([gone.promise, deadline.promise])
+      clearTimeout(timer)
+      await worker.terminate()
     },
   }
 }

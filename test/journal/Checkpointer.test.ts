@@ -1,0 +1,74 @@
+import { describe, expect, test } from "bun:test"
+import * as Checkpointer from "../../src/journal/Checkpointer.ts"
+import { Engine } from "../../src/journal/Engine.ts"
+import { recover } from "../../src/journal/Recovery.ts"
+import { open } from "../../src/journal/Store.ts"
+import { event } from "./samples.ts"
+import { options } from "./temporary.ts"
+
+const opened = () => {
+  const at = options()
+  const engine = new Engine(open(at.path), at)
+  for (const _ of recover(engine, at, Date.now()));
+  return engine
+}
+
+const worker = (file: string) => new URL(file, import.meta.url)
+
+describe("Checkpointer", () => {
+  test("moves what is committed into the file, and says how long the log is", async () => {
+    const engine = opened()
+    let checkpointer: Checkpointer.Checkpointer | undefined
+    try {
+      for (let index = 0; index < 20; index++) {
+        await engine.appendUnsafe(event(`evt_${index}`, { body: new Uint8Array(50_000) }), ["lake"])
+      }
+      const frames = await new Promise<number>((resolve, reject) => {
+        checkpointer = Checkpointer.start(worker("./worker.ts"), engine.store.path, {
+          pass: resolve,
+          failure: (message) => reject(new Error(message)),
+        })
+      })
+      expect(frames).toBeGreaterThan(200)
+      // Everything was moved, so the next commit begins the log anew, and a pass has next to nothing to do.
+      await engine.appendUnsafe(event("more"), ["lake"])
+      expect(Number(engine.store.db.prepare("PRAGMA wal_checkpoint(PASSIVE)").get()?.log)).toBeLessThan(20)
+    } finally {
+      await checkpointer?.stop()
+      engine.stop()
+      engine.store.close()
+    }
+  })
+
+  test("reports a file that it can't open, and a worker that does not start", async () => {
+    const failure = (entry: string, path: string) =>
+      new Promise<string>((resolve) => {
+        const checkpointer = Checkpointer.start(worker(entry), path, {
+          pass: () => resolve("a pass"),
+          failure: (message) => {
+            void checkpointer.stop().then(() => resolve(message))
+          },
+        })
+      })
+    expect(await failure("./worker.ts", "/nonexistent/journal.db")).toContain("unable to open")
+    expect(await failure("./missing.ts", "/nonexistent/journal.db")).not.toBe("a pass")
+  })
+
+  test("leaves the end of a log that has grown too long to the writer", async () => {
+    const engine = opened()
+    try {
+      for (let index = 0; index < 20; index++) {
+        await engine.appendUnsafe(event(`evt_${index}`, { body: new Uint8Array(50_000) }), ["lake"])
+      }
+      const frames = () => Number(engine.store.db.prepare("PRAGMA wal_checkpoint(NOOP)").get()?.log)
+      const grown = frames()
+      engine.checkpointed(10)
+      engine.checkpointed(Math.ceil(Checkpointer.logLimit / 4096))
+      await engine.appendUnsafe(event("more"), ["lake"])
+      expect(frames()).toBeLessThan(grown)
+    } finally {
+      engine.stop()
+      engine.store.close()
+    }
+  })
+})
