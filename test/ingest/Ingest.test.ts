@@ -1,0 +1,557 @@
+/** Ingest by its table of answers, over requests made here and a journal in memory. */
+import { describe, expect } from "bun:test"
+import { Effect, Exit, Fiber, Logger, Redacted } from "effect"
+import { TestClock } from "effect/testing"
+import {
+  type AppendExit,
+  JournalBroken,
+  JournalError,
+  JournalFull,
+  JournalUnavailable,
+} from "../../src/journal/Journal.ts"
+import { it } from "../lib/effect.ts"
+import { type Delivery, delivery, envelope, secretValue, signature, start, webhook } from "./fixture.ts"
+
+const status = (responses: ReadonlyArray<Response>) => responses.map((_) => _.status)
+const text = (response: Response) => Effect.promise(() => response.text())
+
+describe("a delivery is accepted", () => {
+  it.effect("with 202 and nothing else, once the journal has exactly its bytes", () =>
+    Effect.gen(function* () {
+      const { send, entries } = yield* start()
+      const body = `  ${envelope()}\r\n`
+      const response = yield* send(delivery(body))
+      expect(response.status).toBe(202)
+      expect(yield* text(response)).toBe("")
+      const [entry] = yield* entries
+      expect(Buffer.from(entry?.event.body ?? []).toString()).toBe(body)
+      expect(entry?.event).toMatchObject({
+        type: "appointment.created",
+        accountId: "acct_1",
+        webhook: "scheduling",
+        webhookId: "wh_1",
+        signature: signature(body),
+        secret: "main",
+        receivedAt: 0,
+      })
+      expect(entry?.sinks).toEqual(["lake"])
+    }),
+  )
+
+  it.effect("with the status that the config names", () =>
+    Effect.gen(function* () {
+      const { send } = yield* start({ webhooks: [webhook({ respond: 204 })] })
+      expect((yield* send(delivery(envelope()))).status).toBe(204)
+    }),
+  )
+
+  it.effect("when it is a duplicate, and kept once", () =>
+    Effect.gen(function* () {
+      const { send, entries } = yield* start()
+      const body = envelope()
+      const responses = yield* Effect.all([send(delivery(body)), send(delivery(body)), send(delivery(body))], {
+        concurrency: "unbounded",
+      })
+      expect(status(responses)).toEqual([202, 202, 202])
+      expect(yield* entries).toHaveLength(1)
+    }),
+  )
+
+  it.effect("when no route takes it: it is kept, and counted as unrouted", () =>
+    Effect.gen(function* () {
+      const { send, entries, counters } = yield* start()
+      expect((yield* send(delivery(envelope("block.created")))).status).toBe(202)
+      expect((yield* entries).map((_) => _.sinks)).toEqual([[]])
+      expect(counters.unrouted).toBe(1)
+    }),
+  )
+
+  it.effect("with a query, and with parameters or a suffix in its content type", () =>
+    Effect.gen(function* () {
+      const { send } = yield* start()
+      expect((yield* send(delivery(envelope(), { path: "/hooks/scheduling?attempt=2" }))).status).toBe(202)
+      for (const type of ["application/json; charset=utf-8", "Application/JSON", "application/cloudevents+json"]) {
+        expect((yield* send(delivery(envelope(), { headers: { "content-type": type } }))).status).toBe(202)
+      }
+      expect((yield* send(delivery(envelope(), { headers: { "content-encoding": "identity" } }))).status).toBe(202)
+    }),
+  )
+
+  it.effect("without a Content-Length, and larger than one read", () =>
+    Effect.gen(function* () {
+      const { send, entries } = yield* start()
+      const body = envelope("client.created", { note: "n".repeat(90_000) })
+      expect((yield* send(delivery(body, { headers: { "content-length": null } }))).status).toBe(202)
+      const large = envelope("client.created", { note: "m".repeat(90_000) })
+      expect((yield* send(delivery(large))).status).toBe(202)
+      expect((yield* entries).map((_) => Buffer.from(_.event.body).toString())).toEqual([body, large])
+    }),
+  )
+})
+
+describe("a request is refused", () => {
+  const cases: ReadonlyArray<readonly [name: string, status: number, Delivery, headers?: Record<string, string>]> = [
+    ["to an unknown path", 404, { path: "/hooks/schedulin" }],
+    ["to a path below a webhook's", 404, { path: "/hooks/scheduling/" }],
+    ["by GET", 405, { method: "GET" }, { allow: "POST" }],
+    ["by HEAD", 405, { method: "HEAD" }, { allow: "POST" }],
+    ["by PUT", 405, { method: "PUT" }, { allow: "POST" }],
+    ["by OPTIONS", 405, { method: "OPTIONS" }, { allow: "POST" }],
+    ["without a content type", 415, { headers: { "content-type": null } }],
+    ["with a form", 415, { headers: { "content-type": "application/x-www-form-urlencoded" } }],
+    ["with text that only looks like JSON", 415, { headers: { "content-type": "text/json" } }],
+    ["with a type that begins like JSON", 415, { headers: { "content-type": "application/jsonp" } }],
+    ["with gzip", 415, { headers: { "content-encoding": "gzip" } }],
+    ["without a signature", 401, { headers: { "x-service-signature": null } }],
+    ["with an empty signature", 401, { headers: { "x-service-signature": "" } }],
+    ["with a malformed signature", 401, { headers: { "x-service-signature": "sha256=0" } }],
+    ["with another secret's signature", 401, { secret: "whsec_other" }],
+    ["with a body over the limit, declared", 413, { headers: { "content-length": "100001" } }, { connection: "close" }],
+  ]
+  for (const [name, expected, options, headers] of cases) {
+    it.effect(`${name} with ${expected}`, () =>
+      Effect.gen(function* () {
+        const { send, entries, counters } = yield* start()
+        const response = yield* send(delivery(envelope(), options))
+        expect(response.status).toBe(expected)
+        for (const [header, value] of Object.entries(headers ?? {})) expect(response.headers.get(header)).toBe(value)
+        expect(response.headers.get("content-type")).toBe("application/problem+json")
+        const line = yield* text(response)
+        expect(line.trimEnd()).not.toContain("\n")
+        expect(JSON.parse(line)).toMatchObject({ status: expected, requestId: expect.any(String) })
+        expect(yield* entries).toEqual([])
+        expect(counters.bytesInFlight).toBe(0)
+        expect([...counters.webhooks.values()].flatMap((_) => [..._.answers])).toEqual([[expected, 1]])
+      }),
+    )
+  }
+
+  it.effect("with 401 when its signature is lowercase or came twice, and the reason is counted", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      const body = envelope()
+      const right = signature(body)
+      const values = [
+        `sha256=${right.slice(7).toLowerCase()}`,
+        `${right}, ${right}`,
+        "sha256=0",
+        right.replace(/.$/, "g"),
+      ]
+      for (const value of values) {
+        expect((yield* send(delivery(body, { headers: { "x-service-signature": value } }))).status).toBe(401)
+      }
+      expect((yield* send(delivery(`${body} `, { headers: { "x-service-signature": right } }))).status).toBe(401)
+      expect((yield* send(delivery(body, { headers: { "x-service-signature": null } }))).status).toBe(401)
+      expect(counters.webhooks.get("scheduling")?.signatureFailures).toEqual(
+        new Map([
+          ["lowercase", 1],
+          ["doubled", 1],
+          ["malformed", 2],
+          ["mismatch", 1],
+          ["missing", 1],
+        ]),
+      )
+    }),
+  )
+
+  it.effect("with 413 when more comes than the limit, though nothing was declared", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      const exactly = delivery("x".repeat(100_000), { headers: { "content-length": null } })
+      expect((yield* send(exactly)).status).toBe(202)
+      const over = delivery("x".repeat(100_001), { headers: { "content-length": null } })
+      const response = yield* send(over)
+      expect(response.status).toBe(413)
+      expect(response.headers.get("connection")).toBe("close")
+      expect(counters.bytesInFlight).toBe(0)
+    }),
+  )
+
+  it.effect("with 413 without reading an endless body to its end", () =>
+    Effect.gen(function* () {
+      const { send } = yield* start()
+      let pulled = 0
+      const endless = new ReadableStream<Uint8Array<ArrayBuffer>>({
+        pull: (controller) => {
+          pulled += 1
+          controller.enqueue(new Uint8Array(10_000))
+        },
+      })
+      const { url, headers } = delivery("", { headers: { "content-length": null } })
+      expect((yield* send(new Request(url, { method: "POST", headers, body: endless }))).status).toBe(413)
+      expect(pulled).toBeLessThan(20)
+    }),
+  )
+
+  it.effect("with 408 when its body stalls, whatever length it declared", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      for (const length of ["10", "90000", null]) {
+        const stalled = new ReadableStream<Uint8Array<ArrayBuffer>>({ start: (_) => _.enqueue(new Uint8Array(3)) })
+        const { url, headers } = delivery("", { headers: { "content-length": length } })
+        const answer = yield* Effect.forkChild(send(new Request(url, { method: "POST", headers, body: stalled })), {
+          startImmediately: true,
+        })
+        yield* TestClock.adjust("29 seconds")
+        expect(answer.pollUnsafe()).toBeUndefined()
+        yield* TestClock.adjust("5 seconds")
+        const response = yield* Fiber.join(answer)
+        expect(response.status).toBe(408)
+        expect(response.headers.get("connection")).toBe("close")
+        expect(counters.bytesInFlight).toBe(0)
+      }
+    }),
+  )
+})
+
+describe("what is signed is not lost", () => {
+  it.effect("a body that is no envelope goes to quarantine with the reason", () =>
+    Effect.gen(function* () {
+      const { send, entries, counters } = yield* start()
+      const bodies = ["", "not json", "\uFEFF{}", "[]", envelope("", {}), Uint8Array.of(0x22, 0xff, 0x22)]
+      for (const body of bodies) expect((yield* send(delivery(body))).status).toBe(202)
+      const kept = yield* entries
+      expect(kept.map((_) => _.sinks)).toEqual(bodies.map(() => ["_quarantine"]))
+      expect(kept.map((_) => _.event.problem)).toEqual([
+        "the body is not JSON",
+        "the body is not JSON",
+        "the body is not JSON",
+        "the JSON is no object",
+        "data.type is missing or not what the interface says",
+        "the body is not UTF-8",
+      ])
+      expect(kept.map((_) => _.event.id)).toEqual(bodies.map(() => ""))
+      expect([...(kept[5]?.event.body ?? [])]).toEqual([0x22, 0xff, 0x22])
+      expect(counters.webhooks.get("scheduling")?.quarantined).toBe(6)
+    }),
+  )
+
+  it.effect("or is refused with 422, when the config says so", () =>
+    Effect.gen(function* () {
+      const { send, entries } = yield* start({ webhooks: [webhook({ undecodable: "reject" })] })
+      expect((yield* send(delivery("not json"))).status).toBe(422)
+      expect(yield* entries).toEqual([])
+    }),
+  )
+
+  it.effect("a type that is not in the catalogue is routed like any other", () =>
+    Effect.gen(function* () {
+      const { send, entries } = yield* start()
+      expect((yield* send(delivery(envelope("appointment.teleported")))).status).toBe(202)
+      expect((yield* entries).map((_) => [_.event.type, _.sinks, _.event.problem])).toEqual([
+        ["appointment.teleported", ["lake"], undefined],
+      ])
+    }),
+  )
+
+  it.effect("or goes to quarantine, or is refused with 422, as the config says", () =>
+    Effect.gen(function* () {
+      const { send, entries } = yield* start({
+        webhooks: [
+          webhook({ name: "careful", path: "/careful", unknownTypes: "quarantine" }),
+          webhook({ name: "strict", path: "/strict", unknownTypes: "reject" }),
+        ],
+      })
+      const body = envelope("appointment.teleported")
+      expect((yield* send(delivery(body, { path: "/careful" }))).status).toBe(202)
+      expect((yield* send(delivery(body, { path: "/strict" }))).status).toBe(422)
+      expect((yield* send(delivery(envelope(), { path: "/strict" }))).status).toBe(202)
+      expect((yield* entries).map((_) => [_.event.webhook, _.sinks])).toEqual([
+        ["careful", ["_quarantine"]],
+        ["strict", ["lake"]],
+      ])
+    }),
+  )
+
+  it.effect("a type that would pass for the relay's own goes to quarantine, not where those go", () =>
+    Effect.gen(function* () {
+      const { send, entries } = yield* start()
+      expect((yield* send(delivery(envelope("relay.dead_letter")))).status).toBe(202)
+      expect((yield* entries).map((_) => _.sinks)).toEqual([["_quarantine"]])
+    }),
+  )
+
+  it.effect("a client object that should have been redacted is kept; its fields are counted by name", () =>
+    Effect.gen(function* () {
+      const { send, entries, counters } = yield* start()
+      expect(
+        (yield* send(delivery(envelope("client.updated", { email: "a@b", phone: "1", last_name: null })))).status,
+      ).toBe(202)
+      expect((yield* entries).map((_) => _.sinks)).toEqual([["lake"]])
+      expect(counters.webhooks.get("scheduling")?.unredacted).toEqual(
+        new Map([
+          ["email", 1],
+          ["phone", 1],
+        ]),
+      )
+    }),
+  )
+})
+
+describe("the webhook", () => {
+  const one = webhook({ name: "one", ids: ["wh_1"], secrets: [{ name: "a", value: Redacted.make("whsec_one") }] })
+  const two = webhook({ name: "two", ids: ["wh_2"], secrets: [{ name: "b", value: Redacted.make("whsec_two") }] })
+  const as = (id: string | null, secret: string) =>
+    delivery(envelope(), { secret, headers: { "x-service-webhook-id": id } })
+
+  it.effect("of a path is the one that the webhook id names, and only its secrets verify", () =>
+    Effect.gen(function* () {
+      const { send, entries } = yield* start({ webhooks: [one, two] })
+      expect((yield* send(as("wh_2", "whsec_two"))).status).toBe(202)
+      expect((yield* send(as("wh_1", "whsec_one"))).status).toBe(202)
+      expect((yield* send(as("wh_1", "whsec_two"))).status).toBe(401)
+      expect((yield* entries).map((_) => [_.event.webhook, _.event.secret])).toEqual([
+        ["two", "b"],
+        ["one", "a"],
+      ])
+    }),
+  )
+
+  it.effect("is found by its secret when the id is unknown or missing, unless it is strict", () =>
+    Effect.gen(function* () {
+      const lenient = yield* start({ webhooks: [one, two] })
+      expect((yield* lenient.send(as("wh_9", "whsec_two"))).status).toBe(202)
+      expect((yield* lenient.send(as(null, "whsec_one"))).status).toBe(202)
+      expect((yield* lenient.send(as("wh_9", "whsec_none"))).status).toBe(401)
+      expect((yield* lenient.entries).map((_) => [_.event.webhook, _.event.webhookId])).toEqual([
+        ["two", "wh_9"],
+        ["one", ""],
+      ])
+      const strict = yield* start({ webhooks: [{ ...one, strictId: true }] })
+      expect((yield* strict.send(as("wh_9", "whsec_one"))).status).toBe(404)
+      expect((yield* strict.send(as(null, "whsec_one"))).status).toBe(404)
+      expect((yield* strict.send(as("wh_1", "whsec_one"))).status).toBe(202)
+    }),
+  )
+
+  it.effect("reads its own header names", () =>
+    Effect.gen(function* () {
+      const { send } = yield* start({
+        webhooks: [webhook({ headers: { signature: "x-acme-signature", webhookId: "x-acme-id" } })],
+      })
+      const body = envelope()
+      expect((yield* send(delivery(body))).status).toBe(401)
+      expect((yield* send(delivery(body, { headers: { "x-acme-signature": signature(body) } }))).status).toBe(202)
+    }),
+  )
+
+  it.effect("takes a secret until it expires", () =>
+    Effect.gen(function* () {
+      const old = { name: "old", value: Redacted.make("whsec_old"), expires: 60_000 }
+      const { send, counters } = yield* start({ webhooks: [webhook({ secrets: [...webhook().secrets, old] })] })
+      expect((yield* send(delivery(envelope(), { secret: "whsec_old" }))).status).toBe(202)
+      yield* TestClock.adjust("1 minute")
+      expect((yield* send(delivery(envelope(), { secret: "whsec_old" }))).status).toBe(401)
+      expect((yield* send(delivery(envelope()))).status).toBe(202)
+      const counts = counters.webhooks.get("scheduling")
+      expect(counts?.signatureFailures).toEqual(new Map([["expired", 1]]))
+      expect(counts?.secretsLastUsed).toEqual(
+        new Map([
+          ["old", 0],
+          ["main", 60_000],
+        ]),
+      )
+    }),
+  )
+
+  it.effect("is that of the newest config", () =>
+    Effect.gen(function* () {
+      const { send, reload } = yield* start()
+      reload([webhook({ path: "/moved" })])
+      expect((yield* send(delivery(envelope()))).status).toBe(404)
+      expect((yield* send(delivery(envelope(), { path: "/moved" }))).status).toBe(202)
+    }),
+  )
+})
+
+describe("503 with Retry-After asks for a retry", () => {
+  const failing = (reason: JournalFull | JournalUnavailable | JournalBroken) => (): AppendExit =>
+    Exit.fail(new JournalError({ reason }))
+
+  const reasons = [
+    new JournalFull({ cause: "maxSize", message: "the journal is full" }),
+    new JournalUnavailable({ message: "starting" }),
+    new JournalBroken({ message: "an fsync failed" }),
+  ]
+  for (const reason of reasons) {
+    it.effect(`when the journal answers ${reason._tag}`, () =>
+      Effect.gen(function* () {
+        const { send, counters } = yield* start({ append: failing(reason) })
+        const response = yield* send(delivery(envelope()))
+        expect(response.status).toBe(503)
+        expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0)
+        expect(counters.webhooks.get("scheduling")?.events.size).toBe(0)
+      }),
+    )
+  }
+
+  it.effect("when a commit takes longer than commitTimeout, for all that wait for it", () =>
+    Effect.gen(function* () {
+      const commit = new Promise<AppendExit>(() => {})
+      let waiting = 0
+      const { send, counters } = yield* start({
+        append: () => {
+          waiting += 1
+          return commit
+        },
+      })
+      const sends = Effect.all([send(delivery(envelope())), send(delivery(envelope()))], { concurrency: "unbounded" })
+      const answers = yield* Effect.forkChild(sends, { startImmediately: true })
+      while (waiting < 2) yield* Effect.promise(() => Promise.resolve())
+      yield* TestClock.adjust("2900 millis")
+      expect(answers.pollUnsafe()).toBeUndefined()
+      expect(counters.bytesInFlight).toBeGreaterThan(0)
+      yield* TestClock.adjust("100 millis")
+      const responses = yield* Fiber.join(answers)
+      expect(status(responses)).toEqual([503, 503])
+      expect(counters.bytesInFlight).toBe(0)
+      expect(counters.commits.counts.reduce((sum, count) => sum + count)).toBe(1)
+    }),
+  )
+
+  it.effect("but not when the commit is in time: one answer for all, and its duration counted once", () =>
+    Effect.gen(function* () {
+      let settle = (_: AppendExit) => {}
+      const commit = new Promise<AppendExit>((resolve) => {
+        settle = resolve
+      })
+      let waiting = 0
+      const { send, counters } = yield* start({
+        append: () => {
+          waiting += 1
+          return commit
+        },
+      })
+      const sends = Effect.all(
+        [1, 2, 3].map(() => send(delivery(envelope()))),
+        { concurrency: "unbounded" },
+      )
+      const answers = yield* Effect.forkChild(sends, { startImmediately: true })
+      while (waiting < 3) yield* Effect.promise(() => Promise.resolve())
+      yield* TestClock.adjust("40 millis")
+      settle(Exit.succeed("appended"))
+      expect(status(yield* Fiber.join(answers))).toEqual([202, 202, 202])
+      expect(counters.commits).toEqual({ counts: [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0], sum: 0.04 })
+    }),
+  )
+
+  it.effect("when 64 MiB are in flight", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      counters.bytesInFlight = 64 * 1024 * 1024
+      for (const length of ["10", null]) {
+        const response = yield* send(delivery("0123456789", { headers: { "content-length": length } }))
+        expect(response.status).toBe(503)
+        expect(response.headers.has("retry-after")).toBe(true)
+      }
+      expect(counters.bytesInFlight).toBe(64 * 1024 * 1024)
+    }),
+  )
+
+  it.effect("when it drains, and the connection is closed; what is under way ends as it would have", () =>
+    Effect.gen(function* () {
+      let settle = (_: AppendExit) => {}
+      const commit = new Promise<AppendExit>((resolve) => {
+        settle = resolve
+      })
+      const { ingest, send } = yield* start({ append: () => commit })
+      const first = yield* Effect.forkChild(send(delivery(envelope())), { startImmediately: true })
+      yield* ingest.drain
+      const refused = yield* send(delivery(envelope()))
+      expect(refused.status).toBe(503)
+      expect(refused.headers.get("connection")).toBe("close")
+      expect(refused.headers.has("retry-after")).toBe(true)
+      settle(Exit.succeed("appended"))
+      expect((yield* Fiber.join(first)).status).toBe(202)
+    }),
+  )
+})
+
+describe("a bug", () => {
+  it.effect("is answered by 500, a request id and nothing else", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start({
+        append: () => {
+          throw new Error("the canary is in the cause")
+        },
+      })
+      const response = yield* send(delivery(envelope()))
+      expect(response.status).toBe(500)
+      const body = JSON.parse(yield* text(response))
+      expect(body).toEqual({ status: 500, title: "Internal error", requestId: expect.any(String) })
+      expect(counters.bytesInFlight).toBe(0)
+    }),
+  )
+})
+
+describe("the log", () => {
+  const captured = () => {
+    const lines: Array<string> = []
+    return { lines, layer: Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]) }
+  }
+
+  it.effect("names the reason of a refusal, once in ten seconds, with the number left out", () => {
+    const { lines, layer } = captured()
+    return Effect.gen(function* () {
+      const { send } = yield* start()
+      const wrong = () => send(delivery(envelope(), { secret: "whsec_other" }))
+      for (let n = 0; n < 50; n++) yield* wrong()
+      expect(lines).toEqual(["a request to the webhook scheduling was refused with 401: signature mismatch"])
+      yield* TestClock.adjust("10 seconds")
+      yield* wrong()
+      expect(lines[1]).toBe(
+        "a request to the webhook scheduling was refused with 401: signature mismatch (and 49 more since the last such line)",
+      )
+      yield* send(delivery(envelope(), { path: "/nowhere" }))
+      expect(lines[2]).toBe("a request to no webhook was refused with 404: No such webhook")
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("holds nothing of a request: no secret, no signature, no personal data", () => {
+    const { lines, layer } = captured()
+    return Effect.gen(function* () {
+      const { send } = yield* start({ webhooks: [webhook({ ids: ["wh_known"] })] })
+      const canary = "canary@example.org"
+      const requests = [
+        delivery(envelope("client.updated", { email: canary, first_name: canary })),
+        delivery(canary),
+        delivery(JSON.stringify({ id: [canary], data: canary })),
+        delivery(envelope(`relay.${canary}`)),
+        delivery(envelope(), { path: `/${canary}` }),
+        delivery(envelope(), { headers: { "x-service-signature": canary } }),
+        delivery(envelope(), { headers: { "x-service-webhook-id": canary } }),
+        delivery(envelope(), { headers: { "content-type": canary } }),
+        delivery(envelope(), { headers: { "content-encoding": canary } }),
+      ]
+      const answers = yield* Effect.forEach(requests, (request) => Effect.flatMap(send(request), text))
+      expect(lines.length).toBeGreaterThanOrEqual(9)
+      for (const line of [...lines, ...answers]) {
+        expect(line).not.toContain("canary")
+        expect(line).not.toContain(secretValue)
+        expect(line).not.toContain("sha256=")
+      }
+    }).pipe(Effect.provide(layer))
+  })
+})
+
+describe("what is counted", () => {
+  it.effect("are answers by status, events by type, and types beyond a thousand together", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      yield* send(delivery(envelope("client.created")))
+      yield* send(delivery(envelope("client.created")))
+      for (let n = 0; n < 1100; n++) yield* send(delivery(envelope(`made.up_${n}`)))
+      yield* send(delivery(envelope(), { secret: "whsec_other" }))
+      const counts = counters.webhooks.get("scheduling")
+      expect(counts?.answers).toEqual(
+        new Map([
+          [202, 1102],
+          [401, 1],
+        ]),
+      )
+      expect(counts?.events.get("client.created")).toBe(2)
+      expect(counts?.events.get("other")).toBe(101)
+      expect(counts?.events.size).toBe(1001)
+    }),
+  )
+})

@@ -1,0 +1,112 @@
+/** Ingest over a journal in memory, and requests to send it. */
+import { Context, Duration, Effect, Layer, Redacted } from "effect"
+import type { Webhook } from "../../src/config/Config.ts"
+import { hmacSha256, sign } from "../../src/event/Signature.ts"
+import { Ingest } from "../../src/ingest/Ingest.ts"
+import * as Snapshot from "../../src/ingest/Snapshot.ts"
+import { type Entry, Journal } from "../../src/journal/Journal.ts"
+import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
+import type { Route } from "../../src/routing/Router.ts"
+
+export const secretValue = "whsec_fixture"
+
+export const webhook = (changes: Partial<Webhook> = {}): Webhook => ({
+  name: "scheduling",
+  ids: [],
+  path: "/hooks/scheduling",
+  secrets: [{ name: "main", value: Redacted.make(secretValue) }],
+  headers: { signature: "x-service-signature", webhookId: "x-service-webhook-id" },
+  unknownTypes: "route",
+  undecodable: "quarantine",
+  respond: 202,
+  maxBody: 100_000,
+  commitTimeout: Duration.seconds(3),
+  strictId: false,
+  ...changes,
+})
+
+export const routes: ReadonlyArray<Route> = [
+  { name: "everything but blocks", match: ["**"], except: ["block.*"], where: {}, to: ["lake"] },
+  { name: "own", match: ["relay.*"], except: [], where: {}, to: ["chat"] },
+]
+
+export interface Setup {
+  readonly webhooks?: ReadonlyArray<Webhook>
+  /** Stands in for the journal's `appendUnsafe`. */
+  readonly append?: Journal["Service"]["appendUnsafe"]
+}
+
+export const start = Effect.fnUntraced(function* ({ webhooks = [webhook()], append }: Setup = {}) {
+  let snapshot = Snapshot.make({ webhooks, routes }, hmacSha256)
+  const journal = Layer.effect(
+    Journal,
+    Effect.map(Journal, (memory) => Journal.of({ ...memory, appendUnsafe: append ?? memory.appendUnsafe })),
+  ).pipe(Layer.provide(MemoryJournal.layer))
+  const context = yield* Layer.build(Ingest.layer(() => snapshot).pipe(Layer.provideMerge(journal)))
+  const ingest = Context.get(context, Ingest)
+  const { read } = Context.get(context, Journal)
+  const entries: Effect.Effect<ReadonlyArray<Entry>> = Effect.orDie(read(0, 1000))
+  return {
+    ingest,
+    entries,
+    counters: ingest.counters,
+    send: (request: Request) => Effect.promise(async () => ingest.handle(request)),
+    reload: (newer: ReadonlyArray<Webhook>) => {
+      snapshot = Snapshot.make({ webhooks: newer, routes }, hmacSha256)
+    },
+  }
+})
+
+const utf8 = new TextEncoder()
+let ids = 0
+
+/** An envelope's text with an id of its own. */
+export const envelope = (
+  type = "appointment.created",
+  object: unknown = { id: "apt_1" },
+  more: object = {},
+): string => {
+  ids += 1
+  const data = { type, object }
+  return JSON.stringify({
+    id: `evt_${ids}`,
+    account_id: "acct_1",
+    version: "1",
+    created_at: "2026-11-21T00:00:00Z",
+    data,
+    ...more,
+  })
+}
+
+export const signature = (body: string | Uint8Array, secret = secretValue): string =>
+  sign(hmacSha256(secret), typeof body === "string" ? utf8.encode(body) : body)
+
+export interface Delivery {
+  readonly path?: string
+  readonly method?: string
+  readonly secret?: string
+  /** `null` leaves a header out. */
+  readonly headers?: Readonly<Record<string, string | null>>
+}
+
+/** A delivery as the sender makes it, but for what is told. */
+export const delivery = (body: string | Uint8Array<ArrayBuffer>, options: Delivery = {}): Request => {
+  const bytes = typeof body === "string" ? utf8.encode(body) : body
+  const headers = new Headers({
+    host: "relay.example",
+    "content-type": "application/json",
+    "content-length": String(bytes.byteLength),
+    "x-service-signature": signature(bytes, options.secret),
+    "x-service-webhook-id": "wh_1",
+  })
+  for (const [name, value] of Object.entries(options.headers ?? {})) {
+    if (value === null) headers.delete(name)
+    else headers.set(name, value)
+  }
+  const method = options.method ?? "POST"
+  return new Request(`http://relay.example${options.path ?? "/hooks/scheduling"}`, {
+    method,
+    headers,
+    ...(method === "GET" || method === "HEAD" ? {} : { body: bytes }),
+  })
+}
