@@ -196,7 +196,7 @@ export const Lane = Schema.Struct({
 export const Test = Schema.Struct({
   event: text("An event type"),
   webhook: Schema.optionalKey(text("The webhook it comes by; any when absent")),
-  object: Schema.optionalKey(Schema.Unknown.annotate({ description: "`data.object` of the event, for `where`" })),
+  object: Schema.optionalKey(Schema.Json.annotate({ description: "`data.object` of the event, for `where`" })),
   to: Schema.Union([Text, Schema.Array(Text)]).annotate({
     description: "The sinks it must reach, and no others",
     expected: "text, or a list of texts",

@@ -35,16 +35,18 @@ const withoutDefault = ({ default: _, ...schema }: Json): Json => schema
 
 /** One type of sink: its own keys and those of every sink in one object, so that no other key passes. */
 const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
-  const members = Array.isArray(own.anyOf) ? own.anyOf : Array.isArray(own.oneOf) ? own.oneOf : [own]
+  const either = own.anyOf ?? own.oneOf
+  const members = Array.isArray(either) ? either : [own]
   const lane = fields(generate(Lane).schema.properties)
   return members.map((member) => {
     const { properties, required, ...rest } = fields(member)
+    const { type: _, ...keys } = fields(properties)
     return {
-      ...rest,
-      type: "object",
+      // A type without keys of its own has a schema that says nothing of keys.
+      ...(rest.type === "object" ? rest : { type: "object" }),
       properties: {
-        ...fields(properties),
         type: { const: type, description: "The kind of sink" },
+        ...keys,
         ...lane,
         delivery: rewrite(lane.delivery, withoutDefault),
       },

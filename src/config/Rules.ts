@@ -125,6 +125,29 @@ const nameRules = (name: string, at: Path, what: string): ReadonlyArray<Finding>
     : [error(at, `this is no name for a ${what}`, "letters, digits, `_`, `-` and `.`, at most 100", "key")]
 }
 
+/** Keys that are templates in every type of sink that has them. */
+const templated = ["key", "url", "topic", "headers", "body"]
+
+/** Every text below a value. */
+const deepTexts = (value: unknown, path: Path): ReadonlyArray<Text> => {
+  if (typeof value === "string") return [{ path, text: value }]
+  if (Array.isArray(value)) return value.flatMap((item, index) => deepTexts(item, [...path, index]))
+  return Object.entries(fields(value)).flatMap(([key, item]) => deepTexts(item, [...path, key]))
+}
+
+const templateRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
+  const problem = Template.problem(text)
+  return problem === undefined ? [] : [error(path, problem)]
+}
+
+/** A client certificate is two files. */
+const tlsRules = (tls: Fields, at: Path): ReadonlyArray<Finding> => {
+  const [half] = ["certificate", "key"].filter((key) => tls[key] === undefined)
+  return half === undefined || (tls.certificate === undefined && tls.key === undefined)
+    ? []
+    : [error([...at, half], `the key "${half}" is missing`, '"certificate" and "key" go together')]
+}
+
 const sinkRules = (root: Fields): ReadonlyArray<Finding> => {
   const sinks = fields(root.sinks)
   const adopted: Array<Text> = []
@@ -146,10 +169,13 @@ const sinkRules = (root: Fields): ReadonlyArray<Finding> => {
             ]
           : [],
       ),
-      ...texts(sink.key, [...at, "key"]).flatMap(({ path, text }) => {
-        const problem = Template.problem(text)
-        return problem === undefined ? [] : [error(path, problem)]
-      }),
+      ...templated.flatMap((key) => deepTexts(sink[key], [...at, key])).flatMap(templateRules),
+      ...Object.keys(fields(sink.headers)).flatMap((header) =>
+        /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(header)
+          ? []
+          : [error([...at, "headers", header], "this is no header name", "letters, digits and dashes", "key")],
+      ),
+      ...tlsRules(fields(sink.tls), [...at, "tls"]),
     ]
   })
   const twice = repeated(adopted, ({ text }) => text).map(([again, first]) =>

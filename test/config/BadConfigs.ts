@@ -39,6 +39,9 @@ const webhook = (rest: string, secrets = `"secrets": [{ "name": "now", "value": 
 const sink = (rest: string): string =>
   text({ sinks: `"sinks": { "audit": { "type": "file", "path": "./events.ndjson", ${rest} } },` })
 
+const http = (rest: string): string =>
+  text({ sinks: `"sinks": { "audit": { "type": "http", "url": "https://example.com", ${rest} } },` })
+
 const route = (rest: string): string =>
   text({ routes: `"routes": [{ "name": "everything", "match": "**", "to": ["audit"], ${rest} }],` })
 
@@ -505,6 +508,39 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     name: "a template that is not closed",
     text: sink('"key": §"{{account_id"'),
     findings: [{ key: "sinks.audit.key", message: "a {{ has no }} or the other way round" }],
+  },
+  {
+    name: "a bad placeholder deep in a body",
+    text: http('"body": { "text": ["ok {{type}}", §"{{typ}}"] }'),
+    findings: [
+      {
+        key: "sinks.audit.body.text[1]",
+        message:
+          "{{typ}} is no placeholder: it is one of type, resource, id, account_id, webhook, received_at, created_at, or a JSON Pointer such as /data/object/id",
+      },
+    ],
+  },
+  {
+    name: "a sink's header that is none",
+    text: http('"headers": { §"x header": "y" }'),
+    findings: [
+      {
+        key: 'sinks.audit.headers["x header"]',
+        message: "this is no header name",
+        hint: "letters, digits and dashes",
+      },
+    ],
+  },
+  {
+    name: "a client certificate without its key",
+    text: http('§"tls": { "certificate": "cert.pem" }'),
+    findings: [
+      {
+        key: "sinks.audit.tls.key",
+        message: 'the key "key" is missing',
+        hint: '"certificate" and "key" go together',
+      },
+    ],
   },
   // Routes
   {

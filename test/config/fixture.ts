@@ -15,7 +15,8 @@ export const sinkTypes: SinkTypes = {
       url: Schema.RedactedFromValue(Schema.String.check(Schema.isPattern(/^http/u))),
       method: Schema.Literals(["POST", "PUT"]).pipe(Schema.withDecodingDefaultKey(Effect.succeed("POST" as const))),
       headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.RedactedFromValue(Schema.String))),
-      timeout: Schema.optionalKey(Schema.DurationFromString),
+      body: Schema.optionalKey(Schema.Unknown),
+      tls: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
     }),
   },
 }

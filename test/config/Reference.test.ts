@@ -1,0 +1,76 @@
+import { describe, expect, test } from "bun:test"
+import { readdirSync, readFileSync } from "node:fs"
+import { Effect } from "effect"
+import { parse } from "jsonc-parser"
+import { embedded } from "../../src/config/Defaults.ts"
+import { jsonSchema, jsonSchemaText } from "../../src/config/JsonSchema.ts"
+import { load } from "../../src/config/Load.ts"
+import { sinkTypes } from "../../src/sinks/Sinks.ts"
+import { it } from "../lib/effect.ts"
+import { readFile } from "./fixture.ts"
+import { sections } from "./reference.ts"
+import { validate } from "./validate.ts"
+
+const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")
+const schema = jsonSchema(sinkTypes)
+
+const examples = [
+  "relay.config.json",
+  ...readdirSync(new URL("../../config/", import.meta.url))
+    .filter((name) => name.endsWith(".json") && name !== "relay.schema.json")
+    .map((name) => `config/${name}`),
+]
+
+/** Every variable is set, and every file is there. */
+const env: Readonly<Record<string, string>> = {
+  ALERTS_URL: "https://alerts.example.com/T0/B0",
+  BACKOFFICE_TOKEN: "token",
+  CREDENTIALS_DIRECTORY: "/run/credentials/relay.service",
+  NORTH_SECRET: "one",
+  NORTH_SIGNING_SECRET: "two",
+  NORTH_URL: "https://north.example.com",
+  NORTH_WEBHOOK_ID: "wh_north",
+  SOUTH_SECRET: "three",
+  SOUTH_URL: "https://south.example.com",
+}
+const credentials = {
+  "/run/credentials/relay.service/scheduling": "four\n",
+  "/run/credentials/relay.service/scheduling-old": "five\n",
+}
+
+describe("the committed files", () => {
+  test("the JSON Schema is what `relay schema` prints; if not: bun src/main.ts schema > config/relay.schema.json", () => {
+    expect(read("config/relay.schema.json")).toBe(jsonSchemaText(sinkTypes))
+  })
+
+  test("relay.config.json is what the relay falls back to and `relay init` writes", () => {
+    expect(read("relay.config.json")).toBe(embedded)
+  })
+
+  for (const path of examples) {
+    it.effect(`${path} loads without a warning, and the JSON Schema agrees`, () =>
+      Effect.gen(function* () {
+        const text = read(path)
+        const files = { ...credentials, [path]: text }
+        const { warnings } = yield* load(path, { sinkTypes, env, readFile: readFile(files) })
+        expect(warnings).toEqual([])
+        expect(validate(schema, parse(text, [], { allowTrailingComma: true }))).toEqual([])
+      }),
+    )
+  }
+})
+
+describe("the reference", () => {
+  const reference = read("config/README.md").split("\n")
+
+  for (const { title, rows } of sections(schema)) {
+    test(`has every key of ${title}, with its type, default and meaning`, () => {
+      expect(rows.filter((row) => !reference.includes(row))).toEqual([])
+    })
+  }
+
+  test("has no key that the relay does not know", () => {
+    const known = new Set(sections(schema).flatMap(({ rows }) => rows))
+    expect(reference.filter((line) => line.startsWith("| `") && !known.has(line))).toEqual([])
+  })
+})

@@ -1,0 +1,74 @@
+/**
+ * The rows of the reference (`config/README.md`) that the JSON Schema calls
+ * for: one for each key, with its type, default and meaning.
+ */
+type Json = Readonly<Record<string, unknown>>
+
+const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
+const fields = (value: unknown): Json => (isJson(value) ? value : {})
+const list = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
+const code = (value: unknown): string => `\`${typeof value === "string" ? value : JSON.stringify(value)}\``
+
+const words: ReadonlyArray<readonly [start: string, word: string]> = [
+  ["^\\d+(\\.\\d+)? (millis", "duration"],
+  ["^\\d+(\\.\\d+)? ?(B", "size"],
+  ["^(\\[[0-9A-Fa-f:.]+\\]", "address"],
+  ["^[1-9]\\d*/(second", "rate"],
+  ["^\\d{4}-", "time"],
+]
+
+const kind = (schema: Json): string => {
+  const { type, pattern, minimum, maximum, items } = schema
+  if (Array.isArray(schema.enum)) return schema.enum.map(code).join(", ")
+  if (schema.const !== undefined) return code(schema.const)
+  const either = list(schema.anyOf)
+  if (either.length > 0) return [...new Set(either.map((one) => kind(fields(one))))].join(" or ")
+  if (type === "integer") return minimum === undefined ? "number" : `number, ${minimum} to ${maximum}`
+  if (type === "array") return `list of ${kind(fields(items))}`
+  if (type === "string") return words.find(([start]) => String(pattern).startsWith(start))?.[1] ?? "text"
+  return type === undefined ? "any" : String(type)
+}
+
+const row = (path: string, schema: Json, required: boolean): string => {
+  const fallback = required ? "required" : schema.default === undefined ? "" : code(schema.default)
+  return `| ${code(path)} | ${kind(schema).replaceAll("|", "\\|")} | ${fallback} | ${String(schema.description ?? "").replaceAll("|", "\\|")} |`
+}
+
+/** The rows of an object's keys, and of those below. */
+export const rowsOf = (schema: unknown, prefix: string): ReadonlyArray<string> => {
+  const required = new Set(list(fields(schema).required))
+  return Object.entries(fields(fields(schema).properties)).flatMap(([key, value]) => {
+    const path = prefix === "" ? key : `${prefix}.${key}`
+    const inner = fields(value)
+    const below = [
+      ...rowsOf(inner, path),
+      ...rowsOf(inner.additionalProperties, `${path}.NAME`),
+      ...rowsOf(inner.items, `${path}[]`),
+      ...list(inner.anyOf).flatMap((one) => rowsOf(one, path)),
+    ]
+    return [row(path, inner, required.has(key)), ...below]
+  })
+}
+
+export interface Section {
+  readonly title: string
+  readonly rows: ReadonlyArray<string>
+}
+
+/** All sections: the file's own keys, those of every sink, and those of each type. */
+export const sections = (schema: object): ReadonlyArray<Section> => {
+  const definitions = fields(fields(schema).$defs)
+  const types = Object.entries(definitions).filter(([name]) => name.startsWith("sink."))
+  const each = types.map(([name, definition]) => {
+    const type = name.slice("sink.".length)
+    const members = list(fields(definition).anyOf)
+    const all = (members.length === 0 ? [definition] : members).flatMap((member) => rowsOf(member, "sinks.NAME"))
+    return { title: type, rows: [...new Set(all)] }
+  })
+  const isCommon = (path: string) => each.every(({ rows }) => rows.includes(path))
+  return [
+    { title: "the whole file", rows: rowsOf(schema, "") },
+    { title: "every sink", rows: (each[0]?.rows ?? []).filter(isCommon) },
+    ...each.map(({ title, rows }) => ({ title, rows: rows.filter((one) => !isCommon(one)) })),
+  ]
+}
