@@ -1,31 +1,29 @@
 /**
  * The file sink: an event a line (NDJSON), on disk before it counts as sent.
  *
- * **Promise.** A batch is written and fsynced, then it has passed. What a crash
- * left of a line at the end of the file is cut off when the file is opened: its
- * batch never passed and comes again. A file that was moved away (logrotate) is
- * noticed before the next batch, and a new one begun.
+ * **Promise.** A batch is written and synced, and then it has passed. What a
+ * crash left of a line at the end of the file is cut off before the first
+ * write: its batch never passed and comes again. A file that was moved away or
+ * deleted (logrotate) is noticed at the next batch, and a new one begun.
+ *
+ * **Trap.** Opening and checking touch nothing: `relay validate` runs beside a
+ * relay that is writing to this very file, perhaps as another user.
  */
-import {
-  closeSync,
-  fdatasync,
-  fstatSync,
-  fsyncSync,
-  ftruncateSync,
-  mkdirSync,
-  openSync,
-  readSync,
-  renameSync,
-  statSync,
-  writeSync,
-} from "node:fs"
-import { basename, dirname, extname, join } from "node:path"
-import { promisify } from "node:util"
-import { Clock, DateTime, Effect, Schema, type Scope, Semaphore } from "effect"
+import { fdatasync } from "node:fs"
+import { Clock, Effect, Schema, type Scope, Semaphore } from "effect"
 import { Words } from "../config/Words.ts"
-import { line } from "../formats/Lines.ts"
+import * as Raw from "../formats/Raw.ts"
 import type { Entry } from "../journal/Journal.ts"
-import { allSent, type Sink, SinkError, SinkMisconfigured, type SinkType, SinkUnavailable } from "./Sink.ts"
+import * as LogFile from "./LogFile.ts"
+import {
+  allSent,
+  type Failures,
+  type Sink,
+  SinkError,
+  SinkMisconfigured,
+  type SinkType,
+  SinkUnavailable,
+} from "./Sink.ts"
 
 // --- config ------------------------------------------------------------------
 
@@ -41,6 +39,11 @@ export const FileConfig = Schema.Struct({
     daily: Schema.Boolean.annotate({ description: "A new file is begun each day (UTC)", default: false }).pipe(
       Schema.withDecodingDefaultKey(Effect.succeed(false)),
     ),
+    keep: Schema.optionalKey(
+      Schema.Int.check(
+        Schema.isBetween({ minimum: 1, maximum: 1_000_000 }, { expected: "a whole number from 1 to 1000000" }),
+      ).annotate({ description: "Only so many old files stay, the newest; all of them when absent" }),
+    ),
   })
     .annotate({ description: "When a new file is begun; the old one is renamed with its time" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
@@ -49,7 +52,6 @@ export type FileConfig = typeof FileConfig.Type
 
 /** Events and bytes of a batch at most. */
 const batch = { maxEvents: 1_024, maxBytes: 4 * 1024 * 1024 }
-const lineFeed = 0x0a
 
 // --- encode ------------------------------------------------------------------
 
@@ -58,14 +60,15 @@ class Lines {
   #buffer = Buffer.allocUnsafe(256 * 1024)
   #length = 0
 
+  /** The batch's lines; valid until the next call. */
   encode(entries: ReadonlyArray<Entry>): Uint8Array {
     this.#length = 0
     for (const { event } of entries) {
-      const bytes = line(event)
-      this.#reserve(bytes.length + 1)
-      this.#buffer.set(bytes, this.#length)
-      this.#length += bytes.length
-      this.#buffer[this.#length++] = lineFeed
+      const line = Raw.line(event)
+      this.#reserve(line.length + 1)
+      this.#buffer.set(line, this.#length)
+      this.#length += line.length
+      this.#buffer[this.#length++] = LogFile.lineFeed
     }
     return this.#buffer.subarray(0, this.#length)
   }
@@ -81,156 +84,71 @@ class Lines {
 
 // --- send --------------------------------------------------------------------
 
-interface Open {
-  readonly fd: number
-  readonly inode: number
-  /** The day (UTC) the file's first line was written, as in 2026-11-21. */
-  readonly day: string
-  size: number
-}
-
-const sync = promisify(fdatasync)
-const dayOf = (millis: number): string => DateTime.formatIso(DateTime.makeUnsafe(millis)).slice(0, 10)
-
-/** Where the last whole line ends: what stands behind it is a write that a crash cut short. */
-const endOfLines = (fd: number, size: number): number => {
-  const chunk = Buffer.alloc(64 * 1024)
-  for (let end = size; end > 0; ) {
-    const start = Math.max(0, end - chunk.length)
-    const read = readSync(fd, chunk, 0, end - start, start)
-    const last = chunk.subarray(0, read).lastIndexOf(lineFeed)
-    if (last !== -1) return start + last + 1
-    end = start
-  }
-  return 0
-}
-
-/** A name in a directory is only durable when the directory is. */
-const syncDirectory = (path: string): void => {
-  const fd = openSync(dirname(path), "r")
-  try {
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
-}
-
-const begin = (path: string, now: number): Open => {
-  mkdirSync(dirname(path), { recursive: true })
-  const fd = openSync(path, "a+")
-  try {
-    const { size, ino, birthtimeMs, mtimeMs } = fstatSync(fd)
-    const end = endOfLines(fd, size)
-    if (end < size) ftruncateSync(fd, end)
-    syncDirectory(path)
-    const since = birthtimeMs > 0 ? birthtimeMs : mtimeMs
-    return { fd, inode: ino, day: dayOf(size === 0 ? now : since), size: end }
-  } catch (error) {
-    closeSync(fd)
-    throw error
-  }
-}
-
-const write = (fd: number, bytes: Uint8Array): void => {
-  for (let written = 0; written < bytes.length; ) written += writeSync(fd, bytes, written)
-}
-
-const isThere = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
-
-/** `events.ndjson` as `events-2026-11-21T08-00-00Z.ndjson`, and numbered if that is taken. */
-const rotatedName = (path: string, now: number): string => {
-  const extension = extname(path)
-  const stamp = `${DateTime.formatIso(DateTime.makeUnsafe(now)).slice(0, 19).replaceAll(":", "-")}Z`
-  const name = `${basename(path, extension)}-${stamp}`
-  for (let n = 0; ; n++) {
-    const candidate = join(dirname(path), `${name}${n === 0 ? "" : `-${n}`}${extension}`)
-    if (!isThere(candidate)) return candidate
-  }
-}
-
-const make = Effect.fnUntraced(function* ({
-  path,
-  rotate,
-}: FileConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
+const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<Sink, never, Scope.Scope> {
   const clock = yield* Clock.Clock
-  const writing = yield* Semaphore.make(1)
+  const oneAtATime = yield* Semaphore.make(1)
   const lines = new Lines()
-  let open: Open | undefined
+  const file = new LogFile.LogFile(config.path, config.rotate)
+  yield* Effect.addFinalizer(() => Effect.sync(() => file.close()))
 
-  const end = (): void => {
-    if (open !== undefined) closeSync(open.fd)
-    open = undefined
+  const failed = (error: unknown) => Effect.fail(classify(config.path, error))
+
+  const append = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> =>
+    Effect.callback((resume) => {
+      const undo = (error: unknown) => {
+        file.undo()
+        resume(failed(error))
+      }
+      try {
+        const fd = file.append(lines.encode(entries), clock.currentTimeMillisUnsafe())
+        fdatasync(fd, (error) => (error === null ? resume(passed) : undo(error)))
+      } catch (error) {
+        undo(error)
+      }
+    })
+
+  return {
+    batch,
+    // A write that was begun is ended: the next one must know where the file ends.
+    send: (entries) => oneAtATime.withPermit(Effect.uninterruptible(append(entries))),
+    check: Effect.try({ try: () => LogFile.check(config.path), catch: (error) => classify(config.path, error) }),
   }
-  yield* Effect.addFinalizer(() => Effect.sync(end))
-
-  /** The file to write to: begun, begun anew where it was moved away, or rotated. */
-  const current = (now: number): Open => {
-    if (open !== undefined && statSync(path, { throwIfNoEntry: false })?.ino !== open.inode) end()
-    open ??= begin(path, now)
-    const tooLarge = rotate.size !== undefined && open.size >= rotate.size
-    const tooOld = rotate.daily && open.day !== dayOf(now)
-    if (open.size > 0 && (tooLarge || tooOld)) {
-      renameSync(path, rotatedName(path, now))
-      end()
-      open = begin(path, now)
-    }
-    return open
-  }
-
-  const send = (entries: ReadonlyArray<Entry>): Effect.Effect<typeof allSent, SinkError> =>
-    writing.withPermits(1)(
-      // A write that was begun is ended: an interrupted one would leave the size unknown.
-      Effect.uninterruptible(
-        Effect.tryPromise({
-          try: async () => {
-            const file = current(clock.currentTimeMillisUnsafe())
-            const bytes = lines.encode(entries)
-            try {
-              write(file.fd, bytes)
-              await sync(file.fd)
-              file.size += bytes.length
-            } catch (error) {
-              // Part of a line may stand there: opening it again cuts that off.
-              end()
-              throw error
-            }
-            return allSent
-          },
-          catch: (error) => classify(path, error),
-        }),
-      ),
-    )
-
-  const check = Effect.try({
-    try: () => {
-      current(clock.currentTimeMillisUnsafe())
-    },
-    catch: (error) => classify(path, error),
-  })
-  yield* check
-  return { batch, send, check }
 })
+
+const passed = Effect.succeed(allSent)
 
 // --- classify ----------------------------------------------------------------
 
-const advice: Readonly<Record<string, string>> = {
-  EACCES: "the relay's user may not write there: change the owner or the path",
-  EPERM: "the relay's user may not write there: change the owner or the path",
-  EISDIR: "it is a directory: name a file",
+const misconfigured: Readonly<Record<string, string>> = {
+  EACCES: "the relay's user may not write there; change the owner, or the path",
+  EPERM: "the relay's user may not write there; change the owner, or the path",
+  EISDIR: "it is a directory; name a file in it",
   ENOTDIR: "a part of the path is a file, not a directory",
-  EROFS: "the file system is read-only",
+  EEXIST: "a part of the path is a file, not a directory",
+  ENOTREG: "it is a device, a pipe or a socket; name a regular file",
+  EROFS: "the file system is read-only; change the path",
   ELOOP: "its symbolic links lead in a circle",
   ENAMETOOLONG: "the name is too long",
 }
 
+const unavailable: Readonly<Record<string, string>> = {
+  ENOSPC: "the disk is full; make room, and it goes on by itself",
+  EDQUOT: "the quota of the relay's user is used up; raise it, and it goes on by itself",
+  EFBIG: "the file is as large as it may be; rotate it by size",
+  EIO: "the disk has failed to write; look at the kernel's log",
+  EMFILE: "the relay has too many files open; raise its limit",
+}
+
 const classify = (path: string, error: unknown): SinkError => {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error"
-  const hint = advice[code]
-  if (hint !== undefined) {
-    return new SinkError({ reason: new SinkMisconfigured({ message: `${path} can't be written (${code}): ${hint}` }) })
-  }
-  const why = code === "ENOSPC" || code === "EDQUOT" ? "the disk is full" : code
-  return new SinkError({ reason: new SinkUnavailable({ message: `${path} can't be written: ${why}` }) })
+  const code = LogFile.codeOf(error)
+  const say = (why: string) => `${path} can't be written (${code}): ${why}`
+  const fault = misconfigured[code]
+  return new SinkError({
+    reason:
+      fault === undefined
+        ? new SinkUnavailable({ message: say(unavailable[code] ?? "it is tried again") })
+        : new SinkMisconfigured({ message: say(fault) }),
+  })
 }
 
 export const File: SinkType<FileConfig> = {
