@@ -1,10 +1,18 @@
 /** The command line: its commands, and how it speaks. A command is a file beside this one. */
 import { Console, Effect, Logger } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
+import { dlq } from "./Dlq.ts"
 import { explain } from "./Explain.ts"
+import { init } from "./Init.ts"
+import { journalCommand } from "./Journal.ts"
+import { lanes } from "./Lanes.ts"
 import { Config, Json } from "./Options.ts"
 import { version } from "./Program.ts"
+import { replay } from "./Replay.ts"
 import { run as serve } from "./Run.ts"
+import { schema } from "./Schema.ts"
+import { status } from "./Status.ts"
+import { test } from "./Test.ts"
 import { trigger } from "./Trigger.ts"
 import { validate } from "./Validate.ts"
 
@@ -12,7 +20,20 @@ const relay = Command.make("relay").pipe(
   Command.withDescription(
     "Receives a scheduling service's webhooks, keeps them durably, and relays them by event type to Kafka, SNS, HTTP, files and more.",
   ),
-  Command.withSubcommands([serve, validate, explain, trigger]),
+  Command.withSubcommands([
+    serve,
+    validate,
+    test,
+    explain,
+    trigger,
+    status,
+    lanes,
+    dlq,
+    replay,
+    journalCommand,
+    schema,
+    init,
+  ]),
   Command.withGlobalFlags([Config, Json]),
 )
 

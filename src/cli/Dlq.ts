@@ -1,0 +1,150 @@
+/** `relay dlq …`: events that a sink will not take, with every attempt's error. */
+import { Effect, Option, Schema } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import type { DeadLetter, Selection } from "../admin/Api.ts"
+import { ask } from "./Ask.ts"
+import { usage } from "./CommandError.ts"
+import { Json } from "./Options.ts"
+import { count, plain, print, printJson, say, table } from "./Output.ts"
+
+const lane = Flag.String("lane").pipe(
+  Flag.withMetavar("NAME"),
+  Flag.withDescription("Only of this sink; _quarantine holds what was signed but could not be routed"),
+  Flag.optional,
+)
+const type = Flag.String("type").pipe(
+  Flag.withMetavar("TYPE"),
+  Flag.withDescription("Only of this event type"),
+  Flag.optional,
+)
+const all = Flag.Boolean("all").pipe(
+  Flag.withDescription("Every dead letter there is"),
+  Flag.withoutNegation,
+  Flag.withDefault(false),
+)
+const ids = Argument.String("id").pipe(
+  Argument.withDescription("Ids as `dlq list` shows them, such as lake:42"),
+  Argument.variadic(),
+)
+
+interface Filter {
+  readonly lane: Option.Option<string>
+  readonly type: Option.Option<string>
+}
+
+const filterOf = ({ lane, type }: Filter) => ({
+  ...(Option.isSome(lane) ? { lane: lane.value } : {}),
+  ...(Option.isSome(type) ? { type: type.value } : {}),
+})
+
+/** Ids, or a filter, or `--all`: never everything because nothing was said. */
+export const selection = (chosen: Filter & { readonly id: ReadonlyArray<string>; readonly all: boolean }) => {
+  const filter = filterOf(chosen)
+  const [first, ...rest] = chosen.id
+  const filtered = Object.keys(filter).length > 0
+  const ways = [first !== undefined, filtered, chosen.all].filter(Boolean).length
+  if (ways === 0) return Effect.fail(usage("say which: ids, --lane, --type, or --all"))
+  if (ways > 1) return Effect.fail(usage("say it one way: ids, or --lane and --type, or --all"))
+  const selected: Selection = first === undefined ? filter : { ids: [first, ...rest] }
+  return Effect.succeed(selected)
+}
+
+const time = (millis: number): string => new Date(millis).toISOString()
+
+const last = ({ attempts }: DeadLetter) => attempts.at(-1)
+
+const list = Command.make(
+  "list",
+  {
+    lane,
+    type,
+    limit: Flag.Int("limit").pipe(
+      Flag.withDescription("How many, newest first"),
+      Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
+      Flag.withDefault(50),
+    ),
+    before: Flag.String("before").pipe(
+      Flag.withMetavar("ID"),
+      Flag.withDescription("Only older than this one: the next page"),
+      Flag.optional,
+    ),
+  },
+  Effect.fn(function* ({ lane, type, limit, before }) {
+    const query = { ...filterOf({ lane, type }), limit, ...(Option.isSome(before) ? { before: before.value } : {}) }
+    const letters = yield* ask((client) => client.deadLetters.list({ query }))
+    if (yield* Json) return yield* printJson(letters)
+    if (letters.length === 0) return yield* say("no dead letters")
+    yield* print(
+      table([
+        ["ID", "TYPE", "EVENT", "AT", "ATTEMPTS", "WHY"],
+        ...letters.map((letter) => [
+          letter.id,
+          letter.type === "" ? "-" : letter.type,
+          letter.eventId === "" ? "-" : letter.eventId,
+          time(letter.at),
+          String(letter.attempts.length),
+          last(letter)?.message ?? "",
+        ]),
+      ]),
+    )
+    const oldest = letters.at(-1)
+    if (oldest !== undefined && letters.length === limit) {
+      yield* say(`there may be older ones: --before ${plain(oldest.id)}`)
+    }
+  }),
+).pipe(Command.withDescription("List dead letters, newest first"))
+
+const show = Command.make(
+  "show",
+  { id: Argument.String("id").pipe(Argument.withDescription("An id as `dlq list` shows it, such as lake:42")) },
+  Effect.fn(function* ({ id }) {
+    const letter = yield* ask((client) => client.deadLetters.show({ params: { id } }))
+    if (yield* Json) return yield* printJson(letter)
+    yield* print(
+      table([
+        ["id", letter.id],
+        ["event", letter.eventId === "" ? "-" : letter.eventId],
+        ["type", letter.type === "" ? "-" : letter.type],
+        ["account", letter.accountId === "" ? "-" : letter.accountId],
+        ["webhook", letter.webhook],
+        ["received", time(letter.receivedAt)],
+        ["dead since", time(letter.at)],
+        ...letter.attempts.map(({ at, reason, message }) => ["attempt", `${time(at)}  ${reason}: ${message}`]),
+      ]),
+    )
+    yield* print("")
+    yield* print(Buffer.from(letter.body, "base64").toString("utf8").split("\n").map(plain).join("\n"))
+  }),
+).pipe(Command.withDescription("Show one dead letter: every attempt, and the payload"))
+
+const replay = Command.make(
+  "replay",
+  { id: ids, lane, type, all },
+  Effect.fn(function* (chosen) {
+    const payload = yield* selection(chosen)
+    const replayed = yield* ask((client) => client.deadLetters.replay({ payload }))
+    if (yield* Json) yield* printJson(replayed)
+    else yield* print(`${count(replayed.count, "dead letter")} on the way again`)
+  }),
+).pipe(Command.withDescription("Send dead letters to their sink again, with a fresh idempotency key"))
+
+const drop = Command.make(
+  "drop",
+  { id: ids, lane, type, all },
+  Effect.fn(function* (chosen) {
+    const payload = yield* selection(chosen)
+    const dropped = yield* ask((client) => client.deadLetters.drop({ payload }))
+    if (yield* Json) yield* printJson(dropped)
+    else yield* print(`${count(dropped.count, "dead letter")} dropped for good`)
+  }),
+).pipe(Command.withDescription("Forget dead letters for good"))
+
+export const dlq = Command.make("dlq").pipe(
+  Command.withDescription("See dead letters, send them again, or drop them"),
+  Command.withSubcommands([list, show, replay, drop]),
+  Command.withExamples([
+    { command: "relay dlq list --lane lake", description: "What the sink lake would not take, and why" },
+    { command: "relay dlq show lake:42", description: "One of them in full" },
+    { command: "relay dlq replay --lane lake", description: "All of lake's again, once it is mended" },
+  ]),
+)

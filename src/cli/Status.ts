@@ -1,0 +1,109 @@
+/**
+ * `relay status`: how the running relay is, worst first, and what to do.
+ *
+ * Exit code 1 when something is red, so that it serves as a check: the journal
+ * is full, broken or red, or a lane can't go on without a person. A sink that
+ * is merely away is yellow: the lane waits and goes on by itself.
+ */
+import { Effect } from "effect"
+import { Command } from "effect/cli"
+import type { Lane, Status } from "../admin/Api.ts"
+import { quarantine } from "../event/Event.ts"
+import { ask } from "./Ask.ts"
+import { failed } from "./CommandError.ts"
+import { Json } from "./Options.ts"
+import { bytes, count, type Paint, paint, plain, print, printJson, span, table } from "./Output.ts"
+
+export type Severity = "red" | "yellow" | "green"
+
+const severities: readonly Severity[] = ["red", "yellow", "green"]
+
+export const severityOf = ({ condition, deadLetters, backlog }: Lane): Severity => {
+  if (condition === "misconfigured" || condition === "blocked") return "red"
+  if (condition === "orphaned") return backlog > 0 ? "red" : "green"
+  return condition === "running" && deadLetters === 0 ? "green" : "yellow"
+}
+
+/** What a person may do about a lane; empty when nothing is needed. */
+const adviceFor = ({ name, condition, deadLetters }: Lane): string => {
+  if (condition === "paused") return `relay lanes resume ${name}`
+  if (condition === "blocked") return `relay dlq list --lane ${name}, then relay lanes resume ${name}`
+  if (condition === "misconfigured") return "mend the sink or its config; it tries again by itself"
+  if (deadLetters > 0) return `relay dlq list --lane ${name}`
+  return ""
+}
+
+const journalRed = ({ journal: { health } }: Status): boolean =>
+  health === "full" || health === "broken" || health === "red"
+
+export const isRed = (status: Status): boolean =>
+  journalRed(status) || status.lanes.some((lane) => severityOf(lane) === "red")
+
+/** Worst first, then by name; the quarantine shows when it holds something. */
+const ordered = (lanes: ReadonlyArray<Lane>): ReadonlyArray<Lane> =>
+  lanes
+    .filter((lane) => lane.name !== quarantine || lane.deadLetters + lane.backlog > 0)
+    .toSorted(
+      (a, b) => severities.indexOf(severityOf(a)) - severities.indexOf(severityOf(b)) || a.name.localeCompare(b.name),
+    )
+
+const age = ({ oldestAt }: Lane, now: number): string => (oldestAt === 0 ? "-" : span(now - oldestAt))
+
+export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number): string =>
+  table([
+    ["SINK", "TYPE", "STATE", "BACKLOG", "OLDEST", "PARKED", "DEAD LETTERS"],
+    ...ordered(lanes).map((lane) => [
+      lane.name,
+      lane.type === "" ? "-" : lane.type,
+      lane.condition,
+      String(lane.backlog),
+      age(lane, now),
+      String(lane.parked),
+      String(lane.deadLetters),
+    ]),
+  ])
+
+export const render = (status: Status, style: Paint): string => {
+  const { version, configFile, startedAt, now, draining, journal, lanes } = status
+  const problems = ordered(lanes).flatMap((lane) => {
+    const severity = severityOf(lane)
+    if (severity === "green") return []
+    const letters = lane.deadLetters === 0 ? "" : `${count(lane.deadLetters, "dead letter")}`
+    const what = [lane.condition === "running" ? "" : lane.condition, lane.message, letters].filter((_) => _ !== "")
+    const advice = adviceFor(lane)
+    return [
+      `${style(severity, lane.name)}: ${plain(what.join("; "))}${advice === "" ? "" : `\n  what to do: ${plain(advice)}`}`,
+    ]
+  })
+  const words = journal.message.split("\n").map(plain).join("\n  ")
+  const journalProblem = journalRed(status)
+    ? [
+        `${style("red", "journal")}: ${journal.health}\n  ${words}${journal.health === "red" ? "\n  what to do: relay journal check, then relay journal acknowledge" : ""}`,
+      ]
+    : []
+  const filling = journal.filling > 0 ? ` (${journal.filling} % full)` : ""
+  return [
+    ...[...journalProblem, ...problems].flatMap((problem) => [problem, ""]),
+    `relay ${plain(version)} with ${plain(configFile)}, up ${span(now - startedAt)}${draining ? ", draining" : ""}`,
+    `journal ${journal.health}: ${count(journal.head, "event")} so far, ${bytes(journal.usedBytes)} of ${bytes(journal.maxBytes)}${filling}`,
+    "",
+    lanesTable(lanes, now),
+  ].join("\n")
+}
+
+export const status = Command.make(
+  "status",
+  {},
+  Effect.fn(function* () {
+    const found = yield* ask((client) => client.status())
+    if (yield* Json) yield* printJson({ red: isRed(found), ...found })
+    else yield* print(render(found, yield* paint))
+    if (isRed(found)) return yield* failed()
+  }),
+).pipe(
+  Command.withDescription("Show how the running relay is, worst first; exits 1 when something is red"),
+  Command.withExamples([
+    { command: "relay status", description: "The journal, the lanes, and what to do about them" },
+    { command: "relay status --json", description: "The same for a script" },
+  ]),
+)
