@@ -12,7 +12,7 @@
  */
 import { fdatasyncSync, openSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
-import { parentPort, Worker } from "node:worker_threads"
+import { parentPort, Worker, workerData } from "node:worker_threads"
 import { Context } from "effect"
 
 /**
@@ -30,7 +30,10 @@ export const logLimit = 16 * 1024 * 1024
 
 const interval = 100
 
-type ToWorker = { readonly path: string } | "stop"
+/** Given to the worker with its start: a message sent before it listens is lost under Deno. */
+interface WorkerData {
+  readonly path: string
+}
 
 type FromWorker =
   /** Frames in the log after a pass. */
@@ -68,14 +71,12 @@ export const runWorker = (): void => {
       db.close()
     }
   }
-  parentPort?.on("message", (message: ToWorker) => {
-    if (message === "stop") {
-      stop()
-      report("stopped")
-    } else {
-      serve(message.path)
-    }
+  parentPort?.on("message", () => {
+    stop()
+    report("stopped")
   })
+  const { path }: WorkerData = workerData
+  serve(path)
 }
 
 export interface Checkpointer {
@@ -93,7 +94,7 @@ export const start = (
   },
 ): Checkpointer => {
   // Not the global Worker: in one of those Deno says that it is the main thread.
-  const worker = new Worker(entry)
+  const worker = new Worker(entry, { workerData: { path } satisfies WorkerData })
   const gone = Promise.withResolvers<void>()
   worker.on("message", (message: FromWorker) => {
     if (message === "stopped") gone.resolve()
@@ -102,11 +103,9 @@ export const start = (
   })
   worker.on("error", (error) => on.failure(error instanceof Error ? error.message : String(error), 0))
   worker.on("exit", () => gone.resolve())
-  const request: ToWorker = { path }
-  worker.postMessage(request)
   return {
     stop: async () => {
-      worker.postMessage("stop" satisfies ToWorker)
+      worker.postMessage("stop")
       const deadline = Promise.withResolvers<void>()
       const timer = setTimeout(deadline.resolve, 1000)
       await Promise.race([gone.promise, deadline.promise])
