@@ -6,6 +6,7 @@
  * under Deno: so one suite runs against all three.
  */
 import { once } from "node:events"
+import { createRequire } from "node:module"
 import { createServer } from "node:net"
 import { resolve } from "node:path"
 
@@ -42,14 +43,19 @@ export interface Finished {
 
 const root = resolve(import.meta.dir, "../..")
 
+/** Not `.bin/deno`: that launcher needs Node, and passes no signal on to the Deno that it waits for. */
+const denoBinary = (): string => {
+  const { runInstall } = createRequire(import.meta.url)("deno/install_api.cjs") as { readonly runInstall: () => string }
+  return runInstall()
+}
+
 /** How the program is started: the words before its arguments. */
 export const command = (binary?: string): ReadonlyArray<string> => {
   const under = process.env.RELAY_UNDER
   const compiled = binary ?? process.env.RELAY_BINARY ?? (under === "binary" ? "dist/relay" : undefined)
   if (compiled !== undefined) return [resolve(root, compiled)]
   const main = resolve(root, "src/main.ts")
-  if (under === "deno")
-    return [resolve(root, "node_modules/.bin/deno"), "run", "-A", "--unstable-no-legacy-abort", main]
+  if (under === "deno") return [denoBinary(), "run", "-A", "--unstable-no-legacy-abort", main]
   return [process.execPath, main]
 }
 

@@ -1,0 +1,116 @@
+/** A relay with one of each kind of webhook, what it kept, and deliveries to send it. */
+import { createHmac } from "node:crypto"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { freePort, type Relay, startRelay } from "../../lib/relay.ts"
+
+export const secret = "whsec_http_suite"
+
+export interface Target {
+  readonly relay: Relay
+  readonly port: number
+  readonly url: (path?: string) => string
+  /** Bodies that reached the file sink, as text, in the order of the journal. */
+  readonly kept: () => ReadonlyArray<string>
+  /** Waits until the file sink has a body; at most five seconds. */
+  readonly keeps: (body: string) => Promise<boolean>
+  readonly stop: () => Promise<void>
+}
+
+const unmarked = (line: string): string => {
+  const marked = /^\{"relay_base64":"([^"]*)"/.exec(line)
+  return marked === null ? line : Buffer.from(marked[1] ?? "", "base64").toString("utf8")
+}
+
+export const startTarget = async (tls?: { readonly certificate: string; readonly key: string }): Promise<Target> => {
+  const cwd = mkdtempSync(join(tmpdir(), "relay-http-"))
+  const [port, admin] = [await freePort(), await freePort()]
+  const secrets = [{ name: "suite", value: secret }]
+  const config = {
+    listen: `127.0.0.1:${port}`,
+    ...(tls === undefined ? {} : { tls }),
+    admin: { listen: `127.0.0.1:${admin}` },
+    journal: { path: "./journal.db" },
+    webhooks: {
+      scheduling: { path: "/hooks/scheduling", secrets, maxBody: "256 KiB" },
+      careful: { path: "/hooks/careful", secrets, unknownTypes: "quarantine" },
+      picky: { path: "/hooks/picky", secrets, unknownTypes: "reject", undecodable: "reject", respond: 200 },
+      strict: { path: "/hooks/strict", id: "wh_known", secrets, strictId: true },
+    },
+    sinks: { audit: { type: "file", path: "./events.ndjson" } },
+    routes: [{ name: "everything", match: "**", to: ["audit"] }],
+  }
+  const file = join(cwd, "relay.config.json")
+  writeFileSync(file, JSON.stringify(config))
+  const relay = await startRelay(file, { cwd })
+
+  const kept = () => {
+    try {
+      const lines = readFileSync(join(cwd, "events.ndjson"), "utf8").split("\n")
+      return lines.filter((line) => line !== "").map(unmarked)
+    } catch {
+      return []
+    }
+  }
+  return {
+    relay,
+    port,
+    url: (path = "/hooks/scheduling") => `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}${path}`,
+    kept,
+    keeps: async (body) => {
+      for (let tries = 0; tries < 250; tries++) {
+        if (kept().includes(body)) return true
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+      return false
+    },
+    stop: async () => {
+      await relay.kill()
+      rmSync(cwd, { recursive: true, force: true })
+    },
+  }
+}
+
+let ids = 0
+
+export const envelope = (type = "appointment.created", object: unknown = { id: "apt_1" }): string => {
+  ids += 1
+  return JSON.stringify({
+    id: `evt_http_${ids}`,
+    account_id: "acct_1",
+    version: "1",
+    created_at: "2026-11-21T00:00:00Z",
+    data: { type, object },
+  })
+}
+
+export const signature = (body: string | Uint8Array): string =>
+  `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+
+export type Changes = Readonly<Record<string, string | undefined>>
+
+/** A delivery's headers; `undefined` leaves one out. */
+export const headers = (body: string | Uint8Array, changes: Changes = {}): Record<string, string> => {
+  const all: Changes = {
+    "content-type": "application/json",
+    "x-service-signature": signature(body),
+    "x-service-webhook-id": "wh_known",
+    ...changes,
+  }
+  return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined))
+}
+
+/** A delivery as text, for a socket. Of the lines that frame it, those told replace the usual ones. */
+export const rawDelivery = (
+  body: string,
+  framing: ReadonlyArray<string> = ["Host: relay.example", `Content-Length: ${Buffer.byteLength(body)}`],
+  changes: Changes = {},
+): string => {
+  const lines = Object.entries(headers(body, changes)).map(([name, value]) => `${name}: ${value}`)
+  return ["POST /hooks/scheduling HTTP/1.1", ...framing, ...lines, "", body].join("\r\n")
+}
+
+/** A body as one chunk and the end, or without the end. */
+export const chunk = (body: string): string => `${Buffer.byteLength(body).toString(16)}\r\n${body}\r\n`
+export const lastChunk = "0\r\n\r\n"

@@ -1,0 +1,397 @@
+/**
+ * The receiver as a sender and a stranger meet it: every row of the table of
+ * answers, over real sockets, against the whole relay.
+ *
+ * It runs against the source under Bun, or with RELAY_UNDER=deno under Deno,
+ * or with RELAY_UNDER=binary against the compiled binary.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { resolve } from "node:path"
+import {
+  type Changes,
+  chunk,
+  envelope,
+  headers,
+  lastChunk,
+  rawDelivery,
+  signature,
+  startTarget,
+  type Target,
+} from "./fixture.ts"
+import * as Raw from "./Raw.ts"
+
+let target: Target
+beforeAll(async () => {
+  target = await startTarget()
+}, 20_000)
+afterAll(() => target.stop())
+
+const post = (body: string | Uint8Array<ArrayBuffer>, changes: Changes = {}, path?: string): Promise<Response> =>
+  fetch(target.url(path), { method: "POST", body, headers: headers(body, changes) })
+
+/** What every refusal looks like. */
+const expectRefusal = async (response: Response, status: number) => {
+  expect(response.status).toBe(status)
+  expect(response.headers.get("content-type")).toBe("application/problem+json")
+  const text = await response.text()
+  expect(text).toMatch(/^\{[^\n]*\}\n$/)
+  expect(JSON.parse(text)).toMatchObject({ status, title: expect.any(String), requestId: expect.any(String) })
+}
+
+describe("accepted", () => {
+  test("a signed delivery is answered 202 and reaches the sink byte by byte", async () => {
+    const body = `{ "note" : "é \\u00e9 日本", ${envelope().slice(1)}`
+    const response = await post(body)
+    expect([response.status, await response.text()]).toEqual([202, ""])
+    expect(await target.keeps(body)).toBe(true)
+  })
+
+  test("a duplicate is answered 202 and kept once", async () => {
+    const body = envelope()
+    expect((await post(body)).status).toBe(202)
+    expect((await post(body)).status).toBe(202)
+    const after = envelope()
+    await post(after)
+    expect(await target.keeps(after)).toBe(true)
+    expect(target.kept().filter((_) => _ === body)).toHaveLength(1)
+  })
+
+  test("twenty duplicates at once are all answered 202 and kept once", async () => {
+    const body = envelope()
+    const responses = await Promise.all(Array.from({ length: 20 }, () => post(body)))
+    expect(responses.map((_) => _.status)).toEqual(Array.from({ length: 20 }, () => 202))
+    const after = envelope()
+    await post(after)
+    expect(await target.keeps(after)).toBe(true)
+    expect(target.kept().filter((_) => _ === body)).toHaveLength(1)
+  })
+
+  test("the same id with other bytes is an event of its own", async () => {
+    const body = envelope()
+    const altered = body.replace("apt_1", "apt_2")
+    expect((await post(body)).status).toBe(202)
+    expect((await post(altered)).status).toBe(202)
+    expect(await target.keeps(altered)).toBe(true)
+    expect(await target.keeps(body)).toBe(true)
+  })
+
+  test("a type that nobody knows is routed", async () => {
+    const body = envelope("appointment.teleported")
+    expect((await post(body)).status).toBe(202)
+    expect(await target.keeps(body)).toBe(true)
+  })
+
+  test("a signed body with a byte order mark, and one that is no UTF-8, are verified by their bytes", async () => {
+    expect((await post(`\uFEFF${envelope()}`)).status).toBe(202)
+    expect((await post(Uint8Array.of(0x7b, 0xff, 0xfe, 0x7d))).status).toBe(202)
+    expect((await post("")).status).toBe(202)
+  })
+
+  test("with the status that the config names", async () => {
+    expect((await post(envelope(), {}, "/hooks/picky")).status).toBe(200)
+  })
+
+  test("a body in chunks, one that comes slowly, and one near the limit", async () => {
+    const chunked = envelope()
+    const inChunks = await Raw.open(target.port)
+    inChunks.write(
+      rawDelivery("", ["Host: relay.example", "Transfer-Encoding: chunked"], {
+        "x-service-signature": signature(chunked),
+      }),
+    )
+    for (const piece of [chunked.slice(0, 10), chunked.slice(10)]) {
+      inChunks.write(chunk(piece))
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    inChunks.write(lastChunk)
+    expect((await inChunks.answers(1)).statuses).toEqual([202])
+    inChunks.destroy()
+    expect(await target.keeps(chunked)).toBe(true)
+
+    const slow = await Raw.open(target.port)
+    const text = rawDelivery(envelope())
+    for (let at = 0; at < text.length; at += 100) {
+      slow.write(text.slice(at, at + 100))
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    expect((await slow.answers(1)).statuses).toEqual([202])
+    slow.destroy()
+
+    const large = envelope("client.created", { note: "n".repeat(255 * 1024) })
+    expect((await post(large)).status).toBe(202)
+    expect(await target.keeps(large)).toBe(true)
+  })
+
+  test("one connection serves one delivery after another, refusals in between", async () => {
+    const connection = await Raw.open(target.port)
+    const expected: Array<number> = []
+    for (const [text, status] of [
+      [rawDelivery(envelope()), 202],
+      [rawDelivery(envelope(), undefined, { "x-service-signature": "sha256=0" }), 401],
+      [rawDelivery(envelope()), 202],
+      ["GET /hooks/scheduling HTTP/1.1\r\nHost: a\r\n\r\n", 405],
+      [rawDelivery(envelope()), 202],
+    ] as const) {
+      connection.write(text)
+      expected.push(status)
+      expect((await connection.answers(expected.length)).statuses).toEqual(expected)
+      // The end of an answer without a body is its head: give it time to come whole.
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+    connection.destroy()
+  })
+})
+
+describe("refused with 401", () => {
+  const body = envelope()
+  const right = signature(body)
+  const cases: ReadonlyArray<readonly [string, string | undefined]> = [
+    ["without a signature", undefined],
+    ["with an empty one", ""],
+    ["with a lowercase digest", `sha256=${right.slice(7).toLowerCase()}`],
+    ["with an uppercase prefix", right.toUpperCase()],
+    ["with a digit too few", right.slice(0, -1)],
+    ["with a digit too many", `${right}0`],
+    ["with another algorithm's name", right.replace("sha256", "sha512")],
+    ["with one digit changed", right.slice(0, -1) + (right.endsWith("0") ? "1" : "0")],
+    ["with that of another body", signature(`${body} `)],
+    ["with itself twice in one header", `${right}, ${right}`],
+  ]
+  for (const [name, value] of cases) {
+    test(name, async () => expectRefusal(await post(body, { "x-service-signature": value }), 401))
+  }
+
+  test("with two signature headers, both right", async () => {
+    const text = rawDelivery(body).replace("\r\n\r\n", `\r\nX-Service-Signature: ${right}\r\n\r\n`)
+    expect((await Raw.send(target.port, text)).statuses).toEqual([401])
+  })
+})
+
+describe("refused", () => {
+  test("with 404 where no webhook is, with or without a signature", async () => {
+    for (const path of [
+      "/",
+      "/hooks",
+      "/hooks/scheduling/",
+      "/hooks/Scheduling",
+      "/hooks/scheduling%2f",
+      "/healthz",
+      "/metrics",
+    ]) {
+      await expectRefusal(await post(envelope(), {}, path), 404)
+      await expectRefusal(await fetch(target.url(path)), 404)
+    }
+  })
+
+  test("with 404 an unknown webhook id, where the webhook insists", async () => {
+    await expectRefusal(await post(envelope(), { "x-service-webhook-id": "wh_other" }, "/hooks/strict"), 404)
+    await expectRefusal(await post(envelope(), { "x-service-webhook-id": undefined }, "/hooks/strict"), 404)
+    expect((await post(envelope(), {}, "/hooks/strict")).status).toBe(202)
+  })
+
+  test("with 405 and Allow by any other method", async () => {
+    for (const method of ["GET", "PUT", "PATCH", "DELETE", "OPTIONS"]) {
+      const response = await fetch(target.url(), { method })
+      expect(response.headers.get("allow")).toBe("POST")
+      await expectRefusal(response, 405)
+    }
+    const head = await fetch(target.url(), { method: "HEAD" })
+    expect([head.status, head.headers.get("allow"), await head.text()]).toEqual([405, "POST", ""])
+  })
+
+  test("with 415 when the content type is not JSON, or the body is encoded", async () => {
+    for (const type of [
+      "text/plain",
+      "application/x-www-form-urlencoded",
+      "multipart/form-data; boundary=x",
+      undefined,
+    ]) {
+      const text = rawDelivery(envelope(), undefined, { "content-type": type })
+      expect([type, (await Raw.send(target.port, text)).statuses]).toEqual([type, [415]])
+    }
+    for (const encoding of ["gzip", "br", "deflate", "gzip, identity"]) {
+      const zipped = Uint8Array.from(Bun.gzipSync(envelope()))
+      await expectRefusal(await post(zipped, { "content-encoding": encoding }), 415)
+    }
+    expect((await post(envelope(), { "content-type": "application/json; charset=utf-8" })).status).toBe(202)
+  })
+
+  test("with 413 a body over the limit, and the connection is closed", async () => {
+    const large = envelope("client.created", { note: "n".repeat(257 * 1024) })
+    const declared = await Raw.open(target.port)
+    declared.write(rawDelivery("", ["Host: a", `Content-Length: ${Buffer.byteLength(large)}`]))
+    const answer = await declared.answers(1)
+    expect(answer.statuses).toEqual([413])
+    expect(answer.text.toLowerCase()).toContain("connection: close")
+    declared.destroy()
+
+    const chunked = await Raw.open(target.port)
+    chunked.write(rawDelivery("", ["Host: a", "Transfer-Encoding: chunked"]))
+    for (let sent = 0; sent < 300; sent += 50) chunked.write(chunk("x".repeat(50 * 1024)))
+    const second = await chunked.answers(1)
+    expect(second.statuses).toEqual([413])
+    expect(second.text.toLowerCase()).toContain("connection: close")
+    chunked.destroy()
+    expect((await post(envelope())).status).toBe(202)
+  })
+
+  test("with 422 what the config says to reject", async () => {
+    await expectRefusal(await post(envelope("appointment.teleported"), {}, "/hooks/picky"), 422)
+    await expectRefusal(await post("not json", {}, "/hooks/picky"), 422)
+  })
+})
+
+describe("in quarantine, and answered 202", () => {
+  test("is what is signed and no envelope, or of a type that the config keeps out", async () => {
+    const undecodable = `not an envelope ${Math.random()}`
+    const unknown = envelope("appointment.teleported")
+    expect((await post(undecodable)).status).toBe(202)
+    expect((await post(unknown, {}, "/hooks/careful")).status).toBe(202)
+    const after = envelope()
+    await post(after)
+    expect(await target.keeps(after)).toBe(true)
+    expect(target.kept()).not.toContain(undecodable)
+    expect(target.kept()).not.toContain(unknown)
+  })
+})
+
+describe("malformed HTTP is refused with 400, and nothing of it is kept", () => {
+  const length = (body: string) => `Content-Length: ${Buffer.byteLength(body)}`
+  const cases: ReadonlyArray<readonly [string, (body: string) => ReadonlyArray<string>]> = [
+    ["two equal Content-Lengths", (body) => ["Host: a", length(body), length(body)]],
+    ["two different Content-Lengths", (body) => ["Host: a", length(body), "Content-Length: 1"]],
+    ["a Content-Length that is a list", (body) => ["Host: a", `${length(body)}, ${Buffer.byteLength(body)}`]],
+    ["a negative Content-Length", () => ["Host: a", "Content-Length: -1"]],
+    ["a Content-Length and chunks", (body) => ["Host: a", length(body), "Transfer-Encoding: chunked"]],
+    ["two Hosts", (body) => ["Host: a", "Host: b", length(body)]],
+    ["two equal Hosts", (body) => ["Host: a", "Host: a", length(body)]],
+    ["no Host", (body) => [length(body)]],
+    ["an empty Host", (body) => ["Host:", length(body)]],
+    ["a Host with a path in it", (body) => ["Host: evil/x?y#", length(body)]],
+    ["a Host with a user in it", (body) => ["Host: user@relay.example", length(body)]],
+    ["a Host with white space in it", (body) => ["Host: relay example", length(body)]],
+  ]
+  for (const [name, framing] of cases) {
+    test(name, async () => {
+      const body = envelope()
+      const exchange = await Raw.send(target.port, rawDelivery(body, framing(body)))
+      expect(exchange.statuses).toEqual([400])
+      const after = envelope()
+      await post(after)
+      expect(await target.keeps(after)).toBe(true)
+      expect(target.kept()).not.toContain(body)
+    })
+  }
+
+  test("and an address, bracketed or with a port, is a Host", async () => {
+    for (const host of ["127.0.0.1:8080", "[::1]:8080", "relay.example.", "relay_1"]) {
+      const body = envelope()
+      const exchange = await Raw.send(target.port, rawDelivery(body, [`Host: ${host}`, length(body)]))
+      expect([host, exchange.statuses]).toEqual([host, [202]])
+    }
+  })
+
+  test("what is no HTTP at all, or has a head without end", async () => {
+    expect((await Raw.send(target.port, "\x16\x03\x01\x02\r\n\r\n")).statuses).toEqual([400])
+    const endless = await Raw.send(target.port, `GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(1_000_000)}`)
+    expect([400, 431, undefined]).toContain(endless.statuses[0])
+    expect((await post(envelope())).status).toBe(202)
+  })
+})
+
+describe("a connection that is not as it should be", () => {
+  test("pipelined deliveries: what is answered 202 is kept, and what is not may be sent again", async () => {
+    const bodies = [envelope(), envelope(), envelope()]
+    const pipelined = await Raw.send(target.port, bodies.map((body) => rawDelivery(body)).join(""), 3)
+    expect(pipelined.statuses.every((status) => status === 202)).toBe(true)
+    for (const body of bodies) expect((await post(body)).status).toBe(202)
+    for (const body of bodies) expect(await target.keeps(body)).toBe(true)
+    for (const body of bodies) expect(target.kept().filter((_) => _ === body)).toHaveLength(1)
+  })
+
+  test("a delivery that breaks off half way is forgotten, and may be sent again", async () => {
+    const body = envelope()
+    const broken = await Raw.open(target.port)
+    broken.write(rawDelivery(body).slice(0, -20))
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    broken.destroy()
+    expect((await post(body)).status).toBe(202)
+    expect(await target.keeps(body)).toBe(true)
+  })
+
+  test("nothing that a stranger sent stands in an answer or in the log", async () => {
+    const canary = "canary-3141592653"
+    const answers = [
+      await post(canary, { "x-service-signature": canary }),
+      await post(canary, {}, `/${canary}`),
+      await post(canary, { "content-type": canary }),
+      await post(canary, {}, "/hooks/picky"),
+    ]
+    for (const answer of answers) expect(await answer.text()).not.toContain("canary")
+    const text = rawDelivery(canary, [`Host: ${canary}/`, `Content-Length: ${canary.length}`])
+    expect((await Raw.send(target.port, text)).text).not.toContain("canary")
+    expect(target.relay.stdout() + target.relay.stderr()).not.toContain("canary")
+  })
+})
+
+describe("draining", () => {
+  test("ends what is under way, refuses what is new, and keeps what was accepted", async () => {
+    const own = await startTarget()
+    const body = envelope()
+    const text = rawDelivery(body)
+    const underWay = await Raw.open(own.port)
+    const waiting = await Raw.open(own.port)
+    underWay.write(text.slice(0, -30))
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    own.relay.signal("SIGTERM")
+    await own.relay.prints("draining")
+    waiting.write(rawDelivery(envelope()))
+    const refused = await waiting.answers(1)
+    expect(refused.statuses).toEqual([503])
+    expect(refused.text.toLowerCase()).toContain("retry-after: ")
+    expect(refused.text.toLowerCase()).toContain("connection: close")
+    underWay.write(text.slice(-30))
+    expect((await underWay.answers(1)).statuses).toEqual([202])
+    expect(await own.relay.exited).toBe(0)
+    expect(own.kept()).toEqual([body])
+    underWay.destroy()
+    waiting.destroy()
+    await own.stop()
+  }, 30_000)
+
+  test("is cut short by a second signal", async () => {
+    const own = await startTarget()
+    const stalled = await Raw.open(own.port)
+    stalled.write(rawDelivery(envelope()).slice(0, -30))
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    own.relay.signal("SIGTERM")
+    await own.relay.prints("draining")
+    expect(await own.relay.kill("SIGTERM")).toBe(143)
+    stalled.destroy()
+    await own.stop()
+  }, 30_000)
+})
+
+describe("TLS", () => {
+  const certificate = resolve(import.meta.dir, "tls/localhost.pem")
+  const key = resolve(import.meta.dir, "tls/localhost.key.pem")
+
+  test("a delivery over TLS is accepted, and plain HTTP on that port is not", async () => {
+    const own = await startTarget({ certificate, key })
+    const body = envelope()
+    const response = await fetch(own.url(), {
+      method: "POST",
+      body,
+      headers: headers(body),
+      tls: { ca: readFileSync(certificate, "utf8") },
+    })
+    expect(response.status).toBe(202)
+    expect(await own.keeps(body)).toBe(true)
+    const plain = await Raw.open(own.port)
+    plain.write(rawDelivery(envelope()))
+    expect((await plain.ended()).statuses).not.toContain(202)
+    plain.destroy()
+    await own.stop()
+  }, 30_000)
+})
