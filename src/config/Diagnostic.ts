@@ -3,7 +3,7 @@
  *
  * **Trap.** A diagnostic is printed and logged, so it holds no resolved value
  * and its excerpt has every string masked but the one it is about (see
- * `Source.ts`): a secret may stand on the same line.
+ * `Excerpt.ts`): a secret may stand on the same line.
  */
 import { Runtime, Schema } from "effect"
 

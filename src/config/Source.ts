@@ -1,12 +1,12 @@
 /**
  * A config file's text, with the place of every key and value in it.
  *
- * **Promise.** What `locate` shows of the text holds no secret: on the line it
- * prints, every string is masked except keys and the one value the finding is
- * about, and that one too where it may be a secret; comments are cut off.
+ * **Trap.** `maySecret` decides which values a diagnostic may show: what a
+ * sink's type defines is taken for a secret, because only the type knows.
  */
-import { createScanner, type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser"
+import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser"
 import type { Diagnostic } from "./Diagnostic.ts"
+import { excerpt, type Span, tooDeep } from "./Excerpt.ts"
 
 export type Path = ReadonlyArray<string | number>
 
@@ -39,9 +39,6 @@ export interface Source {
   readonly value: unknown
   /** What is wrong with the text as such: syntax, and keys that come twice. */
   readonly problems: ReadonlyArray<Diagnostic>
-  readonly has: (path: Path) => boolean
-  /** The text at a path as it is written, quotes included; empty when there is none. */
-  readonly written: (path: Path) => string
   readonly locate: (finding: Finding) => Diagnostic
 }
 
@@ -90,76 +87,6 @@ const toValue = (node: Node): unknown => {
   )
 }
 
-interface Span {
-  readonly offset: number
-  readonly length: number
-}
-
-/** JSON's grammar as the scanner numbers it: `const enum`s of a library can't be imported by name. */
-const token = {
-  colon: 6,
-  string: 10,
-  lineComment: 12,
-  blockComment: 13,
-  lineBreak: 14,
-  blank: 15,
-  unknown: 16,
-  end: 17,
-}
-
-/** One line of the text, masked, and where `span` starts in it. */
-const excerpt = (text: string, span: Span, showsValue: boolean): NonNullable<Diagnostic["excerpt"]> => {
-  const start = text.lastIndexOf("\n", span.offset - 1) + 1
-  const newline = text.indexOf("\n", span.offset)
-  const end = newline === -1 ? text.length : newline
-  const scanner = createScanner(text, false)
-  const pieces: Array<{ readonly offset: number; readonly kind: number; readonly text: string }> = []
-  for (let kind = scanner.scan(); kind !== token.end; kind = scanner.scan()) {
-    const offset = scanner.getTokenOffset()
-    if (offset >= end) break
-    pieces.push({ offset, kind, text: text.slice(offset, offset + scanner.getTokenLength()) })
-  }
-  const isComment = (kind: number) => kind === token.lineComment || kind === token.blockComment
-  const isBlank = (kind: number) => kind === token.blank || kind === token.lineBreak || isComment(kind)
-  const isKey = (index: number): boolean => {
-    const piece = pieces[index]
-    const before = pieces.slice(0, index).findLast(({ kind }) => !isBlank(kind))
-    const after = piece === undefined ? "" : text.slice(piece.offset + piece.text.length)
-    return before?.kind !== token.colon && /^\s*:/.test(after)
-  }
-  let line = ""
-  let underline = { start: 0, length: 1 }
-  pieces.forEach((piece, index) => {
-    if (piece.offset + piece.text.length <= start) return
-    const about = piece.offset === span.offset
-    const hides =
-      (piece.kind === token.string || piece.kind === token.unknown) && !(about && showsValue) && !isKey(index)
-    const shown = hides
-      ? '"…"'
-      : isComment(piece.kind) || piece.kind === token.lineBreak
-        ? ""
-        : piece.text.replace(/[\r\n].*/s, "").replaceAll("\t", " ")
-    if (about) underline = { start: line.length, length: shown.length }
-    line += shown
-  })
-  const trimmed = line.trimEnd()
-  // What begins on this line and ends on a later one is underlined to the end of this one.
-  const length = span.offset + span.length > end ? trimmed.length - underline.start : underline.length
-  return crop(trimmed, underline.start, Math.max(1, length))
-}
-
-/** A line that a terminal would wrap is cut around what it is about. */
-const crop = (line: string, start: number, length: number): NonNullable<Diagnostic["excerpt"]> => {
-  if (line.length <= widest) return { text: line, start, length }
-  const shown = Math.min(length, widest)
-  const from = Math.max(0, Math.min(start - (widest - shown) / 2, line.length - widest))
-  const head = from > 0 ? "…" : ""
-  const text = `${head}${line.slice(Math.floor(from), Math.floor(from) + widest)}`
-  return { text, start: start - Math.floor(from) + head.length, length: shown }
-}
-
-const widest = 100
-
 const syntaxMessages: Readonly<Record<string, readonly [message: string, hint?: string]>> = {
   InvalidSymbol: ["this is no JSON value", "text stands in double quotes; other values are numbers, true, false, null"],
   InvalidNumberFormat: ["this is no number"],
@@ -177,18 +104,14 @@ const syntaxMessages: Readonly<Record<string, readonly [message: string, hint?: 
   InvalidCharacter: ["a control character can't stand in text", "write it as an escape, such as \\t"],
 }
 
+/** No config is nested deeper than this. */
+const deepest = 100
+
 /** Reads the text. Total: whatever the text is, the problems say it. */
 export const parse = (file: string, text: string): Source => {
   const errors: Array<ParseError> = []
-  let root: Node | undefined
-  let tooDeep = false
-  try {
-    root = parseTree(text, errors, { allowTrailingComma: true })
-  } catch (cause) {
-    // The parser recurses; the only thing it throws is a full stack.
-    if (!(cause instanceof RangeError)) throw cause
-    tooDeep = true
-  }
+  const deep = tooDeep(text, deepest)
+  const root = deep === undefined ? parseTree(text, errors, { allowTrailingComma: true }) : undefined
   const place = (offset: number) => {
     const before = text.slice(0, offset)
     return { line: before.split("\n").length, column: offset - (before.lastIndexOf("\n") + 1) + 1 }
@@ -204,7 +127,7 @@ export const parse = (file: string, text: string): Source => {
   })
 
   const syntax = (): ReadonlyArray<Diagnostic> => {
-    if (tooDeep) return [{ severity: "error", file, line: 1, column: 1, key: "", message: "this is nested too deeply" }]
+    if (deep !== undefined) return [diagnose({ offset: deep, length: 1 }, "", "this is nested too deeply")]
     if (text.trim() === "") {
       return [
         {
@@ -253,16 +176,11 @@ export const parse = (file: string, text: string): Source => {
     })
   }
 
-  const problems = [...syntax(), ...(root === undefined || tooDeep ? [] : repeated(root, []))]
+  const problems = [...syntax(), ...(root === undefined ? [] : repeated(root, []))]
   return {
     file,
     value: root === undefined || errors.length > 0 ? undefined : toValue(root),
     problems,
-    has: (path) => nodeAt(root, path) !== undefined,
-    written: (path) => {
-      const node = nodeAt(root, path)
-      return node === undefined ? "" : text.slice(node.offset, node.offset + node.length)
-    },
     locate: ({ severity, path, at, message, hint }) => {
       const value = nodeAt(root, path)
       const node = at === "key" ? (value?.parent?.children?.[0] ?? value) : value

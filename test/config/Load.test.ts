@@ -94,8 +94,12 @@ relay.config.json:29:3: error at lisen: unknown key "lisen"
 
   it.effect("is told where the text is nested beyond any sense, or broken at any place", () =>
     Effect.gen(function* () {
-      const deep = yield* failure("[".repeat(200_000))
-      expect(deep.diagnostics.length).toBeGreaterThan(0)
+      for (const depth of [101, 5_000, 200_000]) {
+        const { diagnostics } = yield* failure(`{ "sinks":\n${'{"a":'.repeat(depth)}1${"}".repeat(depth)} }`)
+        expect(toJson(diagnostics).map(({ line, message }) => [line, message])).toEqual([
+          [2, "this is nested too deeply"],
+        ])
+      }
       const whole = config({})
       for (let length = 0; length < whole.length; length += 7) {
         const error = yield* failure(whole.slice(0, length))
@@ -260,6 +264,24 @@ describe("a config that is right", () => {
         pauseAfter: 9,
         retry: { maxAttempts: 3, max: Duration.hours(1), initial: Duration.seconds(1) },
       })
+    }),
+  )
+
+  it.effect("a sink without a concurrency has that of its type", () =>
+    Effect.gen(function* () {
+      const url = "https://example.com"
+      const sinks = { one: { type: "http", url }, two: { type: "http", url, concurrency: 3 } }
+      const { config: loaded } = yield* loadText(
+        config({ sinks, routes: [{ name: "a", match: "**", to: ["one", "two"] }] }),
+      )
+      expect(loaded.sinks.map(({ concurrency }) => concurrency)).toEqual([16, 3])
+    }),
+  )
+
+  it.effect("may let both listeners take any free port", () =>
+    Effect.gen(function* () {
+      const { config: loaded } = yield* loadText(config({ listen: "127.0.0.1:0", admin: { listen: "127.0.0.1:0" } }))
+      expect([loaded.listen.port, loaded.admin.listen.port]).toEqual([0, 0])
     }),
   )
 

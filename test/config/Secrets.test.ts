@@ -42,6 +42,7 @@ const holding: ReadonlyArray<readonly [where: string, text: string]> = [
   ["a value without quotes", `{ "admin": { "token": ${canary} } }`],
   ["a missing comma", `{ "admin": { "token": "${canary}" "listen": "x" } }`],
   ["a missing colon", `{ "admin": { "token" "${canary}" } }`],
+  ["a value that looks like a key", `{ "admin": { "token": "${canary}": 1 } }`],
   ["a comment", `{ "lisen": 1, // it was ${canary}\n "admn": 1 /* or ${canary} */ }`],
   ["a comment over lines", `{ /* ${canary}\n ${canary} */ "lisen": 1 }`],
 ]

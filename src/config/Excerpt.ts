@@ -1,0 +1,95 @@
+/**
+ * The line of a config file that a diagnostic shows.
+ *
+ * **Promise.** It holds no secret: every string on it is masked except keys and
+ * the one value it is about, where that is none; comments are cut off, and so
+ * is whatever the scanner can't read. Masking works on tokens and not on the
+ * parsed tree, so it holds for text that does not parse, too.
+ */
+import { createScanner } from "jsonc-parser"
+import type { Diagnostic } from "./Diagnostic.ts"
+
+export type Excerpt = NonNullable<Diagnostic["excerpt"]>
+
+/** A part of a text. */
+export interface Span {
+  readonly offset: number
+  readonly length: number
+}
+
+/** JSON's grammar as the scanner numbers it: `const enum`s of a library can't be imported by name. */
+const token = {
+  colon: 6,
+  string: 10,
+  lineComment: 12,
+  blockComment: 13,
+  lineBreak: 14,
+  blank: 15,
+  unknown: 16,
+  end: 17,
+}
+
+const opening: ReadonlySet<number> = new Set([1, 3])
+const closing: ReadonlySet<number> = new Set([2, 4])
+
+const isComment = (kind: number): boolean => kind === token.lineComment || kind === token.blockComment
+const isBlank = (kind: number): boolean => kind === token.blank || kind === token.lineBreak || isComment(kind)
+
+/** A colon is next, so a string in front of it is a key. */
+const colonAhead = (text: string, offset: number): boolean => {
+  const colon = /\s*:/y
+  colon.lastIndex = offset
+  return colon.test(text)
+}
+
+/** The first line of `span`, masked, and where `span` stands in it. */
+export const excerpt = (text: string, span: Span, showsValue: boolean): Excerpt => {
+  const start = text.lastIndexOf("\n", span.offset - 1) + 1
+  const newline = text.indexOf("\n", span.offset)
+  const end = newline === -1 ? text.length : newline
+  const scanner = createScanner(text, false)
+  let line = ""
+  let underline = { start: 0, length: 1 }
+  let before = 0
+  for (let kind: number = scanner.scan(); kind !== token.end; kind = scanner.scan()) {
+    const offset = scanner.getTokenOffset()
+    const next = offset + scanner.getTokenLength()
+    if (offset >= end) break
+    const about = offset === span.offset
+    const isKey = before !== token.colon && colonAhead(text, next)
+    if (!isBlank(kind)) before = kind
+    if (next <= start) continue
+    const hides = (kind === token.string || kind === token.unknown) && !(about && showsValue) && !isKey
+    const written = isComment(kind) || kind === token.lineBreak ? "" : text.slice(offset, Math.min(next, end))
+    const shown = hides ? '"…"' : written.replaceAll(/[\t\r]/g, " ")
+    if (about) underline = { start: line.length, length: shown.length }
+    line += shown
+  }
+  const trimmed = line.trimEnd()
+  // What begins on this line and ends on a later one is underlined to the end of this one.
+  const length = span.offset + span.length > end ? trimmed.length - underline.start : underline.length
+  return crop(trimmed, underline.start, Math.max(1, length))
+}
+
+/** A line that a terminal would wrap is cut around what it is about. */
+const crop = (line: string, start: number, length: number): Excerpt => {
+  if (line.length <= widest) return { text: line, start, length }
+  const shown = Math.min(length, widest)
+  const from = Math.max(0, Math.min(start - (widest - shown) / 2, line.length - widest))
+  const head = from > 0 ? "…" : ""
+  const text = `${head}${line.slice(Math.floor(from), Math.floor(from) + widest)}`
+  return { text, start: start - Math.floor(from) + head.length, length: shown }
+}
+
+const widest = 100
+
+/** Where a text is nested deeper than `limit`: parsers recurse, and a stack has an end. */
+export const tooDeep = (text: string, limit: number): number | undefined => {
+  const scanner = createScanner(text, true)
+  let depth = 0
+  for (let kind: number = scanner.scan(); kind !== token.end; kind = scanner.scan()) {
+    if (closing.has(kind)) depth--
+    if (opening.has(kind) && ++depth > limit) return scanner.getTokenOffset()
+  }
+  return undefined
+}
