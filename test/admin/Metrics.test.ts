@@ -1,0 +1,105 @@
+import { describe, expect } from "bun:test"
+import { Effect } from "effect"
+import { add, observeCommit, ofWebhook } from "../../src/ingest/Counters.ts"
+import { it } from "../lib/effect.ts"
+import { lane, start, text } from "./fixture.ts"
+
+const scrape = Effect.fnUntraced(function* (setup: Parameters<typeof start>[0]) {
+  const { ask } = yield* start(setup)
+  const response = yield* ask("/metrics")
+  return { type: response.headers.get("content-type"), body: yield* text(response) }
+})
+
+const names = [
+  "relay_webhook_requests_total",
+  "relay_signature_failures_total",
+  "relay_secret_last_used_timestamp_seconds",
+  "relay_events_total",
+  "relay_events_unrouted_total",
+  "relay_duplicates_total",
+  "relay_commit_duration_seconds",
+  "relay_delivery_attempts_total",
+  "relay_delivery_duration_seconds",
+  "relay_lane_backlog_events",
+  "relay_lane_oldest_age_seconds",
+  "relay_lane_state",
+  "relay_dead_letters",
+  "relay_duplicate_bound_events",
+  "relay_journal_bytes",
+  "relay_config_last_reload_successful",
+  "relay_build_info",
+]
+
+const busy = {
+  lanes: [
+    lane("lake", {
+      backlog: 7,
+      duplicateBound: 42,
+      attempts: { delivered: 10, DeliveryFailed: 1 },
+      durations: { counts: [3, 0, 0, 0, 0, 0, 0, 0, 1], sum: 31.5 },
+    }),
+  ],
+  counted: (counters: Parameters<typeof ofWebhook>[0]) => {
+    const webhook = ofWebhook(counters, 'odd "name"\n')
+    add(webhook.answers, 202)
+    add(webhook.answers, 202)
+    add(webhook.signatureFailures, "lowercase")
+    add(webhook.events, "client.created")
+    webhook.secretsLastUsed.set("2026-11", 1_500)
+    observeCommit(counters.commits, 0.0015)
+    observeCommit(counters.commits, 60)
+  },
+}
+
+describe("/metrics", () => {
+  it.live("has every name that users were promised", () =>
+    Effect.gen(function* () {
+      const { type, body } = yield* scrape(busy)
+      expect(type).toBe("text/plain; version=0.0.4; charset=utf-8")
+      for (const name of names) expect(body).toContain(`# TYPE ${name} `)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("is the text format: each line a comment or a sample, each family once", () =>
+    Effect.gen(function* () {
+      const { body } = yield* scrape(busy)
+      expect(body.endsWith("\n")).toBe(true)
+      const families: Array<string> = []
+      for (const line of body.trimEnd().split("\n")) {
+        const family = /^# TYPE (\S+) (counter|gauge|histogram)$/.exec(line)?.[1]
+        if (family !== undefined) families.push(family)
+        expect(line).toMatch(
+          /^(# (HELP|TYPE) [a-z_]+ .+|[a-z_]+(\{[a-z_]+="([^"\\]|\\.)*"(,[a-z_]+="([^"\\]|\\.)*")*\})? -?[0-9.e+]+)$/,
+        )
+      }
+      expect(new Set(families).size).toBe(families.length)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("counts what was counted, under labels that are escaped", () =>
+    Effect.gen(function* () {
+      const { body } = yield* scrape(busy)
+      const odd = 'webhook="odd \\"name\\"\\n"'
+      expect(body).toContain(`relay_webhook_requests_total{${odd},code="202"} 2\n`)
+      expect(body).toContain(`relay_signature_failures_total{${odd},reason="lowercase"} 1\n`)
+      expect(body).toContain(`relay_secret_last_used_timestamp_seconds{${odd},secret="2026-11"} 1.5\n`)
+      expect(body).toContain('relay_delivery_attempts_total{sink="lake",outcome="delivered"} 10\n')
+      expect(body).toContain('relay_lane_backlog_events{sink="lake"} 7\n')
+      expect(body).toContain('relay_duplicate_bound_events{sink="lake"} 42\n')
+      expect(body).toContain('relay_lane_state{sink="lake",state="running"} 1\n')
+      expect(body).toContain('relay_lane_state{sink="lake",state="blocked"} 0\n')
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("has histograms whose buckets add up to their count", () =>
+    Effect.gen(function* () {
+      const { body } = yield* scrape(busy)
+      expect(body).toContain('relay_commit_duration_seconds_bucket{le="0.001"} 0\n')
+      expect(body).toContain('relay_commit_duration_seconds_bucket{le="0.002"} 1\n')
+      expect(body).toContain('relay_commit_duration_seconds_bucket{le="+Inf"} 2\n')
+      expect(body).toContain("relay_commit_duration_seconds_count 2\n")
+      expect(body).toContain('relay_delivery_duration_seconds_bucket{sink="lake",le="+Inf"} 4\n')
+      expect(body).toContain('relay_delivery_duration_seconds_sum{sink="lake"} 31.5\n')
+    }).pipe(Effect.orDie),
+  )
+})

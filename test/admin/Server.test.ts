@@ -1,0 +1,179 @@
+import { describe, expect } from "bun:test"
+import { Effect, Schema } from "effect"
+import { DeadLetterInFull } from "../../src/admin/Api.ts"
+import { event, settlement } from "../journal/samples.ts"
+import { it } from "../lib/effect.ts"
+import { json, lane, start, text } from "./fixture.ts"
+
+const letters = Effect.fnUntraced(function* (admin: Effect.Success<ReturnType<typeof start>>, count: number) {
+  const { journal } = admin
+  yield* journal.openLane("lake")
+  for (let index = 1; index <= count; index++) {
+    yield* journal.append(event(`evt_${index}`, { type: index % 2 === 0 ? "block.created" : "client.created" }), [
+      "lake",
+    ])
+    yield* journal.settle([
+      settlement("lake", index, {
+        bury: [{ sequence: index, at: 9, attempts: [{ at: 5, reason: "DeliveryRejected", message: "too large" }] }],
+      }),
+    ])
+  }
+})
+
+describe("the probes", () => {
+  it.live("/healthz answers while the process does", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start({ status: { health: "full", message: "full" } })
+      expect((yield* ask("/healthz")).status).toBe(200)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("/readyz is about keeping deliveries: a dead sink does not matter to it", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start({ lanes: [lane("lake", { condition: "misconfigured", message: "401" })] })
+      expect((yield* ask("/readyz")).status).toBe(200)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("/readyz says no while the journal can't keep an event, and while it drains", () =>
+    Effect.gen(function* () {
+      for (const health of ["starting", "full", "broken"] as const) {
+        const { ask } = yield* start({ status: { health, message: "the reason" } })
+        const response = yield* ask("/readyz")
+        expect([response.status, yield* text(response)]).toEqual([503, `${health}: the reason\n`])
+      }
+      const { ask } = yield* start({ draining: true })
+      expect((yield* ask("/readyz")).status).toBe(503)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("/readyz stays ready on a red journal: what comes now is kept", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start({ status: { health: "red", message: "a record was damaged" } })
+      expect((yield* ask("/readyz")).status).toBe(200)
+    }).pipe(Effect.orDie),
+  )
+})
+
+describe("the admin API", () => {
+  it.live("refuses what the guard refuses, in problem+json", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start()
+      const response = yield* ask("/api/v1/status", { headers: { host: "evil.example" } })
+      expect(response.status).toBe(421)
+      expect(response.headers.get("content-type")).toBe("application/problem+json")
+      expect(yield* json(response)).toMatchObject({ status: 421, requestId: expect.any(String) })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("says how the relay is", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start()
+      expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({
+        version: "1.2.3",
+        journal: { health: "ok", head: 0 },
+        lanes: [
+          { name: "lake", condition: "running" },
+          { name: "old", condition: "orphaned", backlog: 3 },
+        ],
+      })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("steers lanes, and says what there is not or can't be", () =>
+    Effect.gen(function* () {
+      const { post, told } = yield* start()
+      const statuses: Record<string, number> = {}
+      for (const path of ["lake/pause", "lake/resume", "nope/pause", "lake/drop", "old/drop"]) {
+        statuses[path] = (yield* post(`/api/v1/lanes/${path}`)).status
+      }
+      for (const [from, to] of [
+        ["old", "lake"],
+        ["old", "nope"],
+        ["old", "old"],
+        ["lake", "old"],
+      ]) {
+        statuses[`${from}>${to}`] = (yield* post(`/api/v1/lanes/${from}/move`, { to })).status
+      }
+      expect(statuses).toEqual({
+        "lake/pause": 204,
+        "lake/resume": 204,
+        "nope/pause": 404,
+        "lake/drop": 409,
+        "old/drop": 200,
+        "old>lake": 200,
+        "old>nope": 404,
+        "old>old": 409,
+        "lake>old": 409,
+      })
+      expect(yield* told).toEqual(["pause lake", "resume lake", "pause nope", "drop old", "move old lake"])
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("lists dead letters newest first, page by page, without a payload", () =>
+    Effect.gen(function* () {
+      const admin = yield* start()
+      yield* letters(admin, 5)
+      const page = yield* json(yield* admin.ask("/api/v1/dead-letters?limit=2"))
+      expect(page).toMatchObject([{ id: "lake:5" }, { id: "lake:4" }])
+      expect(JSON.stringify(page)).not.toContain("body")
+      const next = yield* json(yield* admin.ask("/api/v1/dead-letters?limit=2&before=lake:4"))
+      expect(next).toMatchObject([{ id: "lake:3" }, { id: "lake:2" }])
+      const typed = yield* json(yield* admin.ask("/api/v1/dead-letters?type=block.created"))
+      expect(typed).toHaveLength(2)
+      expect((yield* admin.ask("/api/v1/dead-letters?limit=0")).status).toBe(400)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("shows one dead letter with its bytes as they came", () =>
+    Effect.gen(function* () {
+      const admin = yield* start()
+      yield* letters(admin, 3)
+      const response = yield* admin.ask("/api/v1/dead-letters/lake:2")
+      const letter = Schema.decodeUnknownSync(DeadLetterInFull)(yield* json(response))
+      expect(letter).toMatchObject({ id: "lake:2", eventId: "evt_2", attempts: [{ message: "too large" }] })
+      expect(Buffer.from(letter.body, "base64").toString()).toBe('{"id":"evt_2"}')
+      for (const id of ["lake:9", "other:2", "lake:x", "lake"]) {
+        expect((yield* admin.ask(`/api/v1/dead-letters/${id}`)).status).toBe(404)
+      }
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("replays and drops dead letters by id, by filter, and all of them", () =>
+    Effect.gen(function* () {
+      const admin = yield* start()
+      yield* letters(admin, 1203)
+      const count = (path: string, body: unknown) =>
+        Effect.flatMap(admin.post(`/api/v1/dead-letters/${path}`, body), json)
+      expect(yield* count("drop", { ids: ["lake:1", "lake:9999"] })).toEqual({ count: 1 })
+      expect(yield* count("replay", { type: "block.created" })).toEqual({ count: 601 })
+      expect(yield* count("replay", { lane: "nope" })).toEqual({ count: 0 })
+      expect(yield* count("drop", {})).toEqual({ count: 601 })
+      expect(yield* admin.journal.deadLetters({ limit: 10 })).toEqual([])
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("replays the log to a sink of the config, by time and pattern", () =>
+    Effect.gen(function* () {
+      const admin = yield* start()
+      yield* letters(admin, 4)
+      const replay = (change: object) =>
+        admin.post("/api/v1/replay", { sink: "lake", since: 0, until: 2000, types: [], ...change })
+      expect(yield* json(yield* replay({ types: ["block.*"] }))).toEqual({ count: 2 })
+      expect(yield* json(yield* replay({ until: 1000 }))).toEqual({ count: 0 })
+      expect((yield* replay({ sink: "nope" })).status).toBe(404)
+      const bad = yield* replay({ types: ["block..x"] })
+      expect(bad.status).toBe(409)
+      expect(yield* json(bad)).toMatchObject({ message: expect.stringContaining("empty segment") })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("describes itself as OpenAPI", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start()
+      expect(yield* json(yield* ask("/openapi.json"))).toMatchObject({
+        paths: { "/api/v1/lanes/{name}/pause": { post: expect.anything() } },
+      })
+    }).pipe(Effect.orDie),
+  )
+})

@@ -1,0 +1,126 @@
+/** The admin side over a journal in memory and lanes that do nothing but remember what they were told. */
+import { Clock, Context, Duration, Effect, Layer, Ref } from "effect"
+import { RelayInfo } from "../../src/admin/RelayInfo.ts"
+import { handler } from "../../src/admin/Server.ts"
+import type { RelayConfig } from "../../src/config/Config.ts"
+import { LaneInUse, type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
+import * as Counters from "../../src/ingest/Counters.ts"
+import { Journal, type JournalStatus } from "../../src/journal/Journal.ts"
+import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
+
+export const lane = (name: string, more: Partial<LaneStatus> = {}): LaneStatus => ({
+  name,
+  type: "file",
+  condition: "running",
+  message: "",
+  backlog: 0,
+  parked: 0,
+  deadLetters: 0,
+  cursor: 0,
+  oldestAt: 0,
+  duplicateBound: 0,
+  attempts: {},
+  durations: { counts: [], sum: 0 },
+  ...more,
+})
+
+const delivery = {
+  timeout: Duration.seconds(10),
+  retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.minutes(10) },
+  pauseAfter: 5,
+  maxParked: 10_000,
+  maxDeadLetters: 1024,
+}
+
+export const config = (admin: Partial<RelayConfig["admin"]> = {}): RelayConfig => ({
+  listen: { host: "127.0.0.1", port: 8080 },
+  admin: { listen: { host: "127.0.0.1", port: 9080 }, ...admin },
+  journal: {
+    type: "sqlite",
+    path: "journal.db",
+    retention: Duration.days(7),
+    maxSize: 1024,
+    minFree: 0,
+    duplicates: { age: Duration.hours(24), count: 1000 },
+  },
+  webhooks: [],
+  sinks: [
+    { name: "lake", type: "file", delivery, concurrency: 1, order: "none", key: "{{account_id}}", config: undefined },
+  ],
+  routes: [],
+  tests: [],
+})
+
+export interface Setup {
+  readonly admin?: Partial<RelayConfig["admin"]>
+  readonly lanes?: ReadonlyArray<LaneStatus>
+  /** Over what the journal says of itself. */
+  readonly status?: Partial<JournalStatus>
+  readonly draining?: boolean
+  /** Fills ingest's counters. */
+  readonly counted?: (counters: Counters.Counters) => void
+}
+
+export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
+  const counters = Counters.make()
+  setup.counted?.(counters)
+  const told = yield* Ref.make<ReadonlyArray<string>>([])
+  const tell = (words: string) => Ref.update(told, (before) => [...before, words])
+  const statuses = setup.lanes ?? [lane("lake"), lane("old", { type: "", condition: "orphaned", backlog: 3 })]
+  const exists = (name: string) => statuses.some((status) => status.name === name)
+  const orphan = (name: string) =>
+    statuses.some((status) => status.name === name && status.condition === "orphaned")
+      ? Effect.succeed(3)
+      : Effect.fail(new LaneInUse({ message: `the sink ${name} is in the config` }))
+  const lanes = Layer.succeed(
+    Lanes,
+    Lanes.of({
+      status: Effect.succeed(statuses),
+      pause: (name) => Effect.as(tell(`pause ${name}`), exists(name)),
+      resume: (name) => Effect.as(tell(`resume ${name}`), exists(name)),
+      move: (from, to) => Effect.tap(orphan(from), () => tell(`move ${from} ${to}`)),
+      drop: (name) => Effect.tap(orphan(name), () => tell(`drop ${name}`)),
+    }),
+  )
+  const info = Layer.effect(
+    RelayInfo,
+    Effect.map(Clock.currentTimeMillis, (startedAt) =>
+      RelayInfo.of({
+        version: "1.2.3",
+        configFile: "relay.config.json",
+        config: config(setup.admin),
+        startedAt,
+        counters,
+        draining: Effect.succeed(setup.draining === true),
+      }),
+    ),
+  )
+  const journal = Layer.effect(
+    Journal,
+    Effect.map(Journal, (memory) =>
+      Journal.of({ ...memory, status: Effect.map(memory.status, (status) => ({ ...status, ...setup.status })) }),
+    ),
+  ).pipe(Layer.provide(MemoryJournal.layer))
+  const context = yield* Layer.build(Layer.mergeAll(lanes, info, journal))
+  const handle = yield* Effect.provideContext(handler, context)
+
+  /** Asks as a client on this machine would. */
+  const ask = (path: string, init: RequestInit = {}) =>
+    Effect.promise(async () =>
+      handle(
+        new Request(`http://127.0.0.1:9080${path}`, {
+          ...init,
+          headers: { host: "127.0.0.1:9080", ...init.headers },
+        }),
+      ),
+    )
+  const post = (path: string, body: unknown = undefined) =>
+    ask(path, {
+      method: "POST",
+      ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+    })
+  return { ask, post, handle, journal: Context.get(context, Journal), told: Ref.get(told) }
+})
+
+export const json = (response: Response) => Effect.promise(() => response.json())
+export const text = (response: Response) => Effect.promise(() => response.text())

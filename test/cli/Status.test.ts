@@ -1,0 +1,95 @@
+import { describe, expect, test } from "bun:test"
+import type { Lane, Status } from "../../src/admin/Api.ts"
+import { isRed, render, severityOf } from "../../src/cli/Status.ts"
+
+const lane = (name: string, more: Partial<Lane> = {}): Lane => ({
+  name,
+  type: "file",
+  condition: "running",
+  message: "",
+  backlog: 0,
+  parked: 0,
+  deadLetters: 0,
+  oldestAt: 0,
+  ...more,
+})
+
+const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> = {}): Status => ({
+  version: "1.2.3",
+  configFile: "relay.config.json",
+  startedAt: 0,
+  now: 300_000,
+  draining: false,
+  journal: {
+    health: "ok",
+    message: "",
+    path: "journal.db",
+    head: 12,
+    tail: 1,
+    usedBytes: 2048,
+    maxBytes: 1024 ** 3,
+    walBytes: 0,
+    freeDiskBytes: 0,
+    filling: 0,
+    ...journal,
+  },
+  lanes,
+})
+
+const uncoloured = (_: string, text: string) => text
+const rendered = (found: Status) => render(found, uncoloured)
+
+describe("status", () => {
+  test("is red when a person has to act, yellow when it mends itself", () => {
+    expect(severityOf(lane("a", { condition: "misconfigured" }))).toBe("red")
+    expect(severityOf(lane("a", { condition: "blocked" }))).toBe("red")
+    expect(severityOf(lane("a", { condition: "orphaned", backlog: 1 }))).toBe("red")
+    expect(severityOf(lane("a", { condition: "waiting" }))).toBe("yellow")
+    expect(severityOf(lane("a", { condition: "paused" }))).toBe("yellow")
+    expect(severityOf(lane("a", { deadLetters: 1 }))).toBe("yellow")
+    expect(severityOf(lane("a"))).toBe("green")
+    expect(isRed(status([lane("a", { condition: "waiting" })]))).toBe(false)
+    expect(isRed(status([], { health: "full" }))).toBe(true)
+  })
+
+  test("says the worst first, and what to do about it", () => {
+    const text = rendered(
+      status(
+        [
+          lane("a-fine"),
+          lane("b-away", { condition: "waiting", message: "connection refused", backlog: 3, oldestAt: 60_000 }),
+          lane("c-wrong", { condition: "misconfigured", message: "the sink answers 401" }),
+        ],
+        { health: "red", message: "sequence 7 was damaged\nsequence 9 was damaged" },
+      ),
+    )
+    const order = [
+      "journal: red",
+      "relay journal acknowledge",
+      "c-wrong: misconfigured",
+      "b-away: waiting",
+      "relay 1.2.3",
+    ]
+    const places = order.map((words) => text.indexOf(words))
+    expect(places).not.toContain(-1)
+    expect(places).toEqual(places.toSorted((a, b) => a - b))
+    expect(text).toMatch(/^ {2}b-away +file +waiting +3 +4 min +0 +0$/m)
+  })
+
+  test("of a relay that is well says only that", () => {
+    expect(rendered(status([lane("lake"), lane("_quarantine")]))).toBe(
+      [
+        "relay 1.2.3 with relay.config.json, up 5 min",
+        "journal ok: 12 events so far, 2.0 KiB of 1.0 GiB",
+        "",
+        "  SINK  TYPE  STATE    BACKLOG  OLDEST  PARKED  DEAD LETTERS",
+        "  lake  file  running  0        -       0       0",
+      ].join("\n"),
+    )
+  })
+
+  test("shows the quarantine once it holds something", () => {
+    const text = rendered(status([lane("_quarantine", { type: "quarantine", deadLetters: 2 })]))
+    expect(text).toContain("_quarantine: 2 dead letters\n  what to do: relay dlq list --lane _quarantine")
+  })
+})

@@ -1,0 +1,37 @@
+/** The command line in this process: arguments in; exit code, stdout and stderr out. */
+import { Console, Effect } from "effect"
+import { run } from "../../src/cli/Cli.ts"
+import { Program } from "../../src/cli/Program.ts"
+import { report } from "../../src/cli/Report.ts"
+import { services } from "../../src/runtime/Process.ts"
+
+export interface Finished {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface Surroundings {
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export const cli = async (args: ReadonlyArray<string>, { env = {} }: Surroundings = {}): Promise<Finished> => {
+  const printed = { stdout: "", stderr: "" }
+  const into =
+    (stream: keyof typeof printed) =>
+    (...parts: ReadonlyArray<unknown>) => {
+      printed[stream] += `${parts.join(" ")}\n`
+    }
+  const console: Console.Console = { ...globalThis.console, log: into("stdout"), error: into("stderr") }
+  const program = Program.of({ entry: new URL("../../src/main.ts", import.meta.url), command: "relay", env })
+  const exit = await Effect.runPromiseExit(
+    run(args).pipe(
+      Effect.provide(services),
+      Effect.provideService(Program, program),
+      Effect.provideService(Console.Console, console),
+    ),
+  )
+  const { code, words } = report(exit, false)
+  if (words !== "") printed.stderr += `${words}\n`
+  return { code, ...printed }
+}
