@@ -82,12 +82,14 @@ const toText = (value: unknown): string => {
 const escapeUrl = (value: string): string =>
   /^\.+$/.test(value) ? "_".repeat(value.length) : encodeURIComponent(value.toWellFormed())
 
+/** Visible ASCII only: a line break in a value must not start a header of its own. */
+export const escapeHeader = (value: string): string => value.replace(/[^\x20-\x7e]+/g, " ")
+
 const escapes: Readonly<Record<Place, (value: string) => string>> = {
   text: (value) => value,
   json: (value) => JSON.stringify(value).slice(1, -1),
   url: escapeUrl,
-  // Visible ASCII only: a line break in a value must not start a header of its own.
-  header: (value) => value.replace(/[^\x20-\x7e]+/g, " "),
+  header: escapeHeader,
   // What a Kafka topic may hold.
   topic: (value) => value.replace(/[^A-Za-z0-9._-]/g, "_"),
 }

@@ -29,10 +29,10 @@ export const ConsoleConfig = Schema.Struct({
 })
 export type ConsoleConfig = typeof ConsoleConfig.Type
 
-/** Where lines go; standard output unless a test brings another. Never called before the last call came back. */
+/** Where lines go; standard output unless a test brings another. */
 export interface Output {
-  /** Writes some or all of the bytes: how many, or the system's error. */
-  readonly write: (bytes: Uint8Array, done: (error: Error | null, written: number) => void) => void
+  /** Writes some or all of the bytes: how many, or the system's error. Never called before the last call ended. */
+  readonly write: (bytes: Uint8Array) => Promise<number>
   readonly color: boolean
 }
 
@@ -62,49 +62,55 @@ const encode = (entries: ReadonlyArray<Entry>, { format }: ConsoleConfig, color:
 const lookAgain = 20
 
 export const make = (config: ConsoleConfig, output: Output): Sink => {
-  // A write can't be called back: one that its deadline gave up on is still under way, and none may overtake it.
-  let writing = false
+  const writeAll = async (bytes: Uint8Array): Promise<void> => {
+    for (let at = 0; at < bytes.length; ) {
+      try {
+        at += await output.write(bytes.subarray(at))
+      } catch (error) {
+        if (codeOf(error) !== "EAGAIN") throw error
+        await new Promise((resolve) => setTimeout(resolve, lookAgain))
+      }
+    }
+  }
 
-  const writeAll = (bytes: Uint8Array, ended: (error: Error | null) => void): void => {
-    output.write(bytes, (error, written) => {
-      if (error === null && written >= bytes.length) return ended(null)
-      if (error === null) return writeAll(bytes.subarray(written), ended)
-      if (codeOf(error) === "EAGAIN") setTimeout(() => writeAll(bytes, ended), lookAgain)
-      else ended(error)
+  // A write can't be called back: the next waits for it even where its own deadline gave up on it.
+  let last: Promise<void> = Promise.resolve()
+
+  const send = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> =>
+    Effect.callback((resume) => {
+      let isWanted = true
+      const turn = last.then(() => (isWanted ? writeAll(encode(entries, config, output.color)) : undefined))
+      last = turn.catch(() => {})
+      turn.then(
+        () => resume(passed),
+        (error) => resume(Effect.fail(classify(error))),
+      )
+      return Effect.sync(() => {
+        isWanted = false
+      })
     })
-  }
 
-  return {
-    batch: { maxEvents: 256, maxBytes: 1024 * 1024 },
-    send: (entries) =>
-      Effect.callback<Failures, SinkError>((resume) => {
-        if (writing) return resume(Effect.fail(stuck))
-        writing = true
-        writeAll(encode(entries, config, output.color), (error) => {
-          writing = false
-          resume(error === null ? passed : Effect.fail(classify(error)))
-        })
-      }),
-    check: Effect.void,
-  }
+  return { batch: { maxEvents: 256, maxBytes: 1024 * 1024 }, send, check: Effect.void }
 }
 
 const passed = Effect.succeed(allSent)
 
 const stdout = (): Output => ({
-  write: (bytes, done) => writeFile(1, bytes, done),
-  color: process.stdout.isTTY === true && !process.env["NO_COLOR"],
+  write: (bytes) =>
+    new Promise((resolve, reject) => {
+      writeFile(1, bytes, (error, written) => (error === null ? resolve(written) : reject(error)))
+    }),
+  color: process.stdout.isTTY === true && !process.env.NO_COLOR,
 })
 
 // --- classify ----------------------------------------------------------------
 
-const codeOf = (error: Error): string => ("code" in error && typeof error.code === "string" ? error.code : error.name)
+const codeOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return "unknown error"
+  return "code" in error && typeof error.code === "string" ? error.code : error.name
+}
 
-const stuck = new SinkError({
-  reason: new SinkUnavailable({ message: "standard output takes no lines: its terminal or reader has stopped" }),
-})
-
-const classify = (error: Error): SinkError => {
+const classify = (error: unknown): SinkError => {
   const code = codeOf(error)
   // Nobody can open it again for this process.
   const gone = code === "EPIPE" || code === "EBADF" || code === "EIO"

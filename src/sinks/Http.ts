@@ -4,49 +4,81 @@
  * **Promise.** A 2xx is the only success. Redirects are not followed, at most
  * 64 KiB of an answer are read, and nothing of the URL but its origin is shown:
  * for many services the URL is the secret.
+ *
+ * **How an event is signed.** `raw` sends the sender's own signature along with
+ * the bytes that it signs. `sign` adds one of ours in the same form (webhook
+ * interface, section 5.1): `sha256=` and the HMAC-SHA256 of the body that is
+ * sent, in 64 uppercase hexadecimal digits. One piece of code verifies both.
  */
-import { createHmac } from "node:crypto"
+import { createPrivateKey, X509Certificate } from "node:crypto"
 import { readFileSync } from "node:fs"
-import { Effect, Redacted, Schema, type Scope } from "effect"
+import { Clock, Effect, Redacted, Schema, type Scope } from "effect"
+import { hmacSha256, sign } from "../event/Signature.ts"
 import * as Template from "../formats/Template.ts"
 import { type Entry, idempotencyKey } from "../journal/Journal.ts"
 import * as HttpTransport from "../runtime/HttpTransport.ts"
-import {
-  allSent,
-  DeliveryFailed,
-  DeliveryRejected,
-  type Reason,
-  type Sink,
-  SinkError,
-  SinkMisconfigured,
-  SinkThrottled,
-  type SinkType,
-  SinkUnavailable,
-} from "./Sink.ts"
+import * as HttpAnswer from "./HttpAnswer.ts"
+import { allSent, type Failures, type Reason, type Sink, SinkError, SinkMisconfigured, type SinkType } from "./Sink.ts"
 
 // --- config ------------------------------------------------------------------
 
-const verdicts = ["delivered", "retry", "reject", "throttle", "misconfigured"] as const
-type Verdict = (typeof verdicts)[number]
+/** What is wrong with a URL, in words; `undefined` when nothing. */
+const urlProblem = (url: string): string | undefined => {
+  const authority = /^https?:\/\/([^/?#\\\s]+)/i.exec(url)?.[1]
+  if (authority === undefined) return "this is no http:// or https:// URL"
+  if (Template.hasPlaceholder(authority)) {
+    return "the host of a URL can't hold a placeholder: an event would decide who gets it"
+  }
+  if (authority.includes("@")) return 'a URL holds no user and password: put them into "headers", as authorization'
+  return URL.canParse(Template.withoutPlaceholders(url)) ? undefined : "this is no http:// or https:// URL"
+}
 
-const isHttpUrl = Schema.makeFilter(
-  (url: string) =>
-    (/^https?:\/\/[^/\s]/.test(url) && URL.canParse(url.replaceAll(/\{\{[^{}]*\}\}/g, "x"))) ||
-    "this is no http:// or https:// URL",
-  { expected: "an http:// or https:// URL", toJsonSchema: () => ({ pattern: "^https?://" }) },
-)
+const header = (description: string, value: string) =>
+  Schema.String.annotate({ description, default: value })
+    .check(
+      Schema.isPattern(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/u, {
+        message: "this is no header name: letters, digits and dashes, without spaces or a colon",
+      }),
+    )
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+
+const secret = (description: string) =>
+  Schema.RedactedFromValue(
+    Schema.String.annotate({ description }).check(
+      Schema.makeFilter((value: string) => value.trim() !== "" || "a secret can't be empty", {
+        expected: "a secret that is not empty",
+        toJsonSchema: () => ({ minLength: 1 }),
+      }),
+    ),
+  )
+
+/** Headers that say where a request ends: fetch writes them, and another value would garble the connection. */
+const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]
 
 export const HttpConfig = Schema.Struct({
   url: Schema.RedactedFromValue(
     Schema.String.annotate({
-      description: "Where events are sent; may hold placeholders, e.g. `https://example.com/{{resource}}`",
-    }).check(isHttpUrl),
+      description: "Where events are sent; path and query may hold placeholders",
+      examples: ["https://example.com/hooks", "https://example.com/{{resource}}/{{id}}"],
+    }).check(
+      Schema.makeFilter(urlProblem, {
+        expected: "an http:// or https:// URL",
+        toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }),
+      }),
+    ),
   ),
   method: Schema.Literals(["POST", "PUT", "PATCH"])
     .annotate({ description: "The request's method", default: "POST" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("POST"))),
   headers: Schema.Record(Schema.String, Schema.RedactedFromValue(Schema.String))
     .annotate({ description: "Headers beside those of the relay; values may hold placeholders and are never shown" })
+    .check(
+      Schema.makeFilter((headers: Readonly<Record<string, unknown>>) =>
+        Object.keys(headers)
+          .filter((name) => framing.includes(name.toLowerCase()))
+          .map((name) => ({ path: [name], issue: "this header is written by the relay itself" })),
+      ),
+    )
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   format: Schema.Literals(["raw", "template"])
     .annotate({ description: "`raw`: the signed bytes. `template`: `body`, filled in", default: "raw" })
@@ -54,221 +86,225 @@ export const HttpConfig = Schema.Struct({
   body: Schema.optionalKey(
     Schema.Unknown.annotate({ description: "For `format: template`: any JSON whose strings may hold placeholders" }),
   ),
+  forward: Schema.Struct({
+    signature: header("Carries the sender's signature", "x-service-signature"),
+    webhookId: header("Carries the sender's webhook id", "x-service-webhook-id"),
+  })
+    .annotate({ description: "For `format: raw`: headers that carry what came with the event" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   sign: Schema.optionalKey(
     Schema.Struct({
-      secret: Schema.RedactedFromValue(Schema.NonEmptyString).annotate({ description: "The key of the HMAC-SHA256" }),
-      header: Schema.String.annotate({
-        description: "The header: `sha256=` and 64 uppercase hexadecimal digits",
-        default: "x-relay-signature",
-      }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("x-relay-signature"))),
+      secret: secret("The key of the HMAC-SHA256"),
+      header: header("The header: `sha256=` and 64 uppercase hexadecimal digits", "x-relay-signature"),
     }).annotate({ description: "Signs the body that is sent, in the sender's own form" }),
   ),
-  classify: Schema.Record(Schema.String, Schema.Literals(verdicts))
-    .annotate({ description: 'What an answer means, by status, where it is not the usual: `{ "409": "delivered" }`' })
+  classify: Schema.Record(Schema.String, Schema.Literals(HttpAnswer.verdicts))
+    .annotate({
+      description: 'What an answer means, by status or class, where it is not the usual: `{ "409": "delivered" }`',
+    })
+    .check(
+      Schema.makeFilter((verdicts: Readonly<Record<string, unknown>>) =>
+        Object.keys(verdicts)
+          .filter((key) => !HttpAnswer.isStatus(key))
+          .map((key) => ({
+            path: [key],
+            issue: 'this is no status: write one such as "409", or a class such as "4xx"',
+          })),
+      ),
+    )
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   tls: Schema.optionalKey(
     Schema.Struct({
-      ca: Schema.optionalKey(Schema.String.annotate({ description: "PEM file of the authority to trust" })),
+      ca: Schema.optionalKey(
+        Schema.String.annotate({ description: "PEM file of the authorities to trust, instead of the system's" }),
+      ),
       certificate: Schema.optionalKey(Schema.String.annotate({ description: "PEM file of the client certificate" })),
-      key: Schema.optionalKey(Schema.String.annotate({ description: "PEM file of its key" })),
+      key: Schema.optionalKey(secret("PEM file of the client certificate's key, or the PEM text itself")),
     }).annotate({ description: "Certificates of one's own" }),
   ),
-})
+}).check(
+  Schema.makeFilter((config: { readonly format: string; readonly body?: unknown }) => {
+    if (config.format === "template" && config.body === undefined) {
+      return { path: ["body"], issue: '"format": "template" needs a "body" to fill in' }
+    }
+    if (config.format === "raw" && config.body !== undefined) {
+      return { path: ["body"], issue: 'a "body" needs "format": "template": with "raw" the signed bytes are sent' }
+    }
+    return undefined
+  }),
+)
 export type HttpConfig = typeof HttpConfig.Type
-
-/** Bytes of an answer that are read: enough for the connection to be used again, never an endless one. */
-const maxAnswer = 64 * 1024
-const maxRetryAfter = 3_600_000
-const defaultRetryAfter = 30_000
 
 // --- encode ------------------------------------------------------------------
 
 interface Encoded {
   readonly url: string
-  readonly init: RequestInit
+  readonly headers: Record<string, string>
+  readonly body: Uint8Array<ArrayBuffer>
 }
+
+const utf8 = new TextEncoder()
 
 const encoder = (config: HttpConfig): ((entry: Entry) => Encoded) => {
   const url = Template.compile(Redacted.value(config.url), "url")
-  const headers = Object.entries(config.headers).map(
-    ([name, value]) => [name, Template.compile(Redacted.value(value), "header")] as const,
-  )
-  const body = config.format === "template" ? Template.compileBody(config.body ?? {}) : undefined
-  const { sign } = config
-  const key = sign === undefined ? undefined : Redacted.value(sign.secret)
+  const body = config.format === "template" ? Template.compileBody(config.body) : undefined
+  const { signature, webhookId } = config.forward
+  const own = config.sign && { header: config.sign.header, hmac: hmacSha256(Redacted.value(config.sign.secret)) }
+  const given: Record<string, string> = {}
+  const rendered: Array<readonly [name: string, value: Template.Template]> = []
+  for (const [name, value] of Object.entries(config.headers)) {
+    const text = Redacted.value(value)
+    if (Template.hasPlaceholder(text)) rendered.push([name.toLowerCase(), Template.compile(text, "header")])
+    else given[name.toLowerCase()] = Template.escapeHeader(text)
+  }
   return (entry) => {
     const { event } = entry
-    const bytes = body === undefined ? event.body : new TextEncoder().encode(body.render(entry))
-    const all: Record<string, string> = {
+    const bytes = (body === undefined ? event.body : utf8.encode(body.render(entry))) as Uint8Array<ArrayBuffer>
+    const headers: Record<string, string> = {
       "content-type": "application/json",
-      "user-agent": "relay",
-      "idempotency-key": idempotencyKey(entry),
-      "x-relay-event-id": event.id,
-      "x-relay-event-type": event.type,
+      "user-agent": HttpTransport.userAgent,
+      "accept-encoding": "identity",
+      "idempotency-key": Template.escapeHeader(idempotencyKey(entry)),
     }
-    if (body === undefined && event.signature !== "") {
-      all["x-service-signature"] = event.signature
-      if (event.webhookId !== "") all["x-service-webhook-id"] = event.webhookId
+    if (event.id !== "") headers["x-relay-event-id"] = Template.escapeHeader(event.id)
+    if (event.type !== "") headers["x-relay-event-type"] = Template.escapeHeader(event.type)
+    if (body === undefined) {
+      if (event.signature !== "") headers[signature] = event.signature
+      if (event.webhookId !== "") headers[webhookId] = Template.escapeHeader(event.webhookId)
     }
-    for (const [name, value] of headers) all[name.toLowerCase()] = value.render(entry)
-    if (sign !== undefined && key !== undefined) {
-      all[sign.header] = `sha256=${createHmac("sha256", key).update(bytes).digest("hex").toUpperCase()}`
-    }
-    return {
-      url: url.render(entry),
-      init: { method: config.method, headers: all, body: bytes as Uint8Array<ArrayBuffer>, redirect: "manual" },
-    }
+    if (own !== undefined) headers[own.header] = sign(own.hmac, bytes)
+    Object.assign(headers, given)
+    for (const [name, value] of rendered) headers[name] = value.render(entry)
+    return { url: url.render(entry), headers, body: bytes }
   }
 }
 
 // --- send --------------------------------------------------------------------
 
-/** Reads an answer to its end, or to the limit; what is in it does not matter. */
-const drain = async (response: Response): Promise<void> => {
-  if (response.body === null) return
-  const reader = response.body.getReader()
-  for (let bytes = 0; bytes < maxAnswer; ) {
-    const { done, value } = await reader.read()
-    if (done) return
-    bytes += value.byteLength
+/** Bytes of an answer that are read: enough for the connection to be used again, never an endless one. */
+const maxAnswer = 64 * 1024
+/** An answer whose end is not there after so many milliseconds is cut off: its status is all that counts. */
+const maxDrain = 1_000
+
+/** Reads an answer to its end, so that its connection can be used again; gives it up where that would take too much. */
+const drain = async (response: Response, abort: AbortController): Promise<void> => {
+  if (response.body === null || response.headers.get("content-length") === "0") return
+  const timer = setTimeout(() => abort.abort(), maxDrain)
+  try {
+    const length = Number(response.headers.get("content-length") ?? Number.NaN)
+    if (length <= maxAnswer) {
+      await response.arrayBuffer()
+      return
+    }
+    const reader = response.body.getReader()
+    for (let bytes = 0; bytes < maxAnswer; ) {
+      const { done, value } = await reader.read()
+      if (done) return
+      bytes += value.byteLength
+    }
+    abort.abort()
+  } catch {
+    // Cut off by us or by the receiver: the answer had come.
+  } finally {
+    clearTimeout(timer)
   }
-  await reader.cancel()
 }
 
 const make = Effect.fnUntraced(function* (config: HttpConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
+  const clock = yield* Clock.Clock
   const fetch = yield* HttpTransport.make(yield* certificates(config))
   const encode = encoder(config)
-  const where = `${config.method} ${originOf(config)}`
+  const { method } = config
+  const url = Redacted.value(config.url)
+  const address = new URL(Template.withoutPlaceholders(url))
+  const isTemplated = Template.hasPlaceholder(url)
+  const receiver: HttpAnswer.Receiver = { name: `${method} ${address.origin}`, overrides: config.classify, isTemplated }
 
-  const request = async (entry: Entry, signal: AbortSignal): Promise<Reason | undefined> => {
-    const { url, init } = encode(entry)
-    const response = await fetch(url, { ...init, signal })
-    const reason = classify(where, response, config.classify)
-    await drain(response)
-    return reason
+  const request = async (url: string, init: RequestInit, abort: AbortController): Promise<Response> => {
+    const response = await fetch(url, { ...init, signal: abort.signal })
+    await drain(response, abort)
+    return response
+  }
+
+  /** One request, cut off when it is interrupted. */
+  const exchange = <A>(
+    make: () => Encoded | { readonly url: string; readonly init: RequestInit },
+    answered: (response: Response) => Effect.Effect<A, SinkError>,
+  ): Effect.Effect<A, SinkError> =>
+    Effect.callback((resume) => {
+      const abort = new AbortController()
+      const { url, ...rest } = make()
+      const init = "init" in rest ? rest.init : { method, ...rest }
+      request(url, init, abort).then(
+        (response) => resume(answered(response)),
+        (error) => resume(fail(HttpAnswer.reasonOfTrouble(HttpTransport.troubleOf(error), receiver))),
+      )
+      return Effect.sync(() => abort.abort())
+    })
+
+  const classify = ({ status, headers }: Response): Effect.Effect<Failures, SinkError> => {
+    const reason = HttpAnswer.reasonOf(status, headers.get("retry-after"), receiver, clock.currentTimeMillisUnsafe())
+    return reason === undefined ? passed : fail(reason)
   }
 
   return {
     batch: { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY },
-    send: ([entry]) =>
-      Effect.callback((resume, signal) => {
-        if (entry === undefined) return resume(Effect.succeed(allSent))
-        request(entry, signal).then(
-          (reason) => resume(reason === undefined ? sent : Effect.fail(new SinkError({ reason }))),
-          (error) => resume(Effect.fail(new SinkError({ reason: classifyError(where, error) }))),
-        )
-      }),
-    check: Effect.callback((resume, signal) => {
-      // Any answer will do: a service that is there may well refuse a bare HEAD.
-      fetch(new URL(Redacted.value(config.url).replaceAll(/\{\{[^{}]*\}\}/g, "x")).href, {
-        method: "HEAD",
-        redirect: "manual",
-        signal,
-      }).then(
-        (response) => resume(Effect.promise(() => drain(response))),
-        (error) => resume(Effect.fail(new SinkError({ reason: classifyError(where, error) }))),
-      )
-    }),
+    send: ([entry]) => (entry === undefined ? passed : exchange(() => encode(entry), classify)),
+    // Any answer will do: a receiver that is there may well refuse a bare HEAD.
+    check: exchange(
+      () => ({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD" } }),
+      () => Effect.void,
+    ),
   }
 })
 
-const sent = Effect.succeed(allSent)
+const passed = Effect.succeed(allSent)
+const fail = (reason: Reason) => Effect.fail(new SinkError({ reason }))
 
-const originOf = (config: HttpConfig): string => {
-  const text = Redacted.value(config.url)
-  return URL.canParse(text) ? new URL(text).origin : (/^https?:\/\/[^/]+/.exec(text)?.[0] ?? "the URL")
-}
+// --- certificates ------------------------------------------------------------
 
-const certificates = (config: HttpConfig): Effect.Effect<HttpTransport.Certificates | undefined, SinkError> => {
-  const { tls } = config
-  if (tls === undefined) return Effect.succeed(undefined)
-  const read = (path: string | undefined): Effect.Effect<string | undefined, SinkError> =>
-    path === undefined
-      ? Effect.succeed(undefined)
-      : Effect.try({
-          try: () => readFileSync(path, "utf8"),
-          catch: () =>
-            new SinkError({ reason: new SinkMisconfigured({ message: `the TLS file ${path} can't be read` }) }),
-        })
-  return Effect.map(Effect.all([read(tls.ca), read(tls.certificate), read(tls.key)]), ([ca, certificate, key]) => ({
-    ...(ca !== undefined && { ca }),
-    ...(certificate !== undefined && { certificate }),
-    ...(key !== undefined && { key }),
-  }))
-}
+const misconfigured = (message: string) => new SinkError({ reason: new SinkMisconfigured({ message }) })
 
-// --- classify ----------------------------------------------------------------
-
-const usual = (status: number, hasRetryAfter: boolean): Verdict => {
-  if (status >= 200 && status < 300) return "delivered"
-  if (status === 429 || (status === 503 && hasRetryAfter)) return "throttle"
-  if (status === 400 || status === 413 || status === 415 || status === 422) return "reject"
-  if ((status >= 300 && status < 400) || [401, 403, 404, 405, 410].includes(status)) return "misconfigured"
-  return "retry"
-}
-
-/** `Retry-After` in milliseconds, from seconds or a date, an hour at most. */
-const retryAfter = (header: string | null): number => {
-  if (header === null) return defaultRetryAfter
-  const wait = /^\d+$/.test(header.trim()) ? Number(header) * 1_000 : Date.parse(header) - Date.now()
-  return Number.isNaN(wait) ? defaultRetryAfter : Math.min(Math.max(wait, 0), maxRetryAfter)
-}
-
-const todo: Readonly<Record<number, string>> = {
-  401: "check the credentials in its headers",
-  403: "check the credentials in its headers and what they may do",
-  404: "check the path of its url",
-  405: "check its method",
-  410: "the receiver says that this address is gone for good",
-}
-
-const classify = (
-  where: string,
-  { status, headers }: Response,
-  overrides: Readonly<Record<string, Verdict>>,
-): Reason | undefined => {
-  const wait = headers.get("retry-after")
-  const message = `${where} answered ${status}`
-  switch (overrides[status] ?? usual(status, wait !== null)) {
-    case "delivered":
-      return undefined
-    case "throttle":
-      return new SinkThrottled({ message, retryAfter: retryAfter(wait) })
-    case "reject":
-      return new DeliveryRejected({ message })
-    case "retry":
-      return new DeliveryFailed({ message })
-    case "misconfigured": {
-      const what = status < 400 ? "redirects are not followed: name the address it leads to" : todo[status]
-      return new SinkMisconfigured({ message: what === undefined ? message : `${message}: ${what}` })
-    }
+/** A PEM text as it is, or the file that holds it. */
+const readPem = (what: string, textOrPath: string): string => {
+  if (textOrPath.includes("-----BEGIN ")) return textOrPath
+  try {
+    return readFileSync(textOrPath, "utf8")
+  } catch {
+    // What stands at "key" may be a key that was garbled on its way here.
+    throw misconfigured(`the file of "tls.${what}" can't be read${what === "key" ? "" : `: ${textOrPath}`}`)
   }
 }
 
-const tlsTrouble = /cert|self.signed|issuer|UNABLE_TO_(VERIFY|GET)|TLS|SSL/i
-
-/** A request without an answer. The error's text is the runtime's own and may hold the URL: only its code is shown. */
-const classifyError = (where: string, error: unknown): Reason => {
-  const code = codeOf(error)
-  if (tlsTrouble.test(code)) {
-    return new SinkMisconfigured({
-      message: `${where}: its certificate is not trusted (${code}): name its authority with "tls": { "ca": … }, or renew it`,
-    })
+const parsed = <A>(what: string, parse: () => A): A => {
+  try {
+    return parse()
+  } catch {
+    throw misconfigured(`"tls.${what}" is no PEM that can be used`)
   }
-  return new SinkUnavailable({ message: `${where} can't be reached (${code})` })
 }
 
-const known =
-  /ECONN\w+|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|Connection\w+|FailedToOpenSocket|UnknownIssuer|CertExpired|invalid peer certificate|Connection refused|Connection reset/i
-
-const codeOf = (error: unknown): string => {
-  for (let one = error, depth = 0; one instanceof Error && depth < 4; one = one.cause, depth++) {
-    if ("code" in one && typeof one.code === "string" && one.code !== "") return one.code
-    const said = known.exec(one.message)
-    if (said !== null) return said[0]
-  }
-  return error instanceof Error ? error.name : "unknown error"
-}
+/** Read and looked at here, because a runtime may pass over a broken one in silence. */
+const certificates = ({ tls }: HttpConfig): Effect.Effect<HttpTransport.Certificates, SinkError> =>
+  Effect.try({
+    try: () => {
+      const ca = tls?.ca === undefined ? undefined : readPem("ca", tls.ca)
+      const certificate = tls?.certificate === undefined ? undefined : readPem("certificate", tls.certificate)
+      const key = tls?.key === undefined ? undefined : readPem("key", Redacted.value(tls.key))
+      if (ca !== undefined) parsed("ca", () => new X509Certificate(ca))
+      if (certificate !== undefined && key !== undefined) {
+        const ours = parsed("certificate", () => new X509Certificate(certificate))
+        const isPair = ours.checkPrivateKey(parsed("key", () => createPrivateKey(key)))
+        if (!isPair) throw misconfigured('"tls.key" is not the key of "tls.certificate"')
+      }
+      return {
+        ...(ca !== undefined && { ca }),
+        ...(certificate !== undefined && { certificate }),
+        ...(key !== undefined && { key }),
+      }
+    },
+    catch: (error) => (error instanceof SinkError ? error : misconfigured('the certificates of "tls" can\'t be used')),
+  })
 
 export const Http: SinkType<HttpConfig> = {
   type: "http",

@@ -1,0 +1,132 @@
+/**
+ * What an answer, or none, says about an event and about the sink. Pure; what
+ * is in an answer's body is never looked at.
+ *
+ * | status | verdict |
+ * |---|---|
+ * | 2xx | delivered |
+ * | 429, 503 with Retry-After | throttle |
+ * | 401, 402, 403, 404, 405, 406, 407, 410, 421, 426, 451, 3xx | misconfigured |
+ * | 408, 409, 423, 424, 425, 5xx | retry |
+ * | other 4xx | reject |
+ *
+ * Where the event decides the path, 404, 405 and 410 are about the event: retry.
+ */
+import type { Trouble } from "../runtime/HttpTransport.ts"
+import {
+  DeliveryFailed,
+  DeliveryRejected,
+  type Reason,
+  SinkMisconfigured,
+  SinkThrottled,
+  SinkUnavailable,
+} from "./Sink.ts"
+
+export const verdicts = ["delivered", "retry", "reject", "throttle", "misconfigured"] as const
+export type Verdict = (typeof verdicts)[number]
+
+/** A status, `409`, or a class of them, `4xx`. */
+export const isStatus = (key: string): boolean => /^[2-5](\d\d|xx)$/.test(key)
+
+/** What of a sink decides about its answers. */
+export interface Receiver {
+  /** What messages call it: the method and the URL's origin. */
+  readonly name: string
+  /** Verdicts of its own, by status or class. */
+  readonly overrides: Readonly<Record<string, Verdict>>
+  /** Whether events choose the path. */
+  readonly isTemplated: boolean
+}
+
+const misconfigured = new Set([401, 402, 403, 404, 405, 406, 407, 410, 421, 426, 451])
+const passing = new Set([408, 409, 423, 424, 425])
+const ofThePath = new Set([404, 405, 410])
+
+const usual = (status: number, mayWait: boolean, isTemplated: boolean): Verdict => {
+  if (status < 300) return "delivered"
+  if (status < 400) return "misconfigured"
+  if (status === 429 || (status === 503 && mayWait)) return "throttle"
+  if (status >= 500 || passing.has(status)) return "retry"
+  if (isTemplated && ofThePath.has(status)) return "retry"
+  return misconfigured.has(status) ? "misconfigured" : "reject"
+}
+
+/** Milliseconds. */
+const wait = { usual: 5_000, least: 1_000, most: 3_600_000 } as const
+
+/** `Retry-After` in milliseconds: seconds or an HTTP date, between a second and an hour; five seconds where it is neither. */
+export const retryAfter = (header: string | null, now: number): number => {
+  const text = header?.trim() ?? ""
+  const isDate = /^[A-Z][a-z]{2,8}, .+ GMT$/.test(text)
+  const asked = /^\d+$/.test(text) ? Number(text) * 1_000 : isDate ? Date.parse(text) - now : Number.NaN
+  return Number.isNaN(asked) ? wait.usual : Math.min(Math.max(asked, wait.least), wait.most)
+}
+
+const whatToDo = (status: number): string => {
+  if (status < 400) return 'redirects are not followed; put the address that it leads to into "url"'
+  switch (status) {
+    case 401:
+    case 403:
+      return 'check the credentials in "headers", and what they allow'
+    case 404:
+      return 'nothing is there; check the path of "url"'
+    case 405:
+      return 'check "method"'
+    case 407:
+      return "a proxy on the way wants credentials"
+    case 410:
+      return 'the receiver says that this address is gone for good; check "url"'
+    default:
+      return 'mend it, or say in "classify" what this status means'
+  }
+}
+
+/** The reason that the lane decides by; `undefined` when the event was delivered. `now` is in epoch milliseconds. */
+export const reasonOf = (
+  status: number,
+  retryAfterHeader: string | null,
+  { name, overrides, isTemplated }: Receiver,
+  now: number,
+): Reason | undefined => {
+  const verdict =
+    overrides[status] ??
+    overrides[`${Math.floor(status / 100)}xx`] ??
+    usual(status, retryAfterHeader !== null, isTemplated)
+  const message = `${name} answered ${status}`
+  switch (verdict) {
+    case "delivered":
+      return undefined
+    case "retry":
+      return new DeliveryFailed({ message })
+    case "reject":
+      return new DeliveryRejected({ message })
+    case "throttle":
+      return new SinkThrottled({ message, retryAfter: retryAfter(retryAfterHeader, now) })
+    case "misconfigured":
+      return new SinkMisconfigured({ message: `${message}: ${whatToDo(status)}` })
+  }
+}
+
+const mendable: Readonly<Partial<Record<Trouble, string>>> = {
+  "untrusted certificate":
+    'no authority that is trusted signed its certificate; name its authority in "tls": { "ca": … }',
+  "expired certificate":
+    "its certificate has expired, or is not valid yet; it must be renewed there, or a clock is wrong",
+  "certificate of another host": "its certificate is for another host name; check the host of the URL",
+  "failed handshake": 'no TLS with it; check the port and "https", or it wants another client certificate in "tls"',
+}
+
+const passingTroubles: Readonly<Partial<Record<Trouble, string>>> = {
+  refused: "nothing listens there (connection refused)",
+  reset: "the connection was closed before an answer came",
+  "unknown host": "its host name has no address",
+  unreachable: "there is no way to it (unreachable, or timed out)",
+}
+
+/** The reason when there was no answer. What the runtime says is not repeated: it may hold the URL. */
+export const reasonOfTrouble = (trouble: Trouble, { name }: Receiver): Reason => {
+  const fault = mendable[trouble]
+  return fault === undefined
+    ? new SinkUnavailable({ message: `${name}: ${passingTroubles[trouble] ?? "the request could not be made"}` })
+    : new SinkMisconfigured({ message: `${name}: ${fault}` })
+}
