@@ -1,0 +1,109 @@
+/**
+ * What the Kafka sink needs of a client library: the port that both stand
+ * behind.
+ *
+ * **Promise.** A record that has no trouble in the answer of `send` is on every
+ * in-sync replica. Records of one partition go as one batch: all of them passed
+ * or none, so nothing overtakes a failed one. A send that is interrupted takes
+ * its connections with it: nothing of it is retried behind the caller's back.
+ */
+import { type Effect, Schema } from "effect"
+
+/**
+ * What a broker or the way to it said, in Kafka's own word for it
+ * (`MESSAGE_TOO_LARGE`), or one of ours where it has none.
+ */
+export class KafkaTrouble extends Schema.TaggedError<KafkaTrouble>()("KafkaTrouble", {
+  code: Schema.String,
+  /** What the library or the system said; empty when it adds nothing. Holds no payload. */
+  detail: Schema.String,
+}) {
+  override get message(): string {
+    return this.detail === "" ? this.code : `${this.code} (${this.detail})`
+  }
+}
+
+/** Codes of ours, for what happens before a broker answers. */
+export const unreachable = "UNREACHABLE"
+export const untrusted = "TLS_UNTRUSTED"
+export const timedOut = "TIMED_OUT"
+
+export interface KafkaRecord {
+  readonly topic: string
+  readonly partition: number
+  /** Empty: no key. */
+  readonly key: string
+  readonly value: Uint8Array
+  readonly headers: ReadonlyArray<readonly [name: string, value: string]>
+}
+
+export const compressions = ["none", "gzip", "snappy", "lz4", "zstd"] as const
+export const mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] as const
+
+export interface ClientOptions {
+  readonly clientId: string
+  /** As in `127.0.0.1:9092`. */
+  readonly brokers: ReadonlyArray<string>
+  /** PEM texts; absent is no TLS, empty is TLS with the system's authorities. */
+  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
+  readonly sasl?: {
+    readonly mechanism: (typeof mechanisms)[number]
+    readonly username: string
+    readonly password: string
+  }
+  readonly compression: (typeof compressions)[number]
+  /** Milliseconds that a broker may take to answer one request. */
+  readonly requestTimeout: number
+}
+
+export interface Topic {
+  readonly partitions: number
+}
+
+export interface KafkaClient {
+  /** Reaches the brokers; their addresses. */
+  readonly brokers: Effect.Effect<ReadonlyArray<string>, KafkaTrouble>
+  /** Fails with `UNKNOWN_TOPIC_OR_PARTITION` when there is none; never makes one. May be some seconds old. */
+  readonly topic: (name: string) => Effect.Effect<Topic, KafkaTrouble>
+  /** Succeeds too when the topic is there already. */
+  readonly createTopic: (
+    name: string,
+    shape: { readonly partitions: number; readonly replication: number },
+  ) => Effect.Effect<void, KafkaTrouble>
+  /** Bytes of a batch of records that the topic takes at most. */
+  readonly largestBatch: (topic: string) => Effect.Effect<number, KafkaTrouble>
+  /** Whether the relay's user may write to the topic; `undefined` where the client can't ask. */
+  readonly mayWrite: (topic: string) => Effect.Effect<boolean | undefined, KafkaTrouble>
+  /** The hash that Kafka's own producer places a key by: positive, 31 bits. */
+  readonly hash: (key: string) => number
+  /** Troubles by index of record. Failing means that nothing is known of any. */
+  readonly send: (records: ReadonlyArray<KafkaRecord>) => Effect.Effect<ReadonlyMap<number, KafkaTrouble>, KafkaTrouble>
+}
+
+export const place = (record: { readonly topic: string; readonly partition: number }): string =>
+  `${record.topic}:${record.partition}`
+
+const certificateCodes =
+  /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|ERR_TLS|ERR_SSL|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i
+
+/** A failure below Kafka's protocol, by the system's code or, where there is none, its words. */
+export const below = (error: Error, code: string): KafkaTrouble => {
+  const said = `${code} ${error.message}`
+  const certificate = certificateCodes.exec(said)
+  if (certificate !== null) {
+    return new KafkaTrouble({ code: untrusted, detail: code === "" ? certificate[0] : code })
+  }
+  if (/timed? ?out|ETIMEDOUT/i.test(said)) return new KafkaTrouble({ code: timedOut, detail: "" })
+  return new KafkaTrouble({ code: unreachable, detail: code })
+}
+
+/** Of several, what a person must hear: what stays wrong before what may pass by itself. */
+export const worst = (troubles: ReadonlyArray<KafkaTrouble>): KafkaTrouble => {
+  const passing = [unreachable, timedOut]
+  return (
+    troubles.find(({ code }) => code === untrusted || code.includes("SASL") || code.includes("AUTHENTICATION")) ??
+    troubles.findLast(({ code }) => !passing.includes(code)) ??
+    troubles.at(-1) ??
+    new KafkaTrouble({ code: unreachable, detail: "" })
+  )
+}

@@ -1,0 +1,236 @@
+/**
+ * The port over `@platformatic/kafka`, the default client: idempotent, one
+ * request in flight a connection, everything for a broker in one request.
+ *
+ * **Traps.** Idempotence makes its retries endless unless there are at least
+ * two; the deadline is the caller's. An error is a tree: what was said of each
+ * partition stands in the `response` of its leaves, over all attempts, and a
+ * partition that any attempt wrote is written.
+ */
+import {
+  Admin,
+  ConfigResourceTypes,
+  GenericError,
+  MultipleErrors,
+  metadataV12,
+  murmur2,
+  type ProduceResult,
+  Producer,
+  protocolErrorsCodesById,
+} from "@platformatic/kafka"
+import { Effect, type Scope } from "effect"
+import {
+  below,
+  type ClientOptions,
+  type KafkaClient,
+  type KafkaRecord,
+  KafkaTrouble,
+  place,
+  unreachable,
+  worst,
+} from "./Client.ts"
+
+/** Metadata this old is asked for again: it bounds how long a new partition stays unused. */
+const metadataMaxAge = 30_000
+
+const settings = (options: ClientOptions) => ({
+  clientId: options.clientId,
+  bootstrapBrokers: [...options.brokers],
+  ...(options.tls !== undefined && { tls: options.tls }),
+  ...(options.sasl !== undefined && { sasl: options.sasl }),
+  // Fewer would be read as endless; the lane does the rest.
+  retries: 2,
+  retryDelay: 100,
+  timeout: options.requestTimeout,
+  requestTimeout: options.requestTimeout,
+  connectTimeout: options.requestTimeout,
+  metadataMaxAge,
+  autocreateTopics: false,
+})
+
+const makeProducer = (options: ClientOptions) =>
+  new Producer<Buffer, Buffer, Buffer, Buffer>({
+    ...settings(options),
+    idempotent: true,
+    ...(options.compression !== "none" && { compression: options.compression }),
+  })
+
+type Made = ReturnType<typeof makeProducer>
+
+export const make = Effect.fnUntraced(function* (
+  options: ClientOptions,
+): Effect.fn.Return<KafkaClient, never, Scope.Scope> {
+  let producer: Made | undefined
+  const current = (): Made => {
+    producer ??= makeProducer(options)
+    return producer
+  }
+  const close = Effect.suspend(() => {
+    const closing = producer
+    producer = undefined
+    return closing === undefined ? Effect.void : Effect.promise(() => closing.close(true).catch(() => undefined))
+  })
+  yield* Effect.addFinalizer(() => close)
+
+  const call = <A>(use: (producer: Made) => Promise<A>): Effect.Effect<A, KafkaTrouble> =>
+    Effect.tryPromise({ try: () => use(current()), catch: troubleOf })
+
+  const asAdmin = <A>(use: (admin: Admin) => Promise<A>): Effect.Effect<A, KafkaTrouble> =>
+    Effect.acquireUseRelease(
+      Effect.sync(() => new Admin(settings(options))),
+      (admin) => Effect.tryPromise({ try: () => use(admin), catch: troubleOf }),
+      (admin) => Effect.promise(() => admin.close().catch(() => undefined)),
+    )
+
+  const topic = (name: string) =>
+    Effect.flatMap(
+      call((producer) => producer.metadata({ topics: [name], autocreateTopics: false })),
+      ({ topics }) => {
+        const partitions = topics.get(name)?.partitionsCount ?? 0
+        return partitions > 0
+          ? Effect.succeed({ partitions })
+          : Effect.fail(new KafkaTrouble({ code: "UNKNOWN_TOPIC_OR_PARTITION", detail: "" }))
+      },
+    )
+
+  return {
+    hash: (key) => murmur2(Buffer.from(key)) & 0x7fffffff,
+    brokers: Effect.map(
+      call((producer) => producer.metadata({ topics: [], forceUpdate: true })),
+      ({ brokers }) => [...brokers.values()].map(({ host, port }) => `${host}:${port}`),
+    ),
+    topic,
+    createTopic: (name, { partitions, replication }) =>
+      asAdmin((admin) => admin.createTopics({ topics: [name], partitions, replicas: replication })).pipe(
+        Effect.asVoid,
+        Effect.catch((trouble) => (trouble.code === "TOPIC_ALREADY_EXISTS" ? Effect.void : Effect.fail(trouble))),
+      ),
+    largestBatch: (name) =>
+      Effect.map(
+        asAdmin((admin) =>
+          admin.describeConfigs({
+            resources: [
+              {
+                resourceType: ConfigResourceTypes.TOPIC,
+                resourceName: name,
+                configurationKeys: ["max.message.bytes"],
+              },
+            ],
+          }),
+        ),
+        ([one]) => Number(one?.configs[0]?.value ?? Number.POSITIVE_INFINITY),
+      ),
+    mayWrite: (name) =>
+      Effect.gen(function* () {
+        const { brokers } = yield* call((producer) => producer.metadata({ topics: [name] }))
+        const [broker] = brokers.values()
+        if (broker === undefined) return undefined
+        return yield* call(async (producer) => {
+          const connection = await producer.connections.get(broker)
+          const { topics } = await metadataV12.api.async(connection, [name], false, true)
+          const allowed = topics[0]?.topicAuthorizedOperations ?? 0
+          // A set of operations by their numbers; 4 is WRITE (Kafka's AclOperation).
+          return (allowed & (1 << 4)) !== 0
+        })
+      }),
+    send: (records) =>
+      Effect.callback((resume) => {
+        current()
+          .send({ messages: records.map(toMessage), idempotent: true, acks: -1 })
+          .then(
+            () => resume(Effect.succeed(new Map())),
+            (error) => resume(outcomes(records, error)),
+          )
+        return close
+      }),
+  }
+})
+
+const toMessage = ({ topic, partition, key, value, headers }: KafkaRecord) => ({
+  topic,
+  partition,
+  ...(key !== "" && { key: Buffer.from(key) }),
+  value: Buffer.from(value.buffer, value.byteOffset, value.byteLength),
+  headers: new Map(headers.map(([name, value]) => [Buffer.from(name), Buffer.from(value)])),
+})
+
+// --- what an error tree says ---------------------------------------------------
+
+interface PartitionResponses {
+  readonly responses: ReadonlyArray<{
+    readonly name: string
+    readonly partitionResponses: ReadonlyArray<{ readonly index: number; readonly errorCode: number }>
+  }>
+}
+
+const hasResponses = (error: object): error is { readonly response: PartitionResponses } =>
+  "response" in error &&
+  typeof error.response === "object" &&
+  error.response !== null &&
+  "responses" in error.response &&
+  Array.isArray(error.response.responses)
+
+const hasProduced = (error: object): error is { readonly produced: ProduceResult } =>
+  "produced" in error && typeof error.produced === "object" && error.produced !== null
+
+/** Every error of the tree, the tree itself first. */
+const walk = (error: unknown): ReadonlyArray<Error> => {
+  if (!(error instanceof Error)) return []
+  const inner = error instanceof AggregateError ? error.errors : [error.cause]
+  return [error, ...inner.flatMap(walk)]
+}
+
+const outcomes = (
+  records: ReadonlyArray<KafkaRecord>,
+  error: unknown,
+): Effect.Effect<ReadonlyMap<number, KafkaTrouble>, KafkaTrouble> => {
+  const written = new Set<string>()
+  const refused = new Map<string, KafkaTrouble>()
+  for (const one of walk(error)) {
+    if (hasProduced(one)) for (const offset of one.produced.offsets ?? []) written.add(place(offset))
+    if (!hasResponses(one)) continue
+    for (const { name, partitionResponses } of one.response.responses) {
+      for (const { index, errorCode } of partitionResponses) {
+        const where = place({ topic: name, partition: index })
+        if (errorCode === 0) written.add(where)
+        else
+          refused.set(
+            where,
+            new KafkaTrouble({ code: protocolErrorsCodesById[errorCode] ?? String(errorCode), detail: "" }),
+          )
+      }
+    }
+  }
+  const rest = troubleOf(error)
+  if (written.size === 0 && refused.size === 0) return Effect.fail(rest)
+  const troubles = new Map<number, KafkaTrouble>()
+  records.forEach((record, index) => {
+    const where = place(record)
+    if (!written.has(where)) troubles.set(index, refused.get(where) ?? rest)
+  })
+  return Effect.succeed(troubles)
+}
+
+const textOf = (error: object, key: string): string => {
+  const value: unknown = Reflect.get(error, key)
+  return typeof value === "string" ? value : ""
+}
+
+const leaf = (error: Error): ReadonlyArray<KafkaTrouble> => {
+  const protocol = textOf(error, "apiId")
+  if (protocol !== "") return [new KafkaTrouble({ code: protocol, detail: textOf(error, "serverErrorMessage") })]
+  const code = textOf(error, "code")
+  if (code === "PLT_KFK_AUTHENTICATION") return [new KafkaTrouble({ code: "SASL_AUTHENTICATION_FAILED", detail: "" })]
+  if (/^Unknown topic/.test(error.message))
+    return [new KafkaTrouble({ code: "UNKNOWN_TOPIC_OR_PARTITION", detail: "" })]
+  // Only wraps what is said below it.
+  if (error instanceof MultipleErrors || (error.cause instanceof Error && GenericError.isGenericError(error))) return []
+  if (code === "PLT_KFK_UNSUPPORTED_COMPRESSION")
+    return [new KafkaTrouble({ code: "UNSUPPORTED_COMPRESSION_TYPE", detail: "" })]
+  return [below(error, code.startsWith("PLT_KFK") ? "" : code)]
+}
+
+const troubleOf = (error: unknown): KafkaTrouble => {
+  const troubles = walk(error).flatMap(leaf)
+  return troubles.length === 0 ? new KafkaTrouble({ code: unreachable, detail: "" }) : worst(troubles)
+}
