@@ -84,7 +84,7 @@ export const HttpConfig = Schema.Struct({
     .annotate({ description: "`raw`: the signed bytes. `template`: `body`, filled in", default: "raw" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("raw"))),
   body: Schema.optionalKey(
-    Schema.Unknown.annotate({ description: "For `format: template`: any JSON whose strings may hold placeholders" }),
+    Schema.Json.annotate({ description: "For `format: template`: any JSON whose strings may hold placeholders" }),
   ),
   forward: Schema.Struct({
     signature: header("Carries the sender's signature", "x-service-signature"),

@@ -1,7 +1,14 @@
 /**
- * The rows of the reference (`config/README.md`) that the JSON Schema calls
- * for: one for each key, with its type, default and meaning.
+ * The tables of the reference (`config/README.md`), made from the JSON Schema:
+ * a row for each key, with its type, default and meaning. A table stands behind
+ * a mark, `<!-- keys: listen tls -->` or `<!-- sink: http -->`.
+ *
+ * After a change of a schema: bun test/config/reference.ts
  */
+import { readFileSync, writeFileSync } from "node:fs"
+import { jsonSchema, jsonSchemaText } from "../../src/config/JsonSchema.ts"
+import { sinkTypes } from "../../src/sinks/Sinks.ts"
+
 type Json = Readonly<Record<string, unknown>>
 
 const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
@@ -35,7 +42,7 @@ const row = (path: string, schema: Json, required: boolean): string => {
 }
 
 /** The rows of an object's keys, and of those below. */
-export const rowsOf = (schema: unknown, prefix: string): ReadonlyArray<string> => {
+const rowsOf = (schema: unknown, prefix: string): ReadonlyArray<string> => {
   const required = new Set(list(fields(schema).required))
   return Object.entries(fields(fields(schema).properties)).flatMap(([key, value]) => {
     const path = prefix === "" ? key : `${prefix}.${key}`
@@ -50,7 +57,7 @@ export const rowsOf = (schema: unknown, prefix: string): ReadonlyArray<string> =
   })
 }
 
-export interface Section {
+interface Section {
   readonly title: string
   readonly rows: ReadonlyArray<string>
 }
@@ -71,4 +78,26 @@ export const sections = (schema: object): ReadonlyArray<Section> => {
     { title: "every sink", rows: (each[0]?.rows ?? []).filter(isCommon) },
     ...each.map(({ title, rows }) => ({ title, rows: rows.filter((one) => !isCommon(one)) })),
   ]
+}
+
+const head = ["| key | type | default | meaning |", "|---|---|---|---|"]
+
+/** The reference with its tables as the schema has them now. */
+export const renew = (reference: string, schema: object): string => {
+  const all = sections(schema)
+  const rows = (kind: string, names: string): ReadonlyArray<string> => {
+    const section = all.find(({ title }) => title === (kind === "keys" ? "the whole file" : names))?.rows ?? []
+    const keys = names.split(" ")
+    return kind === "sink" ? section : section.filter((line) => keys.includes(/^\| `([^`.[]+)/.exec(line)?.[1] ?? ""))
+  }
+  return reference.replaceAll(
+    /(<!-- (keys|sink): (.*) -->\n)\n(?:\|.*\n)*/g,
+    (_, mark: string, kind: string, names: string) => `${mark}\n${[...head, ...rows(kind, names)].join("\n")}\n`,
+  )
+}
+
+if (import.meta.main) {
+  const file = (name: string) => new URL(`../../config/${name}`, import.meta.url)
+  writeFileSync(file("relay.schema.json"), jsonSchemaText(sinkTypes))
+  writeFileSync(file("README.md"), renew(readFileSync(file("README.md"), "utf8"), jsonSchema(sinkTypes)))
 }
