@@ -24,15 +24,6 @@ export const severityOf = ({ condition, deadLetters, backlog }: Lane): Severity 
   return condition === "running" && deadLetters === 0 ? "green" : "yellow"
 }
 
-/** What a person may do about a lane; empty when nothing is needed. */
-const adviceFor = ({ name, condition, deadLetters }: Lane): string => {
-  if (condition === "paused") return `relay lanes resume ${name}`
-  if (condition === "blocked") return `relay dlq list --lane ${name}, then relay lanes resume ${name}`
-  if (condition === "misconfigured") return "mend the sink or its config; it tries again by itself"
-  if (deadLetters > 0) return `relay dlq list --lane ${name}`
-  return ""
-}
-
 const journalRed = ({ journal: { health } }: Status): boolean =>
   health === "full" || health === "broken" || health === "red"
 
@@ -70,10 +61,9 @@ export const render = (status: Status, style: Paint): string => {
     if (severity === "green") return []
     const letters = lane.deadLetters === 0 ? "" : `${count(lane.deadLetters, "dead letter")}`
     const what = [lane.condition === "running" ? "" : lane.condition, lane.message, letters].filter((_) => _ !== "")
-    const advice = adviceFor(lane)
-    return [
-      `${style(severity, lane.name)}: ${plain(what.join("; "))}${advice === "" ? "" : `\n  what to do: ${plain(advice)}`}`,
-    ]
+    // A lane's message says what to do; of dead letters it says nothing.
+    const advice = lane.deadLetters === 0 ? "" : `\n  what to do: relay dlq list --lane ${plain(lane.name)}`
+    return [`${style(severity, lane.name)}: ${plain(what.join("; "))}${advice}`]
   })
   const words = journal.message.split("\n").map(plain).join("\n  ")
   const journalProblem = journalRed(status)

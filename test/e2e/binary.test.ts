@@ -1,0 +1,68 @@
+/**
+ * The compiled binary: quick to start, and deaf to what lies about in the
+ * directory it is started in. Runs where `bun run build` has made one and
+ * RELAY_UNDER=binary asks for it.
+ */
+import { afterAll, describe, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { freePort, relay, startRelay } from "../lib/relay.ts"
+
+const asked = process.env.RELAY_UNDER === "binary" || process.env.RELAY_BINARY !== undefined
+
+describe.if(asked)("the binary", () => {
+  const cwd = mkdtempSync(join(tmpdir(), "relay-binary-"))
+  afterAll(() => rmSync(cwd, { recursive: true }))
+
+  // What a compiled program of Bun would read unless it is told not to.
+  writeFileSync(join(cwd, ".env"), "AUDIT_PATH=/nonexistent/evil.ndjson\n")
+  writeFileSync(join(cwd, ".env.local"), "AUDIT_PATH=/nonexistent/evil.ndjson\n")
+  writeFileSync(join(cwd, "bunfig.toml"), 'preload = ["./evil.ts"]\n')
+  writeFileSync(join(cwd, "evil.ts"), 'console.log("EVIL"); process.exit(99)\n')
+  writeFileSync(join(cwd, "tsconfig.json"), "{ this is no JSON")
+  writeFileSync(join(cwd, "package.json"), "{ nor is this")
+
+  const write = async () => {
+    const [deliveries, admin] = [await freePort(), await freePort()]
+    const config = {
+      listen: `127.0.0.1:${deliveries}`,
+      admin: { listen: `127.0.0.1:${admin}` },
+      journal: { path: "journal.db" },
+      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret" }] } },
+      sinks: { audit: { type: "file", path: `\${AUDIT_PATH:-${join(cwd, "audit.ndjson")}}` } },
+      routes: [{ name: "everything", match: "**", to: "audit" }],
+    }
+    writeFileSync(join(cwd, "relay.config.json"), JSON.stringify(config))
+    return "relay.config.json"
+  }
+
+  test("prints its help", async () => {
+    const { code, stdout, stderr } = await relay(["--help"], { cwd })
+    expect([code, stderr]).toEqual([0, ""])
+    expect(stdout).toContain("SUBCOMMANDS")
+  })
+
+  test("reads no .env, no bunfig.toml, no tsconfig.json and no package.json of its directory", async () => {
+    await write()
+    const { code, stdout, stderr } = await relay(["validate"], { cwd })
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+    expect(stdout).not.toContain("EVIL")
+    expect(stdout).toMatch(/audit +reached/)
+  })
+
+  test("relays, with the journal's worker in it", async () => {
+    const config = await write()
+    const running = await startRelay(config, { cwd })
+    const { code, stdout } = await relay(["trigger", "block.created", "-n", "500"], { cwd })
+    expect([code, stdout]).toEqual([0, expect.stringContaining("500 × 202")])
+    expect(await running.kill()).toBe(0)
+    expect(running.stderr()).not.toMatch(/WARN|ERROR/)
+  }, 20_000)
+
+  test("answers a crash of its own with words, not with its source", async () => {
+    const { code, stderr } = await relay(["validate", "-c", "/proc/self/mem"], { cwd })
+    expect(code).toBe(78)
+    expect(stderr.length).toBeLessThan(1000)
+  })
+})

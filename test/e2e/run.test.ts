@@ -1,0 +1,114 @@
+/** `relay run` as a process: what it prints, how it ends. RELAY_UNDER chooses the runtime, or the binary. */
+import { afterAll, describe, expect, test } from "bun:test"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { freePort, relay, startRelay } from "../lib/relay.ts"
+
+const cwd = mkdtempSync(join(tmpdir(), "relay-run-"))
+afterAll(() => rmSync(cwd, { recursive: true }))
+
+const write = async (name: string, sinks: object): Promise<string> => {
+  const [deliveries, admin] = [await freePort(), await freePort()]
+  writeFileSync(
+    join(cwd, name),
+    JSON.stringify({
+      listen: `127.0.0.1:${deliveries}`,
+      admin: { listen: `127.0.0.1:${admin}` },
+      journal: { path: `${name}.db` },
+      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
+      sinks,
+      routes: [
+        { name: "everything", match: "**", to: Object.keys(sinks)[0] },
+        { name: "failures", match: "**.*_failed", to: Object.keys(sinks) },
+      ],
+    }),
+  )
+  return name
+}
+
+const files = { audit: { type: "file", path: "audit.ndjson" }, trouble: { type: "file", path: "trouble.ndjson" } }
+const typesIn = (file: string) =>
+  readFileSync(join(cwd, file), "utf8")
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line).data.type)
+
+describe("relay run", () => {
+  test("prints where it listens, where events go, and lines to paste that work", async () => {
+    const config = await write("first.json", files)
+    const running = await startRelay(config, { cwd })
+    await running.prints(/create_failed/)
+    expect(running.stderr()).toMatch(/scheduling +http:\/\/127\.0\.0\.1:\d+\/hooks/)
+    expect(running.stderr()).toMatch(/failures +\*\*\.\*_failed +→ audit \(file\), trouble \(file\)/)
+    expect(running.stderr()).not.toContain("a-secret-of-this-test")
+    const lines = running
+      .stderr()
+      .split("\n")
+      .filter((line) => line.includes(" trigger "))
+    expect(lines).toHaveLength(2)
+    if (process.env.RELAY_UNDER !== "deno") {
+      for (const line of lines) {
+        const pasted = Bun.spawnSync(["sh", "-c", line], { cwd, env: { PATH: process.env.PATH ?? "" } })
+        expect([pasted.exitCode, pasted.stdout.toString()]).toEqual([0, expect.stringMatching(/^202 {2}evt_/)])
+      }
+    } else {
+      for (const type of ["appointment.created", "appointment.meeting.create_failed"]) {
+        expect((await relay(["trigger", type, "-c", config], { cwd })).code).toBe(0)
+      }
+    }
+    // The drain ends what is under way, so both are in their files when it is over.
+    expect(await running.kill("SIGTERM")).toBe(0)
+    expect(typesIn("audit.ndjson")).toEqual(["appointment.created", "appointment.meeting.create_failed"])
+    expect(typesIn("trouble.ndjson")).toEqual(["appointment.meeting.create_failed"])
+  }, 20_000)
+
+  test("ends at once on a second signal, with that signal's code", async () => {
+    let asked = (): void => {}
+    const arrived = new Promise<void>((resolve) => {
+      asked = resolve
+    })
+    // A sink that never answers: the drain would wait for it.
+    const sink = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      idleTimeout: 0,
+      fetch: () => {
+        asked()
+        return new Promise<Response>(() => {})
+      },
+    })
+    const config = await write("stuck.json", { stuck: { type: "http", url: `http://127.0.0.1:${sink.port}/` } })
+    const running = await startRelay(config, { cwd })
+    await relay(["trigger", "block.created", "-c", config], { cwd })
+    await arrived
+    running.signal("SIGTERM")
+    await running.prints("draining")
+    expect(await running.kill("SIGINT")).toBe(130)
+    await sink.stop(true)
+  }, 20_000)
+
+  test("does not start where another relay listens, or where the config is wrong, and says why", async () => {
+    const config = await write("taken.json", files)
+    const running = await startRelay(config, { cwd })
+    const second = await relay(["run", "-c", config], { cwd })
+    expect(second.code).toBe(74)
+    expect(second.stderr).not.toMatch(/\n\s+at /)
+    expect(second.stderr).not.toContain("bug in relay")
+    await running.kill()
+    writeFileSync(join(cwd, "wrong.json"), '{ "listen": 1 }')
+    const wrong = await relay(["run", "-c", "wrong.json"], { cwd })
+    expect([wrong.code, wrong.stdout]).toEqual([78, ""])
+  }, 20_000)
+
+  test("refuses a tampered delivery, and reports it on status", async () => {
+    const config = await write("tamper.json", files)
+    const running = await startRelay(config, { cwd })
+    const tampered = await relay(["trigger", "client.created", "--tamper", "-c", config], { cwd })
+    expect([tampered.code, tampered.stdout]).toEqual([0, expect.stringMatching(/^401 {2}evt_/)])
+    const status = await relay(["status", "--json", "-c", config], { cwd })
+    expect(status.code).toBe(0)
+    expect(JSON.parse(status.stdout)).toMatchObject({ red: false, journal: { health: "ok", head: 0 } })
+    await running.kill()
+  }, 20_000)
+})
