@@ -11,6 +11,8 @@ export interface Child {
   readonly pid: number
   /** Fails with the end of its log once the process has ended by itself. */
   readonly alive: Effect.Effect<void, BenchError>
+  /** The last lines that it printed. */
+  readonly log: Effect.Effect<string>
 }
 
 const root = new URL("../..", import.meta.url).pathname
@@ -48,7 +50,7 @@ export const spawn = (
         orElse: () => Effect.fail(new BenchError({ message: `${name} did not get ready:\n${tail(log)}` })),
       }),
     )
-    return { name, pid: subprocess.pid, alive }
+    return { name, pid: subprocess.pid, alive, log: Effect.sync(() => tail(log)) }
   })
 
 const tail = (log: string): string => readFileSync(log, "utf8").trimEnd().split("\n").slice(-8).join("\n")

@@ -38,15 +38,18 @@ class Sink {
   private readonly last = new Int32Array(accounts).fill(-1)
   private trouble: Trouble | undefined
   private server: Bun.Server<undefined>
+  private readonly port: number
 
   constructor(name: string, ordered: boolean) {
     this.name = name
     this.ordered = ordered
     this.server = this.listen(0)
+    // A server that was stopped no longer knows it.
+    this.port = this.server.port ?? 0
   }
 
   get config() {
-    const url = `http://127.0.0.1:${this.server.port}/`
+    const url = `http://127.0.0.1:${this.port}/`
     return { type: "http", url, order: this.ordered ? "key" : "none", key: "{{account_id}}" }
   }
 
@@ -56,7 +59,7 @@ class Sink {
   }
 
   comeBack(): void {
-    if (this.trouble === "refuse") this.server = this.listen(this.server.port ?? 0)
+    if (this.trouble === "refuse") this.server = this.listen(this.port)
     this.trouble = undefined
   }
 
@@ -142,6 +145,8 @@ const isolation = Effect.gen(function* () {
   yield* Target.awaitDelivered({ ...relay, delivered: everywhere }, total)
   const caughtUp = ((performance.now() - back) / 1000).toFixed(1)
   yield* Console.log(`caught up ${caughtUp} s after the load ended; ingest p99 ${load.p99.toFixed(1)} ms`)
+
+  if (load.refused > 0) yield* Console.log(`\nthe end of the relay's log:\n${yield* relay.log}`)
 
   const accepted: Report.Verdict = {
     requirement: "every delivery is accepted",
