@@ -2,8 +2,9 @@
  * Deno's side of the runtime. Nothing here runs under Bun.
  *
  * Deno has neither a body limit nor timeouts: ingest counts a body while it
- * comes and gives it a deadline. A connection that sends no request at all is
- * closed by nobody.
+ * comes and gives it a deadline. What nobody can do here is to close a
+ * connection: one that sends no request stays, and after `connection: close`
+ * Deno leaves the closing to the client and reads on into nothing.
  */
 import { hmacSha256 } from "../event/Signature.ts"
 import type { Listener, ListenOptions, Platform } from "./Platform.ts"

@@ -1,0 +1,161 @@
+/** Serving on real sockets: addresses, bugs, and the drain. */
+import { describe, expect } from "bun:test"
+import { createServer, type Server } from "node:net"
+import { Cause, Deferred, Duration, Effect, Exit, Fiber, Logger, Result, Scope } from "effect"
+import type { Handler } from "../../src/runtime/Guard.ts"
+import * as Runtime from "../../src/runtime/Runtime.ts"
+import * as Raw from "../e2e/http/Raw.ts"
+import { it } from "../lib/effect.ts"
+
+const anywhere = { host: "127.0.0.1", port: 0 }
+const get = (port: number) => Effect.promise(() => fetch(`http://127.0.0.1:${port}/`))
+const whyNot = (options: Runtime.ServeOptions) =>
+  Effect.map(Effect.exit(Runtime.serve(options)), (exit) => {
+    if (Exit.isSuccess(exit)) return "it listens"
+    const error = Cause.findError(exit.cause)
+    return Result.isSuccess(error) ? error.success.message : "a bug"
+  })
+const ok: Handler = () => new Response("ok")
+
+const captured = () => {
+  const lines: Array<string> = []
+  return { lines, layer: Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]) }
+}
+
+describe("an address", () => {
+  it.live("with port 0 is told with the port that it got", () =>
+    Effect.gen(function* () {
+      const { host, port } = yield* Runtime.serve({ address: anywhere, handler: ok })
+      expect(host).toBe("127.0.0.1")
+      expect(port).toBeGreaterThan(0)
+      expect((yield* get(port)).status).toBe(200)
+    }),
+  )
+
+  it.live("that is taken, or not of this machine, is an error in words", () =>
+    Effect.gen(function* () {
+      // Another server of this very process would not do: Bun lets it share the port.
+      const port = yield* Effect.acquireRelease(
+        Effect.callback<Server>((resume) => {
+          const server = createServer().listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+        }),
+        (server) => Effect.sync(() => server.close()),
+      ).pipe(Effect.map((server) => Object(server.address()).port))
+      expect(yield* whyNot({ address: { host: "127.0.0.1", port }, handler: ok })).toBe(
+        `127.0.0.1:${port} is taken: another relay, or another program, listens there`,
+      )
+      expect(yield* whyNot({ address: { host: "203.0.113.7", port: 0 }, handler: ok })).toBe(
+        "203.0.113.7:0 is no address of this machine",
+      )
+    }),
+  )
+
+  it.live("is free again when the scope has closed", () =>
+    Effect.gen(function* () {
+      const address = yield* Effect.scoped(Runtime.serve({ address: anywhere, handler: ok }))
+      expect(yield* whyNot({ address, handler: ok })).toBe("it listens")
+    }),
+  )
+})
+
+it.live("a TLS file that can't be read is an error that names it", () =>
+  Effect.gen(function* () {
+    const tls = { certificate: "/nonexistent/relay.pem", key: "/nonexistent/relay.key" }
+    expect(yield* whyNot({ address: anywhere, handler: ok, tls })).toBe(
+      "the TLS certificate /nonexistent/relay.pem can't be read",
+    )
+  }),
+)
+
+describe("a bug in a handler", () => {
+  const bugs: ReadonlyArray<readonly [string, Handler]> = [
+    [
+      "that throws",
+      () => {
+        throw new Error("the canary")
+      },
+    ],
+    ["that rejects", () => Promise.reject(new Error("the canary"))],
+  ]
+  for (const [name, handler] of bugs) {
+    it.live(`${name} is answered 500 with the request id that the log names`, () => {
+      const { lines, layer } = captured()
+      return Effect.gen(function* () {
+        const { port } = yield* Runtime.serve({ address: anywhere, handler })
+        const response = yield* get(port)
+        expect(response.status).toBe(500)
+        const body = yield* Effect.promise(() => response.text())
+        expect(body).not.toContain("canary")
+        expect(lines.join()).toContain(JSON.parse(body).requestId)
+      }).pipe(Effect.provide(layer))
+    })
+  }
+})
+
+describe("a drain", () => {
+  /** A server in a scope of its own, with a handler that answers when it is let. */
+  const slow = Effect.fnUntraced(function* (drainTimeout: Duration.Duration) {
+    const scope = yield* Scope.make()
+    const entered = yield* Deferred.make<void>()
+    const order: Array<string> = []
+    let answer = () => {}
+    const { port } = yield* Runtime.serve({
+      address: anywhere,
+      drainTimeout,
+      onDrain: Effect.sync(() => void order.push("refusing")),
+      handler: () =>
+        new Promise((resolve) => {
+          Deferred.doneUnsafe(entered, Effect.void)
+          answer = () => {
+            order.push("answered")
+            resolve(new Response("late"))
+          }
+        }),
+    }).pipe(Scope.provide(scope))
+    const close = Effect.tap(Scope.close(scope, Exit.void), () => Effect.sync(() => order.push("closed")))
+    return { port, order, entered: Deferred.await(entered), close, answer: () => answer() }
+  })
+
+  it.live("refuses first, waits for what is under way, and closes last", () =>
+    Effect.gen(function* () {
+      const { port, order, entered, close, answer } = yield* slow(Duration.seconds(5))
+      const response = yield* Effect.forkChild(get(port))
+      yield* entered
+      const closing = yield* Effect.forkChild(close, { startImmediately: true })
+      yield* Effect.sleep("50 millis")
+      expect(order).toEqual(["refusing"])
+      answer()
+      expect(yield* Effect.promise(async () => (await Effect.runPromise(Fiber.join(response))).text())).toBe("late")
+      yield* Fiber.join(closing)
+      expect(order).toEqual(["refusing", "answered", "closed"])
+    }),
+  )
+
+  it.live("cuts off what is still under way at its deadline", () => {
+    const { lines, layer } = captured()
+    return Effect.gen(function* () {
+      const { port, entered, close } = yield* slow(Duration.millis(50))
+      const connection = yield* Effect.promise(() => Raw.open(port))
+      connection.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+      yield* entered
+      yield* close
+      expect(yield* Effect.promise(connection.ended)).toEqual({ text: "", statuses: [], closed: true })
+      expect(lines).toEqual(["requests still under way at the end of the drain are cut off"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.live("does not wait for connections that are idle or send half a head", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const { port } = yield* Runtime.serve({ address: anywhere, handler: ok }).pipe(Scope.provide(scope))
+      const idle = yield* Effect.promise(() => Raw.open(port))
+      idle.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+      const half = yield* Effect.promise(() => Raw.open(port))
+      half.write("GET / HTTP/1.1\r\nHo")
+      yield* Effect.sleep("50 millis")
+      yield* Scope.close(scope, Exit.void)
+      expect((yield* Effect.promise(idle.ended)).closed).toBe(true)
+      expect((yield* Effect.promise(half.ended)).closed).toBe(true)
+    }),
+  )
+})
