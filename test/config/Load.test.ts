@@ -84,7 +84,7 @@ relay.config.json:29:3: error at lisen: unknown key "lisen"
 
   it.effect("is shown in a line that a terminal can hold, however long the file's own is", () =>
     Effect.gen(function* () {
-      const padding = Array.from({ length: 60 }, (_, index) => [`fine${index}`, { type: "console" }] as const)
+      const padding = Array.from({ length: 60 }, (_, index) => [String(`fine${index}`), { type: "console" }] as const)
       for (const before of [0, 20, 59]) {
         const sinks = Object.fromEntries(padding.toSpliced(before, 0, ["wrong", { type: "console" }]))
         const text = JSON.stringify(JSON.parse(config({ sinks }))).replace('"wrong":{', '"wrong":{"typ":1,')
