@@ -18,7 +18,7 @@ import { validate } from "./Validate.ts"
 
 const relay = Command.make("relay").pipe(
   Command.withDescription(
-    "Receives a scheduling service's webhooks, keeps them durably, and relays them by event type to Kafka, SNS, HTTP, files and more.",
+    "Receives a scheduling service's webhooks, keeps each on disk before it answers, and relays them by event type to their sinks.",
   ),
   Command.withSubcommands([
     serve,

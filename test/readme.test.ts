@@ -1,0 +1,70 @@
+/** What the README says must work: its commands are known, the quick ones run, its links lead somewhere. */
+import { afterAll, describe, expect, test } from "bun:test"
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import manifest from "../package.json" with { type: "json" }
+import { embedded } from "../src/config/Defaults.ts"
+import { freePort, relay } from "./lib/relay.ts"
+
+const root = resolve(import.meta.dir, "..")
+const readme = readFileSync(join(root, "README.md"), "utf8")
+const cwd = mkdtempSync(join(tmpdir(), "relay-readme-"))
+afterAll(() => rmSync(cwd, { recursive: true }))
+
+const lines = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block]) => block?.trimEnd().split("\n") ?? [])
+/** The single commands, however Bun is called: `install …`, `test`, `run build`, `src/main.ts …`. */
+const commands = lines
+  .flatMap((line) => line.split(" && "))
+  .map((line) => line.replace(/^(bun|npx -y bun@1\.4\.5) /, ""))
+const ours = [
+  ...new Set(
+    commands.filter((line) => line.startsWith("src/main.ts ")).map((line) => line.slice("src/main.ts ".length)),
+  ),
+]
+
+describe("the README", () => {
+  test("has the two commands in a variant for Bun and one for Node, the same but for how Bun is called", () => {
+    const [bunRun, bunTest, nodeRun, nodeTest] = lines
+    expect([nodeRun, nodeTest]).toEqual([bunRun, bunTest].map((line) => line?.replaceAll("bun ", "npx -y bun@1.4.5 ")))
+    expect(bunRun).toEndWith("src/main.ts run")
+    expect(bunTest).toEndWith("bun test")
+  })
+
+  test("names the Bun that the checks run on", () => {
+    const ci = readFileSync(join(root, ".ci/run"), "utf8")
+    const version = /bun_version=(\S+)/.exec(ci)?.[1]
+    expect(readme).toContain(`bun@${version}`)
+    expect(readme).toContain(`Bun ${version}`)
+  })
+
+  test("names only scripts, files and commands that there are", async () => {
+    for (const command of commands) {
+      const [verb, name = ""] = command.split(" ")
+      expect(["install", "test", "run", "src/main.ts"]).toContain(verb ?? "")
+      if (verb === "run") expect(Object.keys(manifest.scripts)).toContain(name)
+    }
+    for (const [, target = ""] of readme.matchAll(/\]\(([^)]+)\)/g)) expect(existsSync(join(root, target))).toBe(true)
+    const { stdout } = await relay(["--help"], { cwd })
+    const known = [...stdout.slice(stdout.indexOf("SUBCOMMANDS")).matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name)
+    const table = [...readme.matchAll(/^\| (`[a-zA-Z`, ]+`) \|/gm)].flatMap(([, cell = ""]) =>
+      [...cell.matchAll(/`([a-z]+)/g)].map(([, name]) => name),
+    )
+    expect(table).toEqual(known)
+    for (const line of ours) expect(known).toContain(line.split(" ")[0])
+  }, 20_000)
+
+  test("shows commands that do what they should where no relay runs", async () => {
+    // The embedded defaults on ports where surely nobody listens.
+    const free = embedded.replace(":8080", `:${await freePort()}`).replace(":9080", `:${await freePort()}`)
+    writeFileSync(join(cwd, "relay.config.json"), free)
+    const codes: Record<string, number> = {}
+    for (const line of ours.filter((line) => line !== "run")) codes[line] = (await relay(line.split(" "), { cwd })).code
+    expect(codes).toEqual({
+      "trigger appointment.created": 69,
+      "trigger appointment.meeting.create_failed": 69,
+      "explain appointment.meeting.create_failed": 0,
+      status: 69,
+    })
+  }, 20_000)
+})
