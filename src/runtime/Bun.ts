@@ -1,4 +1,10 @@
-/** Bun's side of the runtime. Nothing here runs under Deno. */
+/**
+ * Bun's side of the runtime. Nothing here runs under Deno.
+ *
+ * Two servers of one process may share a port without an error, and a forced
+ * stop leaves connections open that never sent a byte: they end with the
+ * process.
+ */
 import type { HmacFactory } from "../event/Signature.ts"
 import type { Listener, ListenOptions, Platform } from "./Platform.ts"
 import * as Problem from "./Problem.ts"

@@ -183,6 +183,22 @@ describe("a request is refused", () => {
     }),
   )
 
+  it.effect(
+    "and a large body counts as in flight only so far as it has come, so nobody can claim what they don't send",
+    () =>
+      Effect.gen(function* () {
+        const { send, counters } = yield* start()
+        const started = new ReadableStream<Uint8Array<ArrayBuffer>>({ start: (_) => _.enqueue(new Uint8Array(3)) })
+        const { url, headers } = delivery("", { headers: { "content-length": "90000" } })
+        const answer = yield* Effect.forkChild(send(new Request(url, { method: "POST", headers, body: started })), {
+          startImmediately: true,
+        })
+        yield* TestClock.adjust("1 second")
+        expect(counters.bytesInFlight).toBe(3)
+        yield* Fiber.interrupt(answer)
+      }),
+  )
+
   it.effect("with 408 when its body stalls, whatever length it declared", () =>
     Effect.gen(function* () {
       const { send, counters } = yield* start()
