@@ -51,7 +51,12 @@ export const allSent: Failures = new Map()
 
 export interface Sink {
   /** The lane fills a batch up to both; never more. One event above `maxBytes` still comes, alone. */
-  readonly batch: { readonly maxEvents: number; readonly maxBytes: number }
+  readonly batch: {
+    readonly maxEvents: number
+    readonly maxBytes: number
+    /** Milliseconds that a batch may wait to fill; without it the lane sends what it has. */
+    readonly linger?: number
+  }
   /**
    * Sends a batch, in its order. Success means that the sink has it durably;
    * failing means that nothing is known to have passed. Interruptible: a
@@ -60,6 +65,14 @@ export interface Sink {
   send(batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError>
   /** Reaches the sink without sending an event: `validate` and `doctor`. */
   readonly check: Effect.Effect<void, SinkError>
+  /** What will go wrong for some events although the sink can be reached: sentences for `validate` and `doctor`. */
+  readonly advise?: (limits: Limits) => Effect.Effect<ReadonlyArray<string>, SinkError>
+}
+
+/** What the relay lets in, for a sink to hold against its own limits. */
+export interface Limits {
+  /** Bytes of the largest body that any webhook takes. */
+  readonly maxBody: number
 }
 
 /** A kind of sink: its config's schema, and how to open one. What opens is closed with the scope. */

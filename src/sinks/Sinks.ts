@@ -4,6 +4,7 @@
 import { Console } from "./Console.ts"
 import { File } from "./File.ts"
 import { Http } from "./Http.ts"
+import { Kafka } from "./Kafka.ts"
 import type { SinkType } from "./Sink.ts"
 
 /** A type whose config only its own schema knows: what comes out of `config` is what goes into `open`. */
@@ -18,4 +19,5 @@ export const sinkTypes: Readonly<Record<string, AnySinkType>> = {
   http: erase(Http),
   file: erase(File),
   console: erase(Console),
+  kafka: erase(Kafka),
 }

@@ -74,14 +74,18 @@ export interface KafkaClient {
   readonly largestBatch: (topic: string) => Effect.Effect<number, KafkaTrouble>
   /** Whether the relay's user may write to the topic; `undefined` where the client can't ask. */
   readonly mayWrite: (topic: string) => Effect.Effect<boolean | undefined, KafkaTrouble>
-  /** The hash that Kafka's own producer places a key by: positive, 31 bits. */
-  readonly hash: (key: string) => number
   /** Troubles by index of record. Failing means that nothing is known of any. */
   readonly send: (records: ReadonlyArray<KafkaRecord>) => Effect.Effect<ReadonlyMap<number, KafkaTrouble>, KafkaTrouble>
 }
 
 export const place = (record: { readonly topic: string; readonly partition: number }): string =>
   `${record.topic}:${record.partition}`
+
+/** A property of a library's error, where it is a text. */
+export const textOf = (error: object, key: string): string => {
+  const value: unknown = Reflect.get(error, key)
+  return typeof value === "string" ? value : ""
+}
 
 const certificateCodes =
   /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|ERR_TLS|ERR_SSL|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i

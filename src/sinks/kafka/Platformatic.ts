@@ -13,7 +13,6 @@ import {
   GenericError,
   MultipleErrors,
   metadataV12,
-  murmur2,
   type ProduceResult,
   Producer,
   protocolErrorsCodesById,
@@ -26,6 +25,7 @@ import {
   type KafkaRecord,
   KafkaTrouble,
   place,
+  textOf,
   unreachable,
   worst,
 } from "./Client.ts"
@@ -94,7 +94,6 @@ export const make = Effect.fnUntraced(function* (
     )
 
   return {
-    hash: (key) => murmur2(Buffer.from(key)) & 0x7fffffff,
     brokers: Effect.map(
       call((producer) => producer.metadata({ topics: [], forceUpdate: true })),
       ({ brokers }) => [...brokers.values()].map(({ host, port }) => `${host}:${port}`),
@@ -209,11 +208,6 @@ const outcomes = (
     if (!written.has(where)) troubles.set(index, refused.get(where) ?? rest)
   })
   return Effect.succeed(troubles)
-}
-
-const textOf = (error: object, key: string): string => {
-  const value: unknown = Reflect.get(error, key)
-  return typeof value === "string" ? value : ""
 }
 
 const leaf = (error: Error): ReadonlyArray<KafkaTrouble> => {

@@ -1,0 +1,84 @@
+/**
+ * CloudEvents 1.0, made by hand: an event's attributes, and the two ways to
+ * send them.
+ *
+ * **Binary**: attributes as headers, the body the very bytes that were signed,
+ * so a receiver can still verify them. **Structured**: one JSON document; the
+ * body stands in `data` as it was written, or base64 in `data_base64` where it
+ * is no JSON of an envelope.
+ *
+ * `source` and `id` together name an event once in the world (CloudEvents 1.0,
+ * "source"): the source is the webhook, the id the idempotency key, so an event
+ * that is replayed is another event.
+ */
+import type { Event } from "../event/Event.ts"
+import { type Entry, idempotencyKey } from "../journal/Journal.ts"
+import * as Template from "./Template.ts"
+
+/** Attributes by name; those without a value are left out. */
+export type Attributes = Readonly<Record<string, string>>
+
+/** The type of what has none: signed, and no envelope. */
+const untyped = "relay.undecodable"
+
+const createdAt = Template.compile("{{created_at}}", "text")
+const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/
+
+/** What the attributes may hold: no control characters, no halves of characters (CloudEvents 1.0, "String"). */
+const clean = (text: string): string => text.toWellFormed().replace(/[\p{Cc}\p{Noncharacter_Code_Point}]/gu, " ")
+
+/** When it happened by the sender's word, or else when it came. */
+const time = (entry: Entry): string => {
+  const text = createdAt.render(entry)
+  return timestamp.test(text) && !Number.isNaN(Date.parse(text)) ? text : new Date(entry.event.receivedAt).toISOString()
+}
+
+const contentType = ({ type }: Event): string => (type === "" ? "application/octet-stream" : "application/json")
+
+export const attributes = (entry: Entry): Attributes => {
+  const { event } = entry
+  return {
+    specversion: "1.0",
+    id: clean(idempotencyKey(entry)),
+    source: `/webhooks/${encodeURIComponent(event.webhook)}`,
+    type: clean(event.type) || untyped,
+    time: time(entry),
+    ...(event.accountId !== "" && { accountid: clean(event.accountId) }),
+    ...(event.webhookId !== "" && { webhookid: clean(event.webhookId) }),
+  }
+}
+
+/** How a protocol writes attributes into headers. */
+export interface Binding {
+  readonly prefix: string
+  readonly escape: (value: string) => string
+}
+
+/** The HTTP binding: what a header can't hold is percent-encoded, as are space, `"` and `%`. */
+export const http: Binding = {
+  prefix: "ce-",
+  escape: (value) => value.replace(/[^\x21\x23\x24\x26-\x7e]+/g, encodeURIComponent),
+}
+
+/** The Kafka binding: UTF-8. */
+export const kafka: Binding = { prefix: "ce_", escape: (value) => value }
+
+/** The headers of the binary mode; the body is the event's own. */
+export const binary = (entry: Entry, { prefix, escape: escaped }: Binding): ReadonlyArray<readonly [string, string]> => [
+  ["content-type", contentType(entry.event)],
+  ...Object.entries(attributes(entry)).map(([name, value]) => [`${prefix}${name}`, escaped(value)] as const),
+]
+
+export const structuredType = "application/cloudevents+json; charset=utf-8"
+
+/** The document of the structured mode. */
+export const structured = (entry: Entry): string => {
+  const { event } = entry
+  const head = JSON.stringify({ ...attributes(entry), datacontenttype: contentType(event) })
+  // A typed event was decoded: its body is JSON, and stands here as the sender wrote it.
+  const data =
+    event.type === ""
+      ? `"data_base64":"${Buffer.from(event.body).toString("base64")}"`
+      : `"data":${Buffer.from(event.body).toString("utf8")}`
+  return `${head.slice(0, -1)},${data}}`
+}

@@ -1,0 +1,227 @@
+/**
+ * The port over `kafkajs`: not idempotent and one send at a time, because
+ * idempotent sends side by side have lost acknowledged records.
+ *
+ * **Traps.** Its errors hide the cause and guess at `retriable`: the innermost
+ * one is what happened. It never says which partition was refused, so after a
+ * refusal each partition is sent by itself, and one that had passed gets its
+ * records a second time.
+ */
+import { Effect, type Scope, Semaphore } from "effect"
+import {
+  type Admin,
+  CompressionTypes,
+  ConfigResourceTypes,
+  Kafka,
+  KafkaJSProtocolError,
+  KafkaJSRequestTimeoutError,
+  KafkaJSSASLAuthenticationError,
+  logLevel,
+  type Message,
+  Partitioners,
+  type Producer,
+  type SASLOptions,
+} from "kafkajs"
+import {
+  below,
+  type ClientOptions,
+  type KafkaClient,
+  type KafkaRecord,
+  KafkaTrouble,
+  place,
+  type Topic,
+  textOf,
+  timedOut,
+  unreachable,
+} from "./Client.ts"
+
+/** What is known of a topic is asked for again after this many milliseconds. */
+const topicAge = 30_000
+
+interface Connected {
+  readonly producer: Producer
+  readonly admin: Admin
+  readonly topics: Map<string, Topic & { readonly until: number }>
+}
+
+const saslOptions = ({ mechanism, username, password }: NonNullable<ClientOptions["sasl"]>): SASLOptions => {
+  switch (mechanism) {
+    case "PLAIN":
+      return { mechanism: "plain", username, password }
+    case "SCRAM-SHA-256":
+      return { mechanism: "scram-sha-256", username, password }
+    case "SCRAM-SHA-512":
+      return { mechanism: "scram-sha-512", username, password }
+  }
+}
+
+export const make = Effect.fnUntraced(function* (
+  options: ClientOptions,
+): Effect.fn.Return<KafkaClient, never, Scope.Scope> {
+  const kafka = new Kafka({
+    clientId: options.clientId,
+    brokers: [...options.brokers],
+    ...(options.tls !== undefined && {
+      ssl: {
+        ...(options.tls.ca !== undefined && { ca: [options.tls.ca] }),
+        ...(options.tls.cert !== undefined && { cert: options.tls.cert }),
+        ...(options.tls.key !== undefined && { key: options.tls.key }),
+      },
+    }),
+    ...(options.sasl !== undefined && { sasl: saslOptions(options.sasl) }),
+    requestTimeout: options.requestTimeout,
+    connectionTimeout: options.requestTimeout,
+    authenticationTimeout: options.requestTimeout,
+    logLevel: logLevel.NOTHING,
+    retry: { retries: 1, initialRetryTime: 100 },
+  })
+  const compression = options.compression === "gzip" ? CompressionTypes.GZIP : CompressionTypes.None
+  const oneAtATime = yield* Semaphore.make(1)
+  const connecting = yield* Semaphore.make(1)
+  let connected: Connected | undefined
+
+  const open = async (): Promise<Connected> => {
+    const producer = kafka.producer({
+      idempotent: false,
+      maxInFlightRequests: 1,
+      allowAutoTopicCreation: false,
+      createPartitioner: Partitioners.DefaultPartitioner,
+    })
+    const admin = kafka.admin()
+    try {
+      await Promise.all([producer.connect(), admin.connect()])
+      return { producer, admin, topics: new Map() }
+    } catch (error) {
+      await disconnect({ producer, admin })
+      throw error
+    }
+  }
+  const disconnect = ({ producer, admin }: Pick<Connected, "producer" | "admin">): Promise<unknown> =>
+    Promise.allSettled([producer.disconnect(), admin.disconnect()])
+
+  const close = Effect.suspend(() => {
+    const closing = connected
+    connected = undefined
+    return closing === undefined ? Effect.void : Effect.promise(() => disconnect(closing))
+  })
+  yield* Effect.addFinalizer(() => close)
+
+  const current: Effect.Effect<Connected, KafkaTrouble> = Effect.suspend(() =>
+    connected === undefined
+      ? connecting.withPermits(1)(
+          Effect.suspend(() =>
+            connected === undefined
+              ? Effect.tap(Effect.tryPromise({ try: open, catch: troubleOf }), (made) =>
+                  Effect.sync(() => {
+                    connected = made
+                  }),
+                )
+              : Effect.succeed(connected),
+          ),
+        )
+      : Effect.succeed(connected),
+  )
+  const call = <A>(use: (connected: Connected) => Promise<A>): Effect.Effect<A, KafkaTrouble> =>
+    Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: troubleOf }))
+
+  const sendAll = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<void, KafkaTrouble> =>
+    call(({ producer }) =>
+      producer.sendBatch({
+        acks: -1,
+        timeout: options.requestTimeout,
+        compression,
+        topicMessages: [...Map.groupBy(records, ({ topic }) => topic)].map(([topic, some]) => ({
+          topic,
+          messages: some.map(toMessage),
+        })),
+      }),
+    ).pipe(Effect.asVoid)
+
+  const send = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<ReadonlyMap<number, KafkaTrouble>, KafkaTrouble> =>
+    sendAll(records).pipe(
+      Effect.as(new Map<number, KafkaTrouble>()),
+      Effect.catch((trouble) => {
+        const places = Map.groupBy(records.keys(), (index) => place(records[index] as KafkaRecord))
+        if (!isRefusal(trouble)) return Effect.fail(trouble)
+        if (places.size === 1) return Effect.succeed(new Map(records.map((_, index) => [index, trouble])))
+        return Effect.gen(function* () {
+          const troubles = new Map<number, KafkaTrouble>()
+          for (const indexes of places.values()) {
+            const alone = yield* Effect.result(sendAll(indexes.map((index) => records[index] as KafkaRecord)))
+            if (alone._tag === "Failure") for (const index of indexes) troubles.set(index, alone.failure)
+          }
+          return troubles
+        })
+      }),
+    )
+
+  return {
+    brokers: Effect.map(
+      call(({ admin }) => admin.describeCluster()),
+      ({ brokers }) => brokers.map(({ host, port }) => `${host}:${port}`),
+    ),
+    topic: (name) =>
+      Effect.suspend(() => {
+        const known = connected?.topics.get(name)
+        if (known !== undefined && known.until > performance.now()) return Effect.succeed(known)
+        return call(async ({ admin, topics }) => {
+          const found = await admin.fetchTopicMetadata({ topics: [name] })
+          const topic = {
+            partitions: found.topics[0]?.partitions.length ?? 0,
+            until: performance.now() + topicAge,
+          }
+          topics.set(name, topic)
+          return topic
+        })
+      }),
+    createTopic: (name, { partitions, replication }) =>
+      Effect.asVoid(
+        // Answers false when it is there already.
+        call(({ admin }) =>
+          admin.createTopics({ topics: [{ topic: name, numPartitions: partitions, replicationFactor: replication }] }),
+        ),
+      ),
+    largestBatch: (name) =>
+      Effect.map(
+        call(({ admin }) =>
+          admin.describeConfigs({
+            includeSynonyms: false,
+            resources: [{ type: ConfigResourceTypes.TOPIC, name, configNames: ["max.message.bytes"] }],
+          }),
+        ),
+        ({ resources }) => Number(resources[0]?.configEntries[0]?.configValue ?? Number.POSITIVE_INFINITY),
+      ),
+    mayWrite: () => Effect.succeed(undefined),
+    send: (records) => oneAtATime.withPermits(1)(Effect.onInterrupt(send(records), () => close)),
+  }
+})
+
+const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => ({
+  partition,
+  key: key === "" ? null : key,
+  value: Buffer.from(value.buffer, value.byteOffset, value.byteLength),
+  headers: Object.fromEntries(headers),
+})
+
+// --- what an error says ----------------------------------------------------------
+
+const isRefusal = ({ code }: KafkaTrouble): boolean => /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL")
+
+/** The innermost error of a chain of causes: what happened. */
+const innermost = (error: unknown): unknown => {
+  let one = error
+  for (let depth = 0; depth < 10 && one instanceof Error && one.cause instanceof Error; depth++) one = one.cause
+  return one
+}
+
+const troubleOf = (error: unknown): KafkaTrouble => {
+  const inner = innermost(error)
+  if (inner instanceof KafkaJSProtocolError) return new KafkaTrouble({ code: inner.type, detail: "" })
+  if (inner instanceof KafkaJSSASLAuthenticationError) {
+    return new KafkaTrouble({ code: "SASL_AUTHENTICATION_FAILED", detail: "" })
+  }
+  if (inner instanceof KafkaJSRequestTimeoutError) return new KafkaTrouble({ code: timedOut, detail: "" })
+  return inner instanceof Error
+    ? below(inner, textOf(inner, "code"))
+    : new KafkaTrouble({ code: unreachable, detail: "" })
+}

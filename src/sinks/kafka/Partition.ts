@@ -1,0 +1,34 @@
+/**
+ * Where a key goes: murmur2 as Kafka's own producer places keys, so the relay
+ * and any Java producer put a key into the same partition. The clients have the
+ * same hash, over BigInt, at many times the cost.
+ */
+const seed = 0x9747b28c
+const m = 0x5bd1e995
+
+const mix = (k: number): number => {
+  const h = Math.imul(k, m)
+  return Math.imul(h ^ (h >>> 24), m)
+}
+
+/** murmur2, 32 bits, signed. */
+export const murmur2 = (key: Uint8Array): number => {
+  const { length } = key
+  const byte = (index: number) => key[index] ?? 0
+  let h = seed ^ length
+  const words = length & ~3
+  for (let i = 0; i < words; i += 4) {
+    const k = byte(i) | (byte(i + 1) << 8) | (byte(i + 2) << 16) | (byte(i + 3) << 24)
+    h = Math.imul(h, m) ^ mix(k)
+  }
+  if (words < length) {
+    // What is left, little-endian; past the end stand zeros.
+    h = Math.imul(h ^ byte(words) ^ (byte(words + 1) << 8) ^ (byte(words + 2) << 16), m)
+  }
+  h = Math.imul(h ^ (h >>> 13), m)
+  return h ^ (h >>> 15)
+}
+
+/** The partition of a key among so many. */
+export const partitionOf = (key: string, partitions: number): number =>
+  (murmur2(Buffer.from(key)) & 0x7fffffff) % partitions
