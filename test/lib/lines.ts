@@ -6,10 +6,12 @@ const marked = '{"relay_base64":"'
 export const bodies = (bytes: Uint8Array): ReadonlyArray<Uint8Array> => {
   const buffer = Buffer.from(bytes)
   const all: Array<Uint8Array> = []
-  for (let start = 0, end = 0; (end = buffer.indexOf(0x0a, start)) !== -1; start = end + 1) {
+  let start = 0
+  for (let end = buffer.indexOf(0x0a); end !== -1; end = buffer.indexOf(0x0a, start)) {
     const line = buffer.subarray(start, end)
     const text = line.subarray(0, marked.length).toString("latin1")
     all.push(text === marked ? Buffer.from(String(JSON.parse(line.toString()).relay_base64), "base64") : line)
+    start = end + 1
   }
   return all
 }

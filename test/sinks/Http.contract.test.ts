@@ -8,6 +8,7 @@ const config = (url: string): HttpConfig => ({
   method: "POST",
   headers: { authorization: Redacted.make(`Bearer ${canary}`) },
   format: "raw",
+  forward: { signature: "x-service-signature", webhookId: "x-service-webhook-id" },
   sign: { secret: Redacted.make(canary), header: "x-relay-signature" },
   classify: {},
 })
