@@ -127,6 +127,6 @@ const passingTroubles: Readonly<Partial<Record<Trouble, string>>> = {
 export const reasonOfTrouble = (trouble: Trouble, { name }: Receiver): Reason => {
   const fault = mendable[trouble]
   return fault === undefined
-    ? new SinkUnavailable({ message: `${name}: ${passingTroubles[trouble] ?? "the request could not be made"}` })
+    ? new SinkUnavailable({ message: `${name} can't be reached: ${passingTroubles[trouble] ?? "the request failed"}` })
     : new SinkMisconfigured({ message: `${name}: ${fault}` })
 }

@@ -75,6 +75,7 @@ export const awkward: Readonly<Record<string, Partial<Event>>> = {
   "every byte there is": { type: "", id: "", body: Uint8Array.from({ length: 256 }, (_, byte) => byte) },
   "line feeds": { body: utf8.encode('{\r\n  "id": "evt_lines",\n\n  "x": 1\r}\n') },
   "NUL bytes": { type: "", id: "", body: Uint8Array.of(0, 0x7b, 0, 0x7d, 0) },
+  "what looks like a marked line": { body: utf8.encode('{"relay_base64":"AAAA","id":"evt_marked"}') },
   nothing: { type: "", id: "", body: new Uint8Array(0) },
   "text of all planes": { body: utf8.encode('{"id":"ü \u2028 🙂 \u0085"}') },
   "an id and a type that no header, path or line can hold": {

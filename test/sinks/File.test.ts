@@ -1,74 +1,33 @@
 import { describe, expect } from "bun:test"
 import {
   appendFileSync,
-  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   renameSync,
   rmSync,
   truncateSync,
   writeFileSync,
 } from "node:fs"
-import { mkdtemp, rm } from "node:fs/promises"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Effect, Schema, type Scope } from "effect"
+import { Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { File, FileConfig } from "../../src/sinks/File.ts"
-import { sinkContract } from "../contract/sinkContract.ts"
+import { directory } from "../lib/directory.ts"
 import { it } from "../lib/effect.ts"
-import { bodiesOf, entries, entry, reasonOf } from "./samples.ts"
-
-const temporary: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
-  Effect.promise(() => mkdtemp(join(tmpdir(), "relay-file-"))),
-  (directory) => Effect.promise(() => rm(directory, { recursive: true, force: true })),
-)
+import { bodies as linesOf } from "../lib/lines.ts"
+import { entries, entry, reasonOf } from "./samples.ts"
 
 const open = (config: typeof FileConfig.Encoded) => File.open("audit", Schema.decodeUnknownSync(FileConfig)(config))
 
-const bodies = (path: string) => bodiesOf(readFileSync(path)).map((body) => Buffer.from(body).toString())
+const bodies = (path: string) => linesOf(readFileSync(path)).map((body) => Buffer.from(body).toString())
 const expected = (from: number, to: number) =>
   entries(to - from + 1, from).map(({ event }) => Buffer.from(event.body).toString())
-
-/** How many descriptors of this process lead to a path; 0 where the system does not tell. */
-const descriptors = (path: string): number =>
-  !existsSync("/proc/self/fd")
-    ? 0
-    : readdirSync("/proc/self/fd").filter((fd) => {
-        try {
-          return readlinkSync(`/proc/self/fd/${fd}`) === path
-        } catch {
-          return false
-        }
-      }).length
-
-sinkContract({
-  name: "file",
-  receiver: Effect.map(temporary, (directory) => {
-    const path = join(directory, "deep", "down", "events.ndjson")
-    return {
-      open: open({ path }),
-      received: Effect.sync(() => (existsSync(path) ? bodiesOf(readFileSync(path)) : [])),
-      held: Effect.sync(() => descriptors(path)),
-    }
-  }),
-  wrong: Effect.map(temporary, (directory) => {
-    const file = join(directory, "file")
-    writeFileSync(file, "")
-    return [
-      { what: "a directory", open: open({ path: directory }), reason: "SinkMisconfigured", names: directory },
-      { what: "a file on the way", open: open({ path: join(file, "x") }), reason: "SinkMisconfigured", names: file },
-      { what: "a device", open: open({ path: "/dev/null" }), reason: "SinkMisconfigured", names: "/dev/null" },
-    ]
-  }),
-})
 
 describe("a file", () => {
   it.live("that ends in half a line is mended before it is written to", () =>
     Effect.gen(function* () {
-      const path = join(yield* temporary, "events.ndjson")
+      const path = join(yield* directory, "events.ndjson")
       writeFileSync(path, `${expected(1, 2).join("\n")}\n{"id":"evt_3","torn`)
       yield* (yield* open({ path })).send(entries(1, 3))
       expect(bodies(path)).toEqual(expected(1, 3))
@@ -77,7 +36,7 @@ describe("a file", () => {
 
   it.live("that holds nothing but half a line, longer than what is read at once, is emptied", () =>
     Effect.gen(function* () {
-      const path = join(yield* temporary, "events.ndjson")
+      const path = join(yield* directory, "events.ndjson")
       writeFileSync(path, "x".repeat(200_000))
       yield* (yield* open({ path })).send(entries(1))
       expect(bodies(path)).toEqual(expected(1, 1))
@@ -86,19 +45,19 @@ describe("a file", () => {
 
   it.live("is not touched by opening and checking: another relay may be writing to it", () =>
     Effect.gen(function* () {
-      const directory = yield* temporary
-      const path = join(directory, "events.ndjson")
+      const root = yield* directory
+      const path = join(root, "events.ndjson")
       writeFileSync(path, "half a li")
       yield* (yield* open({ path })).check
       expect(readFileSync(path, "utf8")).toBe("half a li")
-      yield* (yield* open({ path: join(directory, "new", "events.ndjson") })).check
-      expect(readdirSync(directory)).toEqual(["events.ndjson"])
+      yield* (yield* open({ path: join(root, "new", "events.ndjson") })).check
+      expect(readdirSync(root)).toEqual(["events.ndjson"])
     }),
   )
 
   it.live("that is moved away or deleted is begun anew", () =>
     Effect.gen(function* () {
-      const path = join(yield* temporary, "events.ndjson")
+      const path = join(yield* directory, "events.ndjson")
       const sink = yield* open({ path })
       yield* sink.send(entries(1, 1))
       renameSync(path, `${path}.1`)
@@ -111,7 +70,7 @@ describe("a file", () => {
 
   it.live("that was truncated from outside goes on from where it ends", () =>
     Effect.gen(function* () {
-      const path = join(yield* temporary, "events.ndjson")
+      const path = join(yield* directory, "events.ndjson")
       const sink = yield* open({ path })
       yield* sink.send(entries(3))
       truncateSync(path, 0)
@@ -122,11 +81,11 @@ describe("a file", () => {
 
   it.live("whose directory went away comes back with it", () =>
     Effect.gen(function* () {
-      const directory = join(yield* temporary, "data")
-      const path = join(directory, "events.ndjson")
+      const data = join(yield* directory, "data")
+      const path = join(data, "events.ndjson")
       const sink = yield* open({ path })
       yield* sink.send(entries(1))
-      rmSync(directory, { recursive: true })
+      rmSync(data, { recursive: true })
       yield* sink.send(entries(1, 2))
       expect(bodies(path)).toEqual(expected(2, 2))
     }),
@@ -134,7 +93,7 @@ describe("a file", () => {
 
   it.live("that turned into a directory is told as such, and used again when it is a file", () =>
     Effect.gen(function* () {
-      const path = join(yield* temporary, "events.ndjson")
+      const path = join(yield* directory, "events.ndjson")
       const sink = yield* open({ path })
       yield* sink.send(entries(1))
       rmSync(path)
@@ -149,7 +108,7 @@ describe("a file", () => {
 
   it.live("is readable by its owner and group only", () =>
     Effect.gen(function* () {
-      const path = join(yield* temporary, "events.ndjson")
+      const path = join(yield* directory, "events.ndjson")
       yield* (yield* open({ path })).send(entries(1))
       expect((yield* Effect.promise(() => import("node:fs/promises").then((fs) => fs.stat(path)))).mode & 0o007).toBe(0)
     }),
@@ -157,28 +116,28 @@ describe("a file", () => {
 })
 
 describe("rotation", () => {
-  const rotated = (directory: string) =>
-    readdirSync(directory)
+  const rotated = (root: string) =>
+    readdirSync(root)
       .filter((name) => name.startsWith("events-"))
       .toSorted()
 
   it.effect("by size begins a new file, and numbers those of the same second", () =>
     Effect.gen(function* () {
-      const directory = yield* temporary
-      const path = join(directory, "events.ndjson")
+      const root = yield* directory
+      const path = join(root, "events.ndjson")
       const sink = yield* open({ path, rotate: { size: "100 B" } })
       for (let sequence = 1; sequence <= 3; sequence++) yield* sink.send(entries(1, sequence))
-      expect(rotated(directory)).toEqual(["events-1970-01-01T00-00-00Z-1.ndjson", "events-1970-01-01T00-00-00Z.ndjson"])
-      expect(bodies(join(directory, "events-1970-01-01T00-00-00Z.ndjson"))).toEqual(expected(1, 1))
-      expect(bodies(join(directory, "events-1970-01-01T00-00-00Z-1.ndjson"))).toEqual(expected(2, 2))
+      expect(rotated(root)).toEqual(["events-1970-01-01T00-00-00Z-1.ndjson", "events-1970-01-01T00-00-00Z.ndjson"])
+      expect(bodies(join(root, "events-1970-01-01T00-00-00Z.ndjson"))).toEqual(expected(1, 1))
+      expect(bodies(join(root, "events-1970-01-01T00-00-00Z-1.ndjson"))).toEqual(expected(2, 2))
       expect(bodies(path)).toEqual(expected(3, 3))
     }),
   )
 
   it.effect("by day begins a new file at the first event after midnight UTC", () =>
     Effect.gen(function* () {
-      const directory = yield* temporary
-      const path = join(directory, "events.ndjson")
+      const root = yield* directory
+      const path = join(root, "events.ndjson")
       const sink = yield* open({ path, rotate: { daily: true } })
       yield* TestClock.adjust("23 hours")
       yield* sink.send(entries(1, 1))
@@ -186,23 +145,23 @@ describe("rotation", () => {
       yield* sink.send(entries(1, 2))
       yield* TestClock.adjust("1 minute")
       yield* sink.send(entries(1, 3))
-      expect(rotated(directory)).toEqual(["events-1970-01-02T00-00-00Z.ndjson"])
-      expect(bodies(join(directory, "events-1970-01-02T00-00-00Z.ndjson"))).toEqual(expected(1, 2))
+      expect(rotated(root)).toEqual(["events-1970-01-02T00-00-00Z.ndjson"])
+      expect(bodies(join(root, "events-1970-01-02T00-00-00Z.ndjson"))).toEqual(expected(1, 2))
       expect(bodies(path)).toEqual(expected(3, 3))
     }),
   )
 
   it.effect("keeps the newest old files and touches no others", () =>
     Effect.gen(function* () {
-      const directory = yield* temporary
-      const path = join(directory, "events.ndjson")
-      appendFileSync(join(directory, "events-mine.ndjson"), "")
+      const root = yield* directory
+      const path = join(root, "events.ndjson")
+      appendFileSync(join(root, "events-mine.ndjson"), "")
       const sink = yield* open({ path, rotate: { size: "1 B", keep: 2 } })
       for (let sequence = 1; sequence <= 5; sequence++) {
         yield* sink.send(entries(1, sequence))
         yield* TestClock.adjust("1 hour")
       }
-      expect(rotated(directory)).toEqual([
+      expect(rotated(root)).toEqual([
         "events-1970-01-01T03-00-00Z.ndjson",
         "events-1970-01-01T04-00-00Z.ndjson",
         "events-mine.ndjson",
@@ -215,7 +174,7 @@ describe("rotation", () => {
 describe("a line", () => {
   it.live("of an event that no line can hold is base64 with a mark and the event's id", () =>
     Effect.gen(function* () {
-      const path = join(yield* temporary, "events.ndjson")
+      const path = join(yield* directory, "events.ndjson")
       const body = new TextEncoder().encode('{\n"id":"evt_1"}')
       yield* (yield* open({ path })).send([entry(1, { body })])
       expect(readFileSync(path, "utf8")).toBe(

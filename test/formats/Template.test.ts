@@ -1,0 +1,191 @@
+import { describe, expect, test } from "bun:test"
+import * as Template from "../../src/formats/Template.ts"
+import { seeded } from "../lib/seeded.ts"
+import { bytes, entry, envelope } from "../sinks/samples.ts"
+
+const holding = (object: unknown) => entry(1, { body: bytes(JSON.stringify(envelope(1, object))) })
+const render = (text: string, place: Template.Place = "text", object: unknown = { id: "apt_1" }) =>
+  Template.compile(text, place).render(holding(object))
+
+/** Text of every kind that gives trouble somewhere, from a seed. */
+const trouble = (random: () => number): string => {
+  const pieces = [
+    "a",
+    "Z",
+    "0",
+    "/",
+    "..",
+    ".",
+    "?",
+    "#",
+    "&",
+    "=",
+    "%",
+    "%2e",
+    " ",
+    "\r\n",
+    "\0",
+    "\t",
+    '"',
+    "\\",
+    "{{type}}",
+    "é",
+    "☃",
+    "😀",
+    "\ud800",
+    "\u2028",
+    ":",
+    "@",
+    ";",
+    ",",
+  ]
+  return Array.from({ length: Math.floor(random() * 8) }, () => pieces[Math.floor(random() * pieces.length)]).join("")
+}
+
+const troubles = (count: number): ReadonlyArray<string> => {
+  const random = seeded(20_261_121)
+  return Array.from({ length: count }, () => trouble(random))
+}
+
+describe("a template", () => {
+  test("knows an event's facts by name", () => {
+    expect(render("{{type}} {{resource}} {{id}} {{account_id}} {{webhook}} {{created_at}} {{received_at}}")).toBe(
+      "appointment.created appointment evt_1 acct_1 scheduling 2026-11-21T08:00:00Z 2026-11-21T08:00:01.000Z",
+    )
+  })
+
+  test("reaches into the envelope by JSON Pointer, with or without spaces in the braces", () => {
+    expect(render("{{/data/object/id}} {{ /data/object/id }}")).toBe("apt_1 apt_1")
+    expect(render("{{/data/object/a~1b/0}}", "text", { "a/b": ["x"] })).toBe("x")
+  })
+
+  test("gives nothing for what is missing or null, and JSON for what is no text", () => {
+    const object = { none: null, list: [1, "a"], yes: true, n: 1.5 }
+    expect(render("[{{/data/object/none}}{{/nowhere}}{{/constructor}}]", "text", object)).toBe("[]")
+    expect(render("{{/data/object/list}} {{/data/object/yes}} {{/data/object/n}}", "text", object)).toBe(
+      '[1,"a"] true 1.5',
+    )
+  })
+
+  test("never fills in what a value looks like", () => {
+    expect(render("{{/data/object/id}}", "text", { id: "{{type}}" })).toBe("{{type}}")
+  })
+
+  test("renders an event without an envelope: its facts are empty", () => {
+    const broken = entry(1, { id: "", type: "", accountId: "", body: Uint8Array.of(0xff) })
+    expect(Template.compile("{{type}}/{{/data/object/id}}/{{webhook}}").render(broken)).toBe("//scheduling")
+  })
+
+  test("that needs no pointer never looks at the body", () => {
+    const sealed = entry(1)
+    const event = Object.defineProperty({ ...sealed.event }, "body", {
+      get: () => {
+        throw new Error("the body was read")
+      },
+    })
+    const text = "{{type}} {{resource}} {{id}} {{account_id}} {{webhook}} {{received_at}}"
+    expect(Template.compile(text).render({ ...sealed, event })).toContain("evt_1")
+    expect(() => Template.compile("{{/id}}").render({ ...sealed, event })).toThrow("the body was read")
+  })
+
+  test("reads a body once, however many places want it", () => {
+    const sealed = entry(1)
+    let reads = 0
+    const event = Object.defineProperty({ ...sealed.event }, "body", {
+      get: () => {
+        reads += 1
+        return sealed.event.body
+      },
+    })
+    const body = { a: "{{/id}}", b: ["{{/id}}", { c: "x {{/account_id}} {{created_at}}" }] }
+    Template.compileBody(body).render({ ...sealed, event })
+    expect(reads).toBe(1)
+  })
+})
+
+describe("a value in a URL", () => {
+  test("stays in the segment that it was put into, whatever it is", () => {
+    for (const value of troubles(2_000)) {
+      const url = new URL(
+        render("http://example.com/a/{{/data/object/id}}/z?q={{/data/object/id}}", "url", { id: value }),
+      )
+      expect(url.origin).toBe("http://example.com")
+      expect(url.pathname.split("/")).toHaveLength(4)
+      expect([...url.searchParams.keys()]).toEqual(["q"])
+      expect(url.hash).toBe("")
+    }
+  })
+
+  test("is the same again when it is decoded", () => {
+    for (const value of troubles(500)) {
+      if (/^\.+$/.test(value)) continue
+      const url = new URL(render("http://example.com/?q={{/data/object/id}}", "url", { id: value }))
+      expect(url.searchParams.get("q")).toBe(value.toWellFormed())
+    }
+  })
+
+  test("can't climb out of its path", () => {
+    expect(render("http://example.com/a/{{/data/object/id}}", "url", { id: ".." })).toBe("http://example.com/a/__")
+  })
+})
+
+test("a value in a header is visible ASCII, and starts no header of its own", () => {
+  for (const value of troubles(1_000)) {
+    const header = render("v={{/data/object/id}}", "header", { id: value })
+    expect(header).toMatch(/^[\x20-\x7e]*$/)
+    expect(new Headers({ x: header }).get("x")).toBe(header.trim())
+  }
+})
+
+test("a value in a topic is what a topic may hold", () => {
+  for (const value of troubles(500)) {
+    expect(render("t.{{/data/object/id}}", "topic", { id: value })).toMatch(/^[A-Za-z0-9._-]+$/)
+  }
+})
+
+test("a value inside a JSON string is that value again when it is parsed", () => {
+  for (const value of troubles(500)) {
+    expect(JSON.parse(`"${render("{{/data/object/id}}", "json", { id: value })}"`)).toBe(value)
+  }
+})
+
+describe("a body", () => {
+  const body = (value: unknown, object: unknown) => JSON.parse(Template.compileBody(value).render(holding(object)))
+
+  test("keeps the JSON type of a value that stands alone, and makes text of one among text", () => {
+    const object = { n: 1, list: [true, null], deep: { a: "b" } }
+    expect(
+      body({ n: "{{/data/object/n}}", list: "{{/data/object/list}}", deep: "{{/data/object/deep}}" }, object),
+    ).toEqual(object)
+    expect(body(["n is {{/data/object/n}}", "{{/nowhere}}", 5, null, true, { a: [] }], object)).toEqual([
+      "n is 1",
+      null,
+      5,
+      null,
+      true,
+      { a: [] },
+    ])
+  })
+
+  test("is JSON whatever the values are", () => {
+    for (const value of troubles(500)) {
+      expect(
+        body({ text: "x{{/data/object/id}}", __proto__: null, whole: "{{/data/object/id}}" }, { id: value }),
+      ).toEqual({ text: `x${value}`, whole: value })
+    }
+  })
+})
+
+describe("what is wrong with a template", () => {
+  test("is told by the placeholder that is none", () => {
+    expect(Template.problem("{{type}} {{/a/b}}")).toBeUndefined()
+    expect(Template.problem("{{acount_id}}")).toContain("{{acount_id}} is no placeholder")
+    expect(Template.problem("{{constructor}}")).toContain("is no placeholder")
+    expect(Template.problem("{{/a~2}}")).toContain("is no placeholder")
+    expect(Template.problem("{{}}")).toContain("is no placeholder")
+  })
+
+  test("is told of braces without their counterpart", () => {
+    for (const text of ["{{type", "type}}", "{{type}} {{", "{{{{type}}"]) expect(Template.problem(text)).toBeDefined()
+  })
+})
