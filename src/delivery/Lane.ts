@@ -92,6 +92,7 @@ export class Lane {
   readonly #flights = new Set<Flight>()
   readonly #timeout: number
   #inFlight = 0
+  #fillingSince = 0
   #suspects: Array<number> = []
   #pausedSince: number | undefined
   #draining = false
@@ -285,17 +286,31 @@ export class Lane {
     if (!this.ledger.window.take(entry.sequence)) return
     const key = this.config.order === "key" && !entry.replayed ? this.#options.key(entry) : ""
     this.ledger.bytes += entry.event.body.length
+    if (this.#queue.size === 0) this.#fillingSince = this.#now()
     this.#queue.add({ entry, key })
   }
 
   #nextBatch(now: number): ReadonlyArray<Item> {
     const { maxEvents, maxBytes } = this.#options.sink.batch
     const events = Math.min(this.#gate.allowance(now, this.#flights.size), maxEvents)
-    if (events < 1 || this.#queue.size === 0 || this.#stopped) return []
+    if (events < 1 || this.#queue.size === 0 || this.#stopped || this.#lingers(now)) return []
+    this.#fillingSince = now
     return this.#queue.next(
       { events, bytes: maxBytes, after: this.#gate.probing ? this.#gate.lastFailed : 0 },
       (key) => this.ledger.parking.holds(key),
       (item) => this.ledger.parkBehind(item),
+    )
+  }
+
+  /** Whether the batch may wait to fill: a sink that pays by the batch says for how long. */
+  #lingers(now: number): boolean {
+    const { linger = 0, maxEvents } = this.#options.sink.batch
+    return (
+      now - this.#fillingSince < linger &&
+      this.#queue.size < maxEvents &&
+      this.#queue.retries === 0 &&
+      !this.#gate.probing &&
+      this.#hasRoom()
     )
   }
 

@@ -51,7 +51,7 @@ export const FileConfig = Schema.Struct({
 export type FileConfig = typeof FileConfig.Type
 
 /** Events and bytes of a batch at most. */
-const batch = { maxEvents: 1_024, maxBytes: 4 * 1024 * 1024 }
+const batch = { maxEvents: 1_024, maxBytes: 4 * 1024 * 1024, linger: 20 }
 
 // --- encode ------------------------------------------------------------------
 
