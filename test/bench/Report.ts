@@ -41,10 +41,11 @@ export const scenario = (
     show(Rounds.of(subject, "cpu"), 1),
     show(Rounds.of(subject, "p50"), 2),
     show(Rounds.of(subject, "p99"), 2),
-    ...references.flatMap((reference) => [
-      show(Rounds.ratio(subject, reference, "rate"), 2),
-      show(Rounds.ratio(subject, reference, "cpu"), 2),
-    ]),
+    ...references.flatMap((reference) =>
+      reference === subject
+        ? ["", ""]
+        : [show(Rounds.ratio(subject, reference, "rate"), 2), show(Rounds.ratio(subject, reference, "cpu"), 2)],
+    ),
     subject.target.delivered === undefined ? "" : show(Rounds.of(subject, "behind"), 0),
   ])
   return `\n${title}\n${table([head, ...rows], 1)}\n`
