@@ -10,15 +10,14 @@
  * interface, section 5.1): `sha256=` and the HMAC-SHA256 of the body that is
  * sent, in 64 uppercase hexadecimal digits. One piece of code verifies both.
  */
-import { createPrivateKey, X509Certificate } from "node:crypto"
-import { readFileSync } from "node:fs"
 import { Clock, Effect, Redacted, Schema, type Scope } from "effect"
 import { hmacSha256, sign } from "../event/Signature.ts"
 import * as Template from "../formats/Template.ts"
 import { type Entry, idempotencyKey } from "../journal/Journal.ts"
 import * as HttpTransport from "../runtime/HttpTransport.ts"
+import * as Certificates from "./Certificates.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
-import { allSent, type Failures, type Reason, type Sink, SinkError, SinkMisconfigured, type SinkType } from "./Sink.ts"
+import { allSent, type Failures, type Reason, type Sink, SinkError, type SinkType } from "./Sink.ts"
 
 // --- config ------------------------------------------------------------------
 
@@ -113,15 +112,7 @@ export const HttpConfig = Schema.Struct({
       ),
     )
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  tls: Schema.optionalKey(
-    Schema.Struct({
-      ca: Schema.optionalKey(
-        Schema.String.annotate({ description: "PEM file of the authorities to trust, instead of the system's" }),
-      ),
-      certificate: Schema.optionalKey(Schema.String.annotate({ description: "PEM file of the client certificate" })),
-      key: Schema.optionalKey(secret("PEM file of the client certificate's key, or the PEM text itself")),
-    }).annotate({ description: "Certificates of one's own" }),
-  ),
+  tls: Schema.optionalKey(Certificates.CertificatesConfig.annotate({ description: "Certificates of one's own" })),
 }).check(
   Schema.makeFilter((config: { readonly format: string; readonly body?: unknown }) => {
     if (config.format === "template" && config.body === undefined) {
@@ -212,7 +203,7 @@ const drain = async (response: Response, abort: AbortController): Promise<void> 
 
 const make = Effect.fnUntraced(function* (config: HttpConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const clock = yield* Clock.Clock
-  const fetch = yield* HttpTransport.make(yield* certificates(config))
+  const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls)))
   const encode = encoder(config)
   const { method } = config
   const url = Redacted.value(config.url)
@@ -260,51 +251,6 @@ const make = Effect.fnUntraced(function* (config: HttpConfig): Effect.fn.Return<
 
 const passed = Effect.succeed(allSent)
 const fail = (reason: Reason) => Effect.fail(new SinkError({ reason }))
-
-// --- certificates ------------------------------------------------------------
-
-const misconfigured = (message: string) => new SinkError({ reason: new SinkMisconfigured({ message }) })
-
-/** A PEM text as it is, or the file that holds it. */
-const readPem = (what: string, textOrPath: string): string => {
-  if (textOrPath.includes("-----BEGIN ")) return textOrPath
-  try {
-    return readFileSync(textOrPath, "utf8")
-  } catch {
-    // What stands at "key" may be a key that was garbled on its way here.
-    throw misconfigured(`the file of "tls.${what}" can't be read${what === "key" ? "" : `: ${textOrPath}`}`)
-  }
-}
-
-const parsed = <A>(what: string, parse: () => A): A => {
-  try {
-    return parse()
-  } catch {
-    throw misconfigured(`"tls.${what}" is no PEM that can be used`)
-  }
-}
-
-/** Read and looked at here, because a runtime may pass over a broken one in silence. */
-const certificates = ({ tls }: HttpConfig): Effect.Effect<HttpTransport.Certificates, SinkError> =>
-  Effect.try({
-    try: () => {
-      const ca = tls?.ca === undefined ? undefined : readPem("ca", tls.ca)
-      const certificate = tls?.certificate === undefined ? undefined : readPem("certificate", tls.certificate)
-      const key = tls?.key === undefined ? undefined : readPem("key", Redacted.value(tls.key))
-      if (ca !== undefined) parsed("ca", () => new X509Certificate(ca))
-      if (certificate !== undefined && key !== undefined) {
-        const ours = parsed("certificate", () => new X509Certificate(certificate))
-        const isPair = ours.checkPrivateKey(parsed("key", () => createPrivateKey(key)))
-        if (!isPair) throw misconfigured('"tls.key" is not the key of "tls.certificate"')
-      }
-      return {
-        ...(ca !== undefined && { ca }),
-        ...(certificate !== undefined && { certificate }),
-        ...(key !== undefined && { key }),
-      }
-    },
-    catch: (error) => (error instanceof SinkError ? error : misconfigured('the certificates of "tls" can\'t be used')),
-  })
 
 export const Http: SinkType<HttpConfig> = {
   type: "http",
