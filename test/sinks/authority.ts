@@ -34,7 +34,7 @@ export const authority = (): Authority | undefined => {
     const { status, stderr } = spawnSync("openssl", args)
     if (status !== 0) throw new Error(`openssl ${args[0]}: ${stderr}`)
   }
-  const key = ["-newkey", "rsa:2048", "-nodes"]
+  const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
   openssl("req", "-x509", ...key, "-days", "2", "-subj", "/CN=authority", "-keyout", at("ca.key"), "-out", at("ca.pem"))
   return {
     ca: at("ca.pem"),

@@ -1,0 +1,121 @@
+/** The HTTP sink over TLS, and over no TLS, under both runtimes: each names the same fault in its own words. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { writeFileSync } from "node:fs"
+import { createServer as createTcpServer } from "node:net"
+import { fileURLToPath } from "node:url"
+import { Effect, Exit, Scope } from "effect"
+import { authority } from "./authority.ts"
+import { listening, type Received, serve, serveTls } from "./receiver.ts"
+
+const found = authority()
+const scope = Scope.makeUnsafe()
+const root = fileURLToPath(new URL("../..", import.meta.url))
+const delivered: Array<Received> = []
+
+const run = <A>(effect: Effect.Effect<A, never, Scope.Scope>): Promise<A> =>
+  Effect.runPromise(Scope.provide(effect, scope))
+
+/** What each runtime says of the same configs. */
+const reasons = async (command: ReadonlyArray<string>, configs: unknown): Promise<Record<string, string>> => {
+  const [file = "", ...args] = command
+  const child = spawn(file, [...args, `${root}/test/sinks/reaching.ts`], {
+    cwd: root,
+    stdio: ["pipe", "pipe", "inherit"],
+  })
+  let output = ""
+  child.stdout.on("data", (chunk: Uint8Array) => {
+    output += Buffer.from(chunk).toString()
+  })
+  child.stdin.end(JSON.stringify(configs))
+  await once(child, "close")
+  return JSON.parse(output)
+}
+
+const runtimes = [
+  ["Bun", [process.execPath]],
+  ["Deno", [`${root}/node_modules/.bin/deno`, "run", "--quiet", "--allow-all"]],
+] as const
+
+describe.skipIf(found === undefined)("a receiver over TLS", () => {
+  let configs: Record<string, unknown> = {}
+  let expected: Record<string, unknown> = {}
+
+  beforeAll(async () => {
+    if (found === undefined) return
+    const { ca, issue } = found
+    const here = "DNS:localhost,IP:127.0.0.1"
+    const [good, other, expired, client] = [
+      issue("good", here),
+      issue("other", "DNS:other.example"),
+      issue("expired", here, -1),
+      issue("client", "DNS:client"),
+    ]
+    const keep = (request: Received, response: { end: (text: string) => void }) => {
+      delivered.push(request)
+      response.end("ok")
+    }
+    const plain = await run(serve(keep))
+    const sound = await run(serveTls(good.pem, keep))
+    const named = await run(serveTls(other.pem, keep))
+    const stale = await run(serveTls(expired.pem, keep))
+    const mutual = await run(
+      serveTls({ ...good.pem, ca: [await Bun.file(ca).text()], requestCert: true, rejectUnauthorized: true }, keep),
+    )
+    const reset = await run(listening(createTcpServer((socket) => socket.once("data", () => socket.resetAndDestroy()))))
+    const closed = await Effect.runPromise(Effect.scoped(listening(createTcpServer())))
+    const garbled = `${ca}.garbled`
+    writeFileSync(garbled, "-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
+    const own = { ca, certificate: client.certificate, key: client.key }
+    configs = {
+      "no TLS": { url: plain.url },
+      "an authority that is not trusted": { url: sound.url },
+      "an authority of our own": { url: sound.url, tls: { ca } },
+      "a certificate for another name": { url: named.url, tls: { ca } },
+      "an expired certificate": { url: stale.url, tls: { ca } },
+      "no certificate where one is wanted": { url: mutual.url, tls: { ca } },
+      "a certificate of our own": { url: mutual.url, tls: own },
+      "a key as PEM text": { url: mutual.url, tls: { ...own, key: client.pem.key } },
+      "a key of another certificate": { url: mutual.url, tls: { ...own, key: good.key } },
+      "a garbled authority": { url: sound.url, tls: { ca: garbled } },
+      "an authority that is not there": { url: sound.url, tls: { ca: "/no/such/ca.pem" } },
+      "TLS where none is spoken": { url: plain.url.replace("http:", "https:"), tls: { ca } },
+      "a reset": { url: reset.url },
+      "nothing there": { url: closed.url },
+      "a name that is nowhere": { url: "http://no-such-host.invalid/" },
+    }
+    const says = (tag: string, text: string) => expect.stringMatching(new RegExp(`^${tag}: .*${text}`))
+    expected = {
+      "no TLS": "delivered",
+      "an authority that is not trusted": says("SinkMisconfigured", 'no authority that is trusted.*"tls"'),
+      "an authority of our own": "delivered",
+      "a certificate for another name": says("SinkMisconfigured", "another host name"),
+      "an expired certificate": says("SinkMisconfigured", "has expired"),
+      "no certificate where one is wanted": says("SinkMisconfigured", 'client certificate in "tls"'),
+      "a certificate of our own": "delivered",
+      "a key as PEM text": "delivered",
+      "a key of another certificate": says("SinkMisconfigured", '"tls.key" is not the key of "tls.certificate"'),
+      "a garbled authority": says("SinkMisconfigured", '"tls.ca" is no PEM that can be used'),
+      "an authority that is not there": says("SinkMisconfigured", "can't be read: /no/such/ca.pem"),
+      "TLS where none is spoken": says("SinkMisconfigured", "no TLS with it"),
+      "a reset": says("SinkUnavailable", "closed before an answer came"),
+      "nothing there": says("SinkUnavailable", "nothing listens there"),
+      "a name that is nowhere": says("SinkUnavailable", "has no address"),
+    }
+  }, 30_000)
+
+  afterAll(async () => {
+    await Effect.runPromise(Scope.close(scope, Exit.void))
+    found?.remove()
+  })
+
+  for (const [name, command] of runtimes) {
+    test(`is reached, or told what is wrong with it, under ${name}`, async () => {
+      delivered.length = 0
+      expect(await reasons(command, configs)).toEqual(expected as Record<string, string>)
+      expect(delivered).toHaveLength(4)
+      expect(new Set(delivered.map(({ body }) => Buffer.from(body).toString())).size).toBe(1)
+    }, 30_000)
+  }
+})
