@@ -7,6 +7,8 @@
  * refusal each partition is sent by itself, and one that had passed gets its
  * records a second time.
  */
+import { connect, isIP, type Socket } from "node:net"
+import { connect as connectTls } from "node:tls"
 import { Effect, type Scope, Semaphore } from "effect"
 import {
   type Admin,
@@ -58,7 +60,17 @@ const saslOptions = ({ mechanism, username, password }: NonNullable<ClientOption
 export const make = Effect.fnUntraced(function* (
   options: ClientOptions,
 ): Effect.fn.Return<KafkaClient, never, Scope.Scope> {
+  const sockets = new Set<Socket>()
   const kafka = new Kafka({
+    // Its own sockets are only half closed when it disconnects, and a send that was given up may still go out.
+    socketFactory: ({ host, port, ssl, onConnect }) => {
+      const socket: Socket = ssl
+        ? connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }), ...ssl }, onConnect)
+        : connect({ host, port }, onConnect)
+      sockets.add(socket)
+      socket.once("close", () => sockets.delete(socket))
+      return socket.setKeepAlive(true, 60_000)
+    },
     clientId: options.clientId,
     brokers: [...options.brokers],
     ...(options.tls !== undefined && {
@@ -96,8 +108,10 @@ export const make = Effect.fnUntraced(function* (
       throw error
     }
   }
-  const disconnect = ({ producer, admin }: Pick<Connected, "producer" | "admin">): Promise<unknown> =>
-    Promise.allSettled([producer.disconnect(), admin.disconnect()])
+  const disconnect = async ({ producer, admin }: Pick<Connected, "producer" | "admin">): Promise<void> => {
+    for (const socket of sockets) socket.destroy()
+    await Promise.allSettled([producer.disconnect(), admin.disconnect()])
+  }
 
   const close = Effect.suspend(() => {
     const closing = connected

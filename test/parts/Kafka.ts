@@ -1,0 +1,296 @@
+/**
+ * Apache Kafka itself, for tests: one broker on loopback, from the jars that
+ * Maven Central has.
+ *
+ * `pom.xml` pins the versions and `jars.sha256` the bytes; the jars are kept in
+ * `.cache/kafka`. What a test starts it stops: the broker runs under a shell
+ * that kills it when the test process ends, however that ends.
+ */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process"
+import { createHash } from "node:crypto"
+import { once } from "node:events"
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
+import { connect } from "node:net"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { freePort } from "../lib/relay.ts"
+import { type Authorities, makeCertificates } from "./certificates.ts"
+
+const here = join(import.meta.dir, "kafka")
+const cache = resolve(import.meta.dir, "../../.cache/kafka")
+const lock = join(here, "jars.sha256")
+const jars = join(cache, `jars-${createHash("sha256").update(readFileSync(lock)).digest("hex").slice(0, 12)}`)
+
+const runs = (command: string, args: ReadonlyArray<string>): boolean =>
+  spawnSync(command, args, { stdio: "ignore" }).status === 0
+
+/** Why the broker's tests can't run here, and how to make them; `undefined` when they can. */
+export const reasonToSkip = (): string | undefined => {
+  const wanted = process.env.RELAY_PARTS
+  if (wanted === "0") return "RELAY_PARTS=0 asks for it"
+  if (existsSync(jars) && runs("java", ["-version"])) return undefined
+  if (wanted === "1") return undefined
+  return "a broker needs Java 17 or later and, once, Maven: RELAY_PARTS=1 bun test fetches Apache Kafka and keeps it in .cache"
+}
+
+const must = (command: string, args: ReadonlyArray<string>, hint: string): void => {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: "utf8" })
+  if (status !== 0) throw new Error(`${command} ${args[0]}: ${hint}\n${error?.message ?? ""}${stdout}${stderr}`)
+}
+
+const sums = (directory: string): string =>
+  readdirSync(directory)
+    .sort()
+    .map(
+      (name) =>
+        `${createHash("sha256")
+          .update(readFileSync(join(directory, name)))
+          .digest("hex")}  ${name}\n`,
+    )
+    .join("")
+
+/** Fetches the jars into a directory, by Maven. */
+export const fetchJars = (directory: string): void =>
+  must(
+    "mvn",
+    [
+      "--batch-mode",
+      "--quiet",
+      "--file",
+      join(here, "pom.xml"),
+      "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies",
+      "-DincludeScope=runtime",
+      `-DoutputDirectory=${directory}`,
+    ],
+    "Maven fetches Apache Kafka; install it, or set RELAY_PARTS=0",
+  )
+
+/** The lock of a directory of jars, as `sha256sum` writes it. */
+export const lockOf = sums
+
+const ensureJars = (): void => {
+  if (existsSync(jars)) return
+  mkdirSync(cache, { recursive: true })
+  const fetched = mkdtempSync(join(cache, "fetching-"))
+  try {
+    fetchJars(fetched)
+    if (sums(fetched) !== readFileSync(lock, "utf8")) {
+      throw new Error(`the jars are not those of ${lock}: look at what changed before you write it anew`)
+    }
+    renameSync(fetched, jars)
+  } finally {
+    rmSync(fetched, { recursive: true, force: true })
+  }
+}
+
+const java = (args: ReadonlyArray<string>, options: { readonly input?: string } = {}) =>
+  spawnSync("java", ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", join(jars, "*"), ...args], {
+    encoding: "utf8",
+    maxBuffer: 1 << 30,
+    ...options,
+  })
+
+/** What the broker's users are; anonymous ones may do everything. */
+export const user = { name: "relay", password: "relay-canary-3f9a1c" }
+
+export interface Broker {
+  /** Anybody, in plain text. */
+  readonly plain: string
+  /** TLS, by a certificate of `authorities.own`; a client certificate is asked for and must be valid if given. */
+  readonly tls: string
+  /** TLS that demands a client certificate. */
+  readonly mutual: string
+  /** PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 over TLS, for `user`. */
+  readonly sasl: string
+  readonly certificates: Authorities
+  readonly pid: () => number
+  /** kill -9. */
+  readonly kill: () => Promise<void>
+  /** Starts it again, on the same ports and data; waits until it answers. */
+  readonly start: () => Promise<void>
+  readonly signal: (signal: NodeJS.Signals) => void
+  readonly stop: () => Promise<void>
+}
+
+const answers = async (port: number): Promise<boolean> => {
+  const socket = connect(port, "127.0.0.1")
+  try {
+    await once(socket, "connect")
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}
+
+/** A broker of one's own, formatted; not started unless asked for. */
+export const makeBroker = async (): Promise<Broker> => {
+  ensureJars()
+  const home = mkdtempSync(join(tmpdir(), "relay-kafka-"))
+  const certificates = makeCertificates(home)
+  const [plain, tls, mutual, sasl, controller] = (await Promise.all([1, 2, 3, 4, 5].map(freePort))) as [
+    number,
+    number,
+    number,
+    number,
+    number,
+  ]
+  const properties = join(home, "server.properties")
+  const jaas = (module: string, more = "") => `org.apache.kafka.common.security.${module} required${more};`
+  writeFileSync(
+    properties,
+    Object.entries({
+      "process.roles": "broker,controller",
+      "node.id": 1,
+      "controller.quorum.voters": `1@127.0.0.1:${controller}`,
+      listeners: `PLAIN://127.0.0.1:${plain},TLS://127.0.0.1:${tls},MUTUAL://127.0.0.1:${mutual},SASL://127.0.0.1:${sasl},CONTROLLER://127.0.0.1:${controller}`,
+      "advertised.listeners": `PLAIN://127.0.0.1:${plain},TLS://127.0.0.1:${tls},MUTUAL://127.0.0.1:${mutual},SASL://127.0.0.1:${sasl}`,
+      "listener.security.protocol.map": "PLAIN:PLAINTEXT,TLS:SSL,MUTUAL:SSL,SASL:SASL_SSL,CONTROLLER:PLAINTEXT",
+      "controller.listener.names": "CONTROLLER",
+      "inter.broker.listener.name": "PLAIN",
+      "log.dirs": join(home, "data"),
+      "auto.create.topics.enable": false,
+      "num.partitions": 3,
+      "offsets.topic.replication.factor": 1,
+      "offsets.topic.num.partitions": 1,
+      "transaction.state.log.replication.factor": 1,
+      "transaction.state.log.min.isr": 1,
+      "transaction.state.log.num.partitions": 1,
+      "share.coordinator.state.topic.replication.factor": 1,
+      "share.coordinator.state.topic.min.isr": 1,
+      "group.initial.rebalance.delay.ms": 0,
+      // Or a broker that was killed is away for 14 seconds.
+      "broker.session.timeout.ms": 1500,
+      "broker.heartbeat.interval.ms": 500,
+      "ssl.keystore.type": "PEM",
+      "ssl.keystore.location": certificates.serverChain,
+      "ssl.truststore.type": "PEM",
+      "ssl.truststore.location": certificates.ca,
+      "listener.name.tls.ssl.client.auth": "requested",
+      "listener.name.mutual.ssl.client.auth": "required",
+      "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+      "listener.name.sasl.plain.sasl.jaas.config": jaas(
+        "plain.PlainLoginModule",
+        ` user_${user.name}="${user.password}"`,
+      ),
+      "listener.name.sasl.scram-sha-256.sasl.jaas.config": jaas("scram.ScramLoginModule"),
+      "listener.name.sasl.scram-sha-512.sasl.jaas.config": jaas("scram.ScramLoginModule"),
+      "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+      "super.users": "User:ANONYMOUS",
+      "allow.everyone.if.no.acl.found": true,
+    })
+      .map(([key, value]) => `${key}=${value}\n`)
+      .join(""),
+  )
+  const quiet = join(home, "log4j2.properties")
+  writeFileSync(
+    quiet,
+    "status=error\nappender.out.type=Console\nappender.out.name=out\nappender.out.layout.type=PatternLayout\nappender.out.layout.pattern=%d %p %c %m%n\nrootLogger.level=warn\nrootLogger.appenderRef.out.ref=out\n",
+  )
+  const logging = `-Dlog4j2.configurationFile=${quiet}`
+  const scram = (mechanism: string) => ["--add-scram", `${mechanism}=[name=${user.name},password=${user.password}]`]
+  const formatted = java([
+    logging,
+    "kafka.tools.StorageTool",
+    "format",
+    "--cluster-id",
+    "cmVsYXktdGVzdC1jbHVzdA",
+    "--config",
+    properties,
+    ...scram("SCRAM-SHA-256"),
+    ...scram("SCRAM-SHA-512"),
+  ])
+  if (formatted.status !== 0) throw new Error(`the broker's disk: ${formatted.stdout}${formatted.stderr}`)
+
+  let shell: ChildProcess | undefined
+  let pid = 0
+  let said = ""
+
+  const start = async (): Promise<void> => {
+    said = ""
+    // The shell's standard input is ours: it ends with this process, and then the shell ends the broker.
+    const own = spawn(
+      "sh",
+      [
+        "-c",
+        'exec 3<&0; java "$@" </dev/null >&2 & pid=$!; echo $pid; (cat <&3 >/dev/null; kill -9 $pid 2>/dev/null) & wait $pid',
+        "sh",
+        "-Xmx256m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        logging,
+        "-cp",
+        join(jars, "*"),
+        "kafka.Kafka",
+        properties,
+      ],
+      { stdio: ["pipe", "pipe", "pipe"] },
+    )
+    shell = own
+    own.stderr.on("data", (chunk) => {
+      said = `${said}${chunk}`.slice(-20_000)
+    })
+    const [first] = await once(own.stdout, "data")
+    pid = Number(String(first).trim())
+    while (!(await answers(plain))) {
+      if (own.exitCode !== null) throw new Error(`the broker ended: ${said}`)
+      await Bun.sleep(50)
+    }
+  }
+
+  const kill = async (): Promise<void> => {
+    const own = shell
+    shell = undefined
+    if (own === undefined) return
+    process.kill(pid, "SIGKILL")
+    own.stdin?.end()
+    if (own.exitCode === null) await once(own, "exit")
+  }
+
+  return {
+    plain: `127.0.0.1:${plain}`,
+    tls: `127.0.0.1:${tls}`,
+    mutual: `127.0.0.1:${mutual}`,
+    sasl: `127.0.0.1:${sasl}`,
+    certificates,
+    pid: () => pid,
+    start,
+    kill,
+    signal: (signal) => process.kill(pid, signal),
+    stop: async () => {
+      await kill()
+      rmSync(home, { recursive: true, force: true })
+    },
+  }
+}
+
+/** All of a topic by Kafka's own console consumer, which shares no code with the relay: lines as it prints them. */
+export const consoleConsumer = (broker: string, topic: string, count: number): string =>
+  java([
+    "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "--bootstrap-server",
+    broker,
+    "--topic",
+    topic,
+    "--from-beginning",
+    "--max-messages",
+    String(count),
+    "--timeout-ms",
+    "20000",
+    "--formatter-property",
+    "print.key=true",
+    "--formatter-property",
+    "print.headers=true",
+    "--formatter-property",
+    "print.partition=true",
+  ]).stdout

@@ -1,0 +1,66 @@
+/** Topics of a test's own, and what stands in them. */
+import { Admin, Consumer, type Message, MessagesStreamModes } from "@platformatic/kafka"
+import { Effect, type Scope } from "effect"
+
+export type Kept = Message<Buffer, Buffer, Buffer, Buffer>
+
+export const asAdmin = async <A>(broker: string, use: (admin: Admin) => Promise<A>): Promise<A> => {
+  const admin = new Admin({ clientId: "test", bootstrapBrokers: [broker], retries: 20, retryDelay: 250 })
+  try {
+    return await use(admin)
+  } finally {
+    await admin.close()
+  }
+}
+
+let made = 0
+
+/** Makes a topic with a name of its own. */
+export const makeTopic = (
+  broker: string,
+  partitions = 1,
+  configs: Readonly<Record<string, string>> = {},
+): Promise<string> =>
+  asAdmin(broker, async (admin) => {
+    made += 1
+    const topic = `topic-${made}`
+    await admin.createTopics({
+      topics: [topic],
+      partitions,
+      replicas: 1,
+      configs: Object.entries(configs).map(([name, value]) => ({ name, value })),
+    })
+    return topic
+  })
+
+/** Follows a topic from its beginning; gives all that has come once there are so many. */
+export const follow = (
+  broker: string,
+  topics: ReadonlyArray<string>,
+): Effect.Effect<(count: number) => Promise<ReadonlyArray<Kept>>, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const consumer = new Consumer<Buffer, Buffer, Buffer, Buffer>({
+      clientId: "test",
+      groupId: `test-${topics.join("-")}`,
+      bootstrapBrokers: [broker],
+      maxWaitTime: 100,
+      retries: 100,
+      retryDelay: 250,
+    })
+    const stream = yield* Effect.promise(() =>
+      consumer.consume({ topics: [...topics], mode: MessagesStreamModes.EARLIEST, autocommit: false }),
+    )
+    yield* Effect.addFinalizer(() => Effect.promise(() => consumer.close(true).catch(() => undefined)))
+    const kept: Array<Kept> = []
+    let wake: Array<() => void> = []
+    stream.on("data", (message) => {
+      kept.push(message)
+      const waiting = wake
+      wake = []
+      for (const go of waiting) go()
+    })
+    return async (count) => {
+      while (kept.length < count) await new Promise<void>((resolve) => wake.push(resolve))
+      return kept
+    }
+  })
