@@ -70,7 +70,7 @@ export type Trouble =
   | "failed handshake"
   | "other"
 
-/** Bun tells by codes, Deno by sentences. The first that fits decides. */
+/** Bun tells by codes, Deno by sentences that hold the URL. The first that fits decides. */
 const signs: ReadonlyArray<readonly [RegExp, Trouble]> = [
   [
     /CERT_HAS_EXPIRED|CERT_NOT_YET_VALID|: (Expired|NotValidYet)|certificate (expired|not valid yet)/,
@@ -85,9 +85,17 @@ const signs: ReadonlyArray<readonly [RegExp, Trouble]> = [
   [/ECONNRESET|EPIPE|ConnectionClosed|Connection reset|Broken pipe|connection closed|SendRequest/, "reset"],
 ]
 
+const url = /https?:\/\/\S+/gi
+
+const textOf = (error: Error): string => {
+  const code = "code" in error && typeof error.code === "string" ? error.code : ""
+  // A path may hold the very words that are looked for.
+  return code === "" ? error.message.replace(url, "") : code
+}
+
 export const troubleOf = (error: unknown): Trouble => {
   for (let one = error, depth = 0; one instanceof Error && depth < 4; one = one.cause, depth++) {
-    const text = `${"code" in one ? one.code : ""} ${one.message}`
+    const text = textOf(one)
     const found = signs.find(([sign]) => sign.test(text))
     if (found !== undefined) return found[1]
   }
