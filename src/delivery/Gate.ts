@@ -11,6 +11,7 @@
  */
 import { Duration } from "effect"
 import type { Delivery, LaneConfig } from "../config/Config.ts"
+import type { Reason } from "../sinks/Sink.ts"
 import { backoff } from "./Retry.ts"
 
 export type Closed = "waiting" | "misconfigured"
@@ -21,13 +22,31 @@ const differentEvents = 3
 const rejectionWindow = 20
 const maxRejections = rejectionWindow / 2
 
+/** A sink that is away is looked at this often at least, in milliseconds: a probe costs nothing, an hour's backlog does. */
+const longestWait = 30_000
+const longestThrottle = 3_600_000
+
+/** Reasons that say something of the sink, not only of an event. */
+export type Blamed = Exclude<Reason, { readonly _tag: "DeliveryRejected" }>
+
+export interface Blame {
+  readonly opened: boolean
+  readonly pardoned: ReadonlyArray<number>
+}
+
 export class Gate {
   readonly #delivery: Delivery
   readonly #perEvent: number
   readonly #burst: number
   #tokens: number
   #refilledAt = 0
+  /** Failed attempts in a row. */
   #streak = 0
+  /** The same, but those that were under way together count once: how long to wait. */
+  #level = 0
+  #escalatedAt = 0
+  /** Events that were charged with an attempt since the last success. */
+  #charged: ReadonlyArray<number> = []
   #failed = new Set<number>()
   #until = 0
   #outcomes: Array<boolean> = []
@@ -65,51 +84,52 @@ export class Gate {
   /** So many events passed. True when this ends a pause. */
   passed(events: number): boolean {
     const wasPaused = this.condition !== undefined
-    this.#streak = 0
-    this.#failed.clear()
-    this.#until = 0
-    this.condition = undefined
+    this.#answered()
     this.message = ""
     this.#remember(true, events)
     return wasPaused
   }
 
-  /** The sink failed an attempt with these events, or was not there at all. True when this opens the circuit. */
-  failed(sequences: ReadonlyArray<number>, message: string, now: number, random: number): boolean {
-    this.#count(sequences)
-    // The first failure costs no wait: a connection that the other side closed in between is nobody's outage.
-    this.#until = this.#streak === 1 ? now : now + backoff(this.#delivery.retry, this.#streak - 1, random)
-    if (
-      this.condition === undefined &&
-      this.#streak >= this.#delivery.pauseAfter &&
-      this.#failed.size >= differentEvents
-    ) {
-      return this.#close("waiting", message)
+  /**
+   * An attempt failed, with these events in it. Says whether this opens the
+   * circuit, and which events were charged with an attempt that they get back,
+   * because the sink failed others as well.
+   */
+  blame(reason: Blamed, sequences: ReadonlyArray<number>, startedAt: number, now: number, random: number): Blame {
+    this.#count(sequences, startedAt, now)
+    const opened = this.#judge(reason, now, random)
+    const charged = reason._tag === "DeliveryFailed" ? sequences : []
+    const before = this.#charged
+    this.#charged = opened ? [] : this.condition === undefined ? [...before, ...charged] : charged
+    if (opened) return { opened, pardoned: [...before, ...charged] }
+    return { opened, pardoned: this.condition === undefined ? [] : before }
+  }
+
+  #judge(reason: Blamed, now: number, random: number): boolean {
+    const { message } = reason
+    const wait = (failures: number) => Math.min(backoff(this.#delivery.retry, failures, random), longestWait)
+    switch (reason._tag) {
+      case "SinkThrottled":
+        this.#until = Math.max(this.#until, now + Math.min(reason.retryAfter, longestThrottle))
+        return this.#close("waiting", message)
+      case "SinkMisconfigured":
+        this.#until = now + wait(this.#level)
+        return this.#close("misconfigured", message)
+      case "SinkUnavailable":
+      case "DeliveryFailed":
+        // The first failure costs no wait: a connection that the other side closed in between is nobody's outage.
+        this.#until = this.#level === 1 ? this.#until : now + wait(this.#level - 1)
+        if (this.condition !== undefined) this.message = message
+        else if (this.#streak >= this.#delivery.pauseAfter && this.#failed.size >= differentEvents) {
+          return this.#close("waiting", message)
+        }
+        return false
     }
-    if (this.condition !== undefined) this.message = message
-    return false
-  }
-
-  /** The sink asked to wait. True when this opens the circuit. */
-  throttled(sequences: ReadonlyArray<number>, message: string, until: number): boolean {
-    this.#count(sequences)
-    this.#until = Math.max(this.#until, until)
-    return this.#close("waiting", message)
-  }
-
-  /** Nothing will pass until a person acts; probed all the same. True when this opens the circuit. */
-  misconfigured(sequences: ReadonlyArray<number>, message: string, now: number, random: number): boolean {
-    this.#count(sequences)
-    this.#until = now + backoff(this.#delivery.retry, this.#streak, random)
-    return this.#close("misconfigured", message)
   }
 
   /** An event was rejected. True when so many are that a person should look before a whole backlog is dead. */
   rejected(): boolean {
-    this.#streak = 0
-    this.#failed.clear()
-    this.#until = 0
-    this.condition = undefined
+    this.#answered()
     this.#remember(false, 1)
     return (
       this.#outcomes.length === rejectionWindow && this.#outcomes.filter((passed) => !passed).length > maxRejections
@@ -122,8 +142,23 @@ export class Gate {
     this.#outcomes = []
   }
 
-  #count(sequences: ReadonlyArray<number>): void {
+  /** The sink answered: whatever it failed before is over. */
+  #answered(): void {
+    this.#streak = 0
+    this.#level = 0
+    this.#charged = []
+    this.#failed.clear()
+    this.#until = 0
+    this.condition = undefined
+  }
+
+  #count(sequences: ReadonlyArray<number>, startedAt: number, now: number): void {
     this.#streak += 1
+    // Attempts that were under way together fail together: that is one failure of the sink, not sixteen.
+    if (startedAt >= this.#escalatedAt) {
+      this.#level += 1
+      this.#escalatedAt = now
+    }
     this.lastFailed = sequences[0] ?? this.lastFailed
     for (const sequence of sequences) if (this.#failed.size < differentEvents) this.#failed.add(sequence)
   }

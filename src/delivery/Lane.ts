@@ -17,7 +17,7 @@ import { Cause, Clock, Duration, Effect, Exit, Fiber, Latch, Random, type Scope 
 import type { LaneConfig } from "../config/Config.ts"
 import { type Attempt, type Entry, Journal, type LaneState } from "../journal/Journal.ts"
 import { DeliveryFailed, type Failures, type Reason, type Sink, type SinkError } from "../sinks/Sink.ts"
-import { Gate } from "./Gate.ts"
+import { type Blamed, Gate } from "./Gate.ts"
 import { Ledger } from "./Ledger.ts"
 import { type Item, Queue } from "./Queue.ts"
 import { backoff } from "./Retry.ts"
@@ -32,7 +32,6 @@ const tick = Duration.millis(25)
 const maxUnstored = 4_096
 /** Parked events that are read back for another attempt at once. */
 const retriesInHand = 256
-const hour = 3_600_000
 const endless = Number.POSITIVE_INFINITY
 
 /** What a lane tells the outside as it happens. */
@@ -93,7 +92,6 @@ export class Lane {
   readonly #timeout: number
   #inFlight = 0
   #fillingSince = 0
-  #suspects: Array<number> = []
   #pausedSince: number | undefined
   #draining = false
   #excess = 0
@@ -339,7 +337,7 @@ export class Lane {
     if (passed > 0) this.#passed(passed)
     const failed: Array<number> = []
     const back: Array<Item> = []
-    let last: Failure | undefined
+    let last: Exclude<Failure, { readonly _tag: "DeliveryRejected" }> | undefined
     flight.items.forEach((item, index) => {
       const failure = whole ?? failures?.get(index)?.reason
       if (failure === undefined) {
@@ -356,7 +354,7 @@ export class Lane {
       if (failure._tag !== "DeliveryFailed") back.push(item)
       else if (!this.#park(item, failure.message)) failed.pop()
     })
-    if (last !== undefined && failed.length > 0) this.#blame(last, failed)
+    if (last !== undefined && last._tag !== "Interrupted" && failed.length > 0) this.#blame(last, failed, flight)
     this.#putBack(flight.items, back)
     this.#trackPause()
     this.#wake.openUnsafe()
@@ -376,37 +374,14 @@ export class Lane {
 
   #passed(events: number): void {
     this.#count("delivered", events)
-    this.#suspects = []
     if (this.#gate.passed(events)) this.#options.events.resumed()
   }
 
   /** What a failed attempt says of the sink: once an attempt, however many events were in it. */
-  #blame(failure: Failure, failed: ReadonlyArray<number>): void {
-    const { message } = failure
-    const now = this.#now()
-    const opened = () => {
-      switch (failure._tag) {
-        case "SinkThrottled":
-          return this.#gate.throttled(failed, message, now + Math.min(failure.retryAfter, hour))
-        case "SinkMisconfigured":
-          return this.#gate.misconfigured(failed, message, now, this.#random())
-        case "SinkUnavailable":
-        case "DeliveryFailed":
-          return this.#gate.failed(failed, message, now, this.#random())
-        default:
-          return false
-      }
-    }
-    const before = this.#suspects
-    if (failure._tag === "DeliveryFailed") this.#suspects = [...before, ...failed]
-    if (opened()) {
-      this.#options.events.paused(message)
-      for (const suspect of this.#suspects.splice(0)) this.ledger.pardon(suspect)
-    } else if (this.#gate.condition !== undefined) {
-      // Another event failed as well, so it was not the last probe's own fault.
-      this.#suspects = failure._tag === "DeliveryFailed" ? [...failed] : []
-      for (const suspect of before) this.ledger.pardon(suspect)
-    }
+  #blame(reason: Blamed, failed: ReadonlyArray<number>, flight: Flight): void {
+    const { opened, pardoned } = this.#gate.blame(reason, failed, flight.startedAt, this.#now(), this.#random())
+    for (const sequence of pardoned) this.ledger.pardon(sequence)
+    if (opened) this.#options.events.paused(reason.message)
   }
 
   /** False when it was not parked but given up. */

@@ -125,7 +125,7 @@ export class Ledger {
   rejuvenate(length: number): void {
     for (const parked of this.parking.all()) {
       if (parked.firstAttemptAt === 0) continue
-      parked.firstAttemptAt += length
+      parked.firstAttemptAt += Math.round(length)
       this.#store(parked.sequence)
     }
   }

@@ -3,6 +3,7 @@ import { Duration } from "effect"
 import type { Delivery } from "../../src/config/Config.ts"
 import { Gate } from "../../src/delivery/Gate.ts"
 import { remaining } from "../../src/delivery/Retry.ts"
+import { DeliveryFailed, SinkMisconfigured, SinkThrottled, SinkUnavailable } from "../../src/sinks/Sink.ts"
 
 const delivery: Delivery = {
   timeout: Duration.seconds(10),
@@ -12,24 +13,26 @@ const delivery: Delivery = {
   maxDeadLetters: 1_000_000,
 }
 const always = 0.999
+const down = new SinkUnavailable({ message: "down" })
+const failed = new DeliveryFailed({ message: "answered 500" })
 
 describe("a lane's gate", () => {
   test("opens after five failures in a row over at least three different events", () => {
     const gate = new Gate(delivery, undefined)
-    const opened = [1, 2, 3, 1, 2].map((sequence) => gate.failed([sequence], "down", 0, always))
+    const opened = [1, 2, 3, 1, 2].map((sequence) => gate.blame(down, [sequence], 0, 0, always).opened)
     expect(opened).toEqual([false, false, false, false, true])
     expect(gate.condition).toBe("waiting")
   })
 
   test("one bad event, however often it fails, does not pause the lane", () => {
     const gate = new Gate(delivery, undefined)
-    for (let i = 0; i < 50; i++) expect(gate.failed([7], "500", 0, always)).toBe(false)
+    for (let i = 0; i < 50; i++) expect(gate.blame(down, [7], 0, 0, always).opened).toBe(false)
     expect(gate.condition).toBeUndefined()
   })
 
   test("one success closes it and forgets the failures", () => {
     const gate = new Gate(delivery, undefined)
-    for (const sequence of [1, 2, 3, 4, 5]) gate.failed([sequence], "down", 0, always)
+    for (const sequence of [1, 2, 3, 4, 5]) gate.blame(down, [sequence], 0, 0, always).opened
     expect(gate.allowance(0, 0)).toBe(0)
     expect(gate.passed(1)).toBe(true)
     expect(gate.condition).toBeUndefined()
@@ -38,39 +41,59 @@ describe("a lane's gate", () => {
 
   test("one failure changes nothing; from the second in a row attempts go one at a time", () => {
     const gate = new Gate(delivery, undefined)
-    gate.failed([1], "reset", 0, always)
+    gate.blame(down, [1], 0, 0, always).opened
     expect(gate.allowance(0, 1)).toBe(Number.POSITIVE_INFINITY)
-    gate.failed([2], "reset", 0, always)
+    gate.blame(down, [2], 0, 0, always).opened
     expect(gate.allowance(1_000, 0)).toBe(1)
     expect(gate.allowance(1_000, 1)).toBe(0)
   })
 
-  test("waits longer after each failure, and never longer than the maximum", () => {
+  test("waits longer after each failure, and never longer than half a minute", () => {
     const gate = new Gate(delivery, undefined)
     let now = 0
     const waits: Array<number> = []
     for (let failure = 1; failure <= 20; failure++) {
-      gate.failed([failure], "down", now, always)
+      gate.blame(down, [failure], now, now, always).opened
       let wait = 0
       while (gate.allowance(now + wait, 0) === 0) wait += 500
       waits.push(wait)
       now += wait
     }
     expect(waits.slice(0, 5)).toEqual([0, 1_000, 2_000, 4_000, 8_000])
-    expect(Math.max(...waits)).toBeGreaterThan(590_000)
-    expect(Math.max(...waits)).toBeLessThanOrEqual(600_000)
+    expect(Math.max(...waits)).toBeGreaterThan(29_000)
+    expect(Math.max(...waits)).toBeLessThanOrEqual(30_000)
+  })
+
+  test("attempts that were under way together and fail together make it wait no longer than one would", () => {
+    const gate = new Gate(delivery, undefined)
+    for (let sequence = 1; sequence <= 16; sequence++) gate.blame(down, [sequence], 0, 10 + sequence, always)
+    gate.blame(down, [17], 30, 40, always)
+    expect(gate.allowance(1_038, 0)).toBe(0)
+    expect(gate.allowance(1_039, 0)).toBe(1)
+  })
+
+  test("gives attempts back when others fail as well, and charges the one that fails while another passes", () => {
+    const gate = new Gate(delivery, undefined)
+    const pardoned = [1, 2, 3, 4, 5].map(
+      (sequence) => gate.blame(failed, [sequence], sequence, sequence, always).pardoned,
+    )
+    expect(pardoned).toEqual([[], [], [], [], [1, 2, 3, 4, 5]])
+    expect(gate.blame(failed, [6], 10, 10, always).pardoned).toEqual([])
+    expect(gate.blame(failed, [7], 20, 20, always).pardoned).toEqual([6])
+    gate.passed(1)
+    expect(gate.blame(failed, [8], 30, 30, always).pardoned).toEqual([])
   })
 
   test("a throttled sink is left alone until the time it asked for", () => {
     const gate = new Gate(delivery, undefined)
-    expect(gate.throttled([1], "429", 30_000)).toBe(true)
+    expect(gate.blame(new SinkThrottled({ message: "429", retryAfter: 30_000 }), [1], 0, 0, always).opened).toBe(true)
     expect(gate.allowance(29_999, 0)).toBe(0)
     expect(gate.allowance(30_000, 0)).toBe(1)
   })
 
   test("a wrong config pauses at once, and is probed", () => {
     const gate = new Gate(delivery, undefined)
-    expect(gate.misconfigured([1], "401", 0, always)).toBe(true)
+    expect(gate.blame(new SinkMisconfigured({ message: "401" }), [1], 0, 0, always).opened).toBe(true)
     expect(gate.condition).toBe("misconfigured")
     expect(gate.allowance(0, 0)).toBe(0)
     expect(gate.allowance(1_000, 0)).toBe(1)
