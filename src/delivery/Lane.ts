@@ -158,6 +158,12 @@ export class Lane {
     if (events > 0) this.#wake.openUnsafe()
   }
 
+  /** Takes over what the journal moved here from another lane. */
+  adopt(state: LaneState): void {
+    this.ledger.adopt(state.parked)
+    this.#wake.openUnsafe()
+  }
+
   /** The ledger's last changes are on disk: a lane that waited for that goes on. */
   stored(): void {
     this.ledger.stored()

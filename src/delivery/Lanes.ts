@@ -285,7 +285,12 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     resume: (name) => setPaused(name, false),
     move: Effect.fn("Lanes.move")(function* (from, to) {
       if (lanes.has(from)) return yield* inUse(from)
-      return yield* journal.moveLane(from, to)
+      // What the lane has decided must be on disk, or it would be taken for its own after the move.
+      yield* settle
+      const moved = yield* journal.moveLane(from, to)
+      const state = (yield* journal.lanes).find(({ name }) => name === to)
+      if (state !== undefined) lanes.get(to)?.adopt(state)
+      return moved
     }),
     drop: Effect.fn("Lanes.drop")(function* (name) {
       if (lanes.has(name)) return yield* inUse(name)

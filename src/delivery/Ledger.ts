@@ -6,7 +6,7 @@
  * parked, dead), and the settlement that moves the cursor past it says which.
  */
 import type { Clock } from "effect"
-import type { Attempt, LaneState, Settlement } from "../journal/Journal.ts"
+import type { Attempt, LaneState, Parked, Settlement } from "../journal/Journal.ts"
 import { Changes } from "./Changes.ts"
 import { Parking } from "./Parking.ts"
 import type { Item } from "./Queue.ts"
@@ -76,7 +76,14 @@ export class Ledger {
     if (this.parking.size > 0 && this.parking.get(sequence) !== undefined) {
       this.parking.remove(sequence, this.now())
       this.#changes.unpark(sequence)
-    } else this.#close(item)
+    }
+    this.#close(item)
+  }
+
+  /** Takes over what the journal moved here from another lane. */
+  adopt(parked: ReadonlyArray<Parked>): void {
+    const unknown = parked.filter(({ sequence }) => this.parking.get(sequence) === undefined)
+    this.parking.load(unknown, this.wall(), this.now())
   }
 
   /** The attempts of an event, this failed one included. */

@@ -189,13 +189,17 @@ export class Engine {
     this.tasks = []
     if (this.brokenBy !== undefined) return
     if (this.group.isEmpty && tasks.length === 0) return
-    const failure = this.commit(tasks)
+    let failure = this.commit(tasks)
     if (failure === undefined) return
+    if (failure.reason._tag === "JournalUnavailable" && tasks.length > 0 && !this.group.isEmpty) {
+      // Lanes' progress that can't be stored must not cost the events their place: each by itself.
+      failure = this.commit([])
+    }
     const hadGroup = !this.group.isEmpty
-    this.abandon(failure)
+    if (failure !== undefined) this.abandon(failure)
     // Progress of lanes must not fail with the events that found no room, and the ballast was given up for it.
-    const again = tasks.length > 0 && (hadGroup || failure.reason._tag === "JournalFull") && this.brokenBy === undefined
-    const exit = again ? this.commit(tasks) : failure
+    const again = failure === undefined || hadGroup || failure.reason._tag === "JournalFull"
+    const exit = tasks.length > 0 && again && this.brokenBy === undefined ? this.commit(tasks) : failure
     if (exit !== undefined) for (const task of tasks) task.done(Exit.fail(exit))
   }
 

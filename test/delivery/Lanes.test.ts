@@ -107,11 +107,13 @@ const pass = (time: Duration.Input) =>
     for (let left = Duration.toMillis(time); left > 0; left -= 100) yield* TestClock.adjust(Math.min(100, left))
   })
 
-const relay = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>
+const lanesOf = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>
   Lanes.layer({ specs, grace: Duration.zero }).pipe(
     Layer.provide(RelayEvents.layer(() => Router.make(routes, ["scheduling"]))),
-    Layer.provideMerge(MemoryJournal.layer),
   )
+
+const relay = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>
+  lanesOf(specs, routes).pipe(Layer.provideMerge(MemoryJournal.layer))
 
 const statusOf = (name: string) =>
   Effect.gen(function* () {
@@ -347,6 +349,24 @@ describe("a lane", () => {
       yield* pass("1 second")
       expect(sink.delivered.length).toBe(5)
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+
+  it.effect("what a removed sink left behind goes to the sink that a person names, parked events too", () => {
+    const left = scripted((entry) => (entry.sequence <= 2 ? failed : away))
+    const heir = scripted(() => "pass")
+    return Effect.gen(function* () {
+      yield* Effect.gen(function* () {
+        yield* append(5, ["left"])
+        yield* pass("2 seconds")
+      }).pipe(Effect.provide(lanesOf([spec("left", left.sink)])))
+      yield* Effect.gen(function* () {
+        const lanes = yield* Lanes
+        expect(yield* statusOf("left")).toMatchObject({ condition: "orphaned", backlog: 5 })
+        expect(yield* lanes.move("left", "heir")).toBe(5)
+        yield* pass("30 seconds")
+        expect(heir.delivered.length).toBe(5)
+      }).pipe(Effect.provide(lanesOf([spec("heir", heir.sink)])))
+    }).pipe(Effect.provide(MemoryJournal.layer))
   })
 
   it.effect("by choice a full backlog sends the oldest to the dead letters and keeps the newest", () => {
