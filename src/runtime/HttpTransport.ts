@@ -67,7 +67,9 @@ export type Trouble =
   | "untrusted certificate"
   | "expired certificate"
   | "certificate of another host"
+  | "unfit certificate"
   | "failed handshake"
+  | "no HTTP"
   | "other"
 
 /** Bun tells by codes, Deno by sentences that hold the URL. The first that fits decides. */
@@ -76,12 +78,14 @@ const signs: ReadonlyArray<readonly [RegExp, Trouble]> = [
     /CERT_HAS_EXPIRED|CERT_NOT_YET_VALID|: (Expired|NotValidYet)|certificate (expired|not valid yet)/,
     "expired certificate",
   ],
-  [/ALTNAME_INVALID|NotValidForName|not valid for (any )?name/, "certificate of another host"],
+  [/ALTNAME_INVALID|HOSTNAME_MISMATCH|NotValidForName|not valid for (any )?name/, "certificate of another host"],
+  [/INVALID_(CA|PURPOSE)|CERT_RE(VOKED|JECTED)|Revoked|CaUsedAsEndEntity|key usage/, "unfit certificate"],
   [/UNABLE_TO_(VERIFY|GET)|SELF_SIGNED|CERT_|ERR_TLS_CERT|invalid peer certificate/, "untrusted certificate"],
   [/EPROTO|received fatal alert|received corrupt message|ERR_SSL|ERR_TLS/, "failed handshake"],
   [/ENOTFOUND|EAI_|dns error|DNSResolv/, "unknown host"],
   [/ECONNREFUSED|ConnectionRefused|Connection refused/, "refused"],
   [/EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|unreachable|timed out/, "unreachable"],
+  [/Malformed_HTTP|invalid HTTP/, "no HTTP"],
   [/ECONNRESET|EPIPE|ConnectionClosed|Connection reset|Broken pipe|connection closed|SendRequest/, "reset"],
 ]
 

@@ -113,7 +113,9 @@ const mendable: Readonly<Partial<Record<Trouble, string>>> = {
   "expired certificate":
     "its certificate has expired, or is not valid yet; it must be renewed there, or a clock is wrong",
   "certificate of another host": "its certificate is for another host name; check the host of the URL",
+  "unfit certificate": "its certificate was revoked, or was not made for a server; it must be replaced there",
   "failed handshake": 'no TLS with it; check the port and "https", or it wants another client certificate in "tls"',
+  "no HTTP": "what answers there does not speak HTTP; check scheme and port of the URL",
 }
 
 const passingTroubles: Readonly<Partial<Record<Trouble, string>>> = {

@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { createServer } from "node:net"
+import { createServer, type Socket } from "node:net"
 import { Effect, Fiber, Result, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { hmacSha256, verify } from "../../src/event/Signature.ts"
@@ -8,7 +8,7 @@ import { Http, HttpConfig } from "../../src/sinks/Http.ts"
 import type { Reason } from "../../src/sinks/Sink.ts"
 import { it } from "../lib/effect.ts"
 import { type Handler, listening, type Received, serve } from "./receiver.ts"
-import { bytes, entry, envelope, reasonOf } from "./samples.ts"
+import { bytes, entries, entry, envelope, reasonOf } from "./samples.ts"
 
 const open = (config: typeof HttpConfig.Encoded) => Http.open("oncall", Schema.decodeUnknownSync(HttpConfig)(config))
 
@@ -313,17 +313,40 @@ describe("a receiver that misbehaves", () => {
     }),
   )
 
-  it.live("by resetting, closing or speaking another protocol is away, and nothing is wrong with the event", () =>
+  it.live("by resetting or closing is away, and nothing is wrong with the event", () =>
     Effect.gen(function* () {
-      const behaviours = [
-        (socket: import("node:net").Socket) => socket.resetAndDestroy(),
-        (socket: import("node:net").Socket) => socket.end(),
-        (socket: import("node:net").Socket) => socket.end("SSH-2.0-OpenSSH_9.2\r\n"),
-      ]
-      for (const behave of behaviours) {
+      for (const behave of [(socket: Socket) => socket.resetAndDestroy(), (socket: Socket) => socket.end()]) {
         const { url } = yield* listening(createServer((socket) => socket.once("data", () => behave(socket))))
         const reason = yield* reasonOf((yield* open({ url })).send([entry(1)]))
         expect(reason).toMatchObject({ _tag: "SinkUnavailable", message: expect.stringContaining(`POST ${url}`) })
+      }
+    }),
+  )
+
+  it.live("by closing connections that were to be used again costs no event", () =>
+    Effect.gen(function* () {
+      const answer = "HTTP/1.1 204 No Content\r\n\r\n"
+      const behaviours = [
+        // Closed while nothing is sent, unannounced; and at the sight of a second request.
+        (socket: Socket) => socket.end(answer),
+        (socket: Socket) => socket.write(answer, () => socket.once("data", () => socket.destroy())),
+      ]
+      for (const behave of behaviours) {
+        let answered = 0
+        const { url } = yield* listening(
+          createServer((socket) =>
+            socket.once("data", () => {
+              answered += 1
+              behave(socket)
+            }),
+          ),
+        )
+        const sink = yield* open({ url })
+        const reasons = yield* Effect.forEach(entries(20), (one) => reasonOf(sink.send([one])))
+        const passed = reasons.filter((reason) => reason === undefined).length
+        expect(passed).toBeGreaterThan(0)
+        expect(passed).toBeLessThanOrEqual(answered)
+        expect(reasons.filter((reason) => reason !== undefined && reason._tag !== "SinkUnavailable")).toEqual([])
       }
     }),
   )

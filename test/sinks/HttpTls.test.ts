@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { createServer as createTcpServer } from "node:net"
 import { fileURLToPath } from "node:url"
 import { Effect, Exit, Scope } from "effect"
@@ -63,10 +63,23 @@ describe.skipIf(found === undefined)("a receiver over TLS", () => {
     const sound = await run(serveTls(good.pem, keep))
     const named = await run(serveTls(other.pem, keep))
     const stale = await run(serveTls(expired.pem, keep))
-    const mutual = await run(
-      serveTls({ ...good.pem, ca: [await Bun.file(ca).text()], requestCert: true, rejectUnauthorized: true }, keep),
-    )
+    const demanding = { ...good.pem, ca: [readFileSync(ca, "utf8")], requestCert: true, rejectUnauthorized: true }
+    const mutual = await run(serveTls(demanding, keep))
+    const older = await run(serveTls({ ...demanding, maxVersion: "TLSv1.2" }, keep))
     const reset = await run(listening(createTcpServer((socket) => socket.once("data", () => socket.resetAndDestroy()))))
+    const stranger = await run(
+      listening(createTcpServer((socket) => socket.once("data", () => socket.end("SSH-2.0-OpenSSH\r\n\r\n")))),
+    )
+    const half = await run(
+      listening(
+        createTcpServer((socket) => socket.once("data", () => socket.write("HTTP/1.1 20", () => socket.end()))),
+      ),
+    )
+    const elsewhere = await run(
+      serve((_, response) => response.writeHead(307, { location: "file:///etc/passwd" }).end()),
+    )
+    const unfit = issue("unfit", here, 2, "extendedKeyUsage=clientAuth")
+    const wrongWay = await run(serveTls(unfit.pem, keep))
     const closed = await Effect.runPromise(Effect.scoped(listening(createTcpServer())))
     const garbled = `${ca}.garbled`
     writeFileSync(garbled, "-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
@@ -77,6 +90,9 @@ describe.skipIf(found === undefined)("a receiver over TLS", () => {
       "an authority of our own": { url: `${sound.url}${path}`, tls: { ca } },
       "a certificate for another name": { url: `${named.url}${path}`, tls: { ca } },
       "an expired certificate": { url: `${stale.url}${path}`, tls: { ca } },
+      "a certificate that was not made for a server": { url: `${wrongWay.url}${path}`, tls: { ca } },
+      "no certificate where TLS 1.2 wants one": { url: `${older.url}${path}`, tls: { ca } },
+      "a certificate of our own by TLS 1.2": { url: `${older.url}${path}`, tls: own },
       "no certificate where one is wanted": { url: `${mutual.url}${path}`, tls: { ca } },
       "a certificate of our own": { url: `${mutual.url}${path}`, tls: own },
       "a key as PEM text": { url: `${mutual.url}${path}`, tls: { ...own, key: client.pem.key } },
@@ -85,6 +101,9 @@ describe.skipIf(found === undefined)("a receiver over TLS", () => {
       "an authority that is not there": { url: `${sound.url}${path}`, tls: { ca: "/no/such/ca.pem" } },
       "TLS where none is spoken": { url: `${plain.url.replace("http:", "https:")}${path}`, tls: { ca } },
       "a reset": { url: `${reset.url}${path}` },
+      "an answer that breaks off in its first line": { url: `${half.url}${path}` },
+      "something else than HTTP": { url: `${stranger.url}${path}` },
+      "a redirect to a file": { url: `${elsewhere.url}${path}` },
       "nothing there": { url: `${closed.url}${path}` },
       "a name that is nowhere": { url: `http://no-such-host.invalid${path}` },
     }
@@ -95,6 +114,9 @@ describe.skipIf(found === undefined)("a receiver over TLS", () => {
       "an authority of our own": "delivered",
       "a certificate for another name": says("SinkMisconfigured", "another host name"),
       "an expired certificate": says("SinkMisconfigured", "has expired"),
+      "a certificate that was not made for a server": says("SinkMisconfigured", "not made for a server"),
+      "no certificate where TLS 1.2 wants one": says("SinkMisconfigured", 'client certificate in "tls"'),
+      "a certificate of our own by TLS 1.2": "delivered",
       "no certificate where one is wanted": says("SinkMisconfigured", 'client certificate in "tls"'),
       "a certificate of our own": "delivered",
       "a key as PEM text": "delivered",
@@ -103,6 +125,9 @@ describe.skipIf(found === undefined)("a receiver over TLS", () => {
       "an authority that is not there": says("SinkMisconfigured", "can't be read: /no/such/ca.pem"),
       "TLS where none is spoken": says("SinkMisconfigured", "no TLS with it"),
       "a reset": says("SinkUnavailable", "closed before an answer came"),
+      "an answer that breaks off in its first line": says("SinkUnavailable", "closed before an answer came"),
+      "something else than HTTP": says("SinkMisconfigured", "does not speak HTTP"),
+      "a redirect to a file": says("SinkMisconfigured", "redirects are not followed"),
       "nothing there": says("SinkUnavailable", "nothing listens there"),
       "a name that is nowhere": says("SinkUnavailable", "has no address"),
     }
@@ -117,7 +142,7 @@ describe.skipIf(found === undefined)("a receiver over TLS", () => {
     test(`is reached, or told what is wrong with it, under ${name}`, async () => {
       delivered.length = 0
       expect(await reasons(command, configs)).toEqual(expected as Record<string, string>)
-      expect(delivered).toHaveLength(4)
+      expect(delivered).toHaveLength(5)
       expect(new Set(delivered.map(({ body }) => Buffer.from(body).toString())).size).toBe(1)
     }, 30_000)
   }

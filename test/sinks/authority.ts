@@ -15,6 +15,7 @@ export interface Authority {
     name: string,
     names: string,
     days?: number,
+    extension?: string,
   ) => {
     readonly certificate: string
     readonly key: string
@@ -38,9 +39,9 @@ export const authority = (): Authority | undefined => {
   openssl("req", "-x509", ...key, "-days", "2", "-subj", "/CN=authority", "-keyout", at("ca.key"), "-out", at("ca.pem"))
   return {
     ca: at("ca.pem"),
-    issue: (name, names, days = 2) => {
+    issue: (name, names, days = 2, extension = "") => {
       openssl("req", ...key, "-subj", `/CN=${name}`, "-keyout", at(`${name}.key`), "-out", at(`${name}.csr`))
-      writeFileSync(at(`${name}.ext`), `subjectAltName=${names}\n`)
+      writeFileSync(at(`${name}.ext`), `subjectAltName=${names}\n${extension}\n`)
       const signedBy = ["-CA", at("ca.pem"), "-CAkey", at("ca.key"), "-CAcreateserial"]
       const out = ["-extfile", at(`${name}.ext`), "-days", String(days), "-out", at(`${name}.pem`)]
       openssl("x509", "-req", "-in", at(`${name}.csr`), ...signedBy, ...out)

@@ -58,6 +58,7 @@ const whole =
     const chunks: Array<Uint8Array> = []
     request.on("data", (chunk: Uint8Array) => chunks.push(chunk))
     request.on("error", () => {})
+    response.on("error", () => {})
     request.on("end", () =>
       handler(
         {
