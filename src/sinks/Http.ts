@@ -179,26 +179,27 @@ const maxDrain = 1_000
 
 /** Reads an answer to its end, so that its connection can be used again; gives it up where that would take too much. */
 const drain = async (response: Response, abort: AbortController): Promise<void> => {
-  if (response.body === null || response.headers.get("content-length") === "0") return
+  const length = response.headers.get("content-length")
+  if (response.body === null || length === "0") return
   const timer = setTimeout(() => abort.abort(), maxDrain)
   try {
-    const length = Number(response.headers.get("content-length") ?? Number.NaN)
-    if (length <= maxAnswer) {
-      await response.arrayBuffer()
-      return
-    }
-    const reader = response.body.getReader()
-    for (let bytes = 0; bytes < maxAnswer; ) {
-      const { done, value } = await reader.read()
-      if (done) return
-      bytes += value.byteLength
-    }
-    abort.abort()
+    if (length !== null && Number(length) <= maxAnswer) await response.arrayBuffer()
+    else if (!(await endsWithin(response.body, maxAnswer))) abort.abort()
   } catch {
     // Cut off by us or by the receiver: the answer had come.
   } finally {
     clearTimeout(timer)
   }
+}
+
+const endsWithin = async (body: ReadableStream<Uint8Array>, limit: number): Promise<boolean> => {
+  const reader = body.getReader()
+  for (let bytes = 0; bytes < limit; ) {
+    const { done, value } = await reader.read()
+    if (done) return true
+    bytes += value.byteLength
+  }
+  return false
 }
 
 const make = Effect.fnUntraced(function* (config: HttpConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
