@@ -1,4 +1,5 @@
 import { describe, expect } from "bun:test"
+import { spawnSync } from "node:child_process"
 import {
   appendFileSync,
   mkdirSync,
@@ -10,6 +11,7 @@ import {
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
+import { fileURLToPath } from "node:url"
 import { Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { File, FileConfig } from "../../src/sinks/File.ts"
@@ -115,6 +117,23 @@ describe("a file", () => {
   )
 })
 
+describe("a write that fails half-way", () => {
+  it.live("leaves nothing behind, says why, and passes when there is room", () =>
+    Effect.gen(function* () {
+      const path = join(yield* directory, "events.ndjson")
+      const script = fileURLToPath(new URL("filling.ts", import.meta.url))
+      const limited = `ulimit -f 64 && exec "$0" "$1" "$2"`
+      const { stdout } = spawnSync("bash", ["-c", limited, process.execPath, script, path], { encoding: "utf8" })
+      const { left, sent, ...rest } = JSON.parse(stdout)
+      expect(rest).toEqual({ reason: "SinkUnavailable", message: expect.stringContaining("(EFBIG)") })
+      expect(sent).toBeGreaterThan(0)
+      expect(linesOf(Buffer.from(left)).map((body) => Buffer.from(body).toString())).toEqual(expected(1, sent))
+      expect(left.endsWith("}\n")).toBe(true)
+      expect(bodies(path)).toEqual(expected(sent + 1, sent + 50))
+    }),
+  )
+})
+
 describe("rotation", () => {
   const rotated = (root: string) =>
     readdirSync(root)
@@ -175,10 +194,11 @@ describe("a line", () => {
   it.live("of an event that no line can hold is base64 with a mark and the event's id", () =>
     Effect.gen(function* () {
       const path = join(yield* directory, "events.ndjson")
-      const body = new TextEncoder().encode('{\n"id":"evt_1"}')
-      yield* (yield* open({ path })).send([entry(1, { body })])
+      const bodies = ['{\n"id":"evt_1"}', '{\r"id":"evt_1"}'].map((text) => new TextEncoder().encode(text))
+      yield* (yield* open({ path })).send(bodies.map((body) => entry(1, { body })))
+      const marked = bodies.map((body) => Buffer.from(body).toString("base64"))
       expect(readFileSync(path, "utf8")).toBe(
-        `{"relay_base64":"${Buffer.from(body).toString("base64")}","event_id":"evt_1"}\n`,
+        marked.map((base64) => `{"relay_base64":"${base64}","event_id":"evt_1"}\n`).join(""),
       )
     }),
   )
