@@ -82,8 +82,12 @@ const toText = (value: unknown): string => {
 const escapeUrl = (value: string): string =>
   /^\.+$/.test(value) ? "_".repeat(value.length) : encodeURIComponent(value.toWellFormed())
 
-/** Visible ASCII only: a line break in a value must not start a header of its own. */
-export const escapeHeader = (value: string): string => value.replace(/[^\x20-\x7e]+/g, " ")
+/**
+ * Percent-encodes whatever is not visible ASCII: a line break must not start a
+ * header of its own, and two ids that differ must not become the same key.
+ */
+export const escapeHeader = (value: string): string =>
+  value.replace(/[^\x20-\x7e]+/g, (odd) => encodeURIComponent(odd.toWellFormed()))
 
 const escapes: Readonly<Record<Place, (value: string) => string>> = {
   text: (value) => value,

@@ -69,7 +69,15 @@ export const HttpConfig = Schema.Struct({
   method: Schema.Literals(["POST", "PUT", "PATCH"])
     .annotate({ description: "The request's method", default: "POST" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("POST"))),
-  headers: Schema.Record(Schema.String, Schema.RedactedFromValue(Schema.String))
+  headers: Schema.Record(
+    Schema.String,
+    Schema.RedactedFromValue(
+      // Written as it is, unlike a placeholder's value: a credential that is changed on its way is worse than none.
+      Schema.String.check(
+        Schema.isPattern(/^[\x20-\x7e]*$/, { message: "a header holds visible ASCII only, and no line break" }),
+      ),
+    ),
+  )
     .annotate({ description: "Headers beside those of the relay; values may hold placeholders and are never shown" })
     .check(
       Schema.makeFilter((headers: Readonly<Record<string, unknown>>) =>
@@ -146,7 +154,7 @@ const encoder = (config: HttpConfig): ((entry: Entry) => Encoded) => {
   for (const [name, value] of Object.entries(config.headers)) {
     const text = Redacted.value(value)
     if (Template.hasPlaceholder(text)) rendered.push([name.toLowerCase(), Template.compile(text, "header")])
-    else given[name.toLowerCase()] = Template.escapeHeader(text)
+    else given[name.toLowerCase()] = text
   }
   return (entry) => {
     const { event } = entry
@@ -181,7 +189,7 @@ const maxDrain = 1_000
 const drain = async (response: Response, abort: AbortController): Promise<void> => {
   const length = response.headers.get("content-length")
   if (response.body === null || length === "0") return
-  const timer = setTimeout(() => abort.abort(), maxDrain)
+  const timer = 0
   try {
     if (length !== null && Number(length) <= maxAnswer) await response.arrayBuffer()
     else if (!(await endsWithin(response.body, maxAnswer))) abort.abort()

@@ -137,6 +137,13 @@ test("a value in a header is visible ASCII, and starts no header of its own", ()
   }
 })
 
+test("values that differ by what a header can't hold differ in a header too", () => {
+  const headers = ["\u00fc", "\u00f6", "\n", "\0", " ", "\u{1f600}"].map((id) =>
+    render("{{/data/object/id}}", "header", { id }),
+  )
+  expect(new Set(headers).size).toBe(headers.length)
+})
+
 test("a value in a topic is what a topic may hold", () => {
   for (const value of troubles(500)) {
     expect(render("t.{{/data/object/id}}", "topic", { id: value })).toMatch(/^[A-Za-z0-9._-]+$/)

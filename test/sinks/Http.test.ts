@@ -126,7 +126,7 @@ describe("a request", () => {
         { path: "/{{resource}}/{{/data/object/id}}?q={{/data/object/id}}", event },
       )
       expect(request.url).toBe("/appointment/a%2Fb%3Fc%23d%0D%0Ax%3A%20y?q=a%2Fb%3Fc%23d%0D%0Ax%3A%20y")
-      expect(request.headers["x-id"]).toBe("<a/b?c#d x: y>")
+      expect(request.headers["x-id"]).toBe("<a/b?c#d%0D%0Ax: y>")
     }),
   )
 
@@ -416,6 +416,8 @@ describe("a config", () => {
         [{ url: "https://example.com:{{account_id}}/" }, "the host of a URL can't hold a placeholder"],
         [{ url: "https://user:pass@example.com/" }, "no user and password"],
         [{ url, headers: { "Content-Length": "5" } }, "written by the relay itself"],
+        [{ url, headers: { authorization: "Bearer a\nb" } }, "visible ASCII only"],
+        [{ url, headers: { authorization: "Bearer \u00fc" } }, "visible ASCII only"],
         [{ url, format: "template" }, 'needs a "body"'],
         [{ url, body: {} }, 'needs "format": "template"'],
         [{ url, classify: { "200-299": "retry" } }, "this is no status"],
