@@ -189,7 +189,7 @@ const maxDrain = 1_000
 const drain = async (response: Response, abort: AbortController): Promise<void> => {
   const length = response.headers.get("content-length")
   if (response.body === null || length === "0") return
-  const timer = 0
+  const timer = setTimeout(() => abort.abort(), maxDrain)
   try {
     if (length !== null && Number(length) <= maxAnswer) await response.arrayBuffer()
     else if (!(await endsWithin(response.body, maxAnswer))) abort.abort()
