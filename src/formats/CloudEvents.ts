@@ -64,7 +64,10 @@ export const http: Binding = {
 export const kafka: Binding = { prefix: "ce_", escape: (value) => value }
 
 /** The headers of the binary mode; the body is the event's own. */
-export const binary = (entry: Entry, { prefix, escape: escaped }: Binding): ReadonlyArray<readonly [string, string]> => [
+export const binary = (
+  entry: Entry,
+  { prefix, escape: escaped }: Binding,
+): ReadonlyArray<readonly [string, string]> => [
   ["content-type", contentType(entry.event)],
   ...Object.entries(attributes(entry)).map(([name, value]) => [`${prefix}${name}`, escaped(value)] as const),
 ]

@@ -2,7 +2,7 @@
  * What a Kafka trouble means for the lane, and what a person should do about
  * it: the one table for both clients.
  */
-import { type KafkaTrouble, timedOut, unreachable, untrusted } from "./kafka/Client.ts"
+import { type KafkaTrouble, timedOut, tlsMissing, tlsUnwanted, unreachable, untrusted } from "./kafka/Client.ts"
 import {
   DeliveryFailed,
   DeliveryRejected,
@@ -42,6 +42,8 @@ const rejected = new Set([
 const advice: Readonly<Record<string, string>> = {
   [untrusted]:
     'the certificate of the other side is not trusted: name its authority with "tls": { "ca": … }, renew it, or set "certificate" and "key" if the broker asks for them',
+  [tlsMissing]: 'the broker speaks TLS at this port: set "tls"',
+  [tlsUnwanted]: 'the broker speaks no TLS at this port: name another, or take "tls" out',
   SASL_AUTHENTICATION_FAILED: 'the broker refused the user or its password: mend "sasl"',
   UNSUPPORTED_SASL_MECHANISM: 'the broker does not know this mechanism: change "sasl.mechanism"',
   ILLEGAL_SASL_STATE: 'the broker expects no such login here: mend "sasl", or the port',
@@ -90,7 +92,8 @@ export const reasonOf = (trouble: KafkaTrouble, { brokers, topic, isTemplated, b
   }
   const todo = advice[code]
   if (todo !== undefined) {
-    return new SinkMisconfigured({ message: `${at}: ${todo} (${trouble.detail === "" ? code : trouble.message})` })
+    const said = trouble.detail === "" ? code : trouble.detail
+    return new SinkMisconfigured({ message: `${at}: ${todo} (${said})` })
   }
   if (code === "THROTTLING_QUOTA_EXCEEDED") {
     return new SinkThrottled({ message: `${at}: a quota is used up`, retryAfter: 5 * seconds })

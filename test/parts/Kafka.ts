@@ -4,7 +4,8 @@
  *
  * `pom.xml` pins the versions and `jars.sha256` the bytes; the jars are kept in
  * `.cache/kafka`. What a test starts it stops: the broker runs under a shell
- * that kills it when the test process ends, however that ends.
+ * that kills it and removes its files when the test process ends, however that
+ * ends.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -223,8 +224,9 @@ export const makeBroker = async (): Promise<Broker> => {
       "sh",
       [
         "-c",
-        'exec 3<&0; java "$@" </dev/null >&2 & pid=$!; echo $pid; (cat <&3 >/dev/null; kill -9 $pid 2>/dev/null) & wait $pid',
+        'home=$1; shift; exec 3<&0; java "$@" </dev/null >&2 & pid=$!; echo $pid; (read -r word <&3; kill -9 $pid 2>/dev/null; [ "$word" = keep ] || rm -rf "$home") & wait $pid',
         "sh",
+        home,
         "-Xmx256m",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
@@ -253,7 +255,7 @@ export const makeBroker = async (): Promise<Broker> => {
     shell = undefined
     if (own === undefined) return
     process.kill(pid, "SIGKILL")
-    own.stdin?.end()
+    own.stdin?.end("keep\n")
     if (own.exitCode === null) await once(own, "exit")
   }
 
@@ -272,6 +274,17 @@ export const makeBroker = async (): Promise<Broker> => {
       rmSync(home, { recursive: true, force: true })
     },
   }
+}
+
+let shared: Promise<Broker> | undefined
+
+/** The broker that all tests of a process share; tests that kill it make one of their own. */
+export const sharedBroker = (): Promise<Broker> => {
+  shared ??= makeBroker().then(async (broker) => {
+    await broker.start()
+    return broker
+  })
+  return shared
 }
 
 /** All of a topic by Kafka's own console consumer, which shares no code with the relay: lines as it prints them. */

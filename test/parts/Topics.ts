@@ -1,5 +1,14 @@
 /** Topics of a test's own, and what stands in them. */
-import { Admin, Consumer, type Message, MessagesStreamModes } from "@platformatic/kafka"
+import {
+  AclOperations,
+  AclPermissionTypes,
+  Admin,
+  Consumer,
+  type Message,
+  MessagesStreamModes,
+  ResourcePatternTypes,
+  ResourceTypes,
+} from "@platformatic/kafka"
 import { Effect, type Scope } from "effect"
 
 export type Kept = Message<Buffer, Buffer, Buffer, Buffer>
@@ -63,4 +72,27 @@ export const follow = (
       while (kept.length < count) await new Promise<void>((resolve) => wake.push(resolve))
       return kept
     }
+  })
+
+/** Takes Write on a topic from a user; all else stays allowed. */
+export const forbid = (broker: string, topic: string, principal: string): Promise<void> =>
+  asAdmin(broker, (admin) => {
+    const acl = {
+      resourceType: ResourceTypes.TOPIC,
+      resourceName: topic,
+      resourcePatternType: ResourcePatternTypes.LITERAL,
+      host: "*",
+    }
+    return admin.createAcls({
+      creations: [
+        { ...acl, principal, operation: AclOperations.WRITE, permissionType: AclPermissionTypes.DENY },
+        { ...acl, principal: "User:*", operation: AclOperations.ALL, permissionType: AclPermissionTypes.ALLOW },
+      ],
+    })
+  })
+
+export const partitionsOf = (broker: string, topic: string): Promise<number> =>
+  asAdmin(broker, async (admin) => {
+    const { topics } = await admin.metadata({ topics: [topic] })
+    return topics.get(topic)?.partitionsCount ?? 0
   })

@@ -1,16 +1,9 @@
-import { afterAll, beforeAll, describe, test } from "bun:test"
 import { readFileSync } from "node:fs"
-import { Effect, Schema } from "effect"
-import { Kafka, KafkaConfig } from "../../src/sinks/Kafka.ts"
+import { Effect } from "effect"
 import { canary, sinkContract } from "../contract/sinkContract.ts"
-import { type Broker, makeBroker, reasonToSkip, user } from "../parts/Kafka.ts"
+import { type Broker, user } from "../parts/Kafka.ts"
 import { follow, makeTopic } from "../parts/Topics.ts"
-
-const skipped = reasonToSkip()
-let broker: Broker
-
-const open = (config: () => Record<string, unknown>) =>
-  Effect.suspend(() => Kafka.open("kafka", Schema.decodeUnknownSync(KafkaConfig)(config())))
+import { openKafka, withBroker } from "./kafkaSink.ts"
 
 /** Connections that stand to a port of this machine. */
 const connectionsTo = (address: string): number => {
@@ -20,67 +13,67 @@ const connectionsTo = (address: string): number => {
     .filter((line) => new RegExp(`^ *\\d+: \\S+ 0100007F:${port} 01 `).test(line)).length
 }
 
-const contract = (client: "platformatic" | "kafkajs", mechanism: string): void => {
+const contract = (broker: () => Broker, client: "platformatic" | "kafkajs", mechanism: string): void => {
   const login = (password = user.password) => ({
-    tls: { ca: broker.certificates.ca },
+    tls: { ca: broker().certificates.ca },
     sasl: { mechanism, username: user.name, password },
   })
-  const base = () => ({ client, brokers: [broker.sasl], topic: "events", ...login() })
+  const base = () => ({ client, brokers: [broker().sasl], topic: "events", ...login() })
   sinkContract(`the Kafka sink by ${client}, ${mechanism} over TLS`, {
     maxBody: 1024 * 1024,
     make: Effect.gen(function* () {
-      const topic = yield* Effect.promise(() => makeTopic(broker.plain))
-      const received = yield* follow(broker.plain, [topic])
+      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+      const received = yield* follow(broker().plain, [topic])
       return {
-        open: open(() => ({ ...base(), topic })),
+        open: openKafka(() => ({ ...base(), topic })),
         received: (count) =>
           Effect.map(
             Effect.promise(() => received(count)),
             (all) => all.map(({ value }) => value),
           ),
-        held: Effect.sync(() => connectionsTo(broker.sasl)),
+        held: Effect.sync(() => connectionsTo(broker().sasl)),
       }
     }),
     wrong: [
       {
         title: "a broker that is not there",
-        open: open(() => ({ ...base(), brokers: ["127.0.0.1:1"] })),
+        open: openKafka(() => ({ ...base(), brokers: ["127.0.0.1:1"] })),
         reason: "SinkUnavailable",
         says: ["127.0.0.1:1", /can't be reached/],
       },
       {
         title: "a wrong password",
-        open: open(() => ({ ...base(), ...login(canary) })),
+        open: openKafka(() => ({ ...base(), ...login(canary) })),
         reason: "SinkMisconfigured",
         says: [/127\.0\.0\.1:\d+/, /password/, '"sasl"'],
       },
       {
         title: "an authority that is not trusted",
-        open: open(() => ({ ...base(), tls: { ca: broker.certificates.strangerCa } })),
+        open: openKafka(() => ({ ...base(), tls: { ca: broker().certificates.strangerCa } })),
         reason: "SinkMisconfigured",
         says: [/certificate .* not trusted/, '"tls": { "ca"'],
       },
       {
         title: "a certificate file that is not there",
-        open: open(() => ({ ...base(), tls: { ca: "no-such.pem" } })),
+        open: openKafka(() => ({ ...base(), tls: { ca: "no-such.pem" } })),
         reason: "SinkMisconfigured",
         says: ["tls.ca", "no-such.pem"],
       },
       {
         title: "a topic that is not there",
-        open: open(() => ({ ...base(), topic: "nowhere" })),
+        open: openKafka(() => ({ ...base(), topic: "nowhere" })),
         reason: "SinkMisconfigured",
         says: ["topic nowhere", /no such topic/, '"createTopics"'],
       },
       {
         title: "a topic out of a template that is not there",
-        open: open(() => ({ ...base(), topic: "nowhere.{{resource}}" })),
+        open: openKafka(() => ({ ...base(), topic: "nowhere.{{resource}}" })),
         reason: "DeliveryFailed",
         says: ["topic nowhere.appointment", /no such topic/, '"createTopics"'],
       },
       {
         title: "a name that no topic can have",
-        open: open(() => ({ ...base(), topic: "no topic" })),
+        open: openKafka(() => ({ ...base(), topic: "no topic" })),
         reason: "SinkMisconfigured",
         says: ["no topic", /letters, digits/],
       },
@@ -88,18 +81,7 @@ const contract = (client: "platformatic" | "kafkajs", mechanism: string): void =
   })
 }
 
-if (skipped !== undefined) {
-  const title = `the Kafka sink's contract against a real broker: ${skipped}`
-  console.warn(`skipped: ${title}`)
-  test.skip(title, () => {})
-} else {
-  beforeAll(async () => {
-    broker = await makeBroker()
-    await broker.start()
-  }, 120_000)
-  afterAll(() => broker.stop())
-  describe("contract", () => {
-    contract("platformatic", "SCRAM-SHA-512")
-    contract("kafkajs", "SCRAM-SHA-256")
-  })
-}
+withBroker("the Kafka sink's contract against a real broker", (started) => {
+  contract(started, "platformatic", "SCRAM-SHA-512")
+  contract(started, "kafkajs", "SCRAM-SHA-256")
+})

@@ -27,6 +27,9 @@ export class KafkaTrouble extends Schema.TaggedError<KafkaTrouble>()("KafkaTroub
 export const unreachable = "UNREACHABLE"
 export const untrusted = "TLS_UNTRUSTED"
 export const timedOut = "TIMED_OUT"
+/** The other side speaks TLS and this one does not, or the other way round. */
+export const tlsMissing = "TLS_MISSING"
+export const tlsUnwanted = "TLS_UNWANTED"
 
 export interface KafkaRecord {
   readonly topic: string
@@ -87,25 +90,33 @@ export const textOf = (error: object, key: string): string => {
   return typeof value === "string" ? value : ""
 }
 
+/** All that a broker says to who speaks in the wrong way to it. */
+const closed =
+  'it closed the connection; if it goes on, see which port this is, and whether it wants "tls", a client certificate or "sasl"'
+
 const certificateCodes =
   /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|ERR_TLS|ERR_SSL|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i
 
 /** A failure below Kafka's protocol, by the system's code or, where there is none, its words. */
 export const below = (error: Error, code: string): KafkaTrouble => {
   const said = `${code} ${error.message}`
+  if (/requires TLS/.test(said)) return new KafkaTrouble({ code: tlsMissing, detail: "" })
+  if (/wrong version number|ERR_SSL_WRONG_VERSION/i.test(said)) {
+    return new KafkaTrouble({ code: tlsUnwanted, detail: "" })
+  }
   const certificate = certificateCodes.exec(said)
   if (certificate !== null) {
     return new KafkaTrouble({ code: untrusted, detail: code === "" ? certificate[0] : code })
   }
   if (/timed? ?out|ETIMEDOUT/i.test(said)) return new KafkaTrouble({ code: timedOut, detail: "" })
-  return new KafkaTrouble({ code: unreachable, detail: code })
+  return new KafkaTrouble({ code: unreachable, detail: /closed|before secure TLS/i.test(said) ? closed : code })
 }
 
 /** Of several, what a person must hear: what stays wrong before what may pass by itself. */
 export const worst = (troubles: ReadonlyArray<KafkaTrouble>): KafkaTrouble => {
   const passing = [unreachable, timedOut]
   return (
-    troubles.find(({ code }) => code === untrusted || code.includes("SASL") || code.includes("AUTHENTICATION")) ??
+    troubles.find(({ code }) => code.startsWith("TLS_") || code.includes("SASL")) ??
     troubles.findLast(({ code }) => !passing.includes(code)) ??
     troubles.at(-1) ??
     new KafkaTrouble({ code: unreachable, detail: "" })

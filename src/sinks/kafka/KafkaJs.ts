@@ -15,6 +15,7 @@ import {
   CompressionTypes,
   ConfigResourceTypes,
   Kafka,
+  KafkaJSAggregateError,
   KafkaJSProtocolError,
   KafkaJSRequestTimeoutError,
   KafkaJSSASLAuthenticationError,
@@ -221,10 +222,14 @@ const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => 
 
 const isRefusal = ({ code }: KafkaTrouble): boolean => /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL")
 
-/** The innermost error of a chain of causes: what happened. */
+/** The innermost error of a chain of causes, the first where there are several: what happened. */
 const innermost = (error: unknown): unknown => {
   let one = error
-  for (let depth = 0; depth < 10 && one instanceof Error && one.cause instanceof Error; depth++) one = one.cause
+  for (let depth = 0; depth < 10 && one instanceof Error; depth++) {
+    const inner: unknown = one instanceof KafkaJSAggregateError ? one.errors[0] : one.cause
+    if (!(inner instanceof Error)) break
+    one = inner
+  }
   return one
 }
 

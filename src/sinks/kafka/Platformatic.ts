@@ -84,7 +84,8 @@ export const make = Effect.fnUntraced(function* (
 
   const topic = (name: string) =>
     Effect.flatMap(
-      call((producer) => producer.metadata({ topics: [name], autocreateTopics: false })),
+      // Without retries: a topic that is missing must not hold up the batches of the others.
+      call((producer) => producer.metadata({ topics: [name], retries: 0 })),
       ({ topics }) => {
         const partitions = topics.get(name)?.partitionsCount ?? 0
         return partitions > 0
