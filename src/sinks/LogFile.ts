@@ -115,29 +115,35 @@ const begin = (path: string, now: number): Open => {
 
 const stampOf = (now: number): string => new Date(now).toISOString().slice(0, 19).replaceAll(":", "-")
 
-/** `events.ndjson` as `events-2026-11-21T08-00-00Z.ndjson`, and numbered where that is taken. */
-const rotatedName = (path: string, now: number): string => {
-  const extension = extname(path)
-  const name = `${basename(path, extension)}-${stampOf(now)}Z`
-  for (let n = 0; ; n++) {
-    const candidate = join(dirname(path), `${name}${n === 0 ? "" : `-${n}`}${extension}`)
-    if (statOf(candidate) === undefined) return candidate
-  }
+interface Rotated {
+  readonly path: string
+  readonly stamp: string
+  /** Tells apart what was rotated within one second: 0, 1, 2, … */
+  readonly number: number
 }
 
-/** The rotated files of a path, oldest first: their names sort by time, and numbered ones after those without. */
-const rotatedFiles = (path: string): ReadonlyArray<string> => {
+/** The rotated files of a path, oldest first. */
+const rotatedFiles = (path: string): ReadonlyArray<Rotated> => {
   const extension = extname(path)
   const prefix = `${basename(path, extension)}-`
-  const time = /^(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ)(?:-(\d+))?$/
+  const named = /^(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)Z(?:-(\d+))?$/
   return readdirSync(dirname(path))
-    .flatMap((name) => {
+    .flatMap((name): ReadonlyArray<Rotated> => {
       if (!name.startsWith(prefix) || !name.endsWith(extension)) return []
-      const found = time.exec(name.slice(prefix.length, name.length - extension.length))
-      return found === null ? [] : [{ name, time: found[1] ?? "", number: Number(found[2] ?? 0) }]
+      const found = named.exec(name.slice(prefix.length, name.length - extension.length))
+      if (found === null) return []
+      return [{ path: join(dirname(path), name), stamp: found[1] ?? "", number: Number(found[2] ?? 0) }]
     })
-    .toSorted((a, b) => (a.time === b.time ? a.number - b.number : a.time < b.time ? -1 : 1))
-    .map(({ name }) => join(dirname(path), name))
+    .toSorted((a, b) => (a.stamp === b.stamp ? a.number - b.number : a.stamp < b.stamp ? -1 : 1))
+}
+
+/** `events.ndjson` as `events-2026-11-21T08-00-00Z.ndjson`, and numbered above what that second has already. */
+const rotatedName = (path: string, now: number): string => {
+  const extension = extname(path)
+  const stamp = stampOf(now)
+  const last = rotatedFiles(path).findLast((file) => file.stamp === stamp)
+  const number = last === undefined ? "" : `-${last.number + 1}`
+  return join(dirname(path), `${basename(path, extension)}-${stamp}Z${number}${extension}`)
 }
 
 export class LogFile {
@@ -209,7 +215,7 @@ export class LogFile {
     this.close()
     const { keep } = this.#rotation
     if (keep === undefined) return
-    for (const old of rotatedFiles(this.#path).slice(0, -keep)) unlinkSync(old)
+    for (const old of rotatedFiles(this.#path).slice(0, -keep)) unlinkSync(old.path)
   }
 }
 

@@ -190,6 +190,20 @@ describe("rotation", () => {
   )
 })
 
+describe("rotation within one second", () => {
+  it.effect("still keeps the newest old files", () =>
+    Effect.gen(function* () {
+      const root = yield* directory
+      const path = join(root, "events.ndjson")
+      const sink = yield* open({ path, rotate: { size: "1 B", keep: 2 } })
+      for (let sequence = 1; sequence <= 14; sequence++) yield* sink.send(entries(1, sequence))
+      const old = readdirSync(root).filter((name) => name !== "events.ndjson")
+      expect(old.flatMap((name) => bodies(join(root, name))).toSorted()).toEqual(expected(12, 13))
+      expect(bodies(path)).toEqual(expected(14, 14))
+    }),
+  )
+})
+
 describe("a line", () => {
   it.live("of an event that no line can hold is base64 with a mark and the event's id", () =>
     Effect.gen(function* () {
