@@ -18,7 +18,7 @@ const run = async <E>(effect: Effect.Effect<void, E>): Promise<void> => {
 }
 
 /** What a test logs is noise unless it asks: `RELAY_TEST_LOG=1 bun test`. */
-const logging = process.env["RELAY_TEST_LOG"] === "1" ? Layer.empty : Logger.layer([])
+const logging = process.env.RELAY_TEST_LOG === "1" ? Layer.empty : Logger.layer([])
 
 const effect = <E>(name: string, body: Body<E, Scope.Scope>, timeout?: number): void =>
   test(
