@@ -112,20 +112,21 @@ describe("journal salvage", () => {
       const at = options()
       yield* Effect.flatMap(Journal, (journal) =>
         Effect.gen(function* () {
-          for (let index = 0; index < 60; index++) {
+          for (let index = 0; index < 240; index++) {
             yield* journal.append(event(`evt_${index}`, { body: new Uint8Array(1_000).fill(index + 1) }), ["lake"])
           }
         }),
       ).pipe(Effect.provide(SqliteJournal.layer(at)))
       const file = readFileSync(at.path)
-      const page = Math.floor(file.indexOf(Buffer.alloc(100, 31)) / 4096)
-      file.fill(0xff, page * 4096, page * 4096 + 200)
+      const pageSize = file.readUInt16BE(16)
+      const page = Math.floor(file.indexOf(Buffer.alloc(100, 100)) / pageSize)
+      file.fill(0xff, page * pageSize, page * pageSize + 200)
       writeFileSync(at.path, file)
       const to = `${at.path}.ndjson`
       const report = yield* Maintenance.salvage(at.path, to)
       expect(report.unreadable).toBeGreaterThan(0)
-      expect(report.events).toBeGreaterThan(45)
-      expect(lines(to).at(-1)?.id).toBe("evt_59")
+      expect(report.events).toBeGreaterThan(180)
+      expect(lines(to).at(-1)?.id).toBe("evt_239")
     }),
   )
 })
