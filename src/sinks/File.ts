@@ -126,6 +126,7 @@ const misconfigured: Readonly<Record<string, string>> = {
   ENOTDIR: "a part of the path is a file, not a directory",
   EEXIST: "a part of the path is a file, not a directory",
   ENOTREG: "it is a device, a pipe or a socket; name a regular file",
+  ENOTOURS: "it holds something else than lines of events; name a file of its own",
   EROFS: "the file system is read-only; change the path",
   ELOOP: "its symbolic links lead in a circle",
   ENAMETOOLONG: "the name is too long",

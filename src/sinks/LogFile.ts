@@ -54,6 +54,10 @@ class NotRegular extends Error {
   readonly code = "ENOTREG"
 }
 
+class NotOurs extends Error {
+  readonly code = "ENOTOURS"
+}
+
 const dayOf = (millis: number): number => Math.floor(millis / 86_400_000)
 
 const statOf = (path: string) => statSync(path, { throwIfNoEntry: false })
@@ -91,6 +95,18 @@ const endOfLines = (fd: number, size: number): number => {
   return 0
 }
 
+/** Cuts off what stands behind the last whole line; where that now ends. */
+const mend = (fd: number, path: string, size: number): number => {
+  const end = endOfLines(fd, size)
+  if (end === size) return size
+  // A path that was mistaken for ours must not cost a file of something else its end.
+  const first = Buffer.alloc(1)
+  readSync(fd, first, 0, 1, 0)
+  if (!"{ \t".includes(first.toString("latin1"))) throw new NotOurs(path)
+  ftruncateSync(fd, end)
+  return end
+}
+
 /** Lines hold business data: the relay's user and its group may read them. */
 const mode = 0o640
 
@@ -102,8 +118,7 @@ const begin = (path: string, now: number): Open => {
   const fd = openSync(path, "a+", mode)
   try {
     const { dev, ino, size, birthtimeMs, mtimeMs } = fstatSync(fd)
-    const end = endOfLines(fd, size)
-    if (end < size) ftruncateSync(fd, end)
+    const end = mend(fd, path, size)
     if (there === undefined) syncDirectory(dirname(path))
     const begun = birthtimeMs > 0 ? birthtimeMs : mtimeMs
     return { fd, device: dev, inode: ino, day: dayOf(end === 0 ? now : begun) }

@@ -39,9 +39,19 @@ describe("a file", () => {
   it.live("that holds nothing but half a line, longer than what is read at once, is emptied", () =>
     Effect.gen(function* () {
       const path = join(yield* directory, "events.ndjson")
-      writeFileSync(path, "x".repeat(200_000))
+      writeFileSync(path, `{"x":"${"x".repeat(200_000)}`)
       yield* (yield* open({ path })).send(entries(1))
       expect(bodies(path)).toEqual(expected(1, 1))
+    }),
+  )
+
+  it.live("that holds something else is left as it is", () =>
+    Effect.gen(function* () {
+      const path = join(yield* directory, "journal.db")
+      writeFileSync(path, "SQLite format 3\0\npage")
+      const reason = yield* reasonOf((yield* open({ path })).send(entries(1)))
+      expect(reason).toMatchObject({ _tag: "SinkMisconfigured", message: expect.stringContaining("a file of its own") })
+      expect(readFileSync(path, "utf8")).toBe("SQLite format 3\0\npage")
     }),
   )
 

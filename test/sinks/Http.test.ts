@@ -377,7 +377,10 @@ describe("a receiver that misbehaves", () => {
       })
       const sink = yield* open({ url })
       const sending = yield* Effect.forkChild(sink.send([entry(1)]), { startImmediately: true })
-      yield* Effect.promise(() => arrived)
+      yield* Effect.raceFirst(
+        Effect.promise(() => arrived),
+        Fiber.join(sending),
+      )
       yield* Fiber.interrupt(sending)
       yield* Effect.promise(() => closed)
     }),
