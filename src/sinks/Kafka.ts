@@ -61,8 +61,9 @@ export const KafkaConfig = Schema.Struct({
     description: "The topic; may hold placeholders",
     examples: ["events", "scheduling.{{resource}}"],
   }),
+  // The lane reads it too: what keeps events in order is what places them.
   key: Schema.NonEmptyString.annotate({
-    description: "The record's key, and what `order` keeps apart; no key where it comes out empty",
+    description: "A template over the envelope: what `order` keeps apart",
     default: "{{account_id}}",
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("{{account_id}}"))),
   headers: Schema.Record(Schema.String, Schema.String)

@@ -134,18 +134,19 @@ const answers = async (port: number): Promise<boolean> => {
   }
 }
 
-/** A broker of one's own, formatted; not started unless asked for. */
-export const makeBroker = async (): Promise<Broker> => {
+/** A broker of one's own, formatted and not started; on ports that are free unless told. */
+export const makeBroker = async (ports: { readonly plain?: number } = {}): Promise<Broker> => {
   ensureJars()
   const home = mkdtempSync(join(tmpdir(), "relay-kafka-"))
   const certificates = makeCertificates(home)
-  const [plain, tls, mutual, sasl, controller] = (await Promise.all([1, 2, 3, 4, 5].map(freePort))) as [
+  const [free, tls, mutual, sasl, controller] = (await Promise.all([1, 2, 3, 4, 5].map(freePort))) as [
     number,
     number,
     number,
     number,
     number,
   ]
+  const plain = ports.plain ?? free
   const properties = join(home, "server.properties")
   const jaas = (module: string, more = "") => `org.apache.kafka.common.security.${module} required${more};`
   writeFileSync(
