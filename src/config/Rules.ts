@@ -148,6 +148,19 @@ const tlsRules = (tls: Fields, at: Path): ReadonlyArray<Finding> => {
     : [error([...at, half], `the key "${half}" is missing`, '"certificate" and "key" go together')]
 }
 
+/** Each file has one writer: two would cut off each other's lines, and the journal would not survive it. */
+const fileRules = (root: Fields): ReadonlyArray<Finding> => {
+  const journal = texts(fields(root.journal).path ?? "./data/journal.db", ["journal", "path"])
+  const files = Object.entries(fields(root.sinks)).flatMap(([name, value]) => {
+    const { type, path } = fields(value)
+    return type === "file" ? texts(path, ["sinks", name, "path"]) : []
+  })
+  const plain = (path: string) => path.replaceAll(/\/(\.?\/)+/g, "/").replace(/^\.\//, "")
+  return repeated([...journal, ...files], ({ text }) => plain(text)).map(([again, first]) =>
+    error(again.path, `${formatPath(first.path)} is the same file`, "give each a file of its own"),
+  )
+}
+
 const sinkRules = (root: Fields): ReadonlyArray<Finding> => {
   const sinks = fields(root.sinks)
   const adopted: Array<Text> = []
@@ -359,7 +372,14 @@ const idleRules = (root: Fields): ReadonlyArray<Finding> => {
 /** Everything that the parts' shapes can't say. `now` is in epoch milliseconds. */
 export const check = (resolved: unknown, now: number): ReadonlyArray<Finding> => {
   const root = fields(resolved)
-  return [...listenRules(root), ...webhookRules(root, now), ...sinkRules(root), ...routeRules(root), ...testRules(root)]
+  return [
+    ...listenRules(root),
+    ...webhookRules(root, now),
+    ...sinkRules(root),
+    ...fileRules(root),
+    ...routeRules(root),
+    ...testRules(root),
+  ]
 }
 
 export const idle = (resolved: unknown): ReadonlyArray<Finding> => idleRules(fields(resolved))

@@ -532,6 +532,25 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     ],
   },
   {
+    name: "two sinks that write to one file",
+    text: text({
+      sinks: `"sinks": { "audit": { "type": "file", "path": "./data//events.ndjson" }, "copy": { "type": "file", "path": §"data/./events.ndjson" } },`,
+      routes: `"routes": [{ "name": "everything", "match": "**", "to": ["audit", "copy"] }],`,
+    }),
+    findings: [
+      { key: "sinks.copy.path", message: "sinks.audit.path is the same file", hint: "give each a file of its own" },
+    ],
+  },
+  {
+    name: "a sink that writes into the journal",
+    text: text({
+      sinks: `"sinks": { "audit": { "type": "file", "path": §"./data/journal.db" } },`,
+    }),
+    findings: [
+      { key: "sinks.audit.path", message: "journal.path is the same file", hint: "give each a file of its own" },
+    ],
+  },
+  {
     name: "a client certificate without its key",
     text: http('§"tls": { "certificate": "cert.pem" }'),
     findings: [
