@@ -138,13 +138,12 @@ export type HttpConfig = typeof HttpConfig.Type
 
 interface Encoded {
   readonly url: string
-  readonly headers: Record<string, string>
-  readonly body: Uint8Array<ArrayBuffer>
+  readonly init: RequestInit
 }
 
 const utf8 = new TextEncoder()
 
-const encoder = (config: HttpConfig): ((entry: Entry) => Encoded) => {
+const encoder = (config: HttpConfig): ((entry: Entry, signal: AbortSignal) => Encoded) => {
   const url = Template.compile(Redacted.value(config.url), "url")
   const body = config.format === "template" ? Template.compileBody(config.body) : undefined
   const { signature, webhookId } = config.forward
@@ -156,7 +155,7 @@ const encoder = (config: HttpConfig): ((entry: Entry) => Encoded) => {
     if (Template.hasPlaceholder(text)) rendered.push([name.toLowerCase(), Template.compile(text, "header")])
     else given[name.toLowerCase()] = text
   }
-  return (entry) => {
+  return (entry, signal) => {
     const { event } = entry
     const bytes = (body === undefined ? event.body : utf8.encode(body.render(entry))) as Uint8Array<ArrayBuffer>
     const headers: Record<string, string> = {
@@ -174,7 +173,7 @@ const encoder = (config: HttpConfig): ((entry: Entry) => Encoded) => {
     if (own !== undefined) headers[own.header] = sign(own.hmac, bytes)
     Object.assign(headers, given)
     for (const [name, value] of rendered) headers[name] = value.render(entry)
-    return { url: url.render(entry), headers, body: bytes }
+    return { url: url.render(entry), init: { method: config.method, headers, body: bytes, signal } }
   }
 }
 
@@ -185,14 +184,19 @@ const maxAnswer = 64 * 1024
 /** An answer whose end is not there after so many milliseconds is cut off: its status is all that counts. */
 const maxDrain = 1_000
 
-/** Reads an answer to its end, so that its connection can be used again; gives it up where that would take too much. */
+/**
+ * Reads an answer to its end, so that its connection can be used again; gives
+ * it up where that would take too much. `body` is touched last: a stream that
+ * nobody needs costs as much as a header or four.
+ */
 const drain = async (response: Response, abort: AbortController): Promise<void> => {
+  if (response.status === 204) return
   const length = response.headers.get("content-length")
-  if (response.body === null || length === "0") return
+  if (length === "0") return
   const timer = setTimeout(() => abort.abort(), maxDrain)
   try {
     if (length !== null && Number(length) <= maxAnswer) await response.arrayBuffer()
-    else if (!(await endsWithin(response.body, maxAnswer))) abort.abort()
+    else if (response.body !== null && !(await endsWithin(response.body, maxAnswer))) abort.abort()
   } catch {
     // Cut off by us or by the receiver: the answer had come.
   } finally {
@@ -220,22 +224,20 @@ const make = Effect.fnUntraced(function* (config: HttpConfig): Effect.fn.Return<
   const isTemplated = Template.hasPlaceholder(url)
   const receiver: HttpAnswer.Receiver = { name: `${method} ${address.origin}`, overrides: config.classify, isTemplated }
 
-  const request = async (url: string, init: RequestInit, abort: AbortController): Promise<Response> => {
-    const response = await fetch(url, { ...init, signal: abort.signal })
+  const request = async ({ url, init }: Encoded, abort: AbortController): Promise<Response> => {
+    const response = await fetch(url, init)
     await drain(response, abort)
     return response
   }
 
   /** One request, cut off when it is interrupted. */
   const exchange = <A>(
-    make: () => Encoded | { readonly url: string; readonly init: RequestInit },
+    make: (signal: AbortSignal) => Encoded,
     answered: (response: Response) => Effect.Effect<A, SinkError>,
   ): Effect.Effect<A, SinkError> =>
     Effect.callback((resume) => {
       const abort = new AbortController()
-      const { url, ...rest } = make()
-      const init = "init" in rest ? rest.init : { method, ...rest }
-      request(url, init, abort).then(
+      request(make(abort.signal), abort).then(
         (response) => resume(answered(response)),
         (error) => resume(fail(HttpAnswer.reasonOfTrouble(HttpTransport.troubleOf(error), receiver))),
       )
@@ -243,16 +245,16 @@ const make = Effect.fnUntraced(function* (config: HttpConfig): Effect.fn.Return<
     })
 
   const classify = ({ status, headers }: Response): Effect.Effect<Failures, SinkError> => {
-    const reason = HttpAnswer.reasonOf(status, headers.get("retry-after"), receiver, clock.currentTimeMillisUnsafe())
+    const reason = HttpAnswer.reasonOf(status, headers, receiver, clock.currentTimeMillisUnsafe())
     return reason === undefined ? passed : fail(reason)
   }
 
   return {
     batch: { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY },
-    send: ([entry]) => (entry === undefined ? passed : exchange(() => encode(entry), classify)),
+    send: ([entry]) => (entry === undefined ? passed : exchange((signal) => encode(entry, signal), classify)),
     // Any answer will do: a receiver that is there may well refuse a bare HEAD.
     check: exchange(
-      () => ({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD" } }),
+      (signal) => ({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD", signal } }),
       () => Effect.void,
     ),
   }

@@ -84,14 +84,14 @@ const whatToDo = (status: number): string => {
 /** The reason that the lane decides by; `undefined` when the event was delivered. `now` is in epoch milliseconds. */
 export const reasonOf = (
   status: number,
-  retryAfterHeader: string | null,
+  headers: Pick<Headers, "get">,
   { name, overrides, isTemplated }: Receiver,
   now: number,
 ): Reason | undefined => {
   const verdict =
     overrides[status] ??
     overrides[`${Math.floor(status / 100)}xx`] ??
-    usual(status, retryAfterHeader !== null, isTemplated)
+    usual(status, status === 503 && headers.get("retry-after") !== null, isTemplated)
   const message = `${name} answered ${status}`
   switch (verdict) {
     case "delivered":
@@ -101,7 +101,7 @@ export const reasonOf = (
     case "reject":
       return new DeliveryRejected({ message })
     case "throttle":
-      return new SinkThrottled({ message, retryAfter: retryAfter(retryAfterHeader, now) })
+      return new SinkThrottled({ message, retryAfter: retryAfter(headers.get("retry-after"), now) })
     case "misconfigured":
       return new SinkMisconfigured({ message: `${message}: ${whatToDo(status)}` })
   }
