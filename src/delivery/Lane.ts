@@ -205,8 +205,15 @@ export class Lane {
     return Effect.forever(
       Effect.suspend(() => this.#journal.awaitBeyond(this.ledger.window.position)).pipe(
         Effect.tap(() => Effect.sync(() => this.#wake.openUnsafe())),
-        // The pump may be full or paused and leave the position where it is: look again later, not at once.
-        Effect.andThen(Effect.suspend(() => (this.#hasRoom() ? Effect.yieldNow : Effect.sleep(tick)))),
+        // A lane that lets batches fill need not hear of every commit. One that is full or paused leaves
+        // its position where it is: look again later, not at once.
+        Effect.andThen(
+          Effect.suspend(() => {
+            const { linger = 0 } = this.#options.sink.batch
+            if (!this.#hasRoom()) return Effect.sleep(tick)
+            return linger > 0 ? Effect.sleep(Duration.millis(linger)) : Effect.yieldNow
+          }),
+        ),
       ),
     )
   }

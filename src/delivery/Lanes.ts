@@ -89,7 +89,8 @@ export class Lanes extends Context.Service<
 
 /** The quarantine's sink: it rejects every event with what was wrong with it, so the dead letters are the quarantine. */
 const rejecting: Sink = {
-  batch: { maxEvents: 256, maxBytes: 4 * 1024 * 1024 },
+  // Nobody waits for it, and nearly every commit holds nothing for it.
+  batch: { maxEvents: 256, maxBytes: 4 * 1024 * 1024, linger: 50 },
   send: (batch) =>
     Effect.succeed(
       new Map(
