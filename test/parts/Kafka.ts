@@ -34,13 +34,12 @@ const jars = join(cache, `jars-${createHash("sha256").update(readFileSync(lock))
 const runs = (command: string, args: ReadonlyArray<string>): boolean =>
   spawnSync(command, args, { stdio: "ignore" }).status === 0
 
-/** Why the broker's tests can't run here, and how to make them; `undefined` when they can. */
+/** Why the broker's tests don't run, and how to run them; `undefined` when they do. They take a minute, so they wait to be asked. */
 export const reasonToSkip = (): string | undefined => {
-  const wanted = process.env.RELAY_PARTS
-  if (wanted === "0") return "RELAY_PARTS=0 asks for it"
-  if (existsSync(jars) && runs("java", ["-version"])) return undefined
-  if (wanted === "1") return undefined
-  return "a broker needs Java 17 or later and, once, Maven: RELAY_PARTS=1 bun test fetches Apache Kafka and keeps it in .cache"
+  if (process.env.RELAY_PARTS === "1") return undefined
+  return runs("java", ["-version"])
+    ? "RELAY_PARTS=1 bun test runs it against Apache Kafka (fetched once, by Maven, into .cache)"
+    : "it needs Java 17 or later and, once, Maven; then RELAY_PARTS=1 bun test runs it against Apache Kafka"
 }
 
 const must = (command: string, args: ReadonlyArray<string>, hint: string): void => {
@@ -72,13 +71,14 @@ export const fetchJars = (directory: string): void =>
       "-DincludeScope=runtime",
       `-DoutputDirectory=${directory}`,
     ],
-    "Maven fetches Apache Kafka; install it, or set RELAY_PARTS=0",
+    "Maven fetches the Apache Kafka of the tests, once",
   )
 
 /** The lock of a directory of jars, as `sha256sum` writes it. */
 export const lockOf = sums
 
 const ensureJars = (): void => {
+  must("java", ["-version"], "the broker of the tests needs Java 17 or later")
   if (existsSync(jars)) return
   mkdirSync(cache, { recursive: true })
   const fetched = mkdtempSync(join(cache, "fetching-"))

@@ -4,6 +4,7 @@ import {
   AclPermissionTypes,
   Admin,
   Consumer,
+  ListOffsetTimestamps,
   type Message,
   MessagesStreamModes,
   ResourcePatternTypes,
@@ -89,6 +90,18 @@ export const forbid = (broker: string, topic: string, principal: string): Promis
         { ...acl, principal: "User:*", operation: AclOperations.ALL, permissionType: AclPermissionTypes.ALLOW },
       ],
     })
+  })
+
+/** How many records a topic has. */
+export const sizeOf = (broker: string, topic: string): Promise<number> =>
+  asAdmin(broker, async (admin) => {
+    const { topics } = await admin.metadata({ topics: [topic] })
+    const partitions = Array.from({ length: topics.get(topic)?.partitionsCount ?? 0 }, (_, partitionIndex) => ({
+      partitionIndex,
+      timestamp: ListOffsetTimestamps.LATEST,
+    }))
+    const [ends] = await admin.listOffsets({ topics: [{ name: topic, partitions }] })
+    return ends?.partitions.reduce((sum, { offset }) => sum + Number(offset), 0) ?? 0
   })
 
 export const partitionsOf = (broker: string, topic: string): Promise<number> =>

@@ -10,21 +10,7 @@
 import { connect, isIP, type Socket } from "node:net"
 import { connect as connectTls } from "node:tls"
 import { Effect, type Scope, Semaphore } from "effect"
-import {
-  type Admin,
-  CompressionTypes,
-  ConfigResourceTypes,
-  Kafka,
-  KafkaJSAggregateError,
-  KafkaJSProtocolError,
-  KafkaJSRequestTimeoutError,
-  KafkaJSSASLAuthenticationError,
-  logLevel,
-  type Message,
-  Partitioners,
-  type Producer,
-  type SASLOptions,
-} from "kafkajs"
+import kafkajs, { type Admin, type Message, type Producer, type SASLOptions } from "kafkajs"
 import {
   below,
   type ClientOptions,
@@ -37,6 +23,19 @@ import {
   timedOut,
   unreachable,
 } from "./Client.ts"
+
+// CommonJS: Deno sees no names in it, only the whole.
+const {
+  CompressionTypes,
+  ConfigResourceTypes,
+  Kafka,
+  KafkaJSAggregateError,
+  KafkaJSProtocolError,
+  KafkaJSRequestTimeoutError,
+  KafkaJSSASLAuthenticationError,
+  logLevel,
+  Partitioners,
+} = kafkajs
 
 /** What is known of a topic is asked for again after this many milliseconds. */
 const topicAge = 30_000

@@ -1,0 +1,159 @@
+/**
+ * What a broker can do to a sink: die, freeze, be away. The lanes are the
+ * relay's own; RELAY_ROUNDS says how often the broker dies (the long campaign:
+ * RELAY_ROUNDS=20).
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { Clock, Duration, Effect, Layer } from "effect"
+import { Lanes } from "../../src/delivery/Lanes.ts"
+import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
+import { Journal } from "../../src/journal/Journal.ts"
+import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
+import * as Router from "../../src/routing/Router.ts"
+import { it } from "../lib/effect.ts"
+import { type Broker, makeBroker, reasonToSkip } from "../parts/Kafka.ts"
+import { follow, makeTopic, sizeOf } from "../parts/Topics.ts"
+import { clients, openKafka } from "./kafkaSink.ts"
+import { entry, envelope } from "./samples.ts"
+
+const rounds = Number(process.env.RELAY_ROUNDS ?? 1)
+const perSecond = 2_000
+const keys = 50
+
+const delivery = {
+  timeout: Duration.seconds(10),
+  retry: { maxAge: Duration.hours(72), initial: Duration.millis(200), max: Duration.seconds(1) },
+  pauseAfter: 5,
+  maxParked: 10_000,
+  maxDeadLetters: 1_000_000_000,
+}
+
+/** A lane to Kafka over a journal in memory. */
+const lanes = (client: string, config: () => Record<string, unknown>) =>
+  Lanes.layer({
+    specs: [
+      {
+        config: {
+          name: "lake",
+          type: "kafka",
+          delivery,
+          concurrency: 1,
+          order: "key",
+          key: "{{account_id}}",
+          config: undefined,
+        },
+        open: openKafka(() => ({ client, requestTimeout: "3 seconds", ...config() })),
+        key: ({ event }) => event.accountId,
+      },
+    ],
+    grace: Duration.seconds(5),
+  }).pipe(Layer.provide(RelayEvents.layer(() => Router.make([], []))), Layer.provideMerge(MemoryJournal.layer))
+
+/** Appends events `from` to `to`; each knows its place among those of its key. */
+const append = (from: number, to: number) =>
+  Effect.gen(function* () {
+    const journal = yield* Journal
+    const receivedAt = yield* Clock.currentTimeMillis
+    for (let n = from; n < to; n++) {
+      const body = Buffer.from(JSON.stringify(envelope(n, { n })))
+      const { event } = entry(n, { accountId: `acct_${n % keys}`, receivedAt, body })
+      yield* journal.append(event, ["lake"])
+    }
+  })
+
+const lake = Effect.map(
+  Effect.flatMap(Lanes, ({ status }) => status),
+  (all) => all.find(({ name }) => name === "lake"),
+)
+
+const settled = Effect.gen(function* () {
+  while ((yield* lake)?.backlog !== 0) yield* Effect.sleep("50 millis")
+})
+
+const numberOf = (value: Buffer): number => JSON.parse(value.toString()).data.object.n
+
+const skipped = reasonToSkip()
+
+describe("the Kafka sink when its broker fails", () => {
+  if (skipped !== undefined) {
+    console.warn(`skipped: the Kafka sink when its broker fails: ${skipped}`)
+    test.skip(skipped, () => {})
+    return
+  }
+  let broker: Broker
+  beforeAll(async () => {
+    broker = await makeBroker()
+    await broker.start()
+  }, 120_000)
+  afterAll(() => broker.stop())
+
+  for (const client of clients) {
+    const count = client === "platformatic" ? rounds : Math.ceil(rounds / 4)
+
+    it.live(
+      `${client}: ${count} kills -9 at ${perSecond} events/s: nothing is lost, order by key is kept, duplicates are bounded`,
+      () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker.plain, 6))
+          const total = yield* Effect.gen(function* () {
+            let sent = 0
+            for (let round = 0; round < count; round++) {
+              for (let tenth = 0; tenth < 30; tenth++) {
+                if (tenth === 8) yield* Effect.promise(() => broker.kill())
+                if (tenth === 15) yield* Effect.forkChild(Effect.promise(() => broker.start()))
+                yield* append(sent, sent + perSecond / 10)
+                sent += perSecond / 10
+                yield* Effect.sleep("100 millis")
+              }
+              yield* settled
+            }
+            const lane = yield* lake
+            expect(lane?.deadLetters).toBe(0)
+            return { sent, bound: (lane?.duplicateBound ?? 0) * count }
+          }).pipe(Effect.provide(lanes(client, () => ({ brokers: [broker.plain], topic }))))
+
+          const received = yield* follow(broker.plain, [topic])
+          const numbers = (yield* Effect.promise(async () => received(await sizeOf(broker.plain, topic)))).map(
+            ({ value }) => numberOf(value),
+          )
+          const first = new Set(numbers)
+          expect(first.size).toBe(total.sent)
+          const last = new Map<number, number>()
+          let overtaken = 0
+          for (const n of first) {
+            if (n < (last.get(n % keys) ?? -1)) overtaken += 1
+            last.set(n % keys, n)
+          }
+          expect(overtaken).toBe(0)
+          expect(numbers.length - first.size).toBeLessThanOrEqual(total.bound)
+          console.log(
+            `${client}: ${total.sent} events, ${count} kills, ${numbers.length - first.size} twice (bound ${total.bound})`,
+          )
+        }),
+      30_000 * (count + 1),
+    )
+
+    it.live(
+      `${client}: a broker that freezes loses nothing, and its events come when it thaws`,
+      () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker.plain, 3))
+          yield* Effect.gen(function* () {
+            yield* append(0, 100)
+            yield* settled
+            broker.signal("SIGSTOP")
+            yield* append(100, 1_000)
+            yield* Effect.sleep("5 seconds")
+            broker.signal("SIGCONT")
+            yield* settled
+            const lane = yield* lake
+            expect(lane).toMatchObject({ deadLetters: 0, parked: 0 })
+          }).pipe(Effect.provide(lanes(client, () => ({ brokers: [broker.plain], topic }))))
+          const received = yield* follow(broker.plain, [topic])
+          const numbers = (yield* Effect.promise(() => received(1_000))).map(({ value }) => numberOf(value))
+          expect(new Set(numbers).size).toBe(1_000)
+        }),
+      60_000,
+    )
+  }
+})
