@@ -1,5 +1,6 @@
 import { describe, expect } from "bun:test"
-import { spawnSync } from "node:child_process"
+import { spawn, spawnSync } from "node:child_process"
+import { once } from "node:events"
 import {
   appendFileSync,
   mkdirSync,
@@ -140,6 +141,33 @@ describe("a write that fails half-way", () => {
       expect(linesOf(Buffer.from(left)).map((body) => Buffer.from(body).toString())).toEqual(expected(1, sent))
       expect(left.endsWith("}\n")).toBe(true)
       expect(bodies(path)).toEqual(expected(sent + 1, sent + 50))
+    }),
+  )
+})
+
+describe("a relay that is killed in the middle of a write", () => {
+  it.live("leaves every event that passed in the files, whole, and the next one goes on", () =>
+    Effect.gen(function* () {
+      const script = fileURLToPath(new URL("appending.ts", import.meta.url))
+      for (const batches of [1, 7, 20]) {
+        const root = yield* directory
+        const path = join(root, "events.ndjson")
+        const passed = yield* Effect.promise(async () => {
+          const child = spawn(process.execPath, [script, path], { stdio: ["ignore", "pipe", "inherit"] })
+          let printed = ""
+          child.stdout.on("data", (chunk: Uint8Array) => {
+            printed += Buffer.from(chunk).toString()
+            if (printed.split("\n").length > batches) child.kill("SIGKILL")
+          })
+          await once(child, "close")
+          return Number(printed.trim().split("\n").at(-1))
+        })
+        yield* (yield* open({ path })).send([entry(0)])
+        const there = readdirSync(root).flatMap((name) => bodies(join(root, name)))
+        expect(bodies(path).at(-1)).toBe(expected(0, 0)[0] ?? "")
+        expect(new Set(there).isSupersetOf(new Set(expected(1, passed)))).toBe(true)
+        for (const body of there) JSON.parse(body)
+      }
     }),
   )
 })
