@@ -1,0 +1,123 @@
+/**
+ * The whole program with Kafka sinks, as a process: RELAY_UNDER chooses the
+ * runtime, or the binary, which must find what it needs inside itself.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Effect } from "effect"
+import { freePort, relay, startRelay } from "../lib/relay.ts"
+import { type Broker, makeBroker, user } from "../parts/Kafka.ts"
+import { follow } from "../parts/Topics.ts"
+import { withBroker } from "./kafkaSink.ts"
+
+const secret = "a-secret-of-this-test"
+
+withBroker("relay run with Kafka sinks", (shared) => {
+  const cwd = mkdtempSync(join(tmpdir(), "relay-kafka-run-"))
+  let late: Broker
+  beforeAll(async () => {
+    late = await makeBroker()
+  }, 60_000)
+  afterAll(async () => {
+    await late.stop()
+    rmSync(cwd, { recursive: true })
+  })
+
+  const write = async (sinks: object): Promise<{ readonly config: string; readonly url: string }> => {
+    const [deliveries, admin] = [await freePort(), await freePort()]
+    const config = `${deliveries}.json`
+    writeFileSync(
+      join(cwd, config),
+      JSON.stringify({
+        listen: `127.0.0.1:${deliveries}`,
+        admin: { listen: `127.0.0.1:${admin}` },
+        journal: { path: `${deliveries}.db` },
+        webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: secret }] } },
+        sinks,
+        routes: [{ name: "everything", match: "**", to: Object.keys(sinks) }],
+      }),
+    )
+    return { config, url: `http://127.0.0.1:${deliveries}/hooks` }
+  }
+
+  const deliver = async (url: string, body: string): Promise<number> => {
+    const digest = new Bun.CryptoHasher("sha256", secret).update(body).digest("hex").toUpperCase()
+    const headers = { "content-type": "application/json", "x-service-signature": `sha256=${digest}` }
+    return (await fetch(url, { method: "POST", headers, body })).status
+  }
+
+  const body = (n: number): string =>
+    JSON.stringify({
+      id: `evt_${n}`,
+      account_id: "acct_1",
+      version: "1",
+      created_at: "2026-11-21T08:00:00Z",
+      data: { type: "appointment.created", object: { n } },
+    })
+
+  const read = (broker: string, topic: string, count: number): Promise<ReadonlyArray<string>> =>
+    Effect.runPromise(
+      Effect.scoped(
+        Effect.flatMap(follow(broker, [topic]), (received) =>
+          Effect.promise(async () => (await received(count)).map(({ value }) => value.toString())),
+        ),
+      ),
+    )
+
+  test("delivers in every compression of the default client, and by kafkajs over TLS with a login", async () => {
+    const { plain, sasl, certificates } = shared()
+    const createTopics = { partitions: 1, replication: 1 }
+    const packed = ["none", "gzip", "snappy", "lz4", "zstd"].map((compression) => [
+      `by-${compression}`,
+      { type: "kafka", brokers: [plain], topic: `run-${compression}.{{resource}}`, compression, createTopics },
+    ])
+    const sinks = {
+      ...Object.fromEntries(packed),
+      other: {
+        type: "kafka",
+        client: "kafkajs",
+        brokers: [sasl],
+        topic: "run-kafkajs.{{resource}}",
+        tls: { ca: certificates.ca },
+        sasl: { mechanism: "SCRAM-SHA-512", username: user.name, password: user.password },
+        createTopics,
+      },
+    }
+    const { config, url } = await write(sinks)
+    const validated = await relay(["validate", "-c", config], { cwd })
+    expect([validated.code, validated.stderr]).toEqual([0, expect.any(String)])
+    const running = await startRelay(config, { cwd })
+    const sent = Array.from({ length: 20 }, (_, n) => body(n))
+    for (const one of sent) expect(await deliver(url, one)).toBe(202)
+    for (const name of ["none", "gzip", "snappy", "lz4", "zstd", "kafkajs"]) {
+      expect((await read(plain, `run-${name}.appointment`, 20)).toSorted()).toEqual(sent.toSorted())
+    }
+    expect(await running.kill()).toBe(0)
+    expect(running.stdout() + running.stderr()).not.toContain(user.password)
+  }, 60_000)
+
+  test("starts while its broker is away, accepts, says that it waits, and delivers when it comes", async () => {
+    const { config, url } = await write({
+      lake: {
+        type: "kafka",
+        brokers: [late.plain],
+        topic: "late",
+        createTopics: { partitions: 1, replication: 1 },
+        delivery: { retry: { initial: "200 millis", max: "1 second" } },
+      },
+    })
+    const validated = await relay(["validate", "-c", config], { cwd })
+    expect(validated.code).toBe(1)
+    expect(validated.stdout).toContain(`kafka ${late.plain} can't be reached`)
+    const running = await startRelay(config, { cwd })
+    const sent = Array.from({ length: 20 }, (_, n) => body(n))
+    for (const one of sent) expect(await deliver(url, one)).toBe(202)
+    await running.prints(`sink lake is paused: kafka ${late.plain} can't be reached`)
+    await late.start()
+    await running.prints("sink lake goes on")
+    expect((await read(late.plain, "late", 20)).toSorted()).toEqual(sent.toSorted())
+    expect(await running.kill()).toBe(0)
+  }, 60_000)
+})
