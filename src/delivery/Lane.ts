@@ -85,6 +85,8 @@ export class Lane {
   readonly #options: LaneOptions
   readonly #journal: Journal["Service"]
   readonly #random: () => number
+  /** Attempts are no children of the pump: a drain lets them end after it has stopped. */
+  private readonly fork: (send: Effect.Effect<Failures, SinkError>) => Fiber.Fiber<Failures, SinkError>
   readonly #gate: Gate
   readonly #queue = new Queue()
   readonly #wake = Latch.makeUnsafe(true)
@@ -92,16 +94,25 @@ export class Lane {
   readonly #timeout: number
   #inFlight = 0
   #fillingSince = 0
+  #launching = false
+  #moreToRead = false
   #pausedSince: number | undefined
   #draining = false
   #excess = 0
 
-  constructor(options: LaneOptions, journal: Journal["Service"], clock: Clock.Clock, random: () => number) {
+  constructor(
+    options: LaneOptions,
+    journal: Journal["Service"],
+    clock: Clock.Clock,
+    random: () => number,
+    fork: Lane["fork"],
+  ) {
     this.config = options.config
     this.ledger = new Ledger(options.state, options.config.name, clock)
     this.#options = options
     this.#journal = journal
     this.#random = random
+    this.fork = fork
     this.#gate = new Gate(options.config.delivery, options.config.rateLimit)
     this.#timeout = Duration.toMillis(options.config.delivery.timeout)
     this.pausedByPerson = options.state.paused
@@ -243,19 +254,30 @@ export class Lane {
     )
   }
 
-  /** Reads, fills batches, starts attempts. True when there may be more to do at once. */
+  /** Reads, takes up what is due, starts attempts. True when there may be more to do at once. */
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
+    const room = this.#hasRoom() ? windowSize - this.ledger.window.size : 0
     let read = 0
-    if (this.#hasRoom()) {
-      const entries = yield* this.#journal.read(this.ledger.window.position, windowSize - this.ledger.window.size)
+    if (room > 0) {
+      const entries = yield* this.#journal.read(this.ledger.window.position, room)
       read = entries.length
       for (const entry of entries) this.#intake(entry)
     }
+    // What did not fit is there to be read as soon as attempts have made room.
+    this.#moreToRead = read === room
     if (this.#excess > 0) this.#giveUpOldest()
-    if (this.#stopped) return read > 0
+    if (!this.#stopped && this.#queue.retries === 0) yield* this.#takeDue(this.#now())
+    this.#launch()
+    return read > 0 && this.#queue.fresh === 0
+  })
+
+  /** Starts attempts for as long as there are places and batches. */
+  #launch(): void {
+    // An attempt may end before its start returns: the loop below goes on, it must not nest.
+    if (this.#launching) return
+    this.#launching = true
     const now = this.#now()
-    if (this.#queue.retries === 0) yield* this.#takeDue(now)
-    while (this.#flights.size < this.config.concurrency) {
+    while (!this.#draining && this.#flights.size < this.config.concurrency) {
       // Progress that is not on disk is what a crash repeats: past the bound, the disk comes first.
       if (this.ledger.unstored >= maxUnstored) {
         this.#options.events.settle()
@@ -263,10 +285,10 @@ export class Lane {
       }
       const batch = this.#nextBatch(now)
       if (batch.length === 0) break
-      yield* this.#start(batch)
+      this.#start(batch)
     }
-    return read > 0 && this.#queue.fresh === 0
-  })
+    this.#launching = false
+  }
 
   readonly #takeDue = Effect.fnUntraced(function* (this: Lane, now: number) {
     const limit = Math.min(this.config.concurrency * this.#options.sink.batch.maxEvents, retriesInHand)
@@ -325,18 +347,17 @@ export class Lane {
     )
   }
 
-  readonly #start = Effect.fnUntraced(function* (this: Lane, items: ReadonlyArray<Item>) {
+  #start(items: ReadonlyArray<Item>): void {
     const flight: Flight = { items, startedAt: this.#now(), fiber: undefined }
     this.#flights.add(flight)
     this.#inFlight += items.length
     this.duplicateBound = Math.max(this.duplicateBound, this.#inFlight + this.ledger.unstored)
     this.#gate.started(items.length)
-    flight.fiber = yield* Effect.forkDetach(
+    flight.fiber = this.fork(
       this.#options.sink.send(items.length === 1 ? [(items[0] as Item).entry] : items.map((item) => item.entry)),
-      { startImmediately: true },
     )
     flight.fiber.addObserver((exit) => this.#landed(flight, exit))
-  })
+  }
 
   // --- what becomes of an attempt ------------------------------------------
 
@@ -370,7 +391,8 @@ export class Lane {
     if (last !== undefined && last._tag !== "Interrupted" && failed.length > 0) this.#blame(last, failed, flight)
     this.#putBack(flight.items, back)
     this.#trackPause()
-    this.#wake.openUnsafe()
+    this.#launch()
+    if (this.#moreToRead && this.#queue.fresh < windowSize / 2) this.#wake.openUnsafe()
   }
 
   #failure(cause: Cause.Cause<SinkError>, flight: Flight): Failure {
@@ -489,5 +511,12 @@ export const make = Effect.fnUntraced(function* (options: LaneOptions) {
   const journal = yield* Journal
   const clock = yield* Clock.Clock
   const random = yield* Random.Random
-  return new Lane(options, journal, clock, () => random.nextDoubleUnsafe())
+  const fork = Effect.runForkWith(yield* Effect.context<never>())
+  return new Lane(
+    options,
+    journal,
+    clock,
+    () => random.nextDoubleUnsafe(),
+    (send) => fork(send),
+  )
 })
