@@ -3,6 +3,7 @@ import { Duration, Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { LaneConfig } from "../config/Config.ts"
 import { render, toJson } from "../config/Diagnostic.ts"
+import type { Limits } from "../sinks/Sink.ts"
 import type { AnySinkType } from "../sinks/Sinks.ts"
 import { failed } from "./CommandError.ts"
 import { loadQuietly } from "./Loading.ts"
@@ -17,13 +18,20 @@ interface Reached {
   readonly sink: string
   readonly ok: boolean
   readonly message: string
+  /** What will go wrong for some events all the same. */
+  readonly advice: ReadonlyArray<string>
 }
 
-const reach = Effect.fnUntraced(function* (type: AnySinkType | undefined, { name, config }: LaneConfig) {
+const reach = Effect.fnUntraced(function* (
+  type: AnySinkType | undefined,
+  { name, config }: LaneConfig,
+  limits: Limits,
+) {
   // A config that loads names only types that exist.
-  if (type === undefined) return
+  if (type === undefined) return []
   const sink = yield* type.open(name, config)
   yield* sink.check
+  return sink.advise === undefined ? [] : yield* sink.advise(limits)
 })
 
 export const validate = Command.make(
@@ -41,19 +49,20 @@ export const validate = Command.make(
       json ? printJson({ ok: false, file: error.file, diagnostics: toJson(error.diagnostics) }) : Effect.void,
     )
     const { sinkTypes } = yield* lazily(() => import("../sinks/Sinks.ts"))
+    const limits = { maxBody: Math.max(0, ...config.webhooks.map(({ maxBody }) => maxBody)) }
     const reached = offline
       ? []
       : yield* Effect.forEach(
           config.sinks,
           (lane) =>
-            Effect.scoped(reach(sinkTypes[lane.type], lane)).pipe(
+            Effect.scoped(reach(sinkTypes[lane.type], lane, limits)).pipe(
               Effect.timeoutOrElse({
                 duration: patience,
                 orElse: () => Effect.fail({ message: `no answer within ${Duration.format(patience)}` }),
               }),
               Effect.match({
-                onSuccess: (): Reached => ({ sink: lane.name, ok: true, message: "" }),
-                onFailure: ({ message }): Reached => ({ sink: lane.name, ok: false, message }),
+                onSuccess: (advice): Reached => ({ sink: lane.name, ok: true, message: "", advice }),
+                onFailure: ({ message }): Reached => ({ sink: lane.name, ok: false, message, advice: [] }),
               }),
             ),
           { concurrency: 8 },
@@ -64,6 +73,7 @@ export const validate = Command.make(
       return ok ? undefined : yield* failed()
     }
     if (warnings.length > 0) yield* say(`${render(warnings)}\n`)
+    for (const { sink, advice } of reached) for (const one of advice) yield* say(`sink ${sink}: ${one}`)
     if (reached.length > 0) {
       yield* print(table(reached.map(({ sink, ok, message }) => [sink, ok ? "reached" : "NOT REACHED", message])))
     }

@@ -322,7 +322,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
           if (!isSilent) advice.push(fault(found.failure, { topic, value: new Uint8Array() }).message)
         } else if (found.success < maxBody + overhead) {
           advice.push(
-            `topic ${topic} takes ${found.success} bytes at most, and a delivery may have ${maxBody}: a larger event becomes a dead letter; raise max.message.bytes, or lower the webhook's maxBody`,
+            `topic ${topic} takes ${found.success} bytes at most, and a delivery of ${maxBody} needs ${maxBody + overhead} with what stands around it: such an event becomes a dead letter; raise max.message.bytes, or lower the webhook's maxBody`,
           )
         }
       }

@@ -9,7 +9,7 @@ import { join } from "node:path"
 import { Effect } from "effect"
 import { freePort, relay, startRelay } from "../lib/relay.ts"
 import { type Broker, makeBroker, user } from "../parts/Kafka.ts"
-import { follow } from "../parts/Topics.ts"
+import { follow, makeTopic } from "../parts/Topics.ts"
 import { withBroker } from "./kafkaSink.ts"
 
 const secret = "a-secret-of-this-test"
@@ -97,6 +97,14 @@ withBroker("relay run with Kafka sinks", (shared) => {
     expect(await running.kill()).toBe(0)
     expect(running.stdout() + running.stderr()).not.toContain(user.password)
   }, 60_000)
+
+  test("validate says which topic takes less than a delivery may have", async () => {
+    const topic = await makeTopic(shared().plain, 1, { "max.message.bytes": "50000" })
+    const { config } = await write({ lake: { type: "kafka", brokers: [shared().plain], topic } })
+    const validated = await relay(["validate", "-c", config], { cwd })
+    expect(validated.code).toBe(0)
+    expect(validated.stderr).toContain(`sink lake: topic ${topic} takes 50000 bytes at most`)
+  }, 30_000)
 
   test("starts while its broker is away, accepts, says that it waits, and delivers when it comes", async () => {
     const { config, url } = await write({
