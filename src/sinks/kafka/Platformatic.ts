@@ -146,12 +146,22 @@ export const make = Effect.fnUntraced(function* (
   }
 })
 
+/** Header names as bytes: they are few, and stand in every record. */
+const names = new Map<string, Buffer>()
+const nameOf = (name: string): Buffer => {
+  const known = names.get(name)
+  if (known !== undefined) return known
+  const bytes = Buffer.from(name)
+  names.set(name, bytes)
+  return bytes
+}
+
 const toMessage = ({ topic, partition, key, value, headers }: KafkaRecord) => ({
   topic,
   partition,
   ...(key !== "" && { key: Buffer.from(key) }),
   value: Buffer.from(value.buffer, value.byteOffset, value.byteLength),
-  headers: new Map(headers.map(([name, value]) => [Buffer.from(name), Buffer.from(value)])),
+  headers: new Map(headers.map(([name, value]) => [nameOf(name), Buffer.from(value)])),
 })
 
 // --- what an error tree says ---------------------------------------------------
