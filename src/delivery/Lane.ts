@@ -97,6 +97,8 @@ export class Lane {
   #launching = false
   #moreToRead = false
   #pausedSince: number | undefined
+  /** The relay stops: no batch waits to fill. */
+  #hurry = false
   #draining = false
   #excess = 0
 
@@ -199,17 +201,24 @@ export class Lane {
     })
   }
 
-  /** Starts nothing more, lets attempts under way end, and interrupts those that don't within `grace`. */
+  /**
+   * Sends once more what a working sink can take at once, then starts nothing,
+   * lets attempts under way end, and interrupts those that don't within `grace`.
+   */
   drain(grace: Duration.Duration): Effect.Effect<void> {
-    return Effect.suspend(() => {
+    const last = Effect.suspend(() => {
+      this.#hurry = true
+      return this.#gate.probing ? Effect.void : Effect.ignore(this.#pump())
+    })
+    const landing = Effect.suspend(() => {
       this.#draining = true
       const fibers = [...this.#flights].flatMap((flight) => (flight.fiber === undefined ? [] : [flight.fiber]))
       return Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded", discard: true }).pipe(
         Effect.timeoutOption(grace),
         Effect.andThen(Fiber.interruptAll(fibers)),
-        Effect.andThen(Effect.sync(() => this.#trackPause())),
       )
     })
+    return last.pipe(Effect.andThen(landing), Effect.andThen(Effect.sync(() => this.#trackPause())))
   }
 
   get #follow(): Effect.Effect<never> {
@@ -339,6 +348,7 @@ export class Lane {
   #lingers(now: number): boolean {
     const { linger = 0, maxEvents } = this.#options.sink.batch
     return (
+      !this.#hurry &&
       now - this.#fillingSince < linger &&
       this.#queue.size < maxEvents &&
       this.#queue.retries === 0 &&

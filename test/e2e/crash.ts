@@ -13,8 +13,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
-import { seeded } from "../lib/seeded.ts"
 import { freePort, type Relay, startRelay } from "../lib/relay.ts"
+import { seeded } from "../lib/seeded.ts"
 
 const { values: flags } = parseArgs({
   options: {
