@@ -5,7 +5,7 @@
  * cost more than counting; nothing has to be kept in step between scrapes.
  */
 import { Clock, Effect } from "effect"
-import { durationBuckets } from "../delivery/Lane.ts"
+import { durationBuckets } from "../delivery/Flights.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { commitBuckets } from "../ingest/Counters.ts"
 import { Journal } from "../journal/Journal.ts"

@@ -13,10 +13,11 @@
  * also enforces deadlines. No timer and no race an event: those would cost more
  * than the delivery itself.
  */
-import { Cause, Clock, Duration, Effect, Exit, Fiber, Latch, Random, type Scope } from "effect"
+import { Cause, Clock, Duration, Effect, Exit, Latch, Random, type Scope } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { type Attempt, type Entry, Journal, type LaneState } from "../journal/Journal.ts"
 import { DeliveryFailed, type Failures, type Reason, type Sink, type SinkError } from "../sinks/Sink.ts"
+import { type Flight, Flights, type Fork } from "./Flights.ts"
 import { type Blamed, Gate } from "./Gate.ts"
 import { Ledger } from "./Ledger.ts"
 import { type Item, Queue } from "./Queue.ts"
@@ -61,38 +62,22 @@ export interface LaneOptions {
 /** What came of an attempt: the sink's reason, or the relay stopped in the middle. */
 type Failure = Reason | { readonly _tag: "Interrupted"; readonly message: string }
 
-interface Flight {
-  readonly items: ReadonlyArray<Item>
-  readonly startedAt: number
-  fiber: Fiber.Fiber<Failures, SinkError> | undefined
-}
-
-/** Upper bounds in seconds of the delivery duration histogram. */
-export const durationBuckets = [0.005, 0.025, 0.1, 0.5, 1, 5, 10, 30] as const
-
 export class Lane {
   readonly config: LaneConfig
-  readonly attempts: Record<string, number> = {}
-  /** Attempts by duration: one count a bucket and one above them all; the sum is in seconds. */
-  readonly durations = { counts: new Array<number>(durationBuckets.length + 1).fill(0), sum: 0 }
   /** The most events that a crash at any moment since the start could have sent twice. */
   duplicateBound = 0
   /** Why a person must look; empty while none has to. */
   blocked = ""
   pausedByPerson: boolean
   readonly ledger: Ledger
+  readonly flights: Flights
 
   readonly #options: LaneOptions
   readonly #journal: Journal["Service"]
   readonly #random: () => number
-  /** Attempts are no children of the pump: a drain lets them end after it has stopped. */
-  private readonly fork: (send: Effect.Effect<Failures, SinkError>) => Fiber.Fiber<Failures, SinkError>
   readonly #gate: Gate
   readonly #queue = new Queue()
   readonly #wake = Latch.makeUnsafe(true)
-  readonly #flights = new Set<Flight>()
-  readonly #timeout: number
-  #inFlight = 0
   #fillingSince = 0
   #launching = false
   #moreToRead = false
@@ -102,21 +87,14 @@ export class Lane {
   #draining = false
   #excess = 0
 
-  constructor(
-    options: LaneOptions,
-    journal: Journal["Service"],
-    clock: Clock.Clock,
-    random: () => number,
-    fork: Lane["fork"],
-  ) {
+  constructor(options: LaneOptions, journal: Journal["Service"], clock: Clock.Clock, random: () => number, fork: Fork) {
     this.config = options.config
     this.ledger = new Ledger(options.state, options.config.name, clock)
     this.#options = options
     this.#journal = journal
     this.#random = random
-    this.fork = fork
+    this.flights = new Flights(fork, options.config.delivery.timeout)
     this.#gate = new Gate(options.config.delivery, options.config.rateLimit)
-    this.#timeout = Duration.toMillis(options.config.delivery.timeout)
     this.pausedByPerson = options.state.paused
   }
 
@@ -144,7 +122,7 @@ export class Lane {
     for (const one of this.ledger.parking.all())
       if (one.firstAttemptAt > 0) oldest = Math.min(oldest, one.firstAttemptAt)
     oldest = Math.min(oldest, this.#queue.first?.entry.event.receivedAt ?? endless)
-    for (const flight of this.#flights) {
+    for (const flight of this.flights.all()) {
       for (const item of flight.items) oldest = Math.min(oldest, item.entry.event.receivedAt)
     }
     return oldest === endless ? 0 : oldest
@@ -212,11 +190,7 @@ export class Lane {
     })
     const landing = Effect.suspend(() => {
       this.#draining = true
-      const fibers = [...this.#flights].flatMap((flight) => (flight.fiber === undefined ? [] : [flight.fiber]))
-      return Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded", discard: true }).pipe(
-        Effect.timeoutOption(grace),
-        Effect.andThen(Fiber.interruptAll(fibers)),
-      )
+      return this.flights.land(grace)
     })
     return last.pipe(Effect.andThen(landing), Effect.andThen(Effect.sync(() => this.#trackPause())))
   }
@@ -243,10 +217,7 @@ export class Lane {
       Effect.sleep(tick).pipe(
         Effect.tap(() =>
           Effect.sync(() => {
-            const now = this.#now()
-            for (const flight of this.#flights) {
-              if (now - flight.startedAt >= this.#timeout) flight.fiber?.interruptUnsafe()
-            }
+            this.flights.interruptOverdue(this.#now())
             if (this.#queue.size + this.ledger.parking.size > 0) this.#wake.openUnsafe()
           }),
         ),
@@ -286,7 +257,7 @@ export class Lane {
     if (this.#launching) return
     this.#launching = true
     const now = this.#now()
-    while (!this.#draining && this.#flights.size < this.config.concurrency) {
+    while (!this.#draining && this.flights.size < this.config.concurrency) {
       // Progress that is not on disk is what a crash repeats: past the bound, the disk comes first.
       if (this.ledger.unstored >= maxUnstored) {
         this.#options.events.settle()
@@ -294,7 +265,9 @@ export class Lane {
       }
       const batch = this.#nextBatch(now)
       if (batch.length === 0) break
-      this.#start(batch)
+      this.#gate.started(batch.length)
+      this.flights.start(this.#options.sink, batch, () => this.#now(), this.#landed)
+      this.duplicateBound = Math.max(this.duplicateBound, this.flights.events + this.ledger.unstored)
     }
     this.#launching = false
   }
@@ -334,7 +307,7 @@ export class Lane {
 
   #nextBatch(now: number): ReadonlyArray<Item> {
     const { maxEvents, maxBytes } = this.#options.sink.batch
-    const events = Math.min(this.#gate.allowance(now, this.#flights.size), maxEvents)
+    const events = Math.min(this.#gate.allowance(now, this.flights.size), maxEvents)
     if (events < 1 || this.#queue.size === 0 || this.#stopped || this.#lingers(now)) return []
     this.#fillingSince = now
     return this.#queue.next(
@@ -357,24 +330,9 @@ export class Lane {
     )
   }
 
-  #start(items: ReadonlyArray<Item>): void {
-    const flight: Flight = { items, startedAt: this.#now(), fiber: undefined }
-    this.#flights.add(flight)
-    this.#inFlight += items.length
-    this.duplicateBound = Math.max(this.duplicateBound, this.#inFlight + this.ledger.unstored)
-    this.#gate.started(items.length)
-    flight.fiber = this.fork(
-      this.#options.sink.send(items.length === 1 ? [(items[0] as Item).entry] : items.map((item) => item.entry)),
-    )
-    flight.fiber.addObserver((exit) => this.#landed(flight, exit))
-  }
-
   // --- what becomes of an attempt ------------------------------------------
 
-  #landed(flight: Flight, exit: Exit.Exit<Failures, SinkError>): void {
-    this.#flights.delete(flight)
-    this.#inFlight -= flight.items.length
-    this.#observe((this.#now() - flight.startedAt) / 1_000)
+  readonly #landed = (flight: Flight, exit: Exit.Exit<Failures, SinkError>): void => {
     const failures = Exit.isSuccess(exit) ? exit.value : undefined
     const whole = Exit.isFailure(exit) ? this.#failure(exit.cause, flight) : undefined
     const passed = failures === undefined ? 0 : flight.items.length - failures.size
@@ -388,7 +346,7 @@ export class Lane {
         this.ledger.delivered(item)
         return
       }
-      if (failure._tag !== "Interrupted") this.#count(failure._tag, 1)
+      if (failure._tag !== "Interrupted") this.flights.count(failure._tag, 1)
       if (failure._tag === "DeliveryRejected") {
         this.#reject(item, failure.message)
         return
@@ -409,7 +367,7 @@ export class Lane {
     const error = Cause.findErrorOption(cause)
     if (error._tag === "Some") return error.value.reason
     if (Cause.hasInterruptsOnly(cause)) {
-      return this.#draining && this.#now() - flight.startedAt < this.#timeout
+      return this.#draining && !this.flights.isOverdue(flight, this.#now())
         ? { _tag: "Interrupted", message: "the relay stopped" }
         : new DeliveryFailed({ message: `no answer within ${Duration.format(this.config.delivery.timeout)}` })
     }
@@ -418,7 +376,7 @@ export class Lane {
   }
 
   #passed(events: number): void {
-    this.#count("delivered", events)
+    this.flights.count("delivered", events)
     if (this.#gate.passed(events)) this.#options.events.resumed()
   }
 
@@ -498,21 +456,8 @@ export class Lane {
     }
   }
 
-  // --- small things --------------------------------------------------------
-
   #now(): number {
     return this.ledger.now()
-  }
-
-  #count(outcome: string, events: number): void {
-    this.attempts[outcome] = (this.attempts[outcome] ?? 0) + events
-  }
-
-  #observe(seconds: number): void {
-    const bucket = durationBuckets.findIndex((bound) => seconds <= bound)
-    const index = bucket === -1 ? durationBuckets.length : bucket
-    this.durations.counts[index] = (this.durations.counts[index] ?? 0) + 1
-    this.durations.sum += seconds
   }
 }
 

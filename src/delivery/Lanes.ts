@@ -8,6 +8,7 @@ import { quarantine } from "../event/Event.ts"
 import { type Entry, Journal, type JournalError } from "../journal/Journal.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import { DeliveryRejected, type Sink, SinkError } from "../sinks/Sink.ts"
+import { durationBuckets } from "./Flights.ts"
 import * as Lane from "./Lane.ts"
 import * as LazySink from "./LazySink.ts"
 import { ownWebhook, RelayEvents } from "./RelayEvents.ts"
@@ -47,7 +48,7 @@ export interface LaneStatus {
   readonly duplicateBound: number
   /** Attempts by outcome since the start: `delivered`, or a reason's tag. */
   readonly attempts: Readonly<Record<string, number>>
-  /** Attempts by duration: a count for each of `Lane.durationBuckets` and one above, and their sum in seconds. */
+  /** Attempts by duration: a count for each of `durationBuckets` and one above, and their sum in seconds. */
   readonly durations: { readonly counts: ReadonlyArray<number>; readonly sum: number }
 }
 
@@ -263,7 +264,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
             oldestAt: 0,
             duplicateBound: 0,
             attempts: {},
-            durations: { counts: Lane.durationBuckets.map(() => 0).concat(0), sum: 0 },
+            durations: { counts: durationBuckets.map(() => 0).concat(0), sum: 0 },
           }
         }
         return {
@@ -277,8 +278,8 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
           cursor: lane.ledger.cursor,
           oldestAt: lane.oldestAt,
           duplicateBound: lane.duplicateBound,
-          attempts: lane.attempts,
-          durations: lane.durations,
+          attempts: lane.flights.outcomes,
+          durations: lane.flights.durations,
         }
       }),
     ),
