@@ -99,12 +99,7 @@ export const KafkaConfig = Schema.Struct({
   batch: Schema.Struct({
     maxEvents: count("Events in a batch at most", 500, 1_000),
     maxBytes: Words.bytes.or("512 KiB", "Bytes of bodies in a batch at most; a larger event goes alone"),
-    linger: Schema.optionalKey(
-      Words.duration.required({
-        description: "How long a batch may wait to fill; without it what is there is sent",
-        examples: ["20 millis"],
-      }),
-    ),
+    linger: Words.duration.or("20 millis", "How long a batch may wait to fill"),
   })
     .annotate({ description: "How batches fill" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
@@ -334,7 +329,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
 
   const { maxEvents, maxBytes, linger } = config.batch
   return {
-    batch: { maxEvents, maxBytes, ...(linger !== undefined && { linger: Duration.toMillis(linger) }) },
+    batch: { maxEvents, maxBytes, linger: Duration.toMillis(linger) },
     send,
     check,
     advise,
