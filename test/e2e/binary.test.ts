@@ -11,6 +11,11 @@ import { freePort, relay, startRelay } from "../lib/relay.ts"
 
 const asked = process.env.RELAY_UNDER === "binary" || process.env.RELAY_BINARY !== undefined
 
+if (!asked) {
+  const how = "bun run build makes it, RELAY_UNDER=binary bun test test/e2e/binary.test.ts runs it"
+  console.warn(`skipped: the binary: ${how}`)
+}
+
 describe.if(asked)("the binary", () => {
   const cwd = mkdtempSync(join(tmpdir(), "relay-binary-"))
   afterAll(() => rmSync(cwd, { recursive: true }))

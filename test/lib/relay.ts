@@ -44,7 +44,7 @@ export interface Finished {
 const root = resolve(import.meta.dir, "../..")
 
 /** Not `.bin/deno`: that launcher needs Node, and passes no signal on to the Deno that it waits for. */
-const denoBinary = (): string => {
+export const denoBinary = (): string => {
   const { runInstall } = createRequire(import.meta.url)("deno/install_api.cjs") as { readonly runInstall: () => string }
   return runInstall()
 }

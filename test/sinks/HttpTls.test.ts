@@ -9,6 +9,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Effect, Exit, Scope } from "effect"
 import { hasOpenssl, makeAuthority } from "../lib/authority.ts"
+import { denoBinary } from "../lib/relay.ts"
 import { listening, type Received, serve, serveTls } from "./receiver.ts"
 
 /** Stands in every URL: a runtime's own words hold it, and must not be taken for what went wrong. */
@@ -40,7 +41,7 @@ const reasons = async (command: ReadonlyArray<string>, configs: unknown): Promis
 
 const runtimes = [
   ["Bun", [process.execPath]],
-  ["Deno", [`${root}/node_modules/.bin/deno`, "run", "--quiet", "--allow-all"]],
+  ["Deno", [denoBinary(), "run", "--quiet", "--allow-all"]],
 ] as const
 
 if (!hasOpenssl) test.skip("a receiver over TLS: openssl is missing, which makes the certificates", () => {})
