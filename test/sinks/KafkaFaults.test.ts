@@ -4,7 +4,7 @@
  * RELAY_ROUNDS=20).
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { Clock, Duration, Effect, Layer } from "effect"
+import { Clock, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import { Journal } from "../../src/journal/Journal.ts"
@@ -154,6 +154,28 @@ describe("the Kafka sink when its broker fails", () => {
           expect(new Set(numbers).size).toBe(1_000)
         }),
       60_000,
+    )
+
+    it.live(
+      `${client}: a stop in the middle of a batch does not wait for a broker that is frozen`,
+      () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker.plain))
+          const scope = yield* Scope.make()
+          const sink = yield* Scope.provide(
+            openKafka(() => ({ client, brokers: [broker.plain], topic })),
+            scope,
+          )
+          yield* sink.send([entry(1)])
+          broker.signal("SIGSTOP")
+          yield* Effect.addFinalizer(() => Effect.sync(() => broker.signal("SIGCONT")))
+          const sending = yield* Effect.forkChild(sink.send([entry(2)]), { startImmediately: true })
+          yield* Effect.sleep("100 millis")
+          yield* Fiber.interrupt(sending)
+          yield* Scope.close(scope, Exit.void)
+        }),
+      // Under the eight seconds that a request may take.
+      7_000,
     )
   }
 })

@@ -7,7 +7,7 @@
  * or none, so nothing overtakes a failed one. A send that is interrupted takes
  * its connections with it: nothing of it is retried behind the caller's back.
  */
-import { type Effect, Schema } from "effect"
+import { Effect, Schema } from "effect"
 
 /**
  * What a broker or the way to it said, in Kafka's own word for it
@@ -80,6 +80,10 @@ export interface KafkaClient {
   /** Troubles by index of record. Failing means that nothing is known of any. */
   readonly send: (records: ReadonlyArray<KafkaRecord>) => Effect.Effect<ReadonlyMap<number, KafkaTrouble>, KafkaTrouble>
 }
+
+/** Closes connections, and waits a second at most: a broker that hangs must not hold up whoever leaves it. */
+export const leave = (close: () => Promise<unknown>): Effect.Effect<void> =>
+  Effect.promise(() => close().catch(() => undefined)).pipe(Effect.timeoutOption("1 second"), Effect.asVoid)
 
 export const place = (record: { readonly topic: string; readonly partition: number }): string =>
   `${record.topic}:${record.partition}`

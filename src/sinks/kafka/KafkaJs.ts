@@ -17,6 +17,7 @@ import {
   type KafkaClient,
   type KafkaRecord,
   KafkaTrouble,
+  leave,
   place,
   type Topic,
   textOf,
@@ -116,7 +117,7 @@ export const make = Effect.fnUntraced(function* (
   const close = Effect.suspend(() => {
     const closing = connected
     connected = undefined
-    return closing === undefined ? Effect.void : Effect.promise(() => disconnect(closing))
+    return closing === undefined ? Effect.void : leave(() => disconnect(closing))
   })
   yield* Effect.addFinalizer(() => close)
 

@@ -24,6 +24,7 @@ import {
   type KafkaClient,
   type KafkaRecord,
   KafkaTrouble,
+  leave,
   place,
   textOf,
   unreachable,
@@ -68,7 +69,7 @@ export const make = Effect.fnUntraced(function* (
   const close = Effect.suspend(() => {
     const closing = producer
     producer = undefined
-    return closing === undefined ? Effect.void : Effect.promise(() => closing.close(true).catch(() => undefined))
+    return closing === undefined ? Effect.void : leave(() => closing.close(true))
   })
   yield* Effect.addFinalizer(() => close)
 
@@ -79,7 +80,7 @@ export const make = Effect.fnUntraced(function* (
     Effect.acquireUseRelease(
       Effect.sync(() => new Admin(settings(options))),
       (admin) => Effect.tryPromise({ try: () => use(admin), catch: troubleOf }),
-      (admin) => Effect.promise(() => admin.close().catch(() => undefined)),
+      (admin) => leave(() => admin.close()),
     )
 
   const topic = (name: string) =>
