@@ -28,8 +28,6 @@ export class Flights {
   readonly outcomes: Record<string, number> = {}
   /** Attempts by duration: one count a bucket and one above them all; the sum is in seconds. */
   readonly durations = { counts: new Array<number>(durationBuckets.length + 1).fill(0), sum: 0 }
-  /** Events under way. */
-  events = 0
   readonly #underWay = new Map<Flight, Running | undefined>()
   readonly #fork: Fork
   readonly #timeout: number
@@ -51,12 +49,10 @@ export class Flights {
   start(sink: Sink, items: ReadonlyArray<Item>, now: () => number, landed: Landed): void {
     const flight: Flight = { items, startedAt: now() }
     this.#underWay.set(flight, undefined)
-    this.events += items.length
     const fiber = this.#fork(sink.send(items.map((item) => item.entry)))
     this.#underWay.set(flight, fiber)
     fiber.addObserver((exit) => {
       this.#underWay.delete(flight)
-      this.events -= items.length
       this.#observe((now() - flight.startedAt) / 1_000)
       landed(flight, exit)
     })

@@ -30,7 +30,7 @@ const windowBytes = 8 * 1024 * 1024
 /** How often deadlines and waits are looked at. */
 const tick = Duration.millis(25)
 /** Settled events that the journal need not know of yet, at most: it bounds what a crash repeats. */
-const maxUnstored = 4_096
+const maxUnstored = 1_024
 /** Parked events that are read back for another attempt at once. */
 const retriesInHand = 256
 const endless = Number.POSITIVE_INFINITY
@@ -64,8 +64,6 @@ type Failure = Reason | { readonly _tag: "Interrupted"; readonly message: string
 
 export class Lane {
   readonly config: LaneConfig
-  /** The most events that a crash at any moment since the start could have sent twice. */
-  duplicateBound = 0
   /** Why a person must look; empty while none has to. */
   blocked = ""
   pausedByPerson: boolean
@@ -126,6 +124,11 @@ export class Lane {
       for (const item of flight.items) oldest = Math.min(oldest, item.entry.event.receivedAt)
     }
     return oldest === endless ? 0 : oldest
+  }
+
+  /** The most events that a crash at any moment sends twice: those under way, and those whose end is not on disk. */
+  get duplicateBound(): number {
+    return maxUnstored + this.config.concurrency * this.#options.sink.batch.maxEvents
   }
 
   pause(): void {
@@ -267,7 +270,6 @@ export class Lane {
       if (batch.length === 0) break
       this.#gate.started(batch.length)
       this.flights.start(this.#options.sink, batch, () => this.#now(), this.#landed)
-      this.duplicateBound = Math.max(this.duplicateBound, this.flights.events + this.ledger.unstored)
     }
     this.#launching = false
   }

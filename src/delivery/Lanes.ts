@@ -44,7 +44,7 @@ export interface LaneStatus {
   readonly cursor: number
   /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
   readonly oldestAt: number
-  /** The most events that a crash at any moment since the start could have sent twice. */
+  /** The most events that a crash at any moment sends twice. */
   readonly duplicateBound: number
   /** Attempts by outcome since the start: `delivered`, or a reason's tag. */
   readonly attempts: Readonly<Record<string, number>>
