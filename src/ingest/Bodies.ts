@@ -77,7 +77,11 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
         gauge.bytesInFlight += (typeof body === "string" ? 0 : body.byteLength) - declared
         resolve(body)
       }
-      request.bytes().then(finish, () => finish("broken off"))
+      // Not bytes(): under Bun it costs 2 µs more than the buffer it wraps.
+      request.arrayBuffer().then(
+        (buffer) => finish(new Uint8Array(buffer)),
+        () => finish("broken off"),
+      )
     })
 
   const readCounted = async (request: Request, max: number): Promise<Uint8Array | Unread> => {
