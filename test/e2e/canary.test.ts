@@ -1,0 +1,116 @@
+/**
+ * A canary in every place that must not be seen: the signing secret, the
+ * admin token, a sink's credentials and URL, and a client's personal data.
+ * Nothing that the relay prints, answers or publishes may hold one of them,
+ * not even when its sinks fail and its journal is torn away under it.
+ */
+import { afterAll, expect, test } from "bun:test"
+import { createHmac } from "node:crypto"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { freePort, relay, startRelay } from "../lib/relay.ts"
+
+const cwd = mkdtempSync(join(tmpdir(), "relay-canary-"))
+const secret = "canary-secret-2718281828"
+const token = "canary-token-1618033988"
+const credential = "canary-credential-1414213562"
+const person = "canary-person-5772156649"
+const all = [secret, token, credential, person]
+
+const answers = [500, 400, 429, 302, 404]
+let turn = 0
+const receiver = Bun.serve({
+  port: 0,
+  hostname: "127.0.0.1",
+  // A receiver that repeats in its answer what it was sent, as many do.
+  fetch: async (request) =>
+    new Response(`${request.headers.get("authorization")} ${await request.text()}`, {
+      status: answers[turn++ % answers.length] ?? 500,
+    }),
+})
+
+afterAll(async () => {
+  await receiver.stop(true)
+  rmSync(cwd, { recursive: true })
+})
+
+const send = (port: number, body: string, signature: string) =>
+  fetch(`http://127.0.0.1:${port}/hooks/scheduling`, {
+    method: "POST",
+    body,
+    headers: { "content-type": "application/json", "x-service-signature": signature },
+  })
+
+const sign = (body: string) => `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+
+const client = (id: string) =>
+  JSON.stringify({
+    id,
+    account_id: "acct_1",
+    version: "1",
+    created_at: "2026-11-21T00:00:00Z",
+    data: { type: "client.created", object: { id: "cli_1", first_name: person, email: `${person}@example.com` } },
+  })
+
+test("no secret and nobody's data is in a log, a metric, an answer or a crash", async () => {
+  const [port, admin] = [await freePort(), await freePort()]
+  const config = join(cwd, "relay.config.json")
+  writeFileSync(
+    config,
+    JSON.stringify({
+      listen: `127.0.0.1:${port}`,
+      admin: { listen: `127.0.0.1:${admin}`, token },
+      journal: { type: "sqlite", path: join(cwd, "journal.db") },
+      webhooks: { scheduling: { path: "/hooks/scheduling", secrets: [{ name: "only", value: secret }] } },
+      sinks: {
+        http: {
+          type: "http",
+          url: `http://127.0.0.1:${receiver.port}/${credential}?key=${credential}`,
+          headers: { authorization: `Bearer ${credential}` },
+          delivery: { retry: { initial: "10 millis", max: "50 millis", maxAttempts: 2 } },
+        },
+        console: { type: "console" },
+      },
+      routes: [{ name: "everything", match: "**", to: ["http", "console"] }],
+    }),
+  )
+  const own = await startRelay(config, { cwd })
+  const said: Array<string> = []
+  for (let n = 0; n < 20; n++) {
+    const body = client(`evt_${n}`)
+    const response = await send(port, body, sign(body))
+    expect(response.status).toBe(202)
+    said.push(await response.text())
+  }
+  const broken = `{"first_name":"${person}"`
+  for (const [body, signature] of [
+    [broken, sign(broken)],
+    [client("evt_forged"), "sha256=0"],
+    [client("evt_forged"), secret],
+  ] as const) {
+    said.push(await (await send(port, body, signature)).text())
+  }
+  await own.prints("dead letter")
+  const headers = { authorization: `Bearer ${token}` }
+  said.push(await (await fetch(`http://127.0.0.1:${admin}/metrics`, { headers })).text())
+  for (const args of [
+    ["status"],
+    ["status", "--json"],
+    ["lanes", "list"],
+    ["dlq", "list"],
+    ["validate", "--offline"],
+  ]) {
+    const { stdout, stderr } = await relay([...args, "-c", config], { cwd })
+    said.push(stdout, stderr)
+  }
+  expect(said.join("\n")).toContain("relay_dead_letters")
+  // The journal is torn away while the relay has it open: it stops by itself, and says so.
+  rmSync(join(cwd, "journal.db"))
+  const last = client("evt_last")
+  said.push(await send(port, last, sign(last)).then((response) => response.text()))
+  expect(await own.exited).toBe(74)
+  said.push(own.stdout(), own.stderr())
+  const text = said.join("\n")
+  for (const canary of all) expect(text.includes(canary) ? canary : "").toBe("")
+}, 30_000)
