@@ -51,6 +51,22 @@ describe("Engine", () => {
     })
   })
 
+  test("keeps the events that share a commit with a settlement that can't be stored", () => {
+    const at = options()
+    return withEngine(at, async (engine) => {
+      start(engine, at)
+      await engine.appendUnsafe(event("a"), ["lake"])
+      const parked = { sequence: 1, key: "", due: 1, delay: 1, firstAttemptAt: 0.5, attempts: [] }
+      const settled = new Promise<Exit.Exit<void, JournalError>>((resolve) =>
+        engine.settle([{ ...settlement("lake", 1), park: [parked] }], resolve),
+      )
+      const appended = engine.appendUnsafe(event("b"), ["lake"])
+      expect(await appended).toEqual(Exit.succeed("appended"))
+      expect(reason(await settled)).toBe("JournalUnavailable")
+      expect(engine.read(0, 10).map((entry) => entry.event.id)).toEqual(["a", "b"])
+    })
+  })
+
   test("folds a settlement into the commit of events that come with it", () => {
     const at = options()
     return withEngine(at, async (engine) => {
