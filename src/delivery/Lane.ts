@@ -80,6 +80,8 @@ export class Lane {
   #launching = false
   #moreToRead = false
   #pausedSince: number | undefined
+  /** The journal could not be read: not again for a second. */
+  #resting = false
   /** The relay stops: no batch waits to fill. */
   #hurry = false
   #draining = false
@@ -173,13 +175,21 @@ export class Lane {
       yield* Effect.forkScoped(this.#keepTime)
       while (!this.#draining) {
         this.#wake.closeUnsafe()
-        const more = yield* this.#pump().pipe(
-          // The journal says by itself what is wrong with it; a lane only has to come back.
-          Effect.catch(() => Effect.as(Effect.sleep("1 second"), true)),
-        )
+        const more = yield* this.#pump().pipe(Effect.catch(() => this.#rest))
         if (!more) yield* this.#wake.await
       }
     })
+  }
+
+  /** The journal says by itself what is wrong with it; a lane only has to come back. */
+  get #rest(): Effect.Effect<true> {
+    this.#resting = true
+    return Effect.sleep("1 second").pipe(
+      Effect.map(() => {
+        this.#resting = false
+        return true as const
+      }),
+    )
   }
 
   /**
@@ -202,12 +212,12 @@ export class Lane {
     return Effect.forever(
       Effect.suspend(() => this.#journal.awaitBeyond(this.ledger.window.position)).pipe(
         Effect.tap(() => Effect.sync(() => this.#wake.openUnsafe())),
-        // A lane that lets batches fill need not hear of every commit. One that is full or paused leaves
-        // its position where it is: look again later, not at once.
+        // A lane that lets batches fill need not hear of every commit. One that is full, or can't read,
+        // leaves its position where it is: look again later, not at once.
         Effect.andThen(
           Effect.suspend(() => {
             const { linger = 0 } = this.#options.sink.batch
-            if (!this.#hasRoom()) return Effect.sleep(tick)
+            if (this.#resting || !this.#hasRoom()) return Effect.sleep(tick)
             return linger > 0 ? Effect.sleep(Duration.millis(linger)) : Effect.yieldNow
           }),
         ),

@@ -4,7 +4,7 @@ import { TestClock } from "effect/testing"
 import type { LaneConfig } from "../../src/config/Config.ts"
 import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
-import { type Entry, Journal } from "../../src/journal/Journal.ts"
+import { type Entry, Journal, JournalError, JournalUnavailable } from "../../src/journal/Journal.ts"
 import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
 import * as Router from "../../src/routing/Router.ts"
 import {
@@ -380,6 +380,37 @@ describe("a lane", () => {
       expect(dead).not.toContain(25)
       expect((yield* statusOf("sink"))?.backlog).toBeLessThanOrEqual(11)
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
+  })
+
+  it.effect("waits for a journal that can't be read, without asking it all the time, and goes on when it can", () => {
+    const sink = scripted(() => "pass")
+    const asked = { times: 0 }
+    let readable = false
+    const unreadable = Layer.effect(
+      Journal,
+      Effect.map(Journal, (journal) =>
+        Journal.of({
+          ...journal,
+          read: (after, limit) =>
+            readable
+              ? journal.read(after, limit)
+              : Effect.fail(new JournalError({ reason: new JournalUnavailable({ message: "not now" }) })),
+          awaitBeyond: (after) =>
+            Effect.suspend(() => {
+              asked.times += 1
+              return journal.awaitBeyond(after)
+            }),
+        }),
+      ),
+    ).pipe(Layer.provide(MemoryJournal.layer))
+    return Effect.gen(function* () {
+      yield* append(3, ["sink"])
+      yield* pass("1 second")
+      expect(asked.times).toBeLessThan(100)
+      readable = true
+      yield* pass("2 seconds")
+      expect(sink.delivered).toEqual([1, 2, 3])
+    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(unreadable))))
   })
 
   it.effect("a bug in a sink parks the event and the lane goes on", () => {
