@@ -1,0 +1,60 @@
+/**
+ * A line of the fault campaign: one fault, what it cost, and the verdict.
+ */
+
+export interface Options {
+  /** Hours instead of minutes: the figures of a release. */
+  readonly long: boolean
+  /** What a line draws at random it draws from this: the same seed, the same run. */
+  readonly seed: number
+  /** The compiled relay; without it the relay runs from source. */
+  readonly binary?: string
+}
+
+export interface Outcome {
+  readonly rounds: number
+  /** Deliveries that were answered 2xx. */
+  readonly acknowledged: number
+  /** Acknowledged, and neither at every sink they were routed to nor in its dead letters. */
+  readonly lost: number
+  /** The most that one fault repeated at a sink. */
+  readonly duplicates: number
+  /** The most it may repeat, by the relay's own word; `undefined` where the line repeats nothing by design. */
+  readonly bound?: number
+  /** Everything else that must not be: sentences. A line with one fails. */
+  readonly broken: ReadonlyArray<string>
+  /** What was measured beside, for the reader: "p99 12 ms", "WAL 8 MiB". */
+  readonly notes?: ReadonlyArray<string>
+  /** Why it could not run on this machine; shown, and counted as skipped. */
+  readonly skipped?: string
+}
+
+export interface Line {
+  /** What `--only` takes: `kill-9`, `disk-full`. */
+  readonly name: string
+  /** What happens, in a few words. */
+  readonly fault: string
+  readonly run: (options: Options) => Promise<Outcome>
+}
+
+/** A guard removed on purpose: its line must fail, or it proves nothing. */
+export interface Mutant {
+  /** The guard that is gone, as a sentence: "a commit is answered before its fsync". */
+  readonly gone: string
+  /** Relative to the project. */
+  readonly file: string
+  /** Stands in the file exactly once. */
+  readonly find: string
+  readonly replace: string
+  /** The line that must fail. */
+  readonly line: string
+}
+
+/** The verdict: empty when the line holds. */
+export const failures = (outcome: Outcome): ReadonlyArray<string> => [
+  ...(outcome.lost > 0 ? [`${outcome.lost} lost`] : []),
+  ...(outcome.bound !== undefined && outcome.duplicates > outcome.bound
+    ? [`${outcome.duplicates} repeated, over the bound of ${outcome.bound}`]
+    : []),
+  ...outcome.broken,
+]

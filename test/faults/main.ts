@@ -1,0 +1,64 @@
+/**
+ * `bun run faults`: breaks what can break, and counts what was lost.
+ *
+ *   bun run faults [--long] [--only NAME] [--seed N] [--binary dist/relay] [--mutants]
+ *
+ * Prints a row a fault and exits 1 when any of them failed. A seed that failed
+ * fails again. `--mutants` removes guards on purpose, each of which must make
+ * its line fail.
+ */
+import { parseArgs } from "node:util"
+import { failures, type Outcome } from "./Line.ts"
+import { lines, mutants } from "./Lines.ts"
+import { hunt } from "./Mutants.ts"
+import * as Table from "./Table.ts"
+
+const { values: flags } = parseArgs({
+  options: {
+    long: { type: "boolean", default: false },
+    mutants: { type: "boolean", default: false },
+    only: { type: "string", multiple: true, default: [] },
+    seed: { type: "string", default: String(Date.now() % 1_000_000) },
+    binary: { type: "string" },
+  },
+})
+const seed = Number(flags.seed)
+const wanted = (name: string): boolean => flags.only.length === 0 || flags.only.includes(name)
+const unknown = flags.only.filter((name) => !lines.some((line) => line.name === name))
+if (unknown.length > 0 || !Number.isInteger(seed)) {
+  console.error(
+    unknown.length > 0
+      ? `no line is called ${unknown.join(", ")}; there are ${lines.map(({ name }) => name).join(", ")}`
+      : "--seed takes a whole number",
+  )
+  process.exit(64)
+}
+
+if (flags.mutants) {
+  const hunted = mutants.filter(({ line }) => wanted(line))
+  const alive = await hunt(hunted, seed)
+  console.log(`\n${hunted.length - alive} of ${hunted.length} removed guards were noticed`)
+  process.exit(alive > 0 || hunted.length === 0 ? 1 : 0)
+}
+
+console.log(`seed ${seed}\n${Table.head}`)
+let failed = 0
+let skipped = 0
+for (const line of lines.filter(({ name }) => wanted(name))) {
+  const started = performance.now()
+  const outcome = await line
+    .run({ long: flags.long, seed, ...(flags.binary === undefined ? {} : { binary: flags.binary }) })
+    .catch((error: unknown): Outcome => {
+      const broken = [`the line itself broke: ${error instanceof Error ? (error.stack ?? error.message) : error}`]
+      return { rounds: 0, acknowledged: 0, lost: 0, duplicates: 0, broken }
+    })
+  if (outcome.skipped !== undefined) skipped += 1
+  else if (failures(outcome).length > 0) failed += 1
+  console.log(Table.line(line, outcome, (performance.now() - started) / 1_000))
+}
+console.log(
+  failed === 0
+    ? `\nall lines hold${skipped > 0 ? `; ${skipped} could not run here` : ""}`
+    : `\n${failed} failed; once more the same: bun run faults --seed ${seed}`,
+)
+process.exit(failed > 0 ? 1 : 0)
