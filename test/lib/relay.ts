@@ -15,6 +15,8 @@ export interface StartOptions {
   readonly cwd: string
   /** A compiled binary, whatever the environment says. */
   readonly binary?: string
+  /** The runtime, `bun` or `deno`, whatever the environment says. */
+  readonly under?: string
   readonly env?: Readonly<Record<string, string>>
   /** After `run -c CONFIG`. */
   readonly args?: ReadonlyArray<string>
@@ -50,8 +52,7 @@ export const denoBinary = (): string => {
 }
 
 /** How the program is started: the words before its arguments. */
-export const command = (binary?: string): ReadonlyArray<string> => {
-  const under = process.env.RELAY_UNDER
+export const command = (binary?: string, under = process.env.RELAY_UNDER): ReadonlyArray<string> => {
   const compiled = binary ?? process.env.RELAY_BINARY ?? (under === "binary" ? "dist/relay" : undefined)
   if (compiled !== undefined) return [resolve(root, compiled)]
   const main = resolve(root, "src/main.ts")
@@ -81,7 +82,7 @@ const environment = (env: Readonly<Record<string, string>> = {}): Record<string,
 
 /** Runs a command to its end. */
 export const relay = async (args: ReadonlyArray<string>, options: StartOptions): Promise<Finished> => {
-  const child = Bun.spawn([...command(options.binary), ...args], {
+  const child = Bun.spawn([...command(options.binary, options.under), ...args], {
     cwd: options.cwd,
     env: environment(options.env),
     stdin: "ignore",
@@ -98,7 +99,7 @@ export const relay = async (args: ReadonlyArray<string>, options: StartOptions):
 
 /** Starts `relay run` and waits for the line that says it listens. */
 export const startRelay = async (config: string, options: StartOptions): Promise<Relay> => {
-  const child = Bun.spawn([...command(options.binary), "run", "-c", config, ...(options.args ?? [])], {
+  const child = Bun.spawn([...command(options.binary, options.under), "run", "-c", config, ...(options.args ?? [])], {
     cwd: options.cwd,
     env: environment(options.env),
     stdin: "ignore",

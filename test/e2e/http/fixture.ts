@@ -3,12 +3,16 @@ import { createHmac } from "node:crypto"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort, type Relay, startRelay } from "../../lib/relay.ts"
+import { freePort, type Relay, type StartOptions, startRelay } from "../../lib/relay.ts"
 
 export const secret = "whsec_http_suite"
+/** Verified deliveries once, and has expired. */
+export const expiredSecret = "whsec_http_suite_2024"
 
 export interface Target {
   readonly relay: Relay
+  /** Where its config, its `journal.db` and the sink's `events.ndjson` are. */
+  readonly directory: string
   readonly port: number
   readonly url: (path?: string) => string
   /** Bodies that reached the file sink, as text, in the order of the journal. */
@@ -23,10 +27,17 @@ const unmarked = (line: string): string => {
   return marked === null ? line : Buffer.from(marked[1] ?? "", "base64").toString("utf8")
 }
 
-export const startTarget = async (tls?: { readonly certificate: string; readonly key: string }): Promise<Target> => {
+export interface TargetOptions extends Pick<StartOptions, "binary" | "under"> {
+  readonly tls?: { readonly certificate: string; readonly key: string }
+}
+
+export const startTarget = async ({ tls, ...options }: TargetOptions = {}): Promise<Target> => {
   const cwd = mkdtempSync(join(tmpdir(), "relay-http-"))
   const [port, admin] = [await freePort(), await freePort()]
-  const secrets = [{ name: "suite", value: secret }]
+  const secrets = [
+    { name: "suite", value: secret },
+    { name: "old", value: expiredSecret, expires: "2025-01-01T00:00:00Z" },
+  ]
   const config = {
     listen: `127.0.0.1:${port}`,
     ...(tls === undefined ? {} : { tls }),
@@ -43,7 +54,7 @@ export const startTarget = async (tls?: { readonly certificate: string; readonly
   }
   const file = join(cwd, "relay.config.json")
   writeFileSync(file, JSON.stringify(config))
-  const relay = await startRelay(file, { cwd })
+  const relay = await startRelay(file, { cwd, ...options })
 
   const kept = () => {
     try {
@@ -55,6 +66,7 @@ export const startTarget = async (tls?: { readonly certificate: string; readonly
   }
   return {
     relay,
+    directory: cwd,
     port,
     url: (path = "/hooks/scheduling") => `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}${path}`,
     kept,
@@ -85,8 +97,8 @@ export const envelope = (type = "appointment.created", object: unknown = { id: "
   })
 }
 
-export const signature = (body: string | Uint8Array): string =>
-  `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+export const signature = (body: string | Uint8Array, by: string = secret): string =>
+  `sha256=${createHmac("sha256", by).update(body).digest("hex").toUpperCase()}`
 
 export type Changes = Readonly<Record<string, string | undefined>>
 

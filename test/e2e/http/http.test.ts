@@ -378,7 +378,7 @@ describe("TLS", () => {
   const key = resolve(import.meta.dir, "tls/localhost.key.pem")
 
   test("a delivery over TLS is accepted, and plain HTTP on that port is not", async () => {
-    const own = await startTarget({ certificate, key })
+    const own = await startTarget({ tls: { certificate, key } })
     const body = envelope()
     const response = await fetch(own.url(), {
       method: "POST",
