@@ -1,5 +1,6 @@
 /**
- * The HTTP sink: a request an event.
+ * The HTTP sink: a request an event. The alert services are presets over it:
+ * each brings its {@link Service}, and this is what sends.
  *
  * **Promise.** A 2xx is the only success. Redirects are not followed, at most
  * 64 KiB of an answer are read, and nothing of the URL but its origin is shown:
@@ -41,7 +42,7 @@ const header = (description: string, value: string) =>
     )
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
 
-const secret = (description: string) =>
+export const secret = (description: string) =>
   Schema.RedactedFromValue(
     Schema.String.annotate({ description }).check(
       Schema.makeFilter((value: string) => value.trim() !== "" || "a secret can't be empty", {
@@ -51,20 +52,25 @@ const secret = (description: string) =>
     ),
   )
 
-/** Headers that say where a request ends: fetch writes them, and another value would garble the connection. */
-const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]
-
-export const HttpConfig = Schema.Struct({
-  url: Schema.RedactedFromValue(
-    Schema.String.annotate({
-      description: "Where events are sent; path and query may hold placeholders",
-      examples: ["https://example.com/hooks", "https://example.com/{{resource}}/{{id}}"],
-    }).check(
+/** A URL to send to. It may be the secret itself, so it is never shown. */
+export const url = (description: string, ...examples: ReadonlyArray<string>) =>
+  Schema.RedactedFromValue(
+    Schema.String.annotate({ description, examples }).check(
       Schema.makeFilter(urlProblem, {
         expected: "an http:// or https:// URL",
         toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }),
       }),
     ),
+  )
+
+/** Headers that say where a request ends: fetch writes them, and another value would garble the connection. */
+const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]
+
+export const HttpConfig = Schema.Struct({
+  url: url(
+    "Where events are sent; path and query may hold placeholders",
+    "https://example.com/hooks",
+    "https://example.com/{{resource}}/{{id}}",
   ),
   method: Schema.Literals(["POST", "PUT", "PATCH"])
     .annotate({ description: "The request's method", default: "POST" })
@@ -143,9 +149,20 @@ interface Encoded {
 
 const utf8 = new TextEncoder()
 
-const encoder = (config: HttpConfig): ((entry: Entry, signal: AbortSignal) => Encoded) => {
+/** What a preset exchanges: the body, and what an answer means. The rest of an exchange is the same for all. */
+export interface Service {
+  readonly body: Template.Template
+  readonly meaning: HttpAnswer.Meaning
+}
+
+const bodyOf = ({ format, body }: HttpConfig): Template.Template | undefined =>
+  format === "template" ? Template.compileBody(body) : undefined
+
+const encoder = (
+  config: HttpConfig,
+  body: Template.Template | undefined,
+): ((entry: Entry, signal: AbortSignal) => Encoded) => {
   const url = Template.compile(Redacted.value(config.url), "url")
-  const body = config.format === "template" ? Template.compileBody(config.body) : undefined
   const { signature, webhookId } = config.forward
   const own = config.sign && { header: config.sign.header, hmac: hmacSha256(Redacted.value(config.sign.secret)) }
   const given: Record<string, string> = {}
@@ -186,66 +203,88 @@ const maxDrain = 1_000
 
 /**
  * Reads an answer to its end, so that its connection can be used again; gives
- * it up where that would take too much. `body` is touched last: a stream that
- * nobody needs costs as much as a header or four.
+ * it up where that would take too much. What came of its body is kept: some
+ * services say there what the status does not. `body` is touched last: a stream
+ * that nobody needs costs as much as a header or four.
  */
-const drain = async (response: Response, abort: AbortController): Promise<void> => {
-  if (response.status === 204) return
+const drain = async (response: Response, abort: AbortController): Promise<ReadonlyArray<Uint8Array>> => {
+  if (response.status === 204) return []
   const length = response.headers.get("content-length")
-  if (length === "0") return
+  if (length === "0") return []
+  const chunks: Array<Uint8Array> = []
   const timer = setTimeout(() => abort.abort(), maxDrain)
   try {
-    if (length !== null && Number(length) <= maxAnswer) await response.arrayBuffer()
-    else if (response.body !== null && !(await endsWithin(response.body, maxAnswer))) abort.abort()
+    if (length !== null && Number(length) <= maxAnswer) chunks.push(new Uint8Array(await response.arrayBuffer()))
+    else if (response.body !== null && !(await endsWithin(response.body, maxAnswer, chunks))) abort.abort()
   } catch {
     // Cut off by us or by the receiver: the answer had come.
   } finally {
     clearTimeout(timer)
   }
+  return chunks
 }
 
-const endsWithin = async (body: ReadableStream<Uint8Array>, limit: number): Promise<boolean> => {
+const endsWithin = async (
+  body: ReadableStream<Uint8Array>,
+  limit: number,
+  chunks: Array<Uint8Array>,
+): Promise<boolean> => {
   const reader = body.getReader()
   for (let bytes = 0; bytes < limit; ) {
     const { done, value } = await reader.read()
     if (done) return true
+    chunks.push(value)
     bytes += value.byteLength
   }
   return false
 }
 
-const make = Effect.fnUntraced(function* (config: HttpConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
+interface Answer {
+  readonly response: Response
+  readonly body: ReadonlyArray<Uint8Array>
+}
+
+/** Opens the sink that a config describes; as a preset where a service is given. */
+export const make = Effect.fnUntraced(function* (
+  config: HttpConfig,
+  service?: Service,
+): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const clock = yield* Clock.Clock
   const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls)))
-  const encode = encoder(config)
+  const encode = encoder(config, service?.body ?? bodyOf(config))
   const { method } = config
   const url = Redacted.value(config.url)
   const address = new URL(Template.withoutPlaceholders(url))
   const isTemplated = Template.hasPlaceholder(url)
-  const receiver: HttpAnswer.Receiver = { name: `${method} ${address.origin}`, overrides: config.classify, isTemplated }
+  const receiver: HttpAnswer.Receiver = {
+    name: `${method} ${address.origin}`,
+    overrides: config.classify,
+    isTemplated,
+    ...(service !== undefined && { meaning: service.meaning }),
+  }
 
-  const request = async ({ url, init }: Encoded, abort: AbortController): Promise<Response> => {
+  const request = async ({ url, init }: Encoded, abort: AbortController): Promise<Answer> => {
     const response = await fetch(url, init)
-    await drain(response, abort)
-    return response
+    return { response, body: await drain(response, abort) }
   }
 
   /** One request, cut off when it is interrupted. */
   const exchange = <A>(
     make: (signal: AbortSignal) => Encoded,
-    answered: (response: Response) => Effect.Effect<A, SinkError>,
+    answered: (answer: Answer) => Effect.Effect<A, SinkError>,
   ): Effect.Effect<A, SinkError> =>
     Effect.callback((resume) => {
       const abort = new AbortController()
       request(make(abort.signal), abort).then(
-        (response) => resume(answered(response)),
+        (answer) => resume(answered(answer)),
         (error) => resume(fail(HttpAnswer.reasonOfTrouble(HttpTransport.troubleOf(error), receiver))),
       )
       return Effect.sync(() => abort.abort())
     })
 
-  const classify = ({ status, headers }: Response): Effect.Effect<Failures, SinkError> => {
-    const reason = HttpAnswer.reasonOf(status, headers, receiver, clock.currentTimeMillisUnsafe())
+  const classify = ({ response, body }: Answer): Effect.Effect<Failures, SinkError> => {
+    const text = () => Buffer.concat(body).toString("utf8")
+    const reason = HttpAnswer.reasonOf(response, text, receiver, clock.currentTimeMillisUnsafe())
     return reason === undefined ? passed : fail(reason)
   }
 

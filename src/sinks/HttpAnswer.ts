@@ -1,6 +1,7 @@
 /**
  * What an answer, or none, says about an event and about the sink. Pure; what
- * is in an answer's body is never looked at.
+ * is in an answer's body counts only where a service documents it, and is never
+ * repeated: many receivers answer with what they were sent.
  *
  * | status | verdict |
  * |---|---|
@@ -28,6 +29,18 @@ export type Verdict = (typeof verdicts)[number]
 /** A status, `409`, or a class of them, `4xx`. */
 export const isStatus = (key: string): boolean => /^[2-5](\d\d|xx)$/.test(key)
 
+/** What a service documents of an answer. */
+export interface Documented {
+  readonly verdict: Verdict
+  /** What happened and what to do, in our words. */
+  readonly because?: string
+  /** Milliseconds to wait, where it is not in `Retry-After`. */
+  readonly retryAfter?: number | undefined
+}
+
+/** How a service documents its answers; `undefined` where it is the usual. `text` is the body, or what came of it. */
+export type Meaning = (status: number, text: () => string) => Documented | undefined
+
 /** What of a sink decides about its answers. */
 export interface Receiver {
   /** What messages call it: the method and the URL's origin. */
@@ -36,6 +49,7 @@ export interface Receiver {
   readonly overrides: Readonly<Record<string, Verdict>>
   /** Whether events choose the path. */
   readonly isTemplated: boolean
+  readonly meaning?: Meaning
 }
 
 const misconfigured = new Set([401, 402, 403, 404, 405, 406, 407, 410, 421, 426, 451])
@@ -54,13 +68,16 @@ const usual = (status: number, mayWait: boolean, isTemplated: boolean): Verdict 
 /** Milliseconds. */
 const wait = { usual: 5_000, least: 1_000, most: 3_600_000 } as const
 
-/** `Retry-After` in milliseconds: seconds or an HTTP date, between a second and an hour; five seconds where it is neither. */
-export const retryAfter = (header: string | null, now: number): number => {
+/** `Retry-After` in milliseconds, seconds or an HTTP date; not a number where it is neither. */
+const retryAfter = (header: string | null, now: number): number => {
   const text = header?.trim() ?? ""
   const isDate = /^[A-Z][a-z]{2,8}, .+ GMT$/.test(text)
-  const asked = /^\d+$/.test(text) ? Number(text) * 1_000 : isDate ? Date.parse(text) - now : Number.NaN
-  return Number.isNaN(asked) ? wait.usual : Math.min(Math.max(asked, wait.least), wait.most)
+  return /^\d+$/.test(text) ? Number(text) * 1_000 : isDate ? Date.parse(text) - now : Number.NaN
 }
+
+/** Between a second and an hour; five seconds where nothing was said that can be read. */
+const bounded = (asked: number): number =>
+  Number.isNaN(asked) ? wait.usual : Math.min(Math.max(asked, wait.least), wait.most)
 
 const whatToDo = (status: number): string => {
   if (status < 400) return 'redirects are not followed; put the address that it leads to into "url"'
@@ -83,16 +100,19 @@ const whatToDo = (status: number): string => {
 
 /** The reason that the lane decides by; `undefined` when the event was delivered. `now` is in epoch milliseconds. */
 export const reasonOf = (
-  status: number,
-  headers: Pick<Headers, "get">,
-  { name, overrides, isTemplated }: Receiver,
+  { status, headers }: { readonly status: number; readonly headers: Pick<Headers, "get"> },
+  text: () => string,
+  { name, overrides, isTemplated, meaning }: Receiver,
   now: number,
 ): Reason | undefined => {
+  const documented = meaning?.(status, text)
   const verdict =
     overrides[status] ??
     overrides[`${Math.floor(status / 100)}xx`] ??
+    documented?.verdict ??
     usual(status, status === 503 && headers.get("retry-after") !== null, isTemplated)
-  const message = `${name} answered ${status}`
+  const because = documented?.verdict === verdict ? documented.because : undefined
+  const message = `${name} answered ${status}${because === undefined ? "" : `: ${because}`}`
   switch (verdict) {
     case "delivered":
       return undefined
@@ -100,10 +120,12 @@ export const reasonOf = (
       return new DeliveryFailed({ message })
     case "reject":
       return new DeliveryRejected({ message })
-    case "throttle":
-      return new SinkThrottled({ message, retryAfter: retryAfter(headers.get("retry-after"), now) })
+    case "throttle": {
+      const asked = documented?.retryAfter ?? retryAfter(headers.get("retry-after"), now)
+      return new SinkThrottled({ message, retryAfter: bounded(asked) })
+    }
     case "misconfigured":
-      return new SinkMisconfigured({ message: `${message}: ${whatToDo(status)}` })
+      return new SinkMisconfigured({ message: because === undefined ? `${message}: ${whatToDo(status)}` : message })
   }
 }
 
