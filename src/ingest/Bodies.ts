@@ -16,7 +16,11 @@ export interface Bodies {
    * The raw bytes, or why there are none. `declared` is the Content-Length.
    * Bytes that were read count as in flight until `release`.
    */
-  readonly read: (request: Request, declared: number | undefined, max: number) => Promise<Uint8Array | Unread>
+  readonly read: (
+    request: Request,
+    declared: number | undefined,
+    max: number,
+  ) => Unread | Promise<Uint8Array | Unread>
   readonly release: (bytes: number) => void
 }
 
@@ -117,7 +121,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   }
 
   return {
-    read: async (request, declared, max) => {
+    read: (request, declared, max) => {
       if (declared !== undefined && declared > max) return "too large"
       if (gauge.bytesInFlight + (declared ?? 0) > maxInFlight) return "too many"
       return declared !== undefined && declared <= small ? readSmall(request, declared) : readCounted(request, max)

@@ -22,7 +22,6 @@ import * as Problem from "../runtime/Problem.ts"
 import * as Bodies from "./Bodies.ts"
 import * as Commit from "./Commit.ts"
 import * as Counters from "./Counters.ts"
-import * as Notices from "./Notices.ts"
 import * as Snapshot from "./Snapshot.ts"
 
 export class Ingest extends Context.Service<
@@ -108,18 +107,20 @@ const quarantined: ReadonlyArray<string> = [quarantine]
 const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
   const journal = yield* Journal
   const clock = yield* Clock.Clock
-  const notice = yield* Notices.make
   const counters = Counters.make()
   const bodies = yield* Bodies.make({ gauge: counters, maxInFlight, deadline: bodyDeadline })
   const committed = yield* Commit.make(counters.commits)
   const report = Effect.runForkWith(yield* Effect.context<never>())
+  const warn = (message: string) => {
+    report(Effect.logWarning(message))
+  }
   let draining = false
 
-  /** `why` is for the log; of one `kind` it is said only now and then, so a kind names no number. */
-  const refuse = (name: string, problem: Problem.Problem, why: string = problem.title, kind = why): Response => {
+  /** `why` is for the log, and holds nothing of the request. */
+  const refuse = (name: string, problem: Problem.Problem, why: string = problem.title): Response => {
     Counters.add(Counters.ofWebhook(counters, name).answers, problem.status)
     const to = name === "" ? "a request to no webhook" : `a request to the webhook ${name}`
-    notice(`${name} ${kind}`, `${to} was refused with ${problem.status}: ${why}`)
+    warn(`${to} was refused with ${problem.status}: ${why}`)
     return Problem.toResponse(problem)
   }
 
@@ -133,8 +134,9 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
     let refused: { readonly receiver: Snapshot.Receiver; readonly reason: string } | undefined
     for (const receiver of candidates) {
       const { webhook } = receiver
-      const verified = verify(receiver.secrets, headers.get(webhook.headers.signature), body, now)
-      if (verified.ok) return { ok: true, receiver, secret: verified.secret } as const
+      const signature = headers.get(webhook.headers.signature)
+      const verified = verify(receiver.secrets, signature, body, now)
+      if (verified.ok) return { ok: true, receiver, signature: signature ?? "", secret: verified.secret } as const
       Counters.add(Counters.ofWebhook(counters, webhook.name).signatureFailures, verified.reason)
       refused = { receiver, reason: verified.reason }
     }
@@ -170,8 +172,7 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
     }
     for (const field of Envelope.unredactedFields(envelope)) {
       Counters.add(Counters.ofWebhook(counters, webhook.name).unredacted, field)
-      notice(
-        `${webhook.name} unredacted ${field}`,
+      warn(
         `a client object came to the webhook ${webhook.name} with ${field} not null: the sender should have redacted it`,
       )
     }
@@ -185,8 +186,7 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
     counts.secretsLastUsed.set(event.secret, event.receivedAt)
     if (sinks === quarantined) {
       counts.quarantined += 1
-      notice(
-        `${webhook.name} quarantine ${event.problem}`,
+      warn(
         `a delivery to the webhook ${webhook.name} went to quarantine (\`relay dlq list\` shows it): ${event.problem}`,
       )
     } else if (sinks.length === 0) counters.unrouted += 1
@@ -199,7 +199,7 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
     if (Result.isFailure(error)) throw Cause.squash(exit.cause)
     const { reason } = error.success
     const problem = reason._tag === "JournalFull" ? answers.full : answers.unavailable
-    return refuse(webhook.name, problem, reason.message, problem.title)
+    return refuse(webhook.name, problem, reason.message)
   }
 
   const receive = async (request: Request): Promise<Response> => {
@@ -216,7 +216,8 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
     if (!isJson(headers.get("content-type"))) return refuse(name, answers.contentType)
     if (!isIdentity(headers.get("content-encoding"))) return refuse(name, answers.encoding)
     const maxBody = candidates.length === 1 ? first.webhook.maxBody : endpoint.maxBody
-    const body = await bodies.read(request, declaredLength(headers), maxBody)
+    const reading = bodies.read(request, declaredLength(headers), maxBody)
+    const body = typeof reading === "string" ? reading : await reading
     if (typeof body === "string") return refuse(name, unreadAnswers[body])
     try {
       const receivedAt = clock.currentTimeMillisUnsafe()
@@ -225,15 +226,12 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
       const { webhook } = authentic.receiver
       const webhookId = headers.get(webhook.headers.webhookId) ?? ""
       if (webhook.ids.length > 0 && !webhook.ids.includes(webhookId)) {
-        notice(
-          `${webhook.name} id`,
-          `the webhook ${webhook.name} got a signed delivery under another webhook id than its own`,
-        )
+        warn(`the webhook ${webhook.name} got a signed delivery under another webhook id than its own`)
       }
       const decision = decide(router, webhook, {
         webhook: webhook.name,
         webhookId,
-        signature: headers.get(webhook.headers.signature) ?? "",
+        signature: authentic.signature,
         secret: authentic.secret,
         receivedAt,
         body,
@@ -251,7 +249,7 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
   const crashed = (defect: unknown): Response => {
     const id = Problem.requestId()
     Counters.add(Counters.ofWebhook(counters, "").answers, Problem.bug.status)
-    report(Effect.logError(`a bug while receiving a delivery (request id ${id})`, defect))
+    report(Effect.annotateLogs(Effect.logError("a bug while receiving a delivery", defect), { request: id }))
     return Problem.toResponse(Problem.bug, id)
   }
 
