@@ -16,11 +16,7 @@ export interface Bodies {
    * The raw bytes, or why there are none. `declared` is the Content-Length.
    * Bytes that were read count as in flight until `release`.
    */
-  readonly read: (
-    request: Request,
-    declared: number | undefined,
-    max: number,
-  ) => Unread | Promise<Uint8Array | Unread>
+  readonly read: (request: Request, declared: number | undefined, max: number) => Unread | Promise<Uint8Array | Unread>
   readonly release: (bytes: number) => void
 }
 
