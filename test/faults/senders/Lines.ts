@@ -1,4 +1,5 @@
 import type { Line, Mutant } from "../Line.ts"
+import * as Requests from "./Requests.ts"
 
-export const lines: ReadonlyArray<Line> = []
+export const lines: ReadonlyArray<Line> = [...Requests.lines]
 export const mutants: ReadonlyArray<Mutant> = []
