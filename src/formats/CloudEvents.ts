@@ -28,7 +28,7 @@ const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/
 const clean = (text: string): string => text.toWellFormed().replace(/[\p{Cc}\p{Noncharacter_Code_Point}]/gu, " ")
 
 /** When it happened by the sender's word, or else when it came. */
-const time = (entry: Entry): string => {
+export const time = (entry: Entry): string => {
   const text = createdAt.render(entry)
   return timestamp.test(text) && !Number.isNaN(Date.parse(text)) ? text : new Date(entry.event.receivedAt).toISOString()
 }
