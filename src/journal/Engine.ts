@@ -11,7 +11,6 @@
  * "succeed". Whatever fails after COMMIT is therefore broken too, or its
  * sequences would be given out twice.
  */
-import { setImmediate } from "node:timers"
 import { Duration, Exit } from "effect"
 import type { RelayConfig } from "../config/Config.ts"
 import type { Event } from "../event/Event.ts"

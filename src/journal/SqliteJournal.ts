@@ -10,7 +10,6 @@
  * relay holds the journal, or when a newer one wrote it. After `broken` the
  * process must end: nothing in it can be trusted with the file any more.
  */
-import { setImmediate } from "node:timers"
 import { Clock, Deferred, Duration, Effect, Latch, Layer, type Scope } from "effect"
 import { Backlog } from "./Backlog.ts"
 import * as Checkpointer from "./Checkpointer.ts"
