@@ -9,8 +9,6 @@
 import { createHmac } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { Effect } from "effect"
-import * as Maintenance from "../../../src/journal/Maintenance.ts"
 import { envelope, expiredSecret, secret, startTarget, type Target } from "../../e2e/http/fixture.ts"
 import * as Raw from "../../e2e/http/Raw.ts"
 import { bodies } from "../../lib/lines.ts"
@@ -18,6 +16,7 @@ import type { Line, Options, Outcome } from "../Line.ts"
 import * as Case from "./Case.ts"
 import { cases } from "./Cases.ts"
 import { damaged } from "./Damage.ts"
+import { journaled } from "./Journaled.ts"
 
 const sleep = (millis: number) => new Promise<undefined>((resolve) => setTimeout(resolve, millis, undefined))
 
@@ -96,25 +95,6 @@ const good = async (port: number): Promise<{ readonly body: Uint8Array; readonly
   return { body, status: statuses[0] }
 }
 
-interface Kept {
-  readonly body: Uint8Array
-  readonly signature: string
-  readonly webhook: string
-  readonly type: string
-  readonly sinks: ReadonlyArray<string>
-}
-
-/** All that stands in the journal of a relay that has ended. */
-const journal = async ({ directory }: Target): Promise<ReadonlyArray<Kept>> => {
-  const to = join(directory, "salvaged.ndjson")
-  await Effect.runPromise(Maintenance.salvage(join(directory, "journal.db"), to))
-  const lines = readFileSync(to, "utf8").trimEnd().split("\n")
-  return lines
-    .map((line) => JSON.parse(line))
-    .filter(({ in: place }) => place === "log")
-    .map(({ bodyBase64, ...rest }) => ({ ...rest, body: Buffer.from(bodyBase64, "base64") }))
-}
-
 const text = (body: Uint8Array): string => Buffer.from(body).toString("latin1")
 const counted = (all: ReadonlyArray<string>): ReadonlyMap<string, number> => {
   const counts = new Map<string, number>()
@@ -129,7 +109,7 @@ interface Sent {
 
 /** Compares what was answered with what is kept. */
 const compare = async (target: Target, sent: ReadonlyArray<Sent>, goods: ReadonlyArray<Uint8Array>) => {
-  const kept = await journal(target)
+  const kept = await journaled(target.directory)
   const atSink = counted(bodies(readFileSync(join(target.directory, "events.ndjson"))).map(text))
   const inLog = counted(kept.map(({ body }) => text(body)))
   const broken: Array<string> = []
@@ -169,8 +149,8 @@ const run = async (runtime: Case.Runtime, { seed, long, binary }: Options): Prom
   const goods: Array<Uint8Array> = []
   const lives = async (after: string) => {
     const { body, status } = await good(target.port)
-    goods.push(body)
-    if (status !== 202) broken.push(`a good delivery after ${after} was answered ${status ?? "nothing"}`)
+    if (status === 202) goods.push(body)
+    else broken.push(`a good delivery after ${after} was answered ${status ?? "nothing"}`)
   }
   try {
     const kinds = Map.groupBy(cases, (one) => one.kind)

@@ -1,0 +1,139 @@
+/**
+ * Slow senders (slowloris): 500 connections that send a head or a body byte by
+ * byte, while signed load runs beside them.
+ *
+ * **Promise.** They cost the others nothing: of three windows of load the best
+ * has its p99 under 100 ms (the machine may stumble in one of them). And an
+ * honest sender that is slow is served: each of them ends its delivery, is
+ * answered 202 and kept. In the long run they stay: a body is given 30 seconds,
+ * then it is answered 408.
+ */
+import { envelope, headers, startTarget, type Target } from "../../e2e/http/fixture.ts"
+import * as Raw from "../../e2e/http/Raw.ts"
+import type { Line, Options, Outcome } from "../Line.ts"
+import * as Case from "./Case.ts"
+import { journaled } from "./Journaled.ts"
+
+const connections = 500
+const windows = 3
+const perSecond = 400
+const limit = 100
+
+interface Slow {
+  readonly connection: Raw.Connection
+  readonly body: string
+  readonly bytes: Uint8Array
+  sent: number
+}
+
+/** Heads, bodies of a declared length, and chunks, in turns; each stops somewhere inside. */
+const begin = async (port: number, index: number): Promise<Slow> => {
+  const body = envelope("appointment.created", { note: "n".repeat(200) })
+  const chunks = { framing: [Case.host, Case.chunked], payload: Case.inChunk(body) }
+  const bytes = Case.delivery(body, index % 3 === 2 ? chunks : {})
+  const head = Buffer.from(bytes).indexOf("\r\n\r\n") + 4
+  const sent = index % 3 === 0 ? Math.floor(head / 2) : head + 20
+  const connection = await Raw.open(port)
+  connection.write(bytes.subarray(0, sent))
+  return { connection, body, bytes, sent }
+}
+
+/** A byte more on every connection, over and over, until it is told to end. */
+const drip = (all: ReadonlyArray<Slow>): (() => void) => {
+  let next = 0
+  const timer = setInterval(() => {
+    for (let count = 0; count < connections / 100; count++) {
+      const one = all[next++ % all.length]
+      if (one === undefined || one.sent >= one.bytes.length - 50) continue
+      one.connection.write(one.bytes.subarray(one.sent, one.sent + 1))
+      one.sent += 1
+    }
+  }, 20)
+  return () => clearInterval(timer)
+}
+
+/** Signed deliveries at an even rate for so many seconds: those accepted, and how long each took. */
+const load = async (target: Target, seconds: number) => {
+  const accepted: Array<string> = []
+  const millis: Array<number> = []
+  let refused = 0
+  const one = async () => {
+    const body = envelope()
+    const began = performance.now()
+    const response = await fetch(target.url(), { method: "POST", body, headers: headers(body) })
+    await response.arrayBuffer()
+    millis.push(performance.now() - began)
+    if (response.status === 202) accepted.push(body)
+    else refused += 1
+  }
+  const all: Array<Promise<void>> = []
+  const start = performance.now()
+  for (let count = 0; count < seconds * perSecond; count++) {
+    const wait = start + (count * 1_000) / perSecond - performance.now()
+    if (wait > 1) await Bun.sleep(wait)
+    all.push(one())
+  }
+  await Promise.all(all)
+  millis.sort((a, b) => a - b)
+  return { accepted, refused, p99: millis[Math.floor(millis.length * 0.99)] ?? Number.POSITIVE_INFINITY }
+}
+
+const run = async (runtime: Case.Runtime, { long, binary }: Options): Promise<Outcome> => {
+  const target = await startTarget({ under: runtime, ...(binary === undefined ? {} : { binary }) })
+  const broken: Array<string> = []
+  const accepted: Array<string> = []
+  const p99s: Array<number> = []
+  const slow: Array<Slow> = []
+  try {
+    await load(target, 2)
+    for (let index = 0; index < connections; index++) slow.push(await begin(target.port, index))
+    const end = drip(slow)
+    for (let window = 0; window < windows; window++) {
+      const { refused, p99, ...rest } = await load(target, long ? 12 : 3)
+      accepted.push(...rest.accepted)
+      p99s.push(p99)
+      if (refused > 0) broken.push(`${refused} of the load were refused`)
+    }
+    end()
+    const answers = await Promise.all(
+      slow.map(async ({ connection, bytes, sent }) => {
+        connection.write(bytes.subarray(sent))
+        return (await connection.answers(1)).statuses[0]
+      }),
+    )
+    let cut = 0
+    for (const [index, { body }] of slow.entries()) {
+      const status = answers[index]
+      if (status === 202) accepted.push(body)
+      // Of the long run's bodies the deadline has passed.
+      else if (long && index % 3 !== 0 && (status === 408 || status === undefined)) cut += 1
+      else broken.push(`a slow delivery was answered ${status ?? "nothing"}`)
+    }
+    if (long && cut === 0) broken.push("no slow body met its deadline")
+    const best = Math.min(...p99s)
+    if (!(best < limit)) broken.push(`p99 was ${best.toFixed(0)} ms at best`)
+    const code = await target.relay.kill()
+    if (code !== 0) broken.push(`the relay ended with ${code}`)
+    const kept = new Set((await journaled(target.directory)).map(({ body }) => Buffer.from(body).toString("utf8")))
+    return {
+      rounds: windows,
+      acknowledged: accepted.length,
+      lost: accepted.filter((body) => !kept.has(body)).length,
+      duplicates: 0,
+      broken: [...new Set(broken)],
+      notes: [
+        `p99 ${p99s.map((p99) => p99.toFixed(1)).join(", ")} ms at ${perSecond} a second beside ${connections} slow connections${long ? `; ${cut} slow bodies cut off` : ""}`,
+      ],
+    }
+  } finally {
+    for (const { connection } of slow) connection.destroy()
+    await target.stop()
+  }
+}
+
+const fault = `${connections} slow connections`
+
+export const lines: ReadonlyArray<Line> = [
+  { name: "slow", fault: `${fault}, Bun or the binary`, run: (options) => run("bun", options) },
+  { name: "slow-deno", fault: `${fault}, Deno`, run: ({ binary: _, ...options }) => run("deno", options) },
+]
