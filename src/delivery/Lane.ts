@@ -13,15 +13,16 @@
  * also enforces deadlines. No timer and no race an event: those would cost more
  * than the delivery itself.
  */
-import { Cause, Clock, Duration, Effect, Exit, Latch, Random, type Scope } from "effect"
+import { Clock, Duration, Effect, type Exit, Latch, Random, type Scope } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
-import { type Attempt, type Entry, Journal, type LaneState } from "../journal/Journal.ts"
-import { DeliveryFailed, type Failures, type Reason, type Sink, type SinkError } from "../sinks/Sink.ts"
+import { type Entry, Journal, type LaneState } from "../journal/Journal.ts"
+import type { Failures, Sink, SinkError } from "../sinks/Sink.ts"
 import { type Flight, Flights, type Fork } from "./Flights.ts"
-import { type Blamed, Gate } from "./Gate.ts"
+import { Gate } from "./Gate.ts"
+import { Landing, type LaneEvents } from "./Landing.ts"
 import { Ledger } from "./Ledger.ts"
 import { type Item, Queue } from "./Queue.ts"
-import { backoff } from "./Retry.ts"
+import { Standing } from "./Standing.ts"
 
 /** Events that a lane holds above its cursor at most. */
 const windowSize = 1_024
@@ -35,17 +36,6 @@ const maxUnstored = 1_024
 const retriesInHand = 256
 const endless = Number.POSITIVE_INFINITY
 
-/** What a lane tells the outside as it happens. */
-export interface LaneEvents {
-  readonly deadLettered: (entry: Entry, reason: string, message: string) => void
-  readonly paused: (message: string) => void
-  readonly resumed: () => void
-  /** Progress should be stored now, not at the next turn. */
-  readonly settle: () => void
-  /** The sink died of a bug: the cause is for the log. */
-  readonly defect: (cause: Cause.Cause<unknown>) => void
-}
-
 export interface LaneOptions {
   readonly config: LaneConfig
   readonly sink: Sink
@@ -56,30 +46,24 @@ export interface LaneOptions {
   /** False while the wall clock can't be trusted: nothing is given up by age then. */
   readonly wallClockTrusted: () => boolean
   /** Rejections don't block this lane: rejecting is what it is for (the quarantine). */
-  readonly rejects?: boolean
+  readonly rejects: boolean
 }
-
-/** What came of an attempt: the sink's reason, or the relay stopped in the middle. */
-type Failure = Reason | { readonly _tag: "Interrupted"; readonly message: string }
 
 export class Lane {
   readonly config: LaneConfig
-  /** Why a person must look; empty while none has to. */
-  blocked = ""
-  pausedByPerson: boolean
   readonly ledger: Ledger
   readonly flights: Flights
+  readonly standing: Standing
 
   readonly #options: LaneOptions
   readonly #journal: Journal["Service"]
-  readonly #random: () => number
   readonly #gate: Gate
   readonly #queue = new Queue()
+  readonly #landing: Landing
   readonly #wake = Latch.makeUnsafe(true)
   #fillingSince = 0
   #launching = false
   #moreToRead = false
-  #pausedSince: number | undefined
   /** The journal could not be read: not again for a second. */
   #resting = false
   /** The relay stops: no batch waits to fill. */
@@ -92,29 +76,21 @@ export class Lane {
     this.ledger = new Ledger(options.state, options.config.name, clock)
     this.#options = options
     this.#journal = journal
-    this.#random = random
     this.flights = new Flights(fork, options.config.delivery.timeout)
     this.#gate = new Gate(options.config.delivery, options.config.rateLimit)
-    this.pausedByPerson = options.state.paused
+    this.standing = new Standing(options.config.name, options.state.paused, this.#gate, this.ledger)
+    this.#landing = new Landing({
+      ...options,
+      ledger: this.ledger,
+      flights: this.flights,
+      gate: this.#gate,
+      queue: this.#queue,
+      standing: this.standing,
+      random,
+    })
   }
 
   // --- what the outside reads and turns ------------------------------------
-
-  get condition(): "running" | "waiting" | "misconfigured" | "paused" | "blocked" {
-    if (this.pausedByPerson) return "paused"
-    if (this.blocked !== "") return "blocked"
-    return this.#gate.condition ?? "running"
-  }
-
-  /** Only a person lets it go on. */
-  get #stopped(): boolean {
-    return this.pausedByPerson || this.blocked !== ""
-  }
-
-  get message(): string {
-    if (this.pausedByPerson) return `paused by a person; \`relay lanes resume ${this.config.name}\` lets it go on`
-    return this.blocked === "" ? this.#gate.message : this.blocked
-  }
 
   /** Epoch milliseconds of the oldest event in hand; 0 when nothing is. */
   get oldestAt(): number {
@@ -133,17 +109,9 @@ export class Lane {
     return maxUnstored + this.config.concurrency * this.#options.sink.batch.maxEvents
   }
 
-  pause(): void {
-    this.pausedByPerson = true
-    this.#trackPause()
-  }
-
   resume(): void {
-    this.pausedByPerson = false
-    this.blocked = ""
-    this.#gate.reset()
+    this.standing.resume()
     this.ledger.parking.hasten(this.#now())
-    this.#trackPause()
     this.#options.events.resumed()
     this.#wake.openUnsafe()
   }
@@ -205,7 +173,7 @@ export class Lane {
       this.#draining = true
       return this.flights.land(grace)
     })
-    return last.pipe(Effect.andThen(landing), Effect.andThen(Effect.sync(() => this.#trackPause())))
+    return last.pipe(Effect.andThen(landing), Effect.andThen(Effect.sync(() => this.standing.track())))
   }
 
   get #follow(): Effect.Effect<never> {
@@ -243,7 +211,7 @@ export class Lane {
       this.ledger.window.size < windowSize &&
       this.ledger.bytes < windowBytes &&
       this.ledger.parking.size < this.config.delivery.maxParked &&
-      this.blocked === ""
+      this.standing.blocked === ""
     )
   }
 
@@ -258,8 +226,12 @@ export class Lane {
     }
     // What did not fit is there to be read as soon as attempts have made room.
     this.#moreToRead = read === room
-    if (this.#excess > 0) this.#giveUpOldest()
-    if (!this.#stopped && this.#queue.retries === 0) yield* this.#takeDue(this.#now())
+    if (this.#excess > 0) {
+      const oldest = this.#queue.takeOldest(this.#excess)
+      this.#excess -= oldest.length
+      this.#landing.giveUp(oldest)
+    }
+    if (!this.standing.stopped && this.#queue.retries === 0) yield* this.#takeDue(this.#now())
     this.#launch()
     return read > 0 && this.#queue.fresh === 0
   })
@@ -320,7 +292,7 @@ export class Lane {
   #nextBatch(now: number): ReadonlyArray<Item> {
     const { maxEvents, maxBytes } = this.#options.sink.batch
     const events = Math.min(this.#gate.allowance(now, this.flights.size), maxEvents)
-    if (events < 1 || this.#queue.size === 0 || this.#stopped || this.#lingers(now)) return []
+    if (events < 1 || this.#queue.size === 0 || this.standing.stopped || this.#lingers(now)) return []
     this.#fillingSince = now
     return this.#queue.next(
       { events, bytes: maxBytes, after: this.#gate.probing ? this.#gate.lastFailed : 0 },
@@ -342,130 +314,10 @@ export class Lane {
     )
   }
 
-  // --- what becomes of an attempt ------------------------------------------
-
   readonly #landed = (flight: Flight, exit: Exit.Exit<Failures, SinkError>): void => {
-    const failures = Exit.isSuccess(exit) ? exit.value : undefined
-    const whole = Exit.isFailure(exit) ? this.#failure(exit.cause, flight) : undefined
-    const passed = failures === undefined ? 0 : flight.items.length - failures.size
-    if (passed > 0) this.#passed(passed)
-    const failed: Array<number> = []
-    const back: Array<Item> = []
-    let last: Exclude<Failure, { readonly _tag: "DeliveryRejected" }> | undefined
-    flight.items.forEach((item, index) => {
-      const failure = whole ?? failures?.get(index)?.reason
-      if (failure === undefined) {
-        this.ledger.delivered(item)
-        return
-      }
-      if (failure._tag !== "Interrupted") this.flights.count(failure._tag, 1)
-      if (failure._tag === "DeliveryRejected") {
-        this.#reject(item, failure.message)
-        return
-      }
-      last = failure
-      failed.push(item.entry.sequence)
-      if (failure._tag !== "DeliveryFailed") back.push(item)
-      else if (!this.#park(item, failure.message)) failed.pop()
-    })
-    if (last !== undefined && last._tag !== "Interrupted" && failed.length > 0) this.#blame(last, failed, flight)
-    this.#putBack(flight.items, back)
-    this.#trackPause()
+    this.#landing.landed(flight, exit, this.#draining)
     this.#launch()
     if (this.#moreToRead && this.#queue.fresh < windowSize / 2) this.#wake.openUnsafe()
-  }
-
-  #failure(cause: Cause.Cause<SinkError>, flight: Flight): Failure {
-    const error = Cause.findErrorOption(cause)
-    if (error._tag === "Some") return error.value.reason
-    if (Cause.hasInterruptsOnly(cause)) {
-      return this.#draining && !this.flights.isOverdue(flight, this.#now())
-        ? { _tag: "Interrupted", message: "the relay stopped" }
-        : new DeliveryFailed({ message: `no answer within ${Duration.format(this.config.delivery.timeout)}` })
-    }
-    this.#options.events.defect(cause)
-    return new DeliveryFailed({ message: "a bug in relay while sending; the log has its cause" })
-  }
-
-  #passed(events: number): void {
-    this.flights.count("delivered", events)
-    if (this.#gate.passed(events)) this.#options.events.resumed()
-  }
-
-  /** What a failed attempt says of the sink: once an attempt, however many events were in it. */
-  #blame(reason: Blamed, failed: ReadonlyArray<number>, flight: Flight): void {
-    const { opened, pardoned } = this.#gate.blame(reason, failed, flight.startedAt, this.#now(), this.#random())
-    for (const sequence of pardoned) this.ledger.pardon(sequence)
-    if (opened) this.#options.events.paused(reason.message)
-  }
-
-  /** False when it was not parked but given up. */
-  #park(item: Item, message: string): boolean {
-    const { retry } = this.config.delivery
-    const attempts = this.ledger.attempted(item, "DeliveryFailed", message)
-    const age = this.ledger.wall() - this.ledger.firstAttemptAt(item)
-    const tooOld = age >= Duration.toMillis(retry.maxAge) && this.#options.wallClockTrusted()
-    if (tooOld || attempts.length >= (retry.maxAttempts ?? endless)) {
-      this.#bury(item, attempts, tooOld ? "TooOld" : "TooManyAttempts", message)
-      return false
-    }
-    this.ledger.park(item, attempts, backoff(retry, attempts.length, this.#random()))
-    return true
-  }
-
-  #reject(item: Item, message: string): void {
-    this.#bury(item, this.ledger.attempted(item, "DeliveryRejected", message), "DeliveryRejected", message)
-    if (this.#gate.rejected() && this.#options.rejects !== true) {
-      this.#block(
-        `more than half of the last 20 events were rejected (${message}); mend the sink, then \`relay lanes resume ${this.config.name}\``,
-      )
-    }
-  }
-
-  #bury(item: Item, attempts: ReadonlyArray<Attempt>, reason: string, message: string): void {
-    this.ledger.bury(item, attempts)
-    this.#options.events.deadLettered(item.entry, reason, message)
-    if (this.ledger.deadLetterBytes > this.config.delivery.maxDeadLetters) {
-      this.#block(
-        `its dead letters take more than delivery.maxDeadLetters; look with \`relay dlq list --lane ${this.config.name}\`, replay or drop them, then \`relay lanes resume ${this.config.name}\``,
-      )
-    }
-  }
-
-  #giveUpOldest(): void {
-    const items = this.#queue.takeOldest(this.#excess)
-    this.#excess -= items.length
-    const message = "the lane's backlog is over its limit and backlog.whenFull is deadLetter"
-    for (const item of items) {
-      this.#bury(item, this.ledger.attempted(item, "BacklogFull", message), "BacklogFull", message)
-    }
-  }
-
-  /** Frees the keys of a landed batch, and puts back, in order, what was not settled. */
-  #putBack(items: ReadonlyArray<Item>, back: ReadonlyArray<Item>): void {
-    const { parking } = this.ledger
-    const fresh = back.filter(({ entry }) => parking.get(entry.sequence) === undefined)
-    for (const { entry } of back) parking.giveBack(entry.sequence, this.#now())
-    this.#queue.landed(items, fresh)
-  }
-
-  // --- pauses --------------------------------------------------------------
-
-  #block(message: string): void {
-    if (this.blocked !== "") return
-    this.blocked = message
-    this.#options.events.paused(message)
-  }
-
-  /** Time in a pause does not age an event: when the pause ends, first attempts move by its length. */
-  #trackPause(): void {
-    const paused = this.condition !== "running"
-    if (paused === (this.#pausedSince !== undefined)) return
-    if (this.#pausedSince === undefined) this.#pausedSince = this.#now()
-    else {
-      this.ledger.rejuvenate(this.#now() - this.#pausedSince)
-      this.#pausedSince = undefined
-    }
   }
 
   #now(): number {

@@ -9,23 +9,14 @@ import { type Entry, Journal, type JournalError } from "../journal/Journal.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import { DeliveryRejected, type Sink, SinkError } from "../sinks/Sink.ts"
 import { durationBuckets } from "./Flights.ts"
+import type { LaneEvents } from "./Landing.ts"
 import * as Lane from "./Lane.ts"
 import * as LazySink from "./LazySink.ts"
 import { ownWebhook, RelayEvents } from "./RelayEvents.ts"
+import type { Condition } from "./Standing.ts"
 
-export type LaneCondition =
-  /** Sends as events come. */
-  | "running"
-  /** The sink is away or asked to wait; it probes by itself. */
-  | "waiting"
-  /** Nothing passes until a person mends the sink's config; it probes by itself. */
-  | "misconfigured"
-  /** A person paused it. */
-  | "paused"
-  /** Too much is parked, rejected or dead-lettered; a person must look. */
-  | "blocked"
-  /** It has a cursor and no sink: removed or renamed in the config. */
-  | "orphaned"
+/** `orphaned`: it has a cursor and no sink, which was removed or renamed in the config. */
+export type LaneCondition = Condition | "orphaned"
 
 /** A lane whose sink is in the config can't be moved or dropped: its events would be missed, not given up. */
 export class LaneInUse extends Schema.TaggedError<LaneInUse>()("LaneInUse", { message: Schema.String }) {}
@@ -141,7 +132,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   })
   const settleNow = Latch.makeUnsafe(false)
 
-  const events = (name: string): Lane.LaneEvents => {
+  const events = (name: string): LaneEvents => {
     let announcedAt = Number.NEGATIVE_INFINITY
     let unannounced = 0
     return {
@@ -238,7 +229,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     const lane = lanes.get(name)
     if (lane === undefined) return false
     yield* journal.setPaused(name, paused)
-    if (paused) lane.pause()
+    if (paused) lane.standing.pause()
     else lane.resume()
     return true
   })
@@ -270,8 +261,8 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
         return {
           name,
           type: lane.config.type,
-          condition: lane.condition,
-          message: lane.message,
+          condition: lane.standing.condition,
+          message: lane.standing.message,
           backlog,
           parked: lane.ledger.parking.size,
           deadLetters,

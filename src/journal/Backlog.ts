@@ -33,6 +33,14 @@ export class Backlog {
     return this.above - this.inRanges + this.parked.size
   }
 
+  get isFull(): boolean {
+    return this.size >= this.max
+  }
+
+  get whyFull(): string {
+    return `The sink ${this.lane} has ${this.size} events waiting, and its backlog takes ${this.max}. See \`relay lanes list\`.`
+  }
+
   /** An event was committed for this lane, or found in the log at start. Ascending. */
   routed(sequence: number): void {
     if (sequence <= this.cursor.sequence) return

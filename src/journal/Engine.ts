@@ -23,6 +23,7 @@ import { type Committed, LaneTable } from "./LaneTable.ts"
 import { Log } from "./Log.ts"
 import { bodyChecksum, Origin } from "./Record.ts"
 import { Red } from "./Red.ts"
+import { Rhythm } from "./Rhythm.ts"
 import { Space } from "./Space.ts"
 import { broken, classify, full, isCorrupt, transactions, unavailable } from "./Sqlite.ts"
 import type { Store } from "./Store.ts"
@@ -33,20 +34,9 @@ export type Options = RelayConfig["journal"]
 
 const tailBytes = 16 * 1024 * 1024
 const tailEntries = 65_536
-/** A settlement waits this long for a group to share its fsync with, in milliseconds. */
-const settleDelay = 5
-/**
- * Fewer events than this wait for others, until so many milliseconds have passed since the last commit; but not
- * where events come one by one, each sent when the one before it was answered.
- */
-const company = 32
-const commitGap = 3
-const oneByOne = 2
-
 const appended: AppendExit = Exit.succeed("appended")
 const duplicate: AppendExit = Exit.succeed("duplicate")
 const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
-const nothing: Committed = () => {}
 const noKey: Key = { hi: 0, lo: 0, bodyCrc: 0 }
 
 /** Work that wants to be in the next commit. */
@@ -74,11 +64,10 @@ export class Engine {
   private readonly tail = new Tail(tailBytes, tailEntries)
   private readonly group = new Group()
   private tasks: Array<Task> = []
-  private scheduled = false
-  private timer: ReturnType<typeof setTimeout> | undefined
-  private turnTimer: ReturnType<typeof setTimeout> | undefined
-  private committedAt = 0
-  private committedEvents = 0
+  private readonly rhythm = new Rhythm(
+    () => this.flush(),
+    () => this.group.entries.length,
+  )
   /** Refuses everything: starting, stopped, broken. */
   private refusal: Exit.Exit<never, JournalError> | undefined
 
@@ -150,7 +139,7 @@ export class Engine {
     if (this.space.refusal !== undefined) return this.space.refusal
     for (const sink of sinks) {
       const backlog = this.lanes.backlogs.get(sink)
-      if (backlog !== undefined && backlog.size >= backlog.max) return this.backlogFull(backlog)
+      if (backlog?.isFull) return Exit.fail(full("backlog", backlog.whyFull))
     }
     this.duplicates.add(bodyCrc, event.receivedAt)
     this.put(event, sinks, Origin.delivered, { hi: this.duplicates.keyHi, lo: this.duplicates.keyLo, bodyCrc })
@@ -168,41 +157,16 @@ export class Engine {
     this.group.add(event, sinks, origin, key)
   }
 
-  private backlogFull(backlog: Backlog): AppendExit {
-    return Exit.fail(
-      full(
-        "backlog",
-        `The sink ${backlog.lane} has ${backlog.size} events waiting, and its backlog takes ${backlog.max}. See \`relay lanes list\`.`,
-      ),
-    )
-  }
-
   // ---- commit
 
-  /** Three turns of the event loop let a group grow to what is in flight; a full one goes at once. */
   private schedule(): void {
-    if (this.group.isFull) {
-      this.flush()
-    } else if (!this.scheduled) {
-      this.scheduled = true
-      setImmediate(() => setImmediate(() => setImmediate(this.turn)))
-    }
-  }
-
-  /** A commit costs nearly the same for one event as for fifty, so a small one close behind another waits for company. */
-  private readonly turn = (): void => {
-    const crowded = this.committedEvents > oneByOne && this.group.entries.length < company
-    const wait = crowded ? commitGap - (performance.now() - this.committedAt) : 0
-    if (wait > 0) this.turnTimer = setTimeout(this.flush, wait)
-    else this.flush()
+    if (this.group.isFull) this.flush()
+    else this.rhythm.joined()
   }
 
   /** Commits the open group and the tasks that wait, in one transaction. */
-  readonly flush = (): void => {
-    this.scheduled = false
-    clearTimeout(this.turnTimer)
-    clearTimeout(this.timer)
-    this.timer = undefined
+  flush(): void {
+    this.rhythm.flushed()
     const tasks = this.tasks
     this.tasks = []
     if (this.brokenBy !== undefined) return
@@ -239,8 +203,7 @@ export class Engine {
     }
     const count = group.entries.length
     try {
-      const replaced = this.store.replaced()
-      if (replaced !== undefined) throw broken(`${replaced} What came last may be lost, so the relay stops.`)
+      this.requireSameFile()
       this.head += count
       if (count > 0) this.store.reached(this.head)
       this.duplicates.commit()
@@ -255,9 +218,9 @@ export class Engine {
     }
     this.counters.appended += count
     this.counters.commits++
-    this.committedAt = performance.now()
-    this.committedEvents = count
-    this.counters.commitMillis += this.committedAt - started
+    const ended = performance.now()
+    this.rhythm.committed(count, ended)
+    this.counters.commitMillis += ended - started
     group.finish(appended, this.head + 1)
     for (const task of tasks) task.done(Exit.void)
     if (count > 0) this.waiting.reached(this.head)
@@ -320,7 +283,7 @@ export class Engine {
       done(Exit.fail(broken(this.brokenBy.message)))
     } else {
       this.tasks.push({ apply, done })
-      this.timer ??= setTimeout(this.flush, settleDelay)
+      this.rhythm.settling()
     }
   }
 
@@ -373,8 +336,7 @@ export class Engine {
 
   /** Looks at the file and the disk: a few times a second. */
   look(): void {
-    const replaced = this.store.replaced()
-    if (replaced !== undefined) throw broken(`${replaced} What came last may be lost, so the relay stops.`)
+    this.requireSameFile()
     this.space.look()
     if (this.ownCheckpoints && this.counters.commits !== this.checkpointedAt) {
       this.checkpointedAt = this.counters.commits
@@ -382,18 +344,21 @@ export class Engine {
     }
   }
 
+  private requireSameFile(): void {
+    const replaced = this.store.replaced()
+    if (replaced !== undefined) throw broken(`${replaced} What came last may be lost, so the relay stops.`)
+  }
+
   // ---- health
 
   /** Red until a person acknowledges it, across restarts. */
   turnRed(message: string): void {
     if (!this.red.add(message)) return
-    this.enqueue(
-      () => {
-        this.red.store()
-        return nothing
-      },
-      () => {},
-    )
+    const store = () => {
+      this.red.store()
+      return () => {}
+    }
+    this.enqueue(store, () => {})
   }
 
   acknowledge(): void {
@@ -425,7 +390,6 @@ export class Engine {
   /** Commits what is open and refuses what comes after. */
   stop(): void {
     this.flush()
-    clearTimeout(this.timer)
     this.refusal ??= Exit.fail(unavailable(`The journal ${this.store.path} is closed: the relay stops.`))
   }
 }

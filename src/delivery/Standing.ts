@@ -1,0 +1,74 @@
+/**
+ * Whether a lane goes on, and why not: a person paused it, it is blocked until
+ * a person has looked, or its gate waits for the sink.
+ */
+import type { Gate } from "./Gate.ts"
+import type { Ledger } from "./Ledger.ts"
+
+export type Condition =
+  /** Sends as events come. */
+  | "running"
+  /** The sink is away or asked to wait; it probes by itself. */
+  | "waiting"
+  /** Nothing passes until a person mends the sink's config; it probes by itself. */
+  | "misconfigured"
+  /** A person paused it. */
+  | "paused"
+  /** Too much is parked, rejected or dead-lettered; a person must look. */
+  | "blocked"
+
+export class Standing {
+  pausedByPerson: boolean
+  /** Why a person must look; empty while none has to. */
+  blocked = ""
+  readonly #lane: string
+  readonly #gate: Gate
+  readonly #ledger: Ledger
+  #pausedSince: number | undefined
+
+  constructor(lane: string, pausedByPerson: boolean, gate: Gate, ledger: Ledger) {
+    this.#lane = lane
+    this.pausedByPerson = pausedByPerson
+    this.#gate = gate
+    this.#ledger = ledger
+  }
+
+  get condition(): Condition {
+    if (this.pausedByPerson) return "paused"
+    if (this.blocked !== "") return "blocked"
+    return this.#gate.condition ?? "running"
+  }
+
+  get message(): string {
+    if (this.pausedByPerson) return `paused by a person; \`relay lanes resume ${this.#lane}\` lets it go on`
+    return this.blocked === "" ? this.#gate.message : this.blocked
+  }
+
+  /** Only a person lets it go on. */
+  get stopped(): boolean {
+    return this.pausedByPerson || this.blocked !== ""
+  }
+
+  pause(): void {
+    this.pausedByPerson = true
+    this.track()
+  }
+
+  resume(): void {
+    this.pausedByPerson = false
+    this.blocked = ""
+    this.#gate.reset()
+    this.track()
+  }
+
+  /** Time in a pause does not age an event: when the pause ends, first attempts move by its length. */
+  track(): void {
+    const paused = this.condition !== "running"
+    if (paused === (this.#pausedSince !== undefined)) return
+    if (this.#pausedSince === undefined) this.#pausedSince = this.#ledger.now()
+    else {
+      this.#ledger.rejuvenate(this.#ledger.now() - this.#pausedSince)
+      this.#pausedSince = undefined
+    }
+  }
+}
