@@ -14,6 +14,7 @@ import { fdatasyncSync, openSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import { parentPort, Worker, workerData } from "node:worker_threads"
 import { Context } from "effect"
+import { errorCode, isFull } from "./Sqlite.ts"
 
 /**
  * Where the worker starts: the URL of the program's main module, which calls
@@ -39,6 +40,17 @@ type FromWorker =
   /** Frames in the log after a pass. */
   { readonly frames: number } | { readonly failed: string; readonly code: number } | "stopped"
 
+/** SQLite's number for a failed fsync: whoever made it, what was written before can't be trusted any more. */
+const failedSync = 1034
+
+const sync = (fd: number): void => {
+  try {
+    fdatasyncSync(fd)
+  } catch (error) {
+    throw Object.assign(error instanceof Error ? error : new Error(String(error)), { errcode: failedSync })
+  }
+}
+
 /** The worker's side; called by the main module in a worker thread. */
 export const runWorker = (): void => {
   let stop = (): void => {}
@@ -56,13 +68,13 @@ export const runWorker = (): void => {
         const row = passive.get()
         const state = `${row?.log} ${row?.checkpointed}`
         if (state === synced) return
-        fdatasyncSync(fd)
+        sync(fd)
         synced = state
         report({ frames: Number(row?.log ?? 0) })
       } catch (error) {
-        clearInterval(timer)
-        const code = error instanceof Error && "errcode" in error ? Number(error.errcode) : 0
-        report({ failed: error instanceof Error ? error.message : String(error), code })
+        // A disk may be full for a while: without passes the log would go on growing when it no longer is.
+        if (!isFull(error)) clearInterval(timer)
+        report({ failed: error instanceof Error ? error.message : String(error), code: errorCode(error) })
       }
     }
     const timer = setInterval(pass, interval)

@@ -39,7 +39,9 @@ export const full = (cause: JournalFull["cause"], message: string): JournalError
 export const classify = (path: string, error: unknown): JournalError => {
   if (error instanceof JournalError) return error
   if (isFull(error)) {
-    return full("disk", `The disk of the journal ${path} is full. Free some space; nothing that was accepted is lost.`)
+    const what =
+      primary(errorCode(error)) === 13 ? "is full" : `could not be written (${words(error)}: a quota, or a limit)`
+    return full("disk", `The disk of the journal ${path} ${what}. Free some space; nothing that was accepted is lost.`)
   }
   if (isCorrupt(error)) {
     return broken(
