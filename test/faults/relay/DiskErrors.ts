@@ -1,0 +1,83 @@
+/**
+ * The disk fails one call, or all of them: a write or a sync, of the
+ * write-ahead log or of the journal's file.
+ *
+ * A sync that fails is final: 503, exit 74, because later commits would seem to
+ * succeed. A write that fails is not: SQLite takes it back, the sender is told to
+ * come again, and the relay goes on, its checkpoints too, when writes pass again.
+ */
+import { statSync } from "node:fs"
+import { seeded } from "../../lib/seeded.ts"
+import type { Line } from "../Line.ts"
+import { eventually, Subject, skipped } from "./Subject.ts"
+import { type Fault, reasonToSkip, Shim } from "./shim/Shim.ts"
+import { Ends } from "./Traffic.ts"
+
+const faults: ReadonlyArray<Omit<Fault, "times">> = (["wal", "file"] as const).flatMap((on) =>
+  (["write", "sync"] as const).flatMap((call) => (["EIO", "ENOSPC"] as const).map((error) => ({ call, error, on }))),
+)
+/** One failed sync is the trap: the next ones would pass. Writes fail long enough to be told of. */
+const times = { sync: 1, write: 10 }
+const longRounds = 160
+const exitCode = 74
+
+export const diskErrors: Line = {
+  name: "disk-errors",
+  fault: "EIO and ENOSPC on write and on fsync",
+  run: async (options) => {
+    const reason = reasonToSkip()
+    if (reason !== undefined) return skipped(reason)
+    const random = seeded(options.seed)
+    const ends = new Ends()
+    const subject = await Subject.make(options, { sinks: ends.sinks })
+    const { sender } = subject
+    const broken: Array<string> = []
+    const rounds = options.long ? longRounds : faults.length
+    for (let round = 0; round < rounds; round++) {
+      const chosen = faults[round % faults.length]
+      if (chosen === undefined) break
+      const fault: Fault = { ...chosen, times: times[chosen.call] }
+      const say = (what: string) =>
+        broken.push(`${fault.error} on ${fault.call} of the ${fault.on}, ${fault.times} times: ${what}`)
+      const shim = new Shim(subject.directory, subject.journal)
+      ends.shut()
+      const relay = await subject.start({ env: shim.env })
+      let over = false
+      const loading = sender.load(() => over)
+      await Bun.sleep(200 + random() * 400)
+      const refusedBefore = sender.refused.get(503) ?? 0
+      shim.fail(fault)
+      if (fault.call === "sync") {
+        const exit = await Promise.race([relay.exited, Bun.sleep(10_000)])
+        if (exit !== exitCode) say(exit === undefined ? "the relay went on" : `the relay ended with ${exit}`)
+      } else {
+        if (!(await eventually(() => shim.hits >= fault.times, 10))) say(`${shim.hits} calls failed`)
+        const kept = sender.acknowledged.size
+        if (!(await eventually(() => sender.acknowledged.size > kept + 100, 10))) say("it accepts nothing more")
+        const { mtimeMs } = statSync(subject.journal)
+        if (!(await eventually(() => statSync(subject.journal).mtimeMs > mtimeMs, 5)))
+          say("no checkpoint is made any more")
+        if (fault.on === "wal" && sender.refused.get(503) === refusedBefore) say("nobody was told to come again")
+      }
+      if (shim.hits === 0) say("no call failed, so nothing is proved")
+      over = true
+      await relay.kill("SIGKILL")
+      await loading
+      shim.close()
+      ends.open()
+      const next = await subject.start()
+      if (!(await subject.drained())) say("the backlog did not drain within a minute")
+      const { journal } = await subject.status()
+      if (journal.health !== "ok") say(`the journal is ${journal.health}: ${journal.message}`)
+      await next.kill("SIGKILL")
+    }
+    if ((sender.refused.get(503) ?? 0) === 0) broken.push("nobody was answered 503")
+    if (sender.unspecific > 0) broken.push(`${sender.unspecific} answers of 503 had no Retry-After`)
+    const lost = ends.lost(sender).length
+    broken.push(...ends.altered)
+    await ends.close()
+    if (lost + broken.length === 0) subject.remove()
+    const notes = [`answered 503: ${sender.refused.get(503) ?? 0}`]
+    return { rounds, acknowledged: sender.acknowledged.size, lost, duplicates: 0, broken, notes }
+  },
+}

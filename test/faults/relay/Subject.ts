@@ -1,0 +1,141 @@
+/**
+ * The relay that a line torments: its directory, its config, what it says of
+ * itself. Everything it leaves is removed when the line held.
+ */
+import { mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { Status } from "../../../src/admin/Api.ts"
+import { command, freePort, type Relay, startRelay } from "../../lib/relay.ts"
+import type { Options, Outcome } from "../Line.ts"
+import { path, Sender, secret } from "./Traffic.ts"
+
+const tmpfs = 0x01021994
+
+/** On a disk: where the temporary directory is memory an fsync means nothing. */
+const onDisk = (): string => [tmpdir(), "/var/tmp"].find((place) => statfsSync(place).type !== tmpfs) ?? tmpdir()
+
+/** Retries soon, so that a line is over soon. */
+export const delivery = { timeout: "2 seconds", retry: { initial: "200 millis", max: "1 second" } }
+
+export interface Setup {
+  readonly sinks: Readonly<Record<string, object>>
+  /** Of the config's `journal`, beside its path. */
+  readonly journal?: object
+  readonly delivery?: object
+}
+
+export interface Start {
+  readonly env?: Readonly<Record<string, string>>
+  /** A line of shell before it in the same process: `ulimit -n 64`. */
+  readonly after?: string
+}
+
+export class Subject {
+  readonly directory = mkdtempSync(join(onDisk(), "relay-faults-"))
+  readonly journal = join(this.directory, "journal", "journal.db")
+  readonly sender: Sender
+  readonly config: string
+  private readonly settings: object
+  private readonly admin: string
+  private readonly binary: string | undefined
+
+  private constructor(options: Options, setup: Setup, ports: readonly [deliveries: number, admin: number]) {
+    const listen = `127.0.0.1:${ports[0]}`
+    this.admin = `127.0.0.1:${ports[1]}`
+    this.binary = options.binary
+    this.sender = new Sender(listen)
+    this.settings = {
+      listen,
+      admin: { listen: this.admin },
+      journal: { type: "sqlite", path: this.journal, minFree: "1 MiB", ...setup.journal },
+      webhooks: { scheduling: { path, secrets: [{ name: "faults", value: secret }] } },
+      delivery: { ...delivery, ...setup.delivery },
+      sinks: setup.sinks,
+      routes: [{ name: "everything", match: "**", to: Object.keys(setup.sinks) }],
+    }
+    this.config = this.write("relay.config.json", {})
+  }
+
+  static async make(options: Options, setup: Setup): Promise<Subject> {
+    return new Subject(options, setup, [await freePort(), await freePort()])
+  }
+
+  /** Another config of the same relay. */
+  write(name: string, changes: object): string {
+    const file = join(this.directory, name)
+    writeFileSync(file, JSON.stringify({ ...this.settings, ...changes }))
+    return file
+  }
+
+  start({ env = {}, after }: Start = {}, config = this.config): Promise<Relay> {
+    const binary = after === undefined ? this.binary : this.script(after)
+    return startRelay(config, { cwd: this.directory, env, ...(binary === undefined ? {} : { binary }) })
+  }
+
+  private script(line: string): string {
+    const file = join(this.directory, "relay.sh")
+    const words = command(this.binary).map((word) => `'${word}'`)
+    writeFileSync(file, `#!/bin/sh\n${line} && exec ${words.join(" ")} "$@"\n`, { mode: 0o755 })
+    return file
+  }
+
+  /** What `relay status` asks for. */
+  async status(): Promise<Status> {
+    return (await (await fetch(`http://${this.admin}/api/v1/status`)).json()) as Status
+  }
+
+  /** Event ids of a lane's dead letters, at most a thousand. */
+  async deadLetters(lane: string): Promise<ReadonlyArray<string>> {
+    const response = await fetch(`http://${this.admin}/api/v1/dead-letters?limit=1000&lane=${lane}`)
+    return ((await response.json()) as ReadonlyArray<{ readonly eventId: string }>).map(({ eventId }) => eventId)
+  }
+
+  /** A gauge or counter by sink. */
+  async metric(name: string): Promise<ReadonlyMap<string, number>> {
+    const text = await (await fetch(`http://${this.admin}/metrics`)).text()
+    const found = text.matchAll(new RegExp(`^${name}\\{[^}]*sink="([^"]+)"[^}]*\\} (\\S+)$`, "gm"))
+    return new Map([...found].map(([, sink, value]) => [sink ?? "", Number(value)]))
+  }
+
+  /** Waits until nothing waits for a sink; `false` when that is not so within `seconds`. */
+  async drained(seconds = 60, lanes?: ReadonlyArray<string>): Promise<boolean> {
+    for (const end = performance.now() + seconds * 1_000; performance.now() < end; ) {
+      const backlog = await this.metric("relay_lane_backlog_events").catch(() => new Map<string, number>())
+      const counted = lanes === undefined ? [...backlog.values()] : lanes.map((lane) => backlog.get(lane))
+      if (backlog.size > 0 && counted.every((events) => events === 0)) return true
+      await Bun.sleep(50)
+    }
+    return false
+  }
+
+  remove(): void {
+    rmSync(this.directory, { recursive: true, force: true })
+  }
+}
+
+/** Waits until something holds; `false` when it does not within `seconds`. */
+export const eventually = async (
+  holds: () => boolean | Promise<boolean>,
+  seconds: number,
+  every = 25,
+): Promise<boolean> => {
+  for (const end = performance.now() + seconds * 1_000; performance.now() < end; ) {
+    if (await holds()) return true
+    await Bun.sleep(every)
+  }
+  return false
+}
+
+/** Resident memory of a process in MiB. */
+export const memory = (pid: number): number =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1_024
+
+export const skipped = (why: string): Outcome => ({
+  rounds: 0,
+  acknowledged: 0,
+  lost: 0,
+  duplicates: 0,
+  broken: [],
+  skipped: why,
+})

@@ -1,0 +1,203 @@
+/**
+ * Both ends of the relay: a sender that remembers every 202, and receivers that
+ * remember what came and whether it was what was sent.
+ *
+ * An event is its number: the body follows from it, so an altered one shows.
+ */
+import { createHmac } from "node:crypto"
+
+export const secret = "only-the-fault-campaign-knows"
+export const path = "/hooks/scheduling"
+
+export const bodyOf = (number: number): string =>
+  JSON.stringify({
+    id: `evt_${number}`,
+    account_id: `acct_${number % 50}`,
+    version: "1",
+    created_at: "2026-11-21T00:00:00Z",
+    data: { type: "appointment.created", object: { id: `apt_${number}`, note: `${number} `.repeat(60) } },
+  })
+
+/** The number of an event's id; -1 when it is none of ours. */
+export const numberOf = (id: unknown): number => {
+  const found = typeof id === "string" ? /^evt_(\d+)$/.exec(id)?.[1] : undefined
+  return found === undefined ? -1 : Number(found)
+}
+
+const sign = (body: string): string => `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+
+export class Sender {
+  readonly acknowledged = new Set<number>()
+  /** `performance.now()` at which each was sent. */
+  readonly sentAt = new Map<number, number>()
+  /** Answers other than 202, by status. */
+  readonly refused = new Map<number, number>()
+  /** A refusal by 503 that did not say when to come back. */
+  unspecific = 0
+  next = 0
+  private readonly address: string
+
+  /** `address` is the relay's: host and port. */
+  constructor(address: string) {
+    this.address = address
+  }
+
+  /** Sends an event, a new one unless told; the status, `undefined` when no answer came. */
+  async send(number = this.next++): Promise<number | undefined> {
+    const body = bodyOf(number)
+    this.sentAt.set(number, performance.now())
+    const headers = { "content-type": "application/json", "x-service-signature": sign(body) }
+    try {
+      const response = await fetch(`http://${this.address}${path}`, { method: "POST", body, headers })
+      await response.arrayBuffer()
+      if (response.status === 202) this.acknowledged.add(number)
+      else {
+        this.refused.set(response.status, (this.refused.get(response.status) ?? 0) + 1)
+        if (response.status === 503 && !response.headers.has("retry-after")) this.unspecific += 1
+      }
+      return response.status
+    } catch {
+      return undefined
+    }
+  }
+
+  /** As fast as it is answered, until told. */
+  async load(until: () => boolean, connections = 32): Promise<void> {
+    const connection = async () => {
+      while (!until()) if ((await this.send()) !== 202) await Bun.sleep(5)
+    }
+    await Promise.all(Array.from({ length: connections }, connection))
+  }
+
+  /** So many, all at once but for `connections`. */
+  async burst(count: number, connections = 32): Promise<void> {
+    const end = this.next + count
+    await this.load(() => this.next >= end, connections)
+  }
+
+  /** So many a second, whatever the relay does about it. */
+  async paced(rate: number, seconds: number): Promise<void> {
+    const began = performance.now()
+    const under = new Set<Promise<unknown>>()
+    for (let sent = 0; sent < rate * seconds; ) {
+      const due = Math.min(rate * seconds, Math.floor(((performance.now() - began) / 1_000) * rate))
+      for (; sent < due; sent++) {
+        const one: Promise<unknown> = this.send().finally(() => under.delete(one))
+        under.add(one)
+      }
+      await Bun.sleep(2)
+    }
+    await Promise.all(under)
+  }
+}
+
+/** What a receiver does with an event instead of answering 204. */
+export type Answer = (number: number, request: Request) => Response | Promise<Response> | undefined
+
+export interface Arrival {
+  readonly number: number
+  /** `performance.now()`. */
+  readonly at: number
+}
+
+export class Receiver {
+  /** How often each event was taken with a 2xx. */
+  times = new Map<number, number>()
+  /** Bodies that were not what was sent. */
+  altered = 0
+  /** Requests, whatever became of them. */
+  requests = 0
+  answer: Answer = () => undefined
+  /** Called for each event that was taken. */
+  onArrival: (arrival: Arrival) => void = () => {}
+  readonly port: number
+  private server: Bun.Server<undefined> | undefined
+  private readonly tls: Bun.TLSOptions | undefined
+
+  constructor(tls?: Bun.TLSOptions) {
+    this.tls = tls
+    this.server = this.listen(0)
+    this.port = this.server.port ?? 0
+  }
+
+  get url(): string {
+    return `http${this.tls === undefined ? "" : "s"}://127.0.0.1:${this.port}/`
+  }
+
+  /** Nothing listens there any more. */
+  async goAway(): Promise<void> {
+    await this.server?.stop(true)
+    this.server = undefined
+  }
+
+  /** It listens again, with another certificate if one is given. */
+  comeBack(tls = this.tls): void {
+    this.server ??= this.listen(this.port, tls)
+  }
+
+  /** Of `numbers`, those that never came. */
+  missing(numbers: Iterable<number>): ReadonlyArray<number> {
+    return [...numbers].filter((number) => !this.times.has(number))
+  }
+
+  private listen(port: number, tls = this.tls): Bun.Server<undefined> {
+    const secured = tls === undefined ? {} : { tls }
+    return Bun.serve({
+      port,
+      hostname: "127.0.0.1",
+      idleTimeout: 0,
+      ...secured,
+      fetch: (request) => this.take(request),
+    })
+  }
+
+  private async take(request: Request): Promise<Response> {
+    if (request.method !== "POST") return new Response()
+    this.requests += 1
+    const text = await request.text()
+    const number = numberOf(request.headers.get("x-relay-event-id"))
+    if (text !== bodyOf(number)) this.altered += 1
+    const response = (await this.answer(number, request)) ?? new Response(null, { status: 204 })
+    if (response.ok) {
+      this.times.set(number, (this.times.get(number) ?? 0) + 1)
+      this.onArrival({ number, at: performance.now() })
+    }
+    return response
+  }
+}
+
+/**
+ * Two receivers: `live` takes everything at once, `late` nothing while it is
+ * shut, so that what is lost in the journal is seen to be lost.
+ */
+export class Ends {
+  readonly live = new Receiver()
+  readonly late = new Receiver()
+
+  get sinks() {
+    return { live: { type: "http", url: this.live.url }, late: { type: "http", url: this.late.url } }
+  }
+
+  shut(): void {
+    this.late.answer = () => new Response(null, { status: 500 })
+  }
+
+  open(): void {
+    this.late.answer = () => undefined
+  }
+
+  /** Acknowledged, and not at both. */
+  lost(sender: Sender): ReadonlyArray<number> {
+    return [...sender.acknowledged].filter((number) => !this.live.times.has(number) || !this.late.times.has(number))
+  }
+
+  /** What is wrong with what came, in words. */
+  get altered(): ReadonlyArray<string> {
+    const altered = this.live.altered + this.late.altered
+    return altered === 0 ? [] : [`${altered} deliveries were altered`]
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.live.goAway(), this.late.goAway()])
+  }
+}
