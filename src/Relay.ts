@@ -20,8 +20,12 @@ import * as Runtime from "./runtime/Runtime.ts"
 import { SinkError, SinkMisconfigured } from "./sinks/Sink.ts"
 import { sinkTypes } from "./sinks/Sinks.ts"
 
-/** How long attempts under way may take when the relay stops; the listener has its ten seconds before. */
-const grace = Duration.seconds(10)
+/**
+ * What a drain waits for, one after the other: deliveries under way, the admin
+ * API's requests, attempts under way. With the moment that connections have to
+ * close it is less than `Runtime.drainDeadline`.
+ */
+const drains = { deliveries: Duration.seconds(8), admin: Duration.seconds(1), attempts: Duration.seconds(8) }
 const warnBeforeExpiry = 14 * 86_400_000
 
 export interface RelayOptions {
@@ -41,7 +45,7 @@ export const layer = (config: RelayConfig, options: RelayOptions) => {
   const snapshot = Snapshot.make(config, Runtime.hmac)
   const journal = SqliteJournal.layer(config.journal).pipe(Layer.provide(Layer.succeed(Entry, options.entry)))
   const events = RelayEvents.layer(() => snapshot.router)
-  const lanes = Lanes.layer({ specs: config.sinks.map(laneSpec), grace })
+  const lanes = Lanes.layer({ specs: config.sinks.map(laneSpec), grace: drains.attempts })
   const ingest = Ingest.layer(() => snapshot)
   return listening(config).pipe(
     Layer.provideMerge(info(config, options)),
@@ -84,12 +88,17 @@ const listening = (config: RelayConfig) =>
     Listening,
     Effect.gen(function* () {
       const { handle, drain } = yield* Ingest
-      const admin = yield* Runtime.serve({ address: config.admin.listen, handler: yield* Admin.handler })
+      const admin = yield* Runtime.serve({
+        address: config.admin.listen,
+        handler: yield* Admin.handler,
+        drainTimeout: drains.admin,
+      })
       const deliveries = yield* Runtime.serve({
         address: config.listen,
         ...(config.tls === undefined ? {} : { tls: config.tls }),
         handler: handle,
         onDrain: drain,
+        drainTimeout: drains.deliveries,
       })
       return Listening.of({ deliveries, admin })
     }),

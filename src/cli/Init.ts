@@ -1,6 +1,7 @@
-/** `relay init`: a commented config to start from. It never overwrites one. */
+/** `relay init`: a commented config to start from, never over one; or the unit that runs it as a service. */
 import { Effect, FileSystem, Option } from "effect"
-import { Command } from "effect/cli"
+import { Command, Flag } from "effect/cli"
+import unit from "../../config/relay.service" with { type: "text" }
 import { io } from "./CommandError.ts"
 import { Config, Json } from "./Options.ts"
 import { plain, print, printJson } from "./Output.ts"
@@ -8,8 +9,15 @@ import { lazily, Program, quoted } from "./Program.ts"
 
 export const init = Command.make(
   "init",
-  {},
-  Effect.fn(function* () {
+  {
+    systemd: Flag.Boolean("systemd").pipe(
+      Flag.withDescription("Print the unit of a systemd service instead"),
+      Flag.withoutNegation,
+      Flag.withDefault(false),
+    ),
+  },
+  Effect.fn(function* ({ systemd }) {
+    if (systemd) return yield* print(unit.trimEnd())
     const fs = yield* FileSystem.FileSystem
     const { command } = yield* Program
     const [{ defaultFile }, { embedded }] = yield* Effect.all([
@@ -37,5 +45,8 @@ export const init = Command.make(
   }),
 ).pipe(
   Command.withDescription("Write a commented config to start from"),
-  Command.withExamples([{ command: "relay init", description: "Writes relay.config.json; never over one" }]),
+  Command.withExamples([
+    { command: "relay init", description: "Writes relay.config.json; never over one" },
+    { command: "relay init --systemd > /etc/systemd/system/relay.service", description: "Makes it a service" },
+  ]),
 )

@@ -42,12 +42,14 @@ export const table = (rows: ReadonlyArray<ReadonlyArray<string>>, indent = "  ")
 const codes = { red: 31, green: 32, yellow: 33, bold: 1, dim: 2 } as const
 export type Paint = (style: keyof typeof codes, text: string) => string
 
+export const painted =
+  (isColoured: boolean): Paint =>
+  (style, text) =>
+    isColoured && text !== "" ? `\u001b[${codes[style]}m${text}\u001b[0m` : text
+
 /** Colours where stdout is a terminal that shows them and NO_COLOR is not set. */
-export const paint: Effect.Effect<Paint> = Effect.map(
-  TerminalCapabilities.TerminalCapabilities,
-  ({ canColor }): Paint =>
-    (style, text) =>
-      canColor ? `\u001b[${codes[style]}m${text}\u001b[0m` : text,
+export const paint: Effect.Effect<Paint> = Effect.map(TerminalCapabilities.TerminalCapabilities, ({ canColor }) =>
+  painted(canColor),
 )
 
 /** `1 event`, `2 events`, `12,345 events`. */

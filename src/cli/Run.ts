@@ -10,9 +10,8 @@ import { Command } from "effect/cli"
 import type { Address, RelayConfig } from "../config/Config.ts"
 import * as Router from "../routing/Router.ts"
 import { io } from "./CommandError.ts"
-import { configFlag, loadConfig } from "./Loading.ts"
+import { configFlag, loadConfig, loadQuietly } from "./Loading.ts"
 import * as Logging from "./Logging.ts"
-import { Json } from "./Options.ts"
 import { plain, say, table } from "./Output.ts"
 import { lazily, Program, version } from "./Program.ts"
 
@@ -73,39 +72,51 @@ export const opening = (facts: Opening): string => {
   ].join("\n")
 }
 
-const serve = Effect.gen(function* () {
-  const { file, config } = yield* loadConfig
+const serve = Effect.fnUntraced(function* (json: boolean) {
+  const { file, config, warnings } = yield* json ? loadQuietly : loadConfig
+  if (json) yield* Effect.forEach(warnings, ({ line, message }) => Effect.logWarning(`${file}:${line}: ${message}`))
   const { command, entry } = yield* Program
-  const [Relay, { Journal }] = yield* Effect.all([
+  const [Relay, { Journal }, Service] = yield* Effect.all([
     lazily(() => import("../Relay.ts")),
     lazily(() => import("../journal/Journal.ts")),
+    lazily(() => import("./Service.ts")),
   ])
   const context = yield* Layer.build(Relay.layer(config, { version, configFile: file, entry }))
   const { deliveries, admin } = Context.get(context, Relay.Listening)
-  const json = yield* Json
   if (json)
     yield* Effect.logInfo("started").pipe(Effect.annotateLogs({ deliveries: show(deliveries), admin: show(admin) }))
   else yield* say(opening({ config, file, command, configFlag: yield* configFlag, deliveries, admin }))
-  return yield* Effect.catchTag(Context.get(context, Journal).broken, "JournalBroken", ({ message }) =>
+  const broken = Effect.catchTag(Context.get(context, Journal).broken, "JournalBroken", ({ message }) =>
     Effect.fail(io(`the journal can't go on, so the relay ends: ${message}`)),
   )
-}).pipe(Effect.scoped)
+  return yield* Effect.raceFirst(broken, Effect.provideContext(Service.tell, context))
+}, Effect.scoped)
 
 export const run = Command.make(
   "run",
-  {},
-  Effect.fn(function* () {
-    const { firstSignal } = yield* lazily(() => import("../runtime/Runtime.ts"))
-    const stopping = Effect.tap(firstSignal, (signal) =>
-      Effect.logInfo(`${signal}: draining; a second one ends the relay at once`),
+  { format: Logging.formatFlag },
+  Effect.fn(function* ({ format }) {
+    const [{ firstSignal }, Notify] = yield* Effect.all([
+      lazily(() => import("../runtime/Runtime.ts")),
+      lazily(() => import("../runtime/Notify.ts")),
+    ])
+    const notify = yield* Notify.make((yield* Program).env)
+    const json = yield* Logging.isJson(format)
+    const stopping = firstSignal.pipe(
+      Effect.tap((signal) => Effect.logInfo(`${signal}: draining; a second one ends the relay at once`)),
+      Effect.andThen(notify.say("STOPPING=1", "STATUS=draining")),
     )
-    yield* Effect.raceFirst(stopping, serve).pipe(Effect.provide(Logging.layer(yield* Json)))
-    yield* say("relay: drained, everything accepted is on disk")
+    const drained = "drained, everything accepted is on disk"
+    yield* Effect.raceFirst(stopping, serve(json)).pipe(
+      Effect.andThen(json ? Effect.logInfo(drained) : say(`relay: ${drained}`)),
+      Effect.provideService(Notify.Notify, notify),
+      Effect.provide(Logging.layer(json)),
+    )
   }),
 ).pipe(
   Command.withDescription("Receive, keep and relay deliveries until stopped"),
   Command.withExamples([
     { command: "relay run", description: "With relay.config.json here, or the embedded defaults where there is none" },
-    { command: "relay run -c /etc/relay/relay.config.json --json", description: "As a service, with JSON logs" },
+    { command: "relay run -c /etc/relay/relay.config.json", description: "As a service: the log is JSON lines" },
   ]),
 )

@@ -6,7 +6,7 @@
  * process.
  */
 import type { HmacFactory } from "../event/Signature.ts"
-import type { Listener, ListenOptions, Platform } from "./Platform.ts"
+import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
 import * as Problem from "./Problem.ts"
 
 /** Keyed once and copied for each body: half the cost of `createHmac`. */
@@ -33,10 +33,22 @@ const listen = (options: ListenOptions): Listener => {
   }
 }
 
+const libc = async (): Promise<Libc> => {
+  // Not at the top: Deno loads this file too.
+  const { dlopen } = await import("bun:ffi")
+  const { symbols } = dlopen("libc.so.6", {
+    socket: { args: ["i32", "i32", "i32"], returns: "i32" },
+    sendto: { args: ["i32", "ptr", "usize", "i32", "ptr", "u32"], returns: "i64" },
+    close: { args: ["i32"], returns: "i32" },
+  })
+  return symbols
+}
+
 export const make = (): Platform => ({
   name: "bun",
   version: Bun.version,
   isCompiled: Bun.main.startsWith("/$bunfs/") || Bun.main.startsWith("B:/~BUN/"),
   hmac,
   listen,
+  libc,
 })

@@ -7,13 +7,17 @@
  * Deno leaves the closing to the client and reads on into nothing.
  */
 import { hmacSha256 } from "../event/Signature.ts"
-import type { Listener, ListenOptions, Platform } from "./Platform.ts"
+import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
 import * as Problem from "./Problem.ts"
 
 /** The part of Deno's API that is used here. */
 declare const Deno: {
   readonly version: { readonly deno: string }
   readonly build: { readonly standalone?: boolean }
+  readonly dlopen: (
+    library: string,
+    symbols: Readonly<Record<keyof Libc, { readonly parameters: ReadonlyArray<string>; readonly result: string }>>,
+  ) => { readonly symbols: Libc }
   readonly serve: (
     options: {
       readonly hostname: string
@@ -60,10 +64,18 @@ const listen = (options: ListenOptions): Listener => {
   }
 }
 
+const libc = async (): Promise<Libc> =>
+  Deno.dlopen("libc.so.6", {
+    socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
+    sendto: { parameters: ["i32", "buffer", "usize", "i32", "buffer", "u32"], result: "isize" },
+    close: { parameters: ["i32"], result: "i32" },
+  }).symbols
+
 export const make = (): Platform => ({
   name: "deno",
   version: Deno.version.deno,
   isCompiled: Deno.build.standalone === true,
   hmac: hmacSha256,
   listen,
+  libc,
 })

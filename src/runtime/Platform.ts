@@ -21,6 +21,20 @@ export interface Listener {
   readonly close: (force: boolean) => Promise<void>
 }
 
+/** Three calls of the C library, for what neither runtime offers: a datagram to a local socket. */
+export interface Libc {
+  readonly socket: (domain: number, type: number, protocol: number) => number
+  readonly sendto: (
+    socket: number,
+    bytes: Uint8Array,
+    length: number,
+    flags: number,
+    address: Uint8Array,
+    addressLength: number,
+  ) => number | bigint
+  readonly close: (socket: number) => number
+}
+
 export interface Platform {
   readonly name: "bun" | "deno"
   readonly version: string
@@ -29,4 +43,6 @@ export interface Platform {
   readonly hmac: HmacFactory
   /** Throws when the address can't be had. */
   readonly listen: (options: ListenOptions) => Listener
+  /** Rejects where there is none. */
+  readonly libc: () => Promise<Libc>
 }

@@ -19,8 +19,8 @@ import type { Listener, Platform } from "./Platform.ts"
 
 const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatform.make()
 
-/** `name` and `version` of the runtime, whether this is a compiled binary, and its fastest HMAC. */
-export const { name, version, isCompiled, hmac } = platform
+/** `name` and `version` of the runtime, whether this is a compiled binary, its fastest HMAC, and the C library. */
+export const { name, version, isCompiled, hmac, libc } = platform
 
 export interface ServeOptions {
   readonly address: Address
@@ -88,7 +88,7 @@ export const serve = Effect.fn("Runtime.serve")(function* (
 ): Effect.fn.Return<Address, ServeError, Scope.Scope> {
   const run = Effect.runForkWith(yield* Effect.context<never>())
   const guard = Guard.make(options.handler, (id, defect) => {
-    run(Effect.logError(`a bug while answering a request (request id ${id})`, defect))
+    run(Effect.annotateLogs(Effect.logError("a bug while answering a request", defect), { request: id }))
   })
   const tls = options.tls && {
     certificate: yield* readPem(options.tls.certificate, "certificate"),
@@ -122,12 +122,23 @@ export const serve = Effect.fn("Runtime.serve")(function* (
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 export type Signal = keyof typeof exitCodes
 
-/** Waits for the first SIGTERM or SIGINT; from then on the next one ends the process at once. */
+/**
+ * Milliseconds from the first signal until the process ends, whatever still
+ * holds it: above the sum of all that a drain waits for, which `Relay.ts` sets.
+ */
+export const drainDeadline = 24_000
+
+/**
+ * Waits for the first SIGTERM or SIGINT. From then on the next one ends the
+ * process at once, and so does the deadline: what is on disk stays there, and
+ * is delivered after the next start.
+ */
 export const firstSignal: Effect.Effect<Signal> = Effect.callback<Signal>((resume) => {
   let seen = false
   const on = (signal: Signal) => () => {
     if (seen) process.exit(exitCodes[signal])
     seen = true
+    setTimeout(() => process.exit(exitCodes[signal]), drainDeadline).unref()
     resume(Effect.succeed(signal))
   }
   const handlers = { SIGINT: on("SIGINT"), SIGTERM: on("SIGTERM") }

@@ -506,20 +506,17 @@ describe("the log", () => {
     return { lines, layer: Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]) }
   }
 
-  it.effect("names the reason of a refusal, once in ten seconds, with the number left out", () => {
+  it.effect("names the reason of a refusal, in the same words for each of a kind", () => {
     const { lines, layer } = captured()
     return Effect.gen(function* () {
       const { send } = yield* start()
-      const wrong = () => send(delivery(envelope(), { secret: "whsec_other" }))
-      for (let n = 0; n < 50; n++) yield* wrong()
-      expect(lines).toEqual(["a request to the webhook scheduling was refused with 401: signature mismatch"])
-      yield* TestClock.adjust("10 seconds")
-      yield* wrong()
-      expect(lines[1]).toBe(
-        "a request to the webhook scheduling was refused with 401: signature mismatch (and 49 more since the last such line)",
-      )
+      for (let n = 0; n < 2; n++) yield* send(delivery(envelope(), { secret: "whsec_other" }))
       yield* send(delivery(envelope(), { path: "/nowhere" }))
-      expect(lines[2]).toBe("a request to no webhook was refused with 404: No such webhook")
+      expect(lines).toEqual([
+        "a request to the webhook scheduling was refused with 401: signature mismatch",
+        "a request to the webhook scheduling was refused with 401: signature mismatch",
+        "a request to no webhook was refused with 404: No such webhook",
+      ])
     }).pipe(Effect.provide(layer))
   })
 

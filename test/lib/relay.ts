@@ -18,7 +18,7 @@ export interface StartOptions {
   /** The runtime, `bun` or `deno`, whatever the environment says. */
   readonly under?: string
   readonly env?: Readonly<Record<string, string>>
-  /** After `run -c CONFIG`. */
+  /** After `run -c CONFIG`; a log for people unless told. */
   readonly args?: ReadonlyArray<string>
 }
 
@@ -99,13 +99,16 @@ export const relay = async (args: ReadonlyArray<string>, options: StartOptions):
 
 /** Starts `relay run` and waits for the line that says it listens. */
 export const startRelay = async (config: string, options: StartOptions): Promise<Relay> => {
-  const child = Bun.spawn([...command(options.binary, options.under), "run", "-c", config, ...(options.args ?? [])], {
-    cwd: options.cwd,
-    env: environment(options.env),
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
-  })
+  const child = Bun.spawn(
+    [...command(options.binary, options.under), "run", "-c", config, ...(options.args ?? ["--log-format", "text"])],
+    {
+      cwd: options.cwd,
+      env: environment(options.env),
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+    },
+  )
   const printed = { stdout: "", stderr: "" }
   let wake: Array<() => void> = []
   const collect = async (stream: ReadableStream<Uint8Array>, name: keyof typeof printed) => {

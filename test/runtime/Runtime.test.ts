@@ -19,7 +19,7 @@ const ok: Handler = () => new Response("ok")
 
 const captured = () => {
   const lines: Array<string> = []
-  return { lines, layer: Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]) }
+  return { lines, layer: Logger.layer([Logger.map(Logger.formatJson, (line) => void lines.push(line))]) }
 }
 
 describe("an address", () => {
@@ -140,7 +140,9 @@ describe("a drain", () => {
       yield* entered
       yield* close
       expect(yield* Effect.promise(connection.ended)).toEqual({ text: "", statuses: [], closed: true })
-      expect(lines).toEqual(["requests still under way at the end of the drain are cut off"])
+      expect(lines.map((line) => JSON.parse(line).message)).toEqual([
+        "requests still under way at the end of the drain are cut off",
+      ])
     }).pipe(Effect.provide(layer))
   })
 

@@ -1,0 +1,5 @@
+/** Files that are embedded as text. */
+declare module "*.service" {
+  const text: string
+  export default text
+}

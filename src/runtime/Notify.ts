@@ -1,0 +1,68 @@
+/**
+ * What the service manager is told (sd_notify(3)): `READY=1`, `WATCHDOG=1`,
+ * `STOPPING=1`, `STATUS=…`, and around a reload `RELOADING=1` and `READY=1`.
+ *
+ * **Promise.** Without NOTIFY_SOCKET, or where there is no libc to send with,
+ * nothing is said and nothing fails.
+ */
+import process from "node:process"
+import { Context, Duration, Effect } from "effect"
+import type { Libc } from "./Platform.ts"
+import { libc } from "./Runtime.ts"
+
+export interface Notify {
+  /** Sends lines such as `READY=1`. */
+  readonly say: (...lines: ReadonlyArray<string>) => Effect.Effect<void>
+  readonly isHeard: boolean
+  /** How often the manager expects `WATCHDOG=1`; it kills the process otherwise. Absent: it doesn't watch. */
+  readonly watchdog?: Duration.Duration
+}
+
+const silent: Notify = { say: () => Effect.void, isHeard: false }
+
+/** Says nothing unless `relay run` was started by a service manager. */
+export const Notify = Context.Reference<Notify>("relay/runtime/Notify", { defaultValue: () => silent })
+
+const unix = 1
+const datagram = 2
+const closeOnExec = 0o2000000
+const noSignal = 0x4000
+const longestPath = 107
+
+/** A `sockaddr_un`; a name that begins with `@` is an abstract one, whose first byte is zero. */
+const address = (path: string): Uint8Array | undefined => {
+  const name = Buffer.from(path.startsWith("@") ? `\0${path.slice(1)}` : `${path}\0`)
+  if (!/^[@/]/.test(path) || name.length > longestPath) return undefined
+  const family = Buffer.alloc(2)
+  new Uint16Array(family.buffer, family.byteOffset, 1)[0] = unix
+  return Buffer.concat([family, name])
+}
+
+const send = ({ socket, sendto, close }: Libc, to: Uint8Array, text: string): void => {
+  const bytes = Buffer.from(text)
+  const descriptor = socket(unix, datagram | closeOnExec, 0)
+  if (descriptor < 0) return
+  sendto(descriptor, bytes, bytes.length, noSignal, to, to.length)
+  close(descriptor)
+}
+
+const watchdogOf = (env: Readonly<Record<string, string | undefined>>): Duration.Duration | undefined => {
+  const micros = Number(env.WATCHDOG_USEC)
+  const isOurs = env.WATCHDOG_PID === undefined || env.WATCHDOG_PID === String(process.pid)
+  return micros > 0 && isOurs ? Duration.micros(BigInt(Math.floor(micros))) : undefined
+}
+
+/** As the environment says. */
+export const make = Effect.fnUntraced(function* (env: Readonly<Record<string, string | undefined>>) {
+  const to = address(env.NOTIFY_SOCKET ?? "")
+  if (to === undefined) return silent
+  const library = yield* Effect.option(Effect.tryPromise(libc))
+  if (library._tag === "None") return silent
+  const watchdog = watchdogOf(env)
+  const notify: Notify = {
+    say: (...lines) => Effect.sync(() => send(library.value, to, lines.join("\n"))),
+    isHeard: true,
+    ...(watchdog === undefined ? {} : { watchdog }),
+  }
+  return notify
+})

@@ -1,0 +1,161 @@
+/**
+ * The relay under a service manager: what it says on a real notify socket, and
+ * the unit. RELAY_UNDER chooses the runtime, or the binary. The socket's other
+ * end is Python, because neither runtime can read one; without it the test is
+ * skipped and says so.
+ */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { freePort, relay, startRelay } from "../lib/relay.ts"
+
+const unitFile = resolve(import.meta.dir, "../../config/relay.service")
+const cwd = mkdtempSync(join(tmpdir(), "relay-service-"))
+afterAll(() => rmSync(cwd, { recursive: true }))
+
+const runs = (command: string, ...args: ReadonlyArray<string>): boolean => {
+  const found = Bun.which(command) !== null && Bun.spawnSync([command, ...args]).exitCode === 0
+  if (!found) console.warn(`SKIPPED: the tests that need ${command}, which is not here`)
+  return found
+}
+const hasPython = runs("python3", "--version")
+const hasAnalyze = runs("systemd-analyze", "--version")
+
+const config = join(cwd, "relay.config.json")
+beforeAll(async () => {
+  writeFileSync(
+    config,
+    JSON.stringify({
+      listen: `127.0.0.1:${await freePort()}`,
+      admin: { listen: `127.0.0.1:${await freePort()}` },
+      journal: { path: join(cwd, "journal.db") },
+      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
+      sinks: { audit: { type: "file", path: join(cwd, "audit.ndjson") } },
+      routes: [{ name: "everything", match: "**", to: "audit" }],
+    }),
+  )
+})
+
+const listener = `
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1].replace("@", "\\0", 1) if sys.argv[1].startswith("@") else sys.argv[1])
+print(json.dumps("bound"), flush=True)
+while True: print(json.dumps(s.recv(65536).decode()), flush=True)
+`
+
+const children: Array<{ readonly kill: () => void }> = []
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill()
+})
+
+/** A notify socket; gives its datagrams one by one. */
+const manager = async (path: string): Promise<() => Promise<string>> => {
+  const child = Bun.spawn(["python3", "-c", listener, path], { stdout: "pipe", stderr: "inherit" })
+  children.push(child)
+  const lines = (async function* () {
+    let rest = ""
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      const parts = (rest + chunk).split("\n")
+      rest = parts.pop() ?? ""
+      for (const part of parts) yield JSON.parse(part) as string
+    }
+  })()
+  const message = async (): Promise<string> => (await lines.next()).value ?? "the socket was closed"
+  expect(await message()).toBe("bound")
+  return message
+}
+
+describe.skipIf(!hasPython)("a service manager hears", () => {
+  for (const [kind, path] of [
+    ["a path", join(cwd, "notify.sock")],
+    ["an abstract name", `@relay-test-${process.pid}`],
+  ] as const) {
+    test(`over ${kind} that the relay is ready, that it lives, how it is, and that it stops`, async () => {
+      const message = await manager(path)
+      const env = { NOTIFY_SOCKET: path, WATCHDOG_USEC: "200000" }
+      const running = await startRelay(config, { cwd, env })
+      expect(await message()).toBe("READY=1\nSTATUS=journal ok; 1 sink")
+      for (let beats = 0; beats < 3; beats++) expect(await message()).toBe("WATCHDOG=1\nSTATUS=journal ok; 1 sink")
+      expect(await running.kill("SIGTERM")).toBe(0)
+      let last = await message()
+      while (last.startsWith("WATCHDOG=1")) last = await message()
+      expect(last).toBe("STOPPING=1\nSTATUS=draining")
+    }, 20_000)
+  }
+
+  test("nothing of a watchdog that is meant for another process", async () => {
+    const path = join(cwd, "other.sock")
+    const message = await manager(path)
+    const env = { NOTIFY_SOCKET: path, WATCHDOG_USEC: "1000", WATCHDOG_PID: "1" }
+    const running = await startRelay(config, { cwd, env })
+    expect(await message()).toStartWith("READY=1")
+    // The next comes at once, and the one after it not for ten seconds.
+    expect(await message()).toStartWith("WATCHDOG=1")
+    await running.kill("SIGTERM")
+    expect(await message()).toStartWith("STOPPING=1")
+  }, 20_000)
+})
+
+describe("a relay that can't be heard", () => {
+  test("runs all the same", async () => {
+    for (const NOTIFY_SOCKET of ["", "/nonexistent/notify.sock", "vsock:2:1234", `/${"x".repeat(200)}`]) {
+      const running = await startRelay(config, { cwd, env: { NOTIFY_SOCKET, WATCHDOG_USEC: "100000" } })
+      expect(await running.kill("SIGTERM")).toBe(0)
+    }
+  }, 20_000)
+})
+
+describe("the log of a service", () => {
+  test("is JSON lines where nobody sits at a terminal, from the first to the last", async () => {
+    const running = await startRelay(config, { cwd, args: [] })
+    await running.kill("SIGTERM")
+    const lines = running
+      .stderr()
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line))
+    expect(lines.map(({ level, message }) => `${level} ${message}`)).toEqual([
+      "INFO started",
+      "INFO SIGTERM: draining; a second one ends the relay at once",
+      "INFO drained, everything accepted is on disk",
+    ])
+  }, 20_000)
+})
+
+describe("the unit", () => {
+  const unit = readFileSync(unitFile, "utf8")
+
+  test("is what `relay init --systemd` prints", async () => {
+    expect((await relay(["init", "--systemd"], { cwd })).stdout).toBe(unit)
+  })
+
+  test("says when the relay is ready and that it lives, reloads it, and keeps secrets and BUN_* from it", () => {
+    for (const line of [
+      "Type=notify",
+      "WatchdogSec=30",
+      "ExecReload=/bin/kill -HUP $MAINPID",
+      "LoadCredential=scheduling:/etc/relay/secrets/scheduling",
+    ]) {
+      expect(unit).toContain(`\n${line}\n`)
+    }
+    const unset = /^UnsetEnvironment=(.*)$/m.exec(unit)?.[1]?.split(" ")
+    expect(unset).toEqual(expect.arrayContaining(["BUN_OPTIONS", "BUN_BE_BUN", "BUN_INSPECT"]))
+  })
+
+  test.skipIf(!hasAnalyze)("leaves an exposure of 1.5 or less by systemd's own account", () => {
+    const { stdout } = Bun.spawnSync(["systemd-analyze", "security", "--offline=true", "--no-pager", unitFile])
+    const exposure = /Overall exposure level for relay\.service: ([0-9.]+)/.exec(stdout.toString())?.[1]
+    expect(Number(exposure)).toBeLessThanOrEqual(1.5)
+  })
+
+  test.skipIf(!hasAnalyze)("holds nothing that systemd does not know", () => {
+    const { stderr } = Bun.spawnSync(["systemd-analyze", "verify", unitFile])
+    const troubles = stderr
+      .toString()
+      .split("\n")
+      .filter((line) => line !== "" && !line.includes("/usr/local/bin/relay"))
+    expect(troubles).toEqual([])
+  })
+})

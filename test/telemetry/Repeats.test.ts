@@ -1,0 +1,88 @@
+import { describe, expect } from "bun:test"
+import { Effect, Exit, Layer, Logger, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { limit } from "../../src/telemetry/Repeats.ts"
+import { it } from "../lib/effect.ts"
+
+/** The lines that come through; `close` ends the limiter's scope. */
+const start = Effect.gen(function* () {
+  const lines: Array<string> = []
+  const scope = yield* Scope.make()
+  const limited = yield* limit(Logger.make(({ message }) => void lines.push(String(message)))).pipe(
+    Scope.provide(scope),
+  )
+  return { lines, logger: Logger.layer([limited]), close: Scope.close(scope, Exit.void) }
+})
+
+const times = (count: number, effect: Effect.Effect<void>) => Effect.replicateEffect(effect, count, { discard: true })
+
+describe("repeats in the log", () => {
+  it.effect("are one line at once, and after ten seconds another with the count of those held back", () =>
+    Effect.gen(function* () {
+      const { lines, logger } = yield* start
+      yield* times(50, Effect.logWarning("refused with 401")).pipe(Effect.provide(logger))
+      expect(lines).toEqual(["refused with 401"])
+      yield* TestClock.adjust("11 seconds")
+      expect(lines).toEqual(["refused with 401", "refused with 401 (49 times since the last such line)"])
+      yield* TestClock.adjust("1 minute")
+      expect(lines).toHaveLength(2)
+      yield* Effect.provide(Effect.logWarning("refused with 401"), logger)
+      expect(lines.at(-1)).toBe("refused with 401")
+    }),
+  )
+
+  it.effect("that never stop are one line in ten seconds", () =>
+    Effect.gen(function* () {
+      const { lines, logger } = yield* start
+      for (let second = 0; second < 60; second++) {
+        yield* times(100, Effect.logWarning("refused")).pipe(Effect.provide(logger))
+        yield* TestClock.adjust("1 second")
+      }
+      expect(lines.length).toBe(7)
+      const told = lines.slice(1).map((line) => Number(/\((\d+) times/.exec(line)?.[1]))
+      expect(told.reduce((sum, count) => sum + count, 1)).toBe(6_000)
+    }),
+  )
+
+  it.effect("are alike whatever their numbers; another level or other words are another fact", () =>
+    Effect.gen(function* () {
+      const { lines, logger } = yield* start
+      yield* Effect.provide(
+        Effect.gen(function* () {
+          yield* Effect.logWarning("sink lake: 3 events wait")
+          yield* Effect.logWarning("sink lake: 4711 events wait")
+          yield* Effect.logError("sink lake: 3 events wait")
+          yield* Effect.logWarning("sink chat: 3 events wait")
+        }),
+        logger,
+      )
+      expect(lines).toEqual(["sink lake: 3 events wait", "sink lake: 3 events wait", "sink chat: 3 events wait"])
+      yield* TestClock.adjust("11 seconds")
+      expect(lines.at(-1)).toBe("sink lake: 4711 events wait")
+    }),
+  )
+
+  it.effect("are told at the end, too", () =>
+    Effect.gen(function* () {
+      const { lines, logger, close } = yield* start
+      yield* times(3, Effect.logInfo("goes on")).pipe(Effect.provide(logger))
+      yield* close
+      expect(lines).toEqual(["goes on", "goes on (2 times since the last such line)"])
+    }),
+  )
+
+  it.effect("cost no more memory than a thousand kinds: a flood of different lines is held back as one", () =>
+    Effect.gen(function* () {
+      const { lines, logger } = yield* start
+      const name = (n: number) => n.toString(26).replaceAll(/\d/g, (digit) => "qrstuvwxyz"[Number(digit)] ?? "")
+      yield* Effect.forEach(
+        Array.from({ length: 5_000 }, (_, n) => n),
+        (n) => Effect.logInfo(`odd ${name(n)}`),
+        {
+          discard: true,
+        },
+      ).pipe(Effect.provide(Layer.fresh(logger)))
+      expect(lines.length).toBeLessThanOrEqual(1_001)
+    }),
+  )
+})
