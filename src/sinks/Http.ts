@@ -13,11 +13,13 @@
  */
 import { Clock, Effect, Redacted, Schema, type Scope } from "effect"
 import { hmacSha256, sign } from "../event/Signature.ts"
+import * as CloudEvents from "../formats/CloudEvents.ts"
 import * as Template from "../formats/Template.ts"
 import { type Entry, idempotencyKey } from "../journal/Journal.ts"
 import * as HttpTransport from "../runtime/HttpTransport.ts"
 import * as Certificates from "./Certificates.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
+import { drain } from "./HttpDrain.ts"
 import { allSent, type Failures, type Reason, type Sink, SinkError, type SinkType } from "./Sink.ts"
 
 // --- config ------------------------------------------------------------------
@@ -93,9 +95,18 @@ export const HttpConfig = Schema.Struct({
       ),
     )
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  format: Schema.Literals(["raw", "template"])
-    .annotate({ description: "`raw`: the signed bytes. `template`: `body`, filled in", default: "raw" })
+  format: Schema.Literals(["raw", "cloudevents", "template"])
+    .annotate({
+      description: "`raw`: the signed bytes. `cloudevents`: as CloudEvents 1.0. `template`: `body`, filled in",
+      default: "raw",
+    })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("raw"))),
+  mode: Schema.optionalKey(
+    Schema.Literals(["binary", "structured"]).annotate({
+      description:
+        "For `format: cloudevents`: `binary`, the usual one, is the signed bytes with attributes as headers; `structured` is one JSON document",
+    }),
+  ),
   body: Schema.optionalKey(
     Schema.Json.annotate({ description: "For `format: template`: any JSON whose strings may hold placeholders" }),
   ),
@@ -103,7 +114,7 @@ export const HttpConfig = Schema.Struct({
     signature: header("Carries the sender's signature", "x-service-signature"),
     webhookId: header("Carries the sender's webhook id", "x-service-webhook-id"),
   })
-    .annotate({ description: "For `format: raw`: headers that carry what came with the event" })
+    .annotate({ description: "Headers that carry what came with the event, where the signed bytes are sent" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   sign: Schema.optionalKey(
     Schema.Struct({
@@ -128,12 +139,15 @@ export const HttpConfig = Schema.Struct({
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   tls: Schema.optionalKey(Certificates.CertificatesConfig.annotate({ description: "Certificates of one's own" })),
 }).check(
-  Schema.makeFilter((config: { readonly format: string; readonly body?: unknown }) => {
-    if (config.format === "template" && config.body === undefined) {
+  Schema.makeFilter(({ format, body, mode }: { readonly format: string; readonly body?: unknown; mode?: string }) => {
+    if (format === "template" && body === undefined) {
       return { path: ["body"], issue: '"format": "template" needs a "body" to fill in' }
     }
-    if (config.format === "raw" && config.body !== undefined) {
-      return { path: ["body"], issue: 'a "body" needs "format": "template": with "raw" the signed bytes are sent' }
+    if (format !== "template" && body !== undefined) {
+      return { path: ["body"], issue: `a "body" needs "format": "template": with "${format}" the event itself is sent` }
+    }
+    if (format !== "cloudevents" && mode !== undefined) {
+      return { path: ["mode"], issue: 'a "mode" needs "format": "cloudevents"' }
     }
     return undefined
   }),
@@ -155,17 +169,44 @@ export interface Service {
   readonly meaning: HttpAnswer.Meaning
 }
 
-const bodyOf = ({ format, body }: HttpConfig): Template.Template | undefined =>
-  format === "template" ? Template.compileBody(body) : undefined
+type HeaderFields = Record<string, string>
+/** The body of a request; what it says in headers is added to those of every request. */
+type Payload = (entry: Entry, headers: HeaderFields) => Uint8Array
 
-const encoder = (
-  config: HttpConfig,
-  body: Template.Template | undefined,
-): ((entry: Entry, signal: AbortSignal) => Encoded) => {
+const identify = ({ event }: Entry, headers: HeaderFields): void => {
+  if (event.id !== "") headers["x-relay-event-id"] = Template.escapeHeader(event.id)
+  if (event.type !== "") headers["x-relay-event-type"] = Template.escapeHeader(event.type)
+}
+
+const payloadOf = ({ format, mode, body, forward }: HttpConfig, preset?: Template.Template): Payload => {
+  const template = preset ?? (format === "template" ? Template.compileBody(body) : undefined)
+  if (template !== undefined) {
+    return (entry, headers) => {
+      identify(entry, headers)
+      return utf8.encode(template.render(entry))
+    }
+  }
+  if (mode === "structured") {
+    return (entry, headers) => {
+      headers["content-type"] = CloudEvents.structuredType
+      return utf8.encode(CloudEvents.structured(entry))
+    }
+  }
+  const { signature, webhookId } = forward
+  return (entry, headers) => {
+    const { event } = entry
+    if (format === "raw") identify(entry, headers)
+    else for (const [name, value] of CloudEvents.binary(entry, CloudEvents.http)) headers[name] = value
+    if (event.signature !== "") headers[signature] = event.signature
+    if (event.webhookId !== "") headers[webhookId] = Template.escapeHeader(event.webhookId)
+    return event.body
+  }
+}
+
+const encoder = (config: HttpConfig, payload: Payload): ((entry: Entry, signal: AbortSignal) => Encoded) => {
   const url = Template.compile(Redacted.value(config.url), "url")
-  const { signature, webhookId } = config.forward
   const own = config.sign && { header: config.sign.header, hmac: hmacSha256(Redacted.value(config.sign.secret)) }
-  const given: Record<string, string> = {}
+  const given: HeaderFields = {}
   const rendered: Array<readonly [name: string, value: Template.Template]> = []
   for (const [name, value] of Object.entries(config.headers)) {
     const text = Redacted.value(value)
@@ -173,20 +214,13 @@ const encoder = (
     else given[name.toLowerCase()] = text
   }
   return (entry, signal) => {
-    const { event } = entry
-    const bytes = (body === undefined ? event.body : utf8.encode(body.render(entry))) as Uint8Array<ArrayBuffer>
-    const headers: Record<string, string> = {
+    const headers: HeaderFields = {
       "content-type": "application/json",
       "user-agent": HttpTransport.userAgent,
       "accept-encoding": "identity",
       "idempotency-key": Template.escapeHeader(idempotencyKey(entry)),
     }
-    if (event.id !== "") headers["x-relay-event-id"] = Template.escapeHeader(event.id)
-    if (event.type !== "") headers["x-relay-event-type"] = Template.escapeHeader(event.type)
-    if (body === undefined) {
-      if (event.signature !== "") headers[signature] = event.signature
-      if (event.webhookId !== "") headers[webhookId] = Template.escapeHeader(event.webhookId)
-    }
+    const bytes = payload(entry, headers) as Uint8Array<ArrayBuffer>
     if (own !== undefined) headers[own.header] = sign(own.hmac, bytes)
     Object.assign(headers, given)
     for (const [name, value] of rendered) headers[name] = value.render(entry)
@@ -195,49 +229,6 @@ const encoder = (
 }
 
 // --- send --------------------------------------------------------------------
-
-/** Bytes of an answer that are read: enough for the connection to be used again, never an endless one. */
-const maxAnswer = 64 * 1024
-/** An answer whose end is not there after so many milliseconds is cut off: its status is all that counts. */
-const maxDrain = 1_000
-
-/**
- * Reads an answer to its end, so that its connection can be used again; gives
- * it up where that would take too much. What came of its body is kept: some
- * services say there what the status does not. `body` is touched last: a stream
- * that nobody needs costs as much as a header or four.
- */
-const drain = async (response: Response, abort: AbortController): Promise<ReadonlyArray<Uint8Array>> => {
-  if (response.status === 204) return []
-  const length = response.headers.get("content-length")
-  if (length === "0") return []
-  const chunks: Array<Uint8Array> = []
-  const timer = setTimeout(() => abort.abort(), maxDrain)
-  try {
-    if (length !== null && Number(length) <= maxAnswer) chunks.push(new Uint8Array(await response.arrayBuffer()))
-    else if (response.body !== null && !(await endsWithin(response.body, maxAnswer, chunks))) abort.abort()
-  } catch {
-    // Cut off by us or by the receiver: the answer had come.
-  } finally {
-    clearTimeout(timer)
-  }
-  return chunks
-}
-
-const endsWithin = async (
-  body: ReadableStream<Uint8Array>,
-  limit: number,
-  chunks: Array<Uint8Array>,
-): Promise<boolean> => {
-  const reader = body.getReader()
-  for (let bytes = 0; bytes < limit; ) {
-    const { done, value } = await reader.read()
-    if (done) return true
-    chunks.push(value)
-    bytes += value.byteLength
-  }
-  return false
-}
 
 interface Answer {
   readonly response: Response
@@ -251,7 +242,7 @@ export const make = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const clock = yield* Clock.Clock
   const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls)))
-  const encode = encoder(config, service?.body ?? bodyOf(config))
+  const encode = encoder(config, payloadOf(config, service?.body))
   const { method } = config
   const url = Redacted.value(config.url)
   const address = new URL(Template.withoutPlaceholders(url))

@@ -1,6 +1,6 @@
 import { Effect, Redacted } from "effect"
 import { Http, type HttpConfig } from "../../src/sinks/Http.ts"
-import { canary, sinkContract } from "../contract/sinkContract.ts"
+import { canary, type SinkContract, sinkContract } from "../contract/sinkContract.ts"
 import { serve } from "./receiver.ts"
 
 const config = (url: string): HttpConfig => ({
@@ -13,17 +13,21 @@ const config = (url: string): HttpConfig => ({
   classify: {},
 })
 
-sinkContract("the HTTP sink", {
-  make: Effect.gen(function* () {
+/** A receiver that keeps the bodies of what is posted to it, as `signed` reads the signed bytes out of them. */
+const receiver = (
+  more: Partial<HttpConfig> = {},
+  signed: (body: Uint8Array) => Uint8Array = (body) => body,
+): SinkContract["make"] =>
+  Effect.gen(function* () {
     const bodies: Array<Uint8Array> = []
     let wake: Array<() => void> = []
     const { url } = yield* serve(({ method, body }, response) => {
-      if (method === "POST") bodies.push(body)
+      if (method === "POST") bodies.push(signed(body))
       for (const waiter of wake.splice(0)) waiter()
       response.writeHead(204).end()
     })
     return {
-      open: Http.open("http", config(`${url}/${canary}?key=${canary}`)),
+      open: Http.open("http", { ...config(`${url}/${canary}?key=${canary}`), ...more }),
       received: (count) =>
         Effect.promise(async () => {
           while (bodies.length < count) await new Promise<void>((resolve) => wake.push(resolve))
@@ -31,7 +35,18 @@ sinkContract("the HTTP sink", {
           return bodies
         }),
     }
-  }),
+  })
+
+/** The bytes in a structured CloudEvent; the `data` that stands there as the sender wrote it is cut out as it is. */
+const dataOf = (body: Uint8Array): Uint8Array => {
+  const document = Buffer.from(body)
+  const { data_base64 } = JSON.parse(document.toString())
+  if (typeof data_base64 === "string") return Buffer.from(data_base64, "base64")
+  return document.subarray(document.indexOf(',"data":') + ',"data":'.length, -1)
+}
+
+sinkContract("the HTTP sink", {
+  make: receiver(),
   wrong: [
     ...[
       { status: 401, says: [/credentials/] },
@@ -62,4 +77,11 @@ sinkContract("the HTTP sink", {
       says: ["no-such.pem", /read/],
     },
   ],
+})
+
+sinkContract("the HTTP sink, CloudEvents", { make: receiver({ format: "cloudevents" }), wrong: [] })
+
+sinkContract("the HTTP sink, structured CloudEvents", {
+  make: receiver({ format: "cloudevents", mode: "structured" }, dataOf),
+  wrong: [],
 })

@@ -1,5 +1,6 @@
 import { describe, expect } from "bun:test"
 import { createServer, type Socket } from "node:net"
+import { HTTP } from "cloudevents"
 import { Effect, Fiber, Result, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { hmacSha256, verify } from "../../src/event/Signature.ts"
@@ -101,6 +102,45 @@ describe("a request", () => {
         fixed: [1, true, null],
       })
       expect(request.headers).not.toHaveProperty("x-service-signature")
+    }),
+  )
+
+  for (const mode of [undefined, "binary", "structured"] as const) {
+    it.live(`of format cloudevents, ${mode ?? "binary unless told"}, is read by the official SDK`, () =>
+      Effect.gen(function* () {
+        const { request, reason } = yield* sendTo(ok, { format: "cloudevents", ...(mode && { mode }) })
+        expect(reason).toBeUndefined()
+        const found = HTTP.toEvent({ headers: request.headers, body: text(request) })
+        expect(found).toMatchObject({
+          specversion: "1.0",
+          id: "evt_1",
+          source: "/webhooks/scheduling",
+          type: "appointment.created",
+          datacontenttype: "application/json",
+          accountid: "acct_1",
+          webhookid: "wh_1",
+          data: envelope(1),
+        })
+      }),
+    )
+  }
+
+  it.live("of format cloudevents is the signed bytes with their signature; structured, it has none to verify", () =>
+    Effect.gen(function* () {
+      const { request } = yield* sendTo(ok, { format: "cloudevents" })
+      expect(text(request)).toBe(JSON.stringify(envelope(1)))
+      expect(request.headers).toMatchObject({
+        "content-type": "application/json",
+        "idempotency-key": "evt_1",
+        "x-service-signature": `sha256=${"AB".repeat(32)}`,
+        "x-service-webhook-id": "wh_1",
+      })
+      const structured = yield* sendTo(ok, { format: "cloudevents", mode: "structured", sign: { secret: "ours" } })
+      const { headers, body } = structured.request
+      expect(headers["content-type"]).toBe("application/cloudevents+json; charset=utf-8")
+      expect(headers).not.toHaveProperty("x-service-signature")
+      const secrets = [{ name: "ours", hmac: hmacSha256("ours") }]
+      expect(verify(secrets, String(headers["x-relay-signature"]), body, 0)).toEqual({ ok: true, secret: "ours" })
     }),
   )
 
@@ -422,6 +462,8 @@ describe("a config", () => {
         [{ url, headers: { authorization: "Bearer a\nb" } }, "visible ASCII only"],
         [{ url, headers: { authorization: "Bearer \u00fc" } }, "visible ASCII only"],
         [{ url, format: "template" }, 'needs a "body"'],
+        [{ url, format: "cloudevents", body: {} }, 'with "cloudevents" the event itself is sent'],
+        [{ url, mode: "structured" }, 'a "mode" needs "format": "cloudevents"'],
         [{ url, body: {} }, 'needs "format": "template"'],
         [{ url, classify: { "200-299": "retry" } }, "this is no status"],
         [{ url, sign: { secret: " " } }, "can't be empty"],
