@@ -4,6 +4,7 @@
  * one close behind another waits for company, a few milliseconds at most; but
  * not where events come one by one, each sent when the one before was answered.
  */
+
 /** Fewer events than this wait for others, until so many milliseconds have passed since the last commit. */
 const company = 32
 const commitGap = 3
