@@ -1,6 +1,7 @@
-/** `relay explain TYPE`: which routes take an event type, which don't, and why. */
+/** `relay explain TYPE`: which routes take an event type, which don't, and why; or what a sink would be sent of it. */
 import { Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import type { RelayConfig } from "../config/Config.ts"
 import { eventTypes, isKnown, isRelayEvent, relayEventTypes } from "../event/EventType.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import * as Router from "../routing/Router.ts"
@@ -8,6 +9,8 @@ import { usage } from "./CommandError.ts"
 import { loadConfig } from "./Loading.ts"
 import { Json } from "./Options.ts"
 import { paint, plain, print, printJson, say, table } from "./Output.ts"
+import { fixedBody, payloadOf } from "./Payload.ts"
+import { lazily } from "./Program.ts"
 
 /** The event type that was typed, as it stands; one that nobody sends is an error with the nearest that somebody does. */
 export const meant = (type: string) => {
@@ -32,6 +35,18 @@ const words = ({ verdict, because }: Router.Explanation): readonly [verdict: str
   }
 }
 
+const printPayload = Effect.fnUntraced(function* (config: RelayConfig, sink: string, type: string, webhook: string) {
+  const lane = config.sinks.find(({ name }) => name === sink)
+  if (lane === undefined) {
+    const names = config.sinks.map(({ name }) => name).join(", ")
+    return yield* usage(`there is no sink ${plain(sink)} in the config; it has ${names}`)
+  }
+  const { sinkTypes } = yield* lazily(() => import("../sinks/Sinks.ts"))
+  const payload = payloadOf(lane, sinkTypes[lane.type], webhook, fixedBody(type))
+  if (payload === undefined) return yield* usage(`a ${lane.type} sink can't say what it would be sent`)
+  yield* print(payload.split("\n").map(plain).join("\n"))
+})
+
 export const explain = Command.make(
   "explain",
   {
@@ -41,14 +56,23 @@ export const explain = Command.make(
       Flag.withDescription("As if it came by this webhook; otherwise by any"),
       Flag.optional,
     ),
+    payload: Flag.String("payload").pipe(
+      Flag.withMetavar("SINK"),
+      Flag.withDescription("Print what this sink would be sent of a sample, without its secrets"),
+      Flag.optional,
+    ),
   },
-  Effect.fn(function* ({ type, webhook }) {
+  Effect.fn(function* ({ type, webhook, payload }) {
     const { config } = yield* loadConfig
     const names = config.webhooks.map(({ name }) => name)
     if (Option.isSome(webhook) && !names.includes(webhook.value)) {
       return yield* usage(`there is no webhook ${plain(webhook.value)} in the config; it has ${names.join(", ")}`)
     }
     if (!type.includes(".")) return yield* usage(`${plain(type)} is no event type${meant(type)}`)
+    if (Option.isSome(payload)) {
+      const by = isRelayEvent(type) ? "relay" : Option.getOrElse(webhook, () => names[0] ?? "")
+      return yield* printPayload(config, payload.value, type, by)
+    }
     const router = Router.make(config.routes, names)
     const explanations = router.explain(Option.getOrUndefined(webhook), type)
     const taken = (verdict: Router.Explanation["verdict"]) => [
@@ -78,5 +102,9 @@ export const explain = Command.make(
   Command.withExamples([
     { command: "relay explain appointment.meeting.create_failed", description: "Where a failed meeting goes" },
     { command: "relay explain client.created --webhook scheduling", description: "The same for one webhook" },
+    {
+      command: "relay explain appointment.meeting.create_failed --payload oncall",
+      description: "What the sink oncall would be sent",
+    },
   ]),
 )

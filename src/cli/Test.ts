@@ -1,19 +1,20 @@
 /**
- * `relay test`: do events still go where the config's `tests` say?
+ * `relay test`: do events still go where the config's `tests` say, and are they
+ * still sent what its golden files hold?
  *
- * A test without a webhook must hold for each of them. One with an `object` is
- * routed with that object, so `where` sees it.
+ * A test without a webhook must hold for each of them. One with an `object` or
+ * a `sample` is routed with it, so `where` sees it.
  */
-import { Clock, Effect } from "effect"
-import { Command } from "effect/cli"
+import { Effect } from "effect"
+import { Command, Flag } from "effect/cli"
 import type { RelayConfig } from "../config/Config.ts"
 import { isRelayEvent } from "../event/EventType.ts"
 import * as Router from "../routing/Router.ts"
 import { failed } from "./CommandError.ts"
+import * as Golden from "./Golden.ts"
 import { loadConfig } from "./Loading.ts"
 import { Json } from "./Options.ts"
-import { count, plain, print, printJson, say } from "./Output.ts"
-import { sample } from "./Sample.ts"
+import { count, type Paint, paint, plain, print, printJson, say } from "./Output.ts"
 
 export interface Outcome {
   readonly event: string
@@ -25,16 +26,12 @@ export interface Outcome {
   readonly because: Readonly<Record<string, string>>
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-
-/** Runs the tests. `now` is in epoch milliseconds and dates the samples. */
-export const outcomes = (config: RelayConfig, now: number): ReadonlyArray<Outcome> => {
+/** Routes the event of each test. */
+const outcomes = (config: RelayConfig, samples: ReadonlyArray<Golden.Sampled>): ReadonlyArray<Outcome> => {
   const names = config.webhooks.map(({ name }) => name)
   const router = Router.make(config.routes, names)
-  return config.tests.flatMap(({ event, webhook, object, to }) => {
+  return samples.flatMap(({ test: { event, webhook, to }, envelope }) => {
     const by = isRelayEvent(event) ? ["relay"] : webhook === undefined ? names : [webhook]
-    const envelope = sample(event, now, isObject(object) ? { object } : {})
     return by.map((name): Outcome => {
       const reached = router.route(name, envelope)
       const taking = router.explain(name, event, envelope).filter(({ verdict }) => verdict === "matches")
@@ -53,7 +50,7 @@ export const outcomes = (config: RelayConfig, now: number): ReadonlyArray<Outcom
   })
 }
 
-const diff = ({ event, webhook, expected, reached, because }: Outcome): string =>
+const difference = ({ event, webhook, expected, reached, because }: Outcome): string =>
   [
     `FAILED  ${plain(event)} by ${plain(webhook)}`,
     ...expected.filter((sink) => !reached.includes(sink)).map((sink) => `  - ${plain(sink)}: no route leads there`),
@@ -62,27 +59,56 @@ const diff = ({ event, webhook, expected, reached, because }: Outcome): string =
     ),
   ].join("\n")
 
+/** Colours, where there are any, as every diff has them. */
+const changes = ({ event, sink, file, diff }: Golden.Compared, style: Paint): string =>
+  [
+    `FAILED  ${plain(event)} to ${plain(sink)}: this is not what ${plain(file)} holds`,
+    ...diff.map((line) => {
+      const text = `  ${plain(line)}`
+      return line.startsWith("+") ? style("green", text) : line.startsWith("-") ? style("red", text) : text
+    }),
+  ].join("\n")
+
 export const test = Command.make(
   "test",
-  {},
-  Effect.fn(function* () {
+  {
+    update: Flag.Boolean("update").pipe(
+      Flag.withDescription("Write the golden files as the payloads are now"),
+      Flag.withoutNegation,
+      Flag.withDefault(false),
+    ),
+  },
+  Effect.fn(function* ({ update }) {
     const { file, config } = yield* loadConfig
-    const found = outcomes(config, yield* Clock.currentTimeMillis)
-    const failures = found.filter(({ ok }) => !ok)
+    const files = yield* Golden.beside(file)
+    const samples = yield* Golden.sampled(config, files)
+    const found = outcomes(config, samples)
+    const payloads = yield* Golden.compare(config, samples, files, update)
+    const [astray, changed] = [found.filter(({ ok }) => !ok), payloads.filter(({ ok }) => !ok)]
+    const all = found.length + payloads.length
+    const passed = all - astray.length - changed.length
     if (yield* Json) {
-      yield* printJson({ ok: failures.length === 0, passed: found.length - failures.length, outcomes: found })
-      return failures.length === 0 ? undefined : yield* failed()
+      yield* printJson({ ok: passed === all, passed, outcomes: found, payloads })
+      return passed === all ? undefined : yield* failed()
     }
     if (config.tests.length === 0) {
       return yield* say(`${plain(file)} has no "tests": { "event": "appointment.created", "to": ["audit"] } is one`)
     }
-    if (failures.length > 0) yield* print(`${failures.map(diff).join("\n\n")}\n`)
-    yield* print(`${found.length - failures.length} of ${count(found.length, "test")} passed`)
-    if (failures.length > 0) {
-      return yield* failed(`\`relay explain ${plain(failures[0]?.event ?? "")}\` says why events go where they go`)
+    const style = yield* paint
+    for (const one of astray) yield* print(`${difference(one)}\n`)
+    for (const one of changed) yield* print(`${changes(one, style)}\n`)
+    for (const { file } of payloads.filter(({ written }) => written)) yield* say(`${plain(file)} written`)
+    yield* print(`${passed} of ${count(all, "test")} passed`)
+    if (astray.length > 0) {
+      return yield* failed(`\`relay explain ${plain(astray[0]?.event ?? "")}\` says why events go where they go`)
     }
+    if (changed.length > 0)
+      return yield* failed("`relay test --update` writes the golden files as the payloads are now")
   }),
 ).pipe(
-  Command.withDescription("Check that events go where the config's tests say"),
-  Command.withExamples([{ command: "relay test -c new.config.json", description: "Before a new config goes live" }]),
+  Command.withDescription("Check that events go where the config's tests say, in the form of its golden files"),
+  Command.withExamples([
+    { command: "relay test -c new.config.json", description: "Before a new config goes live" },
+    { command: "relay test --update", description: "Write the golden files, for a review" },
+  ]),
 )

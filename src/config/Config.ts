@@ -99,6 +99,10 @@ export interface RelayConfig {
     readonly event: string
     readonly webhook?: string
     readonly object?: unknown
+    /** A file beside the config with the event's body. */
+    readonly sample?: string
     readonly to: ReadonlyArray<string>
+    /** Files beside the config, by sink, with what it must be sent. */
+    readonly payloads: Readonly<Record<string, string>>
   }>
 }

@@ -196,11 +196,20 @@ export const Lane = Schema.Struct({
 export const Test = Schema.Struct({
   event: text("An event type"),
   webhook: Schema.optionalKey(text("The webhook it comes by; any when absent")),
-  object: Schema.optionalKey(Schema.Json.annotate({ description: "`data.object` of the event, for `where`" })),
+  object: Schema.optionalKey(Schema.Json.annotate({ description: "`data.object` of the event" })),
+  sample: Schema.optionalKey(
+    text("File with the body of an event, beside this file; without it the relay makes one, always the same"),
+  ),
   to: Schema.Union([Text, Schema.Array(Text)]).annotate({
     description: "The sinks it must reach, and no others",
     expected: "text, or a list of texts",
   }),
+  payloads: Schema.Record(Schema.String, Text)
+    .annotate({
+      description:
+        "Golden files, by sink: what it must be sent, without secrets. Beside this file; `relay test --update` writes them",
+    })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
 }).annotate({ description: "What `relay test` checks" })
 
 export const ConfigFile = Schema.Struct({

@@ -126,7 +126,7 @@ const nameRules = (name: string, at: Path, what: string): ReadonlyArray<Finding>
 }
 
 /** Keys that are templates in every type of sink that has them. */
-const templated = ["key", "url", "topic", "headers", "body"]
+const templated = ["key", "url", "topic", "headers", "body", "summary", "objectId", "details", "dedupKey"]
 
 /** Every text below a value. */
 const deepTexts = (value: unknown, path: Path): ReadonlyArray<Text> => {
@@ -286,8 +286,31 @@ const testRules = (root: Fields): ReadonlyArray<Finding> => {
   return items(root.tests).flatMap((value, index) => {
     const test = fields(value)
     const at: Path = ["tests", index]
+    const to = texts(test.to, [...at, "to"])
     return [
-      ...sinkNames(texts(test.to, [...at, "to"]), Object.keys(fields(root.sinks))),
+      ...sinkNames(to, Object.keys(fields(root.sinks))),
+      ...Object.keys(fields(test.payloads)).flatMap((sink) =>
+        to.some(({ text }) => text === sink)
+          ? []
+          : [
+              error(
+                [...at, "payloads", sink],
+                `"to" does not name the sink "${sink}", so it is sent nothing`,
+                undefined,
+                "key",
+              ),
+            ],
+      ),
+      ...(test.object !== undefined && test.sample !== undefined
+        ? [
+            error(
+              [...at, "object"],
+              'a test has an "object" or a "sample", not both',
+              "the sample has its own object",
+              "key",
+            ),
+          ]
+        : []),
       ...texts(test.webhook, [...at, "webhook"]).flatMap((name) =>
         webhookName(name, Object.keys(fields(root.webhooks))),
       ),

@@ -9,6 +9,7 @@ import { write as writeFile } from "node:fs"
 import process from "node:process"
 import { Effect, Schema } from "effect"
 import * as Raw from "../formats/Raw.ts"
+import * as Shown from "../formats/Shown.ts"
 import type { Entry } from "../journal/Journal.ts"
 import {
   allSent,
@@ -128,4 +129,6 @@ export const Console: SinkType<ConsoleConfig> = {
   config: ConsoleConfig,
   concurrency: 1,
   open: (_, config) => Effect.sync(() => make(config, stdout())),
+  preview: (config, batch) =>
+    batch.map((entry) => ({ line: Shown.show(encode([entry], config, false).subarray(0, -1)) })),
 }

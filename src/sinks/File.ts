@@ -13,6 +13,7 @@ import { fdatasync } from "node:fs"
 import { Clock, Effect, Schema, type Scope, Semaphore } from "effect"
 import { Words } from "../config/Words.ts"
 import * as Raw from "../formats/Raw.ts"
+import * as Shown from "../formats/Shown.ts"
 import type { Entry } from "../journal/Journal.ts"
 import * as LogFile from "./LogFile.ts"
 import {
@@ -157,4 +158,5 @@ export const File: SinkType<FileConfig> = {
   config: FileConfig,
   concurrency: 1,
   open: (_, config) => make(config),
+  preview: ({ path }, batch) => batch.map(({ event }) => ({ file: path, line: Shown.show(Raw.line(event)) })),
 }

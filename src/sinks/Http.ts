@@ -14,13 +14,23 @@
 import { Clock, Effect, Redacted, Schema, type Scope } from "effect"
 import { hmacSha256, sign } from "../event/Signature.ts"
 import * as CloudEvents from "../formats/CloudEvents.ts"
+import * as Shown from "../formats/Shown.ts"
 import * as Template from "../formats/Template.ts"
 import { type Entry, idempotencyKey } from "../journal/Journal.ts"
 import * as HttpTransport from "../runtime/HttpTransport.ts"
 import * as Certificates from "./Certificates.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { drain } from "./HttpDrain.ts"
-import { allSent, type Failures, type Reason, type Sink, SinkError, type SinkType } from "./Sink.ts"
+import {
+  allSent,
+  type Failures,
+  masked,
+  type Preview,
+  type Reason,
+  type Sink,
+  SinkError,
+  type SinkType,
+} from "./Sink.ts"
 
 // --- config ------------------------------------------------------------------
 
@@ -55,9 +65,13 @@ export const secret = (description: string) =>
   )
 
 /** A URL to send to. It may be the secret itself, so it is never shown. */
-export const url = (description: string, ...examples: ReadonlyArray<string>) =>
+export const url = (doc: {
+  readonly description: string
+  readonly examples: ReadonlyArray<string>
+  readonly default?: string
+}) =>
   Schema.RedactedFromValue(
-    Schema.String.annotate({ description, examples }).check(
+    Schema.String.annotate(doc).check(
       Schema.makeFilter(urlProblem, {
         expected: "an http:// or https:// URL",
         toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }),
@@ -69,11 +83,10 @@ export const url = (description: string, ...examples: ReadonlyArray<string>) =>
 const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]
 
 export const HttpConfig = Schema.Struct({
-  url: url(
-    "Where events are sent; path and query may hold placeholders",
-    "https://example.com/hooks",
-    "https://example.com/{{resource}}/{{id}}",
-  ),
+  url: url({
+    description: "Where events are sent; path and query may hold placeholders",
+    examples: ["https://example.com/hooks", "https://example.com/{{resource}}/{{id}}"],
+  }),
   method: Schema.Literals(["POST", "PUT", "PATCH"])
     .annotate({ description: "The request's method", default: "POST" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("POST"))),
@@ -203,7 +216,13 @@ const payloadOf = ({ format, mode, body, forward }: HttpConfig, preset?: Templat
   }
 }
 
-const encoder = (config: HttpConfig, payload: Payload): ((entry: Entry, signal: AbortSignal) => Encoded) => {
+/** An event's request, and what it is made of. */
+interface Rendered extends Encoded {
+  readonly headers: HeaderFields
+  readonly bytes: Uint8Array
+}
+
+const encoder = (config: HttpConfig, payload: Payload): ((entry: Entry, signal?: AbortSignal) => Rendered) => {
   const url = Template.compile(Redacted.value(config.url), "url")
   const own = config.sign && { header: config.sign.header, hmac: hmacSha256(Redacted.value(config.sign.secret)) }
   const given: HeaderFields = {}
@@ -224,8 +243,30 @@ const encoder = (config: HttpConfig, payload: Payload): ((entry: Entry, signal: 
     if (own !== undefined) headers[own.header] = sign(own.hmac, bytes)
     Object.assign(headers, given)
     for (const [name, value] of rendered) headers[name] = value.render(entry)
-    return { url: url.render(entry), init: { method: config.method, headers, body: bytes, signal } }
+    const init = { method: config.method, headers, body: bytes, signal: signal ?? null }
+    return { url: url.render(entry), headers, bytes, init }
   }
+}
+
+/** What {@link make} would send: of the URL no more than its origin, and no value of a header that the config sets. */
+export const preview = (
+  config: HttpConfig,
+  batch: ReadonlyArray<Entry>,
+  preset?: Template.Template,
+): ReadonlyArray<Preview> => {
+  const encode = encoder(config, payloadOf(config, preset))
+  const secret = [...Object.keys(config.headers), ...(config.sign === undefined ? [] : [config.sign.header])]
+  const hidden = Object.fromEntries(secret.map((name) => [name.toLowerCase(), masked]))
+  return batch.map((entry) => {
+    const { url, headers, bytes } = encode(entry)
+    // These two say nothing of the event.
+    const { "user-agent": _, "accept-encoding": __, ...telling } = headers
+    return {
+      request: `${config.method} ${new URL(url).origin}`,
+      headers: { ...telling, ...hidden },
+      body: Shown.show(bytes),
+    }
+  })
 }
 
 // --- send --------------------------------------------------------------------
@@ -298,4 +339,5 @@ export const Http: SinkType<HttpConfig> = {
   config: HttpConfig,
   concurrency: 16,
   open: (_, config) => make(config),
+  preview,
 }

@@ -15,6 +15,7 @@ import { Duration, Effect, Redacted, Schedule, Schema, type Scope } from "effect
 import { Words } from "../config/Words.ts"
 import { eventTypes } from "../event/EventType.ts"
 import * as CloudEvents from "../formats/CloudEvents.ts"
+import * as Shown from "../formats/Shown.ts"
 import * as Template from "../formats/Template.ts"
 import { type Entry, idempotencyKey } from "../journal/Journal.ts"
 import * as Certificates from "./Certificates.ts"
@@ -371,4 +372,12 @@ export const Kafka: SinkType<KafkaConfig> = {
   config: KafkaConfig,
   concurrency: 1,
   open: (_, config) => make(config),
+  // The partition is left out: it depends on how many the topic has.
+  preview: (config, batch) =>
+    batch.map(encoder(config)).map(({ topic, key, headers, value }) => ({
+      topic,
+      ...(key !== "" && { key }),
+      headers: Object.fromEntries(headers),
+      value: Shown.show(value),
+    })),
 }

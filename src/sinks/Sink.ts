@@ -75,6 +75,10 @@ export interface Limits {
   readonly maxBody: number
 }
 
+export type Preview = Readonly<Record<string, unknown>>
+/** Stands in a {@link Preview} where a secret is. */
+export const masked = "***"
+
 /** A kind of sink: its config's schema, and how to open one. What opens is closed with the scope. */
 export interface SinkType<Config> {
   readonly type: string
@@ -83,4 +87,9 @@ export interface SinkType<Config> {
   /** How many batches may be in flight unless the config says otherwise. */
   readonly concurrency: number
   readonly open: (name: string, config: Config) => Effect.Effect<Sink, SinkError, Scope.Scope>
+  /**
+   * What a batch would be sent as, a JSON object each, secrets {@link masked};
+   * opens nothing. It is shown to people and kept in golden files.
+   */
+  readonly preview?: (config: Config, batch: ReadonlyArray<Entry>) => ReadonlyArray<Preview>
 }

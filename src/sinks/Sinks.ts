@@ -2,17 +2,22 @@
  * The sinks there are. The only file that names them: a new one is a line here.
  */
 import { Console } from "./Console.ts"
+import { Discord } from "./Discord.ts"
 import { File } from "./File.ts"
 import { Http } from "./Http.ts"
 import { Kafka } from "./Kafka.ts"
+import { PagerDuty } from "./PagerDuty.ts"
 import type { SinkType } from "./Sink.ts"
+import { Slack } from "./Slack.ts"
+import { Teams } from "./Teams.ts"
 
 /** A type whose config only its own schema knows: what comes out of `config` is what goes into `open`. */
 export type AnySinkType = SinkType<unknown>
 
-const erase = <Config>(type: SinkType<Config>): AnySinkType => ({
+const erase = <Config>({ preview, ...type }: SinkType<Config>): AnySinkType => ({
   ...type,
   open: (name, config) => type.open(name, config as Config),
+  ...(preview && { preview: (config, batch) => preview(config as Config, batch) }),
 })
 
 export const sinkTypes: Readonly<Record<string, AnySinkType>> = {
@@ -20,4 +25,8 @@ export const sinkTypes: Readonly<Record<string, AnySinkType>> = {
   file: erase(File),
   console: erase(Console),
   kafka: erase(Kafka),
+  pagerduty: erase(PagerDuty),
+  slack: erase(Slack),
+  teams: erase(Teams),
+  discord: erase(Discord),
 }

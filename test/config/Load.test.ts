@@ -321,7 +321,7 @@ describe("a config that is right", () => {
       })
       expect(loaded.sinks[1]).toMatchObject({ rateLimit: { events: 3, per: Duration.minutes(2) }, renamedFrom: "gone" })
       expect(loaded.routes[0]).toMatchObject({ match: ["**"], where: { "/account_id": ["acct_1"] }, to: ["audit"] })
-      expect(loaded.tests).toEqual([{ event: "client.created", to: ["audit"] }])
+      expect(loaded.tests).toEqual([{ event: "client.created", to: ["audit"], payloads: {} }])
     }),
   )
 

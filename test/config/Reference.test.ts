@@ -25,15 +25,20 @@ const examples = [
 const env: Readonly<Record<string, string>> = {
   ALERTS_URL: "https://alerts.example.com/T0/B0",
   BACKOFFICE_TOKEN: "token",
+  JIRA_API_KEY: "token",
   CREDENTIALS_DIRECTORY: "/run/credentials/relay.service",
   NORTH_SECRET: "one",
   NORTH_SIGNING_SECRET: "two",
   NORTH_URL: "https://north.example.com",
   NORTH_WEBHOOK_ID: "wh_north",
+  SCHEDULING_SECRET: "six",
+  SLACK_URL: "https://hooks.slack.com/services/T0/B0/x",
   SOUTH_SECRET: "three",
   SOUTH_URL: "https://south.example.com",
+  TEAMS_URL: "https://teams.example.com/workflows/0",
 }
 const credentials = {
+  "/run/credentials/relay.service/pagerduty": "seven\n",
   "/run/credentials/relay.service/scheduling": "four\n",
   "/run/credentials/relay.service/scheduling-old": "five\n",
 }

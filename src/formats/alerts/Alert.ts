@@ -124,7 +124,7 @@ const teller = ({ summary, dedupKey, objectId, details }: Options): ((entry: Ent
     const own = fields(read.own)
     const time = CloudEvents.time(entry)
     const usualKey = isRelayEvent(event.type)
-      ? [event.type, ...ownKey.map((name) => text(own[name]))]
+      ? [event.type, ...ownKey.map((name) => text(own[name])).filter((value) => value !== "")]
       : [event.type, event.accountId, object || idempotencyKey(entry)]
     return {
       summary: text(read.summary),
