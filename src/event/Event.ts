@@ -2,6 +2,7 @@
  * An event as the relay keeps it: the signed bytes, and beside them the few
  * facts that everything downstream needs without parsing them again.
  */
+import type { TraceContext } from "./TraceContext.ts"
 
 export interface Event {
   /** Envelope `id`; empty when the body is no envelope. */
@@ -22,6 +23,8 @@ export interface Event {
   readonly receivedAt: number
   /** Why it is in quarantine, in words; absent for every event that can be routed. */
   readonly problem?: string
+  /** The trace that it belongs to; absent when it is not traced. */
+  readonly trace?: TraceContext
   /** The exact bytes that were signed. Never changed, never re-encoded. */
   readonly body: Uint8Array
 }

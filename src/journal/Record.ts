@@ -35,8 +35,19 @@ type Header = [
   signature: string,
   secret: string,
   sinks: ReadonlyArray<string>,
-  problem?: string,
+  // From here on only what there is: the record of most events ends above.
+  problem?: string | null,
+  traceparent?: string,
+  tracestate?: string,
 ]
+
+const usualLength = 11
+
+/** What few events have. */
+const rare = ([, , , , , , , , , , , problem, traceparent, tracestate]: Header): Pick<Event, "problem" | "trace"> => ({
+  ...(typeof problem === "string" && { problem }),
+  ...(traceparent !== undefined && { trace: { traceparent, ...(tracestate !== undefined && { tracestate }) } }),
+})
 
 const frame = 16
 
@@ -61,7 +72,10 @@ export class Writer {
       event.secret,
       sinks,
     ]
-    if (event.problem !== undefined) fields.push(event.problem)
+    if (event.trace !== undefined) {
+      fields.push(event.problem ?? null, event.trace.traceparent)
+      if (event.trace.tracestate !== undefined) fields.push(event.trace.tracestate)
+    } else if (event.problem !== undefined) fields.push(event.problem)
     const header = JSON.stringify(fields)
     const start = this.length
     this.reserve(frame + header.length * 3 + event.body.length)
@@ -113,14 +127,14 @@ const decodeAt = (bytes: Buffer, offset: number, sequence: number): { stored: St
   const body = new Uint8Array(bytes.buffer, bytes.byteOffset + headerEnd, end - headerEnd)
   if (crc32(body) !== bytes.readUInt32LE(offset + 8)) return undefined
   const header = JSON.parse(bytes.toString("utf8", offset + frame, headerEnd)) as Header
-  const [at, origin, receivedAt, id, type, accountId, webhook, webhookId, signature, secret, sinks, problem] = header
+  const [at, origin, receivedAt, id, type, accountId, webhook, webhookId, signature, secret, sinks] = header
   if (at !== sequence) return undefined
   const event = { id, type, accountId, webhook, webhookId, signature, secret, receivedAt, body }
   return {
     stored: {
       entry: {
         sequence,
-        event: problem === undefined ? event : { ...event, problem },
+        event: header.length === usualLength ? event : { ...event, ...rare(header) },
         sinks,
         replayed: origin === Origin.replayed,
       },

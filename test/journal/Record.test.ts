@@ -14,6 +14,8 @@ const randomEvent = (random: () => number) =>
     receivedAt: Math.floor(random() * 2 ** 45),
     body: Uint8Array.from({ length: Math.floor(random() * 200) }, () => Math.floor(random() * 256)),
     ...(random() < 0.2 ? { problem: text(random) } : {}),
+    ...(random() < 0.3 ? { trace: { traceparent: text(random) } } : {}),
+    ...(random() < 0.3 ? { trace: { traceparent: text(random), tracestate: text(random) } } : {}),
   })
 
 const row = (random: () => number, count: number) => {
@@ -54,6 +56,21 @@ describe("Record", () => {
   test("takes a record for damaged that stands under another sequence", () => {
     const { bytes } = row(seeded(3), 3)
     expect(decodeRow(bytes, 200, 3)).toEqual({ stored: [], damaged: [200, 201, 202] })
+  })
+
+  test("is, without a trace, the record that relays before traces wrote and read", () => {
+    const written = (problem?: string) =>
+      Buffer.from(
+        encode({
+          sequence: 7,
+          event: event("evt_1", problem === undefined ? {} : { problem }),
+          sinks: ["lake"],
+          replayed: false,
+        }),
+      )
+    const headerOf = (bytes: Buffer) => JSON.parse(bytes.toString("utf8", 16, 16 + bytes.readUInt32LE(12)))
+    expect(headerOf(written())).toHaveLength(11)
+    expect(headerOf(written("no JSON")).slice(10)).toEqual([["lake"], "no JSON"])
   })
 
   test("survives a row that is cut short or empty", () => {

@@ -1,0 +1,53 @@
+/**
+ * The trace that an event belongs to (W3C Trace Context): what came with the
+ * delivery, what is kept with the event, and what goes out to the sinks.
+ */
+import type { Event } from "./Event.ts"
+
+export interface TraceContext {
+  /** `00-`, 32 hexadecimal digits of the trace, 16 of its last span, and flags. */
+  readonly traceparent: string
+  /** What other tracers on the way noted; absent when none did. */
+  readonly tracestate?: string
+}
+
+const form = /^([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
+const longestState = 512
+const isState = /^[\x20-\x7e]+$/
+
+export interface Span {
+  readonly traceId: string
+  readonly spanId: string
+  readonly sampled: boolean
+}
+
+/** The span that a traceparent names; `undefined` when it is none. Versions to come are read as far as this one goes. */
+export const spanOf = (traceparent: string): Span | undefined => {
+  const [, version, traceId, spanId, flags = "", more] = form.exec(traceparent) ?? []
+  if (traceId === undefined || spanId === undefined) return undefined
+  if (version === "ff" || (version === "00" && more !== undefined)) return undefined
+  return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 }
+}
+
+export const contextOf = ({ traceId, spanId, sampled }: Span, tracestate?: string): TraceContext => ({
+  traceparent: `00-${traceId}-${spanId}-${sampled ? "01" : "00"}`,
+  ...(tracestate !== undefined && { tracestate }),
+})
+
+/** A tracestate that may be passed on. */
+export const stateOf = (tracestate: string | null): string | undefined =>
+  tracestate !== null && tracestate.length <= longestState && isState.test(tracestate) ? tracestate : undefined
+
+const none: ReadonlyArray<readonly [string, string]> = []
+
+/** The headers by which a receiver joins the event's trace; none where it has none. */
+export const traceHeaders = ({ trace }: Event): ReadonlyArray<readonly [name: string, value: string]> => {
+  if (trace === undefined) return none
+  const { traceparent, tracestate } = trace
+  return tracestate === undefined
+    ? [["traceparent", traceparent]]
+    : [
+        ["traceparent", traceparent],
+        ["tracestate", tracestate],
+      ]
+}
