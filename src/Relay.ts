@@ -7,7 +7,7 @@
 import { Clock, Context, Duration, Effect, Layer, Schedule } from "effect"
 import { RelayInfo } from "./admin/RelayInfo.ts"
 import * as Admin from "./admin/Server.ts"
-import type { Address, LaneConfig, RelayConfig } from "./config/Config.ts"
+import { type Address, type LaneConfig, noticeOfExpiry, type RelayConfig } from "./config/Config.ts"
 import { type LaneSpec, Lanes } from "./delivery/Lanes.ts"
 import { RelayEvents } from "./delivery/RelayEvents.ts"
 import * as Template from "./formats/Template.ts"
@@ -26,7 +26,6 @@ import { sinkTypes } from "./sinks/Sinks.ts"
  * close it is less than `Runtime.drainDeadline`.
  */
 const drains = { deliveries: Duration.seconds(8), admin: Duration.seconds(1), attempts: Duration.seconds(8) }
-const warnBeforeExpiry = 14 * 86_400_000
 
 export interface RelayOptions {
   readonly version: string
@@ -53,8 +52,20 @@ export const layer = (config: RelayConfig, options: RelayOptions) => {
     Layer.provideMerge(Layer.merge(lanes, watch(config))),
     Layer.provideMerge(events),
     Layer.provideMerge(journal),
+    Layer.provide(telemetry(config, options)),
   )
 }
+
+/** Loaded only where it is asked for. */
+const telemetry = ({ telemetry: { otlp } }: RelayConfig, { version }: RelayOptions) =>
+  otlp === undefined
+    ? Layer.empty
+    : Layer.unwrap(
+        Effect.map(
+          Effect.promise(() => import("./telemetry/Otlp.ts")),
+          (Otlp) => Otlp.layer(otlp, version),
+        ),
+      )
 
 const laneSpec = (config: LaneConfig): LaneSpec => {
   const type = sinkTypes[config.type]
@@ -124,7 +135,7 @@ const watch = (config: RelayConfig) =>
         const now = yield* Clock.currentTimeMillis
         for (const { name: webhook, secrets } of config.webhooks) {
           for (const { name, expires } of secrets) {
-            if (expires === undefined || expires < now || expires > now + warnBeforeExpiry) continue
+            if (expires === undefined || expires < now || expires > now + noticeOfExpiry) continue
             const expiresAt = new Date(expires).toISOString()
             yield* Effect.logWarning(`the secret ${name} of the webhook ${webhook} expires at ${expiresAt}`)
             yield* events.emit("relay.secret_expiring", { webhook, secret: name, expires_at: expiresAt })

@@ -11,6 +11,9 @@ import type { Route } from "../routing/Router.ts"
 /** The signing secret of the embedded config. Everybody knows it, so it is refused beyond loopback. */
 export const developmentSecret = "relay-development-secret"
 
+/** A secret that expires within so many milliseconds is spoken of. */
+export const noticeOfExpiry = 14 * 86_400_000
+
 /** Where a server listens. */
 export interface Address {
   readonly host: string
@@ -78,10 +81,22 @@ export interface LaneConfig {
   readonly config: unknown
 }
 
+/** A collector of traces and logs. */
+export interface Otlp {
+  /** Its base: `/v1/traces` and `/v1/logs` are added. Redacted, because it may hold a key. */
+  readonly url: Redacted.Redacted<string>
+  readonly headers: Readonly<Record<string, Redacted.Redacted<string>>>
+  /** From 0 to 1. */
+  readonly sampleRate: number
+  readonly serviceName: string
+  readonly attributes: Readonly<Record<string, string>>
+}
+
 export interface RelayConfig {
   readonly listen: Address
   readonly tls?: Tls
   readonly admin: { readonly listen: Address; readonly token?: Redacted.Redacted<string> }
+  readonly telemetry: { readonly otlp?: Otlp }
   readonly journal: {
     readonly type: "sqlite"
     readonly path: string

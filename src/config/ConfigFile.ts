@@ -76,6 +76,42 @@ export const Admin = Schema.Struct({
   token: Schema.optionalKey(secret("Bearer token of the admin API; required when it listens beyond loopback")),
 }).annotate({ description: "The admin API: status, lanes, dead letters, replay, health and metrics" })
 
+export const Telemetry = Schema.Struct({
+  otlp: Schema.optionalKey(
+    Schema.Struct({
+      url: Schema.RedactedFromValue(
+        Schema.String.annotate({
+          description: "The collector's base URL; `/v1/traces` and `/v1/logs` are added",
+          examples: ["http://127.0.0.1:4318"],
+        }).check(
+          Schema.makeFilter(
+            (url: string) => (/^https?:\/\//i.test(url) && URL.canParse(url)) || "this is no http:// or https:// URL",
+            { expected: "an http:// or https:// URL", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
+          ),
+        ),
+      ),
+      headers: Schema.Record(Schema.String, secret("A header"))
+        .annotate({ description: "Headers of each export, such as an API key; never shown" })
+        .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+      sampleRate: Schema.Finite.check(
+        Schema.isBetween({ minimum: 0, maximum: 1 }, { expected: "a number from 0 to 1" }),
+      )
+        .annotate({
+          description: "The share of deliveries that begin a trace; one that brings a trace decides for itself",
+          default: 1,
+        })
+        .pipe(Schema.withDecodingDefaultKey(Effect.succeed(1))),
+      serviceName: textOr("`service.name` of what is exported", "relay"),
+      attributes: Schema.Record(Schema.String, Text)
+        .annotate({
+          description: "More of the resource's attributes",
+          examples: [{ "deployment.environment.name": "production" }],
+        })
+        .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+    }).annotate({ description: "Traces and logs to an OpenTelemetry collector, by OTLP over HTTP" }),
+  ),
+}).annotate({ description: "What the relay tells of itself elsewhere; nothing unless asked" })
+
 export const Journal = Schema.Struct({
   type: oneOf("The kind of journal", ["sqlite"], "sqlite"),
   path: textOr("The journal's file; its directory is made when it is missing", "./data/journal.db"),
@@ -217,6 +253,7 @@ export const ConfigFile = Schema.Struct({
   listen: Words.address.or("127.0.0.1:8080", "Where deliveries are received"),
   tls: Schema.optionalKey(Tls),
   admin: Admin.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  telemetry: Telemetry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   journal: Journal.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   webhooks: Schema.Record(Schema.String, Webhook).annotate({ description: "The sender's webhooks, by name" }),
   sinks: Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "Where events go, by name" }),

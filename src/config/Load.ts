@@ -155,6 +155,7 @@ const assemble = (file: ConfigFile, sinks: ReadonlyArray<LaneConfig>): RelayConf
   listen: file.listen,
   ...(file.tls === undefined ? {} : { tls: file.tls }),
   admin: file.admin,
+  telemetry: file.telemetry,
   journal: file.journal,
   webhooks: Object.entries(file.webhooks).map(
     ([name, { id, headers, ...webhook }]): Webhook => ({

@@ -8,6 +8,7 @@ import { quarantine } from "../event/Event.ts"
 import { type Entry, Journal, type JournalError } from "../journal/Journal.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import { DeliveryRejected, type Sink, SinkError } from "../sinks/Sink.ts"
+import { Tracing } from "../telemetry/Tracing.ts"
 import { durationBuckets } from "./Flights.ts"
 import type { LaneEvents } from "./Landing.ts"
 import * as Lane from "./Lane.ts"
@@ -113,6 +114,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   const journal = yield* Journal
   const own = yield* RelayEvents
   const clock = yield* Clock.Clock
+  const tracing = yield* Tracing
   const wallClock = WallClock.make(clock)
   const lanes = new Map<string, Lane.Lane>()
   const run = Effect.runForkWith(yield* Effect.context<never>())
@@ -187,7 +189,11 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     const { config } = spec
     const state = yield* journal.openLane(config.name, config.renamedFrom)
     yield* journal.limitBacklog(config.name, config.backlog?.whenFull === "refuse" ? config.backlog.max : undefined)
-    const { sink, ensureOpen } = yield* Scope.provide(LazySink.make(spec.open), sinks)
+    const open =
+      tracing === undefined
+        ? spec.open
+        : Effect.map(spec.open, (sink) => tracing.traced(sink, config.name, config.type))
+    const { sink, ensureOpen } = yield* Scope.provide(LazySink.make(open), sinks)
     const lane = yield* Lane.make({
       config,
       sink,

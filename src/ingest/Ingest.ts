@@ -19,6 +19,7 @@ import { verify } from "../event/Signature.ts"
 import { type AppendExit, Journal } from "../journal/Journal.ts"
 import type { Handler } from "../runtime/Guard.ts"
 import * as Problem from "../runtime/Problem.ts"
+import { type Delivery, Tracing } from "../telemetry/Tracing.ts"
 import * as Bodies from "./Bodies.ts"
 import * as Commit from "./Commit.ts"
 import * as Counters from "./Counters.ts"
@@ -104,9 +105,15 @@ type Decision =
 
 const quarantined: ReadonlyArray<string> = [quarantine]
 
+const answered = (traced: Delivery | undefined, response: Response, event?: Event): Response => {
+  traced?.answered(response.status, event)
+  return response
+}
+
 const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
   const journal = yield* Journal
   const clock = yield* Clock.Clock
+  const tracing = yield* Tracing
   const counters = Counters.make()
   const bodies = yield* Bodies.make({ gauge: counters, maxInFlight, deadline: bodyDeadline })
   const committed = yield* Commit.make(counters.commits)
@@ -146,7 +153,7 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
   const decide = (
     router: Snapshot.Snapshot["router"],
     webhook: Webhook,
-    facts: Pick<Event, "webhook" | "webhookId" | "signature" | "secret" | "receivedAt" | "body">,
+    facts: Pick<Event, "webhook" | "webhookId" | "signature" | "secret" | "receivedAt" | "trace" | "body">,
   ): Decision => {
     const decoded = Envelope.decode(facts.body)
     if (Result.isFailure(decoded)) {
@@ -228,19 +235,23 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
       if (webhook.ids.length > 0 && !webhook.ids.includes(webhookId)) {
         warn(`the webhook ${webhook.name} got a signed delivery under another webhook id than its own`)
       }
-      const decision = decide(router, webhook, {
+      const traced = tracing?.delivery(headers, webhook, receivedAt)
+      const facts = {
         webhook: webhook.name,
         webhookId,
         signature: authentic.signature,
         secret: authentic.secret,
         receivedAt,
         body,
-      })
-      if (decision.refusal !== undefined) return refuse(webhook.name, decision.refusal, decision.why)
+      }
+      const decision = decide(router, webhook, traced === undefined ? facts : { ...facts, trace: traced.context })
+      if (decision.refusal !== undefined) {
+        return answered(traced, refuse(webhook.name, decision.refusal, decision.why))
+      }
       const { event, sinks } = decision
       const appended = journal.appendUnsafe(event, sinks)
       const exit = appended instanceof Promise ? await committed(appended, authentic.receiver.commitTimeout) : appended
-      return answer(webhook, event, sinks, exit)
+      return answered(traced, answer(webhook, event, sinks, exit), event)
     } finally {
       bodies.release(body.byteLength)
     }

@@ -13,6 +13,7 @@
  */
 import { Clock, Effect, Redacted, Schema, type Scope } from "effect"
 import { hmacSha256, sign } from "../event/Signature.ts"
+import { traceHeaders } from "../event/TraceContext.ts"
 import * as CloudEvents from "../formats/CloudEvents.ts"
 import * as Shown from "../formats/Shown.ts"
 import * as Template from "../formats/Template.ts"
@@ -241,6 +242,7 @@ const encoder = (config: HttpConfig, payload: Payload): ((entry: Entry, signal?:
     }
     const bytes = payload(entry, headers) as Uint8Array<ArrayBuffer>
     if (own !== undefined) headers[own.header] = sign(own.hmac, bytes)
+    for (const [name, value] of traceHeaders(entry.event)) headers[name] = value
     Object.assign(headers, given)
     for (const [name, value] of rendered) headers[name] = value.render(entry)
     const init = { method: config.method, headers, body: bytes, signal: signal ?? null }

@@ -14,6 +14,7 @@
 import { Duration, Effect, Redacted, Schedule, Schema, type Scope } from "effect"
 import { Words } from "../config/Words.ts"
 import { eventTypes } from "../event/EventType.ts"
+import { traceHeaders } from "../event/TraceContext.ts"
 import * as CloudEvents from "../formats/CloudEvents.ts"
 import * as Shown from "../formats/Shown.ts"
 import * as Template from "../formats/Template.ts"
@@ -146,6 +147,7 @@ const encoder = (config: KafkaConfig): ((entry: Entry) => Encoded) => {
     headers: [
       ...(config.format === "raw" ? rawHeaders(entry) : CloudEvents.binary(entry, CloudEvents.kafka)),
       ...provenance(entry),
+      ...traceHeaders(entry.event),
       ...own.map(([name, value]) => [name, value.render(entry)] as const),
     ],
   })

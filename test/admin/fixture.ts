@@ -43,6 +43,7 @@ export const config = (admin: Partial<RelayConfig["admin"]> = {}): RelayConfig =
     minFree: 0,
     duplicates: { age: Duration.hours(24), count: 1000 },
   },
+  telemetry: {},
   webhooks: [],
   sinks: [
     { name: "lake", type: "file", delivery, concurrency: 1, order: "none", key: "{{account_id}}", config: undefined },

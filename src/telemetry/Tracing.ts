@@ -1,0 +1,160 @@
+/**
+ * One trace from a delivery to each of its sinks: a server span for the
+ * delivery, which continues the sender's trace where it brings one, and below
+ * it a producer span for each attempt to send the event. Between the two lies
+ * the journal; the event carries the context through it.
+ *
+ * **Promise.** Off, which is the default, it costs nothing: there is no tracer
+ * to ask. What is not sampled costs a header and a random number.
+ *
+ * Names and attributes follow the OpenTelemetry semantic conventions (`http.*`,
+ * `messaging.*`, `cloudevents.*`, `error.type`). Nothing of a payload is told.
+ */
+import { Cause, Clock, Context, Effect, Exit, Option, Random, Tracer } from "effect"
+import type { Webhook } from "../config/Config.ts"
+import type { Event } from "../event/Event.ts"
+import * as TraceContext from "../event/TraceContext.ts"
+import { type Entry, idempotencyKey } from "../journal/Journal.ts"
+import type { Failures, Sink, SinkError } from "../sinks/Sink.ts"
+
+/** A delivery that belongs to a trace. */
+export interface Delivery {
+  /** What its event carries on. */
+  readonly context: TraceContext.TraceContext
+  readonly answered: (status: number, event?: Event) => void
+}
+
+export interface Tracing {
+  /** A delivery whose signature is right, from `receivedAt` in epoch milliseconds; `undefined` when it isn't traced. */
+  readonly delivery: (headers: Headers, webhook: Webhook, receivedAt: number) => Delivery | undefined
+  /** A sink whose attempts are spans. */
+  readonly traced: (sink: Sink, name: string, type: string) => Sink
+}
+
+/** Absent unless the config asks for traces. */
+export const Tracing = Context.Reference<Tracing | undefined>("relay/telemetry/Tracing", {
+  defaultValue: () => undefined,
+})
+
+/** What the conventions call a system, where it is not what the config calls it. */
+const systems: Readonly<Record<string, string>> = { sns: "aws.sns" }
+
+/** A failure without a stack: where in our code it was seen helps nobody. */
+const failed = (type: string, message: string): Exit.Exit<never, Error> => {
+  const error = new Error(message)
+  error.name = type
+  error.stack = `${type}: ${message}`
+  return Exit.fail(error)
+}
+
+/** Why an attempt failed as a whole: the reason's tag, or that it was cut off or a bug. */
+const failureOf = (cause: Cause.Cause<SinkError>): { readonly _tag: string; readonly message: string } => {
+  const error = Cause.findErrorOption(cause)
+  if (Option.isSome(error)) return error.value.reason
+  return Cause.hasInterruptsOnly(cause)
+    ? { _tag: "timeout", message: "cut off: no answer in time, or the relay stopped" }
+    : { _tag: "defect", message: "a bug in relay" }
+}
+
+/** `sampleRate`: the share of deliveries without a trace of their own that begin one. */
+export const make = Effect.fnUntraced(function* (tracer: Tracer.Tracer, sampleRate: number) {
+  const clock = yield* Clock.Clock
+  const random = yield* Random.Random
+
+  const begin = (
+    name: string,
+    kind: Tracer.SpanKind,
+    parent: TraceContext.Span | undefined,
+    startTime: bigint,
+    attributes: Readonly<Record<string, unknown>>,
+  ): Tracer.Span => {
+    const span = tracer.span({
+      name,
+      parent: parent === undefined ? Option.none() : Option.some(Tracer.externalSpan(parent)),
+      annotations: Context.empty(),
+      links: [],
+      startTime,
+      kind,
+      root: parent === undefined,
+      sampled: true,
+    })
+    for (const [key, value] of Object.entries(attributes)) span.attribute(key, value)
+    return span
+  }
+  const end = (span: Tracer.Span, failure?: { readonly _tag: string; readonly message: string }): void => {
+    if (failure !== undefined) span.attribute("error.type", failure._tag)
+    span.end(clock.currentTimeNanosUnsafe(), failure === undefined ? Exit.void : failed(failure._tag, failure.message))
+  }
+
+  const delivery: Tracing["delivery"] = (headers, webhook, receivedAt) => {
+    const given = headers.get("traceparent")
+    const parent = given === null ? undefined : TraceContext.spanOf(given)
+    const state = parent === undefined ? undefined : TraceContext.stateOf(headers.get("tracestate"))
+    if (parent !== undefined && !parent.sampled) {
+      return { context: TraceContext.contextOf(parent, state), answered: () => {} }
+    }
+    if (parent === undefined && random.nextDoubleUnsafe() >= sampleRate) return undefined
+    const span = begin(`POST ${webhook.path}`, "server", parent, BigInt(receivedAt) * 1_000_000n, {
+      "http.request.method": "POST",
+      "http.route": webhook.path,
+      "url.path": webhook.path,
+      "relay.webhook": webhook.name,
+    })
+    return {
+      context: TraceContext.contextOf(span, state),
+      answered: (status, event) => {
+        span.attribute("http.response.status_code", status)
+        if (event !== undefined) {
+          if (event.id !== "") span.attribute("cloudevents.event_id", event.id)
+          if (event.type !== "") span.attribute("cloudevents.event_type", event.type)
+        }
+        // For a server only its own faults are errors (semantic conventions, "HTTP spans").
+        end(span, status < 500 ? undefined : { _tag: String(status), message: `answered ${status}` })
+      },
+    }
+  }
+
+  const traced: Tracing["traced"] = (sink, name, type) => {
+    const attempt = (entry: Entry, size: number): Tracer.Span | undefined => {
+      const { trace, id, type: eventType, body } = entry.event
+      const parent = trace === undefined ? undefined : TraceContext.spanOf(trace.traceparent)
+      if (parent?.sampled !== true) return undefined
+      return begin(`send ${name}`, "producer", parent, clock.currentTimeNanosUnsafe(), {
+        "messaging.system": systems[type] ?? type,
+        "messaging.operation.name": "send",
+        "messaging.operation.type": "send",
+        "messaging.destination.name": name,
+        "messaging.message.id": idempotencyKey(entry),
+        "messaging.message.body.size": body.length,
+        ...(size > 1 && { "messaging.batch.message_count": size }),
+        ...(id !== "" && { "cloudevents.event_id": id }),
+        ...(eventType !== "" && { "cloudevents.event_type": eventType }),
+      })
+    }
+    return {
+      ...sink,
+      send: (batch) => {
+        if (!batch.some(({ event }) => event.trace !== undefined)) return sink.send(batch)
+        const spans = batch.map((entry) => attempt(entry, batch.length))
+        const entries = batch.map((entry, index): Entry => {
+          const span = spans[index]
+          if (span === undefined) return entry
+          const trace = TraceContext.contextOf(span, entry.event.trace?.tracestate)
+          return { ...entry, event: { ...entry.event, trace } }
+        })
+        return Effect.onExit(sink.send(entries), (exit: Exit.Exit<Failures, SinkError>) =>
+          Effect.sync(() => {
+            const whole = Exit.isFailure(exit) ? failureOf(exit.cause) : undefined
+            const failures = Exit.isSuccess(exit) ? exit.value : undefined
+            spans.forEach((span, index) => {
+              if (span !== undefined) end(span, whole ?? failures?.get(index)?.reason)
+            })
+          }),
+        )
+      },
+    }
+  }
+
+  const tracing: Tracing = { delivery, traced }
+  return tracing
+})
