@@ -2,6 +2,7 @@
 import { Console, Effect, Logger } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
 import { dlq } from "./Dlq.ts"
+import { doctor } from "./Doctor.ts"
 import { explain } from "./Explain.ts"
 import { init } from "./Init.ts"
 import { journalCommand } from "./Journal.ts"
@@ -31,6 +32,7 @@ const relay = Command.make("relay").pipe(
     dlq,
     replay,
     journalCommand,
+    doctor,
     schema,
     init,
   ]),

@@ -54,26 +54,41 @@ export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number): string =>
     ]),
   ])
 
-export const render = (status: Status, style: Paint): string => {
-  const { version, configFile, startedAt, now, draining, journal, lanes } = status
-  const problems = ordered(lanes).flatMap((lane) => {
+/** What is the matter with the journal or a lane. */
+export interface Trouble {
+  readonly name: string
+  readonly severity: Severity
+  readonly lines: ReadonlyArray<string>
+  /** Empty where the lines say it. */
+  readonly todo: string
+}
+
+/** Worst first. */
+export const troubles = (status: Status): ReadonlyArray<Trouble> => {
+  const { health, message } = status.journal
+  const todo = health === "red" ? "relay journal check, then relay journal acknowledge" : ""
+  const ofJournal: Trouble = { name: "journal", severity: "red", lines: [health, ...message.split("\n")], todo }
+  const ofLanes = ordered(status.lanes).flatMap((lane): ReadonlyArray<Trouble> => {
     const severity = severityOf(lane)
     if (severity === "green") return []
     const letters = lane.deadLetters === 0 ? "" : `${count(lane.deadLetters, "dead letter")}`
     const what = [lane.condition === "running" ? "" : lane.condition, lane.message, letters].filter((_) => _ !== "")
     // A lane's message says what to do; of dead letters it says nothing.
-    const advice = lane.deadLetters === 0 ? "" : `\n  what to do: relay dlq list --lane ${plain(lane.name)}`
-    return [`${style(severity, lane.name)}: ${plain(what.join("; "))}${advice}`]
+    const todo = lane.deadLetters === 0 ? "" : `relay dlq list --lane ${lane.name}`
+    return [{ name: lane.name, severity, lines: [what.join("; ")], todo }]
   })
-  const words = journal.message.split("\n").map(plain).join("\n  ")
-  const journalProblem = journalRed(status)
-    ? [
-        `${style("red", "journal")}: ${journal.health}\n  ${words}${journal.health === "red" ? "\n  what to do: relay journal check, then relay journal acknowledge" : ""}`,
-      ]
-    : []
+  return journalRed(status) ? [ofJournal, ...ofLanes] : ofLanes
+}
+
+export const render = (status: Status, style: Paint): string => {
+  const { version, configFile, startedAt, now, draining, journal, lanes } = status
+  const problems = troubles(status).map(({ name, severity, lines, todo }) => {
+    const advice = todo === "" ? "" : `\n  what to do: ${plain(todo)}`
+    return `${style(severity, name)}: ${lines.map(plain).join("\n  ")}${advice}`
+  })
   const filling = journal.filling > 0 ? ` (${journal.filling} % full)` : ""
   return [
-    ...[...journalProblem, ...problems].flatMap((problem) => [problem, ""]),
+    ...problems.flatMap((problem) => [problem, ""]),
     `relay ${plain(version)} with ${plain(configFile)}, up ${span(now - startedAt)}${draining ? ", draining" : ""}`,
     `journal ${journal.health}: ${count(journal.head, "event")} so far, ${bytes(journal.usedBytes)} of ${bytes(journal.maxBytes)}${filling}`,
     "",

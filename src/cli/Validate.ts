@@ -1,38 +1,12 @@
 /** `relay validate`: is the config right, and can its sinks be reached? */
-import { Duration, Effect } from "effect"
+import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
-import type { LaneConfig } from "../config/Config.ts"
 import { render, toJson } from "../config/Diagnostic.ts"
-import type { Limits } from "../sinks/Sink.ts"
-import type { AnySinkType } from "../sinks/Sinks.ts"
 import { failed } from "./CommandError.ts"
 import { loadQuietly } from "./Loading.ts"
 import { Json } from "./Options.ts"
 import { count, plain, print, printJson, say, table } from "./Output.ts"
-import { lazily } from "./Program.ts"
-
-/** A sink that does not answer in this time can't be reached. */
-const patience = Duration.seconds(10)
-
-interface Reached {
-  readonly sink: string
-  readonly ok: boolean
-  readonly message: string
-  /** What will go wrong for some events all the same. */
-  readonly advice: ReadonlyArray<string>
-}
-
-const reach = Effect.fnUntraced(function* (
-  type: AnySinkType | undefined,
-  { name, config }: LaneConfig,
-  limits: Limits,
-) {
-  // A config that loads names only types that exist.
-  if (type === undefined) return []
-  const sink = yield* type.open(name, config)
-  yield* sink.check
-  return sink.advise === undefined ? [] : yield* sink.advise(limits)
-})
+import { reachAll } from "./Reaching.ts"
 
 export const validate = Command.make(
   "validate",
@@ -48,25 +22,7 @@ export const validate = Command.make(
     const { file, config, warnings } = yield* Effect.tapError(loadQuietly, (error) =>
       json ? printJson({ ok: false, file: error.file, diagnostics: toJson(error.diagnostics) }) : Effect.void,
     )
-    const { sinkTypes } = yield* lazily(() => import("../sinks/Sinks.ts"))
-    const limits = { maxBody: Math.max(0, ...config.webhooks.map(({ maxBody }) => maxBody)) }
-    const reached = offline
-      ? []
-      : yield* Effect.forEach(
-          config.sinks,
-          (lane) =>
-            Effect.scoped(reach(sinkTypes[lane.type], lane, limits)).pipe(
-              Effect.timeoutOrElse({
-                duration: patience,
-                orElse: () => Effect.fail({ message: `no answer within ${Duration.format(patience)}` }),
-              }),
-              Effect.match({
-                onSuccess: (advice): Reached => ({ sink: lane.name, ok: true, message: "", advice }),
-                onFailure: ({ message }): Reached => ({ sink: lane.name, ok: false, message, advice: [] }),
-              }),
-            ),
-          { concurrency: 8 },
-        )
+    const reached = offline ? [] : yield* reachAll(config)
     const ok = reached.every((sink) => sink.ok)
     if (json) {
       yield* printJson({ ok, file, diagnostics: toJson(warnings), sinks: reached })

@@ -35,7 +35,11 @@ export interface ServeOptions {
 }
 
 /** The address can't be listened on, or a TLS file can't be used. */
-export class ServeError extends Schema.TaggedError<ServeError>()("ServeError", { message: Schema.String }) {}
+export class ServeError extends Schema.TaggedError<ServeError>()("ServeError", {
+  message: Schema.String,
+  /** Somebody listens there already. */
+  isTaken: Schema.optionalKey(Schema.Boolean),
+}) {}
 
 /** Seconds; above every wait of a handler, because Bun cuts a slow handler off by it too. */
 const idleTimeout = 60
@@ -60,7 +64,10 @@ const whyNot = (error: unknown, address: Address): ServeError => {
   switch (codeOf(error)) {
     case "EADDRINUSE":
     case "AddrInUse":
-      return new ServeError({ message: `${where} is taken: another relay, or another program, listens there` })
+      return new ServeError({
+        message: `${where} is taken: another relay, or another program, listens there`,
+        isTaken: true,
+      })
     case "EACCES":
     case "PermissionDenied":
       return new ServeError({ message: `${where} is not allowed: ports below 1024 need a privilege` })

@@ -36,7 +36,9 @@ describe("every command", () => {
     const commands = [...stdout.slice(stdout.indexOf("SUBCOMMANDS")).matchAll(/^ {2}([a-z]+) {2,}\S/gm)].map(
       ([, name]) => name ?? "",
     )
-    expect(commands).toEqual("run validate test explain trigger status lanes dlq replay journal schema init".split(" "))
+    expect(commands).toEqual(
+      "run validate test explain trigger status lanes dlq replay journal doctor schema init".split(" "),
+    )
     for (const command of commands) {
       const help = await cli([command, "--help"])
       expect(help.code).toBe(0)
