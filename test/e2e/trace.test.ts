@@ -1,0 +1,220 @@
+/** Traces of the whole program, as a collector that checks the protocol gets them. RELAY_UNDER chooses the runtime, or the binary. */
+import { afterAll, describe, expect, test } from "bun:test"
+import { createHmac } from "node:crypto"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { freePort, startRelay } from "../lib/relay.ts"
+import { collector, type Span } from "../telemetry/otlp.ts"
+
+const cwd = mkdtempSync(join(tmpdir(), "relay-trace-"))
+const cleanups: Array<() => unknown> = [() => rmSync(cwd, { recursive: true })]
+afterAll(() => Promise.all(cleanups.map((cleanup) => cleanup())))
+
+const secret = "a-secret-of-this-test"
+const traceId = "0af7651916cd43dd8448eb211c80319c"
+const incoming = { traceparent: `00-${traceId}-b7ad6b7169203331-01`, tracestate: "vendor=1" }
+
+/** A receiver that keeps the headers it got, and waits for as many as are wanted. */
+const receiver = (status: () => number) => {
+  const got: Array<Headers> = []
+  let wake = (): void => {}
+  const server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: (request) => {
+      got.push(request.headers)
+      wake()
+      return new Response(null, { status: status() })
+    },
+  })
+  cleanups.push(() => server.stop(true))
+  const until = async (count: number): Promise<void> => {
+    while (got.length < count) {
+      await new Promise<void>((resolve) => {
+        wake = resolve
+      })
+    }
+  }
+  return { url: `http://127.0.0.1:${server.port}/`, got, until }
+}
+
+let ids = 0
+const deliver = async (port: number, headers: Readonly<Record<string, string>> = {}): Promise<number> => {
+  ids += 1
+  const body = JSON.stringify({
+    id: `evt_${ids}`,
+    account_id: "acct_1",
+    version: "1",
+    created_at: "2026-11-21T00:00:00Z",
+    data: { type: "client.created", object: { id: "cli_1" } },
+  })
+  const signature = `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+  const response = await fetch(`http://127.0.0.1:${port}/hooks/scheduling`, {
+    method: "POST",
+    body,
+    headers: { "content-type": "application/json", "x-service-signature": signature, ...headers },
+  })
+  return response.status
+}
+
+const write = async (name: string, sinks: Readonly<Record<string, string>>, telemetry: object) => {
+  const [port, admin] = [await freePort(), await freePort()]
+  const file = join(cwd, `${name}.json`)
+  const http = ([sink, url]: readonly [string, string]) => [
+    sink,
+    { type: "http", url, delivery: { retry: { initial: "1 second", max: "1 second" } } },
+  ]
+  const config = {
+    listen: `127.0.0.1:${port}`,
+    admin: { listen: `127.0.0.1:${admin}` },
+    journal: { path: join(cwd, `${name}.db`) },
+    webhooks: { scheduling: { path: "/hooks/scheduling", secrets: [{ name: "main", value: secret }] } },
+    sinks: Object.fromEntries(Object.entries(sinks).map(http)),
+    routes: [{ name: "everything", match: "**", to: Object.keys(sinks) }],
+    telemetry,
+  }
+  writeFileSync(file, JSON.stringify(config))
+  return { file, port }
+}
+
+const named = (spans: ReadonlyArray<Span>, name: string) => spans.filter((span) => span.name === name)
+
+describe("a trace", () => {
+  test("goes on from the sender over the delivery to each sink's send, and out with the event", async () => {
+    const { spans, logs, resources, wrong, requests, url, stop } = collector()
+    cleanups.push(stop)
+    const [lake, chat] = [receiver(() => 200), receiver(() => 422)]
+    const otlp = { url, headers: { "api-key": "k-1" }, attributes: { "deployment.environment.name": "test" } }
+    const { file, port } = await write("whole", { lake: lake.url, chat: chat.url }, { otlp })
+    const running = await startRelay(file, { cwd })
+    expect(await deliver(port, incoming)).toBe(202)
+    await Promise.all([lake.until(1), chat.until(1)])
+    await running.prints("dead letter")
+    expect(await running.kill("SIGTERM")).toBe(0)
+
+    expect(wrong).toEqual([])
+    expect(new Set(spans.map((span) => span.traceId))).toEqual(new Set([traceId]))
+    const [server] = named(spans, "POST /hooks/scheduling")
+    expect(server).toMatchObject({
+      kind: "server",
+      parentSpanId: "b7ad6b7169203331",
+      status: "ok",
+      attributes: {
+        "http.request.method": "POST",
+        "http.route": "/hooks/scheduling",
+        "http.response.status_code": 202,
+        "cloudevents.event_id": "evt_1",
+        "cloudevents.event_type": "client.created",
+      },
+    })
+    const [toLake] = named(spans, "send lake")
+    const [toChat] = named(spans, "send chat")
+    expect(spans).toHaveLength(3)
+    expect(toLake).toMatchObject({
+      kind: "producer",
+      parentSpanId: server?.spanId,
+      status: "ok",
+      attributes: {
+        "messaging.system": "http",
+        "messaging.operation.type": "send",
+        "messaging.destination.name": "lake",
+        "messaging.message.id": "evt_1",
+      },
+    })
+    expect(toChat).toMatchObject({
+      kind: "producer",
+      parentSpanId: server?.spanId,
+      status: "error",
+      attributes: { "error.type": "DeliveryRejected" },
+    })
+    // Whoever receives the event goes on below the span that sent it.
+    for (const [sink, span] of [
+      [lake, toLake],
+      [chat, toChat],
+    ] as const) {
+      expect(sink.got[0]?.get("traceparent")).toBe(`00-${traceId}-${span?.spanId}-01`)
+      expect(sink.got[0]?.get("tracestate")).toBe("vendor=1")
+    }
+    // An exception has no stack: it would hold the paths of the machine that the relay was built on.
+    const stacks = spans.flatMap(({ exceptions }) => exceptions.map((one) => String(one["exception.stacktrace"])))
+    expect(stacks.join()).not.toMatch(/\n\s+at |\.ts/)
+    expect(resources[0]).toMatchObject({ "service.name": "relay", "deployment.environment.name": "test" })
+    expect(requests.every((headers) => headers.get("api-key") === "k-1")).toBe(true)
+    expect(logs.map(({ body }) => body)).toContainEqual(expect.stringContaining("sink chat: dead letter"))
+    expect(JSON.stringify([spans, logs])).not.toContain(secret)
+  }, 20_000)
+
+  test("goes through the journal: what is sent after a restart belongs to it, each attempt by itself", async () => {
+    const { spans, wrong, url, stop } = collector()
+    cleanups.push(stop)
+    let status = 500
+    const lake = receiver(() => status)
+    const { file, port } = await write("restart", { lake: lake.url }, { otlp: { url } })
+    const first = await startRelay(file, { cwd })
+    expect(await deliver(port)).toBe(202)
+    await lake.until(1)
+    await first.kill("SIGTERM")
+    status = 200
+    const second = await startRelay(file, { cwd })
+    await lake.until(2)
+    await second.kill("SIGTERM")
+    expect(wrong).toEqual([])
+    const [server] = named(spans, "POST /hooks/scheduling")
+    const sends = named(spans, "send lake")
+    expect(sends.map((span) => span.status)).toEqual(["error", "ok"])
+    expect(sends[0]?.attributes["error.type"]).toBe("DeliveryFailed")
+    for (const span of sends) {
+      expect(span).toMatchObject({ traceId: server?.traceId, parentSpanId: server?.spanId })
+    }
+    expect(server?.parentSpanId).toBe("")
+    expect(lake.got.map((headers) => headers.get("traceparent"))).toEqual(
+      sends.map((span) => `00-${server?.traceId}-${span.spanId}-01`),
+    )
+  }, 20_000)
+
+  test("is not begun at a sample rate of 0, and one that is not sampled is only passed on", async () => {
+    const { spans, url, stop } = collector()
+    cleanups.push(stop)
+    const lake = receiver(() => 200)
+    const { file, port } = await write("unsampled", { lake: lake.url }, { otlp: { url, sampleRate: 0 } })
+    const running = await startRelay(file, { cwd })
+    const unsampled = { traceparent: `00-${traceId}-b7ad6b7169203331-00` }
+    for (const headers of [{}, unsampled, { traceparent: "nonsense" }]) expect(await deliver(port, headers)).toBe(202)
+    await lake.until(3)
+    await running.kill("SIGTERM")
+    expect(spans).toEqual([])
+    expect(lake.got.map((headers) => headers.get("traceparent")).filter((value) => value !== null)).toEqual([
+      unsampled.traceparent,
+    ])
+  }, 20_000)
+
+  test("is nothing that the relay knows of unless the config asks for it", async () => {
+    const lake = receiver(() => 200)
+    const { file, port } = await write("off", { lake: lake.url }, {})
+    const running = await startRelay(file, { cwd })
+    expect(await deliver(port, incoming)).toBe(202)
+    await lake.until(1)
+    await running.kill("SIGTERM")
+    expect(lake.got[0]?.get("traceparent")).toBeNull()
+  }, 20_000)
+})
+
+describe("a collector that hangs", () => {
+  test("holds up neither a delivery nor the end", async () => {
+    const stuck = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      idleTimeout: 0,
+      fetch: () => new Promise<Response>(() => {}),
+    })
+    cleanups.push(() => stuck.stop(true))
+    const lake = receiver(() => 200)
+    const otlp = { url: `http://127.0.0.1:${stuck.port}` }
+    const { file, port } = await write("stuck", { lake: lake.url }, { otlp })
+    const running = await startRelay(file, { cwd })
+    for (let n = 0; n < 50; n++) expect(await deliver(port)).toBe(202)
+    await lake.until(50)
+    expect(await running.kill("SIGTERM")).toBe(0)
+  }, 20_000)
+})
