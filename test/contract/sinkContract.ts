@@ -45,6 +45,8 @@ export interface SinkContract {
   readonly maxBody?: number
   /** False where the receiver's own service promises no order. */
   readonly ordered?: boolean
+  /** What is to arrive of an event, where it is not the bytes that were signed. */
+  readonly bytesOf?: (entry: Entry) => Uint8Array
 }
 
 /** Stands in every secret of a set-up and in every payload of the contract: no message may hold it. */
@@ -65,8 +67,6 @@ export const entry = (sequence: number, more: Partial<Event> = {}): Entry => ({
 
 const entries = (count: number, from = 1): ReadonlyArray<Entry> =>
   Array.from({ length: count }, (_, index) => entry(from + index))
-
-const bytesOf = ({ event }: Entry): Uint8Array => event.body
 
 /** Bodies that a text, a line or a header spoils. Those with an empty type were signed and are no envelope. */
 export const awkward: Readonly<Record<string, Partial<Event>>> = {
@@ -113,7 +113,7 @@ const sorted = (all: ReadonlyArray<Uint8Array>): ReadonlyArray<string> =>
   all.map((bytes) => Buffer.from(bytes).toString("latin1")).sort()
 
 export const sinkContract = (name: string, contract: SinkContract): void => {
-  const { make, wrong, maxBody, ordered = true } = contract
+  const { make, wrong, maxBody, ordered = true, bytesOf = ({ event }) => event.body } = contract
 
   /** A receiver and an open sink. */
   const test = (title: string, body: (sink: Sink, receiver: Receiver) => Effect.Effect<void, SinkError, Scope.Scope>) =>
