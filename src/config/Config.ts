@@ -72,8 +72,10 @@ export interface LaneConfig {
   readonly delivery: Delivery
   readonly concurrency: number
   readonly order: "none" | "key"
-  /** A template over the envelope, e.g. `{{account_id}}`. */
+  /** A template over the envelope, e.g. `{{account_id}}`: what `order` keeps apart, and what a digest is made of. */
   readonly key: string
+  /** Events of one key within the window go to the sink as one. */
+  readonly digest?: { readonly wait: Duration.Duration; readonly maxEvents: number }
   readonly rateLimit?: { readonly events: number; readonly per: Duration.Duration }
   readonly backlog?: { readonly max: number; readonly whenFull: "refuse" | "deadLetter" }
   readonly renamedFrom?: string

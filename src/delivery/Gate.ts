@@ -36,6 +36,8 @@ export interface Blame {
 
 export class Gate {
   readonly #delivery: Delivery
+  /** An attempt counts once, whatever it holds: a digest is one message. */
+  readonly #whole: boolean
   readonly #perEvent: number
   readonly #burst: number
   #tokens: number
@@ -56,8 +58,9 @@ export class Gate {
   /** The event of the last failed attempt: a probe takes another. */
   lastFailed = 0
 
-  constructor(delivery: Delivery, rateLimit: LaneConfig["rateLimit"]) {
+  constructor({ delivery, rateLimit, digest }: Pick<LaneConfig, "delivery" | "rateLimit" | "digest">) {
     this.#delivery = delivery
+    this.#whole = digest !== undefined
     this.#perEvent = rateLimit === undefined ? 0 : Duration.toMillis(rateLimit.per) / rateLimit.events
     this.#burst = rateLimit === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.floor(100 / this.#perEvent))
     this.#tokens = this.#burst
@@ -78,7 +81,7 @@ export class Gate {
   }
 
   started(events: number): void {
-    this.#tokens -= events
+    this.#tokens -= this.#whole ? 1 : events
   }
 
   /** So many events passed. True when this ends a pause. */
@@ -86,7 +89,7 @@ export class Gate {
     const wasPaused = this.condition !== undefined
     this.#answered()
     this.message = ""
-    this.#remember(true, events)
+    this.#remember(true, this.#whole ? Math.min(1, events) : events)
     return wasPaused
   }
 
@@ -160,7 +163,9 @@ export class Gate {
       this.#escalatedAt = now
     }
     this.lastFailed = sequences[0] ?? this.lastFailed
-    for (const sequence of sequences) if (this.#failed.size < differentEvents) this.#failed.add(sequence)
+    for (const sequence of this.#whole ? sequences.slice(0, 1) : sequences) {
+      if (this.#failed.size < differentEvents) this.#failed.add(sequence)
+    }
   }
 
   #remember(passed: boolean, events: number): void {

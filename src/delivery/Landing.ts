@@ -57,7 +57,7 @@ export class Landing {
 
   /** An attempt has landed; `stopping` says that the relay cuts off what is under way. */
   landed(flight: Flight, exit: Exit.Exit<Failures, SinkError>, stopping: boolean): void {
-    const { ledger, flights, standing } = this.#parts
+    const { config, ledger, flights, standing } = this.#parts
     const failures = Exit.isSuccess(exit) ? exit.value : undefined
     const whole = Exit.isFailure(exit) ? this.#failure(exit.cause, flight, stopping) : undefined
     const passed = failures === undefined ? 0 : flight.items.length - failures.size
@@ -73,7 +73,7 @@ export class Landing {
       }
       if (failure._tag !== "Interrupted") flights.count(failure._tag, 1)
       if (failure._tag === "DeliveryRejected") {
-        this.#reject(item, failure.message)
+        this.#reject(item, failure.message, index === 0 || config.digest === undefined)
         return
       }
       last = failure
@@ -128,10 +128,11 @@ export class Landing {
     return true
   }
 
-  #reject(item: Item, message: string): void {
+  /** `counts` is false for the other events of a digest: it was rejected once. */
+  #reject(item: Item, message: string, counts: boolean): void {
     const { ledger, gate, rejects, config } = this.#parts
     this.#bury(item, ledger.attempted(item, "DeliveryRejected", message), "DeliveryRejected", message)
-    if (gate.rejected() && !rejects) {
+    if (counts && gate.rejected() && !rejects) {
       this.#block(
         `more than half of the last 20 events were rejected (${message}); mend the sink, then \`relay lanes resume ${config.name}\``,
       )

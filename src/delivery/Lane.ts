@@ -12,6 +12,9 @@
  * attempts. Three things wake it: a commit, a finished attempt, and a tick that
  * also enforces deadlines. No timer and no race an event: those would cost more
  * than the delivery itself.
+ *
+ * **A digest** is a retry that many share: each event is parked under its group
+ * as it comes, and when the group is due it goes to the sink in one batch.
  */
 import { Clock, Duration, Effect, type Exit, Latch, Random, type Scope } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
@@ -21,7 +24,7 @@ import { type Flight, Flights, type Fork } from "./Flights.ts"
 import { Gate } from "./Gate.ts"
 import { Landing, type LaneEvents } from "./Landing.ts"
 import { Ledger } from "./Ledger.ts"
-import { type Item, Queue } from "./Queue.ts"
+import { type Item, type Limits, Queue } from "./Queue.ts"
 import { Standing } from "./Standing.ts"
 
 /** Events that a lane holds above its cursor at most. */
@@ -40,7 +43,7 @@ export interface LaneOptions {
   readonly config: LaneConfig
   readonly sink: Sink
   readonly state: LaneState
-  /** The order key of an event; only called where the lane keeps order. */
+  /** The order key of an event, or the group of its digest; only called where the lane keeps either. */
   readonly key: (entry: Entry) => string
   readonly events: LaneEvents
   /** False while the wall clock can't be trusted: nothing is given up by age then. */
@@ -73,11 +76,11 @@ export class Lane {
 
   constructor(options: LaneOptions, journal: Journal["Service"], clock: Clock.Clock, random: () => number, fork: Fork) {
     this.config = options.config
-    this.ledger = new Ledger(options.state, options.config.name, clock)
+    this.ledger = new Ledger(options.state, options.config.name, clock, options.config.digest?.maxEvents ?? 1)
     this.#options = options
     this.#journal = journal
     this.flights = new Flights(fork, options.config.delivery.timeout)
-    this.#gate = new Gate(options.config.delivery, options.config.rateLimit)
+    this.#gate = new Gate(options.config)
     this.standing = new Standing(options.config.name, options.state.paused, this.#gate, this.ledger)
     this.#landing = new Landing({
       ...options,
@@ -106,7 +109,12 @@ export class Lane {
 
   /** The most events that a crash at any moment sends twice: those under way, and those whose end is not on disk. */
   get duplicateBound(): number {
-    return maxUnstored + this.config.concurrency * this.#options.sink.batch.maxEvents
+    return maxUnstored + this.config.concurrency * this.#maxEvents
+  }
+
+  /** Events that go together at most. */
+  get #maxEvents(): number {
+    return this.config.digest?.maxEvents ?? this.#options.sink.batch.maxEvents
   }
 
   resume(): void {
@@ -231,9 +239,9 @@ export class Lane {
       this.#excess -= oldest.length
       this.#landing.giveUp(oldest)
     }
-    if (!this.standing.stopped && this.#queue.retries === 0) yield* this.#takeDue(this.#now())
+    const due = !this.standing.stopped && this.#queue.retries === 0 ? yield* this.#takeDue(this.#now()) : 0
     this.#launch()
-    return read > 0 && this.#queue.fresh === 0
+    return (read > 0 && this.#queue.fresh === 0) || (due > 0 && this.#queue.retries === 0)
   })
 
   /** Starts attempts for as long as there are places and batches. */
@@ -256,25 +264,35 @@ export class Lane {
     this.#launching = false
   }
 
+  /** Takes up what is due, as much as goes out at once; the number of events. */
   readonly #takeDue = Effect.fnUntraced(function* (this: Lane, now: number) {
-    const limit = Math.min(this.config.concurrency * this.#options.sink.batch.maxEvents, retriesInHand)
-    const due = this.ledger.parking.takeDue(now, limit).map((one) => one.sequence)
-    if (due.length === 0) return
-    const entries = yield* this.#journal.readParked(this.config.name, due).pipe(
-      Effect.onError(() =>
-        Effect.sync(() => {
-          for (const sequence of due) this.ledger.parking.giveBack(sequence, now)
-        }),
-      ),
-    )
-    const read = new Set<number>()
-    for (const entry of entries) {
-      read.add(entry.sequence)
-      const key = this.ledger.parking.get(entry.sequence)?.key
+    const { parking } = this.ledger
+    const { digest, name, concurrency } = this.config
+    const limit = Math.min(concurrency * this.#maxEvents, retriesInHand)
+    const due = (digest === undefined ? parking.takeDue(now, limit) : parking.takeGroup(now)).map((_) => _.sequence)
+    const entries: Array<Entry> = []
+    let asked = 0
+    for (let bytes = 0; asked < due.length && bytes < windowBytes; asked += retriesInHand) {
+      const read = yield* this.#journal.readParked(name, due.slice(asked, asked + retriesInHand)).pipe(
+        Effect.onError(() =>
+          Effect.sync(() => {
+            for (const sequence of due) parking.giveBack(sequence, now)
+          }),
+        ),
+      )
+      for (const entry of read) bytes += entry.event.body.length
+      entries.push(...read)
+    }
+    const read = new Set(entries.map((entry) => entry.sequence))
+    // Due before the settlement that parks it is on disk: the next turn finds it. A digest goes when all of it is
+    // there, or a crash would send in two what had been sent as one.
+    const early = digest !== undefined && read.size < Math.min(asked, due.length) && this.ledger.unstored > 0
+    for (const entry of early ? [] : entries) {
+      const key = parking.get(entry.sequence)?.key
       if (key !== undefined) this.#queue.addRetry({ entry, key })
     }
-    // Due before the settlement that parks it is on disk: the next turn finds it.
-    for (const sequence of due) if (!read.has(sequence)) this.ledger.parking.giveBack(sequence, now + 100)
+    for (const sequence of due) if (early || !read.has(sequence)) parking.giveBack(sequence, now + 100)
+    return early ? 0 : read.size
   })
 
   #intake(entry: Entry): void {
@@ -283,22 +301,34 @@ export class Lane {
       return
     }
     if (!this.ledger.window.take(entry.sequence)) return
-    const key = this.config.order === "key" && !entry.replayed ? this.#options.key(entry) : ""
+    const { digest, order } = this.config
     this.ledger.bytes += entry.event.body.length
+    if (digest !== undefined) {
+      this.ledger.collect({ entry, key: this.#options.key(entry) }, Duration.toMillis(digest.wait))
+      return
+    }
+    const key = order === "key" && !entry.replayed ? this.#options.key(entry) : ""
     if (this.#queue.size === 0) this.#fillingSince = this.#now()
     this.#queue.add({ entry, key })
   }
 
   #nextBatch(now: number): ReadonlyArray<Item> {
-    const { maxEvents, maxBytes } = this.#options.sink.batch
-    const events = Math.min(this.#gate.allowance(now, this.flights.size), maxEvents)
-    if (events < 1 || this.#queue.size === 0 || this.standing.stopped || this.#lingers(now)) return []
+    const allowed = this.#gate.allowance(now, this.flights.size)
+    if (allowed < 1 || this.#queue.size === 0 || this.standing.stopped || this.#lingers(now)) return []
     this.#fillingSince = now
     return this.#queue.next(
-      { events, bytes: maxBytes, after: this.#gate.probing ? this.#gate.lastFailed : 0 },
+      this.#limits(allowed),
       (key) => this.ledger.parking.holds(key),
       (item) => this.ledger.parkBehind(item),
     )
+  }
+
+  #limits(allowed: number): Limits {
+    // What is in the queue is one digest, and goes as one.
+    if (this.config.digest !== undefined) return { events: endless, bytes: endless, after: 0 }
+    const { maxEvents, maxBytes } = this.#options.sink.batch
+    const after = this.#gate.probing ? this.#gate.lastFailed : 0
+    return { events: Math.min(allowed, maxEvents), bytes: maxBytes, after }
   }
 
   /** Whether the batch may wait to fill: a sink that pays by the batch says for how long. */

@@ -17,7 +17,7 @@ const attemptsKept = 200
 
 export class Ledger {
   readonly window: Window
-  readonly parking = new Parking()
+  readonly parking: Parking
   /** Bytes of the events in the window. */
   bytes = 0
   deadLetters: number
@@ -26,7 +26,9 @@ export class Ledger {
   readonly #clock: Clock.Clock
   readonly #changes: Changes
 
-  constructor(state: LaneState, lane: string, clock: Clock.Clock) {
+  /** Of one key, `together` events go as one. */
+  constructor(state: LaneState, lane: string, clock: Clock.Clock, together: number) {
+    this.parking = new Parking(together)
     this.window = new Window(state.cursor)
     this.deadLetters = state.deadLetters
     this.deadLetterBytes = state.deadLetterBytes
@@ -107,6 +109,11 @@ export class Ledger {
   /** Behind another event of its key: it goes when that one is settled. */
   parkBehind(item: Item): void {
     this.#put(item, [], 0, 0)
+  }
+
+  /** Into the digest of its key, whose window is so many milliseconds from its first event. */
+  collect(item: Item, window: number): void {
+    this.#put(item, [], 0, window)
   }
 
   /** Gives an attempt back that the sink's outage used, and lets the event go when the sink is back. */

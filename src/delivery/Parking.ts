@@ -2,6 +2,10 @@
  * The parked events of a lane, by sequence: when each is due, and which wait
  * behind an earlier one of their key. The bytes are in the journal.
  *
+ * A lane that sends digests parks whatever comes, by the group it belongs to:
+ * the first of a group is due when its window ends, or when the group is full,
+ * and what waits behind it goes with it. Nothing else makes a digest durable.
+ *
  * Due times are kept on the monotonic clock; the wall clock is only what is
  * stored, for a process that is not born yet.
  */
@@ -24,9 +28,15 @@ export interface ParkedEvent {
 }
 
 export class Parking {
+  /** How many of one key go together. */
+  readonly #together: number
   readonly #events = new Map<number, ParkedEvent>()
   readonly #keys = new Map<string, Array<number>>()
   #nextDue = Number.POSITIVE_INFINITY
+
+  constructor(together = 1) {
+    this.#together = together
+  }
 
   get size(): number {
     return this.#events.size
@@ -48,19 +58,24 @@ export class Parking {
   /** Takes over what was parked before a restart. */
   load(parked: ReadonlyArray<Parked>, wall: number, monotonic: number): void {
     for (const one of [...parked].sort((a, b) => a.sequence - b.sequence)) {
-      this.put({ ...one, dueAt: monotonic + remaining(one.due, one.delay, wall), taken: false })
+      // Parked before its lane sent digests: a group of its own.
+      const key = one.key === "" && this.#together > 1 ? `#${one.sequence}` : one.key
+      this.put({ ...one, key, dueAt: monotonic + remaining(one.due, one.delay, wall), taken: false })
     }
   }
 
   put(event: ParkedEvent): void {
     this.#events.set(event.sequence, event)
     if (event.key !== "") {
-      const waiting = this.#keys.get(event.key)
-      if (waiting === undefined) this.#keys.set(event.key, [event.sequence])
+      const waiting = this.#keys.get(event.key) ?? []
+      this.#keys.set(event.key, waiting)
+      const last = waiting.at(-1)
+      if (last === undefined || last < event.sequence) waiting.push(event.sequence)
       else if (!waiting.includes(event.sequence)) {
         waiting.push(event.sequence)
         waiting.sort((a, b) => a - b)
       }
+      if (this.#isFull(waiting)) this.#nextDue = Number.NEGATIVE_INFINITY
     }
     if (this.#isHead(event)) this.#nextDue = Math.min(this.#nextDue, event.dueAt)
   }
@@ -72,14 +87,15 @@ export class Parking {
     this.#events.delete(sequence)
     const waiting = this.#keys.get(event.key)
     if (waiting === undefined) return
-    const rest = waiting.filter((one) => one !== sequence)
-    if (rest.length === 0) {
+    if (waiting[0] === sequence) waiting.shift()
+    else waiting.splice(waiting.indexOf(sequence), 1)
+    if (waiting.length === 0) {
       this.#keys.delete(event.key)
       return
     }
-    this.#keys.set(event.key, rest)
-    const next = this.#events.get(rest[0] ?? 0)
-    if (next !== undefined && next.attempts.length === 0) next.dueAt = monotonic
+    const next = this.#events.get(waiting[0] ?? 0)
+    // What waited for another event has waited enough; the next digest of a group has a window of its own.
+    if (next !== undefined && next.attempts.length === 0 && this.#together === 1) next.dueAt = monotonic
     this.#nextDue = Math.min(this.#nextDue, next?.dueAt ?? Number.POSITIVE_INFINITY)
   }
 
@@ -98,6 +114,38 @@ export class Parking {
     for (const event of taken) event.taken = true
     this.#nextDue = due.length > limit ? now : next
     return taken
+  }
+
+  /** Marks one due group as taken, the longest due first: the head of a key, and what was tried as often behind it. */
+  takeGroup(now: number): ReadonlyArray<ParkedEvent> {
+    if (now < this.#nextDue) return []
+    let due: { readonly at: number; readonly waiting: ReadonlyArray<number> } | undefined
+    let next = Number.POSITIVE_INFINITY
+    for (const waiting of this.#keys.values()) {
+      const head = this.#events.get(waiting[0] ?? 0)
+      if (head === undefined || head.taken) continue
+      const at = this.#isFull(waiting) && head.attempts.length === 0 ? Math.min(now, head.dueAt) : head.dueAt
+      if (at > now || (due !== undefined && due.at <= at)) {
+        next = Math.min(next, at)
+        continue
+      }
+      next = Math.min(next, due?.at ?? next)
+      due = { at, waiting }
+    }
+    this.#nextDue = next
+    const group: Array<ParkedEvent> = []
+    for (const sequence of due?.waiting ?? []) {
+      const event = this.#events.get(sequence)
+      if (event === undefined || group.length === this.#together) break
+      if (group.length > 0 && event.attempts.length !== group[0]?.attempts.length) break
+      group.push(event)
+    }
+    for (const event of group) event.taken = true
+    return group
+  }
+
+  #isFull(waiting: ReadonlyArray<number>): boolean {
+    return this.#together > 1 && waiting.length >= this.#together
   }
 
   /** Puts a taken event back without another attempt. */

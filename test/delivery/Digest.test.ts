@@ -1,0 +1,239 @@
+import { describe, expect } from "bun:test"
+import { Duration, Effect, Exit, Layer, Scope } from "effect"
+import type { LaneConfig } from "../../src/config/Config.ts"
+import { Parking } from "../../src/delivery/Parking.ts"
+import { type Entry, Journal } from "../../src/journal/Journal.ts"
+import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
+import { allSent, type Reason, type Sink, SinkError } from "../../src/sinks/Sink.ts"
+import { it } from "../lib/effect.ts"
+import { seeded } from "../lib/seeded.ts"
+import { append, away, failed, lanesOf, letters, pass, rejected, relay, spec, statusOf } from "./fixture.ts"
+
+/** A sink that takes a batch as one message, and what it was sent. */
+const messages = (script: (message: number) => Reason | "pass" = () => "pass") => {
+  const sent: Array<ReadonlyArray<number>> = []
+  const passed: Array<ReadonlyArray<number>> = []
+  const sink: Sink = {
+    batch: { maxEvents: 1, maxBytes: 1_000 },
+    send: (batch: ReadonlyArray<Entry>) =>
+      Effect.suspend(() => {
+        const sequences = batch.map((entry) => entry.sequence)
+        sent.push(sequences)
+        const outcome = script(sent.length)
+        if (outcome !== "pass") return Effect.fail(new SinkError({ reason: outcome }))
+        passed.push(sequences)
+        return Effect.succeed(allSent)
+      }),
+    check: Effect.void,
+  }
+  return { sink, sent, passed }
+}
+
+const digests = (sink: Sink, digest: Partial<LaneConfig["digest"]> = {}) =>
+  spec("chat", sink, { digest: { wait: Duration.seconds(30), maxEvents: 100, ...digest } })
+
+const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
+
+describe("a digest", () => {
+  it.effect("is one message with all events of its group, when the window of the first of them ends", () => {
+    const chat = messages()
+    return Effect.gen(function* () {
+      yield* append(3, ["chat"])
+      yield* pass("20 seconds")
+      yield* append(2, ["chat"])
+      yield* pass("9 seconds")
+      expect(chat.sent).toEqual([])
+      yield* pass("2 seconds")
+      expect(chat.sent).toEqual([[1, 2, 3, 4, 5]])
+      yield* append(1, ["chat"])
+      yield* pass("31 seconds")
+      expect(chat.sent).toEqual([[1, 2, 3, 4, 5], [6]])
+      expect(yield* statusOf("chat")).toMatchObject({ backlog: 0, parked: 0, attempts: { delivered: 6 } })
+    }).pipe(Effect.provide(relay([digests(chat.sink)])))
+  })
+
+  it.effect("holds one group only, and one group does not wait for another", () => {
+    const chat = messages()
+    return Effect.gen(function* () {
+      yield* append(4, ["chat"], (n) => `acct_${n % 2}`)
+      yield* pass("31 seconds")
+      expect([...chat.sent].sort()).toEqual([
+        [1, 3],
+        [2, 4],
+      ])
+    }).pipe(Effect.provide(relay([digests(chat.sink)])))
+  })
+
+  it.effect("goes before its window ends once it is full", () => {
+    const chat = messages()
+    return Effect.gen(function* () {
+      yield* append(7, ["chat"])
+      yield* pass("1 second")
+      expect(chat.sent).toEqual([
+        [1, 2, 3],
+        [4, 5, 6],
+      ])
+      yield* pass("31 seconds")
+      expect(chat.sent.slice(2)).toEqual([[7]])
+    }).pipe(Effect.provide(relay([digests(chat.sink, { maxEvents: 3 })])))
+  })
+
+  it.effect("is tried again as it was; what came meanwhile is the next one, and waits behind it", () => {
+    const chat = messages((message) => (message <= 2 ? failed : "pass"))
+    return Effect.gen(function* () {
+      yield* append(3, ["chat"])
+      yield* pass("30100 millis")
+      expect(chat.passed).toEqual([])
+      yield* append(2, ["chat"])
+      yield* pass("10 seconds")
+      expect(chat.passed).toEqual([[1, 2, 3]])
+      yield* pass("30 seconds")
+      expect(chat.passed).toEqual([
+        [1, 2, 3],
+        [4, 5],
+      ])
+      expect(chat.sent.length).toBe(4)
+    }).pipe(Effect.provide(relay([digests(chat.sink)])))
+  })
+
+  it.effect("is given up as a whole: every event of it is a dead letter with the reason", () => {
+    const chat = messages((message) => (message === 1 ? rejected : "pass"))
+    return Effect.gen(function* () {
+      yield* append(30, ["chat"])
+      yield* pass("31 seconds")
+      const dead = yield* letters("chat")
+      expect(dead.map((letter) => letter.sequence).sort((a, b) => a - b)).toEqual(range(1, 30))
+      expect(new Set(dead.map((letter) => letter.attempts.at(-1)?.reason))).toEqual(new Set(["DeliveryRejected"]))
+      // Thirty events were rejected, and yet it was one message: no reason to block the lane.
+      yield* append(1, ["chat"])
+      yield* pass("31 seconds")
+      expect(chat.passed).toEqual([[31]])
+    }).pipe(Effect.provide(relay([digests(chat.sink)])))
+  })
+
+  it.effect("that fails alone is no outage, however many events it holds", () => {
+    const chat = messages((message) => (message <= 8 ? failed : "pass"))
+    return Effect.gen(function* () {
+      yield* append(50, ["chat"])
+      yield* pass("60 seconds")
+      expect(yield* statusOf("chat")).toMatchObject({ condition: "running" })
+      yield* pass("60 seconds")
+      expect(chat.passed).toEqual([range(1, 50)])
+    }).pipe(Effect.provide(relay([digests(chat.sink)])))
+  })
+
+  it.effect("waits out an outage and then goes once, with its attempts given back", () => {
+    let up = false
+    const chat = messages(() => (up ? "pass" : away))
+    return Effect.gen(function* () {
+      yield* append(5, ["chat"], (n) => `acct_${n}`)
+      yield* pass("2 minutes")
+      expect(yield* statusOf("chat")).toMatchObject({ condition: "waiting", backlog: 5, deadLetters: 0 })
+      up = true
+      yield* pass("1 minute")
+      expect(chat.passed.flat().sort()).toEqual([1, 2, 3, 4, 5])
+    }).pipe(Effect.provide(relay([digests(chat.sink)])))
+  })
+
+  it.effect("survives a restart in the middle of its window", () => {
+    const chat = messages()
+    const run = <A, E, R>(body: Effect.Effect<A, E, R>) =>
+      Effect.gen(function* () {
+        const scope = yield* Scope.make()
+        const lanes = yield* Layer.buildWithScope(lanesOf([digests(chat.sink)]), scope)
+        const result = yield* Effect.provide(body, lanes)
+        yield* Scope.close(scope, Exit.void)
+        return result
+      })
+    return Effect.gen(function* () {
+      yield* run(Effect.andThen(append(3, ["chat"]), pass("10 seconds")))
+      expect(chat.sent).toEqual([])
+      yield* run(Effect.andThen(append(2, ["chat"]), pass("15 seconds")))
+      expect(chat.sent).toEqual([])
+      yield* run(pass("6 seconds"))
+      expect(chat.sent).toEqual([[1, 2, 3, 4, 5]])
+      const journal = yield* Journal
+      expect((yield* journal.lanes).find(({ name }) => name === "chat")).toMatchObject({ backlog: 0, parked: [] })
+    }).pipe(Effect.provide(MemoryJournal.layer))
+  })
+
+  it.effect("makes ten thousand failures within a minute a handful of messages, and loses none", () => {
+    const chat = messages()
+    return Effect.gen(function* () {
+      for (let second = 0; second < 60; second += 10) {
+        yield* append(1_667, ["chat"])
+        yield* pass("10 seconds")
+      }
+      yield* pass("30 seconds")
+      expect(chat.passed.flat()).toEqual(range(1, 6 * 1_667))
+      expect(chat.passed.length).toBe(2)
+      expect(yield* statusOf("chat")).toMatchObject({ backlog: 0 })
+    }).pipe(Effect.provide(relay([digests(chat.sink, { maxEvents: 10_000 })])))
+  })
+
+  it.effect("counts as one message for the sink's rate limit", () => {
+    const chat = messages()
+    return Effect.gen(function* () {
+      yield* append(300, ["chat"], (n) => `acct_${n % 3}`)
+      yield* pass("40 seconds")
+      expect(chat.passed.length).toBe(3)
+    }).pipe(
+      Effect.provide(
+        relay([
+          {
+            ...digests(chat.sink),
+            config: { ...digests(chat.sink).config, rateLimit: { events: 1, per: Duration.seconds(1) } },
+          },
+        ]),
+      ),
+    )
+  })
+})
+
+describe("the parking of digests", () => {
+  it.effect("gives each event once, in the order of its group, never more at once than go together", () =>
+    Effect.sync(() => {
+      for (let seed = 1; seed <= 200; seed++) {
+        const random = seeded(seed)
+        const most = 2 + Math.floor(random() * 5)
+        const parking = new Parking(most)
+        const given = new Map<string, Array<number>>()
+        let now = 0
+        let sequence = 0
+        const take = () => {
+          for (let group = parking.takeGroup(now); group.length > 0; group = parking.takeGroup(now)) {
+            expect(group.length).toBeLessThanOrEqual(most)
+            const [first] = group
+            expect(group.every(({ key }) => key === first?.key)).toBe(true)
+            for (const one of group) {
+              given.set(one.key, [...(given.get(one.key) ?? []), one.sequence])
+              parking.remove(one.sequence, now)
+            }
+          }
+        }
+        const expected = new Map<string, Array<number>>()
+        for (let step = 0; step < 100; step++) {
+          now += Math.floor(random() * 10)
+          const key = `acct_${Math.floor(random() * 3)}`
+          sequence += 1
+          expected.set(key, [...(expected.get(key) ?? []), sequence])
+          parking.put({
+            sequence,
+            key,
+            dueAt: now + 20,
+            due: now + 20,
+            delay: 20,
+            firstAttemptAt: 0,
+            attempts: [],
+            taken: false,
+          })
+          if (random() < 0.5) take()
+        }
+        now += 1_000
+        take()
+        expect(given).toEqual(expected)
+        expect(parking.size).toBe(0)
+      }
+    }),
+  )
+})

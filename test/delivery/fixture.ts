@@ -1,0 +1,125 @@
+/** Lanes over scripted sinks, a journal in memory and the test clock. */
+import { Clock, Duration, Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
+import type { LaneConfig } from "../../src/config/Config.ts"
+import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
+import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
+import { type Entry, Journal } from "../../src/journal/Journal.ts"
+import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
+import * as Router from "../../src/routing/Router.ts"
+import {
+  allSent,
+  DeliveryFailed,
+  DeliveryRejected,
+  type Failures,
+  type Reason,
+  type Sink,
+  SinkError,
+  SinkUnavailable,
+} from "../../src/sinks/Sink.ts"
+
+/** What a scripted sink does with an event: pass, fail for a reason, or never answer. */
+export type Script = (entry: Entry, attempt: number) => Reason | "pass" | "hang"
+
+export const failed = new DeliveryFailed({ message: "answered 500" })
+export const rejected = new DeliveryRejected({ message: "answered 400" })
+export const away = new SinkUnavailable({ message: "refused" })
+
+export const scripted = (script: Script, maxEvents = 1) => {
+  const tries = new Map<number, number>()
+  const delivered: Array<number> = []
+  const attempted: Array<number> = []
+  const sink: Sink = {
+    batch: { maxEvents, maxBytes: 1_000_000 },
+    send: (batch) =>
+      Effect.suspend((): Effect.Effect<Failures, SinkError> => {
+        const failures = new Map<number, SinkError>()
+        for (const [index, entry] of batch.entries()) {
+          const attempt = (tries.get(entry.sequence) ?? 0) + 1
+          tries.set(entry.sequence, attempt)
+          attempted.push(entry.sequence)
+          const outcome = script(entry, attempt)
+          if (outcome === "hang") return Effect.never
+          if (outcome === "pass") delivered.push(entry.sequence)
+          else failures.set(index, new SinkError({ reason: outcome }))
+        }
+        return Effect.succeed(failures.size === 0 ? allSent : failures)
+      }),
+    check: Effect.void,
+  }
+  return { sink, delivered, attempted }
+}
+
+export const spec = (name: string, sink: Sink, overrides: Partial<LaneConfig> = {}): LaneSpec => ({
+  config: {
+    name,
+    type: "scripted",
+    delivery: {
+      timeout: Duration.seconds(10),
+      retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.seconds(5) },
+      pauseAfter: 5,
+      maxParked: 10_000,
+      maxDeadLetters: 1_000_000_000,
+    },
+    concurrency: 4,
+    order: "none",
+    key: "{{account_id}}",
+    config: undefined,
+    ...overrides,
+  },
+  open: Effect.succeed(sink),
+  key: (entry) => entry.event.accountId,
+})
+
+export const append = (count: number, sinks: ReadonlyArray<string>, account: (n: number) => string = () => "acct_1") =>
+  Effect.gen(function* () {
+    const journal = yield* Journal
+    const receivedAt = yield* Clock.currentTimeMillis
+    const before = yield* journal.head
+    for (let n = 1; n <= count; n++) {
+      yield* Effect.forkChild(
+        journal.append(
+          {
+            id: `evt_${before + n}`,
+            type: "appointment.created",
+            accountId: account(n),
+            webhook: "scheduling",
+            webhookId: "wh_1",
+            signature: "sha256=…",
+            secret: "dev",
+            receivedAt,
+            body: new TextEncoder().encode(`{"n":${before + n}}`),
+          },
+          sinks,
+        ),
+        { startImmediately: true },
+      )
+    }
+    yield* journal.awaitBeyond(before + count - 1)
+  })
+
+/** Lets the test clock run in small steps, so that waits begin when they would. */
+export const pass = (time: Duration.Input) =>
+  Effect.gen(function* () {
+    for (let left = Duration.toMillis(time); left > 0; left -= 100) yield* TestClock.adjust(Math.min(100, left))
+  })
+
+export const lanesOf = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>
+  Lanes.layer({ specs, grace: Duration.zero }).pipe(
+    Layer.provide(RelayEvents.layer(() => Router.make(routes, ["scheduling"]))),
+  )
+
+export const relay = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>
+  lanesOf(specs, routes).pipe(Layer.provideMerge(MemoryJournal.layer))
+
+export const statusOf = (name: string) =>
+  Effect.gen(function* () {
+    const lanes = yield* Lanes
+    return (yield* lanes.status).find((lane) => lane.name === name)
+  })
+
+export const letters = (lane: string) =>
+  Effect.gen(function* () {
+    const journal = yield* Journal
+    return yield* journal.deadLetters({ lane, limit: 1_000 })
+  })
