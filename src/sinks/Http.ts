@@ -250,7 +250,7 @@ const encoder = (config: HttpConfig, payload: Payload): ((entry: Entry, signal?:
   }
 }
 
-/** What {@link make} would send: of the URL no more than its origin, and no value of a header that the config sets. */
+/** What {@link make} would send, without the URL, which may be a secret, and the values of headers that the config sets. */
 export const preview = (
   config: HttpConfig,
   batch: ReadonlyArray<Entry>,
@@ -260,14 +260,10 @@ export const preview = (
   const secret = [...Object.keys(config.headers), ...(config.sign === undefined ? [] : [config.sign.header])]
   const hidden = Object.fromEntries(secret.map((name) => [name.toLowerCase(), masked]))
   return batch.map((entry) => {
-    const { url, headers, bytes } = encode(entry)
+    const { headers, bytes } = encode(entry)
     // These two say nothing of the event.
     const { "user-agent": _, "accept-encoding": __, ...telling } = headers
-    return {
-      request: `${config.method} ${new URL(url).origin}`,
-      headers: { ...telling, ...hidden },
-      body: Shown.show(bytes),
-    }
+    return { method: config.method, headers: { ...telling, ...hidden }, body: Shown.show(bytes) }
   })
 }
 

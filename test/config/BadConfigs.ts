@@ -653,4 +653,29 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     text: text({ more: '"tests": [{ "event": "appointment.created", "to": [§"audits"] }]' }),
     findings: [{ key: "tests[0].to[0]", message: 'there is no sink "audits"', hint: 'did you mean "audit"?' }],
   },
+  {
+    name: "a golden file of a sink that the event does not go to",
+    text: text({
+      more: '"tests": [{ "event": "client.created", "to": "audit", "payloads": { §"oncall": "a.json" } }]',
+    }),
+    findings: [
+      {
+        key: "tests[0].payloads.oncall",
+        message: '"to" does not name the sink "oncall", so it is sent nothing',
+      },
+    ],
+  },
+  {
+    name: "a test with two objects",
+    text: text({
+      more: '"tests": [{ "event": "client.created", "to": "audit", §"object": {}, "sample": "client.json" }]',
+    }),
+    findings: [
+      {
+        key: "tests[0].object",
+        message: 'a test has an "object" or a "sample", not both',
+        hint: "the sample has its own object",
+      },
+    ],
+  },
 ]

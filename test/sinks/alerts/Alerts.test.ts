@@ -1,7 +1,8 @@
 import { describe, expect } from "bun:test"
 import { inspect } from "node:util"
-import { Effect, Fiber, Result, Schema } from "effect"
+import { Effect, Fiber, Redacted, Result, Schema } from "effect"
 import { load } from "../../../src/config/Load.ts"
+import { PagerDutyConfig } from "../../../src/sinks/PagerDuty.ts"
 import type { Reason } from "../../../src/sinks/Sink.ts"
 import { sinkTypes } from "../../../src/sinks/Sinks.ts"
 import { config, options } from "../../config/fixture.ts"
@@ -248,11 +249,10 @@ describe("a config", () => {
     }),
   )
 
-  it.live("leads to the service itself unless it says otherwise", () =>
+  it.live("leads to PagerDuty itself unless it says otherwise", () =>
     Effect.sync(() => {
-      const type = sinkTypes.pagerduty
-      const decoded = type && Schema.decodeUnknownSync(type.config)({ routingKey })
-      expect(type?.preview?.(decoded, [entry(1)])[0]?.request).toBe("POST https://events.pagerduty.com")
+      const { url } = Schema.decodeUnknownSync(PagerDutyConfig)({ routingKey })
+      expect(Redacted.value(url)).toBe("https://events.pagerduty.com/v2/enqueue")
     }),
   )
 })

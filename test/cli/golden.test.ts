@@ -1,0 +1,132 @@
+/** Golden files of `relay test`, and `explain --payload`: from arguments to exit code. */
+import { afterAll, describe, expect, test } from "bun:test"
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { sample } from "../../src/cli/Sample.ts"
+import { cli } from "./harness.ts"
+
+const root = mkdtempSync(join(tmpdir(), "relay-golden-"))
+afterAll(() => rmSync(root, { recursive: true }))
+
+let directories = 0
+const canary = "canary-secret-0451"
+const failure = "connected_account.refresh_failed"
+const golden = "golden/refresh_failed.json"
+const test1 = { event: failure, to: "oncall", payloads: { oncall: golden } }
+
+/** A config in a directory of its own, with one test. */
+const config = (test: object = test1, oncall: object = {}) => {
+  const directory = join(root, `${directories++}`)
+  mkdirSync(directory)
+  const file = join(directory, "relay.config.json")
+  const write = (oncall: object) =>
+    writeFileSync(
+      file,
+      JSON.stringify({
+        webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: canary }] } },
+        sinks: { oncall: { type: "pagerduty", routingKey: canary, ...oncall } },
+        routes: [{ name: "failures", match: ["*.*_failed", "relay.*"], to: "oncall" }],
+        tests: [test],
+      }),
+    )
+  write(oncall)
+  return { file, write, at: (name: string) => join(directory, name) }
+}
+
+describe("a golden file", () => {
+  test("is written by --update, beside the config and without secrets, and then holds", async () => {
+    const { file, at } = config()
+    expect(await cli(["test", "-c", file])).toMatchObject({ code: 1, stdout: expect.stringContaining("1 of 2 tests") })
+    expect(existsSync(at(golden))).toBe(false)
+    const updated = await cli(["test", "--update", "-c", file])
+    expect(updated).toEqual({ code: 0, stdout: "2 of 2 tests passed\n", stderr: `${golden} written\n` })
+    expect(JSON.parse(readFileSync(at(golden), "utf8"))).toMatchObject({ body: { routing_key: "***" } })
+    expect(readFileSync(at(golden), "utf8")).not.toContain(canary)
+    expect(await cli(["test", "-c", file])).toEqual({ code: 0, stdout: "2 of 2 tests passed\n", stderr: "" })
+    const again = await cli(["test", "--update", "-c", file])
+    expect(again.stderr).toBe("")
+  })
+
+  test("that no longer holds is a failed test with the lines that differ, and stays as it is", async () => {
+    const { file, write, at } = config()
+    await cli(["test", "--update", "-c", file])
+    const before = readFileSync(at(golden), "utf8")
+    write({ severity: "critical" })
+    const { code, stdout, stderr } = await cli(["test", "-c", file])
+    expect(code).toBe(1)
+    expect(stdout).toContain(`FAILED  ${failure} to oncall: this is not what ${golden} holds`)
+    expect(stdout).toContain('  -       "severity": "error",\n  +       "severity": "critical",\n')
+    expect(stdout).toContain("1 of 2 tests passed")
+    expect(stderr).toContain("--update")
+    expect(readFileSync(at(golden), "utf8")).toBe(before)
+    const json = JSON.parse((await cli(["test", "--json", "-c", file])).stdout)
+    expect(json).toMatchObject({ ok: false, passed: 1, payloads: [{ sink: "oncall", file: golden, ok: false }] })
+  })
+
+  test("may have been checked out with other line ends", async () => {
+    const { file, at } = config()
+    await cli(["test", "--update", "-c", file])
+    writeFileSync(at(golden), readFileSync(at(golden), "utf8").replaceAll("\n", "\r\n"))
+    expect((await cli(["test", "-c", file])).code).toBe(0)
+  })
+
+  test("is made of the object or the sample that a test gives", async () => {
+    const object = config({ ...test1, object: { id: "cna_42" } })
+    await cli(["test", "--update", "-c", object.file])
+    expect(readFileSync(object.at(golden), "utf8")).toContain("cna_42")
+
+    const { file, at } = config({ ...test1, sample: "event.json" })
+    expect(await cli(["test", "-c", file])).toMatchObject({ code: 1, stderr: expect.stringContaining("event.json") })
+    writeFileSync(at("event.json"), "{")
+    expect((await cli(["test", "-c", file])).stderr).toContain("is no event")
+    writeFileSync(at("event.json"), JSON.stringify(sample("block.created", 0)))
+    expect((await cli(["test", "-c", file])).stderr).toContain("is a block.created")
+    writeFileSync(at("event.json"), JSON.stringify(sample(failure, 0, { accountId: "acct_77" })))
+    await cli(["test", "--update", "-c", file])
+    expect(readFileSync(at(golden), "utf8")).toContain("acct_77")
+  })
+
+  test("that can't be read or written is an error that names it", async () => {
+    const { file, at } = config()
+    mkdirSync(at(golden), { recursive: true })
+    expect(await cli(["test", "-c", file])).toMatchObject({ code: 74, stderr: expect.stringContaining(golden) })
+  })
+
+  test("of the relay's own events shows what they say", async () => {
+    const { file, at } = config({ event: "relay.lane_paused", to: "oncall", payloads: { oncall: golden } })
+    await cli(["test", "--update", "-c", file])
+    expect(readFileSync(at(golden), "utf8")).toContain("The sink sample is paused")
+  })
+
+  test("of a recipe in config/ is what its sink is sent", async () => {
+    for (const name of ["scheduling", "pagerduty"]) writeFileSync(join(root, name), "x")
+    const env = {
+      CREDENTIALS_DIRECTORY: root,
+      SLACK_URL: "https://hooks.slack.com/services/T0/B0/x",
+      TEAMS_URL: "https://example.com/workflows/0",
+      SCHEDULING_SECRET: "x",
+      JIRA_API_KEY: "x",
+    }
+    for (const recipe of ["alerts", "jira", "own-trouble"]) {
+      const file = resolve(import.meta.dir, `../../config/${recipe}.json`)
+      expect(await cli(["test", "-c", file], { env })).toMatchObject({ code: 0, stderr: "" })
+    }
+  })
+})
+
+describe("explain --payload", () => {
+  test("prints what a golden file would hold", async () => {
+    const { file, at } = config()
+    await cli(["test", "--update", "-c", file])
+    const { code, stdout, stderr } = await cli(["explain", failure, "--payload", "oncall", "-c", file])
+    expect([code, stderr]).toEqual([0, ""])
+    expect(stdout).toBe(readFileSync(at(golden), "utf8"))
+  })
+
+  test("of a sink that is not there names those that are", async () => {
+    const { code, stdout, stderr } = await cli(["explain", failure, "--payload", "oncal", "-c", config().file])
+    expect([code, stdout]).toEqual([64, ""])
+    expect(stderr).toContain("it has oncall")
+  })
+})
