@@ -6,7 +6,7 @@
  */
 import { afterAll, expect, test } from "bun:test"
 import { createHmac } from "node:crypto"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort, relay, startRelay } from "../lib/relay.ts"
@@ -20,14 +20,18 @@ const all = [secret, token, credential, person]
 
 const answers = [500, 400, 429, 302, 404]
 let turn = 0
+/** What the alert services were sent. */
+const alerts: Array<string> = []
 const receiver = Bun.serve({
   port: 0,
   hostname: "127.0.0.1",
   // A receiver that repeats in its answer what it was sent, as many do.
-  fetch: async (request) =>
-    new Response(`${request.headers.get("authorization")} ${await request.text()}`, {
-      status: answers[turn++ % answers.length] ?? 500,
-    }),
+  fetch: async (request) => {
+    const body = await request.text()
+    if (request.method === "POST" && new URL(request.url).pathname.startsWith("/alerts")) alerts.push(body)
+    const status = answers[turn++ % answers.length] ?? 500
+    return new Response(`${request.url} ${request.headers.get("authorization")} ${body}`, { status })
+  },
 })
 
 afterAll(async () => {
@@ -53,6 +57,16 @@ const client = (id: string) =>
     data: { type: "client.created", object: { id: "cli_1", first_name: person, email: `${person}@example.com` } },
   })
 
+/** An alert sink with a credential wherever it takes one. */
+const alert = (type: string) => ({
+  type,
+  url: `http://127.0.0.1:${receiver.port}/alerts/${credential}`,
+  headers: { authorization: `Bearer ${credential}` },
+  ...(type === "pagerduty" && { routingKey: credential }),
+  delivery: { retry: { initial: "10 millis", max: "50 millis", maxAttempts: 2 } },
+})
+const services = ["pagerduty", "slack", "teams", "discord"]
+
 test("no secret and nobody's data is in a log, a metric, an answer or a crash", async () => {
   const [port, admin] = [await freePort(), await freePort()]
   const config = join(cwd, "relay.config.json")
@@ -71,8 +85,17 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
           delivery: { retry: { initial: "10 millis", max: "50 millis", maxAttempts: 2 } },
         },
         console: { type: "console" },
+        ...Object.fromEntries(services.map((type) => [type, alert(type)])),
       },
-      routes: [{ name: "everything", match: "**", to: ["http", "console"] }],
+      routes: [{ name: "everything", match: "**", to: ["http", "console", ...services] }],
+      tests: [
+        {
+          event: "client.created",
+          object: { id: "cli_1", first_name: person },
+          to: ["http", "console", ...services],
+          payloads: Object.fromEntries(services.map((name) => [name, `golden/${name}.json`])),
+        },
+      ],
     }),
   )
   const own = await startRelay(config, { cwd })
@@ -100,11 +123,17 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
     ["lanes", "list"],
     ["dlq", "list"],
     ["validate", "--offline"],
+    ["test", "--update"],
+    ["explain", "client.created", "--payload", "http"],
   ]) {
     const { stdout, stderr } = await relay([...args, "-c", config], { cwd })
     said.push(stdout, stderr)
   }
   expect(said.join("\n")).toContain("relay_dead_letters")
+  for (const name of services) said.push(readFileSync(join(cwd, `golden/${name}.json`), "utf8"))
+  // An alert names the event and its client by their ids, and nobody by name.
+  expect(alerts.length).toBeGreaterThan(0)
+  said.push(...alerts.map((body) => body.replace(`"routing_key":"${credential}"`, "")))
   // The journal is torn away while the relay has it open: it stops by itself, and says so.
   rmSync(join(cwd, "journal.db"))
   const last = client("evt_last")
