@@ -4,12 +4,13 @@
  * disk: the listener refuses, lanes end what is under way, cursors are stored,
  * the journal closes.
  */
-import { Clock, Context, Duration, Effect, Layer, Schedule } from "effect"
+import { Clock, Context, Duration, Effect, Layer } from "effect"
 import { RelayInfo } from "./admin/RelayInfo.ts"
 import * as Admin from "./admin/Server.ts"
-import { type Address, type LaneConfig, noticeOfExpiry, type RelayConfig } from "./config/Config.ts"
+import type { Address, LaneConfig, RelayConfig } from "./config/Config.ts"
 import { type LaneSpec, Lanes } from "./delivery/Lanes.ts"
 import { RelayEvents } from "./delivery/RelayEvents.ts"
+import * as Warnings from "./delivery/Warnings.ts"
 import * as Template from "./formats/Template.ts"
 import { Ingest } from "./ingest/Ingest.ts"
 import * as Snapshot from "./ingest/Snapshot.ts"
@@ -49,7 +50,7 @@ export const layer = (config: RelayConfig, options: RelayOptions) => {
   return listening(config).pipe(
     Layer.provideMerge(info(config, options)),
     Layer.provideMerge(ingest),
-    Layer.provideMerge(Layer.merge(lanes, watch(config))),
+    Layer.provideMerge(Layer.merge(lanes, Warnings.layer(() => config.webhooks))),
     Layer.provideMerge(events),
     Layer.provideMerge(journal),
     Layer.provide(telemetry(config, options)),
@@ -112,37 +113,5 @@ const listening = (config: RelayConfig) =>
         drainTimeout: drains.deliveries,
       })
       return Listening.of({ deliveries, admin })
-    }),
-  )
-
-/** Says, as events of the relay's own, what a person should know before it hurts. */
-const watch = (config: RelayConfig) =>
-  Layer.effectDiscard(
-    Effect.gen(function* () {
-      const journal = yield* Journal
-      const events = yield* RelayEvents
-      let told = 0
-
-      const filling = Effect.gen(function* () {
-        const { filling, usedBytes, maxBytes } = yield* journal.status
-        if (filling > told) {
-          yield* Effect.logWarning(`the journal is ${filling} % full; at maxSize deliveries are answered 503`)
-          yield* events.emit("relay.journal_filling", { percent: filling, used_bytes: usedBytes, max_bytes: maxBytes })
-        }
-        told = filling
-      })
-      const expiring = Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
-        for (const { name: webhook, secrets } of config.webhooks) {
-          for (const { name, expires } of secrets) {
-            if (expires === undefined || expires < now || expires > now + noticeOfExpiry) continue
-            const expiresAt = new Date(expires).toISOString()
-            yield* Effect.logWarning(`the secret ${name} of the webhook ${webhook} expires at ${expiresAt}`)
-            yield* events.emit("relay.secret_expiring", { webhook, secret: name, expires_at: expiresAt })
-          }
-        }
-      })
-      yield* Effect.forkScoped(Effect.repeat(filling, Schedule.spaced("5 seconds")))
-      yield* Effect.forkScoped(Effect.repeat(expiring, Schedule.spaced("1 day")))
     }),
   )

@@ -36,6 +36,20 @@ export const Lane = Schema.Struct({
 })
 export type Lane = typeof Lane.Type
 
+export const Webhook = Schema.Struct({
+  name: Schema.String,
+  secrets: Schema.Array(
+    Schema.Struct({
+      name: Schema.String,
+      /** Epoch milliseconds; absent when it lasts. */
+      expires: Schema.optionalKey(Schema.Finite),
+      /** Epoch milliseconds at which it last verified a delivery; 0 when it has not since the start. */
+      lastUsed: Schema.Finite,
+    }),
+  ),
+})
+export type Webhook = typeof Webhook.Type
+
 export const Status = Schema.Struct({
   version: Schema.String,
   configFile: Schema.String,
@@ -45,6 +59,7 @@ export const Status = Schema.Struct({
   now: Schema.Finite,
   draining: Schema.Boolean,
   journal: Journal,
+  webhooks: Schema.Array(Webhook),
   lanes: Schema.Array(Lane),
 })
 export type Status = typeof Status.Type

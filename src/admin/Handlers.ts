@@ -1,7 +1,9 @@
 /** What the admin API does: nothing of its own, it asks the journal and the lanes. */
 import { Clock, Effect, Layer } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
+import type { Webhook } from "../config/Config.ts"
 import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
+import type { Counters } from "../ingest/Counters.ts"
 import { Journal, type JournalError, type StoredDeadLetter } from "../journal/Journal.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
@@ -23,6 +25,18 @@ const laneOf = ({ name, type, condition, message, backlog, parked, deadLetters, 
   deadLetters,
   oldestAt,
 })
+
+const webhookOf = ({ name, secrets }: Webhook, counters: Counters): Api.Webhook => {
+  const lastUsed = counters.webhooks.get(name)?.secretsLastUsed
+  return {
+    name,
+    secrets: secrets.map(({ name, expires }) => ({
+      name,
+      ...(expires !== undefined && { expires }),
+      lastUsed: lastUsed?.get(name) ?? 0,
+    })),
+  }
+}
 
 const deadLetterOf = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLetter): Api.DeadLetter => ({
   id,
@@ -62,6 +76,7 @@ const relay = HttpApiBuilder.group(
           now: yield* Clock.currentTimeMillis,
           draining: yield* info.draining,
           journal: { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling },
+          webhooks: info.config.webhooks.map((webhook) => webhookOf(webhook, info.counters)),
           lanes: (yield* Effect.mapError(lanes.status, unavailable)).map(laneOf),
         }
       }),

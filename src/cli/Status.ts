@@ -2,8 +2,9 @@
  * `relay status`: how the running relay is, worst first, and what to do.
  *
  * Exit code 1 when something is red, so that it serves as a check: the journal
- * is full, broken or red, or a lane can't go on without a person. A sink that
- * is merely away is yellow: the lane waits and goes on by itself.
+ * is full, broken or red, a lane can't go on without a person, or a webhook has
+ * no valid secret left. A sink that is merely away is yellow: the lane waits and
+ * goes on by itself. So is a secret that soon expires.
  */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
@@ -13,6 +14,7 @@ import { ask } from "./Ask.ts"
 import { failed } from "./CommandError.ts"
 import { Json } from "./Options.ts"
 import { bytes, count, type Paint, paint, plain, print, printJson, span, table } from "./Output.ts"
+import { isShut, secretsTable, secretTroubles } from "./Secrets.ts"
 
 export type Severity = "red" | "yellow" | "green"
 
@@ -28,7 +30,9 @@ const journalRed = ({ journal: { health } }: Status): boolean =>
   health === "full" || health === "broken" || health === "red"
 
 export const isRed = (status: Status): boolean =>
-  journalRed(status) || status.lanes.some((lane) => severityOf(lane) === "red")
+  journalRed(status) ||
+  status.lanes.some((lane) => severityOf(lane) === "red") ||
+  status.webhooks.some((webhook) => isShut(webhook, status.now))
 
 /** Worst first, then by name; the quarantine shows when it holds something. */
 const ordered = (lanes: ReadonlyArray<Lane>): ReadonlyArray<Lane> =>
@@ -82,7 +86,10 @@ export const troubles = (status: Status): ReadonlyArray<Trouble> => {
 
 export const render = (status: Status, style: Paint): string => {
   const { version, configFile, startedAt, now, draining, journal, lanes } = status
-  const problems = troubles(status).map(({ name, severity, lines, todo }) => {
+  const all = [...troubles(status), ...secretTroubles(status)].toSorted(
+    (a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity),
+  )
+  const problems = all.map(({ name, severity, lines, todo }) => {
     const advice = todo === "" ? "" : `\n  what to do: ${plain(todo)}`
     return `${style(severity, name)}: ${lines.map(plain).join("\n  ")}${advice}`
   })
@@ -93,6 +100,8 @@ export const render = (status: Status, style: Paint): string => {
     `journal ${journal.health}: ${count(journal.head, "event")} so far, ${bytes(journal.usedBytes)} of ${bytes(journal.maxBytes)}${filling}`,
     "",
     lanesTable(lanes, now),
+    "",
+    secretsTable(status),
   ].join("\n")
 }
 

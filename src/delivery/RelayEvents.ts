@@ -16,11 +16,18 @@ export const ownWebhook = "relay"
 /** What an own event says: no secret and no payload. */
 export type Facts = Readonly<Record<string, string | number | boolean>>
 
+/** Makes an event the same whenever it is told again, so that the journal takes it for a duplicate. */
+export interface Once {
+  readonly key: string
+  /** When it came to be, in epoch milliseconds. */
+  readonly at: number
+}
+
 export class RelayEvents extends Context.Service<
   RelayEvents,
   {
     /** Journals an event about `lane` (or the relay as a whole). A full journal loses it: it is in the log as well. */
-    emit(type: RelayEventType, facts: Facts, lane?: string): Effect.Effect<void>
+    emit(type: RelayEventType, facts: Facts, lane?: string, once?: Once): Effect.Effect<void>
   }
 >()("relay/delivery/RelayEvents") {
   static readonly layer = (router: () => Router): Layer.Layer<RelayEvents, never, Journal> =>
@@ -30,13 +37,13 @@ export class RelayEvents extends Context.Service<
         const journal = yield* Journal
         const clock = yield* Clock.Clock
         return RelayEvents.of({
-          emit: Effect.fn("RelayEvents.emit")(function* (type, facts, lane) {
+          emit: Effect.fn("RelayEvents.emit")(function* (type, facts, lane, once) {
             const sinks = router()
               .routeType(ownWebhook, type)
               .filter((sink) => sink !== lane)
             if (sinks.length === 0) return
             yield* journal
-              .append(make(type, facts, clock.currentTimeMillisUnsafe()), sinks)
+              .append(make(type, facts, clock.currentTimeMillisUnsafe(), once), sinks)
               .pipe(Effect.catch((error) => Effect.logWarning(`${type} could not be journaled: ${error.message}`)))
           }),
         })
@@ -45,13 +52,13 @@ export class RelayEvents extends Context.Service<
 }
 
 /** The event in the sender's envelope, so that a sink needs no second format. */
-const make = (type: RelayEventType, facts: Facts, now: number): Event => {
-  const id = `evt_relay_${crypto.randomUUID()}`
+const make = (type: RelayEventType, facts: Facts, now: number, once?: Once): Event => {
+  const id = `evt_relay_${once?.key ?? crypto.randomUUID()}`
   const envelope = {
     id,
     account_id: "",
     version: "1",
-    created_at: `${new Date(now).toISOString().slice(0, 19)}Z`,
+    created_at: `${new Date(once?.at ?? now).toISOString().slice(0, 19)}Z`,
     data: { type, object: facts },
   }
   return {

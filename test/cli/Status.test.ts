@@ -14,7 +14,7 @@ const lane = (name: string, more: Partial<Lane> = {}): Lane => ({
   ...more,
 })
 
-const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> = {}): Status => ({
+const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> = {}, expires?: number): Status => ({
   version: "1.2.3",
   configFile: "relay.config.json",
   startedAt: 0,
@@ -33,6 +33,15 @@ const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> 
     filling: 0,
     ...journal,
   },
+  webhooks: [
+    {
+      name: "scheduling",
+      secrets: [
+        { name: "2026-05", lastUsed: 290_000, ...(expires !== undefined && { expires }) },
+        { name: "2026-11", lastUsed: 0 },
+      ],
+    },
+  ],
   lanes,
 })
 
@@ -84,8 +93,27 @@ describe("status", () => {
         "",
         "  SINK  TYPE  STATE    BACKLOG  OLDEST  PARKED  DEAD LETTERS",
         "  lake  file  running  0        -       0       0",
+        "",
+        "  WEBHOOK     SECRET   LAST SIGNED          EXPIRES",
+        "  scheduling  2026-05  10 s ago             -",
+        "  scheduling  2026-11  not since the start  -",
       ].join("\n"),
     )
+  })
+
+  test("is yellow of a secret that soon expires and says when it last signed, and red where none is left", () => {
+    const day = 86_400_000
+    const at = (expires: number) => status([lane("lake")], {}, expires)
+    expect(rendered(at(300_000 + 15 * day))).toMatch(/^relay 1\.2\.3/)
+    expect(rendered(at(300_000 + 10 * day))).toStartWith(
+      "scheduling: the secret 2026-05 expires in 10 d; it signed 10 s ago\n  what to do: add its successor",
+    )
+    expect(rendered(at(300_000))).toStartWith("scheduling: the secret 2026-05 has expired")
+    expect(isRed(at(300_000))).toBe(false)
+    const shut = { ...at(0), webhooks: [{ name: "hooks", secrets: [{ name: "old", expires: 300_000, lastUsed: 0 }] }] }
+    expect(isRed(shut)).toBe(true)
+    expect(rendered(shut)).toStartWith("hooks: every secret has expired, so every delivery is refused")
+    expect(rendered({ ...shut, journal: { ...shut.journal, health: "red" } })).toStartWith("journal: red")
   })
 
   test("shows the quarantine once it holds something", () => {

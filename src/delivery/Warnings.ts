@@ -1,0 +1,62 @@
+/**
+ * What a person should hear of before it hurts, as lines of the log and as
+ * events of the relay's own: a journal that fills, a secret that expires.
+ *
+ * A secret's notices are told once each. Whatever tells one again, a restart
+ * above all, makes the very same event, and the journal keeps that once within
+ * its window of duplicates (a day unless the config says otherwise).
+ */
+import { Clock, Effect, Layer, Schedule } from "effect"
+import { noticeOfExpiry, type Webhook } from "../config/Config.ts"
+import { Journal } from "../journal/Journal.ts"
+import { RelayEvents } from "./RelayEvents.ts"
+
+const day = 86_400_000
+/** Milliseconds before a secret expires, the shortest first. */
+const notices = [day, 3 * day, noticeOfExpiry]
+
+/** The notice that is due: the shortest that has begun; none for a secret that lasts, or has expired. */
+export const dueNotice = (expires: number, now: number): number | undefined =>
+  expires <= now ? undefined : notices.find((notice) => expires - now <= notice)
+
+const inDays = (millis: number): string => `${Math.round(millis / day)} day${millis === day ? "" : "s"}`
+
+export const layer = (webhooks: () => ReadonlyArray<Webhook>): Layer.Layer<never, never, Journal | RelayEvents> =>
+  Layer.effectDiscard(
+    Effect.gen(function* () {
+      const journal = yield* Journal
+      const events = yield* RelayEvents
+      let filled = 0
+      const noticed = new Set<string>()
+
+      const filling = Effect.gen(function* () {
+        const { filling, usedBytes, maxBytes } = yield* journal.status
+        if (filling > filled) {
+          yield* Effect.logWarning(`the journal is ${filling} % full; at maxSize deliveries are answered 503`)
+          yield* events.emit("relay.journal_filling", { percent: filling, used_bytes: usedBytes, max_bytes: maxBytes })
+        }
+        filled = filling
+      })
+
+      const expiring = Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        for (const { name: webhook, secrets } of webhooks()) {
+          for (const { name: secret, expires } of secrets) {
+            const notice = expires === undefined ? undefined : dueNotice(expires, now)
+            if (expires === undefined || notice === undefined) continue
+            const key = `secret:${webhook}:${secret}:${expires}:${notice}`
+            if (noticed.has(key)) continue
+            noticed.add(key)
+            const expiresAt = new Date(expires).toISOString()
+            yield* Effect.logWarning(
+              `the secret ${secret} of the webhook ${webhook} expires within ${inDays(notice)}, at ${expiresAt}: add its successor beside it`,
+            )
+            const facts = { webhook, secret, expires_at: expiresAt }
+            yield* events.emit("relay.secret_expiring", facts, undefined, { key, at: expires - notice })
+          }
+        }
+      })
+      yield* Effect.forkScoped(Effect.repeat(filling, Schedule.spaced("5 seconds")))
+      yield* Effect.forkScoped(Effect.repeat(expiring, Schedule.spaced("1 hour")))
+    }),
+  )

@@ -1,0 +1,94 @@
+import { describe, expect, test } from "bun:test"
+import { Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
+import * as Warnings from "../../src/delivery/Warnings.ts"
+import { Journal } from "../../src/journal/Journal.ts"
+import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
+import * as Router from "../../src/routing/Router.ts"
+import { webhook } from "../ingest/fixture.ts"
+import { it } from "../lib/effect.ts"
+import { seeded } from "../lib/seeded.ts"
+
+const day = 86_400_000
+const expires = 100 * day
+const secrets = [
+  { name: "old", value: Redacted.make("a"), expires },
+  { name: "new", value: Redacted.make("b") },
+]
+const route = { name: "own", match: ["relay.*"], except: [], where: {}, to: ["chat"] }
+
+/** A journal, and relays that start and stop over it; `told` is the secrets' events in it. */
+const start = Effect.gen(function* () {
+  const context = yield* Layer.build(MemoryJournal.layer)
+  const journal = Context.get(context, Journal)
+  const run = Effect.fnUntraced(function* () {
+    const scope = yield* Scope.make()
+    yield* Layer.build(
+      Warnings.layer(() => [webhook({ secrets })]).pipe(
+        Layer.provide(RelayEvents.layer(() => Router.make([route], ["scheduling"]))),
+        Layer.provide(Layer.succeedContext(context)),
+      ),
+    ).pipe(Scope.provide(scope))
+    return { stop: Scope.close(scope, Exit.void) }
+  })
+  const told = Effect.map(Effect.orDie(journal.read(0, 100)), (entries) =>
+    entries.map(({ event, sinks }) => {
+      const { data, created_at } = JSON.parse(Buffer.from(event.body).toString())
+      return { type: event.type, sinks, at: created_at, ...data.object }
+    }),
+  )
+  return { run, told }
+})
+
+describe("a secret that expires", () => {
+  it.effect("is told of 14 days, 3 days and 1 day before, once each, and one that lasts never", () =>
+    Effect.gen(function* () {
+      const { run, told } = yield* start
+      for (const [at, count] of [
+        [85, 0],
+        [86, 1],
+        [97, 2],
+        [99, 3],
+        [100, 3],
+      ] as const) {
+        yield* TestClock.setTime(at * day - 1_800_000)
+        const { stop } = yield* run()
+        yield* TestClock.adjust("1 hour")
+        yield* TestClock.adjust("1 hour")
+        yield* stop
+        expect(yield* told).toHaveLength(count)
+      }
+      const expires_at = "1970-04-11T00:00:00.000Z"
+      const facts = { type: "relay.secret_expiring", sinks: ["chat"], webhook: "scheduling", secret: "old", expires_at }
+      expect(yield* told).toEqual([
+        { ...facts, at: "1970-03-28T00:00:00Z" },
+        { ...facts, at: "1970-04-08T00:00:00Z" },
+        { ...facts, at: "1970-04-10T00:00:00Z" },
+      ])
+    }),
+  )
+
+  it.effect("is told of once however often the relay starts", () =>
+    Effect.gen(function* () {
+      const { run, told } = yield* start
+      yield* TestClock.adjust("90 days")
+      for (let n = 0; n < 5; n++) {
+        const { stop } = yield* run()
+        yield* TestClock.adjust("1 hour")
+        yield* stop
+      }
+      expect(yield* told).toHaveLength(1)
+    }),
+  )
+})
+
+test("the notice that is due is the shortest that has begun (1,000 seeds)", () => {
+  for (let seed = 1; seed <= 1_000; seed++) {
+    const left = Math.floor((seeded(seed)() - 0.2) * 25 * day)
+    const due = Warnings.dueNotice(expires, expires - left)
+    expect(due).toBe(
+      left <= 0 || left > 14 * day ? undefined : left <= day ? day : left <= 3 * day ? 3 * day : 14 * day,
+    )
+  }
+})
