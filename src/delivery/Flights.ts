@@ -58,6 +58,15 @@ export class Flights {
     })
   }
 
+  /** Goes on counting where the lane's flights before these ended. */
+  takeOver({ outcomes, durations }: Flights): void {
+    for (const [outcome, events] of Object.entries(outcomes)) this.count(outcome, events)
+    durations.counts.forEach((count, bucket) => {
+      this.durations.counts[bucket] = (this.durations.counts[bucket] ?? 0) + count
+    })
+    this.durations.sum += durations.sum
+  }
+
   count(outcome: string, events: number): void {
     this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + events
   }

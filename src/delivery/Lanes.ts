@@ -1,26 +1,35 @@
 /**
  * The lanes: one for each sink, the quarantine, and those that a removed sink
  * left behind, which stay until a person moves or drops them.
+ *
+ * **A change of sinks while it runs.** What is new is open in the journal
+ * before anything is routed to it, and what is removed ends after nothing is
+ * routed to it any more: so an event that is accepted at any moment has a lane
+ * for each of its sinks.
  */
-import { Clock, Context, Duration, Effect, Latch, Layer, Schema, Scope } from "effect"
+import { Context, Duration, Effect, Equal, Exit, Layer, Schedule, Schema, Scope, Semaphore } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { quarantine } from "../event/Event.ts"
-import { type Entry, Journal, type JournalError } from "../journal/Journal.ts"
-import * as WallClock from "../journal/WallClock.ts"
-import { DeliveryRejected, type Sink, SinkError } from "../sinks/Sink.ts"
-import { Tracing } from "../telemetry/Tracing.ts"
+import { Journal, type JournalError, type LaneState } from "../journal/Journal.ts"
+import type { SinkError } from "../sinks/Sink.ts"
+import * as Announcements from "./Announcements.ts"
 import { durationBuckets } from "./Flights.ts"
-import type { LaneEvents } from "./Landing.ts"
-import * as Lane from "./Lane.ts"
-import * as LazySink from "./LazySink.ts"
-import { ownWebhook, RelayEvents } from "./RelayEvents.ts"
+import type { Lane } from "./Lane.ts"
+import * as LaneSet from "./LaneSet.ts"
+import * as Quarantine from "./Quarantine.ts"
+import type { RelayEvents } from "./RelayEvents.ts"
 import type { Condition } from "./Standing.ts"
+
+export type { LaneSpec } from "./LaneSet.ts"
 
 /** `orphaned`: it has a cursor and no sink, which was removed or renamed in the config. */
 export type LaneCondition = Condition | "orphaned"
 
 /** A lane whose sink is in the config can't be moved or dropped: its events would be missed, not given up. */
 export class LaneInUse extends Schema.TaggedError<LaneInUse>()("LaneInUse", { message: Schema.String }) {}
+
+/** A new sink can't work until a person acts. */
+export class SinkUnusable extends Schema.TaggedError<SinkUnusable>()("SinkUnusable", { message: Schema.String }) {}
 
 export interface LaneStatus {
   readonly name: string
@@ -44,24 +53,11 @@ export interface LaneStatus {
   readonly durations: { readonly counts: ReadonlyArray<number>; readonly sum: number }
 }
 
-/** A sink as the lanes need it: its config, how to open it, and its order key. */
-export interface LaneSpec {
-  readonly config: LaneConfig
-  readonly open: Effect.Effect<Sink, SinkError, Scope.Scope>
-  readonly key: (entry: Entry) => string
-}
-
 export interface LanesOptions {
-  readonly specs: ReadonlyArray<LaneSpec>
-  /** How long attempts under way may take when the relay stops. */
+  readonly specs: ReadonlyArray<LaneSet.LaneSpec>
+  /** How long attempts under way may take when the relay stops, or a sink is removed or changed. */
   readonly grace: Duration.Duration
 }
-
-/** How often lanes' progress is made durable: it bounds what a crash repeats. */
-const settleEvery = Duration.millis(100)
-const keepHouseEvery = Duration.seconds(1)
-/** One `relay.dead_letter` a lane in this time, with the count: a poisoned stream must not double itself. */
-const announceEvery = 10_000
 
 export class Lanes extends Context.Service<
   Lanes,
@@ -74,161 +70,83 @@ export class Lanes extends Context.Service<
     move(from: string, to: string): Effect.Effect<number, JournalError | LaneInUse>
     /** Gives up what is pending and forgets an orphaned lane; the number of events. */
     drop(name: string): Effect.Effect<number, JournalError | LaneInUse>
+    /**
+     * Goes over to other specs. `swap` puts in force what routes to them; an
+     * error means that it was not run and nothing has changed. Gives what a
+     * person should know, in sentences.
+     */
+    change(
+      specs: ReadonlyArray<LaneSet.LaneSpec>,
+      swap: Effect.Effect<void>,
+    ): Effect.Effect<ReadonlyArray<string>, JournalError | SinkUnusable>
   }
 >()("relay/delivery/Lanes") {
   static readonly layer = (options: LanesOptions): Layer.Layer<Lanes, JournalError, Journal | RelayEvents> =>
     Layer.effect(Lanes, make(options))
 }
 
-/** The quarantine's sink: it rejects every event with what was wrong with it, so the dead letters are the quarantine. */
-const rejecting: Sink = {
-  // Nobody waits for it, and nearly every commit holds nothing for it.
-  batch: { maxEvents: 256, maxBytes: 4 * 1024 * 1024, linger: 50 },
-  send: (batch) =>
-    Effect.succeed(
-      new Map(
-        batch.map(({ event }, index) => [
-          index,
-          new SinkError({ reason: new DeliveryRejected({ message: event.problem ?? "quarantined" }) }),
-        ]),
-      ),
-    ),
-  check: Effect.void,
+/** How long a reload waits for a new sink to open: one that takes longer is away, and its lane waits. */
+const patience = Duration.seconds(5)
+/** When the journal is asked again for a lane that it could not open. */
+const again = Schedule.spaced("1 second")
+
+const waiting = ({ name, backlog }: LaneState): string =>
+  `${backlog} events wait for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` hands them to another, \`relay lanes drop ${name}\` gives them up, or adopt them with "renamedFrom"`
+
+/** `renamedFrom` says where a lane comes from, not how it runs. */
+const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
+  const { renamedFrom: _a, ...rest } = a
+  const { renamedFrom: _b, ...others } = b
+  return Equal.equals(rest, others)
 }
 
-const quarantineSpec = (delivery: LaneConfig["delivery"]): LaneSpec => ({
-  config: { name: quarantine, type: "quarantine", delivery, concurrency: 1, order: "none", key: "", config: undefined },
-  open: Effect.succeed(rejecting),
-  key: () => "",
-})
-
-const quarantineDelivery: LaneConfig["delivery"] = {
-  timeout: Duration.seconds(10),
-  retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.minutes(10) },
-  pauseAfter: 5,
-  maxParked: 10_000,
-  maxDeadLetters: 1024 * 1024 * 1024,
+/** What the journal alone knows of a lane, and what it is doing where it runs. */
+const statusOf = (state: LaneState, lane: Lane | undefined): LaneStatus => {
+  const { name, backlog, deadLetters } = state
+  if (lane === undefined) {
+    return {
+      name,
+      type: "",
+      condition: "orphaned",
+      message: `no sink in the config has this name: \`relay lanes move ${name} TO\` or \`relay lanes drop ${name}\``,
+      backlog,
+      parked: state.parked.length,
+      deadLetters,
+      cursor: state.cursor.sequence,
+      oldestAt: 0,
+      duplicateBound: 0,
+      attempts: {},
+      durations: { counts: durationBuckets.map(() => 0).concat(0), sum: 0 },
+    }
+  }
+  return {
+    name,
+    type: lane.config.type,
+    condition: lane.standing.condition,
+    message: lane.standing.message,
+    backlog,
+    parked: lane.ledger.parking.size,
+    deadLetters,
+    cursor: lane.ledger.cursor,
+    oldestAt: lane.oldestAt,
+    duplicateBound: lane.duplicateBound,
+    attempts: lane.flights.outcomes,
+    durations: lane.flights.durations,
+  }
 }
 
 const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   const journal = yield* Journal
-  const own = yield* RelayEvents
-  const clock = yield* Clock.Clock
-  const tracing = yield* Tracing
-  const wallClock = WallClock.make(clock)
-  const lanes = new Map<string, Lane.Lane>()
-  const run = Effect.runForkWith(yield* Effect.context<never>())
+  const lanes = yield* LaneSet.make(yield* Announcements.make, grace)
+  /** What changes which lanes there are is done one after the other. */
+  const oneChange = yield* Semaphore.make(1)
 
-  const settle = Effect.suspend(() => {
-    const changes = [...lanes.values()].flatMap((lane) => lane.ledger.takeChanges() ?? [])
-    if (changes.length === 0) return Effect.void
-    return Effect.match(journal.settle(changes), {
-      onSuccess: () => {
-        for (const change of changes) lanes.get(change.lane)?.stored()
-      },
-      // The journal says what is wrong; what it could not store goes with the next settlement.
-      onFailure: () => {
-        for (const change of changes) lanes.get(change.lane)?.ledger.restore(change)
-      },
-    })
-  })
-  const settleNow = Latch.makeUnsafe(false)
-
-  const events = (name: string): LaneEvents => {
-    let announcedAt = Number.NEGATIVE_INFINITY
-    let unannounced = 0
-    return {
-      deadLettered: (entry, reason, message) => {
-        if (name === quarantine || entry.event.webhook === ownWebhook) return
-        unannounced += 1
-        const now = clock.currentTimeMillisUnsafe()
-        if (now - announcedAt < announceEvery) return
-        const facts = {
-          sink: name,
-          count: unannounced,
-          reason,
-          message,
-          event_id: entry.event.id,
-          event_type: entry.event.type,
-        }
-        announcedAt = now
-        unannounced = 0
-        run(
-          Effect.logWarning(`sink ${name}: dead letter (${reason}): ${message}`).pipe(
-            Effect.annotateLogs({ event: entry.event.id, type: entry.event.type, count: facts.count }),
-            Effect.andThen(own.emit("relay.dead_letter", facts, name)),
-          ),
-        )
-      },
-      paused: (message) => {
-        run(
-          Effect.logWarning(`sink ${name} is paused: ${message}`).pipe(
-            Effect.andThen(own.emit("relay.lane_paused", { sink: name, message }, name)),
-          ),
-        )
-      },
-      resumed: () => {
-        run(Effect.logInfo(`sink ${name} goes on`))
-      },
-      settle: () => {
-        settleNow.openUnsafe()
-      },
-      defect: (cause) => {
-        run(Effect.logError(`sink ${name}: a bug while sending; the event is parked and the lane goes on`, cause))
-      },
-    }
+  for (const spec of [...specs, Quarantine.spec]) {
+    const state = yield* journal.openLane(spec.config.name, spec.config.renamedFrom)
+    yield* lanes.start(spec, state, yield* lanes.hold(spec))
   }
-
-  // Finalizers run in reverse: the pumps stop, attempts under way end, what they came to is stored, the sinks close.
-  const sinks = yield* Scope.fork(yield* Scope.Scope)
-  yield* Effect.addFinalizer(() => settle)
-  yield* Effect.addFinalizer(() =>
-    Effect.forEach(lanes.values(), (lane) => lane.drain(grace), { concurrency: "unbounded", discard: true }),
-  )
-  for (const spec of [...specs, quarantineSpec(quarantineDelivery)]) {
-    const { config } = spec
-    const state = yield* journal.openLane(config.name, config.renamedFrom)
-    yield* journal.limitBacklog(config.name, config.backlog?.whenFull === "refuse" ? config.backlog.max : undefined)
-    const open =
-      tracing === undefined
-        ? spec.open
-        : Effect.map(spec.open, (sink) => tracing.traced(sink, config.name, config.type))
-    const { sink, ensureOpen } = yield* Scope.provide(LazySink.make(open), sinks)
-    const lane = yield* Lane.make({
-      config,
-      sink,
-      state,
-      key: spec.key,
-      events: events(config.name),
-      wallClockTrusted: wallClock.trusted,
-      rejects: config.name === quarantine,
-    })
-    lanes.set(config.name, lane)
-    yield* Effect.forkScoped(Effect.andThen(Effect.ignore(ensureOpen), lane.run))
-  }
-  yield* Effect.forkScoped(
-    Effect.forever(
-      settleNow.await.pipe(Effect.timeoutOption(settleEvery), Effect.andThen(settleNow.close), Effect.andThen(settle)),
-    ),
-  )
-
-  const keepHouse = Effect.gen(function* () {
-    for (const state of yield* journal.lanes) {
-      const lane = lanes.get(state.name)
-      if (lane === undefined) continue
-      lane.ledger.deadLetters = state.deadLetters
-      lane.ledger.deadLetterBytes = state.deadLetterBytes
-      const limit = lane.config.backlog
-      if (limit?.whenFull === "deadLetter") lane.giveUp(Math.max(0, state.backlog - limit.max))
-    }
-  })
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(keepHouse), keepHouseEvery)))
-
   for (const state of yield* journal.lanes) {
-    if (lanes.has(state.name) || state.backlog === 0) continue
-    yield* Effect.logWarning(
-      `${state.backlog} events wait for the sink ${state.name}, which is not in the config: \`relay lanes move ${state.name} TO\` hands them to another, \`relay lanes drop ${state.name}\` gives them up, or adopt them with "renamedFrom"`,
-    )
+    if (lanes.get(state.name) === undefined && state.backlog > 0) yield* Effect.logWarning(waiting(state))
   }
 
   const setPaused = Effect.fn("Lanes.setPaused")(function* (name: string, paused: boolean) {
@@ -243,57 +161,110 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   const inUse = (name: string) =>
     new LaneInUse({ message: `the sink ${name} is in the config: only a lane without a sink can be moved or dropped` })
 
+  /** Hands over what a lane that does not run holds; the lane is forgotten once it holds nothing. */
+  const hand = Effect.fnUntraced(function* (from: string, to: string) {
+    const moved = yield* journal.moveLane(from, to)
+    const left = (yield* journal.lanes).find(({ name }) => name === from)
+    if (left !== undefined && left.backlog + left.deadLetters === 0) yield* journal.dropLane(from)
+    return moved
+  })
+
+  /** Opens what a new or changed sink needs, or says what a person must mend first. */
+  const prepare = Effect.fnUntraced(function* (spec: LaneSet.LaneSpec) {
+    const isOpen = yield* lanes.isOpen(spec)
+    const held = yield* lanes.hold(spec)
+    if (isOpen) return { spec, held, trouble: undefined }
+    const trouble = yield* Effect.match(Effect.timeoutOption(held.ensureOpen, patience), {
+      onSuccess: () => undefined,
+      onFailure: (error: SinkError) => error,
+    })
+    return { spec, held, trouble }
+  })
+
+  const change = Effect.fn("Lanes.change")(function* (
+    specs: ReadonlyArray<LaneSet.LaneSpec>,
+    swap: Effect.Effect<void>,
+  ) {
+    const names = new Set([quarantine, ...specs.map(({ config }) => config.name)])
+    const touched = specs.filter(({ config }) => {
+      const lane = lanes.get(config.name)
+      return lane === undefined || !isSame(lane.config, config)
+    })
+    const known = new Set((yield* journal.lanes).map(({ name }) => name))
+    const prepared = yield* Effect.forEach(touched, prepare, { concurrency: "unbounded" })
+    const undo = Effect.forEach(prepared, ({ held, spec }) =>
+      Effect.andThen(
+        Scope.close(held.scope, Exit.void),
+        known.has(spec.config.name) ? Effect.void : Effect.ignore(journal.dropLane(spec.config.name)),
+      ),
+    )
+    const unusable = prepared.flatMap(({ spec, trouble }) =>
+      trouble?.reason._tag === "SinkMisconfigured" ? [`sink ${spec.config.name}: ${trouble.message}`] : [],
+    )
+    yield* Effect.gen(function* () {
+      if (unusable.length > 0) return yield* new SinkUnusable({ message: unusable.join("\n") })
+      for (const { config } of touched) if (!known.has(config.name)) yield* journal.openLane(config.name)
+    }).pipe(Effect.onError(() => undo))
+    yield* swap
+
+    const notes = prepared.flatMap(({ spec, trouble }) =>
+      trouble === undefined
+        ? []
+        : [`the sink ${spec.config.name} can't be reached, its lane waits: ${trouble.message}`],
+    )
+    const renamed = new Set<string>()
+    const starting = prepared.map(({ spec, held }) => {
+      const { name, renamedFrom } = spec.config
+      const isAdopting = renamedFrom !== undefined && !known.has(name) && known.has(renamedFrom)
+      if (isAdopting) renamed.add(renamedFrom)
+      return Effect.gen(function* () {
+        const before = lanes.get(name)
+        yield* lanes.retire(name)
+        if (isAdopting) {
+          yield* lanes.retire(renamedFrom)
+          yield* Effect.catch(hand(renamedFrom, name), ({ message }) =>
+            Effect.sync(() => notes.push(`what waits for ${renamedFrom} could not be handed to ${name}: ${message}`)),
+          )
+        }
+        // It was open a moment ago: what fails here passes, or ends the relay.
+        const state = yield* Effect.retry(journal.openLane(name), { schedule: again })
+        yield* lanes.start(spec, state, held, before)
+      })
+    })
+    const removed = lanes.names().filter((name) => !names.has(name) && !renamed.has(name))
+    const ending = removed.map((name) =>
+      journal
+        .limitBacklog(name, undefined)
+        .pipe(Effect.andThen(lanes.catchUp(name)), Effect.andThen(lanes.retire(name))),
+    )
+    yield* Effect.all([...starting, ...ending], { concurrency: "unbounded", discard: true })
+    const left = yield* Effect.orElseSucceed(journal.lanes, () => [])
+    return notes.concat(left.filter(({ name, backlog }) => !names.has(name) && backlog > 0).map(waiting))
+  })
+
   return Lanes.of({
-    status: Effect.map(journal.lanes, (states) =>
-      states.map((state): LaneStatus => {
-        const { name, backlog, deadLetters } = state
-        const lane = lanes.get(name)
-        if (lane === undefined) {
-          return {
-            name,
-            type: "",
-            condition: "orphaned",
-            message: `no sink in the config has this name: \`relay lanes move ${name} TO\` or \`relay lanes drop ${name}\``,
-            backlog,
-            parked: state.parked.length,
-            deadLetters,
-            cursor: state.cursor.sequence,
-            oldestAt: 0,
-            duplicateBound: 0,
-            attempts: {},
-            durations: { counts: durationBuckets.map(() => 0).concat(0), sum: 0 },
-          }
-        }
-        return {
-          name,
-          type: lane.config.type,
-          condition: lane.standing.condition,
-          message: lane.standing.message,
-          backlog,
-          parked: lane.ledger.parking.size,
-          deadLetters,
-          cursor: lane.ledger.cursor,
-          oldestAt: lane.oldestAt,
-          duplicateBound: lane.duplicateBound,
-          attempts: lane.flights.outcomes,
-          durations: lane.flights.durations,
-        }
-      }),
-    ),
+    status: Effect.map(journal.lanes, (states) => states.map((state) => statusOf(state, lanes.get(state.name)))),
     pause: (name) => setPaused(name, true),
     resume: (name) => setPaused(name, false),
-    move: Effect.fn("Lanes.move")(function* (from, to) {
-      if (lanes.has(from)) return yield* inUse(from)
-      // What the lane has decided must be on disk, or it would be taken for its own after the move.
-      yield* settle
-      const moved = yield* journal.moveLane(from, to)
-      const state = (yield* journal.lanes).find(({ name }) => name === to)
-      if (state !== undefined) lanes.get(to)?.adopt(state)
-      return moved
-    }),
-    drop: Effect.fn("Lanes.drop")(function* (name) {
-      if (lanes.has(name)) return yield* inUse(name)
-      return yield* journal.dropLane(name)
-    }),
+    move: (from, to) =>
+      oneChange.withPermit(
+        Effect.gen(function* () {
+          if (lanes.get(from) !== undefined) return yield* inUse(from)
+          // What the lane has decided must be on disk, or it would be taken for its own after the move.
+          yield* lanes.settle
+          const moved = yield* hand(from, to)
+          const state = (yield* journal.lanes).find(({ name }) => name === to)
+          if (state !== undefined) lanes.get(to)?.adopt(state)
+          return moved
+        }),
+      ),
+    drop: (name) =>
+      oneChange.withPermit(
+        Effect.suspend(
+          (): Effect.Effect<number, JournalError | LaneInUse> =>
+            lanes.get(name) === undefined ? journal.dropLane(name) : Effect.fail(inUse(name)),
+        ),
+      ),
+    change: (specs, swap) => oneChange.withPermit(change(specs, swap)),
   })
 })

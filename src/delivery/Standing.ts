@@ -71,4 +71,11 @@ export class Standing {
       this.#pausedSince = undefined
     }
   }
+
+  /** The lane ends: what is parked has not aged in a pause that it did not live to see the end of. */
+  end(): void {
+    if (this.#pausedSince === undefined) return
+    this.#ledger.rejuvenate(this.#ledger.now() - this.#pausedSince)
+    this.#pausedSince = undefined
+  }
 }

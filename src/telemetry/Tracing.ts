@@ -132,7 +132,11 @@ export const make = Effect.fnUntraced(function* (tracer: Tracer.Tracer, sampleRa
       })
     }
     return {
-      ...sink,
+      // Asked for each time: a sink that is opened later knows its batches later.
+      get batch() {
+        return sink.batch
+      },
+      check: sink.check,
       send: (batch) => {
         if (!batch.some(({ event }) => event.trace !== undefined)) return sink.send(batch)
         const spans = batch.map((entry) => attempt(entry, batch.length))

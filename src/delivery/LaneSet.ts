@@ -1,0 +1,174 @@
+/**
+ * The lanes that run: each over its sink, pumped by a fiber of its own, its
+ * progress stored with that of the others.
+ *
+ * **Promise.** A lane that is retired has told the journal all that it decided.
+ * The next one of its name, over another sink or by other rules, goes on where
+ * it stood.
+ */
+import { Clock, type Context, Duration, Effect, Exit, FiberMap, Latch, RcMap, Scope, Semaphore } from "effect"
+import type { LaneConfig } from "../config/Config.ts"
+import { quarantine } from "../event/Event.ts"
+import { type Entry, Journal, type LaneState } from "../journal/Journal.ts"
+import * as WallClock from "../journal/WallClock.ts"
+import type { Sink, SinkError } from "../sinks/Sink.ts"
+import { Tracing } from "../telemetry/Tracing.ts"
+import type { Announce } from "./Announcements.ts"
+import * as Lane from "./Lane.ts"
+import * as SinkPool from "./SinkPool.ts"
+
+/** A sink as the lanes need it: its config, how to open it, and its order key. */
+export interface LaneSpec {
+  readonly config: LaneConfig
+  readonly open: Effect.Effect<Sink, SinkError, Scope.Scope>
+  readonly key: (entry: Entry) => string
+}
+
+/** A sink that is kept for a lane until its scope closes. */
+export interface Held {
+  readonly sink: Sink
+  readonly ensureOpen: Effect.Effect<Sink, SinkError>
+  readonly scope: Scope.Closeable
+}
+
+interface Running {
+  readonly lane: Lane.Lane
+  readonly held: Held
+}
+
+/** How often lanes' progress is made durable: it bounds what a crash repeats. */
+const settleEvery = Duration.millis(100)
+const keepHouseEvery = Duration.seconds(1)
+/** How often a lane that is to be removed is asked whether it has caught up. */
+const lookEvery = Duration.millis(25)
+
+/** `grace` is how long attempts under way may take when a lane is retired, or the relay stops. */
+export const make = Effect.fnUntraced(function* (announce: Announce, grace: Duration.Duration) {
+  const context = yield* Effect.context<Journal>()
+  const journal = yield* Journal
+  const tracing = yield* Tracing
+  const wallClock = WallClock.make(yield* Clock.Clock)
+  const running = new Map<string, Running>()
+  const settleNow = Latch.makeUnsafe(false)
+  const oneSettlement = yield* Semaphore.make(1)
+
+  const settleAll = Effect.suspend(() => {
+    const taken = [...running.values()].flatMap(({ lane }) => {
+      const changes = lane.ledger.takeChanges()
+      return changes === undefined ? [] : [{ lane, changes }]
+    })
+    if (taken.length === 0) return Effect.void
+    return Effect.match(journal.settle(taken.map(({ changes }) => changes)), {
+      onSuccess: () => {
+        for (const { lane } of taken) lane.stored()
+      },
+      // The journal says what is wrong; what it could not store goes with the next settlement.
+      onFailure: () => {
+        for (const { lane, changes } of taken) lane.ledger.restore(changes)
+      },
+    })
+  })
+  /** Not to be cut off: what was taken and neither stored nor taken back would be lost to the lane. */
+  const settle = oneSettlement.withPermit(Effect.uninterruptible(settleAll))
+
+  const end = (lane: Lane.Lane) =>
+    Effect.andThen(
+      lane.drain(grace),
+      Effect.sync(() => lane.standing.end()),
+    )
+
+  // Finalizers run in reverse: the pumps stop, attempts under way end, what they came to is stored, the sinks close.
+  const sinks = yield* Scope.fork(yield* Scope.Scope)
+  const pool = yield* Scope.provide(SinkPool.make, sinks)
+  yield* Effect.addFinalizer(() => settle)
+  yield* Effect.addFinalizer(() =>
+    Effect.forEach(running.values(), ({ lane }) => end(lane), { concurrency: "unbounded", discard: true }),
+  )
+  const pumps = yield* FiberMap.make<string>()
+  yield* Effect.forkScoped(
+    Effect.forever(
+      settleNow.await.pipe(Effect.timeoutOption(settleEvery), Effect.andThen(settleNow.close), Effect.andThen(settle)),
+    ),
+  )
+
+  const keepHouse = Effect.gen(function* () {
+    for (const state of yield* journal.lanes) {
+      const lane = running.get(state.name)?.lane
+      if (lane === undefined) continue
+      lane.ledger.deadLetters = state.deadLetters
+      lane.ledger.deadLetterBytes = state.deadLetterBytes
+      const limit = lane.config.backlog
+      if (limit?.whenFull === "deadLetter") lane.giveUp(Math.max(0, state.backlog - limit.max))
+    }
+  })
+  yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(keepHouse), keepHouseEvery)))
+
+  const keyOf = ({ config, open }: LaneSpec) => new SinkPool.SinkKey(config.type, config.config, open)
+
+  /** Keeps a sink for a lane; nothing is opened yet, unless another lane has it open. */
+  const hold = Effect.fnUntraced(function* (spec: LaneSpec): Effect.fn.Return<Held> {
+    const scope = yield* Scope.fork(sinks)
+    const { sink, ensureOpen } = yield* Scope.provide(RcMap.get(pool, keyOf(spec)), scope)
+    const { name, type } = spec.config
+    return { sink: tracing === undefined ? sink : tracing.traced(sink, name, type), ensureOpen, scope }
+  })
+
+  /** Starts a lane where the journal says it stands; `before` is the one that it takes the place of. */
+  const begin = Effect.fnUntraced(function* (spec: LaneSpec, state: LaneState, held: Held, before?: Lane.Lane) {
+    const { config, key } = spec
+    const { name, backlog } = config
+    yield* journal.limitBacklog(name, backlog?.whenFull === "refuse" ? backlog.max : undefined)
+    const lane = yield* Lane.make({
+      config,
+      sink: held.sink,
+      state,
+      key,
+      events: announce(name, () => settleNow.openUnsafe()),
+      wallClockTrusted: wallClock.trusted,
+      rejects: name === quarantine,
+    })
+    if (before !== undefined) lane.flights.takeOver(before.flights)
+    running.set(name, { lane, held })
+    yield* FiberMap.run(pumps, name, Effect.scoped(Effect.andThen(Effect.ignore(held.ensureOpen), lane.run)))
+  })
+  /** A lane outlives whoever asked for it, and so takes nothing of the asker's context. */
+  const start = (...lane: Parameters<typeof begin>) =>
+    Effect.updateContext(begin(...lane), (_: Context.Context<never>) => context)
+
+  /** Ends a lane: it starts nothing, what is under way ends, what came of it is stored. Its sink closes, if no other lane has it. */
+  const retire = Effect.fnUntraced(function* (name: string) {
+    const one = running.get(name)
+    if (one === undefined) return
+    yield* FiberMap.remove(pumps, name)
+    yield* end(one.lane)
+    yield* settle
+    // Not sooner: a stop in the middle still finds it, and ends what is left to end.
+    running.delete(name)
+    yield* Scope.close(one.held.scope, Exit.void)
+  })
+
+  return {
+    get: (name: string): Lane.Lane | undefined => running.get(name)?.lane,
+    names: (): ReadonlyArray<string> => [...running.keys()],
+    /** Whether a lane has this very sink. */
+    isOpen: (spec: LaneSpec) => RcMap.has(pool, keyOf(spec)),
+    hold,
+    start,
+    retire,
+    /** Lets a lane whose sink works send what the journal held for it; `grace` at most. */
+    catchUp: Effect.fnUntraced(function* (name: string) {
+      const lane = running.get(name)?.lane
+      if (lane === undefined) return
+      const head = yield* journal.head
+      const isDone = () => lane.ledger.cursor >= head || lane.standing.condition !== "running"
+      yield* Effect.timeoutOption(
+        Effect.repeat(
+          Effect.suspend(() => (isDone() ? Effect.void : Effect.sleep(lookEvery))),
+          { until: isDone },
+        ),
+        grace,
+      )
+    }),
+    settle,
+  }
+})

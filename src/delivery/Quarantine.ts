@@ -1,0 +1,43 @@
+/**
+ * The quarantine: a lane whose sink rejects every event with what was wrong
+ * with it, so that its dead letters are what is quarantined.
+ */
+import { Duration, Effect } from "effect"
+import { quarantine } from "../event/Event.ts"
+import { DeliveryRejected, type Sink, SinkError } from "../sinks/Sink.ts"
+import type { LaneSpec } from "./LaneSet.ts"
+
+const rejecting: Sink = {
+  // Nobody waits for it, and nearly every commit holds nothing for it.
+  batch: { maxEvents: 256, maxBytes: 4 * 1024 * 1024, linger: 50 },
+  send: (batch) =>
+    Effect.succeed(
+      new Map(
+        batch.map(({ event }, index) => [
+          index,
+          new SinkError({ reason: new DeliveryRejected({ message: event.problem ?? "quarantined" }) }),
+        ]),
+      ),
+    ),
+  check: Effect.void,
+}
+
+export const spec: LaneSpec = {
+  config: {
+    name: quarantine,
+    type: "quarantine",
+    delivery: {
+      timeout: Duration.seconds(10),
+      retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.minutes(10) },
+      pauseAfter: 5,
+      maxParked: 10_000,
+      maxDeadLetters: 1024 * 1024 * 1024,
+    },
+    concurrency: 1,
+    order: "none",
+    key: "",
+    config: undefined,
+  },
+  open: Effect.succeed(rejecting),
+  key: () => "",
+}

@@ -1,0 +1,38 @@
+/**
+ * The sinks that are open, by type and resolved config.
+ *
+ * **Promise.** As long as a lane holds a sink its connections stay: a reload
+ * that changes only how a lane delivers, or what it is called, opens nothing.
+ */
+import { type Effect, Equal, Hash, RcMap, type Scope } from "effect"
+import type { Sink, SinkError } from "../sinks/Sink.ts"
+import * as LazySink from "./LazySink.ts"
+
+/** Which sink: the same type and config are the same sink. One that has no config is told by what opens it. */
+export class SinkKey implements Equal.Equal {
+  readonly type: string
+  readonly config: unknown
+  readonly open: Effect.Effect<Sink, SinkError, Scope.Scope>
+
+  constructor(type: string, config: unknown, open: SinkKey["open"]) {
+    this.type = type
+    this.config = config
+    this.open = open
+  }
+
+  [Equal.symbol](that: unknown): boolean {
+    return (
+      that instanceof SinkKey &&
+      this.type === that.type &&
+      Equal.equals(this.config, that.config) &&
+      (this.config !== undefined || this.open === that.open)
+    )
+  }
+
+  [Hash.symbol](): number {
+    return Hash.combine(Hash.hash(this.config))(Hash.hash(this.type))
+  }
+}
+
+/** Its sinks are closed when the last scope that holds them is. */
+export const make = RcMap.make({ lookup: (key: SinkKey) => LazySink.make(key.open) })
