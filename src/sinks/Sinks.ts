@@ -9,6 +9,7 @@ import { Kafka } from "./Kafka.ts"
 import { PagerDuty } from "./PagerDuty.ts"
 import type { SinkType } from "./Sink.ts"
 import { Slack } from "./Slack.ts"
+import { Sns } from "./Sns.ts"
 import { Teams } from "./Teams.ts"
 
 /** A type whose config only its own schema knows: what comes out of `config` is what goes into `open`. */
@@ -25,6 +26,7 @@ export const sinkTypes: Readonly<Record<string, AnySinkType>> = {
   file: erase(File),
   console: erase(Console),
   kafka: erase(Kafka),
+  sns: erase(Sns),
   pagerduty: erase(PagerDuty),
   slack: erase(Slack),
   teams: erase(Teams),

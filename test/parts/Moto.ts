@@ -1,0 +1,118 @@
+/**
+ * moto, for tests: an SNS, SQS and STS endpoint on loopback, from PyPI.
+ *
+ * `moto/requirements.txt` pins versions and hashes; the virtual environment is
+ * kept in `.cache/moto`. What a test starts it stops: the server runs under a
+ * shell that kills it when the test process ends, however that ends.
+ */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process"
+import { createHash } from "node:crypto"
+import { once } from "node:events"
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs"
+import { join, resolve } from "node:path"
+import { freePort } from "../lib/relay.ts"
+
+const cache = resolve(import.meta.dir, "../../.cache/moto")
+const lock = join(import.meta.dir, "moto", "requirements.txt")
+const venv = join(cache, `venv-${createHash("sha256").update(readFileSync(lock)).digest("hex").slice(0, 12)}`)
+
+const hasPython = (): boolean =>
+  spawnSync("python3", ["-c", "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))"], { stdio: "ignore" })
+    .status === 0
+
+/** Why the tests against moto don't run, and how to run them; `undefined` when they do. */
+export const reasonToSkip = (): string | undefined => {
+  if (process.env.RELAY_PARTS === "1") return undefined
+  return hasPython()
+    ? "RELAY_PARTS=1 bun test runs it against moto (fetched once, by pip, into .cache)"
+    : "it needs Python 3.10 or later with venv; then RELAY_PARTS=1 bun test runs it against moto (fetched once, by pip)"
+}
+
+const must = (command: string, args: ReadonlyArray<string>): void => {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: "utf8" })
+  if (status !== 0) throw new Error(`${command} ${args.join(" ")}\n${error?.message ?? ""}${stdout}${stderr}`)
+}
+
+const ensureVenv = (): void => {
+  if (existsSync(venv)) return
+  if (!hasPython()) throw new Error("moto, the SNS of the tests, needs Python 3.10 or later with venv")
+  mkdirSync(cache, { recursive: true })
+  const fresh = mkdtempSync(join(cache, "fetching-"))
+  try {
+    must("python3", ["-m", "venv", fresh])
+    const only = ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
+    must(join(fresh, "bin/python"), ["-m", "pip", "install", "--quiet", ...only, "--requirement", lock])
+    renameSync(fresh, venv)
+  } finally {
+    rmSync(fresh, { recursive: true, force: true })
+  }
+}
+
+export interface Moto {
+  readonly url: string
+  /** Starts it, empty; waits until it answers. */
+  readonly start: () => Promise<void>
+  readonly stop: () => Promise<void>
+}
+
+/** A server of one's own, not started; on a port that is free unless told. */
+export const makeMoto = async (port?: number): Promise<Moto> => {
+  ensureVenv()
+  const listens = port ?? (await freePort())
+  const url = `http://127.0.0.1:${listens}`
+  let shell: ChildProcess | undefined
+  return {
+    url,
+    start: async () => {
+      let said = ""
+      // The shell's standard input is ours: it ends with this process, and then the shell ends the server.
+      const own = spawn(
+        "sh",
+        [
+          "-c",
+          '"$@" </dev/null >&2 & pid=$!; exec 3<&0; (read -r _ <&3; kill -9 $pid 2>/dev/null) & wait $pid',
+          "sh",
+          join(venv, "bin/python"),
+          "-m",
+          "moto.server",
+          "-H",
+          "127.0.0.1",
+          "-p",
+          String(listens),
+        ],
+        { stdio: ["pipe", "ignore", "pipe"] },
+      )
+      shell = own
+      own.stderr.on("data", (chunk) => {
+        said = `${said}${chunk}`.slice(-20_000)
+      })
+      const answers = () =>
+        fetch(`${url}/moto-api/data.json`).then(
+          ({ ok }) => ok,
+          () => false,
+        )
+      while (!(await answers())) {
+        if (own.exitCode !== null) throw new Error(`moto ended: ${said}`)
+        await Bun.sleep(50)
+      }
+    },
+    stop: async () => {
+      const own = shell
+      shell = undefined
+      if (own === undefined) return
+      own.stdin?.end()
+      if (own.exitCode === null) await once(own, "exit")
+    },
+  }
+}
+
+let shared: Promise<Moto> | undefined
+
+/** The server that all tests of a process share. */
+export const sharedMoto = (): Promise<Moto> => {
+  shared ??= makeMoto().then(async (moto) => {
+    await moto.start()
+    return moto
+  })
+  return shared
+}

@@ -1,0 +1,127 @@
+/**
+ * Topics of a test's own, each with a queue that is subscribed to it, and what
+ * stands there: by plain HTTP, without a line of the AWS SDK.
+ */
+import { Effect } from "effect"
+
+export const region = "eu-west-1"
+export const account = "123456789012"
+
+/** moto looks at the scope only. */
+const authorization = (service: string): string =>
+  `AWS4-HMAC-SHA256 Credential=test/20261121/${region}/${service}/aws4_request, SignedHeaders=host, Signature=0`
+
+/** Calls SNS as its query protocol has it; the answer is XML. */
+const sns = async (url: string, action: string, parameters: Readonly<Record<string, string>>): Promise<string> => {
+  const response = await fetch(url, {
+    method: "POST",
+    headers: { authorization: authorization("sns") },
+    body: new URLSearchParams({ Action: action, Version: "2010-03-31", ...parameters }),
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`SNS ${action}: ${response.status} ${text}`)
+  return text
+}
+
+/** Calls SQS in JSON, where a body is what it was: XML would change line feeds. */
+const sqs = async <A>(url: string, action: string, parameters: object): Promise<A> => {
+  const response = await fetch(url, {
+    method: "POST",
+    headers: {
+      authorization: authorization("sqs"),
+      "content-type": "application/x-amz-json-1.0",
+      "x-amz-target": `AmazonSQS.${action}`,
+    },
+    body: JSON.stringify(parameters),
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`SQS ${action}: ${response.status} ${text}`)
+  return (text === "" ? {} : JSON.parse(text)) as A
+}
+
+export interface Received {
+  readonly body: string
+  readonly attributes: Readonly<Record<string, string>>
+  /** Of a FIFO queue. */
+  readonly group: string | undefined
+  readonly deduplication: string | undefined
+}
+
+/** The bytes that were signed, as the documentation says to read them. */
+export const bytesOf = ({ body, attributes }: Received): Uint8Array => {
+  if (attributes.encoding === "empty") return new Uint8Array(0)
+  return Buffer.from(body, attributes.encoding === "base64" ? "base64" : "utf8")
+}
+
+export interface Topic {
+  readonly arn: string
+  /** All that has come since the topic was made, in the queue's order; waits until there are so many. */
+  readonly received: (count: number) => Effect.Effect<ReadonlyArray<Received>>
+}
+
+interface Message {
+  readonly Body: string
+  readonly ReceiptHandle: string
+  readonly Attributes?: { readonly MessageGroupId?: string; readonly MessageDeduplicationId?: string }
+  readonly MessageAttributes?: Readonly<Record<string, { readonly StringValue: string }>>
+}
+
+let made = 0
+
+export const makeTopic = async (
+  url: string,
+  { fifo = false, name = `topic-${++made}`, filter = {} }: { fifo?: boolean; name?: string; filter?: object } = {},
+): Promise<Topic> => {
+  const full = `${name}${fifo ? ".fifo" : ""}`
+  const arn = `arn:aws:sns:${region}:${account}:${full}`
+  const fifoTopic = { "Attributes.entry.1.key": "FifoTopic", "Attributes.entry.1.value": "true" }
+  await sns(url, "CreateTopic", { Name: full, ...(fifo && fifoTopic) })
+  // What was received stays out of sight.
+  const Attributes = { VisibilityTimeout: "43200", ...(fifo && { FifoQueue: "true" }) }
+  const { QueueUrl } = await sqs<{ QueueUrl: string }>(url, "CreateQueue", { QueueName: full, Attributes })
+  const subscription: Record<string, string> = {
+    RawMessageDelivery: "true",
+    ...(Object.keys(filter).length > 0 && { FilterPolicy: JSON.stringify(filter) }),
+  }
+  const numbered = Object.entries(subscription).flatMap(([key, value], index) => [
+    [`Attributes.entry.${index + 1}.key`, key],
+    [`Attributes.entry.${index + 1}.value`, value],
+  ])
+  await sns(url, "Subscribe", {
+    TopicArn: arn,
+    Protocol: "sqs",
+    Endpoint: `arn:aws:sqs:${region}:${account}:${full}`,
+    ...Object.fromEntries(numbered),
+  })
+  const kept: Array<Received> = []
+  const receive = async (wait: number): Promise<void> => {
+    const { Messages = [] } = await sqs<{ Messages?: ReadonlyArray<Message> }>(url, "ReceiveMessage", {
+      QueueUrl,
+      MaxNumberOfMessages: 10,
+      WaitTimeSeconds: wait,
+      MessageAttributeNames: ["All"],
+      AttributeNames: ["All"],
+    })
+    for (const { Body, ReceiptHandle, Attributes, MessageAttributes = {} } of Messages) {
+      kept.push({
+        body: Body,
+        attributes: Object.fromEntries(
+          Object.entries(MessageAttributes).map(([key, { StringValue }]) => [key, StringValue]),
+        ),
+        group: Attributes?.MessageGroupId,
+        deduplication: Attributes?.MessageDeduplicationId,
+      })
+      // A FIFO queue gives the next of a group when this one is gone.
+      await sqs(url, "DeleteMessage", { QueueUrl, ReceiptHandle })
+    }
+  }
+  return {
+    arn,
+    received: (count) =>
+      Effect.promise(async () => {
+        while (kept.length < count) await receive(1)
+        await receive(0)
+        return [...kept]
+      }),
+  }
+}
