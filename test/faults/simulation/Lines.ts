@@ -1,4 +1,31 @@
-import type { Line, Mutant } from "../Line.ts"
+/** A thousand seeds, one after the other; the first three that fail are told. */
+import type { Line, Outcome } from "../Line.ts"
+import { mutants } from "./Mutants.ts"
+import { simulate } from "./Simulation.ts"
 
-export const lines: ReadonlyArray<Line> = []
-export const mutants: ReadonlyArray<Mutant> = []
+const told = 3
+
+export const simulation: Line = {
+  name: "simulation",
+  fault: "crashes, torn commits, bad sinks, clock jumps",
+  run: async ({ long, seed }): Promise<Outcome> => {
+    const seeds = long ? 100_000 : 1_000
+    const broken: Array<string> = []
+    let [rounds, acknowledged, lost, duplicates, bound] = [0, 0, 0, 0, 0]
+    for (; rounds < seeds && broken.length < told; rounds++) {
+      const verdict = simulate(seed + rounds)
+      acknowledged += verdict.acknowledged
+      lost += verdict.lost
+      // The worst of all, beside the bound that it was held against.
+      if (verdict.duplicates > duplicates) {
+        duplicates = verdict.duplicates
+        bound = verdict.bound
+      }
+      for (const text of verdict.broken) broken.push(`seed ${seed + rounds}: ${text}`)
+    }
+    return { rounds, acknowledged, lost, duplicates, bound, broken }
+  },
+}
+
+export const lines: ReadonlyArray<Line> = [simulation]
+export { mutants }

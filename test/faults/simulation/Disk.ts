@@ -1,0 +1,198 @@
+/**
+ * The journal's files under faults: a commit that a crash cuts in two, a
+ * checkpoint that it interrupts, a disk that fails.
+ *
+ * SQLite is the real one, on real files. Each life has a directory; a crash
+ * copies the files as they stand at that moment, and the next life opens the
+ * copy. What the dead one still writes into its own is seen by nobody.
+ *
+ * **What is torn.** Only bytes that the interrupted statement wrote: before a
+ * COMMIT has answered, its frames may be on disk up to any byte, or sector by
+ * sector in any order. What was synced before is there.
+ */
+import {
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { DatabaseSync, type StatementSync } from "node:sqlite"
+import type { Draw } from "./Draw.ts"
+
+/** What happens to one COMMIT. */
+export type CommitFault =
+  | "crash before commit"
+  | "crash after commit"
+  | "torn commit"
+  | "disk full"
+  | "busy"
+  /** The fsync of the commit fails: its events may be on disk or not. */
+  | "fsync fails"
+
+/** SQLite's extended result codes (sqlite.org/rescode.html): FULL, BUSY, IOERR_FSYNC. */
+const codes = { "disk full": 13, busy: 5, "fsync fails": 1034 } as const
+
+/** What a journal is made of; its lock and SQLite's shared memory die with the process. */
+const files = ["", "-wal", "-mark"] as const
+
+const sector = 4_096
+const checkpoint = "PRAGMA wal_checkpoint(PASSIVE)"
+/** Memory, where there is some: what a crash leaves is decided here, not by the machine's disk. */
+const ground = existsSync("/dev/shm") ? "/dev/shm" : tmpdir()
+
+const sqliteError = (fault: keyof typeof codes): Error =>
+  Object.assign(new Error(`simulated: ${fault}`), { errcode: codes[fault] })
+
+/** One file for all: the journal leaves a ballast of the right size alone, and writing 4 MiB a life would take the longest. */
+let shared: string | undefined
+const ballast = (): string => {
+  if (shared === undefined) {
+    const directory = mkdtempSync(join(ground, "relay-ballast-"))
+    const file = join(directory, "ballast")
+    process.once("exit", () => rmSync(directory, { recursive: true, force: true }))
+    writeFileSync(file, Buffer.alloc(4 * 1024 * 1024, 1))
+    shared = file
+  }
+  return shared
+}
+
+export class Disk {
+  /** Asked at each COMMIT. */
+  commitFault: () => CommitFault | undefined = () => undefined
+  /** Whether the process dies in the middle of this checkpoint. */
+  crashInCheckpoint: () => boolean = () => false
+  /** The process dies here and now. */
+  onCrash: () => void = () => {}
+  readonly #draw: Draw
+  readonly #root = mkdtempSync(join(ground, "relay-simulation-"))
+  readonly #open = new Set<DatabaseSync>()
+  #life = 0
+
+  constructor(draw: Draw) {
+    this.#draw = draw
+    this.#begin()
+  }
+
+  get path(): string {
+    return join(this.#directory, "journal.db")
+  }
+
+  get #directory(): string {
+    return join(this.#root, String(this.#life))
+  }
+
+  /** The process dies here: the next life opens the files as they stand. `torn` says otherwise of one of them. */
+  crash(torn: Readonly<Record<string, Buffer>> = {}): void {
+    const from = this.path
+    this.#begin()
+    for (const suffix of files) {
+      const bytes = torn[suffix]
+      if (bytes !== undefined) writeFileSync(this.path + suffix, bytes)
+      else if (existsSync(from + suffix)) copyFileSync(from + suffix, this.path + suffix)
+    }
+    this.onCrash()
+  }
+
+  /** Closes what a dead process left open. */
+  bury(): void {
+    for (const db of this.#open) if (db.isOpen) db.close()
+    this.#open.clear()
+  }
+
+  remove(): void {
+    this.bury()
+    rmSync(this.#root, { recursive: true, force: true })
+  }
+
+  /** Stands between the journal and SQLite while `work` runs. */
+  watch<A>(work: () => A): A {
+    const { prepare } = DatabaseSync.prototype
+    const open = this.#open
+    const intercept = (statement: StatementSync, name: "run" | "get", by: (act: () => unknown) => unknown): void => {
+      const act = statement[name].bind(statement)
+      Object.defineProperty(statement, name, { value: () => by(act) })
+    }
+    const commit = (act: () => unknown) => this.#commit(act)
+    const pass = (act: () => unknown) => this.#checkpoint(act)
+    DatabaseSync.prototype.prepare = function (sql) {
+      open.add(this)
+      const statement = prepare.call(this, sql)
+      if (sql === "COMMIT") intercept(statement, "run", commit)
+      if (sql === checkpoint) intercept(statement, "get", pass)
+      return statement
+    }
+    try {
+      return work()
+    } finally {
+      DatabaseSync.prototype.prepare = prepare
+    }
+  }
+
+  #begin(): void {
+    this.#life += 1
+    mkdirSync(this.#directory)
+    linkSync(ballast(), `${this.path}-ballast`)
+  }
+
+  #commit(act: () => unknown): unknown {
+    const fault = this.commitFault()
+    switch (fault) {
+      case undefined:
+        return act()
+      case "disk full":
+      case "busy":
+        throw sqliteError(fault)
+      case "fsync fails":
+        if (this.#draw.chance(0.5)) act()
+        throw sqliteError(fault)
+      case "crash before commit":
+        this.crash()
+        return act()
+      case "crash after commit": {
+        const done = act()
+        this.crash()
+        return done
+      }
+      case "torn commit": {
+        const before = this.#read("-wal")
+        const done = act()
+        this.crash({ "-wal": this.#torn(before, this.#read("-wal")) })
+        return done
+      }
+    }
+  }
+
+  #checkpoint(act: () => unknown): unknown {
+    if (!this.crashInCheckpoint()) return act()
+    const [database, log] = [this.#read(""), this.#read("-wal")]
+    const done = act()
+    this.crash({ "": this.#torn(database, this.#read("")), "-wal": log })
+    return done
+  }
+
+  #read(suffix: string): Buffer {
+    return existsSync(this.path + suffix) ? readFileSync(this.path + suffix) : Buffer.alloc(0)
+  }
+
+  /** Some of what was written between the two: up to a byte, or any of its sectors. */
+  #torn(before: Buffer, after: Buffer): Buffer {
+    let from = 0
+    while (from < before.length && before[from] === after[from]) from += 1
+    const cut = this.#draw.int(from, after.length)
+    if (this.#draw.chance(0.5)) return Buffer.concat([after.subarray(0, cut), before.subarray(cut)])
+    const torn = Buffer.alloc(after.length)
+    before.copy(torn)
+    after.copy(torn, 0, 0, from)
+    for (let at = from; at < after.length; at += sector - (at % sector)) {
+      const end = at + sector - (at % sector)
+      if (this.#draw.chance(0.5)) after.copy(torn, at, at, end)
+    }
+    return torn
+  }
+}

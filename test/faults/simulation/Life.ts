@@ -1,0 +1,117 @@
+/**
+ * One life of the relay: the real journal, lanes and router, with the oracle
+ * looking on, senders that send and a person who meddles.
+ *
+ * **To join in.** A new part of the relay joins as a layer in `relay` below. What
+ * a seed decides about it is drawn in `Plan.ts`, what it promises is a rule in
+ * `Oracle.ts`, and what guards the promise is a line in `Mutants.ts`.
+ */
+import { Context, Duration, Effect, type Fiber, Latch, Layer } from "effect"
+import { type LaneSpec, type LaneStatus, Lanes } from "../../../src/delivery/Lanes.ts"
+import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
+import * as Template from "../../../src/formats/Template.ts"
+import { Journal, type JournalBroken, type JournalError } from "../../../src/journal/Journal.ts"
+import * as Router from "../../../src/routing/Router.ts"
+import type { Oracle } from "./Oracle.ts"
+import type { Caller, SimulatedSink } from "./Sinks.ts"
+import type { World } from "./World.ts"
+
+export interface LifeOptions {
+  readonly world: World
+  readonly oracle: Oracle
+  readonly journal: Layer.Layer<Journal, JournalError>
+  readonly sinks: ReadonlyArray<{ readonly sink: SimulatedSink; readonly renamedFrom: string | undefined }>
+  readonly routes: ReadonlyArray<Router.Route>
+  /** Whether a duplicate that was acknowledged at `at`, in `life`, must still be known. */
+  readonly remembers: (first: { readonly at: number; readonly life: number }) => boolean
+  /** What goes on beside: the senders, a person. */
+  readonly busy: (router: () => Router.Router) => Effect.Effect<void, never, Journal | Lanes>
+}
+
+export interface Life {
+  readonly fiber: Fiber.Fiber<void, JournalError | JournalBroken>
+  /** Asks it to end as SIGTERM does. */
+  readonly stop: () => void
+}
+
+export const begin = (options: LifeOptions): Life => {
+  const { world, sinks, routes } = options
+  const router = Router.make(routes, ["scheduling"])
+  const stopping = Latch.makeUnsafe(false)
+  let isStopping = false
+  const relay = Lanes.layer({
+    specs: sinks.map(specOf({ now: () => world.now, isDead: () => world.dead, isStopping: () => isStopping })),
+    grace: Duration.seconds(2),
+  }).pipe(Layer.provide(RelayEvents.layer(() => router)), Layer.provideMerge(watched(options)))
+  const life = Effect.gen(function* () {
+    const context = yield* Layer.build(relay)
+    const work = Effect.provideContext(
+      options.busy(() => router),
+      context,
+    )
+    const { broken } = Context.get(context, Journal)
+    yield* Effect.raceFirst(stopping.await, Effect.raceFirst(broken, Effect.andThen(work, Effect.never)))
+  }).pipe(
+    Effect.ensuring(
+      Effect.sync(() => {
+        isStopping = true
+      }),
+    ),
+  )
+  return {
+    fiber: Effect.runForkWith(world.services)(Effect.scoped(life)),
+    stop: () => {
+      stopping.openUnsafe()
+    },
+  }
+}
+
+const specOf =
+  (caller: Caller) =>
+  ({ sink, renamedFrom }: LifeOptions["sinks"][number]): LaneSpec => ({
+    config: { ...sink.plan.config, name: sink.name, ...(renamedFrom === undefined ? {} : { renamedFrom }) },
+    open: Effect.sync(() => sink.open(caller)),
+    key: Template.compile(sink.plan.config.key, "text").render,
+  })
+
+/** The journal, and the oracle at its side. A dead life's journal answers nobody. */
+const watched = ({ journal, oracle, world, remembers }: LifeOptions): Layer.Layer<Journal, JournalError> =>
+  Layer.effect(
+    Journal,
+    Effect.map(Journal, (real) => {
+      const alive = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+        Effect.onExit(effect, () => (world.dead ? Effect.never : Effect.void))
+      return Journal.of({
+        ...real,
+        append: (event, sinks) =>
+          Effect.suspend(() => {
+            const { known, sending } = oracle.sending(event, sinks)
+            return alive(real.append(event, sinks)).pipe(
+              Effect.tap((as) => Effect.sync(() => oracle.acknowledged(known, sending, as, remembers))),
+              Effect.tapError(({ reason }) =>
+                Effect.sync(() => oracle.refused(known, sending, reason._tag === "JournalBroken", reason.message)),
+              ),
+            )
+          }),
+        settle: (settlements) =>
+          Effect.suspend(() => {
+            const settled = oracle.settling(settlements)
+            return Effect.onExit(alive(real.settle(settlements)), (exit) =>
+              Effect.sync(() => settled(exit._tag === "Success")),
+            )
+          }),
+      })
+    }),
+  ).pipe(Layer.provide(journal))
+
+/** Tells the oracle what each lane promises of its repeats. */
+export const learnBounds = (oracle: Oracle, statuses: ReadonlyArray<LaneStatus>): void => {
+  for (const { name, duplicateBound } of statuses) {
+    const rules = oracle.rules.get(name)
+    if (rules !== undefined) oracle.rules.set(name, { ...rules, bound: Math.max(rules.bound ?? 0, duplicateBound) })
+  }
+}
+
+/** A journal that outlives its relay, for seeds whose journal is memory. */
+export const kept = (journal: Layer.Layer<Journal>): Layer.Layer<Journal> =>
+  Layer.succeed(Journal, Context.get(Effect.runSync(Effect.scoped(Layer.build(journal))), Journal))

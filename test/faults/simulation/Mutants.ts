@@ -1,0 +1,3 @@
+import type { Mutant } from "../Line.ts"
+
+export const mutants: ReadonlyArray<Mutant> = []

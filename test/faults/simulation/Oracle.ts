@@ -1,0 +1,426 @@
+/**
+ * What must hold, whatever happens: the relay's promise as code of its own,
+ * which knows nothing of how the relay keeps it.
+ *
+ * It stands outside: it sees what senders were answered, what came to the
+ * sinks and what they answered, what the journal confirmed, and at the end the
+ * dead letters. It outlives every crash. The first broken rule ends the seed.
+ */
+import type { Event } from "../../../src/event/Event.ts"
+import type { Entry, Settlement, StoredDeadLetter } from "../../../src/journal/Journal.ts"
+
+/** One time that a body was handed to the journal. */
+export interface Sending {
+  readonly sinks: ReadonlyArray<string>
+  readonly at: number
+  readonly life: number
+  state: "open" | "refused" | "appended" | "duplicate"
+}
+
+/** A body that somebody sent, or that the relay made. */
+export interface Known {
+  readonly name: string
+  readonly event: Event
+  readonly sendings: Array<Sending>
+  /** The sinks that an acknowledgement promised it to. */
+  readonly promised: Set<string>
+}
+
+/** A sequence at a sink. */
+interface Visit {
+  readonly known: Known
+  readonly firstSentAt: number
+  readonly firstLife: number
+  sends: number
+  applied: number
+  rejected: boolean
+  /** What the sink last answered; `open` while it has not, and for ever if a crash came first. */
+  answer: "open" | "taken" | "not taken"
+  /** The life of the last answer or attempt. */
+  life: number
+  /** A settlement that holds its end is on disk. */
+  stored: boolean
+}
+
+/** What the oracle needs to know of a sink's config. */
+export interface Rules {
+  readonly order: boolean
+  /** `undefined` until the relay has said it. */
+  readonly bound: number | undefined
+  readonly maxAttempts: number
+  readonly maxAge: number
+  readonly givesUp: boolean
+}
+
+export interface Verdict {
+  readonly acknowledged: number
+  readonly lost: number
+  readonly duplicates: number
+  readonly bound: number
+  /** Empty when all held; else the first broken rule and the history of its event. */
+  readonly broken: ReadonlyArray<string>
+}
+
+interface Note {
+  readonly at: number
+  readonly text: string
+  readonly known: Known | undefined
+}
+
+/** Lines of history that a failing seed prints. */
+const shown = 40
+
+export class Oracle {
+  life = 0
+  /** Monotonic milliseconds of the world that lives. */
+  now: () => number = () => 0
+  broken: string | undefined
+  clockJumped = false
+  readonly rules = new Map<string, Rules>()
+  readonly #known = new Map<number | bigint, Known>()
+  readonly #visits = new Map<string, Map<number, Visit>>()
+  /** Taken by the sink, by lane, and not in a settlement yet. */
+  #unsettled = new Map<string, Array<Visit>>()
+  /** Lanes that took over what another was promised. */
+  readonly #heirs = new Map<string, Set<string>>()
+  /** Lanes whose events a person gave up, and dead letters that one dropped: `lane` and the event's name. */
+  readonly #givenUp = new Set<string>()
+  /** By sink and key: the highest sequence that was taken first, ever and in this life. */
+  readonly #furthest = new Map<string, { ever: number; life: number; here: number }>()
+  /** Lanes that a person moved others' events into: what was parked there knows no order. */
+  readonly #mixed = new Set<string>()
+  #replays: Array<{ readonly sequence: number; readonly sink: string; readonly known: Known }> = []
+  /** Deliveries that one crash repeated, by life and sink. */
+  readonly #repeats = new Map<string, number>()
+  #lost = 0
+  readonly #notes: Array<Note> = []
+
+  // --- what happens ---------------------------------------------------------
+
+  note(text: string, known?: Known): void {
+    this.#notes.push({ at: this.now(), text, known })
+  }
+
+  /** A rule is broken: only the first is told. */
+  fail(rule: string, known?: Known): void {
+    if (this.broken !== undefined) return
+    const told = this.#notes.filter((note) => note.known === undefined || note.known === known)
+    const lines = told.slice(-shown).map(({ at, text }) => `    ${at.toFixed(1).padStart(9)} ms  ${text}`)
+    this.broken = [`${rule}${known === undefined ? "" : ` (${known.name})`}`, ...lines].join("\n")
+  }
+
+  /** A body is handed to the journal. */
+  sending(event: Event, sinks: ReadonlyArray<string>): { readonly known: Known; readonly sending: Sending } {
+    const id = Bun.hash(event.body)
+    const known = this.#known.get(id) ?? {
+      name:
+        event.id === ""
+          ? `the body that begins ${JSON.stringify(new TextDecoder().decode(event.body.slice(0, 20)))}`
+          : event.id,
+      event,
+      sendings: [],
+      promised: new Set<string>(),
+    }
+    this.#known.set(id, known)
+    const sending: Sending = { sinks, at: event.receivedAt, life: this.life, state: "open" }
+    known.sendings.push(sending)
+    this.note(`${known.name} is sent, for ${sinks.join(", ") || "nobody"}`, known)
+    return { known, sending }
+  }
+
+  refused(known: Known, sending: Sending, final: boolean, why: string): void {
+    // After a failed fsync nobody knows what is on disk.
+    if (!final) sending.state = "refused"
+    this.note(`${known.name} is refused: ${why}`, known)
+  }
+
+  /** The sender was answered: `remembered` says whether a duplicate of it must still be known. */
+  acknowledged(
+    known: Known,
+    sending: Sending,
+    as: "appended" | "duplicate",
+    remembered: (first: Sending) => boolean,
+  ): void {
+    this.note(`${known.name} is acknowledged: ${as}`, known)
+    const before = known.sendings.filter(
+      (other) => other !== sending && other.state !== "refused" && other.state !== "duplicate",
+    )
+    sending.state = as
+    if (as === "appended") {
+      for (const sink of sending.sinks) known.promised.add(sink)
+      const first = before.findLast((other) => other.state === "appended")
+      if (first !== undefined && remembered(first)) this.fail("a duplicate was kept as an event of its own", known)
+      return
+    }
+    if (before.length === 0) this.fail("answered as a duplicate, and nothing like it was kept", known)
+    // Which of those that may be in the journal is there, nobody outside can tell.
+    for (const sink of before[0]?.sinks ?? []) {
+      if (before.every(({ sinks }) => sinks.includes(sink))) known.promised.add(sink)
+    }
+  }
+
+  // --- at the sinks ---------------------------------------------------------
+
+  sent(sink: string, entry: Entry): void {
+    const visit = this.#visit(sink, entry)
+    if (visit === undefined) return
+    // What was parked in another lane keeps its sequence when it is moved: it may have been here before.
+    if (!this.#mixed.has(sink)) this.#again(sink, visit)
+    visit.sends += 1
+    visit.answer = "open"
+    visit.life = this.life
+  }
+
+  /** The sink has taken it; what it will answer is another matter. */
+  took(sink: string, entry: Entry): void {
+    const visit = this.#visit(sink, entry)
+    if (visit === undefined) return
+    this.note(`${sink} takes ${visit.known.name} as #${entry.sequence}`, visit.known)
+    visit.applied += 1
+    if (visit.applied === 1 && !entry.replayed && entry.event.accountId !== "") this.#ordered(sink, entry, visit)
+  }
+
+  answered(sink: string, entry: Entry, answer: "taken" | "rejected" | "not taken", why: string): void {
+    const visit = this.#visit(sink, entry)
+    if (visit === undefined) return
+    if (answer === "taken") {
+      const unsettled = this.#unsettled.get(sink) ?? []
+      unsettled.push(visit)
+      this.#unsettled.set(sink, unsettled)
+    } else this.note(`${sink} answers for ${visit.known.name}, #${entry.sequence}: ${why}`, visit.known)
+    visit.answer = answer === "taken" ? "taken" : "not taken"
+    visit.rejected ||= answer === "rejected"
+  }
+
+  #visit(sink: string, entry: Entry): Visit | undefined {
+    const visits = this.#visits.get(sink) ?? new Map<number, Visit>()
+    this.#visits.set(sink, visits)
+    const found = visits.get(entry.sequence)
+    const known = this.#recognise(sink, entry)
+    if (known === undefined) return undefined
+    if (found !== undefined) {
+      if (found.known !== known) this.fail(`#${entry.sequence} was ${found.known.name} before`, known)
+      return found
+    }
+    const visit: Visit = {
+      known,
+      firstSentAt: this.now(),
+      firstLife: this.life,
+      sends: 0,
+      applied: 0,
+      rejected: false,
+      answer: "open",
+      life: this.life,
+      stored: false,
+    }
+    visits.set(entry.sequence, visit)
+    return visit
+  }
+
+  /** The bytes are those that were sent, and it is where it belongs. */
+  #recognise(where: string, entry: Entry): Known | undefined {
+    const { event } = entry
+    const known = this.#known.get(Bun.hash(event.body))
+    if (known === undefined || Buffer.compare(known.event.body, event.body) !== 0) {
+      this.fail(`at ${where}, #${entry.sequence} (${event.id}) has a body that nobody sent`)
+      return undefined
+    }
+    const { id, type, accountId, webhook, webhookId, signature } = known.event
+    const same =
+      event.id === id &&
+      event.type === type &&
+      event.accountId === accountId &&
+      event.webhook === webhook &&
+      event.webhookId === webhookId &&
+      event.signature === signature
+    if (!same) this.fail(`at ${where}, what stands beside the body is not what was sent`, known)
+    const replayed = this.#replays.some(({ sink, known: replay }) => sink === where && replay === known)
+    const routed = known.sendings.some(({ sinks }) => sinks.some((sink) => this.#heirsOf(sink).has(where)))
+    if (!routed && !replayed && !entry.replayed) this.fail(`${where} gets an event that was not routed to it`, known)
+    return known
+  }
+
+  /** Sent again although the sink has taken it: a crash may do that, so often and no more. */
+  #again(sink: string, visit: Visit): void {
+    if (visit.stored) this.fail(`${sink} gets it again although its end was on disk`, visit.known)
+    if (visit.applied === 0 || visit.answer === "not taken") return
+    if (visit.life === this.life) {
+      this.fail(
+        `${sink} gets it again in the same life, and had ${visit.answer === "taken" ? "taken it" : "not answered"}`,
+        visit.known,
+      )
+      return
+    }
+    const crash = `${visit.life} ${sink}`
+    const repeats = (this.#repeats.get(crash) ?? 0) + 1
+    this.#repeats.set(crash, repeats)
+    const bound = this.rules.get(sink)?.bound
+    this.note(`${sink} gets ${visit.known.name} again after a crash`, visit.known)
+    if (bound !== undefined && repeats > bound)
+      this.fail(`a crash repeated ${repeats} deliveries at ${sink}, its bound is ${bound}`, visit.known)
+  }
+
+  /**
+   * Events of one key are taken first in the journal's order. A crash may
+   * forget that an event was a dead letter, which had released its key: then,
+   * and only then, it comes after later ones.
+   */
+  #ordered(sink: string, entry: Entry, visit: Visit): void {
+    const rules = this.rules.get(sink)
+    if (rules?.order !== true || this.#mixed.has(sink)) return
+    const key = `${sink} ${entry.event.accountId}`
+    const furthest = this.#furthest.get(key) ?? { ever: 0, life: 0, here: 0 }
+    if (furthest.life !== this.life) furthest.here = 0
+    const forgotten = visit.firstLife < this.life || rules.givesUp
+    if (entry.sequence < furthest.here || (entry.sequence < furthest.ever && !forgotten)) {
+      this.fail(`${sink} takes #${entry.sequence} after #${furthest.ever} of its key`, visit.known)
+    }
+    furthest.ever = Math.max(furthest.ever, entry.sequence)
+    furthest.here = Math.max(furthest.here, entry.sequence)
+    furthest.life = this.life
+    this.#furthest.set(key, furthest)
+  }
+
+  // --- what the journal confirms, and what a person does --------------------
+
+  /** A settlement is on its way; the answer says how it ended. */
+  settling(settlements: ReadonlyArray<Settlement>): (stored: boolean) => void {
+    const taken = settlements.map(({ lane }) => [lane, this.#unsettled.get(lane) ?? []] as const)
+    for (const [lane] of taken) this.#unsettled.delete(lane)
+    return (stored) => {
+      for (const [lane, visits] of taken) {
+        if (stored) for (const visit of visits) visit.stored = true
+        else this.#unsettled.set(lane, [...visits, ...(this.#unsettled.get(lane) ?? [])])
+      }
+    }
+  }
+
+  begins(life: number): void {
+    this.life = life
+    this.#unsettled = new Map()
+  }
+
+  /** What was pending or dead for one lane is another's now. */
+  inherited(from: string, to: string, mixed: boolean): void {
+    this.#heirs.set(from, (this.#heirs.get(from) ?? new Set()).add(to))
+    if (mixed) this.#mixed.add(to)
+  }
+
+  gaveUp(lane: string): void {
+    this.#givenUp.add(lane)
+  }
+
+  droppedLetter(lane: string, event: Event): void {
+    const known = this.#known.get(Bun.hash(event.body))
+    if (known === undefined) return
+    this.#givenUp.add(`${lane} ${known.name}`)
+    this.note(`a person drops the dead letter of ${known.name} at ${lane}`, known)
+  }
+
+  /** A dead letter is about to be replayed: what it was promised by its sequence, its copy is promised instead. */
+  exhumed(lane: string, sequence: number): void {
+    this.#replays = this.#replays.filter((one) => one.sink !== lane || one.sequence !== sequence)
+  }
+
+  /** A person had it sent again: that is a promise of its own. */
+  replayed(entry: Entry, sink: string): void {
+    const known = this.#known.get(Bun.hash(entry.event.body))
+    if (known === undefined) this.fail(`#${entry.sequence} is replayed with a body that nobody sent`)
+    else this.#replays.push({ sequence: entry.sequence, sink, known })
+  }
+
+  /** The lane itself and all that took over from it. */
+  #heirsOf(lane: string): ReadonlySet<string> {
+    const found = new Set([lane])
+    for (const one of found) for (const heir of this.#heirs.get(one) ?? []) found.add(heir)
+    return found
+  }
+
+  // --- the end ---------------------------------------------------------------
+
+  /** The storm is over and all is quiet: is everything where it was promised? */
+  finish(letters: ReadonlyArray<StoredDeadLetter>): void {
+    const dead = new Set<string>()
+    for (const letter of letters) {
+      const known = this.#recognise(letter.lane, letter.entry)
+      if (known === undefined) continue
+      dead.add(`${letter.lane} ${known.name}`)
+      dead.add(`${letter.lane} #${letter.sequence}`)
+      this.#deserved(letter, known)
+    }
+    for (const known of this.#known.values()) {
+      for (const sink of known.promised) {
+        const lanes = [...this.#heirsOf(sink)]
+        const settled = lanes.some((lane) => this.#hasTaken(lane, known) || dead.has(`${lane} ${known.name}`))
+        const released = lanes.some((lane) => this.#givenUp.has(lane) || this.#givenUp.has(`${lane} ${known.name}`))
+        if (!settled && !released) this.#lose(`${sink} was promised an event that it never got`, known)
+      }
+    }
+    for (const { sequence, sink, known } of this.#replays) {
+      const lanes = [...this.#heirsOf(sink)]
+      const settled = lanes.some(
+        (lane) => (this.#visits.get(lane)?.get(sequence)?.applied ?? 0) > 0 || dead.has(`${lane} #${sequence}`),
+      )
+      const released = lanes.some((lane) => this.#givenUp.has(lane) || this.#givenUp.has(`${lane} ${known.name}`))
+      // One that moved to another lane on its way has another sequence there.
+      const moved = lanes.slice(1).some((lane) => this.#hasTaken(lane, known) || dead.has(`${lane} ${known.name}`))
+      if (!settled && !released && !moved)
+        this.#lose(`#${sequence} was replayed for ${sink} and never got there`, known)
+    }
+  }
+
+  #lose(rule: string, known: Known): void {
+    this.#lost += 1
+    this.fail(rule, known)
+  }
+
+  #hasTaken(lane: string, known: Known): boolean {
+    for (const visit of this.#visits.get(lane)?.values() ?? [])
+      if (visit.known === known && visit.applied > 0) return true
+    return false
+  }
+
+  /** A dead letter says why, and it is so. */
+  #deserved({ lane, sequence, attempts, entry }: StoredDeadLetter, known: Known): void {
+    const last = attempts.at(-1)
+    if (last === undefined || last.message === "") {
+      this.fail(`a dead letter at ${lane} does not say why`, known)
+      return
+    }
+    const rules = this.rules.get(lane)
+    const visit = this.#visits.get(lane)?.get(sequence)
+    if (rules === undefined || visit === undefined || this.#mixed.has(lane)) {
+      if (rules !== undefined && visit === undefined && last.reason !== "BacklogFull" && this.#heirs.size === 0)
+        this.fail(`a dead letter at ${lane} was never sent there`, known)
+      return
+    }
+    const unfounded =
+      last.reason === "DeliveryRejected"
+        ? !visit.rejected
+        : last.reason === "BacklogFull"
+          ? !rules.givesUp
+          : attempts.length < rules.maxAttempts &&
+            !this.clockJumped &&
+            this.now() - visit.firstSentAt < rules.maxAge &&
+            !entry.replayed
+    if (unfounded)
+      this.fail(
+        `a dead letter at ${lane} is dead without need: ${last.reason} after ${attempts.length} attempts`,
+        known,
+      )
+  }
+
+  verdict(): Verdict {
+    let acknowledged = 0
+    for (const { sendings } of this.#known.values()) {
+      for (const { state } of sendings) if (state === "appended" || state === "duplicate") acknowledged += 1
+    }
+    return {
+      acknowledged,
+      lost: this.#lost,
+      duplicates: Math.max(0, ...this.#repeats.values()),
+      bound: Math.max(0, ...[...this.rules.values()].map(({ bound = 0 }) => bound)),
+      broken: this.broken === undefined ? [] : [this.broken],
+    }
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * The person at the command line: pauses and resumes lanes, replays, works the
+ * dead letters, and in the end sees to it that everything can go its way.
+ */
+import { Effect } from "effect"
+import { type LaneStatus, Lanes } from "../../../src/delivery/Lanes.ts"
+import { quarantine } from "../../../src/event/Event.ts"
+import { Journal } from "../../../src/journal/Journal.ts"
+import type { Draw } from "./Draw.ts"
+import { learnBounds } from "./Life.ts"
+import type { Oracle } from "./Oracle.ts"
+import type { SimulatedSink } from "./Sinks.ts"
+
+export interface PersonOptions {
+  readonly draw: Draw
+  readonly oracle: Oracle
+  /** The sinks in the config of this life. */
+  readonly sinks: ReadonlyArray<SimulatedSink>
+  /** The storm is over: nothing new is tried. */
+  readonly mends: () => boolean
+}
+
+/** What a person does once, now and then. */
+export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks }: PersonOptions) {
+  const journal = yield* Journal
+  const lanes = yield* Lanes
+  const sink = sinks[draw.int(0, sinks.length - 1)]
+  if (sink === undefined) return
+  const { name } = sink
+
+  /** What stands in the journal above `head` by a replay is promised. */
+  const replaying = Effect.fnUntraced(function* (replay: Effect.Effect<number, unknown>) {
+    const head = yield* journal.head
+    const count = yield* replay
+    const entries = (yield* journal.read(head, count + 1_000)).filter(({ replayed }) => replayed)
+    for (const entry of entries) for (const to of entry.sinks) oracle.replayed(entry, to)
+    oracle.note(`a person replays: ${count} events`)
+  })
+  const some = Effect.gen(function* () {
+    const letters = yield* journal.deadLetters({ limit: 20 })
+    return letters.filter(() => draw.chance(0.5))
+  })
+
+  switch (draw.pick(["pause", "resume", "resume", "replay", "replay dead letters", "drop dead letters"] as const)) {
+    case "pause":
+      yield* lanes.pause(name)
+      sink.paused = true
+      return oracle.note(`a person pauses ${name}`)
+    case "resume":
+      sink.paused = false
+      yield* lanes.resume(name)
+      return oracle.note(`a person resumes ${name}`)
+    case "replay": {
+      const type = draw.pick(["appointment.created", "client.updated"] as const)
+      const query = { since: 0, until: Number.MAX_SAFE_INTEGER, types: (one: string) => one === type, sink: name }
+      return yield* replaying(journal.replay(query))
+    }
+    case "replay dead letters": {
+      const letters = yield* some
+      for (const { lane, sequence } of letters) oracle.exhumed(lane, sequence)
+      return yield* replaying(journal.replayDeadLetters(letters.map(({ id }) => id)))
+    }
+    case "drop dead letters": {
+      const letters = yield* some
+      for (const { lane, entry } of letters) oracle.droppedLetter(lane, entry.event)
+      yield* journal.dropDeadLetters(letters.map(({ id }) => id))
+    }
+  }
+})
+
+/** Lets every lane go its way: those that wait or are stopped go on, those without a sink find an heir. */
+export const mend = Effect.fnUntraced(function* ({ draw, oracle, sinks }: PersonOptions) {
+  const lanes = yield* Lanes
+  for (const { name, condition, backlog } of yield* lanes.status) {
+    if (condition === "orphaned") yield* bequeath(name, backlog, { draw, oracle, sinks })
+    else if (condition !== "running" || backlog > 0) {
+      const sink = sinks.find((one) => one.name === name)
+      if (sink !== undefined) sink.paused = false
+      yield* lanes.resume(name)
+    }
+  }
+})
+
+const bequeath = Effect.fnUntraced(function* (
+  name: string,
+  backlog: number,
+  { draw, oracle, sinks }: Pick<PersonOptions, "draw" | "oracle" | "sinks">,
+) {
+  const lanes = yield* Lanes
+  const heir = sinks[draw.int(0, sinks.length - 1)]
+  if (heir === undefined || draw.chance(0.3)) {
+    oracle.note(`a person drops the lane ${name}`)
+    oracle.gaveUp(name)
+    yield* lanes.drop(name)
+  } else {
+    oracle.note(`a person moves ${backlog} events of ${name} to ${heir.name}`)
+    oracle.inherited(name, heir.name, true)
+    yield* lanes.move(name, heir.name)
+  }
+})
+
+/** How things are, as a scrape sees it; also what the oracle learns bounds from. */
+export const look = Effect.fnUntraced(function* (oracle: Oracle) {
+  const statuses = yield* (yield* Lanes).status
+  learnBounds(oracle, statuses)
+  return statuses
+})
+
+export const isQuiet = (statuses: ReadonlyArray<LaneStatus>): boolean =>
+  statuses.every(({ name, condition, backlog }) => backlog === 0 && (condition === "running" || name === quarantine))

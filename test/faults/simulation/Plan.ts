@@ -1,0 +1,209 @@
+/**
+ * What a seed decides before anything runs: sinks and routes, how lives end,
+ * what the sinks and the disk do when.
+ *
+ * All times are milliseconds from the seed's beginning. Sizes are small, so
+ * that a thousand seeds take a minute; what only many events bring about (a
+ * full window, the bound on repeats) is left to the few seeds that are a burst.
+ */
+import { Duration } from "effect"
+import type { LaneConfig } from "../../../src/config/Config.ts"
+import type { Route } from "../../../src/routing/Router.ts"
+import type { Sink } from "../../../src/sinks/Sink.ts"
+import type { CommitFault } from "./Disk.ts"
+import { Draw } from "./Draw.ts"
+
+/** What a sink does for a while. */
+export type Mood =
+  | "fine"
+  | "slow"
+  /** Never answers; whether it took the events is open. */
+  | "hangs"
+  | "away"
+  | "throttles"
+  | "misconfigured"
+  /** Each event by itself: taken, failed or rejected. */
+  | "picky"
+  | "fails"
+  /** Takes the events and loses its answer. */
+  | "forgets"
+
+const moods = ["fine", "slow", "hangs", "away", "throttles", "misconfigured", "picky", "fails", "forgets"] as const
+
+export interface SinkPlan {
+  readonly config: LaneConfig
+  readonly batch: Sink["batch"]
+  /** Share of the events that it never takes: rejected, or failed until the storm is over. */
+  readonly poison: number
+  readonly weather: ReadonlyArray<{ readonly until: number; readonly mood: Mood }>
+}
+
+/** A kind of route, and in plain code what it takes: what the router is held against. */
+export interface RoutePlan {
+  readonly match: ReadonlyArray<string>
+  readonly except?: ReadonlyArray<string>
+  readonly where?: Route["where"]
+  readonly takes: (type: string, account: string) => boolean
+}
+
+/** A sink's name in it is replaced as sinks come and go: `to` are places in the list of sinks. */
+const routes: readonly [RoutePlan, ...ReadonlyArray<RoutePlan>] = [
+  { match: ["**"], takes: () => true },
+  { match: ["appointment.*"], takes: (type) => /^appointment\.[^.]+$/.test(type) },
+  { match: ["appointment.**"], takes: (type) => type.startsWith("appointment.") },
+  { match: ["{client,booking_intent}.*"], takes: (type) => /^(client|booking_intent)\.[^.]+$/.test(type) },
+  { match: ["**"], except: ["client.*", "**.*_failed"], takes: (type) => !/^client\.[^.]+$|_failed$/.test(type) },
+  { match: ["**"], where: { "/account_id": ["acct_1", "acct_2"] }, takes: (_, account) => /[12]$/.test(account) },
+]
+
+export const accounts = ["acct_1", "acct_2", "acct_3", "acct_4"] as const
+export const types = [
+  "appointment.created",
+  "appointment.canceled",
+  "appointment.meeting.create_failed",
+  "booking_intent.completed",
+  "client.updated",
+  "custom.thing",
+] as const
+
+/** How a life ends. All but the last of a seed do so in the storm. */
+export interface End {
+  readonly at: number
+  readonly how: "stop" | "kill" | Exclude<CommitFault, "disk full" | "busy"> | "torn checkpoint"
+  /** Steps of the loop after `at` at which a kill comes. */
+  readonly steps: number
+  /** What the next life finds changed in its config. */
+  readonly change: "nothing" | "add" | "remove" | "rename" | "return"
+  /** How long nobody runs. */
+  readonly away: number
+}
+
+export interface Plan {
+  readonly seed: number
+  readonly burst: boolean
+  readonly memory: boolean
+  readonly sinks: ReadonlyArray<SinkPlan>
+  /** A route, and which sinks it leads to. */
+  readonly routes: ReadonlyArray<{ readonly plan: RoutePlan; readonly to: ReadonlyArray<number> }>
+  /** Where the relay's own events go; `undefined`: nowhere. */
+  readonly own: number | undefined
+  readonly ends: ReadonlyArray<End>
+  /** When the storm is over: sinks heal, the disk too. */
+  readonly storm: number
+  readonly events: number
+  /** Commits fail in these times. */
+  readonly badDisk: ReadonlyArray<{
+    readonly from: number
+    readonly until: number
+    readonly fault: "disk full" | "busy"
+  }>
+  readonly jumps: ReadonlyArray<{ readonly at: number; readonly by: number }>
+  readonly journal: { readonly retention: number; readonly maxSize: number; readonly duplicatesAge: number }
+}
+
+const hour = 3_600_000
+const year = 365 * 24 * hour
+
+export const sinkName = (index: number): string => `sink${index}`
+
+/** A sink, by its number: one that comes later is drawn like those of the beginning. */
+export const drawSink = (seed: number, index: number, storm: number, burst: boolean): SinkPlan => {
+  const draw = new Draw(seed, `sink ${index}`)
+  const weather: Array<SinkPlan["weather"][number]> = []
+  for (let at = 0; at < storm; ) {
+    at += draw.real(100, burst ? 600 : 4_000)
+    weather.push({ until: at, mood: draw.chance(burst ? 0.8 : 0.4) ? "fine" : draw.pick(moods) })
+  }
+  const backlog = draw.chance(0.2)
+    ? { max: draw.int(5, 40), whenFull: draw.pick(["refuse", "deadLetter"] as const) }
+    : undefined
+  return {
+    weather,
+    poison: draw.pick([0, 0, 0.02, 0.1]),
+    batch: {
+      maxEvents: burst ? draw.int(20, 100) : draw.pick([1, 1, 2, 5, 20]),
+      maxBytes: draw.pick([1_000, 100_000]),
+      ...(draw.chance(0.3) ? { linger: draw.int(10, 150) } : {}),
+    },
+    config: {
+      name: sinkName(index),
+      type: "simulated",
+      concurrency: draw.int(1, burst ? 8 : 4),
+      order: draw.pick(["none", "key"] as const),
+      key: "{{account_id}}",
+      delivery: {
+        timeout: Duration.millis(draw.int(200, 2_000)),
+        retry: {
+          maxAge: Duration.millis(draw.pick([3_000, 10 * 60_000, 72 * hour])),
+          initial: Duration.millis(draw.int(20, 400)),
+          max: Duration.millis(draw.int(400, 3_000)),
+          ...(draw.chance(0.4) ? { maxAttempts: draw.int(1, 5) } : {}),
+        },
+        pauseAfter: draw.int(3, 8),
+        maxParked: draw.pick([3, 20, 1_000]),
+        maxDeadLetters: draw.pick([2_000, 1_000_000]),
+      },
+      ...(draw.chance(0.15) ? { rateLimit: { events: draw.int(20, 200), per: Duration.seconds(1) } } : {}),
+      ...(backlog === undefined || burst ? {} : { backlog }),
+      config: undefined,
+    },
+  }
+}
+
+export const drawPlan = (seed: number): Plan => {
+  const draw = new Draw(seed, "plan")
+  const burst = draw.chance(0.02)
+  const memory = draw.chance(0.25)
+  const storm = burst ? draw.int(1_500, 2_500) : draw.int(3_000, 10_000)
+  const sinks = Array.from({ length: draw.int(2, burst ? 2 : 4) }, (_, index) => drawSink(seed, index, storm, burst))
+  const places = sinks.map((_, index) => index)
+  const ends = Array.from({ length: draw.int(1, 3) }, (): End => {
+    const crash = memory
+      ? "kill"
+      : draw.pick([
+          "kill",
+          "kill",
+          "crash before commit",
+          "crash after commit",
+          "torn commit",
+          "torn commit",
+          "torn checkpoint",
+          "fsync fails",
+        ] as const)
+    return {
+      at: draw.real(0, storm),
+      how: draw.chance(0.25) ? "stop" : crash,
+      steps: draw.int(0, 60),
+      change: draw.chance(0.5) ? "nothing" : draw.pick(["add", "remove", "rename", "return"] as const),
+      away: draw.pick([0, 50, 1_500]),
+    }
+  }).sort((a, b) => a.at - b.at)
+  return {
+    seed,
+    burst,
+    memory,
+    sinks,
+    routes: Array.from({ length: draw.int(1, 4) }, () => ({
+      plan: draw.pick(routes),
+      to: places.filter(() => draw.chance(0.6)),
+    })),
+    own: draw.chance(0.5) ? draw.pick([0, ...places]) : undefined,
+    ends,
+    storm,
+    events: burst ? draw.int(1_200, 2_500) : draw.int(20, 120),
+    badDisk: draw.chance(0.25)
+      ? [0, 1].map(() => {
+          const from = draw.real(0, storm)
+          return { from, until: from + draw.real(50, 1_500), fault: draw.pick(["disk full", "busy"] as const) }
+        })
+      : [],
+    jumps: draw.chance(0.3)
+      ? [0, 1].map(() => ({ at: draw.real(0, storm), by: draw.pick([hour, -hour, 10 * year, -10 * year]) }))
+      : [],
+    journal: {
+      retention: draw.pick([500, 5_000, 7 * 24 * hour]),
+      maxSize: draw.pick([700_000, 2_000_000, 1024 ** 3]),
+      duplicatesAge: draw.pick([2_000, 60_000, 24 * hour]),
+    },
+  }
+}

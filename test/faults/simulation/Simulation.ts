@@ -1,0 +1,351 @@
+/**
+ * A seed from its first life to the end: storm, crashes and restarts, then
+ * quiet, and the oracle's last word.
+ */
+import { Cause, Duration, Effect, Exit, type Layer } from "effect"
+import type { Lanes } from "../../../src/delivery/Lanes.ts"
+import { Journal, type JournalError } from "../../../src/journal/Journal.ts"
+import * as MemoryJournal from "../../../src/journal/MemoryJournal.ts"
+import * as SqliteJournal from "../../../src/journal/SqliteJournal.ts"
+import type { Route, Router } from "../../../src/routing/Router.ts"
+import { Disk } from "./Disk.ts"
+import { Draw } from "./Draw.ts"
+import * as Life from "./Life.ts"
+import { Oracle, type Verdict } from "./Oracle.ts"
+import * as Person from "./Person.ts"
+import { drawPlan, drawSink, type End, type Plan, type RoutePlan, sinkName } from "./Plan.ts"
+import { Senders } from "./Senders.ts"
+import { SimulatedSink } from "./Sinks.ts"
+import { World } from "./World.ts"
+
+/** The first moment of a seed on the wall clock. */
+const epoch = Date.UTC(2026, 0, 1)
+/** How long after the storm all must be quiet, in milliseconds. */
+const enough = 120_000
+/** How long a relay may take to stop: its lanes' grace, and some. */
+const stopWithin = 10_000
+
+/** A sink of the config, and where the routes have it. */
+interface Placed {
+  readonly sink: SimulatedSink
+  readonly renamedFrom: string | undefined
+}
+
+class Simulation {
+  readonly #plan: Plan
+  readonly #oracle = new Oracle()
+  readonly #disk: Disk
+  readonly #memory: Layer.Layer<Journal> | undefined
+  readonly #senders: Senders
+  readonly #draw: Draw
+  /** By place: routes name places, so that a sink may change its name. `undefined`: removed. */
+  readonly #places: Array<Placed | undefined>
+  /** Removed, and still what they were. */
+  readonly #removed: Array<{ readonly place: number; readonly sink: SimulatedSink }> = []
+  #sinksEver = 0
+  #world: World
+  #life = 0
+
+  constructor(plan: Plan) {
+    this.#plan = plan
+    this.#draw = new Draw(plan.seed, "simulation")
+    this.#disk = new Disk(new Draw(plan.seed, "disk"))
+    this.#memory = plan.memory ? Life.kept(MemoryJournal.layer) : undefined
+    this.#senders = new Senders(plan)
+    this.#places = plan.sinks.map(() => ({ sink: this.#newSink(), renamedFrom: undefined }))
+    this.#world = this.#newWorld({ now: 0, wallOffset: epoch })
+  }
+
+  run(): Verdict {
+    try {
+      for (const end of this.#plan.ends) {
+        this.#liveUntil(end)
+        if (this.#oracle.broken !== undefined) return this.#oracle.verdict()
+        this.#change(end)
+        this.#pause(end.away)
+      }
+      this.#liveUntil(undefined)
+      return this.#oracle.verdict()
+    } finally {
+      this.#disk.remove()
+    }
+  }
+
+  // --- a life ----------------------------------------------------------------
+
+  /** A relay that ends by itself, because its disk failed, is started again. */
+  #liveUntil(end: End | undefined): void {
+    while (!this.#live(end)) this.#pause(200)
+  }
+
+  /** Nobody runs for so long. */
+  #pause(millis: number): void {
+    const { now, wallOffset } = this.#world
+    this.#world = this.#newWorld({ now: now + millis, wallOffset })
+  }
+
+  /** Lives until `end`; without one, until all is quiet. False when it ended before. */
+  #live(end: End | undefined): boolean {
+    const world = this.#world
+    const oracle = this.#oracle
+    this.#life += 1
+    oracle.begins(this.#life)
+    oracle.now = () => world.now
+    oracle.note(`life ${this.#life} begins`)
+    this.#armDisk(world, end)
+    const inside = <A>(work: () => A): A => this.#disk.watch(() => world.within(work))
+    const life = inside(() => Life.begin(this.#options(world, end)))
+    const exit = () => life.fiber.pollUnsafe()
+    const runUntil = (done: () => boolean): void =>
+      inside(() => world.run(() => done() || exit() !== undefined || oracle.broken !== undefined))
+
+    if (end === undefined) runUntil(() => false)
+    else {
+      runUntil(() => world.now >= end.at)
+      const from = world.steps
+      // A fault of the disk comes with the next commit or checkpoint; if there is none, a kill comes.
+      const latest = world.now + (end.how === "kill" ? 0 : end.how === "stop" ? stopWithin : 2_000)
+      if (end.how === "stop") inside(life.stop)
+      runUntil(() => world.now >= latest && world.steps >= from + end.steps)
+      if (!world.dead && exit() === undefined) {
+        if (end.how === "stop") oracle.fail("the relay does not stop")
+        else this.#kill(world)
+      }
+    }
+    const ended = exit()
+    const failed = ended !== undefined && Exit.isFailure(ended)
+    if (failed && (Cause.hasDies(ended.cause) || !this.#diskFails(world)))
+      oracle.fail(`the relay ended by itself: ${ended.cause}`)
+    oracle.note(
+      `life ${this.#life} ends: ${failed ? ended.cause : world.dead ? (end?.how ?? "all is quiet") : "stopped"}`,
+    )
+    this.#disk.bury()
+    return oracle.broken !== undefined || !failed || end?.how === "fsync fails"
+  }
+
+  #kill(world: World): void {
+    if (this.#memory === undefined) this.#disk.crash()
+    world.die()
+  }
+
+  /** Only in the storm may a life end because of its journal. */
+  #diskFails(world: World): boolean {
+    return this.#memory === undefined && world.now < this.#plan.storm + 5_000
+  }
+
+  #armDisk(world: World, end: End | undefined): void {
+    const disk = this.#disk
+    disk.onCrash = () => world.die()
+    let armed = end !== undefined && end.how !== "kill" && end.how !== "stop"
+    const due = () => {
+      const now = armed && end !== undefined && world.now >= end.at && !world.dead
+      if (now) armed = false
+      return now
+    }
+    disk.crashInCheckpoint = () => end?.how === "torn checkpoint" && due()
+    disk.commitFault = () => {
+      if (world.dead) return undefined
+      const bad = this.#plan.badDisk.find(({ from, until }) => from <= world.now && world.now < until)
+      if (bad !== undefined && this.#draw.chance(0.5)) return bad.fault
+      if (end === undefined || end.how === "kill" || end.how === "stop" || end.how === "torn checkpoint")
+        return undefined
+      return due() ? end.how : undefined
+    }
+  }
+
+  #options(world: World, end: End | undefined): Life.LifeOptions {
+    const placed = this.#places.filter((place) => place !== undefined)
+    const { journal: settings } = this.#plan
+    return {
+      world,
+      oracle: this.#oracle,
+      journal: this.#journal(),
+      sinks: placed,
+      routes: this.#routes(),
+      remembers: ({ at, life }) =>
+        !this.#oracle.clockJumped &&
+        !this.#plan.burst &&
+        Math.floor(world.wall) - at < settings.duplicatesAge - 2_000 &&
+        (life === this.#life ||
+          this.#memory !== undefined ||
+          (settings.retention > settings.duplicatesAge && settings.maxSize > 10_000_000)),
+      busy: (router) =>
+        this.#busy(
+          world,
+          end === undefined,
+          placed.map(({ sink }) => sink),
+          router,
+        ),
+    }
+  }
+
+  #journal(): Layer.Layer<Journal, JournalError> {
+    if (this.#memory !== undefined) return this.#memory
+    const { retention, maxSize, duplicatesAge } = this.#plan.journal
+    return SqliteJournal.layer({
+      type: "sqlite",
+      path: this.#disk.path,
+      retention: Duration.millis(retention),
+      maxSize,
+      minFree: 0,
+      duplicates: { age: Duration.millis(duplicatesAge), count: 10_000 },
+    })
+  }
+
+  /** What goes on beside the relay; comes to its end when all is quiet. */
+  #busy(
+    world: World,
+    last: boolean,
+    sinks: ReadonlyArray<SimulatedSink>,
+    router: () => Router,
+  ): Effect.Effect<void, never, Journal | Lanes> {
+    const oracle = this.#oracle
+    const person = { draw: this.#draw, oracle, sinks, mends: () => world.now > this.#plan.storm }
+    const storming = () => world.now < this.#plan.storm
+    const meddling = Effect.forever(
+      Effect.suspend(() => Effect.sleep(this.#draw.real(100, 3_000))).pipe(
+        Effect.andThen(Effect.suspend(() => (storming() ? Effect.ignore(Person.meddle(person)) : Effect.never))),
+      ),
+    )
+    const jumping = Effect.forEach(
+      this.#plan.jumps.filter(({ at }) => at >= world.now),
+      ({ at, by }) =>
+        Effect.delay(
+          Effect.sync(() => {
+            world.wallOffset += by
+            oracle.clockJumped = true
+            oracle.note(`the wall clock jumps by ${by / 3_600_000} h`)
+          }),
+          Duration.millis(at - world.now),
+        ),
+      { concurrency: "unbounded", discard: true },
+    )
+    const looking = Effect.forever(Effect.delay(Effect.ignore(Person.look(oracle)), 700)).pipe(
+      // Once at the start, as soon as the sinks are open: a crash may come before anybody looks.
+      (often) => Effect.andThen(Effect.delay(Effect.ignore(Person.look(oracle)), 1), often),
+    )
+    const senders = this.#senders
+    const quieting = Effect.gen({ self: this }, function* () {
+      yield* Effect.sleep(Duration.millis(Math.max(0, this.#plan.storm - world.now)))
+      for (;;) {
+        yield* Effect.ignore(Person.mend(person))
+        yield* Effect.sleep(500)
+        const statuses = yield* Person.look(oracle)
+        if (senders.idle && Person.isQuiet(statuses)) break
+        if (world.now > this.#plan.storm + enough) {
+          const busy = statuses.filter((status) => !Person.isQuiet([status]))
+          const said = busy.map(
+            ({ name, backlog, parked, condition }) =>
+              `${name} is ${condition} with ${backlog} events, ${parked} of them parked`,
+          )
+          return oracle.fail(`all is well, and it does not come to an end: ${said.join("; ") || "senders wait"}`)
+        }
+      }
+      const journal = yield* Journal
+      const { health, message } = yield* journal.status
+      if (health !== "ok" && health !== "full") oracle.fail(`the journal is ${health}: ${message}`)
+      oracle.finish(yield* journal.deadLetters({ limit: 100_000 }))
+    }).pipe(
+      Effect.catch((error: JournalError) =>
+        Effect.sync(() => oracle.fail(`the journal failed after the storm: ${error.message}`)),
+      ),
+    )
+    return Effect.gen({ self: this }, function* () {
+      yield* Effect.forkChild(senders.run(router, () => world.now))
+      yield* Effect.forkChild(meddling)
+      yield* Effect.forkChild(jumping)
+      yield* Effect.forkChild(looking)
+      if (!last) return yield* Effect.never
+      yield* quieting
+      this.#world.die()
+    })
+  }
+
+  // --- the config ------------------------------------------------------------
+
+  #newWorld(before: { readonly now: number; readonly wallOffset: number }): World {
+    return new World(before, new Draw(this.#plan.seed, `life ${this.#life + 1}`), (text) =>
+      this.#oracle.fail(`an error was logged: ${text}`),
+    )
+  }
+
+  #newSink(name?: string, like?: SimulatedSink): SimulatedSink {
+    const { seed, storm, burst, sinks } = this.#plan
+    const index = this.#sinksEver
+    this.#sinksEver += 1
+    const plan = like?.plan ?? sinks[index] ?? drawSink(seed, index, storm, burst)
+    const sink = new SimulatedSink(
+      name ?? sinkName(index),
+      plan,
+      storm,
+      this.#oracle,
+      new Draw(seed, `answers ${index}`),
+    )
+    const { order, delivery, backlog } = plan.config
+    this.#oracle.rules.set(sink.name, {
+      order: order === "key",
+      bound: undefined,
+      maxAttempts: delivery.retry.maxAttempts ?? Number.POSITIVE_INFINITY,
+      maxAge: Duration.toMillis(delivery.retry.maxAge),
+      givesUp: backlog?.whenFull === "deadLetter",
+    })
+    return sink
+  }
+
+  #routes(): ReadonlyArray<Route> {
+    const names = (to: ReadonlyArray<number>) => to.flatMap((place) => this.#places[place]?.sink.name ?? [])
+    const route = (
+      { match, except = [], where = {} }: Pick<RoutePlan, "match" | "except" | "where">,
+      name: string,
+      to: ReadonlyArray<number>,
+    ) => ({
+      name,
+      match,
+      except,
+      where,
+      to: names(to),
+    })
+    const { routes, own } = this.#plan
+    return [
+      ...routes.map(({ plan, to }, index) => route(plan, `route ${index}`, to)),
+      ...(own === undefined ? [] : [route({ match: ["relay.*"] }, "own", [own])]),
+    ]
+  }
+
+  /** The next life's config. */
+  #change({ change }: End): void {
+    const place = this.#draw.int(0, this.#places.length - 1)
+    const placed = this.#places[place]
+    switch (change) {
+      case "add":
+        this.#places.push({ sink: this.#newSink(), renamedFrom: undefined })
+        break
+      case "remove":
+        if (placed === undefined || this.#places.filter((one) => one !== undefined).length < 2) return
+        this.#places[place] = undefined
+        this.#removed.push({ place, sink: placed.sink })
+        break
+      case "rename": {
+        if (placed === undefined) return
+        const sink = this.#newSink(undefined, placed.sink)
+        sink.paused = placed.sink.paused
+        this.#places[place] = { sink, renamedFrom: placed.sink.name }
+        this.#oracle.inherited(placed.sink.name, sink.name, false)
+        break
+      }
+      case "return": {
+        const back = this.#removed.pop()
+        if (back === undefined) return
+        this.#places[back.place] = { sink: back.sink, renamedFrom: undefined }
+        break
+      }
+      case "nothing":
+        return
+    }
+    this.#oracle.note(
+      `the config changes: ${change}; sinks are now ${this.#places.map((one) => one?.sink.name ?? "-").join(", ")}`,
+    )
+  }
+}
+
+export const simulate = (seed: number): Verdict => new Simulation(drawPlan(seed)).run()

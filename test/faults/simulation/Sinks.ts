@@ -1,0 +1,205 @@
+/**
+ * The sinks: other people's systems, which outlive the relay. What they do is
+ * drawn by the seed and changes with time; after the storm they work, but for
+ * the events that they reject for ever.
+ *
+ * A sink holds the lane to the contract of `Sink.ts`: batches within their
+ * limits, never more at once than its concurrency, none beyond its deadline,
+ * none while a person has paused the lane.
+ */
+import { crc32 } from "node:zlib"
+import { Duration, Effect } from "effect"
+import type { Entry } from "../../../src/journal/Journal.ts"
+import {
+  DeliveryFailed,
+  DeliveryRejected,
+  type Failures,
+  type Reason,
+  type Sink,
+  SinkError,
+  SinkMisconfigured,
+  SinkThrottled,
+  SinkUnavailable,
+} from "../../../src/sinks/Sink.ts"
+import type { Draw } from "./Draw.ts"
+import type { Oracle } from "./Oracle.ts"
+import type { Mood, SinkPlan } from "./Plan.ts"
+
+/** How much longer than its deadline an attempt may last: lanes look at theirs every 25 ms. */
+const tolerance = 60
+
+/** The life in which a sink is called. */
+export interface Caller {
+  readonly now: () => number
+  readonly isDead: () => boolean
+  /** Attempts under way have the lanes' grace, whatever their deadline. */
+  readonly isStopping: () => boolean
+}
+
+export class SimulatedSink {
+  /** A person has paused its lane. */
+  paused = false
+  readonly name: string
+  readonly plan: SinkPlan
+  readonly #oracle: Oracle
+  readonly #draw: Draw
+  readonly #storm: number
+
+  constructor(name: string, plan: SinkPlan, storm: number, oracle: Oracle, draw: Draw) {
+    this.name = name
+    this.plan = plan
+    this.#storm = storm
+    this.#oracle = oracle
+    this.#draw = draw
+  }
+
+  /** The sink as one life of the relay holds it. */
+  open(caller: Caller): Sink {
+    let underWay = 0
+    return {
+      batch: this.plan.batch,
+      check: Effect.void,
+      send: (batch) =>
+        Effect.suspend(() => {
+          if (caller.isDead()) return Effect.never
+          const started = caller.now()
+          underWay += 1
+          this.#accepts(batch, underWay)
+          for (const entry of batch) this.#oracle.sent(this.name, entry)
+          return this.#attempt(batch, this.#mood(started)).pipe(
+            Effect.onInterrupt(() => Effect.sync(() => this.#interrupted(batch, caller))),
+            Effect.ensuring(
+              Effect.sync(() => {
+                underWay -= 1
+                if (!caller.isDead() && !caller.isStopping()) this.#inTime(caller.now() - started)
+              }),
+            ),
+          )
+        }),
+    }
+  }
+
+  #mood(now: number): Mood {
+    if (now >= this.#storm) return "fine"
+    return this.plan.weather.find(({ until }) => now < until)?.mood ?? "fine"
+  }
+
+  #attempt(batch: ReadonlyArray<Entry>, mood: Mood): Effect.Effect<Failures, SinkError> {
+    const draw = this.#draw
+    const { timeout } = this.plan.config.delivery
+    const latency =
+      mood === "slow" ? draw.real(0, 1.5 * Duration.toMillis(timeout)) : draw.pick([0, 0, draw.real(0, 60)])
+    const wait = latency === 0 ? Effect.void : Effect.sleep(Duration.millis(latency))
+    switch (mood) {
+      case "fine":
+      case "slow":
+        return Effect.andThen(
+          wait,
+          Effect.sync(() => this.#take(batch, 0)),
+        )
+      case "picky":
+        return Effect.andThen(
+          wait,
+          Effect.sync(() => this.#take(batch, 0.3)),
+        )
+      case "hangs":
+        return Effect.suspend(() => {
+          if (draw.chance(0.5)) this.#apply(batch)
+          return Effect.never
+        })
+      case "forgets":
+        return Effect.andThen(
+          wait,
+          Effect.suspend(() => {
+            this.#apply(batch)
+            const message = "simulated: the answer was lost"
+            return this.#fail(
+              batch,
+              draw.chance(0.5) ? new SinkUnavailable({ message }) : new DeliveryFailed({ message }),
+            )
+          }),
+        )
+      default:
+        return Effect.andThen(
+          wait,
+          Effect.suspend(() => this.#fail(batch, refusal(mood, draw))),
+        )
+    }
+  }
+
+  #apply(batch: ReadonlyArray<Entry>): void {
+    for (const entry of batch) this.#oracle.took(this.name, entry)
+  }
+
+  #fail(batch: ReadonlyArray<Entry>, reason: Reason): Effect.Effect<never, SinkError> {
+    const answer = reason._tag === "DeliveryRejected" ? "rejected" : "not taken"
+    for (const entry of batch) this.#oracle.answered(this.name, entry, answer, reason._tag)
+    return Effect.fail(new SinkError({ reason }))
+  }
+
+  /** Takes what it likes. Where order is kept, what comes after a failed event of the same key fails too. */
+  #take(batch: ReadonlyArray<Entry>, dislike: number): Failures {
+    const failures = new Map<number, SinkError>()
+    const stuck = new Set<string>()
+    batch.forEach((entry, index) => {
+      const { accountId } = entry.event
+      const reason = stuck.has(accountId)
+        ? new DeliveryFailed({ message: "simulated: behind another of its key" })
+        : this.#dislikes(entry, dislike)
+      if (reason === undefined) {
+        this.#oracle.took(this.name, entry)
+        this.#oracle.answered(this.name, entry, "taken", "")
+        return
+      }
+      const rejected = reason._tag === "DeliveryRejected"
+      if (!rejected && !entry.replayed && this.plan.config.order === "key") stuck.add(accountId)
+      this.#oracle.answered(this.name, entry, rejected ? "rejected" : "not taken", reason._tag)
+      failures.set(index, new SinkError({ reason }))
+    })
+    return failures
+  }
+
+  #dislikes(entry: Entry, dislike: number): DeliveryFailed | DeliveryRejected | undefined {
+    const message = "simulated: not this one"
+    if ((crc32(entry.event.body) % 1_000) / 1_000 < this.plan.poison) return new DeliveryRejected({ message })
+    if (!this.#draw.chance(dislike)) return undefined
+    return this.#draw.chance(0.2) ? new DeliveryRejected({ message }) : new DeliveryFailed({ message })
+  }
+
+  // --- what it holds the lane to --------------------------------------------
+
+  #accepts(batch: ReadonlyArray<Entry>, underWay: number): void {
+    const { config, batch: limits } = this.plan
+    const bytes = batch.reduce((sum, { event }) => sum + event.body.length, 0)
+    if (this.paused) this.#oracle.fail(`${this.name} is sent to although a person has paused it`)
+    if (underWay > config.concurrency) this.#oracle.fail(`${this.name} has ${underWay} batches at once`)
+    if (batch.length === 0 || batch.length > limits.maxEvents || (batch.length > 1 && bytes > limits.maxBytes)) {
+      this.#oracle.fail(`${this.name} gets a batch of ${batch.length} events and ${bytes} bytes`)
+    }
+  }
+
+  #inTime(took: number): void {
+    const deadline = Duration.toMillis(this.plan.config.delivery.timeout) + tolerance
+    if (took > deadline)
+      this.#oracle.fail(`${this.name} was waited for ${took.toFixed(0)} ms, its deadline is ${deadline}`)
+  }
+
+  #interrupted(batch: ReadonlyArray<Entry>, caller: Caller): void {
+    if (caller.isDead()) return
+    for (const entry of batch) this.#oracle.answered(this.name, entry, "not taken", "its time was up")
+  }
+}
+
+const refusal = (mood: "away" | "throttles" | "misconfigured" | "fails", draw: Draw): Reason => {
+  const message = `simulated: ${mood}`
+  switch (mood) {
+    case "away":
+      return new SinkUnavailable({ message })
+    case "throttles":
+      return new SinkThrottled({ message, retryAfter: draw.real(0, 2_000) })
+    case "misconfigured":
+      return new SinkMisconfigured({ message })
+    case "fails":
+      return draw.chance(0.1) ? new DeliveryRejected({ message }) : new DeliveryFailed({ message })
+  }
+}
