@@ -6,16 +6,19 @@
  */
 import { Clock, Context, Duration, Effect, Layer } from "effect"
 import { RelayInfo } from "./admin/RelayInfo.ts"
+import { Reload } from "./admin/Reload.ts"
 import * as Admin from "./admin/Server.ts"
 import type { Address, LaneConfig, RelayConfig } from "./config/Config.ts"
+import type { ConfigError } from "./config/Diagnostic.ts"
+import type { Loaded } from "./config/Load.ts"
 import { type LaneSpec, Lanes } from "./delivery/Lanes.ts"
 import { RelayEvents } from "./delivery/RelayEvents.ts"
 import * as Warnings from "./delivery/Warnings.ts"
 import * as Template from "./formats/Template.ts"
+import * as Counters from "./ingest/Counters.ts"
 import { Ingest } from "./ingest/Ingest.ts"
 import * as Snapshot from "./ingest/Snapshot.ts"
 import { Entry } from "./journal/Checkpointer.ts"
-import { Journal } from "./journal/Journal.ts"
 import * as SqliteJournal from "./journal/SqliteJournal.ts"
 import * as Runtime from "./runtime/Runtime.ts"
 import { SinkError, SinkMisconfigured } from "./sinks/Sink.ts"
@@ -34,6 +37,8 @@ export interface RelayOptions {
   readonly configFile: string
   /** The main module: where the journal's worker starts. */
   readonly entry: URL
+  /** Loads the config anew, for a reload. */
+  readonly load: Effect.Effect<Loaded, ConfigError>
 }
 
 /** Where the relay listens, with the real ports. */
@@ -41,16 +46,39 @@ export class Listening extends Context.Service<Listening, { readonly deliveries:
   "relay/Relay/Listening",
 ) {}
 
+/** One version of the config; a reload puts another in its place. What is not asked of it at each use needs a restart. */
+interface InForce {
+  readonly config: RelayConfig
+  readonly snapshot: Snapshot.Snapshot
+}
+
+const version = (config: RelayConfig): InForce => ({ config, snapshot: Snapshot.make(config, Runtime.hmac) })
+
 export const layer = (config: RelayConfig, options: RelayOptions) => {
-  const snapshot = Snapshot.make(config, Runtime.hmac)
+  let inForce = version(config)
+  const current = () => inForce.config
   const journal = SqliteJournal.layer(config.journal).pipe(Layer.provide(Layer.succeed(Entry, options.entry)))
-  const events = RelayEvents.layer(() => snapshot.router)
+  const events = RelayEvents.layer(() => inForce.snapshot.router)
   const lanes = Lanes.layer({ specs: config.sinks.map(laneSpec), grace: drains.attempts })
-  const ingest = Ingest.layer(() => snapshot)
+  const ingest = Ingest.layer(() => inForce.snapshot)
+  const reload = Reload.layer({
+    current,
+    load: options.load,
+    spec: laneSpec,
+    swap: (next) => {
+      inForce = version(next)
+    },
+  })
   return listening(config).pipe(
-    Layer.provideMerge(info(config, options)),
+    Layer.provideMerge(reload),
+    Layer.provideMerge(info(current, options)),
     Layer.provideMerge(ingest),
-    Layer.provideMerge(Layer.merge(lanes, Warnings.layer(() => config.webhooks))),
+    Layer.provideMerge(
+      Layer.merge(
+        lanes,
+        Warnings.layer(() => current().webhooks),
+      ),
+    ),
     Layer.provideMerge(events),
     Layer.provideMerge(journal),
     Layer.provide(telemetry(config, options)),
@@ -78,7 +106,7 @@ const laneSpec = (config: LaneConfig): LaneSpec => {
   }
 }
 
-const info = (config: RelayConfig, options: RelayOptions) =>
+const info = (current: () => RelayConfig, options: RelayOptions) =>
   Layer.effect(
     RelayInfo,
     Effect.gen(function* () {
@@ -86,7 +114,7 @@ const info = (config: RelayConfig, options: RelayOptions) =>
       return RelayInfo.of({
         version: options.version,
         configFile: options.configFile,
-        config,
+        config: Effect.sync(current),
         startedAt: yield* Clock.currentTimeMillis,
         counters,
         draining,
@@ -99,7 +127,7 @@ const listening = (config: RelayConfig) =>
   Layer.effect(
     Listening,
     Effect.gen(function* () {
-      const { handle, drain } = yield* Ingest
+      const { handle, drain, counters } = yield* Ingest
       const admin = yield* Runtime.serve({
         address: config.admin.listen,
         handler: yield* Admin.handler,
@@ -109,6 +137,7 @@ const listening = (config: RelayConfig) =>
         address: config.listen,
         ...(config.tls === undefined ? {} : { tls: config.tls }),
         handler: handle,
+        onRefused: (status) => Counters.add(Counters.ofWebhook(counters, "").answers, status),
         onDrain: drain,
         drainTimeout: drains.deliveries,
       })

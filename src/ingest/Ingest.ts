@@ -15,7 +15,7 @@ import type { Webhook } from "../config/Config.ts"
 import * as Envelope from "../event/Envelope.ts"
 import { type Event, quarantine } from "../event/Event.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
-import { verify } from "../event/Signature.ts"
+import { type SignatureRefusal, verify } from "../event/Signature.ts"
 import { type AppendExit, Journal } from "../journal/Journal.ts"
 import type { Handler } from "../runtime/Guard.ts"
 import * as Problem from "../runtime/Problem.ts"
@@ -131,23 +131,22 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
     return Problem.toResponse(problem)
   }
 
-  /** The first webhook with a secret that verifies the body; else why the last one that was asked did not. */
+  /** The first webhook with a secret that verifies the body; else why none has, an expired secret before all. */
   const authenticate = (
     candidates: ReadonlyArray<Snapshot.Receiver>,
     headers: Headers,
     body: Uint8Array,
     now: number,
   ) => {
-    let refused: { readonly receiver: Snapshot.Receiver; readonly reason: string } | undefined
+    let reason: SignatureRefusal = "missing"
     for (const receiver of candidates) {
       const { webhook } = receiver
       const signature = headers.get(webhook.headers.signature)
       const verified = verify(receiver.secrets, signature, body, now)
       if (verified.ok) return { ok: true, receiver, signature: signature ?? "", secret: verified.secret } as const
-      Counters.add(Counters.ofWebhook(counters, webhook.name).signatureFailures, verified.reason)
-      refused = { receiver, reason: verified.reason }
+      if (reason !== "expired") reason = verified.reason
     }
-    return { ok: false, refused } as const
+    return { ok: false, reason } as const
   }
 
   const decide = (
@@ -211,7 +210,7 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
 
   const receive = async (request: Request): Promise<Response> => {
     const { headers } = request
-    const { endpoints, router } = snapshot()
+    const { endpoints } = snapshot()
     if (draining) return refuse("", answers.draining)
     const endpoint = endpoints.get(pathOf(request.url))
     if (endpoint === undefined) return refuse("", answers.unknown)
@@ -229,7 +228,10 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
     try {
       const receivedAt = clock.currentTimeMillisUnsafe()
       const authentic = authenticate(candidates, headers, body, receivedAt)
-      if (!authentic.ok) return refuse(name, answers.signature, `signature ${authentic.refused?.reason}`)
+      if (!authentic.ok) {
+        Counters.add(Counters.ofWebhook(counters, name).signatureFailures, authentic.reason)
+        return refuse(name, answers.signature, `signature ${authentic.reason}`)
+      }
       const { webhook } = authentic.receiver
       const webhookId = headers.get(webhook.headers.webhookId) ?? ""
       if (webhook.ids.length > 0 && !webhook.ids.includes(webhookId)) {
@@ -244,7 +246,8 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
         receivedAt,
         body,
       }
-      const decision = decide(router, webhook, traced === undefined ? facts : { ...facts, trace: traced.context })
+      // The newest router: a reload may have come while the body did, and what follows is one turn.
+      const decision = decide(snapshot().router, webhook, traced === undefined ? facts : { ...facts, trace: traced.context })
       if (decision.refusal !== undefined) {
         return answered(traced, refuse(webhook.name, decision.refusal, decision.why))
       }

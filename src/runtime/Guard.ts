@@ -27,8 +27,12 @@ const length = /^[0-9]{1,15}$/
 const badHost = Problem.badRequest("the Host header is missing, doubled or malformed")
 const badLength = Problem.badRequest("the Content-Length header is doubled or malformed")
 
-/** `report` logs a defect under the request id that the answer carries. */
-export const make = (handler: Handler, report: (id: string, defect: unknown) => void): Guard => {
+/** `report` logs a defect under the request id that the answer carries; `refused` hears of what never came to the handler. */
+export const make = (
+  handler: Handler,
+  report: (id: string, defect: unknown) => void,
+  refused: (status: number) => void = () => {},
+): Guard => {
   let underWay = 0
   let waiting: Array<() => void> = []
 
@@ -38,6 +42,10 @@ export const make = (handler: Handler, report: (id: string, defect: unknown) => 
     const resume = waiting
     waiting = []
     for (const wake of resume) wake()
+  }
+  const refuse = (problem: Problem.Problem) => {
+    refused(problem.status)
+    return Problem.toResponse(problem)
   }
   const answered = (response: Response) => {
     done()
@@ -53,9 +61,9 @@ export const make = (handler: Handler, report: (id: string, defect: unknown) => 
   return {
     handle: (request) => {
       const { headers } = request
-      if (!host.test(headers.get("host") ?? "")) return Problem.toResponse(badHost)
+      if (!host.test(headers.get("host") ?? "")) return refuse(badHost)
       const declared = headers.get("content-length")
-      if (declared !== null && !length.test(declared)) return Problem.toResponse(badLength)
+      if (declared !== null && !length.test(declared)) return refuse(badLength)
       underWay += 1
       try {
         const response = handler(request)

@@ -26,6 +26,8 @@ export interface ServeOptions {
   readonly address: Address
   readonly tls?: Tls
   readonly handler: Guard.Handler
+  /** Called with the status of each answer that is given before the handler is asked. */
+  readonly onRefused?: (status: number) => void
   /** Called once, when the drain begins: refuse from now on. */
   readonly onDrain?: Effect.Effect<void>
   /** How long a drain waits for requests under way; 10 seconds unless told. */
@@ -94,9 +96,10 @@ export const serve = Effect.fn("Runtime.serve")(function* (
   options: ServeOptions,
 ): Effect.fn.Return<Address, ServeError, Scope.Scope> {
   const run = Effect.runForkWith(yield* Effect.context<never>())
-  const guard = Guard.make(options.handler, (id, defect) => {
+  const report = (id: string, defect: unknown) => {
     run(Effect.annotateLogs(Effect.logError("a bug while answering a request", defect), { request: id }))
-  })
+  }
+  const guard = Guard.make(options.handler, report, options.onRefused)
   const tls = options.tls && {
     certificate: yield* readPem(options.tls.certificate, "certificate"),
     key: yield* readPem(options.tls.key, "key"),
@@ -128,6 +131,18 @@ export const serve = Effect.fn("Runtime.serve")(function* (
 
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 export type Signal = keyof typeof exitCodes
+
+/** Calls `handle` at every SIGHUP, which ends a process that does not listen to it. */
+export const onHangup = (handle: () => void): Effect.Effect<void, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      process.on("SIGHUP", handle)
+    }),
+    () =>
+      Effect.sync(() => {
+        process.off("SIGHUP", handle)
+      }),
+  )
 
 /**
  * Milliseconds from the first signal until the process ends, whatever still
