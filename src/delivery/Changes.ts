@@ -34,6 +34,11 @@ export class Changes {
     this.unstored += 1
   }
 
+  /** Whether the journal has yet to hear that a parked event is no longer. */
+  ends(sequence: number): boolean {
+    return this.#unpark.has(sequence) || this.#bury.has(sequence)
+  }
+
   bury(dead: DeadLetter): void {
     this.#park.delete(dead.sequence)
     this.#bury.set(dead.sequence, dead)

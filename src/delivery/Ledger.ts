@@ -82,9 +82,15 @@ export class Ledger {
     this.#close(item)
   }
 
-  /** Takes over what the journal moved here from another lane. */
+  /**
+   * Takes over what the journal moved here from another lane: what it has parked
+   * and this lane does not know. What this lane has just ended the journal may
+   * still have, and taken over it would hold its key for ever.
+   */
   adopt(parked: ReadonlyArray<Parked>): void {
-    const unknown = parked.filter(({ sequence }) => this.parking.get(sequence) === undefined)
+    const unknown = parked.filter(
+      ({ sequence }) => this.parking.get(sequence) === undefined && !this.#changes.ends(sequence),
+    )
     this.parking.load(unknown, this.wall(), this.now())
   }
 

@@ -1,0 +1,43 @@
+import { describe, expect } from "bun:test"
+import { Clock, Effect } from "effect"
+import { Ledger } from "../../src/delivery/Ledger.ts"
+import type { LaneState } from "../../src/journal/Journal.ts"
+import { event, parked } from "../journal/samples.ts"
+import { it } from "../lib/effect.ts"
+
+const state = (sequences: ReadonlyArray<number>): LaneState => ({
+  name: "lake",
+  cursor: { sequence: 10, settled: [] },
+  parked: sequences.map((sequence) => parked(sequence, "acct_1")),
+  deadLetters: 0,
+  deadLetterBytes: 0,
+  backlog: sequences.length,
+  paused: false,
+})
+
+const item = (sequence: number) => ({
+  entry: { sequence, event: event(`evt_${sequence}`), sinks: ["lake"], replayed: false },
+  key: "acct_1",
+})
+
+describe("a lane that takes over what was parked in another", () => {
+  it.effect("knows what is new to it, once", () =>
+    Effect.gen(function* () {
+      const ledger = new Ledger(state([1]), "lake", yield* Clock.Clock, 1)
+      ledger.adopt(state([1, 2]).parked)
+      ledger.adopt(state([1, 2]).parked)
+      expect([...ledger.parking.all()].map(({ sequence }) => sequence)).toEqual([1, 2])
+    }),
+  )
+
+  // Found by `bun run faults --only simulation --seed 196`.
+  it.effect("does not take back what it has just delivered or buried, which the journal still has", () =>
+    Effect.gen(function* () {
+      const ledger = new Ledger(state([1, 2, 3]), "lake", yield* Clock.Clock, 1)
+      ledger.delivered(item(1))
+      ledger.bury(item(2), [])
+      ledger.adopt(state([1, 2, 3]).parked)
+      expect([...ledger.parking.all()].map(({ sequence }) => sequence)).toEqual([3])
+    }),
+  )
+})
