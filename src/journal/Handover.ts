@@ -82,7 +82,12 @@ export const moveLane = function* (engine: Engine, from: string, to: string): Ge
   if (!engine.lanes.backlogs.has(to)) {
     engine.exclusively(() => {
       engine.lanes.insert(to, end)
-      const committed = () => engine.lanes.backlogs.set(to, new Backlog(to, { sequence: end, settled: [] }))
+      // A pause is a person's word, whatever the sink is called by now.
+      const paused = engine.lanes.setPaused(to, source.paused)
+      const committed = () => {
+        engine.lanes.backlogs.set(to, new Backlog(to, { sequence: end, settled: [] }))
+        paused()
+      }
       return { result: undefined, committed }
     })
   }

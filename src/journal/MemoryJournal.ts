@@ -114,7 +114,9 @@ const make = (): Journal["Service"] => {
     const source = lanes.get(from)
     if (source === undefined) return yield* unavailable(`There is no lane ${from} in the journal.`)
     if (from === to) return 0
+    const isNew = !lanes.has(to)
     const target = laneOf(to)
+    if (isNew) target.paused = source.paused
     const entries = pending(from, source)
     for (const { event } of entries) put(event, [to], "moved")
     const moved = entries.length + source.parked.size + source.dead.size

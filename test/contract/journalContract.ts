@@ -238,6 +238,14 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         ])
       }))
 
+    test("keeps a lane paused when its sink changes its name", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("old")
+        yield* journal.setPaused("old", true)
+        expect((yield* journal.openLane("new", "old")).paused).toBe(true)
+        expect((yield* lane(journal, "new"))?.paused).toBe(true)
+      }))
+
     test("adopts the lane that a sink had under its former name", (journal) =>
       Effect.gen(function* () {
         yield* appendAll(journal, ["a", "b"], ["old"])
