@@ -43,14 +43,22 @@ export const problem = (source: string): string | undefined => {
   if (source.split(".").some((segment) => segment.includes("**") && segment !== "**")) {
     return "`**` stands alone between dots; within a segment use `*`"
   }
-  let depth = 0
+  if (/[{,][,.}]|\.[,}]/.test(source)) return "a choice in a `{a,b}` is empty, or has a dot at its end"
+  /** Of each brace that is open, whether it has a choice yet. */
+  const open: Array<boolean> = []
   for (const character of source) {
-    if (character === "{") depth += 1
-    if (character === "}") depth -= 1
-    if (depth < 0) break
+    if (character === "{") open.push(false)
+    if (character === "," && open.length > 0) open[open.length - 1] = true
+    if (character !== "}") continue
+    const choice = open.pop()
+    if (choice === undefined) return unpaired
+    // A glob would take it for the braces themselves, which no event type has.
+    if (!choice) return "a `{` holds at least two choices, as in `{a,b}`"
   }
-  return depth === 0 ? undefined : "a `{` has no `}` or the other way round"
+  return open.length === 0 ? undefined : unpaired
 }
+
+const unpaired = "a `{` has no `}` or the other way round"
 
 const distance = (a: string, b: string): number => {
   let previous = Array.from({ length: b.length + 1 }, (_, index) => index)

@@ -105,6 +105,15 @@ describe("the text of a pattern is wrong", () => {
     ["{client,block.created", /`\{`/],
     ["client},block", /`\{`/],
     ["}client{", /`\{`/],
+    ["client.{created}", /at least two/],
+    ["client.{{created,updated}}", /at least two/],
+    ["client.{}", /is empty/],
+    ["client.{,updated}", /is empty/],
+    ["client.{created,,updated}", /is empty/],
+    ["client.{created,}", /is empty/],
+    ["{client.,block.}created", /a dot at its end/],
+    ["client{.created,.updated}", /a dot at its end/],
+    ["client.{created,{updated}}", /at least two/],
   ]
   for (const [pattern, why] of wrong) {
     test(`in ${pattern === "" ? "nothing at all" : pattern}`, () => expect(Pattern.problem(pattern)).toMatch(why))
