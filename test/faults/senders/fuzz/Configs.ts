@@ -1,0 +1,101 @@
+/** Configs with random damage: they load, or everything wrong with them is told with its place. */
+import { readFileSync } from "node:fs"
+import { resolve } from "node:path"
+import { Cause, Effect, Exit, Result } from "effect"
+import { ConfigError, type Diagnostic } from "../../../../src/config/Diagnostic.ts"
+import { load } from "../../../../src/config/Load.ts"
+import { hmacSha256 } from "../../../../src/event/Signature.ts"
+import * as Snapshot from "../../../../src/ingest/Snapshot.ts"
+import { sinkTypes } from "../../../../src/sinks/Sinks.ts"
+import { badConfigs } from "../../../config/BadConfigs.ts"
+import { config, readFile } from "../../../config/fixture.ts"
+import type { Found, Fuzz, Random } from "./Random.ts"
+
+const canary = "CANARY-2718281828"
+const root = resolve(import.meta.dir, "../../../..")
+
+const bases: ReadonlyArray<string> = [
+  ...["relay.config.json", "config/two-accounts.json", "config/kafka.json", "config/production.json"].map((file) =>
+    readFileSync(resolve(root, file), "utf8"),
+  ),
+  ...badConfigs.map(({ text }) => text.replace("§", "")),
+  config({
+    webhooks: { w: { path: "/", secrets: [{ name: "now", value: canary }], maxBody: "1 MiB" } },
+    admin: { token: canary },
+    sinks: { audit: { type: "http", url: "https://example.com", headers: { authorization: canary } } },
+  }),
+]
+
+const odd = (random: Random): string =>
+  random.pick([
+    "null",
+    "true",
+    "0",
+    "-1",
+    "1e999",
+    '""',
+    "[]",
+    "{}",
+    '"**"',
+    '"1 second"',
+    '"$' + '{A:-b}"',
+    '"file:x"',
+  ])
+
+/** Text as it comes, or a value of the JSON exchanged. */
+const damage = (text: string, random: Random): string => {
+  if (random.chance(0.4)) return random.hurt(text, 1 + random.below(4))
+  const values = [...text.matchAll(/"(?:[^"\\\n]|\\.)*"|\d+|true|false/g)]
+  let hurt = text
+  for (const found of [random.pick(values), random.pick(values)]) {
+    if (found === undefined || !random.chance(0.7)) continue
+    const value = random.chance(0.5) ? odd(random) : JSON.stringify(random.trouble(3))
+    hurt = hurt.slice(0, found.index) + value + hurt.slice(found.index + found[0].length)
+  }
+  return hurt
+}
+
+const misplaced = (
+  text: string,
+  { file, line, column, message, severity, excerpt }: Diagnostic,
+): string | undefined => {
+  const lines = text.split("\n")
+  if (message === "" || file !== "relay.config.json") return "a diagnostic without words"
+  if (severity !== "error" && severity !== "warning") return "a diagnostic of no severity"
+  if (line < 1 || line > lines.length) return `line ${line} of ${lines.length}`
+  // A line ends before its line break, and something may be missing right behind the last character.
+  if (column < 1 || column > (lines[line - 1] ?? "").length + 1) return `column ${column} of line ${line}`
+  if (excerpt === undefined) return text.trim() === "" ? undefined : "no excerpt"
+  return excerpt.start < 0 || excerpt.length < 1 || excerpt.text.includes("\n") ? "an excerpt of no line" : undefined
+}
+
+const round = async (random: Random): Promise<Found> => {
+  const text = damage(random.pick(bases), random)
+  const files = readFile({ "relay.config.json": text, x: "from a file" })
+  const exit = await Effect.runPromiseExit(
+    load("relay.config.json", { sinkTypes, env: { HOME: "/home/x" }, readFile: files }),
+  )
+  const tell = (side: string, what: string): Found => ({ side, wrong: `${what}: ${JSON.stringify(text)}` })
+  if (Exit.isSuccess(exit)) {
+    Snapshot.make(exit.value.config, hmacSha256)
+    const problem = exit.value.warnings.map((one) => misplaced(text, one)).find((one) => one !== undefined)
+    return problem === undefined ? { side: "loaded" } : tell("loaded", problem)
+  }
+  const error = Cause.findError(exit.cause)
+  if (Result.isFailure(error) || !(error.success instanceof ConfigError))
+    return tell("refused", Cause.pretty(exit.cause))
+  const { diagnostics, message } = error.success
+  if (!diagnostics.some(({ severity }) => severity === "error")) return tell("refused", "refused without an error")
+  const problem = diagnostics.map((one) => misplaced(text, one)).find((one) => one !== undefined)
+  if (problem !== undefined) return tell("refused", problem)
+  // As a key it is shown; keys are no secrets.
+  const isKey = /CANARY-2718281828[^"\n]*"\s*:/.test(text)
+  return message.includes(canary) && !isKey ? tell("refused", "a secret is shown") : { side: "refused" }
+}
+
+export const Configs: Fuzz = {
+  name: "fuzz-config",
+  fault: "configs with random damage",
+  sides: ["loaded", "refused"],
+  open: async () => round,
+}
