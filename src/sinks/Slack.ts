@@ -39,8 +39,6 @@ const words = new Map<string, Documented>([
     verdict: "misconfigured",
     because: "an administrator of the workspace does not let this webhook post there",
   }),
-  ...all(["rollup_error"], { verdict: "retry", because: "Slack has trouble of its own" }),
-  ...all(["rate_limited", "ratelimited"], { verdict: "throttle", because: "Slack asks to wait" }),
 ])
 
 /** Success is 200 with the body `ok`; a failure may come with 200, too. */

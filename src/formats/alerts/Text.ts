@@ -23,12 +23,15 @@ const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" })
 /** Code units read beyond a limit: as much as a grapheme, or blanks that are dropped, may take. */
 const beyond = 256
 
+/** The first half of a character whose other half was sliced off. */
+const halved = /[\ud800-\udbff]$/
+
 const ellipsis = "…"
 
 /** The text cleaned, escaped and cut to `limit` code units. No more of it is looked at than may be needed. */
 export const fit = (text: string, limit: number, harmless: Escape = asItIs): string => {
   const isWhole = text.length <= limit + beyond
-  const near = clean(isWhole ? text : text.slice(0, limit + beyond))
+  const near = clean(isWhole ? text : text.slice(0, limit + beyond).replace(halved, ""))
   if (isWhole && near.length <= limit) {
     const escaped = harmless(near)
     if (escaped.length <= limit) return escaped

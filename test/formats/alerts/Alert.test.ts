@@ -199,6 +199,18 @@ describe("a payload", () => {
     }
   })
 
+  test("is valid for its service where there is too much of everything", () => {
+    for (const character of ["漢", "<", "\\", "😀"]) {
+      const names = Array.from({ length: 120 }, (_, n) => `${n}${character.repeat(200)}`)
+      const details = Object.fromEntries(names.map((name) => [name, "{{/data/object/why}}"]))
+      const alertOf = Alert.compile({ ...usual, details })
+      const samples = Array.from({ length: 12 }, (_, n) => of(n, { id: `${n}`, why: `${n}${character.repeat(9_000)}` }))
+      const group = { action: "trigger", samples, count: 60, first: 0, last: 0 } as const
+      expect(problems(alertOf(group))).toEqual(none)
+      expect(problems(alertOf(Alert.one(of(1, { why: character.repeat(9_000) }))))).toEqual(none)
+    }
+  })
+
   test("never mentions anybody", () => {
     const alert = alertOf({ id: "x" }, { summary: "<!channel> @everyone <@U1> & <@&1>", details: { a: "*b* [c](d)" } })
     const { slack, discord } = payloads(alert)

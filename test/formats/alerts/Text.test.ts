@@ -53,6 +53,12 @@ describe("a text", () => {
     expect(fit("ab👨‍👩‍👧‍👦c", 14)).toBe("ab👨‍👩‍👧‍👦c")
   })
 
+  test("shows no half of a character that stands where looking ends", () => {
+    for (let blanks = 250; blanks < 280; blanks++) {
+      expect(fit(`a${" ".repeat(blanks)}👨‍👩‍👧‍👦😀`, 10)).toMatch(/^a( …|…| 👨‍👩‍👧‍👦….*)?$|^a…$/u)
+    }
+  })
+
   test("of one character larger than the limit is cut between its marks", () => {
     expect(fit(`z${"\u0300".repeat(500)}`, 10)).toBe(`z${"\u0300".repeat(8)}…`)
   })
