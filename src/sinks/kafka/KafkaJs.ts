@@ -10,7 +10,7 @@
 import { connect, isIP, type Socket } from "node:net"
 import { connect as connectTls } from "node:tls"
 import { Effect, type Scope, Semaphore } from "effect"
-import kafkajs, { type Admin, type Message, type Producer, type SASLOptions } from "kafkajs"
+import kafkajs, { type Admin, type KafkaConfig, type Message, type Producer, type SASLOptions } from "kafkajs"
 import {
   below,
   type ClientOptions,
@@ -45,6 +45,7 @@ interface Connected {
   readonly producer: Producer
   readonly admin: Admin
   readonly topics: Map<string, Topic & { readonly until: number }>
+  readonly disconnect: () => Promise<void>
 }
 
 const saslOptions = ({ mechanism, username, password }: NonNullable<ClientOptions["sasl"]>): SASLOptions => {
@@ -58,42 +59,48 @@ const saslOptions = ({ mechanism, username, password }: NonNullable<ClientOption
   }
 }
 
+const settings = (options: ClientOptions): KafkaConfig => ({
+  clientId: options.clientId,
+  brokers: [...options.brokers],
+  ...(options.tls !== undefined && {
+    ssl: {
+      ...(options.tls.ca !== undefined && { ca: [options.tls.ca] }),
+      ...(options.tls.cert !== undefined && { cert: options.tls.cert }),
+      ...(options.tls.key !== undefined && { key: options.tls.key }),
+    },
+  }),
+  ...(options.sasl !== undefined && { sasl: saslOptions(options.sasl) }),
+  requestTimeout: options.requestTimeout,
+  connectionTimeout: options.requestTimeout,
+  authenticationTimeout: options.requestTimeout,
+  logLevel: logLevel.NOTHING,
+  retry: { retries: 1, initialRetryTime: 100 },
+})
+
 export const make = Effect.fnUntraced(function* (
   options: ClientOptions,
 ): Effect.fn.Return<KafkaClient, never, Scope.Scope> {
-  const sockets = new Set<Socket>()
-  const kafka = new Kafka({
-    // Its own sockets are only half closed when it disconnects, and a send that was given up may still go out.
-    socketFactory: ({ host, port, ssl, onConnect }) => {
-      const socket: Socket = ssl
-        ? connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }), ...ssl }, onConnect)
-        : connect({ host, port }, onConnect)
-      sockets.add(socket)
-      socket.once("close", () => sockets.delete(socket))
-      return socket.setKeepAlive(true, 60_000)
-    },
-    clientId: options.clientId,
-    brokers: [...options.brokers],
-    ...(options.tls !== undefined && {
-      ssl: {
-        ...(options.tls.ca !== undefined && { ca: [options.tls.ca] }),
-        ...(options.tls.cert !== undefined && { cert: options.tls.cert }),
-        ...(options.tls.key !== undefined && { key: options.tls.key }),
-      },
-    }),
-    ...(options.sasl !== undefined && { sasl: saslOptions(options.sasl) }),
-    requestTimeout: options.requestTimeout,
-    connectionTimeout: options.requestTimeout,
-    authenticationTimeout: options.requestTimeout,
-    logLevel: logLevel.NOTHING,
-    retry: { retries: 1, initialRetryTime: 100 },
-  })
   const compression = options.compression === "gzip" ? CompressionTypes.GZIP : CompressionTypes.None
   const oneAtATime = yield* Semaphore.make(1)
   const connecting = yield* Semaphore.make(1)
   let connected: Connected | undefined
 
-  const open = async (): Promise<Connected> => {
+  const open = async (signal: AbortSignal): Promise<Connected> => {
+    const sockets = new Set<Socket>()
+    const kafka = new Kafka({
+      ...settings(options),
+      // Its own sockets are only half closed when it disconnects, and a send that was given up may still go out.
+      socketFactory: ({ host, port, ssl, onConnect }) => {
+        const socket: Socket = ssl
+          ? connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }), ...ssl }, onConnect)
+          : connect({ host, port }, onConnect)
+        sockets.add(socket)
+        socket.once("close", () => sockets.delete(socket))
+        // It tries again although nobody waits.
+        if (signal.aborted) socket.destroy()
+        return socket.setKeepAlive(true, 60_000)
+      },
+    })
     const producer = kafka.producer({
       idempotent: false,
       maxInFlightRequests: 1,
@@ -101,23 +108,26 @@ export const make = Effect.fnUntraced(function* (
       createPartitioner: Partitioners.DefaultPartitioner,
     })
     const admin = kafka.admin()
+    const disconnect = async (): Promise<void> => {
+      for (const socket of sockets) socket.destroy()
+      await Promise.allSettled([producer.disconnect(), admin.disconnect()])
+    }
+    signal.addEventListener("abort", disconnect)
     try {
       await Promise.all([producer.connect(), admin.connect()])
-      return { producer, admin, topics: new Map() }
+      signal.throwIfAborted()
+      signal.removeEventListener("abort", disconnect)
+      return { producer, admin, topics: new Map(), disconnect }
     } catch (error) {
-      await disconnect({ producer, admin })
+      await disconnect()
       throw error
     }
-  }
-  const disconnect = async ({ producer, admin }: Pick<Connected, "producer" | "admin">): Promise<void> => {
-    for (const socket of sockets) socket.destroy()
-    await Promise.allSettled([producer.disconnect(), admin.disconnect()])
   }
 
   const close = Effect.suspend(() => {
     const closing = connected
     connected = undefined
-    return closing === undefined ? Effect.void : leave(() => disconnect(closing))
+    return closing === undefined ? Effect.void : leave(closing.disconnect)
   })
   yield* Effect.addFinalizer(() => close)
 

@@ -1,0 +1,30 @@
+/** A client that is given up while it connects. The other side accepts and never says a word. */
+import { describe, expect } from "bun:test"
+import { createServer } from "node:net"
+import { Effect, Exit, Fiber, Scope } from "effect"
+import { it } from "../../lib/effect.ts"
+import { clients, openKafka } from "../kafkaSink.ts"
+import { listening } from "../receiver.ts"
+import { entry } from "../samples.ts"
+
+describe("a Kafka client that is given up while it connects", () => {
+  for (const client of clients) {
+    it.live(`${client}: takes its connections with it`, () =>
+      Effect.gen(function* () {
+        const { port, sockets, connections } = yield* listening(createServer((socket) => socket.resume()))
+        const scope = yield* Scope.make()
+        const sink = yield* Scope.provide(
+          openKafka(() => ({ client, brokers: [`127.0.0.1:${port}`], topic: "events" })),
+          scope,
+        )
+        const sending = yield* Effect.forkChild(sink.send([entry(1)]), { startImmediately: true })
+        while (connections() === 0) yield* Effect.promise(() => Bun.sleep(1))
+        yield* Fiber.interrupt(sending)
+        yield* Scope.close(scope, Exit.void)
+        // A leaked one would stay for the eight seconds that a request may take.
+        while (sockets.size > 0) yield* Effect.promise(() => Bun.sleep(1))
+        expect(sockets.size).toBe(0)
+      }),
+    )
+  }
+})
