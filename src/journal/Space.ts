@@ -5,6 +5,10 @@
  * still settle: SQLite needs room to move a cursor too. Should another program
  * fill the disk all the same, the ballast, a file of a few megabytes, is given
  * up for the lanes' sake.
+ *
+ * **Trap.** The file never shrinks: a disk that the journal itself has filled
+ * gets no freer when the sinks catch up. What pruning frees in the file is room
+ * too.
  */
 
 import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync, writeSync } from "node:fs"
@@ -27,6 +31,8 @@ export class Space {
   usedBytes = 0
   freeDiskBytes = Number.POSITIVE_INFINITY
   walBytes = 0
+  /** Pages of the file that pruning has freed, and that new events fill first. */
+  private reusableBytes = 0
   filling: JournalStatus["filling"] = 0
 
   private readonly store: Store
@@ -57,7 +63,12 @@ export class Space {
 
   /** What prunable rows give way to, although they are younger than the retention. */
   get isTight(): boolean {
-    return this.usedBytes > this.maxSize * 0.9
+    return this.usedBytes > this.maxSize * 0.9 || this.room < this.minFree * 1.25
+  }
+
+  /** No more of the file's free pages counts than the disk itself has free: the write-ahead log needs that. */
+  private get room(): number {
+    return this.freeDiskBytes + Math.min(this.freeDiskBytes, this.reusableBytes)
   }
 
   /** A commit wrote about this much; `look` corrects it. */
@@ -71,6 +82,7 @@ export class Space {
     const pages = Number(this.pages.get()?.page_count ?? 0)
     const free = Number(this.freePages.get()?.freelist_count ?? 0)
     this.usedBytes = (pages - free) * this.pageSize
+    this.reusableBytes = free * this.pageSize
   }
 
   /** Looks at the file and the disk: a few times a second, not an event. */
@@ -79,7 +91,7 @@ export class Space {
     const disk = statfsSync(dirname(this.store.path))
     this.freeDiskBytes = disk.bavail * disk.bsize
     this.walBytes = statSync(`${this.store.path}-wal`, { throwIfNoEntry: false })?.size ?? 0
-    if (this.freeDiskBytes > this.minFree + ballastBytes) {
+    if (this.room > this.minFree + ballastBytes) {
       this.diskWasFull = false
       this.keepBallast()
     }
@@ -122,7 +134,7 @@ export class Space {
         "maxSize",
         `The journal ${this.store.path} holds ${mebibytes(this.usedBytes)} and may hold ${mebibytes(this.maxSize)} ("journal.maxSize"). It empties as the sinks catch up: see \`relay lanes list\`.`,
       )
-    } else if (this.diskWasFull || this.freeDiskBytes < this.minFree) {
+    } else if (this.diskWasFull || this.room < this.minFree) {
       this.refuse(
         "disk",
         `The disk of the journal, ${disk}, has ${mebibytes(this.freeDiskBytes)} left, and ${mebibytes(this.minFree)} must stay free ("journal.minFree"). Free some space.`,
