@@ -1,8 +1,26 @@
 /** Real faults on the relay as a process, compiled or from source. */
 import type { Line, Mutant } from "../Line.ts"
+import { clock } from "./Clock.ts"
+import { damage } from "./Damage.ts"
+import { descriptors } from "./Descriptors.ts"
 import { diskErrors } from "./DiskErrors.ts"
+import { diskFull } from "./DiskFull.ts"
 import { kill } from "./Kill.ts"
+import { openFile } from "./OpenFile.ts"
 import { powerCut } from "./PowerCut.ts"
+import { second } from "./Second.ts"
+import { stop } from "./Stop.ts"
 
-export const lines: ReadonlyArray<Line> = [kill, powerCut, diskErrors]
+export const lines: ReadonlyArray<Line> = [
+  kill,
+  powerCut,
+  diskErrors,
+  diskFull,
+  damage,
+  openFile,
+  clock,
+  descriptors,
+  stop,
+  second,
+]
 export const mutants: ReadonlyArray<Mutant> = []

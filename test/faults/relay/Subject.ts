@@ -2,7 +2,7 @@
  * The relay that a line torments: its directory, its config, what it says of
  * itself. Everything it leaves is removed when the line held.
  */
-import { mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Status } from "../../../src/admin/Api.ts"
@@ -31,17 +31,26 @@ export interface Start {
   readonly after?: string
 }
 
+/** A line that broke leaves no relay behind. */
+const running = new Set<Relay>()
+process.on("exit", () => {
+  for (const relay of running) relay.signal("SIGKILL")
+})
+
 export class Subject {
   readonly directory = mkdtempSync(join(onDisk(), "relay-faults-"))
   readonly journal = join(this.directory, "journal", "journal.db")
   readonly sender: Sender
   readonly config: string
+  /** Where deliveries are taken. */
+  readonly port: number
   private readonly settings: object
   private readonly admin: string
   private readonly binary: string | undefined
 
   private constructor(options: Options, setup: Setup, ports: readonly [deliveries: number, admin: number]) {
     const listen = `127.0.0.1:${ports[0]}`
+    this.port = ports[0]
     this.admin = `127.0.0.1:${ports[1]}`
     this.binary = options.binary
     this.sender = new Sender(listen)
@@ -68,9 +77,12 @@ export class Subject {
     return file
   }
 
-  start({ env = {}, after }: Start = {}, config = this.config): Promise<Relay> {
+  async start({ env = {}, after }: Start = {}, config = this.config): Promise<Relay> {
     const binary = after === undefined ? this.binary : this.script(after)
-    return startRelay(config, { cwd: this.directory, env, ...(binary === undefined ? {} : { binary }) })
+    const relay = await startRelay(config, { cwd: this.directory, env, ...(binary === undefined ? {} : { binary }) })
+    running.add(relay)
+    void relay.exited.then(() => running.delete(relay))
+    return relay
   }
 
   private script(line: string): string {
@@ -130,6 +142,9 @@ export const eventually = async (
 /** Resident memory of a process in MiB. */
 export const memory = (pid: number): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1_024
+
+/** How many file descriptors a process has. */
+export const openFiles = (pid: number): number => readdirSync(`/proc/${pid}/fd`).length
 
 export const skipped = (why: string): Outcome => ({
   rounds: 0,

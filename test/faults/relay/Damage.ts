@@ -1,0 +1,156 @@
+/**
+ * The journal's files are damaged while no relay runs on them: bits flip, pages
+ * are zeroed, files cut off, deleted, swapped.
+ *
+ * Not all that is damaged can be delivered. But nothing may be missing that the
+ * relay does not name, and nothing may be delivered that was not sent.
+ */
+import { cpSync, rmSync } from "node:fs"
+import { basename, dirname, join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { decodeRow } from "../../../src/journal/Record.ts"
+import type { Relay } from "../../lib/relay.ts"
+import { seeded } from "../../lib/seeded.ts"
+import type { Line } from "../Line.ts"
+import { harm } from "./Harm.ts"
+import { isIn, named } from "./Named.ts"
+import { Subject } from "./Subject.ts"
+import { Ends, numberOf } from "./Traffic.ts"
+
+const mutations = { long: 1_000, normal: 34 }
+/** Every so many events `late` rejects one: its dead letters are in the journal too. */
+const rejectEvery = 7
+/** How often the relay may find the damage only when it is up, and end. */
+const starts = 4
+
+interface Base {
+  /** Copies of the journal's directory. */
+  readonly killed: string
+  readonly stopped: string
+  /** A copy of the file from before the last events. */
+  readonly older: string
+  readonly sequences: ReadonlyMap<number, number>
+}
+
+/** Where each event stands in the log. */
+const sequencesOf = (journal: string): Map<number, number> => {
+  const db = new DatabaseSync(journal, { readOnly: true })
+  const found = new Map<number, number>()
+  for (const { first, count, bytes } of db.prepare("SELECT first, count, bytes FROM log").all()) {
+    if (!(bytes instanceof Uint8Array)) continue
+    for (const { entry } of decodeRow(bytes, Number(first), Number(count)).stored) {
+      found.set(numberOf(entry.event.id), entry.sequence)
+    }
+  }
+  db.close()
+  return found
+}
+
+/** A journal with a log, parked events and dead letters, as kill -9 and as a clean stop leave it. */
+const prepare = async (subject: Subject, ends: Ends): Promise<Base> => {
+  const from = dirname(subject.journal)
+  const copy = (name: string): string => {
+    const to = join(subject.directory, name)
+    cpSync(from, to, { recursive: true })
+    return to
+  }
+  ends.late.answer = (number) => new Response(null, { status: number % rejectEvery === 0 ? 400 : 500 })
+  let relay = await subject.start()
+  await subject.sender.burst(300)
+  await subject.drained(10, ["live"])
+  await relay.kill()
+  const older = join(copy("older"), basename(subject.journal))
+  relay = await subject.start()
+  await subject.sender.burst(300)
+  await subject.drained(10, ["live"])
+  await subject.sender.burst(200)
+  await relay.kill("SIGKILL")
+  const killed = copy("killed")
+  relay = await subject.start()
+  await subject.drained(10, ["live"])
+  await relay.kill()
+  return { killed, stopped: copy("stopped"), older, sequences: sequencesOf(subject.journal) }
+}
+
+/** What became of a damaged journal. */
+interface Fate {
+  /** Everything that the relay said, on its terminal and as its status. */
+  readonly said: string
+  readonly isRed: boolean
+  readonly deadLetters: ReadonlySet<number>
+  /** It would not start, and said why. */
+  readonly refused: boolean
+}
+
+const atRest = async (subject: Subject) => {
+  const drained = await subject.drained(20)
+  // A dead letter that can't be read is noticed when somebody looks at it: the status comes after.
+  const deadLetters = new Set((await subject.deadLetters("late")).map(numberOf))
+  return { drained, deadLetters, journal: (await subject.status()).journal }
+}
+
+const live = async (subject: Subject): Promise<Fate> => {
+  let said = ""
+  for (let start = 0; start < starts; start++) {
+    let relay: Relay
+    try {
+      relay = await subject.start()
+    } catch (error) {
+      said += error instanceof Error ? error.message : String(error)
+      return { said, isRed: true, deadLetters: new Set(), refused: true }
+    }
+    const rest = await Promise.race([atRest(subject).catch(() => undefined), relay.exited])
+    await relay.kill("SIGKILL")
+    said += relay.stderr()
+    // It found the damage when it was up, and ended.
+    if (typeof rest !== "object") continue
+    const { drained, deadLetters, journal } = rest
+    said += `${journal.message}${drained ? "" : "\nNOT DRAINED"}`
+    return { said, isRed: journal.health === "red", deadLetters, refused: false }
+  }
+  return { said: `${said}\nGAVE UP`, isRed: false, deadLetters: new Set(), refused: false }
+}
+
+export const damage: Line = {
+  name: "damaged-journal",
+  fault: "bits flip, pages go, files are swapped",
+  run: async (options) => {
+    const random = seeded(options.seed)
+    const ends = new Ends()
+    const subject = await Subject.make(options, { sinks: ends.sinks })
+    const { sender, journal } = subject
+    const base = await prepare(subject, ends)
+    const broken: Array<string> = []
+    let [lost, said, refused, missed] = [0, 0, 0, 0]
+    const rounds = options.long ? mutations.long : mutations.normal
+    for (let round = 0; round < rounds; round++) {
+      rmSync(dirname(journal), { recursive: true })
+      cpSync(random() < 0.5 ? base.killed : base.stopped, dirname(journal), { recursive: true })
+      const done = harm(round, journal, base.older, random)
+      ends.open()
+      ends.late.times = new Map()
+      const altered = ends.late.altered + ends.live.altered
+      const fate = await live(subject)
+      const missing = [...sender.acknowledged].filter(
+        (number) => !ends.late.times.has(number) && !fate.deadLetters.has(number),
+      )
+      const told = named(fate.said)
+      const silent = fate.refused ? [] : missing.filter((number) => !isIn(told, base.sequences.get(number) ?? -1))
+      if (fate.refused) refused += 1
+      else if (missing.length > 0) missed += 1
+      if (fate.isRed) said += 1
+      lost += silent.length
+      const say = (what: string) => broken.push(`${what}, after: ${done}\n${fate.said}`)
+      if (silent.length > 0) say(`${silent.length} silently lost`)
+      else if (missing.length > 0 && !fate.isRed) say(`${missing.length} lost, and the journal not red`)
+      if (ends.late.altered + ends.live.altered > altered) say("an altered payload was delivered")
+      if (/NOT DRAINED|GAVE UP/.test(fate.said)) say("the relay did not come to rest")
+    }
+    await ends.close()
+    if (broken.length === 0) subject.remove()
+    const notes = [
+      `the relay turned red or refused to start in ${said} rounds, refused in ${refused}; events were missing, and named, in ${missed}`,
+    ]
+    return { rounds, acknowledged: sender.acknowledged.size, lost, duplicates: 0, broken, notes }
+  },
+}

@@ -1,0 +1,57 @@
+/**
+ * Connections use up all file descriptors: nothing new is accepted and no sink
+ * can be reached, but the relay lives, loses nothing, and goes on when they are
+ * given back.
+ */
+import { connect, type Socket } from "node:net"
+import type { Line } from "../Line.ts"
+import { eventually, openFiles, Subject } from "./Subject.ts"
+import { Ends } from "./Traffic.ts"
+
+const limits = [128, 160, 192] as const
+const longRounds = 30
+
+const open = (port: number, count: number): ReadonlyArray<Socket> =>
+  Array.from({ length: count }, () => connect(port, "127.0.0.1").on("error", () => {}))
+
+export const descriptors: Line = {
+  name: "descriptors",
+  fault: "file descriptors used up",
+  run: async (options) => {
+    const ends = new Ends()
+    const file = { type: "file", path: "events.ndjson", rotate: { size: "64 KiB" } }
+    const subject = await Subject.make(options, { sinks: { ...ends.sinks, file } })
+    const { sender } = subject
+    const broken: Array<string> = []
+    let fewest = Number.POSITIVE_INFINITY
+    const rounds = options.long ? longRounds : limits.length
+    for (let round = 0; round < rounds; round++) {
+      const limit = limits[round % limits.length] ?? limits[0]
+      const relay = await subject.start({ after: `ulimit -n ${limit}` })
+      await sender.burst(300, 8)
+      let over = false
+      const loading = sender.load(() => over, 8)
+      const sockets = open(subject.port, limit * 2)
+      await Bun.sleep(1_500)
+      const used = openFiles(relay.pid)
+      fewest = Math.min(fewest, limit - used)
+      for (const socket of sockets) socket.destroy()
+      over = true
+      await Promise.race([loading, Bun.sleep(5_000)])
+      const ended = await Promise.race([relay.exited, Bun.sleep(0)])
+      if (ended !== undefined) broken.push(`with ${limit} descriptors it ended with ${ended}`)
+      const accepts = await eventually(async () => (await sender.send()) === 202, 10)
+      if (!accepts) broken.push(`with ${limit} descriptors it accepts nothing when they are given back`)
+      if (!(await subject.drained())) broken.push(`with ${limit} descriptors the backlog did not drain within a minute`)
+      const { journal } = await subject.status()
+      if (journal.health !== "ok") broken.push(`the journal is ${journal.health}: ${journal.message}`)
+      await relay.kill()
+    }
+    if (fewest > 3) broken.push(`${fewest} descriptors were left: the line proves nothing`)
+    const lost = ends.lost(sender).length
+    broken.push(...ends.altered)
+    await ends.close()
+    if (lost + broken.length === 0) subject.remove()
+    return { rounds, acknowledged: sender.acknowledged.size, lost, duplicates: 0, broken, notes: [`${fewest} left`] }
+  },
+}

@@ -1,0 +1,68 @@
+/**
+ * A disk of 64 MiB fills up: the sender is told to come again while there is
+ * still room for the lanes to settle. Then another program takes the rest: the
+ * sinks drain all the same. Then that is given back: the relay goes on.
+ */
+import type { Line } from "../Line.ts"
+import { smallDisk } from "./SmallDisk.ts"
+import { eventually, Subject, skipped } from "./Subject.ts"
+import { reasonToSkip } from "./shim/Shim.ts"
+import { Ends } from "./Traffic.ts"
+
+const minFree = 16
+const mebibyte = 1024 * 1024
+/** What must be left when the first sender is refused: half of `minFree`, since it is looked at only now and then. */
+const leastLeft = (minFree / 2) * mebibyte
+const rounds = { long: 10, normal: 1 }
+
+export const diskFull: Line = {
+  name: "disk-full",
+  fault: "a 64 MiB disk fills up",
+  run: async (options) => {
+    const reason = reasonToSkip()
+    if (reason !== undefined) return skipped(reason)
+    const broken: Array<string> = []
+    const notes: Array<string> = []
+    let [acknowledged, lost] = [0, 0]
+    const count = options.long ? rounds.long : rounds.normal
+    for (let round = 0; round < count; round++) {
+      const ends = new Ends()
+      const journal = { minFree: `${minFree} MiB` }
+      const subject = await Subject.make(options, { sinks: ends.sinks, journal })
+      const { sender } = subject
+      const disk = smallDisk(subject)
+      ends.shut()
+      const relay = await disk.start()
+      let over = false
+      const loading = sender.load(() => over)
+      const free = async () => (await subject.status()).journal.freeDiskBytes
+      if (!(await eventually(() => sender.refused.has(503), 60))) broken.push("it accepts more than the disk holds")
+      const left = await free()
+      if (left < leastLeft) broken.push(`${left} bytes were left when the first was refused`)
+      disk.fill()
+      await Bun.sleep(500)
+      over = true
+      await loading
+      ends.open()
+      const began = performance.now()
+      if (!(await subject.drained(60))) broken.push("the sinks did not drain while the disk was full")
+      const took = ((performance.now() - began) / 1_000).toFixed(1)
+      disk.giveBack()
+      const again = await eventually(async () => (await sender.send()) === 202, 15, 100)
+      if (!again) broken.push("it accepts nothing although there is room again")
+      await sender.burst(200)
+      if (!(await subject.drained())) broken.push("the backlog did not drain in the end")
+      if (sender.unspecific > 0) broken.push(`${sender.unspecific} answers of 503 had no Retry-After`)
+      await relay.kill()
+      notes.push(
+        `on ${disk.what}: ${sender.acknowledged.size} kept; first refused with ${(left / mebibyte).toFixed(0)} MiB left; drained in ${took} s with none left`,
+      )
+      acknowledged += sender.acknowledged.size
+      lost += ends.lost(sender).length
+      broken.push(...ends.altered)
+      await ends.close()
+      if (lost + broken.length === 0) subject.remove()
+    }
+    return { rounds: count, acknowledged, lost, duplicates: 0, broken, notes }
+  },
+}

@@ -1,0 +1,27 @@
+/** What the relay says is lost: the sequences that its words name. */
+
+export interface Range {
+  readonly from: number
+  readonly to: number
+}
+
+/** `events 3 to 9`, `Event 4`; and of a new journal that was `begun after event 20` all up to that. */
+export const named = (text: string): ReadonlyArray<Range> =>
+  [...text.matchAll(/(begun after )?\bevents? (\d+)(?: to (\d+))?/gi)].map(([, begun, from, to]) => ({
+    from: begun === undefined ? Number(from) : 0,
+    to: Number(to ?? from),
+  }))
+
+export const isIn = (ranges: ReadonlyArray<Range>, sequence: number): boolean =>
+  ranges.some(({ from, to }) => from <= sequence && sequence <= to)
+
+/** How many sequences they name, each once. */
+export const size = (ranges: ReadonlyArray<Range>): number => {
+  let count = 0
+  let end = 0
+  for (const { from, to } of [...ranges].sort((a, b) => a.from - b.from)) {
+    count += Math.max(0, to - Math.max(from - 1, end))
+    end = Math.max(end, to)
+  }
+  return count
+}

@@ -1,0 +1,58 @@
+/**
+ * A second relay on the same journal is refused at once, and the first does not
+ * notice. When the first is killed the lock goes with it.
+ */
+import { freePort } from "../../lib/relay.ts"
+import type { Line } from "../Line.ts"
+import { Subject } from "./Subject.ts"
+import { Ends } from "./Traffic.ts"
+
+const rounds = { long: 50, normal: 3 }
+/** Milliseconds; a start takes a fraction of it. */
+const atOnce = 5_000
+
+export const second: Line = {
+  name: "second-instance",
+  fault: "another relay on the same journal",
+  run: async (options) => {
+    const ends = new Ends()
+    const subject = await Subject.make(options, { sinks: ends.sinks })
+    const { sender } = subject
+    const listen = `127.0.0.1:${await freePort()}`
+    const other = subject.write("other.json", { listen, admin: { listen: `127.0.0.1:${await freePort()}` } })
+    const broken: Array<string> = []
+    const count = options.long ? rounds.long : rounds.normal
+    for (let round = 0; round < count; round++) {
+      const first = await subject.start()
+      let over = false
+      const loading = sender.load(() => over, 8)
+      await sender.burst(100)
+      const began = performance.now()
+      const refusal = await subject.start({}, other).then(
+        async (relay) => {
+          await relay.kill("SIGKILL")
+          return "it was not refused"
+        },
+        (error: unknown) => (/Another relay is running on the journal/.test(String(error)) ? "" : String(error)),
+      )
+      if (refusal !== "") broken.push(`the second: ${refusal}`)
+      if (performance.now() - began > atOnce) broken.push("the second took more than five seconds to refuse")
+      await sender.burst(100)
+      over = true
+      await loading
+      if (!(await subject.drained())) broken.push("the first did not drain")
+      await first.kill("SIGKILL")
+    }
+    const last = await subject.start()
+    const { journal } = await subject.status()
+    if (journal.health !== "ok") broken.push(`the journal is ${journal.health}: ${journal.message}`)
+    await last.kill()
+    const refused = [...sender.refused].map(([status, times]) => `${times} times ${status}`)
+    if (refused.length > 0) broken.push(`the first answered ${refused.join(", ")}`)
+    const lost = ends.lost(sender).length
+    broken.push(...ends.altered)
+    await ends.close()
+    if (lost + broken.length === 0) subject.remove()
+    return { rounds: count, acknowledged: sender.acknowledged.size, lost, duplicates: 0, broken }
+  },
+}

@@ -1,0 +1,67 @@
+/**
+ * A disk of 64 MiB for a journal: a real one in memory where mounting is
+ * allowed (in a mount namespace of the relay's own, so nothing is left behind),
+ * else one that the shim pretends.
+ */
+import { spawnSync } from "node:child_process"
+import { rmSync, statfsSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+import type { Relay } from "../../lib/relay.ts"
+import type { Subject } from "./Subject.ts"
+import { Shim } from "./shim/Shim.ts"
+
+export interface SmallDisk {
+  readonly what: string
+  readonly start: () => Promise<Relay>
+  /** Another program takes what is left of it, or gives that back. */
+  readonly fill: () => void
+  readonly giveBack: () => void
+}
+
+const mebibyte = 1024 * 1024
+const size = 64 * mebibyte
+const mount = "mount -t tmpfs -o size=64m,mode=700 relay-faults"
+
+/** The words that give a process mounts of its own; `undefined` where that is not allowed. */
+const namespace = (): ReadonlyArray<string> | undefined =>
+  [
+    ["unshare", "--mount"],
+    ["unshare", "--user", "--map-root-user", "--mount"],
+  ].find(([command = "", ...words]) => spawnSync(command, [...words, "sh", "-c", `${mount} /mnt`]).status === 0)
+
+const mounted = (subject: Subject, words: ReadonlyArray<string>): SmallDisk => {
+  const place = dirname(subject.journal)
+  // The script calls itself once more, in the namespace.
+  const inside = `[ -n "$RELAY_INSIDE" ] || RELAY_INSIDE=1 exec ${words.join(" ")} "$0" "$@"`
+  let seen = place
+  const filler = () => join(seen, "another-program")
+  return {
+    what: "a tmpfs",
+    start: async () => {
+      const relay = await subject.start({ after: `${inside}; mkdir -p '${place}' && ${mount} '${place}'` })
+      seen = `/proc/${relay.pid}/root${place}`
+      return relay
+    },
+    fill: () => {
+      const { bavail, bsize } = statfsSync(seen)
+      writeFileSync(filler(), Buffer.alloc(bavail * bsize, 1))
+    },
+    giveBack: () => rmSync(filler()),
+  }
+}
+
+const pretended = (subject: Subject): SmallDisk => {
+  const shim = new Shim(subject.directory, subject.journal)
+  shim.disk(size, 0)
+  return {
+    what: "a pretended disk: mounting is not allowed here",
+    start: () => subject.start({ env: shim.env }),
+    fill: () => shim.disk(size, size),
+    giveBack: () => shim.disk(size, 0),
+  }
+}
+
+export const smallDisk = (subject: Subject): SmallDisk => {
+  const words = namespace()
+  return words === undefined ? pretended(subject) : mounted(subject, words)
+}
