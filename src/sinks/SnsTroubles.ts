@@ -56,12 +56,14 @@ const seconds = 1_000
 export const ofThrown = (error: unknown): SnsTrouble => {
   const { name, message, Code, $metadata, $response }: Thrown = error instanceof Error ? error : {}
   const asked = $response?.headers?.["retry-after"] ?? ""
+  const code = wordOf(Code)
   return {
-    code: wordOf(Code),
+    code,
     detail: String(message),
     status: $metadata?.httpStatusCode ?? 0,
-    transport: HttpTransport.troubleOf(error),
-    isUnsigned: /Credentials|Provider|Token|SSO/.test(String(name)),
+    // Where AWS has answered with a code, its words are no account of the connection.
+    transport: code === "" ? HttpTransport.troubleOf(error) : "other",
+    isUnsigned: code === "" && /Credentials|Provider|Token|SSO/.test(String(name)),
     ...(/^\d{1,4}$/.test(asked) && { retryAfter: Number(asked) * seconds }),
   }
 }
@@ -150,7 +152,7 @@ export const reasonOf = (trouble: SnsTrouble, place: Place): Reason => {
   const known = ofCode(trouble, at)
   if (known !== undefined) return known
   // Another region's topic is refused as a parameter: that is no event's fault.
-  if (code.startsWith("InvalidParameter") && /TopicArn/.test(detail)) {
+  if (code.startsWith("InvalidParameter") && /^Invalid parameter: TopicArn/.test(detail)) {
     return new SinkMisconfigured({
       message: `${at}: SNS refuses the topic's name: mend "topicArn" or "region" (${code})`,
     })
@@ -194,9 +196,10 @@ export const reasonOfEntry = (
   const at = placeOf(place)
   const known = ofCode(trouble, at)
   if (known !== undefined) return known
+  const said = code === "" ? "" : ` (${code})`
   return SenderFault === true
-    ? new DeliveryRejected({ message: `${at} refused the event (${code})` })
-    : new DeliveryFailed({ message: `${at} failed to take the event (${code})` })
+    ? new DeliveryRejected({ message: `${at} refused the event${said}` })
+    : new DeliveryFailed({ message: `${at} failed to take the event${said}` })
 }
 
 /** An answer that names none of a batch's entries is not one of SNS, whatever its status says. */
