@@ -203,7 +203,7 @@ describe("a payload", () => {
     for (const character of ["漢", "<", "\\", "😀"]) {
       const names = Array.from({ length: 120 }, (_, n) => `${n}${character.repeat(200)}`)
       const details = Object.fromEntries(names.map((name) => [name, "{{/data/object/why}}"]))
-      const alertOf = Alert.compile({ ...usual, details })
+      const alertOf = Alert.compile({ ...usual, summary: "{{/data/object/why}}", details })
       const samples = Array.from({ length: 12 }, (_, n) => of(n, { id: `${n}`, why: `${n}${character.repeat(9_000)}` }))
       const group = { action: "trigger", samples, count: 60, first: 0, last: 0 } as const
       expect(problems(alertOf(group))).toEqual(none)
