@@ -25,6 +25,7 @@ export class Changes {
   }
 
   park(parked: Parked): void {
+    this.#unpark.delete(parked.sequence)
     this.#park.set(parked.sequence, parked)
   }
 
@@ -76,7 +77,7 @@ export class Changes {
     for (const one of settlement.park) {
       if (!this.#park.has(one.sequence) && !since(one.sequence)) this.#park.set(one.sequence, one)
     }
-    for (const sequence of settlement.unpark) this.#unpark.add(sequence)
+    for (const sequence of settlement.unpark) if (!this.#park.has(sequence)) this.#unpark.add(sequence)
     for (const one of settlement.bury) this.#bury.set(one.sequence, one)
     this.#moved = true
   }

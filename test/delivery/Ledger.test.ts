@@ -30,7 +30,6 @@ describe("a lane that takes over what was parked in another", () => {
     }),
   )
 
-  // Found by `bun run faults --only simulation --seed 196`.
   it.effect("does not take back what it has just delivered or buried, which the journal still has", () =>
     Effect.gen(function* () {
       const ledger = new Ledger(state([1, 2, 3]), "lake", yield* Clock.Clock, 1)
@@ -39,5 +38,20 @@ describe("a lane that takes over what was parked in another", () => {
       ledger.adopt(state([1, 2, 3]).parked)
       expect([...ledger.parking.all()].map(({ sequence }) => sequence)).toEqual([3])
     }),
+  )
+
+  // Found by the simulation (`bun run faults --only simulation --seed 196`): the event stood parked in
+  // memory alone, and every later one of its key behind it.
+  it.effect(
+    "may have an event in hand itself, and then parks it for good although it has just ended the other one",
+    () =>
+      Effect.gen(function* () {
+        const ledger = new Ledger(state([1]), "lake", yield* Clock.Clock, 1)
+        ledger.delivered(item(1))
+        ledger.parkBehind(item(1))
+        const settlement = ledger.takeChanges()
+        expect(settlement?.park.map(({ sequence }) => sequence)).toEqual([1])
+        expect(settlement?.unpark).toEqual([])
+      }),
   )
 })
