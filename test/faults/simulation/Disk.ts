@@ -42,6 +42,7 @@ const codes = { "disk full": 13, busy: 5, "fsync fails": 1034 } as const
 const files = ["", "-wal", "-mark"] as const
 
 const sector = 4_096
+const walHeader = 32
 const checkpoint = "PRAGMA wal_checkpoint(PASSIVE)"
 /** Memory, where there is some: what a crash leaves is decided here, not by the machine's disk. */
 const ground = existsSync("/dev/shm") ? "/dev/shm" : tmpdir()
@@ -162,7 +163,8 @@ export class Disk {
       case "torn commit": {
         const before = this.#read("-wal")
         const done = act()
-        this.crash({ "-wal": this.#torn(before, this.#read("-wal")) })
+        // A log that begins anew has its new header synced before any frame: SQLite sees to that.
+        this.crash({ "-wal": this.#torn(before, this.#read("-wal"), walHeader) })
         return done
       }
     }
@@ -172,7 +174,7 @@ export class Disk {
     if (!this.crashInCheckpoint()) return act()
     const [database, log] = [this.#read(""), this.#read("-wal")]
     const done = act()
-    this.crash({ "": this.#torn(database, this.#read("")), "-wal": log })
+    this.crash({ "": this.#torn(database, this.#read(""), 0), "-wal": log })
     return done
   }
 
@@ -180,9 +182,9 @@ export class Disk {
     return existsSync(this.path + suffix) ? readFileSync(this.path + suffix) : Buffer.alloc(0)
   }
 
-  /** Some of what was written between the two: up to a byte, or any of its sectors. */
-  #torn(before: Buffer, after: Buffer): Buffer {
-    let from = 0
+  /** Some of what was written between the two: up to a byte, or any of its sectors. All `whole` bytes at the beginning are. */
+  #torn(before: Buffer, after: Buffer, whole: number): Buffer {
+    let from = Math.min(whole, after.length)
     while (from < before.length && before[from] === after[from]) from += 1
     const cut = this.#draw.int(from, after.length)
     if (this.#draw.chance(0.5)) return Buffer.concat([after.subarray(0, cut), before.subarray(cut)])

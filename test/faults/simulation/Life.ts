@@ -38,13 +38,14 @@ export const begin = (options: LifeOptions): Life => {
   const { world, sinks, routes } = options
   const router = Router.make(routes, ["scheduling"])
   const stopping = Latch.makeUnsafe(false)
-  let isStopping = false
+  let isRunning = false
   const relay = Lanes.layer({
-    specs: sinks.map(specOf({ now: () => world.now, isDead: () => world.dead, isStopping: () => isStopping })),
+    specs: sinks.map(specOf({ now: () => world.now, isDead: () => world.dead, isRunning: () => isRunning })),
     grace: Duration.seconds(2),
   }).pipe(Layer.provide(RelayEvents.layer(() => router)), Layer.provideMerge(watched(options)))
   const life = Effect.gen(function* () {
     const context = yield* Layer.build(relay)
+    isRunning = true
     const work = Effect.provideContext(
       options.busy(() => router),
       context,
@@ -54,7 +55,7 @@ export const begin = (options: LifeOptions): Life => {
   }).pipe(
     Effect.ensuring(
       Effect.sync(() => {
-        isStopping = true
+        isRunning = false
       }),
     ),
   )

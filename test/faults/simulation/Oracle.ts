@@ -234,7 +234,7 @@ export class Oracle {
       event.webhookId === webhookId &&
       event.signature === signature
     if (!same) this.fail(`at ${where}, what stands beside the body is not what was sent`, known)
-    const replayed = this.#replays.some(({ sink, known: replay }) => sink === where && replay === known)
+    const replayed = this.#replays.some((one) => one.known === known && this.#heirsOf(one.sink).has(where))
     const routed = known.sendings.some(({ sinks }) => sinks.some((sink) => this.#heirsOf(sink).has(where)))
     if (!routed && !replayed && !entry.replayed) this.fail(`${where} gets an event that was not routed to it`, known)
     return known

@@ -32,8 +32,8 @@ const tolerance = 60
 export interface Caller {
   readonly now: () => number
   readonly isDead: () => boolean
-  /** Attempts under way have the lanes' grace, whatever their deadline. */
-  readonly isStopping: () => boolean
+  /** When it is not, attempts under way have the lanes' grace, whatever their deadline. */
+  readonly isRunning: () => boolean
 }
 
 export class SimulatedSink {
@@ -71,7 +71,7 @@ export class SimulatedSink {
             Effect.ensuring(
               Effect.sync(() => {
                 underWay -= 1
-                if (!caller.isDead() && !caller.isStopping()) this.#inTime(caller.now() - started)
+                if (!caller.isDead() && caller.isRunning()) this.#inTime(caller.now() - started)
               }),
             ),
           )
