@@ -8,6 +8,7 @@
  */
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { Diagnostic } from "../config/Diagnostic.ts"
 
 export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "full", "broken", "red"]),
@@ -50,6 +51,14 @@ export const Webhook = Schema.Struct({
 })
 export type Webhook = typeof Webhook.Type
 
+/** The config in force. */
+export const Config = Schema.Struct({
+  /** Epoch milliseconds. */
+  loadedAt: Schema.Finite,
+  /** Why the last reload was refused; empty when it was not. */
+  refusal: Schema.String,
+})
+
 export const Status = Schema.Struct({
   version: Schema.String,
   configFile: Schema.String,
@@ -58,6 +67,7 @@ export const Status = Schema.Struct({
   /** Epoch milliseconds, the relay's clock: ages count from it. */
   now: Schema.Finite,
   draining: Schema.Boolean,
+  config: Config,
   journal: Journal,
   webhooks: Schema.Array(Webhook),
   lanes: Schema.Array(Lane),
@@ -91,6 +101,23 @@ export const Selection = Schema.Union([
 ])
 export type Selection = typeof Selection.Type
 
+export const Reloaded = Schema.Struct({
+  /** The file that the relay read. */
+  file: Schema.String,
+  changes: Schema.Array(
+    Schema.Struct({
+      what: Schema.Literals(["webhook", "secret", "sink", "route"]),
+      name: Schema.String,
+      change: Schema.Literals(["added", "removed", "changed", "renamed"]),
+      /** The keys that changed; of what was renamed, the name before. */
+      details: Schema.Array(Schema.String),
+    }),
+  ),
+  /** What a person should know of it. */
+  notes: Schema.Array(Schema.String),
+  warnings: Schema.Array(Diagnostic),
+})
+
 export const Count = Schema.Struct({ count: Schema.Int })
 
 /** No lane, dead letter or sink has this name. */
@@ -105,6 +132,13 @@ export class Refused extends Schema.TaggedError<Refused>()(
   "Refused",
   { message: Schema.String },
   { httpApiStatus: 409 },
+) {}
+
+/** The config can't be used; the one in force stays. */
+export class Invalid extends Schema.TaggedError<Invalid>()(
+  "Invalid",
+  { message: Schema.String, diagnostics: Schema.Array(Diagnostic) },
+  { httpApiStatus: 422 },
 ) {}
 
 /** The journal can't do it now. */
@@ -131,6 +165,7 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
     success: Count,
     error: [NotFound, Refused, Unavailable],
   }),
+  HttpApiEndpoint.post("reload", "/reload", { success: Reloaded, error: [Invalid, Refused, Unavailable] }),
   HttpApiEndpoint.post("acknowledge", "/journal/acknowledge", { error: Unavailable }),
 ) {}
 

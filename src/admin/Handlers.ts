@@ -8,6 +8,7 @@ import { Journal, type JournalError, type StoredDeadLetter } from "../journal/Jo
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
 import { RelayInfo } from "./RelayInfo.ts"
+import { Reload } from "./Reload.ts"
 
 /** A selection is worked off in steps of this many, so that none holds the journal for long. */
 const step = 500
@@ -65,6 +66,7 @@ const relay = HttpApiBuilder.group(
     const journal = yield* Journal
     const lanes = yield* Lanes
     const info = yield* RelayInfo
+    const { reload, standing } = yield* Reload
     return handlers.handleAll({
       status: Effect.fnUntraced(function* () {
         const { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling } =
@@ -76,14 +78,15 @@ const relay = HttpApiBuilder.group(
           now: yield* Clock.currentTimeMillis,
           draining: yield* info.draining,
           journal: { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling },
-          webhooks: info.config.webhooks.map((webhook) => webhookOf(webhook, info.counters)),
+          config: yield* standing,
+          webhooks: (yield* info.config).webhooks.map((webhook) => webhookOf(webhook, info.counters)),
           lanes: (yield* Effect.mapError(lanes.status, unavailable)).map(laneOf),
         }
       }),
       replay: Effect.fnUntraced(function* ({ payload: { sink, since, until, types } }) {
         const problem = types.map(Pattern.problem).find((found) => found !== undefined)
         if (problem !== undefined) return yield* new Api.Refused({ message: problem })
-        if (!info.config.sinks.some(({ name }) => name === sink)) {
+        if (!(yield* info.config).sinks.some(({ name }) => name === sink)) {
           return yield* new Api.NotFound({ message: `there is no sink ${sink} in the config` })
         }
         const patterns = types.map(Pattern.make)
@@ -91,6 +94,11 @@ const relay = HttpApiBuilder.group(
         return { count: yield* Effect.mapError(journal.replay({ sink, since, until, types: matches }), unavailable) }
       }),
       acknowledge: () => Effect.mapError(journal.acknowledge, unavailable),
+      reload: () =>
+        Effect.mapError(reload, ({ reason, message, diagnostics }) => {
+          if (reason === "config") return new Api.Invalid({ message, diagnostics })
+          return reason === "journal" ? new Api.Unavailable({ message }) : new Api.Refused({ message })
+        }),
     })
   }),
 )

@@ -10,6 +10,7 @@ import { Lanes } from "../delivery/Lanes.ts"
 import { commitBuckets } from "../ingest/Counters.ts"
 import { Journal } from "../journal/Journal.ts"
 import { RelayInfo } from "./RelayInfo.ts"
+import { Reload } from "./Reload.ts"
 
 export const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -65,6 +66,7 @@ export const render = Effect.gen(function* () {
   const { version, counters } = yield* RelayInfo
   const journal = yield* (yield* Journal).status
   const lanes = yield* (yield* Lanes).status
+  const { loadedAt, refusal } = yield* (yield* Reload).standing
   const now = yield* Clock.currentTimeMillis
   const webhooks = [...counters.webhooks]
 
@@ -178,7 +180,12 @@ export const render = Effect.gen(function* () {
     ),
     metric("gauge", "relay_journal_bytes", "Bytes that the journal uses", [[{}, journal.usedBytes]]),
     metric("gauge", "relay_journal_max_bytes", "The journal's largest size", [[{}, journal.maxBytes]]),
-    metric("gauge", "relay_config_last_reload_successful", "1 when the config in use is the newest", [[{}, 1]]),
+    metric("gauge", "relay_config_last_reload_successful", "1 when the config in force is the newest", [
+      [{}, refusal === "" ? 1 : 0],
+    ]),
+    metric("gauge", "relay_config_last_reload_success_timestamp_seconds", "When the config in force was loaded", [
+      [{}, loadedAt / 1000],
+    ]),
     metric("gauge", "relay_build_info", "Always 1", [[{ version }, 1]]),
   ].join("")
 })

@@ -9,7 +9,8 @@ export class RelayInfo extends Context.Service<
     readonly version: string
     /** The config's file as it was named. */
     readonly configFile: string
-    readonly config: RelayConfig
+    /** The config in force. */
+    readonly config: Effect.Effect<RelayConfig>
     /** Epoch milliseconds. */
     readonly startedAt: number
     /** What ingest counts, live. */

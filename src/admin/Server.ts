@@ -16,6 +16,7 @@ import * as Guard from "./Guard.ts"
 import * as Handlers from "./Handlers.ts"
 import * as Metrics from "./Metrics.ts"
 import { RelayInfo } from "./RelayInfo.ts"
+import { Reload } from "./Reload.ts"
 
 const plain = (status: number, text: string) => HttpServerResponse.text(`${text}\n`, { status })
 
@@ -30,7 +31,7 @@ const notReady = Effect.gen(function* () {
 
 const probes = HttpRouter.use(
   Effect.fnUntraced(function* (router) {
-    const context = yield* Effect.context<Journal | Lanes | RelayInfo>()
+    const context = yield* Effect.context<Journal | Lanes | RelayInfo | Reload>()
     yield* router.add("GET", "/healthz", plain(200, "ok"))
     yield* router.add(
       "GET",
@@ -53,12 +54,12 @@ const probes = HttpRouter.use(
 
 /** Made once; its router is released with the scope. */
 export const handler = Effect.gen(function* () {
-  const { config } = yield* RelayInfo
-  const services = yield* Effect.context<Journal | Lanes | RelayInfo>()
-  const refusal = Guard.make(config.admin)
+  const { admin } = yield* (yield* RelayInfo).config
+  const services = yield* Effect.context<Journal | Lanes | RelayInfo | Reload>()
+  const refusal = Guard.make(admin)
   const app = Layer.mergeAll(Handlers.layer, probes).pipe(
     Layer.provide(HttpServer.layerServices),
-    Layer.provide(Layer.succeedContext(Context.pick(Journal, Lanes, RelayInfo)(services))),
+    Layer.provide(Layer.succeedContext(Context.pick(Journal, Lanes, RelayInfo, Reload)(services))),
   )
   const router = yield* Effect.acquireRelease(
     Effect.sync(() => HttpRouter.toWebHandler(app, { disableLogger: true })),

@@ -4,13 +4,13 @@
  */
 import { Effect, FileSystem, Option } from "effect"
 import type { HttpClientError } from "effect/http"
-import type { NotFound, Refused, Unavailable } from "../admin/Api.ts"
+import type { Invalid, NotFound, Refused, Unavailable } from "../admin/Api.ts"
 import type { Client } from "../admin/Client.ts"
-import { type CommandError, failed, unreachable } from "./CommandError.ts"
+import { type CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
 import { Config } from "./Options.ts"
 import { lazily, Program } from "./Program.ts"
 
-type Answered = NotFound | Refused | Unavailable
+type Answered = Invalid | NotFound | Refused | Unavailable
 /** Any other answer than the API's: another program, or another version, listens there. */
 type Unexpected = HttpClientError.HttpClientError | { readonly _tag: "SchemaError" | "HttpBodyError" }
 
@@ -22,6 +22,8 @@ interface Asked {
 
 const wordsFor = (error: Answered | Unexpected, { url, config }: Asked): CommandError => {
   switch (error._tag) {
+    case "Invalid":
+      return misconfigured(`the relay keeps the config it has:\n\n${error.message}`)
     case "NotFound":
     case "Refused":
     case "Unavailable":

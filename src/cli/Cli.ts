@@ -9,6 +9,7 @@ import { journalCommand } from "./Journal.ts"
 import { lanes } from "./Lanes.ts"
 import { Config, Json } from "./Options.ts"
 import { version } from "./Program.ts"
+import { reload } from "./Reload.ts"
 import { replay } from "./Replay.ts"
 import { run as serve } from "./Run.ts"
 import { schema } from "./Schema.ts"
@@ -31,6 +32,7 @@ const relay = Command.make("relay").pipe(
     lanes,
     dlq,
     replay,
+    reload,
     journalCommand,
     doctor,
     schema,

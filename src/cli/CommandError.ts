@@ -19,4 +19,5 @@ export class CommandError extends Schema.TaggedError<CommandError>()("CommandErr
 export const failed = (message = ""): CommandError => new CommandError({ reason: "failed", message })
 export const usage = (message: string): CommandError => new CommandError({ reason: "usage", message })
 export const unreachable = (message: string): CommandError => new CommandError({ reason: "unreachable", message })
+export const misconfigured = (message: string): CommandError => new CommandError({ reason: "config", message })
 export const io = (message: string): CommandError => new CommandError({ reason: "io", message })

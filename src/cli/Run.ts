@@ -2,16 +2,18 @@
  * `relay run`: serves until a signal, then drains.
  *
  * The first SIGTERM or SIGINT drains and ends with 0; a second ends at once.
+ * SIGHUP loads the config anew, and so does `--watch` when the file changes.
  * A journal that breaks ends the process with 74, because what it might still
  * answer would no longer be true.
  */
-import { Context, Effect, Layer } from "effect"
-import { Command } from "effect/cli"
+import { Context, Effect, Latch, Layer, Option } from "effect"
+import { Command, Flag } from "effect/cli"
 import type { Address, RelayConfig } from "../config/Config.ts"
 import * as Router from "../routing/Router.ts"
 import { io } from "./CommandError.ts"
 import { configFlag, loadConfig, loadQuietly } from "./Loading.ts"
 import * as Logging from "./Logging.ts"
+import { Config } from "./Options.ts"
 import { plain, say, table } from "./Output.ts"
 import { lazily, Program, version } from "./Program.ts"
 
@@ -72,16 +74,28 @@ export const opening = (facts: Opening): string => {
   ].join("\n")
 }
 
-const serve = Effect.fnUntraced(function* (json: boolean) {
+/** `asked` is opened by whatever wants the config loaded anew. */
+const serve = Effect.fnUntraced(function* (json: boolean, isWatching: boolean, asked: Latch.Latch) {
   const { file, config, warnings } = yield* json ? loadQuietly : loadConfig
   if (json) yield* Effect.forEach(warnings, ({ line, message }) => Effect.logWarning(`${file}:${line}: ${message}`))
   const { command, entry } = yield* Program
-  const [Relay, { Journal }, Service] = yield* Effect.all([
+  const [Relay, { Journal }, Service, Watch, { defaultFile }] = yield* Effect.all([
     lazily(() => import("../Relay.ts")),
     lazily(() => import("../journal/Journal.ts")),
     lazily(() => import("./Service.ts")),
+    lazily(() => import("./Watch.ts")),
+    lazily(() => import("../config/Load.ts")),
   ])
-  const context = yield* Layer.build(Relay.layer(config, { version, configFile: file, entry }))
+  const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
+  const context = yield* Layer.build(Relay.layer(config, { version, configFile: file, entry, load }))
+  yield* Effect.forkScoped(Effect.provideContext(Watch.onSignal(asked), context))
+  if (isWatching)
+    yield* Effect.forkScoped(
+      Watch.watch(
+        Option.getOrElse(yield* Config, () => defaultFile),
+        asked,
+      ),
+    )
   const { deliveries, admin } = Context.get(context, Relay.Listening)
   if (json)
     yield* Effect.logInfo("started").pipe(Effect.annotateLogs({ deliveries: show(deliveries), admin: show(admin) }))
@@ -94,9 +108,16 @@ const serve = Effect.fnUntraced(function* (json: boolean) {
 
 export const run = Command.make(
   "run",
-  { format: Logging.formatFlag },
-  Effect.fn(function* ({ format }) {
-    const [{ firstSignal }, Notify] = yield* Effect.all([
+  {
+    format: Logging.formatFlag,
+    watch: Flag.Boolean("watch").pipe(
+      Flag.withDescription("Load the config anew when its file changes"),
+      Flag.withoutNegation,
+      Flag.withDefault(false),
+    ),
+  },
+  Effect.fn(function* ({ format, watch }) {
+    const [{ firstSignal, onHangup }, Notify] = yield* Effect.all([
       lazily(() => import("../runtime/Runtime.ts")),
       lazily(() => import("../runtime/Notify.ts")),
     ])
@@ -106,13 +127,15 @@ export const run = Command.make(
       Effect.tap((signal) => Effect.logInfo(`${signal}: draining; a second one ends the relay at once`)),
       Effect.andThen(notify.say("STOPPING=1", "STATUS=draining")),
     )
+    const asked = Latch.makeUnsafe(false)
+    yield* onHangup(() => asked.openUnsafe())
     const drained = "drained, everything accepted is on disk"
-    yield* Effect.raceFirst(stopping, serve(json)).pipe(
+    yield* Effect.raceFirst(stopping, serve(json, watch, asked)).pipe(
       Effect.andThen(json ? Effect.logInfo(drained) : say(`relay: ${drained}`)),
       Effect.provideService(Notify.Notify, notify),
       Effect.provide(Logging.layer(json)),
     )
-  }),
+  }, Effect.scoped),
 ).pipe(
   Command.withDescription("Receive, keep and relay deliveries until stopped"),
   Command.withExamples([

@@ -4,7 +4,8 @@
  * Exit code 1 when something is red, so that it serves as a check: the journal
  * is full, broken or red, a lane can't go on without a person, or a webhook has
  * no valid secret left. A sink that is merely away is yellow: the lane waits and
- * goes on by itself. So is a secret that soon expires.
+ * goes on by itself. So is a secret that soon expires, and a reload that was
+ * refused.
  */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
@@ -58,7 +59,7 @@ export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number): string =>
     ]),
   ])
 
-/** What is the matter with the journal or a lane. */
+/** What is the matter with the journal, a lane or the config. */
 export interface Trouble {
   readonly name: string
   readonly severity: Severity
@@ -81,7 +82,15 @@ export const troubles = (status: Status): ReadonlyArray<Trouble> => {
     const todo = lane.deadLetters === 0 ? "" : `relay dlq list --lane ${lane.name}`
     return [{ name: lane.name, severity, lines: [what.join("; ")], todo }]
   })
-  return journalRed(status) ? [ofJournal, ...ofLanes] : ofLanes
+  const { loadedAt, refusal } = status.config
+  const since = `the last reload was refused; the config of ${new Date(loadedAt).toISOString()} stays in force`
+  const ofConfig: Trouble = {
+    name: "config",
+    severity: "yellow",
+    lines: [since, ...refusal.split("\n")],
+    todo: "relay validate, then relay reload",
+  }
+  return [...(journalRed(status) ? [ofJournal] : []), ...ofLanes, ...(refusal === "" ? [] : [ofConfig])]
 }
 
 export const render = (status: Status, style: Paint): string => {

@@ -247,7 +247,11 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
         body,
       }
       // The newest router: a reload may have come while the body did, and what follows is one turn.
-      const decision = decide(snapshot().router, webhook, traced === undefined ? facts : { ...facts, trace: traced.context })
+      const decision = decide(
+        snapshot().router,
+        webhook,
+        traced === undefined ? facts : { ...facts, trace: traced.context },
+      )
       if (decision.refusal !== undefined) {
         return answered(traced, refuse(webhook.name, decision.refusal, decision.why))
       }

@@ -40,6 +40,7 @@ const libc = async (): Promise<Libc> => {
     socket: { args: ["i32", "i32", "i32"], returns: "i32" },
     sendto: { args: ["i32", "ptr", "usize", "i32", "ptr", "u32"], returns: "i64" },
     close: { args: ["i32"], returns: "i32" },
+    clock_gettime: { args: ["i32", "ptr"], returns: "i32" },
   })
   return symbols
 }

@@ -69,6 +69,7 @@ const libc = async (): Promise<Libc> =>
     socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
     sendto: { parameters: ["i32", "buffer", "usize", "i32", "buffer", "u32"], result: "isize" },
     close: { parameters: ["i32"], result: "i32" },
+    clock_gettime: { parameters: ["i32", "buffer"], result: "i32" },
   }).symbols
 
 export const make = (): Platform => ({

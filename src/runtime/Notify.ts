@@ -13,12 +13,14 @@ import { libc } from "./Runtime.ts"
 export interface Notify {
   /** Sends lines such as `READY=1`. */
   readonly say: (...lines: ReadonlyArray<string>) => Effect.Effect<void>
+  /** That a reload begins; `READY=1` says that it has ended. */
+  readonly reloading: Effect.Effect<void>
   readonly isHeard: boolean
   /** How often the manager expects `WATCHDOG=1`; it kills the process otherwise. Absent: it doesn't watch. */
   readonly watchdog?: Duration.Duration
 }
 
-const silent: Notify = { say: () => Effect.void, isHeard: false }
+const silent: Notify = { say: () => Effect.void, reloading: Effect.void, isHeard: false }
 
 /** Says nothing unless `relay run` was started by a service manager. */
 export const Notify = Context.Reference<Notify>("relay/runtime/Notify", { defaultValue: () => silent })
@@ -46,6 +48,15 @@ const send = ({ socket, sendto, close }: Libc, to: Uint8Array, text: string): vo
   close(descriptor)
 }
 
+const monotonic = 1
+
+/** Microseconds of CLOCK_MONOTONIC, the manager's clock: the runtimes' own begins with the process. */
+const microseconds = ({ clock_gettime }: Libc): bigint => {
+  const [time, perSecond] = [new BigInt64Array(2), 1_000_000n]
+  clock_gettime(monotonic, time)
+  return (time[0] ?? 0n) * perSecond + (time[1] ?? 0n) / 1_000n
+}
+
 const watchdogOf = (env: Readonly<Record<string, string | undefined>>): Duration.Duration | undefined => {
   const micros = Number(env.WATCHDOG_USEC)
   const isOurs = env.WATCHDOG_PID === undefined || env.WATCHDOG_PID === String(process.pid)
@@ -59,8 +70,10 @@ export const make = Effect.fnUntraced(function* (env: Readonly<Record<string, st
   const library = yield* Effect.option(Effect.tryPromise(libc))
   if (library._tag === "None") return silent
   const watchdog = watchdogOf(env)
+  const say: Notify["say"] = (...lines) => Effect.sync(() => send(library.value, to, lines.join("\n")))
   const notify: Notify = {
-    say: (...lines) => Effect.sync(() => send(library.value, to, lines.join("\n"))),
+    say,
+    reloading: Effect.suspend(() => say("RELOADING=1", `MONOTONIC_USEC=${microseconds(library.value)}`)),
     isHeard: true,
     ...(watchdog === undefined ? {} : { watchdog }),
   }

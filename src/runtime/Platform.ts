@@ -21,7 +21,7 @@ export interface Listener {
   readonly close: (force: boolean) => Promise<void>
 }
 
-/** Three calls of the C library, for what neither runtime offers: a datagram to a local socket. */
+/** Calls of the C library, for what neither runtime offers: a datagram to a local socket, and the clock of the system. */
 export interface Libc {
   readonly socket: (domain: number, type: number, protocol: number) => number
   readonly sendto: (
@@ -33,6 +33,8 @@ export interface Libc {
     addressLength: number,
   ) => number | bigint
   readonly close: (socket: number) => number
+  /** `time` takes seconds and nanoseconds, 64 bits each. */
+  readonly clock_gettime: (clock: number, time: BigInt64Array) => number
 }
 
 export interface Platform {

@@ -1,6 +1,7 @@
 /** The admin side over a journal in memory and lanes that do nothing but remember what they were told. */
 import { Clock, Context, Duration, Effect, Layer, Ref } from "effect"
 import { RelayInfo } from "../../src/admin/RelayInfo.ts"
+import { Reload } from "../../src/admin/Reload.ts"
 import { handler } from "../../src/admin/Server.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
 import { LaneInUse, type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
@@ -58,6 +59,10 @@ export interface Setup {
   /** Over what the journal says of itself. */
   readonly status?: Partial<JournalStatus>
   readonly draining?: boolean
+  /** What a reload comes to. */
+  readonly reload?: Reload["Service"]["reload"]
+  /** Why the last reload was refused. */
+  readonly refusal?: string
   /** Fills ingest's counters. */
   readonly counted?: (counters: Counters.Counters) => void
 }
@@ -90,12 +95,19 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       RelayInfo.of({
         version: "1.2.3",
         configFile: "relay.config.json",
-        config: config(setup.admin),
+        config: Effect.succeed(config(setup.admin)),
         startedAt,
         counters,
         draining: Effect.succeed(setup.draining === true),
       }),
     ),
+  )
+  const reload = Layer.succeed(
+    Reload,
+    Reload.of({
+      reload: setup.reload ?? Effect.succeed({ file: "relay.config.json", changes: [], notes: [], warnings: [] }),
+      standing: Effect.succeed({ loadedAt: 1_000_000, refusal: setup.refusal ?? "" }),
+    }),
   )
   const journal = Layer.effect(
     Journal,
@@ -103,7 +115,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       Journal.of({ ...memory, status: Effect.map(memory.status, (status) => ({ ...status, ...setup.status })) }),
     ),
   ).pipe(Layer.provide(MemoryJournal.layer))
-  const context = yield* Layer.build(Layer.mergeAll(lanes, info, journal))
+  const context = yield* Layer.build(Layer.mergeAll(lanes, info, reload, journal))
   const handle = yield* Effect.provideContext(handler, context)
 
   /** Asks as a client on this machine would. */

@@ -15,6 +15,7 @@ const failed = Effect.fail(new JournalError({ reason: new JournalUnavailable({ m
 const start = Effect.fnUntraced(function* (commits: Journal["Service"]["settle"] | undefined) {
   const said = yield* Ref.make<ReadonlyArray<string>>([])
   const notify = Notify.of({
+    reloading: Effect.void,
     say: (...lines) => Ref.update(said, (before) => [...before, lines.join("\n")]),
     isHeard: true,
     watchdog: Duration.seconds(10),

@@ -20,6 +20,7 @@ const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> 
   startedAt: 0,
   now: 300_000,
   draining: false,
+  config: { loadedAt: 0, refusal: "" },
   journal: {
     health: "ok",
     message: "",
