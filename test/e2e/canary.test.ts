@@ -85,14 +85,21 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
           delivery: { retry: { initial: "10 millis", max: "50 millis", maxAttempts: 2 } },
         },
         console: { type: "console" },
+        sns: {
+          type: "sns",
+          topicArn: "arn:aws:sns:eu-west-1:123456789012:events",
+          endpoint: `http://127.0.0.1:${receiver.port}`,
+          credentials: { accessKeyId: credential, secretAccessKey: credential, sessionToken: credential },
+          delivery: { retry: { initial: "10 millis", max: "50 millis" } },
+        },
         ...Object.fromEntries(services.map((type) => [type, alert(type)])),
       },
-      routes: [{ name: "everything", match: "**", to: ["http", "console", ...services] }],
+      routes: [{ name: "everything", match: "**", to: ["http", "console", "sns", ...services] }],
       tests: [
         {
           event: "client.created",
           object: { id: "cli_1", first_name: person },
-          to: ["http", "console", ...services],
+          to: ["http", "console", "sns", ...services],
           payloads: Object.fromEntries(services.map((name) => [name, `golden/${name}.json`])),
         },
       ],
@@ -115,6 +122,7 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
     said.push(await (await send(port, body, signature)).text())
   }
   await own.prints("dead letter")
+  await own.prints("sink sns is paused")
   const headers = { authorization: `Bearer ${token}` }
   said.push(await (await fetch(`http://127.0.0.1:${admin}/metrics`, { headers })).text())
   for (const args of [
