@@ -119,7 +119,8 @@ export const make = Effect.fnUntraced(function* (
       signal.removeEventListener("abort", disconnect)
       return { producer, admin, topics: new Map(), disconnect }
     } catch (error) {
-      await disconnect()
+      // It waits for answers that will never come, under Deno for as long as a request may take.
+      void disconnect()
       throw error
     }
   }

@@ -1,0 +1,137 @@
+/**
+ * A sink that is open in another process, under another runtime or in a binary:
+ * to a test it is a sink like any other, so the suites that are written for one
+ * run against it as they are.
+ */
+import { spawnSync } from "node:child_process"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import process from "node:process"
+import { Effect, Schema, type Scope } from "effect"
+import manifest from "../../package.json" with { type: "json" }
+import { type Sink, SinkError } from "../../src/sinks/Sink.ts"
+import { denoBinary } from "../lib/relay.ts"
+import type { Asked } from "./elsewhere.ts"
+
+const program = join(import.meta.dir, "elsewhere.ts")
+
+/** Compiles it as the relay is: by the same script, but for what goes in and what comes out. */
+const compile = (): string => {
+  const directory = mkdtempSync(join(tmpdir(), "relay-elsewhere-"))
+  process.once("exit", () => rmSync(directory, { recursive: true, force: true }))
+  const binary = join(directory, "elsewhere")
+  const [, ...script] = manifest.scripts["build:native"].split(" ")
+  const args = script.map((word) => ({ "src/main.ts": program, "dist/relay": binary })[word] ?? word)
+  const { status, stderr } = spawnSync(process.execPath, args, {
+    cwd: join(import.meta.dir, "../.."),
+    encoding: "utf8",
+  })
+  if (status !== 0) throw new Error(`the binary was not built: ${stderr}`)
+  return binary
+}
+
+const command = (under: string): ReadonlyArray<string> => {
+  if (under === "binary") return [compile()]
+  return under === "deno" ? [denoBinary(), "run", "-A", program] : [process.execPath, program]
+}
+
+interface Reply {
+  readonly value?: unknown
+  readonly error?: unknown
+  /** What was thrown there: a bug. */
+  readonly defect?: string
+}
+
+type Call = (asked: Asked) => Effect.Effect<unknown, SinkError>
+
+const start = (under: string): Call => {
+  const child = Bun.spawn([...command(under)], { stdin: "pipe", stdout: "pipe", stderr: "inherit" })
+  const waiting = new Map<number, (reply: Reply) => void>()
+  let calls = 0
+  const listen = async () => {
+    const decoder = new TextDecoder()
+    let text = ""
+    for await (const chunk of child.stdout) {
+      const lines = (text + decoder.decode(chunk, { stream: true })).split("\n")
+      text = lines.pop() ?? ""
+      for (const line of lines) {
+        const { id, ...reply } = JSON.parse(line)
+        waiting.get(id)?.(reply)
+      }
+    }
+    for (const resume of waiting.values()) resume({ defect: `the process under ${under} ended` })
+  }
+  void listen()
+
+  const ask = (asked: Asked, resume: (reply: Reply) => void): number => {
+    const id = calls++
+    waiting.set(id, (reply) => {
+      waiting.delete(id)
+      resume(reply)
+    })
+    child.stdin.write(`${JSON.stringify({ id, asked }, base64)}\n`)
+    child.stdin.flush()
+    return id
+  }
+  return (asked) =>
+    Effect.callback((resume) => {
+      const call = ask(asked, ({ value, error, defect }) => {
+        if (defect !== undefined) resume(Effect.die(new Error(defect)))
+        else resume(error === undefined ? Effect.succeed(value) : Effect.fail(decodeError(error)))
+      })
+      // Over when it is over there too.
+      return Effect.callback((resume) => void ask({ do: "interrupt", call }, () => resume(Effect.void)))
+    })
+}
+
+const base64 = (_: string, value: unknown): unknown =>
+  value instanceof Uint8Array ? Buffer.from(value).toString("base64") : value
+
+const decodeError = Schema.decodeUnknownSync(SinkError)
+
+/** One process for each runtime; it ends with this one, when its standard input does. */
+const started = new Map<string, Call>()
+
+const callOf = (under: string): Call => {
+  const call = started.get(under) ?? start(under)
+  started.set(under, call)
+  return call
+}
+
+/** Starts the process: before a suite, because it takes longer than a test may. */
+export const startElsewhere = (under: string): Promise<void> =>
+  Effect.runPromise(Effect.asVoid(callOf(under)({ do: "answer" })))
+
+let sinks = 0
+
+/** Opens a sink of a type from its config as it is written in the file, under `deno` or in a `binary`. */
+export const openElsewhere = (
+  under: string,
+  type: string,
+  config: unknown,
+): Effect.Effect<Sink, SinkError, Scope.Scope> =>
+  Effect.gen(function* () {
+    const call = callOf(under)
+    const sink = sinks++
+    const opened = yield* Effect.acquireRelease(call({ do: "open", sink, type, config }), () =>
+      Effect.orDie(call({ do: "close", sink })),
+    )
+    const { batch, hasAdvice } = opened as { readonly batch: Sink["batch"]; readonly hasAdvice: boolean }
+    return {
+      // JSON has no infinity.
+      batch: { ...batch, maxBytes: batch.maxBytes ?? Number.POSITIVE_INFINITY },
+      send: (batch) =>
+        Effect.map(
+          call({ do: "send", sink, batch }),
+          (failures) =>
+            new Map(
+              (failures as ReadonlyArray<[number, unknown]>).map(([index, error]) => [index, decodeError(error)]),
+            ),
+        ),
+      check: Effect.asVoid(call({ do: "check", sink })),
+      ...(hasAdvice && {
+        advise: (limits) => Effect.map(call({ do: "advise", sink, limits }), (told) => told as ReadonlyArray<string>),
+      }),
+    } satisfies Sink
+  })
