@@ -1,0 +1,312 @@
+import { describe, expect } from "bun:test"
+import { Duration, Effect, Fiber, Latch, Layer } from "effect"
+import type { LaneConfig } from "../../src/config/Config.ts"
+import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
+import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
+import { Journal } from "../../src/journal/Journal.ts"
+import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
+import * as Router from "../../src/routing/Router.ts"
+import { allSent, type Sink, SinkError, SinkMisconfigured, SinkUnavailable } from "../../src/sinks/Sink.ts"
+import { it } from "../lib/effect.ts"
+import { append, failed, pass, scripted, spec, statusOf } from "./fixture.ts"
+
+/** A sink that says when it is opened and closed; `config` is what tells it from others. */
+const told = (name: string, sink: Sink, config: unknown = name, overrides: Partial<LaneConfig> = {}) => {
+  const seen = { opened: 0, closed: 0 }
+  const open = Effect.acquireRelease(
+    Effect.sync(() => {
+      seen.opened += 1
+      return sink
+    }),
+    () =>
+      Effect.sync(() => {
+        seen.closed += 1
+      }),
+  )
+  const given: LaneSpec = { ...spec(name, sink, { config, ...overrides }), open }
+  return { ...given, seen }
+}
+
+/** A sink whose attempts land when the latch is opened. */
+const slow = () => {
+  const gate = Latch.makeUnsafe(false)
+  const delivered: Array<number> = []
+  const attempted: Array<number> = []
+  const sink: Sink = {
+    batch: { maxEvents: 1, maxBytes: 1_000_000 },
+    send: (batch) => {
+      attempted.push(...batch.map(({ sequence }) => sequence))
+      return gate.whenOpen(
+        Effect.sync(() => {
+          delivered.push(...batch.map(({ sequence }) => sequence))
+          return allSent
+        }),
+      )
+    },
+    check: Effect.void,
+  }
+  return { sink, gate, delivered, attempted }
+}
+
+const { delivery } = spec("", slow().sink).config
+const patient = { delivery: { ...delivery, timeout: Duration.hours(1) } }
+
+const lanes = (specs: ReadonlyArray<LaneSpec>) =>
+  Lanes.layer({ specs, grace: Duration.seconds(10) }).pipe(
+    Layer.provide(RelayEvents.layer(() => Router.make([], ["scheduling"]))),
+  )
+const running = (specs: ReadonlyArray<LaneSpec>) => Layer.provideMerge(lanes(specs), MemoryJournal.layer)
+
+/** Changes the lanes while time goes on; what came of it, and whether the swap was made. */
+const change = (specs: ReadonlyArray<LaneSpec>, during: Effect.Effect<void, never, Lanes | Journal> = Effect.void) =>
+  Effect.gen(function* () {
+    const lanes = yield* Lanes
+    let swapped = false
+    const swap = Effect.sync(() => {
+      swapped = true
+    })
+    const fiber = yield* Effect.forkChild(Effect.result(lanes.change(specs, swap)), { startImmediately: true })
+    yield* pass("200 millis")
+    yield* during
+    yield* pass("30 seconds")
+    return { result: yield* Fiber.join(fiber), swapped }
+  })
+
+const names = Effect.flatMap(Journal, (journal) =>
+  Effect.map(journal.lanes, (lanes) => lanes.map(({ name }) => name).filter((name) => name !== "_quarantine")),
+)
+
+describe("a change of sinks", () => {
+  it.effect("leaves a sink that is not touched alone, with what is under way", () => {
+    const kept = slow()
+    const stays = told("stays", kept.sink, "stays", patient)
+    const other = scripted(() => "pass")
+    return Effect.gen(function* () {
+      yield* append(2, ["stays"])
+      yield* pass("200 millis")
+      expect(kept.attempted).toEqual([1, 2])
+      expect(yield* change([told("stays", kept.sink, "stays", patient), told("new", other.sink)])).toMatchObject({
+        swapped: true,
+      })
+      yield* append(1, ["stays", "new"])
+      yield* pass("200 millis")
+      yield* kept.gate.open
+      yield* pass("1 second")
+      expect(stays.seen).toEqual({ opened: 1, closed: 0 })
+      expect([kept.attempted.toSorted(), kept.delivered.toSorted(), other.delivered]).toEqual([
+        [1, 2, 3],
+        [1, 2, 3],
+        [3],
+      ])
+    }).pipe(Effect.provide(running([stays])))
+  })
+
+  it.effect("opens a lane before anything is routed to it: what comes at the moment of the swap has one", () => {
+    const added = scripted(() => "pass")
+    return Effect.gen(function* () {
+      const lanes = yield* Lanes
+      let there: ReadonlyArray<string> = []
+      const swap = Effect.gen(function* () {
+        there = yield* names
+        yield* append(1, ["added"])
+      })
+      yield* append(1, ["added-not"])
+      yield* lanes.change(
+        [told("added", added.sink)],
+        Effect.orDie(Effect.provideContext(swap, yield* Effect.context<Journal>())),
+      )
+      expect(there).toContain("added")
+      yield* pass("1 second")
+      expect(added.delivered).toEqual([2])
+    }).pipe(Effect.provide(running([])))
+  })
+
+  it.effect("lets attempts under way end before another sink takes a lane over, and repeats nothing", () => {
+    const before = slow()
+    const after = scripted(() => "pass")
+    const old = told("sink", before.sink, "before")
+    return Effect.gen(function* () {
+      yield* append(6, ["sink"])
+      yield* pass("200 millis")
+      expect(before.attempted).toEqual([1, 2, 3, 4])
+      const during = Effect.gen(function* () {
+        expect([before.delivered, after.attempted]).toEqual([[], []])
+        yield* append(1, ["sink"])
+        yield* before.gate.open
+      })
+      yield* change([told("sink", after.sink, "after")], Effect.orDie(during))
+      expect(before.delivered).toEqual([1, 2, 3, 4])
+      expect(after.delivered).toEqual([5, 6, 7])
+      expect(old.seen).toEqual({ opened: 1, closed: 1 })
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, attempts: { delivered: 7 } })
+    }).pipe(Effect.provide(running([old])))
+  })
+
+  it.effect("cuts off an attempt that does not end, and the new sink gets its event", () => {
+    const stuck = scripted(() => "hang")
+    const after = scripted(() => "pass")
+    return Effect.gen(function* () {
+      yield* append(2, ["sink"])
+      yield* change([told("sink", after.sink, "after", patient)])
+      expect(after.delivered).toEqual([1, 2])
+    }).pipe(Effect.provide(running([told("sink", stuck.sink, "before", patient)])))
+  })
+
+  it.effect("takes what is parked along, with its attempts, to be sent when it is due", () => {
+    const failing = scripted((entry) => (entry.sequence === 1 ? failed : "pass"))
+    const after = scripted(() => "pass")
+    return Effect.gen(function* () {
+      yield* append(3, ["sink"])
+      yield* pass("1 second")
+      expect(yield* statusOf("sink")).toMatchObject({ parked: 1, attempts: { delivered: 2 } })
+      yield* change([told("sink", after.sink, "after")])
+      expect(after.delivered).toEqual([1])
+      expect(yield* statusOf("sink")).toMatchObject({ parked: 0, backlog: 0 })
+    }).pipe(Effect.provide(running([told("sink", failing.sink, "before")])))
+  })
+
+  it.effect("of how a lane delivers keeps its connection", () => {
+    const up = scripted(() => "pass")
+    const before = told("sink", up.sink)
+    const after = told("sink", up.sink, "sink", { concurrency: 1 })
+    return Effect.gen(function* () {
+      yield* append(1, ["sink"])
+      yield* pass("200 millis")
+      yield* change([after])
+      yield* append(1, ["sink"])
+      yield* pass("200 millis")
+      expect(up.delivered).toEqual([1, 2])
+      expect([before.seen, after.seen]).toEqual([
+        { opened: 1, closed: 0 },
+        { opened: 0, closed: 0 },
+      ])
+    }).pipe(Effect.provide(running([before])))
+  })
+
+  it.effect("lets a removed sink that works have what was promised to it, then closes it", () => {
+    const up = scripted(() => "pass")
+    const old = told("old", up.sink)
+    return Effect.gen(function* () {
+      yield* append(500, ["old"])
+      const { result } = yield* change([])
+      expect(result).toMatchObject({ _tag: "Success", success: [] })
+      expect(up.delivered.length).toBe(500)
+      expect(old.seen).toEqual({ opened: 1, closed: 1 })
+      expect(yield* statusOf("old")).toMatchObject({ condition: "orphaned", backlog: 0 })
+    }).pipe(Effect.provide(running([old])))
+  })
+
+  it.effect("keeps what waits for a removed sink that is away, names it, and a sink of its name goes on there", () => {
+    let isAway = true
+    const sink = scripted(() => (isAway ? new SinkUnavailable({ message: "refused" }) : "pass"))
+    return Effect.gen(function* () {
+      yield* append(10, ["sink"])
+      yield* pass("5 seconds")
+      const { result } = yield* change([])
+      expect(result).toMatchObject({ success: [expect.stringContaining("10 events wait for the sink sink")] })
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "orphaned", backlog: 10 })
+      isAway = false
+      yield* change([told("sink", sink.sink, "again")])
+      expect(sink.delivered.toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0 })
+    }).pipe(Effect.provide(running([told("sink", sink.sink)])))
+  })
+
+  it.effect("hands what waits for a renamed sink to its new name, over the same connection", () => {
+    const sink = scripted((entry, attempt) => (entry.sequence === 1 && attempt === 1 ? failed : "pass"))
+    const before = told("before", sink.sink, "same")
+    const after = told("after", sink.sink, "same", { renamedFrom: "before" })
+    return Effect.gen(function* () {
+      const { pause } = yield* Lanes
+      yield* append(1, ["before"])
+      yield* pass("200 millis")
+      yield* pause("before")
+      yield* append(3, ["before"])
+      yield* pass("200 millis")
+      const { result } = yield* change([after], Effect.orDie(append(1, ["after"])))
+      expect(result).toMatchObject({ success: [] })
+      expect(sink.delivered.length).toBe(5)
+      expect([before.seen.closed, after.seen.opened]).toEqual([0, 0])
+      expect(yield* names).toEqual(["after"])
+    }).pipe(Effect.provide(running([before])))
+  })
+
+  it.effect("is refused as a whole when a new sink can't work until a person acts", () => {
+    const up = scripted(() => "pass")
+    const stays = told("stays", up.sink)
+    const wrong: LaneSpec = {
+      ...told("wrong", up.sink),
+      open: Effect.fail(new SinkError({ reason: new SinkMisconfigured({ message: "no such CA file" }) })),
+    }
+    return Effect.gen(function* () {
+      const { result, swapped } = yield* change([told("stays", up.sink, "changed"), told("fine", up.sink), wrong])
+      expect(result).toMatchObject({ failure: { _tag: "SinkUnusable", message: "sink wrong: no such CA file" } })
+      expect([swapped, yield* names]).toEqual([false, ["stays"]])
+      yield* append(1, ["stays"])
+      yield* pass("1 second")
+      expect([up.delivered, stays.seen]).toEqual([[1], { opened: 1, closed: 0 }])
+    }).pipe(Effect.provide(running([stays])))
+  })
+
+  it.effect("does not wait for a new sink that is away, nor for one that never opens: their lanes do", () => {
+    const up = scripted(() => "pass")
+    let isAway = true
+    const away: LaneSpec = {
+      ...told("away", up.sink),
+      open: Effect.suspend(() =>
+        isAway
+          ? Effect.fail(new SinkError({ reason: new SinkUnavailable({ message: "no broker" }) }))
+          : Effect.succeed(up.sink),
+      ),
+    }
+    const stuck: LaneSpec = { ...told("stuck", up.sink), open: Effect.never }
+    return Effect.gen(function* () {
+      const { result, swapped } = yield* change([away, stuck])
+      expect(swapped).toBe(true)
+      expect(result).toMatchObject({
+        success: [expect.stringContaining("away can't be reached, its lane waits: no broker")],
+      })
+      yield* append(1, ["away"])
+      yield* pass("1 second")
+      isAway = false
+      yield* pass("2 minutes")
+      expect(up.delivered).toEqual([1])
+    }).pipe(Effect.provide(running([])))
+  })
+
+  it.effect("does not age what is parked in a lane that is paused", () => {
+    const sink = scripted((entry, attempt) => (entry.sequence === 1 && attempt <= 2 ? failed : "pass"))
+    const retry = { maxAge: Duration.minutes(1), initial: Duration.seconds(30), max: Duration.seconds(30) }
+    const overrides = { delivery: { ...delivery, retry } }
+    return Effect.gen(function* () {
+      const { pause, resume } = yield* Lanes
+      yield* append(2, ["sink"])
+      yield* pass("1 second")
+      yield* pause("sink")
+      yield* pass("2 minutes")
+      yield* change([told("sink", sink.sink, "after", overrides)])
+      yield* resume("sink")
+      yield* pass("31 seconds")
+      expect([sink.delivered, (yield* statusOf("sink"))?.deadLetters]).toEqual([[2, 1], 0])
+    }).pipe(Effect.provide(running([told("sink", sink.sink, "before", overrides)])))
+  })
+
+  it.effect("that is cut off by a stop loses nothing: the next start goes on", () => {
+    const before = slow()
+    const after = scripted(() => "pass")
+    return Effect.gen(function* () {
+      yield* Effect.gen(function* () {
+        yield* append(6, ["sink"])
+        yield* pass("200 millis")
+        const { change } = yield* Lanes
+        yield* Effect.forkChild(change([told("sink", after.sink, "after")], Effect.void), {
+          startImmediately: true,
+        })
+        yield* pass("200 millis")
+        yield* before.gate.open
+      }).pipe(Effect.provide(lanes([told("sink", before.sink, "before")])))
+      yield* Effect.provide(pass("1 second"), lanes([told("sink", after.sink, "after")]))
+      expect([...before.delivered, ...after.delivered].toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6])
+    }).pipe(Effect.provide(MemoryJournal.layer))
+  })
+})
