@@ -27,7 +27,16 @@ type Row = Record<string, SQLOutputValue>
 const int = (value: unknown): number => Number(value)
 const text = (value: unknown): string => String(value)
 const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
-const json = <A>(value: unknown): A => JSON.parse(String(value)) as A
+
+/** A list kept as text; empty where the disk has damaged it: then something is repeated or not told, but nothing is lost. */
+const list = <A>(value: unknown): ReadonlyArray<A> => {
+  try {
+    const parsed: unknown = JSON.parse(String(value))
+    return Array.isArray(parsed) ? parsed : []
+  } catch {
+    return []
+  }
+}
 
 /** Splits `lake:42`; `undefined` when the text is no id of a dead letter. */
 export const parseDeadLetterId = (id: string): { readonly lane: string; readonly sequence: number } | undefined => {
@@ -61,6 +70,7 @@ export class LaneTable {
       parked: db.prepare(
         "SELECT sequence, key, due, delay, first_attempt_at, attempts FROM parked WHERE lane = ? ORDER BY sequence",
       ),
+      parkedRecords: db.prepare("SELECT lane, sequence, record FROM parked"),
       parkedRecord: db.prepare("SELECT record FROM parked WHERE lane = ? AND sequence = ?"),
       repark: db.prepare(
         "UPDATE parked SET key = ?, due = ?, delay = ?, first_attempt_at = ?, attempts = ? WHERE lane = ? AND sequence = ?",
@@ -93,7 +103,7 @@ export class LaneTable {
   /** Counts in memory as the tables have them; what is in the log is counted by who reads it. */
   private load(): void {
     for (const row of this.sql.lanes.all()) {
-      const backlog = new Backlog(text(row.name), { sequence: int(row.cursor), settled: json(row.settled) })
+      const backlog = new Backlog(text(row.name), { sequence: int(row.cursor), settled: list(row.settled) })
       backlog.paused = row.paused === 1
       this.backlogs.set(backlog.lane, backlog)
     }
@@ -112,6 +122,23 @@ export class LaneTable {
       backlog.deadLetters = int(row.count)
       backlog.deadLetterBytes = int(row.size)
     }
+  }
+
+  /** Parked events whose bytes are not what was written: their lane would wait for them for ever, and their key with it. */
+  unreadable(): ReadonlyArray<{ readonly lane: string; readonly sequence: number }> {
+    const found: Array<{ readonly lane: string; readonly sequence: number }> = []
+    for (const row of this.sql.parkedRecords.iterate()) {
+      const sequence = int(row.sequence)
+      if (decode(bytes(row.record), sequence) === undefined) found.push({ lane: text(row.lane), sequence })
+    }
+    return found
+  }
+
+  /** Gives a parked event up that can't be read, and names it. */
+  forget(lane: string, sequence: number): Committed {
+    this.onUnreadable(lane, sequence)
+    this.sql.unpark.all(lane, sequence)
+    return () => this.backlogs.get(lane)?.parked.delete(sequence)
   }
 
   insert(name: string, cursor: number): void {
@@ -190,7 +217,7 @@ export class LaneTable {
         due: int(row.due),
         delay: int(row.delay),
         firstAttemptAt: int(row.first_attempt_at),
-        attempts: json<ReadonlyArray<Attempt>>(row.attempts),
+        attempts: list<Attempt>(row.attempts),
       })),
       deadLetters: backlog.deadLetters,
       deadLetterBytes: backlog.deadLetterBytes,
@@ -236,7 +263,7 @@ export class LaneTable {
       this.onUnreadable(lane, sequence)
       return undefined
     }
-    const attempts = json<ReadonlyArray<Attempt>>(row.attempts)
+    const attempts = list<Attempt>(row.attempts)
     return { id: `${lane}:${sequence}`, lane, sequence, at: int(row.at), attempts, entry }
   }
 

@@ -21,7 +21,8 @@ export const recover = function* (engine: Engine, options: Options, now: number)
   for (;;) {
     const rows = engine.log.keysOf(after, rowsASlice)
     for (const row of rows) {
-      if (expected !== undefined && row.first > expected) engine.log.missing(expected, row.first - 1)
+      const due = expected ?? passed + 1
+      if (row.first > due) engine.log.missing(due, row.first - 1)
       expected = row.first + row.count
       restore(engine, row, windowStart, keysSince)
       after = row.first
@@ -29,8 +30,25 @@ export const recover = function* (engine: Engine, options: Options, now: number)
     if (rows.length < rowsASlice) break
     yield
   }
+  forgetUnreadable(engine)
   for (const backlog of engine.lanes.backlogs.values()) backlog.recount()
   engine.ready()
+}
+
+/** What is parked and can't be read is named and given up, in one transaction. */
+const forgetUnreadable = (engine: Engine): void => {
+  const unreadable = engine.lanes.unreadable()
+  if (unreadable.length === 0) return
+  engine.exclusively(() => {
+    const committed = unreadable.map(({ lane, sequence }) => engine.lanes.forget(lane, sequence))
+    engine.red.store()
+    return {
+      result: undefined,
+      committed: () => {
+        for (const apply of committed) apply()
+      },
+    }
+  })
 }
 
 const restore = (engine: Engine, row: RowKeys, windowStart: number, keysSince: number): void => {

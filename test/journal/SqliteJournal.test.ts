@@ -322,6 +322,50 @@ describe("SqliteJournal and damage", () => {
       yield* session(at, (journal) => Effect.map(journal.status, (status) => expect(status.health).toBe("ok")))
     }),
   )
+
+  it.live("says which events are gone when the oldest that wait are", () =>
+    Effect.gen(function* () {
+      const at = options()
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("lake")
+          yield* Effect.forEach(ids(3), (id) => journal.append(event(id), ["lake"]))
+          yield* journal.settle([settlement("lake", 1)])
+        }),
+      )
+      const db = new DatabaseSync(at.path)
+      db.exec("DELETE FROM log WHERE first <= 2")
+      db.close()
+      yield* session(at, (journal) =>
+        Effect.map(journal.status, (status) => expect(status.message).toContain("Events 2 of the journal")),
+      )
+    }),
+  )
+
+  it.live("gives up a parked event that can't be read, and names it", () =>
+    Effect.gen(function* () {
+      const at = options()
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("lake")
+          yield* appendAll(journal, ids(3))
+          yield* journal.settle([settlement("lake", 3, { park: [parked(1), parked(2)] })])
+        }),
+      )
+      const db = new DatabaseSync(at.path)
+      db.exec("UPDATE parked SET record = zeroblob(length(record)), attempts = '[{' WHERE sequence = 1")
+      db.exec("UPDATE parked SET attempts = '[{' WHERE sequence = 2")
+      db.close()
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          const { parked, backlog } = yield* journal.openLane("lake")
+          expect([parked.map(({ sequence }) => sequence), backlog]).toEqual([[2], 1])
+          expect((yield* journal.status).message).toContain("Event 1 of lane lake can't be read")
+        }),
+      )
+      yield* session(at, (journal) => Effect.map(journal.status, (status) => expect(status.health).toBe("red")))
+    }),
+  )
 })
 
 describe("SqliteJournal and room", () => {
