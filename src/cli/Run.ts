@@ -76,26 +76,30 @@ export const opening = (facts: Opening): string => {
 
 /** `asked` is opened by whatever wants the config loaded anew. */
 const serve = Effect.fnUntraced(function* (json: boolean, isWatching: boolean, asked: Latch.Latch) {
+  const [Watch, { defaultFile }] = yield* Effect.all([
+    lazily(() => import("./Watch.ts")),
+    lazily(() => import("../config/Load.ts")),
+  ])
+  // Before it is loaded, so that no change falls in between.
+  const watched = Option.getOrElse(yield* Config, () => defaultFile)
+  if (isWatching) yield* Effect.forkScoped(Watch.watch(watched, asked), { startImmediately: true })
   const { file, config, warnings } = yield* json ? loadQuietly : loadConfig
   if (json) yield* Effect.forEach(warnings, ({ line, message }) => Effect.logWarning(`${file}:${line}: ${message}`))
   const { command, entry } = yield* Program
-  const [Relay, { Journal }, Service, Watch, { defaultFile }] = yield* Effect.all([
+  const [Relay, { Journal }, Service] = yield* Effect.all([
     lazily(() => import("../Relay.ts")),
     lazily(() => import("../journal/Journal.ts")),
     lazily(() => import("./Service.ts")),
-    lazily(() => import("./Watch.ts")),
-    lazily(() => import("../config/Load.ts")),
   ])
   const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
   const context = yield* Layer.build(Relay.layer(config, { version, configFile: file, entry, load }))
   yield* Effect.forkScoped(Effect.provideContext(Watch.onSignal(asked), context))
-  if (isWatching)
-    yield* Effect.forkScoped(
-      Watch.watch(
-        Option.getOrElse(yield* Config, () => defaultFile),
-        asked,
-      ),
-    )
+  yield* Effect.forkScoped(
+    Watch.watch(
+      Option.getOrElse(yield* Config, () => defaultFile),
+      asked,
+    ),
+  )
   const { deliveries, admin } = Context.get(context, Relay.Listening)
   if (json)
     yield* Effect.logInfo("started").pipe(Effect.annotateLogs({ deliveries: show(deliveries), admin: show(admin) }))
