@@ -3,8 +3,8 @@
  *
  * It listens on loopback, yet any page in a browser on the same machine can
  * send requests there: so the Host must be one of ours (a rebound name is not),
- * writes must not come from a page elsewhere, and where there is a token it is
- * asked for. `/healthz` and `/readyz` are open: a load balancer has no token.
+ * writes must not come from a page elsewhere nor be what a bare form sends, and
+ * where there is a token it is asked for. `/healthz` and `/readyz` are open: a load balancer has no token.
  */
 import { Redacted } from "effect"
 import type { RelayConfig } from "../config/Config.ts"
@@ -26,6 +26,9 @@ const unauthorized: Problem.Problem = {
   detail: "send the config's admin.token as a bearer token",
   headers: { "www-authenticate": "Bearer" },
 }
+
+/** All that a page can send elsewhere without being asked first (Fetch, "CORS-safelisted request-header"). */
+const form = /^(application\/x-www-form-urlencoded|multipart\/form-data|text\/plain)\b/i
 
 const open: ReadonlySet<string> = new Set(["/healthz", "/readyz"])
 const reads: ReadonlySet<string> = new Set(["GET", "HEAD"])
@@ -69,6 +72,7 @@ export const make = ({ listen, token }: RelayConfig["admin"]) => {
       const site = headers.get("sec-fetch-site")
       if (site !== null && site !== "same-origin" && site !== "none") return foreign
       const origin = headers.get("origin")
+      if (form.test(headers.get("content-type") ?? "")) return foreign
       if (origin !== null && !(URL.canParse(origin) && new URL(origin).host === headers.get("host"))) return foreign
     }
     if (token === undefined || tokenFits || open.has(new URL(url).pathname)) return undefined

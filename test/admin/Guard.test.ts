@@ -50,6 +50,10 @@ describe("the admin API's guard", () => {
     expect(status({ "sec-fetch-site": "same-site" }, "POST")).toBe(403)
     expect(status({ origin: "http://evil.example" }, "POST")).toBe(403)
     expect(status({ origin: "null" }, "POST")).toBe(403)
+    for (const type of ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "Text/Plain"]) {
+      expect(status({ "content-type": type }, "POST")).toBe(403)
+    }
+    expect(status({ "content-type": "application/json" }, "POST")).toBeUndefined()
     expect(status({ origin: "http://127.0.0.1:8000" }, "DELETE")).toBe(403)
     expect(status({ origin: "http://127.0.0.1:9080", "sec-fetch-site": "same-origin" }, "POST")).toBeUndefined()
     expect(status({}, "POST")).toBeUndefined()

@@ -1,0 +1,120 @@
+/** Who may talk to the admin API of a running relay: RELAY_UNDER chooses the runtime, or the binary. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { connect } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { freePort, type Relay, relay, startRelay } from "../lib/relay.ts"
+
+const cwd = mkdtempSync(join(tmpdir(), "relay-admin-"))
+const token = "a-token-of-this-test"
+
+const write = async (name: string, admin: object): Promise<string> => {
+  const file = join(cwd, `${name}.json`)
+  const config = {
+    listen: `127.0.0.1:${await freePort()}`,
+    admin,
+    journal: { path: join(cwd, `${name}.db`) },
+    webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
+    sinks: { audit: { type: "file", path: join(cwd, `${name}.ndjson`) } },
+    routes: [{ name: "everything", match: "**", to: "audit" }],
+  }
+  writeFileSync(file, JSON.stringify(config))
+  return file
+}
+
+interface Started {
+  readonly file: string
+  readonly port: number
+  readonly running: Relay
+}
+
+const start = async (name: string, guarded: boolean): Promise<Started> => {
+  const port = await freePort()
+  const file = await write(name, { listen: `127.0.0.1:${port}`, ...(guarded && { token }) })
+  return { file, port, running: await startRelay(file, { cwd }) }
+}
+
+const kinds = { open: {} as Started, guarded: {} as Started }
+beforeAll(async () => {
+  kinds.open = await start("open", false)
+  kinds.guarded = await start("guarded", true)
+}, 20_000)
+afterAll(async () => {
+  await Promise.all(Object.values(kinds).map(({ running }) => running.kill()))
+  rmSync(cwd, { recursive: true })
+}, 20_000)
+
+/** The status of a request by its very bytes: a client would see to its own Host. */
+const ask = (
+  { port }: Started,
+  line: string,
+  headers: Readonly<Record<string, string>> = {},
+  body = "",
+): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const all = { host: `127.0.0.1:${port}`, "content-length": String(body.length), connection: "close", ...headers }
+    const head = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+    const socket = connect(port, "127.0.0.1", () => socket.write(`${line} HTTP/1.1\r\n${head.join("")}\r\n${body}`))
+    socket.once("data", (chunk) => {
+      resolve(Number(/^HTTP\/1\.1 (\d+)/.exec(String(chunk))?.[1]))
+      socket.destroy()
+    })
+    socket.on("error", reject)
+  })
+
+const bearer = { authorization: `Bearer ${token}` }
+const pause = "POST /api/v1/lanes/audit/pause"
+
+describe("the admin API on loopback", () => {
+  test("takes nothing from a page of another site, with a token or without", async () => {
+    const port = () => kinds.open.port
+    const site = { origin: "https://evil.example", "sec-fetch-site": "cross-site" }
+    const type = { "content-type": "application/x-www-form-urlencoded" }
+    for (const headers of [
+      { ...site, ...type },
+      site,
+      type,
+      { origin: "null", ...type },
+      { origin: `http://127.0.0.1:${port() + 1}` },
+      { origin: `http://localhost.evil.example:${port()}` },
+      { "sec-fetch-site": "same-site" },
+    ]) {
+      expect(await ask(kinds.open, pause, headers, "a=b")).toBe(403)
+      expect(await ask(kinds.guarded, pause, { ...headers, ...bearer }, "a=b")).toBe(403)
+    }
+  })
+
+  test("is not there under a name that was rebound to this machine", async () => {
+    for (const line of ["GET /api/v1/status", pause, "GET /metrics", "GET /healthz"]) {
+      for (const host of ["evil.example", `evil.example:${kinds.open.port}`, "127.0.0.1.evil.example", "2130706433"]) {
+        expect([line, host, await ask(kinds.open, line, { host })]).toEqual([line, host, 421])
+        expect(await ask(kinds.guarded, line, { host })).toBe(421)
+      }
+    }
+  })
+
+  test("asks for the token where the config has one, and for nothing on its probes", async () => {
+    for (const line of ["GET /api/v1/status", "GET /metrics", "GET /openapi.json", pause]) {
+      for (const headers of [{}, { authorization: "Bearer wrong" }, { authorization: token }]) {
+        expect([line, await ask(kinds.guarded, line, headers)]).toEqual([line, 401])
+      }
+    }
+    expect(await ask(kinds.guarded, "GET /api/v1/status", bearer)).toBe(200)
+    for (const probe of ["GET /healthz", "GET /readyz"]) expect(await ask(kinds.guarded, probe)).toBe(200)
+  })
+
+  test("has done nothing of what it refused, and does what the command line asks", async () => {
+    for (const started of Object.values(kinds)) {
+      const { stdout } = await relay(["status", "--json", "-c", started.file], { cwd })
+      expect(JSON.parse(stdout).lanes.find(({ name }: { name: string }) => name === "audit").condition).toBe("running")
+      expect((await relay(["lanes", "pause", "audit", "-c", started.file], { cwd })).code).toBe(0)
+    }
+  }, 20_000)
+})
+
+test("beyond loopback the admin API does not start without a token", async () => {
+  const file = await write("beyond", { listen: `0.0.0.0:${await freePort()}` })
+  const { code, stderr } = await relay(["run", "-c", file], { cwd })
+  expect([code, stderr]).toEqual([78, expect.stringContaining("has no token")])
+}, 20_000)
