@@ -92,6 +92,7 @@ export class Oracle {
   #replays: Array<{ readonly sequence: number; readonly sink: string; readonly known: Known }> = []
   /** Deliveries that one crash repeated, by life and sink. */
   readonly #repeats = new Map<string, number>()
+  #settlingFails = false
   #lost = 0
   readonly #notes: Array<Note> = []
 
@@ -288,10 +289,20 @@ export class Oracle {
     const taken = settlements.map(({ lane }) => [lane, this.#unsettled.get(lane) ?? []] as const)
     for (const [lane] of taken) this.#unsettled.delete(lane)
     return (stored) => {
+      this.#settlingFails = !stored
       for (const [lane, visits] of taken) {
         if (stored) for (const visit of visits) visit.stored = true
         else this.#unsettled.set(lane, [...visits, ...(this.#unsettled.get(lane) ?? [])])
       }
+    }
+  }
+
+  /** The relay stopped as it was asked to: what it knows is on disk. */
+  stopped(): void {
+    for (const [lane, visits] of this.#unsettled) {
+      const [first] = visits
+      if (first !== undefined && !this.#settlingFails)
+        this.fail(`it stopped and did not store what ${lane} had taken`, first.known)
     }
   }
 
@@ -400,7 +411,8 @@ export class Oracle {
         : last.reason === "BacklogFull"
           ? !rules.givesUp
           : attempts.length < rules.maxAttempts &&
-            !this.clockJumped &&
+            // A restart believes the wall clock, whatever was written under another.
+            !(this.clockJumped && visit.firstLife < visit.life) &&
             this.now() - visit.firstSentAt < rules.maxAge &&
             !entry.replayed
     if (unfounded)

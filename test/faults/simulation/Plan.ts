@@ -152,9 +152,10 @@ export const drawSink = (seed: number, index: number, storm: number, burst: bool
 
 export const drawPlan = (seed: number): Plan => {
   const draw = new Draw(seed, "plan")
-  const burst = draw.chance(0.02)
-  const memory = draw.chance(0.25)
-  const storm = burst ? draw.int(1_500, 2_500) : draw.int(3_000, 10_000)
+  const burst = draw.chance(0.01)
+  // The journal in memory counts a backlog by looking through it: no place for a burst.
+  const memory = !burst && draw.chance(0.25)
+  const storm = burst ? draw.int(1_500, 2_500) : draw.int(2_000, 6_000)
   const sinks = Array.from({ length: draw.int(2, burst ? 2 : 4) }, (_, index) => drawSink(seed, index, storm, burst))
   const places = sinks.map((_, index) => index)
   const ends = Array.from({ length: draw.int(1, 3) }, (): End => {
@@ -190,7 +191,7 @@ export const drawPlan = (seed: number): Plan => {
     own: draw.chance(0.5) ? draw.pick([0, ...places]) : undefined,
     ends,
     storm,
-    events: burst ? draw.int(1_200, 2_500) : draw.int(20, 120),
+    events: burst ? draw.int(1_200, 2_500) : draw.int(15, 80),
     badDisk: draw.chance(0.25)
       ? [0, 1].map(() => {
           const from = draw.real(0, storm)

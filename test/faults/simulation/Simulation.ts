@@ -119,6 +119,7 @@ class Simulation {
     oracle.note(
       `life ${this.#life} ends: ${failed ? ended.cause : world.dead ? (end?.how ?? "all is quiet") : "stopped"}`,
     )
+    if (!world.dead && !failed) oracle.stopped()
     this.#disk.bury()
     return oracle.broken !== undefined || !failed || end?.how === "fsync fails"
   }
@@ -188,7 +189,7 @@ class Simulation {
       retention: Duration.millis(retention),
       maxSize,
       minFree: 0,
-      duplicates: { age: Duration.millis(duplicatesAge), count: 10_000 },
+      duplicates: { age: Duration.millis(duplicatesAge), count: 1_024 },
     })
   }
 
