@@ -35,6 +35,9 @@ const closing: ReadonlySet<number> = new Set([2, 4])
 const isComment = (kind: number): boolean => kind === token.lineComment || kind === token.blockComment
 const isBlank = (kind: number): boolean => kind === token.blank || kind === token.lineBreak || isComment(kind)
 
+/** What may be a secret: a string, and whatever the scanner can't read. */
+const isText = (kind: number): boolean => kind === token.string || kind === token.unknown
+
 /** A colon is next, so a string in front of it is a key. */
 const colonAhead = (text: string, offset: number): boolean => {
   const colon = /\s*:/y
@@ -42,25 +45,55 @@ const colonAhead = (text: string, offset: number): boolean => {
   return colon.test(text)
 }
 
-/** The first line of `span`, masked, and where `span` stands in it. */
-export const excerpt = (text: string, span: Span, showsValue: boolean): Excerpt => {
-  const start = text.lastIndexOf("\n", span.offset - 1) + 1
-  const newline = text.indexOf("\n", span.offset)
-  const end = newline === -1 ? text.length : newline
+/** A token of a text: where it ends, and whether it is a key. */
+export interface Token extends Span {
+  readonly kind: number
+  readonly end: number
+  readonly isKey: boolean
+}
+
+/** All tokens of a text, read once however many diagnostics show a part of it. */
+export const tokensOf = (text: string): ReadonlyArray<Token> => {
   const scanner = createScanner(text, false)
-  let line = ""
-  let underline = { start: 0, length: 1 }
+  const tokens: Array<Token> = []
   let before = 0
   for (let kind: number = scanner.scan(); kind !== token.end; kind = scanner.scan()) {
     const offset = scanner.getTokenOffset()
-    const next = offset + scanner.getTokenLength()
-    if (offset >= end) break
-    const about = offset === span.offset
-    const isKey = before !== token.colon && colonAhead(text, next)
+    const length = scanner.getTokenLength()
+    const end = offset + length
+    const isKey = isText(kind) && before !== token.colon && colonAhead(text, end)
     if (!isBlank(kind)) before = kind
-    if (next <= start) continue
-    const hides = (kind === token.string || kind === token.unknown) && !(about && showsValue) && !isKey
-    const written = isComment(kind) || kind === token.lineBreak ? "" : text.slice(offset, Math.min(next, end))
+    tokens.push({ kind, offset, length, end, isKey })
+  }
+  return tokens
+}
+
+/** The first index of so many, in ascending order, that is beyond what is looked for. */
+export const firstBeyond = (count: number, isBeyond: (index: number) => boolean): number => {
+  let [low, high] = [0, count]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (isBeyond(middle)) high = middle
+    else low = middle + 1
+  }
+  return low
+}
+
+/** The first line of `span`, masked, and where `span` stands in it. */
+export const excerpt = (text: string, tokens: ReadonlyArray<Token>, span: Span, showsValue: boolean): Excerpt => {
+  const start = text.lastIndexOf("\n", span.offset - 1) + 1
+  const newline = text.indexOf("\n", span.offset)
+  const end = newline === -1 ? text.length : newline
+  let line = ""
+  let underline = { start: 0, length: 1 }
+  const first = firstBeyond(tokens.length, (index) => (tokens[index]?.end ?? 0) > start)
+  for (let index = first; index < tokens.length; index++) {
+    const one = tokens[index]
+    if (one === undefined || one.offset >= end) break
+    const about = one.offset === span.offset
+    const hides = isText(one.kind) && !(about && showsValue) && !one.isKey
+    const written =
+      isComment(one.kind) || one.kind === token.lineBreak ? "" : text.slice(one.offset, Math.min(one.end, end))
     const shown = hides ? '"…"' : written.replaceAll(/[\t\r]/g, " ")
     if (about) underline = { start: line.length, length: shown.length }
     line += shown

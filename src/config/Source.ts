@@ -6,7 +6,7 @@
  */
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser"
 import type { Diagnostic } from "./Diagnostic.ts"
-import { excerpt, type Span, tooDeep } from "./Excerpt.ts"
+import { excerpt, firstBeyond, type Span, type Token, tokensOf, tooDeep } from "./Excerpt.ts"
 
 export type Path = ReadonlyArray<string | number>
 
@@ -51,7 +51,7 @@ export const formatPath = (path: Path): string =>
   }, "")
 
 /** Keys of a sink that are the same for every type: what they hold is no secret. */
-const openSinkKeys = new Set(["type", "delivery", "concurrency", "order", "key", "rateLimit", "backlog", "renamedFrom"])
+const openSinkKeys = new Set(["type", "delivery", "concurrency", "order", "key", "rateLimit", "backlog", "digest", "renamedFrom"])
 
 /** Whether the value at a path may be a secret: all of a secret, and whatever a sink's type defines. */
 const maySecret = (path: Path): boolean => {
@@ -112,19 +112,25 @@ export const parse = (file: string, text: string): Source => {
   const errors: Array<ParseError> = []
   const deep = tooDeep(text, deepest)
   const root = deep === undefined ? parseTree(text, errors, { allowTrailingComma: true }) : undefined
+  // Both once, because a text can have as many mistakes as lines.
+  const starts = [0, ...[...text.matchAll(/\n/g)].map(({ index }) => index + 1)]
+  let tokens: ReadonlyArray<Token> | undefined
   const place = (offset: number) => {
-    const before = text.slice(0, offset)
-    return { line: before.split("\n").length, column: offset - (before.lastIndexOf("\n") + 1) + 1 }
+    const line = firstBeyond(starts.length, (index) => (starts[index] ?? 0) > offset)
+    return { line, column: offset - (starts[line - 1] ?? 0) + 1 }
   }
-  const diagnose = (span: Span, key: string, message: string, hint?: string, showsValue = false): Diagnostic => ({
-    severity: "error",
-    file,
-    ...place(span.offset),
-    key,
-    message,
-    ...(hint === undefined ? {} : { hint }),
-    excerpt: excerpt(text, span, showsValue),
-  })
+  const diagnose = (span: Span, key: string, message: string, hint?: string, showsValue = false): Diagnostic => {
+    tokens ??= tokensOf(text)
+    return {
+      severity: "error",
+      file,
+      ...place(span.offset),
+      key,
+      message,
+      ...(hint === undefined ? {} : { hint }),
+      excerpt: excerpt(text, tokens, span, showsValue),
+    }
+  }
 
   const syntax = (): ReadonlyArray<Diagnostic> => {
     if (deep !== undefined) return [diagnose({ offset: deep, length: 1 }, "", "this is nested too deeply")]

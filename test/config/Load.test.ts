@@ -96,6 +96,16 @@ relay.config.json:29:3: error at lisen: unknown key "lisen"
     }),
   )
 
+  it.effect("is one of thousands, and each is told at its place", () =>
+    Effect.gen(function* () {
+      const keys = Array.from({ length: 5_000 }, (_, index) => [`key${index}`, 1] as const)
+      const { diagnostics } = yield* failure(JSON.stringify(Object.fromEntries(keys), null, 2))
+      const told = diagnostics.filter(({ message }) => message.startsWith("unknown key"))
+      expect(told.map(({ line, column }) => [line, column])).toEqual(keys.map((_, index) => [index + 2, 3]))
+      expect(told.at(-1)?.excerpt).toEqual({ text: '  "key4999": 1', start: 2, length: 9 })
+    }),
+  )
+
   it.effect("tells a syntax error of each line", () =>
     Effect.gen(function* () {
       const error = yield* failure('{\n  "listen" "x",\n  "admin": {}\n  "tests": []\n}')

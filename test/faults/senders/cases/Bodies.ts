@@ -112,6 +112,7 @@ export const cases: ReadonlyArray<Case.Case> = [
   ...unfit("an object that is a list", (id) => whole(id, "[]")),
   ...unfit("an object that is null", (id) => whole(id, "null")),
   ...unfit("data in the prototype", (id) => `{"id":"${id}","__proto__":${whole(id)}}`),
+  ...unfit("a type of the relay's own", (id) => whole(id, "{}", "", '"relay.dead_letter"')),
   ...unfit("a list of envelopes", (id) => `[${whole(id)}]`),
   ...unfit("a text", (id) => `"${id}"`),
   ...unfit("a comment", (id) => `/* ${id} */ ${whole(id)}`),

@@ -14,11 +14,10 @@ import type { Found, Fuzz, Random } from "./Random.ts"
 const canary = "CANARY-2718281828"
 const root = resolve(import.meta.dir, "../../../..")
 
-const bases: ReadonlyArray<string> = [
+const good: ReadonlyArray<string> = [
   ...["relay.config.json", "config/two-accounts.json", "config/kafka.json", "config/production.json"].map((file) =>
     readFileSync(resolve(root, file), "utf8"),
   ),
-  ...badConfigs.map(({ text }) => text.replace("§", "")),
   config({
     webhooks: { w: { path: "/", secrets: [{ name: "now", value: canary }], maxBody: "1 MiB" } },
     admin: { token: canary },
@@ -42,8 +41,11 @@ const odd = (random: Random): string =>
     '"file:x"',
   ])
 
+const bad = badConfigs.map(({ text }) => text.replace("§", ""))
+
 /** Text as it comes, or a value of the JSON exchanged. */
 const damage = (text: string, random: Random): string => {
+  if (random.chance(0.3)) return text
   if (random.chance(0.4)) return random.hurt(text, 1 + random.below(4))
   const values = [...text.matchAll(/"(?:[^"\\\n]|\\.)*"|\d+|true|false/g)]
   let hurt = text
@@ -70,7 +72,7 @@ const misplaced = (
 }
 
 const round = async (random: Random): Promise<Found> => {
-  const text = damage(random.pick(bases), random)
+  const text = damage(random.pick(random.chance(0.7) ? good : bad), random)
   const files = readFile({ "relay.config.json": text, x: "from a file" })
   const exit = await Effect.runPromiseExit(
     load("relay.config.json", { sinkTypes, env: { HOME: "/home/x" }, readFile: files }),
