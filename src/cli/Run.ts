@@ -94,12 +94,6 @@ const serve = Effect.fnUntraced(function* (json: boolean, isWatching: boolean, a
   const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
   const context = yield* Layer.build(Relay.layer(config, { version, configFile: file, entry, load }))
   yield* Effect.forkScoped(Effect.provideContext(Watch.onSignal(asked), context))
-  yield* Effect.forkScoped(
-    Watch.watch(
-      Option.getOrElse(yield* Config, () => defaultFile),
-      asked,
-    ),
-  )
   const { deliveries, admin } = Context.get(context, Relay.Listening)
   if (json)
     yield* Effect.logInfo("started").pipe(Effect.annotateLogs({ deliveries: show(deliveries), admin: show(admin) }))
