@@ -17,7 +17,7 @@ const schema = jsonSchema(sinkTypes)
 const examples = [
   "relay.config.json",
   ...readdirSync(new URL("../../config/", import.meta.url))
-    .filter((name) => name.endsWith(".json") && name !== "relay.schema.json")
+    .filter((name) => name.endsWith(".json") && !["relay.schema.json", "grafana.json"].includes(name))
     .map((name) => `config/${name}`),
 ]
 
