@@ -117,7 +117,7 @@ const credentialsOf = Effect.fnUntraced(function* ({ credentials, role }: SnsCon
   }
   if (role === undefined) return own
   const { fromTemporaryCredentials } = yield* Effect.promise(() => import("@aws-sdk/credential-providers"))
-  return fromTemporaryCredentials({
+  const assume = fromTemporaryCredentials({
     params: {
       RoleArn: role.arn,
       RoleSessionName: "relay",
@@ -126,6 +126,10 @@ const credentialsOf = Effect.fnUntraced(function* ({ credentials, role }: SnsCon
     ...(own && { masterCredentials: own }),
     clientConfig: { maxAttempts: 1 },
   })
+  return (identity: Parameters<typeof assume>[0]) =>
+    assume(identity).catch((cause: unknown) => {
+      throw new SnsTroubles.RoleRefused(role.arn, cause)
+    })
 })
 
 const openClient = Effect.fnUntraced(function* (sdk: Sdk, config: SnsConfig) {

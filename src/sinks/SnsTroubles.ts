@@ -26,8 +26,19 @@ export interface SnsTrouble {
   readonly transport: HttpTransport.Trouble
   /** There are no credentials to sign with. */
   readonly isUnsigned: boolean
+  /** The role that was asked for when it happened, of STS; empty: it was SNS. */
+  readonly role: string
   /** Milliseconds; what `Retry-After` asked for. */
   readonly retryAfter?: number
+}
+
+/** STS did not give the role: the SDK would throw its error as if SNS had answered. */
+export class RoleRefused extends Error {
+  readonly role: string
+  constructor(role: string, cause: unknown) {
+    super("", { cause })
+    this.role = role
+  }
 }
 
 /** Where a trouble was met, for its words. */
@@ -53,7 +64,8 @@ const wordOf = (code: unknown): string =>
 
 const seconds = 1_000
 
-export const ofThrown = (error: unknown): SnsTrouble => {
+export const ofThrown = (thrown: unknown): SnsTrouble => {
+  const [error, role] = thrown instanceof RoleRefused ? [thrown.cause, thrown.role] : [thrown, ""]
   const { name, message, Code, $metadata, $response }: Thrown = error instanceof Error ? error : {}
   const asked = $response?.headers?.["retry-after"] ?? ""
   const code = wordOf(Code)
@@ -64,6 +76,7 @@ export const ofThrown = (error: unknown): SnsTrouble => {
     // Where AWS has answered with a code, its words are no account of the connection.
     transport: code === "" ? HttpTransport.troubleOf(error) : "other",
     isUnsigned: code === "" && /Credentials|Provider|Token|SSO/.test(String(name)),
+    role,
     ...(/^\d{1,4}$/.test(asked) && { retryAfter: Number(asked) * seconds }),
   }
 }
@@ -95,7 +108,8 @@ const isThrottling = (code: string): boolean =>
   /Throttl|^(TooManyRequests|RequestLimitExceeded|SlowDown|PriorRequestNotComplete)$/.test(code)
 const isTooLong = ({ code, detail }: SnsTrouble): boolean => code === "BatchRequestTooLong" || /too long/i.test(detail)
 
-const denied = ({ detail }: SnsTrouble): string => {
+const denied = ({ detail, role }: SnsTrouble): string => {
+  if (role !== "") return "the credentials may not assume it: grant sts:AssumeRole, and let the role trust them"
   const action = /perform:\s*([A-Za-z0-9-]{1,32}:[A-Za-z]{1,64})/.exec(detail)?.[1]
   return action === undefined
     ? "the credentials don't allow this: grant sns:Publish and sns:GetTopicAttributes on the topic"
@@ -107,9 +121,9 @@ const unsigned = ({ profile }: Place): string =>
     ? 'no credentials were found: set "credentials" or "profile", AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role'
     : `the profile ${profile} gives no credentials: look into ~/.aws/config and ~/.aws/credentials, or mend "profile"`
 
-const misdirected = (status: number, { endpoint }: Place): string =>
-  endpoint === ""
-    ? `what answers there (${status}) is not SNS: look for a proxy on the way`
+const misdirected = (status: number, { endpoint }: Place, role = ""): string =>
+  endpoint === "" || role !== ""
+    ? `what answers there (${status}) is not AWS: look for a proxy on the way`
     : `what answers at ${endpoint} (${status}) is not SNS: mend "endpoint"`
 
 const words: Readonly<Partial<Record<HttpTransport.Trouble, string>>> = {
@@ -134,21 +148,21 @@ const pause = 1 * seconds
 /** What a code of AWS means, whoever it is said of; `undefined` where that depends. */
 const ofCode = (trouble: SnsTrouble, at: string): Reason | undefined => {
   const { code, retryAfter = pause } = trouble
-  if (isThrottling(code)) return new SinkThrottled({ message: `${at}: SNS asks to slow down (${code})`, retryAfter })
+  if (isThrottling(code)) return new SinkThrottled({ message: `${at} asks to slow down (${code})`, retryAfter })
   if (isDenial(code)) return new SinkMisconfigured({ message: `${at}: ${denied(trouble)}` })
   const todo = advice[code]
   if (todo !== undefined) return new SinkMisconfigured({ message: `${at}: ${todo} (${code})` })
-  if (isTooLong(trouble)) return new DeliveryRejected({ message: `${at}: SNS finds the event too large (${code})` })
+  if (isTooLong(trouble)) return new DeliveryRejected({ message: `${at} finds the event too large (${code})` })
   return undefined
 }
 
-const placeOf = ({ topicArn, endpoint }: Place): string =>
-  `SNS topic ${topicArn}${endpoint === "" ? "" : ` at ${endpoint}`}`
+const placeOf = ({ topicArn, endpoint }: Place, role = ""): string =>
+  role === "" ? `SNS topic ${topicArn}${endpoint === "" ? "" : ` at ${endpoint}`}` : `AWS STS (for the role ${role})`
 
 /** Of a whole request, from what the SDK threw. */
 export const reasonOf = (trouble: SnsTrouble, place: Place): Reason => {
-  const { code, detail, status, transport, isUnsigned, retryAfter } = trouble
-  const at = placeOf(place)
+  const { code, detail, status, transport, isUnsigned, role, retryAfter } = trouble
+  const at = placeOf(place, role)
   const known = ofCode(trouble, at)
   if (known !== undefined) return known
   // Another region's topic is refused as a parameter: that is no event's fault.
@@ -174,7 +188,7 @@ export const reasonOf = (trouble: SnsTrouble, place: Place): Reason => {
   if (status >= 500 || status === 408) return new SinkUnavailable({ message: `${at} can't take events now (${said})` })
   if (status === 413) return new DeliveryRejected({ message: `${at} finds the event too large (413)` })
   return code === ""
-    ? new SinkMisconfigured({ message: `${at}: ${misdirected(status, place)}` })
+    ? new SinkMisconfigured({ message: `${at}: ${misdirected(status, place, role)}` })
     : new DeliveryRejected({ message: `${at} refused the event (${said})` })
 }
 
@@ -192,7 +206,14 @@ export const reasonOfEntry = (
   place: Place,
 ): Reason => {
   const code = wordOf(Code)
-  const trouble: SnsTrouble = { code, detail: Message ?? "", status: 200, transport: "other", isUnsigned: false }
+  const trouble: SnsTrouble = {
+    code,
+    detail: Message ?? "",
+    status: 200,
+    transport: "other",
+    isUnsigned: false,
+    role: "",
+  }
   const at = placeOf(place)
   const known = ofCode(trouble, at)
   if (known !== undefined) return known

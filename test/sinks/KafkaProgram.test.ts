@@ -3,16 +3,15 @@
  * runtime, or the binary, which must find what it needs inside itself.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect } from "effect"
-import { freePort, relay, startRelay } from "../lib/relay.ts"
+import { relay, startRelay } from "../lib/relay.ts"
 import { type Broker, makeBroker, user } from "../parts/Kafka.ts"
 import { follow, makeTopic } from "../parts/Topics.ts"
 import { withBroker } from "./kafkaSink.ts"
-
-const secret = "a-secret-of-this-test"
+import { bodies, deliver, writeConfig } from "./program.ts"
 
 withBroker("relay run with Kafka sinks", (shared) => {
   const cwd = mkdtempSync(join(tmpdir(), "relay-kafka-run-"))
@@ -24,38 +23,6 @@ withBroker("relay run with Kafka sinks", (shared) => {
     await late.stop()
     rmSync(cwd, { recursive: true })
   })
-
-  const write = async (sinks: object): Promise<{ readonly config: string; readonly url: string }> => {
-    const [deliveries, admin] = [await freePort(), await freePort()]
-    const config = `${deliveries}.json`
-    writeFileSync(
-      join(cwd, config),
-      JSON.stringify({
-        listen: `127.0.0.1:${deliveries}`,
-        admin: { listen: `127.0.0.1:${admin}` },
-        journal: { path: `${deliveries}.db` },
-        webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: secret }] } },
-        sinks,
-        routes: [{ name: "everything", match: "**", to: Object.keys(sinks) }],
-      }),
-    )
-    return { config, url: `http://127.0.0.1:${deliveries}/hooks` }
-  }
-
-  const deliver = async (url: string, body: string): Promise<number> => {
-    const digest = new Bun.CryptoHasher("sha256", secret).update(body).digest("hex").toUpperCase()
-    const headers = { "content-type": "application/json", "x-service-signature": `sha256=${digest}` }
-    return (await fetch(url, { method: "POST", headers, body })).status
-  }
-
-  const body = (n: number): string =>
-    JSON.stringify({
-      id: `evt_${n}`,
-      account_id: "acct_1",
-      version: "1",
-      created_at: "2026-11-21T08:00:00Z",
-      data: { type: "appointment.created", object: { n } },
-    })
 
   const read = (broker: string, topic: string, count: number): Promise<ReadonlyArray<string>> =>
     Effect.runPromise(
@@ -85,11 +52,11 @@ withBroker("relay run with Kafka sinks", (shared) => {
         createTopics,
       },
     }
-    const { config, url } = await write(sinks)
+    const { config, url } = await writeConfig(cwd, sinks)
     const validated = await relay(["validate", "-c", config], { cwd })
     expect([validated.code, validated.stderr]).toEqual([0, expect.any(String)])
     const running = await startRelay(config, { cwd })
-    const sent = Array.from({ length: 20 }, (_, n) => body(n))
+    const sent = bodies(20)
     for (const one of sent) expect(await deliver(url, one)).toBe(202)
     for (const name of ["none", "gzip", "snappy", "lz4", "zstd", "kafkajs"]) {
       expect((await read(plain, `run-${name}.appointment`, 20)).toSorted()).toEqual(sent.toSorted())
@@ -100,14 +67,14 @@ withBroker("relay run with Kafka sinks", (shared) => {
 
   test("validate says which topic takes less than a delivery may have", async () => {
     const topic = await makeTopic(shared().plain, 1, { "max.message.bytes": "50000" })
-    const { config } = await write({ lake: { type: "kafka", brokers: [shared().plain], topic } })
+    const { config } = await writeConfig(cwd, { lake: { type: "kafka", brokers: [shared().plain], topic } })
     const validated = await relay(["validate", "-c", config], { cwd })
     expect(validated.code).toBe(0)
     expect(validated.stderr).toContain(`sink lake: topic ${topic} takes 50000 bytes at most`)
   }, 30_000)
 
   test("starts while its broker is away, accepts, says that it waits, and delivers when it comes", async () => {
-    const { config, url } = await write({
+    const { config, url } = await writeConfig(cwd, {
       lake: {
         type: "kafka",
         brokers: [late.plain],
@@ -120,7 +87,7 @@ withBroker("relay run with Kafka sinks", (shared) => {
     expect(validated.code).toBe(1)
     expect(validated.stdout).toContain(`kafka ${late.plain} can't be reached`)
     const running = await startRelay(config, { cwd })
-    const sent = Array.from({ length: 20 }, (_, n) => body(n))
+    const sent = bodies(20)
     for (const one of sent) expect(await deliver(url, one)).toBe(202)
     await running.prints(`sink lake is paused: kafka ${late.plain} can't be reached`)
     await late.start()

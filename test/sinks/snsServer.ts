@@ -37,6 +37,8 @@ export interface SnsServer {
   readonly requests: ReadonlyArray<ReadonlyArray<Published>>
   /** What has passed, in order. */
   readonly passed: () => ReadonlyArray<Published>
+  /** The access key of each request. */
+  readonly keys: ReadonlyArray<string>
   readonly sockets: ReadonlySet<unknown>
   /** Resolves when there were so many requests. */
   readonly asked: (count: number) => Effect.Effect<void>
@@ -93,12 +95,14 @@ export const snsServer = ({ refuse, fate }: Behaviour = {}): Effect.Effect<SnsSe
   Effect.suspend(() => {
     const requests: Array<ReadonlyArray<Published>> = []
     const passed: Array<Published> = []
+    const keys: Array<string> = []
     const wake: Array<() => void> = []
     return Effect.map(
-      serve(({ body }, response, raw) => {
+      serve(({ headers, body }, response, raw) => {
         const form = new URLSearchParams(body.toString())
         const request = published(form)
         requests.push(request)
+        keys.push(/Credential=([^/]+)/.exec(headers.authorization ?? "")?.[1] ?? "")
         for (const go of wake.splice(0)) go()
         const answer = (status: number, text: string, headers: Readonly<Record<string, string>> = {}) =>
           response.writeHead(status, { "content-type": "text/xml", ...headers }).end(text)
@@ -126,6 +130,7 @@ export const snsServer = ({ refuse, fate }: Behaviour = {}): Effect.Effect<SnsSe
         url,
         requests,
         passed: () => [...passed],
+        keys,
         sockets,
         asked: (count) =>
           Effect.promise(async () => {
