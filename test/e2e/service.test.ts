@@ -85,6 +85,20 @@ describe.skipIf(!hasPython)("a service manager hears", () => {
     }, 20_000)
   }
 
+  test("that a reload begins, by its own clock, and that it has ended", async () => {
+    const path = join(cwd, "reload.sock")
+    const message = await manager(path)
+    const running = await startRelay(config, { cwd, env: { NOTIFY_SOCKET: path } })
+    let said = await message()
+    running.signal("SIGHUP")
+    while (!said.startsWith("RELOADING=1")) said = await message()
+    const now = Bun.spawnSync(["python3", "-c", "import time; print(time.monotonic_ns() // 1000)"]).stdout.toString()
+    const [, micros] = /^RELOADING=1\nMONOTONIC_USEC=(\d+)$/.exec(said) ?? []
+    expect(Number(now) - Number(micros)).toBeWithin(0, 60_000_000)
+    expect(await message()).toBe("READY=1")
+    await running.kill("SIGTERM")
+  }, 20_000)
+
   test("nothing of a watchdog that is meant for another process", async () => {
     const path = join(cwd, "other.sock")
     const message = await manager(path)

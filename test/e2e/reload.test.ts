@@ -1,0 +1,216 @@
+/** A running relay gets another config, as a process. RELAY_UNDER chooses the runtime, or the binary. */
+import { afterAll, afterEach, describe, expect, test } from "bun:test"
+import { createHmac } from "node:crypto"
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { connect } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { freePort, type Relay, relay, startRelay } from "../lib/relay.ts"
+
+const cwd = mkdtempSync(join(tmpdir(), "relay-reload-"))
+afterAll(() => rmSync(cwd, { recursive: true }))
+
+interface Parts {
+  readonly secrets?: ReadonlyArray<{ readonly name: string; readonly value: string }>
+  readonly sinks?: Readonly<Record<string, object>>
+  readonly routes?: ReadonlyArray<object>
+  readonly listen?: string
+}
+
+const file = (name: string) => ({ type: "file", path: `${name}.ndjson` })
+const sinks = (...names: ReadonlyArray<string>) => Object.fromEntries(names.map((name) => [name, file(name)]))
+
+const running: Array<Relay> = []
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((one) => one.kill()))
+})
+
+let number = 0
+
+/** A relay with its own config, and what it takes to change that and to send. */
+const start = async (parts: Parts, args: ReadonlyArray<string> = []) => {
+  const [deliveries, admin] = [await freePort(), await freePort()]
+  const name = `${number++}.json`
+  const text = ({ secrets, sinks: some = {}, routes, listen }: Parts) =>
+    JSON.stringify({
+      listen: listen ?? `127.0.0.1:${deliveries}`,
+      admin: { listen: `127.0.0.1:${admin}` },
+      journal: { path: `${name}.db` },
+      webhooks: { scheduling: { path: "/hooks", secrets: secrets ?? [{ name: "main", value: "the-main-secret" }] } },
+      sinks: some,
+      routes: routes ?? [{ name: "everything", match: "**", to: Object.keys(some) }],
+    })
+  const write = (parts: Parts) => writeFileSync(join(cwd, name), text(parts))
+  write(parts)
+  const process = await startRelay(name, { cwd, args: ["--log-format", "text", ...args] })
+  running.push(process)
+  const ask = (...words: ReadonlyArray<string>) => relay([...words, "-c", name], { cwd })
+  return {
+    process,
+    write,
+    /** As an editor does: another file takes its name. */
+    replace: (parts: Parts) => {
+      writeFileSync(join(cwd, `${name}.new`), text(parts))
+      renameSync(join(cwd, `${name}.new`), join(cwd, name))
+    },
+    ask,
+    reload: () => ask("reload"),
+    /** The same without a process of its own. */
+    post: () => fetch(`http://127.0.0.1:${admin}/api/v1/reload`, { method: "POST" }),
+    metrics: async () => (await fetch(`http://127.0.0.1:${admin}/metrics`)).text(),
+    deliveries,
+  }
+}
+
+const bodyOf = (id: string) =>
+  JSON.stringify({
+    id,
+    account_id: "acct_1",
+    version: "1",
+    created_at: "2026-11-21T00:00:00Z",
+    data: { type: "client.created", object: {} },
+  })
+
+const signed = (body: string, secret: string) =>
+  `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+
+const send = async (port: number, id: string, secret = "the-main-secret"): Promise<number> => {
+  const body = bodyOf(id)
+  const headers = { "content-type": "application/json", "x-service-signature": signed(body, secret) }
+  return (await fetch(`http://127.0.0.1:${port}/hooks`, { method: "POST", body, headers })).status
+}
+
+const idsIn = (name: string): ReadonlyArray<string> => {
+  const path = join(cwd, `${name}.ndjson`)
+  if (!existsSync(path)) return []
+  return readFileSync(path, "utf8")
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line).id)
+}
+
+const arrives = async (name: string, id: string): Promise<void> => {
+  while (!idsIn(name).includes(id)) await Bun.sleep(10)
+}
+
+describe("relay reload", () => {
+  test("adds, removes and renames sinks, says so, and events go where the new routes say", async () => {
+    const { write, reload, ask, deliveries } = await start({ sinks: sinks("one", "two") })
+    expect(await send(deliveries, "evt_1")).toBe(202)
+    await Promise.all([arrives("one", "evt_1"), arrives("two", "evt_1")])
+    write({ sinks: { ...sinks("three"), uno: { ...file("one"), renamedFrom: "one" } } })
+    const { code, stdout, stderr } = await reload()
+    expect([code, stderr]).toEqual([0, ""])
+    expect(stdout.split("\n").slice(1, -1)).toEqual([
+      "  > sink uno from one",
+      "  + sink three",
+      "  - sink two",
+      "  ~ route everything: to",
+    ])
+    expect(await send(deliveries, "evt_2")).toBe(202)
+    await Promise.all([arrives("one", "evt_2"), arrives("three", "evt_2")])
+    expect([idsIn("one"), idsIn("two"), idsIn("three")]).toEqual([["evt_1", "evt_2"], ["evt_1"], ["evt_2"]])
+    const lanes = JSON.parse((await ask("lanes", "list", "--json")).stdout)
+    const states = lanes.map((lane: { name: string; condition: string }) => `${lane.name} ${lane.condition}`)
+    expect(states).toEqual(["_quarantine running", "three running", "two orphaned", "uno running"])
+  }, 20_000)
+
+  test("rotates a secret without a gap", async () => {
+    const [old, fresh] = [
+      { name: "old", value: "the-old-secret" },
+      { name: "new", value: "the-new-secret" },
+    ]
+    const { write, post, deliveries } = await start({ secrets: [old], sinks: sinks("rotated") })
+    const statuses: Array<number> = []
+    for (const [secrets, signedWith] of [
+      [[old, fresh], old],
+      [[old, fresh], fresh],
+      [[fresh], fresh],
+      [[fresh], old],
+    ] as const) {
+      write({ secrets, sinks: sinks("rotated") })
+      const answer = await post()
+      expect([answer.status, await answer.text()]).toEqual([200, expect.not.stringMatching(/the-(old|new)-secret/)])
+      statuses.push(await send(deliveries, `evt_${statuses.length}`, signedWith.value))
+    }
+    expect(statuses).toEqual([202, 202, 202, 401])
+  }, 20_000)
+
+  test("of a wrong config, or of what only a restart changes, keeps the old one and says why", async () => {
+    const { write, reload, post, ask, metrics, deliveries, process } = await start({ sinks: sinks("kept") })
+    write({ sinks: sinks("other"), listen: "127.0.0.1:1" })
+    expect(await reload()).toMatchObject({ code: 1, stderr: "relay: restart needed for: listen\n" })
+    write({ sinks: { other: { type: "file", paht: "x" } }, routes: [{ name: "a", match: "**", to: "nowhere" }] })
+    const wrong = await reload()
+    expect([wrong.code, wrong.stdout]).toEqual([78, ""])
+    for (const words of ["sinks.other.path", 'did you mean "path"?', "routes[0].to"])
+      expect(wrong.stderr).toContain(words)
+    const asJson = JSON.parse((await ask("reload", "--json")).stdout)
+    expect(asJson).toMatchObject({ ok: false, diagnostics: [{ severity: "error" }, {}, {}] })
+    expect(await metrics()).toContain("relay_config_last_reload_successful 0")
+    const status = await ask("status")
+    expect([status.code, status.stdout]).toEqual([0, expect.stringContaining("the last reload was refused")])
+    expect(await send(deliveries, "evt_kept")).toBe(202)
+    await arrives("kept", "evt_kept")
+    write({ sinks: sinks("kept") })
+    expect(await (await post()).json()).toMatchObject({ changes: [], notes: [] })
+    expect(await metrics()).toContain("relay_config_last_reload_successful 1")
+    expect(process.stderr()).toContain("the config in force stays: restart needed for: listen")
+  }, 20_000)
+
+  test("does not disturb what is under way: an attempt, nor a delivery whose body is still coming", async () => {
+    let release = (): void => {}
+    const released = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const seen: Array<string> = []
+    const sink = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: async (request) => {
+        seen.push(request.headers.get("x-relay-event-id") ?? "")
+        await released
+        return new Response(null, { status: 204 })
+      },
+    })
+    const slow = { slow: { type: "http", url: `http://127.0.0.1:${sink.port}/` } }
+    const { write, post, deliveries } = await start({ sinks: { ...slow, ...sinks("before") } })
+    await send(deliveries, "evt_slow")
+    while (seen.length === 0) await Bun.sleep(5)
+
+    const body = bodyOf("evt_half")
+    const socket = connect(deliveries, "127.0.0.1")
+    const answered = new Promise<string>((resolve) => socket.once("data", (data) => resolve(data.toString())))
+    socket.write(
+      `POST /hooks HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\nx-service-signature: ${signed(body, "the-main-secret")}\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 20)}`,
+    )
+    // It is under way once the listener has answered what was sent after it.
+    await send(deliveries, "evt_between")
+    write({ sinks: { ...slow, ...sinks("after") } })
+    expect((await post()).status).toBe(200)
+    socket.write(body.slice(20))
+    expect(await answered).toStartWith("HTTP/1.1 202")
+    socket.destroy()
+    await arrives("after", "evt_half")
+    expect(idsIn("before")).not.toContain("evt_half")
+    release()
+    while (seen.length < 3) await Bun.sleep(5)
+    expect(seen.toSorted()).toEqual(["evt_between", "evt_half", "evt_slow"])
+    await sink.stop(true)
+  }, 20_000)
+
+  test("is what SIGHUP does, and what --watch does when another file takes the config's name", async () => {
+    const { process, write, replace, deliveries } = await start({ sinks: sinks("first") }, ["--watch"])
+    replace({ sinks: sinks("second") })
+    await process.prints("+ sink second; - sink first")
+    expect(await send(deliveries, "evt_watched")).toBe(202)
+    await arrives("second", "evt_watched")
+
+    const other = await start({ sinks: sinks("third") })
+    other.write({ sinks: sinks("fourth") })
+    other.process.signal("SIGHUP")
+    await other.process.prints("+ sink fourth; - sink third")
+    write({ sinks: { wrong: {} } })
+    await process.prints("the config in force stays")
+  }, 20_000)
+})
