@@ -1,0 +1,88 @@
+/** What goes out with the binaries: the list of their parts, and the checksums. */
+import { describe, expect, test } from "bun:test"
+import { spawnSync } from "node:child_process"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { Spec, Validation } from "@cyclonedx/cyclonedx-library"
+import manifest from "../../package.json" with { type: "json" }
+import * as Checksums from "./Checksums.ts"
+import * as Sbom from "./Sbom.ts"
+
+const root = resolve(import.meta.dir, "../..")
+const sbom = Sbom.make(root, Bun.version, "2026-11-21T00:00:00.000Z")
+const libraries = sbom.components.filter(({ type }) => type === "library")
+const nameOf = ({ group, name }: Sbom.Component): string => (typeof group === "string" ? `${group}/${name}` : name)
+
+describe("the SBOM", () => {
+  test("is CycloneDX 1.6 by the official schema", async () => {
+    const validator = new Validation.JsonStrictValidator(Spec.Version.v1dot6)
+    expect(await validator.validate(JSON.stringify(sbom))).toBeNull()
+    expect(await validator.validate(JSON.stringify({ ...sbom, components: [{ name: "x" }] }))).not.toBeNull()
+  })
+
+  test("names every package whose code the bundle holds, in the version that is there", async () => {
+    const { outputs } = await Bun.build({
+      entrypoints: [join(root, "src/main.ts")],
+      target: "bun",
+      sourcemap: "external",
+    })
+    const maps = outputs.filter(({ kind }) => kind === "sourcemap")
+    const sources = (await Promise.all(maps.map((map) => map.json()))).flatMap(
+      (map): ReadonlyArray<string> => map.sources,
+    )
+    const places = sources.flatMap((source) => /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(source) ?? [])
+    const bundled = [...new Set(places.filter((_, index) => index % 2 === 1))].sort()
+    expect(bundled).toContain("effect")
+    const versions = new Map(libraries.map((component) => [nameOf(component), component.version]))
+    for (const name of bundled) {
+      const { version } = JSON.parse(readFileSync(join(root, "node_modules", name, "package.json"), "utf8"))
+      expect([name, versions.get(name)]).toEqual([name, version])
+    }
+  }, 20_000)
+
+  test("names all that the relay depends on and nothing that only its development needs", () => {
+    const names = libraries.map(nameOf)
+    expect(names).toEqual(expect.arrayContaining(Object.keys(manifest.dependencies)))
+    for (const name of ["@biomejs/biome", "typescript", "deno", "@cyclonedx/cyclonedx-library"]) {
+      expect(names).not.toContain(name)
+    }
+    expect(sbom.components.find(({ type }) => type === "platform")).toMatchObject({ name: "bun", version: Bun.version })
+  })
+
+  test("says of every package where it is from, its hash and its licence", () => {
+    for (const component of libraries) {
+      expect(component).toMatchObject({
+        purl: expect.stringMatching(/^pkg:npm\//),
+        hashes: [{ alg: "SHA-512", content: expect.stringMatching(/^[0-9a-f]{128}$/) }],
+        licenses: [expect.anything()],
+        externalReferences: [{ type: "distribution", url: expect.stringMatching(/\.tgz$/) }],
+      })
+    }
+  })
+
+  test("connects only what it names, and every package to the relay", () => {
+    const refs = new Set(sbom.components.map((component) => component["bom-ref"]))
+    const reached = new Set(sbom.dependencies[0]?.dependsOn)
+    for (const ref of reached) {
+      const { dependsOn = [] } = sbom.dependencies.find((one) => one.ref === ref) ?? {}
+      for (const other of dependsOn) reached.add(other)
+    }
+    expect([...reached].sort()).toEqual([...refs].sort())
+  })
+})
+
+test("sha256sum accepts the checksums, and no longer when a byte differs", () => {
+  const directory = mkdtempSync(join(tmpdir(), "relay-release-"))
+  try {
+    writeFileSync(join(directory, "relay"), "one")
+    writeFileSync(join(directory, "relay-linux-arm64"), "two")
+    for (const _ of ["first", "again"]) writeFileSync(join(directory, Checksums.file), Checksums.make(directory))
+    const check = () => spawnSync("sha256sum", ["-c", Checksums.file], { cwd: directory, encoding: "utf8" })
+    expect(check()).toMatchObject({ status: 0, stdout: "relay: OK\nrelay-linux-arm64: OK\n" })
+    writeFileSync(join(directory, "relay"), "ONE")
+    expect(check().status).toBe(1)
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+})
