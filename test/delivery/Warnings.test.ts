@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
+import { Context, Effect, Exit, Layer, Logger, Redacted, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import * as Warnings from "../../src/delivery/Warnings.ts"
@@ -81,6 +81,21 @@ describe("a secret that expires", () => {
       expect(yield* told).toHaveLength(1)
     }),
   )
+})
+
+describe("the log", () => {
+  it.effect("names the secret and its day, once a notice", () => {
+    const lines: Array<string> = []
+    return Effect.gen(function* () {
+      const { run } = yield* start
+      yield* TestClock.setTime(90 * day)
+      yield* run()
+      yield* TestClock.adjust("3 hours")
+      expect(lines).toEqual([
+        "the secret old of the webhook scheduling expires within 14 days, at 1970-04-11T00:00:00.000Z: add its successor beside it",
+      ])
+    }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])))
+  })
 })
 
 test("the notice that is due is the shortest that has begun (1,000 seeds)", () => {
