@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test"
+import { beforeAll, describe, expect, test } from "bun:test"
 import { HTTP } from "cloudevents"
 import { Effect, Fiber, Schema } from "effect"
 import type { Entry } from "../../src/journal/Journal.ts"
@@ -9,7 +9,7 @@ import { it } from "../lib/effect.ts"
 import { makeTopic } from "../parts/Queues.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "./samples.ts"
 import { type Behaviour, errorXml, type Fate, snsServer } from "./snsServer.ts"
-import { credentials, openSns, topicArn, withMoto } from "./snsSink.ts"
+import { credentials, openSns, startThere, topicArn, withMoto } from "./snsSink.ts"
 
 const reasons = (failures: Failures) =>
   Object.fromEntries([...failures].map(([index, { reason }]) => [index, reason._tag]))
@@ -28,6 +28,8 @@ const started = Effect.fnUntraced(function* (behaviour: Behaviour, more: Record<
 })
 
 const fifo = { topicArn: `${topicArn}.fifo` }
+
+beforeAll(startThere, 120_000)
 
 describe("an SNS request", () => {
   it.live("holds ten messages, and never more bytes than SNS counts", () =>
@@ -89,7 +91,8 @@ describe("an SNS request", () => {
 
   it.live("that breaks off leaves what had passed before it settled", () =>
     Effect.gen(function* () {
-      const { server, sink } = yield* started({ fate: (_, count) => (count === 2 ? "reset" : undefined) })
+      // From the second on: on a connection that was used before, Deno asks once more by itself.
+      const { server, sink } = yield* started({ fate: (_, count) => (count >= 2 ? "reset" : undefined) })
       const failures = yield* sink.send([sized(1, 200_000), sized(2, 200_000), sized(3, 200_000)])
       expect(reasons(failures)).toEqual({ 1: "SinkUnavailable", 2: "SinkUnavailable" })
       expect(ids(server.passed())).toEqual(["evt_1"])
