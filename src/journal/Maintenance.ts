@@ -153,9 +153,10 @@ export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes
     if (existsSync(to))
       return yield* new MaintenanceError({ message: `${to} exists already; a backup never overwrites.` })
     return yield* attempt(`The journal ${path} could not be copied to ${to}`, () => {
-      db.prepare("VACUUM INTO ?").run(to)
-      const fd = openSync(to, "r+")
+      // Made first, and for its owner only: SQLite would leave that to the umask.
+      const fd = openSync(to, "wx", 0o600)
       try {
+        db.prepare("VACUUM INTO ?").run(to)
         fsyncSync(fd)
       } finally {
         closeSync(fd)

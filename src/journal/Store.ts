@@ -44,6 +44,8 @@ const acquireLock = (path: string): DatabaseSync => {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     lock = new DatabaseSync(file)
+    // Whoever can read it can hold it against us.
+    chmodSync(file, 0o600)
   } catch (error) {
     throw unavailable(`The journal ${path} can't be opened: ${reason(error)}. Its directory must be writable.`)
   }

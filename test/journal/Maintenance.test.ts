@@ -1,5 +1,6 @@
 import { describe, expect } from "bun:test"
-import { readFileSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
 import { Journal } from "../../src/journal/Journal.ts"
@@ -82,6 +83,21 @@ describe("journal backup", () => {
       expect(report.bytes).toBeGreaterThan(0)
       expect(yield* Maintenance.check(copy)).toMatchObject({ sound: true, events: 6 })
       expect((yield* Effect.flip(Maintenance.backup(at.path, copy))).message).toContain("never overwrites")
+    }),
+  )
+
+  it.live("is for its owner only, as are the journal and all that lies beside it, and what is salvaged", () =>
+    Effect.gen(function* () {
+      const at = yield* filled
+      yield* Effect.gen(function* () {
+        yield* Journal
+        yield* Maintenance.backup(at.path, `${at.path}.backup`)
+        yield* Maintenance.salvage(at.path, `${at.path}.ndjson`)
+        const files = readdirSync(dirname(at.path))
+        expect(files.length).toBeGreaterThanOrEqual(8)
+        const open = files.filter((file) => (statSync(join(dirname(at.path), file)).mode & 0o077) !== 0)
+        expect(open).toEqual([])
+      }).pipe(Effect.provide(SqliteJournal.layer(at)))
     }),
   )
 })
