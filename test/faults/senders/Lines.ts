@@ -1,8 +1,9 @@
-import type { Line, Mutant } from "../Line.ts"
+import type { Line } from "../Line.ts"
 import * as Fuzz from "./Fuzz.ts"
 import * as Growth from "./Growth.ts"
 import * as Requests from "./Requests.ts"
 import * as Slow from "./Slow.ts"
 
+export { mutants } from "./Mutants.ts"
+
 export const lines: ReadonlyArray<Line> = [...Requests.lines, ...Slow.lines, ...Fuzz.lines, ...Growth.lines]
-export const mutants: ReadonlyArray<Mutant> = []

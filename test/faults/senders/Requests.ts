@@ -9,6 +9,7 @@
 import { createHmac } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { quarantine } from "../../../src/event/Event.ts"
 import { envelope, expiredSecret, secret, startTarget, type Target } from "../../e2e/http/fixture.ts"
 import * as Raw from "../../e2e/http/Raw.ts"
 import { bodies } from "../../lib/lines.ts"
@@ -112,6 +113,7 @@ const compare = async (target: Target, sent: ReadonlyArray<Sent>, goods: Readonl
   const kept = await journaled(target.directory)
   const atSink = counted(bodies(readFileSync(join(target.directory, "events.ndjson"))).map(text))
   const inLog = counted(kept.map(({ body }) => text(body)))
+  const quarantined = new Set(kept.filter(({ sinks }) => `${sinks}` === quarantine).map(({ body }) => text(body)))
   const broken: Array<string> = []
   let lost = 0
   const accounted = new Set(goods.map(text))
@@ -126,8 +128,8 @@ const compare = async (target: Target, sent: ReadonlyArray<Sent>, goods: Readonl
     if (there.length < wanted) lost += wanted - there.length
     if (there.length > wanted && !one.mayBeCut && !own.includes("")) broken.push(`${name}: kept, and not accepted`)
     for (const body of there) {
-      if (atSink.has(body) !== (one.at === "sink"))
-        broken.push(`${name}: ${one.at === "sink" ? "not " : ""}at the sink`)
+      const isAt = atSink.has(body) ? "sink" : quarantined.has(body) ? "quarantine" : "neither"
+      if (isAt !== one.at) broken.push(`${name}: at ${isAt} instead of ${one.at}`)
     }
   }
   for (const { body, signature, sinks } of kept) {

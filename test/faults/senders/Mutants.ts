@@ -1,0 +1,160 @@
+/** Guards against hostile senders, each removed on purpose. */
+import type { Mutant } from "../Line.ts"
+
+const signature = "src/event/Signature.ts"
+const envelope = "src/event/Envelope.ts"
+const ingest = "src/ingest/Ingest.ts"
+const bodies = "src/ingest/Bodies.ts"
+const guard = "src/runtime/Guard.ts"
+const template = "src/formats/Template.ts"
+const pattern = "src/routing/Pattern.ts"
+
+const mutant = (line: string, gone: string, file: string, find: string, replace: string): Mutant => ({
+  line,
+  gone,
+  file,
+  find,
+  replace,
+})
+
+const escapeOf = (place: string, as: string): Mutant =>
+  mutant("fuzz-templates", `a value in a ${place} is not escaped`, template, as, `${place}: (value) => value`)
+
+export const mutants: ReadonlyArray<Mutant> = [
+  mutant(
+    "requests",
+    "a signature is not compared",
+    signature,
+    "if (!timingSafeEqual(secret.hmac(body), claimed)) continue",
+    "secret.hmac(body)",
+  ),
+  mutant(
+    "requests",
+    "a signature's first byte is not compared",
+    signature,
+    "timingSafeEqual(secret.hmac(body), claimed)",
+    "timingSafeEqual(secret.hmac(body).subarray(1), claimed.subarray(1))",
+  ),
+  mutant(
+    "requests",
+    "lowercase digits count",
+    signature,
+    "digitValues[digit.charCodeAt(0)] = value",
+    "digitValues[digit.toLowerCase().charCodeAt(0)] = digitValues[digit.charCodeAt(0)] = value",
+  ),
+  mutant(
+    "requests",
+    "what follows a signature is not looked at, nor a second one",
+    signature,
+    "header.length !== headerLength",
+    "header.length < headerLength",
+  ),
+  mutant("requests", "the prefix is not looked at", signature, " || !header.startsWith(prefix)", ""),
+  mutant(
+    "fuzz-headers",
+    "an expired secret verifies",
+    signature,
+    "secret.expiresAt === undefined || now < secret.expiresAt",
+    "true",
+  ),
+  mutant("requests", "the Host is not looked at", guard, 'if (!host.test(headers.get("host") ?? ""))', "if (false)"),
+  mutant(
+    "requests-deno",
+    "the Host is not looked at",
+    guard,
+    'if (!host.test(headers.get("host") ?? ""))',
+    "if (false)",
+  ),
+  mutant("requests", "the length is not looked at", guard, "declared !== null && !length.test(declared)", "false"),
+  mutant("requests-deno", "the length is not looked at", guard, "declared !== null && !length.test(declared)", "false"),
+  mutant("fuzz-headers", "a Host may be anything that begins as one", guard, "(?::[0-9]{1,5})?$/", "(?::[0-9]{1,5})?/"),
+  mutant("requests", "any method delivers", ingest, 'if (request.method !== "POST")', "if (false)"),
+  mutant("requests", "any content type will do", ingest, 'if (!isJson(headers.get("content-type")))', "if (false)"),
+  mutant("fuzz-headers", "a content type may go on", ingest, "\\s*(?:;|$)/i", "/i"),
+  mutant("requests", "any encoding will do", ingest, 'if (!isIdentity(headers.get("content-encoding")))', "if (false)"),
+  mutant("requests", "a body without a declared length has no limit", bodies, "size > max", "false"),
+  mutant(
+    "requests-deno",
+    "a declared length has no limit",
+    bodies,
+    "declared !== undefined && declared > max",
+    "false",
+  ),
+  mutant(
+    "requests",
+    "text is kept instead of bytes",
+    ingest,
+    "        receivedAt,\n        body,\n",
+    "        receivedAt,\n        body: new TextEncoder().encode(new TextDecoder().decode(body)),\n",
+  ),
+  mutant(
+    "requests",
+    "a refusal tells the signature that would be right",
+    ingest,
+    "return refuse(name, answers.signature,",
+    'return refuse(name, { ...answers.signature, detail: Buffer.from(first.secrets[0]?.hmac(body) ?? []).toString("hex") },',
+  ),
+  mutant("requests", "the sender may make events of the relay's own", ingest, "if (isRelayEvent(type))", "if (false)"),
+  mutant(
+    "requests",
+    "an id that must be named need not be",
+    "src/ingest/Snapshot.ts",
+    "receivers.filter(({ webhook }) => !webhook.strictId)",
+    "receivers",
+  ),
+  mutant("requests", "a byte order mark is passed over", envelope, ", ignoreBOM: true", ""),
+  mutant("fuzz-json", "bad UTF-8 is mended", envelope, "fatal: true", "fatal: false"),
+  mutant("fuzz-json", "any JSON is an envelope", envelope, "isEnvelope(value) ?", "true ?"),
+  mutant(
+    "fuzz-json",
+    "an object may be null",
+    envelope,
+    "Schema.declare(Predicate.isObject)",
+    "Schema.declare(Predicate.isObjectOrArray)",
+  ),
+  mutant(
+    "slow",
+    "bodies are read one after the other",
+    bodies,
+    "return declared !== undefined && declared <= small",
+    `const line = gauge as { bytesInFlight: number; turn?: Promise<unknown> }
+      const before = line.turn
+      line.turn = before === undefined ? request.clone().arrayBuffer() : before.then(() => request.clone().arrayBuffer())
+      if (before !== undefined) return before.then(() => readCounted(request, max))
+      return declared !== undefined && declared <= small`,
+  ),
+  mutant(
+    "fuzz-patterns",
+    "a pattern reaches the relay's own events",
+    pattern,
+    "isRelayEvent(type) === namesRelay &&",
+    "",
+  ),
+  mutant("fuzz-patterns", "a type need not be a dotted name", pattern, "dotted.test(type) &&", ""),
+  mutant("fuzz-patterns", "a brace may hold one choice", pattern, "if (!choice)", "if (false)"),
+  escapeOf("header", "header: escapeHeader"),
+  escapeOf("url", "url: escapeUrl"),
+  mutant("fuzz-templates", "dots climb out of a path", template, "/^\\.+$/.test(value)", "false"),
+  mutant("fuzz-templates", "half a character is not mended", template, "odd.toWellFormed()", "odd"),
+  mutant(
+    "fuzz-config",
+    "a config's texts are shown",
+    "src/config/Excerpt.ts",
+    "isText(one.kind) && !(about && showsValue)",
+    "false",
+  ),
+  mutant(
+    "fuzz-config",
+    "a column is counted from the file's start",
+    "src/config/Source.ts",
+    "offset - (starts[line - 1] ?? 0) + 1",
+    "offset",
+  ),
+  mutant(
+    "growth",
+    "a config is read once a mistake",
+    "src/config/Source.ts",
+    "tokens ??= tokensOf(text)",
+    "tokens = tokensOf(text)",
+  ),
+]
