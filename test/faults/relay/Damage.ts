@@ -83,7 +83,7 @@ interface Fate {
 }
 
 const atRest = async (subject: Subject) => {
-  const drained = await subject.drained(20)
+  const drained = await subject.drained(10)
   // A dead letter that can't be read is noticed when somebody looks at it: the status comes after.
   const deadLetters = new Set((await subject.deadLetters("late")).map(numberOf))
   return { drained, deadLetters, journal: (await subject.status()).journal }

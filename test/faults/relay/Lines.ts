@@ -9,6 +9,7 @@ import { kill } from "./Kill.ts"
 import { openFile } from "./OpenFile.ts"
 import { powerCut } from "./PowerCut.ts"
 import { second } from "./Second.ts"
+import { soak } from "./Soak.ts"
 import { stop } from "./Stop.ts"
 
 export const lines: ReadonlyArray<Line> = [
@@ -22,5 +23,6 @@ export const lines: ReadonlyArray<Line> = [
   descriptors,
   stop,
   second,
+  soak,
 ]
 export const mutants: ReadonlyArray<Mutant> = []

@@ -97,6 +97,12 @@ export class Subject {
     return (await (await fetch(`http://${this.admin}/api/v1/status`)).json()) as Status
   }
 
+  /** Has the config loaded anew; the answer's status and text. */
+  async reload(): Promise<readonly [status: number, text: string]> {
+    const response = await fetch(`http://${this.admin}/api/v1/reload`, { method: "POST" })
+    return [response.status, await response.text()]
+  }
+
   /** Event ids of a lane's dead letters, at most a thousand. */
   async deadLetters(lane: string): Promise<ReadonlyArray<string>> {
     const response = await fetch(`http://${this.admin}/api/v1/dead-letters?limit=1000&lane=${lane}`)
