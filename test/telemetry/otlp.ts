@@ -1,154 +1,104 @@
 /**
- * A collector that takes nothing on trust: it decodes OTLP's protobuf by the
- * published field numbers (opentelemetry-proto 1.x), refuses every field, wire
- * type and value that the protocol does not know, and keeps what it got.
+ * A collector that takes nothing on trust: it holds OTLP's JSON against the
+ * published messages (opentelemetry-proto 1.x, in proto3's JSON mapping with
+ * ids in hexadecimal), refuses every field and every form of a value that the
+ * protocol does not know, and keeps what it got.
  */
 
-type Kind = "string" | "bytes" | "bool" | "varint" | "fixed32" | "fixed64" | "double"
-type Field = readonly [name: string, kind: Kind | { readonly message: string }, repeated?: "repeated"]
+type Kind = "string" | "bool" | "double" | "uint32" | "enum" | "int64" | "time" | "traceId" | "spanId" | "base64"
+/** A list where it stands in brackets. */
+type Field = Kind | `#${string}` | readonly [`#${string}`]
 
-const attributes: Field = ["attributes", { message: "KeyValue" }, "repeated"]
+const attributes = { attributes: ["#KeyValue"], droppedAttributesCount: "uint32" } as const
 
-const messages: Readonly<Record<string, Readonly<Record<number, Field>>>> = {
-  TracesData: { 1: ["resourceSpans", { message: "ResourceSpans" }, "repeated"] },
-  ResourceSpans: {
-    1: ["resource", { message: "Resource" }],
-    2: ["scopeSpans", { message: "ScopeSpans" }, "repeated"],
-    3: ["schemaUrl", "string"],
-  },
-  LogsData: { 1: ["resourceLogs", { message: "ResourceLogs" }, "repeated"] },
-  ResourceLogs: {
-    1: ["resource", { message: "Resource" }],
-    2: ["scopeLogs", { message: "ScopeLogs" }, "repeated"],
-    3: ["schemaUrl", "string"],
-  },
-  Resource: { 1: attributes, 2: ["dropped", "varint"] },
-  ScopeSpans: {
-    1: ["scope", { message: "Scope" }],
-    2: ["spans", { message: "Span" }, "repeated"],
-    3: ["url", "string"],
-  },
-  ScopeLogs: {
-    1: ["scope", { message: "Scope" }],
-    2: ["logRecords", { message: "LogRecord" }, "repeated"],
-    3: ["url", "string"],
-  },
-  Scope: { 1: ["name", "string"], 2: ["version", "string"], 3: attributes, 4: ["dropped", "varint"] },
-  KeyValue: { 1: ["key", "string"], 2: ["value", { message: "AnyValue" }] },
+const messages: Readonly<Record<string, Readonly<Record<string, Field>>>> = {
+  TracesData: { resourceSpans: ["#ResourceSpans"] },
+  ResourceSpans: { resource: "#Resource", scopeSpans: ["#ScopeSpans"], schemaUrl: "string" },
+  ScopeSpans: { scope: "#Scope", spans: ["#Span"], schemaUrl: "string" },
+  LogsData: { resourceLogs: ["#ResourceLogs"] },
+  ResourceLogs: { resource: "#Resource", scopeLogs: ["#ScopeLogs"], schemaUrl: "string" },
+  ScopeLogs: { scope: "#Scope", logRecords: ["#LogRecord"], schemaUrl: "string" },
+  Resource: attributes,
+  Scope: { name: "string", version: "string", ...attributes },
+  KeyValue: { key: "string", value: "#AnyValue" },
   AnyValue: {
-    1: ["string", "string"],
-    2: ["bool", "bool"],
-    3: ["int", "varint"],
-    4: ["double", "double"],
-    5: ["array", { message: "ArrayValue" }],
-    6: ["map", { message: "KeyValueList" }],
-    7: ["bytes", "bytes"],
+    stringValue: "string",
+    boolValue: "bool",
+    intValue: "int64",
+    doubleValue: "double",
+    arrayValue: "#ArrayValue",
+    kvlistValue: "#KeyValueList",
+    bytesValue: "base64",
   },
-  ArrayValue: { 1: ["values", { message: "AnyValue" }, "repeated"] },
-  KeyValueList: { 1: ["values", { message: "KeyValue" }, "repeated"] },
+  ArrayValue: { values: ["#AnyValue"] },
+  KeyValueList: { values: ["#KeyValue"] },
   Span: {
-    1: ["traceId", "bytes"],
-    2: ["spanId", "bytes"],
-    3: ["traceState", "string"],
-    4: ["parentSpanId", "bytes"],
-    5: ["name", "string"],
-    6: ["kind", "varint"],
-    7: ["start", "fixed64"],
-    8: ["end", "fixed64"],
-    9: attributes,
-    10: ["droppedAttributes", "varint"],
-    11: ["events", { message: "Event" }, "repeated"],
-    12: ["droppedEvents", "varint"],
-    13: ["links", { message: "Link" }, "repeated"],
-    14: ["droppedLinks", "varint"],
-    15: ["status", { message: "Status" }],
-    16: ["flags", "fixed32"],
+    traceId: "traceId",
+    spanId: "spanId",
+    traceState: "string",
+    parentSpanId: "spanId",
+    flags: "uint32",
+    name: "string",
+    kind: "enum",
+    startTimeUnixNano: "time",
+    endTimeUnixNano: "time",
+    ...attributes,
+    events: ["#Event"],
+    droppedEventsCount: "uint32",
+    links: ["#Link"],
+    droppedLinksCount: "uint32",
+    status: "#Status",
   },
-  Event: { 1: ["time", "fixed64"], 2: ["name", "string"], 3: attributes, 4: ["dropped", "varint"] },
-  Link: {
-    1: ["traceId", "bytes"],
-    2: ["spanId", "bytes"],
-    3: ["traceState", "string"],
-    4: attributes,
-    5: ["dropped", "varint"],
-    6: ["flags", "fixed32"],
-  },
-  Status: { 2: ["message", "string"], 3: ["code", "varint"] },
+  Event: { timeUnixNano: "time", name: "string", ...attributes },
+  Link: { traceId: "traceId", spanId: "spanId", traceState: "string", flags: "uint32", ...attributes },
+  Status: { message: "string", code: "enum" },
   LogRecord: {
-    1: ["time", "fixed64"],
-    2: ["severity", "varint"],
-    3: ["severityText", "string"],
-    5: ["body", { message: "AnyValue" }],
-    6: attributes,
-    7: ["dropped", "varint"],
-    8: ["flags", "fixed32"],
-    9: ["traceId", "bytes"],
-    10: ["spanId", "bytes"],
-    11: ["observed", "fixed64"],
-    12: ["eventName", "string"],
+    timeUnixNano: "time",
+    observedTimeUnixNano: "time",
+    severityNumber: "enum",
+    severityText: "string",
+    body: "#AnyValue",
+    ...attributes,
+    flags: "uint32",
+    traceId: "traceId",
+    spanId: "spanId",
+    eventName: "string",
   },
 }
 
 type Message = Readonly<Record<string, unknown>>
-const utf8 = new TextDecoder("utf-8", { fatal: true })
-/** Wire types of protobuf. */
-const wires: Readonly<Record<Kind, number>> = {
-  varint: 0,
-  bool: 0,
-  fixed64: 1,
-  double: 1,
-  string: 2,
-  bytes: 2,
-  fixed32: 5,
+
+const isCount = (value: unknown): boolean => Number.isInteger(value) && Number(value) >= 0 && Number(value) < 2 ** 32
+const isId = (value: unknown, bytes: number): boolean =>
+  typeof value === "string" && new RegExp(`^(?!0+$)[0-9a-f]{${2 * bytes}}$`).test(value)
+
+const fits: Readonly<Record<Kind, (value: unknown) => boolean>> = {
+  string: (value) => typeof value === "string" && value.isWellFormed(),
+  bool: (value) => typeof value === "boolean",
+  double: (value) => typeof value === "number" || ["NaN", "Infinity", "-Infinity"].includes(String(value)),
+  uint32: isCount,
+  // Names of enums are no OTLP: only their numbers are.
+  enum: isCount,
+  int64: (value) => Number.isSafeInteger(value) || /^-?\d{1,19}$/.test(typeof value === "string" ? value : ""),
+  time: (value) => typeof value === "string" && /^[1-9]\d{17,19}$/.test(value),
+  traceId: (value) => isId(value, 16),
+  spanId: (value) => isId(value, 8),
+  base64: (value) => typeof value === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(value),
 }
 
-const decode = (name: string, bytes: Buffer): Message => {
-  let at = 0
-  const varint = (): bigint => {
-    let value = 0n
-    for (let shift = 0n; shift < 70n; shift += 7n) {
-      const byte = bytes.readUInt8(at++)
-      value |= BigInt(byte & 0x7f) << shift
-      if (byte < 0x80) return value
-    }
-    throw new Error(`${name}: a number without an end`)
+/** Throws at whatever a message of that name can't hold. */
+const check = (name: string, message: unknown): Message => {
+  if (typeof message !== "object" || message === null || Array.isArray(message)) throw new Error(`${name} is no object`)
+  for (const [key, value] of Object.entries(message)) {
+    const field = messages[name]?.[key]
+    if (field === undefined) throw new Error(`${name} has no field ${key}`)
+    if (typeof field !== "string") {
+      if (!Array.isArray(value)) throw new Error(`${name}.${key} is no list`)
+      for (const one of value) check(field[0].slice(1), one)
+    } else if (field.startsWith("#")) check(field.slice(1), value)
+    else if (!fits[field as Kind](value)) throw new Error(`${name}.${key} is no ${field}: ${JSON.stringify(value)}`)
   }
-  const chunk = (length: number): Buffer => {
-    if (at + length > bytes.length) throw new Error(`${name}: cut off`)
-    at += length
-    return bytes.subarray(at - length, at)
-  }
-  const value = (kind: Field[1]): unknown => {
-    if (typeof kind === "object") return decode(kind.message, chunk(Number(varint())))
-    switch (kind) {
-      case "string":
-        return utf8.decode(chunk(Number(varint())))
-      case "bytes":
-        return chunk(Number(varint())).toString("hex")
-      case "bool":
-        return varint() === 1n
-      case "varint":
-        return Number(varint())
-      case "fixed32":
-        return chunk(4).readUInt32LE()
-      case "fixed64":
-        return chunk(8).readBigUInt64LE()
-      case "double":
-        return chunk(8).readDoubleLE()
-    }
-  }
-  const message: Record<string, unknown> = {}
-  while (at < bytes.length) {
-    const tag = Number(varint())
-    const field = messages[name]?.[tag >> 3]
-    if (field === undefined) throw new Error(`${name} has no field ${tag >> 3}`)
-    const [key, kind, repeated] = field
-    if ((tag & 7) !== (typeof kind === "object" ? 2 : wires[kind])) throw new Error(`${name}.${key}: wrong wire type`)
-    const found = value(kind)
-    if (repeated === undefined && key in message) throw new Error(`${name}.${key} came twice`)
-    message[key] = repeated === undefined ? found : [...((message[key] as ReadonlyArray<unknown>) ?? []), found]
-  }
-  return message
+  return message as Message
 }
 
 const list = (value: unknown): ReadonlyArray<Message> => (value ?? []) as ReadonlyArray<Message>
@@ -163,11 +113,6 @@ const plain = (holder: Message): Readonly<Record<string, unknown>> => {
     all[key] = found
   }
   return all
-}
-
-const id = (value: unknown, bytes: number): string => {
-  if (typeof value !== "string" || value.length !== 2 * bytes || /^0*$/.test(value)) throw new Error(`no id: ${value}`)
-  return value
 }
 
 export interface Span {
@@ -189,16 +134,16 @@ export interface Log {
 }
 
 const spanOf = (span: Message): Span => {
-  const { traceId, spanId, parentSpanId = "", name, kind, start, end, status = {} } = span
+  const { traceId, spanId, parentSpanId = "", name, kind, startTimeUnixNano: start, endTimeUnixNano: end } = span
   if (typeof name !== "string" || name === "") throw new Error("a span without a name")
-  if (typeof start !== "bigint" || typeof end !== "bigint" || start === 0n || end < start) {
+  if (typeof traceId !== "string" || typeof spanId !== "string") throw new Error(`the span ${name} has no ids`)
+  if (typeof start !== "string" || typeof end !== "string" || BigInt(end) < BigInt(start)) {
     throw new Error(`the span ${name} ends before it begins`)
   }
-  if (parentSpanId !== "") id(parentSpanId, 8)
-  const { code = 0, message = "" } = status as Message
+  const { code = 0, message = "" } = (span.status ?? {}) as Message
   return {
-    traceId: id(traceId, 16),
-    spanId: id(spanId, 8),
+    traceId,
+    spanId,
     parentSpanId: String(parentSpanId),
     name,
     kind: kind === 2 ? "server" : kind === 4 ? "producer" : "other",
@@ -216,14 +161,14 @@ export const collector = () => {
   const resources: Array<Readonly<Record<string, unknown>>> = []
   const wrong: Array<string> = []
   const requests: Array<Headers> = []
-  const take = (path: string, bytes: Buffer): void => {
+  const take = (path: string, body: unknown): void => {
     if (path === "/base/v1/traces") {
-      for (const one of list(decode("TracesData", bytes).resourceSpans)) {
+      for (const one of list(check("TracesData", body).resourceSpans)) {
         resources.push(plain(one.resource as Message))
         for (const scope of list(one.scopeSpans)) spans.push(...list(scope.spans).map(spanOf))
       }
     } else if (path === "/base/v1/logs") {
-      for (const one of list(decode("LogsData", bytes).resourceLogs)) {
+      for (const one of list(check("LogsData", body).resourceLogs)) {
         for (const scope of list(one.scopeLogs)) {
           for (const record of list(scope.logRecords)) {
             const [body] = Object.values((record.body ?? {}) as Message)
@@ -240,10 +185,9 @@ export const collector = () => {
       requests.push(request.headers)
       try {
         const type = request.headers.get("content-type")
-        if (request.method !== "POST" || type !== "application/x-protobuf")
-          throw new Error(`a ${request.method} of ${type}`)
-        take(new URL(request.url).pathname, Buffer.from(await request.arrayBuffer()))
-        return new Response(new Uint8Array(), { headers: { "content-type": "application/x-protobuf" } })
+        if (request.method !== "POST" || type !== "application/json") throw new Error(`a ${request.method} of ${type}`)
+        take(new URL(request.url).pathname, await request.json())
+        return Response.json({})
       } catch (error) {
         wrong.push(String(error))
         return new Response(null, { status: 400 })
