@@ -14,7 +14,7 @@ import type { Loaded } from "./config/Load.ts"
 import { type LaneSpec, Lanes } from "./delivery/Lanes.ts"
 import { RelayEvents } from "./delivery/RelayEvents.ts"
 import * as Warnings from "./delivery/Warnings.ts"
-import * as Template from "./formats/Template.ts"
+import * as Key from "./formats/Key.ts"
 import * as Counters from "./ingest/Counters.ts"
 import { Ingest } from "./ingest/Ingest.ts"
 import * as Snapshot from "./ingest/Snapshot.ts"
@@ -101,8 +101,9 @@ const laneSpec = (config: LaneConfig): LaneSpec => {
   const unknown = new SinkError({ reason: new SinkMisconfigured({ message: `no sink type is named ${config.type}` }) })
   return {
     config,
-    open: type === undefined ? Effect.fail(unknown) : type.open(config.name, config.config),
-    key: Template.compile(config.key, "text").render,
+    open:
+      type === undefined ? Effect.fail(unknown) : type.open(config.name, config.config, config.digest && config.key),
+    key: Key.compile(config),
   }
 }
 

@@ -24,6 +24,8 @@ const words = ({ verdict, because }: Router.Explanation): readonly [verdict: str
       return ["takes it", `matches ${because}`]
     case "matches when":
       return ["may take it", `when ${because} holds one of its values`]
+    case "resolves":
+      return ["takes it", `ends ${because}`]
     case "no pattern matches":
       return ["-", `none of ${because} matches`]
     case "excepted":
@@ -73,12 +75,12 @@ export const explain = Command.make(
       const by = isRelayEvent(type) ? "relay" : Option.getOrElse(webhook, () => names[0] ?? "")
       return yield* printPayload(config, payload.value, type, by)
     }
-    const router = Router.make(config.routes, names)
+    const router = Router.of(config)
     const explanations = router.explain(Option.getOrUndefined(webhook), type)
-    const taken = (verdict: Router.Explanation["verdict"]) => [
-      ...new Set(explanations.filter((_) => _.verdict === verdict).flatMap(({ sinks }) => sinks)),
+    const taken = (...verdicts: ReadonlyArray<Router.Explanation["verdict"]>) => [
+      ...new Set(explanations.filter((_) => verdicts.includes(_.verdict)).flatMap(({ sinks }) => sinks)),
     ]
-    const always = taken("matches")
+    const always = taken("matches", "resolves")
     const maybe = taken("matches when").filter((sink) => !always.includes(sink))
     if (yield* Json) return yield* printJson({ type, sinks: always, conditional: maybe, routes: explanations })
 

@@ -36,11 +36,11 @@ const entryOf = (webhook: string, sink: string, body: Uint8Array): Entry => {
 
 /** The payload as JSON text; `undefined` where the sink's type can't tell. */
 export const payloadOf = (
-  { name, config }: LaneConfig,
+  { name, config, digest, key }: LaneConfig,
   type: AnySinkType | undefined,
   webhook: string,
   body: Uint8Array,
 ): string | undefined => {
-  const previews = type?.preview?.(config, [entryOf(webhook, name, body)])
+  const previews = type?.preview?.(config, [entryOf(webhook, name, body)], digest && key)
   return previews && JSON.stringify(previews.length === 1 ? previews[0] : previews, null, 2)
 }

@@ -29,12 +29,14 @@ export interface Outcome {
 /** Routes the event of each test. */
 const outcomes = (config: RelayConfig, samples: ReadonlyArray<Golden.Sampled>): ReadonlyArray<Outcome> => {
   const names = config.webhooks.map(({ name }) => name)
-  const router = Router.make(config.routes, names)
+  const router = Router.of(config)
   return samples.flatMap(({ test: { event, webhook, to }, envelope }) => {
     const by = isRelayEvent(event) ? ["relay"] : webhook === undefined ? names : [webhook]
     return by.map((name): Outcome => {
       const reached = router.route(name, envelope)
-      const taking = router.explain(name, event, envelope).filter(({ verdict }) => verdict === "matches")
+      const taking = router
+        .explain(name, event, envelope)
+        .filter(({ verdict }) => verdict === "matches" || verdict === "resolves")
       const unexpected = reached.filter((sink) => !to.includes(sink))
       return {
         event,

@@ -76,6 +76,8 @@ export interface LaneConfig {
   readonly key: string
   /** Events of one key within the window go to the sink as one. */
   readonly digest?: { readonly wait: Duration.Duration; readonly maxEvents: number }
+  /** Recoveries of what is routed to it come too, and end what the failures began. */
+  readonly resolves?: boolean
   readonly rateLimit?: { readonly events: number; readonly per: Duration.Duration }
   readonly backlog?: { readonly max: number; readonly whenFull: "refuse" | "deadLetter" }
   readonly renamedFrom?: string

@@ -226,6 +226,21 @@ export const Lane = Schema.Struct({
       ),
     }).annotate({ description: "How many events may wait for this sink; without it `journal.maxSize` is the limit" }),
   ),
+  digest: Schema.optionalKey(
+    Schema.Struct({
+      by: Schema.Array(Text)
+        .check(Schema.isMinLength(1, { message: "a digest is made of the events that have something in common" }))
+        .annotate({
+          description: "What its events have in common: fields such as `type`, or JSON Pointers",
+          default: ["type", "account_id"],
+        })
+        .pipe(Schema.withDecodingDefaultKey(Effect.succeed(["type", "account_id"]))),
+      wait: Words.duration.or("30 seconds", "From its first event on; then it is sent"),
+      maxEvents: countOr("Sent before the time is up when it has so many", 1_000, 2, 10_000),
+    }).annotate({
+      description: "Events that belong together are sent as one message: for alert services and templates",
+    }),
+  ),
   renamedFrom: Schema.optionalKey(text("The sink's name before: it takes over what is pending there")),
 })
 

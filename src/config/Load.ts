@@ -10,6 +10,7 @@ import type { LaneConfig, RelayConfig, Webhook } from "./Config.ts"
 import { Admin, ConfigFile, Delivery, Lane } from "./ConfigFile.ts"
 import { embedded } from "./Defaults.ts"
 import { ConfigError, type Diagnostic } from "./Diagnostic.ts"
+import * as Grouping from "./Grouping.ts"
 import { decode, didYouMean, keysOf } from "./Issues.ts"
 import { decodeText, type Environment, reasonOf, resolve } from "./References.ts"
 import * as Rules from "./Rules.ts"
@@ -17,7 +18,15 @@ import { error, type Finding, type Path, parse, type Source } from "./Source.ts"
 
 /** The part of a `SinkType` that a config needs. */
 export type SinkTypes = Readonly<
-  Record<string, { readonly config: Schema.ConstraintDecoder<unknown>; readonly concurrency: number }>
+  Record<
+    string,
+    {
+      readonly config: Schema.ConstraintDecoder<unknown>
+      readonly concurrency: number
+      readonly digests?: (config: unknown) => boolean
+      readonly resolves?: (config: unknown) => string | undefined
+    }
+  >
 >
 
 export interface LoadOptions extends Environment {
@@ -96,7 +105,7 @@ const delivery = (value: unknown, path: Path): Part<LaneConfig["delivery"]> => {
 }
 
 /** A sink in two steps: its type first, then the keys of that type and those of every sink. */
-const sink = (name: string, value: unknown, common: unknown, sinkTypes: SinkTypes): Part<LaneConfig> => {
+const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: SinkTypes): Part<LaneConfig> => {
   const path: Path = ["sinks", name]
   const types = Object.keys(sinkTypes)
   if (!isFields(value))
@@ -133,18 +142,26 @@ const sink = (name: string, value: unknown, common: unknown, sinkTypes: SinkType
       path,
     ),
   )
-  const merged = delivery(merge(common, value.delivery), [...path, "delivery"])
+  const merged = delivery(merge(inherited, value.delivery), [...path, "delivery"])
   const findings = [...unknown, ...config.findings, ...lane.findings]
   if (findings.length > 0) return { findings }
   if (lane.value === undefined || merged.value === undefined)
     return { findings: value.delivery === undefined ? [] : merged.findings }
+  const abilities = {
+    digests: sinkType.digests?.(config.value) ?? false,
+    resolves: sinkType.resolves?.(config.value),
+  }
+  const effective = { ...lane.value, delivery: merged.value }
+  const { digest: _, ...common } = effective
+  const grouped = Grouping.of(type, effective, new Set(Object.keys(value)), abilities, path)
+  if (grouped.findings.length > 0) return { findings: grouped.findings }
   return {
     findings,
     value: {
-      ...lane.value,
+      ...common,
+      ...grouped.grouping,
       name,
       type,
-      delivery: merged.value,
       concurrency: lane.value.concurrency ?? sinkType.concurrency,
       config: config.value,
     },

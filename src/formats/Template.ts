@@ -18,20 +18,55 @@ import type { Entry } from "../journal/Journal.ts"
 export type Place = "text" | "json" | "url" | "header" | "topic"
 
 export interface Template {
-  readonly render: (entry: Entry) => string
+  /** Of a digest, `group` is all of its events, the oldest first, and `entry` the last of them. */
+  readonly render: (entry: Entry, group?: ReadonlyArray<Entry>) => string
 }
 
-type Field = (entry: Entry, envelope: () => unknown) => unknown
-
-const fields: Readonly<Record<string, Field>> = {
-  type: ({ event }) => event.type,
-  resource: ({ event }) => resource(event.type),
-  id: ({ event }) => event.id,
-  account_id: ({ event }) => event.accountId,
-  webhook: ({ event }) => event.webhook,
-  received_at: ({ event }) => new Date(event.receivedAt).toISOString(),
-  created_at: (_, envelope) => Pointer.get(["created_at"], envelope()),
+/** What a template is filled in from. */
+interface Source {
+  readonly entry: Entry
+  readonly group: ReadonlyArray<Entry>
+  readonly envelope: () => unknown
 }
+
+type Field = (source: Source) => unknown
+
+const iso = (millis: number): string => new Date(millis).toISOString()
+
+/** Events that `{{events}}` lists; of more, the first and the last. */
+const listed = 20
+
+const list = (group: ReadonlyArray<Entry>): string => {
+  const line = ({ event }: Entry) => [iso(event.receivedAt), event.type, event.accountId, event.id].join(" ").trimEnd()
+  const shown = some(group, listed).map(line)
+  if (shown.length < group.length) shown.splice(listed / 2, 0, `… ${group.length - shown.length} more`)
+  return shown.join("\n")
+}
+
+/** At most so many of a group: its first and its last events. */
+export const some = (group: ReadonlyArray<Entry>, most: number): ReadonlyArray<Entry> =>
+  group.length <= most ? group : [...group.slice(0, most / 2), ...group.slice(-most / 2)]
+
+/** Fields of an event. */
+const eventFields: Readonly<Record<string, Field>> = {
+  type: ({ entry }) => entry.event.type,
+  resource: ({ entry }) => resource(entry.event.type),
+  id: ({ entry }) => entry.event.id,
+  account_id: ({ entry }) => entry.event.accountId,
+  webhook: ({ entry }) => entry.event.webhook,
+  received_at: ({ entry }) => iso(entry.event.receivedAt),
+  created_at: ({ envelope }) => Pointer.get(["created_at"], envelope()),
+}
+
+/** Fields of a digest; a single event is one of one. */
+const digestFields: Readonly<Record<string, Field>> = {
+  count: ({ group }) => group.length,
+  first: ({ group, entry }) => iso((group[0] ?? entry).event.receivedAt),
+  last: ({ entry }) => iso(entry.event.receivedAt),
+  events: ({ group }) => list(group),
+}
+
+const fields: Readonly<Record<string, Field>> = { ...eventFields, ...digestFields }
 
 const placeholder = /\{\{([^{}]*)\}\}/g
 
@@ -41,23 +76,30 @@ export const hasPlaceholder = (text: string): boolean => text.includes("{{")
 /** A text with every placeholder replaced by one word, to look at what is around them. */
 export const withoutPlaceholders = (text: string, word = "x"): string => text.replaceAll(placeholder, word)
 
+const isOneOf = (fields: Readonly<Record<string, Field>>, name: string): boolean =>
+  Object.hasOwn(fields, name) || (name.startsWith("/") && Pointer.parse(name) !== undefined)
+
+const choice = (fields: Readonly<Record<string, Field>>): string =>
+  `it is one of ${Object.keys(fields).join(", ")}, or a JSON Pointer such as /data/object/id`
+
 /** What a template does wrong, in words; `undefined` when nothing. */
 export const problem = (text: string): string | undefined => {
   for (const [whole, name = ""] of text.matchAll(placeholder)) {
-    const trimmed = name.trim()
-    if (Object.hasOwn(fields, trimmed)) continue
-    if (trimmed.startsWith("/") && Pointer.parse(trimmed) !== undefined) continue
-    return `${whole} is no placeholder: it is one of ${Object.keys(fields).join(", ")}, or a JSON Pointer such as /data/object/id`
+    if (!isOneOf(fields, name.trim())) return `${whole} is no placeholder: ${choice(fields)}`
   }
   return /\{\{|\}\}/.test(text.replaceAll(placeholder, "")) ? "a {{ has no }} or the other way round" : undefined
 }
+
+/** The same of a name that must be a field of an event. */
+export const fieldProblem = (name: string): string | undefined =>
+  isOneOf(eventFields, name) ? undefined : `${name} is no field: ${choice(eventFields)}`
 
 const lookup = (text: string): Field => {
   const name = text.trim()
   const field = Object.hasOwn(fields, name) ? fields[name] : undefined
   if (field !== undefined) return field
   const pointer = Pointer.parse(name) ?? []
-  return (_, envelope) => Pointer.get(pointer, envelope())
+  return ({ envelope }) => Pointer.get(pointer, envelope())
 }
 
 /** The envelope of an entry, decoded at most once and only when asked for. */
@@ -98,7 +140,7 @@ const escapes: Readonly<Record<Place, (value: string) => string>> = {
   topic: (value) => value.replace(/[^A-Za-z0-9._-]/g, "_"),
 }
 
-type Maker<A> = (entry: Entry, envelope: () => unknown) => A
+type Maker<A> = (source: Source) => A
 
 const compileText = (text: string, place: Place): Maker<string> => {
   const escaped = escapes[place]
@@ -113,9 +155,9 @@ const compileText = (text: string, place: Place): Maker<string> => {
   const [only] = parts
   if (only === undefined) return () => ""
   if (parts.length === 1 && typeof only === "string") return () => only
-  return (entry, envelope) => {
+  return (source) => {
     let out = ""
-    for (const part of parts) out += typeof part === "string" ? part : escaped(toText(part(entry, envelope)))
+    for (const part of parts) out += typeof part === "string" ? part : escaped(toText(part(source)))
     return out
   }
 }
@@ -126,20 +168,22 @@ const compileValue = (value: unknown): Maker<unknown> => {
     if (whole === null) return compileText(value, "text")
     // A string that is one placeholder and nothing else keeps the value's own JSON type.
     const field = lookup(whole[1] ?? "")
-    return (entry, envelope) => field(entry, envelope) ?? null
+    return (source) => field(source) ?? null
   }
   if (Array.isArray(value)) {
     const makers = value.map(compileValue)
-    return (entry, envelope) => makers.map((make) => make(entry, envelope))
+    return (source) => makers.map((make) => make(source))
   }
   if (typeof value === "object" && value !== null) {
     const makers = Object.entries(value).map(([key, inner]) => [key, compileValue(inner)] as const)
-    return (entry, envelope) => Object.fromEntries(makers.map(([key, make]) => [key, make(entry, envelope)]))
+    return (source) => Object.fromEntries(makers.map(([key, make]) => [key, make(source)]))
   }
   return () => value
 }
 
-const template = (make: Maker<string>): Template => ({ render: (entry) => make(entry, lazyEnvelope(entry)) })
+const template = (make: Maker<string>): Template => ({
+  render: (entry, group = [entry]) => make({ entry, group, envelope: lazyEnvelope(entry) }),
+})
 
 /** Compiles a template whose result is a string for `place`. A text without a {@link problem} always compiles. */
 export const compile = (text: string, place: Place = "text"): Template => template(compileText(text, place))
@@ -147,5 +191,9 @@ export const compile = (text: string, place: Place = "text"): Template => templa
 /** Compiles a JSON value whose strings, not its keys, may hold placeholders; renders JSON. */
 export const compileBody = (value: unknown): Template => {
   const make = compileValue(value)
-  return template((entry, envelope) => JSON.stringify(make(entry, envelope)))
+  return template((source) => JSON.stringify(make(source)))
 }
+
+/** The names of a text's placeholders: words such as `type`, and JSON Pointers. */
+export const names = (text: string): ReadonlyArray<string> =>
+  [...text.matchAll(placeholder)].map(([, name = ""]) => name.trim())

@@ -3,7 +3,7 @@
  * secrets keyed, and the router. Immutable; a reload makes another one.
  */
 import { Duration, Redacted } from "effect"
-import type { Webhook } from "../config/Config.ts"
+import type { RelayConfig, Webhook } from "../config/Config.ts"
 import type { HmacFactory, SigningSecret } from "../event/Signature.ts"
 import * as Router from "../routing/Router.ts"
 
@@ -27,10 +27,7 @@ export interface Snapshot {
   readonly router: Router.Router
 }
 
-export const make = (
-  config: { readonly webhooks: ReadonlyArray<Webhook>; readonly routes: ReadonlyArray<Router.Route> },
-  hmac: HmacFactory,
-): Snapshot => {
+export const make = (config: Pick<RelayConfig, "webhooks" | "routes" | "sinks">, hmac: HmacFactory): Snapshot => {
   const endpoints = new Map<string, Endpoint>()
   for (const webhook of config.webhooks) {
     const receiver: Receiver = {
@@ -50,10 +47,7 @@ export const make = (
   }
   return {
     endpoints,
-    router: Router.make(
-      config.routes,
-      config.webhooks.map((_) => _.name),
-    ),
+    router: Router.of(config),
   }
 }
 

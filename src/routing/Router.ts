@@ -5,10 +5,14 @@
  * are resolved once a (webhook, event type) pair and remembered, so routing an
  * event costs the same with one route as with a thousand; only `where` looks
  * into an event, and only for the routes that ask.
+ *
+ * A sink that is to hear when a failure is over gets the recovery by the routes
+ * that lead the failure to it, without a route of its own.
  */
 import type { Envelope } from "../event/Envelope.ts"
 import { eventTypes, relayEventTypes } from "../event/EventType.ts"
 import * as Pointer from "../event/Pointer.ts"
+import { failureEndedBy } from "../event/Recovery.ts"
 import * as Pattern from "./Pattern.ts"
 
 /** A route as the config states it. */
@@ -27,8 +31,15 @@ export interface Route {
 export interface Explanation {
   readonly route: string
   readonly sinks: ReadonlyArray<string>
-  readonly verdict: "matches" | "matches when" | "no pattern matches" | "excepted" | "other webhook" | "where differs"
-  /** The pattern, pointer or webhook that decided. */
+  readonly verdict:
+    | "matches"
+    | "matches when"
+    | "resolves"
+    | "no pattern matches"
+    | "excepted"
+    | "other webhook"
+    | "where differs"
+  /** The pattern, pointer or webhook that decided; of a recovery, the failure that it ends. */
   readonly because: string
 }
 
@@ -82,16 +93,40 @@ const takes = (compiled: Compiled, webhook: string, type: string): boolean =>
   compiled.match.some((pattern) => pattern.matches(type)) &&
   !compiled.except.some((pattern) => pattern.matches(type))
 
+/** The route with those of its sinks that are to hear of recoveries; `undefined` when none is. */
+const narrowed = (compiled: Compiled, resolving: ReadonlySet<string>): Compiled | undefined => {
+  const to = compiled.route.to.filter((sink) => resolving.has(sink))
+  return to.length === 0 ? undefined : { ...compiled, route: { ...compiled.route, to } }
+}
+
 const failing = (compiled: Compiled, envelope: unknown): Condition | undefined =>
   compiled.conditions.find(({ pointer, values }) => !values.has(Pointer.get(pointer, envelope)))
 
-/** Builds the router. `webhooks` are the names whose pairs with the catalogue are resolved at once. */
-export const make = (routes: ReadonlyArray<Route>, webhooks: ReadonlyArray<string>): Router => {
+/**
+ * Builds the router. `webhooks` are the names whose pairs with the catalogue are
+ * resolved at once, `resolving` the sinks that are to hear of recoveries.
+ */
+export const make = (
+  routes: ReadonlyArray<Route>,
+  webhooks: ReadonlyArray<string>,
+  resolving: ReadonlySet<string> = new Set(),
+): Router => {
   const compiled = routes.map(compile)
   const plans = new Map<string, Map<string, Plan>>()
 
+  /** The routes by which a recovery of this type follows its failure. */
+  const following = (webhook: string, type: string): ReadonlyArray<Compiled> => {
+    const failure = failureEndedBy(type)
+    if (failure === undefined || resolving.size === 0) return []
+    return compiled.flatMap((route) =>
+      takes(route, webhook, failure) && !route.except.some((pattern) => pattern.matches(type))
+        ? (narrowed(route, resolving) ?? [])
+        : [],
+    )
+  }
+
   const plan = (webhook: string, type: string): Plan => {
-    const matching = compiled.filter((route) => takes(route, webhook, type))
+    const matching = [...compiled.filter((route) => takes(route, webhook, type)), ...following(webhook, type)]
     return {
       always: [...new Set(matching.filter((_) => _.conditions.length === 0).flatMap((_) => _.route.to))],
       conditional: matching.filter((_) => _.conditions.length > 0),
@@ -117,6 +152,13 @@ export const make = (routes: ReadonlyArray<Route>, webhooks: ReadonlyArray<strin
 
   const explain = (compiled: Compiled, webhook: string | undefined, type: string, envelope?: Envelope): Explanation => {
     const { route } = compiled
+    const failure = failureEndedBy(type)
+    const following = failure && narrowed(compiled, resolving)
+    if (following && !compiled.match.some((_) => _.matches(type)) && !compiled.except.some((_) => _.matches(type))) {
+      const followed = explain(following, webhook, failure, envelope)
+      if (followed.verdict === "matches") return { ...followed, verdict: "resolves", because: failure }
+      if (followed.verdict !== "no pattern matches" && followed.verdict !== "excepted") return followed
+    }
     const say = (verdict: Explanation["verdict"], because: string): Explanation => ({
       route: route.name,
       sinks: route.to,
@@ -147,3 +189,15 @@ export const make = (routes: ReadonlyArray<Route>, webhooks: ReadonlyArray<strin
     explain: (webhook, type, envelope) => compiled.map((_) => explain(_, webhook, type, envelope)),
   }
 }
+
+/** The router of a config. */
+export const of = (config: {
+  readonly routes: ReadonlyArray<Route>
+  readonly webhooks: ReadonlyArray<{ readonly name: string }>
+  readonly sinks: ReadonlyArray<{ readonly name: string; readonly resolves?: boolean }>
+}): Router =>
+  make(
+    config.routes,
+    config.webhooks.map(({ name }) => name),
+    new Set(config.sinks.flatMap(({ name, resolves }) => (resolves === true ? name : []))),
+  )

@@ -2,7 +2,7 @@
  * What the alert services have in common: presets over the HTTP sink, each with
  * its own payload (`formats/alerts`) and its own reading of an answer.
  *
- * **Trap.** A lane sends an event at a time, so each is an alert of one.
+ * A batch is one alert: of one event, or of a digest.
  */
 import { Effect, type Redacted, Schema } from "effect"
 import * as Alert from "../formats/alerts/Alert.ts"
@@ -23,6 +23,10 @@ export const keys = {
   details: Schema.Record(Schema.String, Schema.String)
     .annotate({ description: "What else to show, by name; values hold placeholders. What they show leaves the relay" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  resolve: Schema.Boolean.annotate({
+    description: "Whether a recovery, such as `connected_account.reconnected`, says that its failure is over",
+    default: false,
+  }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(false))),
   headers: Http.HttpConfig.fields.headers,
   classify: Http.HttpConfig.fields.classify,
   tls: Http.HttpConfig.fields.tls,
@@ -55,16 +59,27 @@ const http = ({ url, headers, classify, tls }: Config): Http.HttpConfig => ({
 })
 
 export const sinkType = <C extends Config>({ type, config, payload, mask, meaning }: AlertService<C>): SinkType<C> => {
-  const service = (config: C): Http.Service => {
-    const alertOf = Alert.compile(config)
-    return { meaning, body: { render: (entry) => JSON.stringify(payload(alertOf(Alert.one(entry)), config)) } }
+  /** In a digest the events are one trouble by what they share. */
+  const service = (config: C, group?: string): Http.Service => {
+    const dedupKey = config.dedupKey ?? group
+    const alertOf = Alert.compile({ ...config, ...(dedupKey !== undefined && { dedupKey }) })
+    return {
+      meaning,
+      body: {
+        render: (entry, group) =>
+          JSON.stringify(payload(alertOf(Alert.group(group ?? [entry], config.resolve)), config)),
+      },
+    }
   }
   return {
     type,
     config,
     // These services take a message a second or so: more at once would only be refused.
     concurrency: 1,
-    open: (_, config) => Http.make(http(config), service(config)),
-    preview: (config, batch) => Http.preview(http(config), batch, service(mask?.(config) ?? config).body),
+    digests: () => true,
+    resolves: (config) => (config.resolve ? Alert.keyOf(config) : undefined),
+    open: (_, config, group) => Http.make(http(config), service(config, group)),
+    preview: (config, batch, group) =>
+      Http.preview(http(config), batch, group, service(mask?.(config) ?? config, group).body),
   }
 }

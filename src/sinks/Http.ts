@@ -1,5 +1,5 @@
 /**
- * The HTTP sink: a request an event. The alert services are presets over it:
+ * The HTTP sink: a request an event, or a digest. The alert services are presets over it:
  * each brings its {@link Service}, and this is what sends.
  *
  * **Promise.** A 2xx is the only success. Redirects are not followed, at most
@@ -184,8 +184,19 @@ export interface Service {
 }
 
 type HeaderFields = Record<string, string>
+/** Events that go in one request, the oldest first, and the last of them. */
+interface Batch {
+  readonly entries: ReadonlyArray<Entry>
+  readonly entry: Entry
+}
+
+const batchOf = (entries: ReadonlyArray<Entry>): Batch | undefined => {
+  const entry = entries.at(-1)
+  return entry && { entry, entries }
+}
+
 /** The body of a request; what it says in headers is added to those of every request. */
-type Payload = (entry: Entry, headers: HeaderFields) => Uint8Array
+type Payload = (batch: Batch, headers: HeaderFields) => Uint8Array
 
 const identify = ({ event }: Entry, headers: HeaderFields): void => {
   if (event.id !== "") headers["x-relay-event-id"] = Template.escapeHeader(event.id)
@@ -195,19 +206,19 @@ const identify = ({ event }: Entry, headers: HeaderFields): void => {
 const payloadOf = ({ format, mode, body, forward }: HttpConfig, preset?: Template.Template): Payload => {
   const template = preset ?? (format === "template" ? Template.compileBody(body) : undefined)
   if (template !== undefined) {
-    return (entry, headers) => {
+    return ({ entry, entries }, headers) => {
       identify(entry, headers)
-      return utf8.encode(template.render(entry))
+      return utf8.encode(template.render(entry, entries))
     }
   }
   if (mode === "structured") {
-    return (entry, headers) => {
+    return ({ entry }, headers) => {
       headers["content-type"] = CloudEvents.structuredType
       return utf8.encode(CloudEvents.structured(entry))
     }
   }
   const { signature, webhookId } = forward
-  return (entry, headers) => {
+  return ({ entry }, headers) => {
     const { event } = entry
     if (format === "raw") identify(entry, headers)
     else for (const [name, value] of CloudEvents.binary(entry, CloudEvents.http)) headers[name] = value
@@ -223,7 +234,13 @@ interface Rendered extends Encoded {
   readonly bytes: Uint8Array
 }
 
-const encoder = (config: HttpConfig, payload: Payload): ((entry: Entry, signal?: AbortSignal) => Rendered) => {
+/** A digest has a key of its own: it is tried again with the same events. */
+const requestKey = ({ entry, entries }: Batch): string =>
+  entries.length > 1 && entries[0] !== undefined
+    ? `${idempotencyKey(entries[0])}:digest:${entries.length}`
+    : idempotencyKey(entry)
+
+const encoder = (config: HttpConfig, payload: Payload): ((batch: Batch, signal?: AbortSignal) => Rendered) => {
   const url = Template.compile(Redacted.value(config.url), "url")
   const own = config.sign && { header: config.sign.header, hmac: hmacSha256(Redacted.value(config.sign.secret)) }
   const given: HeaderFields = {}
@@ -233,20 +250,21 @@ const encoder = (config: HttpConfig, payload: Payload): ((entry: Entry, signal?:
     if (Template.hasPlaceholder(text)) rendered.push([name.toLowerCase(), Template.compile(text, "header")])
     else given[name.toLowerCase()] = text
   }
-  return (entry, signal) => {
+  return (batch, signal) => {
+    const { entry, entries } = batch
     const headers: HeaderFields = {
       "content-type": "application/json",
       "user-agent": HttpTransport.userAgent,
       "accept-encoding": "identity",
-      "idempotency-key": Template.escapeHeader(idempotencyKey(entry)),
+      "idempotency-key": Template.escapeHeader(requestKey(batch)),
     }
-    const bytes = payload(entry, headers) as Uint8Array<ArrayBuffer>
+    const bytes = payload(batch, headers) as Uint8Array<ArrayBuffer>
     if (own !== undefined) headers[own.header] = sign(own.hmac, bytes)
     for (const [name, value] of traceHeaders(entry.event)) headers[name] = value
     Object.assign(headers, given)
-    for (const [name, value] of rendered) headers[name] = value.render(entry)
+    for (const [name, value] of rendered) headers[name] = value.render(entry, entries)
     const init = { method: config.method, headers, body: bytes, signal: signal ?? null }
-    return { url: url.render(entry), headers, bytes, init }
+    return { url: url.render(entry, entries), headers, bytes, init }
   }
 }
 
@@ -254,13 +272,17 @@ const encoder = (config: HttpConfig, payload: Payload): ((entry: Entry, signal?:
 export const preview = (
   config: HttpConfig,
   batch: ReadonlyArray<Entry>,
+  group?: string,
   preset?: Template.Template,
 ): ReadonlyArray<Preview> => {
   const encode = encoder(config, payloadOf(config, preset))
   const secret = [...Object.keys(config.headers), ...(config.sign === undefined ? [] : [config.sign.header])]
   const hidden = Object.fromEntries(secret.map((name) => [name.toLowerCase(), masked]))
-  return batch.map((entry) => {
-    const { headers, bytes } = encode(entry)
+  const digests = group === undefined ? batch.map((entry) => [entry]) : [batch]
+  return digests.flatMap((entries) => {
+    const batch = batchOf(entries)
+    if (batch === undefined) return []
+    const { headers, bytes } = encode(batch)
     // These two say nothing of the event.
     const { "user-agent": _, "accept-encoding": __, ...telling } = headers
     return { method: config.method, headers: { ...telling, ...hidden }, body: Shown.show(bytes) }
@@ -320,7 +342,10 @@ export const make = Effect.fnUntraced(function* (
 
   return {
     batch: { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY },
-    send: ([entry]) => (entry === undefined ? passed : exchange((signal) => encode(entry, signal), classify)),
+    send: (entries) => {
+      const batch = batchOf(entries)
+      return batch === undefined ? passed : exchange((signal) => encode(batch, signal), classify)
+    },
     // Any answer will do: a receiver that is there may well refuse a bare HEAD.
     check: exchange(
       (signal) => ({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD", signal } }),
@@ -336,6 +361,7 @@ export const Http: SinkType<HttpConfig> = {
   type: "http",
   config: HttpConfig,
   concurrency: 16,
+  digests: ({ format }) => format === "template",
   open: (_, config) => make(config),
   preview,
 }

@@ -86,10 +86,15 @@ export interface SinkType<Config> {
   readonly config: Schema.Codec<Config, unknown>
   /** How many batches may be in flight unless the config says otherwise. */
   readonly concurrency: number
-  readonly open: (name: string, config: Config) => Effect.Effect<Sink, SinkError, Scope.Scope>
+  /** Where the lane sends digests, `group` is the template of the key that all events of a batch share. */
+  readonly open: (name: string, config: Config, group?: string) => Effect.Effect<Sink, SinkError, Scope.Scope>
+  /** Whether a batch goes as one message: then the sink may have a `digest`, and its batches are digests. */
+  readonly digests?: (config: Config) => boolean
+  /** Asked to say when a failure is over: the template of the key that the failure and its recovery share. */
+  readonly resolves?: (config: Config) => string | undefined
   /**
    * What a batch would be sent as, a JSON object each, secrets {@link masked};
    * opens nothing. It is shown to people and kept in golden files.
    */
-  readonly preview?: (config: Config, batch: ReadonlyArray<Entry>) => ReadonlyArray<Preview>
+  readonly preview?: (config: Config, batch: ReadonlyArray<Entry>, group?: string) => ReadonlyArray<Preview>
 }

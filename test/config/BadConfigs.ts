@@ -36,6 +36,8 @@ const text = (lines: Partial<Record<keyof typeof whole | "more", string>>): stri
 const webhook = (rest: string, secrets = `"secrets": [{ "name": "now", "value": "correct horse" }]`): string =>
   text({ webhooks: `"webhooks": { "scheduling": { "path": "/hooks", ${secrets}, ${rest} } },` })
 
+const chat = (rest: string): string => text({ sinks: `"sinks": { "audit": { "type": "chat", ${rest} } },` })
+
 const sink = (rest: string): string =>
   text({ sinks: `"sinks": { "audit": { "type": "file", "path": "./events.ndjson", ${rest} } },` })
 
@@ -408,14 +410,16 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
       {
         key: "sinks.audit",
         message: "a sink is an object: { … }",
-        hint: 'it has at least a "type": console, file, http',
+        hint: 'it has at least a "type": console, file, chat, http',
       },
     ],
   },
   {
     name: "a sink without a type",
     text: text({ sinks: '"sinks": { §"audit": { "path": "./events.ndjson" } },' }),
-    findings: [{ key: "sinks.audit.type", message: 'the key "type" is missing', hint: "one of: console, file, http" }],
+    findings: [
+      { key: "sinks.audit.type", message: 'the key "type" is missing', hint: "one of: console, file, chat, http" },
+    ],
   },
   {
     name: "an unknown type of sink",
@@ -429,7 +433,7 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
       {
         key: "sinks.audit.type",
         message: "there is no such type of sink",
-        hint: "the types are: console, file, http",
+        hint: "the types are: console, file, chat, http",
       },
     ],
   },
@@ -447,7 +451,7 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
       {
         key: "sinks.audit.url",
         message: 'unknown key "url"',
-        hint: "the keys of a file sink are: type, path, delivery, concurrency, order, key, rateLimit, backlog, renamedFrom",
+        hint: "the keys of a file sink are: type, path, delivery, concurrency, order, key, rateLimit, backlog, digest, renamedFrom",
       },
     ],
   },
@@ -500,7 +504,7 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
       {
         key: "sinks.audit.key",
         message:
-          "{{acount_id}} is no placeholder: it is one of type, resource, id, account_id, webhook, received_at, created_at, or a JSON Pointer such as /data/object/id",
+          "{{acount_id}} is no placeholder: it is one of type, resource, id, account_id, webhook, received_at, created_at, count, first, last, events, or a JSON Pointer such as /data/object/id",
       },
     ],
   },
@@ -516,7 +520,7 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
       {
         key: "sinks.audit.body.text[1]",
         message:
-          "{{typ}} is no placeholder: it is one of type, resource, id, account_id, webhook, received_at, created_at, or a JSON Pointer such as /data/object/id",
+          "{{typ}} is no placeholder: it is one of type, resource, id, account_id, webhook, received_at, created_at, count, first, last, events, or a JSON Pointer such as /data/object/id",
       },
     ],
   },
@@ -645,6 +649,96 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
         message: 'the admin API and "listen" can\'t share an address',
         hint: "give one of them another port",
       },
+    ],
+  },
+  // Digests and recoveries
+  {
+    name: "a digest where each event is sent by itself",
+    text: sink('§"digest": {}'),
+    findings: [
+      {
+        key: "sinks.audit.digest",
+        message: "a file sink sends each event by itself",
+        hint: 'alert services take digests, and http with "format": "template"',
+      },
+    ],
+  },
+  {
+    name: "a digest of raw deliveries",
+    text: text({ sinks: '"sinks": { "audit": { "type": "http", "url": "https://example.com", §"digest": {} } },' }),
+    findings: [
+      {
+        key: "sinks.audit.digest",
+        message: 'with this "format" an http sink sends each event by itself',
+        hint: 'alert services take digests, and http with "format": "template"',
+      },
+    ],
+  },
+  {
+    name: "a digest with an order of another kind, by what is no field, that never fills",
+    text: chat(
+      '§"order": "key", "digest": { "by": ["typ", "count"], "maxEvents": 20 }, "delivery": { "maxParked": 10 }',
+    ),
+    findings: [
+      {
+        key: "sinks.audit.order",
+        message: 'a digest has its own key: "digest.by"',
+        hint: "take this key out",
+      },
+      {
+        key: "sinks.audit.digest.by[0]",
+        message:
+          "typ is no field: it is one of type, resource, id, account_id, webhook, received_at, created_at, or a JSON Pointer such as /data/object/id",
+      },
+      {
+        key: "sinks.audit.digest.by[1]",
+        message:
+          "count is no field: it is one of type, resource, id, account_id, webhook, received_at, created_at, or a JSON Pointer such as /data/object/id",
+      },
+      {
+        key: "sinks.audit.digest.maxEvents",
+        message: 'a digest of so many never fills: "delivery.maxParked" is less',
+        hint: "raise that, or lower this",
+      },
+    ],
+  },
+  {
+    name: "a digest by nothing",
+    text: chat('"digest": { "by": §[] }'),
+    findings: [
+      {
+        key: "sinks.audit.digest.by",
+        message: "a digest is made of the events that have something in common",
+      },
+    ],
+  },
+  {
+    name: "a digest whose oldest events would be given up by themselves",
+    text: chat('"digest": {}, "backlog": §{ "max": 10, "whenFull": "deadLetter" }'),
+    findings: [
+      {
+        key: "sinks.audit.backlog",
+        message: 'a digest is sent or given up as a whole: its backlog can only "refuse"',
+      },
+    ],
+  },
+  {
+    name: "a recovery that would not find its alert",
+    text: chat('§"resolve": true, "digest": { "by": ["type", "account_id"] }'),
+    findings: [
+      {
+        key: "sinks.audit.resolve",
+        message:
+          'a recovery would not find its alert: the alert\'s key needs /data/object/id, which "digest.by" leaves out',
+        hint: 'add it to "digest.by", or give the alert a "dedupKey" of what is there',
+      },
+    ],
+  },
+  {
+    name: "a recovery in an order of another kind",
+    text: chat('"resolve": true, §"key": "{{account_id}}"'),
+    findings: [
+      { key: "sinks.audit.key", message: '"resolve" keeps the order of its own key', hint: "take this key out" },
     ],
   },
   // Tests

@@ -64,7 +64,7 @@ describe("the JSON Schema", () => {
             properties: { retention: { default: "7 days", examples: expect.arrayContaining(["30 seconds"]) } },
           },
         },
-        $defs: { sink: { properties: { type: { enum: ["console", "file", "http"] } } } },
+        $defs: { sink: { properties: { type: { enum: ["console", "file", "chat", "http"] } } } },
       })
     }),
   )

@@ -2,13 +2,22 @@
  * A table of sink types that stands for the real one, and a file system of
  * texts: a config's loading is pure but for what it reads.
  */
-import { Effect, PlatformError, Schema } from "effect"
+import { Effect, PlatformError, Predicate, Schema } from "effect"
 import type { ConfigError } from "../../src/config/Diagnostic.ts"
 import { type Loaded, load, type SinkTypes } from "../../src/config/Load.ts"
 
 export const sinkTypes: SinkTypes = {
   console: { concurrency: 1, config: Schema.Struct({}) },
   file: { concurrency: 1, config: Schema.Struct({ path: Schema.NonEmptyString }) },
+  chat: {
+    concurrency: 1,
+    config: Schema.Struct({ resolve: Schema.optionalKey(Schema.Boolean) }),
+    digests: () => true,
+    resolves: (config) =>
+      Predicate.hasProperty(config, "resolve") && config.resolve === true
+        ? "{{type}}/{{account_id}}/{{/data/object/id}}"
+        : undefined,
+  },
   http: {
     concurrency: 16,
     config: Schema.Struct({

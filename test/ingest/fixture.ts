@@ -37,7 +37,7 @@ export interface Setup {
 }
 
 export const start = Effect.fnUntraced(function* ({ webhooks = [webhook()], append }: Setup = {}) {
-  let snapshot = Snapshot.make({ webhooks, routes }, hmacSha256)
+  let snapshot = Snapshot.make({ webhooks, routes, sinks: [] }, hmacSha256)
   const journal = Layer.effect(
     Journal,
     Effect.map(Journal, (memory) => Journal.of({ ...memory, appendUnsafe: append ?? memory.appendUnsafe })),
@@ -52,7 +52,7 @@ export const start = Effect.fnUntraced(function* ({ webhooks = [webhook()], appe
     counters: ingest.counters,
     send: (request: Request) => Effect.promise(async () => ingest.handle(request)),
     reload: (newer: ReadonlyArray<Webhook>) => {
-      snapshot = Snapshot.make({ webhooks: newer, routes }, hmacSha256)
+      snapshot = Snapshot.make({ webhooks: newer, routes, sinks: [] }, hmacSha256)
     },
   }
 })

@@ -194,3 +194,50 @@ describe("the cost of an event", () => {
     )
   })
 })
+
+describe("a sink that is to hear when a failure is over", () => {
+  const created = envelope("appointment.meeting.created")
+  const router = Router.make(
+    [
+      route("failures", ["**.*_failed"], ["oncall", "log"], { except: ["connected_account.*"] }),
+      route("one account", ["connected_account.refresh_failed"], ["oncall"], { where: { "/account_id": ["acct_1"] } }),
+      route("partner", ["appointment.meeting.update_failed"], ["oncall"], { webhook: "partner" }),
+    ],
+    ["scheduling", "partner"],
+    new Set(["oncall"]),
+  )
+
+  test("gets the recovery by the routes that lead the failure to it, and no other sink does", () => {
+    expect(router.route("scheduling", created)).toEqual(["oncall"])
+    expect(router.route("scheduling", envelope("appointment.meeting.create_failed"))).toEqual(["oncall", "log"])
+    expect(router.route("scheduling", envelope("client.created"))).toEqual([])
+  })
+
+  test("gets it under the same conditions", () => {
+    expect(router.route("scheduling", envelope("connected_account.reconnected", "acct_1"))).toEqual(["oncall"])
+    expect(router.route("scheduling", envelope("connected_account.reconnected", "acct_2"))).toEqual([])
+  })
+
+  test("does not get one that its route excepts", () => {
+    const routes = [route("failures", ["**.*_failed"], ["oncall"], { except: ["appointment.meeting.created"] })]
+    const excepting = Router.make(routes, ["scheduling"], new Set(["oncall"]))
+    expect(excepting.route("scheduling", created)).toEqual([])
+    expect(excepting.explain("scheduling", "appointment.meeting.created", created)[0]?.verdict).toBe(
+      "no pattern matches",
+    )
+  })
+
+  test("is explained by the failure that ends", () => {
+    expect(router.explain("scheduling", "appointment.meeting.created", created)[0]).toEqual({
+      route: "failures",
+      sinks: ["oncall"],
+      verdict: "resolves",
+      because: "appointment.meeting.create_failed",
+    })
+    expect(router.explain("scheduling", "connected_account.reconnected").map(({ verdict }) => verdict)).toEqual([
+      "no pattern matches",
+      "matches when",
+      "other webhook",
+    ])
+  })
+})

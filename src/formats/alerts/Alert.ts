@@ -11,6 +11,7 @@
  * facts stand once, what differs stands with each sample.
  */
 import { isRelayEvent } from "../../event/EventType.ts"
+import { asFailure, failureEndedBy } from "../../event/Recovery.ts"
 import { type Entry, idempotencyKey } from "../../journal/Journal.ts"
 import * as CloudEvents from "../CloudEvents.ts"
 import * as Template from "../Template.ts"
@@ -52,6 +53,8 @@ export interface Alert {
 
 /** Templates over an event. */
 export interface Options {
+  /** Recoveries have the key and the words of the failures that they end. */
+  readonly resolve?: boolean
   /** The alert's one line; by default words for the failure types, the type for others, and the account. */
   readonly summary?: string
   /** What belongs together; by default the type with the object, or with the event where it has none. */
@@ -109,7 +112,7 @@ interface Told {
   readonly time: string
 }
 
-const teller = ({ summary, dedupKey, objectId, details }: Options): ((entry: Entry) => Told) => {
+const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((entry: Entry) => Told) => {
   // One template for all: the body is decoded once.
   const template = (summary: string, own: boolean) =>
     Template.compileBody({ summary, key: dedupKey ?? null, objectId, details, own: own ? "{{/data/object}}" : null })
@@ -119,13 +122,14 @@ const teller = ({ summary, dedupKey, objectId, details }: Options): ((entry: Ent
   )
   return (entry) => {
     const { event } = entry
-    const read = fields(JSON.parse((special.get(event.type) ?? usual).render(entry)))
+    const trouble = resolve === true ? asFailure(event) : event
+    const read = fields(JSON.parse((special.get(trouble.type) ?? usual).render({ ...entry, event: trouble })))
     const object = idOf(read.objectId)
     const own = fields(read.own)
     const time = CloudEvents.time(entry)
     const usualKey = isRelayEvent(event.type)
       ? [event.type, ...ownKey.map((name) => text(own[name])).filter((value) => value !== "")]
-      : [event.type, event.accountId, object || idempotencyKey(entry)]
+      : [trouble.type, event.accountId, object || idempotencyKey(entry)]
     return {
       summary: text(read.summary),
       key: text(read.key) || usualKey.join("/"),
@@ -139,14 +143,24 @@ const teller = ({ summary, dedupKey, objectId, details }: Options): ((entry: Ent
 const isIn = (facts: ReadonlyArray<Fact>, { name, value }: Fact): boolean =>
   facts.some((fact) => fact.name === name && fact.value === value)
 
-/** One event, as a group. */
-export const one = (entry: Entry, action: Action = "trigger"): Group => ({
-  action,
-  samples: [entry],
-  count: 1,
-  first: entry.event.receivedAt,
-  last: entry.event.receivedAt,
-})
+/** Samples of a group at most; a service shows fewer. */
+const maxSamples = 50
+
+/** Events that belong together, oldest first; at least one. The last one says how it stands. */
+export const group = (entries: ReadonlyArray<Entry>, resolve = false): Group => {
+  const last = entries.at(-1)
+  return {
+    action: resolve && last !== undefined && failureEndedBy(last.event.type) !== undefined ? "resolve" : "trigger",
+    samples: Template.some(entries, maxSamples),
+    count: entries.length,
+    first: entries[0]?.event.receivedAt ?? 0,
+    last: last?.event.receivedAt ?? 0,
+  }
+}
+
+/** The template of the key that a failure and its recovery share. */
+export const keyOf = ({ dedupKey, objectId }: Pick<Options, "dedupKey" | "objectId">): string =>
+  dedupKey ?? `{{type}}/{{account_id}}/${objectId}`
 
 const named = (facts: ReadonlyArray<Fact>, name: string): string =>
   facts.find((fact) => fact.name === name)?.value ?? ""

@@ -18,7 +18,7 @@ const of = (sequence: number, object: unknown, event: Parameters<typeof entry>[1
   entry(sequence, { type: failure, body: bytes(JSON.stringify(envelope(sequence, object))), ...event })
 
 const alertOf = (object: unknown, options: Partial<Alert.Options> = {}, event: Parameters<typeof entry>[1] = {}) =>
-  Alert.compile({ ...usual, ...options })(Alert.one(of(1, object, event)))
+  Alert.compile({ ...usual, ...options })(Alert.group([of(1, object, event)]))
 
 const payloads = (alert: Alert.Alert): Readonly<Record<(typeof names)[number], object>> => ({
   pagerduty: PagerDuty.payload(alert, { routingKey, severity: "error" }),
@@ -80,7 +80,7 @@ describe("an alert of one event", () => {
   })
 
   test("is one trouble with others of its type and object, and with none where there is no object", () => {
-    const key = (sequence: number, object: unknown) => Alert.compile(usual)(Alert.one(of(sequence, object))).key
+    const key = (sequence: number, object: unknown) => Alert.compile(usual)(Alert.group([of(sequence, object)])).key
     expect(key(1, { id: "apt_1" })).toBe(key(2, { id: "apt_1" }))
     expect(key(1, { id: "apt_1" })).not.toBe(key(1, { id: "apt_2" }))
     expect(key(1, {})).not.toBe(key(2, {}))
@@ -95,7 +95,7 @@ describe("an alert of one event", () => {
     const ofOwn = (type: string) => {
       const body = sample(type, 0, { isFixed: true })
       return Alert.compile(usual)(
-        Alert.one(entry(1, { type, accountId: "", webhook: "relay", body: bytes(JSON.stringify(body)) })),
+        Alert.group([entry(1, { type, accountId: "", webhook: "relay", body: bytes(JSON.stringify(body)) })]),
       )
     }
     const dead = ofOwn("relay.dead_letter")
@@ -182,7 +182,7 @@ describe("a payload", () => {
           { id: text(), type: text(), accountId: text(), webhook: text() },
         ),
       )
-      expect(problems(alertOf(Alert.one(entries[0] ?? of(1, {}))))).toEqual(none)
+      expect(problems(alertOf(Alert.group([entries[0] ?? of(1, {})])))).toEqual(none)
       const group = { samples: entries, count: entries.length + 1, first: 0, last: 1 }
       expect(problems(alertOf({ action: round % 2 ? "trigger" : "resolve", ...group }))).toEqual(none)
     }
@@ -207,7 +207,7 @@ describe("a payload", () => {
       const samples = Array.from({ length: 12 }, (_, n) => of(n, { id: `${n}`, why: `${n}${character.repeat(9_000)}` }))
       const group = { action: "trigger", samples, count: 60, first: 0, last: 0 } as const
       expect(problems(alertOf(group))).toEqual(none)
-      expect(problems(alertOf(Alert.one(of(1, { why: character.repeat(9_000) }))))).toEqual(none)
+      expect(problems(alertOf(Alert.group([of(1, { why: character.repeat(9_000) })])))).toEqual(none)
     }
   })
 

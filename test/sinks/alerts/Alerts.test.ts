@@ -2,6 +2,7 @@ import { describe, expect } from "bun:test"
 import { inspect } from "node:util"
 import { Effect, Fiber, Redacted, Result, Schema } from "effect"
 import { load } from "../../../src/config/Load.ts"
+import type { Entry } from "../../../src/journal/Journal.ts"
 import { PagerDutyConfig } from "../../../src/sinks/PagerDuty.ts"
 import type { Reason } from "../../../src/sinks/Sink.ts"
 import { sinkTypes } from "../../../src/sinks/Sinks.ts"
@@ -12,10 +13,10 @@ import { type Handler, type Received, serve } from "../receiver.ts"
 import { bytes, entry, envelope, reasonOf } from "../samples.ts"
 import { local, type Name, names, own, routingKey } from "./services.ts"
 
-const open = Effect.fnUntraced(function* (name: Name, url: string, more: object = {}) {
+const open = Effect.fnUntraced(function* (name: Name, url: string, more: object = {}, group?: string) {
   const type = sinkTypes[name]
   if (type === undefined) throw new Error(`there is no sink type ${name}`)
-  return yield* type.open(name, Schema.decodeUnknownSync(type.config)({ ...own[name], url, ...more }))
+  return yield* type.open(name, Schema.decodeUnknownSync(type.config)({ ...own[name], url, ...more }), group)
 })
 
 /** What becomes of an alert that is answered like this. */
@@ -201,6 +202,70 @@ describe("an alert", () => {
       }),
     )
   }
+})
+
+describe("a batch of events that belong together", () => {
+  const failure = (sequence: number, type = "appointment.meeting.create_failed", object = "mtg_1") =>
+    entry(sequence, {
+      type,
+      body: bytes(JSON.stringify({ ...envelope(sequence), data: { type, object: { id: object } } })),
+    })
+
+  /** The bodies that a service was sent for these batches. */
+  const sent = Effect.fnUntraced(function* (
+    name: Name,
+    batches: ReadonlyArray<ReadonlyArray<Entry>>,
+    more: object = {},
+    group?: string,
+  ) {
+    const accepted: Array<string> = []
+    const { url } = yield* local(name, ({ body }) => accepted.push(Buffer.from(body).toString("utf8")))
+    const sink = yield* open(name, `${url}/hook`, more, group)
+    for (const batch of batches) expect(yield* reasonOf(sink.send(batch))).toBeUndefined()
+    return accepted
+  })
+
+  for (const name of names) {
+    it.live(`is one valid message to ${name}, with their number`, () =>
+      Effect.gen(function* () {
+        const many = Array.from({ length: 1_000 }, (_, index) => failure(index + 1))
+        const [text = "", ...others] = yield* sent(name, [many], {}, "{{type}}/{{account_id}}")
+        expect(others).toEqual([])
+        expect(text).toContain("1000 × ")
+      }),
+    )
+  }
+
+  it.live("has the key of what they have in common, so that the next digest finds the incident", () =>
+    Effect.gen(function* () {
+      const batches = [[failure(1), failure(2, undefined, "mtg_2")], [failure(3, undefined, "mtg_3")]]
+      const keys = (yield* sent("pagerduty", batches, {}, "{{type}}/{{account_id}}")).map(
+        (body) => JSON.parse(body).dedup_key,
+      )
+      expect(keys).toEqual(Array(2).fill("appointment.meeting.create_failed/acct_1"))
+    }),
+  )
+
+  it.live("that ends with a recovery resolves what the failure opened, by the same key", () =>
+    Effect.gen(function* () {
+      const created = (sequence: number) => failure(sequence, "appointment.meeting.created")
+      const asked = yield* sent("pagerduty", [[failure(1)], [created(2)], [failure(3), created(4)]], { resolve: true })
+      const events = asked.map((body) => JSON.parse(body))
+      expect(events.map(({ event_action }) => event_action)).toEqual(["trigger", "resolve", "resolve"])
+      expect(new Set(events.map(({ dedup_key }) => dedup_key)).size).toBe(1)
+      const [unasked] = yield* sent("pagerduty", [[created(5)]])
+      expect(JSON.parse(unasked ?? "").event_action).toBe("trigger")
+    }),
+  )
+
+  it.live("says in words what is over", () =>
+    Effect.gen(function* () {
+      const [text] = yield* sent("slack", [[failure(1, "connected_account.reconnected", "cal_1")]], { resolve: true })
+      expect(JSON.parse(text ?? "").text).toBe(
+        "Resolved: A calendar has lost its access and must be connected again (acct_1)",
+      )
+    }),
+  )
 })
 
 describe("a config", () => {

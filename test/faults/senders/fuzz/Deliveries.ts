@@ -91,7 +91,7 @@ const open = async () => {
       }),
     ),
   ).pipe(Layer.provide(MemoryJournal.layer))
-  const snapshot = Snapshot.make({ webhooks, routes }, hmac)
+  const snapshot = Snapshot.make({ webhooks, routes, sinks: [] }, hmac)
   const layer = Ingest.layer(() => snapshot).pipe(Layer.provide([journal, Logger.layer([])]))
   const context = await Effect.runPromise(Layer.buildWithScope(layer, Scope.makeUnsafe()))
   let defects = 0

@@ -1,0 +1,24 @@
+/**
+ * Which event types end what a failure began (webhook interface, section 6): the
+ * same thing done to the same object, this time with success.
+ */
+import type { Event } from "./Event.ts"
+import type { EventType } from "./EventType.ts"
+
+const failures: Partial<Record<EventType, EventType>> = {
+  "appointment.meeting.canceled": "appointment.meeting.cancel_failed",
+  "appointment.meeting.created": "appointment.meeting.create_failed",
+  "appointment.meeting.replaced": "appointment.meeting.replace_failed",
+  "appointment.meeting.updated": "appointment.meeting.update_failed",
+  "connected_account.reconnected": "connected_account.refresh_failed",
+}
+
+/** The failure that an event of this type ends; `undefined` for most types. */
+export const failureEndedBy = (type: string): EventType | undefined =>
+  Object.hasOwn(failures, type) ? failures[type as EventType] : undefined
+
+/** A recovery under the type of the failure that it ends, so that both have the same key; any other event as it is. */
+export const asFailure = (event: Event): Event => {
+  const type = failureEndedBy(event.type)
+  return type === undefined ? event : { ...event, type }
+}
