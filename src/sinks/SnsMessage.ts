@@ -83,7 +83,7 @@ const acceptable = (value: string): string =>
 const idOf = (value: string): string =>
   /^[\x21-\x7e]{1,128}$/.test(value) ? value : `sha256-${createHash("sha256").update(value).digest("hex")}`
 
-const attributesOf = (entry: Entry, encoding: string): Attributes => {
+const attributesOf = (entry: Entry, format: Shape["format"], encoding: string): Attributes => {
   const { event } = entry
   const named = [
     ["type", event.type],
@@ -92,7 +92,8 @@ const attributesOf = (entry: Entry, encoding: string): Attributes => {
     ["event_id", event.id],
     ["idempotency_key", idempotencyKey(entry)],
     ["webhook_id", event.webhookId],
-    ["signature", event.signature],
+    // Over bytes that a CloudEvent is not.
+    ["signature", format === "raw" ? event.signature : ""],
     ["encoding", encoding],
     ...traceHeaders(event),
   ] as const
@@ -106,7 +107,7 @@ export const encoder = ({ format, key, isFifo }: Shape): ((entry: Entry, index: 
   return (entry, index) => {
     const body = format === "raw" ? entry.event.body : Buffer.from(CloudEvents.structured(entry))
     const [text, encoding] = textOf(body)
-    const attributes = attributesOf(entry, encoding)
+    const attributes = attributesOf(entry, format, encoding)
     const size = Buffer.byteLength(text) + sizeOf(attributes)
     if (!isFifo) return { index, text, attributes, size }
     // Ids are unique within a webhook: an event that comes by two of them is sent twice, here as anywhere.

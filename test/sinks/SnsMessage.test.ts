@@ -58,6 +58,12 @@ describe("a message", () => {
     })
   })
 
+  test("of a CloudEvent has no signature: it is over other bytes", () => {
+    const cloudevents = encoder({ format: "cloudevents", key: "{{account_id}}", isFifo: false })
+    expect(of({}, cloudevents).attributes).not.toHaveProperty("signature")
+    expect(of({}, cloudevents).attributes).toHaveProperty("event_id", "evt_1")
+  })
+
   test("has values without a character that SNS refuses", () => {
     const { attributes } = of({ type: "appointment.\r\nü\u001b[2J", id: "a\u0000\ud800b" })
     expect(attributes.type).toBe("appointment.\r\nü%1B[2J")

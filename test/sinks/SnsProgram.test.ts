@@ -3,7 +3,7 @@
  * runtime, or the binary, which must find the AWS SDK inside itself.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { connect, createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -130,6 +130,31 @@ withMoto("relay run with SNS sinks", (shared) => {
       }),
     60_000,
   )
+
+  test("config/sns.json sends failures, as it is but for its addresses", async () => {
+    const topic = await makeTopic(shared().url)
+    const example = readFileSync(join(import.meta.dir, "../../config/sns.json"), "utf8")
+    const config = "example.json"
+    const [deliveries, admin] = [await freePort(), await freePort()]
+    const listens = `"listen": "127.0.0.1:${deliveries}", "admin": { "listen": "127.0.0.1:${admin}" },`
+    writeFileSync(join(cwd, config), example.replace(/^\{/m, `{ ${listens}`))
+    const env = { SNS_ENDPOINT: shared().url, SNS_TOPIC: topic.arn }
+    expect((await relay(["validate", "-c", config], { cwd, env })).stdout).toContain("all reached")
+    const running = await startRelay(config, { cwd, env })
+    for (const type of [
+      "appointment.created",
+      "appointment.meeting.create_failed",
+      "connected_account.refresh_failed",
+    ]) {
+      expect((await relay(["trigger", type, "-c", config], { cwd, env })).code).toBe(0)
+    }
+    const sent = await Effect.runPromise(topic.received(2))
+    expect(sent.map(({ attributes }) => attributes.type).toSorted()).toEqual([
+      "appointment.meeting.create_failed",
+      "connected_account.refresh_failed",
+    ])
+    expect(await running.kill()).toBe(0)
+  }, 60_000)
 
   test("starts while SNS is away, accepts, says that it waits, and delivers when it comes", async () => {
     const topic = await makeTopic(shared().url)
