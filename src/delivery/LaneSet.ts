@@ -39,7 +39,8 @@ interface Running {
 /** How often lanes' progress is made durable: it bounds what a crash repeats. */
 const settleEvery = Duration.millis(100)
 const keepHouseEvery = Duration.seconds(1)
-/** How often a lane that is to be removed is asked whether it has caught up. */
+/** How long a lane that is to be removed may go on for, and how often it is asked whether it has caught up. */
+const catchUpFor = Duration.seconds(2)
 const lookEvery = Duration.millis(25)
 
 /** `grace` is how long attempts under way may take when a lane is retired, or the relay stops. */
@@ -155,7 +156,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
     hold,
     start,
     retire,
-    /** Lets a lane whose sink works send what the journal held for it; `grace` at most. */
+    /** Lets a lane whose sink works send what the journal holds for it, as far as that is soon done. */
     catchUp: Effect.fnUntraced(function* (name: string) {
       const lane = running.get(name)?.lane
       if (lane === undefined) return
@@ -166,7 +167,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
           Effect.suspend(() => (isDone() ? Effect.void : Effect.sleep(lookEvery))),
           { until: isDone },
         ),
-        grace,
+        catchUpFor,
       )
     }),
     settle,

@@ -1,14 +1,22 @@
 /** The campaign: every line and every mutant. A new fault is a file in one of the folders and a line here. */
 import type { Line, Mutant } from "./Line.ts"
 import * as Relay from "./relay/Lines.ts"
+import * as Reload from "./reload/Lines.ts"
 import * as Senders from "./senders/Lines.ts"
 import * as Simulation from "./simulation/Lines.ts"
 import * as Sinks from "./sinks/Lines.ts"
 
-export const lines: ReadonlyArray<Line> = [...Simulation.lines, ...Relay.lines, ...Sinks.lines, ...Senders.lines]
+export const lines: ReadonlyArray<Line> = [
+  ...Simulation.lines,
+  ...Relay.lines,
+  ...Reload.lines,
+  ...Sinks.lines,
+  ...Senders.lines,
+]
 export const mutants: ReadonlyArray<Mutant> = [
   ...Simulation.mutants,
   ...Relay.mutants,
+  ...Reload.mutants,
   ...Sinks.mutants,
   ...Senders.mutants,
 ]

@@ -1,0 +1,49 @@
+/** Another config while it runs. */
+import type { Line, Mutant } from "../Line.ts"
+import { reload } from "./Reload.ts"
+
+export const lines: ReadonlyArray<Line> = [reload]
+export const mutants: ReadonlyArray<Mutant> = [
+  {
+    gone: "what a lane has decided is on disk before the next one takes its place",
+    file: "src/delivery/LaneSet.ts",
+    find: "    yield* settle\n    // Not sooner",
+    replace: "    // Not sooner",
+    line: reload.name,
+  },
+  {
+    gone: "attempts under way end before another lane sends the same events",
+    file: "src/delivery/LaneSet.ts",
+    find: "    yield* end(one.lane)\n",
+    replace: "",
+    line: reload.name,
+  },
+  {
+    gone: "what waits for a renamed sink is handed to its new name",
+    file: "src/delivery/Lanes.ts",
+    find: "!known.has(name) && known.has(renamedFrom)",
+    replace: "!known.has(name) && known.has(renamedFrom) && false",
+    line: reload.name,
+  },
+  {
+    gone: "a new sink that can't work keeps the old config in force",
+    file: "src/delivery/Lanes.ts",
+    find: "if (unusable.length > 0)",
+    replace: "if (unusable.length > 100)",
+    line: reload.name,
+  },
+  {
+    gone: "what only a restart changes is refused",
+    file: "src/admin/Reload.ts",
+    find: "if (fixed.length > 0)",
+    replace: "if (fixed.length > 100)",
+    line: reload.name,
+  },
+  {
+    gone: "the newest config is the one in force",
+    file: "src/Relay.ts",
+    find: "      inForce = version(next)",
+    replace: "      void version(next)",
+    line: reload.name,
+  },
+]

@@ -1,0 +1,81 @@
+/**
+ * What a config of the line says, drawn at random: which sinks there are, what
+ * they are called, how they deliver; and what can be wrong with one.
+ *
+ * A sink is its receiver. It may be taken out and come back, and it may change
+ * its name, back and forth, saying so with `renamedFrom`.
+ */
+import { secret } from "../relay/Traffic.ts"
+
+export interface Version {
+  /** The receivers that events go to, by index. */
+  readonly to: ReadonlySet<number>
+  readonly sinks: ReadonlyArray<string>
+  readonly changes: object
+}
+
+export class Plan {
+  readonly #urls: ReadonlyArray<string>
+  readonly #random: () => number
+  /** What each receiver's sink was called last. */
+  readonly #names: Array<string>
+
+  constructor(urls: ReadonlyArray<string>, random: () => number) {
+    this.#urls = urls
+    this.#random = random
+    this.#names = urls.map((_, index) => `sink-${index}`)
+  }
+
+  /** A version that is right. The first receiver always has a sink; `whole` gives every one of them one. */
+  next(whole = false): Version {
+    const to = new Set(this.#urls.keys().filter((index) => whole || index === 0 || this.#random() < 0.6))
+    const sinks = [...to].map((index) => {
+      const before = this.#names[index] ?? ""
+      const isRenamed = this.#random() < 0.2
+      const name = isRenamed ? (before.endsWith("-b") ? before.slice(0, -2) : `${before}-b`) : before
+      this.#names[index] = name
+      const sink = {
+        type: "http",
+        url: this.#urls[index],
+        concurrency: 8 + Math.floor(this.#random() * 9),
+        headers: { "x-version": String(Math.floor(this.#random() * 3)) },
+        ...(isRenamed ? { renamedFrom: before } : {}),
+      }
+      return [name, sink] as const
+    })
+    const spare = Math.floor(this.#random() * 1_000)
+    return {
+      to,
+      sinks: sinks.map(([name]) => name),
+      changes: {
+        sinks: Object.fromEntries(sinks),
+        routes: [{ name: "everything", match: "**", to: sinks.map(([name]) => name) }],
+        webhooks: {
+          scheduling: {
+            path: "/hooks/scheduling",
+            secrets: [
+              { name: `spare-${spare}`, value: `a-spare-secret-${spare}` },
+              { name: "faults", value: secret },
+            ],
+          },
+        },
+      },
+    }
+  }
+
+  /** Of a right one, a wrong one: what the loader finds, what only a restart changes, a sink that can't be opened. */
+  spoil({ changes }: Version): object {
+    const wrong = [
+      { ...changes, routes: [{ name: "everything", match: "**", to: "nobody" }] },
+      { ...changes, lisen: "127.0.0.1:1" },
+      { ...changes, webhooks: {}, sinks: 7 },
+      { ...changes, listen: "127.0.0.1:1" },
+      { ...changes, journal: { path: "elsewhere.db" } },
+      {
+        sinks: { unusable: { type: "http", url: "https://127.0.0.1:1/", tls: { ca: "/nonexistent/ca.pem" } } },
+        routes: [{ name: "everything", match: "**", to: "unusable" }],
+      },
+    ]
+    return wrong[Math.floor(this.#random() * wrong.length)] ?? {}
+  }
+}
