@@ -10,6 +10,7 @@ import { join } from "node:path"
 import { Effect } from "effect"
 import { it } from "../lib/effect.ts"
 import { freePort, relay, startRelay } from "../lib/relay.ts"
+import { seeded } from "../lib/seeded.ts"
 import { makeTopic } from "../parts/Queues.ts"
 import { bodies, deliver, writeConfig } from "./program.ts"
 import { errorXml, snsServer } from "./snsServer.ts"
@@ -36,9 +37,9 @@ withMoto("relay run with SNS sinks", (shared) => {
 
   test("delivers to topics, standard and FIFO, as text and as CloudEvents", async () => {
     const [plain, ordered, events] = [
-      await makeTopic(shared().url, { name: "run" }),
-      await makeTopic(shared().url, { name: "run", fifo: true }),
-      await makeTopic(shared().url, { name: "run-events" }),
+      await makeTopic(shared().url),
+      await makeTopic(shared().url, { fifo: true }),
+      await makeTopic(shared().url),
     ]
     const sns = (arn: string, more: object = {}) => ({
       type: "sns",
@@ -69,6 +70,34 @@ withMoto("relay run with SNS sinks", (shared) => {
     expect(await running.kill()).toBe(0)
     expect(running.stdout() + running.stderr()).not.toContain(credentials.secretAccessKey)
   }, 60_000)
+
+  it.live(
+    "keeps the order of each key on a FIFO topic that fails one message in four",
+    () =>
+      Effect.gen(function* () {
+        const random = seeded(4)
+        const refuse = () => (random() < 0.25 ? (["InternalError", false] as const) : undefined)
+        const server = yield* snsServer({ refuse })
+        const sns = { type: "sns", topicArn: `${topicArn}.fifo`, endpoint: server.url, credentials }
+        const retry = { initial: "10 millis", max: "50 millis" }
+        const { config, url } = yield* Effect.promise(() =>
+          writeConfig(cwd, { ordered: { ...sns, order: "key", delivery: { retry } } }),
+        )
+        const running = yield* Effect.promise(() => startRelay(config, { cwd }))
+        const sent = bodies(100, 4)
+        for (const one of sent) yield* Effect.promise(() => deliver(url, one))
+        while (server.passed().length < sent.length) yield* server.asked(server.requests.length + 1)
+        expect(yield* Effect.promise(() => running.kill())).toBe(0)
+        expect(server.requests.flat().length).toBeGreaterThan(sent.length)
+        expect(
+          server
+            .passed()
+            .map(({ text }) => text)
+            .toSorted(),
+        ).toEqual(sent.toSorted())
+      }),
+    60_000,
+  )
 
   it.live(
     "signs by the key of the config, of a profile, of the environment, or of a role that it assumes",

@@ -33,11 +33,12 @@ export const deliver = async (url: string, body: string): Promise<number> => {
   return (await fetch(url, { method: "POST", headers, body })).status
 }
 
-export const bodies = (count: number): ReadonlyArray<string> =>
+/** Bodies of events, of so many accounts in turn. */
+export const bodies = (count: number, accounts = 1): ReadonlyArray<string> =>
   Array.from({ length: count }, (_, n) =>
     JSON.stringify({
       id: `evt_${n}`,
-      account_id: "acct_1",
+      account_id: `acct_${n % accounts}`,
       version: "1",
       created_at: "2026-11-21T08:00:00Z",
       data: { type: "appointment.created", object: { n } },

@@ -118,12 +118,13 @@ export const snsServer = ({ refuse, fate }: Behaviour = {}): Effect.Effect<SnsSe
         }
         const law = unlawful(request)
         if (law !== undefined) return void answer(400, errorXml(law))
-        const failed = request.filter((message) => refuse?.(message) !== undefined)
+        const refusals = new Map(request.map((message) => [message, refuse?.(message)]))
+        const failed = request.filter((message) => refusals.get(message) !== undefined)
         const good = own === "forgets" ? [] : request.filter((message) => !failed.includes(message))
         passed.push(...good)
         answer(
           200,
-          `<PublishBatchResponse xmlns="http://sns.amazonaws.com/doc/2010-03-31/"><PublishBatchResult><Failed>${failed.map((one) => entryXml(one, refuse?.(one))).join("")}</Failed><Successful>${good.map((one) => entryXml(one, undefined)).join("")}</Successful></PublishBatchResult></PublishBatchResponse>`,
+          `<PublishBatchResponse xmlns="http://sns.amazonaws.com/doc/2010-03-31/"><PublishBatchResult><Failed>${failed.map((one) => entryXml(one, refusals.get(one))).join("")}</Failed><Successful>${good.map((one) => entryXml(one, undefined)).join("")}</Successful></PublishBatchResult></PublishBatchResponse>`,
         )
       }),
       ({ url, sockets }) => ({
