@@ -284,10 +284,15 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     return failures
   })
 
-  const send = (batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> =>
-    batch.length === 0
-      ? Effect.succeed(allSent)
-      : Effect.mapError(within(sendBatch(batch)), (trouble) => fault(trouble))
+  const send = (batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> => {
+    if (batch.length === 0) return Effect.succeed(allSent)
+    const wait = client.throttled()
+    if (wait > shortThrottle) {
+      return Effect.fail(new SinkError({ reason: KafkaTroubles.throttledFor(wait, brokers, config.clientId) }))
+    }
+    const sending = Effect.mapError(within(sendBatch(batch)), (trouble) => fault(trouble))
+    return wait > 0 ? Effect.delay(sending, wait) : sending
+  }
 
   // --- check ---------------------------------------------------------------
 
@@ -341,6 +346,9 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
 
 /** A rejection is the event's own end: what comes after it may go. */
 const isFinal = ({ reason }: SinkError): boolean => reason._tag === "DeliveryRejected"
+
+/** Milliseconds of a throttle that are waited out without a word. */
+const shortThrottle = 1_000
 
 /** Bytes around a body, in a batch of one: headers, key, and the batch's own. */
 const overhead = 1_024

@@ -67,6 +67,13 @@ export const isTopics = ({ code }: KafkaTrouble): boolean => code in topicAdvice
 
 const seconds = 1_000
 
+/** A broker asks for a rest of so many milliseconds. */
+export const throttledFor = (millis: number, brokers: string, clientId: string): Reason =>
+  new SinkThrottled({
+    message: `kafka ${brokers} throttles the client "${clientId}": a quota of it, or of its user, is used up; nothing is sent for ${Math.ceil(millis / seconds)} s. If it falls behind, raise the quota (kafka-configs)`,
+    retryAfter: millis,
+  })
+
 export const reasonOf = (trouble: KafkaTrouble, { brokers, topic, isTemplated, bytes }: Place): Reason => {
   const { code } = trouble
   const at = topic === "" ? `kafka ${brokers}` : `kafka ${brokers}, topic ${topic}`

@@ -92,6 +92,14 @@ export const forbid = (broker: string, topic: string, principal: string): Promis
     })
   })
 
+/** Gives a client a quota: what it produces in a second, in bytes. As `kafka-configs --alter` does. */
+export const limit = (broker: string, clientId: string, bytesPerSecond: number): Promise<void> =>
+  asAdmin(broker, async (admin) => {
+    const entities = [{ entityType: "client-id" as const, entityName: clientId }]
+    const ops = [{ key: "producer_byte_rate" as const, value: bytesPerSecond, remove: false }]
+    await admin.alterClientQuotas({ entries: [{ entities, ops }], validateOnly: false })
+  })
+
 /** How many records a topic has. */
 export const sizeOf = (broker: string, topic: string): Promise<number> =>
   asAdmin(broker, async (admin) => {

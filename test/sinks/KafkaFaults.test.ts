@@ -1,5 +1,5 @@
 /**
- * What a broker can do to a sink: die, freeze, be away. The lanes are the
+ * What a broker can do to a sink: die, freeze, throttle it. The lanes are the
  * relay's own; RELAY_ROUNDS says how often the broker dies (the long campaign:
  * RELAY_ROUNDS=20).
  */
@@ -12,7 +12,7 @@ import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
 import * as Router from "../../src/routing/Router.ts"
 import { it } from "../lib/effect.ts"
 import { type Broker, makeBroker, reasonToSkip } from "../parts/Kafka.ts"
-import { follow, makeTopic, sizeOf } from "../parts/Topics.ts"
+import { follow, limit, makeTopic, sizeOf } from "../parts/Topics.ts"
 import { clients, openKafka } from "./kafkaSink.ts"
 import { entry, envelope } from "./samples.ts"
 
@@ -50,12 +50,12 @@ const lanes = (client: string, config: () => Record<string, unknown>) =>
   }).pipe(Layer.provide(RelayEvents.layer(() => Router.make([], []))), Layer.provideMerge(MemoryJournal.layer))
 
 /** Appends events `from` to `to`; each knows its place among those of its key. */
-const append = (from: number, to: number) =>
+const append = (from: number, to: number, filling = "") =>
   Effect.gen(function* () {
     const journal = yield* Journal
     const receivedAt = yield* Clock.currentTimeMillis
     for (let n = from; n < to; n++) {
-      const body = Buffer.from(JSON.stringify(envelope(n, { n })))
+      const body = Buffer.from(JSON.stringify(envelope(n, { n, filling })))
       const { event } = entry(n, { accountId: `acct_${n % keys}`, receivedAt, body })
       yield* journal.append(event, ["lake"])
     }
@@ -152,6 +152,35 @@ describe("the Kafka sink when its broker fails", () => {
           const received = yield* follow(broker.plain, [topic])
           const numbers = (yield* Effect.promise(() => received(1_000))).map(({ value }) => numberOf(value))
           expect(new Set(numbers).size).toBe(1_000)
+        }),
+      60_000,
+    )
+
+    it.live(
+      `${client}: a broker that throttles is left alone for as long as it asks, and everything comes once`,
+      () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker.plain))
+          const clientId = `slow-${client}`
+          yield* Effect.promise(() => limit(broker.plain, clientId, 15_000))
+          // Longer than the sink waits for an answer: what is sent into a throttle would be sent again.
+          const config = () => ({ brokers: [broker.plain], topic, clientId, batch: { maxEvents: 250 } })
+          yield* Effect.gen(function* () {
+            yield* append(0, 500, "x".repeat(800))
+            let said = ""
+            while (!said.includes("throttles")) {
+              said = (yield* lake)?.message ?? ""
+              yield* Effect.sleep("10 millis")
+            }
+            expect(said).toMatch(
+              new RegExp(
+                `^kafka ${broker.plain} throttles the client "${clientId}": a quota .* used up.* raise the quota`,
+              ),
+            )
+            yield* settled
+            expect(yield* lake).toMatchObject({ deadLetters: 0, parked: 0 })
+          }).pipe(Effect.provide(lanes(client, config)))
+          expect(yield* Effect.promise(() => sizeOf(broker.plain, topic))).toBe(500)
         }),
       60_000,
     )

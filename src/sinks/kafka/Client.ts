@@ -77,8 +77,25 @@ export interface KafkaClient {
   readonly largestBatch: (topic: string) => Effect.Effect<number, KafkaTrouble>
   /** Whether the relay's user may write to the topic; `undefined` where the client can't ask. */
   readonly mayWrite: (topic: string) => Effect.Effect<boolean | undefined, KafkaTrouble>
+  /**
+   * Milliseconds for which a broker asked to be left alone, because a quota is
+   * used up; 0 when none did. It answers at once and then reads nothing more from
+   * the connection, so what is sent meanwhile seems to hang.
+   */
+  readonly throttled: () => number
   /** Troubles by index of record. Failing means that nothing is known of any. */
   readonly send: (records: ReadonlyArray<KafkaRecord>) => Effect.Effect<ReadonlyMap<number, KafkaTrouble>, KafkaTrouble>
+}
+
+/** Remembers what brokers ask for: `note` takes milliseconds from now. */
+export const makeThrottle = () => {
+  let until = 0
+  return {
+    note: (millis: number): void => {
+      until = Math.max(until, performance.now() + millis)
+    },
+    left: (): number => Math.max(0, until - performance.now()),
+  }
 }
 
 /** Closes connections, and waits a second at most: a broker that hangs must not hold up whoever leaves it. */

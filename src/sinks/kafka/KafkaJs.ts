@@ -18,6 +18,7 @@ import {
   type KafkaRecord,
   KafkaTrouble,
   leave,
+  makeThrottle,
   place,
   type Topic,
   textOf,
@@ -73,13 +74,13 @@ const settings = (options: ClientOptions): KafkaConfig => ({
   requestTimeout: options.requestTimeout,
   connectionTimeout: options.requestTimeout,
   authenticationTimeout: options.requestTimeout,
-  logLevel: logLevel.NOTHING,
   retry: { retries: 1, initialRetryTime: 100 },
 })
 
 export const make = Effect.fnUntraced(function* (
   options: ClientOptions,
 ): Effect.fn.Return<KafkaClient, never, Scope.Scope> {
+  const throttle = makeThrottle()
   const compression = options.compression === "gzip" ? CompressionTypes.GZIP : CompressionTypes.None
   const oneAtATime = yield* Semaphore.make(1)
   const connecting = yield* Semaphore.make(1)
@@ -89,6 +90,14 @@ export const make = Effect.fnUntraced(function* (
     const sockets = new Set<Socket>()
     const kafka = new Kafka({
       ...settings(options),
+      // Nothing of its log is shown: it is the one place where it tells of a throttle.
+      logLevel: logLevel.DEBUG,
+      logCreator:
+        () =>
+        ({ log }) => {
+          const throttled = /^Client side throttling in effect for (\d+)ms$/.exec(log.message)
+          if (throttled !== null) throttle.note(Number(throttled[1]))
+        },
       // Its own sockets are only half closed when it disconnects, and a send that was given up may still go out.
       socketFactory: ({ host, port, ssl, onConnect }) => {
         const socket: Socket = ssl
@@ -218,6 +227,7 @@ export const make = Effect.fnUntraced(function* (
         ({ resources }) => Number(resources[0]?.configEntries[0]?.configValue ?? Number.POSITIVE_INFINITY),
       ),
     mayWrite: () => Effect.succeed(undefined),
+    throttled: throttle.left,
     send: (records) => oneAtATime.withPermits(1)(Effect.onInterrupt(send(records), () => close)),
   }
 })

@@ -10,6 +10,7 @@
 import {
   Admin,
   ConfigResourceTypes,
+  connectionsApiChannel,
   GenericError,
   MultipleErrors,
   metadataV12,
@@ -25,6 +26,7 @@ import {
   type KafkaRecord,
   KafkaTrouble,
   leave,
+  makeThrottle,
   place,
   textOf,
   unreachable,
@@ -72,6 +74,17 @@ export const make = Effect.fnUntraced(function* (
     return closing === undefined ? Effect.void : leave(() => closing.close(true))
   })
   yield* Effect.addFinalizer(() => close)
+
+  const throttle = makeThrottle()
+  // The library passes on no throttle time; what it tells of its connections is for the whole process.
+  const heard = (told: unknown): void => {
+    if (!isAnswer(told) || told.connection.ownerId !== producer?.instanceId) return
+    if (told.result.throttleTimeMs > 0) throttle.note(told.result.throttleTimeMs)
+  }
+  yield* Effect.acquireRelease(
+    Effect.sync(() => connectionsApiChannel.asyncStart.subscribe(heard)),
+    () => Effect.sync(() => connectionsApiChannel.asyncStart.unsubscribe(heard)),
+  )
 
   const call = <A>(use: (producer: Made) => Promise<A>): Effect.Effect<A, KafkaTrouble> =>
     Effect.tryPromise({ try: () => use(current()), catch: troubleOf })
@@ -134,6 +147,7 @@ export const make = Effect.fnUntraced(function* (
           return (allowed & (1 << 4)) !== 0
         })
       }),
+    throttled: throttle.left,
     send: (records) =>
       Effect.callback((resume) => {
         current()
@@ -146,6 +160,22 @@ export const make = Effect.fnUntraced(function* (
       }),
   }
 })
+
+interface Answer {
+  readonly connection: { readonly ownerId?: number }
+  readonly result: { readonly throttleTimeMs: number }
+}
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null
+
+const isAnswer = (told: unknown): told is Answer =>
+  isObject(told) &&
+  "connection" in told &&
+  isObject(told.connection) &&
+  "result" in told &&
+  isObject(told.result) &&
+  "throttleTimeMs" in told.result &&
+  typeof told.result.throttleTimeMs === "number"
 
 /** Header names as bytes: they are few, and stand in every record. */
 const names = new Map<string, Buffer>()
