@@ -114,7 +114,7 @@ describe.skipIf(!hasPython)("a service manager hears", () => {
 
 describe("a relay that can't be heard", () => {
   test("runs all the same", async () => {
-    for (const NOTIFY_SOCKET of ["", "/nonexistent/notify.sock", "vsock:2:1234", `/${"x".repeat(200)}`]) {
+    for (const NOTIFY_SOCKET of ["/nonexistent/notify.sock", "vsock:2:1234"]) {
       const running = await startRelay(config, { cwd, env: { NOTIFY_SOCKET, WATCHDOG_USEC: "100000" } })
       expect(await running.kill("SIGTERM")).toBe(0)
     }
