@@ -16,7 +16,8 @@ describe("the service manager", () => {
     Effect.gen(function* () {
       const watchdog = (env: Readonly<Record<string, string>>) =>
         Effect.map(Notify.make({ NOTIFY_SOCKET: "/nonexistent/notify.sock", ...env }), (notify) => notify.watchdog)
-      expect(yield* watchdog({ WATCHDOG_USEC: "30000000" })).toEqual(Duration.seconds(30))
+      const every = yield* watchdog({ WATCHDOG_USEC: "30000000" })
+      expect(every && Duration.toSeconds(every)).toBe(30)
       expect(yield* watchdog({ WATCHDOG_USEC: "30000000", WATCHDOG_PID: String(process.pid) })).toBeDefined()
       for (const env of [
         {},
