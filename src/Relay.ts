@@ -14,6 +14,8 @@ import type { Loaded } from "./config/Load.ts"
 import { type LaneSpec, Lanes } from "./delivery/Lanes.ts"
 import { RelayEvents } from "./delivery/RelayEvents.ts"
 import * as Warnings from "./delivery/Warnings.ts"
+import * as Clients from "./enrichment/Clients.ts"
+import * as Enriched from "./enrichment/Enriched.ts"
 import * as Key from "./formats/Key.ts"
 import * as Counters from "./ingest/Counters.ts"
 import { Ingest } from "./ingest/Ingest.ts"
@@ -54,7 +56,13 @@ interface InForce {
 
 const version = (config: RelayConfig): InForce => ({ config, snapshot: Snapshot.make(config, Runtime.hmac) })
 
-export const layer = (config: RelayConfig, options: RelayOptions) => {
+export const layer = (config: RelayConfig, options: RelayOptions) =>
+  Layer.unwrap(Effect.map(clientsOf(config), (clients) => running(config, options, laneSpecOf(config, clients))))
+
+/** Client details are fetched and remembered for all sinks together. */
+const clientsOf = ({ clients }: RelayConfig) => (clients === undefined ? Effect.undefined : Clients.make(clients))
+
+const running = (config: RelayConfig, options: RelayOptions, laneSpec: (config: LaneConfig) => LaneSpec) => {
   let inForce = version(config)
   const current = () => inForce.config
   const journal = SqliteJournal.layer(config.journal).pipe(Layer.provide(Layer.succeed(Entry, options.entry)))
@@ -96,16 +104,22 @@ const telemetry = ({ telemetry: { otlp } }: RelayConfig, { version }: RelayOptio
         ),
       )
 
-const laneSpec = (config: LaneConfig): LaneSpec => {
-  const type = sinkTypes[config.type]
-  const unknown = new SinkError({ reason: new SinkMisconfigured({ message: `no sink type is named ${config.type}` }) })
-  return {
-    config,
-    open:
-      type === undefined ? Effect.fail(unknown) : type.open(config.name, config.config, config.digest && config.key),
-    key: Key.compile(config),
+const laneSpecOf =
+  ({ clients: api }: RelayConfig, clients: Clients.Clients | undefined) =>
+  (config: LaneConfig): LaneSpec => {
+    const { type: name, digest, enrich } = config
+    const type = sinkTypes[name]
+    const unknown = new SinkError({ reason: new SinkMisconfigured({ message: `no sink type is named ${name}` }) })
+    const open = type === undefined ? Effect.fail(unknown) : type.open(config.name, config.config, digest && config.key)
+    return {
+      config,
+      open:
+        enrich === undefined || api === undefined || clients === undefined
+          ? open
+          : Effect.map(open, (sink) => Enriched.over(sink, clients, api, enrich)),
+      key: Key.compile(config),
+    }
   }
-}
 
 const info = (current: () => RelayConfig, options: RelayOptions) =>
   Layer.effect(

@@ -76,6 +76,8 @@ export interface LaneConfig {
   readonly key: string
   /** Events of one key within the window go to the sink as one. */
   readonly digest?: { readonly wait: Duration.Duration; readonly maxEvents: number }
+  /** Its events carry client details; what to do when there are none to be had. */
+  readonly enrich?: "deliver" | "wait" | "deadLetter"
   /** Recoveries of what is routed to it come too, and end what the failures began. */
   readonly resolves?: boolean
   readonly rateLimit?: { readonly events: number; readonly per: Duration.Duration }
@@ -96,11 +98,25 @@ export interface Otlp {
   readonly attributes: Readonly<Record<string, string>>
 }
 
+/** The sender's API for client details (webhook interface, section 4.2). */
+export interface ClientsConfig {
+  /** Without a slash at its end. */
+  readonly baseUrl: string
+  readonly headers: Readonly<Record<string, Redacted.Redacted<string>>>
+  readonly timeout: Duration.Duration
+  readonly concurrency: number
+  readonly rateLimit?: { readonly events: number; readonly per: Duration.Duration }
+  readonly cache: { readonly lifetime: Duration.Duration; readonly entries: number }
+  /** JSON Pointers to the client's id, by patterns of event types. */
+  readonly events: Readonly<Record<string, string>>
+}
+
 export interface RelayConfig {
   readonly listen: Address
   readonly tls?: Tls
   readonly admin: { readonly listen: Address; readonly token?: Redacted.Redacted<string> }
   readonly telemetry: { readonly otlp?: Otlp }
+  readonly clients?: ClientsConfig
   readonly journal: {
     readonly type: "sqlite"
     readonly path: string

@@ -76,6 +76,11 @@ export const Admin = Schema.Struct({
   token: Schema.optionalKey(secret("Bearer token of the admin API; required when it listens beyond loopback")),
 }).annotate({ description: "The admin API: status, lanes, dead letters, replay, health and metrics" })
 
+const isHttpUrl = Schema.makeFilter(
+  (url: string) => (/^https?:\/\//i.test(url) && URL.canParse(url)) || "this is no http:// or https:// URL",
+  { expected: "an http:// or https:// URL", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
+)
+
 export const Telemetry = Schema.Struct({
   otlp: Schema.optionalKey(
     Schema.Struct({
@@ -83,12 +88,7 @@ export const Telemetry = Schema.Struct({
         Schema.String.annotate({
           description: "The collector's base URL; `/v1/traces` and `/v1/logs` are added",
           examples: ["http://127.0.0.1:4318"],
-        }).check(
-          Schema.makeFilter(
-            (url: string) => (/^https?:\/\//i.test(url) && URL.canParse(url)) || "this is no http:// or https:// URL",
-            { expected: "an http:// or https:// URL", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
-          ),
-        ),
+        }).check(isHttpUrl),
       ),
       headers: Schema.Record(Schema.String, secret("A header"))
         .annotate({ description: "Headers of each export, such as an API key; never shown" })
@@ -198,6 +198,40 @@ export const Delivery = Schema.Struct({
   maxDeadLetters: Words.bytes.or("1 GiB", "Dead letters beyond which the lane pauses; nothing is dropped"),
 }).annotate({ description: "How events are delivered; a sink's own `delivery` overrides it key by key" })
 
+const rateLimit = (description: string) =>
+  Schema.Union([
+    Words.rate({ description: "Events per unit of time" }),
+    Schema.Struct({
+      events: count("Events", 1, 1_000_000_000),
+      per: Words.duration.required({ description: "The unit of time" }),
+    }),
+  ]).annotate({ description, expected: '"100/second", or { "events": 100, "per": "1 second" }' })
+
+export const Clients = Schema.Struct({
+  baseUrl: Schema.String.annotate({
+    description: "The API's base URL; `/v1/clients/ID` is added",
+    examples: ["https://api.example.com"],
+  }).check(isHttpUrl),
+  headers: Schema.Record(Schema.String, secret("A header"))
+    .annotate({ description: "How the API is told who asks, such as `authorization`; never shown" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  timeout: Words.duration.or("3 seconds", "How long the API may take; it is within the sink's own `delivery.timeout`"),
+  concurrency: countOr("Requests under way at once", 4, 1, 1_000),
+  rateLimit: Schema.optionalKey(rateLimit("At most so many requests, whoever asks")),
+  cache: Schema.Struct({
+    lifetime: Words.duration.or("5 minutes", "How long details stay in memory"),
+    entries: countOr("How many clients at most", 1_000, 1, 1_000_000),
+  })
+    .annotate({ description: "Details are kept in memory and nowhere else" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  events: Schema.Record(Schema.String, Text)
+    .annotate({
+      description: "Where the client's id stands: JSON Pointers, by patterns of event types; the first that matches",
+      default: { "client.*": "/data/object/id" },
+    })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({ "client.*": "/data/object/id" }))),
+}).annotate({ description: "The sender's API, for the personal data that deliveries leave out of client objects" })
+
 /** The keys that every sink has, whatever its type. */
 export const Lane = Schema.Struct({
   delivery: Delivery.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
@@ -205,16 +239,7 @@ export const Lane = Schema.Struct({
   order: oneOf("`key`: events of one key in the order they came; `none`: as fast as may be", ["none", "key"], "none"),
   key: textOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
   rateLimit: Schema.optionalKey(
-    Schema.Union([
-      Words.rate({ description: "Events per unit of time" }),
-      Schema.Struct({
-        events: count("Events", 1, 1_000_000_000),
-        per: Words.duration.required({ description: "The unit of time" }),
-      }),
-    ]).annotate({
-      description: 'At most so many events: "100/second", or { "events": 100, "per": "1 second" }',
-      expected: '"100/second", or { "events": 100, "per": "1 second" }',
-    }),
+    rateLimit('At most so many events: "100/second", or { "events": 100, "per": "1 second" }'),
   ),
   backlog: Schema.optionalKey(
     Schema.Struct({
@@ -239,6 +264,12 @@ export const Lane = Schema.Struct({
       maxEvents: countOr("Sent before the time is up when it has so many", 1_000, 2, 10_000),
     }).annotate({
       description: "Events that belong together are sent as one message: for alert services and templates",
+    }),
+  ),
+  enrich: Schema.optionalKey(
+    Schema.Literals(["deliver", "wait", "deadLetter"]).annotate({
+      description:
+        "Adds the client's details as `{{/client/email}}`; where there are none: `deliver` without, `wait` and try again, or `deadLetter`",
     }),
   ),
   renamedFrom: Schema.optionalKey(text("The sink's name before: it takes over what is pending there")),
@@ -269,6 +300,7 @@ export const ConfigFile = Schema.Struct({
   tls: Schema.optionalKey(Tls),
   admin: Admin.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   telemetry: Telemetry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  clients: Schema.optionalKey(Clients),
   journal: Journal.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   webhooks: Schema.Record(Schema.String, Webhook).annotate({ description: "The sender's webhooks, by name" }),
   sinks: Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "Where events go, by name" }),

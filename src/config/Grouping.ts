@@ -10,11 +10,15 @@ import { error, type Finding, type Path } from "./Source.ts"
 
 /** What a sink's type, given its config, can do with events that belong together. */
 export interface Abilities {
-  /** A batch goes as one message. */
-  readonly digests: boolean
+  /** What it sends is a message of its own making: it can tell of many events, and of more than the event. */
+  readonly composes: boolean
   /** The template of the key that a failure and its recovery share; absent where recoveries are not asked for. */
   readonly resolves: string | undefined
 }
+
+/** Who sends an event's own bytes, or many of them, one by one. */
+const plainly = (type: string): string => (type === "http" ? 'with this "format" an http sink' : `a ${type} sink`)
+const composers = 'alert services do, and http with "format": "template"'
 
 export type Grouping = Pick<LaneConfig, "order" | "key" | "digest" | "resolves">
 
@@ -23,7 +27,7 @@ const placeholders = (names: ReadonlyArray<string>): string => names.map((name) 
 const digestRules = (
   lane: typeof Lane.Type,
   given: ReadonlySet<string>,
-  digests: boolean,
+  composes: boolean,
   type: string,
   path: Path,
 ) => {
@@ -31,16 +35,8 @@ const digestRules = (
   if (digest === undefined) return []
   const at = [...path, "digest"]
   const found: Array<Finding> = []
-  if (!digests) {
-    const who = type === "http" ? 'with this "format" an http sink' : `a ${type} sink`
-    found.push(
-      error(
-        at,
-        `${who} sends each event by itself`,
-        'alert services take digests, and http with "format": "template"',
-        "key",
-      ),
-    )
+  if (!composes) {
+    found.push(error(at, `${plainly(type)} sends each event by itself and can't make a digest`, composers, "key"))
   }
   for (const key of ["order", "key"]) {
     if (!given.has(key)) continue
@@ -97,12 +93,22 @@ export const of = (
   type: string,
   lane: typeof Lane.Type,
   given: ReadonlySet<string>,
-  { digests, resolves }: Abilities,
+  { composes, resolves }: Abilities,
   path: Path,
 ): { readonly findings: ReadonlyArray<Finding>; readonly grouping: Grouping } => {
   const { digest, order, key } = lane
   const findings = [
-    ...digestRules(lane, given, digests, type, path),
+    ...digestRules(lane, given, composes, type, path),
+    ...(lane.enrich === undefined || composes
+      ? []
+      : [
+          error(
+            [...path, "enrich"],
+            `${plainly(type)} sends events as they came, and can't add to them`,
+            composers,
+            "key",
+          ),
+        ]),
     ...(resolves === undefined ? [] : resolveRules(digest?.by, resolves, given, path)),
   ]
   const recovering = resolves === undefined ? {} : { resolves: true }

@@ -23,7 +23,7 @@ export type SinkTypes = Readonly<
     {
       readonly config: Schema.ConstraintDecoder<unknown>
       readonly concurrency: number
-      readonly digests?: (config: unknown) => boolean
+      readonly composes?: (config: unknown) => boolean
       readonly resolves?: (config: unknown) => string | undefined
     }
   >
@@ -148,7 +148,7 @@ const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: SinkT
   if (lane.value === undefined || merged.value === undefined)
     return { findings: value.delivery === undefined ? [] : merged.findings }
   const abilities = {
-    digests: sinkType.digests?.(config.value) ?? false,
+    composes: sinkType.composes?.(config.value) ?? false,
     resolves: sinkType.resolves?.(config.value),
   }
   const effective = { ...lane.value, delivery: merged.value }
@@ -173,6 +173,9 @@ const assemble = (file: ConfigFile, sinks: ReadonlyArray<LaneConfig>): RelayConf
   ...(file.tls === undefined ? {} : { tls: file.tls }),
   admin: file.admin,
   telemetry: file.telemetry,
+  ...(file.clients === undefined
+    ? {}
+    : { clients: { ...file.clients, baseUrl: file.clients.baseUrl.replace(/\/+$/, "") } }),
   journal: file.journal,
   webhooks: Object.entries(file.webhooks).map(
     ([name, { id, headers, ...webhook }]): Webhook => ({

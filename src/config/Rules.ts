@@ -392,6 +392,34 @@ const idleRules = (root: Fields): ReadonlyArray<Finding> => {
   ]
 }
 
+/** Details can only be had where the API is told of, and for types and places that are some. */
+const clientRules = (root: Fields): ReadonlyArray<Finding> => {
+  const asking = Object.entries(fields(root.sinks)).filter(([, sink]) => fields(sink).enrich !== undefined)
+  if (root.clients === undefined) {
+    return asking.map(([name]) =>
+      error(
+        ["sinks", name, "enrich"],
+        'there is no "clients": nobody says where details are to be had',
+        undefined,
+        "key",
+      ),
+    )
+  }
+  const events = Object.entries(fields(fields(root.clients).events)).flatMap(([pattern, pointer]) => {
+    const at: Path = ["clients", "events", pattern]
+    const problem = Pattern.problem(pattern)
+    return [
+      ...(problem === undefined ? [] : [error(at, problem, undefined, "key")]),
+      ...(typeof pointer === "string" && Pointer.parse(pointer) === undefined
+        ? [error(at, "this is no JSON Pointer", "such as /data/object/client_id")]
+        : []),
+    ]
+  })
+  return asking.length === 0
+    ? [...events, warning(["clients"], "no sink asks for client details", 'with "enrich"', "key")]
+    : events
+}
+
 /** Everything that the parts' shapes can't say. `now` is in epoch milliseconds. */
 export const check = (resolved: unknown, now: number): ReadonlyArray<Finding> => {
   const root = fields(resolved)
@@ -402,6 +430,7 @@ export const check = (resolved: unknown, now: number): ReadonlyArray<Finding> =>
     ...fileRules(root),
     ...routeRules(root),
     ...testRules(root),
+    ...clientRules(root),
   ]
 }
 

@@ -51,12 +51,25 @@ export const formatPath = (path: Path): string =>
   }, "")
 
 /** Keys of a sink that are the same for every type: what they hold is no secret. */
-const openSinkKeys = new Set(["type", "delivery", "concurrency", "order", "key", "rateLimit", "backlog", "digest", "renamedFrom"])
+const openSinkKeys = new Set([
+  "type",
+  "delivery",
+  "concurrency",
+  "order",
+  "key",
+  "rateLimit",
+  "backlog",
+  "digest",
+  "enrich",
+  "renamedFrom",
+])
 
 /** Whether the value at a path may be a secret: all of a secret, and whatever a sink's type defines. */
 const maySecret = (path: Path): boolean => {
   if (path[0] === "sinks") return path.length > 2 && !openSinkKeys.has(String(path[2]))
   if (path[0] === "webhooks") return path[2] === "secrets"
+  if (path[0] === "clients") return path[1] === "headers"
+  if (path[0] === "telemetry") return path[2] === "headers" || path[2] === "url"
   return path[0] === "admin" && path[1] === "token"
 }
 

@@ -104,7 +104,9 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
   })
   yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(keepHouse), keepHouseEvery)))
 
-  const keyOf = ({ config, open }: LaneSpec) => new SinkPool.SinkKey(config.type, config.config, open)
+  /** Of what the lane asks, this much is the sink's business. */
+  const asked = ({ config, digest, key, enrich }: LaneConfig) => config && [config, digest && key, enrich]
+  const keyOf = ({ config, open }: LaneSpec) => new SinkPool.SinkKey(config.type, asked(config), open)
 
   /** Keeps a sink for a lane; nothing is opened yet, unless another lane has it open. */
   const hold = Effect.fnUntraced(function* (spec: LaneSpec): Effect.fn.Return<Held> {

@@ -121,7 +121,7 @@ const toText = (value: unknown): string => {
  * Percent-encodes whatever could end a path segment or a query value. Dots alone
  * would climb out of the path, and stay what they are when encoded: they become `_`.
  */
-const escapeUrl = (value: string): string =>
+export const escapeUrl = (value: string): string =>
   /^\.+$/.test(value) ? "_".repeat(value.length) : encodeURIComponent(value.toWellFormed())
 
 /**

@@ -76,7 +76,7 @@ export const sinkType = <C extends Config>({ type, config, payload, mask, meanin
     config,
     // These services take a message a second or so: more at once would only be refused.
     concurrency: 1,
-    digests: () => true,
+    composes: () => true,
     resolves: (config) => (config.resolve ? Alert.keyOf(config) : undefined),
     open: (_, config, group) => Http.make(http(config), service(config, group)),
     preview: (config, batch, group) =>

@@ -18,10 +18,10 @@ import * as CloudEvents from "../formats/CloudEvents.ts"
 import * as Shown from "../formats/Shown.ts"
 import * as Template from "../formats/Template.ts"
 import { type Entry, idempotencyKey } from "../journal/Journal.ts"
+import { drain } from "../runtime/HttpDrain.ts"
 import * as HttpTransport from "../runtime/HttpTransport.ts"
 import * as Certificates from "./Certificates.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
-import { drain } from "./HttpDrain.ts"
 import {
   allSent,
   type Failures,
@@ -361,7 +361,7 @@ export const Http: SinkType<HttpConfig> = {
   type: "http",
   config: HttpConfig,
   concurrency: 16,
-  digests: ({ format }) => format === "template",
+  composes: ({ format }) => format === "template",
   open: (_, config) => make(config),
   preview,
 }

@@ -88,8 +88,8 @@ export interface SinkType<Config> {
   readonly concurrency: number
   /** Where the lane sends digests, `group` is the template of the key that all events of a batch share. */
   readonly open: (name: string, config: Config, group?: string) => Effect.Effect<Sink, SinkError, Scope.Scope>
-  /** Whether a batch goes as one message: then the sink may have a `digest`, and its batches are digests. */
-  readonly digests?: (config: Config) => boolean
+  /** Whether what it sends is a message of its own making: then a batch is one message, and it may have `digest` and `enrich`. */
+  readonly composes?: (config: Config) => boolean
   /** Asked to say when a failure is over: the template of the key that the failure and its recovery share. */
   readonly resolves?: (config: Config) => string | undefined
   /**

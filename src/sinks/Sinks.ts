@@ -15,11 +15,11 @@ import { Teams } from "./Teams.ts"
 /** A type whose config only its own schema knows: what comes out of `config` is what goes into `open`. */
 export type AnySinkType = SinkType<unknown>
 
-const erase = <Config>({ preview, digests, resolves, ...type }: SinkType<Config>): AnySinkType => ({
+const erase = <Config>({ preview, composes, resolves, ...type }: SinkType<Config>): AnySinkType => ({
   ...type,
   open: (name, config, group) => type.open(name, config as Config, group),
   ...(preview && { preview: (config, batch, group) => preview(config as Config, batch, group) }),
-  ...(digests && { digests: (config) => digests(config as Config) }),
+  ...(composes && { composes: (config) => composes(config as Config) }),
   ...(resolves && { resolves: (config) => resolves(config as Config) }),
 })
 

@@ -451,7 +451,7 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
       {
         key: "sinks.audit.url",
         message: 'unknown key "url"',
-        hint: "the keys of a file sink are: type, path, delivery, concurrency, order, key, rateLimit, backlog, digest, renamedFrom",
+        hint: "the keys of a file sink are: type, path, delivery, concurrency, order, key, rateLimit, backlog, digest, enrich, renamedFrom",
       },
     ],
   },
@@ -658,8 +658,8 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     findings: [
       {
         key: "sinks.audit.digest",
-        message: "a file sink sends each event by itself",
-        hint: 'alert services take digests, and http with "format": "template"',
+        message: "a file sink sends each event by itself and can't make a digest",
+        hint: 'alert services do, and http with "format": "template"',
       },
     ],
   },
@@ -669,8 +669,8 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     findings: [
       {
         key: "sinks.audit.digest",
-        message: 'with this "format" an http sink sends each event by itself',
-        hint: 'alert services take digests, and http with "format": "template"',
+        message: 'with this "format" an http sink sends each event by itself and can\'t make a digest',
+        hint: 'alert services do, and http with "format": "template"',
       },
     ],
   },
@@ -739,6 +739,43 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     text: chat('"resolve": true, §"key": "{{account_id}}"'),
     findings: [
       { key: "sinks.audit.key", message: '"resolve" keeps the order of its own key', hint: "take this key out" },
+    ],
+  },
+  // Client details
+  {
+    name: "client details where nobody says where they are to be had",
+    text: chat('§"enrich": "wait"'),
+    findings: [
+      {
+        key: "sinks.audit.enrich",
+        message: 'there is no "clients": nobody says where details are to be had',
+      },
+    ],
+  },
+  {
+    name: "client details in signed bytes",
+    text: text({
+      sinks: '"sinks": { "audit": { "type": "file", "path": "./events.ndjson", §"enrich": "wait" } },',
+      more: '"clients": { "baseUrl": "https://api.example.com" }',
+    }),
+    findings: [
+      {
+        key: "sinks.audit.enrich",
+        message: "a file sink sends events as they came, and can't add to them",
+        hint: 'alert services do, and http with "format": "template"',
+      },
+    ],
+  },
+  {
+    name: "an API that is none, asked for what is no pattern and no place",
+    text: text({
+      sinks: '"sinks": { "audit": { "type": "chat", "enrich": "wait" } },',
+      more: '"clients": { "baseUrl": §"api.example.com", "events": { "client..*": "/a", "client.*": "data" } }',
+    }),
+    findings: [
+      { key: "clients.baseUrl", message: "this is no http:// or https:// URL" },
+      { key: 'clients.events["client..*"]', message: "a pattern has an empty segment between its dots" },
+      { key: 'clients.events["client.*"]', message: "this is no JSON Pointer", hint: "such as /data/object/client_id" },
     ],
   },
   // Tests

@@ -12,7 +12,7 @@ export const sinkTypes: SinkTypes = {
   chat: {
     concurrency: 1,
     config: Schema.Struct({ resolve: Schema.optionalKey(Schema.Boolean) }),
-    digests: () => true,
+    composes: () => true,
     resolves: (config) =>
       Predicate.hasProperty(config, "resolve") && config.resolve === true
         ? "{{type}}/{{account_id}}/{{/data/object/id}}"

@@ -1,0 +1,122 @@
+/**
+ * Client details by the sender's API: what deliveries leave out of client
+ * objects (webhook interface, sections 2.3 and 4.2).
+ *
+ * **Promise.** Details live in this memory, no longer than the cache's lifetime,
+ * and in what a sink that asked for them is sent. They are never journaled,
+ * logged or shown. At most 64 KiB of an answer are read, no redirect is followed,
+ * and a record of another client is no answer.
+ *
+ * How the API authenticates is not published, so the headers are configured.
+ */
+import { Cache, Clock, Duration, Effect, Exit, Redacted, Schema, type Scope, Semaphore } from "effect"
+import type { ClientsConfig } from "../config/Config.ts"
+import { escapeUrl } from "../formats/Template.ts"
+import { drain } from "../runtime/HttpDrain.ts"
+import * as HttpTransport from "../runtime/HttpTransport.ts"
+
+/** The fields that deliveries leave out; empty text where the client has none. */
+export const fields = ["first_name", "last_name", "email", "phone"] as const
+export type ClientDetails = Readonly<Record<(typeof fields)[number], string>>
+
+/** Why there are no details: for a log, without an id and without what was answered. */
+export class ClientsError extends Schema.TaggedError<ClientsError>()("ClientsError", {
+  /** `unknown`: there is no such client. `refused`: a person must mend the config. `failed`: it may work later. */
+  reason: Schema.Literals(["unknown", "refused", "failed"]),
+  message: Schema.String,
+}) {}
+
+export interface Clients {
+  /** From memory, or by one request however many ask for the same client at once. */
+  readonly get: (id: string) => Effect.Effect<ClientDetails, ClientsError>
+}
+
+const field = Schema.optionalKey(Schema.NullOr(Schema.String))
+const Client = Schema.fromJsonString(
+  Schema.Struct({
+    id: Schema.optionalKey(Schema.String),
+    first_name: field,
+    last_name: field,
+    email: field,
+    phone: field,
+  }),
+)
+const decode = Schema.decodeUnknownEffect(Client)
+
+/** One request at a time takes its place, and places are so far apart. */
+const paced = (interval: number) => {
+  let next = 0
+  return Effect.flatMap(Clock.Clock, (clock) =>
+    Effect.suspend(() => {
+      const now = Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+      const at = Math.max(now, next)
+      next = at + interval
+      return at > now ? Effect.sleep(Duration.millis(at - now)) : Effect.void
+    }),
+  )
+}
+
+export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.fn.Return<Clients, never, Scope.Scope> {
+  const { baseUrl, headers, timeout, concurrency, rateLimit, cache } = config
+  const fetch = yield* HttpTransport.make()
+  const slots = yield* Semaphore.make(concurrency)
+  const wait = rateLimit === undefined ? Effect.void : paced(Duration.toMillis(rateLimit.per) / rateLimit.events)
+  const sent = {
+    accept: "application/json",
+    "user-agent": HttpTransport.userAgent,
+    ...Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Redacted.value(value)])),
+  }
+  const fail = (reason: ClientsError["reason"], message: string) =>
+    Effect.fail(new ClientsError({ reason, message: `client details: ${message}` }))
+
+  const exchange = async (id: string, abort: AbortController) => {
+    const url = `${baseUrl}/v1/clients/${escapeUrl(id)}`
+    const response = await fetch(url, { headers: sent, signal: abort.signal })
+    return { status: response.status, body: Buffer.concat(await drain(response, abort)).toString("utf8") }
+  }
+
+  const request = (id: string) =>
+    Effect.callback<{ readonly status: number; readonly body: string }, ClientsError>((resume) => {
+      const abort = new AbortController()
+      exchange(id, abort).then(
+        (answer) => resume(Effect.succeed(answer)),
+        (error) => resume(fail("failed", `the API can't be reached: ${HttpTransport.troubleOf(error)}`)),
+      )
+      return Effect.sync(() => abort.abort())
+    })
+
+  const lookup = Effect.fnUntraced(function* (id: string) {
+    yield* wait
+    const { status, body } = yield* request(id).pipe(
+      Effect.timeoutOrElse({
+        duration: timeout,
+        orElse: () => fail("failed", `the API did not answer within ${Duration.format(timeout)}`),
+      }),
+    )
+    if (status === 404 || status === 410) return yield* fail("unknown", "the API knows no such client")
+    if (status === 401 || status === 403) {
+      return yield* fail("refused", `the API answers ${status}; check "clients.headers"`)
+    }
+    if (status !== 200) return yield* fail("failed", `the API answers ${status}`)
+    const client = yield* decode(body).pipe(
+      Effect.catch(() => fail("failed", 'the API\'s answer is no client; check "clients.baseUrl"')),
+    )
+    if (client.id !== undefined && client.id !== id) {
+      return yield* fail("failed", "the API answered with another client")
+    }
+    const { first_name, last_name, email, phone } = client
+    return {
+      first_name: first_name ?? "",
+      last_name: last_name ?? "",
+      email: email ?? "",
+      phone: phone ?? "",
+    } satisfies ClientDetails
+  })
+
+  const known = yield* Cache.makeWith((id: string) => slots.withPermit(lookup(id)), {
+    capacity: cache.entries,
+    // What failed is asked for again.
+    timeToLive: (exit) => (Exit.isSuccess(exit) ? cache.lifetime : Duration.zero),
+  })
+  return { get: (id) => Cache.get(known, id) }
+})

@@ -1,0 +1,230 @@
+import { describe, expect } from "bun:test"
+import { Duration, Effect, Fiber, Redacted } from "effect"
+import type { ClientsConfig } from "../../src/config/Config.ts"
+import * as Clients from "../../src/enrichment/Clients.ts"
+import * as Enriched from "../../src/enrichment/Enriched.ts"
+import * as Template from "../../src/formats/Template.ts"
+import type { Entry } from "../../src/journal/Journal.ts"
+import { allSent, type Sink } from "../../src/sinks/Sink.ts"
+import { it } from "../lib/effect.ts"
+import { type Handler, serve } from "../sinks/receiver.ts"
+import { bytes, entry, envelope, reasonOf } from "../sinks/samples.ts"
+
+const details = { first_name: "Ada", last_name: "Lovelace", email: "ada@example.com", phone: null }
+
+const config = (baseUrl: string, more: Partial<ClientsConfig> = {}): ClientsConfig => ({
+  baseUrl,
+  headers: { authorization: Redacted.make("Bearer of-the-api") },
+  timeout: Duration.seconds(3),
+  concurrency: 4,
+  cache: { lifetime: Duration.minutes(5), entries: 100 },
+  events: { "client.*": "/data/object/id", "appointment.**": "/data/object/client_id" },
+  ...more,
+})
+
+const about = (sequence: number, client: unknown, type = "appointment.created"): Entry => {
+  const object = type.startsWith("client.") ? { id: client } : { id: `apt_${sequence}`, client_id: client }
+  return entry(sequence, {
+    type,
+    body: bytes(JSON.stringify({ ...envelope(sequence), data: { type, object } })),
+  })
+}
+
+const { render } = Template.compile("{{id}} {{/client/first_name}} {{/client/email}} {{/client/phone}}")
+
+/** A sink that asks, over an API, and what it was sent. */
+const asking = Effect.fnUntraced(function* (
+  handler: Handler,
+  without: Enriched.WithoutDetails = "wait",
+  more: Partial<ClientsConfig> = {},
+) {
+  const paths: Array<string> = []
+  const { url } = yield* serve((request, response, raw) => {
+    paths.push(`${request.headers.authorization ?? "nobody"} ${request.method} ${request.url}`)
+    handler(request, response, raw)
+  })
+  const api = config(url, more)
+  const sent: Array<string> = []
+  const inner: Sink = {
+    batch: { maxEvents: 1, maxBytes: 1_000 },
+    send: (batch) =>
+      Effect.sync(() => {
+        sent.push(...batch.map((entry) => render(entry)))
+        return allSent
+      }),
+    check: Effect.void,
+  }
+  return { sink: Enriched.over(inner, yield* Clients.make(api), api, without), sent, paths }
+})
+
+const answers =
+  (status: number, body: unknown): Handler =>
+  (_, response) =>
+    response.writeHead(status).end(typeof body === "string" ? body : JSON.stringify(body))
+
+describe("a sink that asks for client details", () => {
+  it.live("gets them beside the envelope, from where the API has them", () =>
+    Effect.gen(function* () {
+      const { sink, sent, paths } = yield* asking(answers(200, { id: "cl_1", ...details }))
+      yield* sink.send([about(1, "cl_1")])
+      expect(sent).toEqual(["evt_1 Ada ada@example.com "])
+      expect(paths).toEqual(["Bearer of-the-api GET /v1/clients/cl_1"])
+    }),
+  )
+
+  it.live("gets events without a client, or of another type, as they are and without a request", () =>
+    Effect.gen(function* () {
+      const { sink, sent, paths } = yield* asking(answers(200, details))
+      for (const one of [about(1, null), about(2, 7), about(3, ""), about(4, "x", "block.created"), entry(5)]) {
+        yield* sink.send([one])
+      }
+      expect(sent.length).toBe(5)
+      expect(paths).toEqual([])
+    }),
+  )
+
+  it.live("asks once for a client, however many events are about it at once or within the cache's lifetime", () =>
+    Effect.gen(function* () {
+      const { sink, paths } = yield* asking(answers(200, details))
+      yield* Effect.forEach([1, 2, 3], (n) => sink.send([about(n, "cl_1")]), { concurrency: "unbounded" })
+      yield* sink.send([about(4, "cl_1", "client.updated")])
+      expect(paths.length).toBe(1)
+    }),
+  )
+
+  it.live("looks up the first and the last events of a digest, and sends all of it", () =>
+    Effect.gen(function* () {
+      const { sink, sent, paths } = yield* asking(answers(200, details))
+      yield* sink.send(Array.from({ length: 500 }, (_, index) => about(index, `cl_${index}`)))
+      expect(sent.length).toBe(500)
+      expect(paths.length).toBe(20)
+    }),
+  )
+
+  it.live("never climbs out of the API's path by a client's id", () =>
+    Effect.gen(function* () {
+      const { sink, paths } = yield* asking(answers(404, ""))
+      for (const id of ["../admin", "a/b?c#d", "%2e%2e", ".."]) yield* sink.send([about(1, id)])
+      expect(paths.map((path) => path.split(" ").at(-1))).toEqual([
+        "/v1/clients/..%2Fadmin",
+        "/v1/clients/a%2Fb%3Fc%23d",
+        "/v1/clients/%252e%252e",
+        "/v1/clients/__",
+      ])
+    }),
+  )
+})
+
+/** Whatever an API may do wrong; none of it may be shown. */
+const wrong: ReadonlyArray<readonly [name: string, handler: Handler]> = [
+  ["fails", answers(500, "canary")],
+  ["is overloaded", answers(429, "canary")],
+  ["leads elsewhere", (_, response) => response.writeHead(302, { location: "http://127.0.0.1:1/canary" }).end()],
+  ["answers no JSON", answers(200, "<html>canary</html>")],
+  ["answers with another client", answers(200, { ...details, id: "canary" })],
+  ["answers with fields of another kind", answers(200, { id: "cl_1", email: { canary: 1 } })],
+  ["answers without end", (_, response) => void response.writeHead(200).write("canary".repeat(100_000))],
+  ["resets the connection", (_, __, raw) => raw.socket.destroy()],
+]
+
+describe("an API that", () => {
+  for (const [name, handler] of wrong) {
+    it.live(`${name} leaves the choice to the sink: deliver without, wait, or dead letter`, () =>
+      Effect.gen(function* () {
+        const outcomes: Array<string | undefined> = []
+        for (const without of ["deliver", "wait", "deadLetter"] as const) {
+          const { sink, sent } = yield* asking(handler, without)
+          const reason = yield* reasonOf(sink.send([about(1, "cl_1")]))
+          outcomes.push(reason?._tag)
+          expect(sent.length).toBe(reason === undefined ? 1 : 0)
+          expect(`${reason?.message} ${sent.join()}`).not.toContain("canary")
+        }
+        expect(outcomes).toEqual([undefined, "DeliveryFailed", "DeliveryRejected"])
+      }),
+    )
+  }
+
+  it.live("does not know a client is not waited for", () =>
+    Effect.gen(function* () {
+      const { sink, sent } = yield* asking(answers(404, ""), "wait")
+      yield* sink.send([about(1, "cl_1")])
+      expect(sent).toEqual(["evt_1   "])
+    }),
+  )
+
+  it.live("refuses our word pauses the lane and says what to mend", () =>
+    Effect.gen(function* () {
+      const { sink } = yield* asking(answers(401, ""), "wait")
+      expect(yield* reasonOf(sink.send([about(1, "cl_1")]))).toMatchObject({
+        _tag: "SinkMisconfigured",
+        message: 'client details: the API answers 401; check "clients.headers"',
+      })
+    }),
+  )
+
+  it.live("is slow is given up after its time, and not asked again by the same attempt", () =>
+    Effect.gen(function* () {
+      const { sink, paths } = yield* asking(() => {}, "wait", { timeout: Duration.millis(20) })
+      expect((yield* reasonOf(sink.send([about(1, "cl_1")])))?.message).toBe(
+        "client details: the API did not answer within 20ms",
+      )
+      expect(paths.length).toBe(1)
+    }),
+  )
+
+  it.live("fails is asked again by the next attempt: only answers are remembered", () =>
+    Effect.gen(function* () {
+      let up = false
+      const { sink, sent } = yield* asking((...args) => answers(up ? 200 : 500, details)(...args), "wait")
+      expect((yield* reasonOf(sink.send([about(1, "cl_1")])))?._tag).toBe("DeliveryFailed")
+      up = true
+      yield* sink.send([about(1, "cl_1")])
+      expect(sent).toEqual(["evt_1 Ada ada@example.com "])
+    }),
+  )
+
+  it.live("never has more requests under way than it may", () =>
+    Effect.gen(function* () {
+      let underWay = 0
+      let most = 0
+      const { sink } = yield* asking(
+        (_, response) => {
+          underWay += 1
+          most = Math.max(most, underWay)
+          setTimeout(() => {
+            underWay -= 1
+            response.writeHead(200).end(JSON.stringify(details))
+          }, 5)
+        },
+        "wait",
+        { concurrency: 2 },
+      )
+      yield* Effect.forEach(
+        Array.from({ length: 12 }, (_, n) => n),
+        (n) => sink.send([about(n, `cl_${n}`)]),
+        { concurrency: "unbounded" },
+      )
+      expect(most).toBe(2)
+    }),
+  )
+
+  it.live("is interrupted where the lane gives up, and asked again by the next", () =>
+    Effect.gen(function* () {
+      let stuck = true
+      let begun = () => {}
+      const hasBegun = new Promise<void>((resolve) => {
+        begun = resolve
+      })
+      const { sink, sent } = yield* asking((_, response) => {
+        begun()
+        if (!stuck) response.writeHead(200).end(JSON.stringify(details))
+      })
+      const first = yield* Effect.forkChild(sink.send([about(1, "cl_1")]), { startImmediately: true })
+      yield* Effect.promise(() => hasBegun)
+      yield* Fiber.interrupt(first)
+      stuck = false
+      yield* sink.send([about(1, "cl_1")])
+      expect(sent).toEqual(["evt_1 Ada ada@example.com "])
+    }),
+  )
+})
