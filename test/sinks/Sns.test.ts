@@ -89,13 +89,26 @@ describe("an SNS request", () => {
     }),
   )
 
-  it.live("that breaks off leaves what had passed before it settled", () =>
+  it.live("that fails leaves settled what had passed before it, and nothing is sent after it", () =>
     Effect.gen(function* () {
-      // From the second on: on a connection that was used before, Deno asks once more by itself.
-      const { server, sink } = yield* started({ fate: (_, count) => (count >= 2 ? "reset" : undefined) })
+      const { server, sink } = yield* started({ fate: (_, count) => (count === 2 ? { status: 503 } : undefined) })
       const failures = yield* sink.send([sized(1, 200_000), sized(2, 200_000), sized(3, 200_000)])
       expect(reasons(failures)).toEqual({ 1: "SinkUnavailable", 2: "SinkUnavailable" })
       expect(ids(server.passed())).toEqual(["evt_1"])
+    }),
+  )
+
+  it.live("comes over a connection that is used again, and given back when the sink closes", () =>
+    Effect.gen(function* () {
+      const server = yield* snsServer()
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const sink = yield* openSns(() => ({ endpoint: server.url }))
+          for (const one of entries(5)) yield* sink.send([one])
+          expect(server.connections()).toBe(1)
+        }),
+      )
+      while (server.sockets.size > 0) yield* Effect.sleep("5 millis")
     }),
   )
 })

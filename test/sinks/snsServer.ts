@@ -40,6 +40,8 @@ export interface SnsServer {
   /** The access key of each request. */
   readonly keys: ReadonlyArray<string>
   readonly sockets: ReadonlySet<unknown>
+  /** Connections since the start. */
+  readonly connections: () => number
   /** Resolves when there were so many requests. */
   readonly asked: (count: number) => Effect.Effect<void>
 }
@@ -127,12 +129,13 @@ export const snsServer = ({ refuse, fate }: Behaviour = {}): Effect.Effect<SnsSe
           `<PublishBatchResponse xmlns="http://sns.amazonaws.com/doc/2010-03-31/"><PublishBatchResult><Failed>${failed.map((one) => entryXml(one, refusals.get(one))).join("")}</Failed><Successful>${good.map((one) => entryXml(one, undefined)).join("")}</Successful></PublishBatchResult></PublishBatchResponse>`,
         )
       }),
-      ({ url, sockets }) => ({
+      ({ url, sockets, connections }) => ({
         url,
         requests,
         passed: () => [...passed],
         keys,
         sockets,
+        connections,
         asked: (count) =>
           Effect.promise(async () => {
             while (requests.length < count) await new Promise<void>((resolve) => wake.push(resolve))
