@@ -7,7 +7,7 @@
  * person asked for, does.
  */
 import { Schema } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Diagnostic } from "../config/Diagnostic.ts"
 
 export const Journal = Schema.Struct({
@@ -118,6 +118,26 @@ export const Reloaded = Schema.Struct({
   warnings: Schema.Array(Diagnostic),
 })
 
+/** An accepted event: who and where, never what. */
+export const Tapped = Schema.Struct({
+  /** Epoch milliseconds. */
+  at: Schema.Finite,
+  id: Schema.String,
+  type: Schema.String,
+  account: Schema.String,
+  webhook: Schema.String,
+  sinks: Schema.Array(Schema.String),
+  replayed: Schema.Boolean,
+})
+export type Tapped = typeof Tapped.Type
+
+/** A line of a tap; one without either says only that the relay lives. */
+export const TapLine = Schema.Struct({
+  events: Schema.Array(Tapped),
+  /** What is not shown: beyond a hundred a second, or missed by a reader that was too slow. */
+  skipped: Schema.Int,
+})
+
 export const Count = Schema.Struct({ count: Schema.Int })
 
 /** No lane, dead letter or sink has this name. */
@@ -164,6 +184,16 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
     }),
     success: Count,
     error: [NotFound, Refused, Unavailable],
+  }),
+  HttpApiEndpoint.get("tap", "/tap", {
+    query: {
+      /** A pattern of event types. */
+      match: Schema.optional(Schema.String),
+      webhook: Schema.optional(Schema.String),
+      sink: Schema.optional(Schema.String),
+    },
+    success: HttpApiSchema.StreamNdjson({ schema: TapLine }),
+    error: [NotFound, Refused],
   }),
   HttpApiEndpoint.post("reload", "/reload", { success: Reloaded, error: [Invalid, Refused, Unavailable] }),
   HttpApiEndpoint.post("acknowledge", "/journal/acknowledge", { error: Unavailable }),

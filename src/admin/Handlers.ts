@@ -3,12 +3,15 @@ import { Clock, Effect, Layer } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import type { Webhook } from "../config/Config.ts"
 import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
+import { ownWebhook } from "../delivery/RelayEvents.ts"
+import { quarantine } from "../event/Event.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Journal, type JournalError, type StoredDeadLetter } from "../journal/Journal.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 import { Reload } from "./Reload.ts"
+import * as Tap from "./Tap.ts"
 
 /** A selection is worked off in steps of this many, so that none holds the journal for long. */
 const step = 500
@@ -94,6 +97,27 @@ const relay = HttpApiBuilder.group(
         return { count: yield* Effect.mapError(journal.replay({ sink, since, until, types: matches }), unavailable) }
       }),
       acknowledge: () => Effect.mapError(journal.acknowledge, unavailable),
+      tap: Effect.fnUntraced(
+        function* ({ query: { match, webhook, sink } }) {
+          const { webhooks, sinks } = yield* info.config
+          const known = (names: ReadonlyArray<{ readonly name: string }>, name: string | undefined) =>
+            name === undefined || names.some((one) => one.name === name)
+          const problem = match === undefined ? undefined : Pattern.problem(match)
+          if (problem !== undefined) return yield* new Api.Refused({ message: problem })
+          if (!known([...webhooks, { name: ownWebhook }], webhook)) {
+            return yield* new Api.NotFound({ message: `there is no webhook ${webhook} in the config` })
+          }
+          if (!known([...sinks, { name: quarantine }], sink)) {
+            return yield* new Api.NotFound({ message: `there is no sink ${sink} in the config` })
+          }
+          return yield* Tap.make({
+            ...(match !== undefined && { match: Pattern.make(match) }),
+            ...(webhook !== undefined && { webhook }),
+            ...(sink !== undefined && { sink }),
+          })
+        },
+        Effect.provideService(Journal, journal),
+      ),
       reload: () =>
         Effect.mapError(reload, ({ reason, message, diagnostics }) => {
           if (reason === "config") return new Api.Invalid({ message, diagnostics })

@@ -14,6 +14,7 @@ import { replay } from "./Replay.ts"
 import { run as serve } from "./Run.ts"
 import { schema } from "./Schema.ts"
 import { status } from "./Status.ts"
+import { tap } from "./Tap.ts"
 import { test } from "./Test.ts"
 import { trigger } from "./Trigger.ts"
 import { validate } from "./Validate.ts"
@@ -29,6 +30,7 @@ const relay = Command.make("relay").pipe(
     explain,
     trigger,
     status,
+    tap,
     lanes,
     dlq,
     replay,
