@@ -10,7 +10,7 @@ import type { Meaning } from "./HttpAnswer.ts"
 export const DiscordConfig = Schema.Struct({
   url: Http.url({
     description: "The webhook's URL: whoever has it may post",
-    examples: ["https://discord.com/api/webhooks/0000/XXXX"],
+    examples: ["https://discord.com/api/webhooks/0000/abcd"],
   }),
   ...Alerts.keys,
 })

@@ -10,7 +10,7 @@ import type { Documented, Meaning } from "./HttpAnswer.ts"
 export const SlackConfig = Schema.Struct({
   url: Http.url({
     description: "The incoming webhook's URL: whoever has it may post",
-    examples: ["https://hooks.slack.com/services/T000/B000/XXXX"],
+    examples: ["https://hooks.slack.com/services/T000/B000/abcd"],
   }),
   ...Alerts.keys,
 })

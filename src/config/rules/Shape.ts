@@ -1,0 +1,45 @@
+/** What the rules share: a config's resolved JSON, looked at without trusting its shape. */
+import { error, type Finding, type Path } from "../Source.ts"
+
+export type Fields = Readonly<Record<string, unknown>>
+
+export const fields = (value: unknown): Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {}
+export const items = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
+
+export interface Text {
+  readonly path: Path
+  readonly text: string
+}
+
+/** The texts of a key that holds one text or a list of them. */
+export const texts = (value: unknown, path: Path): ReadonlyArray<Text> =>
+  (Array.isArray(value)
+    ? value.map((text, index) => [text, [...path, index]] as const)
+    : [[value, path] as const]
+  ).flatMap(([text, path]) => (typeof text === "string" ? [{ text, path }] : []))
+
+/** The second and later of what must be there once, each with where the first is. */
+export const repeated = <A extends { readonly path: Path }>(
+  all: ReadonlyArray<A>,
+  identity: (item: A) => string,
+): ReadonlyArray<readonly [again: A, first: A]> => {
+  const first = new Map<string, A>()
+  return all.flatMap((item) => {
+    const earlier = first.get(identity(item))
+    if (earlier === undefined) first.set(identity(item), item)
+    return earlier === undefined ? [] : [[item, earlier] as const]
+  })
+}
+
+/** Names stand in metrics, in the ids of dead letters (`sink:42`) and on the command line. */
+export const nameRules = (name: string, at: Path, what: string): ReadonlyArray<Finding> => {
+  if (name.startsWith("_")) {
+    return [
+      error(at, `a ${what}'s name can't begin with "_"`, "such names are the relay's own, like _quarantine", "key"),
+    ]
+  }
+  return /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/.test(name)
+    ? []
+    : [error(at, `this is no name for a ${what}`, "letters, digits, `_`, `-` and `.`, at most 100", "key")]
+}
