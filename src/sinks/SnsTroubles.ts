@@ -81,12 +81,14 @@ export const ofThrown = (thrown: unknown): SnsTrouble => {
   }
 }
 
+const unknownKey = "AWS does not know this access key: mend the credentials"
+
 /** Codes that a person must act on, and how. */
 const advice: Readonly<Record<string, string>> = {
   NotFound: 'there is no such topic: make it, or mend "topicArn"',
-  InvalidClientTokenId: "AWS does not know this access key: mend the credentials",
-  UnrecognizedClient: "AWS does not know this access key: mend the credentials",
-  InvalidAccessKeyId: "AWS does not know this access key: mend the credentials",
+  InvalidClientTokenId: unknownKey,
+  UnrecognizedClient: unknownKey,
+  InvalidAccessKeyId: unknownKey,
   MissingAuthenticationToken: "the request carries no credentials: set them",
   SignatureDoesNotMatch: "the secret of the access key is wrong, or this machine's clock is: mend it",
   IncompleteSignature: "the access key is not written as one is: mend the credentials",
@@ -106,7 +108,10 @@ const advice: Readonly<Record<string, string>> = {
 const isDenial = (code: string): boolean => /^(AuthorizationError|AccessDenied|AuthFailure)$/.test(code)
 const isThrottling = (code: string): boolean =>
   /Throttl|^(TooManyRequests|RequestLimitExceeded|SlowDown|PriorRequestNotComplete)$/.test(code)
-const isTooLong = ({ code, detail }: SnsTrouble): boolean => code === "BatchRequestTooLong" || /too long/i.test(detail)
+/** What SNS says of a message that it can't take. Any other code may be about everything that is sent. */
+const isMessages = (code: string): boolean => /^(InvalidParameter|InvalidParameterValue|Validation)$/.test(code)
+const isTooLong = ({ code, detail }: SnsTrouble): boolean =>
+  code === "BatchRequestTooLong" || (isMessages(code) && /too long/i.test(detail))
 
 const denied = ({ detail, role }: SnsTrouble): string => {
   if (role !== "") return "the credentials may not assume it: grant sts:AssumeRole, and let the role trust them"
@@ -166,7 +171,7 @@ export const reasonOf = (trouble: SnsTrouble, place: Place): Reason => {
   const known = ofCode(trouble, at)
   if (known !== undefined) return known
   // Another region's topic is refused as a parameter: that is no event's fault.
-  if (code.startsWith("InvalidParameter") && /^Invalid parameter: TopicArn/.test(detail)) {
+  if (isMessages(code) && /^Invalid parameter: TopicArn/.test(detail)) {
     return new SinkMisconfigured({
       message: `${at}: SNS refuses the topic's name: mend "topicArn" or "region" (${code})`,
     })
@@ -177,9 +182,7 @@ export const reasonOf = (trouble: SnsTrouble, place: Place): Reason => {
     })
   }
   if (transport !== "other") return new SinkUnavailable({ message: `${at} can't be reached: ${words[transport]}` })
-  if (isUnsigned) {
-    return new SinkMisconfigured({ message: `${at}: ${unsigned(place)}` })
-  }
+  if (isUnsigned) return new SinkMisconfigured({ message: `${at}: ${unsigned(place)}` })
   if (status === 0) return new SinkUnavailable({ message: `${at} can't be reached: the request failed` })
   if (status === 429 || (status === 503 && retryAfter !== undefined)) {
     return new SinkThrottled({ message: `${at} asks to slow down (${status})`, retryAfter: retryAfter ?? pause })
@@ -187,9 +190,9 @@ export const reasonOf = (trouble: SnsTrouble, place: Place): Reason => {
   const said = code === "" ? `${status}` : `${status}, ${code}`
   if (status >= 500 || status === 408) return new SinkUnavailable({ message: `${at} can't take events now (${said})` })
   if (status === 413) return new DeliveryRejected({ message: `${at} finds the event too large (413)` })
-  return code === ""
-    ? new SinkMisconfigured({ message: `${at}: ${misdirected(status, place, role)}` })
-    : new DeliveryRejected({ message: `${at} refused the event (${said})` })
+  if (isMessages(code) && role === "") return new DeliveryRejected({ message: `${at} refused the event (${said})` })
+  const todo = code === "" ? misdirected(status, place, role) : `AWS refuses what the relay asks (${said})`
+  return new SinkMisconfigured({ message: `${at}: ${todo}` })
 }
 
 /** Of one entry of a batch that was answered: `SenderFault` decides where the code does not. */

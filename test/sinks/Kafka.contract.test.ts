@@ -1,17 +1,9 @@
-import { readFileSync } from "node:fs"
 import { Effect } from "effect"
 import { canary, sinkContract } from "../contract/sinkContract.ts"
+import { connectionsTo } from "../lib/connections.ts"
 import { type Broker, user } from "../parts/Kafka.ts"
 import { follow, makeTopic } from "../parts/Topics.ts"
 import { openKafka, withBroker } from "./kafkaSink.ts"
-
-/** Connections that stand to a port of this machine. */
-const connectionsTo = (address: string): number => {
-  const port = Number(address.split(":")[1]).toString(16).toUpperCase().padStart(4, "0")
-  return readFileSync("/proc/self/net/tcp", "utf8")
-    .split("\n")
-    .filter((line) => new RegExp(`^ *\\d+: \\S+ 0100007F:${port} 01 `).test(line)).length
-}
 
 const contract = (broker: () => Broker, client: "platformatic" | "kafkajs", mechanism: string): void => {
   const login = (password = user.password) => ({
@@ -31,7 +23,7 @@ const contract = (broker: () => Broker, client: "platformatic" | "kafkajs", mech
             Effect.promise(() => received(count)),
             (all) => all.map(({ value }) => value),
           ),
-        held: Effect.sync(() => connectionsTo(broker().sasl)),
+        held: Effect.sync(() => connectionsTo(Number(broker().sasl.split(":")[1]))),
       }
     }),
     wrong: [

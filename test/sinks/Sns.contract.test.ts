@@ -1,17 +1,9 @@
-import { readFileSync } from "node:fs"
 import { Effect } from "effect"
 import { largest } from "../../src/sinks/SnsMessage.ts"
 import { sinkContract } from "../contract/sinkContract.ts"
+import { connectionsTo } from "../lib/connections.ts"
 import { bytesOf, makeTopic } from "../parts/Queues.ts"
 import { openSns, topicArn, withMoto } from "./snsSink.ts"
-
-/** Connections of this process that stand to a port of this machine. */
-const connectionsTo = (url: string): number => {
-  const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, "0")
-  return readFileSync("/proc/self/net/tcp", "utf8")
-    .split("\n")
-    .filter((line) => new RegExp(`^ *\\d+: \\S+ 0100007F:${port} 01 `).test(line)).length
-}
 
 withMoto("the SNS sink's contract against moto", (moto) => {
   const endpoint = () => ({ endpoint: moto().url })
@@ -23,7 +15,7 @@ withMoto("the SNS sink's contract against moto", (moto) => {
       return {
         open: openSns(() => ({ ...endpoint(), topicArn: arn })),
         received: (count) => Effect.map(received(count), (all) => all.map(bytesOf)),
-        held: Effect.sync(() => connectionsTo(moto().url)),
+        held: Effect.sync(() => connectionsTo(Number(new URL(moto().url).port))),
       }
     }),
     wrong: [
