@@ -16,10 +16,14 @@ import type { Oracle } from "./Oracle.ts"
 import type { Caller, SimulatedSink } from "./Sinks.ts"
 import type { World } from "./World.ts"
 
+export type Planted = (journal: Journal["Service"]) => Journal["Service"]
+
 export interface LifeOptions {
   readonly world: World
   readonly oracle: Oracle
   readonly journal: Layer.Layer<Journal, JournalError>
+  /** A bug planted between the journal and all who use it: the oracle must notice. */
+  readonly planted: Planted | undefined
   readonly sinks: ReadonlyArray<{ readonly sink: SimulatedSink; readonly renamedFrom: string | undefined }>
   readonly routes: ReadonlyArray<Router.Route>
   /** Whether a duplicate that was acknowledged at `at`, in `life`, must still be known. */
@@ -76,10 +80,17 @@ const specOf =
   })
 
 /** The journal, and the oracle at its side. A dead life's journal answers nobody. */
-const watched = ({ journal, oracle, world, remembers }: LifeOptions): Layer.Layer<Journal, JournalError> =>
+const watched = ({
+  journal,
+  oracle,
+  world,
+  remembers,
+  planted = (real) => real,
+}: LifeOptions): Layer.Layer<Journal, JournalError> =>
   Layer.effect(
     Journal,
-    Effect.map(Journal, (real) => {
+    Effect.map(Journal, (given) => {
+      const real = planted(given)
       const alive = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
         Effect.onExit(effect, () => (world.dead ? Effect.never : Effect.void))
       return Journal.of({

@@ -57,6 +57,8 @@ export interface Verdict {
   readonly lost: number
   readonly duplicates: number
   readonly bound: number
+  /** Of all its lives' event loops. */
+  readonly steps: number
   /** Empty when all held; else the first broken rule and the history of its event. */
   readonly broken: ReadonlyArray<string>
 }
@@ -72,6 +74,7 @@ const shown = 40
 
 export class Oracle {
   life = 0
+  steps = 0
   /** Monotonic milliseconds of the world that lives. */
   now: () => number = () => 0
   broken: string | undefined
@@ -82,6 +85,7 @@ export class Oracle {
   /** Taken by the sink, by lane, and not in a settlement yet. */
   #unsettled = new Map<string, Array<Visit>>()
   /** Lanes that took over what another was promised. */
+  readonly #inherits = new Set<string>()
   readonly #heirs = new Map<string, Set<string>>()
   /** Lanes whose events a person gave up, and dead letters that one dropped: `lane` and the event's name. */
   readonly #givenUp = new Set<string>()
@@ -314,6 +318,7 @@ export class Oracle {
   /** What was pending or dead for one lane is another's now. */
   inherited(from: string, to: string, mixed: boolean): void {
     this.#heirs.set(from, (this.#heirs.get(from) ?? new Set()).add(to))
+    this.#inherits.add(to)
     if (mixed) this.#mixed.add(to)
   }
 
@@ -413,6 +418,7 @@ export class Oracle {
           : attempts.length < rules.maxAttempts &&
             // A restart believes the wall clock, whatever was written under another.
             !(this.clockJumped && visit.firstLife < visit.life) &&
+            !this.#inherits.has(lane) &&
             this.now() - visit.firstSentAt < rules.maxAge &&
             !entry.replayed
     if (unfounded)
@@ -432,6 +438,7 @@ export class Oracle {
       lost: this.#lost,
       duplicates: Math.max(0, ...this.#repeats.values()),
       bound: Math.max(0, ...[...this.rules.values()].map(({ bound = 0 }) => bound)),
+      steps: this.steps,
       broken: this.broken === undefined ? [] : [this.broken],
     }
   }

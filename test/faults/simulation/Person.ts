@@ -16,12 +16,14 @@ export interface PersonOptions {
   readonly oracle: Oracle
   /** The sinks in the config of this life. */
   readonly sinks: ReadonlyArray<SimulatedSink>
-  /** The storm is over: nothing new is tried. */
-  readonly mends: () => boolean
+  /** The relay died: its answer reaches nobody. */
+  readonly isDead: () => boolean
 }
 
 /** What a person does once, now and then. */
-export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks }: PersonOptions) {
+export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, isDead }: PersonOptions) {
+  const answered = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.tap(effect, () => (isDead() ? Effect.never : Effect.void))
   const journal = yield* Journal
   const lanes = yield* Lanes
   const sink = sinks[draw.int(0, sinks.length - 1)]
@@ -31,7 +33,7 @@ export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Pers
   /** What stands in the journal above `head` by a replay is promised. */
   const replaying = Effect.fnUntraced(function* (replay: Effect.Effect<number, unknown>) {
     const head = yield* journal.head
-    const count = yield* replay
+    const count = yield* answered(replay)
     const entries = (yield* journal.read(head, count + 1_000)).filter(({ replayed }) => replayed)
     for (const entry of entries) for (const to of entry.sinks) oracle.replayed(entry, to)
     oracle.note(`a person replays: ${count} events`)
@@ -41,9 +43,11 @@ export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Pers
     return letters.filter(() => draw.chance(0.5))
   })
 
-  switch (draw.pick(["pause", "resume", "resume", "replay", "replay dead letters", "drop dead letters"] as const)) {
+  switch (
+    draw.pick(["pause", "resume", "resume", "replay", "replay dead letters", "drop dead letters", "hand on"] as const)
+  ) {
     case "pause":
-      yield* lanes.pause(name)
+      yield* answered(lanes.pause(name))
       sink.paused = true
       return oracle.note(`a person pauses ${name}`)
     case "resume":
@@ -64,7 +68,12 @@ export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Pers
       const letters = yield* some
       for (const { lane, entry } of letters) oracle.droppedLetter(lane, entry.event)
       yield* journal.dropDeadLetters(letters.map(({ id }) => id))
+      return
     }
+    case "hand on":
+      for (const { name, condition, backlog } of yield* lanes.status) {
+        if (condition === "orphaned") yield* bequeath(name, backlog, { draw, oracle, sinks })
+      }
   }
 })
 

@@ -3,8 +3,9 @@
  * what the sinks and the disk do when.
  *
  * All times are milliseconds from the seed's beginning. Sizes are small, so
- * that a thousand seeds take a minute; what only many events bring about (a
- * full window, the bound on repeats) is left to the few seeds that are a burst.
+ * that a thousand seeds take a minute. What only many events bring about, the
+ * bound on repeats, is left to the few seeds that are a burst: more events than
+ * it allows are taken while the disk stores no progress, then the relay is killed.
  */
 import { Duration } from "effect"
 import type { LaneConfig } from "../../../src/config/Config.ts"
@@ -91,15 +92,19 @@ export interface Plan {
   /** When the storm is over: sinks heal, the disk too. */
   readonly storm: number
   readonly events: number
-  /** Commits fail in these times. */
+  /** In these times such a share of the commits fails. */
   readonly badDisk: ReadonlyArray<{
     readonly from: number
     readonly until: number
+    readonly share: number
     readonly fault: "disk full" | "busy"
   }>
   readonly jumps: ReadonlyArray<{ readonly at: number; readonly by: number }>
   readonly journal: { readonly retention: number; readonly maxSize: number; readonly duplicatesAge: number }
 }
+
+/** A burst: events come, the sinks wake up, the disk takes nothing any more, the relay is killed. */
+export const scene = { from: 100, until: 400, diskFails: 550, sinksWake: 600, killed: 2_000, storm: 2_600 } as const
 
 const hour = 3_600_000
 const year = 365 * 24 * hour
@@ -110,9 +115,10 @@ export const sinkName = (index: number): string => `sink${index}`
 export const drawSink = (seed: number, index: number, storm: number, burst: boolean): SinkPlan => {
   const draw = new Draw(seed, `sink ${index}`)
   const weather: Array<SinkPlan["weather"][number]> = []
-  for (let at = 0; at < storm; ) {
-    at += draw.real(100, burst ? 600 : 4_000)
-    weather.push({ until: at, mood: draw.chance(burst ? 0.8 : 0.4) ? "fine" : draw.pick(moods) })
+  if (burst) weather.push({ until: scene.sinksWake, mood: "away" })
+  for (let at = 0; at < storm && !burst; ) {
+    at += draw.real(100, 4_000)
+    weather.push({ until: at, mood: draw.chance(0.4) ? "fine" : draw.pick(moods) })
   }
   const backlog = draw.chance(0.2)
     ? { max: draw.int(5, 40), whenFull: draw.pick(["refuse", "deadLetter"] as const) }
@@ -135,15 +141,15 @@ export const drawSink = (seed: number, index: number, storm: number, burst: bool
         timeout: Duration.millis(draw.int(200, 2_000)),
         retry: {
           maxAge: Duration.millis(draw.pick([3_000, 10 * 60_000, 72 * hour])),
-          initial: Duration.millis(draw.int(20, 400)),
-          max: Duration.millis(draw.int(400, 3_000)),
+          initial: Duration.millis(burst ? 20 : draw.int(20, 400)),
+          max: Duration.millis(burst ? 50 : draw.int(400, 3_000)),
           ...(draw.chance(0.4) ? { maxAttempts: draw.int(1, 5) } : {}),
         },
         pauseAfter: draw.int(3, 8),
-        maxParked: draw.pick([3, 20, 1_000]),
-        maxDeadLetters: draw.pick([2_000, 1_000_000]),
+        maxParked: burst ? 10_000 : draw.pick([3, 20, 1_000]),
+        maxDeadLetters: burst ? 1_000_000 : draw.pick([2_000, 1_000_000]),
       },
-      ...(draw.chance(0.15) ? { rateLimit: { events: draw.int(20, 200), per: Duration.seconds(1) } } : {}),
+      ...(draw.chance(0.15) && !burst ? { rateLimit: { events: draw.int(20, 200), per: Duration.seconds(1) } } : {}),
       ...(backlog === undefined || burst ? {} : { backlog }),
       config: undefined,
     },
@@ -155,9 +161,10 @@ export const drawPlan = (seed: number): Plan => {
   const burst = draw.chance(0.01)
   // The journal in memory counts a backlog by looking through it: no place for a burst.
   const memory = !burst && draw.chance(0.25)
-  const storm = burst ? draw.int(1_500, 2_500) : draw.int(2_000, 6_000)
+  const storm = burst ? scene.storm : draw.int(2_000, 6_000)
   const sinks = Array.from({ length: draw.int(2, burst ? 2 : 4) }, (_, index) => drawSink(seed, index, storm, burst))
   const places = sinks.map((_, index) => index)
+  const kill: End = { at: scene.killed, how: "kill", steps: draw.int(0, 60), change: "nothing", away: 50 }
   const ends = Array.from({ length: draw.int(1, 3) }, (): End => {
     const crash = memory
       ? "kill"
@@ -175,7 +182,7 @@ export const drawPlan = (seed: number): Plan => {
       at: draw.real(0, storm),
       how: draw.chance(0.25) ? "stop" : crash,
       steps: draw.int(0, 60),
-      change: draw.chance(0.5) ? "nothing" : draw.pick(["add", "remove", "rename", "return"] as const),
+      change: draw.chance(0.5) ? "nothing" : draw.pick(["add", "remove", "remove", "rename", "return"] as const),
       away: draw.pick([0, 50, 1_500]),
     }
   }).sort((a, b) => a.at - b.at)
@@ -184,20 +191,29 @@ export const drawPlan = (seed: number): Plan => {
     burst,
     memory,
     sinks,
-    routes: Array.from({ length: draw.int(1, 4) }, () => ({
-      plan: draw.pick(routes),
-      to: places.filter(() => draw.chance(0.6)),
-    })),
+    routes: burst
+      ? [{ plan: routes[0], to: places }]
+      : Array.from({ length: draw.int(1, 4) }, () => ({
+          plan: draw.pick(routes),
+          to: places.filter(() => draw.chance(0.6)),
+        })),
     own: draw.chance(0.5) ? draw.pick([0, ...places]) : undefined,
-    ends,
+    ends: burst ? [kill] : ends,
     storm,
-    events: burst ? draw.int(1_200, 2_500) : draw.int(15, 80),
-    badDisk: draw.chance(0.25)
-      ? [0, 1].map(() => {
-          const from = draw.real(0, storm)
-          return { from, until: from + draw.real(50, 1_500), fault: draw.pick(["disk full", "busy"] as const) }
-        })
-      : [],
+    events: burst ? draw.int(1_800, 2_500) : draw.int(15, 80),
+    badDisk: burst
+      ? [{ from: scene.diskFails, until: scene.storm, fault: "busy", share: 1 }]
+      : draw.chance(0.25)
+        ? [0, 1].map(() => {
+            const from = draw.real(0, storm)
+            return {
+              from,
+              until: from + draw.real(50, 1_500),
+              share: 0.5,
+              fault: draw.pick(["disk full", "busy"] as const),
+            }
+          })
+        : [],
     jumps: draw.chance(0.3)
       ? [0, 1].map(() => ({ at: draw.real(0, storm), by: draw.pick([hour, -hour, 10 * year, -10 * year]) }))
       : [],

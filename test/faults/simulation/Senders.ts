@@ -13,7 +13,7 @@ import { isRelayEvent } from "../../../src/event/EventType.ts"
 import { Journal } from "../../../src/journal/Journal.ts"
 import type { Router } from "../../../src/routing/Router.ts"
 import { Draw } from "./Draw.ts"
-import { accounts, type Plan, types } from "./Plan.ts"
+import { accounts, type Plan, scene, types } from "./Plan.ts"
 
 /** A body that a sender has yet to see acknowledged. */
 interface Delivery {
@@ -37,12 +37,12 @@ export class Senders {
     const draw = new Draw(plan.seed, "senders")
     this.#draw = draw
     const bodies: Array<Uint8Array> = []
-    const burstAt = draw.real(0, plan.storm / 2)
+    const [from, until] = plan.burst ? [scene.from, scene.until] : [0, plan.storm]
     this.#waiting = Array.from({ length: plan.events }, (_, index): Delivery => {
       const again = bodies.length > 0 && draw.chance(0.1)
       const body = again ? (bodies[draw.int(0, bodies.length - 1)] ?? bodies[0]) : this.#body(index, plan.burst)
       if (!again && body !== undefined) bodies.push(body)
-      return { body: body ?? utf8.encode("?"), at: plan.burst ? burstAt + draw.real(0, 300) : draw.real(0, plan.storm) }
+      return { body: body ?? utf8.encode("?"), at: draw.real(from, until) }
     }).sort((a, b) => a.at - b.at)
   }
 

@@ -33,6 +33,7 @@ interface Placed {
 
 class Simulation {
   readonly #plan: Plan
+  readonly #planted: Life.Planted | undefined
   readonly #oracle = new Oracle()
   readonly #disk: Disk
   readonly #memory: Layer.Layer<Journal> | undefined
@@ -46,8 +47,9 @@ class Simulation {
   #world: World
   #life = 0
 
-  constructor(plan: Plan) {
+  constructor(plan: Plan, planted: Life.Planted | undefined) {
     this.#plan = plan
+    this.#planted = planted
     this.#draw = new Draw(plan.seed, "simulation")
     this.#disk = new Disk(new Draw(plan.seed, "disk"))
     this.#memory = plan.memory ? Life.kept(MemoryJournal.layer) : undefined
@@ -113,6 +115,7 @@ class Simulation {
       }
     }
     const ended = exit()
+    oracle.steps += world.steps
     const failed = ended !== undefined && Exit.isFailure(ended)
     if (failed && (Cause.hasDies(ended.cause) || !this.#diskFails(world)))
       oracle.fail(`the relay ended by itself: ${ended.cause}`)
@@ -147,7 +150,7 @@ class Simulation {
     disk.commitFault = () => {
       if (world.dead) return undefined
       const bad = this.#plan.badDisk.find(({ from, until }) => from <= world.now && world.now < until)
-      if (bad !== undefined && this.#draw.chance(0.5)) return bad.fault
+      if (bad !== undefined && this.#draw.chance(bad.share)) return bad.fault
       if (end === undefined || end.how === "kill" || end.how === "stop" || end.how === "torn checkpoint")
         return undefined
       return due() ? end.how : undefined
@@ -161,6 +164,7 @@ class Simulation {
       world,
       oracle: this.#oracle,
       journal: this.#journal(),
+      planted: this.#planted,
       sinks: placed,
       routes: this.#routes(),
       remembers: ({ at, life }) =>
@@ -201,10 +205,10 @@ class Simulation {
     router: () => Router,
   ): Effect.Effect<void, never, Journal | Lanes> {
     const oracle = this.#oracle
-    const person = { draw: this.#draw, oracle, sinks, mends: () => world.now > this.#plan.storm }
+    const person = { draw: this.#draw, oracle, sinks, isDead: () => world.dead }
     const storming = () => world.now < this.#plan.storm
     const meddling = Effect.forever(
-      Effect.suspend(() => Effect.sleep(this.#draw.real(100, 3_000))).pipe(
+      Effect.suspend(() => Effect.sleep(this.#draw.real(50, 1_500))).pipe(
         Effect.andThen(Effect.suspend(() => (storming() ? Effect.ignore(Person.meddle(person)) : Effect.never))),
       ),
     )
@@ -349,4 +353,5 @@ class Simulation {
   }
 }
 
-export const simulate = (seed: number): Verdict => new Simulation(drawPlan(seed)).run()
+/** The same seed, the same run, to the last step. */
+export const simulate = (seed: number, planted?: Life.Planted): Verdict => new Simulation(drawPlan(seed), planted).run()

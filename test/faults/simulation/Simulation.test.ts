@@ -1,0 +1,68 @@
+import { describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { resolve } from "node:path"
+import { Effect } from "effect"
+import type { Planted } from "./Life.ts"
+import { mutants } from "./Mutants.ts"
+import { simulate } from "./Simulation.ts"
+
+const seeds = (count: number): ReadonlyArray<number> => Array.from({ length: count }, (_, index) => index + 1)
+
+/** The first broken rule within a few seeds. */
+const found = (planted: Planted): string => {
+  for (const seed of seeds(30)) {
+    const [broken] = simulate(seed, planted).broken
+    if (broken !== undefined) return broken
+  }
+  return "nothing"
+}
+
+describe("the simulation", () => {
+  test("finds every promise kept, whatever happens in a few seeds", () => {
+    const verdicts = seeds(12).map((seed) => simulate(seed))
+    expect(verdicts.flatMap(({ broken }) => broken)).toEqual([])
+    expect(verdicts.reduce((sum, { acknowledged }) => sum + acknowledged, 0)).toBeGreaterThan(500)
+    // A second or two; what else the machine does must not fail it.
+  }, 60_000)
+
+  test("runs a seed the same way each time, to the last step", () => {
+    for (const seed of seeds(5)) expect(simulate(seed)).toEqual(simulate(seed))
+  })
+
+  test("notices a journal that forgets dead letters", () => {
+    const forgetful: Planted = (journal) => ({
+      ...journal,
+      settle: (settlements) => journal.settle(settlements.map((settlement) => ({ ...settlement, bury: [] }))),
+    })
+    expect(found(forgetful)).toContain("was promised an event that it never got")
+  })
+
+  test("notices a journal that says it kept what it did not", () => {
+    let count = 0
+    const careless: Planted = (journal) => ({
+      ...journal,
+      append: (event, sinks) => (++count % 50 === 0 ? Effect.succeed("appended") : journal.append(event, sinks)),
+    })
+    expect(found(careless)).toContain("was promised an event that it never got")
+  })
+
+  test("notices a byte that changed on its way", () => {
+    const damaging: Planted = (journal) => ({
+      ...journal,
+      read: (after, limit) =>
+        Effect.map(journal.read(after, limit), (entries) =>
+          entries.map((entry) =>
+            entry.sequence === 7 ? { ...entry, event: { ...entry.event, body: entry.event.body.slice(1) } } : entry,
+          ),
+        ),
+    })
+    expect(found(damaging)).toContain("has a body that nobody sent")
+  })
+})
+
+test("each guard that the simulation's mutants remove stands in its file once", () => {
+  for (const { file, find, gone } of mutants) {
+    const text = readFileSync(resolve(import.meta.dir, "../../..", file), "utf8")
+    expect([gone, text.split(find).length - 1]).toEqual([gone, 1])
+  }
+})
