@@ -85,8 +85,11 @@ const start = (under: string): Call => {
     })
 }
 
-const base64 = (_: string, value: unknown): unknown =>
-  value instanceof Uint8Array ? Buffer.from(value).toString("base64") : value
+/** A Buffer has turned itself into something else before it comes by as a value. */
+function base64(this: object, key: string, value: unknown): unknown {
+  const own: unknown = Reflect.get(this, key)
+  return own instanceof Uint8Array ? Buffer.from(own).toString("base64") : value
+}
 
 const decodeError = Schema.decodeUnknownSync(SinkError)
 
@@ -99,7 +102,7 @@ const callOf = (under: string): Call => {
   return call
 }
 
-/** Starts the process: before a suite, because it takes longer than a test may. */
+/** Starts the process, which takes a while. */
 export const startElsewhere = (under: string): Promise<void> =>
   Effect.runPromise(Effect.asVoid(callOf(under)({ do: "answer" })))
 

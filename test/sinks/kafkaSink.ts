@@ -18,6 +18,9 @@ export const openKafka = (config: () => Record<string, unknown>): Effect.Effect<
       : openElsewhere(under, "kafka", config()),
   )
 
+/** Starts what RELAY_UNDER names: before a suite, because it takes longer than a test may. */
+export const startRuntime = (): Promise<void> => (under === undefined ? Promise.resolve() : startElsewhere(under))
+
 /** Tests against a real broker, or one that says why it was skipped and how to have it. */
 export const withBroker = (title: string, body: (broker: () => Broker) => void): void => {
   const skipped = reasonToSkip()
@@ -30,7 +33,7 @@ export const withBroker = (title: string, body: (broker: () => Broker) => void):
     let broker: Broker
     beforeAll(async () => {
       broker = await sharedBroker()
-      if (under !== undefined) await startElsewhere(under)
+      await startRuntime()
     }, 120_000)
     body(() => broker)
   })
