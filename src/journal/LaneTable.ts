@@ -17,6 +17,7 @@ import type {
   Settlement,
   StoredDeadLetter,
 } from "./Journal.ts"
+import { type Found, LaneRows } from "./LaneRows.ts"
 import { decode, encode } from "./Record.ts"
 
 /** Applied to the counts in memory after the commit. */
@@ -28,8 +29,8 @@ const int = (value: unknown): number => Number(value)
 const text = (value: unknown): string => String(value)
 const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
 
-/** A list kept as text; empty where the disk has damaged it: then something is repeated or not told, but nothing is lost. */
-const list = <A>(value: unknown): ReadonlyArray<A> => {
+/** What is kept of attempts; nothing where the disk has damaged it: that hides no event. */
+const attemptsOf = (value: unknown): ReadonlyArray<Attempt> => {
   try {
     const parsed: unknown = JSON.parse(String(value))
     return Array.isArray(parsed) ? parsed : []
@@ -46,7 +47,10 @@ export const parseDeadLetterId = (id: string): { readonly lane: string; readonly
 
 export class LaneTable {
   readonly backlogs = new Map<string, Backlog>()
+  /** The lanes as they were found at the start. */
+  readonly found: Found
 
+  private readonly rows: LaneRows
   private readonly sql
   private readonly find: (sequence: number) => Entry | undefined
   private readonly onUnreadable: (lane: string, sequence: number) => void
@@ -59,13 +63,10 @@ export class LaneTable {
   ) {
     this.find = find
     this.onUnreadable = onUnreadable
+    this.rows = new LaneRows(db)
+    this.found = this.rows.find()
+    if (!this.found.isListed && !this.found.damaged) this.rows.list()
     this.sql = {
-      lanes: db.prepare("SELECT name, cursor, settled, paused FROM lane ORDER BY name"),
-      insert: db.prepare("INSERT OR IGNORE INTO lane (name, cursor, settled, paused) VALUES (?, ?, '[]', 0)"),
-      delete: db.prepare("DELETE FROM lane WHERE name = ?"),
-      cursor: db.prepare("UPDATE lane SET cursor = ?, settled = ? WHERE name = ?"),
-      pause: db.prepare("UPDATE lane SET paused = ? WHERE name = ?"),
-
       parkedKeys: db.prepare("SELECT lane, sequence FROM parked"),
       parked: db.prepare(
         "SELECT sequence, key, due, delay, first_attempt_at, attempts FROM parked WHERE lane = ? ORDER BY sequence",
@@ -102,13 +103,26 @@ export class LaneTable {
 
   /** Counts in memory as the tables have them; what is in the log is counted by who reads it. */
   private load(): void {
-    for (const row of this.sql.lanes.all()) {
-      const backlog = new Backlog(text(row.name), { sequence: int(row.cursor), settled: list(row.settled) })
-      backlog.paused = row.paused === 1
-      this.backlogs.set(backlog.lane, backlog)
+    for (const { name, cursor, paused } of this.found.rows) {
+      const backlog = new Backlog(name, cursor)
+      backlog.paused = paused
+      this.backlogs.set(name, backlog)
     }
+    this.loadKept()
+  }
+
+  private loadKept(): void {
     for (const row of this.sql.parkedKeys.iterate()) this.backlogs.get(text(row.lane))?.parked.add(int(row.sequence))
     this.loadDeadCounts()
+  }
+
+  /** Lanes whose place is damaged begin again after `sequence`. */
+  beginAgain(sequence: number): Committed {
+    this.rows.repair(this.found, sequence)
+    return () => {
+      for (const name of this.found.lost) this.backlogs.set(name, new Backlog(name, { sequence, settled: [] }))
+      this.loadKept()
+    }
   }
 
   private loadDeadCounts(): void {
@@ -124,12 +138,18 @@ export class LaneTable {
     }
   }
 
-  /** Parked events whose bytes are not what was written: their lane would wait for them for ever, and their key with it. */
+  /**
+   * Parked events that no lane can send: of no lane that is known, or with
+   * other bytes than were written. A lane would wait for them for ever, and
+   * their key with it.
+   */
   unreadable(): ReadonlyArray<{ readonly lane: string; readonly sequence: number }> {
     const found: Array<{ readonly lane: string; readonly sequence: number }> = []
     for (const row of this.sql.parkedRecords.iterate()) {
       const sequence = int(row.sequence)
-      if (decode(bytes(row.record), sequence) === undefined) found.push({ lane: text(row.lane), sequence })
+      const lane = text(row.lane)
+      const isSound = this.backlogs.has(lane) && decode(bytes(row.record), sequence) !== undefined
+      if (!isSound) found.push({ lane, sequence })
     }
     return found
   }
@@ -142,11 +162,11 @@ export class LaneTable {
   }
 
   insert(name: string, cursor: number): void {
-    this.sql.insert.run(name, cursor)
+    this.rows.insert(name, cursor)
   }
 
   setPaused(name: string, paused: boolean): Committed {
-    this.sql.pause.run(paused ? 1 : 0, name)
+    this.rows.setPaused(name, paused)
     return () => {
       const backlog = this.backlogs.get(name)
       if (backlog !== undefined) backlog.paused = paused
@@ -180,7 +200,7 @@ export class LaneTable {
       deadBytes += record.length - int(before?.size ?? 0)
     }
     const cursor = this.advance(backlog.cursor, settlement.cursor)
-    this.sql.cursor.run(cursor.sequence, JSON.stringify(cursor.settled), lane)
+    this.rows.move(lane, cursor)
     return () => {
       for (const sequence of parked) backlog.parked.add(sequence)
       for (const sequence of unparked) backlog.parked.delete(sequence)
@@ -217,7 +237,7 @@ export class LaneTable {
         due: int(row.due),
         delay: int(row.delay),
         firstAttemptAt: int(row.first_attempt_at),
-        attempts: list<Attempt>(row.attempts),
+        attempts: attemptsOf(row.attempts),
       })),
       deadLetters: backlog.deadLetters,
       deadLetterBytes: backlog.deadLetterBytes,
@@ -263,7 +283,7 @@ export class LaneTable {
       this.onUnreadable(lane, sequence)
       return undefined
     }
-    const attempts = list<Attempt>(row.attempts)
+    const attempts = attemptsOf(row.attempts)
     return { id: `${lane}:${sequence}`, lane, sequence, at: int(row.at), attempts, entry }
   }
 
@@ -306,7 +326,7 @@ export class LaneTable {
   }
 
   drop(name: string): Committed {
-    this.sql.delete.run(name)
+    this.rows.delete(name)
     this.sql.dropParked.run(name)
     this.sql.dropDead.run(name)
     return () => {

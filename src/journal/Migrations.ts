@@ -33,6 +33,8 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
       PRIMARY KEY (lane, sequence)) STRICT`,
     `CREATE INDEX dead_newest ON dead (sequence, lane)`,
   ],
+  // A checksum of name, cursor and settled ranges; none in rows that were written before.
+  [`ALTER TABLE lane ADD COLUMN crc INTEGER`],
 ]
 
 /** The schema version that this relay writes. */

@@ -6,12 +6,14 @@
 import { Duration } from "effect"
 import type { Engine, Options } from "./Engine.ts"
 import { keyWidth, notDelivered } from "./Group.ts"
+import type { Committed } from "./LaneTable.ts"
 import type { RowKeys } from "./Log.ts"
 
 const rowsASlice = 64
 
 /** Each step reads one slice of the log, oldest first; the last one makes the journal ready. */
 export const recover = function* (engine: Engine, options: Options, now: number): Generator<void> {
+  beginAgain(engine)
   const windowStart = engine.log.rowStart(engine.head - options.duplicates.count + 1)
   const keysSince = now - Duration.toMillis(options.duplicates.age)
   const passed = Math.min(engine.lanes.passed, engine.head)
@@ -35,12 +37,32 @@ export const recover = function* (engine: Engine, options: Options, now: number)
   engine.ready()
 }
 
-/** What is parked and can't be read is named and given up, in one transaction. */
+/** Lanes whose place is damaged begin again at the oldest event that is kept. */
+const beginAgain = (engine: Engine): void => {
+  const { damaged, lost } = engine.lanes.found
+  if (!damaged) return
+  mend(engine, () => {
+    for (const name of lost) {
+      engine.turnRed(
+        `The place of lane ${name} in the journal was damaged: it begins again at the oldest event that is kept, so some are sent twice.`,
+      )
+    }
+    if (lost.length === 0) engine.turnRed("The place of a lane that is not known was damaged in the journal.")
+    return [engine.lanes.beginAgain((engine.log.oldestRow()?.first ?? engine.head + 1) - 1)]
+  })
+}
+
+/** What is parked and can't be sent is named and given up. */
 const forgetUnreadable = (engine: Engine): void => {
   const unreadable = engine.lanes.unreadable()
   if (unreadable.length === 0) return
+  mend(engine, () => unreadable.map(({ lane, sequence }) => engine.lanes.forget(lane, sequence)))
+}
+
+/** In one transaction with what is said about it. */
+const mend = (engine: Engine, work: () => ReadonlyArray<Committed>): void =>
   engine.exclusively(() => {
-    const committed = unreadable.map(({ lane, sequence }) => engine.lanes.forget(lane, sequence))
+    const committed = work()
     engine.red.store()
     return {
       result: undefined,
@@ -49,7 +71,6 @@ const forgetUnreadable = (engine: Engine): void => {
       },
     }
   })
-}
 
 const restore = (engine: Engine, row: RowKeys, windowStart: number, keysSince: number): void => {
   const remembered = row.first >= windowStart && row.receivedTo >= keysSince

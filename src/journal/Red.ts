@@ -3,7 +3,7 @@
  * acknowledged, across restarts.
  */
 import type { DatabaseSync } from "node:sqlite"
-import { meta, setMeta } from "./Store.ts"
+import { meta, setMeta } from "./Meta.ts"
 
 /** More than this says nothing more. */
 const maxLines = 20

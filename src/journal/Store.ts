@@ -15,7 +15,9 @@ import { chmodSync, existsSync, mkdirSync, renameSync, statSync } from "node:fs"
 import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import type { JournalError } from "./Journal.ts"
+import { LaneRows } from "./LaneRows.ts"
 import { type Mark, MarkFile, read as readMark } from "./Mark.ts"
+import { meta, setMeta } from "./Meta.ts"
 import { migrate } from "./Migrations.ts"
 import { broken, classify, isBusy, isCorrupt, isFull, unavailable } from "./Sqlite.ts"
 
@@ -94,21 +96,13 @@ const openDatabase = (path: string): DatabaseSync => {
   }
 }
 
-export const meta = (db: DatabaseSync, key: string): string | undefined => {
-  const value = db.prepare("SELECT value FROM meta WHERE key = ?").get(key)?.value
-  return typeof value === "string" ? value : undefined
-}
-
-export const setMeta = (db: DatabaseSync, key: string, value: string): void => {
-  db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)").run(key, value)
-}
-
 const number = (value: unknown): number => (typeof value === "number" ? value : 0)
 
 /** The end of the last row, or where a new file was told to begin. */
 const lastSequence = (db: DatabaseSync): number => {
   const row = db.prepare("SELECT first + count - 1 AS last FROM log ORDER BY first DESC LIMIT 1").get()
-  return Math.max(number(row?.last), Number(meta(db, "base") ?? 0))
+  const base = Number(meta(db, "base") ?? 0)
+  return Math.max(number(row?.last), Number.isSafeInteger(base) ? base : 0)
 }
 
 /** Opens the journal at `path`; throws a `JournalError`. */
@@ -170,8 +164,8 @@ const openLocked = (path: string, lock: DatabaseSync): Store => {
       expected = undefined
     }
     const found = lastSequence(db)
-    const cursors = number(db.prepare("SELECT max(cursor) AS cursor FROM lane").get()?.cursor)
-    const head = Math.max(found, cursors, expected?.head ?? 0)
+    const cursors = new LaneRows(db).find().rows.map(({ cursor }) => cursor.sequence)
+    const head = Math.max(found, expected?.head ?? 0, ...cursors)
     if (head > found) {
       // Sequences that may have been answered for are never given out again: a lane's cursor may stand above them.
       setMeta(db, "base", String(head))

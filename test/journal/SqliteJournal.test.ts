@@ -342,6 +342,68 @@ describe("SqliteJournal and damage", () => {
     }),
   )
 
+  for (const [what, harm] of [
+    ["another cursor", "UPDATE lane SET cursor = 3 WHERE name = 'lake'"],
+    ["other ranges", "UPDATE lane SET settled = '[[2,3]]' WHERE name = 'lake'"],
+    ["ranges that are none", "UPDATE lane SET settled = '[[2,' WHERE name = 'lake'"],
+    ["another name", "UPDATE lane SET name = 'lane' WHERE name = 'lake'"],
+    ["nothing", "DELETE FROM lane WHERE name = 'lake'"],
+  ] as const) {
+    it.live(`begins a lane again and says so when the disk has ${what} for it`, () =>
+      Effect.gen(function* () {
+        const at = options()
+        yield* session(at, (journal) =>
+          Effect.gen(function* () {
+            yield* journal.openLane("lake")
+            yield* journal.openLane("other")
+            yield* appendAll(journal, ids(4))
+            yield* journal.settle([settlement("lake", 1, { park: [parked(1)] })])
+          }),
+        )
+        const db = new DatabaseSync(at.path)
+        db.exec(harm)
+        db.close()
+        const look = session(at, (journal) =>
+          Effect.gen(function* () {
+            const { message } = yield* journal.status
+            const lanes = yield* journal.lanes
+            return { message, lanes: lanes.map(({ name, cursor, parked }) => [name, cursor.sequence, parked.length]) }
+          }),
+        )
+        const { message, lanes } = yield* look
+        expect(message).toContain("The place of lane lake in the journal was damaged")
+        expect(lanes).toEqual([
+          ["lake", 0, 1],
+          ["other", 0, 0],
+        ])
+        expect((yield* look).lanes).toEqual(lanes)
+      }),
+    )
+  }
+
+  it.live("believes a lane that an older relay wrote", () =>
+    Effect.gen(function* () {
+      const at = options()
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("lake")
+          yield* appendAll(journal, ids(4))
+          yield* journal.settle([settlement("lake", 3)])
+        }),
+      )
+      const db = new DatabaseSync(at.path)
+      db.exec("UPDATE lane SET crc = NULL")
+      db.exec("DELETE FROM meta WHERE key = 'lanes'")
+      db.close()
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          expect((yield* journal.openLane("lake")).cursor.sequence).toBe(3)
+          expect((yield* journal.status).health).toBe("ok")
+        }),
+      )
+    }),
+  )
+
   it.live("gives up a parked event that can't be read, and names it", () =>
     Effect.gen(function* () {
       const at = options()
