@@ -8,13 +8,14 @@
  * refused.
  */
 import { Effect } from "effect"
-import { Command } from "effect/cli"
+import { Command, Flag } from "effect/cli"
 import type { Lane, Status } from "../admin/Api.ts"
 import { quarantine } from "../event/Event.ts"
 import { ask } from "./Ask.ts"
 import { failed } from "./CommandError.ts"
 import { Json } from "./Options.ts"
 import { bytes, count, type Paint, paint, plain, print, printJson, span, table } from "./Output.ts"
+import { lazily } from "./Program.ts"
 import { isShut, secretsTable, secretTroubles } from "./Secrets.ts"
 
 export type Severity = "red" | "yellow" | "green"
@@ -116,8 +117,17 @@ export const render = (status: Status, style: Paint): string => {
 
 export const status = Command.make(
   "status",
-  {},
-  Effect.fn(function* () {
+  {
+    watch: Flag.Boolean("watch").pipe(
+      Flag.withDescription(
+        "Show it again each second until Ctrl-C; where no terminal is, a line when something changes",
+      ),
+      Flag.withoutNegation,
+      Flag.withDefault(false),
+    ),
+  },
+  Effect.fn(function* ({ watch }) {
+    if (watch) return yield* (yield* lazily(() => import("./LiveStatus.ts"))).watch
     const found = yield* ask((client) => client.status())
     if (yield* Json) yield* printJson({ red: isRed(found), ...found })
     else yield* print(render(found, yield* paint))
@@ -127,6 +137,7 @@ export const status = Command.make(
   Command.withDescription("Show how the running relay is, worst first; exits 1 when something is red"),
   Command.withExamples([
     { command: "relay status", description: "The journal, the lanes, and what to do about them" },
+    { command: "relay status --watch", description: "The same, live" },
     { command: "relay status --json", description: "The same for a script" },
   ]),
 )

@@ -1,0 +1,116 @@
+/**
+ * The commands that stay: `tap` and `status --watch`, as processes. The terminal
+ * is Python's, because neither runtime can open one; without Python that test is
+ * skipped and says so.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { command, freePort, type Relay, relay, startRelay } from "../lib/relay.ts"
+
+const cwd = mkdtempSync(join(tmpdir(), "relay-live-"))
+const config = join(cwd, "relay.config.json")
+let running: Relay
+beforeAll(async () => {
+  writeFileSync(
+    config,
+    JSON.stringify({
+      listen: `127.0.0.1:${await freePort()}`,
+      admin: { listen: `127.0.0.1:${await freePort()}` },
+      journal: { path: join(cwd, "journal.db") },
+      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
+      sinks: { audit: { type: "file", path: join(cwd, "audit.ndjson") } },
+      routes: [{ name: "everything", match: "**", to: "audit" }],
+    }),
+  )
+  running = await startRelay(config, { cwd })
+})
+afterAll(async () => {
+  await running.kill()
+  rmSync(cwd, { recursive: true })
+})
+
+/** A command that stays; what it has written to stdout, and its end. */
+const staying = (words: ReadonlyArray<string>) => {
+  const child = Bun.spawn(words as Array<string>, {
+    cwd,
+    env: { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", TERM: "xterm" },
+    stdin: "pipe",
+    stdout: "pipe",
+    stderr: "pipe",
+  })
+  const out = { text: "" }
+  const collected = (async () => {
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) out.text += chunk
+  })()
+  return {
+    prints: async (pattern: RegExp) => {
+      while (!pattern.test(out.text)) await Bun.sleep(10)
+    },
+    type: (keys: string) => {
+      child.stdin.write(keys)
+      void child.stdin.flush()
+    },
+    interrupt: () => child.kill("SIGINT"),
+    ended: collected.then(async () => ({ code: await child.exited, stdout: out.text })),
+  }
+}
+
+const trigger = (type: string) => relay(["trigger", type, "-c", config], { cwd })
+
+describe("a command that stays", () => {
+  test("tap shows what comes in as it comes in, and ends with 0", async () => {
+    const tap = staying([...command(), "tap", "--match", "client.*", "--json", "-c", config])
+    // It sees what comes once it listens, and nobody but itself knows when: so until it has seen one.
+    const seen = tap.prints(/client\.created/)
+    let isSeen = false
+    void seen.then(() => {
+      isSeen = true
+    })
+    while (!isSeen) {
+      await trigger("appointment.created")
+      await trigger("client.created")
+    }
+    tap.interrupt()
+    const { code, stdout } = await tap.ended
+    const shown = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line))
+    expect(code).toBe(0)
+    expect(new Set(shown.map(({ type, sinks }) => `${type} ${sinks}`))).toEqual(new Set(["client.created audit"]))
+  }, 20_000)
+
+  test("status --watch prints a line when something changes, where no terminal is", async () => {
+    const status = staying([...command(), "status", "--watch", "-c", config])
+    await status.prints(/audit running\n/)
+    await trigger("appointment.created")
+    await status.prints(/(.*\n){2}/)
+    status.interrupt()
+    const { code, stdout } = await status.ended
+    expect(code).toBe(0)
+    for (const line of stdout.trimEnd().split("\n")) {
+      expect(line).toMatch(/^\d{4}-\S+Z {2}journal ok, \d+ events?; audit running/)
+    }
+  }, 20_000)
+
+  const python = Bun.which("python3")
+  if (python === null) console.warn("SKIPPED: the test that needs a terminal, for python3 is not here")
+  test.skipIf(python === null)(
+    "status --watch has a screen of its own on a terminal, and gives it back with the last state on it",
+    async () => {
+      const spawn = `import os, pty, sys\nos._exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))`
+      const status = staying([python ?? "", "-c", spawn, ...command(), "status", "--watch", "-c", config])
+      await status.prints(/Ctrl-C ends this/)
+      status.type("\u0003")
+      const { code, stdout } = await status.ended
+      expect(code).toBe(0)
+      const [before = "", after = ""] = stdout.split("\u001b[?1049l")
+      expect(before).toStartWith("\u001b[?1049h\u001b[?25l")
+      expect(before).toEndWith("\u001b[?7h\u001b[?25h")
+      expect(after).toMatch(/audit +file +running/)
+    },
+    20_000,
+  )
+})
