@@ -6,8 +6,10 @@
  */
 import { Effect, type Redacted, Schema } from "effect"
 import * as Alert from "../formats/alerts/Alert.ts"
-import * as Http from "./Http.ts"
+import { make } from "./Http.ts"
 import type { Meaning } from "./HttpAnswer.ts"
+import { HttpConfig } from "./HttpConfig.ts"
+import { preview, type Service } from "./HttpRequest.ts"
 import type { SinkType } from "./Sink.ts"
 
 const template = (description: string) => Schema.NonEmptyString.annotate({ description })
@@ -27,9 +29,9 @@ export const keys = {
     description: "Whether a recovery, such as `connected_account.reconnected`, says that its failure is over",
     default: false,
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(false))),
-  headers: Http.HttpConfig.fields.headers,
-  classify: Http.HttpConfig.fields.classify,
-  tls: Http.HttpConfig.fields.tls,
+  headers: HttpConfig.fields.headers,
+  classify: HttpConfig.fields.classify,
+  tls: HttpConfig.fields.tls,
 }
 
 const Keys = Schema.Struct(keys)
@@ -48,7 +50,7 @@ export interface AlertService<C extends Config> {
   readonly meaning: Meaning
 }
 
-const http = ({ url, headers, classify, tls }: Config): Http.HttpConfig => ({
+const http = ({ url, headers, classify, tls }: Config): HttpConfig => ({
   url,
   method: "POST",
   headers,
@@ -60,7 +62,7 @@ const http = ({ url, headers, classify, tls }: Config): Http.HttpConfig => ({
 
 export const sinkType = <C extends Config>({ type, config, payload, mask, meaning }: AlertService<C>): SinkType<C> => {
   /** In a digest the events are one trouble by what they share. */
-  const service = (config: C, group?: string): Http.Service => {
+  const service = (config: C, group?: string): Service => {
     const dedupKey = config.dedupKey ?? group
     const alertOf = Alert.compile({ ...config, ...(dedupKey !== undefined && { dedupKey }) })
     return {
@@ -78,8 +80,8 @@ export const sinkType = <C extends Config>({ type, config, payload, mask, meanin
     concurrency: 1,
     composes: () => true,
     resolves: (config) => (config.resolve ? Alert.keyOf(config) : undefined),
-    open: (_, config, group) => Http.make(http(config), service(config, group)),
+    open: (_, config, group) => make(http(config), service(config, group)),
     preview: (config, batch, group) =>
-      Http.preview(http(config), batch, group, service(mask?.(config) ?? config, group).body),
+      preview(http(config), batch, group, service(mask?.(config) ?? config, group).body),
   }
 }

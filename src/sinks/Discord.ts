@@ -2,13 +2,13 @@
 import { Schema } from "effect"
 import * as DiscordMessage from "../formats/alerts/Discord.ts"
 import * as Alerts from "./Alerts.ts"
-import * as Http from "./Http.ts"
 import type { Meaning } from "./HttpAnswer.ts"
+import { url } from "./HttpConfig.ts"
 
 // --- config ------------------------------------------------------------------
 
 export const DiscordConfig = Schema.Struct({
-  url: Http.url({
+  url: url({
     description: "The webhook's URL: whoever has it may post",
     examples: ["https://discord.com/api/webhooks/0000/abcd"],
   }),

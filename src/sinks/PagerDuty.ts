@@ -2,8 +2,8 @@
 import { Effect, Redacted, Schema } from "effect"
 import * as PagerDutyEvent from "../formats/alerts/PagerDuty.ts"
 import * as Alerts from "./Alerts.ts"
-import * as Http from "./Http.ts"
 import type { Meaning } from "./HttpAnswer.ts"
+import { secret, url } from "./HttpConfig.ts"
 import { masked } from "./Sink.ts"
 
 // --- config ------------------------------------------------------------------
@@ -11,11 +11,11 @@ import { masked } from "./Sink.ts"
 const enqueue = "https://events.pagerduty.com/v2/enqueue"
 
 export const PagerDutyConfig = Schema.Struct({
-  routingKey: Http.secret("The integration key of a service's Events API v2 integration"),
+  routingKey: secret("The integration key of a service's Events API v2 integration"),
   severity: Schema.Literals(PagerDutyEvent.severities)
     .annotate({ description: "How bad it is", default: "error" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("error"))),
-  url: Http.url({
+  url: url({
     description: "Where events are sent; the EU region has its own",
     examples: ["https://events.eu.pagerduty.com/v2/enqueue"],
     default: enqueue,

@@ -2,13 +2,13 @@
 import { Schema } from "effect"
 import * as SlackMessage from "../formats/alerts/Slack.ts"
 import * as Alerts from "./Alerts.ts"
-import * as Http from "./Http.ts"
 import type { Documented, Meaning } from "./HttpAnswer.ts"
+import { url } from "./HttpConfig.ts"
 
 // --- config ------------------------------------------------------------------
 
 export const SlackConfig = Schema.Struct({
-  url: Http.url({
+  url: url({
     description: "The incoming webhook's URL: whoever has it may post",
     examples: ["https://hooks.slack.com/services/T000/B000/abcd"],
   }),

@@ -2,13 +2,13 @@
 import { Schema } from "effect"
 import * as TeamsMessage from "../formats/alerts/Teams.ts"
 import * as Alerts from "./Alerts.ts"
-import * as Http from "./Http.ts"
 import type { Meaning } from "./HttpAnswer.ts"
+import { url } from "./HttpConfig.ts"
 
 // --- config ------------------------------------------------------------------
 
 export const TeamsConfig = Schema.Struct({
-  url: Http.url({
+  url: url({
     description: 'The URL of a workflow "When a Teams webhook request is received": whoever has it may post',
     examples: ["https://example.api.powerplatform.com/workflows/0000"],
   }),

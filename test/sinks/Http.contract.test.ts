@@ -1,5 +1,6 @@
 import { Effect, Redacted } from "effect"
-import { Http, type HttpConfig } from "../../src/sinks/Http.ts"
+import { Http } from "../../src/sinks/Http.ts"
+import type { HttpConfig } from "../../src/sinks/HttpConfig.ts"
 import { canary, type SinkContract, sinkContract } from "../contract/sinkContract.ts"
 import { serve } from "./receiver.ts"
 

@@ -5,7 +5,8 @@
  */
 import process from "node:process"
 import { Effect, Schema } from "effect"
-import { Http, HttpConfig } from "../../src/sinks/Http.ts"
+import { Http } from "../../src/sinks/Http.ts"
+import { HttpConfig } from "../../src/sinks/HttpConfig.ts"
 import { entry, reasonOf } from "./samples.ts"
 
 let input = ""
