@@ -118,7 +118,7 @@ export class Landing {
     const { config, ledger, wallClockTrusted, random } = this.#parts
     const { retry } = config.delivery
     const attempts = ledger.attempted(item, "DeliveryFailed", message)
-    const age = ledger.wall() - ledger.firstAttemptAt(item)
+    const age = ledger.steady() - ledger.firstAttemptAt(item)
     const tooOld = age >= Duration.toMillis(retry.maxAge) && wallClockTrusted()
     if (tooOld || attempts.length >= (retry.maxAttempts ?? endless)) {
       this.#bury(item, attempts, tooOld ? "TooOld" : "TooManyAttempts", message)

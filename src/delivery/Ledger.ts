@@ -24,6 +24,7 @@ export class Ledger {
   deadLetterBytes: number
   readonly #lane: string
   readonly #clock: Clock.Clock
+  readonly #started: number
   readonly #changes: Changes
 
   /** Of one key, `together` events go as one. */
@@ -34,6 +35,7 @@ export class Ledger {
     this.deadLetterBytes = state.deadLetterBytes
     this.#lane = lane
     this.#clock = clock
+    this.#started = this.wall() - this.now()
     this.#changes = new Changes(state.cursor.sequence)
     this.parking.load(state.parked, this.wall(), this.now())
   }
@@ -46,6 +48,11 @@ export class Ledger {
   /** Epoch milliseconds. */
   wall(): number {
     return this.#clock.currentTimeMillisUnsafe()
+  }
+
+  /** What ages are told by: the wall clock as it was at the start, and monotonic since. Whoever sets the clock ages nobody. */
+  steady(): number {
+    return Math.round(this.#started + this.now())
   }
 
   /** Settled events that a crash would send again. */
@@ -101,10 +108,10 @@ export class Ledger {
     return [...kept, { at: this.wall(), reason, message }]
   }
 
-  /** When the event was first tried, in epoch milliseconds; now, if this is the first time. */
+  /** When the event was first tried, by `steady`; now, if this is the first time. */
   firstAttemptAt(item: Item): number {
     const before = this.parking.get(item.entry.sequence)?.firstAttemptAt ?? 0
-    return before > 0 ? before : this.wall()
+    return before > 0 ? before : this.steady()
   }
 
   /** To be tried again after `delay` milliseconds. */

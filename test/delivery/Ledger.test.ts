@@ -1,8 +1,9 @@
 import { describe, expect } from "bun:test"
 import { Clock, Effect } from "effect"
+import { TestClock } from "effect/testing"
 import { Ledger } from "../../src/delivery/Ledger.ts"
 import type { LaneState } from "../../src/journal/Journal.ts"
-import { event, parked } from "../journal/samples.ts"
+import { attempts, event, parked } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 
 const state = (sequences: ReadonlyArray<number>): LaneState => ({
@@ -19,6 +20,22 @@ const item = (sequence: number) => ({
   entry: { sequence, event: event(`evt_${sequence}`), sinks: ["lake"], replayed: false },
   key: "acct_1",
 })
+
+// Found by the simulation: an event that was first tried while the clock was wrong was given up when it was set right.
+it.effect("an event grows older by the time that passes, whatever the wall clock is set to meanwhile", () =>
+  Effect.gen(function* () {
+    const clock = yield* Clock.Clock
+    let ahead = 0
+    const wall = () => clock.currentTimeMillisUnsafe() + ahead
+    const ledger = new Ledger(state([]), "lake", { ...clock, currentTimeMillisUnsafe: wall }, 1)
+    yield* TestClock.adjust("1 minute")
+    ahead = -3_600_000
+    ledger.park(item(1), attempts, 0)
+    ahead = 0
+    yield* TestClock.adjust("1 second")
+    expect(ledger.steady() - ledger.firstAttemptAt(item(1))).toBe(1_000)
+  }),
+)
 
 describe("a lane that takes over what was parked in another", () => {
   it.effect("knows what is new to it, once", () =>
