@@ -69,6 +69,8 @@ export const Status = Schema.Struct({
   draining: Schema.Boolean,
   config: Config,
   journal: Journal,
+  /** Long work under way that a person asked for, from 0 to 1: `replay to lake`. */
+  work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),
   webhooks: Schema.Array(Webhook),
   lanes: Schema.Array(Lane),
 })

@@ -12,6 +12,7 @@ import * as Api from "./Api.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 import { Reload } from "./Reload.ts"
 import * as Tap from "./Tap.ts"
+import { type Tell, Work } from "./Work.ts"
 
 /** A selection is worked off in steps of this many, so that none holds the journal for long. */
 const step = 500
@@ -70,6 +71,7 @@ const relay = HttpApiBuilder.group(
     const lanes = yield* Lanes
     const info = yield* RelayInfo
     const { reload, standing } = yield* Reload
+    const work = yield* Work
     return handlers.handleAll({
       status: Effect.fnUntraced(function* () {
         const { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling } =
@@ -82,6 +84,7 @@ const relay = HttpApiBuilder.group(
           draining: yield* info.draining,
           journal: { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling },
           config: yield* standing,
+          work: yield* work.underWay,
           webhooks: (yield* info.config).webhooks.map((webhook) => webhookOf(webhook, info.counters)),
           lanes: (yield* Effect.mapError(lanes.status, unavailable)).map(laneOf),
         }
@@ -94,7 +97,10 @@ const relay = HttpApiBuilder.group(
         }
         const patterns = types.map(Pattern.make)
         const matches = (type: string) => patterns.length === 0 || patterns.some((pattern) => pattern.matches(type))
-        return { count: yield* Effect.mapError(journal.replay({ sink, since, until, types: matches }), unavailable) }
+        const count = yield* work.track(`replay to ${sink}`, (progress) =>
+          Effect.mapError(journal.replay({ sink, since, until, types: matches, progress }), unavailable),
+        )
+        return { count }
       }),
       acknowledge: () => Effect.mapError(journal.acknowledge, unavailable),
       tap: Effect.fnUntraced(
@@ -169,6 +175,7 @@ const deadLetters = HttpApiBuilder.group(
   "deadLetters",
   Effect.fn(function* (handlers) {
     const journal = yield* Journal
+    const work = yield* Work
 
     /**
      * Works a selection off. Pages are walked downwards by id: a dead letter
@@ -177,9 +184,13 @@ const deadLetters = HttpApiBuilder.group(
     const each = Effect.fnUntraced(function* (
       selection: Api.Selection,
       change: (ids: ReadonlyArray<string>) => Effect.Effect<number, JournalError>,
+      tell: Tell,
     ) {
       if ("ids" in selection) return { count: yield* change(selection.ids) }
       let count = 0
+      const chosen = (yield* journal.lanes).filter(({ name }) => name === (selection.lane ?? name))
+      // Of one type alone nobody has the number: all of them are the bound.
+      const all = chosen.reduce((sum, { deadLetters }) => sum + deadLetters, 0)
       let before: string | undefined
       for (;;) {
         const page = yield* journal.deadLetters({ ...selection, ...(before && { before }), limit: step })
@@ -187,8 +198,18 @@ const deadLetters = HttpApiBuilder.group(
         before = ids.at(-1)
         if (before === undefined) return { count }
         count += yield* change(ids)
+        tell(count / Math.max(1, all))
       }
     })
+    const worked = (
+      what: string,
+      selection: Api.Selection,
+      change: (ids: ReadonlyArray<string>) => Effect.Effect<number, JournalError>,
+    ) =>
+      Effect.mapError(
+        work.track(what, (tell) => each(selection, change, tell)),
+        unavailable,
+      )
 
     return handlers.handleAll({
       list: ({ query: { lane, type, before, limit } }) =>
@@ -206,12 +227,13 @@ const deadLetters = HttpApiBuilder.group(
         const { signature, body } = letter.entry.event
         return { ...deadLetterOf(letter), signature, body: base64(body) }
       }),
-      replay: ({ payload }) => Effect.mapError(each(payload, journal.replayDeadLetters), unavailable),
-      drop: ({ payload }) => Effect.mapError(each(payload, journal.dropDeadLetters), unavailable),
+      replay: ({ payload }) => worked("replay of dead letters", payload, journal.replayDeadLetters),
+      drop: ({ payload }) => worked("drop of dead letters", payload, journal.dropDeadLetters),
     })
   }),
 )
 
 export const layer = HttpApiBuilder.layer(Api.Api, { openapiPath: "/openapi.json" }).pipe(
   Layer.provide([relay, laneHandlers, deadLetters]),
+  Layer.provide(Work.layer),
 )

@@ -6,6 +6,7 @@ import { ask } from "./Ask.ts"
 import { usage } from "./CommandError.ts"
 import { Json } from "./Options.ts"
 import { count, plain, print, printJson, say, table } from "./Output.ts"
+import { during } from "./Progress.ts"
 
 const lane = Flag.String("lane").pipe(
   Flag.withMetavar("NAME"),
@@ -122,7 +123,10 @@ const replay = Command.make(
   { id: ids, lane, type, all },
   Effect.fn(function* (chosen) {
     const payload = yield* selection(chosen)
-    const replayed = yield* ask((client) => client.deadLetters.replay({ payload }))
+    const replayed = yield* during(
+      "replay of dead letters",
+      ask((client) => client.deadLetters.replay({ payload })),
+    )
     if (yield* Json) yield* printJson(replayed)
     else yield* print(`${count(replayed.count, "dead letter")} on the way again`)
   }),
@@ -133,7 +137,10 @@ const drop = Command.make(
   { id: ids, lane, type, all },
   Effect.fn(function* (chosen) {
     const payload = yield* selection(chosen)
-    const dropped = yield* ask((client) => client.deadLetters.drop({ payload }))
+    const dropped = yield* during(
+      "drop of dead letters",
+      ask((client) => client.deadLetters.drop({ payload })),
+    )
     if (yield* Json) yield* printJson(dropped)
     else yield* print(`${count(dropped.count, "dead letter")} dropped for good`)
   }),

@@ -5,6 +5,7 @@ import { ask } from "./Ask.ts"
 import { usage } from "./CommandError.ts"
 import { Json } from "./Options.ts"
 import { count, plain, print, printJson } from "./Output.ts"
+import { during } from "./Progress.ts"
 import * as When from "./When.ts"
 
 const time = (flag: string, text: string, now: number) =>
@@ -38,7 +39,10 @@ export const replay = Command.make(
     const to = Option.isNone(until) ? now : yield* time("until", until.value, now)
     if (from >= to) return yield* usage("--since is not before --until: there is nothing between them")
     const payload = { sink, since: from, until: to, types: type }
-    const replayed = yield* ask((client) => client.replay({ payload }))
+    const replayed = yield* during(
+      `replay to ${sink}`,
+      ask((client) => client.replay({ payload })),
+    )
     if (yield* Json) return yield* printJson({ ...payload, ...replayed })
     yield* print(`${count(replayed.count, "event")} on the way to ${plain(sink)} again`)
   }),

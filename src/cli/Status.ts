@@ -108,6 +108,7 @@ export const render = (status: Status, style: Paint): string => {
     ...problems.flatMap((problem) => [problem, ""]),
     `relay ${plain(version)} with ${plain(configFile)}, up ${span(now - startedAt)}${draining ? ", draining" : ""}`,
     `journal ${journal.health}: ${count(journal.head, "event")} so far, ${bytes(journal.usedBytes)} of ${bytes(journal.maxBytes)}${filling}`,
+    ...status.work.map(({ what, share }) => `at work: ${plain(what)}, ${Math.floor(share * 100)} %`),
     "",
     lanesTable(lanes, now),
     "",

@@ -49,10 +49,13 @@ export const replay = function* (engine: Engine, query: ReplayQuery): Generator<
   const sinks = [query.sink]
   let count = 0
   let next = 1
+  let first: number | undefined
   for (;;) {
     const keys = engine.log.keysOf(next - 1, 1)[0]
     if (keys === undefined || keys.first > end) return count
     next = keys.first + 1
+    first ??= keys.first
+    query.progress?.((keys.first - first) / (end - first + 1))
     if (keys.receivedTo < query.since || keys.receivedFrom >= query.until) continue
     const again: Array<Again> = []
     for (const { entry, origin } of engine.log.rowFrom(keys.first)?.stored ?? []) {

@@ -126,6 +126,8 @@ export interface ReplayQuery {
   readonly types: (type: string) => boolean
   /** The sink to replay to; whether it was routed there at the time does not matter. */
   readonly sink: string
+  /** Hears now and then how much of the log has been looked through, from 0 to 1. */
+  readonly progress?: (share: number) => void
 }
 
 export interface JournalStatus {

@@ -21,6 +21,7 @@ const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> 
   now: 300_000,
   draining: false,
   config: { loadedAt: 0, refusal: "" },
+  work: [],
   journal: {
     health: "ok",
     message: "",
