@@ -100,12 +100,19 @@ const endToEnd: Scenario = Effect.fnUntraced(function* (options) {
   const targets = {
     empty: yield* Target.server(options, "empty"),
     ceiling: yield* Target.server(options, "ceiling"),
+    forwarder: yield* Target.forwarder(options),
     file: yield* Target.relayToFile(options, "relay to file"),
     http: yield* Target.relayToHttp(options, "relay to http"),
   }
   const drive: Rounds.Drive = (target) => Paced.paced(target.port, options)
-  const { empty, ceiling, file, http } = yield* Rounds.interleaved(targets, options.rounds, Effect.void, drive)
-  yield* print(`End to end at ${options.rate} events/s`, [empty, ceiling, file, http], [empty])
+  const { empty, ceiling, forwarder, file, http } = yield* Rounds.interleaved(
+    targets,
+    options.rounds,
+    Effect.void,
+    drive,
+  )
+  const all = [empty, ceiling, forwarder, file, http]
+  yield* print(`End to end at ${options.rate} events/s`, all, [empty, ceiling, forwarder])
   const cost = (subject: Rounds.Subject, bound: number): Report.Verdict => {
     const cpu = Rounds.of(subject, "cpu")
     return {

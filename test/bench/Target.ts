@@ -28,9 +28,13 @@ const logOf = (setup: Setup, name: string): string =>
   join(setup.directory, `${name.replaceAll(/[^a-z0-9]+/gi, "-")}.log`)
 
 /** One of `servers.ts`. */
-export const server = Effect.fnUntraced(function* (setup: Setup, kind: "empty" | "ceiling" | "sink") {
+export const server = Effect.fnUntraced(function* (
+  setup: Setup,
+  kind: "empty" | "ceiling" | "forwarder" | "sink",
+  url = "",
+) {
   const port = yield* Child.freePort
-  const command = [process.execPath, join(here, "servers.ts"), kind, String(port)]
+  const command = [process.execPath, join(here, "servers.ts"), kind, String(port), url]
   const child = yield* Child.spawn(kind, command, { log: logOf(setup, kind), ready: `http://127.0.0.1:${port}/` })
   const target: Target = { ...child, port }
   return target
@@ -87,13 +91,25 @@ export const relayToFile = Effect.fnUntraced(function* (setup: Setup, name: stri
   return { ...target, delivered: Effect.sync(lines) }
 })
 
-/** A relay whose only sink is an HTTP server in a process of its own. */
-export const relayToHttp = Effect.fnUntraced(function* (setup: Setup, name: string) {
+/** A sink in a process of its own, and how many events it has. */
+const httpSink = Effect.fnUntraced(function* (setup: Setup) {
   const sink = yield* server(setup, "sink")
   const url = `http://127.0.0.1:${sink.port}/`
+  const received = Effect.promise(async () => Number(await (await fetch(url)).text()))
+  return { url, delivered: Effect.andThen(sink.alive, received) }
+})
+
+/** A relay whose only sink is an HTTP server in a process of its own. */
+export const relayToHttp = Effect.fnUntraced(function* (setup: Setup, name: string) {
+  const { url, delivered } = yield* httpSink(setup)
   const target = yield* relay(setup, name, { sinks: { http: { type: "http", url } }, routes: everything("http") })
-  const delivered = Effect.promise(async () => Number(await (await fetch(url)).text()))
-  return { ...target, delivered: Effect.andThen(sink.alive, delivered) }
+  return { ...target, delivered }
+})
+
+/** What sends each delivery on and keeps none. */
+export const forwarder = Effect.fnUntraced(function* (setup: Setup) {
+  const { url, delivered } = yield* httpSink(setup)
+  return { ...(yield* server(setup, "forwarder", url)), delivered }
 })
 
 /** Counts the lines in a directory's files, reading only what is new; by inode, since files are rotated by renaming. */
