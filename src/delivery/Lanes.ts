@@ -252,10 +252,12 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
           if (lanes.get(from) !== undefined) return yield* inUse(from)
           // What the lane has decided must be on disk, or it would be taken for its own after the move.
           yield* lanes.settle
-          const moved = yield* hand(from, to)
-          const state = (yield* journal.lanes).find(({ name }) => name === to)
-          if (state !== undefined) lanes.get(to)?.adopt(state)
-          return moved
+          const adopt = Effect.map(journal.lanes, (states) => {
+            const state = states.find(({ name }) => name === to)
+            if (state !== undefined) lanes.get(to)?.adopt(state)
+          })
+          // Also when the move fails on its way: what has come would lie parked with nobody to send it.
+          return yield* Effect.ensuring(hand(from, to), Effect.ignore(adopt))
         }),
       ),
     drop: (name) =>

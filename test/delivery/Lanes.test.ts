@@ -250,6 +250,37 @@ describe("a lane", () => {
     }).pipe(Effect.provide(MemoryJournal.layer))
   })
 
+  // Found by the simulation: the lane that they were moved to did not know of them until the next start.
+  it.effect("what was parked reaches its heir although the move failed on its last step", () => {
+    const left = scripted(() => failed)
+    const heir = scripted(() => "pass")
+    const cut = Layer.effect(
+      Journal,
+      Effect.map(Journal, (journal) =>
+        Journal.of({
+          ...journal,
+          moveLane: (from, to) =>
+            Effect.andThen(
+              journal.moveLane(from, to),
+              Effect.fail(new JournalError({ reason: new JournalUnavailable({ message: "not now" }) })),
+            ),
+        }),
+      ),
+    )
+    return Effect.gen(function* () {
+      yield* Effect.gen(function* () {
+        yield* append(2, ["left"])
+        yield* pass("2 seconds")
+      }).pipe(Effect.provide(lanesOf([spec("left", left.sink)])))
+      yield* Effect.gen(function* () {
+        const lanes = yield* Lanes
+        expect((yield* Effect.flip(lanes.move("left", "heir"))).message).toBe("not now")
+        yield* pass("30 seconds")
+        expect(heir.delivered.toSorted()).toEqual([1, 2])
+      }).pipe(Effect.provide(Layer.provide(lanesOf([spec("heir", heir.sink)]), cut)))
+    }).pipe(Effect.provide(MemoryJournal.layer))
+  })
+
   it.effect("by choice a full backlog sends the oldest to the dead letters and keeps the newest", () => {
     const sink = scripted(() => away)
     const overrides = { backlog: { max: 10, whenFull: "deadLetter" as const } }
