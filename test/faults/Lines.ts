@@ -1,4 +1,6 @@
 /** The campaign: every line and every mutant. A new fault is a file in one of the folders and a line here. */
+
+import * as Alerts from "./alerts/Lines.ts"
 import type { Line, Mutant } from "./Line.ts"
 import * as Relay from "./relay/Lines.ts"
 import * as Reload from "./reload/Lines.ts"
@@ -11,6 +13,7 @@ export const lines: ReadonlyArray<Line> = [
   ...Relay.lines,
   ...Reload.lines,
   ...Sinks.lines,
+  ...Alerts.lines,
   ...Senders.lines,
 ]
 export const mutants: ReadonlyArray<Mutant> = [
@@ -18,5 +21,6 @@ export const mutants: ReadonlyArray<Mutant> = [
   ...Relay.mutants,
   ...Reload.mutants,
   ...Sinks.mutants,
+  ...Alerts.mutants,
   ...Senders.mutants,
 ]

@@ -92,9 +92,14 @@ export class Subject {
     return file
   }
 
+  /** What the admin listener says at a path. */
+  async ask(path: string, method = "GET"): Promise<string> {
+    return (await fetch(`http://${this.admin}${path}`, { method })).text()
+  }
+
   /** What `relay status` asks for. */
   async status(): Promise<Status> {
-    return (await (await fetch(`http://${this.admin}/api/v1/status`)).json()) as Status
+    return JSON.parse(await this.ask("/api/v1/status")) as Status
   }
 
   /** Has the config loaded anew; the answer's status and text. */
@@ -105,13 +110,13 @@ export class Subject {
 
   /** Event ids of a lane's dead letters, at most a thousand. */
   async deadLetters(lane: string): Promise<ReadonlyArray<string>> {
-    const response = await fetch(`http://${this.admin}/api/v1/dead-letters?limit=1000&lane=${lane}`)
-    return ((await response.json()) as ReadonlyArray<{ readonly eventId: string }>).map(({ eventId }) => eventId)
+    const letters = JSON.parse(await this.ask(`/api/v1/dead-letters?limit=1000&lane=${lane}`))
+    return (letters as ReadonlyArray<{ readonly eventId: string }>).map(({ eventId }) => eventId)
   }
 
   /** A gauge or counter by sink. */
   async metric(name: string): Promise<ReadonlyMap<string, number>> {
-    const text = await (await fetch(`http://${this.admin}/metrics`)).text()
+    const text = await this.ask("/metrics")
     const found = text.matchAll(new RegExp(`^${name}\\{[^}]*sink="([^"]+)"[^}]*\\} (\\S+)$`, "gm"))
     return new Map([...found].map(([, sink, value]) => [sink ?? "", Number(value)]))
   }

@@ -35,6 +35,8 @@ export class Sender {
   /** A refusal by 503 that did not say when to come back. */
   unspecific = 0
   next = 0
+  /** What an event's number stands for. */
+  bodyOf = bodyOf
   private readonly address: string
 
   /** `address` is the relay's: host and port. */
@@ -44,7 +46,7 @@ export class Sender {
 
   /** Sends an event, a new one unless told; the status, `undefined` when no answer came. */
   async send(number = this.next++): Promise<number | undefined> {
-    const body = bodyOf(number)
+    const body = this.bodyOf(number)
     this.sentAt.set(number, performance.now())
     const headers = { "content-type": "application/json", "x-service-signature": sign(body) }
     try {
@@ -76,13 +78,13 @@ export class Sender {
   }
 
   /** So many a second, whatever the relay does about it. */
-  async paced(rate: number, seconds: number): Promise<void> {
+  async paced(rate: number, seconds: number, send = (): Promise<unknown> => this.send()): Promise<void> {
     const began = performance.now()
     const under = new Set<Promise<unknown>>()
     for (let sent = 0; sent < rate * seconds; ) {
       const due = Math.min(rate * seconds, Math.floor(((performance.now() - began) / 1_000) * rate))
       for (; sent < due; sent++) {
-        const one: Promise<unknown> = this.send().finally(() => under.delete(one))
+        const one: Promise<unknown> = send().finally(() => under.delete(one))
         under.add(one)
       }
       await Bun.sleep(2)
@@ -108,6 +110,7 @@ export class Receiver {
   /** Requests, whatever became of them. */
   requests = 0
   answer: Answer = () => undefined
+  bodyOf = bodyOf
   /** Called for each event that was taken. */
   onArrival: (arrival: Arrival) => void = () => {}
   readonly port: number
@@ -156,7 +159,7 @@ export class Receiver {
     this.requests += 1
     const text = await request.text()
     const number = numberOf(request.headers.get("x-relay-event-id"))
-    if (text !== bodyOf(number)) this.altered += 1
+    if (text !== this.bodyOf(number)) this.altered += 1
     const response = (await this.answer(number, request)) ?? new Response(null, { status: 204 })
     if (response.ok) {
       this.times.set(number, (this.times.get(number) ?? 0) + 1)

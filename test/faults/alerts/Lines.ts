@@ -1,0 +1,49 @@
+/** Alerts: digests and recoveries, and client details. */
+import type { Line, Mutant } from "../Line.ts"
+import { digests } from "./Digests.ts"
+
+export const lines: ReadonlyArray<Line> = [digests]
+export const mutants: ReadonlyArray<Mutant> = [
+  {
+    gone: "a digest goes when all of it is on disk",
+    file: "src/delivery/Lane.ts",
+    find: "const early = digest !== undefined && read.size",
+    replace: "const early = digest === undefined && read.size",
+    line: digests.name,
+  },
+  {
+    gone: "a window goes on after a restart",
+    file: "src/delivery/Parking.ts",
+    find: "monotonic + remaining(one.due, one.delay, wall)",
+    replace: "monotonic + 0 * remaining(one.due, one.delay, wall)",
+    line: digests.name,
+  },
+  {
+    gone: "a full group does not wait",
+    file: "src/delivery/Parking.ts",
+    find: "return this.#together > 1 && waiting.length >= this.#together",
+    replace: "return this.#together > 1 && waiting.length < 0",
+    line: digests.name,
+  },
+  {
+    gone: "all events of a digest get their attempt back",
+    file: "src/delivery/Landing.ts",
+    find: "for (const sequence of pardoned) ledger.pardon(sequence)",
+    replace: "for (const sequence of pardoned.slice(0, 1)) ledger.pardon(sequence)",
+    line: digests.name,
+  },
+  {
+    gone: "a recovery waits behind its failure",
+    file: "src/formats/Key.ts",
+    find: "render(resolves === true ?",
+    replace: "render(resolves === undefined ?",
+    line: digests.name,
+  },
+  {
+    gone: "a recovery follows its failure to the sink",
+    file: "src/routing/Router.ts",
+    find: "if (failure === undefined || resolving.size === 0) return []",
+    replace: "if (failure !== undefined || resolving.size === 0) return []",
+    line: digests.name,
+  },
+]
