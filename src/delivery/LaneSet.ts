@@ -6,7 +6,7 @@
  * The next one of its name, over another sink or by other rules, goes on where
  * it stood.
  */
-import { Clock, type Context, Duration, Effect, Exit, FiberMap, Latch, RcMap, Scope, Semaphore } from "effect"
+import { Clock, type Context, Duration, Effect, Exit, FiberMap, Latch, RcMap, Schedule, Scope, Semaphore } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { quarantine } from "../event/Event.ts"
 import { type Entry, Journal, type LaneState } from "../journal/Journal.ts"
@@ -39,6 +39,8 @@ interface Running {
 /** How often lanes' progress is made durable: it bounds what a crash repeats. */
 const settleEvery = Duration.millis(100)
 const keepHouseEvery = Duration.seconds(1)
+/** How often the journal is asked once more to store what a retired lane decided. */
+const settleAgain = Schedule.max([Schedule.spaced(settleEvery), Schedule.recurs(20)])
 /** How long a lane that is to be removed may go on for, and how often it is asked whether it has caught up. */
 const catchUpFor = Duration.seconds(2)
 const lookEvery = Duration.millis(25)
@@ -53,30 +55,39 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
   const settleNow = Latch.makeUnsafe(false)
   const oneSettlement = yield* Semaphore.make(1)
 
+  /** Whether all is on disk. */
   const settleAll = Effect.suspend(() => {
     const taken = [...running.values()].flatMap(({ lane }) => {
       const changes = lane.ledger.takeChanges()
       return changes === undefined ? [] : [{ lane, changes }]
     })
-    if (taken.length === 0) return Effect.void
+    if (taken.length === 0) return Effect.succeed(true)
     return Effect.match(journal.settle(taken.map(({ changes }) => changes)), {
       onSuccess: () => {
         for (const { lane } of taken) lane.stored()
+        return true
       },
       // The journal says what is wrong; what it could not store goes with the next settlement.
       onFailure: () => {
         for (const { lane, changes } of taken) lane.ledger.restore(changes)
+        return false
       },
     })
   })
   /** Not to be cut off: what was taken and neither stored nor taken back would be lost to the lane. */
   const settle = oneSettlement.withPermit(Effect.uninterruptible(settleAll))
 
-  const end = (lane: Lane.Lane) =>
-    Effect.andThen(
-      lane.drain(grace),
+  /** Starts nothing more and waits for what is under way, which keeps its deadline. */
+  const end = (lane: Lane.Lane) => {
+    const keepTime = Effect.delay(
+      Effect.sync(() => lane.flights.interruptOverdue(lane.ledger.now())),
+      lookEvery,
+    )
+    return Effect.andThen(
+      Effect.raceFirst(lane.drain(grace), Effect.forever(keepTime)),
       Effect.sync(() => lane.standing.end()),
     )
+  }
 
   // Finalizers run in reverse: the pumps stop, attempts under way end, what they came to is stored, the sinks close.
   const sinks = yield* Scope.fork(yield* Scope.Scope)
@@ -144,7 +155,8 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
     if (one === undefined) return
     yield* FiberMap.remove(pumps, name)
     yield* end(one.lane)
-    yield* settle
+    // What can't be stored for so long is repeated, as after a crash.
+    yield* Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain })
     // Not sooner: a stop in the middle still finds it, and ends what is left to end.
     running.delete(name)
     yield* Scope.close(one.held.scope, Exit.void)

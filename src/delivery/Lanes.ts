@@ -169,6 +169,13 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     return moved
   })
 
+  /** The same for a renamed sink: a person who paused it paused it by whatever name. */
+  const adopt = Effect.fnUntraced(function* (from: string, to: string) {
+    const source = (yield* journal.lanes).find(({ name }) => name === from)
+    if (source?.paused === true) yield* journal.setPaused(to, true)
+    yield* hand(from, to)
+  })
+
   /** Opens what a new or changed sink needs, or says what a person must mend first. */
   const prepare = Effect.fnUntraced(function* (spec: LaneSet.LaneSpec) {
     const isOpen = yield* lanes.isOpen(spec)
@@ -222,7 +229,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
         yield* lanes.retire(name)
         if (isAdopting) {
           yield* lanes.retire(renamedFrom)
-          yield* Effect.catch(hand(renamedFrom, name), ({ message }) =>
+          yield* Effect.catch(adopt(renamedFrom, name), ({ message }) =>
             Effect.sync(() => notes.push(`what waits for ${renamedFrom} could not be handed to ${name}: ${message}`)),
           )
         }
@@ -244,8 +251,9 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
 
   return Lanes.of({
     status: Effect.map(journal.lanes, (states) => states.map((state) => statusOf(state, lanes.get(state.name)))),
-    pause: (name) => setPaused(name, true),
-    resume: (name) => setPaused(name, false),
+    // In a change a lane may be between two lives of its own.
+    pause: (name) => oneChange.withPermit(setPaused(name, true)),
+    resume: (name) => oneChange.withPermit(setPaused(name, false)),
     move: (from, to) =>
       oneChange.withPermit(
         Effect.gen(function* () {

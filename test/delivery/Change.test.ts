@@ -217,7 +217,7 @@ describe("a change of sinks", () => {
     const before = told("before", sink.sink, "same")
     const after = told("after", sink.sink, "same", { renamedFrom: "before" })
     return Effect.gen(function* () {
-      const { pause } = yield* Lanes
+      const { pause, resume } = yield* Lanes
       yield* append(1, ["before"])
       yield* pass("200 millis")
       yield* pause("before")
@@ -225,6 +225,9 @@ describe("a change of sinks", () => {
       yield* pass("200 millis")
       const { result } = yield* change([after], Effect.orDie(append(1, ["after"])))
       expect(result).toMatchObject({ success: [] })
+      expect(yield* statusOf("after")).toMatchObject({ condition: "paused", backlog: 5 })
+      yield* resume("after")
+      yield* pass("1 second")
       expect(sink.delivered.length).toBe(5)
       expect([before.seen.closed, after.seen.opened]).toEqual([0, 0])
       expect(yield* names).toEqual(["after"])
