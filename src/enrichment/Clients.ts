@@ -27,8 +27,10 @@ export class ClientsError extends Schema.TaggedError<ClientsError>()("ClientsErr
 }) {}
 
 export interface Clients {
-  /** From memory, or by one request however many ask for the same client at once. */
+  /** From memory, or by one request however many ask for the same client at once; within `timeout` in any case. */
   readonly get: (id: string) => Effect.Effect<ClientDetails, ClientsError>
+  /** How many clients' details are in memory. */
+  readonly size: Effect.Effect<number>
 }
 
 const field = Schema.optionalKey(Schema.NullOr(Schema.String))
@@ -87,20 +89,15 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
 
   const lookup = Effect.fnUntraced(function* (id: string) {
     yield* wait
-    const { status, body } = yield* request(id).pipe(
-      Effect.timeoutOrElse({
-        duration: timeout,
-        orElse: () => fail("failed", `the API did not answer within ${Duration.format(timeout)}`),
-      }),
-    )
+    const { status, body } = yield* request(id)
     if (status === 404 || status === 410) return yield* fail("unknown", "the API knows no such client")
     if (status === 401 || status === 403) {
       return yield* fail("refused", `the API answers ${status}; check "clients.headers"`)
     }
     if (status !== 200) return yield* fail("failed", `the API answers ${status}`)
-    const client = yield* decode(body).pipe(
-      Effect.catch(() => fail("failed", 'the API\'s answer is no client; check "clients.baseUrl"')),
-    )
+    const noClient = fail("failed", 'the API\'s answer is no client; check "clients.baseUrl"')
+    const client = yield* decode(body).pipe(Effect.catch(() => noClient))
+    if (fields.every((name) => client[name] === undefined)) return yield* noClient
     if (client.id !== undefined && client.id !== id) {
       return yield* fail("failed", "the API answered with another client")
     }
@@ -118,5 +115,20 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
     // What failed is asked for again.
     timeToLive: (exit) => (Exit.isSuccess(exit) ? cache.lifetime : Duration.zero),
   })
-  return { get: (id) => Cache.get(known, id) }
+  // The cache itself drops what is too old only when it is asked for again.
+  const forget = Effect.map(Cache.keys(known), (keys) => void [...keys])
+  const often = Duration.max(Duration.seconds(1), Duration.divideUnsafe(cache.lifetime, 10))
+  yield* Effect.forkScoped(Effect.forever(Effect.delay(forget, often)))
+
+  return {
+    get: (id) =>
+      Cache.get(known, id).pipe(
+        // The wait for its turn included: a sink has but its own deadline for all of its events.
+        Effect.timeoutOrElse({
+          duration: timeout,
+          orElse: () => fail("failed", `the API did not answer within ${Duration.format(timeout)}`),
+        }),
+      ),
+    size: Cache.size(known),
+  }
 })

@@ -1,5 +1,6 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Fiber, Redacted } from "effect"
+import { TestClock } from "effect/testing"
 import type { ClientsConfig } from "../../src/config/Config.ts"
 import * as Clients from "../../src/enrichment/Clients.ts"
 import * as Enriched from "../../src/enrichment/Enriched.ts"
@@ -92,6 +93,18 @@ describe("a sink that asks for client details", () => {
     }),
   )
 
+  it.effect("leaves nothing of them in memory once their lifetime is over, asked for again or not", () =>
+    Effect.gen(function* () {
+      const { url } = yield* serve(answers(200, details))
+      const clients = yield* Clients.make(config(url))
+      for (const id of ["cl_1", "cl_2"]) yield* clients.get(id)
+      yield* TestClock.adjust("4 minutes")
+      expect(yield* clients.size).toBe(2)
+      yield* TestClock.adjust("2 minutes")
+      expect(yield* clients.size).toBe(0)
+    }),
+  )
+
   it.live("looks up the first and the last events of a digest, and sends all of it", () =>
     Effect.gen(function* () {
       const { sink, sent, paths } = yield* asking(answers(200, details))
@@ -122,6 +135,7 @@ const wrong: ReadonlyArray<readonly [name: string, handler: Handler]> = [
   ["leads elsewhere", (_, response) => response.writeHead(302, { location: "http://127.0.0.1:1/canary" }).end()],
   ["answers no JSON", answers(200, "<html>canary</html>")],
   ["answers with another client", answers(200, { ...details, id: "canary" })],
+  ["answers with an error and 200", answers(200, { error: "canary" })],
   ["answers with fields of another kind", answers(200, { id: "cl_1", email: { canary: 1 } })],
   ["answers without end", (_, response) => void response.writeHead(200).write("canary".repeat(100_000))],
   ["resets the connection", (_, __, raw) => raw.socket.destroy()],
@@ -169,6 +183,19 @@ describe("an API that", () => {
         "client details: the API did not answer within 20ms",
       )
       expect(paths.length).toBe(1)
+    }),
+  )
+
+  it.live("is slow does not hold up a digest for longer than one event", () =>
+    Effect.gen(function* () {
+      const { sink, sent, paths } = yield* asking(() => {}, "deliver", {
+        timeout: Duration.millis(20),
+        concurrency: 1,
+      })
+      yield* sink.send(Array.from({ length: 20 }, (_, index) => about(index, `cl_${index}`)))
+      expect(sent.length).toBe(20)
+      // One after the other they would all have been asked for.
+      expect(paths.length).toBeLessThan(20)
     }),
   )
 
