@@ -9,7 +9,7 @@ import { seeded } from "../../lib/seeded.ts"
 import { own, services } from "../../sinks/alerts/services.ts"
 import { serve } from "../../sinks/receiver.ts"
 import type { Line, Options, Outcome } from "../Line.ts"
-import { eventually, Subject } from "../relay/Subject.ts"
+import { Subject } from "../relay/Subject.ts"
 import * as Account from "./Account.ts"
 import { bodyOf, digest, readAlert, readDigest, recovers, recoveryOf } from "./Failures.ts"
 
@@ -24,8 +24,8 @@ const isHard = (failure: number): boolean => failure % 3 === 0
 class Scene {
   readonly account = new Account.Account()
   isAway = false
-  /** Called instead of answering. */
-  onDigest: (() => void) | undefined
+  /** Called at the next digest; false where that is not to be answered. */
+  onDigest: (() => boolean) | undefined
   readonly #refusedOnce = new Set<number>()
 
   readonly slack = serve((request, response) => {
@@ -37,9 +37,9 @@ class Scene {
       return refuse(response, found)
     }
     this.account.digest(readDigest(request.body))
-    if (this.onDigest === undefined) return accept(response)
-    this.onDigest()
+    const { onDigest } = this
     this.onDigest = undefined
+    if (onDigest?.() !== false) accept(response)
   })
 
   readonly pagerduty = serve((request, response) => {
@@ -66,11 +66,19 @@ const torment = async (scene: Scene, subject: Subject, config: string, options: 
   const { account } = scene
   let relay = await subject.start({}, config)
   for (let crash = 1; crash <= times; crash++) {
-    const slice = (span - away - 1) / times
-    await Bun.sleep(slice * (0.5 + random() / 2) * 1_000)
-    if (crash % 2 === 1) relay.signal("SIGKILL")
-    else scene.onDigest = () => relay.signal("SIGKILL")
-    await relay.exited
+    const slice = (span - away - digest.wait) / times
+    await Bun.sleep(slice * random() * 1_000)
+    const inWindow = crash % 2 === 1
+    await new Promise<void>((resolve) => {
+      scene.onDigest = () => {
+        resolve()
+        if (!inWindow) relay.signal("SIGKILL")
+        return inWindow
+      }
+    })
+    // Where one window has ended the next has begun.
+    if (inWindow) await Bun.sleep(digest.wait * 300)
+    await relay.kill("SIGKILL")
     account.life += 1
     relay = await subject.start({}, config)
   }

@@ -1,8 +1,9 @@
 /** Alerts: digests and recoveries, and client details. */
 import type { Line, Mutant } from "../Line.ts"
+import { clients } from "./Clients.ts"
 import { digests } from "./Digests.ts"
 
-export const lines: ReadonlyArray<Line> = [digests]
+export const lines: ReadonlyArray<Line> = [digests, clients]
 export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a digest goes when all of it is on disk",
