@@ -138,6 +138,14 @@ export class LaneTable {
     }
   }
 
+  /** Dead letters of lanes that are not known: their lane's name was altered. */
+  strayed(): ReadonlyArray<string> {
+    return this.sql.deadCounts
+      .all()
+      .map((row) => text(row.lane))
+      .filter((lane) => !this.backlogs.has(lane))
+  }
+
   /**
    * Parked events that no lane can send: of no lane that is known, or with
    * other bytes than were written. A lane would wait for them for ever, and

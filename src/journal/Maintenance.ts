@@ -103,7 +103,7 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
     return yield* attempt(`The journal ${path} can't be read to its end`, (): CheckReport => {
       const count = (table: string): number => int(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n)
       const sqlite = db
-        .prepare("PRAGMA quick_check(20)")
+        .prepare("PRAGMA integrity_check(20)")
         .all()
         .flatMap((row) => Object.values(row).map(String))
         .filter((text) => text !== "ok")

@@ -33,6 +33,7 @@ export const recover = function* (engine: Engine, options: Options, now: number)
     yield
   }
   forgetUnreadable(engine)
+  nameStrayed(engine)
   for (const backlog of engine.lanes.backlogs.values()) backlog.recount()
   engine.ready()
 }
@@ -57,6 +58,15 @@ const forgetUnreadable = (engine: Engine): void => {
   const unreadable = engine.lanes.unreadable()
   if (unreadable.length === 0) return
   mend(engine, () => unreadable.map(({ lane, sequence }) => engine.lanes.forget(lane, sequence)))
+}
+
+/** Dead letters are never given up: that they strayed is said. */
+const nameStrayed = (engine: Engine): void => {
+  for (const lane of engine.lanes.strayed()) {
+    engine.turnRed(
+      `Dead letters stand under ${JSON.stringify(lane)}, which is no lane that the journal knows: its name can't be read as it was written. \`relay dlq list\` shows them.`,
+    )
+  }
 }
 
 /** In one transaction with what is said about it. */

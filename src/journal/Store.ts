@@ -14,6 +14,7 @@ import { randomBytes } from "node:crypto"
 import { chmodSync, existsSync, mkdirSync, renameSync, statSync } from "node:fs"
 import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { mend } from "./Indexes.ts"
 import type { JournalError } from "./Journal.ts"
 import { LaneRows } from "./LaneRows.ts"
 import { type Mark, MarkFile, read as readMark } from "./Mark.ts"
@@ -96,6 +97,24 @@ const openDatabase = (path: string): DatabaseSync => {
   }
 }
 
+interface Sound {
+  readonly db: DatabaseSync
+  /** Tables whose indexes were built anew. */
+  readonly mended: ReadonlyArray<string>
+}
+
+/** Opens the file, and reads what no checksum of ours covers; throws SQLite's error where that is damaged. */
+const openSound = (path: string): Sound => {
+  const db = openDatabase(path)
+  try {
+    lastSequence(db)
+    return { db, mended: mend(db) }
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
 const number = (value: unknown): number => (typeof value === "number" ? value : 0)
 
 /** The end of the last row, or where a new file was told to begin. */
@@ -142,15 +161,15 @@ const openLocked = (path: string, lock: DatabaseSync): Store => {
   if (empty && before !== undefined) begin(`The journal ${path} was deleted or emptied.`)
   else if (before?.damaged === true) begin(`The journal ${path} was found damaged while it was in use.`)
 
-  let db: DatabaseSync
+  let sound: Sound
   try {
-    db = openDatabase(path)
-    lastSequence(db)
+    sound = openSound(path)
   } catch (error) {
     if (!isCorrupt(error)) throw error
     begin(`The journal ${path} is damaged (${reason(error)}).`)
-    db = openDatabase(path)
+    sound = openSound(path)
   }
+  const { db, mended } = sound
 
   try {
     let identity = meta(db, "identity")
@@ -175,6 +194,11 @@ const openLocked = (path: string, lock: DatabaseSync): Store => {
           `The journal ${path} ends at event ${found}, but ${head} was on disk before: events ${found + 1} to ${head} are lost. An older copy of the file, or damage to its write-ahead log, does this.`,
         )
       }
+    }
+    for (const table of mended) {
+      findings.push(
+        `An index of the journal ${path} was damaged (table ${table}). It was built anew from what the table holds; check the disk.`,
+      )
     }
     const mark = new MarkFile(`${path}-mark`, { identity, head, damaged: false })
     const inodes = [path, `${path}-wal`].map((file) => [file, statSync(file).ino] as const)

@@ -404,6 +404,42 @@ describe("SqliteJournal and damage", () => {
     }),
   )
 
+  it.live("builds an index anew that the disk has damaged, and says so", () =>
+    Effect.gen(function* () {
+      const at = options()
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("lake")
+          yield* appendAll(journal, ids(3))
+          yield* journal.settle([settlement("lake", 3, { park: [parked(1), parked(2)], bury: [letter(3)] })])
+        }),
+      )
+      const db = new DatabaseSync(at.path, { readOnly: true })
+      const size = Number(db.prepare("PRAGMA page_size").get()?.page_size)
+      const roots = db.prepare(
+        "SELECT rootpage FROM sqlite_master WHERE name LIKE 'sqlite_autoindex_%' OR type = 'index'",
+      )
+      const pages = roots.all().map(({ rootpage }) => Number(rootpage) - 1)
+      db.close()
+      const file = readFileSync(at.path)
+      for (const page of pages) {
+        const place = file.indexOf("lake", page * size)
+        if (place < (page + 1) * size) file.write("lbke", place)
+      }
+      writeFileSync(at.path, file)
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          const { parked, deadLetters } = yield* journal.openLane("lake")
+          expect([parked.map(({ sequence }) => sequence), deadLetters]).toEqual([[1, 2], 1])
+          expect((yield* journal.deadLetters({ lane: "lake", limit: 9 })).length).toBe(1)
+          const { message } = yield* journal.status
+          expect(message).toContain("was damaged (table parked)")
+          expect(message).toContain("was damaged (table dead)")
+        }),
+      )
+    }),
+  )
+
   it.live("gives up a parked event that can't be read, and names it", () =>
     Effect.gen(function* () {
       const at = options()
