@@ -7,8 +7,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a lane has decided is on disk before the next one takes its place",
     file: "src/delivery/LaneSet.ts",
-    find: "    yield* settle\n    // Not sooner",
-    replace: "    // Not sooner",
+    find: "yield* Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain })",
+    replace: "",
     line: reload.name,
   },
   {

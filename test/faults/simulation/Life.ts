@@ -7,7 +7,7 @@
  * `Oracle.ts`, and what guards the promise is a line in `Mutants.ts`.
  */
 import { Context, Duration, Effect, type Fiber, Latch, Layer } from "effect"
-import { type LaneSpec, type LaneStatus, Lanes } from "../../../src/delivery/Lanes.ts"
+import { type LaneSpec, type LaneStatus, Lanes, type SinkUnusable } from "../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
 import * as Template from "../../../src/formats/Template.ts"
 import { Journal, type JournalBroken, type JournalError } from "../../../src/journal/Journal.ts"
@@ -18,18 +18,36 @@ import type { World } from "./World.ts"
 
 export type Planted = (journal: Journal["Service"]) => Journal["Service"]
 
+/** A sink of the config, and what the config says of it beside what it is. */
+export interface Placed {
+  readonly sink: SimulatedSink
+  readonly renamedFrom: string | undefined
+  /** Added to the lane's `pauseAfter`: a config that differs and promises the same. */
+  readonly tuned: number
+}
+
+/** The relay's inside, for what goes on beside it. */
+export interface Inside {
+  readonly router: () => Router.Router
+  /** Puts another config in force, as `relay reload` does. */
+  readonly reload: (
+    sinks: ReadonlyArray<Placed>,
+    routes: ReadonlyArray<Router.Route>,
+  ) => Effect.Effect<ReadonlyArray<string>, JournalError | SinkUnusable, Lanes>
+}
+
 export interface LifeOptions {
   readonly world: World
   readonly oracle: Oracle
   readonly journal: Layer.Layer<Journal, JournalError>
   /** A bug planted between the journal and all who use it: the oracle must notice. */
   readonly planted: Planted | undefined
-  readonly sinks: ReadonlyArray<{ readonly sink: SimulatedSink; readonly renamedFrom: string | undefined }>
+  readonly sinks: ReadonlyArray<Placed>
   readonly routes: ReadonlyArray<Router.Route>
   /** Whether a duplicate that was acknowledged at `at`, in `life`, must still be known. */
   readonly remembers: (first: { readonly at: number; readonly life: number }) => boolean
   /** What goes on beside: the senders, a person. */
-  readonly busy: (router: () => Router.Router) => Effect.Effect<void, never, Journal | Lanes>
+  readonly busy: (inside: Inside) => Effect.Effect<void, never, Journal | Lanes>
 }
 
 export interface Life {
@@ -40,20 +58,28 @@ export interface Life {
 
 export const begin = (options: LifeOptions): Life => {
   const { world, sinks, routes } = options
-  const router = Router.make(routes, ["scheduling"])
+  const routerOf = (routes: ReadonlyArray<Router.Route>) => Router.make(routes, ["scheduling"])
+  let router = routerOf(routes)
   const stopping = Latch.makeUnsafe(false)
   let isRunning = false
+  const spec = specOf({ now: () => world.now, isDead: () => world.dead, isRunning: () => isRunning })
+  const inside: Inside = {
+    router: () => router,
+    reload: Effect.fnUntraced(function* (sinks, routes) {
+      const swap = Effect.sync(() => {
+        router = routerOf(routes)
+      })
+      return yield* (yield* Lanes).change(sinks.map(spec), swap)
+    }),
+  }
   const relay = Lanes.layer({
-    specs: sinks.map(specOf({ now: () => world.now, isDead: () => world.dead, isRunning: () => isRunning })),
+    specs: sinks.map(spec),
     grace: Duration.seconds(2),
   }).pipe(Layer.provide(RelayEvents.layer(() => router)), Layer.provideMerge(watched(options)))
   const life = Effect.gen(function* () {
     const context = yield* Layer.build(relay)
     isRunning = true
-    const work = Effect.provideContext(
-      options.busy(() => router),
-      context,
-    )
+    const work = Effect.provideContext(options.busy(inside), context)
     const { broken } = Context.get(context, Journal)
     yield* Effect.raceFirst(stopping.await, Effect.raceFirst(broken, Effect.andThen(work, Effect.never)))
   }).pipe(
@@ -73,8 +99,13 @@ export const begin = (options: LifeOptions): Life => {
 
 const specOf =
   (caller: Caller) =>
-  ({ sink, renamedFrom }: LifeOptions["sinks"][number]): LaneSpec => ({
-    config: { ...sink.plan.config, name: sink.name, ...(renamedFrom === undefined ? {} : { renamedFrom }) },
+  ({ sink, renamedFrom, tuned }: Placed): LaneSpec => ({
+    config: {
+      ...sink.plan.config,
+      name: sink.name,
+      delivery: { ...sink.plan.config.delivery, pauseAfter: sink.plan.config.delivery.pauseAfter + tuned },
+      ...(renamedFrom === undefined ? {} : { renamedFrom }),
+    },
     open: Effect.sync(() => sink.open(caller)),
     key: Template.compile(sink.plan.config.key, "text").render,
   })

@@ -2,7 +2,7 @@
  * The person at the command line: pauses and resumes lanes, replays, works the
  * dead letters, and in the end sees to it that everything can go its way.
  */
-import { Effect } from "effect"
+import { Effect, type Semaphore } from "effect"
 import { type LaneStatus, Lanes } from "../../../src/delivery/Lanes.ts"
 import { quarantine } from "../../../src/event/Event.ts"
 import { Journal } from "../../../src/journal/Journal.ts"
@@ -14,19 +14,22 @@ import type { SimulatedSink } from "./Sinks.ts"
 export interface PersonOptions {
   readonly draw: Draw
   readonly oracle: Oracle
-  /** The sinks in the config of this life. */
-  readonly sinks: ReadonlyArray<SimulatedSink>
+  /** The sinks in the config as it is now. */
+  readonly sinks: () => ReadonlyArray<SimulatedSink>
+  /** Held while a config is loaded: what is replayed meanwhile might have moved on before the oracle has heard of it. */
+  readonly oneAtATime: Semaphore.Semaphore
   /** The relay died: its answer reaches nobody. */
   readonly isDead: () => boolean
 }
 
 /** What a person does once, now and then. */
-export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, isDead }: PersonOptions) {
+export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtATime, isDead }: PersonOptions) {
   const answered = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.tap(effect, () => (isDead() ? Effect.never : Effect.void))
   const journal = yield* Journal
   const lanes = yield* Lanes
-  const sink = sinks[draw.int(0, sinks.length - 1)]
+  const there = sinks()
+  const sink = there[draw.int(0, there.length - 1)]
   if (sink === undefined) return
   const { name } = sink
 
@@ -37,7 +40,7 @@ export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, isDead
     const entries = (yield* journal.read(head, count + 1_000)).filter(({ replayed }) => replayed)
     for (const entry of entries) for (const to of entry.sinks) oracle.replayed(entry, to)
     oracle.note(`a person replays: ${count} events`)
-  })
+  }, oneAtATime.withPermit)
   const some = Effect.gen(function* () {
     const letters = yield* journal.deadLetters({ limit: 20 })
     return letters.filter(() => draw.chance(0.5))
@@ -47,8 +50,7 @@ export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, isDead
     draw.pick(["pause", "resume", "resume", "replay", "replay dead letters", "drop dead letters", "hand on"] as const)
   ) {
     case "pause":
-      yield* answered(lanes.pause(name))
-      sink.paused = true
+      if (yield* answered(lanes.pause(name))) sink.paused = true
       return oracle.note(`a person pauses ${name}`)
     case "resume":
       sink.paused = false
@@ -77,26 +79,25 @@ export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, isDead
   }
 })
 
+type Heirs = Pick<PersonOptions, "draw" | "oracle" | "sinks">
+
 /** Lets every lane go its way: those that wait or are stopped go on, those without a sink find an heir. */
-export const mend = Effect.fnUntraced(function* ({ draw, oracle, sinks }: PersonOptions) {
+export const mend = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Heirs) {
   const lanes = yield* Lanes
   for (const { name, condition, backlog } of yield* lanes.status) {
     if (condition === "orphaned") yield* bequeath(name, backlog, { draw, oracle, sinks })
     else if (condition !== "running" || backlog > 0) {
-      const sink = sinks.find((one) => one.name === name)
+      const sink = sinks().find((one) => one.name === name)
       if (sink !== undefined) sink.paused = false
       yield* lanes.resume(name)
     }
   }
 })
 
-const bequeath = Effect.fnUntraced(function* (
-  name: string,
-  backlog: number,
-  { draw, oracle, sinks }: Pick<PersonOptions, "draw" | "oracle" | "sinks">,
-) {
+const bequeath = Effect.fnUntraced(function* (name: string, backlog: number, { draw, oracle, sinks }: Heirs) {
   const lanes = yield* Lanes
-  const heir = sinks[draw.int(0, sinks.length - 1)]
+  const there = sinks()
+  const heir = there[draw.int(0, there.length - 1)]
   if (heir === undefined || draw.chance(0.3)) {
     oracle.note(`a person drops the lane ${name}`)
     oracle.gaveUp(name)

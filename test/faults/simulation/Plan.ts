@@ -79,6 +79,12 @@ export interface End {
   readonly away: number
 }
 
+/** Another config while the relay lives: what the next life would find changed, or how a lane delivers. */
+export interface Reload {
+  readonly at: number
+  readonly change: End["change"] | "tune"
+}
+
 export interface Plan {
   readonly seed: number
   readonly burst: boolean
@@ -89,6 +95,7 @@ export interface Plan {
   /** Where the relay's own events go; `undefined`: nowhere. */
   readonly own: number | undefined
   readonly ends: ReadonlyArray<End>
+  readonly reloads: ReadonlyArray<Reload>
   /** When the storm is over: sinks heal, the disk too. */
   readonly storm: number
   readonly events: number
@@ -156,6 +163,14 @@ export const drawSink = (seed: number, index: number, storm: number, burst: bool
   }
 }
 
+const drawReloads = (seed: number, storm: number): ReadonlyArray<Reload> => {
+  const draw = new Draw(seed, "reloads")
+  return Array.from({ length: draw.int(0, 4) }, () => ({
+    at: draw.real(0, storm),
+    change: draw.pick(["nothing", "add", "remove", "remove", "rename", "return", "return", "tune", "tune"] as const),
+  })).sort((a, b) => a.at - b.at)
+}
+
 export const drawPlan = (seed: number): Plan => {
   const draw = new Draw(seed, "plan")
   const burst = draw.chance(0.01)
@@ -199,6 +214,7 @@ export const drawPlan = (seed: number): Plan => {
         })),
     own: draw.chance(0.5) ? draw.pick([0, ...places]) : undefined,
     ends: burst ? [kill] : ends,
+    reloads: burst ? [] : drawReloads(seed, storm),
     storm,
     events: burst ? draw.int(1_800, 2_500) : draw.int(15, 80),
     badDisk: burst

@@ -2,18 +2,18 @@
  * A seed from its first life to the end: storm, crashes and restarts, then
  * quiet, and the oracle's last word.
  */
-import { Cause, Duration, Effect, Exit, type Layer } from "effect"
+import { Cause, Duration, Effect, Exit, type Layer, Semaphore } from "effect"
 import type { Lanes } from "../../../src/delivery/Lanes.ts"
 import { Journal, type JournalError } from "../../../src/journal/Journal.ts"
 import * as MemoryJournal from "../../../src/journal/MemoryJournal.ts"
 import * as SqliteJournal from "../../../src/journal/SqliteJournal.ts"
-import type { Route, Router } from "../../../src/routing/Router.ts"
+import type { Route } from "../../../src/routing/Router.ts"
 import { Disk } from "./Disk.ts"
 import { Draw } from "./Draw.ts"
 import * as Life from "./Life.ts"
 import { Oracle, type Verdict } from "./Oracle.ts"
 import * as Person from "./Person.ts"
-import { drawPlan, drawSink, type End, type Plan, type RoutePlan, sinkName } from "./Plan.ts"
+import { drawPlan, drawSink, type End, type Plan, type Reload, type RoutePlan, sinkName } from "./Plan.ts"
 import { Senders } from "./Senders.ts"
 import { SimulatedSink } from "./Sinks.ts"
 import { World } from "./World.ts"
@@ -25,12 +25,6 @@ const enough = 120_000
 /** How long a relay may take to stop: its lanes' grace, and some. */
 const stopWithin = 10_000
 
-/** A sink of the config, and where the routes have it. */
-interface Placed {
-  readonly sink: SimulatedSink
-  readonly renamedFrom: string | undefined
-}
-
 class Simulation {
   readonly #plan: Plan
   readonly #planted: Life.Planted | undefined
@@ -40,9 +34,9 @@ class Simulation {
   readonly #senders: Senders
   readonly #draw: Draw
   /** By place: routes name places, so that a sink may change its name. `undefined`: removed. */
-  readonly #places: Array<Placed | undefined>
+  #places: ReadonlyArray<Life.Placed | undefined>
   /** Removed, and still what they were. */
-  readonly #removed: Array<{ readonly place: number; readonly sink: SimulatedSink }> = []
+  #removed: ReadonlyArray<{ readonly place: number; readonly sink: SimulatedSink }> = []
   #sinksEver = 0
   #world: World
   #life = 0
@@ -54,7 +48,7 @@ class Simulation {
     this.#disk = new Disk(new Draw(plan.seed, "disk"))
     this.#memory = plan.memory ? Life.kept(MemoryJournal.layer) : undefined
     this.#senders = new Senders(plan)
-    this.#places = plan.sinks.map(() => ({ sink: this.#newSink(), renamedFrom: undefined }))
+    this.#places = plan.sinks.map(() => ({ sink: this.#newSink(), renamedFrom: undefined, tuned: 0 }))
     this.#world = this.#newWorld({ now: 0, wallOffset: epoch })
   }
 
@@ -63,7 +57,7 @@ class Simulation {
       for (const end of this.#plan.ends) {
         this.#liveUntil(end)
         if (this.#oracle.broken !== undefined) return this.#oracle.verdict()
-        this.#change(end)
+        this.#change(end.change)
         this.#pause(end.away)
       }
       this.#liveUntil(undefined)
@@ -158,14 +152,13 @@ class Simulation {
   }
 
   #options(world: World, end: End | undefined): Life.LifeOptions {
-    const placed = this.#places.filter((place) => place !== undefined)
     const { journal: settings } = this.#plan
     return {
       world,
       oracle: this.#oracle,
       journal: this.#journal(),
       planted: this.#planted,
-      sinks: placed,
+      sinks: this.#placed(),
       routes: this.#routes(),
       remembers: ({ at, life }) =>
         !this.#oracle.clockJumped &&
@@ -174,13 +167,7 @@ class Simulation {
         (life === this.#life ||
           this.#memory !== undefined ||
           (settings.retention > settings.duplicatesAge && settings.maxSize > 10_000_000)),
-      busy: (router) =>
-        this.#busy(
-          world,
-          end === undefined,
-          placed.map(({ sink }) => sink),
-          router,
-        ),
+      busy: (inside) => this.#busy(world, end === undefined, inside),
     }
   }
 
@@ -198,14 +185,11 @@ class Simulation {
   }
 
   /** What goes on beside the relay; comes to its end when all is quiet. */
-  #busy(
-    world: World,
-    last: boolean,
-    sinks: ReadonlyArray<SimulatedSink>,
-    router: () => Router,
-  ): Effect.Effect<void, never, Journal | Lanes> {
+  #busy(world: World, last: boolean, { router, reload }: Life.Inside): Effect.Effect<void, never, Journal | Lanes> {
     const oracle = this.#oracle
-    const person = { draw: this.#draw, oracle, sinks, isDead: () => world.dead }
+    const sinks = () => this.#placed().map(({ sink }) => sink)
+    const oneAtATime = Semaphore.makeUnsafe(1)
+    const person = { draw: this.#draw, oracle, sinks, oneAtATime, isDead: () => world.dead }
     const storming = () => world.now < this.#plan.storm
     const meddling = Effect.forever(
       Effect.suspend(() => Effect.sleep(this.#draw.real(50, 1_500))).pipe(
@@ -224,6 +208,23 @@ class Simulation {
           Duration.millis(at - world.now),
         ),
       { concurrency: "unbounded", discard: true },
+    )
+    const reloading = Effect.forEach(
+      this.#plan.reloads.filter(({ at }) => at >= world.now),
+      ({ at, change }) =>
+        Effect.gen({ self: this }, function* () {
+          const [places, removed] = [this.#places, this.#removed]
+          // From here on the file says so: it is what the next life finds.
+          this.#change(change)
+          yield* Effect.catch(reload(this.#placed(), this.#routes()), ({ message }) =>
+            Effect.sync(() => {
+              oracle.note(`the config is not in force: ${message}`)
+              this.#places = places
+              this.#removed = removed
+            }),
+          )
+        }).pipe(oneAtATime.withPermit, Effect.delay(Duration.millis(Math.max(0, at - world.now)))),
+      { discard: true },
     )
     const looking = Effect.forever(Effect.delay(Effect.ignore(Person.look(oracle)), 700)).pipe(
       // Once at the start, as soon as the sinks are open: a crash may come before anybody looks.
@@ -259,6 +260,7 @@ class Simulation {
       yield* Effect.forkChild(senders.run(router, () => world.now))
       yield* Effect.forkChild(meddling)
       yield* Effect.forkChild(jumping)
+      yield* Effect.forkChild(reloading)
       yield* Effect.forkChild(looking)
       if (!last) return yield* Effect.never
       yield* quieting
@@ -297,6 +299,10 @@ class Simulation {
     return sink
   }
 
+  #placed(): ReadonlyArray<Life.Placed> {
+    return this.#places.filter((place) => place !== undefined)
+  }
+
   #routes(): ReadonlyArray<Route> {
     const names = (to: ReadonlyArray<number>) => to.flatMap((place) => this.#places[place]?.sink.name ?? [])
     const route = (
@@ -317,33 +323,42 @@ class Simulation {
     ]
   }
 
-  /** The next life's config. */
-  #change({ change }: End): void {
+  #put(at: number, placed: Life.Placed | undefined): void {
+    this.#places = this.#places.map((before, place) => (place === at ? placed : before))
+  }
+
+  /** The next config. */
+  #change(change: Reload["change"]): void {
     const place = this.#draw.int(0, this.#places.length - 1)
     const placed = this.#places[place]
     switch (change) {
       case "add":
-        this.#places.push({ sink: this.#newSink(), renamedFrom: undefined })
+        this.#places = [...this.#places, { sink: this.#newSink(), renamedFrom: undefined, tuned: 0 }]
         break
       case "remove":
         if (placed === undefined || this.#places.filter((one) => one !== undefined).length < 2) return
-        this.#places[place] = undefined
-        this.#removed.push({ place, sink: placed.sink })
+        this.#put(place, undefined)
+        this.#removed = [...this.#removed, { place, sink: placed.sink }]
         break
       case "rename": {
         if (placed === undefined) return
         const sink = this.#newSink(undefined, placed.sink)
         sink.paused = placed.sink.paused
-        this.#places[place] = { sink, renamedFrom: placed.sink.name }
+        this.#put(place, { sink, renamedFrom: placed.sink.name, tuned: 0 })
         this.#oracle.inherited(placed.sink.name, sink.name, false)
         break
       }
       case "return": {
-        const back = this.#removed.pop()
+        const back = this.#removed.at(-1)
         if (back === undefined) return
-        this.#places[back.place] = { sink: back.sink, renamedFrom: undefined }
+        this.#removed = this.#removed.slice(0, -1)
+        this.#put(back.place, { sink: back.sink, renamedFrom: undefined, tuned: 0 })
         break
       }
+      case "tune":
+        if (placed === undefined) return
+        this.#put(place, { ...placed, tuned: placed.tuned + 1 })
+        break
       case "nothing":
         return
     }
