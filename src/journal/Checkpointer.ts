@@ -1,5 +1,7 @@
 /**
- * Moves the write-ahead log into the journal's file, off the event loop.
+ * The journal's worker: what takes long, off the event loop. It moves the
+ * write-ahead log into the journal's file, indexes what is in the log, and
+ * searches it.
  *
  * **Why so.** SQLite syncs the file only in the pass that reaches the end of
  * the log. Under constant load passes seldom do, and the one that does pays for
@@ -14,6 +16,9 @@ import { fdatasyncSync, openSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import { parentPort, Worker, workerData } from "node:worker_threads"
 import { Context } from "effect"
+import { Index } from "./Index.ts"
+import type { EventPage, EventQuery } from "./Journal.ts"
+import { Search } from "./Search.ts"
 import { errorCode, isFull } from "./Sqlite.ts"
 
 /**
@@ -36,9 +41,37 @@ interface WorkerData {
   readonly path: string
 }
 
+/** A search that lasts is asked for again, so that no checkpoint waits for long. */
+const searchSlice = 20
+
+type ToWorker = { readonly number: number; readonly query: EventQuery } | "stop"
+
+interface Failed {
+  readonly failed: string
+  readonly code: number
+}
+
 type FromWorker =
   /** Frames in the log after a pass. */
-  { readonly frames: number } | { readonly failed: string; readonly code: number } | "stopped"
+  | { readonly frames: number }
+  | Failed
+  /** What a search came to. */
+  | { readonly number: number; readonly answer: EventPage | Failed }
+  | "stopped"
+
+const failedBy = (error: unknown): Failed => ({
+  failed: error instanceof Error ? error.message : String(error),
+  code: errorCode(error),
+})
+
+/** Without an index searches take longer. */
+const indexOf = (db: DatabaseSync, path: string): Index | undefined => {
+  try {
+    return new Index(db, path)
+  } catch {
+    return undefined
+  }
+}
 
 /** SQLite's number for a failed fsync: whoever made it, what was written before can't be trusted any more. */
 const failedSync = 1034
@@ -54,6 +87,7 @@ const sync = (fd: number): void => {
 /** The worker's side; called by the main module in a worker thread. */
 export const runWorker = (): void => {
   let stop = (): void => {}
+  let look = (_: EventQuery): EventPage => ({ events: [], looked: 0, lookedTo: 0 })
   const report = (message: FromWorker): void => parentPort?.postMessage(message)
   const serve = (path: string): void => {
     const db = new DatabaseSync(path)
@@ -74,16 +108,31 @@ export const runWorker = (): void => {
       } catch (error) {
         // A disk may be full for a while: without passes the log would go on growing when it no longer is.
         if (!isFull(error)) clearInterval(timer)
-        report({ failed: error instanceof Error ? error.message : String(error), code: errorCode(error) })
+        report(failedBy(error))
       }
     }
-    const timer = setInterval(pass, interval)
+    const index = indexOf(db, path)
+    const search = new Search(db, index)
+    look = (query) => search.look(query, searchSlice)
+    const timer = setInterval(() => {
+      pass()
+      index?.grow()
+    }, interval)
     stop = () => {
       clearInterval(timer)
+      index?.close()
       db.close()
     }
   }
-  parentPort?.on("message", () => {
+  const answer = (query: EventQuery): EventPage | Failed => {
+    try {
+      return look(query)
+    } catch (error) {
+      return failedBy(error)
+    }
+  }
+  parentPort?.on("message", (message: ToWorker) => {
+    if (message !== "stop") return report({ number: message.number, answer: answer(message.query) })
     stop()
     report("stopped")
   })
@@ -92,6 +141,8 @@ export const runWorker = (): void => {
 }
 
 export interface Checkpointer {
+  /** Looks for a moment; rejects with SQLite's error. `undefined` when there is no worker any more. */
+  readonly search: (query: EventQuery) => Promise<EventPage | undefined>
   readonly stop: () => Promise<void>
 }
 
@@ -108,16 +159,42 @@ export const start = (
   // Not the global Worker: in one of those Deno says that it is the main thread.
   const worker = new Worker(entry, { workerData: { path } satisfies WorkerData })
   const gone = Promise.withResolvers<void>()
+  let isGone = false
+  let searches = 0
+  const searching = new Map<number, PromiseWithResolvers<EventPage | undefined>>()
+  const ended = (): void => {
+    isGone = true
+    for (const { resolve } of searching.values()) resolve(undefined)
+    searching.clear()
+    gone.resolve()
+  }
+  const answered = (number: number, answer: EventPage | Failed): void => {
+    const waiting = searching.get(number)
+    searching.delete(number)
+    if ("failed" in answer) waiting?.reject(Object.assign(new Error(answer.failed), { errcode: answer.code }))
+    else waiting?.resolve(answer)
+  }
   worker.on("message", (message: FromWorker) => {
-    if (message === "stopped") gone.resolve()
+    if (message === "stopped") ended()
     else if ("frames" in message) on.pass(message.frames)
+    else if ("answer" in message) answered(message.number, message.answer)
     else on.failure(message.failed, message.code)
   })
-  worker.on("error", (error) => on.failure(error instanceof Error ? error.message : String(error), 0))
-  worker.on("exit", () => gone.resolve())
+  worker.on("error", (error) => {
+    on.failure(error instanceof Error ? error.message : String(error), 0)
+    ended()
+  })
+  worker.on("exit", ended)
   return {
+    search: (query) => {
+      if (isGone) return Promise.resolve(undefined)
+      const waiting = Promise.withResolvers<EventPage | undefined>()
+      searching.set(++searches, waiting)
+      worker.postMessage({ number: searches, query } satisfies ToWorker)
+      return waiting.promise
+    },
     stop: async () => {
-      worker.postMessage("stop")
+      worker.postMessage("stop" satisfies ToWorker)
       const deadline = Promise.withResolvers<void>()
       const timer = setTimeout(deadline.resolve, 1000)
       await Promise.race([gone.promise, deadline.promise])

@@ -118,6 +118,70 @@ export interface DeadLetterQuery {
   readonly limit: number
 }
 
+/** What became of an event at a sink that it was promised to. */
+export type Outcome =
+  /** Its lane has passed it: it was delivered, unless a person dropped or replayed its dead letter. */
+  | "delivered"
+  /** It waits in the log for its lane. */
+  | "pending"
+  | "parked"
+  | "dead"
+  /** The lane is no more: what was pending in it was moved or given up. */
+  | "gone"
+
+export interface Fate {
+  readonly sink: string
+  readonly outcome: Outcome
+  /** Of a parked event, when it is tried again: epoch milliseconds. */
+  readonly due?: number
+  /** Of a dead letter, since when it is one: epoch milliseconds. */
+  readonly at?: number
+  /** Those that failed, while it is parked or a dead letter: afterwards they are not kept. */
+  readonly attempts: ReadonlyArray<Attempt>
+}
+
+/** Which events: all that is given must hold. */
+export interface EventQuery {
+  readonly id?: string
+  readonly sequence?: number
+  /** Patterns of event types; none is all. */
+  readonly types?: ReadonlyArray<string>
+  readonly account?: string
+  readonly webhook?: string
+  /** Epoch milliseconds, included. */
+  readonly since?: number
+  /** Epoch milliseconds, excluded. */
+  readonly until?: number
+  /** That of at least one sink; `unrouted` went to none. */
+  readonly outcome?: Exclude<Outcome, "gone"> | "unrouted"
+  /** Only those below this sequence: the next page. */
+  readonly before?: number
+  readonly limit: number
+}
+
+/** An event that is kept, and what became of it. */
+export interface FoundEvent {
+  readonly sequence: number
+  /** How it came into the log: `moved` from one lane to another. */
+  readonly origin: "delivered" | "replayed" | "moved"
+  readonly event: Omit<Event, "body">
+  /** The signed bytes, where the query names one event. */
+  readonly body?: Uint8Array
+  /** As they were promised when it was accepted. */
+  readonly fates: ReadonlyArray<Fate>
+}
+
+/** What a while of looking came to: newest first. */
+export interface EventPage {
+  readonly events: ReadonlyArray<FoundEvent>
+  /** How many were looked at. */
+  readonly looked: number
+  /** When the last of them was received, in epoch milliseconds; 0 when there was none. */
+  readonly lookedTo: number
+  /** There may be more below this sequence: the next query's `before`. Absent at the end. */
+  readonly next?: number
+}
+
 export interface ReplayQuery {
   /** Epoch milliseconds, included. */
   readonly since: number
@@ -231,6 +295,13 @@ export class Journal extends Context.Service<
     dropDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
     /** Appends what the retained log holds of the query for one sink; how many. */
     replay(query: ReplayQuery): Effect.Effect<number, JournalError>
+
+    /**
+     * Events that are kept, newest first: of the log, then parked ones and dead
+     * letters that the log has forgotten. It looks for a moment and says how far
+     * it came: a page may be empty although there are more.
+     */
+    events(query: EventQuery): Effect.Effect<EventPage, JournalError>
 
     readonly status: Effect.Effect<JournalStatus>
     /** Fails once the journal is broken, and never succeeds: race the process against it. */

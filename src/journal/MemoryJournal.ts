@@ -11,11 +11,14 @@ import {
   type Cursor,
   type DeadLetter,
   type Entry,
+  type Fate,
+  type FoundEvent,
   Journal,
   type LaneState,
   type Parked,
   type StoredDeadLetter,
 } from "./Journal.ts"
+import * as Match from "./Match.ts"
 import { bodyChecksum } from "./Record.ts"
 import { full, unavailable } from "./Sqlite.ts"
 
@@ -35,7 +38,7 @@ const size = (entry: Entry): number => entry.event.body.length
 
 const make = (): Journal["Service"] => {
   const log: Array<Entry> = []
-  const copies = new Set<number>()
+  const copies = new Map<number, "replayed" | "moved">()
   const seen = new Map<string, Set<number>>()
   const lanes = new Map<string, Lane>()
   const waiting = new Set<{ readonly after: number; readonly wake: () => void }>()
@@ -63,7 +66,7 @@ const make = (): Journal["Service"] => {
     for (const sink of sinks) laneOf(sink)
     const sequence = log.length + 1
     log.push({ sequence, event, sinks, replayed: origin === "replayed" })
-    if (origin !== "delivered") copies.add(sequence)
+    if (origin !== "delivered") copies.set(sequence, origin)
     counters.commits++
     for (const waiter of waiting) {
       if (waiter.after >= sequence) continue
@@ -109,6 +112,23 @@ const make = (): Journal["Service"] => {
         [...dead.values()].map(({ letter, entry }) => ({ ...letter, id: `${lane}:${letter.sequence}`, lane, entry })),
       )
       .sort((a, b) => b.sequence - a.sequence || (a.lane < b.lane ? 1 : -1))
+
+  const fateAt = (sink: string, sequence: number): Fate => {
+    const lane = lanes.get(sink)
+    const dead = lane?.dead.get(sequence)?.letter
+    if (dead !== undefined) return { sink, outcome: "dead", at: dead.at, attempts: dead.attempts }
+    const parked = lane?.parked.get(sequence)?.parked
+    if (parked !== undefined) return { sink, outcome: "parked", due: parked.due, attempts: parked.attempts }
+    const outcome = lane === undefined ? "gone" : isAbove(lane.cursor, sequence) ? "pending" : "delivered"
+    return { sink, outcome, attempts: [] }
+  }
+
+  const found = ({ sequence, event: { body, ...event }, sinks }: Entry): FoundEvent => {
+    const holding = [...lanes].filter(([, { dead, parked }]) => dead.has(sequence) || parked.has(sequence))
+    const names = new Set([...sinks, ...holding.map(([name]) => name).sort()])
+    const fates = [...names].map((sink) => fateAt(sink, sequence))
+    return { sequence, origin: copies.get(sequence) ?? "delivered", event, body, fates }
+  }
 
   const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
     const source = lanes.get(from)
@@ -231,6 +251,25 @@ const make = (): Journal["Service"] => {
         )
         for (const { event } of found) put(event, [query.sink], "replayed")
         return found.length
+      }),
+    events: (query) =>
+      Effect.sync(() => {
+        const match = Match.make(query)
+        const looked = log.filter(({ sequence }) => sequence < (query.before ?? Number.POSITIVE_INFINITY))
+        const all = looked
+          .filter((entry) => match.event(entry.sequence, entry.event, entry.sinks))
+          .map(found)
+          .filter(({ fates }) => match.fates(fates))
+          .reverse()
+        const events = all.slice(0, query.limit)
+        const last = events.at(-1)
+        const namesOne = query.id !== undefined || query.sequence !== undefined
+        return {
+          events: namesOne ? events : events.map(({ body: _, ...rest }) => rest),
+          looked: looked.length,
+          lookedTo: looked[0]?.event.receivedAt ?? 0,
+          ...(last !== undefined && all.length > events.length && { next: last.sequence }),
+        }
       }),
     status: Effect.sync(() => ({
       health: "ok" as const,

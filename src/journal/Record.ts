@@ -144,6 +144,96 @@ const decodeAt = (bytes: Buffer, offset: number, sequence: number): { stored: St
   }
 }
 
+const quote = 0x22
+const backslash = 0x5c
+
+/** FNV-1a over a JSON text's bytes, from the one after its opening quote. It lies in indexes, so it can't change without them. */
+class TextHash {
+  hash = 0
+  /** Where its closing quote is. */
+  end = 0
+
+  of(bytes: Uint8Array, from: number, limit: number): number {
+    let hash = 0x811c9dc5
+    let at = from
+    for (; at < limit && bytes[at] !== quote; at++) {
+      if (bytes[at] === backslash) hash = Math.imul(hash ^ (bytes[at++] ?? 0), 0x01000193)
+      hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193)
+    }
+    this.end = at
+    this.hash = (hash ^ (hash >>> 15)) >>> 0
+    return this.hash
+  }
+}
+
+/** What {@link heads} makes of an id or an account. */
+export const hashOf = (text: string): number => {
+  const bytes = Buffer.from(JSON.stringify(text))
+  return new TextHash().of(bytes, 1, bytes.length)
+}
+
+/** What an index needs of an event: hashes of its first texts; and the texts themselves, of a kind that is new. */
+export interface Head {
+  readonly id: number
+  readonly type: number
+  readonly account: number
+  readonly webhook: number
+  /** `undefined` where they are damaged. */
+  readonly kind: () => readonly [type: string, webhook: string] | undefined
+}
+
+/**
+ * Passes over a row of the log without decoding it: for an index, in a fraction
+ * of the time. What is damaged may be told wrongly or left out, so whoever is
+ * led to an event by it decodes that. The head is the same object each time.
+ */
+export const heads = (row: Uint8Array, count: number, visit: (index: number, head: Head) => void): void => {
+  const bytes = view(row)
+  const text = new TextHash()
+  const from = [0, 0, 0, 0]
+  const to = [0, 0, 0, 0]
+  const hashes = [0, 0, 0, 0]
+  const parsed = (field: number): string =>
+    JSON.parse(bytes.toString("utf8", (from[field] ?? 0) - 1, (to[field] ?? 0) + 1)) as string
+  const kind = () => {
+    try {
+      return [parsed(1), parsed(3)] as const
+    } catch {
+      return undefined
+    }
+  }
+  const head = { id: 0, type: 0, account: 0, webhook: 0, kind }
+  let offset = 0
+  for (let index = 0; index < count && offset + frame <= bytes.length; index++) {
+    const end = Math.min(bytes.length, offset + frame + bytes.readUInt32LE(offset + 12))
+    let at = offset + frame
+    for (let field = 0; field < hashes.length; field++) {
+      while (at < end && bytes[at] !== quote) at++
+      from[field] = at + 1
+      hashes[field] = text.of(bytes, at + 1, end)
+      to[field] = text.end
+      at = text.end + 1
+    }
+    head.id = hashes[0] ?? 0
+    head.type = hashes[1] ?? 0
+    head.account = hashes[2] ?? 0
+    head.webhook = hashes[3] ?? 0
+    if (at < end) visit(index, head)
+    offset += frame + bytes.readUInt32LE(offset + 4)
+  }
+}
+
+/** Decodes one record of a row of the log. */
+export const decodeOne = (row: Uint8Array, first: number, sequence: number): Stored | undefined => {
+  const bytes = view(row)
+  let offset = 0
+  for (let at = first; at < sequence; at++) {
+    if (offset + frame > bytes.length) return undefined
+    offset += frame + bytes.readUInt32LE(offset + 4)
+  }
+  return decodeAt(bytes, offset, sequence)?.stored
+}
+
 const view = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
 /** Decodes the record of a parked event or dead letter. */

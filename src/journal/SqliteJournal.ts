@@ -15,9 +15,17 @@ import { Backlog } from "./Backlog.ts"
 import * as Checkpointer from "./Checkpointer.ts"
 import { Engine, type Options } from "./Engine.ts"
 import * as Handover from "./Handover.ts"
-import { type Appended, Journal, type JournalBroken, JournalError, type JournalStatus } from "./Journal.ts"
+import {
+  type Appended,
+  type EventQuery,
+  Journal,
+  type JournalBroken,
+  JournalError,
+  type JournalStatus,
+} from "./Journal.ts"
 import { recover } from "./Recovery.ts"
 import { prune } from "./Retention.ts"
+import * as Search from "./Search.ts"
 import { classify } from "./Sqlite.ts"
 import { open } from "./Store.ts"
 import * as WallClock from "./WallClock.ts"
@@ -27,6 +35,8 @@ const lookEvery = 250
 const pruneAgainAfter = 20
 /** The start reads this long before it lets anything else run, in milliseconds: a small journal is ready at once. */
 const startSlice = 20
+/** As long may a search hold the event loop, in milliseconds, where no worker does it. */
+const searchSlice = 5
 
 const macrotask = Effect.callback<void>((resume) => {
   setImmediate(() => resume(Effect.void))
@@ -112,9 +122,10 @@ const make = Effect.fnUntraced(function* (
     )
   }
 
-  // Checkpoints.
+  // Checkpoints and searches.
+  let checkpointer: Checkpointer.Checkpointer | undefined
   if (entry !== undefined) {
-    yield* Effect.acquireRelease(
+    checkpointer = yield* Effect.acquireRelease(
       Effect.sync(() =>
         Checkpointer.start(entry, engine.store.path, {
           pass: (frames) => engine.checkpointed(frames),
@@ -125,6 +136,16 @@ const make = Effect.fnUntraced(function* (
     )
   }
   engine.ownCheckpoints = entry === undefined
+  const ownSearch = yield* attempt(() => engine.guard(() => new Search.Search(engine.store.db)))
+  const search = Effect.fnUntraced(function* (query: EventQuery) {
+    const page = yield* Effect.tryPromise({
+      try: async () => engine.guard(() => checkpointer?.search(query)),
+      catch: (error) => engine.failed(error),
+    })
+    if (page !== undefined) return page
+    yield* macrotask
+    return yield* attempt(() => engine.guard(() => ownSearch.look(query, searchSlice)))
+  })
 
   // Room and age.
   const retention = Duration.toMillis(options.retention)
@@ -281,6 +302,7 @@ const make = Effect.fnUntraced(function* (
         ),
       ),
     replay: (query) => started(sliced(engine, () => Handover.replay(engine, query))),
+    events: (query) => Search.page(query, search),
     status,
     broken: Deferred.await(brokenSignal),
     acknowledge: attempt(() => engine.acknowledge()),

@@ -1,0 +1,155 @@
+/** What every journal must say of the events it keeps; `open` makes a new, empty journal. */
+import { describe, expect } from "bun:test"
+import { Effect, type Layer } from "effect"
+import type { Event } from "../../src/event/Event.ts"
+import { type EventPage, type EventQuery, Journal, type JournalError } from "../../src/journal/Journal.ts"
+import { attempts, letter, event as old, parked, settlement } from "../journal/samples.ts"
+import { it } from "../lib/effect.ts"
+
+/** Received a moment ago: what is old and passed by every lane may be pruned. */
+const now = Date.now()
+const event = (id: string, more: Partial<Event> = {}): Event => old(id, { receivedAt: now, ...more })
+
+export const eventsContract = (name: string, open: () => Layer.Layer<Journal, JournalError>): void => {
+  const test = (title: string, body: (journal: Journal["Service"]) => Effect.Effect<void, JournalError>): void =>
+    it.live(title, () => Effect.flatMap(Journal, body).pipe(Effect.provide(open())))
+
+  /** Looks as often as it takes: on a busy machine a moment may not be enough. */
+  const look = Effect.fnUntraced(function* (journal: Journal["Service"], query: Partial<EventQuery> = {}) {
+    const { limit = 10 } = query
+    let page: EventPage = { events: [], looked: 0, lookedTo: 0, next: query.before ?? Number.MAX_SAFE_INTEGER }
+    while (page.next !== undefined && page.events.length < limit) {
+      const more = yield* journal.events({ ...query, before: page.next, limit: limit - page.events.length })
+      const events = [...page.events, ...more.events]
+      page = { ...more, events, looked: page.looked + more.looked, lookedTo: more.lookedTo || page.lookedTo }
+    }
+    return page
+  })
+  const sequences = (journal: Journal["Service"], query: Partial<EventQuery>) =>
+    Effect.map(look(journal, query), ({ events }) => events.map(({ sequence }) => sequence))
+
+  /** One event of each fate in the lane `lake`, by sequence: delivered, parked, dead, pending; and one that went nowhere. */
+  const fates = Effect.fnUntraced(function* (journal: Journal["Service"]) {
+    yield* journal.openLane("lake")
+    for (const id of ["a", "b", "c", "d"]) yield* journal.append(event(id), ["lake"])
+    yield* journal.append(event("e"), [])
+    yield* journal.settle([settlement("lake", 3, { park: [parked(2)], bury: [letter(3)] })])
+  })
+
+  describe(`${name}: events`, () => {
+    test("are listed newest first, in pages, without their bodies", (journal) =>
+      Effect.gen(function* () {
+        for (const id of ["a", "b", "c"]) yield* journal.append(event(id), ["lake"])
+        const page = yield* look(journal, { limit: 2 })
+        const { body: _, ...facts } = event("c")
+        expect(page.events[0]).toEqual({
+          sequence: 3,
+          origin: "delivered",
+          event: facts,
+          fates: [{ sink: "lake", outcome: "pending", attempts: [] }],
+        })
+        expect(page.events.map(({ sequence }) => sequence)).toEqual([3, 2])
+        expect(page.next).toBe(2)
+        const rest = yield* look(journal, { limit: 2, before: 2 })
+        expect(rest.events.map(({ sequence }) => sequence)).toEqual([1])
+        expect(rest.next).toBeUndefined()
+        expect((yield* look(journal, { before: 1 })).events).toEqual([])
+      }))
+
+    test("are found by type, account, webhook and time, all of them at once", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.append(event("a", { receivedAt: now + 10 }), ["lake"])
+        yield* journal.append(event("b", { type: "client.created", accountId: "acct_2", receivedAt: now + 20 }), [
+          "lake",
+        ])
+        yield* journal.append(event("c", { webhook: "platform", accountId: "acct_2", receivedAt: now + 30 }), ["lake"])
+        yield* journal.append(event("d", { type: "relay.dead_letter", webhook: "relay", receivedAt: now + 40 }), [
+          "lake",
+        ])
+        expect(yield* sequences(journal, { types: ["client.*", "block.*"] })).toEqual([2])
+        // As in a route: the relay's own are not the sender's.
+        expect(yield* sequences(journal, { types: ["**"] })).toEqual([3, 2, 1])
+        expect(yield* sequences(journal, { account: "acct_2" })).toEqual([3, 2])
+        expect(yield* sequences(journal, { account: "acct_2", webhook: "scheduling" })).toEqual([2])
+        expect(yield* sequences(journal, { since: now + 20, until: now + 40 })).toEqual([3, 2])
+        expect(yield* sequences(journal, { account: "acct" })).toEqual([])
+      }))
+
+    test("are found by their id with their bytes: every copy, and what came under the same id", (journal) =>
+      Effect.gen(function* () {
+        const other = new TextEncoder().encode("other")
+        yield* journal.openLane("lake")
+        yield* journal.append(event("a"), ["lake"])
+        yield* journal.append(event("b"), ["lake"])
+        yield* journal.append(event("a", { webhook: "platform", body: other }), ["lake"])
+        yield* journal.replay({ since: 0, until: now + 1, types: () => true, sink: "lake" })
+        yield* journal.moveLane("lake", "audit")
+        const { events } = yield* look(journal, { id: "a" })
+        expect(events.map(({ sequence, origin }) => [sequence, origin])).toEqual([
+          [12, "moved"],
+          [10, "moved"],
+          [9, "moved"],
+          [7, "moved"],
+          [6, "replayed"],
+          [4, "replayed"],
+          [3, "delivered"],
+          [1, "delivered"],
+        ])
+        expect(events.at(-2)?.body).toEqual(other)
+        expect(yield* sequences(journal, { id: "nope" })).toEqual([])
+        const [one] = (yield* look(journal, { sequence: 2 })).events
+        expect(one?.body).toEqual(event("b").body)
+      }))
+
+    test("say what became of them at each sink, with the attempts that failed", (journal) =>
+      Effect.gen(function* () {
+        yield* fates(journal)
+        const { events } = yield* look(journal)
+        const lake = { sink: "lake", attempts: [] }
+        expect(events.map((found) => found.fates)).toEqual([
+          [],
+          [{ ...lake, outcome: "pending" }],
+          [{ ...lake, outcome: "dead", at: 9, attempts }],
+          [{ ...lake, outcome: "parked", due: 2_000, attempts }],
+          [{ ...lake, outcome: "delivered" }],
+        ])
+      }))
+
+    test("are found by what became of them", (journal) =>
+      Effect.gen(function* () {
+        yield* fates(journal)
+        for (const [outcome, found] of [
+          ["delivered", 1],
+          ["parked", 2],
+          ["dead", 3],
+          ["pending", 4],
+          ["unrouted", 5],
+        ] as const) {
+          expect(yield* sequences(journal, { outcome })).toEqual([found])
+          expect(yield* sequences(journal, { outcome, before: found })).toEqual([])
+          expect(yield* sequences(journal, { outcome, types: ["nope.*"] })).toEqual([])
+        }
+      }))
+
+    test("tell apart the lane that is no more and the one that holds them now", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("audit")
+        for (const id of ["a", "b"]) yield* journal.append(event(id), ["lake"])
+        yield* journal.settle([settlement("lake", 2, { bury: [letter(1)] })])
+        yield* journal.moveLane("lake", "audit")
+        const { events } = yield* look(journal)
+        expect(events.map((found) => found.fates.map(({ sink, outcome }) => `${sink} ${outcome}`))).toEqual([
+          ["lake gone"],
+          ["lake gone", "audit dead"],
+        ])
+        expect(yield* sequences(journal, { outcome: "dead" })).toEqual([1])
+      }))
+
+    test("say how far was looked", (journal) =>
+      Effect.gen(function* () {
+        for (const at of [10, 20, 30]) yield* journal.append(event(`evt_${at}`, { receivedAt: now + at }), ["lake"])
+        expect(yield* look(journal, { account: "nobody" })).toEqual({ events: [], looked: 3, lookedTo: now + 10 })
+        expect(yield* look(journal, { before: 1 })).toEqual({ events: [], looked: 0, lookedTo: 0 })
+      }))
+  })
+}
