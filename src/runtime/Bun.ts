@@ -1,9 +1,8 @@
 /**
  * Bun's side of the runtime. Nothing here runs under Deno.
  *
- * Two servers of one process may share a port without an error, and a forced
- * stop leaves connections open that never sent a byte: they end with the
- * process.
+ * A forced stop leaves connections open that never sent a byte: they end with
+ * the process.
  */
 import type { HmacFactory } from "../event/Signature.ts"
 import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
@@ -26,6 +25,8 @@ const listen = (options: ListenOptions): Listener => {
     // Bun's own page shows the message of the error.
     error: () => Problem.toResponse(Problem.bug),
     development: false,
+    // What is not for development shares its port: two relays would each be sent some of the deliveries.
+    reusePort: false,
   })
   return {
     address: { host: options.address.host, port: server.port ?? options.address.port },

@@ -34,7 +34,6 @@ describe("an address", () => {
 
   it.live("that is taken, or not of this machine, is an error in words", () =>
     Effect.gen(function* () {
-      // Another server of this very process would not do: Bun lets it share the port.
       const port = yield* Effect.acquireRelease(
         Effect.callback<Server>((resume) => {
           const server = createServer().listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
@@ -46,6 +45,15 @@ describe("an address", () => {
       )
       expect(yield* whyNot({ address: { host: "203.0.113.7", port: 0 }, handler: ok })).toBe(
         "203.0.113.7:0 is no address of this machine",
+      )
+    }),
+  )
+
+  it.live("is never shared with another relay", () =>
+    Effect.gen(function* () {
+      const address = yield* Runtime.serve({ address: anywhere, handler: ok })
+      expect(yield* whyNot({ address, handler: ok })).toBe(
+        `127.0.0.1:${address.port} is taken: another relay, or another program, listens there`,
       )
     }),
   )
