@@ -296,7 +296,8 @@ export class Lane {
   })
 
   #intake(entry: Entry): void {
-    if (!entry.sinks.includes(this.config.name)) {
+    // One that came parked from another lane, and was routed here as well, goes on as the parked one.
+    if (!entry.sinks.includes(this.config.name) || this.ledger.parking.has(entry.sequence)) {
       this.ledger.window.skip(entry.sequence)
       return
     }

@@ -92,13 +92,14 @@ export class Ledger {
   /**
    * Takes over what the journal moved here from another lane: what it has parked
    * and this lane does not know. What this lane has just ended the journal may
-   * still have, and taken over it would hold its key for ever.
+   * still have, and taken over it would hold its key for ever. What this lane has
+   * in hand itself goes on so: twice in hand, one would settle the other.
    */
   adopt(parked: ReadonlyArray<Parked>): void {
-    const unknown = parked.filter(
-      ({ sequence }) => this.parking.get(sequence) === undefined && !this.#changes.ends(sequence),
-    )
-    this.parking.load(unknown, this.wall(), this.now())
+    const unknown = parked.filter(({ sequence }) => !this.parking.has(sequence) && !this.#changes.ends(sequence))
+    for (const { sequence } of unknown) if (this.window.isOpen(sequence)) this.#changes.unpark(sequence)
+    const taken = unknown.filter(({ sequence }) => !this.window.isOpen(sequence))
+    this.parking.load(taken, this.wall(), this.now())
   }
 
   /** The attempts of an event, this failed one included. */

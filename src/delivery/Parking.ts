@@ -46,6 +46,10 @@ export class Parking {
     return this.#events.get(sequence)
   }
 
+  has(sequence: number): boolean {
+    return this.#events.size > 0 && this.#events.has(sequence)
+  }
+
   all(): Iterable<ParkedEvent> {
     return this.#events.values()
   }

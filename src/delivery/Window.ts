@@ -29,6 +29,11 @@ export class Window {
     return undefined
   }
 
+  /** Whether it was taken and is not settled. */
+  isOpen(sequence: number): boolean {
+    return this.#open.has(sequence)
+  }
+
   /** Passes over a sequence that is not routed here. */
   skip(sequence: number): void {
     this.position = sequence

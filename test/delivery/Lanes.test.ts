@@ -250,6 +250,33 @@ describe("a lane", () => {
     }).pipe(Effect.provide(MemoryJournal.layer))
   })
 
+  // Found by the simulation: an event stood twice in the heir's hand, and one of the two held its key for ever.
+  for (const when of ["in hand", "not yet read"]) {
+    it.effect(`what was routed to both lanes reaches the heir once, ${when} when it is moved`, () => {
+      const left = scripted(() => failed)
+      const heir = scripted(() => "pass")
+      return Effect.gen(function* () {
+        const journal = yield* Journal
+        yield* Effect.gen(function* () {
+          yield* append(4, ["left", "heir"])
+          yield* pass("2 seconds")
+        }).pipe(Effect.provide(lanesOf([spec("left", left.sink)])))
+        yield* journal.setPaused("heir", true)
+        if (when === "not yet read") yield* journal.moveLane("left", "heir")
+        yield* Effect.gen(function* () {
+          const lanes = yield* Lanes
+          yield* pass("1 second")
+          if (when === "in hand") yield* lanes.move("left", "heir")
+          yield* lanes.resume("heir")
+          yield* pass("30 seconds")
+          // What was not parked comes anew, under another sequence.
+          expect(heir.delivered.filter((sequence) => sequence <= 4).toSorted()).toEqual([1, 2, 3, 4])
+          expect(yield* statusOf("heir")).toMatchObject({ condition: "running", backlog: 0, parked: 0 })
+        }).pipe(Effect.provide(lanesOf([spec("heir", heir.sink, { order: "key" })])))
+      }).pipe(Effect.provide(MemoryJournal.layer))
+    })
+  }
+
   // Found by the simulation: the lane that they were moved to did not know of them until the next start.
   it.effect("what was parked reaches its heir although the move failed on its last step", () => {
     const left = scripted(() => failed)

@@ -57,6 +57,16 @@ describe("a lane that takes over what was parked in another", () => {
     }),
   )
 
+  it.effect("goes on with an event that it has in hand itself, and lets the parked one go", () =>
+    Effect.gen(function* () {
+      const ledger = new Ledger(state([]), "lake", yield* Clock.Clock, 1)
+      ledger.window.take(11)
+      ledger.adopt(state([11, 12]).parked)
+      expect([...ledger.parking.all()].map(({ sequence }) => sequence)).toEqual([12])
+      expect(ledger.takeChanges()).toMatchObject({ cursor: { sequence: 10 }, unpark: [11] })
+    }),
+  )
+
   // Found by the simulation (`bun run faults --only simulation --seed 196`): the event stood parked in
   // memory alone, and every later one of its key behind it.
   it.effect(
