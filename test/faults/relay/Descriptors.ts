@@ -3,9 +3,10 @@
  * can be reached, but the relay lives, loses nothing, and goes on when they are
  * given back.
  */
+import { existsSync } from "node:fs"
 import { connect, type Socket } from "node:net"
 import type { Line } from "../Line.ts"
-import { eventually, openFiles, Subject } from "./Subject.ts"
+import { eventually, openFiles, Subject, skipped } from "./Subject.ts"
 import { Ends } from "./Traffic.ts"
 
 const limits = [128, 160, 192] as const
@@ -18,6 +19,7 @@ export const descriptors: Line = {
   name: "descriptors",
   fault: "file descriptors used up",
   run: async (options) => {
+    if (!existsSync("/proc/self/fd")) return skipped("it counts descriptors in /proc: run it on Linux")
     const ends = new Ends()
     const file = { type: "file", path: "events.ndjson", rotate: { size: "64 KiB" } }
     const subject = await Subject.make(options, { sinks: { ...ends.sinks, file } })

@@ -13,12 +13,15 @@ import { eventually, Subject, skipped } from "./Subject.ts"
 import { type Fault, reasonToSkip, Shim } from "./shim/Shim.ts"
 import { Ends } from "./Traffic.ts"
 
-const faults: ReadonlyArray<Omit<Fault, "times">> = (["wal", "file"] as const).flatMap((on) =>
+const each: ReadonlyArray<Omit<Fault, "times">> = (["wal", "file"] as const).flatMap((on) =>
   (["write", "sync"] as const).flatMap((call) => (["EIO", "ENOSPC"] as const).map((error) => ({ call, error, on }))),
 )
+/** Most syncs of the file are SQLite's own, and some the checkpointer's: so often that both are met. */
+const syncsOfFile = [1, 2, 3, 4].map((): Omit<Fault, "times"> => ({ call: "sync", error: "EIO", on: "file" }))
+const faults = [...each, ...syncsOfFile]
 /** One failed sync is the trap: the next ones would pass. Writes fail long enough to be told of. */
 const times = { sync: 1, write: 10 }
-const longRounds = 160
+const longRounds = 240
 const exitCode = 74
 
 export const diskErrors: Line = {

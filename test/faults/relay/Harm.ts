@@ -79,6 +79,14 @@ const deleted = (file: string): string => {
 /** The write-ahead log, or the file where a clean stop left none. */
 const wal = (journal: string): string => (existsSync(`${journal}-wal`) ? `${journal}-wal` : journal)
 
+/** As a damaged page would have it, but where it hurts most. */
+const query = (journal: string, sql: string): string => {
+  const db = new DatabaseSync(journal)
+  db.exec(sql)
+  db.close()
+  return `${sql} in ${journal}`
+}
+
 const harms: ReadonlyArray<Harm> = [
   (journal, _, random) => flip(journal, anywhere(journal, random), random),
   (journal, _, random) => flip(journal, inPayload(journal, random), random),
@@ -112,6 +120,8 @@ const harms: ReadonlyArray<Harm> = [
     renameSync(`${journal}-swap`, `${journal}-wal`)
     return `${journal} and its log swapped`
   },
+  (journal) => query(journal, "UPDATE lane SET cursor = cursor + 100 WHERE name = 'late'"),
+  (journal) => query(journal, "DELETE FROM log WHERE first = (SELECT max(first) FROM log)"),
   (journal, _, random) => {
     const [table, place] = inTable(journal, random)
     const noise = Buffer.from(Array.from({ length: 16 }, () => below(random, 256)))

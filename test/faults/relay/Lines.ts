@@ -1,11 +1,12 @@
 /** Real faults on the relay as a process, compiled or from source. */
-import type { Line, Mutant } from "../Line.ts"
+import type { Line } from "../Line.ts"
 import { clock } from "./Clock.ts"
 import { damage } from "./Damage.ts"
 import { descriptors } from "./Descriptors.ts"
 import { diskErrors } from "./DiskErrors.ts"
 import { diskFull } from "./DiskFull.ts"
 import { kill } from "./Kill.ts"
+import { mutants } from "./Mutants.ts"
 import { openFile } from "./OpenFile.ts"
 import { powerCut } from "./PowerCut.ts"
 import { second } from "./Second.ts"
@@ -25,4 +26,4 @@ export const lines: ReadonlyArray<Line> = [
   second,
   soak,
 ]
-export const mutants: ReadonlyArray<Mutant> = []
+export { mutants }

@@ -150,12 +150,23 @@ export const eventually = async (
   return false
 }
 
-/** Resident memory of a process in MiB. */
-export const memory = (pid: number): number =>
-  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1_024
+/** What `/proc` says of a process; nothing where there is none, or the process has ended. */
+const fromProc = <A>(read: () => A, nothing: A): A => {
+  try {
+    return read()
+  } catch {
+    return nothing
+  }
+}
 
-/** How many file descriptors a process has. */
-export const openFiles = (pid: number): number => readdirSync(`/proc/${pid}/fd`).length
+/** Resident memory of a process in MiB; 0 where that can't be known. */
+export const memory = (pid: number): number => {
+  const status = fromProc(() => readFileSync(`/proc/${pid}/status`, "utf8"), "")
+  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1_024
+}
+
+/** How many file descriptors a process has; 0 where that can't be known. */
+export const openFiles = (pid: number): number => fromProc(() => readdirSync(`/proc/${pid}/fd`).length, 0)
 
 export const skipped = (why: string): Outcome => ({
   rounds: 0,

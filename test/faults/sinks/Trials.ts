@@ -62,7 +62,7 @@ const throttled: Trial = {
 const raw = (port: number, onData: (socket: Bun.Socket) => void) =>
   Bun.listen({ hostname: "127.0.0.1", port, socket: { data: (socket) => onData(socket), error: () => {} } })
 
-const atTheSocket = (name: string, fault: string, onData: (socket: Bun.Socket) => void): Trial => {
+const atTheSocket = (name: string, fault: string, says: string, onData: (socket: Bun.Socket) => void): Trial => {
   let server: ReturnType<typeof raw> | undefined
   return {
     name,
@@ -71,6 +71,10 @@ const atTheSocket = (name: string, fault: string, onData: (socket: Bun.Socket) =
       await bad.goAway()
       server = raw(bad.port, onData)
     },
+    meanwhile: async ({ subject }) => {
+      const lane = (await subject.status()).lanes.find(({ name }) => name === "bad")
+      return lane?.message.includes(says) === true ? [] : [`the status says "${lane?.message}", not "${says}"`]
+    },
     behave: (bad) => {
       server?.stop(true)
       bad.comeBack()
@@ -78,10 +82,12 @@ const atTheSocket = (name: string, fault: string, onData: (socket: Bun.Socket) =
   }
 }
 
-const resets = atTheSocket("sink-resets", "a sink resets every connection", (socket) => socket.terminate())
+const resets = atTheSocket("sink-resets", "a sink resets every connection", "closed before an answer", (socket) =>
+  socket.terminate(),
+)
 
 /** Its first line comes letter by letter; no delivery waits for the end of it. */
-const slow = atTheSocket("sink-slow", "a sink answers one byte a second", (socket) => {
+const slow = atTheSocket("sink-slow", "a sink answers one byte a second", "no answer within 1s", (socket) => {
   const text = "HTTP/1.1 204 No Content\r\n\r\n"
   let place = 0
   const timer = setInterval(() => {

@@ -1,0 +1,126 @@
+/** Guards of the journal and of the process, each removed on purpose. */
+import type { Mutant } from "../Line.ts"
+
+const journal = (file: string): string => `src/journal/${file}.ts`
+
+export const mutants: ReadonlyArray<Mutant> = [
+  {
+    line: "kill-9",
+    gone: "a delivery is answered before its commit",
+    file: "src/ingest/Ingest.ts",
+    find: "await committed(appended, authentic.receiver.commitTimeout)",
+    replace: `(void committed(appended, authentic.receiver.commitTimeout), Exit.succeed("appended" as const))`,
+  },
+  {
+    line: "power-cut",
+    gone: "commits are not synced",
+    file: journal("Store"),
+    find: "PRAGMA synchronous = FULL",
+    replace: "PRAGMA synchronous = NORMAL",
+  },
+  {
+    line: "disk-errors",
+    gone: "a failed sync is not final",
+    file: journal("Sqlite"),
+    find: "if (primary(errorCode(error)) === 10) {",
+    replace: "if (primary(errorCode(error)) === 99) {",
+  },
+  {
+    line: "disk-errors",
+    gone: "a failed sync of the checkpointer's own is ignored",
+    file: journal("Checkpointer"),
+    find: "{ errcode: failedSync }",
+    replace: "{}",
+  },
+  {
+    line: "disk-errors",
+    gone: "a full disk ends the checkpoints",
+    file: journal("Checkpointer"),
+    find: "if (!isFull(error)) clearInterval(timer)",
+    replace: "clearInterval(timer)",
+  },
+  {
+    line: "disk-full",
+    gone: "none of the disk stays free",
+    file: journal("Space"),
+    find: "this.diskWasFull || this.room < this.minFree)",
+    replace: "this.diskWasFull)",
+  },
+  {
+    line: "disk-full",
+    gone: "free pages of the file are no room",
+    file: journal("Space"),
+    find: "this.freeDiskBytes + Math.min(this.freeDiskBytes, this.reusableBytes)",
+    replace: "this.freeDiskBytes",
+  },
+  {
+    line: "disk-full",
+    gone: "there is no ballast",
+    file: journal("Space"),
+    find: "    if (this.hasBallast) return\n",
+    replace: "    return\n",
+  },
+  {
+    line: "damaged-journal",
+    gone: "a body's checksum is not compared",
+    file: journal("Record"),
+    find: "if (crc32(body) !== bytes.readUInt32LE(offset + 8)) return undefined",
+    replace: "",
+  },
+  {
+    line: "damaged-journal",
+    gone: "a cursor's checksum is not compared",
+    file: journal("LaneRows"),
+    find: "(crc !== null && crc !== checksum(row.name, row.sequence, row.settled))",
+    replace: "false",
+  },
+  {
+    line: "damaged-journal",
+    gone: "nobody reads how far the journal had come",
+    file: journal("Store"),
+    find: "const before = readMark(",
+    replace: "const before = ((_: string): undefined => undefined)(",
+  },
+  {
+    line: "file-taken-away",
+    gone: "the files' inodes are not looked at",
+    file: journal("Store"),
+    find: "for (const [file, inode] of inodes) {",
+    replace: "for (const [file, inode] of inodes.slice(2)) {",
+  },
+  {
+    line: "clock",
+    gone: "a clock that was set is trusted",
+    file: journal("WallClock"),
+    find: "Math.abs(drift()) <= tolerance",
+    replace: "true",
+  },
+  {
+    line: "clock",
+    gone: "a stored wait has no longest",
+    file: "src/delivery/Retry.ts",
+    find: "Math.min(Math.max(due - now, 0), delay)",
+    replace: "Math.max(due - now, 0)",
+  },
+  {
+    line: "sigterm",
+    gone: "a drain waits for what does not end",
+    file: "src/delivery/Flights.ts",
+    find: "        Effect.timeoutOption(grace),\n",
+    replace: "",
+  },
+  {
+    line: "second-instance",
+    gone: "nobody holds the lock",
+    file: journal("Store"),
+    find: "BEGIN EXCLUSIVE",
+    replace: "BEGIN",
+  },
+  {
+    line: "soak",
+    gone: "checkpoints are not made",
+    file: journal("Checkpointer"),
+    find: "const interval = 100",
+    replace: "const interval = 1_000_000_000",
+  },
+]

@@ -1,0 +1,64 @@
+/** Guards against sinks, each removed on purpose. */
+import type { Mutant } from "../Line.ts"
+
+const transport = "src/runtime/HttpTransport.ts"
+const answer = "src/sinks/HttpAnswer.ts"
+
+export const mutants: ReadonlyArray<Mutant> = [
+  {
+    line: "sink-500",
+    gone: "an event is given up after one attempt",
+    file: "src/delivery/Landing.ts",
+    find: "(retry.maxAttempts ?? endless)",
+    replace: "1",
+  },
+  {
+    line: "sink-429-retry-after",
+    gone: "a throttled sink is asked all the same",
+    file: "src/delivery/Gate.ts",
+    find: "Math.max(this.#until, now + Math.min(reason.retryAfter, longestThrottle))",
+    replace: "now",
+  },
+  {
+    line: "sink-slow",
+    gone: "an attempt has no deadline",
+    file: "src/delivery/Flights.ts",
+    find: "if (this.isOverdue(flight, now)) fiber?.interruptUnsafe()",
+    replace: "void [flight, fiber, now]",
+  },
+  {
+    line: "sink-endless",
+    gone: "an answer is read to its end",
+    file: "src/runtime/HttpDrain.ts",
+    find: "!(await endsWithin(response.body, maxAnswer, chunks))",
+    replace: "(await response.arrayBuffer()).byteLength > maxAnswer",
+  },
+  {
+    line: "sink-redirects",
+    gone: "redirects are followed",
+    file: transport,
+    find: `{ redirect: "manual", decompress: false,`,
+    replace: `{ redirect: "follow", decompress: false,`,
+  },
+  {
+    line: "sink-tls-expired",
+    gone: "certificates are not verified",
+    file: transport,
+    find: "...(isPlain ? {} : { tls })",
+    replace: "tls: { ...tls, rejectUnauthorized: false }",
+  },
+  {
+    line: "sink-poison",
+    gone: "a refused event is tried for ever",
+    file: answer,
+    find: `? "misconfigured" : "reject"`,
+    replace: `? "misconfigured" : "retry"`,
+  },
+  {
+    line: "sink-away",
+    gone: "what can't be reached is given up",
+    file: answer,
+    find: "? new SinkUnavailable(",
+    replace: "? new DeliveryRejected(",
+  },
+]
