@@ -19,8 +19,8 @@ import { Search } from "./Search.ts"
 const rate = 60
 /** How long each trouble lasts, in seconds. */
 const seconds = { long: 15, normal: 1 }
-/** MiB that a relay may grow by, whatever the API answers. */
-const growth = 64
+/** MiB that a relay may grow by, whatever the API answers: what is not read stands in sockets for a moment. */
+const growth = 128
 
 const canary = "canary"
 /** What the API wants to hear; the relay's own secret. */
