@@ -19,6 +19,7 @@ export class Plan {
   readonly #random: () => number
   /** What each receiver's sink was called last. */
   readonly #names: Array<string>
+  #spoiled = 0
 
   constructor(urls: ReadonlyArray<string>, random: () => number) {
     this.#urls = urls
@@ -63,7 +64,7 @@ export class Plan {
     }
   }
 
-  /** Of a right one, a wrong one: what the loader finds, what only a restart changes, a sink that can't be opened. */
+  /** Of a right one, a wrong one, each kind in its turn: what the loader finds, what only a restart changes, a sink that can't be opened. */
   spoil({ changes }: Version): object {
     const wrong = [
       { ...changes, routes: [{ name: "everything", match: "**", to: "nobody" }] },
@@ -76,6 +77,6 @@ export class Plan {
         routes: [{ name: "everything", match: "**", to: "unusable" }],
       },
     ]
-    return wrong[Math.floor(this.#random() * wrong.length)] ?? {}
+    return wrong[this.#spoiled++ % wrong.length] ?? {}
   }
 }
