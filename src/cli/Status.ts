@@ -69,6 +69,14 @@ export interface Trouble {
   readonly todo: string
 }
 
+/** Where a person stopped the lane, or must look, its message says it. */
+const aboutSink = ({ name, condition }: Lane): ReadonlyArray<string> => {
+  if (condition === "waiting") return [`wait, it is tried again by itself; relay lanes resume ${name} tries at once`]
+  if (condition === "misconfigured")
+    return ["mend the sink, and it goes on by itself; or its config, then relay reload"]
+  return []
+}
+
 /** Worst first. */
 export const troubles = (status: Status): ReadonlyArray<Trouble> => {
   const { health, message } = status.journal
@@ -79,9 +87,8 @@ export const troubles = (status: Status): ReadonlyArray<Trouble> => {
     if (severity === "green") return []
     const letters = lane.deadLetters === 0 ? "" : `${count(lane.deadLetters, "dead letter")}`
     const what = [lane.condition === "running" ? "" : lane.condition, lane.message, letters].filter((_) => _ !== "")
-    // A lane's message says what to do; of dead letters it says nothing.
-    const todo = lane.deadLetters === 0 ? "" : `relay dlq list --lane ${lane.name}`
-    return [{ name: lane.name, severity, lines: [what.join("; ")], todo }]
+    const todo = [...aboutSink(lane), ...(lane.deadLetters === 0 ? [] : [`relay dlq list --lane ${lane.name}`])]
+    return [{ name: lane.name, severity, lines: [what.join("; ")], todo: todo.join("; ") }]
   })
   const { loadedAt, refusal } = status.config
   const since = `the last reload was refused; the config of ${new Date(loadedAt).toISOString()} stays in force`

@@ -91,7 +91,7 @@ const patience = Duration.seconds(5)
 const again = Schedule.spaced("1 second")
 
 const waiting = ({ name, backlog }: LaneState): string =>
-  `${backlog} events wait for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` hands them to another, \`relay lanes drop ${name}\` gives them up, or adopt them with "renamedFrom"`
+  `${backlog === 1 ? "1 event waits" : `${backlog} events wait`} for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` hands over what waits, \`relay lanes drop ${name}\` gives it up, or a sink adopts it with "renamedFrom"`
 
 /** `renamedFrom` says where a lane comes from, not how it runs. */
 const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
@@ -153,8 +153,10 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     const lane = lanes.get(name)
     if (lane === undefined) return false
     yield* journal.setPaused(name, paused)
-    if (paused) lane.standing.pause()
-    else lane.resume()
+    if (paused) {
+      lane.standing.pause()
+      yield* Effect.logInfo(`sink ${name} is paused by a person`)
+    } else lane.resume()
     return true
   })
 

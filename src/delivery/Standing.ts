@@ -40,7 +40,7 @@ export class Standing {
   }
 
   get message(): string {
-    if (this.pausedByPerson) return `paused by a person; \`relay lanes resume ${this.#lane}\` lets it go on`
+    if (this.pausedByPerson) return `by a person; \`relay lanes resume ${this.#lane}\` lets it go on`
     return this.blocked === "" ? this.#gate.message : this.blocked
   }
 

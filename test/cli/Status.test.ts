@@ -77,8 +77,8 @@ describe("status", () => {
     const order = [
       "journal: red",
       "relay journal acknowledge",
-      "c-wrong: misconfigured",
-      "b-away: waiting",
+      "c-wrong: misconfigured; the sink answers 401\n  what to do: mend the sink, and it goes on by itself; or its config, then relay reload",
+      "b-away: waiting; connection refused\n  what to do: wait, it is tried again by itself; relay lanes resume b-away tries at once",
       "relay 1.2.3",
     ]
     const places = order.map((words) => text.indexOf(words))
