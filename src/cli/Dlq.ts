@@ -3,7 +3,7 @@ import { Effect, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import type { DeadLetter, Selection } from "../admin/Api.ts"
 import { ask } from "./Ask.ts"
-import { usage } from "./CommandError.ts"
+import { failed, usage } from "./CommandError.ts"
 import { Json } from "./Options.ts"
 import { count, plain, print, printJson, say, table } from "./Output.ts"
 import { during } from "./Progress.ts"
@@ -118,6 +118,14 @@ const show = Command.make(
   }),
 ).pipe(Command.withDescription("Show one dead letter: every attempt, and the payload"))
 
+/** Of ids that were named, some may be gone, or mistyped. */
+const refuseAbsent = (selected: Selection, found: number) => {
+  const absent = "ids" in selected ? new Set(selected.ids).size - found : 0
+  return absent === 0
+    ? Effect.void
+    : Effect.fail(failed(`no dead letter: ${absent} of the ids; \`relay dlq list\` shows them`))
+}
+
 const replay = Command.make(
   "replay",
   { id: ids, lane, type, all },
@@ -129,6 +137,7 @@ const replay = Command.make(
     )
     if (yield* Json) yield* printJson(replayed)
     else yield* print(`${count(replayed.count, "dead letter")} on the way again`)
+    yield* refuseAbsent(payload, replayed.count)
   }),
 ).pipe(Command.withDescription("Send dead letters to their sink again, with a fresh idempotency key"))
 
@@ -143,6 +152,7 @@ const drop = Command.make(
     )
     if (yield* Json) yield* printJson(dropped)
     else yield* print(`${count(dropped.count, "dead letter")} dropped for good`)
+    yield* refuseAbsent(payload, dropped.count)
   }),
 ).pipe(Command.withDescription("Forget dead letters for good"))
 

@@ -83,6 +83,9 @@ describe("asking a running relay", () => {
       expect((yield* ask("dlq", "show", "lake:2")).stdout).toContain('{"id":"evt_2"}')
       expect((yield* ask("dlq", "show", "lake:7")).code).toBe(1)
       expect((yield* ask("dlq", "replay", "lake:1", "lake:2")).stdout).toBe("2 dead letters on the way again\n")
+      const absent = yield* ask("dlq", "replay", "lake:1")
+      expect([absent.code, absent.stdout]).toEqual([1, "0 dead letters on the way again\n"])
+      expect(absent.stderr).toContain("`relay dlq list` shows them")
       expect((yield* ask("dlq", "drop", "--all", "--json")).stdout).toBe('{\n  "count": 1\n}\n')
       expect((yield* ask("dlq", "list")).stderr).toBe("no dead letters\n")
     }).pipe(Effect.orDie),
