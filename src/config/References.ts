@@ -78,8 +78,8 @@ export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, 
     if (replaced === undefined) return undefined
     if (!replaced.startsWith("file:")) return keep(replaced, written)
     const file = replaced.slice("file:".length)
-    // A variable's value or default may be what is secret here.
-    const shown = written.includes("${") ? "file:…" : written
+    // A variable's value or default may be what is secret here; its name is not.
+    const shown = written.replace(/(\$\{[^}]*?:-)[^}]*/g, "$1…")
     const fail = (why: string) => {
       findings.push(
         error(

@@ -139,7 +139,7 @@ describe("what is allowed and probably not meant", () => {
 
   it.effect("a pattern that matches no event type is a warning with the nearest that would", () =>
     Effect.gen(function* () {
-      const match = ["appointment.meetng.*_failed", "clients.*", "relay.lane_pausd", "zzz.**"]
+      const match = ["appointment.meetng.*_failed", "clients.*", "relay.lane_pausd", "zzz.**", "*"]
       const routes = [{ name: "a", match: ["**", ...match], to: "audit" }]
       expect(yield* warnings(config({ routes }))).toEqual([
         [
@@ -150,6 +150,7 @@ describe("what is allowed and probably not meant", () => {
         ["routes[0].match[2]", "this matches none of the 42 event types", 'did you mean "client.*"?'],
         ["routes[0].match[3]", "this matches none of the relay's own events", 'did you mean "relay.lane_paused"?'],
         ["routes[0].match[4]", "this matches none of the 42 event types", ""],
+        ["routes[0].match[5]", "this matches none of the 42 event types", "`**` matches them all"],
       ])
     }),
   )

@@ -22,7 +22,7 @@ const patternRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
       ours
         ? "this matches none of the relay's own events"
         : `this matches none of the ${eventTypes.length} event types`,
-      near === undefined ? undefined : `did you mean "${near}"?`,
+      text === "*" ? "`**` matches them all" : near === undefined ? undefined : `did you mean "${near}"?`,
     ),
   ]
 }
