@@ -9,6 +9,7 @@
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Diagnostic } from "../config/Diagnostic.ts"
+import { verdicts } from "../routing/Router.ts"
 
 export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "full", "broken", "red"]),
@@ -92,6 +93,79 @@ export const DeadLetter = Schema.Struct({
   attempts: Schema.Array(Attempt),
 })
 export type DeadLetter = typeof DeadLetter.Type
+
+/** What became of an event at a sink: as the journal's `Fate` says it. */
+export const Fate = Schema.Struct({
+  sink: Schema.String,
+  outcome: Schema.Literals(["delivered", "pending", "parked", "dead", "gone"]),
+  due: Schema.optionalKey(Schema.Finite),
+  at: Schema.optionalKey(Schema.Finite),
+  attempts: Schema.Array(Attempt),
+})
+
+export const outcomes = ["delivered", "pending", "parked", "dead", "unrouted"] as const
+
+export const Event = Schema.Struct({
+  /** Its place in the log. */
+  sequence: Schema.Int,
+  origin: Schema.Literals(["delivered", "replayed", "moved"]),
+  id: Schema.String,
+  type: Schema.String,
+  accountId: Schema.String,
+  webhook: Schema.String,
+  /** Epoch milliseconds. */
+  receivedAt: Schema.Finite,
+  sinks: Schema.Array(Fate),
+})
+export type Event = typeof Event.Type
+
+/** How far was looked: `looked` events, the last of them received at `lookedTo`; from `next` on there may be more. */
+const pageOf = <S extends Schema.Top>(event: S) =>
+  Schema.Struct({
+    events: Schema.Array(event),
+    looked: Schema.Int,
+    lookedTo: Schema.Finite,
+    next: Schema.optionalKey(Schema.Int),
+  })
+
+export const EventPage = pageOf(Event)
+
+/** An event's whole story, as far as it is kept. */
+export const Story = Schema.Struct({
+  ...Event.fields,
+  webhookId: Schema.String,
+  /** The signature header as received, and the name of the secret that verified it; empty for the relay's own events. */
+  signature: Schema.String,
+  secret: Schema.String,
+  /** Why it is in quarantine. */
+  problem: Schema.optionalKey(Schema.String),
+  /** Bytes of the body. */
+  size: Schema.Int,
+  sinks: Schema.Array(
+    Schema.Struct({
+      ...Fate.fields,
+      /** What its lane waits for, while the event is pending or parked. */
+      lane: Schema.optionalKey(Schema.String),
+      /** Rendered now, by the config in force. */
+      payload: Schema.optionalKey(Schema.Unknown),
+      /** Why there is none. */
+      note: Schema.optionalKey(Schema.String),
+    }),
+  ),
+  /** What the routes of the config in force say to it; none of what has no type. */
+  routes: Schema.Array(
+    Schema.Struct({
+      route: Schema.String,
+      sinks: Schema.Array(Schema.String),
+      verdict: Schema.Literals(verdicts),
+      because: Schema.String,
+    }),
+  ),
+})
+export type Story = typeof Story.Type
+
+export const Stories = pageOf(Story)
+export type Stories = typeof Stories.Type
 
 /** With the signed bytes, in base64 because they need not be UTF-8. */
 export const DeadLetterInFull = Schema.Struct({ ...DeadLetter.fields, signature: Schema.String, body: Schema.String })
@@ -237,9 +311,39 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   HttpApiEndpoint.post("drop", "/dead-letters/drop", { payload: Selection, success: Count, error: Unavailable }),
 ) {}
 
+const page = { minimum: 1, maximum: 1000 }
+
+export class Events extends HttpApiGroup.make("events").add(
+  HttpApiEndpoint.get("list", "/events", {
+    query: {
+      /** A pattern of event types. */
+      type: Schema.optional(Schema.String),
+      account: Schema.optional(Schema.String),
+      webhook: Schema.optional(Schema.String),
+      /** Epoch milliseconds, included. */
+      since: Schema.optional(Schema.FiniteFromString),
+      /** Epoch milliseconds, excluded. */
+      until: Schema.optional(Schema.FiniteFromString),
+      outcome: Schema.optional(Schema.Literals(outcomes)),
+      before: Schema.optional(Schema.FiniteFromString),
+      limit: Schema.optional(Schema.FiniteFromString.check(Schema.isBetween(page))),
+    },
+    success: EventPage,
+    error: [Refused, Unavailable],
+  }),
+  /** By its id, or by its place in the log: `seq_42`. Personal data is masked unless `reveal` is `true`. */
+  HttpApiEndpoint.get("explain", "/events/:id", {
+    params: { id: Schema.String },
+    query: { reveal: Schema.optional(Schema.Literal("true")) },
+    success: Stories,
+    error: Unavailable,
+  }),
+) {}
+
 export class Api extends HttpApi.make("relay-admin")
   .add(Relay)
   .add(Lanes)
   .add(DeadLetters)
+  .add(Events)
   .prefix("/api/v1")
   .annotateMerge(OpenApi.annotations({ title: "relay admin API" })) {}

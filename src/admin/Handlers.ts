@@ -9,6 +9,7 @@ import type { Counters } from "../ingest/Counters.ts"
 import { Journal, type JournalError, type StoredDeadLetter } from "../journal/Journal.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
+import * as EventHandlers from "./EventHandlers.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 import { Reload } from "./Reload.ts"
 import * as Tap from "./Tap.ts"
@@ -234,6 +235,6 @@ const deadLetters = HttpApiBuilder.group(
 )
 
 export const layer = HttpApiBuilder.layer(Api.Api, { openapiPath: "/openapi.json" }).pipe(
-  Layer.provide([relay, laneHandlers, deadLetters]),
+  Layer.provide([relay, laneHandlers, deadLetters, EventHandlers.layer]),
   Layer.provide(Work.layer),
 )

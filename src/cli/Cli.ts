@@ -3,6 +3,7 @@ import { Console, Effect, Logger } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
 import { dlq } from "./Dlq.ts"
 import { doctor } from "./Doctor.ts"
+import { events } from "./Events.ts"
 import { explain } from "./Explain.ts"
 import { init } from "./Init.ts"
 import { journalCommand } from "./Journal.ts"
@@ -31,6 +32,7 @@ const relay = Command.make("relay").pipe(
     trigger,
     status,
     tap,
+    events,
     lanes,
     dlq,
     replay,
@@ -54,9 +56,11 @@ const presenter: CliOutput.Presenter = {
       return yield* CliOutput.defaultPresenter.present(event)
     }
     const path = event.commandPath.join(" ")
-    yield* Console.error(
-      `${event.errors.map(({ message }) => `relay: ${message}`).join("\n")}\n\nUsage: ${event.helpDoc.usage}\n\`${path} --help\` says more.`,
+    // What a flag's own schema says is framed by words about schemas.
+    const words = event.errors.map(
+      ({ message }) => `relay: ${message.replace("Schema validation failed: Expected ", "")}`,
     )
+    yield* Console.error(`${words.join("\n")}\n\nUsage: ${event.helpDoc.usage}\n\`${path} --help\` says more.`)
   }),
 }
 

@@ -1,4 +1,8 @@
-/** `relay explain TYPE`: which routes take an event type, which don't, and why; or what a sink would be sent of it. */
+/**
+ * `relay explain TYPE`: which routes take an event type, which don't, and why;
+ * or what a sink would be sent of it. `relay explain EVENT_ID` is an event's
+ * story, told in `Story.ts`.
+ */
 import { Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import type { RelayConfig } from "../config/Config.ts"
@@ -8,9 +12,11 @@ import * as Router from "../routing/Router.ts"
 import { usage } from "./CommandError.ts"
 import { loadConfig } from "./Loading.ts"
 import { Json } from "./Options.ts"
-import { paint, plain, print, printJson, say, table } from "./Output.ts"
+import { paint, plain, print, printJson, say } from "./Output.ts"
 import { fixedBody, payloadOf } from "./Payload.ts"
 import { lazily } from "./Program.ts"
+import { routesTable, sinksOf } from "./Routes.ts"
+import { explainEvent } from "./Story.ts"
 
 /** The event type that was typed, as it stands; one that nobody sends is an error with the nearest that somebody does. */
 export const meant = (type: string) => {
@@ -18,24 +24,10 @@ export const meant = (type: string) => {
   return nearest === undefined ? "" : `: did you mean ${nearest}?`
 }
 
-const words = ({ verdict, because }: Router.Explanation): readonly [verdict: string, because: string] => {
-  switch (verdict) {
-    case "matches":
-      return ["takes it", `matches ${because}`]
-    case "matches when":
-      return ["may take it", `when ${because} holds one of its values`]
-    case "resolves":
-      return ["takes it", `ends ${because}`]
-    case "no pattern matches":
-      return ["-", `none of ${because} matches`]
-    case "excepted":
-      return ["-", `excepted by ${because}`]
-    case "other webhook":
-      return ["-", `only deliveries of the webhook ${because}`]
-    case "where differs":
-      return ["-", `${because} holds none of its values`]
-  }
-}
+/** An event's id, where it can't be a type: those have dots. */
+const isEventId = (text: string): boolean =>
+  /^(evt|seq)_/.test(text) ||
+  !(text.includes(".") || meant(text) !== "" || eventTypes.some((type) => type.startsWith(text)))
 
 const printPayload = Effect.fnUntraced(function* (config: RelayConfig, sink: string, type: string, webhook: string) {
   const lane = config.sinks.find(({ name }) => name === sink)
@@ -49,10 +41,44 @@ const printPayload = Effect.fnUntraced(function* (config: RelayConfig, sink: str
   yield* print(payload.split("\n").map(plain).join("\n"))
 })
 
+interface Asked {
+  readonly webhook: Option.Option<string>
+  readonly payload: Option.Option<string>
+}
+
+const explainType = Effect.fnUntraced(function* (type: string, { webhook, payload }: Asked) {
+  const { config } = yield* loadConfig
+  const names = config.webhooks.map(({ name }) => name)
+  if (Option.isSome(webhook) && !names.includes(webhook.value)) {
+    return yield* usage(`there is no webhook ${plain(webhook.value)} in the config; it has ${names.join(", ")}`)
+  }
+  if (!type.includes(".")) return yield* usage(`${plain(type)} is no event type${meant(type)}`)
+  if (Option.isSome(payload)) {
+    const by = isRelayEvent(type) ? "relay" : Option.getOrElse(webhook, () => names[0] ?? "")
+    return yield* printPayload(config, payload.value, type, by)
+  }
+  const explanations = Router.of(config).explain(Option.getOrUndefined(webhook), type)
+  const always = sinksOf(explanations, "matches", "resolves")
+  const maybe = sinksOf(explanations, "matches when").filter((sink) => !always.includes(sink))
+  if (yield* Json) return yield* printJson({ type, sinks: always, conditional: maybe, routes: explanations })
+
+  if (!isKnown(type) && !isRelayEvent(type)) {
+    yield* say(`${plain(type)} is not in the sender's catalogue${meant(type)}`)
+  }
+  const style = yield* paint
+  yield* print(routesTable(explanations))
+  const reached = always.length === 0 ? "no sink" : always.join(", ")
+  yield* print(
+    `\n${plain(type)} ${style("bold", `→ ${reached}`)}${maybe.length === 0 ? "" : `, and maybe ${maybe.join(", ")}`}`,
+  )
+})
+
 export const explain = Command.make(
   "explain",
   {
-    type: Argument.String("type").pipe(Argument.withDescription("An event type, such as appointment.created")),
+    what: Argument.String("type|event").pipe(
+      Argument.withDescription("An event type, such as appointment.created; or the id of an event that is kept"),
+    ),
     webhook: Flag.String("webhook").pipe(
       Flag.withMetavar("NAME"),
       Flag.withDescription("As if it came by this webhook; otherwise by any"),
@@ -60,53 +86,32 @@ export const explain = Command.make(
     ),
     payload: Flag.String("payload").pipe(
       Flag.withMetavar("SINK"),
-      Flag.withDescription("Print what this sink would be sent of a sample, without its secrets"),
+      Flag.withDescription("Print only what this sink would be sent, of a type that of a sample, without its secrets"),
       Flag.optional,
     ),
+    reveal: Flag.Boolean("reveal").pipe(
+      Flag.withDescription("Show an event's payload with what may be personal"),
+      Flag.withoutNegation,
+      Flag.withDefault(false),
+    ),
   },
-  Effect.fn(function* ({ type, webhook, payload }) {
-    const { config } = yield* loadConfig
-    const names = config.webhooks.map(({ name }) => name)
-    if (Option.isSome(webhook) && !names.includes(webhook.value)) {
-      return yield* usage(`there is no webhook ${plain(webhook.value)} in the config; it has ${names.join(", ")}`)
-    }
-    if (!type.includes(".")) return yield* usage(`${plain(type)} is no event type${meant(type)}`)
-    if (Option.isSome(payload)) {
-      const by = isRelayEvent(type) ? "relay" : Option.getOrElse(webhook, () => names[0] ?? "")
-      return yield* printPayload(config, payload.value, type, by)
-    }
-    const router = Router.of(config)
-    const explanations = router.explain(Option.getOrUndefined(webhook), type)
-    const taken = (...verdicts: ReadonlyArray<Router.Explanation["verdict"]>) => [
-      ...new Set(explanations.filter((_) => verdicts.includes(_.verdict)).flatMap(({ sinks }) => sinks)),
-    ]
-    const always = taken("matches", "resolves")
-    const maybe = taken("matches when").filter((sink) => !always.includes(sink))
-    if (yield* Json) return yield* printJson({ type, sinks: always, conditional: maybe, routes: explanations })
-
-    if (!isKnown(type) && !isRelayEvent(type)) {
-      yield* say(`${plain(type)} is not in the sender's catalogue${meant(type)}`)
-    }
-    const style = yield* paint
-    yield* print(
-      table([
-        ["ROUTE", "VERDICT", "WHY", "SINKS"],
-        ...explanations.map((explanation) => [explanation.route, ...words(explanation), explanation.sinks.join(", ")]),
-      ]),
-    )
-    const reached = always.length === 0 ? "no sink" : always.join(", ")
-    yield* print(
-      `\n${plain(type)} ${style("bold", `→ ${reached}`)}${maybe.length === 0 ? "" : `, and maybe ${maybe.join(", ")}`}`,
-    )
+  Effect.fn(function* ({ what, ...asked }) {
+    if (isEventId(what)) return yield* explainEvent(what, asked)
+    if (asked.reveal) return yield* usage("--reveal is for an event: a type's sample holds nobody's data")
+    return yield* explainType(what, asked)
   }),
 ).pipe(
-  Command.withDescription("Say which routes take an event type, which don't, and why"),
+  Command.withDescription("Say which routes take an event type and why; or tell the whole story of one event"),
   Command.withExamples([
     { command: "relay explain appointment.meeting.create_failed", description: "Where a failed meeting goes" },
     { command: "relay explain client.created --webhook scheduling", description: "The same for one webhook" },
     {
       command: "relay explain appointment.meeting.create_failed --payload oncall",
       description: "What the sink oncall would be sent",
+    },
+    {
+      command: "relay explain evt_8sZ2kQ",
+      description: "An event: signature, routes, attempts, and what each sink would be sent",
     },
   ]),
 )

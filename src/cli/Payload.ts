@@ -1,10 +1,9 @@
 /** What a sink would be sent, made without sending: for `explain --payload` and the golden files of `test`. */
 import { Result } from "effect"
+import { render } from "../admin/Rendered.ts"
 import type { LaneConfig } from "../config/Config.ts"
-import { fields as clientFields } from "../enrichment/Clients.ts"
 import * as Envelope from "../event/Envelope.ts"
 import type { Entry } from "../journal/Journal.ts"
-import { masked } from "../sinks/Sink.ts"
 import type { AnySinkType } from "../sinks/Sinks.ts"
 import { sample } from "./Sample.ts"
 
@@ -36,21 +35,13 @@ const entryOf = (webhook: string, sink: string, body: Uint8Array): Entry => {
   }
 }
 
-/** Where the client's details would stand: they are shown to nobody. */
-const withMaskedClient = (body: Uint8Array): Uint8Array => {
-  const envelope = Result.getOrUndefined(Envelope.decode(body))
-  const client = Object.fromEntries(clientFields.map((field) => [field, masked]))
-  return envelope === undefined ? body : new TextEncoder().encode(JSON.stringify({ ...envelope, client }))
-}
-
 /** The payload as JSON text; `undefined` where the sink's type can't tell. */
 export const payloadOf = (
-  { name, config, digest, key, enrich }: LaneConfig,
+  lane: LaneConfig,
   type: AnySinkType | undefined,
   webhook: string,
   body: Uint8Array,
 ): string | undefined => {
-  const entry = entryOf(webhook, name, enrich === undefined ? body : withMaskedClient(body))
-  const previews = type?.preview?.(config, [entry], digest && key)
-  return previews && JSON.stringify(previews.length === 1 ? previews[0] : previews, null, 2)
+  const payload = render(lane, type, entryOf(webhook, lane.name, body))
+  return payload && JSON.stringify(payload, null, 2)
 }

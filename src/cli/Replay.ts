@@ -1,5 +1,5 @@
 /** `relay replay`: what the journal still holds, once more to one sink. */
-import { Clock, Effect, Option, Result } from "effect"
+import { Clock, Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import { ask } from "./Ask.ts"
 import { usage } from "./CommandError.ts"
@@ -7,12 +7,6 @@ import { Json } from "./Options.ts"
 import { count, plain, print, printJson } from "./Output.ts"
 import { during } from "./Progress.ts"
 import * as When from "./When.ts"
-
-const time = (flag: string, text: string, now: number) =>
-  Result.match(When.parse(text, now), {
-    onFailure: (why) => Effect.fail(usage(`--${flag} ${plain(text)}: ${why}`)),
-    onSuccess: (millis) => Effect.succeed(millis),
-  })
 
 export const replay = Command.make(
   "replay",
@@ -35,8 +29,8 @@ export const replay = Command.make(
   },
   Effect.fn(function* ({ sink, since, until, type }) {
     const now = yield* Clock.currentTimeMillis
-    const from = yield* time("since", since, now)
-    const to = Option.isNone(until) ? now : yield* time("until", until.value, now)
+    const from = yield* When.flag("since", since, now)
+    const to = Option.isNone(until) ? now : yield* When.flag("until", until.value, now)
     if (from >= to) return yield* usage("--since is not before --until: there is nothing between them")
     const payload = { sink, since: from, until: to, types: type }
     const replayed = yield* during(

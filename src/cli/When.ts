@@ -1,5 +1,7 @@
 /** Times on the command line: `2026-11-20T08:00:00Z`, `2026-11-20`, or `2 hours` for two hours ago. */
-import { Duration, Option, Result } from "effect"
+import { Duration, Effect, Option, Result } from "effect"
+import { usage } from "./CommandError.ts"
+import { plain } from "./Output.ts"
 
 const iso = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
 const ago = /^(\d+(?:\.\d+)?) ?(seconds?|minutes?|hours?|days?|weeks?)$/
@@ -18,3 +20,10 @@ export const parse = (text: string, now: number): Result.Result<number, string> 
     onSome: (duration) => Result.succeed(now - Duration.toMillis(duration)),
   })
 }
+
+/** The time that a flag names. */
+export const flag = (name: string, text: string, now: number) =>
+  Result.match(parse(text, now), {
+    onFailure: (why) => Effect.fail(usage(`--${name} ${plain(text)}: ${why}`)),
+    onSuccess: (millis) => Effect.succeed(millis),
+  })

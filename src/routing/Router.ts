@@ -27,18 +27,21 @@ export interface Route {
   readonly to: ReadonlyArray<string>
 }
 
+export const verdicts = [
+  "matches",
+  "matches when",
+  "resolves",
+  "no pattern matches",
+  "excepted",
+  "other webhook",
+  "where differs",
+] as const
+
 /** Why a route did or did not take an event: what `relay explain` prints. */
 export interface Explanation {
   readonly route: string
   readonly sinks: ReadonlyArray<string>
-  readonly verdict:
-    | "matches"
-    | "matches when"
-    | "resolves"
-    | "no pattern matches"
-    | "excepted"
-    | "other webhook"
-    | "where differs"
+  readonly verdict: (typeof verdicts)[number]
   /** The pattern, pointer or webhook that decided; of a recovery, the failure that it ends. */
   readonly because: string
 }

@@ -1,0 +1,52 @@
+/**
+ * A delivery's body to be shown to people: without what may be personal.
+ *
+ * No schema of the objects is published, so nothing is taken for harmless by
+ * its name alone. What stays: the envelope's own fields (webhook interface,
+ * section 2.1); null; ids, which are a prefix and a suffix in a field named so;
+ * and points in time in a field whose name ends in `_at`.
+ */
+import { Predicate, Result } from "effect"
+import * as Envelope from "./Envelope.ts"
+
+/** Stands where a value was. */
+export const mask = "***"
+
+const id = /^[a-z]{2,8}_[A-Za-z0-9]+$/
+const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/
+/** A key that is none may be somebody's name or address. */
+const fieldName = /^[a-z][a-z0-9_]{0,39}$/i
+
+const isShown = (key: string, value: unknown): boolean =>
+  value === null ||
+  (typeof value === "string" &&
+    ((/^(.*_)?ids?$/.test(key) && id.test(value)) || (key.endsWith("_at") && time.test(value))))
+
+const masked = (key: string, value: unknown): unknown => {
+  if (isShown(key, value)) return value
+  if (Array.isArray(value)) return value.map((item) => masked(key, item))
+  return Predicate.isObject(value) ? maskedFields(value) : mask
+}
+
+const maskedFields = (fields: object): object =>
+  Object.fromEntries(
+    Object.entries(fields).map(([key, value]) => [fieldName.test(key) ? key : mask, masked(key, value)]),
+  )
+
+/** The body as JSON of its own; `undefined` when it is no envelope. */
+export const body = (bytes: Uint8Array): Uint8Array | undefined => {
+  const decoded = Envelope.decode(bytes)
+  if (Result.isFailure(decoded)) return undefined
+  const { id, account_id, version, created_at, data, ...others } = decoded.success
+  const { type, object, ...besides } = data
+  return new TextEncoder().encode(
+    JSON.stringify({
+      id,
+      account_id,
+      version,
+      created_at,
+      data: { type, object: maskedFields(object), ...maskedFields(besides) },
+      ...maskedFields(others),
+    }),
+  )
+}
