@@ -58,6 +58,7 @@ export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtA
       return oracle.note(`a person resumes ${name}`)
     case "replay": {
       const type = draw.pick(["appointment.created", "client.updated"] as const)
+      oracle.asked(type, name)
       const query = { since: 0, until: Number.MAX_SAFE_INTEGER, types: (one: string) => one === type, sink: name }
       return yield* replaying(journal.replay(query))
     }
