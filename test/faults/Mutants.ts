@@ -25,6 +25,8 @@ const run = async (mutant: Mutant, seed: number): Promise<string | undefined> =>
     )
     const child = Bun.spawn([process.execPath, "test/faults/main.ts", "--only", mutant.line, "--seed", String(seed)], {
       cwd: copy,
+      // What a failed line keeps for a look goes with the copy.
+      env: { ...process.env, TMPDIR: copy },
       stdout: "pipe",
       stderr: "pipe",
     })

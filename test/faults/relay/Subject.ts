@@ -31,10 +31,12 @@ export interface Start {
   readonly after?: string
 }
 
-/** A line that broke leaves no relay behind. */
+/** A line that failed leaves its directory, and says where; none leaves a relay. */
 const running = new Set<Relay>()
+const kept = new Set<string>()
 process.on("exit", () => {
   for (const relay of running) relay.signal("SIGKILL")
+  if (kept.size > 0) console.error(`kept for a look: ${[...kept].join(" ")}`)
 })
 
 export class Subject {
@@ -50,6 +52,7 @@ export class Subject {
 
   private constructor(options: Options, setup: Setup, ports: readonly [deliveries: number, admin: number]) {
     const listen = `127.0.0.1:${ports[0]}`
+    kept.add(this.directory)
     this.port = ports[0]
     this.admin = `127.0.0.1:${ports[1]}`
     this.binary = options.binary
@@ -133,6 +136,7 @@ export class Subject {
   }
 
   remove(): void {
+    kept.delete(this.directory)
     rmSync(this.directory, { recursive: true, force: true })
   }
 }
