@@ -54,6 +54,8 @@ export const config = (admin: Partial<RelayConfig["admin"]> = {}): RelayConfig =
 })
 
 export interface Setup {
+  /** Over the config in force. */
+  readonly config?: Partial<RelayConfig>
   readonly admin?: Partial<RelayConfig["admin"]>
   readonly lanes?: ReadonlyArray<LaneStatus>
   /** Over what the journal says of itself. */
@@ -95,7 +97,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       RelayInfo.of({
         version: "1.2.3",
         configFile: "relay.config.json",
-        config: Effect.succeed(config(setup.admin)),
+        config: Effect.succeed({ ...config(setup.admin), ...setup.config }),
         startedAt,
         counters,
         draining: Effect.succeed(setup.draining === true),

@@ -1,5 +1,15 @@
 import { describe, expect, test } from "bun:test"
-import { bodyChecksum, decode, decodeRow, encode, Origin, Writer } from "../../src/journal/Record.ts"
+import {
+  bodyChecksum,
+  decode,
+  decodeOne,
+  decodeRow,
+  encode,
+  hashOf,
+  heads,
+  Origin,
+  Writer,
+} from "../../src/journal/Record.ts"
 import { seeded } from "../lib/seeded.ts"
 import { event } from "./samples.ts"
 
@@ -79,6 +89,39 @@ describe("Record", () => {
       const { stored, damaged } = decodeRow(bytes.slice(0, length), 100, 3)
       expect(stored.length + damaged.length).toBe(3)
       expect(damaged).toContain(102)
+    }
+  })
+
+  test("passes over a row with the same facts as a reader of it (300 seeds)", () => {
+    for (let seed = 1; seed <= 300; seed++) {
+      const { events, bytes } = row(seeded(seed), 5)
+      const found: Array<unknown> = []
+      heads(bytes, 5, (index, { id, type, account, webhook, kind }) => {
+        found.push([index, id, type, account, webhook, kind()])
+      })
+      expect(found).toEqual(
+        events.map(({ id, type, accountId, webhook }, index) => [
+          index,
+          ...[id, type, accountId, webhook].map(hashOf),
+          [type, webhook],
+        ]),
+      )
+      const at = 100 + (seed % 5)
+      expect(decodeOne(bytes, 100, at)?.entry.event).toEqual(events[at - 100])
+      expect(decodeOne(bytes, 100, 105)).toBeUndefined()
+    }
+  })
+
+  test("passes over a damaged row without a word (500 flips)", () => {
+    for (let seed = 1; seed <= 500; seed++) {
+      const random = seeded(seed)
+      const { bytes } = row(random, 5)
+      const at = Math.floor(random() * bytes.length)
+      bytes[at] = (bytes[at] ?? 0) ^ (1 << Math.floor(random() * 8))
+      heads(bytes, 5, (index, { kind }) => {
+        kind()
+        decodeOne(bytes, 100, 100 + index)
+      })
     }
   })
 })

@@ -1,0 +1,171 @@
+import { describe, expect } from "bun:test"
+import { Effect, Schema } from "effect"
+import { EventPage, Stories } from "../../src/admin/Api.ts"
+import type { RelayConfig } from "../../src/config/Config.ts"
+import { attempts, event, letter, parked, settlement } from "../journal/samples.ts"
+import { it } from "../lib/effect.ts"
+import { json, lane, config as plainConfig, type Setup, start } from "./fixture.ts"
+
+const person = "Ann Example"
+const body = new TextEncoder().encode(
+  JSON.stringify({
+    id: "evt_client",
+    account_id: "acct_1",
+    version: "1",
+    created_at: "2026-11-21T08:00:00Z",
+    data: { type: "client.created", object: { id: "cli_1", first_name: person } },
+  }),
+)
+
+const [sink] = plainConfig().sinks
+const sinks = ["lake", "audit"].map((name) => ({
+  ...sink,
+  name,
+  type: name === "lake" ? "file" : "unknown",
+  config: { path: `${name}.ndjson` },
+})) as RelayConfig["sinks"]
+const route = { except: [], where: {} }
+const config = {
+  sinks,
+  routes: [
+    { ...route, name: "clients", match: ["client.*"], where: { "/data/object/id": ["cli_1"] }, to: ["lake"] },
+    { ...route, name: "blocks", match: ["block.*"], to: ["lake"] },
+  ],
+}
+
+/** Three events; the second is a client's, with a fate of its own at each sink. */
+const kept = Effect.fnUntraced(function* (setup: Setup = {}) {
+  const admin = yield* start({ config, ...setup })
+  const { journal } = admin
+  for (const name of ["lake", "audit"]) yield* journal.openLane(name)
+  yield* journal.append(event("evt_1", { receivedAt: 10 }), ["lake"])
+  yield* journal.append(event("evt_client", { type: "client.created", receivedAt: 20, body }), ["lake", "audit", "old"])
+  yield* journal.append(event("", { type: "", accountId: "", problem: "the body is not JSON", receivedAt: 30 }), [
+    "_quarantine",
+  ])
+  yield* journal.settle([settlement("lake", 2, { park: [parked(2)] }), settlement("audit", 2, { bury: [letter(2)] })])
+  const list = (query: string) =>
+    Effect.flatMap(admin.ask(`/api/v1/events?${query}`), json).pipe(Effect.map(Schema.decodeUnknownSync(EventPage)))
+  const explain = (id: string, query = "") =>
+    Effect.flatMap(admin.ask(`/api/v1/events/${encodeURIComponent(id)}${query}`), json).pipe(
+      Effect.map(Schema.decodeUnknownSync(Stories)),
+    )
+  return { ...admin, list, explain }
+})
+
+describe("events of the admin API", () => {
+  it.live("are listed newest first, by type, account, webhook, time and outcome, without a payload", () =>
+    Effect.gen(function* () {
+      const { ask, list } = yield* kept()
+      const sequences = (query: string) => Effect.map(list(query), ({ events }) => events.map((one) => one.sequence))
+      expect(yield* sequences("")).toEqual([3, 2, 1])
+      expect(yield* sequences("type=client.*")).toEqual([2])
+      expect(yield* sequences("account=acct_1&webhook=scheduling")).toEqual([2, 1])
+      expect(yield* sequences("since=10&until=20")).toEqual([1])
+      expect(yield* sequences("outcome=dead")).toEqual([2])
+      expect(yield* list("limit=1&before=3")).toMatchObject({ events: [{ id: "evt_client" }], next: 2 })
+      expect(JSON.stringify(yield* list(""))).not.toContain(person)
+      expect((yield* ask("/api/v1/events?outcome=lost")).status).toBe(400)
+      const bad = yield* ask("/api/v1/events?type=client..x")
+      expect([bad.status, yield* json(bad)]).toEqual([
+        409,
+        expect.objectContaining({ message: expect.stringContaining("empty segment") }),
+      ])
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("have a story: signature, what was promised, what the routes say now, and where each sink stands", () =>
+    Effect.gen(function* () {
+      const waiting = lane("lake", { condition: "waiting", message: "it refuses connections" })
+      const { explain } = yield* kept({ lanes: [waiting, lane("audit")] })
+      const { events, next } = yield* explain("evt_client")
+      expect(next).toBeUndefined()
+      expect(events).toMatchObject([
+        {
+          sequence: 2,
+          signature: `sha256=${"A".repeat(64)}`,
+          secret: "current",
+          webhookId: "wh_1",
+          size: body.length,
+          routes: [
+            { route: "clients", verdict: "matches", because: "client.*", sinks: ["lake"] },
+            { route: "blocks", verdict: "no pattern matches" },
+          ],
+          sinks: [
+            { sink: "lake", outcome: "parked", due: 2_000, attempts, lane: "waiting: it refuses connections" },
+            { sink: "audit", outcome: "dead", at: 9, attempts, note: "a unknown sink can't say what it would be sent" },
+            { sink: "old", outcome: "pending", attempts: [], note: "no sink in the config has this name" },
+          ],
+        },
+      ])
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("show nobody's data in what a sink would be sent, unless they are asked to", () =>
+    Effect.gen(function* () {
+      const { explain } = yield* kept()
+      const masked = yield* explain("evt_client")
+      expect(masked.events[0]?.sinks[0]?.payload).toMatchObject({
+        file: "lake.ndjson",
+        line: { data: { object: { id: "cli_1", first_name: "***" } } },
+      })
+      expect(JSON.stringify(masked)).not.toContain(person)
+      const revealed = yield* explain("evt_client", "?reveal=true")
+      expect(revealed.events[0]?.sinks[0]?.payload).toMatchObject({
+        line: { data: { object: { first_name: person } } },
+      })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("show of a body that is no envelope how long it is, and not a byte", () =>
+    Effect.gen(function* () {
+      const { explain, journal } = yield* kept()
+      yield* journal.replay({ since: 0, until: 100, types: () => true, sink: "lake" })
+      yield* journal.append(event("evt_odd", { body: new TextEncoder().encode(person) }), ["lake"])
+      const story = yield* explain("evt_odd")
+      expect(story.events).toMatchObject([
+        { size: person.length, sinks: [{ note: expect.stringContaining("is no envelope") }] },
+      ])
+      expect(JSON.stringify(story)).not.toContain(person)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("without an id are told by their place in the log, with why they are in quarantine", () =>
+    Effect.gen(function* () {
+      const { explain } = yield* kept()
+      const { events } = yield* explain("seq_3")
+      expect(events).toMatchObject([{ sequence: 3, id: "", problem: "the body is not JSON", routes: [] }])
+      expect((yield* explain("seq_4")).events).toEqual([])
+      expect((yield* explain("evt_none")).events).toEqual([])
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("have their replays in their story, with the payload said once", () =>
+    Effect.gen(function* () {
+      const { explain, journal } = yield* kept()
+      yield* journal.replayDeadLetters(["audit:2"])
+      const { events } = yield* explain("evt_client")
+      expect(events.map(({ sequence, origin }) => [sequence, origin])).toEqual([
+        [4, "replayed"],
+        [2, "delivered"],
+      ])
+      expect(events[0]?.sinks).toEqual([{ sink: "audit", outcome: "pending", attempts: [] }])
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("are looked for until all has been looked at", () =>
+    Effect.gen(function* () {
+      const { handle, journal } = yield* kept()
+      let asked = 0
+      const { events } = journal
+      Object.assign(journal, {
+        events: (query: Parameters<typeof events>[0]) =>
+          ++asked < 4 ? Effect.succeed({ events: [], looked: 1, lookedTo: 5, next: 100 - asked }) : events(query),
+      })
+      const response = yield* Effect.promise(async () =>
+        handle(new Request("http://127.0.0.1:9080/api/v1/events/evt_1", { headers: { host: "127.0.0.1:9080" } })),
+      )
+      expect(yield* json(response)).toMatchObject({ events: [{ sequence: 1 }], looked: 6 })
+    }).pipe(Effect.orDie),
+  )
+})

@@ -1,0 +1,90 @@
+import { describe, expect, test } from "bun:test"
+import { body } from "../../src/event/Masked.ts"
+import { seeded } from "../lib/seeded.ts"
+
+const canary = "canary-person"
+
+const envelope = (object: object, more: object = {}, data: object = {}) => ({
+  id: "evt_1",
+  account_id: "acct_1",
+  version: "1",
+  created_at: "2026-11-21T08:00:00Z",
+  data: { type: "client.created", object, ...data },
+  ...more,
+})
+
+const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value))
+const masked = (value: unknown) => {
+  const shown = body(bytes(value))
+  return shown === undefined ? undefined : JSON.parse(new TextDecoder().decode(shown))
+}
+
+describe("a masked body", () => {
+  test("keeps the envelope, null, ids and points in time, and nothing else", () => {
+    const object = {
+      id: "cli_1a2B",
+      provider_ids: ["prv_1", "prv_2"],
+      first_name: null,
+      email: "ann@example.com",
+      born: "1990-01-01",
+      created_at: "2026-11-21T07:00:00.5+02:00",
+      vip: true,
+      visits: 3,
+      tags: ["regular", { note: "x" }],
+    }
+    expect(masked(envelope(object))).toEqual(
+      envelope({
+        ...object,
+        email: "***",
+        born: "***",
+        vip: "***",
+        visits: "***",
+        tags: ["***", { note: "***" }],
+      }),
+    )
+  })
+
+  test("takes nothing for an id or a time because of its name or its form alone", () => {
+    const object = {
+      id: "Ann Example",
+      passport_id: "C01X00T47",
+      login: "ann_example",
+      seen_at: "at home",
+      birthday: "1990-01-01T00:00:00Z",
+      paid: "in_full",
+    }
+    expect(new Set(Object.values(masked(envelope(object)).data.object))).toEqual(new Set(["***"]))
+  })
+
+  test("shows no name of a field that may be somebody's", () => {
+    const { data } = masked(envelope({ guests: { "ann@example.com": 1, "Ann Example": 2 } }))
+    expect(data.object).toEqual({ guests: { "***": "***" } })
+  })
+
+  test("masks what stands beside the fields that the interface states", () => {
+    expect(masked(envelope({}, { actor: "Ann" }, { previous: { email: "a@b.c", id: "cli_1" } }))).toEqual(
+      envelope({}, { actor: "***" }, { previous: { email: "***", id: "cli_1" } }),
+    )
+  })
+
+  test("is none where the body is no envelope", () => {
+    for (const value of [null, "Ann", { first_name: "Ann" }, envelope([])]) expect(masked(value)).toBeUndefined()
+    expect(body(Uint8Array.of(0xff))).toBeUndefined()
+  })
+
+  test("holds nothing that stood anywhere in an object (300 seeds)", () => {
+    for (let seed = 1; seed <= 300; seed++) {
+      const random = seeded(seed)
+      const names = ["id", "user_id", "ids", "created_at", "name", `x ${canary}`, "deep", "__proto__"]
+      const value = (depth: number): unknown => {
+        const draw = random()
+        if (depth === 0 || draw < 0.4) return `${canary} ${draw}`
+        const items = Array.from({ length: 3 }, () => value(depth - 1))
+        if (draw < 0.6) return items
+        return Object.fromEntries(items.map((item) => [names[Math.floor(random() * names.length)] ?? "", item]))
+      }
+      const shown = body(bytes(envelope({ a: value(4) }, { b: value(3) }, { c: value(3) })))
+      expect(new TextDecoder().decode(shown)).not.toContain(canary)
+    }
+  })
+})
