@@ -22,10 +22,15 @@ export type Severity = "red" | "yellow" | "green"
 
 const severities: readonly Severity[] = ["red", "yellow", "green"]
 
-export const severityOf = ({ condition, deadLetters, backlog }: Lane): Severity => {
+/** Too few failures to pause the lane, and nothing has passed since. */
+const isFailing = ({ condition, message, parked }: Lane): boolean =>
+  condition === "running" && message !== "" && parked > 0
+
+export const severityOf = (lane: Lane): Severity => {
+  const { condition, deadLetters, backlog } = lane
   if (condition === "misconfigured" || condition === "blocked") return "red"
   if (condition === "orphaned") return backlog > 0 ? "red" : "green"
-  return condition === "running" && deadLetters === 0 ? "green" : "yellow"
+  return condition === "running" && deadLetters === 0 && !isFailing(lane) ? "green" : "yellow"
 }
 
 const journalRed = ({ journal: { health } }: Status): boolean =>
@@ -69,6 +74,9 @@ export interface Trouble {
   readonly todo: string
 }
 
+const failing = ({ parked, message }: Lane): string =>
+  `${count(parked, "event")} to be tried again; the last attempt: ${message}`
+
 /** Where a person stopped the lane, or must look, its message says it. */
 const aboutSink = ({ name, condition }: Lane): ReadonlyArray<string> => {
   if (condition === "waiting") return [`wait, it is tried again by itself; relay lanes resume ${name} tries at once`]
@@ -86,7 +94,8 @@ export const troubles = (status: Status): ReadonlyArray<Trouble> => {
     const severity = severityOf(lane)
     if (severity === "green") return []
     const letters = lane.deadLetters === 0 ? "" : `${count(lane.deadLetters, "dead letter")}`
-    const what = [lane.condition === "running" ? "" : lane.condition, lane.message, letters].filter((_) => _ !== "")
+    const said = lane.condition !== "running" ? [lane.condition, lane.message] : isFailing(lane) ? [failing(lane)] : []
+    const what = [...said, letters].filter((_) => _ !== "")
     const todo = [...aboutSink(lane), ...(lane.deadLetters === 0 ? [] : [`relay dlq list --lane ${lane.name}`])]
     return [{ name: lane.name, severity, lines: [what.join("; ")], todo: todo.join("; ") }]
   })

@@ -54,6 +54,7 @@ export class Gate {
   #outcomes: Array<boolean> = []
   /** Set while the circuit is open. */
   condition: Closed | undefined
+  /** Why the last attempt failed; empty since the sink answered. */
   message = ""
   /** The event of the last failed attempt: a probe takes another. */
   lastFailed = 0
@@ -88,7 +89,6 @@ export class Gate {
   passed(events: number): boolean {
     const wasPaused = this.condition !== undefined
     this.#answered()
-    this.message = ""
     this.#remember(true, this.#whole ? Math.min(1, events) : events)
     return wasPaused
   }
@@ -122,8 +122,12 @@ export class Gate {
       case "DeliveryFailed":
         // The first failure costs no wait: a connection that the other side closed in between is nobody's outage.
         this.#until = this.#level === 1 ? this.#until : now + wait(this.#level - 1)
-        if (this.condition !== undefined) this.message = message
-        else if (this.#streak >= this.#delivery.pauseAfter && this.#failed.size >= differentEvents) {
+        this.message = message
+        if (
+          this.condition === undefined &&
+          this.#streak >= this.#delivery.pauseAfter &&
+          this.#failed.size >= differentEvents
+        ) {
           return this.#close("waiting", message)
         }
         return false
@@ -153,6 +157,7 @@ export class Gate {
     this.#failed.clear()
     this.#until = 0
     this.condition = undefined
+    this.message = ""
   }
 
   #count(sequences: ReadonlyArray<number>, startedAt: number, now: number): void {

@@ -30,6 +30,14 @@ describe("a lane's gate", () => {
     expect(gate.condition).toBeUndefined()
   })
 
+  test("says why the last attempt failed, until the sink answers", () => {
+    const gate = new Gate({ delivery })
+    gate.blame(failed, [1], 0, 0, always)
+    expect([gate.condition, gate.message]).toEqual([undefined, "answered 500"])
+    gate.rejected()
+    expect(gate.message).toBe("")
+  })
+
   test("one success closes it and forgets the failures", () => {
     const gate = new Gate({ delivery })
     for (const sequence of [1, 2, 3, 4, 5]) gate.blame(down, [sequence], 0, 0, always).opened
