@@ -11,6 +11,7 @@ export interface Delivery {
   readonly url: string
   readonly type: string
   readonly accountId: string | undefined
+  readonly objectId: string | undefined
   readonly hmac: Hmac
   readonly headers: { readonly signature: string; readonly webhookId: string }
   /** Sent where the webhook has one. */
@@ -42,9 +43,9 @@ const detailOf = (text: string): string => {
 /** Sends one; fails when nobody answers. */
 export const deliver = Effect.fnUntraced(
   function* (delivery: Delivery) {
-    const { url, type, accountId, hmac, headers, webhookId, tamper } = delivery
+    const { url, type, accountId, objectId, hmac, headers, webhookId, tamper } = delivery
     const started = yield* Clock.currentTimeMillis
-    const envelope = sample(type, started, { accountId })
+    const envelope = sample(type, started, { accountId, objectId })
     const signed = encoder.encode(JSON.stringify(envelope))
     const body = tamper ? encoder.encode(JSON.stringify({ ...envelope, version: `${envelope.version} ` })) : signed
     const request = HttpClientRequest.post(url, {

@@ -109,6 +109,8 @@ const objectOf = (type: string, at: (hours: number) => string, suffix: () => str
 
 export interface SampleOptions {
   readonly accountId?: string | undefined
+  /** Instead of an id that won't come twice. */
+  readonly objectId?: string | undefined
   /** Instead of the sample's own object. */
   readonly object?: Fields | undefined
   /** Ids that are the same every time, for what is compared. */
@@ -116,13 +118,18 @@ export interface SampleOptions {
 }
 
 /** A sample envelope of any event type. `now` is in epoch milliseconds. */
-export const sample = (type: string, now: number, { accountId, object, isFixed }: SampleOptions = {}): Envelope => {
+export const sample = (
+  type: string,
+  now: number,
+  { accountId, objectId, object, isFixed }: SampleOptions = {},
+): Envelope => {
   const suffix = isFixed === true ? () => "sample" : unique
+  const made = object ?? objectOf(type, (hours) => timestamp(now + hours * hour), suffix)
   return {
     id: `evt_${suffix()}`,
     account_id: accountId ?? (isRelayEvent(type) ? "" : "acct_sample"),
     version: "1",
     created_at: timestamp(now),
-    data: { type, object: object ?? objectOf(type, (hours) => timestamp(now + hours * hour), suffix) },
+    data: { type, object: objectId === undefined ? made : { ...made, id: objectId } },
   }
 }

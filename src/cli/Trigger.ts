@@ -91,7 +91,13 @@ export const trigger = Command.make(
       Flag.withDescription("The account_id of the samples"),
       Flag.optional,
     ),
+    object: Flag.String("object").pipe(
+      Flag.withMetavar("ID"),
+      Flag.withDescription("The id of the samples' object: what recovers is what failed"),
+      Flag.optional,
+    ),
     url: Flag.String("url").pipe(
+      Flag.withMetavar("URL"),
       Flag.withDescription("Where to send to, when it is not where the config listens"),
       Flag.withSchema(
         Schema.String.check(Schema.isPattern(/^https?:\/\/[^\s]+$/, { expected: "an http or https URL" })),
@@ -114,6 +120,7 @@ export const trigger = Command.make(
       url,
       type,
       accountId: Option.getOrUndefined(flags.account),
+      objectId: Option.getOrUndefined(flags.object),
       hmac: hmacSha256(Redacted.value(secret.value)),
       headers: webhook.headers,
       webhookId: webhook.ids[0],
@@ -167,6 +174,10 @@ export const trigger = Command.make(
   Command.withExamples([
     { command: "relay trigger appointment.created", description: "One event, to see it arrive" },
     { command: "relay trigger client.updated --count 1000 --rate 100", description: "A thousand, a hundred a second" },
+    {
+      command: "relay trigger connected_account.reconnected --object cna_1",
+      description: "The end of the refresh_failed that was sent with the same id",
+    },
     { command: "relay trigger service.deleted --tamper", description: "A forged delivery, which must be refused" },
   ]),
 )

@@ -36,6 +36,9 @@ describe("samples", () => {
     const envelope = sample("block.created", now, { accountId: "acct_1", object: { id: "blk_1" } })
     expect(envelope.account_id).toBe("acct_1")
     expect(envelope.data.object).toEqual({ id: "blk_1" })
+    const of = (type: string) => sample(type, now, { objectId: "cna_1" }).data.object
+    expect(of("connected_account.refresh_failed")).toMatchObject({ id: "cna_1", kind: "calendar" })
+    expect(of("connected_account.reconnected")).toMatchObject({ id: "cna_1" })
   })
 
   test("are dated to the second, in UTC", () => {
