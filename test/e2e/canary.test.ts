@@ -133,11 +133,17 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
     ["validate", "--offline"],
     ["test", "--update"],
     ["explain", "client.created", "--payload", "http"],
+    ["events"],
+    ["explain", "evt_0"],
+    ["explain", "evt_0", "--json"],
+    ["explain", "seq_21"],
   ]) {
     const { stdout, stderr } = await relay([...args, "-c", config], { cwd })
     said.push(stdout, stderr)
   }
   expect(said.join("\n")).toContain("relay_dead_letters")
+  expect(said.join("\n")).toContain("what http would be sent")
+  expect(said.join("\n")).toContain("the body is not JSON")
   for (const name of services) said.push(readFileSync(join(cwd, `golden/${name}.json`), "utf8"))
   // An alert names the event and its client by their ids, and nobody by name.
   expect(alerts.length).toBeGreaterThan(0)

@@ -1,0 +1,206 @@
+/** `events` and `explain EVENT_ID`, over HTTP, against the admin API on a journal in memory. */
+import { afterAll, describe, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Effect } from "effect"
+import type { Story } from "../../src/admin/Api.ts"
+import { painted } from "../../src/cli/Output.ts"
+import { render, rest } from "../../src/cli/Story.ts"
+import { lane, config as plainConfig, start } from "../admin/fixture.ts"
+import { event, letter, parked, settlement } from "../journal/samples.ts"
+import { it } from "../lib/effect.ts"
+import { cli } from "./harness.ts"
+
+const directory = mkdtempSync(join(tmpdir(), "relay-events-"))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+let files = 0
+const person = "Ann Example"
+const noon = Date.UTC(2026, 0, 2, 12)
+const body = new TextEncoder().encode(
+  JSON.stringify({
+    id: "evt_2",
+    account_id: "acct_1",
+    version: "1",
+    created_at: "2026-01-02T12:00:00Z",
+    data: { type: "client.created", object: { id: "cli_1", first_name: person } },
+  }),
+)
+
+/** A relay that keeps three events; the second is a client's, parked. */
+const running = Effect.fnUntraced(function* () {
+  const sinks = plainConfig().sinks.map((sink) => ({ ...sink, config: { path: "lake.ndjson" } }))
+  const routes = [{ name: "clients", match: ["client.*"], except: [], where: {}, to: ["lake", "new"] }]
+  const admin = yield* start({
+    lanes: [lane("lake", { condition: "paused", message: "by a person" })],
+    config: { sinks, routes },
+  })
+  const { journal } = admin
+  yield* journal.openLane("lake")
+  yield* journal.append(event("evt_1\u001b[2J", { receivedAt: noon }), ["lake"])
+  yield* journal.append(event("evt_2", { type: "client.created", receivedAt: noon + 1, body }), ["lake"])
+  yield* journal.append(
+    event("", { type: "", accountId: "", receivedAt: noon + 2, problem: "the body is not JSON" }),
+    [],
+  )
+  yield* journal.settle([settlement("lake", 2, { park: [parked(2)] })])
+  const server = yield* Effect.acquireRelease(
+    Effect.sync(() => Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: admin.handle })),
+    (server) => Effect.promise(() => server.stop(true)),
+  )
+  const file = join(directory, `${files++}.json`)
+  writeFileSync(file, JSON.stringify({ admin: { listen: `127.0.0.1:${server.port}` } }))
+  const ask = (...args: ReadonlyArray<string>) => Effect.promise(() => cli([...args, "-c", file]))
+  return { journal, ask }
+})
+
+describe("relay events", () => {
+  it.live("lists what is kept, newest first, with what became of it", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* running()
+      const { code, stdout, stderr } = yield* ask("events")
+      expect([code, stderr]).toEqual([0, ""])
+      const [, ...rows] = stdout.trimEnd().split("\n")
+      expect(rows).toEqual([
+        expect.stringMatching(/12:00:00\.002Z +seq_3 +- +- +scheduling +unrouted$/),
+        expect.stringMatching(/12:00:00\.001Z +evt_2 +client\.created +acct_1 +scheduling +lake parked$/),
+        expect.stringMatching(/evt_1\ufffd\[2J .* lake delivered$/),
+      ])
+      const json = JSON.parse((yield* ask("events", "--json")).stdout)
+      expect(json).toMatchObject({ looked: 3, events: [{ sequence: 3 }, { sequence: 2 }, { sequence: 1 }] })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("takes filters, and says where the next page begins or that there is nothing", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* running()
+      const page = yield* ask("events", "--limit", "1")
+      expect(page.stderr).toBe(
+        "3 events looked at, back to 2026-01-02T12:00:00.000Z; there may be older ones: --before 3\n",
+      )
+      expect((yield* ask("events", "--limit", "1", "--before", "3")).stdout).toContain("evt_2")
+      const filters = ["--type", "client.*", "--account", "acct_1", "--webhook", "scheduling", "--outcome", "parked"]
+      const times = ["--since", "2026-01-02", "--until", "2026-01-03"]
+      expect((yield* ask("events", ...filters, ...times)).stdout).toContain("evt_2")
+      const none = yield* ask("events", "--account", "acct_2")
+      expect([none.code, none.stdout]).toEqual([0, ""])
+      expect(none.stderr).toContain("no such event among 3 events looked at, back to 2026-01-02T12:00:00.000Z")
+      for (const wrong of [
+        ["--outcome", "lost"],
+        ["--since", "soon"],
+        ["--limit", "0"],
+      ]) {
+        expect((yield* ask("events", ...wrong)).code).toBe(64)
+      }
+      expect((yield* ask("events", "--type", "a..b")).code).toBe(1)
+    }).pipe(Effect.orDie),
+  )
+})
+
+describe("relay explain EVENT_ID", () => {
+  it.live("tells where it came from, what the routes say, where it stands, and what would be sent", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* running()
+      const { code, stdout, stderr } = yield* ask("explain", "evt_2")
+      expect([code, stderr]).toEqual([0, ""])
+      expect(stdout).toContain("received   2026-01-02T12:00:00.001Z by webhook scheduling (wh_1)")
+      expect(stdout).toContain(`sha256=${"A".repeat(64)}, verified by the secret current`)
+      expect(stdout).toMatch(/clients +takes it +matches client\.\* +lake, new/)
+      expect(stdout).toContain("promised to lake when it was accepted; by the routes of now: lake, new")
+      expect(stdout).toContain("parked, tried again at 1970-01-01T00:00:02.000Z; the sink is paused: by a person")
+      expect(stdout).toContain("1970-01-01T00:00:00.005Z  DeliveryFailed: the sink answered 500")
+      expect(stdout).toContain(
+        "what lake would be sent, rendered now by the config in force; what may be personal is masked",
+      )
+      expect(stdout).toContain('"first_name": "***"')
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("shows somebody's data only where that is asked for, whatever else is", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* running()
+      for (const more of [[], ["--json"], ["--payload", "lake"]]) {
+        const { stdout, stderr } = yield* ask("explain", "evt_2", ...more)
+        expect([stdout.includes(person), stderr.includes(person), stdout.includes("***")]).toEqual([false, false, true])
+        expect((yield* ask("explain", "evt_2", "--reveal", ...more)).stdout).toContain(person)
+      }
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("prints one payload by itself, or says why there is none", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* running()
+      const one = yield* ask("explain", "evt_2", "--payload", "lake")
+      expect(JSON.parse(one.stdout)).toMatchObject({ file: "lake.ndjson", line: { id: "evt_2" } })
+      expect(yield* ask("explain", "evt_2", "--payload", "new")).toMatchObject({
+        code: 64,
+        stdout: "",
+        stderr: expect.stringContaining("it was not promised to this sink"),
+      })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("says of a delivered event that earlier attempts are not kept, and of a quarantined one why", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* running()
+      yield* journal.append(event("evt_4", { receivedAt: noon }), ["lake"])
+      yield* journal.settle([settlement("lake", 4)])
+      expect((yield* ask("explain", "evt_4")).stderr).toContain("earlier attempts are not kept")
+      expect((yield* ask("explain", "seq_3")).stdout).toMatch(/quarantined +the body is not JSON/)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("tells replays apart from what was received, and dead letters since when", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* running()
+      yield* journal.settle([settlement("lake", 2, { bury: [letter(2)] })])
+      expect((yield* ask("explain", "evt_2")).stdout).toContain("dead letter since 1970-01-01T00:00:00.009Z")
+      yield* journal.replayDeadLetters(["lake:2"])
+      const { stdout } = yield* ask("explain", "evt_2")
+      expect(stdout).toContain("replay of what was received")
+      expect(stdout.match(/would be sent/g)).toHaveLength(1)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("of an id that is not kept, or by another webhook, is a failed look and says how far it went", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* running()
+      expect(yield* ask("explain", "evt_none")).toEqual({
+        code: 1,
+        stdout: "",
+        stderr: "relay: the journal keeps no evt_none: 3 events looked at, back to 2026-01-02T12:00:00.000Z\n",
+      })
+      expect((yield* ask("explain", "evt_2", "--webhook", "other")).code).toBe(1)
+      expect((yield* ask("explain", "0b6b7f-e1")).code).toBe(1)
+    }).pipe(Effect.orDie),
+  )
+
+  test("says when it has not looked at everything yet", () => {
+    const page = { events: [], looked: 12_000, lookedTo: noon, next: 7 }
+    expect(rest(page, "evt_1")).toBe(
+      "evt_1 is not found yet: 12,000 events looked at, back to 2026-01-02T12:00:00.000Z. Older ones are still being indexed: try again in a minute",
+    )
+  })
+
+  test("has a story without a signature for the relay's own, and for one that nobody took", () => {
+    const story: Story = {
+      sequence: 1,
+      origin: "delivered",
+      id: "evt_relay_1",
+      type: "relay.lane_paused",
+      accountId: "",
+      webhook: "relay",
+      receivedAt: noon,
+      webhookId: "",
+      signature: "",
+      secret: "",
+      size: 9,
+      sinks: [],
+      routes: [],
+    }
+    const text = render(story, painted(false), false)
+    expect(text).toContain("none: the relay's own event")
+    expect(text).toContain("no route took it when it was accepted")
+  })
+})
