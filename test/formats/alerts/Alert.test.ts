@@ -214,17 +214,23 @@ describe("a payload", () => {
     slow,
   )
 
-  test("is valid for its service where there is too much of everything", () => {
-    for (const character of ["漢", "<", "\\", "😀"]) {
-      const names = Array.from({ length: 120 }, (_, n) => `${n}${character.repeat(200)}`)
-      const details = Object.fromEntries(names.map((name) => [name, "{{/data/object/why}}"]))
-      const alertOf = Alert.compile({ ...usual, summary: "{{/data/object/why}}", details })
-      const samples = Array.from({ length: 12 }, (_, n) => of(n, { id: `${n}`, why: `${n}${character.repeat(9_000)}` }))
-      const group = { action: "trigger", samples, count: 60, first: 0, last: 0 } as const
-      expect(problems(alertOf(group))).toEqual(none)
-      expect(problems(alertOf(Alert.group([of(1, { why: character.repeat(9_000) })])))).toEqual(none)
-    }
-  })
+  test(
+    "is valid for its service where there is too much of everything",
+    () => {
+      for (const character of ["漢", "<", "\\", "😀"]) {
+        const names = Array.from({ length: 120 }, (_, n) => `${n}${character.repeat(200)}`)
+        const details = Object.fromEntries(names.map((name) => [name, "{{/data/object/why}}"]))
+        const alertOf = Alert.compile({ ...usual, summary: "{{/data/object/why}}", details })
+        const samples = Array.from({ length: 12 }, (_, n) =>
+          of(n, { id: `${n}`, why: `${n}${character.repeat(9_000)}` }),
+        )
+        const group = { action: "trigger", samples, count: 60, first: 0, last: 0 } as const
+        expect(problems(alertOf(group))).toEqual(none)
+        expect(problems(alertOf(Alert.group([of(1, { why: character.repeat(9_000) })])))).toEqual(none)
+      }
+    },
+    slow,
+  )
 
   test("never mentions anybody", () => {
     const alert = alertOf({ id: "x" }, { summary: "<!channel> @everyone <@U1> & <@&1>", details: { a: "*b* [c](d)" } })
