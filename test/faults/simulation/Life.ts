@@ -9,7 +9,7 @@
 import { Context, Duration, Effect, type Fiber, Latch, Layer } from "effect"
 import { type LaneSpec, type LaneStatus, Lanes, type SinkUnusable } from "../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
-import * as Template from "../../../src/formats/Template.ts"
+import * as Key from "../../../src/formats/Key.ts"
 import { Journal, type JournalBroken, type JournalError } from "../../../src/journal/Journal.ts"
 import * as Router from "../../../src/routing/Router.ts"
 import type { Oracle } from "./Oracle.ts"
@@ -107,7 +107,7 @@ const specOf =
       ...(renamedFrom === undefined ? {} : { renamedFrom }),
     },
     open: Effect.sync(() => sink.open(caller)),
-    key: Template.compile(sink.plan.config.key, "text").render,
+    key: Key.compile(sink.plan.config),
   })
 
 /** The journal, and the oracle at its side. A dead life's journal answers nobody. */

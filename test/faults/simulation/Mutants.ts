@@ -124,6 +124,27 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
+    gone: "all events of a digest get their attempt back",
+    file: "src/delivery/Landing.ts",
+    find: "for (const sequence of pardoned) ledger.pardon(sequence)",
+    replace: "for (const sequence of pardoned.slice(0, 1)) ledger.pardon(sequence)",
+    line,
+  },
+  {
+    gone: "a digest holds so many events and no more",
+    file: "src/delivery/Parking.ts",
+    find: "|| group.length === this.#together",
+    replace: "",
+    line,
+  },
+  {
+    gone: "what was parked without a group goes by itself",
+    file: "src/delivery/Parking.ts",
+    find: 'one.key === "" && this.#together > 1',
+    replace: 'one.key === "" && this.#together < 1',
+    line,
+  },
+  {
     gone: "a lane's pause outlives a restart",
     file: "src/delivery/Lane.ts",
     find: "options.state.paused",

@@ -91,6 +91,8 @@ export class Oracle {
   readonly #givenUp = new Set<string>()
   /** By sink and key: the highest sequence that was taken first, ever and in this life. */
   readonly #furthest = new Map<string, { ever: number; life: number; here: number }>()
+  /** By sink and sequence: what it was sent together with. */
+  readonly #digests = new Map<string, Map<number, ReadonlyArray<number>>>()
   /** Lanes that a person moved others' events into: what was parked there knows no order. */
   readonly #mixed = new Set<string>()
   #replays: Array<{ readonly sequence: number; readonly sink: string; readonly known: Known }> = []
@@ -175,6 +177,24 @@ export class Oracle {
     visit.sends += 1
     visit.answer = "open"
     visit.life = this.life
+  }
+
+  /**
+   * A digest is of one group, and one that is sent again holds all that it held:
+   * what has come meanwhile may have joined it. What a person moved knows no groups.
+   */
+  together(sink: string, batch: ReadonlyArray<Entry>): void {
+    if (this.#mixed.has(sink)) return
+    const groups = new Set(batch.map(({ event }) => event.accountId))
+    if (groups.size > 1) this.fail(`${sink} gets a digest of ${groups.size} groups`)
+    const digests = this.#digests.get(sink) ?? new Map<number, ReadonlyArray<number>>()
+    this.#digests.set(sink, digests)
+    const sequences = batch.map(({ sequence }) => sequence)
+    for (const sequence of sequences) {
+      if (digests.get(sequence)?.some((one) => !sequences.includes(one)) === true)
+        this.fail(`${sink} gets #${sequence} again without all of its digest`)
+    }
+    for (const sequence of sequences) digests.set(sequence, sequences)
   }
 
   /** The sink has taken it; what it will answer is another matter. */

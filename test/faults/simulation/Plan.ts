@@ -118,8 +118,7 @@ const year = 365 * 24 * hour
 
 export const sinkName = (index: number): string => `sink${index}`
 
-/** A sink, by its number: one that comes later is drawn like those of the beginning. */
-export const drawSink = (seed: number, index: number, storm: number, burst: boolean): SinkPlan => {
+const drawPlainSink = (seed: number, index: number, storm: number, burst: boolean): SinkPlan => {
   const draw = new Draw(seed, `sink ${index}`)
   const weather: Array<SinkPlan["weather"][number]> = []
   if (burst) weather.push({ until: scene.sinksWake, mood: "away" })
@@ -161,6 +160,29 @@ export const drawSink = (seed: number, index: number, storm: number, burst: bool
       config: undefined,
     },
   }
+}
+
+/** The sink as one that sends digests, with nothing that the config refuses beside them. */
+const digesting = (plan: SinkPlan, draw: Draw): SinkPlan => {
+  const { backlog, delivery, ...config } = plan.config
+  const maxEvents = draw.int(2, 8)
+  return {
+    ...plan,
+    config: {
+      ...config,
+      order: "none",
+      digest: { wait: Duration.millis(draw.int(50, 2_000)), maxEvents },
+      delivery: { ...delivery, maxParked: Math.max(delivery.maxParked, maxEvents) },
+      ...(backlog === undefined ? {} : { backlog: { ...backlog, whenFull: "refuse" } }),
+    },
+  }
+}
+
+/** A sink, by its number: one that comes later is drawn like those of the beginning. */
+export const drawSink = (seed: number, index: number, storm: number, burst: boolean): SinkPlan => {
+  const plan = drawPlainSink(seed, index, storm, burst)
+  const draw = new Draw(seed, `digest ${index}`)
+  return burst || draw.chance(0.75) ? plan : digesting(plan, draw)
 }
 
 const drawReloads = (seed: number, storm: number): ReadonlyArray<Reload> => {

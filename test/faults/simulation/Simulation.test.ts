@@ -43,7 +43,8 @@ describe("the simulation", () => {
       ...journal,
       append: (event, sinks) => (++count % 50 === 0 ? Effect.succeed("appended") : journal.append(event, sinks)),
     })
-    expect(found(careless)).toContain("was promised an event that it never got")
+    // Where it is sent again first, that tells.
+    expect(found(careless)).toMatch(/was promised an event that it never got|a duplicate was kept as an event/)
   })
 
   test("notices a byte that changed on its way", () => {

@@ -288,9 +288,9 @@ class Simulation {
       this.#oracle,
       new Draw(seed, `answers ${index}`),
     )
-    const { order, delivery, backlog } = plan.config
+    const { order, digest, delivery, backlog } = plan.config
     this.#oracle.rules.set(sink.name, {
-      order: order === "key",
+      order: order === "key" || digest !== undefined,
       bound: undefined,
       maxAttempts: delivery.retry.maxAttempts ?? Number.POSITIVE_INFINITY,
       maxAge: Duration.toMillis(delivery.retry.maxAge),

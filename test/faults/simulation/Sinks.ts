@@ -4,13 +4,14 @@
  * the events that they reject for ever.
  *
  * A sink holds the lane to the contract of `Sink.ts`: batches within their
- * limits, never more at once than its concurrency, none beyond its deadline,
+ * limits, digests of one group, never more at once than its concurrency, none beyond its deadline,
  * none while a person has paused the lane.
  */
 import { crc32 } from "node:zlib"
 import { Duration, Effect } from "effect"
 import type { Entry } from "../../../src/journal/Journal.ts"
 import {
+  allSent,
   DeliveryFailed,
   DeliveryRejected,
   type Failures,
@@ -95,12 +96,12 @@ export class SimulatedSink {
       case "slow":
         return Effect.andThen(
           wait,
-          Effect.sync(() => this.#take(batch, 0)),
+          Effect.suspend(() => this.#take(batch, 0)),
         )
       case "picky":
         return Effect.andThen(
           wait,
-          Effect.sync(() => this.#take(batch, 0.3)),
+          Effect.suspend(() => this.#take(batch, 0.3)),
         )
       case "hangs":
         return Effect.suspend(() => {
@@ -137,8 +138,19 @@ export class SimulatedSink {
     return Effect.fail(new SinkError({ reason }))
   }
 
+  #take(batch: ReadonlyArray<Entry>, dislike: number): Effect.Effect<Failures, SinkError> {
+    if (this.plan.config.digest === undefined) return Effect.succeed(this.#takeEach(batch, dislike))
+    // A digest is one message.
+    const [first] = batch
+    const reason = first && this.#dislikes(first, dislike)
+    if (reason !== undefined) return this.#fail(batch, reason)
+    this.#apply(batch)
+    for (const entry of batch) this.#oracle.answered(this.name, entry, "taken", "")
+    return Effect.succeed(allSent)
+  }
+
   /** Takes what it likes. Where order is kept, what comes after a failed event of the same key fails too. */
-  #take(batch: ReadonlyArray<Entry>, dislike: number): Failures {
+  #takeEach(batch: ReadonlyArray<Entry>, dislike: number): Failures {
     const failures = new Map<number, SinkError>()
     const stuck = new Set<string>()
     batch.forEach((entry, index) => {
@@ -173,9 +185,12 @@ export class SimulatedSink {
     const bytes = batch.reduce((sum, { event }) => sum + event.body.length, 0)
     if (this.paused) this.#oracle.fail(`${this.name} is sent to although a person has paused it`)
     if (underWay > config.concurrency) this.#oracle.fail(`${this.name} has ${underWay} batches at once`)
-    if (batch.length === 0 || batch.length > limits.maxEvents || (batch.length > 1 && bytes > limits.maxBytes)) {
+    const { maxEvents, maxBytes } =
+      config.digest === undefined ? limits : { ...config.digest, maxBytes: Number.POSITIVE_INFINITY }
+    if (batch.length === 0 || batch.length > maxEvents || (batch.length > 1 && bytes > maxBytes)) {
       this.#oracle.fail(`${this.name} gets a batch of ${batch.length} events and ${bytes} bytes`)
     }
+    if (config.digest !== undefined) this.#oracle.together(this.name, batch)
   }
 
   #inTime(took: number): void {
