@@ -113,9 +113,14 @@ const run = async (
   const { sender } = subject
   sender.bodyOf = bodyOf
   const random = seeded(options.seed + 1)
+  /** It did not come back. */
+  let isGone = false
   const send = async (number: number) => {
     account.sent(number)
-    while ((await sender.send(number)) !== 202) await Bun.sleep(100)
+    while ((await sender.send(number)) !== 202) {
+      if (isGone) return
+      await Bun.sleep(100)
+    }
     account.acknowledged(number)
   }
   const fail = async () => {
@@ -125,9 +130,11 @@ const run = async (
     await Bun.sleep(random() * digest.wait * 1_000)
     await send(recoveryOf(number))
   }
-  const tormented = torment(scene, subject, config, options)
-  await sender.paced(rate, options.long ? seconds.long : seconds.normal, fail)
-  await tormented
+  const tormented = torment(scene, subject, config, options).catch((error: unknown) => {
+    isGone = true
+    throw error
+  })
+  await Promise.all([tormented, sender.paced(rate, options.long ? seconds.long : seconds.normal, fail)])
   const broken: Array<string> = []
   if (!(await subject.drained(60))) broken.push("what was kept did not drain within a minute")
   const bounds = await subject.metric("relay_duplicate_bound_events")

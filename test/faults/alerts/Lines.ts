@@ -44,7 +44,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     gone: "a recovery follows its failure to the sink",
     file: "src/routing/Router.ts",
     find: "if (failure === undefined || resolving.size === 0) return []",
-    replace: "if (failure !== undefined || resolving.size === 0) return []",
+    replace: "if (failure === undefined || resolving.size >= 0) return []",
     line: digests.name,
   },
   {
