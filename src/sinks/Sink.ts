@@ -3,8 +3,10 @@
  *
  * A sink sends batches and reports only what it saw. It does not retry, log,
  * count or remember: the lane does, by the `reason` of the error. Add one in
- * three steps: a file here, a line in `Sinks.ts`, a test that calls the sink
- * contract (`test/contract/sinkContract.ts`).
+ * four steps: a file here (`Console.ts` is the smallest), a line in `Sinks.ts`, a
+ * test that calls the sink contract (`test/contract/sinkContract.ts`), and a
+ * section of `config/README.md` with `<!-- sink: TYPE -->`, whose table
+ * `bun test/config/reference.ts` writes from the schema's descriptions.
  */
 import { type Effect, Schema, type Scope } from "effect"
 import type { Entry } from "../journal/Journal.ts"

@@ -90,10 +90,11 @@ export const renew = (reference: string, schema: object): string => {
     const keys = names.split(" ")
     return kind === "sink" ? section : section.filter((line) => keys.includes(/^\| `([^`.[]+)/.exec(line)?.[1] ?? ""))
   }
-  return reference.replaceAll(
-    /(<!-- (keys|sink): (.*) -->\n)\n(?:\|.*\n)*/g,
-    (_, mark: string, kind: string, names: string) => `${mark}\n${[...head, ...rows(kind, names)].join("\n")}\n`,
+  const renewed = reference.replaceAll(
+    /(<!-- (keys|sink): (.*) -->\n)\n*(?:\|.*\n)*\n*/g,
+    (_, mark: string, kind: string, names: string) => `${mark}\n${[...head, ...rows(kind, names)].join("\n")}\n\n`,
   )
+  return `${renewed.trimEnd()}\n`
 }
 
 if (import.meta.main) {
