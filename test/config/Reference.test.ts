@@ -23,8 +23,6 @@ const examples = [
 
 /** Every variable is set, and every file is there. */
 const env: Readonly<Record<string, string>> = {
-  ALERTS_URL: "https://alerts.example.com/T0/B0",
-  BACKOFFICE_TOKEN: "token",
   JIRA_API_KEY: "token",
   CREDENTIALS_DIRECTORY: "/run/credentials/relay.service",
   NORTH_SECRET: "one",
@@ -39,6 +37,8 @@ const env: Readonly<Record<string, string>> = {
   TEAMS_URL: "https://teams.example.com/workflows/0",
 }
 const credentials = {
+  "/run/credentials/relay.service/alerts-url": "https://alerts.example.com/T0/B0\n",
+  "/run/credentials/relay.service/backoffice-authorization": "Bearer token\n",
   "/run/credentials/relay.service/pagerduty": "seven\n",
   "/run/credentials/relay.service/scheduling": "four\n",
   "/run/credentials/relay.service/scheduling-old": "five\n",
