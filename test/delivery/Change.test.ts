@@ -185,12 +185,13 @@ describe("a change of sinks", () => {
 
   it.effect("lets a removed sink that works have what was promised to it, then closes it", () => {
     const up = scripted(() => "pass")
-    const old = told("old", up.sink)
+    const unhurried: Sink = { ...up.sink, send: (batch) => Effect.delay(up.sink.send(batch), "100 millis") }
+    const old = told("old", unhurried)
     return Effect.gen(function* () {
-      yield* append(500, ["old"])
+      yield* append(50, ["old"])
       const { result } = yield* change([])
       expect(result).toMatchObject({ _tag: "Success", success: [] })
-      expect(up.delivered.length).toBe(500)
+      expect(up.delivered.length).toBe(50)
       expect(old.seen).toEqual({ opened: 1, closed: 1 })
       expect(yield* statusOf("old")).toMatchObject({ condition: "orphaned", backlog: 0 })
     }).pipe(Effect.provide(running([old])))
@@ -213,7 +214,8 @@ describe("a change of sinks", () => {
   })
 
   it.effect("hands what waits for a renamed sink to its new name, over the same connection", () => {
-    const sink = scripted((entry, attempt) => (entry.sequence === 1 && attempt === 1 ? failed : "pass"))
+    let isMended = false
+    const sink = scripted((entry) => (entry.sequence === 1 && !isMended ? failed : "pass"))
     const before = told("before", sink.sink, "same")
     const after = told("after", sink.sink, "same", { renamedFrom: "before" })
     return Effect.gen(function* () {
@@ -226,6 +228,7 @@ describe("a change of sinks", () => {
       const { result } = yield* change([after], Effect.orDie(append(1, ["after"])))
       expect(result).toMatchObject({ success: [] })
       expect(yield* statusOf("after")).toMatchObject({ condition: "paused", backlog: 5 })
+      isMended = true
       yield* resume("after")
       yield* pass("1 second")
       expect(sink.delivered.length).toBe(5)
@@ -237,14 +240,19 @@ describe("a change of sinks", () => {
   it.effect("is refused as a whole when a new sink can't work until a person acts", () => {
     const up = scripted(() => "pass")
     const stays = told("stays", up.sink)
+    const [changed, fine] = [told("stays", up.sink, "changed"), told("fine", up.sink)]
     const wrong: LaneSpec = {
       ...told("wrong", up.sink),
       open: Effect.fail(new SinkError({ reason: new SinkMisconfigured({ message: "no such CA file" }) })),
     }
     return Effect.gen(function* () {
-      const { result, swapped } = yield* change([told("stays", up.sink, "changed"), told("fine", up.sink), wrong])
+      const { result, swapped } = yield* change([changed, fine, wrong])
       expect(result).toMatchObject({ failure: { _tag: "SinkUnusable", message: "sink wrong: no such CA file" } })
       expect([swapped, yield* names]).toEqual([false, ["stays"]])
+      expect([changed.seen, fine.seen]).toEqual([
+        { opened: 1, closed: 1 },
+        { opened: 1, closed: 1 },
+      ])
       yield* append(1, ["stays"])
       yield* pass("1 second")
       expect([up.delivered, stays.seen]).toEqual([[1], { opened: 1, closed: 0 }])
@@ -283,6 +291,7 @@ describe("a change of sinks", () => {
     const overrides = { delivery: { ...delivery, retry } }
     return Effect.gen(function* () {
       const { pause, resume } = yield* Lanes
+      yield* pass("1 second")
       yield* append(2, ["sink"])
       yield* pass("1 second")
       yield* pause("sink")
