@@ -13,6 +13,8 @@
  */
 import { chmodSync, rmSync } from "node:fs"
 import { DatabaseSync, type SQLOutputValue } from "node:sqlite"
+import type { EventQuery } from "./Journal.ts"
+import type { Match } from "./Match.ts"
 import type { Columns, LogRow } from "./Span.ts"
 import * as Span from "./Span.ts"
 import { isFull } from "./Sqlite.ts"
@@ -34,15 +36,6 @@ const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? val
 
 /** As an array of their own, wherever in memory the bytes lie. */
 const copied = (value: unknown): ArrayBuffer => new Uint8Array(bytes(value)).buffer
-
-const columnsOf = (row: Row): Columns => ({
-  receivedFrom: Number(row.received_from),
-  receivedTo: Number(row.received_to),
-  kinds: JSON.parse(String(row.kinds)) as Columns["kinds"],
-  kind: new Uint16Array(copied(row.kind)),
-  account: new Uint32Array(copied(row.account)),
-  id: new Uint32Array(copied(row.id)),
-})
 
 const logRowOf = (row: Row): LogRow => ({
   first: Number(row.first),
@@ -88,6 +81,12 @@ const openOrBegin = (path: string, identity: string): DatabaseSync => {
   }
 }
 
+export interface Candidates {
+  readonly sequences: ReadonlyArray<number>
+  /** When the first event of the span was received, in epoch milliseconds. */
+  readonly receivedFrom: number
+}
+
 export class Index {
   private readonly log
   private readonly db: DatabaseSync
@@ -110,7 +109,10 @@ export class Index {
     this.db = openOrBegin(path, identity)
     this.sql = {
       insert: this.db.prepare("INSERT OR REPLACE INTO span VALUES (?, ?, ?, ?, ?, ?, ?)"),
-      span: this.db.prepare("SELECT received_from, received_to, kinds, kind, account, id FROM span WHERE number = ?"),
+      span: this.db.prepare("SELECT received_from, received_to, kinds FROM span WHERE number = ?"),
+      kind: this.db.prepare("SELECT kind AS bytes FROM span WHERE number = ?"),
+      account: this.db.prepare("SELECT account AS bytes FROM span WHERE number = ?"),
+      id: this.db.prepare("SELECT id AS bytes FROM span WHERE number = ?"),
       prune: this.db.prepare("DELETE FROM span WHERE number < ?"),
     }
     this.indexed = new Set(
@@ -150,17 +152,30 @@ export class Index {
     const first = Span.firstOf(number)
     const rows = this.log.rows.all(first, first + Span.size - 1).map(logRowOf)
     const { receivedFrom, receivedTo, kinds, kind, account, id } = Span.make(number, rows)
-    const columns = [kind, account, id].map(({ buffer }) => new Uint8Array(buffer))
+    const columns = [kind(), account(), id()].map(({ buffer }) => new Uint8Array(buffer))
     this.sql.insert.run(number, receivedFrom, receivedTo, JSON.stringify(kinds), ...columns)
     this.indexed.add(number)
   }
 
-  /** The columns of a span; `undefined` where it is not indexed. */
-  columns(number: number): Columns | undefined {
+  /** Sequences of a span that may match, from `highest` down, and since when it has events; `undefined` where it is not indexed. */
+  candidates(number: number, query: EventQuery, match: Match, highest: number): Candidates | undefined {
     if (!this.isUsable || !this.indexed.has(number)) return undefined
     try {
       const row = this.sql.span.get(number)
-      return row && columnsOf(row)
+      if (row === undefined) return undefined
+      const column = (statement: Index["sql"]["id"]) => copied(statement.get(number)?.bytes)
+      const columns: Columns = {
+        receivedFrom: Number(row.received_from),
+        receivedTo: Number(row.received_to),
+        kinds: JSON.parse(String(row.kinds)) as Columns["kinds"],
+        kind: () => new Uint16Array(column(this.sql.kind)),
+        account: () => new Uint32Array(column(this.sql.account)),
+        id: () => new Uint32Array(column(this.sql.id)),
+      }
+      return {
+        sequences: Span.candidates(number, columns, query, match, highest),
+        receivedFrom: columns.receivedFrom,
+      }
     } catch {
       this.isUsable = false
       return undefined

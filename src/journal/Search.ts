@@ -117,15 +117,15 @@ export class Search {
     while (next >= lowest) {
       const number = Span.numberOf(next)
       const end = Math.max(Span.firstOf(number), lowest)
-      const columns = this.index?.columns(number)
-      if (columns !== undefined) {
-        for (const at of Span.candidates(number, columns, query, match, next)) {
+      const candidates = this.index?.candidates(number, query, match, next)
+      if (candidates !== undefined) {
+        for (const at of candidates.sequences) {
           if (at < end) break
           const stored = this.read(at)
           yield { at, passed: next + 1 - at, receivedAt: stored?.entry.event.receivedAt ?? 0, stored }
           next = at - 1
         }
-        if (next >= end) yield { at: end, passed: next + 1 - end, receivedAt: columns.receivedFrom }
+        if (next >= end) yield { at: end, passed: next + 1 - end, receivedAt: candidates.receivedFrom }
         next = end - 1
         continue
       }

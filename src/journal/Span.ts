@@ -22,9 +22,10 @@ export interface Columns {
   readonly receivedTo: number
   /** By code. */
   readonly kinds: ReadonlyArray<Kind>
-  readonly kind: Uint16Array<ArrayBuffer>
-  readonly account: Uint32Array<ArrayBuffer>
-  readonly id: Uint32Array<ArrayBuffer>
+  /** The columns themselves: each is read only where it is asked for. */
+  readonly kind: () => Uint16Array<ArrayBuffer>
+  readonly account: () => Uint32Array<ArrayBuffer>
+  readonly id: () => Uint32Array<ArrayBuffer>
 }
 
 /** A row of the log as it is stored. */
@@ -98,28 +99,39 @@ export const make = (number: number, rows: Iterable<LogRow>): Columns => {
       id[at] = head.id
     })
   }
-  return { receivedFrom: Math.min(receivedFrom, receivedTo), receivedTo, kinds, kind, account, id }
+  return {
+    receivedFrom: Math.min(receivedFrom, receivedTo),
+    receivedTo,
+    kinds,
+    kind: () => kind,
+    account: () => account,
+    id: () => id,
+  }
 }
 
 /** Sequences of a span that may match, from `highest` down. */
 export const candidates = (
   number: number,
-  { receivedFrom, receivedTo, kinds, kind, account, id }: Columns,
+  columns: Columns,
   query: EventQuery,
   match: Match,
   highest: number,
 ): ReadonlyArray<number> => {
   const { since = 0, until = Number.POSITIVE_INFINITY } = query
-  if (receivedTo < since || receivedFrom >= until) return []
-  const matching = kinds.map(match.kind)
+  if (columns.receivedTo < since || columns.receivedFrom >= until) return []
+  const matching = columns.kinds.map(match.kind)
   if (!matching.includes(true)) return []
-  const idHash = query.id === undefined ? undefined : hashOf(query.id)
-  const accountHash = query.account === undefined ? undefined : hashOf(query.account)
+  const ids = query.id === undefined ? undefined : columns.id()
+  const id = hashOf(query.id ?? "")
+  const accounts = query.account === undefined ? undefined : columns.account()
+  const account = hashOf(query.account ?? "")
+  let kind: Uint16Array | undefined
   const first = firstOf(number)
   const found: Array<number> = []
   for (let at = Math.min(highest - first, size - 1); at >= 0; at--) {
-    if (idHash !== undefined && id[at] !== idHash) continue
-    if (accountHash !== undefined && account[at] !== accountHash) continue
+    if (ids !== undefined && ids[at] !== id) continue
+    if (accounts !== undefined && accounts[at] !== account) continue
+    kind ??= columns.kind()
     if (matching[kind[at] ?? nothing] === true) found.push(first + at)
   }
   return found
