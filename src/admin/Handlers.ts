@@ -19,7 +19,10 @@ import { type Tell, Work } from "./Work.ts"
 const step = 500
 
 const unavailable = ({ message }: JournalError) => new Api.Unavailable({ message })
-const noLane = (name: string) => new Api.NotFound({ message: `there is no lane ${name}` })
+const noLane = (name: string) =>
+  new Api.NotFound({ message: `there is no lane ${name}; \`relay lanes list\` shows them` })
+const noSink = (name: string | undefined) =>
+  new Api.NotFound({ message: `there is no sink ${name} in the config; \`relay status\` shows them` })
 
 const laneOf = ({ name, type, condition, message, backlog, parked, deadLetters, oldestAt }: LaneStatus): Api.Lane => ({
   name,
@@ -94,7 +97,7 @@ const relay = HttpApiBuilder.group(
         const problem = types.map(Pattern.problem).find((found) => found !== undefined)
         if (problem !== undefined) return yield* new Api.Refused({ message: problem })
         if (!(yield* info.config).sinks.some(({ name }) => name === sink)) {
-          return yield* new Api.NotFound({ message: `there is no sink ${sink} in the config` })
+          return yield* noSink(sink)
         }
         const patterns = types.map(Pattern.make)
         const matches = (type: string) => patterns.length === 0 || patterns.some((pattern) => pattern.matches(type))
@@ -115,7 +118,7 @@ const relay = HttpApiBuilder.group(
             return yield* new Api.NotFound({ message: `there is no webhook ${webhook} in the config` })
           }
           if (!known([...sinks, { name: quarantine }], sink)) {
-            return yield* new Api.NotFound({ message: `there is no sink ${sink} in the config` })
+            return yield* noSink(sink)
           }
           return yield* Tap.make({
             ...(match !== undefined && { match: Pattern.make(match) }),
@@ -224,7 +227,8 @@ const deadLetters = HttpApiBuilder.group(
         const above = justAbove(id)
         const [letter] =
           above === undefined ? [] : yield* Effect.mapError(journal.deadLetters({ ...above, limit: 1 }), unavailable)
-        if (letter?.id !== id) return yield* new Api.NotFound({ message: `there is no dead letter ${id}` })
+        if (letter?.id !== id)
+          return yield* new Api.NotFound({ message: `there is no dead letter ${id}; \`relay dlq list\` shows them` })
         const { signature, body } = letter.entry.event
         return { ...deadLetterOf(letter), signature, body: base64(body) }
       }),

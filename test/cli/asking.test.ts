@@ -63,7 +63,9 @@ describe("asking a running relay", () => {
         code: 1,
         stderr: "relay: the sink lake is in the config\n",
       })
-      expect((yield* ask("lanes", "resume", "nope")).stderr).toBe("relay: there is no lane nope\n")
+      expect((yield* ask("lanes", "resume", "nope")).stderr).toBe(
+        "relay: there is no lane nope; `relay lanes list` shows them\n",
+      )
     }).pipe(Effect.orDie),
   )
 
