@@ -23,8 +23,8 @@ export type Severity = "red" | "yellow" | "green"
 const severities: readonly Severity[] = ["red", "yellow", "green"]
 
 /** Too few failures to pause the lane, and nothing has passed since. */
-const isFailing = ({ condition, message, parked }: Lane): boolean =>
-  condition === "running" && message !== "" && parked > 0
+const isFailing = ({ condition, message, backlog }: Lane): boolean =>
+  condition === "running" && message !== "" && backlog > 0
 
 export const severityOf = (lane: Lane): Severity => {
   const { condition, deadLetters, backlog } = lane
@@ -74,8 +74,8 @@ export interface Trouble {
   readonly todo: string
 }
 
-const failing = ({ parked, message }: Lane): string =>
-  `${count(parked, "event")} to be tried again; the last attempt: ${message}`
+const failing = ({ backlog, message }: Lane): string =>
+  `${count(backlog, "event")} not delivered; the last attempt failed: ${message}`
 
 /** Where a person stopped the lane, or must look, its message says it. */
 const aboutSink = ({ name, condition }: Lane): ReadonlyArray<string> => {

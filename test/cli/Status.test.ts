@@ -87,12 +87,12 @@ describe("status", () => {
     expect(text).toMatch(/^ {2}b-away +file +waiting +3 +4 min +0 +0$/m)
   })
 
-  test("says why events wait for a retry before the lane pauses, and nothing of it once they passed", () => {
-    const failing = lane("lake", { message: "answered 500", parked: 2, backlog: 2 })
+  test("says why events fail before the lane pauses, parked or not, and nothing of it once they passed", () => {
+    const failing = lane("lake", { message: "answered 500", backlog: 2 })
     expect(rendered(status([failing]))).toStartWith(
-      "lake: 2 events to be tried again; the last attempt: answered 500\n\nrelay",
+      "lake: 2 events not delivered; the last attempt failed: answered 500\n\nrelay",
     )
-    expect(severityOf({ ...failing, parked: 0, backlog: 0 })).toBe("green")
+    expect(severityOf({ ...failing, backlog: 0 })).toBe("green")
   })
 
   test("of a relay that is well says only that", () => {
