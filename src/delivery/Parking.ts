@@ -69,15 +69,15 @@ export class Parking {
   }
 
   put(event: ParkedEvent): void {
+    const isNew = this.#events.get(event.sequence)?.key !== event.key
     this.#events.set(event.sequence, event)
     if (event.key !== "") {
       const waiting = this.#keys.get(event.key) ?? []
       this.#keys.set(event.key, waiting)
       const last = waiting.at(-1)
-      if (last === undefined || last < event.sequence) waiting.push(event.sequence)
-      else if (!waiting.includes(event.sequence)) {
+      if (isNew) {
         waiting.push(event.sequence)
-        waiting.sort((a, b) => a - b)
+        if (last !== undefined && last > event.sequence) waiting.sort((a, b) => a - b)
       }
       if (this.#isFull(waiting)) this.#nextDue = Number.NEGATIVE_INFINITY
     }
