@@ -37,7 +37,9 @@ describe("every command", () => {
       ([, name]) => name ?? "",
     )
     expect(commands).toEqual(
-      "run validate test explain trigger status tap events lanes dlq replay reload journal doctor schema init".split(" "),
+      "run validate test explain trigger status tap events lanes dlq replay reload journal doctor schema init".split(
+        " ",
+      ),
     )
     for (const command of commands) {
       const help = await cli([command, "--help"])
