@@ -14,12 +14,12 @@ import { randomBytes } from "node:crypto"
 import { chmodSync, existsSync, mkdirSync, renameSync, statSync } from "node:fs"
 import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { mend } from "./Indexes.ts"
 import type { JournalError } from "./Journal.ts"
 import { LaneRows } from "./LaneRows.ts"
 import { type Mark, MarkFile, read as readMark } from "./Mark.ts"
 import { meta, setMeta } from "./Meta.ts"
 import { migrate } from "./Migrations.ts"
+import { mend } from "./Reindex.ts"
 import { broken, classify, isBusy, isCorrupt, isFull, unavailable } from "./Sqlite.ts"
 
 export interface Store {
