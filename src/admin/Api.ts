@@ -1,10 +1,10 @@
 /**
- * The admin API: what `status`, `lanes`, `dlq`, `replay` and `journal` ask of a
- * running relay. Schema first: the server, the client and /openapi.json come
- * from this.
+ * The admin API: what `status`, `events`, `lanes`, `dlq`, `replay` and `journal`
+ * ask of a running relay. Schema first: the server, the client and /openapi.json
+ * come from this.
  *
- * Lists of events carry no payload: only `deadLetter`, for one event that a
- * person asked for, does.
+ * Lists of events carry no payload: only a dead letter and an event's story,
+ * which a person asked for, do.
  */
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
