@@ -75,7 +75,8 @@ const make = Effect.fnUntraced(function* ({ current, load, spec, swap }: ReloadO
     )
     const before = current()
     const fixed = Difference.restart(before, config)
-    if (fixed.length > 0) return yield* refused("restart", `only a restart changes ${fixed.join(", ")}, so nothing was changed`)
+    if (fixed.length > 0)
+      return yield* refused("restart", `only a restart changes ${fixed.join(", ")}, so nothing was changed`)
     const notes = yield* lanes
       .change(
         config.sinks.map(spec),

@@ -139,7 +139,10 @@ describe("relay reload", () => {
   test("of a wrong config, or of what only a restart changes, keeps the old one and says why", async () => {
     const { write, reload, post, ask, metrics, deliveries, process } = await start({ sinks: sinks("kept") })
     write({ sinks: sinks("other"), listen: "127.0.0.1:1" })
-    expect(await reload()).toMatchObject({ code: 1, stderr: "relay: only a restart changes listen, so nothing was changed\n" })
+    expect(await reload()).toMatchObject({
+      code: 1,
+      stderr: "relay: only a restart changes listen, so nothing was changed\n",
+    })
     write({ sinks: { other: { type: "file", paht: "x" } }, routes: [{ name: "a", match: "**", to: "nowhere" }] })
     const wrong = await reload()
     expect([wrong.code, wrong.stdout]).toEqual([78, ""])
@@ -155,7 +158,9 @@ describe("relay reload", () => {
     write({ sinks: sinks("kept") })
     expect(await (await post()).json()).toMatchObject({ changes: [], notes: [] })
     expect(await metrics()).toContain("relay_config_last_reload_successful 1")
-    expect(process.stderr()).toContain("the config in force stays: only a restart changes listen, so nothing was changed")
+    expect(process.stderr()).toContain(
+      "the config in force stays: only a restart changes listen, so nothing was changed",
+    )
   }, 20_000)
 
   test("does not disturb what is under way: an attempt, nor a delivery whose body is still coming", async () => {
