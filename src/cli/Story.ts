@@ -112,8 +112,7 @@ export const explainEvent = Effect.fnUntraced(function* (id: string, { webhook, 
   const found = yield* ask((client) => client.events.explain({ params: { id }, query }))
   const events = found.events.filter((one) => Option.isNone(webhook) || one.webhook === webhook.value)
   const remark = rest({ ...found, events }, plain(id))
-  const [newest] = events
-  if (newest === undefined) return yield* failed(remark)
+  if (events.length === 0) return yield* failed(remark)
   if (Option.isSome(payload)) {
     const sinks = events.flatMap(({ sinks }) => sinks)
     const sink = sinks.find((one) => one.sink === payload.value && one.payload !== undefined)
