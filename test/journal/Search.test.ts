@@ -166,7 +166,7 @@ describe("Search", () => {
       for (const spans of [0, 1, 1]) {
         for (let n = 0; n < spans; n++) expect(index.grow()).toBe(true)
         const search = new Search(db, index)
-        for (let n = 0; n < 12; n++) {
+        for (let n = 0; n < 6; n++) {
           const query = queried(random, kept)
           const found = all(search, query, random.pick([1, 1000]))
           const model = expected(query, kept)
@@ -185,5 +185,5 @@ describe("Search", () => {
       index.close()
       close(engine)
     }
-  })
+  }, 30_000)
 })
