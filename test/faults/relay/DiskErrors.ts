@@ -16,12 +16,12 @@ import { Ends } from "./Traffic.ts"
 const each: ReadonlyArray<Omit<Fault, "times">> = (["wal", "file"] as const).flatMap((on) =>
   (["write", "sync"] as const).flatMap((call) => (["EIO", "ENOSPC"] as const).map((error) => ({ call, error, on }))),
 )
-/** Most syncs of the file are SQLite's own, and some the checkpointer's: so often that both are met. */
-const syncsOfFile = [1, 2, 3, 4].map((): Omit<Fault, "times"> => ({ call: "sync", error: "EIO", on: "file" }))
-const faults = [...each, ...syncsOfFile]
+/** SQLite syncs the file when a pass ends the log, and the checkpointer after each: the second in a row is its own. */
+const ownSyncs = [1, 2].map((): Omit<Fault, "times"> => ({ call: "sync", error: "EIO", on: "file", passFirst: 1 }))
+const faults = [...each, ...ownSyncs]
 /** One failed sync is the trap: the next ones would pass. Writes fail long enough to be told of. */
 const times = { sync: 1, write: 10 }
-const longRounds = 240
+const longRounds = 200
 const exitCode = 74
 
 export const diskErrors: Line = {

@@ -14,7 +14,17 @@ export const errors = { EIO: 5, ENOSPC: 28 } as const
 export type ErrorName = keyof typeof errors
 
 /** Byte offsets of `struct control` in disk.c. */
-const at = { skew: 0, writeError: 8, syncError: 16, inLog: 24, hits: 28, disk: 32, foreign: 40, lastWrite: 48 } as const
+const at = {
+  skew: 0,
+  writeError: 8,
+  syncError: 16,
+  inLog: 24,
+  hits: 28,
+  disk: 32,
+  foreign: 40,
+  lastWrite: 48,
+  passFirst: 56,
+} as const
 const controlBytes = 4_096
 
 export interface Fault {
@@ -23,6 +33,8 @@ export interface Fault {
   /** The write-ahead log, or the journal's file itself. */
   readonly on: "wal" | "file"
   readonly times: number
+  /** So many of them pass before the first fails. */
+  readonly passFirst?: number
 }
 
 export const reasonToSkip = (): string | undefined =>
@@ -54,7 +66,8 @@ export class Shim {
   }
 
   /** From now on calls fail, so many times. */
-  fail({ call, error, on, times }: Fault): void {
+  fail({ call, error, on, times, passFirst = 0 }: Fault): void {
+    this.put32(at.passFirst, passFirst)
     this.put32(at.inLog, on === "wal" ? 1 : 0)
     const first = call === "write" ? at.writeError : at.syncError
     this.put32(first, errors[error])
