@@ -141,10 +141,11 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   /** What changes which lanes there are is done one after the other. */
   const oneChange = yield* Semaphore.make(1)
 
-  for (const spec of [...specs, Quarantine.spec]) {
-    const state = yield* journal.openLane(spec.config.name, spec.config.renamedFrom)
-    yield* lanes.start(spec, state, yield* lanes.hold(spec))
-  }
+  // All are open before one runs: an event of our own for a sink that is not would begin its lane, and it adopts none then.
+  const open = yield* Effect.forEach([...specs, Quarantine.spec], (spec) =>
+    Effect.map(journal.openLane(spec.config.name, spec.config.renamedFrom), (state) => ({ spec, state })),
+  )
+  for (const { spec, state } of open) yield* lanes.start(spec, state, yield* lanes.hold(spec))
   for (const state of yield* journal.lanes) {
     if (lanes.get(state.name) === undefined && state.backlog > 0) yield* Effect.logWarning(waiting(state))
   }

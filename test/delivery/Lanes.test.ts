@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Fiber, Layer } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import { Journal, JournalError, JournalUnavailable } from "../../src/journal/Journal.ts"
 import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
@@ -248,6 +248,28 @@ describe("a lane", () => {
         expect(heir.delivered.length).toBe(5)
       }).pipe(Effect.provide(lanesOf([spec("heir", heir.sink)])))
     }).pipe(Effect.provide(MemoryJournal.layer))
+  })
+
+  // Found by the simulation: the new name had a lane of its own by then, and what waited under the former one stayed there.
+  it.effect("a renamed sink adopts its lane although another has news for it while the lanes start", () => {
+    const loud = scripted(() => rejected)
+    const renamed = scripted(() => "pass")
+    const routes = [{ name: "own", match: ["relay.*"], except: [], where: {}, to: ["after"] }]
+    const slow = Layer.effect(
+      Journal,
+      Effect.map(Journal, (journal) =>
+        Journal.of({ ...journal, openLane: (name, from) => Effect.delay(journal.openLane(name, from), "1 second") }),
+      ),
+    )
+    return Effect.gen(function* () {
+      yield* append(1, ["loud"])
+      yield* append(2, ["before"])
+      const specs = [spec("loud", loud.sink), spec("after", renamed.sink, { renamedFrom: "before" })]
+      const started = yield* Effect.forkChild(Layer.build(Layer.provide(lanesOf(specs, routes), slow)))
+      yield* pass("10 seconds")
+      yield* Fiber.join(started)
+      expect(renamed.delivered.length).toBe(3)
+    }).pipe(Effect.scoped, Effect.provide(MemoryJournal.layer))
   })
 
   // Found by the simulation: an event stood twice in the heir's hand, and one of the two held its key for ever.
