@@ -347,6 +347,11 @@ export class Oracle {
     this.#givenUp.add(lane)
   }
 
+  /** Whether a person has ended the lane, so that one of its name begins anew. */
+  isGone(lane: string): boolean {
+    return this.#givenUp.has(lane) || this.#heirs.has(lane)
+  }
+
   droppedLetter(lane: string, event: Event): void {
     const known = this.#known.get(Bun.hash(event.body))
     if (known === undefined) return

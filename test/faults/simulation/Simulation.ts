@@ -352,6 +352,8 @@ class Simulation {
         const back = this.#removed.at(-1)
         if (back === undefined) return
         this.#removed = this.#removed.slice(0, -1)
+        // A pause goes with its lane.
+        if (this.#oracle.isGone(back.sink.name)) back.sink.paused = false
         this.#put(back.place, { sink: back.sink, renamedFrom: undefined, tuned: 0 })
         break
       }
