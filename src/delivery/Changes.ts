@@ -6,6 +6,8 @@ import type { Cursor, DeadLetter, Parked, Settlement } from "../journal/Journal.
 
 export class Changes {
   #park = new Map<number, Parked>()
+  /** Parked by the settlement that is being stored. */
+  #storing: ReadonlySet<number> = new Set()
   #unpark = new Set<number>()
   #bury = new Map<number, DeadLetter>()
   #stored: number
@@ -56,6 +58,7 @@ export class Changes {
       unpark: [...this.#unpark],
       bury: [...this.#bury.values()],
     }
+    this.#storing = new Set(this.#park.keys())
     this.#park = new Map()
     this.#unpark = new Set()
     this.#bury = new Map()
@@ -65,14 +68,21 @@ export class Changes {
     return settlement
   }
 
+  /** Whether an event is parked otherwise than the disk says. */
+  isParking(sequence: number): boolean {
+    return this.#park.has(sequence) || this.#storing.has(sequence)
+  }
+
   /** The settlement that was taken last is on disk. */
   stored(): void {
+    this.#storing = new Set()
     this.unstored -= this.#taken
     this.#taken = 0
   }
 
   /** Takes back what could not be stored; it goes with the next settlement. */
   restore(settlement: Settlement): void {
+    this.#storing = new Set()
     const since = (sequence: number) => this.#unpark.has(sequence) || this.#bury.has(sequence)
     for (const one of settlement.park) {
       if (!this.#park.has(one.sequence) && !since(one.sequence)) this.#park.set(one.sequence, one)

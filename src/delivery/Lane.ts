@@ -270,9 +270,13 @@ export class Lane {
     const { digest, name, concurrency } = this.config
     const limit = Math.min(concurrency * this.#maxEvents, retriesInHand)
     const due = (digest === undefined ? parking.takeDue(now, limit) : parking.takeGroup(now)).map((_) => _.sequence)
+    // A digest goes when all of it is on disk as it is here, or a crash would send in two what had been sent as one.
+    if (digest !== undefined && due.some((sequence) => this.ledger.isParking(sequence))) {
+      for (const sequence of due) parking.giveBack(sequence, now + 100)
+      return 0
+    }
     const entries: Array<Entry> = []
-    let asked = 0
-    for (let bytes = 0; asked < due.length && bytes < windowBytes; asked += retriesInHand) {
+    for (let asked = 0, bytes = 0; asked < due.length && bytes < windowBytes; asked += retriesInHand) {
       const read = yield* this.#journal.readParked(name, due.slice(asked, asked + retriesInHand)).pipe(
         Effect.onError(() =>
           Effect.sync(() => {
@@ -283,16 +287,15 @@ export class Lane {
       for (const entry of read) bytes += entry.event.body.length
       entries.push(...read)
     }
-    const read = new Set(entries.map((entry) => entry.sequence))
-    // Due before the settlement that parks it is on disk: the next turn finds it. A digest goes when all of it is
-    // there, or a crash would send in two what had been sent as one.
-    const early = digest !== undefined && read.size < Math.min(asked, due.length) && this.ledger.unstored > 0
-    for (const entry of early ? [] : entries) {
+    const read = new Set<number>()
+    for (const entry of entries) {
+      read.add(entry.sequence)
       const key = parking.get(entry.sequence)?.key
       if (key !== undefined) this.#queue.addRetry({ entry, key })
     }
-    for (const sequence of due) if (early || !read.has(sequence)) parking.giveBack(sequence, now + 100)
-    return early ? 0 : read.size
+    // Due before the settlement that parks it is on disk: the next turn finds it.
+    for (const sequence of due) if (!read.has(sequence)) parking.giveBack(sequence, now + 100)
+    return read.size
   })
 
   #intake(entry: Entry): void {

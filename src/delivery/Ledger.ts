@@ -125,6 +125,11 @@ export class Ledger {
     this.#put(item, [], 0, 0)
   }
 
+  /** Whether an event is parked otherwise than the disk says: a crash would find it as it was. */
+  isParking(sequence: number): boolean {
+    return this.#changes.isParking(sequence)
+  }
+
   /** Into the digest of its key, whose window is so many milliseconds from its first event. */
   collect(item: Item, window: number): void {
     this.#put(item, [], 0, window)
