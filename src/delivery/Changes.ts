@@ -8,6 +8,8 @@ export class Changes {
   #park = new Map<number, Parked>()
   /** Parked by the settlement that is being stored. */
   #storing: ReadonlySet<number> = new Set()
+  /** The settlement that is being stored lets events go that were parked. */
+  #ending = false
   #unpark = new Set<number>()
   #bury = new Map<number, DeadLetter>()
   #stored: number
@@ -59,6 +61,7 @@ export class Changes {
       bury: [...this.#bury.values()],
     }
     this.#storing = new Set(this.#park.keys())
+    this.#ending = this.#unpark.size + this.#bury.size > 0
     this.#park = new Map()
     this.#unpark = new Set()
     this.#bury = new Map()
@@ -73,9 +76,15 @@ export class Changes {
     return this.#park.has(sequence) || this.#storing.has(sequence)
   }
 
+  /** Whether events that were parked have ended, and the disk does not say so. */
+  get isEnding(): boolean {
+    return this.#ending || this.#unpark.size + this.#bury.size > 0
+  }
+
   /** The settlement that was taken last is on disk. */
   stored(): void {
     this.#storing = new Set()
+    this.#ending = false
     this.unstored -= this.#taken
     this.#taken = 0
   }
@@ -83,6 +92,7 @@ export class Changes {
   /** Takes back what could not be stored; it goes with the next settlement. */
   restore(settlement: Settlement): void {
     this.#storing = new Set()
+    this.#ending = false
     const since = (sequence: number) => this.#unpark.has(sequence) || this.#bury.has(sequence)
     for (const one of settlement.park) {
       if (!this.#park.has(one.sequence) && !since(one.sequence)) this.#park.set(one.sequence, one)

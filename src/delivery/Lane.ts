@@ -270,9 +270,10 @@ export class Lane {
     const { digest, name, concurrency } = this.config
     const limit = Math.min(concurrency * this.#maxEvents, retriesInHand)
     const due = (digest === undefined ? parking.takeDue(now, limit) : parking.takeGroup(now)).map((_) => _.sequence)
-    // A digest goes when all of it is on disk as it is here, or a crash would send in two what had been sent as one.
-    if (digest !== undefined && due.some((sequence) => this.ledger.isParking(sequence))) {
-      for (const sequence of due) parking.giveBack(sequence, now + 100)
+    // Or a crash would send in two what had been sent as one, and together what had been two.
+    if (digest !== undefined && due.length > 0 && !this.ledger.isWhole(due)) {
+      for (const sequence of due) parking.giveBack(sequence, now)
+      this.#options.events.settle()
       return 0
     }
     const entries: Array<Entry> = []

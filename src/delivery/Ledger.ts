@@ -125,9 +125,9 @@ export class Ledger {
     this.#put(item, [], 0, 0)
   }
 
-  /** Whether an event is parked otherwise than the disk says: a crash would find it as it was. */
-  isParking(sequence: number): boolean {
-    return this.#changes.isParking(sequence)
+  /** Whether a crash would find the digest of these events as it is here, and not with more or fewer. */
+  isWhole(sequences: ReadonlyArray<number>): boolean {
+    return !this.#changes.isEnding && !sequences.some((sequence) => this.#changes.isParking(sequence))
   }
 
   /** Into the digest of its key, whose window is so many milliseconds from its first event. */
