@@ -53,7 +53,7 @@ const sqliteError = (fault: keyof typeof codes): Error =>
 /** One file for all: the journal leaves a ballast of the right size alone, and writing 4 MiB a life would take the longest. */
 let shared: string | undefined
 const ballast = (): string => {
-  if (shared === undefined) {
+  if (shared === undefined || !existsSync(shared)) {
     const directory = mkdtempSync(join(ground, "relay-ballast-"))
     const file = join(directory, "ballast")
     process.once("exit", () => rmSync(directory, { recursive: true, force: true }))

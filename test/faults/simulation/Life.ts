@@ -151,7 +151,9 @@ const watched = ({
 export const learnBounds = (oracle: Oracle, statuses: ReadonlyArray<LaneStatus>): void => {
   for (const { name, duplicateBound } of statuses) {
     const rules = oracle.rules.get(name)
-    if (rules !== undefined) oracle.rules.set(name, { ...rules, bound: Math.max(rules.bound ?? 0, duplicateBound) })
+    // A lane that does not run at this moment promises nothing.
+    if (rules !== undefined && duplicateBound > 0)
+      oracle.rules.set(name, { ...rules, bound: Math.max(rules.bound ?? 0, duplicateBound) })
   }
 }
 

@@ -216,6 +216,12 @@ class Simulation {
           const [places, removed] = [this.#places, this.#removed]
           // From here on the file says so: it is what the next life finds.
           this.#change(change)
+          // A rename that is cut short, by a crash or by a disk that takes nothing, may cost the lane its pause.
+          const began = world.now
+          const paused = this.#placed().flatMap(({ sink }) =>
+            sink.paused && !places.some((place) => place?.sink === sink) ? [sink] : [],
+          )
+          for (const sink of paused) sink.paused = false
           yield* Effect.catch(reload(this.#placed(), this.#routes()), ({ message }) =>
             Effect.sync(() => {
               oracle.note(`the config is not in force: ${message}`)
@@ -223,6 +229,8 @@ class Simulation {
               this.#removed = removed
             }),
           )
+          if (world.dead || this.#plan.badDisk.some(({ from, until }) => from <= world.now && began < until)) return
+          for (const sink of paused) sink.paused = true
         }).pipe(oneAtATime.withPermit, Effect.delay(Duration.millis(Math.max(0, at - world.now)))),
       { discard: true },
     )

@@ -39,6 +39,7 @@ export class World {
   readonly #timers: Array<Timer> = []
   /** What `setTimeout` has given out. */
   readonly #handles: Array<Timer> = []
+  readonly #draw: Draw
 
   constructor(
     before: { readonly now: number; readonly wallOffset: number },
@@ -47,6 +48,7 @@ export class World {
   ) {
     this.now = before.now
     this.wallOffset = before.wallOffset
+    this.#draw = draw
     const logger = Logger.make(({ message, cause }) => onError(`${message} ${cause}`))
     this.services = Context.make(Clock.Clock, this.#clock()).pipe(
       Context.add(Scheduler.Scheduler, new Scheduler.MixedScheduler("async", this.#immediate)),
@@ -145,9 +147,15 @@ export class World {
     }
   }
 
+  #uuid(): ReturnType<typeof crypto.randomUUID> {
+    const hex = (length: number): string => Array.from({ length }, () => this.#draw.int(0, 15).toString(16)).join("")
+    return `${hex(8)}-${hex(4)}-${hex(4)}-${hex(4)}-${hex(12)}`
+  }
+
   #install(): () => void {
     const { setImmediate, setTimeout, clearTimeout } = globalThis
     const now = performance.now
+    const randomUUID = crypto.randomUUID
     Object.assign(globalThis, {
       setImmediate: this.#immediate,
       setTimeout: (run: () => void, millis = 0): number => {
@@ -160,9 +168,11 @@ export class World {
       },
     })
     performance.now = () => this.now
+    crypto.randomUUID = () => this.#uuid()
     return () => {
       Object.assign(globalThis, { setImmediate, setTimeout, clearTimeout })
       performance.now = now
+      crypto.randomUUID = randomUUID
     }
   }
 }
