@@ -1,6 +1,6 @@
 /**
- * The disk fails one call, or all of them: a write or a sync, of the
- * write-ahead log or of the journal's file.
+ * The disk fails a sync, or ten writes in a row, of the journal's file or of its
+ * write-ahead log.
  *
  * A sync that fails is final: 503, exit 74, because later commits would seem to
  * succeed. A write that fails is not: SQLite takes it back, the sender is told to
