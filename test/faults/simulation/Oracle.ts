@@ -69,6 +69,9 @@ interface Note {
   readonly known: Known | undefined
 }
 
+/** Longer than any seed's events grow old, in milliseconds. */
+const aSeed = 300_000
+
 /** Lines of history that a failing seed prints. */
 const shown = 40
 
@@ -181,7 +184,8 @@ export class Oracle {
 
   /**
    * A digest is of one group, and one that is sent again holds all that it held:
-   * what has come meanwhile may have joined it. What a person moved knows no groups.
+   * what has come meanwhile may have joined it, and what was tried too often or for
+   * too long has left it. What a person moved knows no groups.
    */
   together(sink: string, batch: ReadonlyArray<Entry>): void {
     if (this.#mixed.has(sink)) return
@@ -191,10 +195,18 @@ export class Oracle {
     this.#digests.set(sink, digests)
     const sequences = batch.map(({ sequence }) => sequence)
     for (const sequence of sequences) {
-      if (digests.get(sequence)?.some((one) => !sequences.includes(one)) === true)
+      const missing = digests.get(sequence)?.filter((one) => !sequences.includes(one) && !this.#mayBeDead(sink, one))
+      if (missing !== undefined && missing.length > 0)
         this.fail(`${sink} gets #${sequence} again without all of its digest`)
     }
     for (const sequence of sequences) digests.set(sequence, sequences)
+  }
+
+  #mayBeDead(sink: string, sequence: number): boolean {
+    const visit = this.#visits.get(sink)?.get(sequence)
+    const { maxAttempts = 0, maxAge = 0 } = this.rules.get(sink) ?? {}
+    const givesUp = maxAttempts < Number.POSITIVE_INFINITY || maxAge < aSeed || this.clockJumped
+    return visit?.rejected === true || (givesUp && visit?.answer === "not taken")
   }
 
   /** The sink has taken it; what it will answer is another matter. */
