@@ -351,7 +351,8 @@ class Simulation {
       case "rename": {
         if (placed === undefined) return
         const sink = this.#newSink(undefined, placed.sink)
-        sink.paused = placed.sink.paused
+        // Renamed twice, the first may have been cut short: then it is a lane that nobody has heard of.
+        sink.paused = placed.sink.paused && placed.renamedFrom === undefined
         this.#put(place, { sink, renamedFrom: placed.sink.name, tuned: 0 })
         this.#oracle.inherited(placed.sink.name, sink.name, false)
         break
