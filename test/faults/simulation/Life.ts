@@ -123,9 +123,13 @@ const watched = ({
     Effect.map(Journal, (given) => {
       const real = planted(given)
       const alive = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-        Effect.onExit(effect, () => (world.dead ? Effect.never : Effect.void))
+        Effect.suspend(() =>
+          world.dead ? Effect.never : Effect.onExit(effect, () => (world.dead ? Effect.never : Effect.void)),
+        )
       return Journal.of({
         ...real,
+        // A journal that outlives its relay would wake the dead with the events of the living.
+        awaitBeyond: (after) => alive(real.awaitBeyond(after)),
         append: (event, sinks) =>
           Effect.suspend(() => {
             const { known, sending } = oracle.sending(event, sinks)
