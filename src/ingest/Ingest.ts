@@ -264,15 +264,8 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
     }
   }
 
-  const crashed = (defect: unknown): Response => {
-    const id = Problem.requestId()
-    Counters.add(Counters.ofWebhook(counters, "").answers, Problem.bug.status)
-    report(Effect.annotateLogs(Effect.logError("a bug while receiving a delivery", defect), { request: id }))
-    return Problem.toResponse(Problem.bug, id)
-  }
-
   return Ingest.of({
-    handle: (request) => receive(request).catch(crashed),
+    handle: receive,
     counters,
     drain: Effect.sync(() => {
       draining = true

@@ -32,8 +32,9 @@ import { Waiting } from "./Waiting.ts"
 
 export type Options = RelayConfig["journal"]
 
-const tailBytes = 16 * 1024 * 1024
-const tailEntries = 65_536
+/** What lives long is collected at a price, and a lane that keeps up reads what is a few milliseconds old. */
+const tailBytes = 4 * 1024 * 1024
+const tailEntries = 4096
 const appended: AppendExit = Exit.succeed("appended")
 const duplicate: AppendExit = Exit.succeed("duplicate")
 const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)

@@ -27,7 +27,7 @@ const length = /^[0-9]{1,15}$/
 const badHost = Problem.badRequest("the Host header is missing, doubled or malformed")
 const badLength = Problem.badRequest("the Content-Length header is doubled or malformed")
 
-/** `report` logs a defect under the request id that the answer carries; `refused` hears of what never came to the handler. */
+/** `report` logs a defect under the request id that the answer carries; `refused` hears of every answer that is not the handler's. */
 export const make = (
   handler: Handler,
   report: (id: string, defect: unknown) => void,
@@ -53,6 +53,7 @@ export const make = (
   }
   const crashed = (defect: unknown) => {
     done()
+    refused(Problem.bug.status)
     const id = Problem.requestId()
     report(id, defect)
     return Problem.toResponse(Problem.bug, id)

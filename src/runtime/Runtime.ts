@@ -26,7 +26,7 @@ export interface ServeOptions {
   readonly address: Address
   readonly tls?: Tls
   readonly handler: Guard.Handler
-  /** Called with the status of each answer that is given before the handler is asked. */
+  /** Called with the status of each answer that is not the handler's. */
   readonly onRefused?: (status: number) => void
   /** Called once, when the drain begins: refuse from now on. */
   readonly onDrain?: Effect.Effect<void>

@@ -24,7 +24,7 @@ export interface Subject {
   readonly runs: ReadonlyArray<Run>
 }
 
-/** Puts one target under load. `round` 0 warms up. */
+/** Puts one target under load. A `round` below 1 warms up. */
 export type Drive = (target: Target, round: number) => Effect.Effect<Load, BenchError>
 
 const measure = Effect.fnUntraced(function* (target: Target, load: Effect.Effect<Load, BenchError>) {
@@ -49,7 +49,10 @@ const measure = Effect.fnUntraced(function* (target: Target, load: Effect.Effect
   return run
 })
 
-/** A warm-up that is not counted, then `rounds` rounds; every other one in reverse order. */
+/** Rounds that are not counted. A relay runs for months: what its first 15 seconds cost for compiling is not what an event costs. */
+const warmups = 4
+
+/** A warm-up, then `rounds` rounds; every other one in reverse order. */
 export const interleaved = Effect.fnUntraced(function* <const Name extends string>(
   targets: Readonly<Record<Name, Target>>,
   rounds: number,
@@ -58,13 +61,13 @@ export const interleaved = Effect.fnUntraced(function* <const Name extends strin
 ) {
   const names = Object.keys(targets) as Array<Name>
   const runs = new Map<Name, Array<Run>>(names.map((name) => [name, []]))
-  for (let round = 0; round <= rounds; round++) {
+  for (let round = 1 - warmups; round <= rounds; round++) {
     yield* prepare
     for (const name of round % 2 === 0 ? names : names.toReversed()) {
       const run = yield* measure(targets[name], drive(targets[name], round))
       if (round > 0) runs.get(name)?.push(run)
     }
-    process.stderr.write(round === 0 ? "warm " : `${round} `)
+    process.stderr.write(round < 1 ? "warm " : `${round} `)
   }
   process.stderr.write("\n")
   return Object.fromEntries(

@@ -69,7 +69,7 @@ const saturate = Effect.fnUntraced(function* <const Name extends string>(
     const load = yield* Load.closed(target.port, options.requests, options.seconds)
     if (target.delivered === undefined) return load
     fastest = Math.max(fastest, load.rate)
-    if (round === 0 || load.requests + Load.connections <= count) return load
+    if (round < 1 || load.requests + Load.connections <= count) return load
     return yield* new BenchError({ message: `${target.name} took all ${count} deliveries of a round: make more` })
   })
   return yield* Rounds.interleaved(targets, options.rounds, prepare, drive)

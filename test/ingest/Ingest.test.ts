@@ -9,6 +9,7 @@ import {
   JournalFull,
   JournalUnavailable,
 } from "../../src/journal/Journal.ts"
+import * as Guard from "../../src/runtime/Guard.ts"
 import { it } from "../lib/effect.ts"
 import { type Delivery, delivery, envelope, secretValue, signature, start, webhook } from "./fixture.ts"
 
@@ -486,12 +487,13 @@ describe("503 with Retry-After asks for a retry", () => {
 describe("a bug", () => {
   it.effect("is answered by 500, a request id and nothing else", () =>
     Effect.gen(function* () {
-      const { send, counters } = yield* start({
+      const { ingest, counters } = yield* start({
         append: () => {
           throw new Error("the canary is in the cause")
         },
       })
-      const response = yield* send(delivery(envelope()))
+      const guard = Guard.make(ingest.handle, () => {})
+      const response = yield* Effect.promise(async () => guard.handle(delivery(envelope())))
       expect(response.status).toBe(500)
       const body = JSON.parse(yield* text(response))
       expect(body).toEqual({ status: 500, title: "Internal error", requestId: expect.any(String) })

@@ -86,15 +86,18 @@ describe("a bug in a handler", () => {
     ["that rejects", () => Promise.reject(new Error("the canary"))],
   ]
   for (const [name, handler] of bugs) {
-    it.live(`${name} is answered 500 with the request id that the log names`, () => {
+    it.live(`${name} is answered 500 with the request id that the log names, and counted`, () => {
       const { lines, layer } = captured()
       return Effect.gen(function* () {
-        const { port } = yield* Runtime.serve({ address: anywhere, handler })
+        const statuses: Array<number> = []
+        const onRefused = (status: number) => void statuses.push(status)
+        const { port } = yield* Runtime.serve({ address: anywhere, handler, onRefused })
         const response = yield* get(port)
         expect(response.status).toBe(500)
         const body = yield* Effect.promise(() => response.text())
         expect(body).not.toContain("canary")
         expect(lines.join()).toContain(JSON.parse(body).requestId)
+        expect(statuses).toEqual([500])
       }).pipe(Effect.provide(layer))
     })
   }
