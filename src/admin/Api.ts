@@ -264,7 +264,7 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
   HttpApiEndpoint.get("tap", "/tap", {
     query: {
       /** A pattern of event types. */
-      match: Schema.optional(Schema.String),
+      type: Schema.optional(Schema.String),
       webhook: Schema.optional(Schema.String),
       sink: Schema.optional(Schema.String),
     },
@@ -300,15 +300,23 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
       limit: Schema.optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
     },
     success: Schema.Array(DeadLetter),
-    error: Unavailable,
+    error: [NotFound, Unavailable],
   }),
   HttpApiEndpoint.get("show", "/dead-letters/:id", {
     params: { id: Schema.String },
     success: DeadLetterInFull,
     error: [NotFound, Unavailable],
   }),
-  HttpApiEndpoint.post("replay", "/dead-letters/replay", { payload: Selection, success: Count, error: Unavailable }),
-  HttpApiEndpoint.post("drop", "/dead-letters/drop", { payload: Selection, success: Count, error: Unavailable }),
+  HttpApiEndpoint.post("replay", "/dead-letters/replay", {
+    payload: Selection,
+    success: Count,
+    error: [NotFound, Unavailable],
+  }),
+  HttpApiEndpoint.post("drop", "/dead-letters/drop", {
+    payload: Selection,
+    success: Count,
+    error: [NotFound, Unavailable],
+  }),
 ) {}
 
 const page = { minimum: 1, maximum: 1000 }

@@ -108,11 +108,11 @@ const relay = HttpApiBuilder.group(
       }),
       acknowledge: () => Effect.mapError(journal.acknowledge, unavailable),
       tap: Effect.fnUntraced(
-        function* ({ query: { match, webhook, sink } }) {
+        function* ({ query: { type, webhook, sink } }) {
           const { webhooks, sinks } = yield* info.config
           const known = (names: ReadonlyArray<{ readonly name: string }>, name: string | undefined) =>
             name === undefined || names.some((one) => one.name === name)
-          const problem = match === undefined ? undefined : Pattern.problem(match)
+          const problem = type === undefined ? undefined : Pattern.problem(type)
           if (problem !== undefined) return yield* new Api.Refused({ message: problem })
           if (!known([...webhooks, { name: ownWebhook }], webhook)) {
             return yield* new Api.NotFound({ message: `there is no webhook ${webhook} in the config` })
@@ -121,7 +121,7 @@ const relay = HttpApiBuilder.group(
             return yield* noSink(sink)
           }
           return yield* Tap.make({
-            ...(match !== undefined && { match: Pattern.make(match) }),
+            ...(type !== undefined && { match: Pattern.make(type) }),
             ...(webhook !== undefined && { webhook }),
             ...(sink !== undefined && { sink }),
           })
@@ -205,24 +205,32 @@ const deadLetters = HttpApiBuilder.group(
         tell(count / Math.max(1, all))
       }
     })
+    /** A name that is mistyped must not look like a lane without dead letters. */
+    const known = Effect.fnUntraced(function* (name: string | undefined) {
+      if (name === undefined) return
+      const lanes = yield* Effect.mapError(journal.lanes, unavailable)
+      if (!lanes.some((lane) => lane.name === name)) return yield* noLane(name)
+    })
     const worked = (
       what: string,
       selection: Api.Selection,
       change: (ids: ReadonlyArray<string>) => Effect.Effect<number, JournalError>,
     ) =>
-      Effect.mapError(
-        work.track(what, (tell) => each(selection, change, tell)),
-        unavailable,
+      Effect.andThen(
+        known("lane" in selection ? selection.lane : undefined),
+        Effect.mapError(
+          work.track(what, (tell) => each(selection, change, tell)),
+          unavailable,
+        ),
       )
 
     return handlers.handleAll({
-      list: ({ query: { lane, type, before, limit } }) =>
-        journal
-          .deadLetters({ ...(lane && { lane }), ...(type && { type }), ...(before && { before }), limit: limit ?? 100 })
-          .pipe(
-            Effect.map((letters) => letters.map(deadLetterOf)),
-            Effect.mapError(unavailable),
-          ),
+      list: Effect.fnUntraced(function* ({ query: { lane, type, before, limit } }) {
+        yield* known(lane)
+        const query = { ...(lane && { lane }), ...(type && { type }), ...(before && { before }), limit: limit ?? 100 }
+        const letters = yield* Effect.mapError(journal.deadLetters(query), unavailable)
+        return letters.map(deadLetterOf)
+      }),
       show: Effect.fnUntraced(function* ({ params: { id } }) {
         const above = justAbove(id)
         const [letter] =

@@ -8,7 +8,7 @@ import { Json } from "./Options.ts"
 import { count, plain, print, printJson, say, table } from "./Output.ts"
 import { during } from "./Progress.ts"
 
-const lane = Flag.String("lane").pipe(
+const sink = Flag.String("sink").pipe(
   Flag.withMetavar("NAME"),
   Flag.withDescription("Only of this sink; _quarantine holds what was signed but could not be routed"),
   Flag.optional,
@@ -29,12 +29,12 @@ const ids = Argument.String("id").pipe(
 )
 
 interface Filter {
-  readonly lane: Option.Option<string>
+  readonly sink: Option.Option<string>
   readonly type: Option.Option<string>
 }
 
-const filterOf = ({ lane, type }: Filter) => ({
-  ...(Option.isSome(lane) ? { lane: lane.value } : {}),
+const filterOf = ({ sink, type }: Filter) => ({
+  ...(Option.isSome(sink) ? { lane: sink.value } : {}),
   ...(Option.isSome(type) ? { type: type.value } : {}),
 })
 
@@ -44,8 +44,8 @@ export const selection = (chosen: Filter & { readonly id: ReadonlyArray<string>;
   const [first, ...rest] = chosen.id
   const filtered = Object.keys(filter).length > 0
   const ways = [first !== undefined, filtered, chosen.all].filter(Boolean).length
-  if (ways === 0) return Effect.fail(usage("say which: ids, --lane, --type, or --all"))
-  if (ways > 1) return Effect.fail(usage("say it one way: ids, or --lane and --type, or --all"))
+  if (ways === 0) return Effect.fail(usage("say which: ids, --sink, --type, or --all"))
+  if (ways > 1) return Effect.fail(usage("say it one way: ids, or --sink and --type, or --all"))
   const selected: Selection = first === undefined ? filter : { ids: [first, ...rest] }
   return Effect.succeed(selected)
 }
@@ -57,7 +57,7 @@ const last = ({ attempts }: DeadLetter) => attempts.at(-1)
 const list = Command.make(
   "list",
   {
-    lane,
+    sink,
     type,
     limit: Flag.Int("limit").pipe(
       Flag.withDescription("How many, newest first"),
@@ -70,8 +70,8 @@ const list = Command.make(
       Flag.optional,
     ),
   },
-  Effect.fn(function* ({ lane, type, limit, before }) {
-    const query = { ...filterOf({ lane, type }), limit, ...(Option.isSome(before) ? { before: before.value } : {}) }
+  Effect.fn(function* ({ sink, type, limit, before }) {
+    const query = { ...filterOf({ sink, type }), limit, ...(Option.isSome(before) ? { before: before.value } : {}) }
     const letters = yield* ask((client) => client.deadLetters.list({ query }))
     if (yield* Json) return yield* printJson(letters)
     if (letters.length === 0) return yield* say("no dead letters")
@@ -128,7 +128,7 @@ const refuseAbsent = (selected: Selection, found: number) => {
 
 const replay = Command.make(
   "replay",
-  { id: ids, lane, type, all },
+  { id: ids, sink, type, all },
   Effect.fn(function* (chosen) {
     const payload = yield* selection(chosen)
     const replayed = yield* during(
@@ -143,7 +143,7 @@ const replay = Command.make(
 
 const drop = Command.make(
   "drop",
-  { id: ids, lane, type, all },
+  { id: ids, sink, type, all },
   Effect.fn(function* (chosen) {
     const payload = yield* selection(chosen)
     const dropped = yield* during(
@@ -160,8 +160,8 @@ export const dlq = Command.make("dlq").pipe(
   Command.withDescription("See dead letters, send them again, or drop them"),
   Command.withSubcommands([list, show, replay, drop]),
   Command.withExamples([
-    { command: "relay dlq list --lane lake", description: "What the sink lake would not take, and why" },
+    { command: "relay dlq list --sink lake", description: "What the sink lake would not take, and why" },
     { command: "relay dlq show lake:42", description: "One of them in full" },
-    { command: "relay dlq replay --lane lake", description: "All of lake's again, once it is mended" },
+    { command: "relay dlq replay --sink lake", description: "All of lake's again, once it is mended" },
   ]),
 )

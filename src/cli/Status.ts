@@ -96,7 +96,7 @@ export const troubles = (status: Status): ReadonlyArray<Trouble> => {
     const letters = lane.deadLetters === 0 ? "" : `${count(lane.deadLetters, "dead letter")}`
     const said = lane.condition !== "running" ? [lane.condition, lane.message] : isFailing(lane) ? [failing(lane)] : []
     const what = [...said, letters].filter((_) => _ !== "")
-    const todo = [...aboutSink(lane), ...(lane.deadLetters === 0 ? [] : [`relay dlq list --lane ${lane.name}`])]
+    const todo = [...aboutSink(lane), ...(lane.deadLetters === 0 ? [] : [`relay dlq list --sink ${lane.name}`])]
     return [{ name: lane.name, severity, lines: [what.join("; ")], todo: todo.join("; ") }]
   })
   const { loadedAt, refusal } = status.config

@@ -18,7 +18,7 @@ export const line = ({ at, id, type, account, webhook, sinks, replayed }: Tapped
 export const tap = Command.make(
   "tap",
   {
-    match: Flag.String("match").pipe(
+    type: Flag.String("type").pipe(
       Flag.withMetavar("PATTERN"),
       Flag.withDescription("Only event types that match, such as appointment.**"),
       Flag.optional,
@@ -61,7 +61,7 @@ export const tap = Command.make(
   Command.withDescription("Follow what comes in, live, at most 100 events a second"),
   Command.withExamples([
     { command: "relay tap", description: "Everything" },
-    { command: "relay tap --match 'appointment.meeting.*_failed'", description: "Failures only" },
+    { command: "relay tap --type 'appointment.meeting.*_failed'", description: "Failures only" },
     { command: "relay tap --sink lake --json", description: "What goes to a sink, a line of JSON each" },
   ]),
 )

@@ -145,7 +145,7 @@ export class Landing {
     events.deadLettered(item.entry, reason, message)
     if (ledger.deadLetterBytes > config.delivery.maxDeadLetters) {
       this.#block(
-        `its dead letters take more than delivery.maxDeadLetters; look with \`relay dlq list --lane ${config.name}\`, replay or drop them, then \`relay lanes resume ${config.name}\``,
+        `its dead letters take more than delivery.maxDeadLetters; look with \`relay dlq list --sink ${config.name}\`, replay or drop them, then \`relay lanes resume ${config.name}\``,
       )
     }
   }

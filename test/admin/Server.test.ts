@@ -147,9 +147,25 @@ describe("the admin API", () => {
         Effect.flatMap(admin.post(`/api/v1/dead-letters/${path}`, body), json)
       expect(yield* count("drop", { ids: ["lake:1", "lake:9999"] })).toEqual({ count: 1 })
       expect(yield* count("replay", { type: "block.created" })).toEqual({ count: 601 })
-      expect(yield* count("replay", { lane: "nope" })).toEqual({ count: 0 })
       expect(yield* count("drop", {})).toEqual({ count: 601 })
       expect(yield* admin.journal.deadLetters({ limit: 10 })).toEqual([])
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("knows of no dead letters where there is no lane: a name that is mistyped is told", () =>
+    Effect.gen(function* () {
+      const admin = yield* start()
+      yield* letters(admin, 2)
+      const answers = [
+        yield* admin.ask("/api/v1/dead-letters?lane=lakes"),
+        yield* admin.post("/api/v1/dead-letters/replay", { lane: "lakes" }),
+        yield* admin.post("/api/v1/dead-letters/drop", { lane: "lakes", type: "block.created" }),
+      ]
+      for (const answer of answers) {
+        expect(answer.status).toBe(404)
+        expect(yield* json(answer)).toMatchObject({ message: expect.stringContaining("no lane lakes") })
+      }
+      expect(yield* admin.journal.deadLetters({ limit: 10 })).toHaveLength(2)
     }).pipe(Effect.orDie),
   )
 

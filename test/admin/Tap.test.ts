@@ -148,7 +148,7 @@ describe("a tap over the admin API", () => {
     Effect.gen(function* () {
       const { ask } = yield* start()
       const statuses: Array<number> = []
-      for (const query of ["match=a..b", "sink=nope", "webhook=nope"]) {
+      for (const query of ["type=a..b", "sink=nope", "webhook=nope"]) {
         const response = yield* ask(`/api/v1/tap?${query}`)
         statuses.push(response.status)
         expect((yield* text(response)).length).toBeGreaterThan(20)

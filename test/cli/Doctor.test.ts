@@ -149,7 +149,7 @@ describe("doctor", () => {
           "wrong",
           expect.stringMatching(/^misconfigured; .* check the credentials; mend the sink/),
         ),
-        finder("relay", "audit")("warning", "3 dead letters; relay dlq list --lane audit"),
+        finder("relay", "audit")("warning", "3 dead letters; relay dlq list --sink audit"),
         finder("relay", "status")("ok", expect.stringMatching(/ is up .* with 2 lanes/)),
       ])
       expect(of("port", "admin.listen")[0]).toMatchObject({ verdict: "ok", message: expect.stringContaining("held") })

@@ -128,6 +128,6 @@ describe("status", () => {
 
   test("shows the quarantine once it holds something", () => {
     const text = rendered(status([lane("_quarantine", { type: "quarantine", deadLetters: 2 })]))
-    expect(text).toContain("_quarantine: 2 dead letters\n  what to do: relay dlq list --lane _quarantine")
+    expect(text).toContain("_quarantine: 2 dead letters\n  what to do: relay dlq list --sink _quarantine")
   })
 })

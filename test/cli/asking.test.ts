@@ -96,7 +96,7 @@ describe("asking a running relay", () => {
   it.live("nothing is replayed or dropped because nothing was said, or two things were", () =>
     Effect.gen(function* () {
       const { ask } = yield* running()
-      for (const args of [[], ["lake:1", "--all"], ["--all", "--lane", "lake"], ["lake:1", "--type", "a.b"]]) {
+      for (const args of [[], ["lake:1", "--all"], ["--all", "--sink", "lake"], ["lake:1", "--type", "a.b"]]) {
         expect((yield* ask("dlq", "drop", ...args)).code).toBe(64)
       }
     }).pipe(Effect.orDie),

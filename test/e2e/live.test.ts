@@ -61,7 +61,7 @@ const trigger = (type: string) => relay(["trigger", type, "-c", config], { cwd }
 
 describe("a command that stays", () => {
   test("tap shows what comes in as it comes in, and ends with 0", async () => {
-    const tap = staying([...command(), "tap", "--match", "client.*", "--json", "-c", config])
+    const tap = staying([...command(), "tap", "--type", "client.*", "--json", "-c", config])
     // It sees what comes once it listens, and nobody but itself knows when: so until it has seen one.
     const seen = tap.prints(/client\.created/)
     let isSeen = false
