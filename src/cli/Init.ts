@@ -1,4 +1,5 @@
-/** `relay init`: a commented config to start from, never over one; or the unit that runs it as a service. */
+/** `relay init`: a commented config to start from, never over one, and its schema; or the unit that runs it as a service. */
+import { dirname, join } from "node:path"
 import { Effect, FileSystem, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import unit from "../../config/relay.service" with { type: "text" }
@@ -6,6 +7,9 @@ import { io } from "./CommandError.ts"
 import { Config, Json } from "./Options.ts"
 import { plain, print, printJson } from "./Output.ts"
 import { lazily, Program, quoted } from "./Program.ts"
+
+/** Beside the config, where its `$schema` leads an editor. */
+const schemaFile = "relay.schema.json"
 
 export const init = Command.make(
   "init",
@@ -20,14 +24,16 @@ export const init = Command.make(
     if (systemd) return yield* print(unit.trimEnd())
     const fs = yield* FileSystem.FileSystem
     const { command } = yield* Program
-    const [{ defaultFile }, { embedded }] = yield* Effect.all([
+    const [{ defaultFile }, { embedded }, { jsonSchemaText }, { sinkTypes }] = yield* Effect.all([
       lazily(() => import("../config/Load.ts")),
       lazily(() => import("../config/Defaults.ts")),
+      lazily(() => import("../config/JsonSchema.ts")),
+      lazily(() => import("../sinks/Sinks.ts")),
     ])
     const chosen = yield* Config
     const file = Option.getOrElse(chosen, () => defaultFile)
     yield* fs
-      .writeFileString(file, embedded, { flag: "wx" })
+      .writeFileString(file, embedded.replace(/"\$schema": "[^"]*"/, `"$$schema": "./${schemaFile}"`), { flag: "wx" })
       .pipe(
         Effect.mapError(({ reason }) =>
           io(
@@ -37,6 +43,10 @@ export const init = Command.make(
           ),
         ),
       )
+    // For editors only: a config is as good without it.
+    yield* Effect.ignore(
+      fs.writeFileString(join(dirname(file), schemaFile), jsonSchemaText(sinkTypes), { flag: "wx" }),
+    )
     if (yield* Json) return yield* printJson({ file })
     const flag = Option.isSome(chosen) ? ` -c ${quoted(file)}` : ""
     yield* print(
@@ -46,7 +56,7 @@ export const init = Command.make(
 ).pipe(
   Command.withDescription("Write a commented config to start from"),
   Command.withExamples([
-    { command: "relay init", description: "Writes relay.config.json; never over one" },
+    { command: "relay init", description: "Writes relay.config.json, and relay.schema.json for editors; never over one" },
     { command: "relay init --systemd > /etc/systemd/system/relay.service", description: "Makes it a service" },
   ]),
 )

@@ -218,7 +218,8 @@ describe("init and schema", () => {
   test("init writes a config that validates, and never over another", async () => {
     const file = join(directory, "new.json")
     expect((await cli(["init", "-c", file])).code).toBe(0)
-    expect(existsSync(file)).toBe(true)
+    const [, schema = ""] = /"\$schema": "(.*)"/.exec(readFileSync(file, "utf8")) ?? []
+    expect(readFileSync(join(directory, schema), "utf8")).toBe((await cli(["schema"])).stdout)
     expect((await cli(["validate", "--offline", "-c", file])).code).toBe(0)
     expect((await cli(["test", "-c", file])).code).toBe(0)
     writeFileSync(file, "{}")
