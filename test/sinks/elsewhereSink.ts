@@ -6,7 +6,7 @@
 import { spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import process from "node:process"
 import { Effect, Schema, type Scope } from "effect"
 import manifest from "../../package.json" with { type: "json" }
@@ -14,15 +14,14 @@ import { type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import { denoBinary } from "../lib/relay.ts"
 import type { Asked } from "./elsewhere.ts"
 
-const program = join(import.meta.dir, "elsewhere.ts")
+const script = join(import.meta.dir, "elsewhere.ts")
 
 /** Compiles it as the relay is: by the same script, but for what goes in and what comes out. */
 const compile = (): string => {
   const directory = mkdtempSync(join(tmpdir(), "relay-elsewhere-"))
-  process.once("exit", () => rmSync(directory, { recursive: true, force: true }))
   const binary = join(directory, "elsewhere")
-  const [, ...script] = manifest.scripts["build:native"].split(" ")
-  const args = script.map((word) => ({ "src/main.ts": program, "dist/relay": binary })[word] ?? word)
+  const [, ...build] = manifest.scripts["build:native"].split(" ")
+  const args = build.map((word) => ({ "src/main.ts": script, "dist/relay": binary })[word] ?? word)
   const { status, stderr } = spawnSync(process.execPath, args, {
     cwd: join(import.meta.dir, "../.."),
     encoding: "utf8",
@@ -31,9 +30,17 @@ const compile = (): string => {
   return binary
 }
 
-const command = (under: string): ReadonlyArray<string> => {
-  if (under === "binary") return [compile()]
-  return under === "deno" ? [denoBinary(), "run", "-A", program] : [process.execPath, program]
+/** What to start, and what to do once it runs. */
+const program = (under: string): { readonly command: Array<string>; readonly started: () => void } => {
+  if (under === "binary") {
+    const binary = compile()
+    // Of 100 MB, and bun test ends without telling: what runs needs its file no more.
+    return { command: [binary], started: () => rmSync(dirname(binary), { recursive: true, force: true }) }
+  }
+  return {
+    command: under === "deno" ? [denoBinary(), "run", "-A", script] : [process.execPath, script],
+    started: () => {},
+  }
 }
 
 interface Reply {
@@ -46,13 +53,17 @@ interface Reply {
 type Call = (asked: Asked) => Effect.Effect<unknown, SinkError>
 
 const start = (under: string): Call => {
-  const child = Bun.spawn([...command(under)], { stdin: "pipe", stdout: "pipe", stderr: "inherit" })
+  const { command, started } = program(under)
+  const child = Bun.spawn(command, { stdin: "pipe", stdout: "pipe", stderr: "inherit" })
   const waiting = new Map<number, (reply: Reply) => void>()
   let calls = 0
   const listen = async () => {
     const decoder = new TextDecoder()
     let text = ""
+    let isFirst = true
     for await (const chunk of child.stdout) {
+      if (isFirst) started()
+      isFirst = false
       const lines = (text + decoder.decode(chunk, { stream: true })).split("\n")
       text = lines.pop() ?? ""
       for (const line of lines) {
