@@ -190,10 +190,14 @@ class Simulation {
     const sinks = () => this.#placed().map(({ sink }) => sink)
     const oneAtATime = Semaphore.makeUnsafe(1)
     const person = { draw: this.#draw, oracle, sinks, oneAtATime, isDead: () => world.dead }
+    // A person has two hands, and does one thing after the other.
+    const hands = Semaphore.makeUnsafe(1)
     const storming = () => world.now < this.#plan.storm
     const meddling = Effect.forever(
       Effect.suspend(() => Effect.sleep(this.#draw.real(50, 1_500))).pipe(
-        Effect.andThen(Effect.suspend(() => (storming() ? Effect.ignore(Person.meddle(person)) : Effect.never))),
+        Effect.andThen(
+          Effect.suspend(() => (storming() ? hands.withPermit(Effect.ignore(Person.meddle(person))) : Effect.never)),
+        ),
       ),
     )
     const jumping = Effect.forEach(
@@ -242,7 +246,7 @@ class Simulation {
     const quieting = Effect.gen({ self: this }, function* () {
       yield* Effect.sleep(Duration.millis(Math.max(0, this.#plan.storm - world.now)))
       for (;;) {
-        yield* Effect.ignore(Person.mend(person))
+        yield* hands.withPermit(Effect.ignore(Person.mend(person)))
         yield* Effect.sleep(500)
         const statuses = yield* Person.look(oracle)
         if (senders.idle && Person.isQuiet(statuses)) break
