@@ -13,8 +13,9 @@ import * as Router from "../../src/routing/Router.ts"
 import { it } from "../lib/effect.ts"
 import { type Broker, makeBroker, reasonToSkip } from "../parts/Kafka.ts"
 import { follow, limit, makeTopic, sizeOf } from "../parts/Topics.ts"
-import { clients, openKafka, startRuntime } from "./kafkaSink.ts"
+import { clients, openKafka } from "./kafkaSink.ts"
 import { entry, envelope } from "./samples.ts"
+import { startThere } from "./thereSink.ts"
 
 const rounds = Number(process.env.RELAY_ROUNDS ?? 1)
 const perSecond = 2_000
@@ -84,7 +85,7 @@ describe("the Kafka sink when its broker fails", () => {
   beforeAll(async () => {
     broker = await makeBroker()
     await broker.start()
-    await startRuntime()
+    await startThere()
   }, 120_000)
   afterAll(() => broker.stop())
 

@@ -9,7 +9,8 @@ import { it } from "../lib/effect.ts"
 import { makeTopic } from "../parts/Queues.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "./samples.ts"
 import { type Behaviour, errorXml, type Fate, snsServer } from "./snsServer.ts"
-import { credentials, openSns, startThere, topicArn, withMoto } from "./snsSink.ts"
+import { credentials, openSns, topicArn, withMoto } from "./snsSink.ts"
+import { startThere } from "./thereSink.ts"
 
 const reasons = (failures: Failures) =>
   Object.fromEntries([...failures].map(([index, { reason }]) => [index, reason._tag]))

@@ -1,0 +1,44 @@
+/**
+ * Sinks of a config as it is written in the file, where the tests want them:
+ * here, or in what RELAY_UNDER names; and tests that need a part to send to.
+ */
+import { beforeAll, describe, test } from "bun:test"
+import { Effect, Schema, type Scope } from "effect"
+import type { Sink, SinkError, SinkType } from "../../src/sinks/Sink.ts"
+import { openElsewhere, startElsewhere } from "./elsewhereSink.ts"
+
+const under = process.env.RELAY_UNDER
+
+/** Opens a sink of the type; RELAY_UNDER says under which runtime, or in a binary. */
+export const openThere = <Config>(
+  type: SinkType<Config>,
+  config: () => Record<string, unknown>,
+): Effect.Effect<Sink, SinkError, Scope.Scope> =>
+  Effect.suspend(() =>
+    under === undefined
+      ? type.open(type.type, Schema.decodeUnknownSync(type.config)(config()))
+      : openElsewhere(under, type.type, config()),
+  )
+
+/** Starts what RELAY_UNDER names: before a suite, because it takes longer than a test may. */
+export const startThere = (): Promise<void> => (under === undefined ? Promise.resolve() : startElsewhere(under))
+
+/** Makes suites that need a part: each runs against it, or says why it was skipped and how to have it. */
+export const suitesWith =
+  <Part>(reasonToSkip: () => string | undefined, shared: () => Promise<Part>) =>
+  (title: string, body: (part: () => Part) => void): void => {
+    const skipped = reasonToSkip()
+    describe(title, () => {
+      if (skipped !== undefined) {
+        console.warn(`skipped: ${title}: ${skipped}`)
+        test.skip(skipped, () => {})
+        return
+      }
+      let part: Part
+      beforeAll(async () => {
+        part = await shared()
+        await startThere()
+      }, 300_000)
+      body(() => part)
+    })
+  }
