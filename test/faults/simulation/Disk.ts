@@ -11,12 +11,15 @@
  * sector in any order. What was synced before is there.
  */
 import {
+  closeSync,
   copyFileSync,
   existsSync,
   linkSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   writeFileSync,
 } from "node:fs"
@@ -63,6 +66,17 @@ const ballast = (): string => {
   return shared
 }
 
+const descriptors = "/proc/self/fd"
+
+/** What a descriptor of this process is open on; the one that lists them is gone by now. */
+const opened = (descriptor: string): string | undefined => {
+  try {
+    return readlinkSync(join(descriptors, descriptor))
+  } catch {
+    return undefined
+  }
+}
+
 export class Disk {
   /** Asked at each COMMIT. */
   commitFault: () => CommitFault | undefined = () => undefined
@@ -100,10 +114,13 @@ export class Disk {
     this.onCrash()
   }
 
-  /** Closes what a dead process left open. */
+  /** Closes what a dead process left open: a hundred thousand seeds are more lives than there are descriptors. */
   bury(): void {
     for (const db of this.#open) if (db.isOpen) db.close()
     this.#open.clear()
+    for (const name of existsSync(descriptors) ? readdirSync(descriptors) : []) {
+      if (opened(name)?.startsWith(this.#root)) closeSync(Number(name))
+    }
   }
 
   remove(): void {
