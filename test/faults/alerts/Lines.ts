@@ -8,8 +8,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a digest goes when all of it is on disk",
     file: "src/delivery/Lane.ts",
-    find: "const early = digest !== undefined && read.size",
-    replace: "const early = digest === undefined && read.size",
+    find: "if (digest !== undefined && due.length > 0 && !this.ledger.isWhole(due))",
+    replace: "if (digest === undefined && due.length > 0 && !this.ledger.isWhole(due))",
     line: digests.name,
   },
   {

@@ -1,7 +1,9 @@
 /**
- * A disk of 64 MiB fills up: the sender is told to come again while there is
- * still room for the lanes to settle. Then another program takes the rest: the
- * sinks drain all the same. Then that is given back: the relay goes on.
+ * Another program takes all that is left of a disk of 64 MiB, in the middle of
+ * deliveries: the sender is told to come again, and the sinks drain all the
+ * same. Then that is given back: the relay goes on, until it has filled the
+ * disk itself. The sender is told while there is still room; then the other
+ * program takes that as well.
  */
 import type { Line } from "../Line.ts"
 import { smallDisk } from "./SmallDisk.ts"
@@ -14,6 +16,8 @@ const mebibyte = 1024 * 1024
 /** What must be left when the first sender is refused: half of `minFree`, since it is looked at only now and then. */
 const leastLeft = (minFree / 2) * mebibyte
 const rounds = { long: 10, normal: 1 }
+/** So many, and the write-ahead log has not begun anew: nothing of it is free to be used again. */
+const few = 3_000
 
 export const diskFull: Line = {
   name: "disk-full",
@@ -35,6 +39,16 @@ export const diskFull: Line = {
       const relay = await disk.start()
       let over = false
       const loading = sender.load(() => over)
+      const accepts = () => eventually(async () => (await sender.send()) === 202, 15, 100)
+      await eventually(() => sender.acknowledged.size > few, 30)
+      disk.fill()
+      if (!(await eventually(() => sender.refused.has(503), 10))) broken.push("it accepts what there is no room for")
+      ends.open()
+      if (!(await subject.drained(30))) broken.push("the sinks did not drain while another program had the disk")
+      ends.shut()
+      disk.giveBack()
+      if (!(await accepts())) broken.push("it accepts nothing after another program had the disk")
+      sender.refused.clear()
       const free = async () => (await subject.status()).journal.freeDiskBytes
       if (!(await eventually(() => sender.refused.has(503), 60))) broken.push("it accepts more than the disk holds")
       const left = await free()
@@ -48,8 +62,7 @@ export const diskFull: Line = {
       if (!(await subject.drained(60))) broken.push("the sinks did not drain while the disk was full")
       const took = ((performance.now() - began) / 1_000).toFixed(1)
       disk.giveBack()
-      const again = await eventually(async () => (await sender.send()) === 202, 15, 100)
-      if (!again) broken.push("it accepts nothing although there is room again")
+      if (!(await accepts())) broken.push("it accepts nothing although there is room again")
       await sender.burst(200)
       if (!(await subject.drained())) broken.push("the backlog did not drain in the end")
       if (sender.unspecific > 0) broken.push(`${sender.unspecific} answers of 503 had no Retry-After`)
