@@ -421,8 +421,11 @@ export class Oracle {
         (lane) => (this.#visits.get(lane)?.get(sequence)?.applied ?? 0) > 0 || dead.has(`${lane} #${sequence}`),
       )
       const released = lanes.some((lane) => this.#givenUp.has(lane) || this.#givenUp.has(`${lane} ${known.name}`))
-      // One that moved to another lane on its way has another sequence there.
-      const moved = lanes.slice(1).some((lane) => this.#hasTaken(lane, known) || dead.has(`${lane} ${known.name}`))
+      // One that moved to another lane on its way has another sequence there; and a later one, where it has come back.
+      const moved =
+        lanes.length > 1 &&
+        (this.#hasTaken(sink, known, sequence) ||
+          lanes.slice(1).some((lane) => this.#hasTaken(lane, known) || dead.has(`${lane} ${known.name}`)))
       if (!settled && !released && !moved)
         this.#lose(`#${sequence} was replayed for ${sink} and never got there`, known)
     }
@@ -433,9 +436,9 @@ export class Oracle {
     this.fail(rule, known)
   }
 
-  #hasTaken(lane: string, known: Known): boolean {
-    for (const visit of this.#visits.get(lane)?.values() ?? [])
-      if (visit.known === known && visit.applied > 0) return true
+  #hasTaken(lane: string, known: Known, from = 0): boolean {
+    for (const [sequence, visit] of this.#visits.get(lane) ?? [])
+      if (visit.known === known && visit.applied > 0 && sequence >= from) return true
     return false
   }
 
