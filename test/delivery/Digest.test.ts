@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { Duration, Effect, Exit, Layer, Scope } from "effect"
+import { Duration, Effect, Exit, Latch, Layer, Scope } from "effect"
 import type { LaneConfig } from "../../src/config/Config.ts"
 import { Parking } from "../../src/delivery/Parking.ts"
 import { type Entry, Journal } from "../../src/journal/Journal.ts"
@@ -76,6 +76,44 @@ describe("a digest", () => {
       yield* pass("31 seconds")
       expect(chat.sent.slice(2)).toEqual([[7]])
     }).pipe(Effect.provide(relay([digests(chat.sink, { maxEvents: 3 })])))
+  })
+
+  // Or a crash in between would send as two what had gone as one. Found by the simulation.
+  it.effect("goes when all of it is on disk, and the one before it is stored as sent", () => {
+    const chat = messages()
+    const disk = Latch.makeUnsafe(true)
+    const slow = Layer.effect(
+      Journal,
+      Effect.map(Journal, (journal) =>
+        Journal.of({ ...journal, settle: (settlements) => disk.whenOpen(journal.settle(settlements)) }),
+      ),
+    ).pipe(Layer.provide(MemoryJournal.layer))
+    return Effect.gen(function* () {
+      yield* pass("1 second")
+      disk.closeUnsafe()
+      yield* append(3, ["chat"])
+      yield* pass("4 seconds")
+      expect(chat.sent).toEqual([])
+      disk.openUnsafe()
+      yield* pass("1 second")
+      expect(chat.sent).toEqual([[1, 2, 3]])
+      yield* append(2, ["chat"])
+      yield* pass("500 millis")
+      yield* append(2, ["chat"], () => "acct_2")
+      yield* pass("1 second")
+      disk.closeUnsafe()
+      yield* pass("4 seconds")
+      expect(chat.sent.slice(1)).toEqual([[4, 5]])
+      disk.openUnsafe()
+      yield* pass("1 second")
+      expect(chat.sent.slice(1)).toEqual([
+        [4, 5],
+        [6, 7],
+      ])
+    }).pipe(
+      Effect.ensuring(Effect.sync(() => disk.openUnsafe())),
+      Effect.provide(lanesOf([digests(chat.sink, { wait: Duration.seconds(2) })]).pipe(Layer.provideMerge(slow))),
+    )
   })
 
   it.effect("is tried again as it was; what came meanwhile is the next one, and waits behind it", () => {
