@@ -48,6 +48,8 @@ export interface Mutant {
   readonly replace: string
   /** The line that must fail. */
   readonly line: string
+  /** Where few seeds show it, one that does; whoever changes what a seed draws finds another. */
+  readonly seed?: number
 }
 
 /** The verdict: empty when the line holds. */

@@ -41,7 +41,7 @@ const run = async (mutant: Mutant, seed: number): Promise<string | undefined> =>
 export const hunt = async (mutants: ReadonlyArray<Mutant>, seed: number): Promise<number> => {
   let alive = 0
   for (const mutant of mutants) {
-    const why = await run(mutant, seed)
+    const why = await run(mutant, mutant.seed ?? seed)
     if (why !== undefined) alive += 1
     console.log(
       `${why === undefined ? "noticed" : "ALIVE  "}  ${mutant.line}: ${mutant.gone}${why === undefined ? "" : `\n    ${why}`}`,
