@@ -1,6 +1,5 @@
 /** `relay init`: a commented config to start from, never over one, and its schema; or the unit that runs it as a service. */
-import { dirname, join } from "node:path"
-import { Effect, FileSystem, Option } from "effect"
+import { Effect, FileSystem, Option, Path } from "effect"
 import { Command, Flag } from "effect/cli"
 import unit from "../../config/relay.service" with { type: "text" }
 import { io } from "./CommandError.ts"
@@ -23,6 +22,7 @@ export const init = Command.make(
   Effect.fn(function* ({ systemd }) {
     if (systemd) return yield* print(unit.trimEnd())
     const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
     const { command } = yield* Program
     const [{ defaultFile }, { embedded }, { jsonSchemaText }, { sinkTypes }] = yield* Effect.all([
       lazily(() => import("../config/Load.ts")),
@@ -45,7 +45,7 @@ export const init = Command.make(
       )
     // For editors only: a config is as good without it.
     yield* Effect.ignore(
-      fs.writeFileString(join(dirname(file), schemaFile), jsonSchemaText(sinkTypes), { flag: "wx" }),
+      fs.writeFileString(path.join(path.dirname(file), schemaFile), jsonSchemaText(sinkTypes), { flag: "wx" }),
     )
     if (yield* Json) return yield* printJson({ file })
     const flag = Option.isSome(chosen) ? ` -c ${quoted(file)}` : ""
@@ -56,7 +56,10 @@ export const init = Command.make(
 ).pipe(
   Command.withDescription("Write a commented config to start from"),
   Command.withExamples([
-    { command: "relay init", description: "Writes relay.config.json, and relay.schema.json for editors; never over one" },
+    {
+      command: "relay init",
+      description: "Writes relay.config.json, and relay.schema.json for editors; never over one",
+    },
     { command: "relay init --systemd > /etc/systemd/system/relay.service", description: "Makes it a service" },
   ]),
 )
