@@ -31,15 +31,15 @@ const compile = (): string => {
 }
 
 /** What to start, and what to do once it runs. */
-const program = (under: string): { readonly command: Array<string>; readonly started: () => void } => {
+const program = (under: string): { readonly command: Array<string>; readonly running: () => void } => {
   if (under === "binary") {
     const binary = compile()
     // Of 100 MB, and bun test ends without telling: what runs needs its file no more.
-    return { command: [binary], started: () => rmSync(dirname(binary), { recursive: true, force: true }) }
+    return { command: [binary], running: () => rmSync(dirname(binary), { recursive: true, force: true }) }
   }
   return {
     command: under === "deno" ? [denoBinary(), "run", "-A", script] : [process.execPath, script],
-    started: () => {},
+    running: () => {},
   }
 }
 
@@ -53,7 +53,7 @@ interface Reply {
 type Call = (asked: Asked) => Effect.Effect<unknown, SinkError>
 
 const start = (under: string): Call => {
-  const { command, started } = program(under)
+  const { command, running } = program(under)
   const child = Bun.spawn(command, { stdin: "pipe", stdout: "pipe", stderr: "inherit" })
   const waiting = new Map<number, (reply: Reply) => void>()
   let calls = 0
@@ -62,7 +62,7 @@ const start = (under: string): Call => {
     let text = ""
     let isFirst = true
     for await (const chunk of child.stdout) {
-      if (isFirst) started()
+      if (isFirst) running()
       isFirst = false
       const lines = (text + decoder.decode(chunk, { stream: true })).split("\n")
       text = lines.pop() ?? ""
