@@ -5,11 +5,14 @@ import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import manifest from "../package.json" with { type: "json" }
 import { embedded } from "../src/config/Defaults.ts"
-import { freePort, relay } from "./lib/relay.ts"
+import { freePort } from "./lib/port.ts"
+import { relay } from "./lib/relay.ts"
 
 const root = resolve(import.meta.dir, "..")
 const readme = readFileSync(join(root, "README.md"), "utf8")
 const cwd = mkdtempSync(join(tmpdir(), "relay-readme-"))
+/** As the README calls it. */
+const source = { cwd, under: "bun" }
 afterAll(() => rmSync(cwd, { recursive: true }))
 
 const lines = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block]) => block?.trimEnd().split("\n") ?? [])
@@ -46,7 +49,7 @@ describe("the README", () => {
       if (verb === "run") expect(Object.keys(manifest.scripts)).toContain(name)
     }
     for (const [, target = ""] of readme.matchAll(/\]\(([^)]+)\)/g)) expect(existsSync(join(root, target))).toBe(true)
-    const { stdout } = await relay(["--help"], { cwd })
+    const { stdout } = await relay(["--help"], source)
     const known = [...stdout.slice(stdout.indexOf("SUBCOMMANDS")).matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name)
     const table = [...readme.matchAll(/^\| (`[a-zA-Z`, ]+`) \|/gm)].flatMap(([, cell = ""]) =>
       [...cell.matchAll(/`([a-z]+)/g)].map(([, name]) => name),
@@ -62,7 +65,7 @@ describe("the README", () => {
     writeFileSync(join(cwd, "relay.config.json"), free)
     const codes: Record<string, number> = {}
     for (const line of ours.filter((line) => !/^run( |$)/.test(line)))
-      codes[line] = (await relay(line.split(" "), { cwd })).code
+      codes[line] = (await relay(line.split(" "), source)).code
     expect(codes).toEqual({
       "trigger appointment.created": 69,
       "trigger appointment.meeting.create_failed": 69,

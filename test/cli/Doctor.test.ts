@@ -13,7 +13,7 @@ import { time } from "../../src/cli/doctor/Time.ts"
 import type { Webhook } from "../../src/config/Config.ts"
 import { lane, start } from "../admin/fixture.ts"
 import { it } from "../lib/effect.ts"
-import { freePort } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
 import { serve } from "../sinks/receiver.ts"
 import { cli } from "./harness.ts"
 

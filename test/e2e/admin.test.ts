@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort, type Relay, relay, startRelay } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
+import { type Relay, relay, startRelay } from "../lib/relay.ts"
 
 const cwd = mkdtempSync(join(tmpdir(), "relay-admin-"))
 const token = "a-token-of-this-test"

@@ -1,22 +1,18 @@
 /**
  * The compiled binary: quick to start, and deaf to what lies about in the
- * directory it is started in. Runs where `bun run build` has made one and
- * RELAY_UNDER=binary asks for it.
+ * directory it is started in. Runs unless RELAY_UNDER asks for the source.
  */
 import { afterAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort, relay, startRelay } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
+import { relay, startRelay } from "../lib/relay.ts"
 
-const asked = process.env.RELAY_UNDER === "binary" || process.env.RELAY_BINARY !== undefined
+const under = process.env.RELAY_UNDER ?? "binary"
+if (under !== "binary") console.warn(`skipped: the binary: RELAY_UNDER=${under} asks for the source`)
 
-if (!asked) {
-  const how = "bun run build makes it, RELAY_UNDER=binary bun test test/e2e/binary.test.ts runs it"
-  console.warn(`skipped: the binary: ${how}`)
-}
-
-describe.if(asked)("the binary", () => {
+describe.if(under === "binary")("the binary", () => {
   const cwd = mkdtempSync(join(tmpdir(), "relay-binary-"))
   afterAll(() => rmSync(cwd, { recursive: true }))
 

@@ -9,7 +9,8 @@ import { createHmac } from "node:crypto"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort, relay, startRelay } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
+import { relay, startRelay } from "../lib/relay.ts"
 
 const cwd = mkdtempSync(join(tmpdir(), "relay-canary-"))
 const secret = "canary-secret-2718281828"

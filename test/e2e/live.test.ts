@@ -7,7 +7,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { command, freePort, type Relay, relay, startRelay } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
+import { command, type Relay, relay, startRelay } from "../lib/relay.ts"
 
 const cwd = mkdtempSync(join(tmpdir(), "relay-live-"))
 const config = join(cwd, "relay.config.json")

@@ -9,7 +9,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort, relay, startRelay } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
+import { relay, startRelay } from "../lib/relay.ts"
 
 const cwd = mkdtempSync(join(tmpdir(), "relay-metrics-"))
 const secrets = { current: "a-secret-of-this-test", old: "an-expired-secret-of-it" }

@@ -5,7 +5,8 @@ import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort, type Relay, relay, startRelay } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
+import { type Relay, relay, startRelay } from "../lib/relay.ts"
 
 const cwd = mkdtempSync(join(tmpdir(), "relay-reload-"))
 afterAll(() => rmSync(cwd, { recursive: true }))

@@ -3,7 +3,8 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort, relay, startRelay } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
+import { relay, startRelay } from "../lib/relay.ts"
 
 const cwd = mkdtempSync(join(tmpdir(), "relay-run-"))
 afterAll(() => rmSync(cwd, { recursive: true }))

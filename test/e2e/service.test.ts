@@ -8,7 +8,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
-import { freePort, relay, startRelay } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
+import { relay, startRelay } from "../lib/relay.ts"
 
 const unitFile = resolve(import.meta.dir, "../../config/relay.service")
 const cwd = mkdtempSync(join(tmpdir(), "relay-service-"))

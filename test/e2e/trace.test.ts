@@ -4,7 +4,8 @@ import { createHmac } from "node:crypto"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort, startRelay } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
+import { startRelay } from "../lib/relay.ts"
 import { collector, type Span } from "../telemetry/otlp.ts"
 
 const cwd = mkdtempSync(join(tmpdir(), "relay-trace-"))

@@ -1,14 +1,13 @@
 /**
  * The relay as a child process, for tests of the whole program.
  *
- * In development it is `bun src/main.ts`; with RELAY_UNDER=binary (or
- * RELAY_BINARY=PATH) the compiled one, with RELAY_UNDER=deno the same source
- * under Deno: so one suite runs against all three.
+ * In `bun test` it is the binary, as users have it and in a fifth of the time to
+ * start; with RELAY_BINARY=PATH it is that one, with RELAY_UNDER=bun or
+ * RELAY_UNDER=deno the source: so one suite runs against all three. Elsewhere
+ * it is the source under Bun.
  */
-import { once } from "node:events"
-import { createRequire } from "node:module"
-import { createServer } from "node:net"
 import { resolve } from "node:path"
+import { denoBinary, relayBinary, root } from "./programs.ts"
 
 export interface StartOptions {
   /** The working directory; the config's own paths are relative to it. */
@@ -43,33 +42,17 @@ export interface Finished {
   readonly stderr: string
 }
 
-const root = resolve(import.meta.dir, "../..")
-
-/** Not `.bin/deno`: that launcher needs Node, and passes no signal on to the Deno that it waits for. */
-export const denoBinary = (): string => {
-  const { runInstall } = createRequire(import.meta.url)("deno/install_api.cjs") as { readonly runInstall: () => string }
-  return runInstall()
-}
+const usual = process.env.RELAY_UNDER ?? (process.env.NODE_ENV === "test" ? "binary" : "bun")
+// Now, not in the first test: it may take longer than a test may.
+const binary = process.env.RELAY_BINARY ?? (usual === "binary" ? relayBinary() : undefined)
 
 /** How the program is started: the words before its arguments. */
-export const command = (binary?: string, under = process.env.RELAY_UNDER): ReadonlyArray<string> => {
-  const compiled = binary ?? process.env.RELAY_BINARY ?? (under === "binary" ? "dist/relay" : undefined)
-  if (compiled !== undefined) return [resolve(root, compiled)]
+export const command = (compiled?: string, under?: string): ReadonlyArray<string> => {
+  const file = compiled ?? (under === undefined ? binary : undefined)
+  if (file !== undefined) return [resolve(root, file)]
   const main = resolve(root, "src/main.ts")
-  if (under === "deno") return [denoBinary(), "run", "-A", "--unstable-no-legacy-abort", main]
+  if ((under ?? usual) === "deno") return [denoBinary(), "run", "-A", "--unstable-no-legacy-abort", main]
   return [process.execPath, main]
-}
-
-/** A port that was free a moment ago. */
-export const freePort = async (): Promise<number> => {
-  const server = createServer()
-  server.listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const address = server.address()
-  server.close()
-  await once(server, "close")
-  if (address === null || typeof address === "string") throw new Error("no port")
-  return address.port
 }
 
 /** Without what the surroundings might say: colours, and the settings of whoever runs the tests. */

@@ -23,7 +23,7 @@ import {
 import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
-import { freePort } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
 import { type Authorities, makeCertificates } from "./certificates.ts"
 
 const here = join(import.meta.dir, "kafka")

@@ -10,7 +10,7 @@ import { createHash } from "node:crypto"
 import { once } from "node:events"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs"
 import { join, resolve } from "node:path"
-import { freePort } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
 
 const cache = resolve(import.meta.dir, "../../.cache/moto")
 const lock = join(import.meta.dir, "moto", "requirements.txt")

@@ -9,7 +9,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Effect, Exit, Scope } from "effect"
 import { hasOpenssl, makeAuthority } from "../lib/authority.ts"
-import { denoBinary } from "../lib/relay.ts"
+import { denoBinary } from "../lib/programs.ts"
 import { listening, type Received, serve, serveTls } from "./receiver.ts"
 
 /** Stands in every URL: a runtime's own words hold it, and must not be taken for what went wrong. */

@@ -3,37 +3,22 @@
  * to a test it is a sink like any other, so the suites that are written for one
  * run against it as they are.
  */
-import { spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import process from "node:process"
 import { Effect, Schema, type Scope } from "effect"
-import manifest from "../../package.json" with { type: "json" }
 import { type Sink, SinkError } from "../../src/sinks/Sink.ts"
-import { denoBinary } from "../lib/relay.ts"
+import { compile, denoBinary } from "../lib/programs.ts"
 import type { Asked } from "./elsewhere.ts"
 
 const script = join(import.meta.dir, "elsewhere.ts")
 
-/** Compiles it as the relay is: by the same script, but for what goes in and what comes out. */
-const compile = (): string => {
-  const directory = mkdtempSync(join(tmpdir(), "relay-elsewhere-"))
-  const binary = join(directory, "elsewhere")
-  const [, ...build] = manifest.scripts["build:native"].split(" ")
-  const args = build.map((word) => ({ "src/main.ts": script, "dist/relay": binary })[word] ?? word)
-  const { status, stderr } = spawnSync(process.execPath, args, {
-    cwd: join(import.meta.dir, "../.."),
-    encoding: "utf8",
-  })
-  if (status !== 0) throw new Error(`the binary was not built: ${stderr}`)
-  return binary
-}
-
 /** What to start, and what to do once it runs. */
 const program = (under: string): { readonly command: Array<string>; readonly running: () => void } => {
   if (under === "binary") {
-    const binary = compile()
+    const binary = join(mkdtempSync(join(tmpdir(), "relay-elsewhere-")), "elsewhere")
+    compile(script, binary)
     // Of 100 MB, and bun test ends without telling: what runs needs its file no more.
     return { command: [binary], running: () => rmSync(dirname(binary), { recursive: true, force: true }) }
   }

@@ -1,7 +1,7 @@
 /** The whole program with the sinks of a test: its config, and signed deliveries to it. */
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { freePort } from "../lib/relay.ts"
+import { freePort } from "../lib/port.ts"
 
 const secret = "a-secret-of-this-test"
 

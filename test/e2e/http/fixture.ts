@@ -3,7 +3,8 @@ import { createHmac } from "node:crypto"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort, type Relay, type StartOptions, startRelay } from "../../lib/relay.ts"
+import { freePort } from "../../lib/port.ts"
+import { type Relay, type StartOptions, startRelay } from "../../lib/relay.ts"
 
 export const secret = "whsec_http_suite"
 /** Verified deliveries once, and has expired. */

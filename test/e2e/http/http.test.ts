@@ -2,8 +2,8 @@
  * The receiver as a sender and a stranger meet it: every row of the table of
  * answers, over real sockets, against the whole relay.
  *
- * It runs against the source under Bun, or with RELAY_UNDER=deno under Deno,
- * or with RELAY_UNDER=binary against the compiled binary.
+ * It runs against the compiled binary, or with RELAY_UNDER=bun or
+ * RELAY_UNDER=deno against the source.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"

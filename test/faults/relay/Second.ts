@@ -2,7 +2,7 @@
  * A second relay on the same journal is refused at once, and the first does not
  * notice. When the first is killed the lock goes with it.
  */
-import { freePort } from "../../lib/relay.ts"
+import { freePort } from "../../lib/port.ts"
 import type { Line } from "../Line.ts"
 import { Subject } from "./Subject.ts"
 import { Ends } from "./Traffic.ts"

@@ -6,7 +6,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSy
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Status } from "../../../src/admin/Api.ts"
-import { command, freePort, type Relay, startRelay } from "../../lib/relay.ts"
+import { freePort } from "../../lib/port.ts"
+import { command, type Relay, startRelay } from "../../lib/relay.ts"
 import type { Options, Outcome } from "../Line.ts"
 import { path, Sender, secret } from "./Traffic.ts"
 

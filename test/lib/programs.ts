@@ -1,0 +1,38 @@
+/** What tests start: the runtimes, and the program compiled. */
+import { spawnSync } from "node:child_process"
+import { readdirSync, statSync } from "node:fs"
+import { createRequire } from "node:module"
+import { join, resolve } from "node:path"
+import process from "node:process"
+import manifest from "../../package.json" with { type: "json" }
+
+export const root = resolve(import.meta.dir, "../..")
+
+/** Not `.bin/deno`: that launcher needs Node, and passes no signal on to the Deno that it waits for. */
+export const denoBinary = (): string => {
+  const { runInstall } = createRequire(import.meta.url)("deno/install_api.cjs") as { readonly runInstall: () => string }
+  return runInstall()
+}
+
+const main = "src/main.ts"
+const outfile = "dist/relay"
+
+/** Compiles as the relay is compiled, by the same script, but for what goes in and what comes out. */
+export const compile = (entry: string, binary: string): void => {
+  const [, ...build] = manifest.scripts["build:native"].split(" ")
+  const args = build.map((word) => ({ [main]: entry, [outfile]: binary })[word] ?? word)
+  const { status, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" })
+  if (status !== 0) throw new Error(`${binary} was not built: ${stderr}`)
+}
+
+const changedAt = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
+
+/** The relay's binary, made where there is none, or none of this source. Takes seconds then. */
+export const relayBinary = (): string => {
+  const binary = join(root, outfile)
+  const source = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).map((name) => join("src", name))
+  const made = changedAt(binary)
+  const parts = [...source, "relay.config.json", "package.json", "bun.lock"]
+  if (parts.some((part) => changedAt(join(root, part)) > made)) compile(main, binary)
+  return binary
+}
