@@ -170,11 +170,12 @@ export type Stories = typeof Stories.Type
 /** With the signed bytes, in base64 because they need not be UTF-8. */
 export const DeadLetterInFull = Schema.Struct({ ...DeadLetter.fields, signature: Schema.String, body: Schema.String })
 
-/** Which dead letters: those of `ids`, or all that a lane and a type leave. */
-export const Selection = Schema.Union([
-  Schema.Struct({ ids: Schema.NonEmptyArray(Schema.String) }),
-  Schema.Struct({ lane: Schema.optionalKey(Schema.String), type: Schema.optionalKey(Schema.String) }),
-])
+/** What a lane and a pattern of event types leave; all, where neither is there. */
+const Filter = Schema.Struct({ lane: Schema.optionalKey(Schema.String), type: Schema.optionalKey(Schema.String) })
+export type Filter = typeof Filter.Type
+
+/** Which dead letters: those of `ids`, or those that a filter leaves. */
+export const Selection = Schema.Union([Schema.Struct({ ids: Schema.NonEmptyArray(Schema.String) }), Filter])
 export type Selection = typeof Selection.Type
 
 export const Reloaded = Schema.Struct({
@@ -295,12 +296,13 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   HttpApiEndpoint.get("list", "/dead-letters", {
     query: {
       lane: Schema.optional(Schema.String),
+      /** A pattern of event types. */
       type: Schema.optional(Schema.String),
       before: Schema.optional(Schema.String),
       limit: Schema.optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
     },
     success: Schema.Array(DeadLetter),
-    error: [NotFound, Unavailable],
+    error: [NotFound, Refused, Unavailable],
   }),
   HttpApiEndpoint.get("show", "/dead-letters/:id", {
     params: { id: Schema.String },
@@ -310,12 +312,12 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   HttpApiEndpoint.post("replay", "/dead-letters/replay", {
     payload: Selection,
     success: Count,
-    error: [NotFound, Unavailable],
+    error: [NotFound, Refused, Unavailable],
   }),
   HttpApiEndpoint.post("drop", "/dead-letters/drop", {
     payload: Selection,
     success: Count,
-    error: [NotFound, Unavailable],
+    error: [NotFound, Refused, Unavailable],
   }),
 ) {}
 

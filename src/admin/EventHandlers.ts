@@ -2,9 +2,9 @@
 import { Clock, Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Lanes } from "../delivery/Lanes.ts"
-import { type EventPage, type EventQuery, Journal, type JournalError } from "../journal/Journal.ts"
-import * as Pattern from "../routing/Pattern.ts"
+import { type EventPage, type EventQuery, Journal } from "../journal/Journal.ts"
 import * as Api from "./Api.ts"
+import { requirePatterns, unavailable } from "./Refusals.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 import * as Story from "./Story.ts"
 
@@ -12,8 +12,6 @@ import * as Story from "./Story.ts"
 const mostOfOne = 20
 /** How long one event is looked for, in milliseconds: it takes so long only where the journal is not indexed yet. */
 const patience = 5_000
-
-const unavailable = ({ message }: JournalError) => new Api.Unavailable({ message })
 
 /** `seq_42` is what a sink is told of an event without an id. */
 const whichOne = (id: string): Partial<EventQuery> => {
@@ -46,8 +44,7 @@ export const layer = HttpApiBuilder.group(
     return handlers.handleAll({
       list: Effect.fnUntraced(function* ({ query }) {
         const { type, account, webhook, since, until, outcome, before, limit } = query
-        const problem = type === undefined ? undefined : Pattern.problem(type)
-        if (problem !== undefined) return yield* new Api.Refused({ message: problem })
+        yield* requirePatterns(type)
         const found = journal.events({
           ...(type !== undefined && { types: [type] }),
           ...(account !== undefined && { account }),

@@ -10,6 +10,7 @@ import { Journal, type JournalError, type StoredDeadLetter } from "../journal/Jo
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
 import * as EventHandlers from "./EventHandlers.ts"
+import { noLane, noSink, requirePatterns, unavailable } from "./Refusals.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 import { Reload } from "./Reload.ts"
 import * as Tap from "./Tap.ts"
@@ -17,12 +18,6 @@ import { type Tell, Work } from "./Work.ts"
 
 /** A selection is worked off in steps of this many, so that none holds the journal for long. */
 const step = 500
-
-const unavailable = ({ message }: JournalError) => new Api.Unavailable({ message })
-const noLane = (name: string) =>
-  new Api.NotFound({ message: `there is no lane ${name}; \`relay lanes list\` shows them` })
-const noSink = (name: string | undefined) =>
-  new Api.NotFound({ message: `there is no sink ${name} in the config; \`relay status\` shows them` })
 
 const laneOf = ({ name, type, condition, message, backlog, parked, deadLetters, oldestAt }: LaneStatus): Api.Lane => ({
   name,
@@ -94,8 +89,7 @@ const relay = HttpApiBuilder.group(
         }
       }),
       replay: Effect.fnUntraced(function* ({ payload: { sink, since, until, types } }) {
-        const problem = types.map(Pattern.problem).find((found) => found !== undefined)
-        if (problem !== undefined) return yield* new Api.Refused({ message: problem })
+        yield* requirePatterns(...types)
         if (!(yield* info.config).sinks.some(({ name }) => name === sink)) {
           return yield* noSink(sink)
         }
@@ -112,8 +106,7 @@ const relay = HttpApiBuilder.group(
           const { webhooks, sinks } = yield* info.config
           const known = (names: ReadonlyArray<{ readonly name: string }>, name: string | undefined) =>
             name === undefined || names.some((one) => one.name === name)
-          const problem = type === undefined ? undefined : Pattern.problem(type)
-          if (problem !== undefined) return yield* new Api.Refused({ message: problem })
+          yield* requirePatterns(type)
           if (!known([...webhooks, { name: ownWebhook }], webhook)) {
             return yield* new Api.NotFound({ message: `there is no webhook ${webhook} in the config` })
           }
@@ -193,7 +186,7 @@ const deadLetters = HttpApiBuilder.group(
       if ("ids" in selection) return { count: yield* change(selection.ids) }
       let count = 0
       const chosen = (yield* journal.lanes).filter(({ name }) => name === (selection.lane ?? name))
-      // Of one type alone nobody has the number: all of them are the bound.
+      // Of some types alone nobody has the number: all of them are the bound.
       const all = chosen.reduce((sum, { deadLetters }) => sum + deadLetters, 0)
       let before: string | undefined
       for (;;) {
@@ -205,8 +198,9 @@ const deadLetters = HttpApiBuilder.group(
         tell(count / Math.max(1, all))
       }
     })
-    /** A name that is mistyped must not look like a lane without dead letters. */
-    const known = Effect.fnUntraced(function* (name: string | undefined) {
+    /** A name that is mistyped must not look like a lane without dead letters, nor a pattern like types that have none. */
+    const known = Effect.fnUntraced(function* ({ lane: name, type }: Api.Filter) {
+      yield* requirePatterns(type)
       if (name === undefined) return
       const lanes = yield* Effect.mapError(journal.lanes, unavailable)
       if (!lanes.some((lane) => lane.name === name)) return yield* noLane(name)
@@ -217,7 +211,7 @@ const deadLetters = HttpApiBuilder.group(
       change: (ids: ReadonlyArray<string>) => Effect.Effect<number, JournalError>,
     ) =>
       Effect.andThen(
-        known("lane" in selection ? selection.lane : undefined),
+        known("ids" in selection ? {} : selection),
         Effect.mapError(
           work.track(what, (tell) => each(selection, change, tell)),
           unavailable,
@@ -226,7 +220,7 @@ const deadLetters = HttpApiBuilder.group(
 
     return handlers.handleAll({
       list: Effect.fnUntraced(function* ({ query: { lane, type, before, limit } }) {
-        yield* known(lane)
+        yield* known({ ...(lane !== undefined && { lane }), ...(type !== undefined && { type }) })
         const query = { ...(lane && { lane }), ...(type && { type }), ...(before && { before }), limit: limit ?? 100 }
         const letters = yield* Effect.mapError(journal.deadLetters(query), unavailable)
         return letters.map(deadLetterOf)

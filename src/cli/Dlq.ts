@@ -14,8 +14,8 @@ const sink = Flag.String("sink").pipe(
   Flag.optional,
 )
 const type = Flag.String("type").pipe(
-  Flag.withMetavar("TYPE"),
-  Flag.withDescription("Only of this event type"),
+  Flag.withMetavar("PATTERN"),
+  Flag.withDescription("Only event types that match, such as appointment.**"),
   Flag.optional,
 )
 const all = Flag.Boolean("all").pipe(

@@ -112,6 +112,7 @@ export interface LaneState {
 
 export interface DeadLetterQuery {
   readonly lane?: string
+  /** A pattern of event types. */
   readonly type?: string
   /** Only older than this id, for paging. Newest first. */
   readonly before?: string

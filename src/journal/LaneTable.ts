@@ -6,6 +6,7 @@
  * never shows.
  */
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
+import * as Pattern from "../routing/Pattern.ts"
 import { Backlog } from "./Backlog.ts"
 import type {
   Attempt,
@@ -45,6 +46,15 @@ export const parseDeadLetterId = (id: string): { readonly lane: string; readonly
   return match === null ? undefined : { lane: match[1] ?? "", sequence: Number(match[2]) }
 }
 
+/** For SQL. A query asks with one pattern, of row after row. */
+const typeMatches = () => {
+  let pattern = Pattern.make("**")
+  return (source: SQLOutputValue, type: SQLOutputValue): number => {
+    if (pattern.source !== source) pattern = Pattern.make(text(source))
+    return pattern.matches(text(type)) ? 1 : 0
+  }
+}
+
 export class LaneTable {
   readonly backlogs = new Map<string, Backlog>()
   /** The lanes as they were found at the start. */
@@ -64,6 +74,7 @@ export class LaneTable {
     this.find = find
     this.onUnreadable = onUnreadable
     this.rows = new LaneRows(db)
+    db.function("type_matches", typeMatches())
     this.found = this.rows.find()
     if (!this.found.isListed && !this.found.damaged) this.rows.list()
     this.sql = {
@@ -91,7 +102,7 @@ export class LaneTable {
       oneDead: db.prepare("SELECT lane, sequence, at, attempts, record FROM dead WHERE lane = ? AND sequence = ?"),
       dead: db.prepare(
         `SELECT lane, sequence, at, attempts, record FROM dead
-         WHERE (?1 IS NULL OR lane = ?1) AND (?2 IS NULL OR type = ?2)
+         WHERE (?1 IS NULL OR lane = ?1) AND (?2 IS NULL OR type_matches(?2, type))
            AND (?3 IS NULL OR sequence < ?3 OR (sequence = ?3 AND lane < ?4))
          ORDER BY sequence DESC, lane DESC LIMIT ?5`,
       ),

@@ -6,6 +6,7 @@
  */
 import { Effect, Exit, Layer } from "effect"
 import type { Event } from "../event/Event.ts"
+import * as Pattern from "../routing/Pattern.ts"
 import {
   type AppendExit,
   type Cursor,
@@ -213,9 +214,10 @@ const make = (): Journal["Service"] => {
     deadLetters: (query) =>
       Effect.sync(() => {
         const [, lane = "", sequence = ""] = /^(.+):(\d+)$/.exec(query.before ?? "") ?? []
+        const pattern = query.type === undefined ? undefined : Pattern.make(query.type)
         return letters()
           .filter((letter) => query.lane === undefined || letter.lane === query.lane)
-          .filter((letter) => query.type === undefined || letter.entry.event.type === query.type)
+          .filter((letter) => pattern === undefined || pattern.matches(letter.entry.event.type))
           .filter(
             (letter) =>
               sequence === "" ||

@@ -121,6 +121,7 @@ describe("the admin API", () => {
       expect(next).toMatchObject([{ id: "lake:3" }, { id: "lake:2" }])
       const typed = yield* json(yield* admin.ask("/api/v1/dead-letters?type=block.created"))
       expect(typed).toHaveLength(2)
+      expect(yield* json(yield* admin.ask("/api/v1/dead-letters?type=block.*"))).toEqual(typed)
       expect((yield* admin.ask("/api/v1/dead-letters?limit=0")).status).toBe(400)
     }).pipe(Effect.orDie),
   )
@@ -146,7 +147,7 @@ describe("the admin API", () => {
       const count = (path: string, body: unknown) =>
         Effect.flatMap(admin.post(`/api/v1/dead-letters/${path}`, body), json)
       expect(yield* count("drop", { ids: ["lake:1", "lake:9999"] })).toEqual({ count: 1 })
-      expect(yield* count("replay", { type: "block.created" })).toEqual({ count: 601 })
+      expect(yield* count("replay", { type: "block.*" })).toEqual({ count: 601 })
       expect(yield* count("drop", {})).toEqual({ count: 601 })
       expect(yield* admin.journal.deadLetters({ limit: 10 })).toEqual([])
     }).pipe(Effect.orDie),
@@ -165,6 +166,14 @@ describe("the admin API", () => {
         expect(answer.status).toBe(404)
         expect(yield* json(answer)).toMatchObject({ message: expect.stringContaining("no lane lakes") })
       }
+      for (const type of ["a..b", ""]) {
+        const refused = yield* admin.post("/api/v1/dead-letters/drop", { type })
+        expect([refused.status, yield* json(refused)]).toMatchObject([
+          409,
+          { message: expect.stringContaining("empty") },
+        ])
+      }
+      expect((yield* admin.ask("/api/v1/dead-letters?type=a..b")).status).toBe(409)
       expect(yield* admin.journal.deadLetters({ limit: 10 })).toHaveLength(2)
     }).pipe(Effect.orDie),
   )

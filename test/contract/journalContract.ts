@@ -280,6 +280,7 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         expect(yield* ids({ limit: 1, before: "lake:3" })).toEqual(["audit:3"])
         expect(yield* ids({ limit: 9, before: "audit:3", lane: "lake" })).toEqual(["lake:2"])
         expect(yield* ids({ limit: 9, type: "client.created" })).toEqual([])
+        expect(yield* ids({ limit: 9, type: "appointment.*", before: "lake:3" })).toEqual(["audit:3", "lake:2"])
       }))
 
     test("makes a dead letter of a parked event, which then is no longer parked", (journal) =>

@@ -1,0 +1,19 @@
+/** Why the admin API does not do what it is asked, in words. */
+import { Effect } from "effect"
+import type { JournalError } from "../journal/Journal.ts"
+import * as Pattern from "../routing/Pattern.ts"
+import * as Api from "./Api.ts"
+
+export const unavailable = ({ message }: JournalError) => new Api.Unavailable({ message })
+
+export const noLane = (name: string) =>
+  new Api.NotFound({ message: `there is no lane ${name}; \`relay lanes list\` shows them` })
+
+export const noSink = (name: string | undefined) =>
+  new Api.NotFound({ message: `there is no sink ${name} in the config; \`relay status\` shows them` })
+
+/** Fails where one that was given is no pattern of event types. */
+export const requirePatterns = (...types: ReadonlyArray<string | undefined>): Effect.Effect<void, Api.Refused> => {
+  const problem = types.flatMap((type) => (type === undefined ? [] : (Pattern.problem(type) ?? [])))[0]
+  return problem === undefined ? Effect.void : Effect.fail(new Api.Refused({ message: problem }))
+}
