@@ -1,8 +1,9 @@
 /**
  * `bun test/bench/kafka.ts [--rate 10000] [--seconds 10] [--command "bun src/main.ts"]`: signed deliveries in by
  * HTTP, out to Apache Kafka with acks all through the durable journal, beside a
- * bare producer of the same client as the ceiling. Broker, load and relay share
- * the machine. Needs Java 17.
+ * bare producer of the same client as the ceiling, and a handler that verifies
+ * and parses at the same pace. Broker, load and relay share the machine. Needs
+ * Java 17.
  */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -28,6 +29,7 @@ const pace = { rate: Number(values.rate), seconds: Number(values.seconds) }
 const budget = 50
 
 const directory = mkdtempSync(join(tmpdir(), "relay-bench-kafka-"))
+const setup: Target.Setup = { directory, command: values.command.split(" ") }
 const broker = await makeBroker()
 
 /** The same client, batches of the same size, nothing else. */
@@ -53,15 +55,27 @@ const bare = async (events: number): Promise<string> => {
   return `${Math.round(rate)} events/s, ${((user + system) / events).toFixed(1)} µs CPU an event`
 }
 
+/** What a relay costs in its first seconds, for compiling, is not what an event costs. */
+const warmUp = { ...pace, seconds: 15 }
+
+/** What any receiver must do at the least. */
+const handler = Effect.gen(function* () {
+  const { pid, port } = yield* Target.server(setup, "ceiling")
+  yield* Paced.paced(port, { ...pace, seconds: 2 })
+  const cpu = cpuMicros(pid)
+  const load = yield* Paced.paced(port, pace)
+  return `${((cpuMicros(pid) - cpu) / load.requests).toFixed(1)} µs CPU a request`
+})
+
 const relay = Effect.gen(function* () {
   const topic = yield* Effect.promise(() => makeTopic(broker.plain, 6))
-  const target = yield* Target.relay({ directory, command: values.command.split(" ") }, "relay to kafka", {
+  const target = yield* Target.relay(setup, "relay to kafka", {
     sinks: { lake: { type: "kafka", brokers: [broker.plain], topic } },
     routes: [{ name: "everything", match: "**", to: ["lake"] }],
   })
   const delivered = Effect.promise(() => sizeOf(broker.plain, topic))
-  yield* Paced.paced(target.port, { ...pace, seconds: 2 })
-  const before = yield* Target.awaitDelivered({ ...target, delivered }, pace.rate * 2)
+  const warm = yield* Paced.paced(target.port, warmUp)
+  const before = yield* Target.awaitDelivered({ ...target, delivered }, warm.requests)
   const cpu = cpuMicros(target.pid)
   const load = yield* Paced.paced(target.port, pace)
   const behind = load.requests - ((yield* delivered) - before)
@@ -77,6 +91,7 @@ try {
   await broker.start()
   await bare(20_000)
   console.log(`bare producer: ${await bare(pace.rate * pace.seconds)}`)
+  console.log(`verify and parse alone: ${await Effect.runPromise(Effect.scoped(handler))}`)
   if (!(await Effect.runPromise(Effect.scoped(relay)))) process.exitCode = 1
 } finally {
   await broker.stop()
