@@ -3,7 +3,7 @@
  * relay's own; RELAY_ROUNDS says how often the broker dies (the long campaign:
  * RELAY_ROUNDS=20).
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { expect } from "bun:test"
 import { Clock, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
@@ -11,11 +11,9 @@ import { Journal } from "../../src/journal/Journal.ts"
 import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
 import * as Router from "../../src/routing/Router.ts"
 import { it } from "../lib/effect.ts"
-import { type Broker, makeBroker, reasonToSkip } from "../parts/Kafka.ts"
 import { follow, limit, makeTopic, sizeOf } from "../parts/Topics.ts"
-import { clients, openKafka } from "./kafkaSink.ts"
+import { clients, openKafka, withOwnBroker } from "./kafkaSink.ts"
 import { entry, envelope } from "./samples.ts"
-import { startThere } from "./thereSink.ts"
 
 const rounds = Number(process.env.RELAY_ROUNDS ?? 1)
 const perSecond = 2_000
@@ -73,22 +71,7 @@ const settled = Effect.gen(function* () {
 
 const numberOf = (value: Buffer): number => JSON.parse(value.toString()).data.object.n
 
-const skipped = reasonToSkip()
-
-describe("the Kafka sink when its broker fails", () => {
-  if (skipped !== undefined) {
-    console.warn(`skipped: the Kafka sink when its broker fails: ${skipped}`)
-    test.skip(skipped, () => {})
-    return
-  }
-  let broker: Broker
-  beforeAll(async () => {
-    broker = await makeBroker()
-    await broker.start()
-    await startThere()
-  }, 120_000)
-  afterAll(() => broker.stop())
-
+withOwnBroker("the Kafka sink when its broker fails", (broker) => {
   for (const client of clients) {
     const count = client === "platformatic" ? rounds : Math.ceil(rounds / 4)
 
@@ -96,13 +79,13 @@ describe("the Kafka sink when its broker fails", () => {
       `${client}: ${count} kills -9 at ${perSecond} events/s: nothing is lost, order by key is kept, duplicates are bounded`,
       () =>
         Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker.plain, 6))
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 6))
           const total = yield* Effect.gen(function* () {
             let sent = 0
             for (let round = 0; round < count; round++) {
               for (let tenth = 0; tenth < 30; tenth++) {
-                if (tenth === 8) yield* Effect.promise(() => broker.kill())
-                if (tenth === 15) yield* Effect.forkChild(Effect.promise(() => broker.start()))
+                if (tenth === 8) yield* Effect.promise(() => broker().kill())
+                if (tenth === 15) yield* Effect.forkChild(Effect.promise(() => broker().start()))
                 yield* append(sent, sent + perSecond / 10)
                 sent += perSecond / 10
                 yield* Effect.sleep("100 millis")
@@ -112,10 +95,10 @@ describe("the Kafka sink when its broker fails", () => {
             const lane = yield* lake
             expect(lane?.deadLetters).toBe(0)
             return { sent, bound: (lane?.duplicateBound ?? 0) * count }
-          }).pipe(Effect.provide(lanes(client, () => ({ brokers: [broker.plain], topic }))))
+          }).pipe(Effect.provide(lanes(client, () => ({ brokers: [broker().plain], topic }))))
 
-          const received = yield* follow(broker.plain, [topic])
-          const numbers = (yield* Effect.promise(async () => received(await sizeOf(broker.plain, topic)))).map(
+          const received = yield* follow(broker().plain, [topic])
+          const numbers = (yield* Effect.promise(async () => received(await sizeOf(broker().plain, topic)))).map(
             ({ value }) => numberOf(value),
           )
           const first = new Set(numbers)
@@ -139,19 +122,19 @@ describe("the Kafka sink when its broker fails", () => {
       `${client}: a broker that freezes loses nothing, and its events come when it thaws`,
       () =>
         Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker.plain, 3))
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 3))
           yield* Effect.gen(function* () {
             yield* append(0, 100)
             yield* settled
-            broker.signal("SIGSTOP")
+            broker().signal("SIGSTOP")
             yield* append(100, 1_000)
             yield* Effect.sleep("5 seconds")
-            broker.signal("SIGCONT")
+            broker().signal("SIGCONT")
             yield* settled
             const lane = yield* lake
             expect(lane).toMatchObject({ deadLetters: 0, parked: 0 })
-          }).pipe(Effect.provide(lanes(client, () => ({ brokers: [broker.plain], topic }))))
-          const received = yield* follow(broker.plain, [topic])
+          }).pipe(Effect.provide(lanes(client, () => ({ brokers: [broker().plain], topic }))))
+          const received = yield* follow(broker().plain, [topic])
           const numbers = (yield* Effect.promise(() => received(1_000))).map(({ value }) => numberOf(value))
           expect(new Set(numbers).size).toBe(1_000)
         }),
@@ -162,11 +145,11 @@ describe("the Kafka sink when its broker fails", () => {
       `${client}: a broker that throttles is left alone for as long as it asks, and everything comes once`,
       () =>
         Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker.plain))
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
           const clientId = `slow-${client}`
-          yield* Effect.promise(() => limit(broker.plain, clientId, 15_000))
+          yield* Effect.promise(() => limit(broker().plain, clientId, 15_000))
           // Longer than the sink waits for an answer: what is sent into a throttle would be sent again.
-          const config = () => ({ brokers: [broker.plain], topic, clientId, batch: { maxEvents: 250 } })
+          const config = () => ({ brokers: [broker().plain], topic, clientId, batch: { maxEvents: 250 } })
           yield* Effect.gen(function* () {
             yield* append(0, 500, "x".repeat(800))
             let said = ""
@@ -176,13 +159,13 @@ describe("the Kafka sink when its broker fails", () => {
             }
             expect(said).toMatch(
               new RegExp(
-                `^kafka ${broker.plain} throttles the client "${clientId}": a quota .* used up.* raise the quota`,
+                `^kafka ${broker().plain} throttles the client "${clientId}": a quota .* used up.* raise the quota`,
               ),
             )
             yield* settled
             expect(yield* lake).toMatchObject({ deadLetters: 0, parked: 0 })
           }).pipe(Effect.provide(lanes(client, config)))
-          expect(yield* Effect.promise(() => sizeOf(broker.plain, topic))).toBe(500)
+          expect(yield* Effect.promise(() => sizeOf(broker().plain, topic))).toBe(500)
         }),
       60_000,
     )
@@ -191,15 +174,15 @@ describe("the Kafka sink when its broker fails", () => {
       `${client}: a stop in the middle of a batch does not wait for a broker that is frozen`,
       () =>
         Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker.plain))
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
           const scope = yield* Scope.make()
           const sink = yield* Scope.provide(
-            openKafka(() => ({ client, brokers: [broker.plain], topic })),
+            openKafka(() => ({ client, brokers: [broker().plain], topic })),
             scope,
           )
           yield* sink.send([entry(1)])
-          broker.signal("SIGSTOP")
-          yield* Effect.addFinalizer(() => Effect.sync(() => broker.signal("SIGCONT")))
+          broker().signal("SIGSTOP")
+          yield* Effect.addFinalizer(() => Effect.sync(() => broker().signal("SIGCONT")))
           const sending = yield* Effect.forkChild(sink.send([entry(2)]), { startImmediately: true })
           yield* Effect.sleep("100 millis")
           yield* Fiber.interrupt(sending)

@@ -4,15 +4,14 @@
  * the figures; RELAY_FREEZE is the freeze in seconds (the long one:
  * RELAY_FREEZE=30).
  */
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect } from "effect"
 import { startRelay } from "../lib/relay.ts"
-import { type Broker, makeBroker } from "../parts/Kafka.ts"
 import { follow, makeTopic } from "../parts/Topics.ts"
-import { withBroker } from "./kafkaSink.ts"
+import { withOwnBroker } from "./kafkaSink.ts"
 import { bodies, deliver, writeConfig } from "./program.ts"
 
 const freeze = Number(process.env.RELAY_FREEZE ?? 4)
@@ -29,22 +28,14 @@ const residentSize = (pid: number): number =>
 
 const largest = (numbers: ReadonlyArray<number>): number => numbers.reduce((a, b) => Math.max(a, b), 0)
 
-withBroker("relay run while its broker is frozen", () => {
+withOwnBroker("relay run while its broker is frozen", (broker) => {
   const cwd = mkdtempSync(join(tmpdir(), "relay-kafka-frozen-"))
-  let broker: Broker
-  beforeAll(async () => {
-    broker = await makeBroker()
-    await broker.start()
-  }, 60_000)
-  afterAll(async () => {
-    await broker.stop()
-    rmSync(cwd, { recursive: true })
-  })
+  afterAll(() => rmSync(cwd, { recursive: true }))
 
   test(
     `${freeze} s at ${perSecond} events/s: nothing is lost, the other sink does not wait, memory stays flat`,
     async () => {
-      const topic = await makeTopic(broker.plain, 3)
+      const topic = await makeTopic(broker().plain, 3)
       const sent = bodies(perSecond * (freeze + 4), 50)
       const due: Array<number> = []
       const arrived = new Map<number, number>()
@@ -59,7 +50,7 @@ withBroker("relay run while its broker is frozen", () => {
       })
       const delivery = { retry: { initial: "200 millis", max: "1 second" } }
       const { config, url } = await writeConfig(cwd, {
-        lake: { type: "kafka", brokers: [broker.plain], topic, order: "key", requestTimeout: "2 seconds", delivery },
+        lake: { type: "kafka", brokers: [broker().plain], topic, order: "key", requestTimeout: "2 seconds", delivery },
         other: { type: "http", url: String(other.url) },
       })
       const relay = await startRelay(config, { cwd })
@@ -90,18 +81,18 @@ withBroker("relay run while its broker is frozen", () => {
       await load(2)
       await everywhere()
       const [before, sizeBefore] = [next, largest(sizes)]
-      broker.signal("SIGSTOP")
+      broker().signal("SIGSTOP")
       await load(freeze)
       // Still frozen: the other sink has everything without the broker.
       await everywhere()
       const frozen = next
-      broker.signal("SIGCONT")
+      broker().signal("SIGCONT")
       await load(2)
       await everywhere()
 
       const numbers = await Effect.runPromise(
         Effect.scoped(
-          Effect.flatMap(follow(broker.plain, [topic]), (received) =>
+          Effect.flatMap(follow(broker().plain, [topic]), (received) =>
             Effect.promise(async () => {
               const found = new Set<number>()
               for (let count = next; found.size < next; count++) {
