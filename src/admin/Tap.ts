@@ -54,7 +54,9 @@ const passes = ({ match, webhook, sink }: Filter) => {
     matches(event.type)
 }
 
-/** From now on. */
+const nothing = { events: [], skipped: 0 }
+
+/** From now on. What comes first says only that it listens: whoever taps may be told before an event comes. */
 export const make = Effect.fnUntraced(function* (filter: Filter) {
   const journal = yield* Journal
   const clock = yield* Clock.Clock
@@ -100,7 +102,7 @@ export const make = Effect.fnUntraced(function* (filter: Filter) {
       const seen = yield* look
       if (seen.events.length + seen.skipped > 0) return seen
     }
-    return { events: [], skipped: 0 }
+    return nothing
   })
-  return Stream.fromEffectRepeat(next)
+  return Stream.concat(Stream.succeed(nothing), Stream.fromEffectRepeat(next))
 })

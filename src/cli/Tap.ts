@@ -42,9 +42,10 @@ export const tap = Command.make(
       Object.entries(flags).flatMap(([name, value]) => (Option.isSome(value) ? [[name, value.value]] : [])),
     )
     const show = (event: Tapped) => (json ? Console.log(JSON.stringify(event)) : print(line(event, style)))
+    const greet = json ? Effect.void : say(style("dim", "what comes in, at most 100 a second; Ctrl-C ends this"))
     const follow = ask((client) =>
       Effect.flatMap(
-        client.tap({ query }),
+        Effect.tap(client.tap({ query }), greet),
         Stream.runForEach(
           Effect.fnUntraced(function* ({ events, skipped }) {
             for (const event of events) yield* show(event)
@@ -54,7 +55,6 @@ export const tap = Command.make(
       ),
     )
     const ended = Effect.andThen(follow, Effect.fail(unreachable("the relay has ended")))
-    if (!json) yield* say(style("dim", "what comes in, at most 100 a second; Ctrl-C ends this"))
     yield* Effect.raceFirst(ended, firstSignal)
   }),
 ).pipe(

@@ -57,7 +57,10 @@ describe("a tap", () => {
         sinks: ["lake", "chat"],
         replayed: false,
       }
-      expect(lines).toEqual([{ events: [shown], skipped: 0 }])
+      expect(lines).toEqual([
+        { events: [], skipped: 0 },
+        { events: [shown], skipped: 0 },
+      ])
     }).pipe(Effect.provide(MemoryJournal.layer)),
   )
 
@@ -111,14 +114,13 @@ describe("a tap", () => {
     }).pipe(Effect.provide(MemoryJournal.layer)),
   )
 
-  it.effect("says every ten seconds that it lives", () =>
+  it.effect("says at once that it listens, and every ten seconds that it lives", () =>
     Effect.gen(function* () {
       const { lines } = yield* tapping({})
+      yield* pass(1)
+      expect(lines).toEqual([{ events: [], skipped: 0 }])
       yield* pass(25)
-      expect(lines).toEqual([
-        { events: [], skipped: 0 },
-        { events: [], skipped: 0 },
-      ])
+      expect(lines).toHaveLength(3)
     }).pipe(Effect.provide(MemoryJournal.layer)),
   )
 })
@@ -130,14 +132,15 @@ describe("a tap over the admin API", () => {
       const response = yield* ask("/api/v1/tap?sink=lake")
       expect([response.status, response.headers.get("content-type")]).toEqual([200, "application/x-ndjson"])
       const reader = (response.body ?? new ReadableStream<Uint8Array>()).getReader()
-      const reading = yield* Effect.forkChild(
+      const next = Effect.map(
         Effect.promise(() => reader.read()),
-        { startImmediately: true },
+        ({ value }) => new TextDecoder().decode(value),
       )
+      expect(JSON.parse(yield* next)).toEqual({ events: [], skipped: 0 })
+      const reading = yield* Effect.forkChild(next, { startImmediately: true })
       const body = new TextEncoder().encode('{"first_name":"Ada"}')
       yield* journal.append(event("evt_1", { body, signature: "sha256=AB" }), ["lake"])
-      const { value } = yield* Fiber.join(reading)
-      const line = new TextDecoder().decode(value)
+      const line = yield* Fiber.join(reading)
       expect(JSON.parse(line)).toMatchObject({ events: [{ id: "evt_1", sinks: ["lake"] }], skipped: 0 })
       expect(line).not.toMatch(/Ada|sha256/)
       yield* Effect.promise(() => reader.cancel())

@@ -32,7 +32,7 @@ afterAll(async () => {
   rmSync(cwd, { recursive: true })
 })
 
-/** A command that stays; what it has written to stdout, and its end. */
+/** A command that stays; what it has written, and its end. */
 const staying = (words: ReadonlyArray<string>) => {
   const child = Bun.spawn(words as Array<string>, {
     cwd,
@@ -42,12 +42,14 @@ const staying = (words: ReadonlyArray<string>) => {
     stderr: "pipe",
   })
   const out = { text: "" }
-  const collected = (async () => {
-    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) out.text += chunk
-  })()
+  const err = { text: "" }
+  const collect = async (stream: ReadableStream<Uint8Array<ArrayBuffer>>, into: { text: string }) => {
+    for await (const chunk of stream.pipeThrough(new TextDecoderStream())) into.text += chunk
+  }
+  const collected = Promise.all([collect(child.stdout, out), collect(child.stderr, err)])
   return {
     prints: async (pattern: RegExp) => {
-      while (!pattern.test(out.text)) await Bun.sleep(10)
+      while (!pattern.test(out.text + err.text)) await Bun.sleep(10)
     },
     type: (keys: string) => {
       child.stdin.write(keys)
@@ -61,6 +63,22 @@ const staying = (words: ReadonlyArray<string>) => {
 const trigger = (type: string) => relay(["trigger", type, "-c", config], { cwd })
 
 describe("a command that stays", () => {
+  test("tap says when it listens, and shows what comes from then on", async () => {
+    const tap = staying([...command(), "tap", "--type", "client.*", "-c", config])
+    await tap.prints(/what comes in/)
+    await trigger("appointment.created")
+    await trigger("client.created")
+    await tap.prints(/client\.created/)
+    tap.interrupt()
+    const { code, stdout } = await tap.ended
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^\S+ {2}client\.created .* audit\n$/)])
+  }, 20_000)
+
+  test("tap that is refused says why and nothing else", async () => {
+    const refused = await relay(["tap", "--type", "a..b", "-c", config], { cwd })
+    expect(refused).toEqual({ code: 1, stdout: "", stderr: "relay: a pattern has an empty segment between its dots\n" })
+  })
+
   test("tap shows what comes in as it comes in, and ends with 0", async () => {
     const tap = staying([...command(), "tap", "--type", "client.*", "--json", "-c", config])
     // It sees what comes once it listens, and nobody but itself knows when: so until it has seen one.
