@@ -3,7 +3,11 @@ import { spawnSync } from "node:child_process"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
-export const hasOpenssl = spawnSync("openssl", ["version"]).status === 0
+const has = spawnSync("openssl", ["version"]).status === 0
+
+/** Why there can be no certificates. With RELAY_PARTS=1 nothing is skipped: what is missing fails. */
+export const lacking =
+  has || process.env.RELAY_PARTS === "1" ? undefined : "openssl is missing, which makes the certificates: install it"
 
 export interface Certificate {
   /** PEM files. */
@@ -24,8 +28,8 @@ export interface Authority {
 }
 
 const openssl = (...args: ReadonlyArray<string>): void => {
-  const { status, stderr } = spawnSync("openssl", args, { encoding: "utf8" })
-  if (status !== 0) throw new Error(`openssl ${args[0]}: ${stderr}`)
+  const { status, stderr, error } = spawnSync("openssl", args, { encoding: "utf8" })
+  if (status !== 0) throw new Error(`openssl ${args[0]}: ${error?.message ?? stderr}`)
 }
 
 const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]

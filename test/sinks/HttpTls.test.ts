@@ -1,5 +1,5 @@
 /** The HTTP sink over TLS, and over no TLS, under both runtimes: each names the same fault in its own words. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, beforeAll, expect, test } from "bun:test"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -8,7 +8,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Effect, Exit, Scope } from "effect"
-import { hasOpenssl, makeAuthority } from "../lib/authority.ts"
+import { lacking, makeAuthority } from "../lib/authority.ts"
+import { suiteUnless } from "../lib/lacking.ts"
 import { denoBinary } from "../lib/programs.ts"
 import { listening, type Received, serve, serveTls } from "./receiver.ts"
 
@@ -44,9 +45,7 @@ const runtimes = [
   ["Deno", [denoBinary(), "run", "--quiet", "--allow-all"]],
 ] as const
 
-if (!hasOpenssl) test.skip("a receiver over TLS: openssl is missing, which makes the certificates", () => {})
-
-describe.skipIf(!hasOpenssl)("a receiver over TLS", () => {
+suiteUnless(lacking, "a receiver over TLS", () => {
   let configs: Record<string, unknown> = {}
   let expected: Record<string, unknown> = {}
 

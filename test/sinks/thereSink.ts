@@ -2,9 +2,10 @@
  * Sinks of a config as it is written in the file, where the tests want them:
  * here, or in what RELAY_UNDER names; and tests that need a part to send to.
  */
-import { beforeAll, describe, test } from "bun:test"
+import { beforeAll } from "bun:test"
 import { Effect, Schema, type Scope } from "effect"
 import type { Sink, SinkError, SinkType } from "../../src/sinks/Sink.ts"
+import { suiteUnless } from "../lib/lacking.ts"
 import { openElsewhere, startElsewhere } from "./elsewhereSink.ts"
 
 const under = process.env.RELAY_UNDER
@@ -26,14 +27,8 @@ export const startThere = (): Promise<void> => (under === undefined ? Promise.re
 /** Makes suites that need a part: each runs against it, or says why it was skipped and how to have it. */
 export const suitesWith =
   <Part>(reasonToSkip: () => string | undefined, shared: () => Promise<Part>) =>
-  (title: string, body: (part: () => Part) => void): void => {
-    const skipped = reasonToSkip()
-    describe(title, () => {
-      if (skipped !== undefined) {
-        console.warn(`skipped: ${title}: ${skipped}`)
-        test.skip(skipped, () => {})
-        return
-      }
+  (title: string, body: (part: () => Part) => void): void =>
+    suiteUnless(reasonToSkip(), title, () => {
       let part: Part
       beforeAll(async () => {
         part = await shared()
@@ -41,4 +36,3 @@ export const suitesWith =
       }, 300_000)
       body(() => part)
     })
-  }

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { hasOpenssl, makeAuthority } from "../../lib/authority.ts"
+import { lacking, makeAuthority } from "../../lib/authority.ts"
 import type { Line } from "../Line.ts"
 import { skipped } from "../relay/Subject.ts"
 import { Receiver } from "../relay/Traffic.ts"
@@ -159,7 +159,7 @@ const expiredTls: Line = {
   name: "sink-tls-expired",
   fault: "a sink's certificate has expired",
   run: async (options) => {
-    if (!hasOpenssl) return skipped("openssl makes its certificates: install openssl")
+    if (lacking !== undefined) return skipped(lacking)
     const directory = mkdtempSync(join(tmpdir(), "relay-faults-tls-"))
     try {
       const authority = makeAuthority(directory)
