@@ -2,10 +2,10 @@
  * What a lane has decided and not yet handed to the journal. A later decision
  * on an event replaces an earlier one, so a settlement never contradicts itself.
  */
-import type { Cursor, DeadLetter, Parked, Settlement } from "../journal/Journal.ts"
+import type { Attempt, Cursor, DeadLetter, Park, Parked, Settlement } from "../journal/Journal.ts"
 
 export class Changes {
-  #park = new Map<number, Parked>()
+  #park = new Map<number, Park>()
   /** Parked by the settlement that is being stored. */
   #storing: ReadonlySet<number> = new Set()
   /** The settlement that is being stored lets events go that were parked. */
@@ -28,9 +28,16 @@ export class Changes {
     this.#moved = true
   }
 
-  park(parked: Parked): void {
+  /** `failed` is the attempt that leads to it, if one does. */
+  park(parked: Parked, failed?: Attempt): void {
     this.#unpark.delete(parked.sequence)
-    this.#park.set(parked.sequence, parked)
+    this.#park.set(parked.sequence, { ...parked, failed: this.#failed(parked.sequence, failed) })
+  }
+
+  /** The attempts of an event that the journal has yet to hear of. */
+  #failed(sequence: number, last: Attempt | undefined): ReadonlyArray<Attempt> {
+    const before = this.#park.get(sequence)?.failed ?? []
+    return last === undefined ? before : [...before, last]
   }
 
   unpark(sequence: number): void {
@@ -39,14 +46,20 @@ export class Changes {
     this.unstored += 1
   }
 
+  /** Nothing is to be said of an event any more. */
+  forget(sequence: number): void {
+    this.#park.delete(sequence)
+  }
+
   /** Whether the journal has yet to hear that a parked event is no longer. */
   ends(sequence: number): boolean {
     return this.#unpark.has(sequence) || this.#bury.has(sequence)
   }
 
-  bury(dead: DeadLetter): void {
-    this.#park.delete(dead.sequence)
-    this.#bury.set(dead.sequence, dead)
+  bury(sequence: number, last: Attempt): void {
+    const failed = this.#failed(sequence, last)
+    this.#park.delete(sequence)
+    this.#bury.set(sequence, { sequence, at: last.at, failed })
   }
 
   /** All of it, with the cursor as it is now; `undefined` when the journal has it all. */
@@ -95,7 +108,12 @@ export class Changes {
     this.#ending = false
     const since = (sequence: number) => this.#unpark.has(sequence) || this.#bury.has(sequence)
     for (const one of settlement.park) {
-      if (!this.#park.has(one.sequence) && !since(one.sequence)) this.#park.set(one.sequence, one)
+      const { sequence } = one
+      const [parked, dead] = [this.#park.get(sequence), this.#bury.get(sequence)]
+      // The attempts of both, in their order.
+      if (parked !== undefined) this.#park.set(sequence, { ...parked, failed: [...one.failed, ...parked.failed] })
+      else if (dead !== undefined) this.#bury.set(sequence, { ...dead, failed: [...one.failed, ...dead.failed] })
+      else if (!since(sequence)) this.#park.set(sequence, one)
     }
     for (const sequence of settlement.unpark) if (!this.#park.has(sequence)) this.#unpark.add(sequence)
     for (const one of settlement.bury) this.#bury.set(one.sequence, one)

@@ -7,7 +7,7 @@
  */
 import { Cause, Duration, Exit } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
-import type { Attempt, Entry } from "../journal/Journal.ts"
+import type { Entry } from "../journal/Journal.ts"
 import { DeliveryFailed, type Failures, type Reason, type SinkError } from "../sinks/Sink.ts"
 import type { Flight, Flights } from "./Flights.ts"
 import type { Blamed, Gate } from "./Gate.ts"
@@ -117,21 +117,21 @@ export class Landing {
   #park(item: Item, message: string): boolean {
     const { config, ledger, wallClockTrusted, random } = this.#parts
     const { retry } = config.delivery
-    const attempts = ledger.attempted(item, "DeliveryFailed", message)
+    const attempts = ledger.tried(item) + 1
     const age = ledger.steady() - ledger.firstAttemptAt(item)
     const tooOld = age >= Duration.toMillis(retry.maxAge) && wallClockTrusted()
-    if (tooOld || attempts.length >= (retry.maxAttempts ?? endless)) {
-      this.#bury(item, attempts, tooOld ? "TooOld" : "TooManyAttempts", message)
+    if (tooOld || attempts >= (retry.maxAttempts ?? endless)) {
+      this.#bury(item, "DeliveryFailed", tooOld ? "TooOld" : "TooManyAttempts", message)
       return false
     }
-    ledger.park(item, attempts, backoff(retry, attempts.length, random()))
+    ledger.park(item, ledger.failed("DeliveryFailed", message), backoff(retry, attempts, random()))
     return true
   }
 
   /** `counts` is false for the other events of a digest: it was rejected once. */
   #reject(item: Item, message: string, counts: boolean): void {
-    const { ledger, gate, rejects, config } = this.#parts
-    this.#bury(item, ledger.attempted(item, "DeliveryRejected", message), "DeliveryRejected", message)
+    const { gate, rejects, config } = this.#parts
+    this.#bury(item, "DeliveryRejected", "DeliveryRejected", message)
     if (counts && gate.rejected() && !rejects) {
       this.#block(
         `more than half of the last 20 events were rejected (${message}); mend the sink, then \`relay lanes resume ${config.name}\``,
@@ -139,9 +139,10 @@ export class Landing {
     }
   }
 
-  #bury(item: Item, attempts: ReadonlyArray<Attempt>, reason: string, message: string): void {
+  /** `failure` is what the last attempt came to, `reason` why it was the last. */
+  #bury(item: Item, failure: string, reason: string, message: string): void {
     const { ledger, events, config } = this.#parts
-    ledger.bury(item, attempts)
+    ledger.bury(item, ledger.failed(failure, message))
     events.deadLettered(item.entry, reason, message)
     if (ledger.deadLetterBytes > config.delivery.maxDeadLetters) {
       this.#block(
@@ -152,11 +153,8 @@ export class Landing {
 
   /** Events beyond the lane's backlog limit. */
   giveUp(items: ReadonlyArray<Item>): void {
-    const { ledger } = this.#parts
     const message = "the lane's backlog is over its limit and backlog.whenFull is deadLetter"
-    for (const item of items) {
-      this.#bury(item, ledger.attempted(item, "BacklogFull", message), "BacklogFull", message)
-    }
+    for (const item of items) this.#bury(item, "BacklogFull", "BacklogFull", message)
   }
 
   /** Frees the keys of a landed batch, and puts back, in order, what was not settled. */

@@ -18,7 +18,7 @@
  */
 import { Clock, Duration, Effect, type Exit, Latch, Random, type Scope } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
-import { type Entry, Journal, type LaneState } from "../journal/Journal.ts"
+import { type Entry, Journal, type OpenedLane } from "../journal/Journal.ts"
 import type { Failures, Sink, SinkError } from "../sinks/Sink.ts"
 import { type Flight, Flights, type Fork } from "./Flights.ts"
 import { Gate } from "./Gate.ts"
@@ -42,7 +42,7 @@ const endless = Number.POSITIVE_INFINITY
 export interface LaneOptions {
   readonly config: LaneConfig
   readonly sink: Sink
-  readonly state: LaneState
+  readonly state: OpenedLane
   /** The order key of an event, or the group of its digest; only called where the lane keeps either. */
   readonly key: (entry: Entry) => string
   readonly events: LaneEvents
@@ -131,8 +131,8 @@ export class Lane {
   }
 
   /** Takes over what the journal moved here from another lane. */
-  adopt(state: LaneState): void {
-    this.ledger.adopt(state.parked)
+  adopt({ waiting }: OpenedLane): void {
+    this.ledger.adopt(waiting)
     this.#wake.openUnsafe()
   }
 
@@ -233,7 +233,7 @@ export class Lane {
       for (const entry of entries) this.#intake(entry)
     }
     // What did not fit is there to be read as soon as attempts have made room.
-    this.#moreToRead = read === room
+    this.#moreToRead = read > 0 && (read === room || this.ledger.bytes >= windowBytes)
     if (this.#excess > 0) {
       const oldest = this.#queue.takeOldest(this.#excess)
       this.#excess -= oldest.length
@@ -267,7 +267,7 @@ export class Lane {
   /** Takes up what is due, as much as goes out at once; the number of events. */
   readonly #takeDue = Effect.fnUntraced(function* (this: Lane, now: number) {
     const { parking } = this.ledger
-    const { digest, name, concurrency } = this.config
+    const { digest, concurrency } = this.config
     const limit = Math.min(concurrency * this.#maxEvents, retriesInHand)
     const due = (digest === undefined ? parking.takeDue(now, limit) : parking.takeGroup(now)).map((_) => _.sequence)
     // Or a crash would send in two what had been sent as one, and together what had been two.
@@ -276,18 +276,13 @@ export class Lane {
       this.#options.events.settle()
       return 0
     }
-    const entries: Array<Entry> = []
-    for (let asked = 0, bytes = 0; asked < due.length && bytes < windowBytes; asked += retriesInHand) {
-      const read = yield* this.#journal.readParked(name, due.slice(asked, asked + retriesInHand)).pipe(
-        Effect.onError(() =>
-          Effect.sync(() => {
-            for (const sequence of due) parking.giveBack(sequence, now)
-          }),
-        ),
-      )
-      for (const entry of read) bytes += entry.event.body.length
-      entries.push(...read)
-    }
+    const entries = yield* this.#readParked(due).pipe(
+      Effect.onError(() =>
+        Effect.sync(() => {
+          for (const sequence of due) parking.giveBack(sequence, now)
+        }),
+      ),
+    )
     const read = new Set<number>()
     for (const entry of entries) {
       read.add(entry.sequence)
@@ -297,6 +292,22 @@ export class Lane {
     // Due before the settlement that parks it is on disk: the next turn finds it.
     for (const sequence of due) if (!read.has(sequence)) parking.giveBack(sequence, now + 100)
     return read.size
+  })
+
+  /** Reads parked events back, as many as a lane may hold; what is lost is given up. */
+  readonly #readParked = Effect.fnUntraced(function* (this: Lane, sequences: ReadonlyArray<number>) {
+    const read: Array<Entry> = []
+    for (let next = 0, bytes = 0; next < sequences.length && bytes < windowBytes; ) {
+      const asked = sequences.slice(next, next + retriesInHand)
+      const { entries, lost } = yield* this.#journal.readParked(this.config.name, asked)
+      for (const sequence of lost) this.ledger.lost(sequence)
+      for (const entry of entries) bytes += entry.event.body.length
+      read.push(...entries)
+      // Of what was asked for some may not be stored yet; and an answer ends when it is large.
+      const last = Math.max(...[...entries.map(({ sequence }) => sequence), ...lost].map((one) => asked.indexOf(one)))
+      next += last < 0 ? asked.length : last + 1
+    }
+    return read
   })
 
   #intake(entry: Entry): void {

@@ -9,7 +9,7 @@
 import { Clock, type Context, Duration, Effect, Exit, FiberMap, Latch, RcMap, Schedule, Scope, Semaphore } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { quarantine } from "../event/Event.ts"
-import { type Entry, Journal, type LaneState } from "../journal/Journal.ts"
+import { type Entry, Journal, type OpenedLane } from "../journal/Journal.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
 import { Tracing } from "../telemetry/Tracing.ts"
@@ -128,7 +128,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
   })
 
   /** Starts a lane where the journal says it stands; `before` is the one that it takes the place of. */
-  const begin = Effect.fnUntraced(function* (spec: LaneSpec, state: LaneState, held: Held, before?: Lane.Lane) {
+  const begin = Effect.fnUntraced(function* (spec: LaneSpec, state: OpenedLane, held: Held, before?: Lane.Lane) {
     const { config, key } = spec
     const { name, backlog } = config
     yield* journal.limitBacklog(name, backlog?.whenFull === "refuse" ? backlog.max : undefined)

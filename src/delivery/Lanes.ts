@@ -110,7 +110,7 @@ const statusOf = (state: LaneState, lane: Lane | undefined): LaneStatus => {
       condition: "orphaned",
       message: `no sink in the config has this name: \`relay lanes move ${name} TO\` or \`relay lanes drop ${name}\``,
       backlog,
-      parked: state.parked.length,
+      parked: state.parked,
       deadLetters,
       cursor: state.cursor.sequence,
       oldestAt: 0,
@@ -196,11 +196,14 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     swap: Effect.Effect<void>,
   ) {
     const names = new Set([quarantine, ...specs.map(({ config }) => config.name)])
+    const known = new Set((yield* journal.lanes).map(({ name }) => name))
+    /** The lane that a sink takes over: what it left there before, or what was left of it when a take-over was cut short. */
+    const former = ({ renamedFrom }: LaneConfig) =>
+      renamedFrom !== undefined && known.has(renamedFrom) && !names.has(renamedFrom) ? renamedFrom : undefined
     const touched = specs.filter(({ config }) => {
       const lane = lanes.get(config.name)
-      return lane === undefined || !isSame(lane.config, config)
+      return lane === undefined || !isSame(lane.config, config) || former(config) !== undefined
     })
-    const known = new Set((yield* journal.lanes).map(({ name }) => name))
     const prepared = yield* Effect.forEach(touched, prepare, { concurrency: "unbounded" })
     const undo = Effect.forEach(prepared, ({ held, spec }) =>
       Effect.andThen(
@@ -224,16 +227,20 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     )
     const renamed = new Set<string>()
     const starting = prepared.map(({ spec, held }) => {
-      const { name, renamedFrom } = spec.config
-      const isAdopting = renamedFrom !== undefined && !known.has(name) && known.has(renamedFrom)
-      if (isAdopting) renamed.add(renamedFrom)
+      const { name } = spec.config
+      const from = former(spec.config)
+      if (from !== undefined) renamed.add(from)
       return Effect.gen(function* () {
         const before = lanes.get(name)
         yield* lanes.retire(name)
-        if (isAdopting) {
-          yield* lanes.retire(renamedFrom)
-          yield* Effect.catch(adopt(renamedFrom, name), ({ message }) =>
-            Effect.sync(() => notes.push(`what waits for ${renamedFrom} could not be handed to ${name}: ${message}`)),
+        if (from !== undefined) {
+          yield* lanes.retire(from)
+          yield* Effect.catch(adopt(from, name), ({ message }) =>
+            Effect.sync(() =>
+              notes.push(
+                `what waits for ${from} could not all be handed to ${name}: ${message} The next reload or start goes on with it.`,
+              ),
+            ),
           )
         }
         // It was open a moment ago: what fails here passes, or ends the relay.
@@ -263,10 +270,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
           if (lanes.get(from) !== undefined) return yield* inUse(from)
           // What the lane has decided must be on disk, or it would be taken for its own after the move.
           yield* lanes.settle
-          const adopt = Effect.map(journal.lanes, (states) => {
-            const state = states.find(({ name }) => name === to)
-            if (state !== undefined) lanes.get(to)?.adopt(state)
-          })
+          const adopt = Effect.map(journal.openLane(to), (opened) => lanes.get(to)?.adopt(opened))
           // Also when the move fails on its way: what has come would lie parked with nobody to send it.
           return yield* Effect.ensuring(hand(from, to), Effect.ignore(adopt))
         }),

@@ -6,14 +6,23 @@
  * parked, dead), and the settlement that moves the cursor past it says which.
  */
 import type { Clock } from "effect"
-import type { Attempt, LaneState, Parked, Settlement } from "../journal/Journal.ts"
+import type { Attempt, OpenedLane, Parked, Settlement } from "../journal/Journal.ts"
 import { Changes } from "./Changes.ts"
 import { Parking } from "./Parking.ts"
 import type { Item } from "./Queue.ts"
 import { Window } from "./Window.ts"
 
-/** Attempts remembered an event; the first and the newest are what tells. */
-const attemptsKept = 200
+/** Characters of what a failed attempt says that are kept. */
+const maxMessage = 1_000
+
+/** How an event comes to wait. */
+interface Wait {
+  readonly tried: number
+  readonly firstAttemptAt: number
+  /** Milliseconds. */
+  readonly delay: number
+  readonly failed?: Attempt
+}
 
 export class Ledger {
   readonly window: Window
@@ -28,7 +37,7 @@ export class Ledger {
   readonly #changes: Changes
 
   /** Of one key, `together` events go as one. */
-  constructor(state: LaneState, lane: string, clock: Clock.Clock, together: number) {
+  constructor(state: OpenedLane, lane: string, clock: Clock.Clock, together: number) {
     this.parking = new Parking(together)
     this.window = new Window(state.cursor)
     this.deadLetters = state.deadLetters
@@ -37,7 +46,7 @@ export class Ledger {
     this.#clock = clock
     this.#started = this.wall() - this.now()
     this.#changes = new Changes(state.cursor.sequence)
-    this.parking.load(state.parked, this.wall(), this.now())
+    this.parking.load(state.waiting, this.wall(), this.now())
   }
 
   /** Monotonic milliseconds. */
@@ -102,11 +111,14 @@ export class Ledger {
     this.parking.load(taken, this.wall(), this.now())
   }
 
-  /** The attempts of an event, this failed one included. */
-  attempted(item: Item, reason: string, message: string): ReadonlyArray<Attempt> {
-    const before = this.parking.get(item.entry.sequence)?.attempts ?? []
-    const kept = before.length < attemptsKept ? before : [...before.slice(0, 1), ...before.slice(2 - attemptsKept)]
-    return [...kept, { at: this.wall(), reason, message }]
+  /** An attempt that failed just now. */
+  failed(reason: string, message: string): Attempt {
+    return { at: this.wall(), reason, message: message.slice(0, maxMessage) }
+  }
+
+  /** How often the event was tried before. */
+  tried(item: Item): number {
+    return this.parking.get(item.entry.sequence)?.tried ?? 0
   }
 
   /** When the event was first tried, by `steady`; now, if this is the first time. */
@@ -116,13 +128,13 @@ export class Ledger {
   }
 
   /** To be tried again after `delay` milliseconds. */
-  park(item: Item, attempts: ReadonlyArray<Attempt>, delay: number): void {
-    this.#put(item, attempts, this.firstAttemptAt(item), delay)
+  park(item: Item, failed: Attempt, delay: number): void {
+    this.#put(item, { tried: this.tried(item) + 1, firstAttemptAt: this.firstAttemptAt(item), delay, failed })
   }
 
   /** Behind another event of its key: it goes when that one is settled. */
   parkBehind(item: Item): void {
-    this.#put(item, [], 0, 0)
+    this.#put(item, { tried: 0, firstAttemptAt: 0, delay: 0 })
   }
 
   /** Whether a crash would find the digest of these events as it is here, and not with more or fewer. */
@@ -132,23 +144,29 @@ export class Ledger {
 
   /** Into the digest of its key, whose window is so many milliseconds from its first event. */
   collect(item: Item, window: number): void {
-    this.#put(item, [], 0, window)
+    this.#put(item, { tried: 0, firstAttemptAt: 0, delay: window })
+  }
+
+  /** A parked event turned out to be lost: the journal has named it and given it up. */
+  lost(sequence: number): void {
+    this.parking.remove(sequence, this.now())
+    this.#changes.forget(sequence)
   }
 
   /** Gives an attempt back that the sink's outage used, and lets the event go when the sink is back. */
   pardon(sequence: number): void {
     const parked = this.parking.get(sequence)
-    if (parked === undefined || parked.taken || parked.attempts.length === 0) return
-    parked.attempts = parked.attempts.slice(0, -1)
+    if (parked === undefined || parked.taken || parked.tried === 0) return
+    parked.tried -= 1
     parked.dueAt = this.now()
     this.parking.put(parked)
     this.#store(sequence)
   }
 
-  bury(item: Item, attempts: ReadonlyArray<Attempt>): void {
+  bury(item: Item, failed: Attempt): void {
     const { sequence } = item.entry
     this.parking.remove(sequence, this.now())
-    this.#changes.bury({ sequence, at: this.wall(), attempts })
+    this.#changes.bury(sequence, failed)
     this.#close(item)
     this.deadLetters += 1
     this.deadLetterBytes += item.entry.event.body.length
@@ -163,29 +181,21 @@ export class Ledger {
     }
   }
 
-  #put(item: Item, attempts: ReadonlyArray<Attempt>, firstAttemptAt: number, delay: number): void {
+  #put(item: Item, { tried, firstAttemptAt, delay, failed }: Wait): void {
     const { sequence } = item.entry
     const { key } = item
     const dueAt = this.now() + delay
-    this.parking.put({
-      sequence,
-      key,
-      dueAt,
-      due: this.wall() + delay,
-      delay,
-      firstAttemptAt,
-      attempts,
-      taken: false,
-    })
-    this.#store(sequence)
+    const due = this.wall() + delay
+    this.parking.put({ sequence, key, dueAt, due, delay, firstAttemptAt, tried, taken: false })
+    this.#store(sequence, failed)
     this.#close(item)
   }
 
-  #store(sequence: number): void {
+  #store(sequence: number, failed?: Attempt): void {
     const parked = this.parking.get(sequence)
     if (parked === undefined) return
-    const { key, due, delay, firstAttemptAt, attempts } = parked
-    this.#changes.park({ sequence, key, due, delay, firstAttemptAt, attempts })
+    const { key, due, delay, firstAttemptAt, tried } = parked
+    this.#changes.park({ sequence, key, due, delay, firstAttemptAt, tried }, failed)
   }
 
   /** The window lets the event go. A retry's has done so before. */

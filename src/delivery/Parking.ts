@@ -9,7 +9,7 @@
  * Due times are kept on the monotonic clock; the wall clock is only what is
  * stored, for a process that is not born yet.
  */
-import type { Attempt, Parked } from "../journal/Journal.ts"
+import type { Parked } from "../journal/Journal.ts"
 import { remaining } from "./Retry.ts"
 
 export interface ParkedEvent {
@@ -22,7 +22,8 @@ export interface ParkedEvent {
   due: number
   delay: number
   firstAttemptAt: number
-  attempts: ReadonlyArray<Attempt>
+  /** Attempts that are charged to it. What they came to is in the journal. */
+  tried: number
   /** An attempt is under way, or about to be. */
   taken: boolean
 }
@@ -99,7 +100,7 @@ export class Parking {
     }
     const next = this.#events.get(waiting[0] ?? 0)
     // What waited for another event has waited enough; the next digest of a group has a window of its own.
-    if (next !== undefined && next.attempts.length === 0 && this.#together === 1) next.dueAt = monotonic
+    if (next !== undefined && next.tried === 0 && this.#together === 1) next.dueAt = monotonic
     this.#nextDue = Math.min(this.#nextDue, next?.dueAt ?? Number.POSITIVE_INFINITY)
   }
 
@@ -128,7 +129,7 @@ export class Parking {
     for (const waiting of this.#keys.values()) {
       const head = this.#events.get(waiting[0] ?? 0)
       if (head === undefined || head.taken) continue
-      const at = this.#isFull(waiting) && head.attempts.length === 0 ? Math.min(now, head.dueAt) : head.dueAt
+      const at = this.#isFull(waiting) && head.tried === 0 ? Math.min(now, head.dueAt) : head.dueAt
       if (at > now || (due !== undefined && due.at <= at)) {
         next = Math.min(next, at)
         continue
@@ -141,7 +142,7 @@ export class Parking {
     for (const sequence of due?.waiting ?? []) {
       const event = this.#events.get(sequence)
       if (event === undefined || group.length === this.#together) break
-      if (group.length > 0 && event.attempts.length !== group[0]?.attempts.length) break
+      if (group.length > 0 && event.tried !== group[0]?.tried) break
       group.push(event)
     }
     for (const event of group) event.taken = true

@@ -86,6 +86,32 @@ export class Backlog {
     }
   }
 
+  /** Sequences from `from` to `to`, both included, that are routed to the lane and not settled. */
+  pendingWithin(from: number, to: number): ReadonlyArray<number> {
+    if (to <= this.cursor.sequence) return []
+    const found: Array<number> = []
+    for (let index = this.runFrom(from); index < this.runs.length; index++) {
+      const run = this.runs[index]
+      if (run === undefined || run.from > to) break
+      for (let sequence = Math.max(run.from, from); sequence <= Math.min(run.to, to); sequence++) {
+        if (this.isPending(sequence)) found.push(sequence)
+      }
+    }
+    return found
+  }
+
+  /** The index of the first run that ends at `sequence` or above. */
+  private runFrom(sequence: number): number {
+    let low = this.start
+    let high = this.runs.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((this.runs[middle]?.to ?? 0) < sequence) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
   /** Whether the lane has yet to settle `sequence`, if it is routed to it. */
   isPending(sequence: number): boolean {
     if (sequence <= this.cursor.sequence) return false

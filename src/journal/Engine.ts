@@ -21,6 +21,7 @@ import { Group, type Key } from "./Group.ts"
 import type { AppendExit, Appended, Entry, JournalBroken, JournalError, Settlement } from "./Journal.ts"
 import { type Committed, LaneTable } from "./LaneTable.ts"
 import { Log } from "./Log.ts"
+import { Owed } from "./Owed.ts"
 import { bodyChecksum, Origin } from "./Record.ts"
 import { Red } from "./Red.ts"
 import { Rhythm } from "./Rhythm.ts"
@@ -35,6 +36,8 @@ export type Options = RelayConfig["journal"]
 /** What lives long is collected at a price, and a lane that keeps up reads what is a few milliseconds old. */
 const tailBytes = 4 * 1024 * 1024
 const tailEntries = 4096
+/** Bodies that one read brings from the disk, about: a lane asks again. */
+const readBytes = 8 * 1024 * 1024
 const appended: AppendExit = Exit.succeed("appended")
 const duplicate: AppendExit = Exit.succeed("duplicate")
 const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
@@ -48,6 +51,7 @@ interface Task {
 
 export class Engine {
   readonly log: Log
+  readonly owed: Owed
   readonly lanes: LaneTable
   readonly space: Space
   readonly duplicates: Duplicates
@@ -84,13 +88,16 @@ export class Engine {
         `Events ${from === to ? from : `${from} to ${to}`} of the journal ${store.path} are lost: ${why}. They are not delivered.`,
       )
     })
+    this.owed = new Owed(store.db, (sequence) => this.log.damaged(sequence))
     this.lanes = new LaneTable(
       store.db,
-      (sequence) => this.tail.get(sequence) ?? this.log.find(sequence),
+      (sequence) => this.tail.get(sequence) ?? this.owed.find(sequence) ?? this.log.find(sequence),
       (lane, sequence) => {
         this.turnRed(`Event ${sequence} of lane ${lane} can't be read as it was written: it is not delivered.`)
       },
     )
+    this.lanes.onMoved = (from, to) => this.owed.moved(from, to)
+    this.lanes.onDropped = () => this.owed.dropped()
     this.duplicates = new Duplicates({
       count: options.duplicates.count,
       age: Duration.toMillis(options.duplicates.age),
@@ -290,10 +297,16 @@ export class Engine {
 
   // ---- read
 
-  /** Entries above `after`, at most `limit`; from memory when they are new. */
+  /** Entries above `after`, at most `limit`; from memory when they are new, else some megabytes at a time. */
   read(after: number, limit: number): ReadonlyArray<Entry> {
     if (this.brokenBy === undefined && after + 1 >= this.tail.first) return this.tail.read(after, limit)
-    return this.guard(() => (after >= this.head ? [] : this.log.read(after, limit)))
+    return this.guard(() => {
+      if (after >= this.head) return []
+      if (after >= this.owed.last) return this.log.read(after, limit, readBytes)
+      const owed = this.owed.read(after, limit, readBytes)
+      const room = readBytes - owed.reduce((bytes, { event }) => bytes + event.body.length, 0)
+      return owed.concat(this.log.read(this.owed.last, limit - owed.length, room))
+    })
   }
 
   /** Runs what only reads, with its errors classified. */

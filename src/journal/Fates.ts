@@ -28,7 +28,8 @@ export class Fates {
       lanes: db.prepare("SELECT name, cursor, settled FROM lane ORDER BY name"),
       parked: db.prepare("SELECT due, attempts, record FROM parked WHERE lane = ? AND sequence = ?"),
       dead: db.prepare("SELECT lane, at, attempts FROM dead WHERE sequence = ?"),
-      record: db.prepare("SELECT record FROM dead WHERE sequence = ? LIMIT 1"),
+      deadRecord: db.prepare("SELECT record FROM dead WHERE sequence = ? LIMIT 1"),
+      owed: db.prepare("SELECT record FROM owed WHERE sequence = ?"),
     }
   }
 
@@ -61,13 +62,15 @@ export class Fates {
     return [...promised, ...[...held.values()].filter(({ sink }) => !sinks.includes(sink))]
   }
 
-  /** The record of what is parked or dead: it may have outlived the log. */
+  /** The record of what is owed, parked or dead: it may have outlived the log. */
   record(sequence: number): unknown {
+    const owed = this.sql.owed.get(sequence)
+    if (owed !== undefined) return owed.record
     for (const sink of this.cursors.keys()) {
       const row = this.sql.parked.get(sink, sequence)
       if (row !== undefined) return row.record
     }
-    return this.sql.record.get(sequence)?.record
+    return this.sql.deadRecord.get(sequence)?.record
   }
 
   /** Every lane has passed what is below. */

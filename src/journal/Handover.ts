@@ -2,45 +2,98 @@
  * Entries that are appended anew: dead letters and the retained log when a
  * person replays them, a lane's backlog when another takes it over.
  *
- * In slices of one row, each one transaction, so that the relay goes on
+ * In slices of about a row, each one transaction, so that the relay goes on
  * answering in between. A crash leaves what is done done and the rest where it
- * was.
+ * was: whoever asks again goes on there.
  */
 import type { Event } from "../event/Event.ts"
 import { Backlog } from "./Backlog.ts"
 import type { Engine } from "./Engine.ts"
-import type { ReplayQuery } from "./Journal.ts"
+import type { ReplayQuery, StoredDeadLetter } from "./Journal.ts"
+import type { Committed } from "./LaneTable.ts"
 import { Origin } from "./Record.ts"
 import { unavailable } from "./Sqlite.ts"
 
 type Again = { readonly event: Event; readonly sinks: ReadonlyArray<string> }
 
-/** How many dead letters are taken up at a time. */
+/** What is taken up at a time: so many dead letters, of so many bytes. */
 const lettersASlice = 64
+const bytesASlice = 1024 * 1024
+/** Entries of the log that are looked at together. */
+const entriesASlice = 256
+/** Milliseconds that a slice of many small changes may take. */
+const budget = 2
 
 const nothing = (): void => {}
+
+const all = (committed: ReadonlyArray<Committed>) => (): void => {
+  for (const apply of committed) apply()
+}
 
 /** Each step is one slice; the result is how many were appended. */
 export const replayDeadLetters = function* (engine: Engine, ids: ReadonlyArray<string>): Generator<void, number> {
   let count = 0
   const wanted = [...new Set(ids)]
-  for (let from = 0; from < wanted.length; from += lettersASlice) {
-    const letters = wanted.slice(from, from + lettersASlice).flatMap((id) => engine.lanes.deadLetter(id) ?? [])
+  for (let next = 0; next < wanted.length; ) {
+    const letters: Array<StoredDeadLetter> = []
+    for (let size = 0; next < wanted.length && letters.length < lettersASlice && size < bytesASlice; next++) {
+      const letter = engine.lanes.deadLetter(wanted[next] ?? "")
+      if (letter === undefined) continue
+      letters.push(letter)
+      size += letter.entry.event.body.length
+    }
     if (letters.length === 0) continue
     engine.requireRoom(`${count} dead letters were replayed, the others stay.`)
     engine.appendWith(
       letters.map(({ entry, lane }) => ({ event: entry.event, sinks: [lane] })),
       Origin.replayed,
-      () => {
-        const committed = letters.map((letter) => engine.lanes.exhume(letter.id) ?? nothing)
-        return () => {
-          for (const apply of committed) apply()
-        }
-      },
+      () => all(letters.map((letter) => engine.lanes.exhume(letter.id) ?? nothing)),
     )
     count += letters.length
     yield
   }
+  return count
+}
+
+/** Changes one thing after the other, as many in a transaction as fit into its time, until there is none; how many. */
+const sliced = function* (engine: Engine, change: () => Committed | undefined): Generator<void, number> {
+  let count = 0
+  for (;;) {
+    const { changed, more } = engine.exclusively(() => {
+      const started = performance.now()
+      const committed: Array<Committed> = []
+      let next: Committed | undefined
+      do {
+        next = change()
+        if (next !== undefined) committed.push(next)
+      } while (next !== undefined && performance.now() - started < budget)
+      return { result: { changed: committed.length, more: next !== undefined }, committed: all(committed) }
+    })
+    count += changed
+    if (!more) return count
+    yield
+  }
+}
+
+export const dropDeadLetters = function* (engine: Engine, ids: ReadonlyArray<string>): Generator<void, number> {
+  let next = 0
+  return yield* sliced(engine, () => {
+    while (next < ids.length) {
+      const committed = engine.lanes.exhume(ids[next++] ?? "")
+      if (committed !== undefined) return committed
+    }
+    return undefined
+  })
+}
+
+/** Forgets a lane with all that it holds; the number of events given up. */
+export const dropLane = function* (engine: Engine, name: string): Generator<void, number> {
+  engine.flush()
+  const backlog = engine.lanes.backlogs.get(name)
+  const count = backlog === undefined ? 0 : backlog.size + backlog.deadLetters
+  yield* sliced(engine, () => engine.lanes.takeParked(name))
+  yield* sliced(engine, () => engine.lanes.takeDead(name))
+  engine.exclusively(() => ({ result: undefined, committed: engine.lanes.drop(name) }))
   return count
 }
 
@@ -75,7 +128,7 @@ export const replay = function* (engine: Engine, query: ReplayQuery): Generator<
   }
 }
 
-/** Hands everything pending of `from` to `to`; `from` is left empty, at the head. */
+/** Hands everything that `from` holds to `to`; `from` is left empty, at the head. */
 export const moveLane = function* (engine: Engine, from: string, to: string): Generator<void, number> {
   engine.flush()
   const source = engine.lanes.backlogs.get(from)
@@ -85,23 +138,23 @@ export const moveLane = function* (engine: Engine, from: string, to: string): Ge
   if (!engine.lanes.backlogs.has(to)) {
     engine.exclusively(() => {
       engine.lanes.insert(to, end)
-      // A pause is a person's word, whatever the sink is called by now.
-      const paused = engine.lanes.setPaused(to, source.paused)
-      const committed = () => {
-        engine.lanes.backlogs.set(to, new Backlog(to, { sequence: end, settled: [] }))
-        paused()
-      }
+      const committed = () => engine.lanes.backlogs.set(to, new Backlog(to, { sequence: end, settled: [] }))
       return { result: undefined, committed }
     })
   }
   let count = 0
   const sinks = [to]
   while (source.cursor.sequence < end) {
-    const row = engine.log.rowFrom(source.cursor.sequence + 1)
-    const last = row === undefined ? end : Math.min(row.last, end)
     const again: Array<Again> = []
-    for (const { entry } of row?.stored ?? []) {
-      if (entry.sinks.includes(from) && source.isPending(entry.sequence)) again.push({ event: entry.event, sinks })
+    let last = end
+    let size = 0
+    for (const { sequence, event, sinks: routed } of engine.read(source.cursor.sequence, entriesASlice)) {
+      if (sequence > end) break
+      last = sequence
+      if (!routed.includes(from) || !source.isPending(sequence)) continue
+      again.push({ event, sinks })
+      size += event.body.length
+      if (size >= bytesASlice) break
     }
     const cursor = { sequence: last, settled: source.cursor.settled.filter(([, to]) => to > last) }
     const advance = () => engine.lanes.settle({ lane: from, cursor, park: [], unpark: [], bury: [] })
@@ -110,11 +163,6 @@ export const moveLane = function* (engine: Engine, from: string, to: string): Ge
     count += again.length
     yield
   }
-  return (
-    count +
-    engine.exclusively(() => {
-      const { moved, committed } = engine.lanes.moveKept(from, to)
-      return { result: moved, committed }
-    })
-  )
+  count += yield* sliced(engine, () => engine.lanes.takeParked(from, to))
+  return count + (yield* sliced(engine, () => engine.lanes.takeDead(from, to)))
 }

@@ -55,7 +55,7 @@ export interface Attempt {
   readonly message: string
 }
 
-/** An event taken out of the log to be tried again. */
+/** An event taken out of the log to be tried again, as the journal keeps it. */
 export interface Parked {
   readonly sequence: number
   /** The lane's order key of the event; empty where the lane keeps no order. */
@@ -66,22 +66,44 @@ export interface Parked {
   readonly delay: number
   /** Epoch milliseconds of the first attempt; 0 when it was parked behind its key without one. */
   readonly firstAttemptAt: number
-  readonly attempts: ReadonlyArray<Attempt>
+  /** Attempts that are charged to it; those of a sink's outage are not. */
+  readonly tried: number
 }
 
-/** An event that won't be tried again until a person replays it. */
+/** A change to a parked event, with the attempts that failed since the last one. The journal keeps them: see {@link keptAttempts}. */
+export interface Park extends Parked {
+  readonly failed: ReadonlyArray<Attempt>
+}
+
+/** An event that won't be tried again until a person replays it, with the attempts that failed since it was last parked. */
 export interface DeadLetter {
   readonly sequence: number
   /** Epoch milliseconds. */
   readonly at: number
-  readonly attempts: ReadonlyArray<Attempt>
+  readonly failed: ReadonlyArray<Attempt>
 }
 
-export interface StoredDeadLetter extends DeadLetter {
+export interface StoredDeadLetter {
   /** Identifies it on the command line: the lane and the sequence, `lake:42`. */
   readonly id: string
   readonly lane: string
+  readonly sequence: number
+  /** Epoch milliseconds. */
+  readonly at: number
+  readonly attempts: ReadonlyArray<Attempt>
   readonly entry: Entry
+}
+
+/** How many attempts of an event are kept: the first, and the newest. */
+const maxAttempts = 10
+
+/** What is kept of the attempts before and those that failed since. */
+export const keptAttempts = (
+  before: ReadonlyArray<Attempt>,
+  failed: ReadonlyArray<Attempt>,
+): ReadonlyArray<Attempt> => {
+  const all = [...before, ...failed]
+  return all.length <= maxAttempts ? all : [...all.slice(0, 1), ...all.slice(1 - maxAttempts)]
 }
 
 /** What a lane wants to have on disk; applied in one transaction with those of other lanes. */
@@ -89,7 +111,7 @@ export interface Settlement {
   readonly lane: string
   readonly cursor: Cursor
   /** Parked events that are new or changed. The journal finds the bytes by sequence, in the log or in what is parked already. */
-  readonly park: ReadonlyArray<Parked>
+  readonly park: ReadonlyArray<Park>
   /** Parked events that were delivered. */
   readonly unpark: ReadonlyArray<number>
   /** Dead letters that are new; if the event was parked it no longer is. */
@@ -100,14 +122,26 @@ export interface Settlement {
 export interface LaneState {
   readonly name: string
   readonly cursor: Cursor
-  /** Without the bytes: `readParked` brings them. */
-  readonly parked: ReadonlyArray<Parked>
+  /** How many events are parked. */
+  readonly parked: number
   readonly deadLetters: number
   readonly deadLetterBytes: number
   /** Routed to it and not settled: in the log above the cursor, and parked. */
   readonly backlog: number
   /** Paused by a person (`lanes pause`), across restarts. */
   readonly paused: boolean
+}
+
+/** A lane as it is opened, with its parked events. Their bytes are brought by `readParked`. */
+export interface OpenedLane extends LaneState {
+  readonly waiting: ReadonlyArray<Parked>
+}
+
+export interface ParkedEntries {
+  /** In the order asked for. */
+  readonly entries: ReadonlyArray<Entry>
+  /** Those that are lost: their bytes are not what was written. They are parked no more. */
+  readonly lost: ReadonlyArray<number>
 }
 
 export interface DeadLetterQuery {
@@ -263,8 +297,9 @@ export class Journal extends Context.Service<
      */
     appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit>
     /**
-     * Entries above `after`, ascending, at most `limit`; at once, and empty at
-     * the head. Freshly committed ones come from memory.
+     * Entries above `after`, ascending, at most `limit` and at most some
+     * megabytes; at once, and empty at the head. Freshly committed ones come
+     * from memory. Old ones that no lane waits for may be left out.
      */
     read(after: number, limit: number): Effect.Effect<ReadonlyArray<Entry>, JournalError>
     /** Makes lanes' progress durable, all in one transaction. */
@@ -277,8 +312,12 @@ export class Journal extends Context.Service<
 
     /** All lanes that have a cursor, those without a sink included. */
     readonly lanes: Effect.Effect<ReadonlyArray<LaneState>, JournalError>
-    /** Opens a lane: where it stood, or at the head when it is new; adopts `renamedFrom` when that exists and it does not. */
-    openLane(name: string, renamedFrom?: string): Effect.Effect<LaneState, JournalError>
+    /**
+     * Opens a lane: where it stood, or at the head when it is new. While there is
+     * a lane `renamedFrom` it takes over what that one holds, also what an earlier
+     * take-over that was cut short has left there.
+     */
+    openLane(name: string, renamedFrom?: string): Effect.Effect<OpenedLane, JournalError>
     /** Appends are refused while the lane's backlog is above `max`; no bound when `undefined`. */
     limitBacklog(lane: string, max: number | undefined): Effect.Effect<void>
     setPaused(lane: string, paused: boolean): Effect.Effect<void, JournalError>
@@ -287,9 +326,10 @@ export class Journal extends Context.Service<
     /** Forgets a lane, what is pending in it and its dead letters; the number of events given up. */
     dropLane(name: string): Effect.Effect<number, JournalError>
 
-    /** Parked events with their bytes, in the order asked for. */
-    readParked(lane: string, sequences: ReadonlyArray<number>): Effect.Effect<ReadonlyArray<Entry>, JournalError>
+    /** Parked events with their bytes, as many as fit into some megabytes, at least one. */
+    readParked(lane: string, sequences: ReadonlyArray<number>): Effect.Effect<ParkedEntries, JournalError>
 
+    /** At most `limit` and at most some megabytes; empty at the end. */
     deadLetters(query: DeadLetterQuery): Effect.Effect<ReadonlyArray<StoredDeadLetter>, JournalError>
     /** Appends dead letters anew for their lane and forgets them, in one transaction; how many. */
     replayDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>

@@ -14,12 +14,18 @@ import type {
   DeadLetterQuery,
   Entry,
   LaneState,
+  Park,
   Parked,
+  ParkedEntries,
   Settlement,
   StoredDeadLetter,
 } from "./Journal.ts"
+import { keptAttempts } from "./Journal.ts"
 import { type Found, LaneRows } from "./LaneRows.ts"
 import { decode, encode } from "./Record.ts"
+
+/** Bodies that are read at a time, about. */
+const readBytes = 4 * 1024 * 1024
 
 /** Applied to the counts in memory after the commit. */
 export type Committed = () => void
@@ -64,6 +70,9 @@ export class LaneTable {
   private readonly sql
   private readonly find: (sequence: number) => Entry | undefined
   private readonly onUnreadable: (lane: string, sequence: number) => void
+  /** A lane's cursor goes from one place to the next. */
+  onMoved: (from: Cursor, to: Cursor) => void = () => {}
+  onDropped: () => void = () => {}
 
   /** `find` brings an entry out of the log. */
   constructor(
@@ -80,25 +89,26 @@ export class LaneTable {
     this.sql = {
       parkedKeys: db.prepare("SELECT lane, sequence FROM parked"),
       parked: db.prepare(
-        "SELECT sequence, key, due, delay, first_attempt_at, attempts FROM parked WHERE lane = ? ORDER BY sequence",
+        "SELECT sequence, key, due, delay, first_attempt_at, tried FROM parked WHERE lane = ? ORDER BY sequence",
       ),
-      parkedRecords: db.prepare("SELECT lane, sequence, record FROM parked"),
       parkedRecord: db.prepare("SELECT record FROM parked WHERE lane = ? AND sequence = ?"),
+      parkedAttempts: db.prepare("SELECT attempts FROM parked WHERE lane = ? AND sequence = ?"),
       repark: db.prepare(
-        "UPDATE parked SET key = ?, due = ?, delay = ?, first_attempt_at = ?, attempts = ? WHERE lane = ? AND sequence = ?",
+        "UPDATE parked SET key = ?, due = ?, delay = ?, first_attempt_at = ?, tried = ?, attempts = ? WHERE lane = ? AND sequence = ?",
       ),
       park: db.prepare(
-        "INSERT INTO parked (key, due, delay, first_attempt_at, attempts, lane, sequence, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO parked (key, due, delay, first_attempt_at, tried, attempts, lane, sequence, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
       ),
-      unpark: db.prepare("DELETE FROM parked WHERE lane = ? AND sequence = ? RETURNING record"),
-      moveParked: db.prepare("UPDATE OR IGNORE parked SET lane = ? WHERE lane = ?"),
-      dropParked: db.prepare("DELETE FROM parked WHERE lane = ?"),
+      unpark: db.prepare("DELETE FROM parked WHERE lane = ? AND sequence = ?"),
+      nextParked: db.prepare("SELECT sequence FROM parked WHERE lane = ? ORDER BY sequence LIMIT 1"),
+      moveParked: db.prepare("UPDATE OR IGNORE parked SET lane = ? WHERE lane = ? AND sequence = ?"),
 
       deadCounts: db.prepare("SELECT lane, count(*) AS count, sum(size) AS size FROM dead GROUP BY lane"),
       bury: db.prepare(
         "INSERT INTO dead (lane, sequence, at, type, size, attempts, record) VALUES (?, ?, ?, ?, ?, ?, ?)",
       ),
       exhume: db.prepare("DELETE FROM dead WHERE lane = ? AND sequence = ? RETURNING size"),
+      nextDead: db.prepare("SELECT sequence, size FROM dead WHERE lane = ? ORDER BY sequence LIMIT 1"),
       oneDead: db.prepare("SELECT lane, sequence, at, attempts, record FROM dead WHERE lane = ? AND sequence = ?"),
       dead: db.prepare(
         `SELECT lane, sequence, at, attempts, record FROM dead
@@ -106,8 +116,7 @@ export class LaneTable {
            AND (?3 IS NULL OR sequence < ?3 OR (sequence = ?3 AND lane < ?4))
          ORDER BY sequence DESC, lane DESC LIMIT ?5`,
       ),
-      moveDead: db.prepare("UPDATE OR IGNORE dead SET lane = ? WHERE lane = ?"),
-      dropDead: db.prepare("DELETE FROM dead WHERE lane = ?"),
+      moveDead: db.prepare("UPDATE OR IGNORE dead SET lane = ? WHERE lane = ? AND sequence = ?"),
     }
     this.load()
   }
@@ -157,26 +166,18 @@ export class LaneTable {
       .filter((lane) => !this.backlogs.has(lane))
   }
 
-  /**
-   * Parked events that no lane can send: of no lane that is known, or with
-   * other bytes than were written. A lane would wait for them for ever, and
-   * their key with it.
-   */
-  unreadable(): ReadonlyArray<{ readonly lane: string; readonly sequence: number }> {
-    const found: Array<{ readonly lane: string; readonly sequence: number }> = []
-    for (const row of this.sql.parkedRecords.iterate()) {
-      const sequence = int(row.sequence)
-      const lane = text(row.lane)
-      const isSound = this.backlogs.has(lane) && decode(bytes(row.record), sequence) !== undefined
-      if (!isSound) found.push({ lane, sequence })
-    }
-    return found
+  /** Parked events of lanes that are not known: their lane's name was altered, so nobody can send them. */
+  strayedParked(): ReadonlyArray<{ readonly lane: string; readonly sequence: number }> {
+    return this.sql.parkedKeys
+      .all()
+      .map((row) => ({ lane: text(row.lane), sequence: int(row.sequence) }))
+      .filter(({ lane }) => !this.backlogs.has(lane))
   }
 
-  /** Gives a parked event up that can't be read, and names it. */
+  /** Gives a parked event up that can't be sent, and names it. */
   forget(lane: string, sequence: number): Committed {
     this.onUnreadable(lane, sequence)
-    this.sql.unpark.all(lane, sequence)
+    this.sql.unpark.run(lane, sequence)
     return () => this.backlogs.get(lane)?.parked.delete(sequence)
   }
 
@@ -202,9 +203,11 @@ export class LaneTable {
     let dead = 0
     let deadBytes = 0
     for (const item of settlement.park) if (this.park(lane, item)) parked.push(item.sequence)
-    for (const sequence of settlement.unpark) this.sql.unpark.all(lane, sequence)
+    for (const sequence of settlement.unpark) this.sql.unpark.run(lane, sequence)
     for (const item of settlement.bury) {
-      const own = this.sql.unpark.all(lane, item.sequence)[0]
+      const own = this.sql.parkedRecord.get(lane, item.sequence)
+      const attempts = this.attempts(lane, item.sequence, item.failed)
+      if (own !== undefined) this.sql.unpark.run(lane, item.sequence)
       unparked.push(item.sequence)
       const entry = own === undefined ? this.find(item.sequence) : decode(bytes(own.record), item.sequence)
       if (entry === undefined) {
@@ -213,7 +216,6 @@ export class LaneTable {
       }
       const record = encode(entry)
       const before = this.sql.exhume.all(lane, item.sequence)[0]
-      const attempts = JSON.stringify(item.attempts)
       this.sql.bury.run(lane, item.sequence, item.at, entry.event.type, record.length, attempts, record)
       dead += before === undefined ? 1 : 0
       deadBytes += record.length - int(before?.size ?? 0)
@@ -225,6 +227,7 @@ export class LaneTable {
       for (const sequence of unparked) backlog.parked.delete(sequence)
       backlog.deadLetters += dead
       backlog.deadLetterBytes += deadBytes
+      this.onMoved(backlog.cursor, cursor)
       backlog.settle(cursor)
     }
   }
@@ -234,8 +237,15 @@ export class LaneTable {
     return to.sequence < from.sequence ? from : to
   }
 
-  private park(lane: string, item: Parked): boolean {
-    const fields = [item.key, item.due, item.delay, item.firstAttemptAt, JSON.stringify(item.attempts)] as const
+  /** What is kept of an event's attempts, with those that failed since it was parked. */
+  private attempts(lane: string, sequence: number, failed: ReadonlyArray<Attempt>): string {
+    const before = this.sql.parkedAttempts.get(lane, sequence)?.attempts
+    return JSON.stringify(before === undefined ? failed : keptAttempts(attemptsOf(before), failed))
+  }
+
+  private park(lane: string, item: Park): boolean {
+    const attempts = this.attempts(lane, item.sequence, item.failed)
+    const fields = [item.key, item.due, item.delay, item.firstAttemptAt, item.tried, attempts] as const
     if (this.sql.repark.run(...fields, lane, item.sequence).changes !== 0) return true
     const entry = this.find(item.sequence)
     if (entry === undefined) {
@@ -246,18 +256,23 @@ export class LaneTable {
     return true
   }
 
+  /** The parked events of a lane, in order. */
+  parked(lane: string): ReadonlyArray<Parked> {
+    return this.sql.parked.all(lane).map((row) => ({
+      sequence: int(row.sequence),
+      key: text(row.key),
+      due: int(row.due),
+      delay: int(row.delay),
+      firstAttemptAt: int(row.first_attempt_at),
+      tried: int(row.tried),
+    }))
+  }
+
   state(backlog: Backlog): LaneState {
     return {
       name: backlog.lane,
       cursor: backlog.cursor,
-      parked: this.sql.parked.all(backlog.lane).map((row) => ({
-        sequence: int(row.sequence),
-        key: text(row.key),
-        due: int(row.due),
-        delay: int(row.delay),
-        firstAttemptAt: int(row.first_attempt_at),
-        attempts: attemptsOf(row.attempts),
-      })),
+      parked: backlog.parked.size,
       deadLetters: backlog.deadLetters,
       deadLetterBytes: backlog.deadLetterBytes,
       backlog: backlog.size,
@@ -265,22 +280,30 @@ export class LaneTable {
     }
   }
 
-  readParked(lane: string, sequences: ReadonlyArray<number>): ReadonlyArray<Entry> {
+  /** Those that can't be read are named, and stand among the lost until the caller forgets them. */
+  readParked(lane: string, sequences: ReadonlyArray<number>): ParkedEntries {
     const entries: Array<Entry> = []
+    const lost: Array<number> = []
+    let size = 0
     for (const sequence of sequences) {
+      if (size >= readBytes) break
       const row = this.sql.parkedRecord.get(lane, sequence)
       if (row === undefined) continue
       const entry = decode(bytes(row.record), sequence)
-      if (entry === undefined) this.onUnreadable(lane, sequence)
-      else entries.push(entry)
+      if (entry === undefined) lost.push(sequence)
+      else {
+        entries.push(entry)
+        size += entry.event.body.length
+      }
     }
-    return entries
+    return { entries, lost }
   }
 
   deadLetters(query: DeadLetterQuery): ReadonlyArray<StoredDeadLetter> {
     const before = query.before === undefined ? undefined : parseDeadLetterId(query.before)
     const letters: Array<StoredDeadLetter> = []
-    const rows = this.sql.dead.all(
+    let size = 0
+    const rows = this.sql.dead.iterate(
       query.lane ?? null,
       query.type ?? null,
       before?.sequence ?? null,
@@ -289,7 +312,10 @@ export class LaneTable {
     )
     for (const row of rows) {
       const letter = this.readDead(row)
-      if (letter !== undefined) letters.push(letter)
+      if (letter === undefined) continue
+      letters.push(letter)
+      size += letter.entry.event.body.length
+      if (size >= readBytes) break
     }
     return letters
   }
@@ -318,42 +344,63 @@ export class LaneTable {
     const parsed = parseDeadLetterId(id)
     const row = parsed === undefined ? undefined : this.sql.exhume.all(parsed.lane, parsed.sequence)[0]
     if (parsed === undefined || row === undefined) return undefined
-    return () => {
-      const backlog = this.backlogs.get(parsed.lane)
-      if (backlog === undefined) return
-      backlog.deadLetters--
-      backlog.deadLetterBytes -= int(row.size)
-    }
+    return () => this.countDead(parsed.lane, -1, -int(row.size))
   }
 
-  /** Gives parked events and dead letters of one lane to another; how many. */
-  moveKept(from: string, to: string): { readonly moved: number; readonly committed: Committed } {
-    const moved = int(this.sql.moveParked.run(to, from).changes) + int(this.sql.moveDead.run(to, from).changes)
+  /** Takes one parked event from a lane, and gives it to another if there is one; `undefined` when none is left. */
+  takeParked(from: string, to?: string): Committed | undefined {
+    const row = this.sql.nextParked.get(from)
+    if (row === undefined) return undefined
+    const sequence = int(row.sequence)
     // What the other lane has already is the same event: one of the two is enough.
-    this.sql.dropParked.run(from)
-    this.sql.dropDead.run(from)
-    return {
-      moved,
-      committed: () => {
-        const source = this.backlogs.get(from)
-        const target = this.backlogs.get(to)
-        for (const sequence of source?.parked ?? []) target?.parked.add(sequence)
-        source?.parked.clear()
-        this.loadDeadCounts()
-      },
+    const moved = to !== undefined && int(this.sql.moveParked.run(to, from, sequence).changes) > 0
+    if (!moved) this.sql.unpark.run(from, sequence)
+    return () => {
+      this.backlogs.get(from)?.parked.delete(sequence)
+      if (moved) this.backlogs.get(to)?.parked.add(sequence)
     }
   }
 
+  /** The same of a dead letter. */
+  takeDead(from: string, to?: string): Committed | undefined {
+    const row = this.sql.nextDead.get(from)
+    if (row === undefined) return undefined
+    const sequence = int(row.sequence)
+    const size = int(row.size)
+    const moved = to !== undefined && int(this.sql.moveDead.run(to, from, sequence).changes) > 0
+    if (!moved) this.sql.exhume.all(from, sequence)
+    return () => {
+      this.countDead(from, -1, -size)
+      if (moved) this.countDead(to, 1, size)
+    }
+  }
+
+  private countDead(lane: string, letters: number, size: number): void {
+    const backlog = this.backlogs.get(lane)
+    if (backlog === undefined) return
+    backlog.deadLetters += letters
+    backlog.deadLetterBytes += size
+  }
+
+  /** Forgets a lane that holds nothing any more. */
   drop(name: string): Committed {
     this.rows.delete(name)
-    this.sql.dropParked.run(name)
-    this.sql.dropDead.run(name)
     return () => {
       this.backlogs.delete(name)
+      this.onDropped()
     }
   }
 
-  /** The lowest cursor: everything up to it may be pruned. */
+  /** Sequences from `from` to `to` that any lane waits for, ascending. */
+  pendingWithin(from: number, to: number): ReadonlyArray<number> {
+    const found = new Set<number>()
+    for (const backlog of this.backlogs.values()) {
+      for (const sequence of backlog.pendingWithin(from, to)) found.add(sequence)
+    }
+    return [...found].sort((a, b) => a - b)
+  }
+
+  /** The lowest cursor: no lane waits for anything up to it. */
   get passed(): number {
     let lowest = Number.POSITIVE_INFINITY
     for (const backlog of this.backlogs.values()) lowest = Math.min(lowest, backlog.cursor.sequence)

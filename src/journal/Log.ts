@@ -8,7 +8,7 @@
 import type { DatabaseSync } from "node:sqlite"
 import type { Group } from "./Group.ts"
 import type { Entry } from "./Journal.ts"
-import { type Decoded, decodeRow } from "./Record.ts"
+import { type Decoded, decodeOne, decodeRow, type Stored } from "./Record.ts"
 
 /** What is kept of a row without its events' bytes. */
 export interface RowKeys {
@@ -93,15 +93,18 @@ export class Log {
     )
   }
 
-  /** Entries above `after`, at most `limit`. */
-  read(after: number, limit: number): ReadonlyArray<Entry> {
+  /** Entries above `after`, at most `limit`, and no more once they have `maxBytes`. */
+  read(after: number, limit: number, maxBytes: number): ReadonlyArray<Entry> {
     const found: Array<Entry> = []
     let next = after + 1
-    while (found.length < limit) {
+    let size = 0
+    while (found.length < limit && size < maxBytes) {
       const row = this.rowFrom(next)
       if (row === undefined) break
       for (const { entry } of row.stored) {
-        if (entry.sequence >= next && found.length < limit) found.push(entry)
+        if (entry.sequence < next || found.length >= limit) continue
+        found.push(entry)
+        size += entry.event.body.length
       }
       next = row.last + 1
     }
@@ -109,7 +112,7 @@ export class Log {
   }
 
   find(sequence: number): Entry | undefined {
-    return this.read(sequence - 1, 1).find((entry) => entry.sequence === sequence)
+    return this.read(sequence - 1, 1, 1).find((entry) => entry.sequence === sequence)
   }
 
   /** The row that holds `sequence`, or the first one above it; `undefined` at the end. */
@@ -121,7 +124,7 @@ export class Log {
     const first = int(found.first)
     const count = int(found.count)
     const row = { first, last: first + count - 1, ...decodeRow(bytes(found.bytes), first, count) }
-    for (const [from, to] of ranges(row.damaged)) this.lost(from, to, "their bytes on disk are not what was written")
+    for (const [from, to] of ranges(row.damaged)) this.damaged(from, to)
     this.cache.set(first, row)
     for (const oldest of this.cache.keys()) {
       if (this.cache.size <= cachedRows) break
@@ -152,6 +155,22 @@ export class Log {
     const row = this.oldest.get()
     if (row === undefined) return undefined
     return { first: int(row.first), last: int(row.first) + int(row.count) - 1, receivedTo: int(row.received_to) }
+  }
+
+  /** Some events of a row, as they are stored; one that can't be read is reported. */
+  stored(first: number, sequences: ReadonlyArray<number>): ReadonlyArray<Stored> {
+    const row = sequences.length === 0 ? undefined : this.rowAt.get(first)
+    if (row === undefined) return []
+    return sequences.flatMap((sequence) => {
+      const found = decodeOne(bytes(row.bytes), first, sequence)
+      if (found === undefined) this.damaged(sequence)
+      return found ?? []
+    })
+  }
+
+  /** The bytes of an event on disk are not what was written. */
+  damaged(from: number, to = from): void {
+    this.lost(from, to, "their bytes on disk are not what was written")
   }
 
   delete(first: number): void {

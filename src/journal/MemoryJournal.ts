@@ -9,12 +9,13 @@ import type { Event } from "../event/Event.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import {
   type AppendExit,
+  type Attempt,
   type Cursor,
-  type DeadLetter,
   type Entry,
   type Fate,
   type FoundEvent,
   Journal,
+  keptAttempts,
   type LaneState,
   type Parked,
   type StoredDeadLetter,
@@ -23,13 +24,15 @@ import * as Match from "./Match.ts"
 import { bodyChecksum } from "./Record.ts"
 import { full, unavailable } from "./Sqlite.ts"
 
+type Attempts = ReadonlyArray<Attempt>
+
 interface Lane {
   cursor: Cursor
   max: number
   paused: boolean
   opened: boolean
-  readonly parked: Map<number, { readonly parked: Parked; readonly entry: Entry }>
-  readonly dead: Map<number, { readonly letter: DeadLetter; readonly entry: Entry }>
+  readonly parked: Map<number, { readonly parked: Parked; readonly entry: Entry; readonly attempts: Attempts }>
+  readonly dead: Map<number, { readonly at: number; readonly entry: Entry; readonly attempts: Attempts }>
 }
 
 const isAbove = (cursor: Cursor, sequence: number): boolean =>
@@ -100,7 +103,7 @@ const make = (): Journal["Service"] => {
   const state = (name: string, lane: Lane): LaneState => ({
     name,
     cursor: lane.cursor,
-    parked: [...lane.parked.values()].map(({ parked }) => parked).sort((a, b) => a.sequence - b.sequence),
+    parked: lane.parked.size,
     deadLetters: lane.dead.size,
     deadLetterBytes: [...lane.dead.values()].reduce((sum, { entry }) => sum + size(entry), 0),
     backlog: pending(name, lane).length + lane.parked.size,
@@ -110,16 +113,16 @@ const make = (): Journal["Service"] => {
   const letters = (): ReadonlyArray<StoredDeadLetter> =>
     [...lanes]
       .flatMap(([lane, { dead }]) =>
-        [...dead.values()].map(({ letter, entry }) => ({ ...letter, id: `${lane}:${letter.sequence}`, lane, entry })),
+        [...dead].map(([sequence, letter]) => ({ id: `${lane}:${sequence}`, lane, sequence, ...letter })),
       )
       .sort((a, b) => b.sequence - a.sequence || (a.lane < b.lane ? 1 : -1))
 
   const fateAt = (sink: string, sequence: number): Fate => {
     const lane = lanes.get(sink)
-    const dead = lane?.dead.get(sequence)?.letter
+    const dead = lane?.dead.get(sequence)
     if (dead !== undefined) return { sink, outcome: "dead", at: dead.at, attempts: dead.attempts }
-    const parked = lane?.parked.get(sequence)?.parked
-    if (parked !== undefined) return { sink, outcome: "parked", due: parked.due, attempts: parked.attempts }
+    const kept = lane?.parked.get(sequence)
+    if (kept !== undefined) return { sink, outcome: "parked", due: kept.parked.due, attempts: kept.attempts }
     const outcome = lane === undefined ? "gone" : isAbove(lane.cursor, sequence) ? "pending" : "delivered"
     return { sink, outcome, attempts: [] }
   }
@@ -135,9 +138,7 @@ const make = (): Journal["Service"] => {
     const source = lanes.get(from)
     if (source === undefined) return yield* unavailable(`There is no lane ${from} in the journal.`)
     if (from === to) return 0
-    const isNew = !lanes.has(to)
     const target = laneOf(to)
-    if (isNew) target.paused = source.paused
     const entries = pending(from, source)
     for (const { event } of entries) put(event, [to], "moved")
     const moved = entries.length + source.parked.size + source.dead.size
@@ -160,14 +161,17 @@ const make = (): Journal["Service"] => {
           const lane = lanes.get(settlement.lane)
           if (lane === undefined) continue
           const find = (sequence: number) => lane.parked.get(sequence)?.entry ?? log[sequence - 1]
-          for (const parked of settlement.park) {
-            const entry = find(parked.sequence)
-            if (entry !== undefined) lane.parked.set(parked.sequence, { parked, entry })
+          const attempts = (sequence: number, failed: Attempts) =>
+            keptAttempts(lane.parked.get(sequence)?.attempts ?? [], failed)
+          for (const { failed, ...parked } of settlement.park) {
+            const { sequence } = parked
+            const entry = find(sequence)
+            if (entry !== undefined) lane.parked.set(sequence, { parked, entry, attempts: attempts(sequence, failed) })
           }
-          for (const letter of settlement.bury) {
-            const entry = find(letter.sequence)
-            if (entry !== undefined) lane.dead.set(letter.sequence, { letter, entry })
-            lane.parked.delete(letter.sequence)
+          for (const { sequence, at, failed } of settlement.bury) {
+            const entry = find(sequence)
+            if (entry !== undefined) lane.dead.set(sequence, { at, entry, attempts: attempts(sequence, failed) })
+            lane.parked.delete(sequence)
           }
           for (const sequence of settlement.unpark) lane.parked.delete(sequence)
           if (settlement.cursor.sequence >= lane.cursor.sequence) lane.cursor = settlement.cursor
@@ -187,10 +191,15 @@ const make = (): Journal["Service"] => {
       [...lanes].map(([name, lane]) => state(name, lane)).sort((a, b) => (a.name < b.name ? -1 : 1)),
     ),
     openLane: Effect.fnUntraced(function* (name, renamedFrom) {
-      if (renamedFrom !== undefined && lanes.has(renamedFrom) && !lanes.has(name)) yield* moveLane(renamedFrom, name)
       const lane = laneOf(name)
+      const former = renamedFrom === undefined || renamedFrom === name ? undefined : lanes.get(renamedFrom)
+      if (former !== undefined) {
+        lane.paused ||= former.paused
+        yield* moveLane(renamedFrom ?? "", name)
+      }
       lane.opened = true
-      return state(name, lane)
+      const waiting = [...lane.parked.values()].map(({ parked }) => parked).sort((a, b) => a.sequence - b.sequence)
+      return { ...state(name, lane), waiting }
     }),
     limitBacklog: (lane, max) =>
       Effect.sync(() => {
@@ -210,7 +219,10 @@ const make = (): Journal["Service"] => {
         return lane === undefined ? 0 : pending(name, lane).length + lane.parked.size + lane.dead.size
       }),
     readParked: (lane, sequences) =>
-      Effect.sync(() => sequences.flatMap((sequence) => lanes.get(lane)?.parked.get(sequence)?.entry ?? [])),
+      Effect.sync(() => ({
+        entries: sequences.flatMap((sequence) => lanes.get(lane)?.parked.get(sequence)?.entry ?? []),
+        lost: [],
+      })),
     deadLetters: (query) =>
       Effect.sync(() => {
         const [, lane = "", sequence = ""] = /^(.+):(\d+)$/.exec(query.before ?? "") ?? []

@@ -35,6 +35,16 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
   ],
   // A checksum of name, cursor and settled ranges; none in rows that were written before.
   [`ALTER TABLE lane ADD COLUMN crc INTEGER`],
+  [
+    // What the log was pruned of while lanes waited for it. "sinks" is the router's answer, as the record has it too.
+    `CREATE TABLE owed (sequence INTEGER PRIMARY KEY, sinks TEXT NOT NULL, record BLOB NOT NULL) STRICT`,
+    `CREATE INDEX owed_sinks ON owed (sequence, sinks)`,
+    `ALTER TABLE parked ADD COLUMN tried INTEGER NOT NULL DEFAULT 0`,
+    `UPDATE parked SET tried = json_array_length(attempts) WHERE json_valid(attempts)`,
+    // All that a lane has to know of its parked events: their bytes and attempts are read one by one.
+    `CREATE INDEX parked_state ON parked (lane, sequence, key, due, delay, first_attempt_at, tried)`,
+    `CREATE INDEX dead_size ON dead (lane, size)`,
+  ],
 ]
 
 /** The schema version that this relay writes. */

@@ -108,9 +108,11 @@ export class Writer {
 }
 
 /** One record by itself, as parked events and dead letters keep it. */
-export const encode = (entry: Entry): Uint8Array => {
+export const encode = (
+  entry: Entry,
+  origin: Origin = entry.replayed ? Origin.replayed : Origin.delivered,
+): Uint8Array => {
   const writer = new Writer()
-  const origin = entry.replayed ? Origin.replayed : Origin.delivered
   writer.add(entry.sequence, entry.event, entry.sinks, origin, bodyChecksum(entry.event))
   return writer.bytes()
 }
@@ -236,9 +238,12 @@ export const decodeOne = (row: Uint8Array, first: number, sequence: number): Sto
 
 const view = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
-/** Decodes the record of a parked event or dead letter. */
-export const decode = (bytes: Uint8Array, sequence: number): Entry | undefined =>
-  decodeAt(view(bytes), 0, sequence)?.stored.entry
+/** Decodes a record that stands by itself. */
+export const decodeStored = (bytes: Uint8Array, sequence: number): Stored | undefined =>
+  decodeAt(view(bytes), 0, sequence)?.stored
+
+/** The same of a parked event or dead letter: how it came into the log is not told any more. */
+export const decode = (bytes: Uint8Array, sequence: number): Entry | undefined => decodeStored(bytes, sequence)?.entry
 
 export interface Decoded {
   readonly stored: ReadonlyArray<Stored>

@@ -8,15 +8,17 @@ import type { Engine, Options } from "./Engine.ts"
 import { keyWidth, notDelivered } from "./Group.ts"
 import type { Committed } from "./LaneTable.ts"
 import type { RowKeys } from "./Log.ts"
+import { meta } from "./Meta.ts"
 
 const rowsASlice = 64
 
 /** Each step reads one slice of the log, oldest first; the last one makes the journal ready. */
 export const recover = function* (engine: Engine, options: Options, now: number): Generator<void> {
   beginAgain(engine)
+  yield* restoreOwed(engine)
   const windowStart = engine.log.rowStart(engine.head - options.duplicates.count + 1)
   const keysSince = now - Duration.toMillis(options.duplicates.age)
-  const passed = Math.min(engine.lanes.passed, engine.head)
+  const passed = Math.min(Math.max(engine.lanes.passed, pruned(engine)), engine.head)
   // A row's first sequence, so that the row that holds the lowest cursor is read too.
   let after = Math.min(windowStart, engine.log.rowStart(passed + 1)) - 1
   let expected: number | undefined
@@ -32,7 +34,7 @@ export const recover = function* (engine: Engine, options: Options, now: number)
     if (rows.length < rowsASlice) break
     yield
   }
-  forgetUnreadable(engine)
+  forgetStrayed(engine)
   nameStrayed(engine)
   for (const backlog of engine.lanes.backlogs.values()) backlog.recount()
   engine.ready()
@@ -49,15 +51,34 @@ const beginAgain = (engine: Engine): void => {
       )
     }
     if (lost.length === 0) engine.turnRed("The place of a lane that is not known was damaged in the journal.")
-    return [engine.lanes.beginAgain((engine.log.oldestRow()?.first ?? engine.head + 1) - 1)]
+    return [engine.lanes.beginAgain((engine.owed.first ?? engine.log.oldestRow()?.first ?? engine.head + 1) - 1)]
   })
 }
 
-/** What is parked and can't be sent is named and given up. */
-const forgetUnreadable = (engine: Engine): void => {
-  const unreadable = engine.lanes.unreadable()
-  if (unreadable.length === 0) return
-  mend(engine, () => unreadable.map(({ lane, sequence }) => engine.lanes.forget(lane, sequence)))
+/** The log was pruned up to here: what was waited for stands in what is owed. */
+const pruned = ({ store }: Engine): number => {
+  const sequence = Number(meta(store.db, "pruned") ?? 0)
+  return Number.isSafeInteger(sequence) ? sequence : 0
+}
+
+const restoreOwed = function* (engine: Engine): Generator<void> {
+  let after = 0
+  for (;;) {
+    const rows = engine.owed.sinks(after)
+    for (const [sequence, sinks] of rows) {
+      for (const sink of sinks) engine.lanes.backlogs.get(sink)?.routed(sequence)
+      after = sequence
+    }
+    if (rows.length === 0) return
+    yield
+  }
+}
+
+/** What is parked for a lane that is not known can't be sent: it is named and given up. */
+const forgetStrayed = (engine: Engine): void => {
+  const strayed = engine.lanes.strayedParked()
+  if (strayed.length === 0) return
+  mend(engine, () => strayed.map(({ lane, sequence }) => engine.lanes.forget(lane, sequence)))
 }
 
 /** Dead letters are never given up: that they strayed is said. */

@@ -1,8 +1,12 @@
 /**
- * Forgets the oldest rows of the log: those that every lane has passed, and
- * that are older than the retention or in the way of new ones.
+ * Prunes the log: its oldest rows go when they are older than the retention, or
+ * in the way of new ones.
+ *
+ * **Promise.** What a lane still waits for is copied to what is owed in the same
+ * transaction, so no lane holds back more than its own events.
  */
 import type { Engine } from "./Engine.ts"
+import { setMeta } from "./Meta.ts"
 
 /** Milliseconds of the event loop that one slice may take. */
 const budget = 2
@@ -12,22 +16,45 @@ const budget = 2
  * be more. `before` is in epoch milliseconds: rows received earlier go by age.
  */
 export const prune = (engine: Engine, before: number): boolean => {
-  const kept = Math.min(engine.lanes.passed, engine.head - 1)
-  const mayGo = (): number | undefined => {
+  const oldest = () => {
     const row = engine.log.oldestRow()
     // The last row stays: it says where the log had come to.
-    if (row === undefined || row.last > kept) return undefined
-    return row.receivedTo < before || engine.space.isTight ? row.first : undefined
+    if (row === undefined || row.last >= engine.head) return undefined
+    return row.receivedTo < before || engine.space.isTight ? row : undefined
   }
-  if (mayGo() === undefined) return false
+  if (oldest() === undefined) return false
   const started = performance.now()
   return engine.exclusively(() => {
-    let first = mayGo()
-    while (first !== undefined && performance.now() - started < budget) {
+    let row = oldest()
+    let pruned = 0
+    let kept = 0
+    while (row !== undefined && performance.now() - started < budget) {
+      const { first, last } = row
+      for (const stored of engine.log.stored(first, engine.lanes.pendingWithin(first, last))) {
+        engine.owed.keep(stored)
+        kept = stored.entry.sequence
+      }
       engine.log.delete(first)
       engine.space.count()
-      first = mayGo()
+      pruned = last
+      row = oldest()
     }
-    return { result: first !== undefined }
+    setMeta(engine.store.db, "pruned", String(pruned))
+    return {
+      result: row !== undefined,
+      committed: () => {
+        engine.owed.last = Math.max(engine.owed.last, kept)
+      },
+    }
   })
+}
+
+/** Removes what no lane waits for any more, some of it; whether there may be more. */
+export const sweep = (engine: Engine): boolean => {
+  if (!engine.owed.mayRemove) return false
+  engine.exclusively(() => {
+    const swept = engine.owed.sweep(engine.lanes.backlogs, budget)
+    return { result: undefined, committed: () => engine.owed.swept(swept) }
+  })
+  return engine.owed.mayRemove
 }

@@ -3,7 +3,7 @@
  *
  * It walks down: where the log is indexed by what the index leads to, else by
  * reading the log's rows; below the log's oldest row it goes on with what is
- * parked or dead and has outlived the log.
+ * still owed, parked or dead, and so has outlived the log.
  *
  * **Promise.** Every event that it gives was read as it was written. It stops
  * when its time is up, and says where.
@@ -14,7 +14,7 @@ import { Fates } from "./Fates.ts"
 import type { Index } from "./Index.ts"
 import type { EventPage, EventQuery, FoundEvent, JournalError } from "./Journal.ts"
 import * as Match from "./Match.ts"
-import { decode, decodeOne, decodeRow, type Stored } from "./Record.ts"
+import { decodeOne, decodeRow, decodeStored, type Stored } from "./Record.ts"
 import * as Span from "./Span.ts"
 
 /** How far the search has come, and what stands there. */
@@ -60,7 +60,8 @@ export class Search {
       rowAt: db.prepare("SELECT first, count, bytes FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1"),
       parked: kept("parked"),
       dead: kept("dead"),
-      kept: kept("dead", "parked"),
+      owed: kept("owed"),
+      kept: kept("dead", "parked", "owed"),
     }
   }
 
@@ -108,7 +109,7 @@ export class Search {
     if (outcome === "parked" || outcome === "dead") return yield* this.kept(this.sql[outcome], below, floor)
     yield* this.logged(query, match, below - 1, Math.max(floor, tail))
     below = Math.min(below, tail)
-    if (outcome !== "pending") yield* this.kept(this.sql.kept, below, floor)
+    yield* this.kept(outcome === "pending" ? this.sql.owed : this.sql.kept, below, floor)
   }
 
   /** Of the log, from `highest` down to `lowest`. */
@@ -173,8 +174,7 @@ export class Search {
   }
 
   private readKept(sequence: number): Stored | undefined {
-    const entry = decode(bytes(this.fates.record(sequence)), sequence)
-    return entry && { entry, origin: entry.replayed ? 1 : 0 }
+    return decodeStored(bytes(this.fates.record(sequence)), sequence)
   }
 }
 

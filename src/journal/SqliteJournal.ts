@@ -24,7 +24,7 @@ import {
   type JournalStatus,
 } from "./Journal.ts"
 import { recover } from "./Recovery.ts"
-import { prune } from "./Retention.ts"
+import { prune, sweep } from "./Retention.ts"
 import * as Search from "./Search.ts"
 import { classify } from "./Sqlite.ts"
 import { open } from "./Store.ts"
@@ -154,7 +154,10 @@ const make = Effect.fnUntraced(function* (
     let more = false
     try {
       engine.look()
-      if (!engine.isStarting) more = prune(engine, wallClock.trusted() ? now() - retention : 0)
+      if (!engine.isStarting) {
+        const swept = sweep(engine)
+        more = prune(engine, wallClock.trusted() ? now() - retention : 0) || swept
+      }
     } catch (error) {
       engine.failed(error)
     }
@@ -165,7 +168,7 @@ const make = Effect.fnUntraced(function* (
   const started = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> => ready.whenOpen(effect)
   const opened = new Set<string>()
 
-  const openLane = (name: string) =>
+  const openOne = (name: string) =>
     attempt(() => {
       engine.flush()
       const known = engine.lanes.backlogs.get(name)
@@ -177,22 +180,45 @@ const make = Effect.fnUntraced(function* (
         })
       }
       opened.add(name)
-      return engine.lanes.state(backlog)
+      return { ...engine.lanes.state(backlog), waiting: engine.lanes.parked(name) }
     })
 
-  const forget = (name: string) =>
-    engine.exclusively(() => {
-      const backlog = engine.lanes.backlogs.get(name)
-      const count = backlog === undefined ? 0 : backlog.size + backlog.deadLetters
-      return { result: count, committed: engine.lanes.drop(name) }
-    })
+  const setPaused = (lane: string, paused: boolean) =>
+    attempt(() => engine.exclusively(() => ({ result: undefined, committed: engine.lanes.setPaused(lane, paused) })))
+
+  const dropLane = (name: string) => sliced(engine, () => Handover.dropLane(engine, name))
 
   const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
     const moved = yield* sliced(engine, () => Handover.moveLane(engine, from, to))
     // One that nobody sends from has no reason to be listed any more.
-    if (!opened.has(from) && from !== to) yield* attempt(() => forget(from))
+    if (!opened.has(from) && from !== to) yield* dropLane(from)
     return moved
   })
+
+  /** A renamed sink: who paused it paused it by whatever name. */
+  const adopt = Effect.fnUntraced(function* (from: string, name: string) {
+    yield* openOne(name)
+    if (engine.lanes.backlogs.get(from)?.paused === true) yield* setPaused(name, true)
+    yield* moveLane(from, name)
+    return yield* openOne(name)
+  })
+
+  const readParked = (lane: string, sequences: ReadonlyArray<number>) =>
+    attempt(() => {
+      const read = engine.guard(() => engine.lanes.readParked(lane, sequences))
+      if (read.lost.length > 0) {
+        engine.exclusively(() => {
+          const committed = read.lost.map((sequence) => engine.lanes.forget(lane, sequence))
+          return {
+            result: undefined,
+            committed: () => {
+              for (const apply of committed) apply()
+            },
+          }
+        })
+      }
+      return read
+    })
 
   const status = Effect.sync((): JournalStatus => {
     const { usedBytes, walBytes, freeDiskBytes, filling, message } = engine.space
@@ -258,9 +284,9 @@ const make = Effect.fnUntraced(function* (
     openLane: (name, renamedFrom) =>
       started(
         Effect.suspend(() =>
-          renamedFrom !== undefined && engine.lanes.backlogs.has(renamedFrom) && !engine.lanes.backlogs.has(name)
-            ? Effect.andThen(moveLane(renamedFrom, name), openLane(name))
-            : openLane(name),
+          renamedFrom !== undefined && renamedFrom !== name && engine.lanes.backlogs.has(renamedFrom)
+            ? adopt(renamedFrom, name)
+            : openOne(name),
         ),
       ),
     limitBacklog: (lane, max) =>
@@ -270,37 +296,19 @@ const make = Effect.fnUntraced(function* (
           if (backlog !== undefined) backlog.max = max ?? Number.POSITIVE_INFINITY
         }),
       ),
-    setPaused: (lane, paused) =>
-      started(
-        attempt(() =>
-          engine.exclusively(() => ({ result: undefined, committed: engine.lanes.setPaused(lane, paused) })),
-        ),
-      ),
+    setPaused: (lane, paused) => started(setPaused(lane, paused)),
     moveLane: (from, to) => started(moveLane(from, to)),
     dropLane: (name) =>
       started(
-        attempt(() => {
+        Effect.suspend(() => {
           opened.delete(name)
-          return forget(name)
+          return dropLane(name)
         }),
       ),
-    readParked: (lane, sequences) => attempt(() => engine.guard(() => engine.lanes.readParked(lane, sequences))),
+    readParked,
     deadLetters: (query) => attempt(() => engine.guard(() => engine.lanes.deadLetters(query))),
     replayDeadLetters: (ids) => started(sliced(engine, () => Handover.replayDeadLetters(engine, ids))),
-    dropDeadLetters: (ids) =>
-      started(
-        attempt(() =>
-          engine.exclusively(() => {
-            const committed = ids.flatMap((id) => engine.lanes.exhume(id) ?? [])
-            return {
-              result: committed.length,
-              committed: () => {
-                for (const apply of committed) apply()
-              },
-            }
-          }),
-        ),
-      ),
+    dropDeadLetters: (ids) => started(sliced(engine, () => Handover.dropDeadLetters(engine, ids))),
     replay: (query) => started(sliced(engine, () => Handover.replay(engine, query))),
     events: (query) => Search.page(query, search),
     status,

@@ -14,7 +14,7 @@ const letters = Effect.fnUntraced(function* (admin: Effect.Success<ReturnType<ty
     ])
     yield* journal.settle([
       settlement("lake", index, {
-        bury: [{ sequence: index, at: 9, attempts: [{ at: 5, reason: "DeliveryRejected", message: "too large" }] }],
+        bury: [{ sequence: index, at: 9, failed: [{ at: 5, reason: "DeliveryRejected", message: "too large" }] }],
       }),
     ])
   }

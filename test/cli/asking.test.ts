@@ -32,7 +32,7 @@ const running = Effect.fnUntraced(function* (setup: Setup = {}, token?: string) 
 const bury = (sequence: number) => ({
   sequence,
   at: 9,
-  attempts: [{ at: 5, reason: "DeliveryRejected", message: "the sink answered 422\u001b[2J" }],
+  failed: [{ at: 5, reason: "DeliveryRejected", message: "the sink answered 422\u001b[2J" }],
 })
 
 describe("asking a running relay", () => {

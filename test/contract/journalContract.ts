@@ -6,7 +6,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, Exit, Fiber, type Layer } from "effect"
 import { Journal, type JournalError } from "../../src/journal/Journal.ts"
-import { attempts, event, letter, parked, settlement } from "../journal/samples.ts"
+import { attempts, event, letter, parked, settlement, waiting } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { seeded } from "../lib/seeded.ts"
 
@@ -203,13 +203,27 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         yield* journal.openLane("lake")
         yield* appendAll(journal, ["a", "b", "c"], ["lake"])
         yield* journal.settle([settlement("lake", 3, { park: [parked(1, "k"), parked(3)] })])
-        expect((yield* journal.readParked("lake", [3, 1, 2])).map((entry) => entry.event.id)).toEqual(["c", "a"])
-        expect((yield* lane(journal, "lake"))?.parked).toEqual([parked(1, "k"), parked(3)])
-        expect((yield* lane(journal, "lake"))?.backlog).toBe(2)
+        const read = yield* journal.readParked("lake", [3, 1, 2])
+        expect(read.entries.map((entry) => entry.event.id)).toEqual(["c", "a"])
+        expect((yield* journal.openLane("lake")).waiting).toEqual([waiting(1, "k"), waiting(3)])
+        expect(yield* lane(journal, "lake")).toMatchObject({ parked: 2, backlog: 2 })
         yield* journal.settle([settlement("lake", 3, { park: [{ ...parked(1), due: 9_000 }], unpark: [3] })])
-        const state = yield* lane(journal, "lake")
-        expect(state?.parked).toEqual([{ ...parked(1), due: 9_000 }])
-        expect(state?.backlog).toBe(1)
+        const state = yield* journal.openLane("lake")
+        expect(state).toMatchObject({ waiting: [{ ...waiting(1), due: 9_000 }], parked: 1, backlog: 1 })
+      }))
+
+    test("keeps of an event's attempts the first and the newest, however often it was tried", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        yield* appendAll(journal, ["a"], ["lake"])
+        for (let tried = 1; tried <= 30; tried++) {
+          const failed = [{ at: tried, reason: "DeliveryFailed", message: `attempt ${tried}` }]
+          yield* journal.settle([settlement("lake", 1, { park: [{ ...parked(1), tried, failed }] })])
+        }
+        expect((yield* journal.openLane("lake")).waiting).toEqual([{ ...waiting(1), tried: 30 }])
+        yield* journal.settle([settlement("lake", 1, { bury: [letter(1)] })])
+        const [dead] = yield* journal.deadLetters({ limit: 1 })
+        expect(dead?.attempts.map(({ at }) => at)).toEqual([1, 23, 24, 25, 26, 27, 28, 29, 30, 5])
       }))
 
     test("ignores the progress of a lane that was dropped", (journal) =>
@@ -230,7 +244,8 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         ])
         expect(yield* journal.moveLane("old", "new")).toBe(4)
         expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
-        expect(yield* lane(journal, "new")).toMatchObject({ backlog: 3, deadLetters: 1, parked: [parked(1)] })
+        expect(yield* lane(journal, "new")).toMatchObject({ backlog: 3, deadLetters: 1, parked: 1 })
+        expect((yield* journal.openLane("new")).waiting).toEqual([waiting(1)])
         const moved = yield* journal.read(5, 10)
         expect(moved.map((entry) => [entry.event.id, entry.sinks, entry.replayed])).toEqual([
           ["c", ["new"], false],
@@ -254,6 +269,20 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         expect(state.backlog).toBe(1)
         expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
         expect((yield* journal.openLane("new", "old")).backlog).toBe(1)
+      }))
+
+    test("adopts it also where the new name was a lane before, and what an earlier take-over has left", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("new")
+        yield* appendAll(journal, ["a", "b"], ["new"])
+        yield* journal.settle([settlement("new", 1)])
+        yield* appendAll(journal, ["c", "d"], ["old"])
+        yield* journal.settle([settlement("old", 2, { bury: [letter(3)], cursor: { sequence: 3, settled: [] } })])
+        expect(yield* journal.openLane("new", "old")).toMatchObject({ backlog: 2, deadLetters: 1 })
+        expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
+        expect((yield* journal.read(1, 9)).filter(({ sinks }) => sinks.includes("new")).map((e) => e.event.id)).toEqual(
+          ["b", "d"],
+        )
       }))
   })
 
@@ -288,7 +317,7 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         yield* buried(journal)
         yield* journal.settle([settlement("lake", 3, { bury: [letter(1)] })])
         const state = yield* lane(journal, "lake")
-        expect(state).toMatchObject({ parked: [], deadLetters: 3, backlog: 0 })
+        expect(state).toMatchObject({ parked: 0, deadLetters: 3, backlog: 0 })
         expect((yield* journal.deadLetters({ lane: "lake", limit: 9 })).at(-1)?.entry.event).toEqual(event("a"))
       }))
 

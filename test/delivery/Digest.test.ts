@@ -191,7 +191,7 @@ describe("a digest", () => {
       yield* run(pass("6 seconds"))
       expect(chat.sent).toEqual([[1, 2, 3, 4, 5]])
       const journal = yield* Journal
-      expect((yield* journal.lanes).find(({ name }) => name === "chat")).toMatchObject({ backlog: 0, parked: [] })
+      expect((yield* journal.lanes).find(({ name }) => name === "chat")).toMatchObject({ backlog: 0, parked: 0 })
     }).pipe(Effect.provide(MemoryJournal.layer))
   })
 
@@ -262,7 +262,7 @@ describe("the parking of digests", () => {
             due: now + 20,
             delay: 20,
             firstAttemptAt: 0,
-            attempts: [],
+            tried: 0,
             taken: false,
           })
           if (random() < 0.5) take()

@@ -2,19 +2,22 @@ import { describe, expect } from "bun:test"
 import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { Ledger } from "../../src/delivery/Ledger.ts"
-import type { LaneState } from "../../src/journal/Journal.ts"
-import { attempts, event, parked } from "../journal/samples.ts"
+import type { OpenedLane } from "../../src/journal/Journal.ts"
+import { event, waiting } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 
-const state = (sequences: ReadonlyArray<number>): LaneState => ({
+const state = (sequences: ReadonlyArray<number>): OpenedLane => ({
   name: "lake",
   cursor: { sequence: 10, settled: [] },
-  parked: sequences.map((sequence) => parked(sequence, "acct_1")),
+  parked: sequences.length,
+  waiting: sequences.map((sequence) => waiting(sequence, "acct_1")),
   deadLetters: 0,
   deadLetterBytes: 0,
   backlog: sequences.length,
   paused: false,
 })
+
+const failed = { at: 5, reason: "DeliveryFailed", message: "the sink answered 500" }
 
 const item = (sequence: number) => ({
   entry: { sequence, event: event(`evt_${sequence}`), sinks: ["lake"], replayed: false },
@@ -30,7 +33,7 @@ it.effect("an event grows older by the time that passes, whatever the wall clock
     const ledger = new Ledger(state([]), "lake", { ...clock, currentTimeMillisUnsafe: wall }, 1)
     yield* TestClock.adjust("1 minute")
     ahead = -3_600_000
-    ledger.park(item(1), attempts, 0)
+    ledger.park(item(1), failed, 0)
     ahead = 0
     yield* TestClock.adjust("1 second")
     expect(ledger.steady() - ledger.firstAttemptAt(item(1))).toBe(1_000)
@@ -41,8 +44,8 @@ describe("a lane that takes over what was parked in another", () => {
   it.effect("knows what is new to it, once", () =>
     Effect.gen(function* () {
       const ledger = new Ledger(state([1]), "lake", yield* Clock.Clock, 1)
-      ledger.adopt(state([1, 2]).parked)
-      ledger.adopt(state([1, 2]).parked)
+      ledger.adopt(state([1, 2]).waiting)
+      ledger.adopt(state([1, 2]).waiting)
       expect([...ledger.parking.all()].map(({ sequence }) => sequence)).toEqual([1, 2])
     }),
   )
@@ -51,8 +54,8 @@ describe("a lane that takes over what was parked in another", () => {
     Effect.gen(function* () {
       const ledger = new Ledger(state([1, 2, 3]), "lake", yield* Clock.Clock, 1)
       ledger.delivered(item(1))
-      ledger.bury(item(2), [])
-      ledger.adopt(state([1, 2, 3]).parked)
+      ledger.bury(item(2), failed)
+      ledger.adopt(state([1, 2, 3]).waiting)
       expect([...ledger.parking.all()].map(({ sequence }) => sequence)).toEqual([3])
     }),
   )
@@ -61,7 +64,7 @@ describe("a lane that takes over what was parked in another", () => {
     Effect.gen(function* () {
       const ledger = new Ledger(state([]), "lake", yield* Clock.Clock, 1)
       ledger.window.take(11)
-      ledger.adopt(state([11, 12]).parked)
+      ledger.adopt(state([11, 12]).waiting)
       expect([...ledger.parking.all()].map(({ sequence }) => sequence)).toEqual([12])
       expect(ledger.takeChanges()).toMatchObject({ cursor: { sequence: 10 }, unpark: [11] })
     }),
@@ -80,5 +83,33 @@ describe("a lane that takes over what was parked in another", () => {
         expect(settlement?.park.map(({ sequence }) => sequence)).toEqual([1])
         expect(settlement?.unpark).toEqual([])
       }),
+  )
+})
+
+describe("what the journal is told of failed attempts", () => {
+  const attempt = (message: string) => ({ ...failed, message })
+
+  it.effect("is each of them once, also where one settlement could not be stored", () =>
+    Effect.gen(function* () {
+      const ledger = new Ledger(state([]), "lake", yield* Clock.Clock, 1)
+      ledger.park(item(11), attempt("first"), 0)
+      const lost = ledger.takeChanges()
+      ledger.park(item(11), attempt("second"), 0)
+      if (lost !== undefined) ledger.restore(lost)
+      ledger.park(item(11), attempt("third"), 0)
+      expect(ledger.takeChanges()?.park).toMatchObject([
+        { sequence: 11, tried: 3, failed: [{ message: "first" }, { message: "second" }, { message: "third" }] },
+      ])
+      ledger.stored()
+      ledger.bury(item(11), attempt("last"))
+      expect(ledger.takeChanges()?.bury).toMatchObject([{ sequence: 11, failed: [{ message: "last" }] }])
+    }),
+  )
+
+  it.effect("is no longer than a person reads", () =>
+    Effect.gen(function* () {
+      const ledger = new Ledger(state([]), "lake", yield* Clock.Clock, 1)
+      expect(ledger.failed("DeliveryFailed", "x".repeat(1_000_000)).message.length).toBe(1_000)
+    }),
   )
 })

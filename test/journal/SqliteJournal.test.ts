@@ -29,6 +29,9 @@ const ids = (count: number, prefix = "evt"): ReadonlyArray<string> =>
 
 const failure = <A>(effect: Effect.Effect<A, JournalError>) => Effect.orDie(Effect.flip(effect))
 
+const lane = (journal: Service, name: string) =>
+  Effect.map(journal.lanes, (lanes) => lanes.find((lane) => lane.name === name))
+
 const read = (journal: Service, after = 0) =>
   Effect.map(journal.read(after, 10_000), (entries) => entries.map((entry) => entry.event.id))
 
@@ -59,7 +62,7 @@ describe("SqliteJournal across restarts", () => {
           expect((yield* journal.deadLetters({ limit: 9 })).map((letter) => letter.entry)).toEqual(
             before.log.slice(3, 4),
           )
-          expect(yield* journal.readParked("lake", [3])).toEqual(before.log.slice(2, 3))
+          expect((yield* journal.readParked("lake", [3])).entries).toEqual(before.log.slice(2, 3))
           expect((yield* journal.lanes).map((lane) => lane.backlog)).toEqual([5, 175])
           expect((yield* journal.status).health).toBe("ok")
         }),
@@ -367,7 +370,7 @@ describe("SqliteJournal and damage", () => {
           Effect.gen(function* () {
             const { message } = yield* journal.status
             const lanes = yield* journal.lanes
-            return { message, lanes: lanes.map(({ name, cursor, parked }) => [name, cursor.sequence, parked.length]) }
+            return { message, lanes: lanes.map(({ name, cursor, parked }) => [name, cursor.sequence, parked]) }
           }),
         )
         const { message, lanes } = yield* look
@@ -429,8 +432,8 @@ describe("SqliteJournal and damage", () => {
       writeFileSync(at.path, file)
       yield* session(at, (journal) =>
         Effect.gen(function* () {
-          const { parked, deadLetters } = yield* journal.openLane("lake")
-          expect([parked.map(({ sequence }) => sequence), deadLetters]).toEqual([[1, 2], 1])
+          const { waiting, deadLetters } = yield* journal.openLane("lake")
+          expect([waiting.map(({ sequence }) => sequence), deadLetters]).toEqual([[1, 2], 1])
           expect((yield* journal.deadLetters({ lane: "lake", limit: 9 })).length).toBe(1)
           const { message } = yield* journal.status
           expect(message).toContain("was damaged (table parked)")
@@ -456,8 +459,10 @@ describe("SqliteJournal and damage", () => {
       db.close()
       yield* session(at, (journal) =>
         Effect.gen(function* () {
-          const { parked, backlog } = yield* journal.openLane("lake")
-          expect([parked.map(({ sequence }) => sequence), backlog]).toEqual([[2], 1])
+          expect(yield* journal.openLane("lake")).toMatchObject({ parked: 2, backlog: 2 })
+          const { entries, lost } = yield* journal.readParked("lake", [1, 2])
+          expect([entries.map(({ sequence }) => sequence), lost]).toEqual([[2], [1]])
+          expect(yield* journal.openLane("lake")).toMatchObject({ parked: 1, backlog: 1 })
           expect((yield* journal.status).message).toContain("Event 1 of lane lake can't be read")
         }),
       )
@@ -512,7 +517,7 @@ describe("SqliteJournal and room", () => {
     }),
   )
 
-  it.effect("forgets what is older than the retention and passed by every lane, and nothing else", () =>
+  it.effect("forgets what is older than the retention, but not what a lane still waits for", () =>
     Effect.gen(function* () {
       const at = options({ retention: Duration.hours(1) })
       yield* TestClock.setTime(10 * 3_600_000)
@@ -528,13 +533,20 @@ describe("SqliteJournal and room", () => {
           yield* TestClock.adjust(Duration.minutes(59))
           expect((yield* journal.status).tail).toBe(1)
           yield* TestClock.adjust(Duration.minutes(2))
-          expect((yield* journal.status).tail).toBe(4)
-          expect((yield* journal.readParked("slow", [2])).length).toBe(1)
-          expect((yield* journal.deadLetters({ limit: 9 })).length).toBe(1)
-          yield* journal.settle([settlement("slow", 6)])
-          yield* TestClock.adjust(Duration.minutes(1))
           // The last row stays: it says how far the log had come.
           expect((yield* journal.status).tail).toBe(6)
+          expect((yield* journal.readParked("slow", [2])).entries.length).toBe(1)
+          expect((yield* journal.deadLetters({ limit: 9 })).length).toBe(1)
+          expect(yield* lane(journal, "slow")).toMatchObject({ backlog: 4 })
+        }),
+      )
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          expect(yield* lane(journal, "slow")).toMatchObject({ backlog: 4, cursor: { sequence: 3 } })
+          expect(yield* read(journal, 3)).toEqual(["evt_3", "evt_4", "evt_5"])
+          yield* journal.settle([settlement("slow", 6, { bury: [letter(5)] })])
+          expect((yield* journal.deadLetters({ limit: 1 })).map(({ entry }) => entry.event.id)).toEqual(["evt_4"])
+          yield* TestClock.adjust(Duration.minutes(1))
         }),
       )
       yield* session(at, (journal) =>
@@ -542,6 +554,54 @@ describe("SqliteJournal and room", () => {
           expect(yield* read(journal)).toEqual(["evt_5"])
           expect(yield* journal.head).toBe(6)
           expect((yield* journal.status).health).toBe("ok")
+        }),
+      )
+    }),
+  )
+
+  // Ten times what the journal may hold, while one lane waits for a few events and one for none.
+  it.effect("a sink that is away takes the room of its own events, and nobody else's", () =>
+    Effect.gen(function* () {
+      const at = options({ maxSize: 4_000_000 })
+      const some = (id: string) => event(id, { body: new Uint8Array(20_000) })
+      const together = 10
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("away")
+          yield* journal.openLane("gone")
+          for (let first = 1; first <= 2_000; first += together) {
+            yield* Effect.forEach(
+              Array.from({ length: together }, (_, index) => first + index),
+              (sequence) => journal.append(some(`evt_${sequence}`), sequence % 100 === 7 ? ["lake", "away"] : ["lake"]),
+              { concurrency: "unbounded", discard: true },
+            )
+            yield* journal.settle([settlement("lake", first + together - 1)])
+            yield* TestClock.adjust(Duration.millis(250))
+          }
+          expect((yield* journal.status).usedBytes).toBeLessThan(4_000_000)
+          expect(yield* lane(journal, "away")).toMatchObject({ backlog: 20, cursor: { sequence: 0 } })
+        }),
+      )
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          expect((yield* journal.status).health).toBe("ok")
+          const owed = (yield* journal.read(0, 200)).filter(({ sinks }) => sinks.includes("away"))
+          expect(owed.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 20 }, (_, n) => n * 100 + 7))
+          // Read from anywhere, and settled in pieces, it is the same log as ever.
+          expect((yield* journal.read(507, 1)).map(({ sequence }) => sequence)).toEqual([607])
+          yield* journal.settle([
+            settlement("away", 200, { cursor: { sequence: 200, settled: [[300, 310]] }, park: [parked(7)] }),
+          ])
+          yield* TestClock.adjust(Duration.seconds(1))
+          expect((yield* journal.read(0, 3)).map(({ sequence }) => sequence)).toEqual([207, 407, 507])
+          expect((yield* journal.readParked("away", [7])).entries.map(({ event }) => event.id)).toEqual(["evt_7"])
+          expect(yield* lane(journal, "away")).toMatchObject({ backlog: 18 })
+          expect(yield* journal.moveLane("away", "heir")).toBe(18)
+          expect((yield* journal.lanes).map(({ name, backlog }) => [name, backlog])).toEqual([
+            ["gone", 0],
+            ["heir", 18],
+            ["lake", 0],
+          ])
         }),
       )
     }),

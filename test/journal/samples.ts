@@ -29,15 +29,18 @@ export const settlement = (lane: string, sequence: number, more: Partial<Settlem
 })
 
 export const attempts: ReadonlyArray<Attempt> = [{ at: 5, reason: "DeliveryFailed", message: "the sink answered 500" }]
-export const parked = (sequence: number, key = "") => ({
+/** As the journal has it. */
+export const waiting = (sequence: number, key = "") => ({
   sequence,
   key,
   due: 2_000,
   delay: 1_000,
   firstAttemptAt: 5,
-  attempts,
+  tried: 1,
 })
-export const letter = (sequence: number) => ({ sequence, at: 9, attempts })
+/** As a lane says it. */
+export const parked = (sequence: number, key = "") => ({ ...waiting(sequence, key), failed: attempts })
+export const letter = (sequence: number) => ({ sequence, at: 9, failed: attempts })
 
 export const optionsAt = (path: string): Options => ({
   type: "sqlite",
