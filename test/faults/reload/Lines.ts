@@ -21,8 +21,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what waits for a renamed sink is handed to its new name",
     file: "src/delivery/Lanes.ts",
-    find: "!known.has(name) && known.has(renamedFrom)",
-    replace: "!known.has(name) && known.has(renamedFrom) && false",
+    find: "known.has(renamedFrom) && !names.has(renamedFrom) ? renamedFrom : undefined",
+    replace: "known.has(renamedFrom) && !names.has(renamedFrom) ? undefined : undefined",
     line: reload.name,
   },
   {

@@ -42,8 +42,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what could not be stored goes with the next settlement",
     file: "src/delivery/Changes.ts",
-    find: "if (!this.#park.has(one.sequence) && !since(one.sequence)) this.#park.set(one.sequence, one)",
-    replace: "since(one.sequence)",
+    find: "else if (!since(sequence)) this.#park.set(sequence, one)",
+    replace: "else since(sequence)",
     line,
   },
   {
@@ -68,10 +68,24 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "pruning waits for the slowest lane",
+    gone: "what a lane waits for is kept when the log is pruned",
     file: "src/journal/Retention.ts",
-    find: "Math.min(engine.lanes.passed, engine.head - 1)",
-    replace: "engine.head - 1",
+    find: "        engine.owed.keep(stored)\n",
+    replace: "",
+    line,
+  },
+  {
+    gone: "what is owed to a lane stays until that lane has settled it",
+    file: "src/journal/Owed.ts",
+    find: "if (!sinks.some((sink) => lanes.get(sink)?.isPending(sequence)))",
+    replace: "if (!sinks.every((sink) => lanes.get(sink)?.isPending(sequence)))",
+    line,
+  },
+  {
+    gone: "a sink's hand-over to its new name goes on where it was cut short",
+    file: "src/journal/SqliteJournal.ts",
+    find: "renamedFrom !== name && engine.lanes.backlogs.has(renamedFrom)",
+    replace: "!engine.lanes.backlogs.has(name) && engine.lanes.backlogs.has(renamedFrom)",
     line,
   },
   {

@@ -352,7 +352,7 @@ export class Oracle {
   inherited(from: string, to: string, mixed: boolean): void {
     this.#heirs.set(from, (this.#heirs.get(from) ?? new Set()).add(to))
     this.#inherits.add(to)
-    if (mixed) this.#mixed.add(to)
+    if (mixed || this.#mixed.has(from)) this.#mixed.add(to)
   }
 
   gaveUp(lane: string): void {

@@ -257,7 +257,7 @@ export const drawPlan = (seed: number): Plan => {
       : [],
     journal: {
       retention: draw.pick([500, 5_000, 7 * 24 * hour]),
-      maxSize: draw.pick([700_000, 2_000_000, 1024 ** 3]),
+      maxSize: draw.pick([900_000, 2_000_000, 1024 ** 3]),
       duplicatesAge: draw.pick([2_000, 60_000, 24 * hour]),
     },
   }
