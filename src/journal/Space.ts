@@ -23,6 +23,10 @@ const marks = [95, 80, 50] as const
 /** A mark is taken back when use falls this far below it, in percent, so that one boundary warns once. */
 const hysteresis = 5
 
+/** Room gets tight above one share of `maxSize`, and is wanted down to the other: there must be some for what comes at once. */
+const tightFrom = 0.9
+const tightUntil = 0.8
+
 const mebibytes = (bytes: number): string => `${Math.floor(bytes / 1024 / 1024)} MiB`
 
 export class Space {
@@ -34,6 +38,8 @@ export class Space {
   /** Pages of the file that pruning has freed, and that new events fill first. */
   private reusableBytes = 0
   filling: JournalStatus["filling"] = 0
+  /** Room is wanted now, not at the next look: a commit has made it tight. */
+  onTight: () => void = () => {}
 
   private readonly store: Store
   private readonly maxSize: number
@@ -41,6 +47,7 @@ export class Space {
   private readonly ballast: string
   private hasBallast = false
   private diskWasFull = false
+  private wasFilling = false
   private readonly pages
   private readonly freePages
   private readonly pageSize: number
@@ -63,7 +70,13 @@ export class Space {
 
   /** What prunable rows give way to, although they are younger than the retention. */
   get isTight(): boolean {
-    return this.usedBytes > this.maxSize * 0.9 || this.room < this.minFree * 1.25
+    return this.isFilling || this.room < this.minFree * 1.25
+  }
+
+  private get isFilling(): boolean {
+    const share = this.usedBytes / this.maxSize
+    this.wasFilling = share > (this.wasFilling ? tightUntil : tightFrom)
+    return this.wasFilling
   }
 
   /** No more of the file's free pages counts than the disk itself has free: the write-ahead log needs that. */
@@ -74,6 +87,7 @@ export class Space {
   /** A commit wrote about this much; `look` corrects it. */
   wrote(bytes: number): void {
     this.usedBytes += bytes
+    if (this.isTight) this.onTight()
     if (this.usedBytes >= this.maxSize) this.decide()
   }
 

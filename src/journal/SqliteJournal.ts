@@ -30,7 +30,7 @@ import { classify } from "./Sqlite.ts"
 import { open } from "./Store.ts"
 import * as WallClock from "./WallClock.ts"
 
-/** How often room and age are looked at, in milliseconds; sooner while there is more to prune. */
+/** How often room and age are looked at, in milliseconds; sooner while there is more to prune, or room gets tight. */
 const lookEvery = 250
 const pruneAgainAfter = 20
 /** The start reads this long before it lets anything else run, in milliseconds: a small journal is ready at once. */
@@ -149,6 +149,8 @@ const make = Effect.fnUntraced(function* (
 
   // Room and age.
   const retention = Duration.toMillis(options.retention)
+  const tight = Latch.makeUnsafe(false)
+  engine.space.onTight = () => tight.openUnsafe()
   const look = Effect.suspend(() => {
     if (engine.brokenBy !== undefined) return Effect.never
     let more = false
@@ -161,7 +163,9 @@ const make = Effect.fnUntraced(function* (
     } catch (error) {
       engine.failed(error)
     }
-    return Effect.sleep(more ? pruneAgainAfter : lookEvery)
+    tight.closeUnsafe()
+    const idle = Effect.raceFirst(tight.await, Effect.sleep(lookEvery - pruneAgainAfter))
+    return Effect.andThen(Effect.sleep(pruneAgainAfter), more ? Effect.void : idle)
   })
   yield* Effect.forkScoped(Effect.forever(look))
 

@@ -2,7 +2,8 @@
 import type { Line } from "../Line.ts"
 import { brokerAway, receiverAway } from "./Away.ts"
 import { mutants } from "./Mutants.ts"
+import { roomLine, waitingLine } from "./Room.ts"
 import { trials } from "./Trials.ts"
 
-export const lines: ReadonlyArray<Line> = [...trials, receiverAway, brokerAway]
+export const lines: ReadonlyArray<Line> = [...trials, receiverAway, brokerAway, roomLine, waitingLine]
 export { mutants }
