@@ -63,7 +63,7 @@ export class Changes {
   }
 
   /** All of it, with the cursor as it is now; `undefined` when the journal has it all. */
-  take(lane: string, cursor: Cursor): Settlement | undefined {
+  take(lane: string, cursor: Cursor, pausedFor: number): Settlement | undefined {
     const decided = this.#park.size + this.#unpark.size + this.#bury.size > 0
     if (!decided && !this.#moved && cursor.sequence === this.#stored) return undefined
     const settlement: Settlement = {
@@ -72,6 +72,7 @@ export class Changes {
       park: [...this.#park.values()],
       unpark: [...this.#unpark],
       bury: [...this.#bury.values()],
+      pausedFor,
     }
     this.#storing = new Set(this.#park.keys())
     this.#ending = this.#unpark.size + this.#bury.size > 0

@@ -118,7 +118,7 @@ export class Landing {
     const { config, ledger, wallClockTrusted, random } = this.#parts
     const { retry } = config.delivery
     const attempts = ledger.tried(item) + 1
-    const age = ledger.steady() - ledger.firstAttemptAt(item)
+    const age = ledger.age(item)
     const tooOld = age >= Duration.toMillis(retry.maxAge) && wallClockTrusted()
     if (tooOld || attempts >= (retry.maxAttempts ?? endless)) {
       this.#bury(item, "DeliveryFailed", tooOld ? "TooOld" : "TooManyAttempts", message)

@@ -97,9 +97,7 @@ export class Lane {
 
   /** Epoch milliseconds of the oldest event in hand; 0 when nothing is. */
   get oldestAt(): number {
-    let oldest = endless
-    for (const one of this.ledger.parking.all())
-      if (one.firstAttemptAt > 0) oldest = Math.min(oldest, one.firstAttemptAt)
+    let oldest = this.ledger.oldestAttempt
     oldest = Math.min(oldest, this.#queue.first?.entry.event.receivedAt ?? endless)
     for (const flight of this.flights.all()) {
       for (const item of flight.items) oldest = Math.min(oldest, item.entry.event.receivedAt)

@@ -35,6 +35,8 @@ export class Ledger {
   readonly #clock: Clock.Clock
   readonly #started: number
   readonly #changes: Changes
+  /** How long the lane was paused in all, in milliseconds. */
+  #pausedFor: number
 
   /** Of one key, `together` events go as one. */
   constructor(state: OpenedLane, lane: string, clock: Clock.Clock, together: number) {
@@ -43,6 +45,7 @@ export class Ledger {
     this.deadLetters = state.deadLetters
     this.deadLetterBytes = state.deadLetterBytes
     this.#lane = lane
+    this.#pausedFor = state.pausedFor
     this.#clock = clock
     this.#started = this.wall() - this.now()
     this.#changes = new Changes(state.cursor.sequence)
@@ -76,7 +79,7 @@ export class Ledger {
 
   /** What the journal has yet to be told; `undefined` when nothing is. */
   takeChanges(): Settlement | undefined {
-    return this.#changes.take(this.#lane, this.window.cursor())
+    return this.#changes.take(this.#lane, this.window.cursor(), this.#pausedFor)
   }
 
   /** What was taken last is on disk. */
@@ -121,15 +124,34 @@ export class Ledger {
     return this.parking.get(item.entry.sequence)?.tried ?? 0
   }
 
-  /** When the event was first tried, by `steady`; now, if this is the first time. */
-  firstAttemptAt(item: Item): number {
+  /** The lane's own time, which stands still while it is paused. */
+  get #time(): number {
+    return Math.round(this.steady() - this.#pausedFor)
+  }
+
+  /** When the event was first tried, in the lane's own time; now, if this is the first time. */
+  #firstAttemptAt(item: Item): number {
     const before = this.parking.get(item.entry.sequence)?.firstAttemptAt ?? 0
-    return before > 0 ? before : this.steady()
+    return before > 0 ? before : this.#time
+  }
+
+  /** How long ago the event was first tried, in milliseconds, without the time that the lane was paused. */
+  age(item: Item): number {
+    return this.#time - this.#firstAttemptAt(item)
+  }
+
+  /** When the oldest parked event was first tried, in epoch milliseconds; infinite when none was. */
+  get oldestAttempt(): number {
+    let oldest = Number.POSITIVE_INFINITY
+    for (const { firstAttemptAt } of this.parking.all()) {
+      if (firstAttemptAt > 0) oldest = Math.min(oldest, firstAttemptAt + this.#pausedFor)
+    }
+    return oldest
   }
 
   /** To be tried again after `delay` milliseconds. */
   park(item: Item, failed: Attempt, delay: number): void {
-    this.#put(item, { tried: this.tried(item) + 1, firstAttemptAt: this.firstAttemptAt(item), delay, failed })
+    this.#put(item, { tried: this.tried(item) + 1, firstAttemptAt: this.#firstAttemptAt(item), delay, failed })
   }
 
   /** Behind another event of its key: it goes when that one is settled. */
@@ -174,11 +196,8 @@ export class Ledger {
 
   /** A pause of so many milliseconds does not age an event. */
   rejuvenate(length: number): void {
-    for (const parked of this.parking.all()) {
-      if (parked.firstAttemptAt === 0) continue
-      parked.firstAttemptAt += Math.round(length)
-      this.#store(parked.sequence)
-    }
+    this.#pausedFor += Math.round(length)
+    this.#changes.moved()
   }
 
   #put(item: Item, { tried, firstAttemptAt, delay, failed }: Wait): void {

@@ -13,6 +13,8 @@ export class Backlog {
   /** Appends are refused above it. */
   max = Number.POSITIVE_INFINITY
   paused = false
+  /** Milliseconds. */
+  pausedFor = 0
   readonly parked = new Set<number>()
   deadLetters = 0
   deadLetterBytes = 0

@@ -26,7 +26,8 @@ export class Fates {
   constructor(db: DatabaseSync) {
     this.sql = {
       lanes: db.prepare("SELECT name, cursor, settled FROM lane ORDER BY name"),
-      parked: db.prepare("SELECT due, attempts, record FROM parked WHERE lane = ? AND sequence = ?"),
+      parked: db.prepare("SELECT due, attempts FROM retry WHERE lane = ? AND sequence = ?"),
+      record: db.prepare("SELECT record FROM parked WHERE lane = ? AND sequence = ?"),
       dead: db.prepare("SELECT lane, at, attempts FROM dead WHERE sequence = ?"),
       deadRecord: db.prepare("SELECT record FROM dead WHERE sequence = ? LIMIT 1"),
       owed: db.prepare("SELECT record FROM owed WHERE sequence = ?"),
@@ -67,7 +68,7 @@ export class Fates {
     const owed = this.sql.owed.get(sequence)
     if (owed !== undefined) return owed.record
     for (const sink of this.cursors.keys()) {
-      const row = this.sql.parked.get(sink, sequence)
+      const row = this.sql.record.get(sink, sequence)
       if (row !== undefined) return row.record
     }
     return this.sql.deadRecord.get(sequence)?.record

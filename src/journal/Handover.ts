@@ -157,7 +157,8 @@ export const moveLane = function* (engine: Engine, from: string, to: string): Ge
       if (size >= bytesASlice) break
     }
     const cursor = { sequence: last, settled: source.cursor.settled.filter(([, to]) => to > last) }
-    const advance = () => engine.lanes.settle({ lane: from, cursor, park: [], unpark: [], bury: [] })
+    const advance = () =>
+      engine.lanes.settle({ lane: from, cursor, park: [], unpark: [], bury: [], pausedFor: source.pausedFor })
     if (again.length > 0) engine.appendWith(again, Origin.moved, advance)
     else engine.exclusively(() => ({ result: undefined, committed: advance() }))
     count += again.length

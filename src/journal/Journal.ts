@@ -64,7 +64,10 @@ export interface Parked {
   readonly due: number
   /** The delay in milliseconds that led to `due`. */
   readonly delay: number
-  /** Epoch milliseconds of the first attempt; 0 when it was parked behind its key without one. */
+  /**
+   * The first attempt, in the lane's own time: epoch milliseconds without those
+   * that the lane was paused until then. 0 when it was parked without one.
+   */
   readonly firstAttemptAt: number
   /** Attempts that are charged to it; those of a sink's outage are not. */
   readonly tried: number
@@ -116,6 +119,8 @@ export interface Settlement {
   readonly unpark: ReadonlyArray<number>
   /** Dead letters that are new; if the event was parked it no longer is. */
   readonly bury: ReadonlyArray<DeadLetter>
+  /** How long the lane was paused in all, in milliseconds. */
+  readonly pausedFor: number
 }
 
 /** What the journal knows of a lane. */
@@ -134,6 +139,8 @@ export interface LaneState {
 
 /** A lane as it is opened, with its parked events. Their bytes are brought by `readParked`. */
 export interface OpenedLane extends LaneState {
+  /** How long it was paused in all, in milliseconds. */
+  readonly pausedFor: number
   readonly waiting: ReadonlyArray<Parked>
 }
 

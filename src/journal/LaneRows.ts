@@ -18,6 +18,8 @@ export interface LaneRow {
   readonly name: string
   readonly cursor: Cursor
   readonly paused: boolean
+  /** Milliseconds. */
+  readonly pausedFor: number
 }
 
 export interface Found {
@@ -59,10 +61,12 @@ export class LaneRows {
   constructor(db: DatabaseSync) {
     this.db = db
     this.sql = {
-      all: db.prepare("SELECT name, cursor, settled, paused, crc FROM lane ORDER BY name"),
+      all: db.prepare("SELECT name, cursor, settled, paused, paused_for, crc FROM lane ORDER BY name"),
       names: db.prepare("SELECT name FROM lane ORDER BY name"),
-      insert: db.prepare("INSERT OR IGNORE INTO lane (name, cursor, settled, paused, crc) VALUES (?, ?, ?, ?, ?)"),
-      move: db.prepare("UPDATE lane SET cursor = ?, settled = ?, crc = ? WHERE name = ?"),
+      insert: db.prepare(
+        "INSERT OR IGNORE INTO lane (name, cursor, settled, paused, paused_for, crc) VALUES (?, ?, ?, ?, ?, ?)",
+      ),
+      move: db.prepare("UPDATE lane SET cursor = ?, settled = ?, crc = ?, paused_for = ? WHERE name = ?"),
       pause: db.prepare("UPDATE lane SET paused = ? WHERE name = ?"),
       delete: db.prepare("DELETE FROM lane WHERE name = ?"),
       deleteAll: db.prepare("DELETE FROM lane"),
@@ -72,14 +76,15 @@ export class LaneRows {
   find(): Found {
     const rows: Array<LaneRow> = []
     let damaged = false
-    for (const { name, cursor, settled, paused, crc } of this.sql.all.all()) {
+    for (const { name, cursor, settled, paused, paused_for, crc } of this.sql.all.all()) {
       const row = { name: String(name), sequence: Number(cursor), settled: String(settled) }
       const ranges = rangesOf(row.settled)
       if (ranges === undefined || (crc !== null && crc !== checksum(row.name, row.sequence, row.settled))) {
         damaged = true
         continue
       }
-      rows.push({ name: row.name, cursor: { sequence: row.sequence, settled: ranges }, paused: paused === 1 })
+      const at = { sequence: row.sequence, settled: ranges }
+      rows.push({ name: row.name, cursor: at, paused: paused === 1, pausedFor: Number(paused_for) })
     }
     const known = new Set(rows.map(({ name }) => name))
     const names = namesOf(meta(this.db, "lanes"))
@@ -90,20 +95,20 @@ export class LaneRows {
   /** Keeps what was found sound, and begins the lost lanes after `sequence`. Within a transaction of the caller's. */
   repair({ rows, lost }: Found, sequence: number): void {
     this.sql.deleteAll.run()
-    for (const { name, cursor, paused } of rows) this.put(name, cursor, paused)
-    for (const name of lost) this.put(name, { sequence, settled: [] }, false)
+    for (const row of rows) this.put(row)
+    for (const name of lost) this.put({ name, cursor: { sequence, settled: [] }, paused: false, pausedFor: 0 })
     this.list()
   }
 
   /** A lane that is there already stays as it is. */
   insert(name: string, sequence: number): void {
-    this.put(name, { sequence, settled: [] }, false)
+    this.put({ name, cursor: { sequence, settled: [] }, paused: false, pausedFor: 0 })
     this.list()
   }
 
-  move(name: string, { sequence, settled }: Cursor): void {
+  move(name: string, { sequence, settled }: Cursor, pausedFor: number): void {
     const ranges = JSON.stringify(settled)
-    this.sql.move.run(sequence, ranges, checksum(name, sequence, ranges), name)
+    this.sql.move.run(sequence, ranges, checksum(name, sequence, ranges), pausedFor, name)
   }
 
   setPaused(name: string, paused: boolean): void {
@@ -115,9 +120,9 @@ export class LaneRows {
     this.list()
   }
 
-  private put(name: string, { sequence, settled }: Cursor, paused: boolean): void {
+  private put({ name, cursor: { sequence, settled }, paused, pausedFor }: LaneRow): void {
     const ranges = JSON.stringify(settled)
-    this.sql.insert.run(name, sequence, ranges, paused ? 1 : 0, checksum(name, sequence, ranges))
+    this.sql.insert.run(name, sequence, ranges, paused ? 1 : 0, pausedFor, checksum(name, sequence, ranges))
   }
 
   /** Writes the names down: with each change, and where an older relay has not. */

@@ -89,19 +89,26 @@ export class LaneTable {
     this.sql = {
       parkedKeys: db.prepare("SELECT lane, sequence FROM parked"),
       parked: db.prepare(
-        "SELECT sequence, key, due, delay, first_attempt_at, tried FROM parked WHERE lane = ? ORDER BY sequence",
+        `SELECT sequence, ifnull(key, '') AS key, ifnull(due, 0) AS due, ifnull(delay, 0) AS delay,
+           ifnull(first_attempt_at, 0) AS first_attempt_at, ifnull(tried, 0) AS tried
+         FROM parked LEFT JOIN retry USING (lane, sequence) WHERE lane = ? ORDER BY sequence`,
       ),
       parkedRecord: db.prepare("SELECT record FROM parked WHERE lane = ? AND sequence = ?"),
-      parkedAttempts: db.prepare("SELECT attempts FROM parked WHERE lane = ? AND sequence = ?"),
-      repark: db.prepare(
-        "UPDATE parked SET key = ?, due = ?, delay = ?, first_attempt_at = ?, tried = ?, attempts = ? WHERE lane = ? AND sequence = ?",
-      ),
-      park: db.prepare(
-        "INSERT INTO parked (key, due, delay, first_attempt_at, tried, attempts, lane, sequence, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      parkedAttempts: db.prepare("SELECT attempts FROM retry WHERE lane = ? AND sequence = ?"),
+      park: db.prepare("INSERT OR IGNORE INTO parked (lane, sequence, record) VALUES (?, ?, ?)"),
+      retry: db.prepare(
+        `INSERT OR REPLACE INTO retry (lane, sequence, key, due, delay, first_attempt_at, tried, attempts)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
       ),
       unpark: db.prepare("DELETE FROM parked WHERE lane = ? AND sequence = ?"),
+      endRetry: db.prepare("DELETE FROM retry WHERE lane = ? AND sequence = ?"),
       nextParked: db.prepare("SELECT sequence FROM parked WHERE lane = ? ORDER BY sequence LIMIT 1"),
       moveParked: db.prepare("UPDATE OR IGNORE parked SET lane = ? WHERE lane = ? AND sequence = ?"),
+      moveRetry: db.prepare(
+        `UPDATE OR REPLACE retry SET lane = ?,
+           first_attempt_at = CASE first_attempt_at WHEN 0 THEN 0 ELSE max(first_attempt_at + ?, 1) END
+         WHERE lane = ? AND sequence = ?`,
+      ),
 
       deadCounts: db.prepare("SELECT lane, count(*) AS count, sum(size) AS size FROM dead GROUP BY lane"),
       bury: db.prepare(
@@ -123,9 +130,10 @@ export class LaneTable {
 
   /** Counts in memory as the tables have them; what is in the log is counted by who reads it. */
   private load(): void {
-    for (const { name, cursor, paused } of this.found.rows) {
+    for (const { name, cursor, paused, pausedFor } of this.found.rows) {
       const backlog = new Backlog(name, cursor)
       backlog.paused = paused
+      backlog.pausedFor = pausedFor
       this.backlogs.set(name, backlog)
     }
     this.loadKept()
@@ -177,8 +185,13 @@ export class LaneTable {
   /** Gives a parked event up that can't be sent, and names it. */
   forget(lane: string, sequence: number): Committed {
     this.onUnreadable(lane, sequence)
-    this.sql.unpark.run(lane, sequence)
+    this.unpark(lane, sequence)
     return () => this.backlogs.get(lane)?.parked.delete(sequence)
+  }
+
+  private unpark(lane: string, sequence: number): void {
+    this.sql.unpark.run(lane, sequence)
+    this.sql.endRetry.run(lane, sequence)
   }
 
   insert(name: string, cursor: number): void {
@@ -203,11 +216,11 @@ export class LaneTable {
     let dead = 0
     let deadBytes = 0
     for (const item of settlement.park) if (this.park(lane, item)) parked.push(item.sequence)
-    for (const sequence of settlement.unpark) this.sql.unpark.run(lane, sequence)
+    for (const sequence of settlement.unpark) this.unpark(lane, sequence)
     for (const item of settlement.bury) {
       const own = this.sql.parkedRecord.get(lane, item.sequence)
       const attempts = this.attempts(lane, item.sequence, item.failed)
-      if (own !== undefined) this.sql.unpark.run(lane, item.sequence)
+      if (own !== undefined) this.unpark(lane, item.sequence)
       unparked.push(item.sequence)
       const entry = own === undefined ? this.find(item.sequence) : decode(bytes(own.record), item.sequence)
       if (entry === undefined) {
@@ -221,12 +234,13 @@ export class LaneTable {
       deadBytes += record.length - int(before?.size ?? 0)
     }
     const cursor = this.advance(backlog.cursor, settlement.cursor)
-    this.rows.move(lane, cursor)
+    this.rows.move(lane, cursor, settlement.pausedFor)
     return () => {
       for (const sequence of parked) backlog.parked.add(sequence)
       for (const sequence of unparked) backlog.parked.delete(sequence)
       backlog.deadLetters += dead
       backlog.deadLetterBytes += deadBytes
+      backlog.pausedFor = settlement.pausedFor
       this.onMoved(backlog.cursor, cursor)
       backlog.settle(cursor)
     }
@@ -244,15 +258,17 @@ export class LaneTable {
   }
 
   private park(lane: string, item: Park): boolean {
-    const attempts = this.attempts(lane, item.sequence, item.failed)
-    const fields = [item.key, item.due, item.delay, item.firstAttemptAt, item.tried, attempts] as const
-    if (this.sql.repark.run(...fields, lane, item.sequence).changes !== 0) return true
-    const entry = this.find(item.sequence)
-    if (entry === undefined) {
-      this.onUnreadable(lane, item.sequence)
-      return false
+    const { sequence, key, due, delay, firstAttemptAt, tried } = item
+    if (!this.backlogs.get(lane)?.parked.has(sequence)) {
+      const entry = this.find(sequence)
+      if (entry === undefined) {
+        this.onUnreadable(lane, sequence)
+        return false
+      }
+      this.sql.park.run(lane, sequence, encode(entry))
     }
-    this.sql.park.run(...fields, lane, item.sequence, encode(entry))
+    const attempts = this.attempts(lane, sequence, item.failed)
+    this.sql.retry.run(lane, sequence, key, due, delay, firstAttemptAt, tried, attempts)
     return true
   }
 
@@ -354,7 +370,8 @@ export class LaneTable {
     const sequence = int(row.sequence)
     // What the other lane has already is the same event: one of the two is enough.
     const moved = to !== undefined && int(this.sql.moveParked.run(to, from, sequence).changes) > 0
-    if (!moved) this.sql.unpark.run(from, sequence)
+    if (moved) this.sql.moveRetry.run(to, this.pausedFor(from) - this.pausedFor(to), from, sequence)
+    else this.unpark(from, sequence)
     return () => {
       this.backlogs.get(from)?.parked.delete(sequence)
       if (moved) this.backlogs.get(to)?.parked.add(sequence)
@@ -373,6 +390,10 @@ export class LaneTable {
       this.countDead(from, -1, -size)
       if (moved) this.countDead(to, 1, size)
     }
+  }
+
+  private pausedFor(lane: string): number {
+    return this.backlogs.get(lane)?.pausedFor ?? 0
   }
 
   private countDead(lane: string, letters: number, size: number): void {

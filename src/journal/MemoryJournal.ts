@@ -30,6 +30,7 @@ interface Lane {
   cursor: Cursor
   max: number
   paused: boolean
+  pausedFor: number
   opened: boolean
   readonly parked: Map<number, { readonly parked: Parked; readonly entry: Entry; readonly attempts: Attempts }>
   readonly dead: Map<number, { readonly at: number; readonly entry: Entry; readonly attempts: Attempts }>
@@ -52,6 +53,7 @@ const make = (): Journal["Service"] => {
     cursor: { sequence: log.length, settled: [] },
     max: Number.POSITIVE_INFINITY,
     paused: false,
+    pausedFor: 0,
     opened: false,
     parked: new Map(),
     dead: new Map(),
@@ -142,7 +144,12 @@ const make = (): Journal["Service"] => {
     const entries = pending(from, source)
     for (const { event } of entries) put(event, [to], "moved")
     const moved = entries.length + source.parked.size + source.dead.size
-    for (const [sequence, item] of source.parked) target.parked.set(sequence, item)
+    const ahead = source.pausedFor - target.pausedFor
+    for (const [sequence, item] of source.parked) {
+      const before = item.parked.firstAttemptAt
+      const firstAttemptAt = before === 0 ? 0 : Math.max(before + ahead, 1)
+      target.parked.set(sequence, { ...item, parked: { ...item.parked, firstAttemptAt } })
+    }
     for (const [sequence, item] of source.dead) target.dead.set(sequence, item)
     if (!source.opened) lanes.delete(from)
     source.cursor = { sequence: log.length, settled: [] }
@@ -173,6 +180,7 @@ const make = (): Journal["Service"] => {
             if (entry !== undefined) lane.dead.set(sequence, { at, entry, attempts: attempts(sequence, failed) })
             lane.parked.delete(sequence)
           }
+          lane.pausedFor = settlement.pausedFor
           for (const sequence of settlement.unpark) lane.parked.delete(sequence)
           if (settlement.cursor.sequence >= lane.cursor.sequence) lane.cursor = settlement.cursor
         }
@@ -199,7 +207,7 @@ const make = (): Journal["Service"] => {
       }
       lane.opened = true
       const waiting = [...lane.parked.values()].map(({ parked }) => parked).sort((a, b) => a.sequence - b.sequence)
-      return { ...state(name, lane), waiting }
+      return { ...state(name, lane), pausedFor: lane.pausedFor, waiting }
     }),
     limitBacklog: (lane, max) =>
       Effect.sync(() => {

@@ -39,11 +39,26 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     // What the log was pruned of while lanes waited for it. "sinks" is the router's answer, as the record has it too.
     `CREATE TABLE owed (sequence INTEGER PRIMARY KEY, sinks TEXT NOT NULL, record BLOB NOT NULL) STRICT`,
     `CREATE INDEX owed_sinks ON owed (sequence, sinks)`,
-    `ALTER TABLE parked ADD COLUMN tried INTEGER NOT NULL DEFAULT 0`,
-    `UPDATE parked SET tried = json_array_length(attempts) WHERE json_valid(attempts)`,
-    // All that a lane has to know of its parked events: their bytes and attempts are read one by one.
-    `CREATE INDEX parked_state ON parked (lane, sequence, key, due, delay, first_attempt_at, tried)`,
     `CREATE INDEX dead_size ON dead (lane, size)`,
+    // When a parked event is due changes often, its bytes never: they lie in tables of their own.
+    `CREATE TABLE retry (
+      lane TEXT NOT NULL, sequence INTEGER NOT NULL, key TEXT NOT NULL, due INTEGER NOT NULL, delay INTEGER NOT NULL,
+      first_attempt_at INTEGER NOT NULL, tried INTEGER NOT NULL, attempts TEXT NOT NULL,
+      PRIMARY KEY (lane, sequence)) STRICT, WITHOUT ROWID`,
+    // Of the attempts the first and the newest nine.
+    `INSERT INTO retry SELECT lane, sequence, key, due, delay, first_attempt_at,
+       CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 0 END,
+       CASE WHEN NOT json_valid(attempts) THEN '[]' WHEN json_array_length(attempts) <= 10 THEN attempts ELSE (
+         SELECT json_group_array(json(value)) FROM json_each(attempts)
+         WHERE json_each.key = 0 OR json_each.key > json_array_length(attempts) - 10) END
+     FROM parked`,
+    `CREATE TABLE record (
+      lane TEXT NOT NULL, sequence INTEGER NOT NULL, record BLOB NOT NULL, PRIMARY KEY (lane, sequence)) STRICT`,
+    `INSERT INTO record SELECT lane, sequence, record FROM parked`,
+    `DROP TABLE parked`,
+    `ALTER TABLE record RENAME TO parked`,
+    // How long a lane was paused in all, in milliseconds: that time ages no event of it.
+    `ALTER TABLE lane ADD COLUMN paused_for INTEGER NOT NULL DEFAULT 0`,
   ],
 ]
 

@@ -184,7 +184,8 @@ const make = Effect.fnUntraced(function* (
         })
       }
       opened.add(name)
-      return { ...engine.lanes.state(backlog), waiting: engine.lanes.parked(name) }
+      const { pausedFor } = backlog
+      return { ...engine.lanes.state(backlog), pausedFor, waiting: engine.lanes.parked(name) }
     })
 
   const setPaused = (lane: string, paused: boolean) =>

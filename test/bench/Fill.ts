@@ -52,7 +52,9 @@ const fill = Effect.fnUntraced(function* (count: number) {
     yield* (yield* Effect.promise(() => Promise.resolve(appends[0]))) ?? Effect.void
   }
   const head = yield* journal.head
-  yield* journal.settle([{ lane, cursor: { sequence: head, settled: [] }, park: [], unpark: [], bury: [] }])
+  yield* journal.settle([
+    { lane, cursor: { sequence: head, settled: [] }, park: [], unpark: [], bury: [], pausedFor: 0 },
+  ])
 })
 
 export const run = (path: string, count: number): Effect.Effect<void, BenchError> =>

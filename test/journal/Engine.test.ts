@@ -88,7 +88,7 @@ describe("Engine", () => {
       await engine.appendUnsafe(event("a"), ["lake"])
       const pages = engine.store.db.prepare("PRAGMA page_count").get()?.page_count
       engine.store.db.prepare(`PRAGMA max_page_count = ${pages}`).get()
-      const large = event("large", { body: new Uint8Array(50_000) })
+      const large = event("large", { body: new Uint8Array(500_000) })
       const settled = settle(engine, 1)
       const [first, repeated] = await Promise.all([
         engine.appendUnsafe(large, ["lake", "new"]),

@@ -454,8 +454,8 @@ describe("SqliteJournal and damage", () => {
         }),
       )
       const db = new DatabaseSync(at.path)
-      db.exec("UPDATE parked SET record = zeroblob(length(record)), attempts = '[{' WHERE sequence = 1")
-      db.exec("UPDATE parked SET attempts = '[{' WHERE sequence = 2")
+      db.exec("UPDATE parked SET record = zeroblob(length(record)) WHERE sequence = 1")
+      db.exec("UPDATE retry SET attempts = '[{'")
       db.close()
       yield* session(at, (journal) =>
         Effect.gen(function* () {

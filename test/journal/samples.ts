@@ -25,6 +25,7 @@ export const settlement = (lane: string, sequence: number, more: Partial<Settlem
   park: [],
   unpark: [],
   bury: [],
+  pausedFor: 0,
   ...more,
 })
 

@@ -6,7 +6,7 @@
  * senders do not notice: told by the best window, as in `Away.ts`.
  */
 import { DatabaseSync } from "node:sqlite"
-import type { Line, Options, Outcome } from "../Line.ts"
+import type { Line, Outcome } from "../Line.ts"
 import { eventually, Subject } from "../relay/Subject.ts"
 import { Receiver } from "../relay/Traffic.ts"
 import { p99 } from "./Trial.ts"
@@ -135,7 +135,7 @@ const age = (path: string): number => {
   try {
     const attempt = { at: Date.now(), reason: "DeliveryFailed", message: `the sink answered 500 ${"x".repeat(120)}` }
     const text = JSON.stringify(Array.from({ length: attempts }, () => attempt))
-    return Number(db.prepare("UPDATE parked SET tried = ?, attempts = ?").run(attempts, text).changes)
+    return Number(db.prepare("UPDATE retry SET tried = ?, attempts = ?").run(attempts, text).changes)
   } finally {
     db.close()
   }
