@@ -219,11 +219,20 @@ const deadLetters = HttpApiBuilder.group(
       )
 
     return handlers.handleAll({
-      list: Effect.fnUntraced(function* ({ query: { lane, type, before, limit } }) {
-        yield* known({ ...(lane !== undefined && { lane }), ...(type !== undefined && { type }) })
-        const query = { ...(lane && { lane }), ...(type && { type }), ...(before && { before }), limit: limit ?? 100 }
-        const letters = yield* Effect.mapError(journal.deadLetters(query), unavailable)
-        return letters.map(deadLetterOf)
+      list: Effect.fnUntraced(function* ({ query: { lane, type, before, limit = 100 } }) {
+        const filter = { ...(lane !== undefined && { lane }), ...(type !== undefined && { type }) }
+        yield* known(filter)
+        const listed: Array<Api.DeadLetter> = []
+        let last = before
+        // A page brings the bodies along, and so ends sooner where they are large.
+        while (listed.length < limit) {
+          const query = { ...filter, ...(last !== undefined && { before: last }), limit: limit - listed.length }
+          const page = yield* Effect.mapError(journal.deadLetters(query), unavailable)
+          if (page.length === 0) break
+          listed.push(...page.map(deadLetterOf))
+          last = page.at(-1)?.id
+        }
+        return listed
       }),
       show: Effect.fnUntraced(function* ({ params: { id } }) {
         const above = justAbove(id)
