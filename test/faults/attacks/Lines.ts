@@ -1,0 +1,7 @@
+/** Attacks: hostile content, hostile receivers, unlucky operations. */
+import type { Line, Mutant } from "../Line.ts"
+import { content } from "./ContentLine.ts"
+import { receivers } from "./ReceiversLine.ts"
+
+export const lines: ReadonlyArray<Line> = [content, receivers]
+export const mutants: ReadonlyArray<Mutant> = []
