@@ -1,7 +1,7 @@
 /** What a receiver may do to one event, and what must become of that event. */
 import { gzipSync } from "node:zlib"
 import { dead, delivered, type Fate, settled } from "./Attack.ts"
-import { drip, type Misdeed, ok, pour } from "./Wild.ts"
+import { drip, type Misdeed, ok, pour, sayAndDrip } from "./Wild.ts"
 
 /**
  * `waits`: it asks for a wait, or says that the sink must be mended; the status
@@ -64,7 +64,7 @@ export const cases: ReadonlyArray<Case> = [
   { name: "says a byte a second", does: (socket) => drip(socket, "H", 1_000), end: tooSlow },
   {
     name: "says headers for ever",
-    does: (socket) => (socket.write("HTTP/1.1 200 OK\r\n"), drip(socket, "x-more: 1\r\n", 50)),
+    does: (socket) => sayAndDrip(socket, "HTTP/1.1 200 OK\r\n", "x-more: 1\r\n", 50),
     end: settled,
   },
   // Lengths and bodies: the status is all that counts.
@@ -76,20 +76,18 @@ export const cases: ReadonlyArray<Case> = [
   { name: "sends less and waits", does: says("HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\nshort"), end: delivered },
   {
     name: "drips its body",
-    does: (socket) => (socket.write("HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n"), drip(socket, "x", 200)),
+    does: (socket) => sayAndDrip(socket, "HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n", "x", 200),
     end: delivered,
   },
   {
     name: "sends a body without end",
-    does: (socket) => (socket.write("HTTP/1.1 200 OK\r\n\r\n"), pour(socket, Buffer.alloc(65_536))),
+    does: (socket) => pour(socket, "HTTP/1.1 200 OK\r\n\r\n", Buffer.alloc(65_536)),
     end: delivered,
   },
   {
     name: "sends chunks without end",
-    does: (socket) => (
-      socket.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
-      pour(socket, `1000\r\n${"x".repeat(4_096)}\r\n`)
-    ),
+    does: (socket) =>
+      pour(socket, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", `1000\r\n${"x".repeat(4_096)}\r\n`),
     end: delivered,
   },
   {

@@ -30,7 +30,7 @@ const eventOf = (sink: string, id: string): string =>
 
 const run = async (options: Options): Promise<Outcome> => {
   const wild = new Wild(
-    new Map([[steady, () => {}], ...cases.map((one) => [nameOf(one), one.does] as const)]),
+    new Map(cases.map((one) => [nameOf(one), one.does])),
     Object.fromEntries(cases.flatMap((one) => (one.taken === undefined ? [] : [[nameOf(one), one.taken]]))),
   )
   await wild.listen()

@@ -50,7 +50,7 @@ export class Wild {
     let received = Buffer.alloc(0)
     socket.on("error", () => {})
     socket.on("close", () => this.#sockets.delete(socket))
-    socket.on("data", (chunk) => {
+    socket.on("data", (chunk: Buffer) => {
       received = Buffer.concat([received, chunk])
       for (;;) {
         const head = received.indexOf(end)
@@ -68,7 +68,7 @@ export class Wild {
     const [, method = "", sink = ""] = /^(\S+) \/([^/ ]*)/.exec(head) ?? []
     const id = /^x-relay-event-id: (.+)$/im.exec(head)?.[1] ?? ""
     const misdeed = this.#misdeeds.get(sink)
-    if (misdeed === undefined) this.strange.push(head.split("\r\n")[0] ?? "")
+    if (misdeed === undefined && sink !== "steady") this.strange.push(head.split("\r\n")[0] ?? "")
     const isHostile = id.startsWith("evtBad")
     if (method === "HEAD") {
       socket.write(ok)
@@ -86,6 +86,12 @@ export class Wild {
   }
 }
 
+/** The same, once something was said. */
+export const sayAndDrip = (socket: Socket, first: string, what: string, every: number): void => {
+  socket.write(first)
+  drip(socket, what, every)
+}
+
 /** Writes something so many times a second for as long as the socket lives. */
 export const drip = (socket: Socket, what: string | Uint8Array, every: number): void => {
   const timer = setInterval(() => {
@@ -95,8 +101,9 @@ export const drip = (socket: Socket, what: string | Uint8Array, every: number): 
   socket.on("close", () => clearInterval(timer))
 }
 
-/** Writes without end, as fast as it is read. */
-export const pour = (socket: Socket, what: string | Uint8Array): void => {
+/** Writes without end behind something, as fast as it is read. */
+export const pour = (socket: Socket, first: string, what: string | Uint8Array): void => {
+  socket.write(first)
   const more = () => {
     while (!socket.destroyed && socket.writable && socket.write(what));
   }

@@ -89,9 +89,9 @@ export const cases: ReadonlyArray<Scene> = [
     make: (n) => event("cloud", `{"n":${n}}`, { id: "evtBadmany" }),
   }),
   flood({
-    name: "500 types of 1 KB",
+    name: "500 types of 200 characters",
     to: "cloud",
     count: 500,
-    make: (n) => event("cloud", "{}", { type: `t${n}.${"x".repeat(1_000)}` }),
+    make: (n) => event("cloud", "{}", { type: `t${n}.${"x".repeat(190)}` }),
   }),
 ]
