@@ -7,11 +7,19 @@ import { inTurns } from "./Attack.ts"
 import * as Ends from "./operations/Ends.ts"
 import * as Files from "./operations/Files.ts"
 import * as Names from "./operations/Names.ts"
+import * as Oddities from "./operations/Oddities.ts"
 import * as People from "./operations/People.ts"
 import * as Settings from "./operations/Settings.ts"
 import { type Case, Play } from "./Play.ts"
 
-const all: ReadonlyArray<Case> = [...Names.cases, ...Settings.cases, ...Ends.cases, ...People.cases, ...Files.cases]
+const all: ReadonlyArray<Case> = [
+  ...Names.cases,
+  ...Settings.cases,
+  ...Ends.cases,
+  ...People.cases,
+  ...Oddities.cases,
+  ...Files.cases,
+]
 
 /** Relays at once. */
 const atOnce = 4

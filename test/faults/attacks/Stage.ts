@@ -42,7 +42,12 @@ const sinksAt = (url: (name: string) => string, file: string) => ({
     type: "http",
     url: url("body"),
     format: "template",
-    body: { id: "{{id}}", note: "{{/data/object/note}}", text: "note: {{/data/object/note}}" },
+    body: {
+      id: "{{id}}",
+      note: "{{/data/object/note}}",
+      text: "note: {{/data/object/note}}",
+      own: "{{/data/object/__proto__}}",
+    },
   },
   digest: {
     type: "http",

@@ -70,6 +70,10 @@ export const cases: ReadonlyArray<Content> = [
     looks: ([request]) =>
       request !== undefined && Buffer.from(request.body).includes("inherited") ? "a prototype was read" : undefined,
   }),
+  content("no field where a template reads __proto__", "body", `{"note":"n"}`, delivered, {
+    looks: ([request]) =>
+      request !== undefined && !Buffer.from(request.body).includes('"own":null') ? "a prototype was read" : undefined,
+  }),
   content("constructor as a field of a where", "chosen", `{"constructor":1,"flag":"no"}`, delivered, {
     account: "acct_nobody",
   }),

@@ -124,7 +124,7 @@ export const cases: ReadonlyArray<Case> = [
     name: "dead letters are dropped while they are replayed",
     meanwhile: others,
     run: async (play) => {
-      const sent = await buried(play, 500)
+      await buried(play, 500)
       const delivered = play.a.times.size
       const there = (await play.lane("a"))?.deadLetters ?? 0
       const [replayed, dropped] = await Promise.all([
@@ -137,7 +137,6 @@ export const cases: ReadonlyArray<Case> = [
         () => play.a.times.size >= delivered + (replayed.count ?? 0),
         "what was replayed is not delivered",
       )
-      play.check(sent.length >= there, "there were more dead letters than events")
     },
   },
   {
