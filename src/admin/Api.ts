@@ -356,4 +356,7 @@ export class Api extends HttpApi.make("relay-admin")
   .add(DeadLetters)
   .add(Events)
   .prefix("/api/v1")
+  // A field that is misspelt must not pass for one that is left out: of a filter that is "all of them".
+  .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
+  .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error" })
   .annotateMerge(OpenApi.annotations({ title: "relay admin API" })) {}

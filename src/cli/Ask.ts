@@ -9,6 +9,7 @@ import type { Client } from "../admin/Client.ts"
 import { type CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
 import { Config } from "./Options.ts"
 import { lazily, Program } from "./Program.ts"
+import { readerOf } from "./Reading.ts"
 
 type Answered = Invalid | NotFound | Refused | Unavailable
 /** Any other answer than the API's: another program, or another version, listens there. */
@@ -49,7 +50,7 @@ export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpect
 ) {
   const file = Option.getOrUndefined(yield* Config)
   const { env } = yield* Program
-  const { readFile } = yield* FileSystem.FileSystem
+  const readFile = readerOf(yield* FileSystem.FileSystem)
   const [{ loadAdmin, defaultFile }, { make, urlOf }] = yield* Effect.all([
     lazily(() => import("../config/Load.ts")),
     lazily(() => import("../admin/Client.ts")),

@@ -3,12 +3,13 @@ import { Effect, FileSystem, Option } from "effect"
 import { Config } from "./Options.ts"
 import { say } from "./Output.ts"
 import { lazily, Program, quoted } from "./Program.ts"
+import { readerOf } from "./Reading.ts"
 
 /** Loads without a word about warnings: `validate` shows them its own way. */
 export const loadQuietly = Effect.gen(function* () {
   const file = yield* Config
   const { env } = yield* Program
-  const { readFile } = yield* FileSystem.FileSystem
+  const readFile = readerOf(yield* FileSystem.FileSystem)
   const [{ load, loadOrEmbedded }, { sinkTypes }] = yield* Effect.all([
     lazily(() => import("../config/Load.ts")),
     lazily(() => import("../sinks/Sinks.ts")),

@@ -10,6 +10,7 @@
  */
 import { Effect, FileSystem, type Latch } from "effect"
 import { Reload } from "../admin/Reload.ts"
+import { readerOf } from "./Reading.ts"
 
 /** Asks for a reload each time that the latch is opened; one that is refused has been told by the log. */
 export const onSignal = (asked: Latch.Latch): Effect.Effect<never, never, Reload> =>
@@ -23,9 +24,12 @@ export const onSignal = (asked: Latch.Latch): Effect.Effect<never, never, Reload
 
 /** Opens the latch when `file` reads otherwise than it did. */
 export const watch = Effect.fnUntraced(function* (file: string, asked: Latch.Latch) {
-  const { readFileString } = yield* FileSystem.FileSystem
+  const readFile = readerOf(yield* FileSystem.FileSystem)
   /** Empty while there is none, as in the middle of a rename. */
-  const read = Effect.orElseSucceed(readFileString(file), () => "")
+  const read = Effect.orElseSucceed(
+    Effect.map(readFile(file), (bytes) => new TextDecoder().decode(bytes)),
+    () => "",
+  )
   let loaded = yield* read
   let before = loaded
   const look = Effect.gen(function* () {

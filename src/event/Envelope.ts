@@ -44,8 +44,11 @@ const describe = (value: unknown): string => {
   return path.length === 0 ? "the JSON is no object" : `${path.join(".")} is missing or not what the interface says`
 }
 
-/** Decodes the raw bytes of a delivery. Pure, and total: a body that is no envelope is a value, not an exception. */
-export const decode = (body: Uint8Array): Result.Result<Envelope, Undecodable> => {
+/** Decodes the raw bytes of a delivery. Pure, and total: a body that is no envelope is a value, not an exception. What copies values out of it parses by `Numbers`. */
+export const decode = (
+  body: Uint8Array,
+  parse: (text: string) => unknown = JSON.parse,
+): Result.Result<Envelope, Undecodable> => {
   let text: string
   try {
     text = utf8.decode(body)
@@ -54,7 +57,7 @@ export const decode = (body: Uint8Array): Result.Result<Envelope, Undecodable> =
   }
   let value: unknown
   try {
-    value = JSON.parse(text)
+    value = parse(text)
   } catch {
     return Result.fail({ problem: "the body is not JSON" })
   }

@@ -11,6 +11,7 @@
 import { Result } from "effect"
 import * as Envelope from "../event/Envelope.ts"
 import { resource } from "../event/EventType.ts"
+import * as Numbers from "../event/Numbers.ts"
 import * as Pointer from "../event/Pointer.ts"
 import type { Entry } from "../journal/Journal.ts"
 
@@ -106,7 +107,7 @@ const lookup = (text: string): Field => {
 const lazyEnvelope = (entry: Entry): (() => unknown) => {
   let decoded: { readonly value: unknown } | undefined
   return () => {
-    decoded ??= { value: Result.getOrElse(Envelope.decode(entry.event.body), () => undefined) }
+    decoded ??= { value: Result.getOrElse(Envelope.decode(entry.event.body, Numbers.parse), () => undefined) }
     return decoded.value
   }
 }

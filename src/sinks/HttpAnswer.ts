@@ -8,7 +8,7 @@
  * | 2xx | delivered |
  * | 429, 503 with Retry-After | throttle |
  * | 401, 402, 403, 404, 405, 406, 407, 410, 421, 426, 451, 3xx | misconfigured |
- * | 408, 409, 423, 424, 425, 5xx | retry |
+ * | below 200, 408, 409, 423, 424, 425, 5xx | retry |
  * | other 4xx | reject |
  *
  * Where the event decides the path, 404, 405 and 410 are about the event: retry.
@@ -57,6 +57,8 @@ const passing = new Set([408, 409, 423, 424, 425])
 const ofThePath = new Set([404, 405, 410])
 
 const usual = (status: number, mayWait: boolean, isTemplated: boolean): Verdict => {
+  // Below 200 no answer has come: an odd status line, or a switch to another protocol.
+  if (status < 200) return "retry"
   if (status < 300) return "delivered"
   if (status < 400) return "misconfigured"
   if (status === 429 || (status === 503 && mayWait)) return "throttle"

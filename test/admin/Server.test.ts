@@ -153,6 +153,24 @@ describe("the admin API", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("takes no selection of dead letters that it does not know, least of all for all of them", () =>
+    Effect.gen(function* () {
+      const admin = yield* start()
+      yield* letters(admin, 2)
+      for (const body of [
+        { ids: [] },
+        { id: "lake:1" },
+        { lanes: "lake" },
+        { ids: "lake:1" },
+        { ids: ["lake:1"], lane: "lake" },
+      ]) {
+        expect((yield* admin.post("/api/v1/dead-letters/drop", body)).status).toBe(400)
+      }
+      expect((yield* admin.ask("/api/v1/dead-letters?lanes=lake")).status).toBe(400)
+      expect(yield* admin.journal.deadLetters({ limit: 10 })).toHaveLength(2)
+    }).pipe(Effect.orDie),
+  )
+
   it.live("knows of no dead letters where there is no lane: a name that is mistyped is told", () =>
     Effect.gen(function* () {
       const admin = yield* start()

@@ -4,6 +4,8 @@ import { TestClock } from "effect/testing"
 import { watch } from "../../src/cli/Watch.ts"
 import { it } from "../lib/effect.ts"
 
+type Info = FileSystem.File.Info
+
 /** Watches a file whose text is `state.text`; `undefined` while there is none. */
 const watching = (text: string | undefined) =>
   Effect.gen(function* () {
@@ -11,8 +13,9 @@ const watching = (text: string | undefined) =>
     const asked = Latch.makeUnsafe(false)
     const gone = PlatformError.systemError({ _tag: "NotFound", module: "FileSystem", method: "readFile" })
     const files = FileSystem.makeNoop({
-      readFileString: () =>
-        Effect.suspend(() => (state.text === undefined ? Effect.fail(gone) : Effect.succeed(state.text))),
+      stat: () =>
+        Effect.suspend(() => (state.text === undefined ? Effect.fail(gone) : Effect.succeed({ type: "File" } as Info))),
+      readFile: () => Effect.sync(() => new TextEncoder().encode(state.text)),
     })
     yield* Effect.forkScoped(
       Effect.forever(

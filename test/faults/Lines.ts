@@ -1,6 +1,7 @@
 /** The campaign: every line and every mutant. A new fault is a file in one of the folders and a line here. */
 
 import * as Alerts from "./alerts/Lines.ts"
+import * as Attacks from "./attacks/Lines.ts"
 import type { Line, Mutant } from "./Line.ts"
 import * as Relay from "./relay/Lines.ts"
 import * as Reload from "./reload/Lines.ts"
@@ -15,6 +16,7 @@ export const lines: ReadonlyArray<Line> = [
   ...Sinks.lines,
   ...Alerts.lines,
   ...Senders.lines,
+  ...Attacks.lines,
 ]
 export const mutants: ReadonlyArray<Mutant> = [
   ...Simulation.mutants,
@@ -23,4 +25,5 @@ export const mutants: ReadonlyArray<Mutant> = [
   ...Sinks.mutants,
   ...Alerts.mutants,
   ...Senders.mutants,
+  ...Attacks.mutants,
 ]

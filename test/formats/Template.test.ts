@@ -183,6 +183,32 @@ describe("a body", () => {
   })
 })
 
+describe("a number that no double holds", () => {
+  const object = `{"id":9007199254740993,"all":[-9007199254740993,1e400,1.5],"small":12}`
+  const text = JSON.stringify(envelope(1, "here")).replace('"here"', object)
+  const event = entry(1, { body: bytes(text) })
+
+  test("keeps its digits, alone, in text and within something larger", () => {
+    const body = Template.compileBody({
+      id: "{{/data/object/id}}",
+      text: "n {{/data/object/id}}",
+      all: "{{/data/object/all}}",
+    })
+    expect(body.render(event)).toBe(
+      '{"id":9007199254740993,"text":"n 9007199254740993","all":[-9007199254740993,1e400,1.5]}',
+    )
+    expect(Template.compile("{{/data/object/id}}/{{/data/object/small}}", "url").render(event)).toBe(
+      "9007199254740993/12",
+    )
+  })
+
+  test("is rounded where the rest is nested too deep to look at each number, and the rest is there", () => {
+    const deep = `${"[".repeat(150_000)}${"]".repeat(150_000)}`
+    const event = entry(1, { body: bytes(text.replace('"small":12', `"small":12,"deep":${deep}`)) })
+    expect(Template.compile("{{/data/object/small}}").render(event)).toBe("12")
+  })
+})
+
 describe("what is wrong with a template", () => {
   test("is told by the placeholder that is none", () => {
     expect(Template.problem("{{type}} {{/a/b}}")).toBeUndefined()

@@ -330,6 +330,15 @@ describe("a receiver that misbehaves", () => {
     }),
   )
 
+  it.live("by answering a status below 200 has not answered", () =>
+    Effect.gen(function* () {
+      const { reason } = yield* sendTo((_, response) => {
+        response.socket?.end("HTTP/1.1 000 Odd\r\ncontent-length: 0\r\n\r\n")
+      })
+      expect(reason?._tag).toBeDefined()
+    }),
+  )
+
   it.live("by cutting its answer short has answered all the same", () =>
     Effect.gen(function* () {
       const { reason } = yield* sendTo((_, response) => {

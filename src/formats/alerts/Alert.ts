@@ -11,6 +11,7 @@
  * facts stand once, what differs stands with each sample.
  */
 import { isRelayEvent } from "../../event/EventType.ts"
+import * as Numbers from "../../event/Numbers.ts"
 import { asFailure, failureEndedBy } from "../../event/Recovery.ts"
 import { type Entry, idempotencyKey } from "../../journal/Journal.ts"
 import * as CloudEvents from "../CloudEvents.ts"
@@ -89,7 +90,7 @@ const text = (value: unknown): string => {
 }
 
 /** An id is text or a number; anything else that stands in its place may hold more than an id. */
-const idOf = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "")
+const idOf = (value: unknown): string => (typeof value === "string" || Numbers.isNumber(value) ? text(value) : "")
 
 const fields = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null ? { ...value } : {}
@@ -123,7 +124,7 @@ const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((e
   return (entry) => {
     const { event } = entry
     const trouble = resolve === true ? asFailure(event) : event
-    const read = fields(JSON.parse((special.get(trouble.type) ?? usual).render({ ...entry, event: trouble })))
+    const read = fields(Numbers.parse((special.get(trouble.type) ?? usual).render({ ...entry, event: trouble })))
     const object = idOf(read.objectId)
     const own = fields(read.own)
     const time = CloudEvents.time(entry)

@@ -48,7 +48,8 @@ export class Subject {
   /** Where deliveries are taken. */
   readonly port: number
   private readonly settings: object
-  private readonly admin: string
+  /** Host and port of the admin API. */
+  readonly admin: string
   private readonly binary: string | undefined
 
   private constructor(options: Options, setup: Setup, ports: readonly [deliveries: number, admin: number]) {
@@ -101,6 +102,14 @@ export class Subject {
     return (await fetch(`http://${this.admin}${path}`, { method })).text()
   }
 
+  /** Asks the admin API to do something; the answer's status and text. */
+  async tell(path: string, payload?: object): Promise<readonly [status: number, text: string]> {
+    const json = { body: JSON.stringify(payload), headers: { "content-type": "application/json" } }
+    const init = { method: "POST", ...(payload === undefined ? {} : json) }
+    const response = await fetch(`http://${this.admin}/api/v1${path}`, init)
+    return [response.status, await response.text()]
+  }
+
   /** What `relay status` asks for. */
   async status(): Promise<Status> {
     return JSON.parse(await this.ask("/api/v1/status")) as Status
@@ -108,8 +117,7 @@ export class Subject {
 
   /** Has the config loaded anew; the answer's status and text. */
   async reload(): Promise<readonly [status: number, text: string]> {
-    const response = await fetch(`http://${this.admin}/api/v1/reload`, { method: "POST" })
-    return [response.status, await response.text()]
+    return this.tell("/reload")
   }
 
   /** Event ids of a lane's dead letters, at most a thousand. */

@@ -1,0 +1,37 @@
+/**
+ * JSON whose numbers keep their digits where no double holds them: an id of 64
+ * bits, `1e400`. Such a number becomes what `JSON.rawJSON` makes, an object that
+ * `JSON.stringify` writes as the sender did; all others are numbers as ever.
+ */
+
+/** Of TypeScript's libraries only the newest know it; Bun and Deno do. */
+interface Raw {
+  readonly rawJSON: (text: string) => unknown
+  readonly isRawJSON: (value: unknown) => boolean
+  readonly parse: (
+    text: string,
+    reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown,
+  ) => unknown
+}
+const raw = JSON as unknown as Raw
+
+/** Whether there may be such a number at all: looking costs less than a reviver. */
+const mayBeLong = /[0-9]{16}|[eE]\+?[0-9]{2}/
+
+const keep = (_: string, value: unknown, { source }: { readonly source?: string }): unknown =>
+  typeof value !== "number" || source === undefined || Math.abs(value) <= Number.MAX_SAFE_INTEGER
+    ? value
+    : raw.rawJSON(source)
+
+/** As `JSON.parse`, but for numbers that it would round. */
+export const parse = (text: string): unknown => {
+  if (!mayBeLong.test(text)) return JSON.parse(text)
+  try {
+    return raw.parse(text, keep)
+  } catch {
+    // No JSON; or nested so deep that only a parse without a reviver gets through.
+    return JSON.parse(text)
+  }
+}
+
+export const isNumber = (value: unknown): boolean => typeof value === "number" || raw.isRawJSON(value)

@@ -1,0 +1,82 @@
+/**
+ * An attack: what is done, what must become of the thing that is attacked, and
+ * what else must go on meanwhile.
+ *
+ * A case that fails is named with what was seen. What goes on is looked at in
+ * every case: honest events to another sink and to the same one, the relay's
+ * health, and its log, in which no stack may stand.
+ */
+import { createHmac } from "node:crypto"
+import { eventually } from "../relay/Subject.ts"
+import { secret } from "../relay/Traffic.ts"
+
+/** What must become of a hostile event. */
+export type Fate =
+  /** At its sink, within its deadline. */
+  | { readonly delivered: true }
+  /** In the sink's dead letters; the last attempt's message says why. */
+  | { readonly dead: RegExp }
+  /** Delivered or a dead letter: either is an end. */
+  | { readonly settled: true }
+  /** In quarantine, with this problem. */
+  | { readonly quarantined: RegExp }
+  /** Never accepted. */
+  | { readonly refused: number }
+
+export const delivered: Fate = { delivered: true }
+export const settled: Fate = { settled: true }
+export const dead = (why: RegExp): Fate => ({ dead: why })
+export const quarantined = (why: RegExp): Fate => ({ quarantined: why })
+export const refused = (status: number): Fate => ({ refused: status })
+
+export const signed = (body: string | Uint8Array): string =>
+  `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+
+/** Sends a signed body; the status, `undefined` when no answer came. */
+export const deliver = async (
+  url: string,
+  body: string | Uint8Array,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<number | undefined> => {
+  try {
+    const response = await fetch(url, {
+      method: "POST",
+      body: body as Uint8Array<ArrayBuffer> | string,
+      headers: { "content-type": "application/json", "x-service-signature": signed(body), ...headers },
+    })
+    await response.arrayBuffer()
+    return response.status
+  } catch {
+    return undefined
+  }
+}
+
+/** `eventually`, for something that is looked up: what was found, or `undefined`. */
+export const found = async <A>(look: () => A | undefined | Promise<A | undefined>, seconds: number) => {
+  let result: A | undefined
+  await eventually(
+    async () => {
+      result = await look()
+      return result !== undefined
+    },
+    seconds,
+    40,
+  )
+  return result
+}
+
+/** What a log must not hold unless a case says so: a stack, or the word of a bug. */
+export const troubles = (log: string): ReadonlyArray<string> => {
+  const lines = log.split("\n")
+  const odd = lines.filter((line) => /^\s+at .+[:(]|a bug in relay|RangeError|TypeError|Unhandled/.test(line))
+  return [...new Set(odd.map((line) => line.trim().slice(0, 200)))].slice(0, 3)
+}
+
+/** Works through all, so many at once. */
+export const inTurns = async <A>(all: Iterable<A>, atOnce: number, work: (one: A) => Promise<void>): Promise<void> => {
+  const next = all[Symbol.iterator]()
+  const worker = async () => {
+    for (let one = next.next(); one.done !== true; one = next.next()) await work(one.value)
+  }
+  await Promise.all(Array.from({ length: atOnce }, worker))
+}

@@ -1,0 +1,62 @@
+/** Guards that the cases protect. Those that another part of the campaign has removed already are left to it. */
+import type { Mutant } from "../Line.ts"
+
+export const mutants: ReadonlyArray<Mutant> = [
+  {
+    gone: "a status below 200 is no answer",
+    file: "src/sinks/HttpAnswer.ts",
+    find: '  if (status < 200) return "retry"\n',
+    replace: "",
+    line: "attacks-receivers",
+  },
+  {
+    gone: "a receiver that ends its answer in the middle has answered, and is not asked again",
+    file: "src/runtime/HttpDrain.ts",
+    find: "    // Cut off by us or by the receiver: the answer had come.\n",
+    replace: '    throw new Error("cut off")\n',
+    line: "attacks-receivers",
+  },
+  {
+    gone: "an alert service that says 200 to an error has not taken the alert",
+    file: "src/sinks/Slack.ts",
+    find: "  if (known !== undefined) return known\n",
+    replace:
+      '  if (known !== undefined && status > 200) return known\n  if (status === 200) return { verdict: "delivered" }\n',
+    line: "attacks-receivers",
+  },
+  {
+    gone: "numbers that no double holds keep their digits",
+    file: "src/formats/Template.ts",
+    find: "Envelope.decode(entry.event.body, Numbers.parse)",
+    replace: "(Numbers.parse, Envelope.decode(entry.event.body))",
+    line: "attacks-content",
+  },
+  {
+    gone: "own properties alone are read",
+    file: "src/event/Pointer.ts",
+    find: "Object.hasOwn(value, token)",
+    replace: "token in value",
+    line: "attacks-content",
+  },
+  {
+    gone: "a selection that is misspelt is none of all dead letters",
+    file: "src/admin/Api.ts",
+    find: '  .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })\n',
+    replace: "",
+    line: "attacks-operations",
+  },
+  {
+    gone: "a config that is a pipe is not opened",
+    file: "src/cli/Reading.ts",
+    find: 'type === "File"',
+    replace: 'type !== "Directory"',
+    line: "attacks-operations",
+  },
+  {
+    gone: "a person's pause goes along with a new name",
+    file: "src/delivery/Lanes.ts",
+    find: "if (source?.paused === true) yield* journal.setPaused(to, true)",
+    replace: "void source",
+    line: "attacks-operations",
+  },
+]

@@ -1,0 +1,218 @@
+/**
+ * The stage of an unlucky operation: a relay with the sink `steady`, two more
+ * receivers to do with as a case likes, and honest events all the while.
+ *
+ * **Promise.** Whatever is done, `steady` has every event that was
+ * acknowledged, none is refused unless the case says so, and the relay is alive
+ * and honest in the end.
+ */
+import { writeFileSync } from "node:fs"
+import { type Finished, relay as program, type Relay } from "../../lib/relay.ts"
+import type { Options } from "../Line.ts"
+import { eventually, Subject } from "../relay/Subject.ts"
+import { path, Receiver, secret } from "../relay/Traffic.ts"
+import { troubles } from "./Attack.ts"
+
+export interface Case {
+  readonly name: string
+  /** What must go on, for whoever reads the table. */
+  readonly meanwhile: string
+  readonly run: (play: Play) => Promise<void>
+}
+
+type Sinks = Readonly<Record<string, object>>
+
+const perSecond = 20
+/** Attempts follow each other soon, and nothing is given up unless a case says so. */
+const delivery = { timeout: "2 seconds", retry: { initial: "50 millis", max: "300 millis" } }
+
+export class Play {
+  readonly broken: Array<string> = []
+  readonly steady = new Receiver()
+  readonly a = new Receiver()
+  readonly b = new Receiver()
+  readonly subject: Subject
+  /** A case says so where it takes the relay away, or has it refuse. */
+  mayRefuse = false
+  relay: Relay | undefined
+  #over = false
+  #load: Promise<void> = Promise.resolve()
+  #log = ""
+  readonly #binary: string | undefined
+
+  private constructor(subject: Subject, options: Options) {
+    this.subject = subject
+    this.#binary = options.binary
+  }
+
+  static async make(options: Options): Promise<Play> {
+    return new Play(await Subject.make(options, { sinks: {}, delivery }), options)
+  }
+
+  /** A sink of one of the receivers. */
+  to(receiver: Receiver, more: object = {}): object {
+    return { type: "http", url: receiver.url, ...more }
+  }
+
+  /** Writes the config: `steady` and these sinks, everything to all of them. */
+  config(sinks: Sinks, changes: object = {}): void {
+    const all: Sinks = { steady: this.to(this.steady), ...sinks }
+    const routes = [{ name: "everything", match: "**", to: Object.keys(all) }]
+    this.subject.write("relay.config.json", { sinks: all, routes, ...changes })
+  }
+
+  /** Another text in the config's place. */
+  text(text: string | Uint8Array): void {
+    writeFileSync(this.subject.config, text)
+  }
+
+  webhooks(
+    secrets: ReadonlyArray<object> = [{ name: "faults", value: secret }],
+    name = "scheduling",
+    at = path,
+  ): object {
+    return { webhooks: { [name]: { path: at, secrets } } }
+  }
+
+  /** Starts the relay with these sinks, and honest events. */
+  async start(sinks: Sinks, changes: object = {}): Promise<void> {
+    this.config(sinks, changes)
+    this.relay = await this.subject.start()
+    this.#load = this.#honest()
+  }
+
+  async #honest(): Promise<void> {
+    while (!this.#over) {
+      void this.subject.sender.send()
+      await Bun.sleep(1_000 / perSecond)
+    }
+  }
+
+  /** So many more, as fast as they are taken. */
+  async burst(count: number): Promise<void> {
+    await this.subject.sender.burst(count, 16)
+  }
+
+  /** Applies a config; what it was answered is told where it is not `status`. */
+  async reload(sinks: Sinks, changes: object = {}, status = 200): Promise<string> {
+    this.config(sinks, changes)
+    return this.apply(status)
+  }
+
+  async apply(status = 200): Promise<string> {
+    const [got, text] = await this.subject.reload()
+    this.check(got === status, `a reload was answered ${got} instead of ${status}: ${text.slice(0, 200)}`)
+    return text
+  }
+
+  /** Asks the admin API; its answer, where the status is this one. */
+  async tell(to: string, payload?: object, status = 200): Promise<{ readonly count?: number }> {
+    const [got, text] = await this.subject.tell(to, payload)
+    this.check(got === status, `${to} was answered ${got} instead of ${status}: ${text.slice(0, 200)}`)
+    try {
+      return JSON.parse(text) as { readonly count?: number }
+    } catch {
+      return {}
+    }
+  }
+
+  /** Runs a command of the program. */
+  command(...args: ReadonlyArray<string>): Promise<Finished> {
+    const binary = this.#binary === undefined ? {} : { binary: this.#binary }
+    return program([...args, "-c", this.subject.config], { cwd: this.subject.directory, ...binary })
+  }
+
+  check(holds: boolean, otherwise: string): void {
+    if (!holds) this.broken.push(otherwise)
+  }
+
+  /** Waits for something that must come to be. */
+  async until(holds: () => boolean | Promise<boolean>, otherwise: string, seconds = 15): Promise<void> {
+    this.check(await eventually(holds, seconds, 40), otherwise)
+  }
+
+  /** Ends the relay, and starts it again with the config as it is then. */
+  async restart(signal: NodeJS.Signals = "SIGKILL", sinks?: Sinks): Promise<void> {
+    this.mayRefuse = true
+    await this.end(signal)
+    if (sinks !== undefined) this.config(sinks)
+    this.relay = await this.subject.start()
+  }
+
+  async end(signal: NodeJS.Signals = "SIGTERM"): Promise<number> {
+    const code = (await this.relay?.kill(signal)) ?? -1
+    this.#log += (this.relay?.stdout() ?? "") + (this.relay?.stderr() ?? "")
+    this.relay = undefined
+    return code
+  }
+
+  /** Nothing is taken there: what comes is tried again. */
+  shut(receiver: Receiver): void {
+    receiver.answer = () => new Response(null, { status: 500 })
+  }
+
+  open(receiver: Receiver): void {
+    receiver.answer = () => undefined
+  }
+
+  /** What was acknowledged until now. */
+  get acknowledged(): ReadonlyArray<number> {
+    return [...this.subject.sender.acknowledged]
+  }
+
+  async lane(name: string) {
+    return (await this.subject.status()).lanes.find((lane) => lane.name === name)
+  }
+
+  /** Waits until so many wait for a sink. */
+  async waiting(name: string, count: number): Promise<void> {
+    await this.until(async () => ((await this.lane(name))?.backlog ?? 0) >= count, `${name} has no ${count} waiting`)
+  }
+
+  /** Waits until a receiver has all of these; says what it misses. */
+  async has(receiver: Receiver, numbers: ReadonlyArray<number>, name: string, seconds = 20): Promise<void> {
+    await eventually(() => receiver.missing(numbers).length === 0, seconds, 50)
+    const missing = receiver.missing(numbers).length
+    if (missing === 0) return
+    this.lost += missing
+    const lanes = await this.subject.status().then(
+      ({ lanes }) => lanes,
+      () => [],
+    )
+    const states = lanes.filter(({ backlog, condition }) => backlog > 0 || condition !== "running")
+    const told = states.map(
+      ({ name, condition, backlog, message }) => `${name} is ${condition} with ${backlog}: ${message}`,
+    )
+    this.broken.push(
+      `${missing} of ${numbers.length} are not at ${name}${told.length > 0 ? ` (${told.join("; ").slice(0, 300)})` : ""}`,
+    )
+  }
+
+  /** The most that a receiver has of one event. */
+  most(receiver: Receiver): number {
+    return Math.max(0, ...receiver.times.values())
+  }
+
+  lost = 0
+
+  /** Looks at what must have gone on. */
+  async finish(): Promise<void> {
+    this.#over = true
+    await this.#load
+    this.open(this.steady)
+    if (this.relay !== undefined) {
+      await this.has(this.steady, this.acknowledged, "the other sink")
+      const { status } = await fetch(`http://${this.subject.admin}/healthz`).catch(() => ({ status: 0 }))
+      this.check(status === 200, `/healthz answers ${status} in the end`)
+    }
+    const { refused } = this.subject.sender
+    if (!this.mayRefuse && refused.size > 0)
+      this.broken.push(`honest events were answered ${[...refused.keys()].join(", ")}`)
+    if (this.steady.altered + this.a.altered + this.b.altered > 0) this.broken.push("events came altered")
+    this.relay?.signal("SIGCONT")
+    await this.end("SIGKILL")
+    this.broken.push(...troubles(this.#log).map((line) => `the log holds a stack: ${line}`))
+    await Promise.all([this.steady.goAway(), this.a.goAway(), this.b.goAway()])
+    if (this.broken.length === 0) this.subject.remove()
+  }
+}

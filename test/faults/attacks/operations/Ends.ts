@@ -1,0 +1,181 @@
+/**
+ * A process that ends at each step of what a person asked for. What is under
+ * way goes on at the next start, or can be asked for once more; nothing that
+ * waits is stranded.
+ */
+import type { Case, Play } from "../Play.ts"
+
+const waiting = 600
+const meanwhile = "what was acknowledged is delivered after the next start, to the other sink and to this one"
+
+/** Milliseconds after the request at which the process ends. */
+const moments = [0, 4, 15, 50] as const
+
+interface Step {
+  readonly name: string
+  /** What is there before. */
+  readonly before: (play: Play) => Promise<void>
+  /** What is asked for; never waited for. */
+  readonly ask: (play: Play) => Promise<unknown>
+  /** What a person does after the next start. */
+  readonly after?: (play: Play) => Promise<unknown>
+  /** How often one may come. */
+  readonly most?: number
+}
+
+/** The events wait for `a`, whose receiver fails. */
+const backlog = async (play: Play): Promise<void> => {
+  play.shut(play.a)
+  await play.start({ a: play.to(play.a) })
+  await play.burst(waiting)
+  await play.waiting("a", waiting)
+}
+
+const mortal = { delivery: { retry: { initial: "10 millis", max: "20 millis", maxAttempts: 1 }, pauseAfter: 10_000 } }
+
+const deadLetters = async (play: Play): Promise<void> => {
+  play.shut(play.a)
+  await play.start({ a: play.to(play.a, mortal) })
+  await play.burst(waiting)
+  await play.until(
+    async () => ((await play.lane("a"))?.deadLetters ?? 0) >= waiting / 2,
+    "there are no dead letters",
+    30,
+  )
+}
+
+/** Asks without waiting for an answer, which may never come. */
+const ask = (play: Play, path: string, payload?: object): Promise<unknown> =>
+  play.subject.tell(path, payload).catch(() => undefined)
+
+const steps: ReadonlyArray<Step> = [
+  {
+    name: "a sink is renamed",
+    before: backlog,
+    ask: (play) => {
+      play.config({ z: play.to(play.a, { renamedFrom: "a" }) })
+      return ask(play, "/reload")
+    },
+  },
+  {
+    name: "a backlog is moved",
+    before: async (play) => {
+      await backlog(play)
+      await play.reload({ b: play.to(play.a) })
+    },
+    ask: (play) => ask(play, "/lanes/a/move", { to: "b" }),
+    after: (play) => ask(play, "/lanes/a/move", { to: "b" }),
+    most: 100,
+  },
+  {
+    name: "dead letters are replayed",
+    before: deadLetters,
+    ask: (play) => ask(play, "/dead-letters/replay", { lane: "a" }),
+    after: async (play) => {
+      await ask(play, "/lanes/a/resume")
+      await ask(play, "/dead-letters/replay", { lane: "a" })
+    },
+    most: 100,
+  },
+  {
+    name: "a sink is removed and one added",
+    before: backlog,
+    ask: (play) => {
+      play.config({ b: play.to(play.b) })
+      return ask(play, "/reload")
+    },
+    after: (play) => {
+      play.config({ a: play.to(play.a), b: play.to(play.b) })
+      return ask(play, "/reload")
+    },
+  },
+]
+
+const endsAt = ({ name, before, ask, after, most = 2 }: Step, moment: number, signal: NodeJS.Signals): Case => ({
+  name: `${name}, and ${signal} comes ${moment} ms later`,
+  meanwhile,
+  run: async (play) => {
+    await before(play)
+    const sent = play.acknowledged.slice(0, waiting)
+    void ask(play)
+    await Bun.sleep(moment)
+    play.mayRefuse = true
+    await play.end(signal)
+    play.open(play.a)
+    play.relay = await play.subject.start()
+    await after?.(play)
+    await play.has(play.a, sent, "this one", 30)
+    play.check(play.most(play.a) <= most, `something came ${play.most(play.a)} times`)
+  },
+})
+
+export const cases: ReadonlyArray<Case> = [
+  ...steps.flatMap((step) => moments.map((moment) => endsAt(step, moment, "SIGKILL"))),
+  ...steps.slice(0, 2).flatMap((step) => [4, 50].map((moment) => endsAt(step, moment, "SIGTERM"))),
+  {
+    name: "a replay of the log is cut off by kill -9, and asked for once more",
+    meanwhile,
+    run: async (play) => {
+      await play.start({ a: play.to(play.a) })
+      await play.burst(waiting)
+      const sent = play.acknowledged
+      await play.has(play.a, sent, "this one")
+      await play.tell("/lanes/a/pause", undefined, 204)
+      play.a.times.clear()
+      const all = { sink: "a", since: 0, until: Date.now() + 60_000, types: [] }
+      void ask(play, "/replay", all)
+      await Bun.sleep(5)
+      await play.restart("SIGKILL")
+      await ask(play, "/replay", all)
+      await play.tell("/lanes/a/resume", undefined, 204)
+      await play.has(play.a, sent, "this one")
+    },
+  },
+  {
+    name: "an orphaned backlog is dropped, and kill -9 comes at once",
+    meanwhile,
+    run: async (play) => {
+      await backlog(play)
+      await play.reload({})
+      void ask(play, "/lanes/a/drop")
+      await play.restart("SIGKILL")
+      const lane = await play.lane("a")
+      play.check(
+        lane === undefined || lane.backlog >= waiting,
+        `half of it is dropped: ${lane?.backlog} of ${waiting} are left`,
+      )
+    },
+  },
+  {
+    name: "SIGTERM comes in the middle of ten reloads",
+    meanwhile,
+    run: async (play) => {
+      await play.start({ a: play.to(play.a) })
+      play.mayRefuse = true
+      for (let round = 0; round < 10; round++) {
+        play.config({ a: play.to(play.a, { concurrency: round + 1 }) })
+        void ask(play, "/reload")
+      }
+      const code = await play.end("SIGTERM")
+      play.check(code === 0, `it ended with ${code}`)
+      await play.restart()
+      await play.has(play.a, play.acknowledged, "this one")
+    },
+  },
+  {
+    name: "it is frozen for three seconds under load, and goes on",
+    meanwhile: "what was acknowledged is delivered; nothing is given up",
+    run: async (play) => {
+      play.mayRefuse = true
+      play.a.answer = () => Bun.sleep(50).then(() => new Response(null, { status: 204 }))
+      await play.start({ a: play.to(play.a, { concurrency: 2 }) })
+      await play.burst(100)
+      play.relay?.signal("SIGSTOP")
+      await Bun.sleep(3_000)
+      play.relay?.signal("SIGCONT")
+      await play.burst(20)
+      await play.has(play.a, play.acknowledged, "this one")
+      play.check((await play.lane("a"))?.deadLetters === 0, "the pause cost dead letters")
+    },
+  },
+]
