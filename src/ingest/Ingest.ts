@@ -43,6 +43,7 @@ export class Ingest extends Context.Service<
 /** Bytes of all bodies that are being read or committed. */
 export const maxInFlight = 64 * 1024 * 1024
 const bodyDeadline = Duration.seconds(30)
+const firstByteDeadline = Duration.seconds(10)
 
 const retrySoon = (seconds: number) => ({ "retry-after": String(seconds) })
 
@@ -115,7 +116,12 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
   const clock = yield* Clock.Clock
   const tracing = yield* Tracing
   const counters = Counters.make()
-  const bodies = yield* Bodies.make({ gauge: counters, maxInFlight, deadline: bodyDeadline })
+  const bodies = yield* Bodies.make({
+    gauge: counters,
+    maxInFlight,
+    deadline: bodyDeadline,
+    firstByte: firstByteDeadline,
+  })
   const committed = yield* Commit.make(counters.commits)
   const report = Effect.runForkWith(yield* Effect.context<never>())
   const warn = (message: string) => {

@@ -221,6 +221,77 @@ describe("a request is refused", () => {
   )
 })
 
+describe("a body that does not come", () => {
+  const max = 64 * 1024 * 1024
+  /** Begins a delivery that announces so much, sends so much of it, and then nothing. */
+  const begin = (send: (request: Request) => Effect.Effect<Response>, announced: number, sent: number) => {
+    const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start: (_) => {
+        if (sent > 0) _.enqueue(new Uint8Array(sent))
+      },
+    })
+    const { url, headers } = delivery("", { headers: { "content-length": String(announced) } })
+    return Effect.forkChild(send(new Request(url, { method: "POST", headers, body })), { startImmediately: true })
+  }
+
+  it.effect("takes no room by announcing it, and is given up when its first byte is late", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      const claims = yield* Effect.forEach(Array.from({ length: 1_000 }), () => begin(send, 100_000, 0))
+      expect(counters.bytesInFlight).toBe(0)
+      expect((yield* send(delivery(envelope()))).status).toBe(202)
+      expect((yield* send(delivery("x".repeat(99_000)))).status).toBe(202)
+      yield* TestClock.adjust("9 seconds")
+      expect(claims.some((claim) => claim.pollUnsafe() !== undefined)).toBe(false)
+      yield* TestClock.adjust("2 seconds")
+      expect(new Set(status(yield* Effect.forEach(claims, Fiber.join)))).toEqual(new Set([408]))
+    }),
+  )
+
+  it.effect("gives way, the oldest first, where bodies that came in part have used up the room", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      const fit = Math.floor(max / 99_000)
+      const slow = yield* Effect.forEach(Array.from({ length: fit + 10 }), () => begin(send, 100_000, 99_000))
+      yield* TestClock.adjust("1 second")
+      expect((yield* send(delivery("x".repeat(99_000)))).status).toBe(202)
+      yield* TestClock.adjust("1 second")
+      const ended = slow.map((one) => one.pollUnsafe() !== undefined)
+      expect(ended.indexOf(false)).toBe(ended.filter(Boolean).length)
+      expect(ended.filter(Boolean).length).toBe(11)
+      expect(status(yield* Effect.forEach(slow.slice(0, 11), Fiber.join))).toEqual(Array.from({ length: 11 }, () => 503))
+      expect(counters.bytesInFlight).toBe(99_000 * (fit - 1))
+    }),
+  )
+
+  it.effect("gives way, the oldest first, where too many small ones are on their way", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      const fit = max / (16 * 1024)
+      const slow = yield* Effect.forEach(Array.from({ length: fit }), () => begin(send, 16 * 1024, 1))
+      expect((yield* send(delivery(envelope()))).status).toBe(202)
+      yield* TestClock.adjust("1 second")
+      expect(slow.map((one) => one.pollUnsafe() !== undefined).indexOf(false)).toBe(1)
+      expect(counters.bytesInFlight).toBe(0)
+    }),
+  )
+
+  it.effect("comes byte by byte and is whole all the same", () =>
+    Effect.gen(function* () {
+      const { send, entries } = yield* start()
+      const text = envelope()
+      const bytes = new TextEncoder().encode(text)
+      let at = 0
+      const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+        pull: (_) => (at === bytes.length ? _.close() : _.enqueue(bytes.slice(at, ++at))),
+      })
+      const { url, headers } = delivery(text, { headers: { "content-length": null } })
+      expect((yield* send(new Request(url, { method: "POST", headers, body }))).status).toBe(202)
+      expect((yield* entries).map(({ event }) => new TextDecoder().decode(event.body))).toEqual([text])
+    }),
+  )
+})
+
 describe("what is signed is not lost", () => {
   it.effect("a body that is no envelope goes to quarantine with the reason", () =>
     Effect.gen(function* () {
