@@ -5,8 +5,10 @@
  * never the minified source that a crash of a binary would print.
  */
 import { Effect } from "effect"
+import * as Environment from "../runtime/Environment.ts"
 import * as Process from "../runtime/Process.ts"
 import { run } from "./Cli.ts"
+import { exitCodes } from "./CommandError.ts"
 import { commandOf, Program } from "./Program.ts"
 import { bug, report } from "./Report.ts"
 
@@ -18,6 +20,12 @@ export const start = async (entry: URL): Promise<never> => {
     console.error(bug(error, debug))
     Process.exit(1)
   })
+  const refusal = Environment.refusal()
+  if (refusal !== undefined) {
+    console.error(`relay: ${refusal}`)
+    return Process.exit(exitCodes.config)
+  }
+  Environment.goDirect()
   const program = Program.of({ entry, env: started.env, command: commandOf(started) })
   const exit = await Effect.runPromiseExit(
     run(Process.args()).pipe(Effect.provide(Process.services), Effect.provideService(Program, program)),

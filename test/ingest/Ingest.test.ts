@@ -259,7 +259,9 @@ describe("a body that does not come", () => {
       const ended = slow.map((one) => one.pollUnsafe() !== undefined)
       expect(ended.indexOf(false)).toBe(ended.filter(Boolean).length)
       expect(ended.filter(Boolean).length).toBe(11)
-      expect(status(yield* Effect.forEach(slow.slice(0, 11), Fiber.join))).toEqual(Array.from({ length: 11 }, () => 503))
+      expect(status(yield* Effect.forEach(slow.slice(0, 11), Fiber.join))).toEqual(
+        Array.from({ length: 11 }, () => 503),
+      )
       expect(counters.bytesInFlight).toBe(99_000 * (fit - 1))
     }),
   )
