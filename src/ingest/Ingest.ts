@@ -99,6 +99,12 @@ const declaredLength = (headers: Headers): number | undefined => {
   return length === null ? undefined : Number(length)
 }
 
+/** It goes along to every sink and is not signed: one that is longer than any of the sender's is none. */
+const webhookIdOf = (headers: Headers, webhook: Webhook): string => {
+  const id = headers.get(webhook.headers.webhookId) ?? ""
+  return id.length > Envelope.longest ? "" : id
+}
+
 /** What is to be kept of an authentic body, or the refusal that the config asks for. */
 type Decision =
   | { readonly event: Event; readonly sinks: ReadonlyArray<string>; readonly refusal?: undefined }
@@ -239,7 +245,7 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
         return refuse(name, answers.signature, `signature ${authentic.reason}`)
       }
       const { webhook } = authentic.receiver
-      const webhookId = headers.get(webhook.headers.webhookId) ?? ""
+      const webhookId = webhookIdOf(headers, webhook)
       if (webhook.ids.length > 0 && !webhook.ids.includes(webhookId)) {
         warn(`the webhook ${webhook.name} got a signed delivery under another webhook id than its own`)
       }

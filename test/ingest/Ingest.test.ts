@@ -324,6 +324,41 @@ describe("what is signed is not lost", () => {
     }),
   )
 
+  it.effect("nor is an envelope with a text of its own over 256 bytes, which would go wherever the text does", () =>
+    Effect.gen(function* () {
+      const { send, entries, counters } = yield* start()
+      const [fits, long, wide] = ["x".repeat(256), "x".repeat(257), "\u{1f600}".repeat(65)]
+      const data = (type: string) => ({ data: { type, object: {} } })
+      const fitting = [data(fits), { id: fits }, { account_id: fits }, { version: fits }, { created_at: fits }]
+      const over = ["data.type", "id", "account_id", "version", "created_at"]
+      for (const more of fitting) expect((yield* send(delivery(envelope(undefined, {}, more)))).status).toBe(202)
+      for (const field of over) {
+        for (const text of [long, wide, "x".repeat(90_000)]) {
+          const more = field === "data.type" ? data(text) : { [field]: text }
+          expect((yield* send(delivery(envelope(undefined, {}, more)))).status).toBe(202)
+        }
+      }
+      const kept = yield* entries
+      expect(kept.slice(0, 5).map((_) => _.sinks)).toEqual(fitting.map(() => ["lake"]))
+      expect(kept.slice(5).map((_) => [_.sinks, _.event.problem, _.event.id + _.event.type])).toEqual(
+        over.flatMap((field) => [1, 2, 3].map(() => [["_quarantine"], `${field} is longer than 256 bytes`, ""])),
+      )
+      const types = [...(counters.webhooks.get("scheduling")?.events.keys() ?? [])]
+      expect(types.every((type) => type.length <= 256)).toBe(true)
+    }),
+  )
+
+  it.effect("a webhook id that is longer than any is not kept: it is not signed, and would go to every sink", () =>
+    Effect.gen(function* () {
+      const { send, entries } = yield* start()
+      for (const length of [256, 257, 90_000]) {
+        const headers = { "x-service-webhook-id": "w".repeat(length) }
+        expect((yield* send(delivery(envelope(), { headers }))).status).toBe(202)
+      }
+      expect((yield* entries).map(({ event }) => event.webhookId.length)).toEqual([256, 0, 0])
+    }),
+  )
+
   it.effect("a type that is not in the catalogue is routed like any other", () =>
     Effect.gen(function* () {
       const { send, entries } = yield* start()
