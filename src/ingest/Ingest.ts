@@ -11,7 +11,7 @@
  * not kept: the sender's retry is then a duplicate, and answered 2xx.
  */
 import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Result } from "effect"
-import type { Webhook } from "../config/Config.ts"
+import { maxInFlight, type Webhook } from "../config/Config.ts"
 import * as Envelope from "../event/Envelope.ts"
 import { type Event, quarantine } from "../event/Event.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
@@ -40,8 +40,6 @@ export class Ingest extends Context.Service<
     Layer.effect(Ingest, make(snapshot))
 }
 
-/** Bytes of all bodies that are being read or committed. */
-export const maxInFlight = 64 * 1024 * 1024
 const bodyDeadline = Duration.seconds(30)
 const firstByteDeadline = Duration.seconds(10)
 
