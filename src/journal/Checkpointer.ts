@@ -19,7 +19,7 @@ import { Context } from "effect"
 import { Index } from "./Index.ts"
 import type { EventPage, EventQuery } from "./Journal.ts"
 import { Search } from "./Search.ts"
-import { errorCode, isFull } from "./Sqlite.ts"
+import { errorCode, isFinal } from "./Sqlite.ts"
 
 /**
  * Where the worker starts: the URL of the program's main module, which calls
@@ -106,8 +106,8 @@ export const runWorker = (): void => {
         synced = state
         report({ frames: Number(row?.log ?? 0) })
       } catch (error) {
-        // A disk may be full for a while: without passes the log would go on growing when it no longer is.
-        if (!isFull(error)) clearInterval(timer)
+        // A disk may be full for a while, or descriptors used up: without passes the log would go on growing after it.
+        if (isFinal(error)) clearInterval(timer)
         report(failedBy(error))
       }
     }
