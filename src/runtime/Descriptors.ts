@@ -33,6 +33,11 @@ const take = (count: number): Array<number> | undefined => {
 const held: Array<number> = []
 let usedUp = false
 
+/** A listener could not accept, and with its end gave one back: the next look wants more than that. */
+export const ranOut = (): void => {
+  usedUp = true
+}
+
 /** Whether nothing is left but the reserve. */
 export const areUsedUp = (): boolean => usedUp
 

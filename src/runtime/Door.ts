@@ -38,6 +38,7 @@ export const open = Effect.fnUntraced(function* (
     const listener = listen(address, () => {
       // Its connections live on.
       areAllKnown = false
+      Descriptors.ranOut()
       all.delete(listener)
       if (accepting === listener) accepting = undefined
     })
