@@ -10,6 +10,7 @@ import { Context, Effect, Layer } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { Lanes } from "../delivery/Lanes.ts"
 import { Journal } from "../journal/Journal.ts"
+import * as Descriptors from "../runtime/Descriptors.ts"
 import type { Handler } from "../runtime/Guard.ts"
 import * as Problem from "../runtime/Problem.ts"
 import * as Guard from "./Guard.ts"
@@ -24,6 +25,7 @@ const plain = (status: number, text: string) => HttpServerResponse.text(`${text}
 const notReady = Effect.gen(function* () {
   const { health, message } = yield* (yield* Journal).status
   if (yield* (yield* RelayInfo).draining) return "draining"
+  if (Descriptors.areUsedUp()) return "file descriptors are used up, so no delivery is accepted"
   // Red is told in status: what comes in now is kept all the same.
   if (health === "ok" || health === "red") return ""
   return message === "" ? health : `${health}: ${message}`

@@ -5,13 +5,14 @@
  * It outlives the relay: while none answers it says so and goes on asking.
  * Ctrl-C ends it with 0, the terminal as it was and the last state on it.
  */
-import { Clock, Console, Effect, Result, Terminal } from "effect"
+import { Clock, Effect, Result, Terminal } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import type { Status } from "../admin/Api.ts"
 import { quarantine } from "../event/Event.ts"
+import { screened } from "../formats/Terminal.ts"
 import { ask } from "./Ask.ts"
 import { Json } from "./Options.ts"
-import { count, paint, plain, print } from "./Output.ts"
+import { count, paint, plain, print, toJson } from "./Output.ts"
 import { lazily } from "./Program.ts"
 import { isRed, render } from "./Status.ts"
 
@@ -76,7 +77,7 @@ const onTerminal = Effect.gen(function* () {
     shown.text = status === undefined ? words : render(status, style)
     const below = status === undefined ? "Ctrl-C ends this" : footer(status, before)
     before = status
-    yield* Effect.ignore(display(redrawn(`${shown.text}\n\n${style("dim", below)}`, yield* rows)))
+    yield* Effect.ignore(display(redrawn(screened(`${shown.text}\n\n${style("dim", below)}`), yield* rows)))
   })
   return yield* Effect.forever(Effect.andThen(draw, Effect.sleep(every)))
 })
@@ -86,9 +87,7 @@ const elsewhere = Effect.fnUntraced(function* (json: boolean) {
   const tell = Effect.gen(function* () {
     const { status, words } = yield* look
     if (json)
-      return yield* Console.log(
-        JSON.stringify(status === undefined ? { red: true, words } : { red: isRed(status), ...status }),
-      )
+      return yield* print(toJson(status === undefined ? { red: true, words } : { red: isRed(status), ...status }))
     const line = status === undefined ? words.replaceAll(/\s+/g, " ") : summary(status)
     if (line === before) return
     before = line

@@ -4,6 +4,7 @@
  */
 import { Effect, Formatter, Logger, Stdio } from "effect"
 import { Flag } from "effect/cli"
+import { escaped } from "../formats/Terminal.ts"
 import { limit } from "../telemetry/Repeats.ts"
 import { Json } from "./Options.ts"
 import { type Paint, painted, plain } from "./Output.ts"
@@ -28,7 +29,7 @@ const styles: Readonly<Record<string, Parameters<Paint>[0]>> = { WARN: "yellow",
 const lines = (style: Paint) =>
   Logger.map(Logger.formatStructured, ({ timestamp, level, message, annotations, cause }) => {
     const words = (Array.isArray(message) ? message : [message]).map((part) => plain(text(part))).join(" ")
-    const facts = Object.entries(annotations).map(([key, value]) => `  ${key}=${plain(text(value))}`)
+    const facts = Object.entries(annotations).map(([key, value]) => `  ${plain(key)}=${plain(text(value))}`)
     const shown = style(styles[level] ?? "dim", level.padEnd(5))
     return `${style("dim", timestamp)} ${shown} ${words}${style("dim", facts.join(""))}${cause === undefined ? "" : `\n${cause}`}`
   })
@@ -36,7 +37,9 @@ const lines = (style: Paint) =>
 const onStderr = Effect.fnUntraced(function* (json: boolean) {
   const { env } = yield* Program
   const isColoured = (yield* (yield* Stdio.Stdio).stderrIsTerminal) && (env.NO_COLOR ?? "") === ""
-  return yield* limit(Logger.withConsoleError(json ? Logger.formatJson : lines(painted(isColoured))))
+  return yield* limit(
+    Logger.withConsoleError(json ? Logger.map(Logger.formatJson, escaped) : lines(painted(isColoured))),
+  )
 })
 
 export const layer = (json: boolean) => Logger.layer([onStderr(json)])

@@ -1,22 +1,34 @@
-/**
- * What commands print: data to stdout, words to stderr.
- *
- * **Trap.** Names, types and messages come from events and configs; a control
- * character among them would speak to the terminal, so none is passed on.
- */
+/** What commands print: data to stdout, words to stderr, nothing that steers a terminal to either. */
 import { Console, Effect } from "effect"
 import { TerminalCapabilities } from "effect/cli"
+import { escaped, plain, screened } from "../formats/Terminal.ts"
 
-const control = /\p{Cc}/gu
+export { plain }
 
-/** Text of somebody else's, safe to show. */
-export const plain = (text: string): string => text.replace(control, "\ufffd")
+/** The gate that all of a program's words and data pass, its log and its help among them. */
+export const screen = (console: Console.Console): Console.Console => {
+  const through =
+    (print: (...parts: ReadonlyArray<unknown>) => void) =>
+    (...parts: ReadonlyArray<unknown>): void =>
+      print(...parts.map((part) => (typeof part === "string" ? screened(part) : part)))
+  const { log, error, warn, info, debug, trace } = console
+  return {
+    ...console,
+    log: through(log),
+    error: through(error),
+    warn: through(warn),
+    info: through(info),
+    debug: through(debug),
+    trace: through(trace),
+  }
+}
 
 /** Data: what a script would read. */
 export const print = (text: string): Effect.Effect<void> => Console.log(text)
 /** Words: what a person reads, and a script does not. */
 export const say = (text: string): Effect.Effect<void> => Console.error(text)
-export const printJson = (value: unknown): Effect.Effect<void> => Console.log(JSON.stringify(value, null, 2))
+export const toJson = (value: unknown, indent = 0): string => escaped(JSON.stringify(value, null, indent))
+export const printJson = (value: unknown): Effect.Effect<void> => print(toJson(value, 2))
 
 /** Aligned columns, the first row a heading where `heading` says so. No column is cut: a name that is cut can't be typed. */
 export const table = (rows: ReadonlyArray<ReadonlyArray<string>>, indent = "  "): string => {

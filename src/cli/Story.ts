@@ -4,7 +4,7 @@ import type { Stories, Story } from "../admin/Api.ts"
 import { ask } from "./Ask.ts"
 import { failed, usage } from "./CommandError.ts"
 import { Json } from "./Options.ts"
-import { count, type Paint, paint, plain, print, printJson, say, table } from "./Output.ts"
+import { count, type Paint, paint, plain, print, printJson, say, table, toJson } from "./Output.ts"
 import { routesTable, sinksOf } from "./Routes.ts"
 
 const time = (millis: number): string => new Date(millis).toISOString()
@@ -67,11 +67,7 @@ const payloads = ({ sinks }: Story, style: Paint, reveal: boolean): ReadonlyArra
     if (payload === undefined && note === undefined) return []
     const heading = style("bold", `what ${plain(sink)} would be sent`)
     if (payload === undefined) return ["", `${heading}: ${plain(note ?? "")}`]
-    return [
-      "",
-      `${heading}, rendered now by the config in force${masked}:`,
-      JSON.stringify(payload, null, 2).split("\n").map(plain).join("\n"),
-    ]
+    return ["", `${heading}, rendered now by the config in force${masked}:`, toJson(payload, 2)]
   })
 }
 

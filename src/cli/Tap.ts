@@ -1,11 +1,11 @@
 /** `relay tap`: what comes in, as it comes in, until Ctrl-C. */
-import { Console, Effect, Option, Stream } from "effect"
+import { Effect, Option, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Tapped } from "../admin/Api.ts"
 import { ask } from "./Ask.ts"
 import { unreachable } from "./CommandError.ts"
 import { Json } from "./Options.ts"
-import { count, type Paint, paint, plain, print, say } from "./Output.ts"
+import { count, type Paint, paint, plain, print, say, toJson } from "./Output.ts"
 import { lazily } from "./Program.ts"
 
 export const line = ({ at, id, type, account, webhook, sinks, replayed }: Tapped, style: Paint): string => {
@@ -41,7 +41,7 @@ export const tap = Command.make(
     const query = Object.fromEntries(
       Object.entries(flags).flatMap(([name, value]) => (Option.isSome(value) ? [[name, value.value]] : [])),
     )
-    const show = (event: Tapped) => (json ? Console.log(JSON.stringify(event)) : print(line(event, style)))
+    const show = (event: Tapped) => print(json ? toJson(event) : line(event, style))
     const greet = json ? Effect.void : say(style("dim", "what comes in, at most 100 a second; Ctrl-C ends this"))
     const follow = ask((client) =>
       Effect.flatMap(

@@ -11,6 +11,9 @@ import type { Route } from "../routing/Router.ts"
 /** The signing secret of the embedded config. Everybody knows it, so it is refused beyond loopback. */
 export const developmentSecret = "relay-development-secret"
 
+/** Bytes of all bodies that are being read or committed, so no single one can be larger. */
+export const maxInFlight = 64 * 1024 * 1024
+
 /** A secret that expires within so many milliseconds is spoken of. */
 export const noticeOfExpiry = 14 * 86_400_000
 

@@ -132,6 +132,25 @@ export const Secret = Schema.Struct({
   expires: Schema.optionalKey(Words.time({ description: "From this time on it no longer verifies" })),
 }).annotate({ description: "One signing secret" })
 
+/** What is wrong with a webhook's path: requests come with the path that their URL is parsed to, and only an equal one matches. */
+const pathProblem = (path: string): string | undefined => {
+  if (!path.startsWith("/")) return "a path starts with `/`"
+  if (/[\s?#]/.test(path)) return "a path has no spaces, no `?` and no `#`: a query is no part of it"
+  if (path.includes("%")) {
+    return "a path with `%` may come in several forms, of which only one would match: write it without"
+  }
+  const odd = /[^A-Za-z0-9._~!$&'()*+,;=:@/-]/.exec(path)
+  if (odd !== null) {
+    return "no request would match this: a path has letters, digits and `-._~!$&'()*+,;=:@/`, and what else stands in a URL comes percent-encoded"
+  }
+  if (path.includes("//")) return "a path has no empty segment: `//` is one `/` to many a proxy; write `/`"
+  if (/\/\.\.?(\/|$)/.test(path)) {
+    return "no request would match this: segments `.` and `..` are resolved in a URL; write the path that they lead to"
+  }
+  return path.length > longestPath ? `a path has ${longestPath} characters at most` : undefined
+}
+const longestPath = 1_000
+
 export const Webhook = Schema.Struct({
   id: Schema.optionalKey(
     textOrTexts("The webhook id, or several; the header is not signed, so it only selects the secrets"),
@@ -139,8 +158,7 @@ export const Webhook = Schema.Struct({
   path: Schema.String.annotate({ description: "The path of the receiver URL", examples: ["/hooks/scheduling"] }).check(
     Schema.makeFilter(
       (path: string) => {
-        if (!path.startsWith("/")) return "a path starts with `/`"
-        return /^[^\s?#]*$/.test(path) || "a path has no spaces, no `?` and no `#`"
+        return pathProblem(path) ?? true
       },
       { expected: "a path such as /hooks/scheduling", toJsonSchema: () => ({ pattern: "^/[^\\s?#]*$" }) },
     ),

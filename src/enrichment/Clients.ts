@@ -19,6 +19,9 @@ import * as HttpTransport from "../runtime/HttpTransport.ts"
 export const fields = ["first_name", "last_name", "email", "phone"] as const
 export type ClientDetails = Readonly<Record<(typeof fields)[number], string>>
 
+/** Characters of an id at most: it goes into a URL and is remembered. */
+const longestId = 256
+
 /** Why there are no details: for a log, without an id and without what was answered. */
 export class ClientsError extends Schema.TaggedError<ClientsError>()("ClientsError", {
   /** `unknown`: there is no such client. `refused`: a person must mend the config. `failed`: it may work later. */
@@ -122,7 +125,10 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
 
   return {
     get: (id) =>
-      Cache.get(known, id).pipe(
+      (id.length > longestId
+        ? fail("unknown", `an id has ${longestId} characters at most`)
+        : Cache.get(known, id)
+      ).pipe(
         // The wait for its turn included: a sink has but its own deadline for all of its events.
         Effect.timeoutOrElse({
           duration: timeout,

@@ -44,7 +44,30 @@ const describe = (value: unknown): string => {
   return path.length === 0 ? "the JSON is no object" : `${path.join(".")} is missing or not what the interface says`
 }
 
-/** Decodes the raw bytes of a delivery. Pure, and total: a body that is no envelope is a value, not an exception. What copies values out of it parses by `Numbers`. */
+/**
+ * Bytes of UTF-8 that a text of the envelope's own may have. They become labels,
+ * header fields, attributes and keys, and are matched by patterns: everything
+ * behind this file may take them for short.
+ */
+export const longest = 256
+
+const isLong = (text: string): boolean =>
+  text.length > longest || (text.length * 3 > longest && Buffer.byteLength(text) > longest)
+
+/** The field of an envelope that is longer than it may be; `undefined` when none is. */
+const longField = ({ id, account_id, version, created_at, data }: Envelope): string | undefined => {
+  if (isLong(data.type)) return "data.type"
+  if (isLong(id)) return "id"
+  if (isLong(account_id)) return "account_id"
+  if (isLong(version)) return "version"
+  return isLong(created_at) ? "created_at" : undefined
+}
+
+/**
+ * Decodes the raw bytes of a delivery. Pure, and total: a body that is no
+ * envelope is a value, not an exception. What copies values out of it parses by
+ * `Numbers`.
+ */
 export const decode = (
   body: Uint8Array,
   parse: (text: string) => unknown = JSON.parse,
@@ -61,7 +84,11 @@ export const decode = (
   } catch {
     return Result.fail({ problem: "the body is not JSON" })
   }
-  return isEnvelope(value) ? Result.succeed(value) : Result.fail({ problem: describe(value) })
+  if (!isEnvelope(value)) return Result.fail({ problem: describe(value) })
+  const long = longField(value)
+  return long === undefined
+    ? Result.succeed(value)
+    : Result.fail({ problem: `${long} is longer than ${longest} bytes` })
 }
 
 const redacted = ["first_name", "last_name", "email", "phone"] as const

@@ -1,10 +1,17 @@
 /**
  * Reads bodies: at most so many bytes each, at most so many in flight together,
- * and none for longer than its deadline. Deno limits none of these, Bun only
+ * and none for longer than its deadlines. Deno limits none of these, Bun only
  * the first and the silence between two bytes.
  *
+ * **Promise.** Nobody claims room by announcing it: what counts is what has
+ * come. And nobody keeps others out by being slow: where the room is used up,
+ * the body that has been coming for the longest is cut off, as often as it
+ * takes. Only where all of it waits for the disk is a new body refused.
+ *
  * A small body of a declared length is read in one go, as nearly all are;
- * anything else is counted while it comes.
+ * anything else is counted while it comes. How much of a small one has come
+ * can't be seen, so all that are on their way count in full, against room of
+ * their own, and again the oldest goes.
  */
 import { Clock, Duration, Effect, type Scope } from "effect"
 
@@ -25,58 +32,77 @@ export interface BodiesOptions {
   readonly gauge: { bytesInFlight: number }
   /** Bytes of all bodies together. */
   readonly maxInFlight: number
-  /** How long a body may take; it is looked at every tenth of it. */
+  /** How long a body may take. */
   readonly deadline: Duration.Duration
+  /** How long its first byte may take, where that can be seen: not of a small one. */
+  readonly firstByte: Duration.Duration
 }
 
-/** Bytes up to which a declared body is trusted to fit into memory before it has come. */
-const small = 64 * 1024
+/** Bytes up to which a declared body is read in one go. */
+const small = 16 * 1024
+/** How often deadlines are looked at. */
+const sweepEvery = Duration.seconds(1)
 
-/** A body that is being read. */
+/** A body that is on its way. */
 interface Reading {
-  readonly since: number
+  /** When it must be there: all of it, or its first byte. */
+  due: number
+  /** Bytes of it that take room. */
+  held: number
   readonly giveUp: (why: Unread) => void
 }
 
-const join = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
-  const [first] = chunks
-  if (first !== undefined && chunks.length === 1) return first
-  const whole = new Uint8Array(size)
-  let at = 0
-  for (const chunk of chunks) {
-    whole.set(chunk, at)
-    at += chunk.byteLength
+/** Cuts the oldest off until no more than `max` are left; a set is in the order of insertion. */
+const makeRoom = (readings: ReadonlySet<Reading>, max: number, taken: () => number): void => {
+  if (taken() <= max) return
+  for (const reading of readings) {
+    if (reading.held > 0) reading.giveUp("too many")
+    if (taken() <= max) return
   }
-  return whole
 }
 
 export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect.fn.Return<Bodies, never, Scope.Scope> {
   const { gauge, maxInFlight } = options
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
-  const readings = new Set<Reading>()
+  const smalls = new Set<Reading>()
+  const counted = new Set<Reading>()
+  /** Bytes of small bodies that are on their way. */
+  let announced = 0
 
   const deadline = Duration.toMillis(options.deadline)
+  const firstByte = Duration.toMillis(options.firstByte)
   const sweep = Effect.sync(() => {
-    const latest = now() - deadline
-    for (const reading of readings) {
-      // A set is in the order of insertion.
-      if (reading.since > latest) break
-      reading.giveUp("too slow")
+    const time = now()
+    for (const readings of [smalls, counted]) {
+      for (const reading of readings) if (reading.due <= time) reading.giveUp("too slow")
     }
   })
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(sweep, Duration.millis(deadline / 10))))
+  yield* Effect.forkScoped(Effect.forever(Effect.delay(sweep, sweepEvery)))
+
+  const isFull = () => {
+    makeRoom(counted, maxInFlight, () => gauge.bytesInFlight)
+    return gauge.bytesInFlight > maxInFlight
+  }
 
   const readSmall = (request: Request, declared: number): Promise<Uint8Array | Unread> =>
     new Promise((resolve) => {
-      gauge.bytesInFlight += declared
-      const reading = { since: now(), giveUp: (why: Unread) => finish(why) }
-      readings.add(reading)
       const finish = (body: Uint8Array | Unread) => {
-        if (!readings.delete(reading)) return
-        gauge.bytesInFlight += (typeof body === "string" ? 0 : body.byteLength) - declared
+        if (!smalls.delete(reading)) return
+        announced -= declared
+        if (typeof body !== "string") {
+          gauge.bytesInFlight += body.byteLength
+          if (isFull()) {
+            gauge.bytesInFlight -= body.byteLength
+            return resolve("too many")
+          }
+        }
         resolve(body)
       }
+      const reading: Reading = { due: now() + deadline, held: declared, giveUp: finish }
+      smalls.add(reading)
+      announced += declared
+      makeRoom(smalls, maxInFlight, () => announced)
       // Not bytes(): under Bun it costs 2 µs more than the buffer it wraps.
       request.arrayBuffer().then(
         (buffer) => finish(new Uint8Array(buffer)),
@@ -88,38 +114,45 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     const reader = request.body?.getReader()
     if (reader === undefined) return new Uint8Array(0)
     let unread: Unread | undefined
-    const giveUp = (why: Unread) => {
-      unread = why
-      reader.cancel().catch(() => {})
+    const reading: Reading = {
+      due: now() + firstByte,
+      held: 0,
+      giveUp: (why) => {
+        if (!counted.delete(reading)) return
+        unread = why
+        gauge.bytesInFlight -= reading.held
+        reader.cancel().catch(() => {})
+      },
     }
-    const reading = { since: now(), giveUp }
-    readings.add(reading)
-    const chunks: Array<Uint8Array> = []
-    let size = 0
+    const latest = now() + deadline
+    counted.add(reading)
+    // One that grows, not a list: bytes that come one by one would take a hundred times their room.
+    let body = new Uint8Array(0)
     try {
       while (unread === undefined) {
         const { done, value } = await reader.read()
-        if (done) break
-        chunks.push(value)
-        size += value.byteLength
+        if (done || unread !== undefined) break
+        const size = reading.held + value.byteLength
+        if (size > max) {
+          reading.giveUp("too large")
+          break
+        }
+        body = append(body, reading.held, value)
+        reading.due = latest
+        reading.held = size
         gauge.bytesInFlight += value.byteLength
-        if (size > max) giveUp("too large")
-        else if (gauge.bytesInFlight > maxInFlight) giveUp("too many")
+        if (isFull()) reading.giveUp("too many")
       }
     } catch {
-      unread ??= "broken off"
-    } finally {
-      readings.delete(reading)
+      reading.giveUp("broken off")
     }
-    if (unread === undefined) return join(chunks, size)
-    gauge.bytesInFlight -= size
-    return unread
+    counted.delete(reading)
+    return unread ?? body.subarray(0, reading.held)
   }
 
   return {
     read: (request, declared, max) => {
       if (declared !== undefined && declared > max) return "too large"
-      if (gauge.bytesInFlight + (declared ?? 0) > maxInFlight) return "too many"
       return declared !== undefined && declared <= small ? readSmall(request, declared) : readCounted(request, max)
     },
     release: (bytes) => {
@@ -127,3 +160,15 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     },
   }
 })
+
+/** `chunk` behind the first `size` bytes of `body`, which is copied to twice its room where it has none. */
+const append = (body: Uint8Array<ArrayBuffer>, size: number, chunk: Uint8Array): Uint8Array<ArrayBuffer> => {
+  const needed = size + chunk.byteLength
+  let whole = body
+  if (needed > body.byteLength) {
+    whole = new Uint8Array(Math.max(needed, 2 * body.byteLength))
+    whole.set(body.subarray(0, size))
+  }
+  whole.set(chunk, size)
+  return whole
+}

@@ -11,7 +11,7 @@
  * not kept: the sender's retry is then a duplicate, and answered 2xx.
  */
 import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Result } from "effect"
-import type { Webhook } from "../config/Config.ts"
+import { maxInFlight, type Webhook } from "../config/Config.ts"
 import * as Envelope from "../event/Envelope.ts"
 import { type Event, quarantine } from "../event/Event.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
@@ -40,9 +40,8 @@ export class Ingest extends Context.Service<
     Layer.effect(Ingest, make(snapshot))
 }
 
-/** Bytes of all bodies that are being read or committed. */
-export const maxInFlight = 64 * 1024 * 1024
 const bodyDeadline = Duration.seconds(30)
+const firstByteDeadline = Duration.seconds(10)
 
 const retrySoon = (seconds: number) => ({ "retry-after": String(seconds) })
 
@@ -98,6 +97,12 @@ const declaredLength = (headers: Headers): number | undefined => {
   return length === null ? undefined : Number(length)
 }
 
+/** It goes along to every sink and is not signed: one that is longer than any of the sender's is none. */
+const webhookIdOf = (headers: Headers, webhook: Webhook): string => {
+  const id = headers.get(webhook.headers.webhookId) ?? ""
+  return id.length > Envelope.longest ? "" : id
+}
+
 /** What is to be kept of an authentic body, or the refusal that the config asks for. */
 type Decision =
   | { readonly event: Event; readonly sinks: ReadonlyArray<string>; readonly refusal?: undefined }
@@ -115,7 +120,12 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
   const clock = yield* Clock.Clock
   const tracing = yield* Tracing
   const counters = Counters.make()
-  const bodies = yield* Bodies.make({ gauge: counters, maxInFlight, deadline: bodyDeadline })
+  const bodies = yield* Bodies.make({
+    gauge: counters,
+    maxInFlight,
+    deadline: bodyDeadline,
+    firstByte: firstByteDeadline,
+  })
   const committed = yield* Commit.make(counters.commits)
   const report = Effect.runForkWith(yield* Effect.context<never>())
   const warn = (message: string) => {
@@ -233,7 +243,7 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
         return refuse(name, answers.signature, `signature ${authentic.reason}`)
       }
       const { webhook } = authentic.receiver
-      const webhookId = headers.get(webhook.headers.webhookId) ?? ""
+      const webhookId = webhookIdOf(headers, webhook)
       if (webhook.ids.length > 0 && !webhook.ids.includes(webhookId)) {
         warn(`the webhook ${webhook.name} got a signed delivery under another webhook id than its own`)
       }

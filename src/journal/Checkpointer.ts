@@ -19,7 +19,7 @@ import { Context } from "effect"
 import { Index } from "./Index.ts"
 import type { EventPage, EventQuery } from "./Journal.ts"
 import { Search } from "./Search.ts"
-import { errorCode, isFull } from "./Sqlite.ts"
+import { errorCode, isCorrupt, isFinal } from "./Sqlite.ts"
 
 /**
  * Where the worker starts: the URL of the program's main module, which calls
@@ -84,18 +84,31 @@ const sync = (fd: number): void => {
   }
 }
 
+/** The file twice: for SQLite, and to sync it. */
+const open = (path: string): { readonly db: DatabaseSync; readonly fd: number } => {
+  const db = new DatabaseSync(path)
+  try {
+    db.prepare("PRAGMA busy_timeout = 1000").get()
+    db.prepare("PRAGMA wal_autocheckpoint = 0").get()
+    db.prepare("PRAGMA synchronous = FULL").run()
+    return { db, fd: openSync(path, "r+") }
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+/** Milliseconds after which a file that could not be opened is tried again: descriptors may be used up for a while. */
+const openAgain = 1_000
+
 /** The worker's side; called by the main module in a worker thread. */
 export const runWorker = (): void => {
   let stop = (): void => {}
   let look = (_: EventQuery): EventPage => ({ events: [], looked: 0, lookedTo: 0 })
   const report = (message: FromWorker): void => parentPort?.postMessage(message)
   const serve = (path: string): void => {
-    const db = new DatabaseSync(path)
-    db.prepare("PRAGMA busy_timeout = 1000").get()
-    db.prepare("PRAGMA wal_autocheckpoint = 0").get()
-    db.prepare("PRAGMA synchronous = FULL").run()
+    const { db, fd } = open(path)
     const passive = db.prepare("PRAGMA wal_checkpoint(PASSIVE)")
-    const fd = openSync(path, "r+")
     let synced = ""
     const pass = (): void => {
       try {
@@ -106,8 +119,8 @@ export const runWorker = (): void => {
         synced = state
         report({ frames: Number(row?.log ?? 0) })
       } catch (error) {
-        // A disk may be full for a while: without passes the log would go on growing when it no longer is.
-        if (!isFull(error)) clearInterval(timer)
+        // A disk may be full for a while, or descriptors used up: without passes the log would go on growing after it.
+        if (isFinal(error)) clearInterval(timer)
         report(failedBy(error))
       }
     }
@@ -137,7 +150,20 @@ export const runWorker = (): void => {
     report("stopped")
   })
   const { path }: WorkerData = workerData
-  serve(path)
+  const begin = (): void => {
+    try {
+      serve(path)
+    } catch (error) {
+      if (isCorrupt(error)) throw error
+      report(failedBy(error))
+      look = () => {
+        throw error
+      }
+      const timer = setTimeout(begin, openAgain)
+      stop = () => clearTimeout(timer)
+    }
+  }
+  begin()
 }
 
 export interface Checkpointer {

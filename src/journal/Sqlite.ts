@@ -27,6 +27,10 @@ export const isBusy = (error: unknown): boolean => [5, 6].includes(primary(error
 /** 13 is a full disk; 778 (a failed write) is what a file size limit or a quota looks like. */
 export const isFull = (error: unknown): boolean => primary(errorCode(error)) === 13 || errorCode(error) === 778
 
+/** Nothing that passes: what was written before it, or where, can't be trusted any more. */
+export const isFinal = (error: unknown): boolean =>
+  !isFull(error) && [0, 10, 11, 26].includes(primary(errorCode(error)))
+
 export const unavailable = (message: string): JournalError =>
   new JournalError({ reason: new JournalUnavailable({ message }) })
 

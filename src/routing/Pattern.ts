@@ -4,6 +4,7 @@
  * dots mapped to slashes; it is linear, so a hostile pattern costs nothing.
  */
 import { Glob } from "effect"
+import { longest } from "../event/Envelope.ts"
 import { eventTypes, isRelayEvent } from "../event/EventType.ts"
 
 export interface Pattern {
@@ -30,24 +31,71 @@ export const make = (source: string): Pattern => {
   }
 }
 
+/** Characters of a pattern, of the patterns that its braces stand for, and braces in braces. A glob beyond its own limits, which are wider, would take braces for themselves and match nothing. */
+const most = { characters: 1_000, choices: 1_000, depth: 16 } as const
+
+/** What a pattern's braces stand for; as many as are asked for and one more. `source` has its braces in pairs. */
+const expand = (source: string, limit: number): ReadonlyArray<string> => {
+  const open = source.indexOf("{")
+  if (open === -1) return [source]
+  // The outermost first: its choices may have braces of their own.
+  const choices: Array<string> = []
+  let [depth, from, end] = [0, open + 1, open]
+  do {
+    const character = source[end]
+    if (character === "{") depth += 1
+    if (character === "}") depth -= 1
+    if (depth === 0 || (depth === 1 && character === ",")) {
+      choices.push(source.slice(from, end))
+      from = end + 1
+    }
+    end += 1
+  } while (depth > 0)
+  const all: Array<string> = []
+  for (const choice of choices) {
+    all.push(...expand(source.slice(0, open) + choice + source.slice(end), limit - all.length))
+    if (all.length > limit) break
+  }
+  return all
+}
+
+const count = (text: string, part: string): number => text.split(part).length - 1
+
+/** What is wrong with what the braces stand for. */
+const choiceProblem = (source: string): string | undefined => {
+  const choices = expand(source, most.choices)
+  if (choices.length > most.choices) return `the braces stand for more than ${most.choices} patterns: write several`
+  for (const choice of choices) {
+    if (count(choice, "**") !== count(source, "**")) return alone
+    if (choice.startsWith("relay.") && !source.startsWith("relay.")) {
+      return "the relay's own events are matched by a pattern that begins with `relay.`, and never from within braces: write two patterns"
+    }
+    if (choice.replaceAll("*", "").length > longest) {
+      return `this can never match: an event type has ${longest} bytes at most`
+    }
+  }
+  return undefined
+}
+
+const alone = "`**` stands alone between dots; within a segment use `*`"
+
 /** Characters that a pattern may hold: anything else is a typing error worth naming. */
 const allowed = /^[A-Za-z0-9_.*{},-]+$/
 
 /** What is wrong with a pattern's text, in words; `undefined` when nothing is. */
 export const problem = (source: string): string | undefined => {
   if (source === "") return "a pattern can't be empty; `**` matches every event type"
+  if (source.length > most.characters) return `a pattern has ${most.characters} characters at most: write several`
   if (!allowed.test(source)) {
     return "a pattern holds letters, digits, `_`, `-`, dots, `*`, `**` and `{a,b}`"
   }
   if (source.split(".").some((segment) => segment === "")) return "a pattern has an empty segment between its dots"
-  if (source.split(".").some((segment) => segment.includes("**") && segment !== "**")) {
-    return "`**` stands alone between dots; within a segment use `*`"
-  }
+  if (source.split(".").some((segment) => segment.includes("**") && segment !== "**")) return alone
   if (/[{,][,.}]|\.[,}]/.test(source)) return "a choice in a `{a,b}` is empty, or has a dot at its end"
   /** Of each brace that is open, whether it has a choice yet. */
   const open: Array<boolean> = []
   for (const character of source) {
-    if (character === "{") open.push(false)
+    if (character === "{" && open.push(false) > most.depth) return `braces stand in braces ${most.depth} deep at most`
     if (character === "," && open.length > 0) open[open.length - 1] = true
     if (character !== "}") continue
     const choice = open.pop()
@@ -55,7 +103,7 @@ export const problem = (source: string): string | undefined => {
     // A glob would take it for the braces themselves, which no event type has.
     if (!choice) return "a `{` holds at least two choices, as in `{a,b}`"
   }
-  return open.length === 0 ? undefined : unpaired
+  return open.length === 0 ? choiceProblem(source) : unpaired
 }
 
 const unpaired = "a `{` has no `}` or the other way round"

@@ -49,6 +49,8 @@ const listen = (options: ListenOptions): Listener => {
     },
     options.handler,
   )
+  // It can't accept, for want of descriptors; nobody else would catch this, and the process would end.
+  server.finished.catch(options.onEnd)
   let closing = false
   return {
     address: { host: options.address.host, port: server.addr.port },
@@ -59,7 +61,7 @@ const listen = (options: ListenOptions): Listener => {
         if (force) abort.abort()
         else void server.shutdown()
       }
-      return server.finished
+      return server.finished.catch(() => {})
     },
   }
 }

@@ -12,6 +12,8 @@ export interface ListenOptions {
   readonly maxBody: number
   /** Seconds without a byte after which a connection is closed, where the runtime can. */
   readonly idleTimeout: number
+  /** Called where the runtime gives the listener up by itself. */
+  readonly onEnd: () => void
 }
 
 export interface Listener {

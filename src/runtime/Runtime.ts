@@ -14,8 +14,9 @@ import { Duration, Effect, Option, Schema, type Scope } from "effect"
 import type { Address, Tls } from "../config/Config.ts"
 import * as BunPlatform from "./Bun.ts"
 import * as DenoPlatform from "./Deno.ts"
+import * as Door from "./Door.ts"
 import * as Guard from "./Guard.ts"
-import type { Listener, Platform } from "./Platform.ts"
+import type { Platform } from "./Platform.ts"
 
 const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatform.make()
 
@@ -32,6 +33,8 @@ export interface ServeOptions {
   readonly onDrain?: Effect.Effect<void>
   /** How long a drain waits for requests under way; 10 seconds unless told. */
   readonly drainTimeout?: Duration.Duration
+  /** Closes while file descriptors are used up, for the sake of all else; not unless told. */
+  readonly givesWay?: boolean
   /** A backstop, in bytes, for handlers that don't count; 64 MiB unless told. */
   readonly maxBody?: number
 }
@@ -82,10 +85,10 @@ const whyNot = (error: unknown, address: Address): ServeError => {
 }
 
 /** Whether the listener's connections ended in time. */
-const close = (listener: Listener, force: boolean): Effect.Effect<boolean> =>
+const close = (door: Door.Door, force: boolean): Effect.Effect<boolean> =>
   Effect.map(
     Effect.timeoutOption(
-      Effect.promise(() => listener.close(force)),
+      Effect.promise(() => door.close(force)),
       lastAnswers,
     ),
     Option.isSome,
@@ -104,29 +107,28 @@ export const serve = Effect.fn("Runtime.serve")(function* (
     certificate: yield* readPem(options.tls.certificate, "certificate"),
     key: yield* readPem(options.tls.key, "key"),
   }
-  const listener = yield* Effect.acquireRelease(
-    Effect.try({
-      try: () =>
-        platform.listen({
-          address: options.address,
-          tls,
-          handler: guard.handle,
-          maxBody: options.maxBody ?? 64 * 1024 * 1024,
-          idleTimeout,
-        }),
-      catch: (error) => whyNot(error, options.address),
-    }),
-    (listener) =>
-      Effect.gen(function* () {
-        yield* options.onDrain ?? Effect.void
-        const idle = yield* Effect.timeoutOption(guard.idle, options.drainTimeout ?? Duration.seconds(10))
-        if (Option.isNone(idle))
-          yield* Effect.logWarning("requests still under way at the end of the drain are cut off")
-        const ended = Option.isSome(idle) && (yield* close(listener, false))
-        if (!ended) yield* close(listener, true)
-      }),
+  const listen = (address: Address, onEnd: () => void) =>
+    platform.listen({
+      address,
+      tls,
+      handler: guard.handle,
+      maxBody: options.maxBody ?? 64 * 1024 * 1024,
+      idleTimeout,
+      onEnd,
+    })
+  const opening = Effect.catchDefect(Door.open(listen, options.address, options.givesWay === true), (error) =>
+    Effect.fail(whyNot(error, options.address)),
   )
-  return listener.address
+  const { address } = yield* Effect.acquireRelease(opening, (door) =>
+    Effect.gen(function* () {
+      yield* options.onDrain ?? Effect.void
+      const idle = yield* Effect.timeoutOption(guard.idle, options.drainTimeout ?? Duration.seconds(10))
+      if (Option.isNone(idle)) yield* Effect.logWarning("requests still under way at the end of the drain are cut off")
+      const ended = Option.isSome(idle) && (yield* close(door, false))
+      if (!ended) yield* close(door, true)
+    }),
+  )
+  return address
 })
 
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const

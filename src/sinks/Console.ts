@@ -10,6 +10,7 @@ import process from "node:process"
 import { Effect, Schema } from "effect"
 import * as Raw from "../formats/Raw.ts"
 import * as Shown from "../formats/Shown.ts"
+import { escaped, plain } from "../formats/Terminal.ts"
 import type { Entry } from "../journal/Journal.ts"
 import {
   allSent,
@@ -35,12 +36,11 @@ export interface Output {
   /** Writes some or all of the bytes: how many, or the system's error. Never called before the last call ended. */
   readonly write: (bytes: Uint8Array) => Promise<number>
   readonly color: boolean
+  /** Whether a person looks: what is signed is then written as the same JSON without characters that steer. */
+  readonly isTerminal: boolean
 }
 
 // --- encode ------------------------------------------------------------------
-
-/** Ids come from outside and must not steer a terminal. */
-const plain = (text: string): string => text.replace(/\p{C}+/gu, "?")
 
 const summary = ({ event, sinks, replayed }: Entry, color: boolean): string => {
   const dim = (text: string) => (color ? `\x1b[2m${text}\x1b[22m` : text)
@@ -52,10 +52,15 @@ const summary = ({ event, sinks, replayed }: Entry, color: boolean): string => {
 
 const lineFeed = Buffer.from("\n")
 
-const encode = (entries: ReadonlyArray<Entry>, { format }: ConsoleConfig, color: boolean): Uint8Array =>
-  format === "raw"
-    ? Buffer.concat(entries.flatMap(({ event }) => [Raw.line(event), lineFeed]))
-    : Buffer.from(entries.map((entry) => summary(entry, color)).join(""))
+const encode = (
+  entries: ReadonlyArray<Entry>,
+  { format }: ConsoleConfig,
+  { color, isTerminal }: Pick<Output, "color" | "isTerminal">,
+): Uint8Array => {
+  if (format === "summary") return Buffer.from(entries.map((entry) => summary(entry, color)).join(""))
+  const lines = Buffer.concat(entries.flatMap(({ event }) => [Raw.line(event), lineFeed]))
+  return isTerminal ? Buffer.from(escaped(lines.toString("utf8"))) : lines
+}
 
 // --- send --------------------------------------------------------------------
 
@@ -80,7 +85,7 @@ export const make = (config: ConsoleConfig, output: Output): Sink => {
   const send = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> =>
     Effect.callback((resume) => {
       let isWanted = true
-      const turn = last.then(() => (isWanted ? writeAll(encode(entries, config, output.color)) : undefined))
+      const turn = last.then(() => (isWanted ? writeAll(encode(entries, config, output)) : undefined))
       last = turn.catch(() => {})
       turn.then(
         () => resume(passed),
@@ -102,6 +107,7 @@ const stdout = (): Output => ({
       writeFile(1, bytes, (error, written) => (error === null ? resolve(written) : reject(error)))
     }),
   color: process.stdout.isTTY === true && !process.env.NO_COLOR,
+  isTerminal: process.stdout.isTTY === true,
 })
 
 // --- classify ----------------------------------------------------------------
@@ -130,5 +136,7 @@ export const Console: SinkType<ConsoleConfig> = {
   concurrency: 1,
   open: (_, config) => Effect.sync(() => make(config, stdout())),
   preview: (config, batch) =>
-    batch.map((entry) => ({ line: Shown.show(encode([entry], config, false).subarray(0, -1)) })),
+    batch.map((entry) => ({
+      line: Shown.show(encode([entry], config, { color: false, isTerminal: false }).subarray(0, -1)),
+    })),
 }

@@ -12,6 +12,8 @@ const every = 10_000
 const lookEvery = 1_000
 /** Kinds told apart at once; the rest of a flood that never repeats itself is of one kind a level. */
 const maxKinds = 1_000
+/** Characters by which kinds are told apart: a line may hold what somebody else answered. */
+const maxKey = 300
 
 interface Kind {
   since: number
@@ -58,7 +60,7 @@ export const limit = Effect.fnUntraced(function* (
   yield* Effect.forkScoped(Effect.forever(Effect.delay(look, lookEvery)))
 
   return Logger.make((options) => {
-    const own = `${options.logLevel} ${words(options.message).replaceAll(/\d+/g, "#")}`
+    const own = `${options.logLevel} ${words(options.message).slice(0, maxKey).replaceAll(/\d+/g, "#")}`
     const key = kinds.size < maxKinds || kinds.has(own) ? own : options.logLevel
     const kind = kinds.get(key)
     if (kind === undefined) {

@@ -54,6 +54,23 @@ describe("the log", () => {
     }),
   )
 
+  it.effect("turns no text around, as lines or as JSON, which says the same all the same", () =>
+    Effect.gen(function* () {
+      for (const json of [false, true]) {
+        const pipe = stderr(false)
+        const line = Effect.logWarning("refused by a\u202eb\u200b").pipe(Effect.annotateLogs({ "k\u202e": "v\u2066" }))
+        yield* line.pipe(Effect.provide(Logging.layer(json)), Effect.provide(pipe.services))
+        expect(pipe.written.join("")).not.toMatch(/[\p{Cc}\p{Cf}]/u)
+        if (json) {
+          expect(JSON.parse(pipe.written[0] ?? "")).toMatchObject({
+            message: "refused by a\u202eb\u200b",
+            annotations: { "k\u202e": "v\u2066" },
+          })
+        }
+      }
+    }),
+  )
+
   it.effect("is one JSON object a line for a machine", () =>
     Effect.gen(function* () {
       const pipe = stderr(false)

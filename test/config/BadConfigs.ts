@@ -47,6 +47,26 @@ const http = (rest: string): string =>
 const route = (rest: string): string =>
   text({ routes: `"routes": [{ "name": "everything", "match": "**", "to": ["audit"], ${rest} }],` })
 
+const encoded =
+  "no request would match this: a path has letters, digits and `-._~!$&'()*+,;=:@/`, and what else stands in a URL comes percent-encoded"
+const resolved =
+  "no request would match this: segments `.` and `..` are resolved in a URL; write the path that they lead to"
+const paths: ReadonlyArray<{ readonly path: string; readonly message: string }> = [
+  { path: "/hooks?x=1", message: "a path has no spaces, no `?` and no `#`: a query is no part of it" },
+  { path: "/hooks#x", message: "a path has no spaces, no `?` and no `#`: a query is no part of it" },
+  {
+    path: "/h%6Foks",
+    message: "a path with `%` may come in several forms, of which only one would match: write it without",
+  },
+  ...["/höoks", "/a\\\\b", "/<a>", "/{a}", "/a|b", "/a\\u202eb"].map((path) => ({ path, message: encoded })),
+  ...["/hooks/../x", "/./hooks", "/hooks/.."].map((path) => ({ path, message: resolved })),
+  {
+    path: "//hooks",
+    message: "a path has no empty segment: `//` is one `/` to many a proxy; write `/`",
+  },
+  { path: `/${"h".repeat(1_000)}`, message: "a path has 1000 characters at most" },
+]
+
 export const badConfigs: ReadonlyArray<BadConfig> = [
   // What is no config at all
   {
@@ -237,6 +257,52 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     }),
     findings: [{ key: "webhooks.scheduling.path", message: "a path starts with `/`" }],
   },
+  ...paths.map(({ path, message }) => ({
+    name: `the path ${path.slice(0, 40)}, which no request has`,
+    text: text({
+      webhooks: `"webhooks": { "scheduling": { "path": §"${path}", "secrets": [{ "name": "a", "value": "b" }] } },`,
+    }),
+    findings: [{ key: "webhooks.scheduling.path", message }],
+  })),
+  ...["wh_é", " wh_1", "w".repeat(257)].map((id) => ({
+    name: `the id "${id.slice(0, 10)}", which no delivery can name`,
+    text: webhook(`"id": ["wh_1", §"${id}"]`),
+    findings: [
+      {
+        key: "webhooks.scheduling.id[1]",
+        message: "no delivery can name this id: it comes in a header",
+        hint: "visible ASCII without a blank at either end, at most 256 characters",
+      },
+    ],
+  })),
+  {
+    name: "a body that is larger than all in flight may be",
+    text: webhook('"maxBody": §"65 MiB"'),
+    findings: [
+      {
+        key: "webhooks.scheduling.maxBody",
+        message: "no body of this size can be received: all that are in flight have 64 MiB together",
+        hint: "at most 64 MiB",
+      },
+    ],
+  },
+  {
+    name: "two webhooks with the same path and the same secret",
+    text: text({
+      webhooks: `"webhooks": {
+    "one": { "path": "/hooks", "id": "wh_1", "secrets": [{ "name": "a", "value": "\u0062" }] },
+    "two": { "path": "/other", "id": "wh_2", "secrets": [{ "name": "a", "value": "b" }] },
+    "three": { "path": "/hooks", "id": "wh_3", "secrets": [{ "name": "x", "value": "c" }, { "name": "y", "value": §"b" }] } },`,
+    }),
+    findings: [
+      {
+        key: "webhooks.three.secrets[1].value",
+        message:
+          "webhooks.one has the same path and the same secret: the id is not signed, so deliveries of one pass for those of the other",
+        hint: "give each webhook the secret that the sender shows for it, or make them one with a list of ids",
+      },
+    ],
+  },
   // Secrets and references
   {
     name: "a secret that is empty",
@@ -336,7 +402,7 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     text: text({
       webhooks: `"webhooks": {
     "one": { "path": "/hooks", "secrets": [{ "name": "a", "value": "b" }] },
-    "two": { "path": §"/hooks", "secrets": [{ "name": "a", "value": "b" }] } },`,
+    "two": { "path": §"/hooks", "secrets": [{ "name": "a", "value": "c" }] } },`,
     }),
     findings: [
       {
@@ -351,7 +417,7 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     text: text({
       webhooks: `"webhooks": {
     "one": { "path": "/hooks", "id": ["wh_1", "wh_2"], "secrets": [{ "name": "a", "value": "b" }] },
-    "two": { "path": "/hooks", "id": §"wh_2", "secrets": [{ "name": "a", "value": "b" }] } },`,
+    "two": { "path": "/hooks", "id": §"wh_2", "secrets": [{ "name": "a", "value": "c" }] } },`,
     }),
     findings: [
       {
@@ -601,6 +667,11 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     name: "a pattern with an empty segment",
     text: route('"except": §"appointment..created"'),
     findings: [{ key: "routes[0].except", message: "a pattern has an empty segment between its dots" }],
+  },
+  {
+    name: "an exception whose braces stand for too much to be taken for braces",
+    text: route(`"except": §"${"{a,b}".repeat(14)}"`),
+    findings: [{ key: "routes[0].except", message: "the braces stand for more than 1000 patterns: write several" }],
   },
   {
     name: "a pattern that is not closed",

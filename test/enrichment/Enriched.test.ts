@@ -114,6 +114,15 @@ describe("a sink that asks for client details", () => {
     }),
   )
 
+  it.live("asks for no client by an id that is longer than any, and remembers none", () =>
+    Effect.gen(function* () {
+      const { sink, sent, paths } = yield* asking(answers(200, details))
+      yield* sink.send([about(1, "c".repeat(257))])
+      expect(sent.length).toBe(1)
+      expect(paths).toEqual([])
+    }),
+  )
+
   it.live("never climbs out of the API's path by a client's id", () =>
     Effect.gen(function* () {
       const { sink, paths } = yield* asking(answers(404, ""))

@@ -221,6 +221,79 @@ describe("a request is refused", () => {
   )
 })
 
+describe("a body that does not come", () => {
+  const max = 64 * 1024 * 1024
+  /** Begins a delivery that announces so much, sends so much of it, and then nothing. */
+  const begin = (send: (request: Request) => Effect.Effect<Response>, announced: number, sent: number) => {
+    const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start: (_) => {
+        if (sent > 0) _.enqueue(new Uint8Array(sent))
+      },
+    })
+    const { url, headers } = delivery("", { headers: { "content-length": String(announced) } })
+    return Effect.forkChild(send(new Request(url, { method: "POST", headers, body })), { startImmediately: true })
+  }
+
+  it.effect("takes no room by announcing it, and is given up when its first byte is late", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      const claims = yield* Effect.forEach(Array.from({ length: 1_000 }), () => begin(send, 100_000, 0))
+      expect(counters.bytesInFlight).toBe(0)
+      expect((yield* send(delivery(envelope()))).status).toBe(202)
+      expect((yield* send(delivery("x".repeat(99_000)))).status).toBe(202)
+      yield* TestClock.adjust("9 seconds")
+      expect(claims.some((claim) => claim.pollUnsafe() !== undefined)).toBe(false)
+      yield* TestClock.adjust("2 seconds")
+      expect(new Set(status(yield* Effect.forEach(claims, Fiber.join)))).toEqual(new Set([408]))
+    }),
+  )
+
+  it.effect("gives way, the oldest first, where bodies that came in part have used up the room", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      const fit = Math.floor(max / 99_000)
+      const slow = yield* Effect.forEach(Array.from({ length: fit + 10 }), () => begin(send, 100_000, 99_000))
+      yield* TestClock.adjust("1 second")
+      expect((yield* send(delivery("x".repeat(99_000)))).status).toBe(202)
+      yield* TestClock.adjust("1 second")
+      const ended = slow.map((one) => one.pollUnsafe() !== undefined)
+      expect(ended.indexOf(false)).toBe(ended.filter(Boolean).length)
+      expect(ended.filter(Boolean).length).toBe(11)
+      expect(status(yield* Effect.forEach(slow.slice(0, 11), Fiber.join))).toEqual(
+        Array.from({ length: 11 }, () => 503),
+      )
+      expect(counters.bytesInFlight).toBe(99_000 * (fit - 1))
+    }),
+  )
+
+  it.effect("gives way, the oldest first, where too many small ones are on their way", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      const fit = max / (16 * 1024)
+      const slow = yield* Effect.forEach(Array.from({ length: fit }), () => begin(send, 16 * 1024, 1))
+      expect((yield* send(delivery(envelope()))).status).toBe(202)
+      yield* TestClock.adjust("1 second")
+      expect(slow.map((one) => one.pollUnsafe() !== undefined).indexOf(false)).toBe(1)
+      expect(counters.bytesInFlight).toBe(0)
+    }),
+  )
+
+  it.effect("comes byte by byte and is whole all the same", () =>
+    Effect.gen(function* () {
+      const { send, entries } = yield* start()
+      const text = envelope()
+      const bytes = new TextEncoder().encode(text)
+      let at = 0
+      const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+        pull: (_) => (at === bytes.length ? _.close() : _.enqueue(bytes.slice(at, ++at))),
+      })
+      const { url, headers } = delivery(text, { headers: { "content-length": null } })
+      expect((yield* send(new Request(url, { method: "POST", headers, body }))).status).toBe(202)
+      expect((yield* entries).map(({ event }) => new TextDecoder().decode(event.body))).toEqual([text])
+    }),
+  )
+})
+
 describe("what is signed is not lost", () => {
   it.effect("a body that is no envelope goes to quarantine with the reason", () =>
     Effect.gen(function* () {
@@ -248,6 +321,41 @@ describe("what is signed is not lost", () => {
       const { send, entries } = yield* start({ webhooks: [webhook({ undecodable: "reject" })] })
       expect((yield* send(delivery("not json"))).status).toBe(422)
       expect(yield* entries).toEqual([])
+    }),
+  )
+
+  it.effect("nor is an envelope with a text of its own over 256 bytes, which would go wherever the text does", () =>
+    Effect.gen(function* () {
+      const { send, entries, counters } = yield* start()
+      const [fits, long, wide] = ["x".repeat(256), "x".repeat(257), "\u{1f600}".repeat(65)]
+      const data = (type: string) => ({ data: { type, object: {} } })
+      const fitting = [data(fits), { id: fits }, { account_id: fits }, { version: fits }, { created_at: fits }]
+      const over = ["data.type", "id", "account_id", "version", "created_at"]
+      for (const more of fitting) expect((yield* send(delivery(envelope(undefined, {}, more)))).status).toBe(202)
+      for (const field of over) {
+        for (const text of [long, wide, "x".repeat(90_000)]) {
+          const more = field === "data.type" ? data(text) : { [field]: text }
+          expect((yield* send(delivery(envelope(undefined, {}, more)))).status).toBe(202)
+        }
+      }
+      const kept = yield* entries
+      expect(kept.slice(0, 5).map((_) => _.sinks)).toEqual(fitting.map(() => ["lake"]))
+      expect(kept.slice(5).map((_) => [_.sinks, _.event.problem, _.event.id + _.event.type])).toEqual(
+        over.flatMap((field) => [1, 2, 3].map(() => [["_quarantine"], `${field} is longer than 256 bytes`, ""])),
+      )
+      const types = [...(counters.webhooks.get("scheduling")?.events.keys() ?? [])]
+      expect(types.every((type) => type.length <= 256)).toBe(true)
+    }),
+  )
+
+  it.effect("a webhook id that is longer than any is not kept: it is not signed, and would go to every sink", () =>
+    Effect.gen(function* () {
+      const { send, entries } = yield* start()
+      for (const length of [256, 257, 90_000]) {
+        const headers = { "x-service-webhook-id": "w".repeat(length) }
+        expect((yield* send(delivery(envelope(), { headers }))).status).toBe(202)
+      }
+      expect((yield* entries).map(({ event }) => event.webhookId.length)).toEqual([256, 0, 0])
     }),
   )
 

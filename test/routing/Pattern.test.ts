@@ -114,10 +114,29 @@ describe("the text of a pattern is wrong", () => {
     ["{client.,block.}created", /a dot at its end/],
     ["client{.created,.updated}", /a dot at its end/],
     ["client.{created,{updated}}", /at least two/],
+    // A glob takes these braces for braces themselves, so the pattern would match nothing.
+    ["{a,b}".repeat(14), /more than 1000 patterns/],
+    [`${"{a,".repeat(65)}b${"}".repeat(65)}`, /16 deep/],
+    [`a.${"b".repeat(1_000)}`, /1000 characters/],
+    ["a".repeat(257), /can never match/],
+    [`{client.created,${"a".repeat(257)}}`, /can never match/],
+    ["{relay,client}.*", /begins with `relay\.`/],
+    ["{client.created,relay.dead_letter}", /begins with `relay\.`/],
+    ["client.*{*,x}", /alone/],
   ]
   for (const [pattern, why] of wrong) {
     test(`in ${pattern === "" ? "nothing at all" : pattern}`, () => expect(Pattern.problem(pattern)).toMatch(why))
   }
+
+  test("and is not where braces stand for as much as they may", () => {
+    const ten = "{a,b,c,d,e,f,g,h,i,j}"
+    expect(Pattern.problem(`${ten}${ten}.${ten}`)).toBeUndefined()
+    expect(matches(`${ten}${ten}.${ten}`, "aj.e")).toBe(true)
+    const deep = `${"{a,".repeat(16)}b${"}".repeat(16)}`
+    expect(Pattern.problem(deep)).toBeUndefined()
+    expect(matches(deep, "b")).toBe(true)
+    expect(Pattern.problem(`${"a".repeat(255)}.*`)).toBeUndefined()
+  })
 
   test("in none of the patterns above that work", () => {
     for (const [pattern] of cases) expect([pattern, Pattern.problem(pattern)]).toEqual([pattern, undefined])

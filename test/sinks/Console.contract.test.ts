@@ -4,7 +4,7 @@ import { canary, sinkContract } from "../contract/sinkContract.ts"
 import { bodies } from "../lib/lines.ts"
 
 const open = (write: Console.Output["write"]) =>
-  Effect.sync(() => Console.make({ format: "raw" }, { write, color: false }))
+  Effect.sync(() => Console.make({ format: "raw" }, { write, color: false, isTerminal: false }))
 
 sinkContract("the console sink", {
   make: Effect.sync(() => {

@@ -6,10 +6,11 @@ import { bodies as linesOf } from "../lib/lines.ts"
 import { bytes, entries, entry, reasonOf } from "./samples.ts"
 
 /** An output that keeps what is written, at most `atOnce` bytes a call. */
-const captured = (atOnce = Number.POSITIVE_INFINITY, color = false) => {
+const captured = (atOnce = Number.POSITIVE_INFINITY, color = false, isTerminal = false) => {
   const chunks: Array<Uint8Array> = []
   const output: Output = {
     color,
+    isTerminal,
     write: async (bytes) => {
       const written = bytes.slice(0, atOnce)
       chunks.push(written)
@@ -24,6 +25,7 @@ const summary: ConsoleConfig = { format: "summary" }
 
 const failing = (code: string): Output => ({
   color: false,
+  isTerminal: false,
   write: () => Promise.reject(Object.assign(new Error(`${code}: broken`), { code })),
 })
 
@@ -53,6 +55,18 @@ describe("the console", () => {
     }),
   )
 
+  it.live("shows a person at a terminal the signed JSON without what would turn it around, and a pipe its bytes", () =>
+    Effect.gen(function* () {
+      const body = '{"note":"a\u202eb\u200b\u2028\u{e0041}"}'
+      const [pipe, terminal] = [captured(), captured(Number.POSITIVE_INFINITY, false, true)]
+      yield* make(raw, pipe.output).send([entry(1, { body: bytes(body) })])
+      yield* make(raw, terminal.output).send([entry(1, { body: bytes(body) })])
+      expect(pipe.text()).toBe(`${body}\n`)
+      expect(terminal.text()).toMatch(/^[ -~]+\n$/)
+      expect(JSON.parse(terminal.text())).toEqual(JSON.parse(body))
+    }),
+  )
+
   it.live("dims what matters less where there is color, and writes no escapes where there is none", () =>
     Effect.gen(function* () {
       const [plain, colored] = [captured(), captured(Number.POSITIVE_INFINITY, true)]
@@ -79,6 +93,7 @@ describe("the console", () => {
       let calls = 0
       const full: Output = {
         color: false,
+        isTerminal: false,
         write: (bytes) => {
           calls += 1
           return calls % 3 === 0
@@ -105,6 +120,7 @@ describe("the console", () => {
       let writes = 0
       const sink = make(raw, {
         color: false,
+        isTerminal: false,
         write: async (bytes) => {
           writes += 1
           begun()

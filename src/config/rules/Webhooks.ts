@@ -1,12 +1,42 @@
 /** Rules for where deliveries come in: webhooks, their secrets, and the listeners. */
-import { developmentSecret } from "../Config.ts"
+import { ByteSize, Option } from "effect"
+import { longest } from "../../event/Envelope.ts"
+import { developmentSecret, maxInFlight } from "../Config.ts"
 import { error, type Finding, formatPath, type Path, warning } from "../Source.ts"
 import { isLoopback, parseAddress } from "../Words.ts"
 import { type Fields, fields, items, nameRules, repeated, texts } from "./Shape.ts"
 
+/** Whether a header can hold a text, and ingest takes it for an id. */
+const comesInHeader = (id: string): boolean => id.length <= longest && /^[!-~]([ -~]*[!-~])?$/.test(id)
+
+/** Secrets that two webhooks share: neither path nor id is signed, so a delivery to one would pass for one to the other. */
+const sharedSecrets = (webhooks: Fields): ReadonlyArray<Finding> => {
+  const all = Object.entries(webhooks).flatMap(([name, value]) => {
+    const { path: url, secrets } = fields(value)
+    return items(secrets).flatMap((secret, index) =>
+      texts(fields(secret).value, ["webhooks", name, "secrets", index, "value"]).map((one) => ({ ...one, name, url })),
+    )
+  })
+  return repeated(all, ({ text }) => text).flatMap(([again]) => {
+    const others = all.filter(({ text, name }) => text === again.text && name !== again.name)
+    const [other] = others.filter(({ url }) => url === again.url)
+    if (other !== undefined) {
+      return [
+        error(
+          again.path,
+          `${formatPath(other.path.slice(0, 2))} has the same path and the same secret: the id is not signed, so deliveries of one pass for those of the other`,
+          "give each webhook the secret that the sender shows for it, or make them one with a list of ids",
+        ),
+      ]
+    }
+    return []
+  })
+}
+
 export const webhookRules = (root: Fields, now: number): ReadonlyArray<Finding> => {
   const found: Array<Finding> = []
   const exposed = parseAddress(root.listen ?? "127.0.0.1:8080")
+  found.push(...sharedSecrets(fields(root.webhooks)))
   const receivers: Array<{ readonly path: Path; readonly url: string; readonly id: string }> = []
   for (const [name, value] of Object.entries(fields(root.webhooks))) {
     const webhook = fields(value)
@@ -20,6 +50,26 @@ export const webhookRules = (root: Fields, now: number): ReadonlyArray<Finding> 
       const url = webhook.path
       if (ids.length === 0) receivers.push({ path: [...at, "path"], url, id: "" })
       for (const { path, text } of ids) receivers.push({ path, url, id: text })
+      for (const { path, text } of ids) {
+        if (comesInHeader(text)) continue
+        found.push(
+          error(
+            path,
+            "no delivery can name this id: it comes in a header",
+            `visible ASCII without a blank at either end, at most ${longest} characters`,
+          ),
+        )
+      }
+    }
+    const maxBody = Option.flatMap(ByteSize.fromString(String(webhook.maxBody)), ByteSize.toNumber)
+    if (Option.isSome(maxBody) && maxBody.value > maxInFlight) {
+      found.push(
+        error(
+          [...at, "maxBody"],
+          "no body of this size can be received: all that are in flight have 64 MiB together",
+          "at most 64 MiB",
+        ),
+      )
     }
     const headers = fields(webhook.headers)
     const signature = headers.signature ?? "x-service-signature"

@@ -13,7 +13,7 @@ export type Escape = (text: string) => string
 export const asItIs: Escape = (text) => text
 
 /** Control characters, line and paragraph separators, and what reverses the text after it. */
-const steering = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]+/gu
+const steering = /[\p{Cc}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/gu
 
 /** One line of whole characters. */
 export const clean = (text: string): string => text.toWellFormed().replace(steering, " ").replace(/ {2,}/g, " ").trim()

@@ -5,6 +5,13 @@ const journal = (file: string): string => `src/journal/${file}.ts`
 
 export const mutants: ReadonlyArray<Mutant> = [
   {
+    line: "descriptors",
+    gone: "no listener closes while descriptors are used up",
+    file: "src/runtime/Door.ts",
+    find: "closing?.close(false).then(",
+    replace: "Promise.resolve().then(",
+  },
+  {
     line: "kill-9",
     gone: "a delivery is answered before its commit",
     file: "src/ingest/Ingest.ts",
@@ -36,7 +43,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "disk-errors",
     gone: "a full disk ends the checkpoints",
     file: journal("Checkpointer"),
-    find: "if (!isFull(error)) clearInterval(timer)",
+    find: "if (isFinal(error)) clearInterval(timer)",
     replace: "clearInterval(timer)",
   },
   {

@@ -1,4 +1,5 @@
 import type { Line } from "../Line.ts"
+import * as Claims from "./Claims.ts"
 import * as Fuzz from "./Fuzz.ts"
 import * as Growth from "./Growth.ts"
 import * as Requests from "./Requests.ts"
@@ -6,4 +7,10 @@ import * as Slow from "./Slow.ts"
 
 export { mutants } from "./Mutants.ts"
 
-export const lines: ReadonlyArray<Line> = [...Requests.lines, ...Slow.lines, ...Fuzz.lines, ...Growth.lines]
+export const lines: ReadonlyArray<Line> = [
+  ...Requests.lines,
+  ...Slow.lines,
+  ...Claims.lines,
+  ...Fuzz.lines,
+  ...Growth.lines,
+]

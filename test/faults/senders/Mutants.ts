@@ -124,6 +124,27 @@ export const mutants: ReadonlyArray<Mutant> = [
       return declared !== undefined && declared <= small`,
   ),
   mutant(
+    "claims",
+    "a body takes the room that it announces",
+    bodies,
+    "      held: 0,\n",
+    "      held: 0 * (gauge.bytesInFlight += Number(request.headers.get('content-length'))),\n",
+  ),
+  mutant(
+    "claims",
+    "a body that came in part does not give way",
+    bodies,
+    "    makeRoom(counted, maxInFlight, () => gauge.bytesInFlight)\n",
+    "",
+  ),
+  mutant(
+    "fuzz-json",
+    "an envelope's own texts have no limit",
+    envelope,
+    "return long === undefined ?",
+    "return true ?",
+  ),
+  mutant(
     "fuzz-patterns",
     "a pattern reaches the relay's own events",
     pattern,

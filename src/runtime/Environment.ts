@@ -1,0 +1,55 @@
+/**
+ * What the runtime itself obeys of the environment, before any line of ours:
+ * certificates that are not checked, requests printed with their tokens, and a
+ * proxy for whatever `fetch` sends, this machine's own addresses included.
+ *
+ * **Promise.** The first two are refused at start, because neither runtime can
+ * be told otherwise for every connection. And what goes to this machine, or to
+ * the admin API wherever it is, passes no proxy.
+ */
+import { readFileSync } from "node:fs"
+import process from "node:process"
+
+export type Environment = Record<string, string | undefined>
+
+/** How this process was started, where the system tells. */
+const commandLine = (): ReadonlyArray<string> => {
+  try {
+    return readFileSync("/proc/self/cmdline", "utf8").split("\0")
+  } catch {
+    return []
+  }
+}
+
+const unchecked = "it would accept any certificate, and the relay always checks them"
+const instead = "trust a certificate of your own by a sink's `tls.ca`, or by NODE_EXTRA_CA_CERTS"
+
+/** Why the relay doesn't start like this, and what to do; `undefined` when all is well. */
+export const refusal = (
+  env: Environment = process.env,
+  args: ReadonlyArray<string> = commandLine(),
+): string | undefined => {
+  // Bun takes both for "don't check".
+  if (["0", "false"].includes(env.NODE_TLS_REJECT_UNAUTHORIZED ?? "")) {
+    return `NODE_TLS_REJECT_UNAUTHORIZED is ${env.NODE_TLS_REJECT_UNAUTHORIZED}: ${unchecked}\n  Unset it; ${instead}`
+  }
+  if (args.some((arg) => arg.startsWith("--unsafely-ignore-certificate-errors"))) {
+    return `Deno was started with --unsafely-ignore-certificate-errors: ${unchecked}\n  Take the flag away; ${instead}`
+  }
+  const verbose = env.BUN_CONFIG_VERBOSE_FETCH ?? ""
+  if (verbose !== "" && verbose !== "0" && verbose !== "false") {
+    return "BUN_CONFIG_VERBOSE_FETCH is set: it would print every request with its tokens\n  Unset it"
+  }
+  return undefined
+}
+
+/** Of 127.0.0.0/8 the one that is used; the lists know no ranges. */
+const thisMachine = ["localhost", "127.0.0.1", "::1", "[::1]"]
+
+/** From now on no proxy is used for these hosts, nor for this machine. Of the two ways to write its name a runtime reads only one. */
+export const goDirect = (hosts: ReadonlyArray<string> = [], env: Environment = process.env): void => {
+  const asked = [env.NO_PROXY, env.no_proxy].flatMap((list) => (list ?? "").split(",").map((host) => host.trim()))
+  const direct = [...new Set([...asked, ...thisMachine, ...hosts])].filter((host) => host !== "").join(",")
+  env.NO_PROXY = direct
+  env.no_proxy = direct
+}

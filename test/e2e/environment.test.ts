@@ -1,0 +1,122 @@
+/** What the program obeys of its environment, on Bun, on Deno and as a binary. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { freePort } from "../lib/port.ts"
+import { denoBinary, relayBinary, root } from "../lib/programs.ts"
+import { command, relay, startRelay } from "../lib/relay.ts"
+
+const cwd = mkdtempSync(join(tmpdir(), "relay-environment-"))
+afterAll(() => rmSync(cwd, { recursive: true }))
+
+const token = "an-admin-token-of-this-test"
+const programs = { bun: { under: "bun" }, deno: { under: "deno" }, "the binary": { binary: relayBinary() } } as const
+
+/** A proxy that answers everything itself, and what it saw. */
+let seen: Array<string> = []
+const proxy = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  fetch: (request) => {
+    seen.push(`${request.method} ${request.url} ${request.headers.get("authorization")}`)
+    return new Response("{}")
+  },
+})
+/** What the relay's sink is: it takes whatever comes. */
+let received = 0
+const receiver = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  fetch: () => {
+    received += 1
+    return new Response(null, { status: 204 })
+  },
+})
+afterAll(() => Promise.all([proxy.stop(true), receiver.stop(true)]))
+
+const at = `http://127.0.0.1:${proxy.port}`
+const proxied = {
+  HTTP_PROXY: at,
+  HTTPS_PROXY: at,
+  http_proxy: at,
+  ALL_PROXY: at,
+  NO_PROXY: "elsewhere.example",
+  DENO_NO_UPDATE_CHECK: "1",
+}
+
+const config = "relay.config.json"
+beforeAll(async () => {
+  writeFileSync(
+    join(cwd, config),
+    JSON.stringify({
+      listen: `127.0.0.1:${await freePort()}`,
+      admin: { listen: `127.0.0.1:${await freePort()}`, token },
+      journal: { path: "journal.db" },
+      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
+      sinks: { endpoint: { type: "http", url: `http://localhost:${receiver.port}/events` } },
+      routes: [{ name: "everything", match: "**", to: "endpoint" }],
+    }),
+  )
+})
+
+describe.each(Object.entries(programs))("under %s", (_, program) => {
+  test("no proxy sees the admin token, nor what goes to this machine", async () => {
+    seen = []
+    received = 0
+    const running = await startRelay(config, { cwd, env: proxied, ...program })
+    const status = await relay(["status", "-c", config, "--json"], { cwd, env: proxied, ...program })
+    expect([status.code, JSON.parse(status.stdout).sinks?.length ?? status.stdout]).toEqual([0, expect.anything()])
+    const sent = await relay(["trigger", "client.created", "-c", config], { cwd, env: proxied, ...program })
+    expect([sent.code, sent.stdout]).toEqual([0, expect.stringMatching(/^202 {2}evt_/)])
+    await running.kill()
+    expect(seen).toEqual([])
+    expect(received).toBe(1)
+  }, 30_000)
+
+  test.each(["0", "false"])("it does not start where certificates would not be checked: %s", async (value) => {
+    const env = { NODE_TLS_REJECT_UNAUTHORIZED: value }
+    const refused = await relay(["run", "-c", config], { cwd, env, ...program })
+    expect(refused.code).toBe(78)
+    expect(refused.stderr).toContain(`NODE_TLS_REJECT_UNAUTHORIZED is ${value}: it would accept any certificate`)
+    expect(refused.stderr).toContain("Unset it; trust a certificate of your own by a sink's `tls.ca`")
+  })
+
+  test("nor where requests would be printed with their tokens", async () => {
+    const refused = await relay(["status", "-c", config], {
+      cwd,
+      env: { BUN_CONFIG_VERBOSE_FETCH: "curl" },
+      ...program,
+    })
+    expect([refused.code, refused.stdout]).toEqual([78, ""])
+    expect(refused.stderr).toContain("BUN_CONFIG_VERBOSE_FETCH is set")
+    expect(refused.stderr).not.toContain(token)
+  })
+
+  test("and starts where they are", async () => {
+    const env = { NODE_TLS_REJECT_UNAUTHORIZED: "1", BUN_CONFIG_VERBOSE_FETCH: "0" }
+    expect((await relay(["validate", "--offline", "-c", config], { cwd, env, ...program })).code).toBe(0)
+  })
+})
+
+test.skipIf(process.platform !== "linux")("nor under Deno's flag that leaves certificates unchecked", () => {
+  for (const flag of ["--unsafely-ignore-certificate-errors", "--unsafely-ignore-certificate-errors=localhost"]) {
+    const [, , ...rest] = command(undefined, "deno")
+    const refused = Bun.spawnSync([denoBinary(), "run", flag, ...rest, "validate", "-c", join(cwd, config)], {
+      cwd: root,
+    })
+    expect([refused.exitCode, refused.stderr.toString()]).toEqual([
+      78,
+      expect.stringContaining(flag.split("=")[0] ?? ""),
+    ])
+  }
+})
+
+test("a relay that this machine does not run is asked without a proxy too", async () => {
+  const { goDirect } = await import("../../src/runtime/Environment.ts")
+  const env: Record<string, string | undefined> = { NO_PROXY: "a.example, b.example", no_proxy: "c.example" }
+  goDirect(["10.0.0.1"], env)
+  goDirect([], env)
+  expect(env.NO_PROXY).toBe("a.example,b.example,c.example,localhost,127.0.0.1,::1,[::1],10.0.0.1")
+  expect(env.no_proxy).toBe(env.NO_PROXY)
+})

@@ -1,0 +1,58 @@
+/** Whatever names, types and files say, nothing that steers a terminal is printed. */
+import { afterAll, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { freePort } from "../lib/port.ts"
+import { relay, startRelay } from "../lib/relay.ts"
+
+const cwd = mkdtempSync(join(tmpdir(), "relay-terminal-"))
+afterAll(() => rmSync(cwd, { recursive: true }))
+
+const turned = "a\u202eb\u2066c\u200bd"
+const steering = /[\p{Cf}\p{Zl}\p{Zp}]|(?!\n)\p{Cc}/u
+
+test("by no command, from a type, an account, a file's name or a config", async () => {
+  const [deliveries, admin] = [await freePort(), await freePort()]
+  const config = `${turned}.json`
+  writeFileSync(
+    join(cwd, config),
+    JSON.stringify({
+      listen: `127.0.0.1:${deliveries}`,
+      admin: { listen: `127.0.0.1:${admin}` },
+      journal: { path: "journal.db" },
+      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
+      sinks: { screen: { type: "console" }, gone: { type: "http", url: "http://127.0.0.1:9/" } },
+      routes: [{ name: `all ${turned}`, match: "**", to: ["screen", "gone"] }],
+    }),
+  )
+  const running = await startRelay(config, { cwd })
+  const ask = (...args: ReadonlyArray<string>) => relay([...args, "-c", config], { cwd })
+  const all = [await ask("trigger", `client.${turned}`, "--account", turned)]
+  await running.prints(/acct|client/)
+  for (const args of [
+    ["events"],
+    ["events", "--json"],
+    ["status"],
+    ["status", "--json"],
+    ["explain", `client.${turned}`],
+    ["explain", `client.${turned}`, "--json"],
+    ["dlq", "list"],
+    ["validate", "--offline"],
+    ["events", "--type", `${turned}.**`],
+    ["explain", `evt_${turned}`],
+    ["trigger", turned],
+    ["lanes", "pause", turned],
+  ]) {
+    all.push(await ask(...args))
+  }
+  writeFileSync(join(cwd, config), `{ "${turned}": "${turned}", \u202e }`)
+  all.push(await ask("validate"), await ask("run"))
+  await running.kill()
+  for (const { stdout, stderr } of [...all, { stdout: running.stdout(), stderr: running.stderr() }]) {
+    expect(stdout + stderr).not.toMatch(steering)
+  }
+  expect(all.map(({ stdout, stderr }) => stdout + stderr).join("")).toContain("a\ufffdb")
+  const events = JSON.parse(all[2]?.stdout ?? "") as { readonly events: ReadonlyArray<{ readonly type: string }> }
+  expect(events.events.map(({ type }) => type)).toEqual([`client.${turned}`])
+}, 30_000)
