@@ -12,7 +12,8 @@
  */
 import { isRelayEvent } from "../../event/EventType.ts"
 import { asFailure, failureEndedBy } from "../../event/Recovery.ts"
-import { type Entry, idempotencyKey } from "../../journal/Journal.ts"
+import { idempotencyKey } from "../../journal/IdempotencyKey.ts"
+import type { Entry } from "../../journal/Journal.ts"
 import * as CloudEvents from "../CloudEvents.ts"
 import * as Template from "../Template.ts"
 import { clean, type Fact } from "./Text.ts"
