@@ -217,6 +217,14 @@ export const TapLine = Schema.Struct({
 
 export const Count = Schema.Struct({ count: Schema.Int })
 
+/** What a replay of dead letters came to. */
+export const Replayed = Schema.Struct({
+  count: Schema.Int,
+  /** Those of the quarantine that still can't be routed, by the reason. */
+  stayed: Schema.Array(Schema.Struct({ why: Schema.String, count: Schema.Int })),
+})
+export type Replayed = typeof Replayed.Type
+
 /** No lane, dead letter or sink has this name. */
 export class NotFound extends Schema.TaggedError<NotFound>()(
   "NotFound",
@@ -311,7 +319,7 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   }),
   HttpApiEndpoint.post("replay", "/dead-letters/replay", {
     payload: Selection,
-    success: Count,
+    success: Replayed,
     error: [NotFound, Refused, Unavailable],
   }),
   HttpApiEndpoint.post("drop", "/dead-letters/drop", {

@@ -13,7 +13,7 @@ const mostOfOne = 20
 /** How long one event is looked for, in milliseconds: it takes so long only where the journal is not indexed yet. */
 const patience = 5_000
 
-/** `seq_42` is what a sink is told of an event without an id. */
+/** `seq_42` is what an event without an id is called here. */
 const whichOne = (id: string): Partial<EventQuery> => {
   const [, sequence] = /^seq_([1-9][0-9]{0,14})$/.exec(id) ?? []
   return sequence === undefined ? { id } : { sequence: Number(sequence) }

@@ -4,8 +4,9 @@ import { HttpApiBuilder } from "effect/http-api"
 import type { Webhook } from "../config/Config.ts"
 import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
 import { ownWebhook } from "../delivery/RelayEvents.ts"
-import { quarantine } from "../event/Event.ts"
+import { type Event, quarantine } from "../event/Event.ts"
 import type { Counters } from "../ingest/Counters.ts"
+import { Ingest } from "../ingest/Ingest.ts"
 import { Journal, type JournalError, type StoredDeadLetter } from "../journal/Journal.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
@@ -172,6 +173,7 @@ const deadLetters = HttpApiBuilder.group(
   "deadLetters",
   Effect.fn(function* (handlers) {
     const journal = yield* Journal
+    const ingest = yield* Ingest
     const work = yield* Work
 
     /**
@@ -243,7 +245,17 @@ const deadLetters = HttpApiBuilder.group(
         const { signature, body } = letter.entry.event
         return { ...deadLetterOf(letter), signature, body: base64(body) }
       }),
-      replay: ({ payload }) => worked("replay of dead letters", payload, journal.replayDeadLetters),
+      replay: Effect.fnUntraced(function* ({ payload }) {
+        const stayed = new Map<string, number>()
+        const reroute = (event: Event) => {
+          const found = ingest.reroute(event)
+          if (found.stays === undefined) return found
+          stayed.set(found.stays, (stayed.get(found.stays) ?? 0) + 1)
+        }
+        const replay = (ids: ReadonlyArray<string>) => journal.replayDeadLetters(ids, reroute)
+        const { count } = yield* worked("replay of dead letters", payload, replay)
+        return { count, stayed: [...stayed].map(([why, count]) => ({ why, count })) }
+      }),
       drop: ({ payload }) => worked("drop of dead letters", payload, journal.dropDeadLetters),
     })
   }),

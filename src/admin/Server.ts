@@ -9,6 +9,7 @@
 import { Context, Effect, Layer } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { Lanes } from "../delivery/Lanes.ts"
+import { Ingest } from "../ingest/Ingest.ts"
 import { Journal } from "../journal/Journal.ts"
 import * as Descriptors from "../runtime/Descriptors.ts"
 import type { Handler } from "../runtime/Guard.ts"
@@ -57,11 +58,11 @@ const probes = HttpRouter.use(
 /** Made once; its router is released with the scope. */
 export const handler = Effect.gen(function* () {
   const { admin } = yield* (yield* RelayInfo).config
-  const services = yield* Effect.context<Journal | Lanes | RelayInfo | Reload>()
+  const services = yield* Effect.context<Ingest | Journal | Lanes | RelayInfo | Reload>()
   const refusal = Guard.make(admin)
   const app = Layer.mergeAll(Handlers.layer, probes).pipe(
     Layer.provide(HttpServer.layerServices),
-    Layer.provide(Layer.succeedContext(Context.pick(Journal, Lanes, RelayInfo, Reload)(services))),
+    Layer.provide(Layer.succeedContext(Context.pick(Ingest, Journal, Lanes, RelayInfo, Reload)(services))),
   )
   const router = yield* Effect.acquireRelease(
     Effect.sync(() => HttpRouter.toWebHandler(app, { disableLogger: true })),

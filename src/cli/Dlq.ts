@@ -2,6 +2,7 @@
 import { Effect, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import type { DeadLetter, Selection } from "../admin/Api.ts"
+import { quarantine } from "../event/Event.ts"
 import { ask } from "./Ask.ts"
 import { failed, usage } from "./CommandError.ts"
 import { Json } from "./Options.ts"
@@ -88,6 +89,9 @@ const list = Command.make(
         ]),
       ]),
     )
+    if (letters.some(({ lane }) => lane === quarantine)) {
+      yield* say("what is in _quarantine is routed anew by `relay dlq replay`, once the config takes it")
+    }
     const oldest = letters.at(-1)
     if (oldest !== undefined && letters.length === limit) {
       yield* say(`there may be older ones: --before ${plain(oldest.id)}`)
@@ -113,6 +117,10 @@ const show = Command.make(
         ...letter.attempts.map(({ at, reason, message }) => ["attempt", `${time(at)}  ${reason}: ${message}`]),
       ]),
     )
+    if (letter.lane === quarantine) {
+      yield* print("")
+      yield* print(`It waits in quarantine. Once the config takes it: relay dlq replay ${plain(letter.id)}`)
+    }
     yield* print("")
     yield* print(Buffer.from(letter.body, "base64").toString("utf8").split("\n").map(plain).join("\n"))
   }),
@@ -135,11 +143,21 @@ const replay = Command.make(
       "replay of dead letters",
       ask((client) => client.deadLetters.replay({ payload })),
     )
+    const stayed = replayed.stayed.reduce((sum, { count }) => sum + count, 0)
     if (yield* Json) yield* printJson(replayed)
-    else yield* print(`${count(replayed.count, "dead letter")} on the way again`)
-    yield* refuseAbsent(payload, replayed.count)
+    else {
+      yield* print(`${count(replayed.count, "dead letter")} on the way again`)
+      for (const { why, count: number } of replayed.stayed) {
+        yield* print(`${count(number, "dead letter")} still in quarantine: ${plain(why)}`)
+      }
+    }
+    yield* refuseAbsent(payload, replayed.count + stayed)
   }),
-).pipe(Command.withDescription("Send dead letters to their sink again, with a fresh idempotency key"))
+).pipe(
+  Command.withDescription(
+    "Send dead letters to their sink again, with a fresh idempotency key; what is in quarantine is routed by the config of now",
+  ),
+)
 
 const drop = Command.make(
   "drop",
@@ -163,5 +181,9 @@ export const dlq = Command.make("dlq").pipe(
     { command: "relay dlq list --sink lake", description: "What the sink lake would not take, and why" },
     { command: "relay dlq show lake:42", description: "One of them in full" },
     { command: "relay dlq replay --sink lake", description: "All of lake's again, once it is mended" },
+    {
+      command: "relay dlq replay --sink _quarantine",
+      description: "What could not be routed, by the config of now",
+    },
   ]),
 )

@@ -48,6 +48,8 @@ export interface LaneOptions {
   readonly events: LaneEvents
   /** False while the wall clock can't be trusted: nothing is given up by age then. */
   readonly wallClockTrusted: () => boolean
+  /** When monotonic time began, by the wall clock as it was when the relay started: a reload has not set it right or wrong. */
+  readonly started: number
   /** Rejections don't block this lane: rejecting is what it is for (the quarantine). */
   readonly rejects: boolean
 }
@@ -76,7 +78,13 @@ export class Lane {
 
   constructor(options: LaneOptions, journal: Journal["Service"], clock: Clock.Clock, random: () => number, fork: Fork) {
     this.config = options.config
-    this.ledger = new Ledger(options.state, options.config.name, clock, options.config.digest?.maxEvents ?? 1)
+    this.ledger = new Ledger(
+      options.state,
+      options.config.name,
+      clock,
+      options.config.digest?.maxEvents ?? 1,
+      options.started,
+    )
     this.#options = options
     this.#journal = journal
     this.flights = new Flights(fork, options.config.delivery.timeout)

@@ -139,6 +139,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
       key,
       events: announce(name, () => settleNow.openUnsafe()),
       wallClockTrusted: wallClock.trusted,
+      started: wallClock.start,
       rejects: name === quarantine,
     })
     if (before !== undefined) lane.flights.takeOver(before.flights)

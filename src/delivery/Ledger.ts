@@ -38,8 +38,8 @@ export class Ledger {
   /** How long the lane was paused in all, in milliseconds. */
   #pausedFor: number
 
-  /** Of one key, `together` events go as one. */
-  constructor(state: OpenedLane, lane: string, clock: Clock.Clock, together: number) {
+  /** Of one key, `together` events go as one. `started` is that of `WallClock`; that of now unless told. */
+  constructor(state: OpenedLane, lane: string, clock: Clock.Clock, together: number, started?: number) {
     this.parking = new Parking(together)
     this.window = new Window(state.cursor)
     this.deadLetters = state.deadLetters
@@ -47,7 +47,7 @@ export class Ledger {
     this.#lane = lane
     this.#pausedFor = state.pausedFor
     this.#clock = clock
-    this.#started = this.wall() - this.now()
+    this.#started = started ?? this.wall() - this.now()
     this.#changes = new Changes(state.cursor.sequence)
     this.parking.load(state.waiting, this.wall(), this.now())
   }

@@ -23,6 +23,8 @@ export interface Event {
   readonly receivedAt: number
   /** Why it is in quarantine, in words; absent for every event that can be routed. */
   readonly problem?: string
+  /** Set by the journal: it had another event of this webhook and id, with other bytes. */
+  readonly altered?: boolean
   /** The trace that it belongs to; absent when it is not traced. */
   readonly trace?: TraceContext
   /** The exact bytes that were signed. Never changed, never re-encoded. */

@@ -12,7 +12,8 @@
  * that is replayed is another event.
  */
 import type { Event } from "../event/Event.ts"
-import { type Entry, idempotencyKey } from "../journal/Journal.ts"
+import { idempotencyKey } from "../journal/IdempotencyKey.ts"
+import type { Entry } from "../journal/Journal.ts"
 import * as Template from "./Template.ts"
 
 /** Attributes by name; those without a value are left out. */
@@ -39,7 +40,7 @@ export const attributes = (entry: Entry): Attributes => {
   const { event } = entry
   return {
     specversion: "1.0",
-    id: clean(idempotencyKey(entry)),
+    id: idempotencyKey(entry),
     source: `/webhooks/${encodeURIComponent(event.webhook)}`,
     type: clean(event.type) || untyped,
     time: time(entry),

@@ -25,6 +25,10 @@ import * as Commit from "./Commit.ts"
 import * as Counters from "./Counters.ts"
 import * as Snapshot from "./Snapshot.ts"
 
+export type Rerouted =
+  | { readonly event: Event; readonly sinks: ReadonlyArray<string>; readonly stays?: undefined }
+  | { readonly stays: string }
+
 export class Ingest extends Context.Service<
   Ingest,
   {
@@ -33,6 +37,12 @@ export class Ingest extends Context.Service<
     /** From now on every request is refused with 503; those under way end as they would have. */
     readonly drain: Effect.Effect<void>
     readonly draining: Effect.Effect<boolean>
+    /**
+     * Decides on a quarantined event by the config of now: the event with its
+     * sinks, or why it stays. It was verified when it came, by a secret that may
+     * have expired since.
+     */
+    readonly reroute: (event: Event) => Rerouted
   }
 >()("relay/ingest/Ingest") {
   /** `snapshot` gives the newest one at every request: a reload swaps it. */
@@ -195,6 +205,19 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
     return { event, sinks: router.route(webhook.name, envelope) }
   }
 
+  const reroute = (kept: Event): Rerouted => {
+    const { router, endpoints } = snapshot()
+    const receivers = [...endpoints.values()].flatMap(({ receivers }) => receivers)
+    const webhook = receivers.find(({ webhook }) => webhook.name === kept.webhook)?.webhook
+    if (webhook === undefined) return { stays: `the webhook ${kept.webhook} is not in the config` }
+    const { problem: _, altered: __, ...facts } = kept
+    const decision = decide(router, webhook, facts)
+    if (decision.refusal !== undefined) return { stays: decision.why }
+    const { event, sinks } = decision
+    if (event.problem !== undefined) return { stays: event.problem }
+    return sinks.length === 0 ? { stays: "no route takes it" } : { event, sinks }
+  }
+
   const accept = (webhook: Webhook, event: Event, sinks: ReadonlyArray<string>): Response => {
     const counts = Counters.ofWebhook(counters, webhook.name)
     Counters.add(counts.answers, webhook.respond)
@@ -281,5 +304,6 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
       draining = true
     }),
     draining: Effect.sync(() => draining),
+    reroute,
   })
 })

@@ -4,18 +4,22 @@
  *
  * **Promise.** Within the window a delivery with the same key and the same
  * bytes is found. The same key with other bytes is not a duplicate: it is kept,
- * and counted, because only its sender knows what it means. Older than the
- * window, or beyond its count, nothing is found.
+ * and told apart, because only its sender knows what it means. Older than the
+ * window, or beyond its count, nothing is found. What a sender chooses, many
+ * bodies under one id or ids that hash alike, costs no more than anything else.
  *
  * **Gotcha.** Keys are 64-bit hashes and stand beside a checksum of the body:
  * a false hit needs both to collide. The hashes lie in the log, so the function
- * that makes them can't change without a migration.
+ * that makes them can't change without a migration. What can't be routed has
+ * keys of its own: sent again after the config has changed, it is new.
  *
  * A ring in order of arrival (16 bytes an entry) and an open-addressed index
  * into it; both are plain typed arrays, so a million entries cost no garbage
- * collection, and memory is only touched as it fills.
+ * collection, and memory is only touched as it fills. The newest entry of a key
+ * is the key's anchor and lies in the index by its key, all others by key and
+ * body: so each is found at once, and no more is kept than one place an entry.
  */
-import { createHash } from "node:crypto"
+import { createHash, randomInt } from "node:crypto"
 import type { Event } from "../event/Event.ts"
 
 export type Found = "new" | "pending" | "seen"
@@ -27,21 +31,40 @@ const body = 2
 const at = 3
 const width = 4
 
+/** In place of a time: the event is lost, so its like is no duplicate. */
+const lost = 0xffff_ffff
+
+/** Spreads every bit of a number over all of them (the end of MurmurHash3). */
+const mixed = (value: number): number => {
+  let bits = Math.imul(value ^ (value >>> 16), 0x85ebca6b)
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35)
+  return bits ^ (bits >>> 16)
+}
+
 export class Duplicates {
-  /** The same key came again with other bytes. */
-  altered = 0
+  /** Whether what `find` last called new has the key of another that is known, with other bytes. */
+  isAltered = false
   /** The key that `find` last looked for; `add` keeps it. */
   keyHi = 0
   keyLo = 0
 
   private readonly ring: Uint32Array
-  /** Ring position plus one; zero is empty. */
+  /** Ring position plus one; negative where it lies by key and body; zero is empty. */
   private readonly index: Int32Array
   private readonly mask: number
+  /** Drawn at each start: no sender can know which ids fall together. */
+  private readonly seedLo = randomInt(2 ** 32)
+  private readonly seedHi = randomInt(2 ** 32)
+  private readonly seedBody = randomInt(2 ** 32)
   /** Entries are numbered for ever; `oldest <= n < next` are in the window, from `pending` on not committed. */
   private oldest = 0
   private pending = 0
   private next = 0
+  /** Of each that is pending, the number of the anchor that it took the place of, or -1. */
+  private readonly displaced: Array<number> = []
+
+  /** Where the search for an anchor ended that there is not. */
+  private vacant = 0
 
   private readonly capacity: number
   private readonly ageSeconds: number
@@ -61,20 +84,15 @@ export class Duplicates {
     return this.next - this.oldest
   }
 
-  /** Looks a delivery up. `altered` grows when its key is known with other bytes only. */
+  /** Looks a delivery up. */
   find(event: Event, bodyCrc: number): Found {
     this.hash(event)
-    let altered = false
-    for (let slot = this.keyLo & this.mask; ; slot = (slot + 1) & this.mask) {
-      const position = (this.index[slot] ?? 0) - 1
-      if (position < 0) break
-      const field = position * width
-      if (this.ring[field + lo] !== this.keyLo || this.ring[field + hi] !== this.keyHi) continue
-      if (this.expired(field, event.receivedAt)) continue
-      if (this.ring[field + body] === bodyCrc) return this.isPending(position) ? "pending" : "seen"
-      altered = true
-    }
-    if (altered) this.altered++
+    this.isAltered = false
+    const anchor = this.anchorOf(this.keyHi, this.keyLo)
+    if (anchor < 0) return "new"
+    const position = this.locate(anchor, bodyCrc, event.receivedAt)
+    if (position >= 0) return this.isPending(position) ? "pending" : "seen"
+    this.isAltered = !this.expired(anchor, event.receivedAt)
     return "new"
   }
 
@@ -86,43 +104,68 @@ export class Duplicates {
   /** Remembers what the log holds, at start. */
   restore(keyHi: number, keyLo: number, bodyCrc: number, receivedAt: number): void {
     this.insert(keyHi, keyLo, bodyCrc, receivedAt)
-    this.pending = this.next
+    this.commit()
+  }
+
+  /** Its event is lost: sent again, it is new. */
+  forget(keyHi: number, keyLo: number, bodyCrc: number): void {
+    const anchor = this.anchorOf(keyHi, keyLo)
+    const position = anchor < 0 ? -1 : this.locate(anchor, bodyCrc, 0)
+    if (position >= 0) this.ring[position * width + at] = lost
   }
 
   /** What was added is on disk. */
   commit(): void {
     this.pending = this.next
+    this.displaced.length = 0
   }
 
   /** What was added is not on disk: its keys are free again. */
   rollback(): void {
     while (this.next > this.pending) {
       this.next--
-      this.remove(this.next % this.capacity)
+      const position = this.next % this.capacity
+      const before = this.displaced.pop() ?? -1
+      if (before < this.oldest) {
+        this.remove(position)
+      } else {
+        const anchor = before % this.capacity
+        this.free(this.slotOf(-anchor - 1))
+        this.index[this.slotOf(position + 1)] = anchor + 1
+      }
     }
   }
 
   private insert(keyHi: number, keyLo: number, bodyCrc: number, receivedAt: number): void {
-    const seconds = Math.floor(receivedAt / 1000)
     if (this.next - this.oldest === this.capacity) this.forgetOldest()
     // Two at a time, so the expired leave faster than new ones come, and no call pays for all of them.
     for (let i = 0; i < 2 && this.oldest < this.pending; i++) {
-      if (!this.expired((this.oldest % this.capacity) * width, receivedAt)) break
+      if (!this.expired(this.oldest % this.capacity, receivedAt)) break
       this.forgetOldest()
     }
     const position = this.next % this.capacity
+    const anchor = this.anchorOf(keyHi, keyLo)
     this.ring[position * width + hi] = keyHi
     this.ring[position * width + lo] = keyLo
     this.ring[position * width + body] = bodyCrc
-    this.ring[position * width + at] = seconds
-    let slot = keyLo & this.mask
-    while (this.index[slot] !== 0) slot = (slot + 1) & this.mask
-    this.index[slot] = position + 1
+    this.ring[position * width + at] = Math.floor(receivedAt / 1000)
+    if (anchor < 0) {
+      this.displaced.push(-1)
+      this.index[this.vacant] = position + 1
+    } else {
+      // Never older than the one before: when an anchor has expired, so has all of its key.
+      const before = this.ring[anchor * width + at] ?? 0
+      if (before !== lost) this.ring[position * width + at] = Math.max(before, Math.floor(receivedAt / 1000))
+      this.displaced.push(this.next - ((position - anchor + this.capacity) % this.capacity))
+      this.index[this.slotOf(anchor + 1)] = position + 1
+      this.place(-anchor - 1)
+    }
     this.next++
   }
 
-  private expired(field: number, now: number): boolean {
-    return Math.floor(now / 1000) - (this.ring[field + at] ?? 0) > this.ageSeconds
+  private expired(position: number, now: number): boolean {
+    const seconds = this.ring[position * width + at] ?? 0
+    return seconds === lost || Math.floor(now / 1000) - seconds > this.ageSeconds
   }
 
   private isPending(position: number): boolean {
@@ -136,23 +179,86 @@ export class Duplicates {
     if (this.pending < this.oldest) this.pending = this.oldest
   }
 
-  /** Takes a position out of the index and closes the hole, so that probing never has to skip graves. */
+  /** The anchor of a key: the ring position of its newest entry; -1 when there is none. */
+  private anchorOf(keyHi: number, keyLo: number): number {
+    for (let slot = this.keyHash(keyHi, keyLo) & this.mask; ; slot = (slot + 1) & this.mask) {
+      const value = this.index[slot] ?? 0
+      if (value === 0) {
+        this.vacant = slot
+        return -1
+      }
+      const field = (value - 1) * width
+      if (value > 0 && this.ring[field + lo] === keyLo && this.ring[field + hi] === keyHi) return value - 1
+    }
+  }
+
+  /** The ring position of the anchor's key with this body; -1 when there is none that counts. */
+  private locate(anchor: number, bodyCrc: number, now: number): number {
+    const own = anchor * width
+    if (this.ring[own + body] === bodyCrc && !this.expired(anchor, now)) return anchor
+    const keyHi = this.ring[own + hi] ?? 0
+    const keyLo = this.ring[own + lo] ?? 0
+    for (let slot = this.pairHash(keyHi, keyLo, bodyCrc) & this.mask; ; slot = (slot + 1) & this.mask) {
+      const value = this.index[slot] ?? 0
+      if (value === 0) return -1
+      const field = (-value - 1) * width
+      if (value > 0 || this.ring[field + body] !== bodyCrc) continue
+      if (this.ring[field + lo] !== keyLo || this.ring[field + hi] !== keyHi) continue
+      if (!this.expired(-value - 1, now)) return -value - 1
+    }
+  }
+
+  /** Takes a position out of the index. An anchor is the last of its key then: the others were older. */
   private remove(position: number): void {
-    let slot = (this.ring[position * width + lo] ?? 0) & this.mask
-    while (this.index[slot] !== position + 1) slot = (slot + 1) & this.mask
-    let hole = slot
+    const field = position * width
+    const isAnchor = this.anchorOf(this.ring[field + hi] ?? 0, this.ring[field + lo] ?? 0) === position
+    this.free(this.slotOf(isAnchor ? position + 1 : -position - 1))
+  }
+
+  private place(value: number): void {
+    let slot = this.homeOf(value)
+    while (this.index[slot] !== 0) slot = (slot + 1) & this.mask
+    this.index[slot] = value
+  }
+
+  private slotOf(value: number): number {
+    let slot = this.homeOf(value)
+    while (this.index[slot] !== value) slot = (slot + 1) & this.mask
+    return slot
+  }
+
+  /** Empties a slot and closes the hole, so that probing never has to skip graves. */
+  private free(from: number): void {
+    let slot = from
+    let hole = from
     for (;;) {
       slot = (slot + 1) & this.mask
-      const moved = (this.index[slot] ?? 0) - 1
-      if (moved < 0) break
-      const home = (this.ring[moved * width + lo] ?? 0) & this.mask
+      const moved = this.index[slot] ?? 0
+      if (moved === 0) break
       // It may move back only if its home is not between the hole and itself.
-      if (((slot - home) & this.mask) >= ((slot - hole) & this.mask)) {
-        this.index[hole] = moved + 1
+      if (((slot - this.homeOf(moved)) & this.mask) >= ((slot - hole) & this.mask)) {
+        this.index[hole] = moved
         hole = slot
       }
     }
     this.index[hole] = 0
+  }
+
+  /** Where the search for what an index entry stands for begins. */
+  private homeOf(value: number): number {
+    const field = (Math.abs(value) - 1) * width
+    const keyHi = this.ring[field + hi] ?? 0
+    const keyLo = this.ring[field + lo] ?? 0
+    const hash = value > 0 ? this.keyHash(keyHi, keyLo) : this.pairHash(keyHi, keyLo, this.ring[field + body] ?? 0)
+    return hash & this.mask
+  }
+
+  private keyHash(keyHi: number, keyLo: number): number {
+    return mixed(mixed(keyLo ^ this.seedLo) + (keyHi ^ this.seedHi))
+  }
+
+  private pairHash(keyHi: number, keyLo: number, bodyCrc: number): number {
+    return mixed(this.keyHash(keyHi, keyLo) + (bodyCrc ^ this.seedBody))
   }
 
   /** Two 32-bit multiplicative hashes over webhook name and id, mixed at the end. */
@@ -170,6 +276,7 @@ export class Duplicates {
       a = Math.imul(a ^ c, 0x9e3779b1)
       b = Math.imul(b ^ c, 0x5f356495)
     }
+    if (event.problem !== undefined) b = ~b
     a = Math.imul(a ^ (a >>> 16), 0x85ebca6b) ^ Math.imul(b ^ (b >>> 13), 0xc2b2ae35)
     b = Math.imul(b ^ (b >>> 16), 0x85ebca6b) ^ Math.imul(a ^ (a >>> 13), 0xc2b2ae35)
     this.keyLo = (a ^ (a >>> 15)) >>> 0

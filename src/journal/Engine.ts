@@ -21,6 +21,7 @@ import { Group, type Key } from "./Group.ts"
 import type { AppendExit, Appended, Entry, JournalBroken, JournalError, Settlement } from "./Journal.ts"
 import { type Committed, LaneTable } from "./LaneTable.ts"
 import { Log } from "./Log.ts"
+import { Losses } from "./Losses.ts"
 import { Owed } from "./Owed.ts"
 import { bodyChecksum, Origin } from "./Record.ts"
 import { Red } from "./Red.ts"
@@ -43,6 +44,12 @@ const duplicate: AppendExit = Exit.succeed("duplicate")
 const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
 const noKey: Key = { hi: 0, lo: 0, bodyCrc: 0 }
 
+/** An event that is appended anew. */
+export interface Again {
+  readonly event: Event
+  readonly sinks: ReadonlyArray<string>
+}
+
 /** Work that wants to be in the next commit. */
 interface Task {
   readonly apply: () => Committed
@@ -55,6 +62,7 @@ export class Engine {
   readonly lanes: LaneTable
   readonly space: Space
   readonly duplicates: Duplicates
+  readonly losses: Losses
   readonly counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
   head: number
   readonly red: Red
@@ -85,15 +93,19 @@ export class Engine {
     this.group.first = this.head + 1
     this.log = new Log(store.db, (from, to, why) => {
       this.turnRed(
-        `Events ${from === to ? from : `${from} to ${to}`} of the journal ${store.path} are lost: ${why}. They are not delivered.`,
+        `Events ${from === to ? from : `${from} to ${to}`} of the journal ${store.path} are lost: ${why}. They are not delivered; the sender may send them again.`,
       )
+      this.losses.found(from, to)
     })
     this.owed = new Owed(store.db, (sequence) => this.log.damaged(sequence))
     this.lanes = new LaneTable(
       store.db,
       (sequence) => this.tail.get(sequence) ?? this.owed.find(sequence) ?? this.log.find(sequence),
       (lane, sequence) => {
-        this.turnRed(`Event ${sequence} of lane ${lane} can't be read as it was written: it is not delivered.`)
+        this.turnRed(
+          `Event ${sequence} of lane ${lane} can't be read as it was written: it is not delivered; the sender may send it again.`,
+        )
+        this.losses.found(sequence, sequence, true)
       },
     )
     this.lanes.onMoved = (from, to) => this.owed.moved(from, to)
@@ -102,6 +114,7 @@ export class Engine {
       count: options.duplicates.count,
       age: Duration.toMillis(options.duplicates.age),
     })
+    this.losses = new Losses(this, (store) => this.storeSoon(store))
     this.space = new Space(store, options)
     for (const finding of store.findings) this.turnRed(finding)
     this.refusal = Exit.fail(unavailable(`The journal ${store.path} is starting: it reads what it holds. Try again.`))
@@ -149,9 +162,16 @@ export class Engine {
       const backlog = this.lanes.backlogs.get(sink)
       if (backlog?.isFull) return Exit.fail(full("backlog", backlog.whyFull))
     }
-    this.duplicates.add(bodyCrc, event.receivedAt)
-    this.put(event, sinks, Origin.delivered, { hi: this.duplicates.keyHi, lo: this.duplicates.keyLo, bodyCrc })
+    this.keep(event, sinks, bodyCrc)
     return "appended"
+  }
+
+  /** Puts a delivery into the open group that `duplicates` has just called new. */
+  private keep(event: Event, sinks: ReadonlyArray<string>, bodyCrc: number): void {
+    const { isAltered, keyHi: hi, keyLo: lo } = this.duplicates
+    this.duplicates.add(bodyCrc, event.receivedAt)
+    if (isAltered) this.counters.altered++
+    this.put(isAltered ? { ...event, altered: true } : event, sinks, Origin.delivered, { hi, lo, bodyCrc })
   }
 
   private put(event: Event, sinks: ReadonlyArray<string>, origin: Origin, key: Key): void {
@@ -259,16 +279,26 @@ export class Engine {
    * Appends entries of the relay's own making (replays, moves) together with
    * `work`, in one commit. At most a row's worth at a time.
    */
-  appendWith(
-    entries: ReadonlyArray<{ readonly event: Event; readonly sinks: ReadonlyArray<string> }>,
-    origin: Origin,
-    work: () => Committed,
-  ): void {
+  appendWith(entries: ReadonlyArray<Again>, origin: Origin, work: () => Committed): void {
+    this.together(work, () => {
+      for (const { event, sinks } of entries) this.put(event, sinks, origin, { ...noKey, bodyCrc: bodyChecksum(event) })
+    })
+  }
+
+  /** The same of deliveries that could not be routed before, but for those that were sent again meanwhile. */
+  deliverWith(entries: ReadonlyArray<Again>, work: () => Committed): void {
+    this.together(work, () => {
+      for (const { event, sinks } of entries) {
+        const bodyCrc = bodyChecksum(event)
+        if (this.duplicates.find(event, bodyCrc) === "new") this.keep(event, sinks, bodyCrc)
+      }
+    })
+  }
+
+  private together(work: () => Committed, put: () => void): void {
     this.flush()
     if (this.brokenBy !== undefined) throw broken(this.brokenBy.message)
-    for (const { event, sinks } of entries) {
-      this.put(event, sinks, origin, { ...noKey, bodyCrc: bodyChecksum(event) })
-    }
+    put()
     const failure = this.commit([{ apply: work, done: () => {} }])
     if (failure === undefined) return
     this.abandon(failure)
@@ -367,12 +397,16 @@ export class Engine {
 
   /** Red until a person acknowledges it, across restarts. */
   turnRed(message: string): void {
-    if (!this.red.add(message)) return
-    const store = () => {
-      this.red.store()
+    if (this.red.add(message)) this.storeSoon(() => this.red.store())
+  }
+
+  /** With the next commit, whenever that comes. */
+  private storeSoon(work: () => void): void {
+    const apply = () => {
+      work()
       return () => {}
     }
-    this.enqueue(store, () => {})
+    this.enqueue(apply, () => {})
   }
 
   acknowledge(): void {

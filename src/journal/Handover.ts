@@ -6,15 +6,13 @@
  * answering in between. A crash leaves what is done done and the rest where it
  * was: whoever asks again goes on there.
  */
-import type { Event } from "../event/Event.ts"
+import { quarantine } from "../event/Event.ts"
 import { Backlog } from "./Backlog.ts"
-import type { Engine } from "./Engine.ts"
-import type { ReplayQuery, StoredDeadLetter } from "./Journal.ts"
+import type { Again, Engine } from "./Engine.ts"
+import type { ReplayQuery, Reroute, StoredDeadLetter } from "./Journal.ts"
 import type { Committed } from "./LaneTable.ts"
 import { Origin } from "./Record.ts"
 import { unavailable } from "./Sqlite.ts"
-
-type Again = { readonly event: Event; readonly sinks: ReadonlyArray<string> }
 
 /** What is taken up at a time: so many dead letters, of so many bytes. */
 const lettersASlice = 64
@@ -31,7 +29,11 @@ const all = (committed: ReadonlyArray<Committed>) => (): void => {
 }
 
 /** Each step is one slice; the result is how many were appended. */
-export const replayDeadLetters = function* (engine: Engine, ids: ReadonlyArray<string>): Generator<void, number> {
+export const replayDeadLetters = function* (
+  engine: Engine,
+  ids: ReadonlyArray<string>,
+  reroute: Reroute | undefined,
+): Generator<void, number> {
   let count = 0
   const wanted = [...new Set(ids)]
   for (let next = 0; next < wanted.length; ) {
@@ -44,12 +46,20 @@ export const replayDeadLetters = function* (engine: Engine, ids: ReadonlyArray<s
     }
     if (letters.length === 0) continue
     engine.requireRoom(`${count} dead letters were replayed, the others stay.`)
-    engine.appendWith(
-      letters.map(({ entry, lane }) => ({ event: entry.event, sinks: [lane] })),
-      Origin.replayed,
-      () => all(letters.map((letter) => engine.lanes.exhume(letter.id) ?? nothing)),
-    )
-    count += letters.length
+    const again: Array<Again & { readonly id: string }> = []
+    const routed: Array<Again & { readonly id: string }> = []
+    for (const { id, entry, lane } of letters) {
+      if (lane !== quarantine || reroute === undefined) {
+        again.push({ id, event: entry.event, sinks: [lane] })
+        continue
+      }
+      const found = reroute(entry.event)
+      if (found !== undefined) routed.push({ id, ...found })
+    }
+    // What was never routed is no replay: it has the place and the key of the delivery that it came by.
+    if (again.length > 0) engine.appendWith(again, Origin.replayed, () => exhumed(engine, again))
+    if (routed.length > 0) engine.deliverWith(routed, () => exhumed(engine, routed))
+    count += again.length + routed.length
     yield
   }
   return count
@@ -96,6 +106,9 @@ export const dropLane = function* (engine: Engine, name: string): Generator<void
   engine.exclusively(() => ({ result: undefined, committed: engine.lanes.drop(name) }))
   return count
 }
+
+const exhumed = (engine: Engine, letters: ReadonlyArray<{ readonly id: string }>): Committed =>
+  all(letters.map(({ id }) => engine.lanes.exhume(id) ?? nothing))
 
 export const replay = function* (engine: Engine, query: ReplayQuery): Generator<void, number> {
   const end = engine.head

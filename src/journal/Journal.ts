@@ -27,12 +27,6 @@ export interface Entry {
   readonly replayed: boolean
 }
 
-/** The key under which a receiver may drop a duplicate: the event id, or the sequence of an event without one. */
-export const idempotencyKey = (entry: Entry): string => {
-  const id = entry.event.id === "" ? `seq_${entry.sequence}` : entry.event.id
-  return entry.replayed ? `${id}:replay:${entry.sequence}` : id
-}
-
 /** What became of an `append`. */
 export type Appended = "appended" | "duplicate"
 
@@ -236,6 +230,9 @@ export interface ReplayQuery {
   readonly progress?: (share: number) => void
 }
 
+/** What becomes of a quarantined event by now: the event with its sinks, or `undefined` while it still can't be routed. */
+export type Reroute = (event: Event) => { readonly event: Event; readonly sinks: ReadonlyArray<string> } | undefined
+
 export interface JournalStatus {
   /** `red` until a person acknowledges it: a file was quarantined or a checksum failed. */
   readonly health: "starting" | "ok" | "full" | "broken" | "red"
@@ -338,8 +335,13 @@ export class Journal extends Context.Service<
 
     /** At most `limit` and at most some megabytes; empty at the end. */
     deadLetters(query: DeadLetterQuery): Effect.Effect<ReadonlyArray<StoredDeadLetter>, JournalError>
-    /** Appends dead letters anew for their lane and forgets them, in one transaction; how many. */
-    replayDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
+    /**
+     * Appends dead letters anew for their lane and forgets them, in one
+     * transaction; how many. Those of the quarantine `reroute` decides anew:
+     * they are appended as what they are found to be, in the place of the
+     * delivery that they came by, or stay where they are.
+     */
+    replayDeadLetters(ids: ReadonlyArray<string>, reroute?: Reroute): Effect.Effect<number, JournalError>
     dropDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
     /** Appends what the retained log holds of the query for one sink; how many. */
     replay(query: ReplayQuery): Effect.Effect<number, JournalError>

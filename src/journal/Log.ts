@@ -40,7 +40,7 @@ const parseRoutes = (text: unknown): ReadonlyArray<ReadonlyArray<string>> => {
 }
 
 /** Ascending numbers as ranges, both ends included. */
-const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [from: number, to: number]> => {
+export const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [from: number, to: number]> => {
   const found: Array<[number, number]> = []
   for (const number of numbers) {
     const last = found.at(-1)

@@ -5,7 +5,7 @@
  * on duplicates and no limit but a lane's backlog, and it never prunes.
  */
 import { Effect, Exit, Layer } from "effect"
-import type { Event } from "../event/Event.ts"
+import { type Event, quarantine } from "../event/Event.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import {
   type AppendExit,
@@ -81,11 +81,26 @@ const make = (): Journal["Service"] => {
     }
   }
 
+  /** The checksums of all that came under the event's key. */
+  const bodiesLike = (event: Event): Set<number> => {
+    const id = event.id === "" ? Buffer.from(event.body).toString("base64") : event.id
+    const key = JSON.stringify([event.webhook, id, event.problem !== undefined])
+    const bodies = seen.get(key) ?? new Set()
+    seen.set(key, bodies)
+    return bodies
+  }
+
+  const keep = (event: Event, sinks: ReadonlyArray<string>): void => {
+    const bodies = bodiesLike(event)
+    const altered = bodies.size > 0
+    if (altered) counters.altered++
+    bodies.add(bodyChecksum(event))
+    put(altered ? { ...event, altered } : event, sinks, "delivered")
+  }
+
   const appendUnsafe = (event: Event, sinks: ReadonlyArray<string>): AppendExit => {
-    const checksum = bodyChecksum(event)
-    const key = JSON.stringify([event.webhook, event.id === "" ? Buffer.from(event.body).toString("base64") : event.id])
-    const bodies = seen.get(key)
-    if (bodies?.has(checksum)) {
+    const bodies = bodiesLike(event)
+    if (bodies.has(bodyChecksum(event))) {
       counters.duplicates++
       return Exit.succeed("duplicate")
     }
@@ -95,9 +110,7 @@ const make = (): Journal["Service"] => {
       const backlog = pending(sink, lane).length + lane.parked.size
       if (backlog >= lane.max) return Exit.fail(full("backlog", `The sink ${sink} has ${backlog} events waiting.`))
     }
-    if (bodies !== undefined) counters.altered++
-    seen.set(key, new Set([...(bodies ?? []), checksum]))
-    put(event, sinks, "delivered")
+    keep(event, sinks)
     counters.appended++
     return Exit.succeed("appended")
   }
@@ -246,14 +259,22 @@ const make = (): Journal["Service"] => {
           )
           .slice(0, query.limit)
       }),
-    replayDeadLetters: (ids) =>
+    replayDeadLetters: (ids, reroute) =>
       Effect.sync(() => {
+        let count = 0
         const found = letters().filter((letter) => ids.includes(letter.id))
         for (const { lane, sequence, entry } of found.reverse()) {
-          put(entry.event, [lane], "replayed")
+          if (lane === quarantine && reroute !== undefined) {
+            const routed = reroute(entry.event)
+            if (routed === undefined) continue
+            if (!bodiesLike(routed.event).has(bodyChecksum(routed.event))) keep(routed.event, routed.sinks)
+          } else {
+            put(entry.event, [lane], "replayed")
+          }
           lanes.get(lane)?.dead.delete(sequence)
+          count++
         }
-        return found.length
+        return count
       }),
     dropDeadLetters: (ids) =>
       Effect.sync(() => {

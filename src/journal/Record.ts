@@ -35,19 +35,25 @@ type Header = [
   signature: string,
   secret: string,
   sinks: ReadonlyArray<string>,
-  // From here on only what there is: the record of most events ends above.
+  // From here on only what there is: the record of most events ends above, of others behind the last that they have.
   problem?: string | null,
   traceparent?: string,
   tracestate?: string,
+  altered?: boolean,
 ]
 
 const usualLength = 11
 
 /** What few events have. */
-const rare = ([, , , , , , , , , , , problem, traceparent, tracestate]: Header): Pick<Event, "problem" | "trace"> => ({
-  ...(typeof problem === "string" && { problem }),
-  ...(traceparent !== undefined && { trace: { traceparent, ...(tracestate !== undefined && { tracestate }) } }),
-})
+const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered"> => {
+  const [, , , , , , , , , , , problem, traceparent, tracestate, altered] = header
+  const isThere = (text: string | undefined): text is string => text !== undefined && (!altered || text !== "")
+  return {
+    ...(typeof problem === "string" && { problem }),
+    ...(isThere(traceparent) && { trace: { traceparent, ...(isThere(tracestate) && { tracestate }) } }),
+    ...(altered === true && { altered }),
+  }
+}
 
 const frame = 16
 
@@ -72,7 +78,10 @@ export class Writer {
       event.secret,
       sinks,
     ]
-    if (event.trace !== undefined) {
+    if (event.altered === true) {
+      // No null for a trace that there is not: a relay of before would take it for one.
+      fields.push(event.problem ?? null, event.trace?.traceparent ?? "", event.trace?.tracestate ?? "", true)
+    } else if (event.trace !== undefined) {
       fields.push(event.problem ?? null, event.trace.traceparent)
       if (event.trace.tracestate !== undefined) fields.push(event.trace.tracestate)
     } else if (event.problem !== undefined) fields.push(event.problem)

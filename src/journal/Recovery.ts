@@ -113,7 +113,7 @@ const restore = (engine: Engine, row: RowKeys, windowStart: number, keysSince: n
     const at = index * keyWidth
     if (at + keyWidth > row.keys.length) break
     const route = row.keys.readUInt32LE(at + 12)
-    const delivered = (route & notDelivered) === 0
+    const delivered = (route & notDelivered) === 0 && !engine.losses.has(row.first + index)
     if (remembered && delivered) {
       engine.duplicates.restore(
         row.keys.readUInt32LE(at),

@@ -253,7 +253,7 @@ const make = Effect.fnUntraced(function* (
       freeDiskBytes,
       path: options.path,
       filling,
-      counters: { ...engine.counters, altered: engine.duplicates.altered },
+      counters: { ...engine.counters },
     }
   })
 
@@ -312,7 +312,8 @@ const make = Effect.fnUntraced(function* (
       ),
     readParked,
     deadLetters: (query) => attempt(() => engine.guard(() => engine.lanes.deadLetters(query))),
-    replayDeadLetters: (ids) => started(sliced(engine, () => Handover.replayDeadLetters(engine, ids))),
+    replayDeadLetters: (ids, reroute) =>
+      started(sliced(engine, () => Handover.replayDeadLetters(engine, ids, reroute))),
     dropDeadLetters: (ids) => started(sliced(engine, () => Handover.dropDeadLetters(engine, ids))),
     replay: (query) => started(sliced(engine, () => Handover.replay(engine, query))),
     events: (query) => Search.page(query, search),

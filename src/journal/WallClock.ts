@@ -8,6 +8,8 @@ import type { Clock } from "effect"
 const tolerance = 60_000
 
 export interface WallClock {
+  /** Epoch milliseconds at which monotonic time began, by the wall clock as it was at the start. */
+  readonly start: number
   /** Milliseconds by which the wall clock has run ahead of monotonic time since the start. */
   readonly drift: () => number
   readonly trusted: () => boolean
@@ -17,5 +19,5 @@ export const make = (clock: Clock.Clock): WallClock => {
   const offset = () => clock.currentTimeMillisUnsafe() - Number(clock.monotonicTimeNanosUnsafe()) / 1e6
   const start = offset()
   const drift = () => offset() - start
-  return { drift, trusted: () => Math.abs(drift()) <= tolerance }
+  return { start, drift, trusted: () => Math.abs(drift()) <= tolerance }
 }

@@ -13,7 +13,8 @@ import { traceHeaders } from "../event/TraceContext.ts"
 import * as CloudEvents from "../formats/CloudEvents.ts"
 import * as Shown from "../formats/Shown.ts"
 import * as Template from "../formats/Template.ts"
-import { type Entry, idempotencyKey } from "../journal/Journal.ts"
+import { idempotencyKey } from "../journal/IdempotencyKey.ts"
+import type { Entry } from "../journal/Journal.ts"
 import * as HttpTransport from "../runtime/HttpTransport.ts"
 import type * as HttpAnswer from "./HttpAnswer.ts"
 import type { HttpConfig } from "./HttpConfig.ts"
@@ -105,7 +106,7 @@ export const encoder = (config: HttpConfig, payload: Payload): ((batch: Batch, s
       "content-type": "application/json",
       "user-agent": HttpTransport.userAgent,
       "accept-encoding": "identity",
-      "idempotency-key": Template.escapeHeader(requestKey(batch)),
+      "idempotency-key": requestKey(batch),
     }
     const bytes = payload(batch, headers) as Uint8Array<ArrayBuffer>
     if (own !== undefined) headers[own.header] = sign(own.hmac, bytes)

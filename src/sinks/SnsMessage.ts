@@ -16,7 +16,8 @@ import { resource } from "../event/EventType.ts"
 import { traceHeaders } from "../event/TraceContext.ts"
 import * as CloudEvents from "../formats/CloudEvents.ts"
 import * as Template from "../formats/Template.ts"
-import { type Entry, idempotencyKey } from "../journal/Journal.ts"
+import { idempotencyKey } from "../journal/IdempotencyKey.ts"
+import type { Entry } from "../journal/Journal.ts"
 
 /** Bytes of a message, and of all messages of a request, at most. */
 export const largest = 256 * 1024

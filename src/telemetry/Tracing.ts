@@ -14,7 +14,8 @@ import { Cause, Clock, Context, Effect, Exit, Option, Random, Tracer } from "eff
 import type { Webhook } from "../config/Config.ts"
 import type { Event } from "../event/Event.ts"
 import * as TraceContext from "../event/TraceContext.ts"
-import { type Entry, idempotencyKey } from "../journal/Journal.ts"
+import { idempotencyKey } from "../journal/IdempotencyKey.ts"
+import type { Entry } from "../journal/Journal.ts"
 import type { Failures, Sink, SinkError } from "../sinks/Sink.ts"
 
 /** A delivery that belongs to a trace. */

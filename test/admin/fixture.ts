@@ -5,7 +5,10 @@ import { Reload } from "../../src/admin/Reload.ts"
 import { handler } from "../../src/admin/Server.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
 import { LaneInUse, type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
+import { hmacSha256 } from "../../src/event/Signature.ts"
 import * as Counters from "../../src/ingest/Counters.ts"
+import { Ingest } from "../../src/ingest/Ingest.ts"
+import * as Snapshot from "../../src/ingest/Snapshot.ts"
 import { Journal, type JournalStatus } from "../../src/journal/Journal.ts"
 import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
 
@@ -117,7 +120,9 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       Journal.of({ ...memory, status: Effect.map(memory.status, (status) => ({ ...status, ...setup.status })) }),
     ),
   ).pipe(Layer.provide(MemoryJournal.layer))
-  const context = yield* Layer.build(Layer.mergeAll(lanes, info, reload, journal))
+  const snapshot = Snapshot.make({ ...config(), ...setup.config }, hmacSha256)
+  const ingest = Ingest.layer(() => snapshot).pipe(Layer.provideMerge(journal))
+  const context = yield* Layer.build(Layer.mergeAll(lanes, info, reload, ingest))
   const handle = yield* Effect.provideContext(handler, context)
 
   /** Asks as a client on this machine would. */

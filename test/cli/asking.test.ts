@@ -93,6 +93,29 @@ describe("asking a running relay", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("what is in quarantine says how it gets out, and why it does not", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* running()
+      yield* journal.openLane("_quarantine")
+      for (const sequence of [1, 2]) {
+        yield* journal.append(event(`evt_${sequence}`, { problem: "the body is not JSON" }), ["_quarantine"])
+        yield* journal.settle([settlement("_quarantine", sequence, { bury: [bury(sequence)] })])
+      }
+      expect((yield* ask("dlq", "list")).stderr).toContain("is routed anew by `relay dlq replay`")
+      expect((yield* ask("dlq", "show", "_quarantine:2")).stdout).toContain("relay dlq replay _quarantine:2")
+      const why = "the webhook scheduling is not in the config"
+      expect(yield* ask("dlq", "replay", "_quarantine:1", "_quarantine:2")).toEqual({
+        code: 0,
+        stdout: `0 dead letters on the way again\n2 dead letters still in quarantine: ${why}\n`,
+        stderr: "",
+      })
+      expect(JSON.parse((yield* ask("dlq", "replay", "--all", "--json")).stdout)).toEqual({
+        count: 0,
+        stayed: [{ why, count: 2 }],
+      })
+    }).pipe(Effect.orDie),
+  )
+
   it.live("nothing is replayed or dropped because nothing was said, or two things were", () =>
     Effect.gen(function* () {
       const { ask } = yield* running()

@@ -5,7 +5,9 @@
  */
 import { describe, expect } from "bun:test"
 import { Effect, Exit, Fiber, type Layer } from "effect"
-import { Journal, type JournalError } from "../../src/journal/Journal.ts"
+import type { Event } from "../../src/event/Event.ts"
+import { idempotencyKey } from "../../src/journal/IdempotencyKey.ts"
+import { type Entry, Journal, type JournalError } from "../../src/journal/Journal.ts"
 import { attempts, event, letter, parked, settlement, waiting } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { seeded } from "../lib/seeded.ts"
@@ -101,6 +103,44 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         expect(yield* journal.append(event("a", { body: utf8.encode("other") }), ["lake"])).toBe("appended")
         expect(yield* journal.append(event("a", { body: utf8.encode("other") }), ["lake"])).toBe("duplicate")
         expect((yield* journal.status).counters.altered).toBe(1)
+      }))
+
+    test("marks the same id with other bytes for good: its key is its own wherever it goes", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("new")
+        const bodies = ["one", "two", "three"].map((text) => utf8.encode(text))
+        for (const body of bodies) yield* journal.append(event("a", { body }), ["old"])
+        const marks = (entries: ReadonlyArray<Entry>) => entries.map((entry) => entry.event.altered === true)
+        const entries = yield* journal.read(0, 10)
+        expect(marks(entries)).toEqual([false, true, true])
+        const keys = entries.map(idempotencyKey)
+        expect(new Set(keys).size).toBe(3)
+        yield* journal.settle([settlement("old", 2, { park: [parked(1)], bury: [letter(2)] })])
+        expect(yield* journal.moveLane("old", "new")).toBe(3)
+        const letters = yield* journal.deadLetters({ limit: 9 })
+        const found = [
+          ...(yield* journal.readParked("new", [1])).entries,
+          ...letters.map(({ entry }) => entry),
+          ...(yield* journal.read(3, 10)),
+        ]
+        expect(found.map(idempotencyKey)).toEqual(keys)
+        yield* journal.replayDeadLetters(letters.map(({ id }) => id))
+        const [copy] = yield* journal.read(4, 10)
+        expect(copy && idempotencyKey(copy)).toBe(`${keys[1]}:replay:5`)
+      }))
+
+    test("keeps what could not be routed and now can be, and what still can't be once", (journal) =>
+      Effect.gen(function* () {
+        const quarantined = event("a", { problem: "the event type is not in the catalogue" })
+        expect(yield* journal.append(quarantined, ["_quarantine"])).toBe("appended")
+        expect(yield* journal.append(quarantined, ["_quarantine"])).toBe("duplicate")
+        expect(yield* journal.append(event("a"), ["lake"])).toBe("appended")
+        expect(yield* journal.append(event("a"), ["lake"])).toBe("duplicate")
+        const entries = yield* journal.read(0, 10)
+        expect(entries.map(({ sinks, event }) => [...sinks, event.altered])).toEqual([
+          ["_quarantine", undefined],
+          ["lake", undefined],
+        ])
       }))
 
     test("does not take events of two webhooks for one", (journal) =>
@@ -331,6 +371,30 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         expect(state).toMatchObject({ deadLetters: 1, backlog: 2 })
         expect((yield* lane(journal, "audit"))?.backlog).toBe(0)
         expect(yield* journal.append(event("b"), ["lake"])).toBe("duplicate")
+      }))
+
+    test("routes what is in quarantine anew, once, as the delivery that it came by, or leaves it there", (journal) =>
+      Effect.gen(function* () {
+        const quarantine = "_quarantine"
+        const problem = "the event type is not in the catalogue"
+        const bodies = ["still", "now", "sent again"]
+        yield* journal.openLane(quarantine)
+        for (const id of bodies) yield* journal.append(event(id, { problem }), [quarantine])
+        yield* journal.settle([settlement(quarantine, 3, { bury: [letter(1), letter(2), letter(3)] })])
+        yield* journal.append(event("sent again"), ["lake"])
+        const letters = ["_quarantine:1", "_quarantine:2", "_quarantine:3"]
+        const reroute = ({ problem: _, ...event }: Event) =>
+          event.id === "still" ? undefined : { event, sinks: ["lake", "audit"] }
+        expect(yield* journal.replayDeadLetters(letters, reroute)).toBe(2)
+        expect((yield* journal.deadLetters({ limit: 9 })).map(({ id }) => id)).toEqual(["_quarantine:1"])
+        expect(yield* journal.read(3, 10)).toEqual([
+          { sequence: 4, event: event("sent again"), sinks: ["lake"], replayed: false },
+          { sequence: 5, event: event("now"), sinks: ["lake", "audit"], replayed: false },
+        ])
+        expect((yield* lane(journal, "lake"))?.backlog).toBe(2)
+        expect(yield* lane(journal, quarantine)).toMatchObject({ deadLetters: 1, backlog: 0 })
+        expect(yield* journal.append(event("now"), ["lake"])).toBe("duplicate")
+        expect(yield* journal.replayDeadLetters(letters, reroute)).toBe(0)
       }))
 
     test("drops dead letters", (journal) =>

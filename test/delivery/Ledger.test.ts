@@ -3,6 +3,7 @@ import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { Ledger } from "../../src/delivery/Ledger.ts"
 import type { OpenedLane } from "../../src/journal/Journal.ts"
+import * as WallClock from "../../src/journal/WallClock.ts"
 import { event, waiting } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 
@@ -38,6 +39,19 @@ it.effect("an event grows older by the time that passes, whatever the wall clock
     ahead = 0
     yield* TestClock.adjust("1 second")
     expect(ledger.age(item(1))).toBe(1_000)
+  }),
+)
+
+// Found by the simulation: a reload while the clock was wrong made lanes that aged what was parked by the error.
+it.effect("nor by a reload meanwhile: a lane that it makes tells ages as the one before", () =>
+  Effect.gen(function* () {
+    const clock = yield* Clock.Clock
+    const ahead = { ...clock, currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + 3_600_000 }
+    const { start } = WallClock.make(clock)
+    const before = new Ledger(state([]), "lake", clock, 1, start)
+    const reloaded = new Ledger(state([]), "lake", ahead, 1, start)
+    yield* TestClock.adjust("1 second")
+    expect(reloaded.steady()).toBe(before.steady())
   }),
 )
 

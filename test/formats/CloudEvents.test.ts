@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test"
 import { HTTP, Kafka, type KafkaMessage } from "cloudevents"
 import type { Event } from "../../src/event/Event.ts"
 import * as CloudEvents from "../../src/formats/CloudEvents.ts"
+import { idempotencyKey } from "../../src/journal/IdempotencyKey.ts"
 import type { Entry } from "../../src/journal/Journal.ts"
 import { seeded } from "../lib/seeded.ts"
 import { entry } from "../sinks/samples.ts"
@@ -64,7 +65,17 @@ describe("CloudEvents", () => {
     const body = Uint8Array.of(0, 0xff, 0xfe, 10, 13, 0x7b)
     const found = JSON.parse(CloudEvents.structured(entry(7, { id: "", type: "", body })))
     expect(Buffer.from(found.data_base64, "base64")).toEqual(Buffer.from(body))
-    expect(found).toMatchObject({ id: "seq_7", type: "relay.undecodable", datacontenttype: "application/octet-stream" })
+    expect(found.id).toMatch(/^body:[0-9a-f]{64}$/)
+    expect(found).toMatchObject({ type: "relay.undecodable", datacontenttype: "application/octet-stream" })
+  })
+
+  test("is found by its id in every mode, whatever the sender's id holds", () => {
+    for (const more of [{ id: "evt 1%:ü\n" }, { altered: true }, { id: "x".repeat(5_000) }]) {
+      const one = entry(7, more)
+      for (const read of [overKafka, structured]) expect(read(one).id).toBe(idempotencyKey(one))
+      // The SDK leaves it to its user to decode what the HTTP binding encodes.
+      expect(decodeURIComponent(String(overHttp(one).id))).toBe(idempotencyKey(one))
+    }
   })
 
   test("structured: numbers stay as the sender wrote them", () => {

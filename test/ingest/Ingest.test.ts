@@ -489,6 +489,47 @@ describe("the webhook", () => {
   )
 })
 
+describe("what is in quarantine", () => {
+  const strict = [webhook({ unknownTypes: "quarantine" })]
+
+  it.effect("is routed by the config of now, as the event that it is, or says why not", () =>
+    Effect.gen(function* () {
+      const { ingest, send, entries, reload } = yield* start({ webhooks: strict })
+      const bodies = ["no envelope", envelope("made.up"), envelope("block.made_up"), envelope("relay.dead_letter")]
+      for (const body of bodies) yield* send(delivery(body))
+      const kept = (yield* entries).map(({ event }) => event)
+      expect(kept.every(({ problem }) => problem !== undefined)).toBe(true)
+      const fates = () => kept.map((event) => ingest.reroute(event))
+      expect(fates()).toEqual(kept.map(({ problem = "" }) => ({ stays: problem })))
+      // The secret that verified them is gone by now.
+      reload([webhook({ secrets: [{ name: "newer", value: Redacted.make("another") }] })])
+      const { problem: _, ...routed } = kept[1] ?? {}
+      expect(fates()).toEqual([
+        { stays: kept[0]?.problem },
+        { event: routed, sinks: ["lake"] },
+        { stays: "no route takes it" },
+        { stays: kept[3]?.problem },
+      ] as ReadonlyArray<unknown> as ReturnType<typeof fates>)
+      reload([webhook({ unknownTypes: "reject" })])
+      expect(fates()[1]).toEqual({ stays: "unknown event type" })
+      reload([webhook({ name: "another" })])
+      expect(fates()[1]).toEqual({ stays: "the webhook scheduling is not in the config" })
+    }),
+  )
+
+  it.effect("is kept once however often it is sent, and is a delivery when it can be routed", () =>
+    Effect.gen(function* () {
+      const { send, entries, reload } = yield* start({ webhooks: strict })
+      const body = envelope("made.up")
+      const answers = [yield* send(delivery(body)), yield* send(delivery(body))]
+      reload([webhook()])
+      answers.push(yield* send(delivery(body)), yield* send(delivery(body)))
+      expect(status(answers)).toEqual([202, 202, 202, 202])
+      expect((yield* entries).map(({ sinks }) => sinks)).toEqual([["_quarantine"], ["lake"]])
+    }),
+  )
+})
+
 describe("503 with Retry-After asks for a retry", () => {
   const failing = (reason: JournalFull | JournalUnavailable | JournalBroken) => (): AppendExit =>
     Exit.fail(new JournalError({ reason }))

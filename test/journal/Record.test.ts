@@ -26,6 +26,7 @@ const randomEvent = (random: () => number) =>
     ...(random() < 0.2 ? { problem: text(random) } : {}),
     ...(random() < 0.3 ? { trace: { traceparent: text(random) } } : {}),
     ...(random() < 0.3 ? { trace: { traceparent: text(random), tracestate: text(random) } } : {}),
+    ...(random() < 0.2 ? { altered: true, trace: { traceparent: `00-${text(random)}` } } : {}),
   })
 
 const row = (random: () => number, count: number) => {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import type { Event } from "../../src/event/Event.ts"
+import { idempotencyKey } from "../../src/journal/IdempotencyKey.ts"
 import type { Entry } from "../../src/journal/Journal.ts"
 import { encoder, largest, type Message, next } from "../../src/sinks/SnsMessage.ts"
 import { awkward } from "../contract/sinkContract.ts"
@@ -10,6 +11,7 @@ import { bytes, entry } from "./samples.ts"
 const raw = encoder({ format: "raw", key: "{{account_id}}", isFifo: false })
 const fifo = encoder({ format: "raw", key: "{{account_id}}", isFifo: true })
 const of = (more: Partial<Event>, encode = raw): Message => encode(entry(1, more), 0)
+const keyless = (body?: Uint8Array) => idempotencyKey(entry(1, { id: "", ...(body && { body }) }))
 const carried = ({ text, attributes }: Message) =>
   Buffer.from(bytesOf({ body: text, attributes, group: undefined, deduplication: undefined }))
 
@@ -54,7 +56,7 @@ describe("a message", () => {
     })
     expect(Object.keys(all)).toHaveLength(10)
     expect(of({ id: "", type: "", accountId: "", webhookId: "", signature: "" }).attributes).toEqual({
-      idempotency_key: "seq_1",
+      idempotency_key: keyless(),
     })
   })
 
@@ -72,8 +74,8 @@ describe("a message", () => {
 
   test("weighs its text and the names, types and values of its attributes, in bytes", () => {
     const message = of({ body: bytes("üü"), id: "", type: "", accountId: "ü", webhookId: "", signature: "" })
-    expect(message.attributes).toEqual({ account_id: "ü", idempotency_key: "seq_1" })
-    expect(message.size).toBe(4 + "account_id".length + 6 + 2 + "idempotency_key".length + 6 + 5)
+    expect(message.attributes).toEqual({ account_id: "ü", idempotency_key: keyless(bytes("üü")) })
+    expect(message.size).toBe(4 + "account_id".length + 6 + 2 + "idempotency_key".length + 6 + keyless().length)
   })
 
   test("of a FIFO topic has the key as its group, and the idempotency key for duplicates", () => {
@@ -87,7 +89,14 @@ describe("a message", () => {
     const groups = odd.map((accountId) => of({ accountId }, fifo).fifo?.group ?? "")
     for (const group of groups) expect(group).toMatch(/^sha256-[0-9a-f]{64}$/)
     expect(new Set(groups).size).toBe(odd.length)
-    expect(of({ id: "x".repeat(500) }, fifo).fifo?.deduplication).toMatch(/^sha256-/)
+    expect(of({ id: "x".repeat(180) }, fifo).fifo?.deduplication).toMatch(/^sha256-/)
+    expect(of({ id: "x".repeat(500) }, fifo).fifo?.deduplication).toMatch(/^scheduling:id:[0-9a-f]{64}$/)
+  })
+
+  test("of a FIFO topic has another id for the same event id with other bytes, and SNS takes it", () => {
+    const ids = [{}, { altered: true }, { altered: true, body: bytes("{}") }].map((more) => of(more, fifo).fifo)
+    expect(new Set(ids.map((one) => one?.deduplication)).size).toBe(3)
+    for (const one of ids) expect(one?.deduplication).toMatch(/^[\x21-\x7e]{1,128}$/)
   })
 
   test("without a key is a group of its own: it waits for no other", () => {

@@ -96,6 +96,13 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
+    gone: "an id that comes with other bytes has a key of its own",
+    file: "src/journal/Engine.ts",
+    find: "isAltered ? { ...event, altered: true } : event",
+    replace: "event",
+    line,
+  },
+  {
     gone: "a failed commit frees its keys",
     file: "src/journal/Engine.ts",
     find: "this.duplicates.rollback()",

@@ -7,6 +7,7 @@
  * dead letters. It outlives every crash. The first broken rule ends the seed.
  */
 import type { Event } from "../../../src/event/Event.ts"
+import { idempotencyKey } from "../../../src/journal/IdempotencyKey.ts"
 import type { Entry, Settlement, StoredDeadLetter } from "../../../src/journal/Journal.ts"
 
 /** One time that a body was handed to the journal. */
@@ -24,6 +25,8 @@ export interface Known {
   readonly sendings: Array<Sending>
   /** The sinks that an acknowledgement promised it to. */
   readonly promised: Set<string>
+  /** Other bodies under its id that were remembered when it was kept. */
+  readonly namesakes: Set<Known>
 }
 
 /** A sequence at a sink. */
@@ -75,6 +78,13 @@ const aSeed = 300_000
 /** Lines of history that a failing seed prints. */
 const shown = 40
 
+const isNamesake = (one: Event, other: Event): boolean =>
+  one.id !== "" && one.id === other.id && one.problem === undefined && other.problem === undefined
+
+/** Kept again after the window, a body's copy may have been the first of its id. */
+const isKeptOnce = ({ sendings }: Known): boolean =>
+  sendings.filter(({ state }) => state === "appended" || state === "open").length === 1
+
 export class Oracle {
   life = 0
   steps = 0
@@ -94,6 +104,8 @@ export class Oracle {
   readonly #givenUp = new Set<string>()
   /** By sink and key: the highest sequence that was taken first, ever and in this life. */
   readonly #furthest = new Map<string, { ever: number; life: number; here: number }>()
+  /** By sink, webhook and idempotency key. */
+  readonly #byKey = new Map<string, Known>()
   /** By sink and sequence: what it was sent together with. */
   readonly #digests = new Map<string, Map<number, ReadonlyArray<number>>>()
   /** Lanes that a person moved others' events into: what was parked there knows no order. */
@@ -131,6 +143,7 @@ export class Oracle {
       event,
       sendings: [],
       promised: new Set<string>(),
+      namesakes: new Set<Known>(),
     }
     this.#known.set(id, known)
     const sending: Sending = { sinks, at: event.receivedAt, life: this.life, state: "open" }
@@ -161,6 +174,14 @@ export class Oracle {
       for (const sink of sending.sinks) known.promised.add(sink)
       const first = before.findLast((other) => other.state === "appended")
       if (first !== undefined && remembered(first)) this.fail("a duplicate was kept as an event of its own", known)
+      for (const other of this.#known.values()) {
+        if (
+          other !== known &&
+          isNamesake(other.event, known.event) &&
+          other.sendings.some((one) => one.state === "appended" && remembered(one))
+        )
+          known.namesakes.add(other)
+      }
       return
     }
     if (before.length === 0) this.fail("answered as a duplicate, and nothing like it was kept", known)
@@ -215,7 +236,18 @@ export class Oracle {
     if (visit === undefined) return
     this.note(`${sink} takes ${visit.known.name} as #${entry.sequence}`, visit.known)
     visit.applied += 1
+    this.#told(sink, entry, visit.known)
     if (visit.applied === 1 && !entry.replayed && entry.event.accountId !== "") this.#ordered(sink, entry, visit)
+  }
+
+  /** A receiver that drops what has a key that it knows drops no other event. */
+  #told(sink: string, entry: Entry, known: Known): void {
+    const key = `${sink} ${entry.event.webhook} ${idempotencyKey(entry)}`
+    const before = this.#byKey.get(key) ?? known
+    this.#byKey.set(key, before)
+    const apart = before.namesakes.has(known) || known.namesakes.has(before)
+    if (apart && isKeptOnce(before) && isKeptOnce(known))
+      this.fail(`${sink} gets two events under one idempotency key, ${idempotencyKey(entry)}`, known)
   }
 
   answered(sink: string, entry: Entry, answer: "taken" | "rejected" | "not taken", why: string): void {

@@ -57,7 +57,7 @@ export class Senders {
     if (kind < 0.05) return new Uint8Array([0xff, 0xfe, index & 0xff, index >> 8])
     // The same id as another event's now and then: other bytes make it an event of its own.
     const id = kind < 0.09 && index > 0 ? draw.int(0, index - 1) : index
-    const type = kind < 0.1 ? "relay.dead_letter" : draw.pick(types)
+    const type = kind >= 0.09 && kind < 0.1 ? "relay.dead_letter" : draw.pick(types)
     const size = burst ? 0 : draw.pick([0, 0, 100, 3_000, 20_000])
     return utf8.encode(
       JSON.stringify({
