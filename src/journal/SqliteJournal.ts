@@ -26,7 +26,7 @@ import {
 import { recover } from "./Recovery.ts"
 import { prune } from "./Retention.ts"
 import * as Search from "./Search.ts"
-import { classify } from "./Sqlite.ts"
+import { classify, isCorrupt } from "./Sqlite.ts"
 import { open } from "./Store.ts"
 import * as WallClock from "./WallClock.ts"
 
@@ -81,6 +81,7 @@ const make = Effect.fnUntraced(function* (
       try {
         return new Engine(store, options)
       } catch (error) {
+        if (isCorrupt(error)) store.mark.damaged()
         store.close()
         throw classify(options.path, error)
       }
