@@ -138,11 +138,8 @@ export class Space {
         `The journal ${this.store.path} holds ${mebibytes(this.usedBytes)} and may hold ${mebibytes(this.maxSize)} ("journal.maxSize"). It empties as the sinks catch up: see \`relay lanes list\`.`,
       )
     } else if (this.diskWasFull || this.room < this.minFree) {
-      if (this.diskWasFull && this.room >= this.minFree) return this.refuse("disk", this.failure)
-      this.refuse(
-        "disk",
-        `The disk of the journal, ${disk}, has ${mebibytes(this.freeDiskBytes)} left, and ${mebibytes(this.minFree)} must stay free ("journal.minFree"). Free some space.`,
-      )
+      const left = `The disk of the journal, ${disk}, has ${mebibytes(this.freeDiskBytes)} left, and ${mebibytes(this.minFree)} must stay free ("journal.minFree"). Free some space.`
+      this.refuse("disk", this.room < this.minFree ? left : this.failure)
     } else {
       this.refusal = undefined
     }
