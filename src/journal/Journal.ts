@@ -200,6 +200,8 @@ export interface JournalStatus {
   readonly health: "starting" | "ok" | "full" | "broken" | "red"
   /** What is wrong and what to do about it, in words; empty when nothing is. */
   readonly message: string
+  /** Why it is red, a line each, whatever else its health says; and since when, in epoch milliseconds. */
+  readonly red: { readonly lines: ReadonlyArray<string>; readonly since: number }
   readonly head: number
   /** The lowest sequence still kept; `head + 1` when empty. */
   readonly tail: number

@@ -276,6 +276,7 @@ const make = (): Journal["Service"] => {
     status: Effect.sync(() => ({
       health: "ok" as const,
       message: "",
+      red: { lines: [], since: 0 },
       head: log.length,
       tail: 1,
       usedBytes: log.reduce((sum, entry) => sum + size(entry), 0),

@@ -215,6 +215,10 @@ const make = Effect.fnUntraced(function* (
       message: [engine.brokenBy?.message ?? "", message, engine.red.message, clockMessage]
         .filter((text) => text !== "")
         .join("\n"),
+      red: {
+        lines: engine.red.message === "" ? [] : engine.red.message.split("\n"),
+        since: engine.red.since,
+      },
       head: engine.head,
       tail: engine.brokenBy === undefined ? (engine.log.oldestRow()?.first ?? engine.head + 1) : 0,
       usedBytes,
