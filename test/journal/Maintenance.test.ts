@@ -110,15 +110,15 @@ describe("journal salvage", () => {
       const to = `${at.path}.ndjson`
       expect(yield* Maintenance.salvage(at.path, to)).toMatchObject({ events: 7, damaged: [6], unreadable: 0 })
       expect(lines(to).map((line) => [line.in, line.sequence, line.pending])).toEqual([
+        ["dead", 3, ["lake"]],
+        ["parked", 2, ["lake"]],
         ["log", 1, []],
         ["log", 2, []],
         ["log", 3, []],
         ["log", 4, ["lake"]],
         ["log", 5, ["lake"]],
-        ["parked", 2, ["lake"]],
-        ["dead", 3, ["lake"]],
       ])
-      const [first] = lines(to)
+      const first = lines(to).find((line) => line.sequence === 1)
       expect(Buffer.from(String(first?.bodyBase64), "base64").toString()).toBe('{"id":"a"}')
     }),
   )
@@ -142,7 +142,7 @@ describe("journal salvage", () => {
       const report = yield* Maintenance.salvage(at.path, to)
       expect(report.unreadable).toBeGreaterThan(0)
       expect(report.events).toBeGreaterThan(180)
-      expect(lines(to).at(-1)?.id).toBe("evt_239")
+      expect(lines(to).map(({ id }) => id)).toContain("evt_239")
     }),
   )
 })
