@@ -5,7 +5,7 @@
  * `salvage` reads a damaged file and writes what it can as lines of JSON; it
  * changes nothing in the file.
  */
-import { closeSync, existsSync, fsyncSync, openSync, rmSync, writeSync } from "node:fs"
+import { closeSync, existsSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "node:fs"
 import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect, Schema } from "effect"
@@ -52,6 +52,12 @@ const openReadOnly = (path: string) =>
   Effect.acquireRelease(
     Effect.suspend(() => {
       if (!existsSync(path)) return new MaintenanceError({ message: `There is no journal at ${path}.` })
+      // SQLite would take it for a new one, and delete the write-ahead log beside it.
+      if (statSync(path).size === 0) {
+        return new MaintenanceError({
+          message: `${path} is empty: \`relay journal salvage\` gets out what its write-ahead log holds.`,
+        })
+      }
       try {
         const db = new DatabaseSync(path, { readOnly: true })
         db.prepare("PRAGMA busy_timeout = 5000").get()

@@ -39,6 +39,7 @@ const size = (entry: Entry): number => entry.event.body.length
 
 const make = (): Journal["Service"] => {
   const log: Array<Entry> = []
+  const imported = new Set<string>()
   const copies = new Map<number, "replayed" | "moved">()
   const seen = new Map<string, Set<number>>()
   const lanes = new Map<string, Lane>()
@@ -76,9 +77,13 @@ const make = (): Journal["Service"] => {
     }
   }
 
+  const keyOf = (event: Event): string =>
+    JSON.stringify([event.webhook, event.id === "" ? Buffer.from(event.body).toString("base64") : event.id])
+  const isSeen = (event: Event): boolean => seen.get(keyOf(event))?.has(bodyChecksum(event)) === true
+
   const appendUnsafe = (event: Event, sinks: ReadonlyArray<string>): AppendExit => {
     const checksum = bodyChecksum(event)
-    const key = JSON.stringify([event.webhook, event.id === "" ? Buffer.from(event.body).toString("base64") : event.id])
+    const key = keyOf(event)
     const bodies = seen.get(key)
     if (bodies?.has(checksum)) {
       counters.duplicates++
@@ -253,6 +258,26 @@ const make = (): Journal["Service"] => {
         )
         for (const { event } of found) put(event, [query.sink], "replayed")
         return found.length
+      }),
+    import: (journal, owed) =>
+      Effect.sync(() => {
+        const counts = { pending: 0, deadLetters: 0, known: 0 }
+        for (const { sequence, event, replayed, pending, dead } of owed) {
+          const keyFor = (lane: string) => JSON.stringify([journal, sequence, lane])
+          const isKnown = dead === undefined && !replayed && event.problem === undefined && isSeen(event)
+          const fresh = isKnown ? [] : pending.filter((lane) => !imported.has(keyFor(lane)))
+          counts.known += pending.length - fresh.length
+          counts[dead === undefined ? "pending" : "deadLetters"] += fresh.length
+          if (fresh.length === 0) continue
+          for (const lane of fresh) imported.add(keyFor(lane))
+          put(event, dead === undefined ? fresh : [], "moved")
+          if (dead === undefined) continue
+          for (const lane of fresh) {
+            const entry = { sequence: log.length, event, sinks: [lane], replayed: false }
+            laneOf(lane).dead.set(log.length, { letter: { ...dead, sequence: log.length }, entry })
+          }
+        }
+        return counts
       }),
     events: (query) =>
       Effect.sync(() => {

@@ -35,6 +35,12 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
   ],
   // A checksum of name, cursor and settled ranges; none in rows that were written before.
   [`ALTER TABLE lane ADD COLUMN crc INTEGER`],
+  // What was brought back from other journals, by their id: each event once a lane.
+  [
+    `CREATE TABLE imported (
+      journal TEXT NOT NULL, sequence INTEGER NOT NULL, lanes TEXT NOT NULL, PRIMARY KEY (journal, sequence)
+    ) STRICT, WITHOUT ROWID`,
+  ],
 ]
 
 /** The schema version that this relay writes. */

@@ -115,7 +115,8 @@ const replaceStart = (file: string, directory: string, length: number): void => 
 
 /** Opens the journal at `path`; copies are made in `directory`, and gone when it is closed. */
 export const openReadable = (path: string, directory: string): Readable => {
-  const original = tryOpen(path, true)
+  // SQLite, asked for an empty file, deletes the write-ahead log beside it.
+  const original = isHeader(headerOf(path)) ? tryOpen(path, true) : undefined
   if (original !== undefined) return { db: original, isOriginal: true, close: () => original.close() }
   const work = mkdtempSync(join(directory, ".relay-salvage-"))
   const remove = () => rmSync(work, { recursive: true, force: true })

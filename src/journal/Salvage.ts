@@ -123,10 +123,12 @@ class Salvage {
   private readonly identity: string
   private readonly cursors: ReadonlyMap<string, Cursor>
   private readonly path: string
+  private readonly tell: (share: number) => void
   private readonly db: DatabaseSync | undefined
 
-  constructor(path: string, db: DatabaseSync | undefined) {
+  constructor(path: string, db: DatabaseSync | undefined, tell: (share: number) => void) {
     this.path = path
+    this.tell = tell
     this.db = db
     // One that can't be read is a journal of its own: what is brought back from it is not known from before.
     this.identity = tolerant(() => db && meta(db, "identity")) ?? randomBytes(16).toString("hex")
@@ -180,7 +182,11 @@ class Salvage {
   }
 
   private *log(db: DatabaseSync): Generator<SalvagedLine> {
+    const ends = tolerant(() => db.prepare("SELECT min(first) AS first, max(first) AS last FROM log").get())
     for (const row of rowsOf(db, "log")) {
+      this.tell(
+        (int(row?.first ?? 0) - int(ends?.first ?? 0)) / Math.max(1, int(ends?.last ?? 0) - int(ends?.first ?? 0)),
+      )
       if (row === undefined) {
         this.unreadable++
         continue
@@ -221,12 +227,20 @@ class Salvage {
   }
 }
 
-/** Every event that can be read from the journal at `path`; copies that have to be mended are made in `directory`. */
-export const lines = function* (path: string, directory: string): Generator<SalvagedLine, Found> {
+/**
+ * Every event that can be read from the journal at `path`; copies that have to
+ * be mended are made in `directory`. `tell` hears how much of the log is read,
+ * from 0 to 1.
+ */
+export const lines = function* (
+  path: string,
+  directory: string,
+  tell: (share: number) => void = () => {},
+): Generator<SalvagedLine, Found> {
   const readable = openReadable(path, directory)
   try {
     if (readable.db !== undefined && isNewer(readable.db)) throw new NewerJournal()
-    const salvage = new Salvage(path, readable.db)
+    const salvage = new Salvage(path, readable.db, tell)
     yield* salvage.lines()
     const { damaged, unreadable, dug } = salvage
     return { damaged: [...damaged].sort((a, b) => a - b), unreadable, dug, mended: !readable.isOriginal }

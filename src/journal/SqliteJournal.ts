@@ -15,6 +15,7 @@ import { Backlog } from "./Backlog.ts"
 import * as Checkpointer from "./Checkpointer.ts"
 import { Engine, type Options } from "./Engine.ts"
 import * as Handover from "./Handover.ts"
+import { importOwed } from "./Import.ts"
 import {
   type Appended,
   type EventQuery,
@@ -307,6 +308,7 @@ const make = Effect.fnUntraced(function* (
         ),
       ),
     replay: (query) => started(sliced(engine, () => Handover.replay(engine, query))),
+    import: (journal, owed) => started(attempt(() => importOwed(engine, journal, owed))),
     events: (query) => Search.page(query, search),
     status,
     broken: Deferred.await(brokenSignal),
