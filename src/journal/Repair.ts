@@ -1,8 +1,8 @@
 /**
  * Opens a journal for reading, whatever is left of it. What SQLite refuses is
- * copied, and mended in the copy until it does not: cut off, it is filled up
- * with empty pages; its header, and then its whole first page, are those of a
- * new journal, whose tables begin on the same pages.
+ * copied, and mended in the copy until it does not: its header, which also says
+ * how long the file is, and then its whole first page, become those of a new
+ * journal, whose tables begin on the same pages.
  */
 import {
   closeSync,
@@ -87,11 +87,6 @@ const isHeader = (bytes: Buffer): boolean => bytes.subarray(0, 16).toString("lat
 
 /** The ways to mend a copy, the mildest first. */
 const ways: ReadonlyArray<(file: string, directory: string) => void> = [
-  (file) => {
-    const header = headerOf(file)
-    const size = header.readUInt16BE(16) * header.readUInt32BE(28)
-    if (isHeader(header) && size > statSync(file).size) truncateSync(file, size)
-  },
   (file, directory) => replaceStart(file, directory, headerBytes),
   (file, directory) => replaceStart(file, directory, usualPage),
 ]
