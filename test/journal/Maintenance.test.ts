@@ -72,6 +72,22 @@ describe("journal check", () => {
   )
 })
 
+describe("an empty file beside a write-ahead log", () => {
+  it.live("is not opened by check and backup: SQLite would delete the log", () =>
+    Effect.gen(function* () {
+      const at = yield* filled
+      writeFileSync(at.path, "")
+      writeFileSync(`${at.path}-wal`, "what is left of a journal")
+      for (const refused of [Maintenance.check(at.path), Maintenance.backup(at.path, `${at.path}.backup`)]) {
+        expect((yield* Effect.flip(refused as Effect.Effect<unknown, Maintenance.MaintenanceError>)).message).toContain(
+          "`relay journal salvage` gets out what its write-ahead log holds",
+        )
+      }
+      expect(readFileSync(`${at.path}-wal`, "utf8")).toBe("what is left of a journal")
+    }),
+  )
+})
+
 describe("journal backup", () => {
   it.live("makes a copy that is a journal, and never overwrites", () =>
     Effect.gen(function* () {
