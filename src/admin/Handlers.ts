@@ -7,7 +7,7 @@ import { ownWebhook } from "../delivery/RelayEvents.ts"
 import { type Event, quarantine } from "../event/Event.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
-import { Journal, type JournalError, type StoredDeadLetter } from "../journal/Journal.ts"
+import { Journal, type JournalError, type Owed, type StoredDeadLetter } from "../journal/Journal.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
 import * as EventHandlers from "./EventHandlers.ts"
@@ -55,6 +55,18 @@ const deadLetterOf = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLe
   attempts,
 })
 
+/** What is owed to the sinks that there are. */
+const owedOf = (
+  { sequence, pending, replayed, bodyBase64, at, attempts, journal: _, in: place, ...facts }: Api.Kept,
+  sinks: ReadonlySet<string>,
+): Owed => ({
+  sequence,
+  event: { ...facts, body: new Uint8Array(Buffer.from(bodyBase64, "base64")) },
+  replayed,
+  pending: pending.filter((lane) => sinks.has(lane)),
+  ...(place === "dead" && { dead: { at: at ?? 0, attempts: attempts ?? [] } }),
+})
+
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64")
 
 /** The id that stands just above `id`: the page before it begins with `id` itself. */
@@ -100,6 +112,22 @@ const relay = HttpApiBuilder.group(
           Effect.mapError(journal.replay({ sink, since, until, types: matches, progress }), unavailable),
         )
         return { count }
+      }),
+      import: Effect.fnUntraced(function* ({ payload: { events } }) {
+        const sinks = new Set([...(yield* info.config).sinks.map(({ name }) => name), quarantine])
+        const counts = { pending: 0, deadLetters: 0, known: 0 }
+        const strange = new Map<string, number>()
+        for (const [id, kept] of Map.groupBy(events, ({ journal }) => journal)) {
+          for (const lane of kept.flatMap(({ pending }) => pending)) {
+            if (!sinks.has(lane)) strange.set(lane, (strange.get(lane) ?? 0) + 1)
+          }
+          const owed = kept.map((one) => owedOf(one, sinks)).filter(({ pending }) => pending.length > 0)
+          const imported = yield* Effect.mapError(journal.import(id, owed), unavailable)
+          counts.pending += imported.pending
+          counts.deadLetters += imported.deadLetters
+          counts.known += imported.known
+        }
+        return { ...counts, strange: [...strange].map(([lane, count]) => ({ lane, count })) }
       }),
       acknowledge: () => Effect.mapError(journal.acknowledge, unavailable),
       tap: Effect.fnUntraced(

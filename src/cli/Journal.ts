@@ -1,12 +1,14 @@
 /** `relay journal …`: look after the journal's file. */
-import { Effect, type Option } from "effect"
-import { Argument, Command } from "effect/cli"
+import { Effect, type Option, Terminal } from "effect"
+import { Argument, Command, TerminalCapabilities } from "effect/cli"
+import type { Imported } from "../admin/Api.ts"
 import { ask } from "./Ask.ts"
 import { failed, io } from "./CommandError.ts"
 import { loadConfig } from "./Loading.ts"
 import { Json } from "./Options.ts"
-import { bytes, count, plain, print, printJson } from "./Output.ts"
+import { bytes, count, plain, print, printJson, say } from "./Output.ts"
 import { lazily } from "./Program.ts"
+import { bar } from "./Progress.ts"
 
 const maintenance = lazily(() => import("../journal/Maintenance.ts"))
 
@@ -79,12 +81,64 @@ const salvage = Command.make(
     const lost = [
       ...(report.damaged.length === 0 ? [] : [`${count(report.damaged.length, "record")} damaged`]),
       ...(report.unreadable === 0 ? [] : [`${count(report.unreadable, "part")} of the file could not be read`]),
+      ...(report.mended ? ["the file could not be opened as it is: a copy was mended"] : []),
+      ...(report.dug === 0 ? [] : [`${count(report.dug, "event")} found only page by page`]),
     ]
     yield* print(
       `${count(report.events, "event")} written to ${plain(to)}${lost.length === 0 ? "" : `; ${lost.join(", ")}`}`,
     )
   }),
 ).pipe(Command.withDescription("Write what can still be read from a damaged journal; changes nothing in it"))
+
+const words = (owed: Imported): ReadonlyArray<string> => [
+  `${count(owed.pending, "event")} on the way`,
+  ...(owed.deadLetters === 0 ? [] : [`${count(owed.deadLetters, "dead letter")} brought back`]),
+  ...(owed.known === 0 ? [] : [`${count(owed.known, "event")} known already`]),
+]
+
+const bring = Command.make(
+  "import",
+  {
+    file: Argument.String("file").pipe(
+      Argument.withDescription("A journal that was set aside, or what `journal salvage` wrote"),
+    ),
+  },
+  Effect.fn(function* ({ file }) {
+    const { read } = yield* lazily(() => import("./Owed.ts"))
+    const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
+    const { display } = yield* Terminal.Terminal
+    const isJson = yield* Json
+    const erase = canAnimate ? "\r\u001b[K" : ""
+    const report = yield* read(file, (slice, share, sofar) =>
+      ask((client) => client.import({ payload: { events: slice } })).pipe(
+        Effect.tap(() => {
+          if (isJson) return Effect.void
+          if (canAnimate) return Effect.ignore(display(`${erase}${bar(`import of ${file}`, share)}`))
+          return sofar % plainEvery < slice.length ? say(`${count(sofar, "event")} so far`) : Effect.void
+        }),
+      ),
+    ).pipe(
+      Effect.catchTag("MaintenanceError", ({ message }) => Effect.fail(io(message))),
+      Effect.ensuring(canAnimate && !isJson ? Effect.ignore(display(erase)) : Effect.void),
+    )
+    if (isJson) return yield* printJson({ from: file, ...report })
+    const lost = [
+      ...(report.damaged === 0 ? [] : [`${count(report.damaged, "record")} of it could not be read`]),
+      ...report.strange.map(
+        ({ lane, count: owed }) =>
+          `${count(owed, "event")} for ${plain(lane)} not imported: the config has no such sink; add it and import again, or leave them`,
+      ),
+    ]
+    yield* print([words(report).join(", "), ...lost.map((line) => `  ${line}`)].join("\n"))
+  }),
+).pipe(
+  Command.withDescription(
+    "Have the running relay deliver what another journal still owed, each event once; may be repeated",
+  ),
+)
+
+/** Where nothing can be drawn, a line is written after so many events. */
+const plainEvery = 10_000
 
 const acknowledge = Command.make(
   "acknowledge",
@@ -97,11 +151,18 @@ const acknowledge = Command.make(
 ).pipe(Command.withDescription("You have seen why the running relay's journal is red"))
 
 export const journalCommand = Command.make("journal").pipe(
-  Command.withDescription("Look after the journal: check, backup, salvage, acknowledge"),
-  Command.withSubcommands([check, backup, salvage, acknowledge]),
+  Command.withDescription("Look after the journal: check, backup, salvage, import, acknowledge"),
+  Command.withSubcommands([check, backup, salvage, bring, acknowledge]),
   Command.withExamples([
     { command: "relay journal check", description: "The journal of relay.config.json" },
     { command: "relay journal backup /backup/journal.db", description: "A copy while the relay runs" },
-    { command: "relay journal salvage events.ndjson data/journal.db.corrupt", description: "From a quarantined file" },
+    {
+      command: "relay journal import data/journal.db.2026-11-20T08-00-00-000Z.damaged",
+      description: "What a journal that was set aside still owed",
+    },
+    {
+      command: "relay journal salvage events.ndjson old/journal.db",
+      description: "What can be read of a damaged file",
+    },
   ]),
 )

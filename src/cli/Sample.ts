@@ -95,6 +95,9 @@ const own: Readonly<Record<string, (at: (hours: number) => string) => Fields>> =
   }),
   "relay.lane_paused": () => ({ sink: "sample", message: "POST https://example.com can't be reached" }),
   "relay.journal_filling": () => ({ percent: 80, used_bytes: 8_589_934_592, max_bytes: 10_737_418_240 }),
+  "relay.journal_red": () => ({
+    problem: "Events 5 to 9 of the journal ./data/journal.db are lost: their rows are missing.",
+  }),
   "relay.secret_expiring": (at) => ({ webhook: "sample", secret: "sample", expires_at: at(14 * 24) }),
 }
 

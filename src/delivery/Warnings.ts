@@ -1,6 +1,6 @@
 /**
  * What a person should hear of before it hurts, as lines of the log and as
- * events of the relay's own: a journal that fills, a secret that expires.
+ * events of the relay's own: a journal that fills or is red, a secret that expires.
  *
  * A secret's notices are told once each. Whatever tells one again, a restart
  * above all, makes the very same event, and the journal keeps that once within
@@ -9,6 +9,7 @@
 import { Clock, Effect, Layer, Schedule } from "effect"
 import { noticeOfExpiry, type Webhook } from "../config/Config.ts"
 import { Journal } from "../journal/Journal.ts"
+import { hashOf } from "../journal/Record.ts"
 import { RelayEvents } from "./RelayEvents.ts"
 
 const day = 86_400_000
@@ -38,6 +39,21 @@ export const layer = (webhooks: () => ReadonlyArray<Webhook>): Layer.Layer<never
         filled = filling
       })
 
+      const said = new Set<string>()
+      const told = new Set<string>()
+      /** Each line once a start in the log, and once in all as an event: what was told before is a duplicate. */
+      const red = Effect.gen(function* () {
+        const { red, health } = yield* journal.status
+        for (const problem of red.lines) {
+          const key = `red:${red.since}:${hashOf(problem)}`
+          if (!said.has(key)) yield* Effect.logError(`the journal is red: ${problem}`)
+          said.add(key)
+          if (health === "starting" || told.has(key)) continue
+          told.add(key)
+          yield* events.emit("relay.journal_red", { problem }, undefined, { key, at: red.since })
+        }
+      })
+
       const expiring = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         for (const { name: webhook, secrets } of webhooks()) {
@@ -56,6 +72,7 @@ export const layer = (webhooks: () => ReadonlyArray<Webhook>): Layer.Layer<never
           }
         }
       })
+      yield* Effect.forkScoped(Effect.repeat(red, Schedule.spaced("1 second")))
       yield* Effect.forkScoped(Effect.repeat(filling, Schedule.spaced("5 seconds")))
       yield* Effect.forkScoped(Effect.repeat(expiring, Schedule.spaced("1 hour")))
     }),

@@ -73,6 +73,7 @@ export const relayEventTypes = [
   "relay.dead_letter",
   "relay.lane_paused",
   "relay.journal_filling",
+  "relay.journal_red",
   "relay.secret_expiring",
 ] as const
 

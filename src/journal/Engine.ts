@@ -218,6 +218,7 @@ export class Engine {
     const started = performance.now()
     let committed: ReadonlyArray<Committed>
     try {
+      this.store.requireUncut()
       committed = this.transact(() => {
         if (!group.isEmpty) {
           this.log.insert(group)
@@ -416,7 +417,7 @@ export class Engine {
   /** Says what an error means; breaks the journal when it is final. */
   failed(error: unknown): JournalError {
     const failure = classify(this.store.path, error)
-    if (failure.reason._tag === "JournalFull") this.space.foundFull()
+    if (failure.reason._tag === "JournalFull") this.space.foundFull(failure.message)
     return failure.reason._tag === "JournalBroken" ? this.breakDown(failure.message, error) : failure
   }
 

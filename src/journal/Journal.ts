@@ -233,11 +233,33 @@ export interface ReplayQuery {
 /** What becomes of a quarantined event by now: the event with its sinks, or `undefined` while it still can't be routed. */
 export type Reroute = (event: Event) => { readonly event: Event; readonly sinks: ReadonlyArray<string> } | undefined
 
+/** An event of another journal, and the lanes that it is still owed to. */
+export interface Owed {
+  /** Its place in that journal. */
+  readonly sequence: number
+  readonly event: Event
+  /** It stood there by a replay: then it is brought back although it was delivered again since. */
+  readonly replayed: boolean
+  readonly pending: ReadonlyArray<string>
+  /** Set when it is a dead letter of these lanes. */
+  readonly dead?: { readonly at: number; readonly attempts: ReadonlyArray<Attempt> }
+}
+
+/** What became of events that were brought back, each counted once a lane. */
+export interface Imported {
+  readonly pending: number
+  readonly deadLetters: number
+  /** Brought back before, or received anew since. */
+  readonly known: number
+}
+
 export interface JournalStatus {
   /** `red` until a person acknowledges it: a file was quarantined or a checksum failed. */
   readonly health: "starting" | "ok" | "full" | "broken" | "red"
   /** What is wrong and what to do about it, in words; empty when nothing is. */
   readonly message: string
+  /** Why it is red, a line each, whatever else its health says; and since when, in epoch milliseconds. */
+  readonly red: { readonly lines: ReadonlyArray<string>; readonly since: number }
   readonly head: number
   /** The lowest sequence still kept; `head + 1` when empty. */
   readonly tail: number
@@ -345,6 +367,13 @@ export class Journal extends Context.Service<
     dropDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
     /** Appends what the retained log holds of the query for one sink; how many. */
     replay(query: ReplayQuery): Effect.Effect<number, JournalError>
+
+    /**
+     * Brings back what the journal of that id still owed: appended for just
+     * those lanes, dead letters as such. Each event once a lane, whenever and
+     * however often it is asked; a few hundred at a time.
+     */
+    import(journal: string, owed: ReadonlyArray<Owed>): Effect.Effect<Imported, JournalError>
 
     /**
      * Events that are kept, newest first: of the log, then parked ones and dead

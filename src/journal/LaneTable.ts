@@ -246,6 +246,19 @@ export class LaneTable {
     }
   }
 
+  /** Puts a dead letter there that another journal had. */
+  inter(lane: string, entry: Entry, at: number, attempts: ReadonlyArray<Attempt>): Committed {
+    const record = encode(entry)
+    this.sql.bury.run(lane, entry.sequence, at, entry.event.type, record.length, JSON.stringify(attempts), record)
+    const size = record.length
+    return () => {
+      const backlog = this.backlogs.get(lane)
+      if (backlog === undefined) return
+      backlog.deadLetters++
+      backlog.deadLetterBytes += size
+    }
+  }
+
   /** A cursor never moves back: what was settled stays settled. */
   private advance(from: Cursor, to: Cursor): Cursor {
     return to.sequence < from.sequence ? from : to

@@ -5,12 +5,13 @@
  * `salvage` reads a damaged file and writes what it can as lines of JSON; it
  * changes nothing in the file.
  */
-import { closeSync, existsSync, fsyncSync, openSync, writeSync } from "node:fs"
+import { closeSync, existsSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "node:fs"
+import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect, Schema } from "effect"
-import type { Cursor, Entry } from "./Journal.ts"
 import { current, version } from "./Migrations.ts"
 import { decode, decodeRow } from "./Record.ts"
+import * as Salvage from "./Salvage.ts"
 
 export class MaintenanceError extends Schema.TaggedError<MaintenanceError>()("MaintenanceError", {
   message: Schema.String,
@@ -35,34 +36,11 @@ export interface CheckReport {
   readonly sqlite: ReadonlyArray<string>
 }
 
-export interface SalvageReport {
+export interface SalvageReport extends Salvage.Found {
   readonly from: string
   readonly to: string
   /** Lines written. */
   readonly events: number
-  /** Sequences of which only a damaged record was found. */
-  readonly damaged: ReadonlyArray<number>
-  /** How many times the file could not be read on, and a part of it was passed over. */
-  readonly unreadable: number
-}
-
-/** A line of a salvaged file. */
-interface SalvagedLine {
-  readonly in: "log" | "parked" | "dead"
-  /** The lanes that had not settled it; for `parked` and `dead` the lane itself. */
-  readonly pending: ReadonlyArray<string>
-  readonly sequence: number
-  readonly receivedAt: number
-  readonly id: string
-  readonly type: string
-  readonly accountId: string
-  readonly webhook: string
-  readonly webhookId: string
-  readonly signature: string
-  readonly secret: string
-  readonly sinks: ReadonlyArray<string>
-  readonly replayed: boolean
-  readonly bodyBase64: string
 }
 
 const words = (error: unknown): string => (error instanceof Error ? error.message : String(error))
@@ -74,6 +52,12 @@ const openReadOnly = (path: string) =>
   Effect.acquireRelease(
     Effect.suspend(() => {
       if (!existsSync(path)) return new MaintenanceError({ message: `There is no journal at ${path}.` })
+      // SQLite would take it for a new one, and delete the write-ahead log beside it.
+      if (statSync(path).size === 0) {
+        return new MaintenanceError({
+          message: `${path} is empty: \`relay journal salvage\` gets out what its write-ahead log holds.`,
+        })
+      }
       try {
         const db = new DatabaseSync(path, { readOnly: true })
         db.prepare("PRAGMA busy_timeout = 5000").get()
@@ -121,7 +105,7 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
         rows++
         next = first + int(row.count)
       }
-      for (const table of ["parked", "dead"]) {
+      for (const table of Salvage.tablesOf(db)) {
         for (const row of db.prepare(`SELECT sequence, record FROM ${table}`).iterate()) {
           if (decode(bytes(row.record), int(row.sequence)) === undefined) damaged.push(int(row.sequence))
         }
@@ -170,112 +154,31 @@ export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes
 /** Writes every event that can still be read from the journal at `path` to `to`, one JSON object a line. */
 export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, MaintenanceError> =>
   Effect.gen(function* () {
-    const db = yield* openReadOnly(path)
+    if (!existsSync(path)) return yield* new MaintenanceError({ message: `There is no journal at ${path}.` })
     if (existsSync(to))
       return yield* new MaintenanceError({ message: `${to} exists already; salvage never overwrites.` })
-    return yield* attempt(`What was salvaged from ${path} could not be written to ${to}`, (): SalvageReport => {
+    const report = yield* attempt(`What was salvaged from ${path} could not be written to ${to}`, () => {
       const fd = openSync(to, "wx", 0o600)
-      const damaged: Array<number> = []
-      let events = 0
-      let unreadable = 0
-      const lanes = tolerant(() => cursors(db)) ?? []
-      const write = (place: SalvagedLine["in"], pending: ReadonlyArray<string>, entry: Entry): void => {
-        writeSync(fd, `${JSON.stringify(line(place, pending, entry))}\n`)
-        events++
-      }
       try {
-        unreadable += eachRow(db, (first, count, record) => {
-          const decoded = decodeRow(record, first, count)
-          damaged.push(...decoded.damaged)
-          for (const { entry } of decoded.stored) {
-            write(
-              "log",
-              entry.sinks.filter((sink) => isPending(lanes, sink, entry.sequence)),
-              entry,
-            )
-          }
-        })
-        for (const place of ["parked", "dead"] as const) {
-          const readable = tolerant(() => {
-            for (const row of db.prepare(`SELECT lane, sequence, record FROM ${place}`).iterate()) {
-              const entry = decode(bytes(row.record), int(row.sequence))
-              if (entry === undefined) damaged.push(int(row.sequence))
-              else write(place, [String(row.lane)], entry)
-            }
-            return true
-          })
-          if (readable === undefined) unreadable++
+        const lines = Salvage.lines(path, dirname(to))
+        let events = 0
+        let next = lines.next()
+        for (; next.done !== true; next = lines.next()) {
+          writeSync(fd, `${JSON.stringify(next.value)}\n`)
+          events++
         }
         fsyncSync(fd)
+        return { from: path, to, events, ...next.value }
+      } catch (error) {
+        rmSync(to, { force: true })
+        throw error instanceof Salvage.NewerJournal ? new Error(newer(path)) : error
       } finally {
         closeSync(fd)
       }
-      return { from: path, to, events, damaged, unreadable }
     })
-  }).pipe(Effect.scoped)
+    if (report.events > 0 || !report.mended) return report
+    rmSync(to, { force: true })
+    return yield* new MaintenanceError({ message: `Nothing in ${path} can be read as a journal of the relay.` })
+  })
 
-const tolerant = <A>(work: () => A): A | undefined => {
-  try {
-    return work()
-  } catch {
-    return undefined
-  }
-}
-
-interface LaneCursor extends Cursor {
-  readonly name: string
-}
-
-const cursors = (db: DatabaseSync): ReadonlyArray<LaneCursor> =>
-  db
-    .prepare("SELECT name, cursor, settled FROM lane")
-    .all()
-    .map((row) => ({
-      name: String(row.name),
-      sequence: int(row.cursor),
-      settled: JSON.parse(String(row.settled)) as Cursor["settled"],
-    }))
-
-/** A lane whose cursor could not be read may not have settled anything. */
-const isPending = (lanes: ReadonlyArray<LaneCursor>, name: string, sequence: number): boolean => {
-  const lane = lanes.find((lane) => lane.name === name)
-  if (lane === undefined) return true
-  return sequence > lane.sequence && !lane.settled.some(([from, to]) => from <= sequence && sequence <= to)
-}
-
-/** Visits the rows of the log, past the parts that can't be read; how many of those there were. */
-const eachRow = (db: DatabaseSync, visit: (first: number, count: number, record: Uint8Array) => void): number => {
-  const after = db.prepare("SELECT first, count, bytes FROM log WHERE first >= ? ORDER BY first LIMIT 1")
-  const last = tolerant(() => int(db.prepare("SELECT max(first) AS last FROM log").get()?.last ?? 0)) ?? 2 ** 40
-  let unreadable = 0
-  let next = 0
-  let step = 1
-  while (next <= last) {
-    const found = tolerant(() => ({ row: after.get(next) }))
-    if (found === undefined) {
-      if (step === 1) unreadable++
-      next += step
-      step *= 2
-      continue
-    }
-    if (found.row === undefined) break
-    const first = int(found.row.first)
-    visit(first, int(found.row.count), bytes(found.row.bytes))
-    next = first + 1
-    step = 1
-  }
-  return unreadable
-}
-
-const line = (place: SalvagedLine["in"], pending: ReadonlyArray<string>, entry: Entry): SalvagedLine => {
-  const { body, problem: _, ...facts } = entry.event
-  return {
-    in: place,
-    pending,
-    sequence: entry.sequence,
-    ...facts,
-    sinks: entry.sinks,
-    replayed: entry.replayed,
-    bodyBase64: Buffer.from(body).toString("base64"),
-  }
-}
+const newer = (path: string): string => `${path} was written by a newer relay; salvage it with that one`

@@ -43,6 +43,7 @@ const size = (entry: Entry): number => entry.event.body.length
 
 const make = (): Journal["Service"] => {
   const log: Array<Entry> = []
+  const imported = new Set<string>()
   const copies = new Map<number, "replayed" | "moved">()
   const seen = new Map<string, Set<number>>()
   const lanes = new Map<string, Lane>()
@@ -89,6 +90,8 @@ const make = (): Journal["Service"] => {
     seen.set(key, bodies)
     return bodies
   }
+
+  const isSeen = (event: Event): boolean => bodiesLike(event).has(bodyChecksum(event))
 
   const keep = (event: Event, sinks: ReadonlyArray<string>): void => {
     const bodies = bodiesLike(event)
@@ -295,6 +298,26 @@ const make = (): Journal["Service"] => {
         for (const { event } of found) put(event, [query.sink], "replayed")
         return found.length
       }),
+    import: (journal, owed) =>
+      Effect.sync(() => {
+        const counts = { pending: 0, deadLetters: 0, known: 0 }
+        for (const { sequence, event, replayed, pending, dead } of owed) {
+          const keyFor = (lane: string) => JSON.stringify([journal, sequence, lane])
+          const isKnown = dead === undefined && !replayed && event.problem === undefined && isSeen(event)
+          const fresh = isKnown ? [] : pending.filter((lane) => !imported.has(keyFor(lane)))
+          counts.known += pending.length - fresh.length
+          counts[dead === undefined ? "pending" : "deadLetters"] += fresh.length
+          if (fresh.length === 0) continue
+          for (const lane of fresh) imported.add(keyFor(lane))
+          put(event, dead === undefined ? fresh : [], "moved")
+          if (dead === undefined) continue
+          for (const lane of fresh) {
+            const entry = { sequence: log.length, event, sinks: [lane], replayed: false }
+            laneOf(lane).dead.set(log.length, { ...dead, entry })
+          }
+        }
+        return counts
+      }),
     events: (query) =>
       Effect.sync(() => {
         const match = Match.make(query)
@@ -317,6 +340,7 @@ const make = (): Journal["Service"] => {
     status: Effect.sync(() => ({
       health: "ok" as const,
       message: "",
+      red: { lines: [], since: 0 },
       head: log.length,
       tail: 1,
       usedBytes: log.reduce((sum, entry) => sum + size(entry), 0),

@@ -60,6 +60,12 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     // How long a lane was paused in all, in milliseconds: that time ages no event of it.
     `ALTER TABLE lane ADD COLUMN paused_for INTEGER NOT NULL DEFAULT 0`,
   ],
+  // What was brought back from other journals, by their id: each event once a lane.
+  [
+    `CREATE TABLE imported (
+      journal TEXT NOT NULL, sequence INTEGER NOT NULL, lanes TEXT NOT NULL, PRIMARY KEY (journal, sequence)
+    ) STRICT, WITHOUT ROWID`,
+  ],
 ]
 
 /** The schema version that this relay writes. */

@@ -126,8 +126,11 @@ export const encode = (
   return writer.bytes()
 }
 
-/** Decodes the record of `sequence` at `offset`; `undefined` when a bit of it is not as it was written. */
-const decodeAt = (bytes: Buffer, offset: number, sequence: number): { stored: Stored; end: number } | undefined => {
+/**
+ * Decodes the record of `sequence`, or of any without one, at `offset`;
+ * `undefined` when a bit of it is not as it was written.
+ */
+const decodeAt = (bytes: Buffer, offset: number, sequence?: number): { stored: Stored; end: number } | undefined => {
   if (offset + frame > bytes.length) return undefined
   const length = bytes.readUInt32LE(offset + 4)
   const headerLength = bytes.readUInt32LE(offset + 12)
@@ -139,12 +142,12 @@ const decodeAt = (bytes: Buffer, offset: number, sequence: number): { stored: St
   if (crc32(body) !== bytes.readUInt32LE(offset + 8)) return undefined
   const header = JSON.parse(bytes.toString("utf8", offset + frame, headerEnd)) as Header
   const [at, origin, receivedAt, id, type, accountId, webhook, webhookId, signature, secret, sinks] = header
-  if (at !== sequence) return undefined
+  if (sequence !== undefined && at !== sequence) return undefined
   const event = { id, type, accountId, webhook, webhookId, signature, secret, receivedAt, body }
   return {
     stored: {
       entry: {
-        sequence,
+        sequence: at,
         event: header.length === usualLength ? event : { ...event, ...rare(header) },
         sinks,
         replayed: origin === Origin.replayed,
@@ -278,4 +281,16 @@ export const decodeRow = (bytes: Uint8Array, first: number, count: number): Deco
     }
   }
   return { stored, damaged }
+}
+
+/** The sound records that lie in `bytes` one after the other, whichever they are: for what was found outside of its table. */
+export const decodeAll = (bytes: Uint8Array): ReadonlyArray<Entry> => {
+  const buffer = view(bytes)
+  const entries: Array<Entry> = []
+  for (let offset = 0; offset + frame <= buffer.length; ) {
+    const record = decodeAt(buffer, offset)
+    if (record !== undefined) entries.push(record.stored.entry)
+    offset = record?.end ?? offset + frame + buffer.readUInt32LE(offset + 4)
+  }
+  return entries
 }

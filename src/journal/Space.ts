@@ -48,6 +48,8 @@ export class Space {
   private hasBallast = false
   private diskWasFull = false
   private wasFilling = false
+  /** What the write that failed came to. */
+  private failure = ""
   private readonly pages
   private readonly freePages
   private readonly pageSize: number
@@ -112,9 +114,10 @@ export class Space {
     this.decide()
   }
 
-  /** A write found the disk full: the ballast makes room for the lanes, appends wait. */
-  foundFull(): void {
+  /** A write found the disk full, or failed otherwise: the ballast makes room for the lanes, appends wait. */
+  foundFull(failure: string): void {
     this.diskWasFull = true
+    this.failure = failure
     if (this.hasBallast) {
       rmSync(this.ballast, { force: true })
       this.hasBallast = false
@@ -149,10 +152,8 @@ export class Space {
         `The journal ${this.store.path} holds ${mebibytes(this.usedBytes)} and may hold ${mebibytes(this.maxSize)} ("journal.maxSize"). It empties as the sinks catch up: see \`relay lanes list\`.`,
       )
     } else if (this.diskWasFull || this.room < this.minFree) {
-      this.refuse(
-        "disk",
-        `The disk of the journal, ${disk}, has ${mebibytes(this.freeDiskBytes)} left, and ${mebibytes(this.minFree)} must stay free ("journal.minFree"). Free some space.`,
-      )
+      const left = `The disk of the journal, ${disk}, has ${mebibytes(this.freeDiskBytes)} left, and ${mebibytes(this.minFree)} must stay free ("journal.minFree"). Free some space.`
+      this.refuse("disk", this.room < this.minFree ? left : this.failure)
     } else {
       this.refusal = undefined
     }

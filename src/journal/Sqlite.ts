@@ -7,6 +7,7 @@
  * number, so whatever is classified here is prepared, BEGIN and COMMIT too.
  */
 import type { DatabaseSync } from "node:sqlite"
+import { causeOf } from "./Cause.ts"
 import { JournalBroken, JournalError, JournalFull, JournalUnavailable } from "./Journal.ts"
 
 const primary = (code: number): number => code & 0xff
@@ -31,6 +32,9 @@ export const isFull = (error: unknown): boolean => primary(errorCode(error)) ===
 export const isFinal = (error: unknown): boolean =>
   !isFull(error) && [0, 10, 11, 26].includes(primary(errorCode(error)))
 
+/** Read-only, or not to be opened. */
+const isUnwritable = (error: unknown): boolean => [3, 8, 14].includes(primary(errorCode(error)))
+
 export const unavailable = (message: string): JournalError =>
   new JournalError({ reason: new JournalUnavailable({ message }) })
 
@@ -43,13 +47,14 @@ export const full = (cause: JournalFull["cause"], message: string): JournalError
 export const classify = (path: string, error: unknown): JournalError => {
   if (error instanceof JournalError) return error
   if (isFull(error)) {
-    const what =
-      primary(errorCode(error)) === 13 ? "is full" : `could not be written (${words(error)}: a quota, or a limit)`
-    return full("disk", `The disk of the journal ${path} ${what}. Free some space; nothing that was accepted is lost.`)
+    return full(
+      "disk",
+      `The journal ${path} can't be written (${words(error)}): ${causeOf(path, primary(errorCode(error)) === 13)}. Nothing that was accepted is lost.`,
+    )
   }
   if (isCorrupt(error)) {
     return broken(
-      `The journal ${path} is damaged (${words(error)}). The relay stops; at its next start the file is set aside and a new one begun. \`relay journal salvage\` gets out what can be read.`,
+      `The journal ${path} is damaged (${words(error)}). The relay stops. At its next start the file is read again: it goes on when the file is sound after all, and sets it aside when it is not.`,
     )
   }
   if (primary(errorCode(error)) === 10) {
@@ -57,7 +62,8 @@ export const classify = (path: string, error: unknown): JournalError => {
       `The disk of the journal ${path} failed (${words(error)}, code ${errorCode(error)}). Nothing after it can be trusted, so the relay stops. Check the disk, then start it again.`,
     )
   }
-  return unavailable(`The journal ${path} could not be written (${words(error)}). Nothing was kept; try again.`)
+  const why = isUnwritable(error) ? `${words(error)}: ${causeOf(path, false)}` : words(error)
+  return unavailable(`The journal ${path} could not be written (${why}). Nothing was kept; try again.`)
 }
 
 /** Runs `work` between BEGIN IMMEDIATE and COMMIT: all of it is on disk when this returns, or none. */

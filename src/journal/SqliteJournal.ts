@@ -15,6 +15,7 @@ import { Backlog } from "./Backlog.ts"
 import * as Checkpointer from "./Checkpointer.ts"
 import { Engine, type Options } from "./Engine.ts"
 import * as Handover from "./Handover.ts"
+import { importOwed } from "./Import.ts"
 import {
   type Appended,
   type EventQuery,
@@ -26,7 +27,7 @@ import {
 import { recover } from "./Recovery.ts"
 import { prune, sweep } from "./Retention.ts"
 import * as Search from "./Search.ts"
-import { classify } from "./Sqlite.ts"
+import { classify, isCorrupt } from "./Sqlite.ts"
 import { open } from "./Store.ts"
 import * as WallClock from "./WallClock.ts"
 
@@ -81,6 +82,7 @@ const make = Effect.fnUntraced(function* (
       try {
         return new Engine(store, options)
       } catch (error) {
+        if (isCorrupt(error)) store.mark.damaged()
         store.close()
         throw classify(options.path, error)
       }
@@ -245,6 +247,10 @@ const make = Effect.fnUntraced(function* (
       message: [engine.brokenBy?.message ?? "", message, engine.red.message, clockMessage]
         .filter((text) => text !== "")
         .join("\n"),
+      red: {
+        lines: engine.red.message === "" ? [] : engine.red.message.split("\n"),
+        since: engine.red.since,
+      },
       head: engine.head,
       tail: engine.brokenBy === undefined ? (engine.log.oldestRow()?.first ?? engine.head + 1) : 0,
       usedBytes,
@@ -316,6 +322,7 @@ const make = Effect.fnUntraced(function* (
       started(sliced(engine, () => Handover.replayDeadLetters(engine, ids, reroute))),
     dropDeadLetters: (ids) => started(sliced(engine, () => Handover.dropDeadLetters(engine, ids))),
     replay: (query) => started(sliced(engine, () => Handover.replay(engine, query))),
+    import: (journal, owed) => started(attempt(() => importOwed(engine, journal, owed))),
     events: (query) => Search.page(query, search),
     status,
     broken: Deferred.await(brokenSignal),

@@ -5,14 +5,15 @@
  * long as a relay runs on it), and `-mark` (see Mark.ts). A file that is
  * damaged, deleted or emptied is set aside as `journal.db.<time>.damaged`, and a
  * new one begun after the last sequence that is known: loudly, and `red` until
- * a person acknowledges it.
+ * a person acknowledges it. What looks damaged is read again first: to SQLite a
+ * disk that fails a read for a moment looks the same.
  *
  * **Trap.** POSIX drops a process's locks on a file when any descriptor of it
  * is closed: nothing here opens and closes the database's file by itself.
  */
 import { randomBytes } from "node:crypto"
-import { chmodSync, existsSync, mkdirSync, renameSync, statSync } from "node:fs"
-import { dirname } from "node:path"
+import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, statSync } from "node:fs"
+import { basename, dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import type { JournalError } from "./Journal.ts"
 import { LaneRows } from "./LaneRows.ts"
@@ -30,8 +31,10 @@ export interface Store {
   readonly head: number
   /** What was found wrong when opening, in words. */
   readonly findings: ReadonlyArray<string>
-  /** Says what is wrong when the file at `path` is no longer the one that is open. */
+  /** Says what is wrong when the file at `path` is no longer the one that is open, or was cut off. */
   readonly replaced: () => string | undefined
+  /** Throws when a file was cut off since it was last looked at: what is written next would hide that. */
+  readonly requireUncut: () => void
   /** A commit has come to `head`. */
   readonly reached: (head: number) => void
   readonly close: () => void
@@ -103,15 +106,68 @@ interface Sound {
   readonly mended: ReadonlyArray<string>
 }
 
-/** Opens the file, and reads what no checksum of ours covers; throws SQLite's error where that is damaged. */
-const openSound = (path: string): Sound => {
+/** What SQLite itself calls a damaged file. */
+const malformed = (what: string): Error => Object.assign(new Error(what), { errcode: 11 })
+
+/** Reads every page. */
+const requireIntegrity = (db: DatabaseSync): void => {
+  const [found] = db
+    .prepare("PRAGMA integrity_check(1)")
+    .all()
+    .flatMap((row) => Object.values(row).map(String))
+  if (found !== "ok") throw malformed(found ?? "it can't be checked")
+}
+
+/**
+ * Opens the file, and reads what no checksum of ours covers, and all of it where
+ * it is in doubt; throws SQLite's error where that is damaged.
+ */
+const openSound = (path: string, isDoubted: boolean): Sound => {
   const db = openDatabase(path)
   try {
     lastSequence(db)
-    return { db, mended: mend(db) }
+    meta(db, "identity")
+    new LaneRows(db).find()
+    const mended = mend(db)
+    if (isDoubted) requireIntegrity(db)
+    return { db, mended }
   } catch (error) {
     db.close()
     throw error
+  }
+}
+
+/** What looks damaged is looked at again after so many milliseconds each: SQLite takes a read that failed for damage. */
+const looksAfter = [50, 250, 700]
+
+const pause = (millis: number): void => {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, millis)
+}
+
+/** Opens the file once it is sound, in a second at most; `passed` is what was wrong meanwhile. */
+const openPatiently = (path: string, isDoubted: boolean): { readonly sound: Sound; readonly passed?: string } => {
+  let passed: string | undefined
+  for (const wait of looksAfter) {
+    try {
+      const sound = openSound(path, isDoubted || passed !== undefined)
+      return { sound, ...(passed !== undefined && { passed }) }
+    } catch (error) {
+      if (!isCorrupt(error)) throw error
+      passed = reason(error)
+      pause(wait)
+    }
+  }
+  return { sound: openSound(path, true), ...(passed !== undefined && { passed }) }
+}
+
+/** Files that only an earlier life of this journal can have left beside it, copies of it included. */
+const tracesOf = (path: string): ReadonlyArray<string> => {
+  const name = basename(path)
+  const trace = /^(-lock|-mark|-ballast|-wal|-shm|-index.*|\..*(damaged|backup|bak|old|copy)(-wal|-shm)?)$/
+  try {
+    return readdirSync(dirname(path)).filter((file) => file.startsWith(name) && trace.test(file.slice(name.length)))
+  } catch {
+    return []
   }
 }
 
@@ -126,9 +182,10 @@ const lastSequence = (db: DatabaseSync): number => {
 
 /** Opens the journal at `path`; throws a `JournalError`. */
 export const open = (path: string): Store => {
+  const traces = tracesOf(path)
   const lock = acquireLock(path)
   try {
-    return openLocked(path, lock)
+    return openLocked(path, lock, traces)
   } catch (error) {
     lock.close()
     throw isFull(error) || !isCorrupt(error) ? openError(path, error) : classify(path, error)
@@ -142,34 +199,47 @@ const openError = (path: string, error: unknown): JournalError => {
     : classified
 }
 
-const openLocked = (path: string, lock: DatabaseSync): Store => {
+const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<string>): Store => {
   const findings: Array<string> = []
   const before = readMark(`${path}-mark`)
   let expected: Mark | undefined = before
   const begin = (problem: string): void => {
     const aside = setAside(path)
     const kept = existsSync(aside) || existsSync(`${aside}-wal`)
+    const from =
+      expected === undefined ? "at event 1: how far the old one had come is not known" : `after event ${expected.head}`
     findings.push(
-      `${problem} A new journal was begun after event ${expected?.head ?? 0}; what was pending in the old one was not delivered.${
-        kept ? ` The old file is ${aside}: \`relay journal salvage\` gets out what can be read.` : ""
+      `${problem} A new journal was begun ${from}; what was pending in the old one was not delivered.${
+        kept ? ` The old file is ${aside}: \`relay journal import\` delivers what it still owes.` : ""
       }`,
     )
     expected = expected === undefined ? undefined : { ...expected, identity: "" }
   }
 
-  const empty = !existsSync(path) || statSync(path).size === 0
-  if (empty && before !== undefined) begin(`The journal ${path} was deleted or emptied.`)
-  else if (before?.damaged === true) begin(`The journal ${path} was found damaged while it was in use.`)
+  const there = statSync(path, { throwIfNoEntry: false })
+  const gone = there === undefined || there.size === 0
+  if (gone && before !== undefined) begin(`The journal ${path} was deleted or emptied.`)
+  else if (gone && (there !== undefined || traces.length > 0)) {
+    begin(
+      `The journal ${path} is gone, or empty, and so is the mark beside it, but it was there before: ${traces.length === 0 ? path : traces.join(", ")} is left of it. Bring the journal back from a backup or from where it was moved to, or \`relay journal import\` what is left of it.`,
+    )
+  }
 
-  let sound: Sound
+  const doubted = !gone && before?.damaged === true
+  let opened: ReturnType<typeof openPatiently>
   try {
-    sound = openSound(path)
+    opened = openPatiently(path, doubted)
   } catch (error) {
     if (!isCorrupt(error)) throw error
     begin(`The journal ${path} is damaged (${reason(error)}).`)
-    sound = openSound(path)
+    opened = openPatiently(path, false)
   }
-  const { db, mended } = sound
+  const { db, mended } = opened.sound
+  if (findings.length === 0 && (doubted || opened.passed !== undefined)) {
+    findings.push(
+      `The journal ${path} could not be read ${doubted ? "while it was in use" : `at first (${opened.passed})`}, and is sound: all of it was read again, and nothing is lost. The disk failed for a moment: look at the kernel's log.`,
+    )
+  }
 
   try {
     let identity = meta(db, "identity")
@@ -202,13 +272,31 @@ const openLocked = (path: string, lock: DatabaseSync): Store => {
     }
     const mark = new MarkFile(`${path}-mark`, { identity, head, damaged: false })
     const inodes = [path, `${path}-wal`].map((file) => [file, statSync(file).ino] as const)
+    const sizes = new Map<string, number>()
+    /** Neither file ever shrinks in use, but for the log's handing back what is above its limit. */
+    const cut = (): string | undefined => {
+      for (const [file] of inodes) {
+        const size = statSync(file, { throwIfNoEntry: false })?.size
+        if (size === undefined) continue
+        if (size < Math.min(sizes.get(file) ?? 0, file === path ? Number.POSITIVE_INFINITY : walSizeLimit)) {
+          mark.damaged()
+          return `The file ${file} was cut off while the relay was running on it.`
+        }
+        sizes.set(file, size)
+      }
+      return undefined
+    }
     const replaced = (): string | undefined => {
       for (const [file, inode] of inodes) {
         const found = statSync(file, { throwIfNoEntry: false })
         if (found === undefined) return `The file ${file} was deleted while the relay was running on it.`
         if (found.ino !== inode) return `The file ${file} was replaced while the relay was running on it.`
       }
-      return undefined
+      return cut()
+    }
+    const requireUncut = (): void => {
+      const found = cut()
+      if (found !== undefined) throw broken(`${found} What came last may be lost, so the relay stops.`)
     }
     const reached = (sequence: number): void => {
       try {
@@ -222,7 +310,7 @@ const openLocked = (path: string, lock: DatabaseSync): Store => {
       db.close()
       lock.close()
     }
-    return { path, db, mark, head, findings, replaced, reached, close }
+    return { path, db, mark, head, findings, replaced, requireUncut, reached, close }
   } catch (error) {
     db.close()
     throw error instanceof Error && isCorrupt(error) ? broken(classify(path, error).message) : error

@@ -2,8 +2,8 @@
  * The file sink: an event a line (NDJSON), on disk before it counts as sent.
  *
  * **Promise.** A batch is written and synced, and then it has passed. What a
- * crash left of a line at the end of the file is cut off before the first
- * write: its batch never passed and comes again. A file that was moved away or
+ * crash or a power cut left of lines at the end of the file is mended before
+ * the first write, and told: its batch never passed and comes again. A file that was moved away or
  * deleted (logrotate) is noticed at the next batch, and a new one begun.
  *
  * **Trap.** Opening and checking touch nothing: `relay validate` runs beside a
@@ -108,10 +108,22 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
       }
     })
 
+  const tellOfMended = Effect.suspend(() => {
+    const mended = file.takeMended()
+    if (mended === undefined) return Effect.void
+    const parts = [
+      ...(mended.cut > 0 ? [`${mended.cut} bytes behind the last whole line were cut off`] : []),
+      ...(mended.blanked > 0 ? [`${mended.blanked} bytes between whole lines were made spaces`] : []),
+    ]
+    return Effect.logWarning(
+      `${config.path} was mended: ${parts.join(", ")}. A crash or a power cut leaves such garbage; it was of events that had not passed, and they are written again`,
+    )
+  })
+
   return {
     batch,
     // A write that was begun is ended: the next one must know where the file ends.
-    send: (entries) => oneAtATime.withPermit(Effect.uninterruptible(append(entries))),
+    send: (entries) => oneAtATime.withPermit(Effect.uninterruptible(Effect.ensuring(append(entries), tellOfMended))),
     check: Effect.try({ try: () => LogFile.check(config.path), catch: (error) => classify(config.path, error) }),
   }
 })

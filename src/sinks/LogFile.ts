@@ -17,13 +17,13 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
-  readSync,
   renameSync,
   statSync,
   unlinkSync,
   writeSync,
 } from "node:fs"
 import { basename, dirname, extname, join, resolve } from "node:path"
+import { type Mended, mend } from "./Mend.ts"
 
 export const lineFeed = 0x0a
 
@@ -82,35 +82,10 @@ const makeDirectory = (path: string): void => {
   }
 }
 
-/** Where the last whole line ends: what stands behind it is a write that a crash cut short. */
-const endOfLines = (fd: number, size: number): number => {
-  const chunk = Buffer.alloc(64 * 1024)
-  for (let end = size; end > 0; ) {
-    const start = Math.max(0, end - chunk.length)
-    const read = readSync(fd, chunk, 0, end - start, start)
-    const last = chunk.subarray(0, read).lastIndexOf(lineFeed)
-    if (last !== -1) return start + last + 1
-    end = start
-  }
-  return 0
-}
-
-/** Cuts off what stands behind the last whole line; where that now ends. */
-const mend = (fd: number, path: string, size: number): number => {
-  const end = endOfLines(fd, size)
-  if (end === size) return size
-  // A path that was mistaken for ours must not cost a file of something else its end.
-  const first = Buffer.alloc(1)
-  readSync(fd, first, 0, 1, 0)
-  if (!"{ \t".includes(first.toString("latin1"))) throw new NotOurs(path)
-  ftruncateSync(fd, end)
-  return end
-}
-
 /** Lines hold business data: the relay's user and its group may read them. */
 const mode = 0o640
 
-const begin = (path: string, now: number): Open => {
+const begin = (path: string, now: number, isStart: boolean): Open & { readonly mended: Mended } => {
   makeDirectory(dirname(path))
   const there = statOf(path)
   // Opening a pipe or a device could wait for ever.
@@ -118,10 +93,11 @@ const begin = (path: string, now: number): Open => {
   const fd = openSync(path, "a+", mode)
   try {
     const { dev, ino, size, birthtimeMs, mtimeMs } = fstatSync(fd)
-    const end = mend(fd, path, size)
+    const mended = mend(fd, path, size, isStart)
+    if (mended === undefined) throw new NotOurs(path)
     if (there === undefined) syncDirectory(dirname(path))
     const begun = birthtimeMs > 0 ? birthtimeMs : mtimeMs
-    return { fd, device: dev, inode: ino, day: dayOf(end === 0 ? now : begun) }
+    return { fd, device: dev, inode: ino, day: dayOf(size === mended.cut ? now : begun), mended }
   } catch (error) {
     closeSync(fd)
     throw error
@@ -168,6 +144,8 @@ export class LogFile {
   /** Where the file ended before the last append, and how much that was. */
   #before = 0
   #appended = 0
+  #mended: Mended | undefined
+  #isStart = true
 
   constructor(path: string, rotation: Rotation) {
     this.#path = path
@@ -181,6 +159,13 @@ export class LogFile {
     this.#appended = lines.length
     for (let written = 0; written < lines.length; ) written += writeSync(fd, lines, written)
     return fd
+  }
+
+  /** What was mended since this was last asked. */
+  takeMended(): Mended | undefined {
+    const mended = this.#mended
+    this.#mended = undefined
+    return mended
   }
 
   /** Takes back an append that failed in part or could not be synced, as far as the disk lets it. */
@@ -210,12 +195,15 @@ export class LogFile {
     if (!same) this.close()
     this.#before = there?.size ?? 0
     if (this.#open === undefined) {
-      this.#open = begin(this.#path, now)
+      const { mended, ...open } = begin(this.#path, now, this.#isStart)
+      this.#isStart = false
+      this.#open = open
+      if (mended.cut + mended.blanked > 0) this.#mended = mended
       this.#before = fstatSync(this.#open.fd).size
     }
     if (this.#before === 0 || !this.#isDue(this.#open, now)) return this.#open
     this.#rotate(now)
-    this.#open = begin(this.#path, now)
+    this.#open = begin(this.#path, now, false)
     this.#before = 0
     return this.#open
   }

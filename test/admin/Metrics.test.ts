@@ -26,6 +26,7 @@ const names = [
   "relay_dead_letters",
   "relay_duplicate_bound_events",
   "relay_journal_bytes",
+  "relay_journal_red",
   "relay_config_last_reload_successful",
   "relay_build_info",
 ]

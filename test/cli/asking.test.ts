@@ -1,11 +1,13 @@
 /** The commands that ask a running relay, over HTTP, against the admin API on a journal in memory. */
 import { afterAll, describe, expect } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Redacted } from "effect"
+import { Journal } from "../../src/journal/Journal.ts"
+import * as SqliteJournal from "../../src/journal/SqliteJournal.ts"
 import { lane, type Setup, start } from "../admin/fixture.ts"
-import { event, settlement } from "../journal/samples.ts"
+import { event, optionsAt, parked, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { cli } from "./harness.ts"
 
@@ -137,6 +139,46 @@ describe("asking a running relay", () => {
       expect((yield* between("2026-01-03", "2026-01-02")).code).toBe(64)
       expect((yield* ask("replay", "--sink", "nope", "--since", "1 day")).code).toBe(1)
       expect((yield* ask("journal", "acknowledge")).code).toBe(0)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("journal import brings back what a journal or its salvage owed, once, and names sinks that are no more", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* running()
+      yield* journal.openLane("lake")
+      const other = optionsAt(join(directory, "other", "journal.db"))
+      yield* Effect.flatMap(Journal, (journal) =>
+        Effect.gen(function* () {
+          for (const lane of ["lake", "old"]) yield* journal.openLane(lane)
+          for (let index = 1; index <= 450; index++) yield* journal.append(event(`evt_${index}`), ["lake", "old"])
+          const done = Array.from({ length: 400 }, (_, index) => index + 1)
+          yield* journal.settle([settlement("lake", done.length, { bury: [bury(7)], park: [parked(9)] })])
+        }),
+      ).pipe(Effect.provide(SqliteJournal.layer(other)))
+      const salvaged = join(directory, "salvaged.ndjson")
+      expect((yield* ask("journal", "salvage", salvaged, other.path)).code).toBe(0)
+      const first = yield* ask("journal", "import", other.path)
+      expect([first.code, first.stderr]).toEqual([0, ""])
+      expect(first.stdout).toBe(
+        "51 events on the way, 1 dead letter brought back\n  450 events for old not imported: the config has no such sink; add it and import again, or leave them\n",
+      )
+      const entries = (yield* journal.read(0, 1_000)).filter(({ sinks }) => sinks.length > 0)
+      expect(entries.map(({ event }) => event)).toEqual(
+        [9, ...Array.from({ length: 50 }, (_, i) => 401 + i)].map((n) => event(`evt_${n}`)),
+      )
+      // A line that was cut short costs itself alone.
+      appendFileSync(salvaged, '{"journal":"cut sh')
+      const again = yield* ask("journal", "import", salvaged)
+      expect([again.code, again.stderr]).toEqual([0, ""])
+      expect(again.stdout).toStartWith(
+        "0 events on the way, 52 events known already\n  1 record of it could not be read\n  450 ",
+      )
+      expect(JSON.parse((yield* ask("journal", "import", salvaged, "--json")).stdout)).toMatchObject({
+        known: 52,
+        pending: 0,
+      })
+      const { code, stderr } = yield* ask("journal", "import", join(directory, "nothing"))
+      expect([code, stderr]).toEqual([74, expect.stringContaining("nothing can't be read")])
     }).pipe(Effect.orDie),
   )
 

@@ -30,6 +30,31 @@ const config = (changes: object = {}): string => {
   return file
 }
 
+/** A salvaged file with one event in it. */
+const salvaged = (): string => {
+  const file = join(directory, `${files++}.ndjson`)
+  const facts = {
+    id: "evt_1",
+    type: "block.created",
+    accountId: "",
+    webhook: "a",
+    webhookId: "",
+    signature: "",
+    secret: "",
+  }
+  const line = {
+    journal: "j",
+    in: "log",
+    pending: ["audit"],
+    sequence: 1,
+    receivedAt: 1,
+    replayed: false,
+    bodyBase64: "e30=",
+  }
+  writeFileSync(file, `${JSON.stringify({ ...line, ...facts })}\n`)
+  return file
+}
+
 describe("every command", () => {
   test("has help that says what it does and gives an example", async () => {
     const { stdout } = await cli(["--help"])
@@ -107,6 +132,7 @@ describe("every command", () => {
       ["dlq", "replay", "--all"],
       ["replay", "--sink", "audit", "--since", "1 hour"],
       ["journal", "acknowledge"],
+      ["journal", "import", salvaged()],
     ]) {
       const { code, stderr } = await cli([...command, "-c", file])
       expect([command, code]).toEqual([command, 69])

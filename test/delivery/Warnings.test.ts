@@ -107,3 +107,52 @@ test("the notice that is due is the shortest that has begun (1,000 seeds)", () =
     )
   }
 })
+
+describe("a journal that is red", () => {
+  it.effect("is told of at ERROR at each start, and as an event once, when the journal takes one", () => {
+    const lines: Array<string> = []
+    const logger = Logger.make(({ message, logLevel }) => void lines.push(`${logLevel}: ${message}`))
+    return Effect.gen(function* () {
+      const context = yield* Layer.build(MemoryJournal.layer)
+      const memory = Context.get(context, Journal)
+      let health: "starting" | "red" = "starting"
+      let problems = ["Events 5 to 9 of the journal j.db are lost."]
+      const status = Effect.map(memory.status, (status) => ({
+        ...status,
+        health,
+        red: { lines: problems, since: 86_400_000 },
+      }))
+      const journal = Layer.succeed(Journal, Journal.of({ ...memory, status }))
+      const run = Effect.fnUntraced(function* () {
+        const scope = yield* Scope.make()
+        yield* Layer.build(
+          Warnings.layer(() => []).pipe(
+            Layer.provide(RelayEvents.layer(() => Router.make([route], ["scheduling"]))),
+            Layer.provide(journal),
+          ),
+        ).pipe(Scope.provide(scope))
+        yield* TestClock.adjust("10 seconds")
+        return { stop: Scope.close(scope, Exit.void) }
+      })
+      const told = Effect.map(memory.read(0, 100), (entries) =>
+        entries.map(({ event, sinks }) => {
+          const { data, created_at } = JSON.parse(Buffer.from(event.body).toString())
+          return [event.type, sinks, created_at, data.object.problem]
+        }),
+      )
+      const first = yield* run()
+      expect(yield* told).toEqual([])
+      health = "red"
+      yield* TestClock.adjust("10 seconds")
+      problems = [...problems, "The journal j.db was deleted or emptied."]
+      yield* TestClock.adjust("10 seconds")
+      yield* first.stop
+      yield* run()
+      expect(yield* told).toEqual(
+        problems.map((problem) => ["relay.journal_red", ["chat"], "1970-01-02T00:00:00Z", problem]),
+      )
+      const said = problems.map((problem) => `Error: the journal is red: ${problem}`)
+      expect(lines).toEqual([...said, ...said])
+    }).pipe(Effect.provide(Logger.layer([logger])))
+  })
+})

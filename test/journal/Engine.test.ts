@@ -127,21 +127,6 @@ describe("Engine", () => {
     })
   })
 
-  test("sets a file aside at the next start that was found damaged in use", async () => {
-    const at = options()
-    await withEngine(at, async (engine) => {
-      start(engine, at)
-      await engine.appendUnsafe(event("a"), ["lake"])
-      engine.failed(Object.assign(new Error("database disk image is malformed"), { errcode: 11 }))
-    })
-    await withEngine(at, async (engine) => {
-      start(engine, at)
-      expect(engine.red.message).toContain("found damaged while it was in use")
-      expect(engine.head).toBe(1)
-      expect(engine.read(0, 9)).toEqual([])
-    })
-  })
-
   test("tells what can pass from what can't", () => {
     const tag = (errcode: number) => classify("j.db", Object.assign(new Error("sqlite"), { errcode })).reason._tag
     expect([13, 778].map(tag)).toEqual(["JournalFull", "JournalFull"])

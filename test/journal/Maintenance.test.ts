@@ -72,6 +72,22 @@ describe("journal check", () => {
   )
 })
 
+describe("an empty file beside a write-ahead log", () => {
+  it.live("is not opened by check and backup: SQLite would delete the log", () =>
+    Effect.gen(function* () {
+      const at = yield* filled
+      writeFileSync(at.path, "")
+      writeFileSync(`${at.path}-wal`, "what is left of a journal")
+      for (const refused of [Maintenance.check(at.path), Maintenance.backup(at.path, `${at.path}.backup`)]) {
+        expect((yield* Effect.flip(refused as Effect.Effect<unknown, Maintenance.MaintenanceError>)).message).toContain(
+          "`relay journal salvage` gets out what its write-ahead log holds",
+        )
+      }
+      expect(readFileSync(`${at.path}-wal`, "utf8")).toBe("what is left of a journal")
+    }),
+  )
+})
+
 describe("journal backup", () => {
   it.live("makes a copy that is a journal, and never overwrites", () =>
     Effect.gen(function* () {
@@ -110,15 +126,15 @@ describe("journal salvage", () => {
       const to = `${at.path}.ndjson`
       expect(yield* Maintenance.salvage(at.path, to)).toMatchObject({ events: 7, damaged: [6], unreadable: 0 })
       expect(lines(to).map((line) => [line.in, line.sequence, line.pending])).toEqual([
+        ["dead", 3, ["lake"]],
+        ["parked", 2, ["lake"]],
         ["log", 1, []],
         ["log", 2, []],
         ["log", 3, []],
         ["log", 4, ["lake"]],
         ["log", 5, ["lake"]],
-        ["parked", 2, ["lake"]],
-        ["dead", 3, ["lake"]],
       ])
-      const [first] = lines(to)
+      const first = lines(to).find((line) => line.sequence === 1)
       expect(Buffer.from(String(first?.bodyBase64), "base64").toString()).toBe('{"id":"a"}')
     }),
   )
@@ -142,7 +158,7 @@ describe("journal salvage", () => {
       const report = yield* Maintenance.salvage(at.path, to)
       expect(report.unreadable).toBeGreaterThan(0)
       expect(report.events).toBeGreaterThan(180)
-      expect(lines(to).at(-1)?.id).toBe("evt_239")
+      expect(lines(to).map(({ id }) => id)).toContain("evt_239")
     }),
   )
 })

@@ -227,6 +227,8 @@ describe("SqliteJournal and damage", () => {
             const status = yield* journal.status
             expect(status.health).toBe("red")
             expect(status.message).toContain(at.path)
+            expect(status.red.lines.join("\n")).toBe(status.message)
+            expect(Math.abs(Date.now() - status.red.since)).toBeLessThan(60_000)
             expect(aside(at).length).toBe(keeps ? 1 : 0)
             // Sequences go on where the old file ended: they may have been told to others.
             yield* journal.append(event("new"), ["lake"])

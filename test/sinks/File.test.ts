@@ -13,12 +13,13 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { Effect, Schema } from "effect"
+import { Effect, Logger, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { File, FileConfig } from "../../src/sinks/File.ts"
 import { directory } from "../lib/directory.ts"
 import { it } from "../lib/effect.ts"
 import { bodies as linesOf } from "../lib/lines.ts"
+import { seeded } from "../lib/seeded.ts"
 import { entries, entry, reasonOf } from "./samples.ts"
 
 const open = (config: typeof FileConfig.Encoded) => File.open("audit", Schema.decodeUnknownSync(FileConfig)(config))
@@ -53,6 +54,96 @@ describe("a file", () => {
       const reason = yield* reasonOf((yield* open({ path })).send(entries(1)))
       expect(reason).toMatchObject({ _tag: "SinkMisconfigured", message: expect.stringContaining("a file of its own") })
       expect(readFileSync(path, "utf8")).toBe("SQLite format 3\0\npage")
+    }),
+  )
+
+  it.live(
+    "that a power cut left with zeros, at its end and between lines, is mended, and that is told with its size",
+    () => {
+      const lines: Array<string> = []
+      return Effect.gen(function* () {
+        const path = join(yield* directory, "events.ndjson")
+        const [one = "", two = "", three = ""] = expected(1, 3)
+        const inner = `${"\0".repeat(5_000)}"id":"evt_9"}`
+        writeFileSync(path, `${one}\n${inner}\n${two}\n{"id":"evt_4${"\0".repeat(700)}\n${"\0".repeat(4_096)}`)
+        yield* (yield* open({ path })).send(entries(1, 3))
+        const text = readFileSync(path, "utf8")
+        expect(
+          text
+            .trimEnd()
+            .split("\n")
+            .map((line) => line.trim()),
+        ).toEqual([one, two, three])
+        for (const line of text.trimEnd().split("\n")) JSON.parse(line)
+        const cut = `{"id":"evt_4`.length + 700 + 1 + 4_096
+        expect(lines).toHaveLength(1)
+        expect(lines[0]).toContain(`${path} was mended: ${cut} bytes behind the last whole line were cut off`)
+        expect(lines[0]).toContain(`${inner.length + 1} bytes between whole lines were made spaces`)
+      }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])))
+    },
+  )
+
+  it.live("that holds nothing but zeros is emptied, and one that begins with them keeps its lines", () =>
+    Effect.gen(function* () {
+      const path = join(yield* directory, "events.ndjson")
+      writeFileSync(path, "\0".repeat(9_000))
+      yield* (yield* open({ path })).send(entries(1))
+      expect(bodies(path)).toEqual(expected(1, 1))
+      writeFileSync(path, `${"\0".repeat(9_000)}\n${expected(1, 2).join("\n")}\n`)
+      yield* (yield* open({ path })).send(entries(1, 3))
+      expect(bodies(path).map((line) => line.trim())).toEqual(expected(1, 3))
+    }),
+  )
+
+  it.live("that is longer than what is read of it loses no line, whatever its end is made of (200 seeds)", () =>
+    Effect.gen(function* () {
+      const root = yield* directory
+      for (let seed = 1; seed <= 200; seed++) {
+        const path = join(root, `${seed}.ndjson`)
+        const random = seeded(seed)
+        const below = (limit: number) => Math.floor(random() * limit)
+        const valid: Array<string> = []
+        // One in forty is longer than the window.
+        const start = seed % 40 === 0 ? 9_000 : 3
+        for (let index = 0; index < start; index++) valid.push(JSON.stringify({ index, x: "ü".repeat(500) }))
+        const parts = valid.map((line) => `${line}\n`)
+        for (let index = below(12); index >= 0; index--) {
+          const line = JSON.stringify({ index, text: "a{}\\n".repeat(below(300)) })
+          const torn = line.slice(0, below(line.length))
+          const harm = below(5)
+          if (harm === 0) parts.push(`${torn}${"\0".repeat(1 + below(9_000))}\n`)
+          else if (harm === 1) parts.push(`${"\0".repeat(1 + below(9_000))}\n`)
+          else if (harm === 2) parts.push(`${torn}\n`)
+          else {
+            parts.push(`${line}\n`)
+            valid.push(line)
+          }
+        }
+        if (below(2) === 0) parts.push("\0".repeat(below(100)))
+        writeFileSync(path, parts.join(""))
+        yield* (yield* open({ path })).send(entries(1))
+        const text = readFileSync(path, "utf8")
+        expect(text.endsWith("\n")).toBe(true)
+        const found = text.trimEnd().split("\n")
+        expect(found.map((line) => line.trim()).filter((line) => line !== "")).toEqual([...valid, ...expected(1, 1)])
+        for (const line of found) if (line.trim() !== "") JSON.parse(line)
+        rmSync(path)
+      }
+    }),
+  )
+
+  it.live("of JSON that is no file of lines is never mended, also where one of its lines could be an event", () =>
+    Effect.gen(function* () {
+      const path = join(yield* directory, "config.json")
+      for (const text of ['{\n  "rows": [\n{"a":1},\n{"a":2}\n]\n}\n', '{\n"a": 1\n}\n', "[\n{}\n]\n", "text\n{}\n"]) {
+        writeFileSync(path, text)
+        yield* (yield* open({ path })).send(entries(1))
+        expect(readFileSync(path, "utf8")).toBe(`${text}${expected(1, 1)[0]}\n`)
+        writeFileSync(path, text.trimEnd())
+        const reason = yield* reasonOf((yield* open({ path })).send(entries(1)))
+        expect(reason).toMatchObject({ _tag: "SinkMisconfigured" })
+        expect(readFileSync(path, "utf8")).toBe(text.trimEnd())
+      }
     }),
   )
 

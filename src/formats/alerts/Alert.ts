@@ -76,6 +76,7 @@ const summaries: Readonly<Record<string, string>> = {
   "relay.dead_letter": "The sink {{/data/object/sink}} has new dead letters",
   "relay.lane_paused": "The sink {{/data/object/sink}} is paused",
   "relay.journal_filling": "The relay's journal is {{/data/object/percent}} % full",
+  "relay.journal_red": "The relay's journal is red: {{/data/object/problem}}",
   "relay.secret_expiring":
     "The secret {{/data/object/secret}} of the webhook {{/data/object/webhook}} expires at {{/data/object/expires_at}}",
 }

@@ -3,9 +3,10 @@
  * are zeroed, files cut off, deleted, swapped.
  *
  * Not all that is damaged can be delivered. But nothing may be missing that the
- * relay does not name, and nothing may be delivered that was not sent.
+ * relay does not name, and nothing may be delivered that was not sent. And what
+ * was set aside can be brought back, all of it.
  */
-import { cpSync, rmSync } from "node:fs"
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { decodeRow } from "../../../src/journal/Record.ts"
@@ -107,6 +108,47 @@ const live = async (subject: Subject): Promise<Fate> => {
   return { said, isRed: false, deadLetters: new Set(), refused: true }
 }
 
+/**
+ * A journal that was set aside is imported, as it is or by way of its salvage:
+ * whatever was acknowledged is delivered, or a dead letter, and nothing twice.
+ */
+const bringBack = async (
+  subject: Subject,
+  ends: Ends,
+  base: Base,
+  salvages: boolean,
+): Promise<ReadonlyArray<string>> => {
+  const directory = dirname(subject.journal)
+  rmSync(directory, { recursive: true })
+  cpSync(base.stopped, directory, { recursive: true })
+  const file = readFileSync(subject.journal)
+  writeFileSync(subject.journal, file.fill(0, 0, 32_768))
+  ends.open()
+  ends.late.times = new Map()
+  const broken: Array<string> = []
+  const relay = await subject.start()
+  const aside = readdirSync(directory).find((name) => name.endsWith(".damaged"))
+  const from = join(directory, aside ?? "none")
+  const to = `${from}.ndjson`
+  const done = salvages ? [await subject.run("journal", "salvage", to, from)] : []
+  const imported = salvages ? to : from
+  done.push(await subject.run("journal", "import", imported))
+  const again = await subject.run("journal", "import", imported)
+  if (done.some(({ code }) => code !== 0)) broken.push(`it could not be brought back: ${JSON.stringify(done)}`)
+  if (!again.said.startsWith("0 events on the way,")) broken.push(`it was imported twice: ${again.said}`)
+  if (!(await subject.drained(20))) broken.push("what was imported was not delivered")
+  const deadLetters = new Set((await subject.deadLetters("late")).map(numberOf))
+  const missing = [...subject.sender.acknowledged].filter(
+    (number) => !(ends.late.times.has(number) || deadLetters.has(number)) || !ends.live.times.has(number),
+  )
+  if (missing.length > 0) broken.push(`${missing.length} events were not brought back`)
+  const twice = [...ends.late.times.values()].filter((times) => times > 1).length
+  if (twice > 0) broken.push(`${twice} events were delivered twice`)
+  if ((await subject.status()).journal.health !== "red") broken.push("the journal was set aside, and is not red")
+  await relay.kill("SIGKILL")
+  return broken.map((what) => `${what}, after an import${salvages ? " of what was salvaged" : ""}`)
+}
+
 export const damage: Line = {
   name: "damaged-journal",
   fault: "bits flip, pages go, files are swapped",
@@ -147,6 +189,7 @@ export const damage: Line = {
       if (/NOT DRAINED/.test(fate.said)) say("the relay did not come to rest")
       if (/this is a bug in relay/.test(fate.said)) say("the relay took it for a bug of its own")
     }
+    for (const salvages of [false, true]) broken.push(...(await bringBack(subject, ends, base, salvages)))
     await ends.close()
     if (broken.length === 0) subject.remove()
     const notes = [

@@ -1,32 +1,75 @@
 /**
  * The disk fails a sync, or ten writes in a row, of the journal's file or of its
- * write-ahead log.
+ * write-ahead log; or a few reads, and then reads again.
  *
  * A sync that fails is final: 503, exit 74, because later commits would seem to
  * succeed. A write that fails is not: SQLite takes it back, the sender is told to
  * come again, and the relay goes on, its checkpoints too, when writes pass again.
+ * A read that fails looks like damage to SQLite, and must not cost the journal.
  */
-import { statSync } from "node:fs"
+import { readdirSync, statSync } from "node:fs"
+import { dirname } from "node:path"
 import { seeded } from "../../lib/seeded.ts"
 import type { Line } from "../Line.ts"
 import { eventually, Subject, skipped } from "./Subject.ts"
 import { type Fault, reasonToSkip, Shim } from "./shim/Shim.ts"
 import { Ends } from "./Traffic.ts"
 
-const each: ReadonlyArray<Omit<Fault, "times">> = (["wal", "file"] as const).flatMap((on) =>
+const each: ReadonlyArray<Omit<Fault, "times"> & { readonly call: "write" | "sync" }> = (
+  ["wal", "file"] as const
+).flatMap((on) =>
   (["write", "sync"] as const).flatMap((call) => (["EIO", "ENOSPC"] as const).map((error) => ({ call, error, on }))),
 )
 /** SQLite syncs the file when a pass ends the log, and the checkpointer after each: the second in a row is its own. */
-const ownSyncs = [1, 2].map((): Omit<Fault, "times"> => ({ call: "sync", error: "EIO", on: "file", passFirst: 1 }))
+const ownSyncs = [1, 2].map((): (typeof each)[number] => ({ call: "sync", error: "EIO", on: "file", passFirst: 1 }))
 const faults = [...each, ...ownSyncs]
 /** One failed sync is the trap: the next ones would pass. Writes fail long enough to be told of. */
 const times = { sync: 1, write: 10 }
 const longRounds = 200
 const exitCode = 74
+/** Reads of a start that pass before some fail: where the file is opened, and where what it holds is read. */
+const readsPassed = [0, 2, 5, 9, 14]
+const readsFailed = 3
+/** It may end by a read that failed, and be started again. */
+const starts = 4
+
+/** Reads fail while it starts, and once more while it is up: all is kept, and it says what it was. */
+const passingReads = async (subject: Subject, ends: Ends): Promise<ReadonlyArray<string>> => {
+  const broken: Array<string> = []
+  let [hits, found] = [0, 0]
+  for (const passFirst of readsPassed) {
+    const say = (what: string) => broken.push(`${readsFailed} reads failed after ${passFirst}: ${what}`)
+    ends.shut()
+    const relay = await subject.start()
+    await subject.sender.burst(200)
+    await relay.kill("SIGKILL")
+    const shim = new Shim(subject.directory, subject.journal)
+    shim.fail({ call: "read", error: "EIO", on: "file", times: readsFailed, passFirst })
+    ends.open()
+    let next: Awaited<ReturnType<typeof subject.start>> | undefined
+    for (let start = 0; start < starts && next === undefined; start++) {
+      const relay = await subject.start({ env: shim.env }).catch(() => undefined)
+      if (relay === undefined) continue
+      const isDrained = await Promise.race([subject.drained(20).catch(() => false), relay.exited.then(() => false)])
+      if (isDrained) next = relay
+      else await relay.kill("SIGKILL")
+    }
+    if (next === undefined) say(`it did not come to rest in ${starts} starts`)
+    else if ((await subject.status()).journal.message.includes("is sound")) found++
+    hits += shim.hits
+    shim.close()
+    await next?.kill("SIGKILL")
+    const aside = readdirSync(dirname(subject.journal)).filter((name) => name.endsWith(".damaged"))
+    if (aside.length > 0) say(`the journal was set aside: ${aside.join(", ")}`)
+  }
+  if (hits === 0) broken.push("no read failed, so nothing is proved")
+  if (found === 0) broken.push("no failed read was taken for damage, so nothing is proved")
+  return broken
+}
 
 export const diskErrors: Line = {
   name: "disk-errors",
-  fault: "EIO and ENOSPC on write and on fsync",
+  fault: "EIO and ENOSPC on write, fsync and read",
   run: async (options) => {
     const reason = reasonToSkip()
     if (reason !== undefined) return skipped(reason)
@@ -74,6 +117,7 @@ export const diskErrors: Line = {
       if (journal.health !== "ok") say(`the journal is ${journal.health}: ${journal.message}`)
       await next.kill("SIGKILL")
     }
+    broken.push(...(await passingReads(subject, ends)))
     if ((sender.refused.get(503) ?? 0) === 0) broken.push("nobody was answered 503")
     if (sender.unspecific > 0) broken.push(`${sender.unspecific} answers of 503 had no Retry-After`)
     const lost = ends.lost(sender).length

@@ -26,6 +26,13 @@ export const mutants: ReadonlyArray<Mutant> = [
     replace: "PRAGMA synchronous = NORMAL",
   },
   {
+    line: "power-cut",
+    gone: "garbage between lines of a file sink's output stays",
+    file: "src/sinks/Mend.ts",
+    find: "  for (const { from, to } of inner) blank(path, from, to)\n",
+    replace: "",
+  },
+  {
     line: "disk-errors",
     gone: "a failed sync is not final",
     file: journal("Sqlite"),
@@ -47,6 +54,13 @@ export const mutants: ReadonlyArray<Mutant> = [
     replace: "clearInterval(timer)",
   },
   {
+    line: "disk-errors",
+    gone: "a file that seems damaged is not read again",
+    file: journal("Store"),
+    find: "  for (const wait of looksAfter) {",
+    replace: "  for (const wait of looksAfter.slice(3)) {",
+  },
+  {
     line: "disk-full",
     gone: "none of the disk stays free",
     file: journal("Space"),
@@ -66,6 +80,20 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: journal("Space"),
     find: "    if (this.hasBallast) return\n",
     replace: "    return\n",
+  },
+  {
+    line: "damaged-journal",
+    gone: "what was imported is not noted",
+    file: journal("Import"),
+    find: "      note.run(journal, sequence, JSON.stringify([...before(sequence)]))\n",
+    replace: "",
+  },
+  {
+    line: "damaged-journal",
+    gone: "a damaged first page is not mended in a copy",
+    file: journal("Repair"),
+    find: "  (file, directory) => replaceStart(file, directory, usualPage),\n",
+    replace: "",
   },
   {
     line: "damaged-journal",

@@ -1,17 +1,19 @@
 /**
  * The power goes, over and over: what SQLite wrote and did not sync is lost, or
- * kept in part. One sink takes everything, one nothing until the power is back.
+ * kept in part. One sink takes everything, one nothing until the power is back;
+ * and one writes a file, at whose end garbage is left.
  *
  * The line proves itself: the same with `synchronous=NORMAL`, which does not
  * sync each commit, must lose something.
  */
-import { copyFileSync, existsSync, readFileSync, rmSync } from "node:fs"
+import { appendFileSync, copyFileSync, existsSync, readFileSync, rmSync } from "node:fs"
+import { join } from "node:path"
 import { seeded } from "../../lib/seeded.ts"
 import type { Line, Options } from "../Line.ts"
 import { Subject, skipped } from "./Subject.ts"
 import { reasonToSkip, Shim } from "./shim/Shim.ts"
 import { cutPower } from "./shim/Trace.ts"
-import { Ends } from "./Traffic.ts"
+import { Ends, numberOf } from "./Traffic.ts"
 
 const rounds = { long: 100, normal: 6, control: 2 }
 
@@ -62,6 +64,52 @@ const cut = async (options: Options, count: number, normal: boolean) => {
   return { acknowledged: sender.acknowledged.size, lost, duplicates, bound, broken, atRisk }
 }
 
+/**
+ * What a file system leaves of a file sink's output behind the last sync: parts
+ * of lines, and blocks of zeros between lines that did come to the disk.
+ */
+const garbage = (random: () => number): string => {
+  const line = () => `${JSON.stringify({ id: "torn", note: "x".repeat(Math.floor(random() * 500)) })}\n`
+  const part = () => line().slice(0, -2 - Math.floor(random() * 10))
+  const zeros = () => "\0".repeat(1 + Math.floor(random() * 10_000))
+  const kinds = [part, zeros, () => `${part()}${zeros()}\n`, () => `${zeros()}\n${line()}${zeros()}`]
+  return kinds[Math.floor(random() * kinds.length)]?.() ?? ""
+}
+
+const outputRounds = 8
+
+/** The power goes while a file sink writes: afterwards each line is whole, and none that was synced is missing. */
+const cutOutput = async (options: Options): Promise<ReadonlyArray<string>> => {
+  const random = seeded(options.seed)
+  const output = "events.ndjson"
+  const subject = await Subject.make(options, { sinks: { output: { type: "file", path: output } } })
+  const path = join(subject.directory, output)
+  const broken: Array<string> = []
+  for (let round = 1; round <= outputRounds; round++) {
+    const relay = await subject.start()
+    await subject.sender.burst(100)
+    if (!(await subject.drained())) broken.push(`round ${round}: the backlog did not drain within a minute`)
+    const told = relay.stderr().includes("was mended")
+    if (round > 1 && !told) broken.push(`round ${round}: the log does not tell what was mended`)
+    await relay.kill("SIGKILL")
+    const lines = readFileSync(path, "utf8").trimEnd().split("\n")
+    const found = new Set<number>()
+    for (const [index, line] of lines.entries()) {
+      try {
+        const { id } = JSON.parse(line) as { readonly id: string }
+        if (id !== "torn") found.add(numberOf(id))
+      } catch {
+        broken.push(`round ${round}: line ${index + 1} of ${lines.length} is no JSON`)
+      }
+    }
+    const missing = [...subject.sender.acknowledged].filter((number) => !found.has(number)).length
+    if (missing > 0) broken.push(`round ${round}: ${missing} events are missing in the file`)
+    appendFileSync(path, garbage(random))
+  }
+  if (broken.length === 0) subject.remove()
+  return broken
+}
+
 export const powerCut: Line = {
   name: "power-cut",
   fault: "the power goes; unsynced writes are lost",
@@ -77,6 +125,7 @@ export const powerCut: Line = {
       ...counted,
       broken: [
         ...broken,
+        ...(await cutOutput(options)),
         ...(atRisk === 0 ? ["nothing was unsynced when the power went: the line proves nothing"] : []),
         ...(control.lost === 0 ? ["the control, synchronous=NORMAL, lost nothing: the line proves nothing"] : []),
       ],

@@ -123,6 +123,14 @@ export class Subject {
     return this.tell("/reload")
   }
 
+  /** Runs a command on the config; what it printed, and its exit code. */
+  async run(...args: ReadonlyArray<string>): Promise<{ readonly code: number; readonly said: string }> {
+    const [program = "", ...words] = [...command(this.binary), ...args, "-c", this.config]
+    const child = Bun.spawn([program, ...words], { cwd: this.directory, stdout: "pipe", stderr: "pipe" })
+    const [out, error] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
+    return { code: await child.exited, said: out + error }
+  }
+
   /** Event ids of a lane's dead letters, at most a thousand. */
   async deadLetters(lane: string): Promise<ReadonlyArray<string>> {
     const letters = JSON.parse(await this.ask(`/api/v1/dead-letters?limit=1000&lane=${lane}`))

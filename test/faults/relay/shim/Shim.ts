@@ -24,11 +24,12 @@ const at = {
   foreign: 40,
   lastWrite: 48,
   passFirst: 56,
+  readError: 60,
 } as const
 const controlBytes = 4_096
 
 export interface Fault {
-  readonly call: "write" | "sync"
+  readonly call: "write" | "sync" | "read"
   readonly error: ErrorName
   /** The write-ahead log, or the journal's file itself. */
   readonly on: "wal" | "file"
@@ -69,7 +70,7 @@ export class Shim {
   fail({ call, error, on, times, passFirst = 0 }: Fault): void {
     this.put32(at.passFirst, passFirst)
     this.put32(at.inLog, on === "wal" ? 1 : 0)
-    const first = call === "write" ? at.writeError : at.syncError
+    const first = { write: at.writeError, sync: at.syncError, read: at.readError }[call]
     this.put32(first, errors[error])
     this.put32(first + 4, times)
   }

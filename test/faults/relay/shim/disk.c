@@ -1,6 +1,6 @@
 /*
  * Stands between SQLite and the kernel: records what it writes and syncs, and
- * fails what it is told to. Compiled in memory by the compiler that Bun brings
+ * fails what it is told to, reads too. Compiled in memory by the compiler that Bun brings
  * along, so it needs neither headers nor a toolchain; it then puts itself into
  * the executable's relocations, where calls into libc go through.
  *
@@ -10,6 +10,7 @@ typedef unsigned int u32;
 typedef unsigned long u64;
 typedef long i64;
 
+extern i64 pread64(int fd, void *bytes, u64 length, i64 offset);
 extern i64 pwrite64(int fd, const void *bytes, u64 length, i64 offset);
 extern int ftruncate64(int fd, i64 length);
 extern int fsync(int fd);
@@ -40,6 +41,7 @@ struct control {
   volatile i64 foreign; /* bytes of it that others use */
   volatile i64 lastWrite; /* the process dies right after so many more writes; 0 is never */
   volatile u32 passFirst; /* so many calls pass before the first fails */
+  volatile u32 readError, readTimes;
 };
 
 static struct control *control;
@@ -141,6 +143,15 @@ i64 onPwrite(int fd, const void *bytes, u64 length, i64 offset) {
   return written;
 }
 
+i64 onPread(int fd, void *bytes, u64 length, i64 offset) {
+  char path[4096];
+  if (control->readTimes > 0 && tracked(fd, path, sizeof path)) {
+    int error = fails(&control->readError, &control->readTimes, path);
+    if (error != 0) return failed(error);
+  }
+  return pread64(fd, bytes, length, offset);
+}
+
 int onTruncate(int fd, i64 length) {
   char path[4096];
   int result = ftruncate64(fd, length);
@@ -176,7 +187,7 @@ int onStatfs(const char *path, void *result) {
 struct hook { const char *name; void *function; };
 static const struct hook hooks[] = {
   {"pwrite64", onPwrite}, {"ftruncate64", onTruncate}, {"fsync", onFsync},
-  {"fdatasync", onFdatasync}, {"statfs", onStatfs},
+  {"fdatasync", onFdatasync}, {"statfs", onStatfs}, {"pread64", onPread},
 };
 
 struct segment { u32 type, flags; u64 offset, address, physical, inFile, inMemory, align; };
@@ -189,7 +200,7 @@ static int put(u64 base, const struct relocation *first, u64 bytes, const struct
   int count = 0;
   for (u64 i = 0; i < bytes / sizeof *first; i++) {
     const char *name = names + symbols[first[i].info >> 32].name;
-    for (int h = 0; h < 5; h++) {
+    for (int h = 0; h < 6; h++) {
       if (strcmp(name, hooks[h].name) != 0) continue;
       void **slot = (void **)(base + first[i].at);
       mprotect((void *)((u64)slot & ~65535UL), 131072, 3);

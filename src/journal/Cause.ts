@@ -1,0 +1,84 @@
+/**
+ * Why a write to the journal fails: SQLite's error does not carry the system's
+ * number, so it is looked for, and a small write is tried beside the journal.
+ */
+import { closeSync, fsyncSync, openSync, readFileSync, rmSync, statSync, writeSync } from "node:fs"
+
+const probeBytes = 64 * 1024
+/** Looked for again after so many milliseconds: a disk that fails is not to be troubled for each refusal. */
+const holds = 1_000
+
+const causes: Readonly<Record<string, string>> = {
+  ENOSPC: "its disk is full. Free some space",
+  EDQUOT: "the quota of the relay's user on its disk is used up. Raise it, or free some space",
+  EFBIG: "a file of it may grow no further. Raise the file size limit (`ulimit -f`, LimitFSIZE=) and restart the relay",
+  EROFS: "its file system is read-only. The kernel's log says why",
+  EACCES: "the relay's user may not write there. Give it the journal's directory and the files in it",
+  EPERM: "the relay's user may not write there. Give it the journal's directory and the files in it",
+  EIO: "its disk fails to write. The kernel's log says more; replace the disk",
+  EMFILE: "the relay has too many files open. Raise its limit (`ulimit -n`, LimitNOFILE=)",
+}
+
+const passes = "a write failed, and passes when it is tried again. Look at the kernel's log for a failing disk"
+
+/** The longest file that this process may write; none where nobody says. */
+const fileSizeLimit = (): number => {
+  try {
+    const [, soft] = /^Max file size\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1")) ?? []
+    return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
+  } catch {
+    return Number.POSITIVE_INFINITY
+  }
+}
+
+const isAtLimit = (path: string): boolean => {
+  const limit = fileSizeLimit()
+  const sizes = [path, `${path}-wal`].map((file) => statSync(file, { throwIfNoEntry: false })?.size ?? 0)
+  return Math.max(...sizes) + probeBytes > limit
+}
+
+/** The system's code of a write that is tried; `undefined` when it passes. */
+const tryWrite = (path: string): string | undefined => {
+  const probe = `${path}-probe`
+  try {
+    // What there is must be writable too: the directory may be, and the file not.
+    closeSync(openSync(`${path}-mark`, "r+"))
+    const fd = openSync(probe, "w", 0o600)
+    try {
+      writeSync(fd, Buffer.alloc(probeBytes, 1))
+      fsyncSync(fd)
+    } finally {
+      closeSync(fd)
+    }
+    return undefined
+  } catch (error) {
+    return error instanceof Error && "code" in error ? String(error.code) : "EUNKNOWN"
+  } finally {
+    remove(probe)
+  }
+}
+
+const remove = (file: string): void => {
+  try {
+    rmSync(file, { force: true })
+  } catch {
+    // Where nothing can be written nothing was left.
+  }
+}
+
+let last = { path: "", at: Number.NEGATIVE_INFINITY, cause: "" }
+
+/** What keeps the journal at `path` from being written, and what to do: the end of a sentence. `wasFull` when SQLite said so. */
+export const causeOf = (path: string, wasFull: boolean): string => {
+  const now = performance.now()
+  if (last.path === path && now - last.at < holds) return last.cause
+  const code = isAtLimit(path) ? "EFBIG" : tryWrite(path)
+  const cause =
+    code === undefined
+      ? wasFull
+        ? (causes.ENOSPC ?? passes)
+        : passes
+      : (causes[code] ?? `a write beside it fails (${code})`)
+  last = { path, at: now, cause }
+  return cause
+}

@@ -1,0 +1,142 @@
+/**
+ * Opens a journal for reading, whatever is left of it. What SQLite refuses is
+ * copied, and mended in the copy until it does not: its header, which also says
+ * how long the file is, and then its whole first page, become those of a new
+ * journal, whose tables begin on the same pages.
+ */
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeSync,
+} from "node:fs"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { current, migrate, version } from "./Migrations.ts"
+
+export interface Readable {
+  /** Nothing where not even a mended copy can be opened. */
+  readonly db: DatabaseSync | undefined
+  /** It is the file itself, as it is. */
+  readonly isOriginal: boolean
+  readonly close: () => void
+}
+
+const headerBytes = 100
+const usualPage = 32_768
+
+/** A version this far above is no newer relay's, but damage. */
+const soonest = 1_000
+
+/** Whether a newer relay wrote it, whose tables this one does not know. */
+export const isNewer = (db: DatabaseSync): boolean => version(db) > current && version(db) < current + soonest
+
+/** Whether the tables can be asked. */
+const isReadable = (db: DatabaseSync): boolean => {
+  const found = version(db)
+  if (isNewer(db)) return true
+  if (found < 1 || found > current) return false
+  for (const table of ["meta", "lane", "log"]) db.prepare(`SELECT * FROM ${table}`)
+  return true
+}
+
+const tryOpen = (path: string, readOnly: boolean): DatabaseSync | undefined => {
+  let db: DatabaseSync | undefined
+  try {
+    db = new DatabaseSync(path, { readOnly })
+    db.prepare("PRAGMA busy_timeout = 5000").get()
+    if (isReadable(db)) return db
+  } catch {
+    // It is mended, or not to be opened at all.
+  }
+  db?.close()
+  return undefined
+}
+
+/** The first page of a journal that has just been made. */
+const newPage = (directory: string): Buffer => {
+  const path = join(directory, "new.db")
+  const db = new DatabaseSync(path)
+  db.prepare(`PRAGMA page_size = ${usualPage}`).run()
+  migrate(db, path)
+  db.close()
+  const bytes = readFileSync(path)
+  rmSync(path)
+  return bytes.subarray(0, usualPage)
+}
+
+const headerOf = (file: string): Buffer => {
+  const header = Buffer.alloc(headerBytes)
+  const fd = openSync(file, "r")
+  try {
+    readSync(fd, header, 0, headerBytes, 0)
+  } finally {
+    closeSync(fd)
+  }
+  return header
+}
+
+const isHeader = (bytes: Buffer): boolean => bytes.subarray(0, 16).toString("latin1") === "SQLite format 3\0"
+
+/** The ways to mend a copy, the mildest first. */
+const ways: ReadonlyArray<(file: string, directory: string) => void> = [
+  (file, directory) => replaceStart(file, directory, headerBytes),
+  (file, directory) => replaceStart(file, directory, usualPage),
+]
+
+const replaceStart = (file: string, directory: string, length: number): void => {
+  const pages = Math.max(1, Math.ceil(statSync(file).size / usualPage))
+  const first = newPage(directory)
+  // With a write-ahead log, of so many pages, none of them free, and their number believed.
+  first.writeUInt16BE(0x0202, 18)
+  first.writeUInt32BE(pages, 28)
+  first.fill(0, 32, 40)
+  first.copy(first, 92, 24, 28)
+  const fd = openSync(file, "r+")
+  try {
+    writeSync(fd, first, 0, length, 0)
+  } finally {
+    closeSync(fd)
+  }
+  truncateSync(file, pages * usualPage)
+}
+
+/** Opens the journal at `path`; copies are made in `directory`, and gone when it is closed. */
+export const openReadable = (path: string, directory: string): Readable => {
+  // SQLite, asked for an empty file, deletes the write-ahead log beside it.
+  const original = isHeader(headerOf(path)) ? tryOpen(path, true) : undefined
+  if (original !== undefined) return { db: original, isOriginal: true, close: () => original.close() }
+  const work = mkdtempSync(join(directory, ".relay-salvage-"))
+  const remove = () => rmSync(work, { recursive: true, force: true })
+  try {
+    for (const [index, mend] of ways.entries()) {
+      // Without its log as well: a damaged one can spoil a file that is sound.
+      for (const suffixes of [["", "-wal"], [""]]) {
+        const copy = join(work, `${index}-${suffixes.length}.db`)
+        for (const suffix of suffixes) if (existsSync(path + suffix)) copyFileSync(path + suffix, copy + suffix)
+        mend(copy, work)
+        const db = tryOpen(copy, false)
+        if (db === undefined) {
+          for (const suffix of ["", "-wal", "-shm"]) rmSync(copy + suffix, { force: true })
+          continue
+        }
+        const close = () => {
+          db.close()
+          remove()
+        }
+        return { db, isOriginal: false, close }
+      }
+    }
+    return { db: undefined, isOriginal: false, close: remove }
+  } catch (error) {
+    remove()
+    throw error
+  }
+}
