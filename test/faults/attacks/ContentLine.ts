@@ -20,6 +20,8 @@ const cases: ReadonlyArray<Content> = [...Depths.cases, ...Texts.cases, ...Names
 
 /** Honest events behind each hostile one: few rejections among many deliveries are no reason to stop a lane. */
 const honestBehind = 2
+/** A lane that stands still: said once. */
+const stuck = "honest events behind it do not come any more"
 /** Seconds that an honest event may take to its sink. */
 const patience = 10
 
@@ -92,8 +94,9 @@ const attack = async (stage: Stage, one: Content): Promise<Floods.Result> => {
     const places = to === "steady" ? [to] : [to, "steady"]
     for (const place of places) {
       if (await eventually(() => stage.has(place, id, body), patience)) continue
-      broken.push(`an honest event behind it did not come to ${place}`)
+      broken.push(place === to ? stuck : `an honest event behind it did not come to ${place}`)
       lost += 1
+      if (place === to) return { acknowledged, lost, broken }
     }
   }
   if (acknowledged >= bodies.length) {
@@ -130,6 +133,7 @@ const run = async (options: Options): Promise<Outcome> => {
   let acknowledged = 0
   let lost = 0
   let count = 0
+  const dead = new Set<string>()
   const note = (name: string, result: Floods.Result) => {
     count += 1
     acknowledged += result.acknowledged
@@ -140,9 +144,17 @@ const run = async (options: Options): Promise<Outcome> => {
     // One sink's cases after each other, the sinks side by side.
     const bySink = Map.groupBy(cases, ({ to }) => to)
     await inTurns(bySink.values(), bySink.size, async (some) => {
-      for (const one of some) note(`${one.to}: ${one.name}`, await attack(stage, one))
+      for (const one of some) {
+        const result = await attack(stage, one)
+        note(`${one.to}: ${one.name}`, result)
+        if (!result.broken.includes(stuck)) continue
+        // Each of the others would wait for what does not come.
+        dead.add(one.to)
+        broken.push(`${one.to}: no further case was tried`)
+        break
+      }
     })
-    for (const flood of Floods.cases) note(flood.name, await flood.run(stage))
+    for (const flood of Floods.cases.filter(({ to }) => !dead.has(to))) note(flood.name, await flood.run(stage))
     for (const after of Aftermath.cases) note(after.name, await after.run(stage))
     const health = await fetch(`http://${stage.subject.admin}/healthz`)
     if (health.status !== 200) broken.push(`/healthz answers ${health.status} in the end`)

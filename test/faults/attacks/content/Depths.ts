@@ -68,7 +68,9 @@ export const cases: ReadonlyArray<Content> = [
   content("an array where an object is expected", "body", `{"note":[[1],{"a":[]}]}`, delivered),
   content("__proto__ as a field that templates read", "body", `{"__proto__":{"note":"inherited"}}`, delivered, {
     looks: ([request]) =>
-      request !== undefined && Buffer.from(request.body).includes("inherited") ? "a prototype was read" : undefined,
+      request !== undefined && JSON.parse(Buffer.from(request.body).toString("utf8")).note !== null
+        ? "a prototype was read"
+        : undefined,
   }),
   content("no field where a template reads __proto__", "body", `{"note":"n"}`, delivered, {
     looks: ([request]) =>

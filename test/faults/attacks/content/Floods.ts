@@ -15,6 +15,10 @@ export interface Scene {
   readonly run: (stage: Stage) => Promise<Result>
 }
 
+interface FloodScene extends Scene {
+  readonly to: SinkName
+}
+
 interface Flood {
   readonly name: string
   readonly to: SinkName
@@ -24,8 +28,9 @@ interface Flood {
   readonly arrived?: (stage: Stage) => number
 }
 
-const flood = ({ name, to, count, make, arrived }: Flood): Scene => ({
+const flood = ({ name, to, count, make, arrived }: Flood): FloodScene => ({
   name,
+  to,
   run: async (stage) => {
     const broken: Array<string> = []
     let acknowledged = 0
@@ -65,7 +70,7 @@ const told = (prefix: string) => (stage: Stage) => {
   return sum
 }
 
-export const cases: ReadonlyArray<Scene> = [
+export const cases: ReadonlyArray<FloodScene> = [
   flood({
     name: "500 digests at once",
     to: "digest",

@@ -67,7 +67,7 @@ export const cases: ReadonlyArray<Content> = [
     looks: note("9007199254740993"),
   }),
   content("a number beyond all doubles", "body", '{"note":1e400}', delivered, { looks: note("1e400") }),
-  content("minus nought", "body", '{"note":-0}', delivered, { looks: note("-0") }),
+  content("minus nought", "body", '{"note":-0}', delivered, { looks: note("0") }),
   content("half a character in a body", "body", '{"note":"\\ud800"}', delivered),
   content("a line separator and a NUL in a body", "body", '{"note":"\\u2028\\u0000"}', delivered),
   // Alerts.
