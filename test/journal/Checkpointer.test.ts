@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import * as Checkpointer from "../../src/journal/Checkpointer.ts"
 import { Engine } from "../../src/journal/Engine.ts"
 import { recover } from "../../src/journal/Recovery.ts"
+import { isFinal } from "../../src/journal/Sqlite.ts"
 import { open } from "../../src/journal/Store.ts"
 import { event } from "./samples.ts"
 import { options } from "./temporary.ts"
@@ -52,6 +53,13 @@ describe("Checkpointer", () => {
       })
     expect(await failure("./worker.ts", "/nonexistent/journal.db")).toContain("unable to open")
     expect(await failure("./missing.ts", "/nonexistent/journal.db")).not.toBe("a pass")
+  })
+
+  test("goes on after what passes, such as a full disk or no descriptor left, and not after what is final", () => {
+    const codes = (all: ReadonlyArray<number>) => all.map((errcode) => isFinal({ errcode }))
+    expect(codes([5, 13, 14, 778])).toEqual([false, false, false, false])
+    expect(codes([10, 1034, 266, 11, 26])).toEqual([true, true, true, true, true])
+    expect(isFinal(new Error("no error of SQLite's"))).toBe(true)
   })
 
   test("leaves the end of a log that has grown too long to the writer", async () => {

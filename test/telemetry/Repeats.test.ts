@@ -44,6 +44,15 @@ describe("repeats in the log", () => {
     }),
   )
 
+  it.effect("are told apart by their first 300 characters: what is kept of a line has a bound", () =>
+    Effect.gen(function* () {
+      const { lines, logger } = yield* start
+      const all = Effect.forEach(["a", "b"], (end) => Effect.logWarning(`${"w".repeat(300)}${end.repeat(100_000)}`))
+      yield* Effect.provide(all, logger)
+      expect(lines).toHaveLength(1)
+    }),
+  )
+
   it.effect("are alike whatever their numbers; another level or other words are another fact", () =>
     Effect.gen(function* () {
       const { lines, logger } = yield* start

@@ -141,8 +141,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     "fuzz-json",
     "an envelope's own texts have no limit",
     envelope,
-    "return long === undefined ?",
-    "return true ?",
+    "const long = longField(value)",
+    "const long = longField(value) && undefined",
   ),
   mutant(
     "fuzz-patterns",

@@ -23,7 +23,10 @@ const value = (random: Random, depth = 0): unknown => {
   }
 }
 
-const text = (random: Random): unknown => (random.chance(0.95) ? random.pick(["evt_1", "x", ""]) : value(random))
+/** About as long as a text of the envelope's own may be: 256 bytes. */
+const long = (random: Random): string => random.pick(["x", "é", "\u{1f600}"]).repeat(60 + random.below(200))
+const text = (random: Random): unknown =>
+  random.chance(0.02) ? long(random) : random.chance(0.95) ? random.pick(["evt_1", "x", ""]) : value(random)
 
 /** Its JSON with a few of its keys gone, odd or doubled. */
 const envelope = (random: Random): string => {
@@ -42,7 +45,7 @@ const envelope = (random: Random): string => {
   return `{${kept.map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`).join(",")}}`
 }
 
-const isText = (value: unknown): value is string => typeof value === "string"
+const isText = (value: unknown): value is string => typeof value === "string" && Buffer.from(value).length <= 256
 const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> | undefined =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined
 
@@ -66,7 +69,7 @@ const isEnvelope = (body: Uint8Array): boolean => {
 }
 
 const words =
-  /^(the body is not (UTF-8|JSON)|the JSON is no object|(id|account_id|version|created_at|data|data\.type|data\.object) is missing or not what the interface says)$/
+  /^(the body is not (UTF-8|JSON)|the JSON is no object|(id|account_id|version|created_at|data|data\.type|data\.object) is (missing or not what the interface says|longer than 256 bytes))$/
 
 const damage = (bytes: Buffer, random: Random): Buffer => {
   const hurt = Buffer.from(bytes)
