@@ -28,7 +28,7 @@ const isFailing = ({ condition, message, backlog }: Lane): boolean =>
 
 export const severityOf = (lane: Lane): Severity => {
   const { condition, deadLetters, backlog } = lane
-  if (condition === "misconfigured" || condition === "blocked") return "red"
+  if (condition === "misconfigured" || condition === "blocked" || condition === "failed") return "red"
   if (condition === "orphaned") return backlog > 0 ? "red" : "green"
   return condition === "running" && deadLetters === 0 && !isFailing(lane) ? "green" : "yellow"
 }

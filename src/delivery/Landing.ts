@@ -2,21 +2,28 @@
  * What becomes of an attempt: each of its events is delivered, parked to be
  * tried again, a dead letter, or goes back into the queue as it was.
  *
- * **Promise.** An event ends in exactly one of these, by the sink's reason
- * alone; what a failure says of the sink goes to the gate, once an attempt.
+ * **Promise.** An event ends in exactly one of these, by the sink's reason and
+ * by what became of others; what a failure says of the sink goes to the gate,
+ * once an attempt. A bug costs the event that meets it, and no other.
  */
 import { Cause, Duration, Exit } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
+import { Unrenderable } from "../formats/Rendering.ts"
 import type { Attempt, Entry } from "../journal/Journal.ts"
-import { DeliveryFailed, type Failures, type Reason, type SinkError } from "../sinks/Sink.ts"
+import { brief, DeliveryFailed, type Failures, type Reason, type SinkError } from "../sinks/Sink.ts"
 import type { Flight, Flights } from "./Flights.ts"
 import type { Blamed, Gate } from "./Gate.ts"
 import type { Ledger } from "./Ledger.ts"
 import type { Item, Queue } from "./Queue.ts"
 import { backoff } from "./Retry.ts"
 import type { Standing } from "./Standing.ts"
+import type { Suspects } from "./Suspects.ts"
 
 const endless = Number.POSITIVE_INFINITY
+/** Attempts in a row that an event by itself may end in a bug: waiting mends none, a reload may. */
+const maxDefects = 3
+/** Milliseconds that an event waits at most where the sink asks it to. */
+const longestThrottle = 3_600_000
 
 /** What a lane tells the outside as it happens. */
 export interface LaneEvents {
@@ -25,7 +32,7 @@ export interface LaneEvents {
   readonly resumed: () => void
   /** Progress should be stored now, not at the next turn. */
   readonly settle: () => void
-  /** The sink died of a bug: the cause is for the log. */
+  /** Something died of a bug: the cause is for the log. */
   readonly defect: (cause: Cause.Cause<unknown>) => void
 }
 
@@ -38,15 +45,20 @@ export interface Parts {
   readonly gate: Gate
   readonly queue: Queue
   readonly standing: Standing
+  readonly suspects: Suspects
   readonly random: () => number
+  readonly key: (entry: Entry) => string
   /** False while the wall clock can't be trusted: nothing is given up by age then. */
   readonly wallClockTrusted: () => boolean
   /** Rejections don't block this lane: rejecting is what it is for (the quarantine). */
   readonly rejects: boolean
 }
 
-/** What came of an attempt: the sink's reason, or the relay stopped in the middle. */
-type Failure = Reason | { readonly _tag: "Interrupted"; readonly message: string }
+/** What came of an attempt: the sink's reason, a bug, or the relay stopped in the middle. */
+type Failure = Reason | { readonly _tag: "Interrupted" | "Defect"; readonly message: string }
+
+const isBug = (attempts: ReadonlyArray<Attempt>): boolean =>
+  attempts.length >= maxDefects && attempts.slice(-maxDefects).every(({ reason }) => reason === "Defect")
 
 export class Landing {
   readonly #parts: Parts
@@ -57,31 +69,61 @@ export class Landing {
 
   /** An attempt has landed; `stopping` says that the relay cuts off what is under way. */
   landed(flight: Flight, exit: Exit.Exit<Failures, SinkError>, stopping: boolean): void {
-    const { config, ledger, flights, standing } = this.#parts
+    const { config, ledger, flights, standing, suspects, gate } = this.#parts
     const failures = Exit.isSuccess(exit) ? exit.value : undefined
     const whole = Exit.isFailure(exit) ? this.#failure(exit.cause, flight, stopping) : undefined
     const passed = failures === undefined ? 0 : flight.items.length - failures.size
     if (passed > 0) this.#passed(passed)
+    const isDigest = config.digest !== undefined
+    // What a batch failed for as a whole may be any one event's fault. A digest is one message.
+    const isShared = whole !== undefined && flight.items.length > 1 && !isDigest
+    const isDigestAtFault = isDigest && suspects.isAtFault(flight.items[0]?.entry.sequence ?? 0)
     const failed: Array<number> = []
+    const charged: Array<number> = []
     const back: Array<Item> = []
-    let last: Exclude<Failure, { readonly _tag: "DeliveryRejected" }> | undefined
+    let last: Blamed | undefined
     flight.items.forEach((item, index) => {
+      const { sequence } = item.entry
       const failure = whole ?? failures?.get(index)?.reason
       if (failure === undefined) {
         ledger.delivered(item)
+        suspects.ended(sequence)
         return
       }
       if (failure._tag !== "Interrupted") flights.count(failure._tag, 1)
-      if (failure._tag === "DeliveryRejected") {
-        this.#reject(item, failure.message, index === 0 || config.digest === undefined)
+      switch (failure._tag) {
+        case "DeliveryRejected":
+          this.#reject(item, failure.message, index === 0 || !isDigest)
+          return
+        case "Interrupted":
+          back.push(item)
+          return
+        case "Defect":
+          if (flight.items.length === 1) {
+            this.#park(item, failure)
+            return
+          }
+          suspects.setApart(sequence)
+          back.push(item)
+          return
+        case "DeliveryFailed":
+          if (this.#park(item, failure)) failed.push(sequence)
+          last = failure
+          return
+      }
+      const isAtFault = isDigest ? isDigestAtFault : suspects.isAtFault(sequence)
+      suspects.failed(sequence)
+      if (isAtFault && !isShared) {
+        if (this.#park(item, failure)) charged.push(sequence)
         return
       }
+      if (isAtFault) suspects.setApart(sequence)
       last = failure
-      failed.push(item.entry.sequence)
-      if (failure._tag !== "DeliveryFailed") back.push(item)
-      else if (!this.#park(item, failure.message)) failed.pop()
+      failed.push(sequence)
+      back.push(item)
     })
-    if (last !== undefined && last._tag !== "Interrupted" && failed.length > 0) this.#blame(last, failed, flight)
+    gate.charged(charged)
+    if (last !== undefined && failed.length > 0) this.#blame(last, failed, flight)
     this.#putBack(flight.items, back)
     standing.track()
   }
@@ -96,12 +138,13 @@ export class Landing {
         : new DeliveryFailed({ message: `no answer within ${Duration.format(config.delivery.timeout)}` })
     }
     events.defect(cause)
-    return new DeliveryFailed({ message: "a bug in relay while sending; the log has its cause" })
+    return { _tag: "Defect", message: "a bug in relay while sending; the log has its cause" }
   }
 
   #passed(count: number): void {
-    const { flights, gate, events } = this.#parts
+    const { flights, gate, events, suspects } = this.#parts
     flights.count("delivered", count)
+    suspects.passed()
     if (gate.passed(count)) events.resumed()
   }
 
@@ -110,38 +153,57 @@ export class Landing {
     const { gate, ledger, random, events } = this.#parts
     const { opened, pardoned } = gate.blame(reason, failed, flight.startedAt, ledger.now(), random())
     for (const sequence of pardoned) ledger.pardon(sequence)
-    if (opened) events.paused(reason.message)
+    if (opened) events.paused(gate.message)
   }
 
   /** False when it was not parked but given up. */
-  #park(item: Item, message: string): boolean {
-    const { config, ledger, wallClockTrusted, random } = this.#parts
+  #park(item: Item, failure: Failure): boolean {
+    const { config, ledger, gate, wallClockTrusted, random } = this.#parts
     const { retry } = config.delivery
-    const attempts = ledger.attempted(item, "DeliveryFailed", message)
+    const message = brief(failure.message)
+    const attempts = ledger.attempted(item, failure._tag, message)
     const age = ledger.steady() - ledger.firstAttemptAt(item)
     const tooOld = age >= Duration.toMillis(retry.maxAge) && wallClockTrusted()
     if (tooOld || attempts.length >= (retry.maxAttempts ?? endless)) {
       this.#bury(item, attempts, tooOld ? "TooOld" : "TooManyAttempts", message)
       return false
     }
-    ledger.park(item, attempts, backoff(retry, attempts.length, random()))
+    if (isBug(attempts)) {
+      this.#bury(item, attempts, "Defect", message)
+      this.#watch(gate.given(), message)
+      return false
+    }
+    const asked = failure._tag === "SinkThrottled" ? Math.min(failure.retryAfter, longestThrottle) : 0
+    ledger.park(item, attempts, Math.max(asked, backoff(retry, attempts.length, random())))
     return true
   }
 
   /** `counts` is false for the other events of a digest: it was rejected once. */
-  #reject(item: Item, message: string, counts: boolean): void {
-    const { ledger, gate, rejects, config } = this.#parts
-    this.#bury(item, ledger.attempted(item, "DeliveryRejected", message), "DeliveryRejected", message)
-    if (counts && gate.rejected() && !rejects) {
-      this.#block(
-        `more than half of the last 20 events were rejected (${message}); mend the sink, then \`relay lanes resume ${config.name}\``,
-      )
-    }
+  #reject(item: Item, said: string, counts: boolean): void {
+    const { gate } = this.#parts
+    const message = brief(said)
+    this.refuse(item, "DeliveryRejected", message)
+    if (counts) this.#watch(gate.rejected(), message)
+  }
+
+  /** An event that the sink will never get: a dead letter now. */
+  refuse(item: Item, reason: "DeliveryRejected" | "BacklogFull" | "Defect", message: string): void {
+    this.#bury(item, this.#parts.ledger.attempted(item, reason, message), reason, message)
+  }
+
+  /** Where too many are given up, a person should look before a whole backlog is dead. */
+  #watch(tooMany: boolean, message: string): void {
+    const { rejects, config } = this.#parts
+    if (!tooMany || rejects) return
+    this.#block(
+      `more than half of the last 20 events were rejected (${message}); mend the sink, then \`relay lanes resume ${config.name}\``,
+    )
   }
 
   #bury(item: Item, attempts: ReadonlyArray<Attempt>, reason: string, message: string): void {
-    const { ledger, events, config } = this.#parts
+    const { ledger, events, config, suspects } = this.#parts
     ledger.bury(item, attempts)
+    suspects.ended(item.entry.sequence)
     events.deadLettered(item.entry, reason, message)
     if (ledger.deadLetterBytes > config.delivery.maxDeadLetters) {
       this.#block(
@@ -150,13 +212,26 @@ export class Landing {
     }
   }
 
+  /** The key of an event; `undefined` where none can be made of it: then it has ended. */
+  keyOf(entry: Entry): string | undefined {
+    const { key, events } = this.#parts
+    try {
+      return key(entry)
+    } catch (error) {
+      const item = { entry, key: "" }
+      if (error instanceof Unrenderable) this.refuse(item, "DeliveryRejected", error.message)
+      else {
+        events.defect(Cause.die(error))
+        this.refuse(item, "Defect", "a bug in relay while its key was made; the log has its cause")
+      }
+      return undefined
+    }
+  }
+
   /** Events beyond the lane's backlog limit. */
   giveUp(items: ReadonlyArray<Item>): void {
-    const { ledger } = this.#parts
     const message = "the lane's backlog is over its limit and backlog.whenFull is deadLetter"
-    for (const item of items) {
-      this.#bury(item, ledger.attempted(item, "BacklogFull", message), "BacklogFull", message)
-    }
+    for (const item of items) this.refuse(item, "BacklogFull", message)
   }
 
   /** Frees the keys of a landed batch, and puts back, in order, what was not settled. */

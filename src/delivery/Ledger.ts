@@ -25,6 +25,10 @@ export class Ledger {
   readonly #lane: string
   readonly #clock: Clock.Clock
   readonly #started: number
+  /** Events that have ended, delivered or dead: all, those in the settlement that is being stored, and those on disk. */
+  #ended = 0
+  #storing = 0
+  #stored = 0
   readonly #changes: Changes
 
   /** Of one key, `together` events go as one. */
@@ -65,13 +69,24 @@ export class Ledger {
     return oldest === undefined ? position : oldest - 1
   }
 
+  /** How many events have ended since the lane began; `endedOnDisk` of them the journal knows of. */
+  get ended(): number {
+    return this.#ended
+  }
+
+  get endedOnDisk(): number {
+    return this.#stored
+  }
+
   /** What the journal has yet to be told; `undefined` when nothing is. */
   takeChanges(): Settlement | undefined {
+    this.#storing = this.#ended
     return this.#changes.take(this.#lane, this.window.cursor())
   }
 
   /** What was taken last is on disk. */
   stored(): void {
+    this.#stored = this.#storing
     this.#changes.stored()
   }
 
@@ -86,6 +101,7 @@ export class Ledger {
       this.parking.remove(sequence, this.now())
       this.#changes.unpark(sequence)
     }
+    this.#ended += 1
     this.#close(item)
   }
 
@@ -149,6 +165,7 @@ export class Ledger {
     const { sequence } = item.entry
     this.parking.remove(sequence, this.now())
     this.#changes.bury({ sequence, at: this.wall(), attempts })
+    this.#ended += 1
     this.#close(item)
     this.deadLetters += 1
     this.deadLetterBytes += item.entry.event.body.length

@@ -120,8 +120,11 @@ export class Parking {
     return taken
   }
 
-  /** Marks one due group as taken, the longest due first: the head of a key, and what was tried as often behind it. */
-  takeGroup(now: number): ReadonlyArray<ParkedEvent> {
+  /**
+   * Marks one due group as taken, the longest due first: the head of a key, and what was tried as often behind it.
+   * What `apart` says goes by itself.
+   */
+  takeGroup(now: number, apart: (sequence: number) => boolean = () => false): ReadonlyArray<ParkedEvent> {
     if (now < this.#nextDue) return []
     let due: { readonly at: number; readonly waiting: ReadonlyArray<number> } | undefined
     let next = Number.POSITIVE_INFINITY
@@ -141,8 +144,10 @@ export class Parking {
     for (const sequence of due?.waiting ?? []) {
       const event = this.#events.get(sequence)
       if (event === undefined || group.length === this.#together) break
-      if (group.length > 0 && event.attempts.length !== group[0]?.attempts.length) break
+      const [head] = group
+      if (head !== undefined && (event.attempts.length !== head.attempts.length || apart(sequence))) break
       group.push(event)
+      if (apart(sequence)) break
     }
     for (const event of group) event.taken = true
     return group

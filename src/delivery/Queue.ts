@@ -18,6 +18,8 @@ export interface Limits {
   readonly bytes: number
   /** Begin after this sequence if anything is there: a probe takes another event than failed last. */
   readonly after: number
+  /** Goes by itself, in no batch with others. */
+  readonly apart: (sequence: number) => boolean
 }
 
 const bySequence = (a: Item, b: Item) => a.entry.sequence - b.entry.sequence
@@ -95,7 +97,8 @@ export class Queue {
       const item = queue[index] as Item
       const { key } = item
       const size = item.entry.event.body.length
-      if (batch.length > 0 && bytes + size > limits.bytes) break
+      const apart = limits.apart(item.entry.sequence)
+      if (batch.length > 0 && (apart || bytes + size > limits.bytes)) break
       if (item.entry.sequence <= limits.after || (key !== "" && passedKeys.has(key))) {
         passed.push(item)
         if (key !== "") passedKeys.add(key)
@@ -116,6 +119,9 @@ export class Queue {
       }
       batch.push(item)
       bytes += size
+      if (!apart) continue
+      index += 1
+      break
     }
     queue.splice(0, index, ...passed)
     // Nothing is left after the event that failed last: begin anew.

@@ -98,15 +98,15 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "attempts under way end before a reload has another lane send the same events",
     file: "src/delivery/LaneSet.ts",
-    find: "    yield* end(one.lane)\n",
-    replace: "",
+    find: "Effect.andThen(end(lane), ",
+    replace: "Effect.andThen(Effect.void, ",
     line,
   },
   {
     gone: "a lane that a reload ends is on disk before the next one begins",
     file: "src/delivery/LaneSet.ts",
-    find: "yield* Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain })",
-    replace: "",
+    find: "Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain })",
+    replace: "Effect.void",
     line,
   },
   {
