@@ -77,7 +77,8 @@ export class Landing {
     const isDigest = config.digest !== undefined
     // What a batch failed for as a whole may be any one event's fault. A digest is one message.
     const isShared = whole !== undefined && flight.items.length > 1 && !isDigest
-    const isDigestAtFault = isDigest && suspects.isAtFault(flight.items[0]?.entry.sequence ?? 0)
+    const head = flight.items[0]?.entry.sequence ?? 0
+    const isHeadAtFault = suspects.isAtFault(head)
     const failed: Array<number> = []
     const charged: Array<number> = []
     const back: Array<Item> = []
@@ -111,10 +112,16 @@ export class Landing {
           last = failure
           return
       }
-      const isAtFault = isDigest ? isDigestAtFault : suspects.isAtFault(sequence)
+      const isAtFault = isDigest ? isHeadAtFault : suspects.isAtFault(sequence)
       suspects.failed(sequence)
       if (isAtFault && !isShared) {
+        suspects.found(sequence)
+        if (!isDigest) suspects.setApart(sequence)
         if (this.#park(item, failure)) charged.push(sequence)
+        return
+      }
+      if (suspects.wasFound(isDigest ? head : sequence) && !isShared) {
+        back.push(item)
         return
       }
       if (isAtFault) suspects.setApart(sequence)
@@ -236,10 +243,15 @@ export class Landing {
 
   /** Frees the keys of a landed batch, and puts back, in order, what was not settled. */
   #putBack(items: ReadonlyArray<Item>, back: ReadonlyArray<Item>): void {
-    const { ledger, queue } = this.#parts
+    const { ledger, queue, suspects, config, random } = this.#parts
     const { parking } = ledger
     const fresh = back.filter(({ entry }) => parking.get(entry.sequence) === undefined)
-    for (const { entry } of back) parking.giveBack(entry.sequence, ledger.now())
+    for (const { entry } of back) {
+      // One that was found at fault is in no hurry: nothing has passed since, and no gate holds it back.
+      const tried = Math.max(1, parking.get(entry.sequence)?.attempts.length ?? 0)
+      const wait = suspects.wasFound(entry.sequence) ? backoff(config.delivery.retry, tried, random()) : 0
+      parking.giveBack(entry.sequence, ledger.now() + wait)
+    }
     queue.landed(items, fresh)
   }
 

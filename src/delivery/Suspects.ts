@@ -4,7 +4,8 @@
  *
  * **Rule.** Failing once proves nothing. An event that fails so again although
  * others have passed since is at fault itself: it is charged an attempt, and
- * the sink is not blamed. Nobody is charged while nothing passes.
+ * the sink is not blamed. Nobody is charged while nothing passes; one that was
+ * found at fault before waits meanwhile, and is no evidence of an outage.
  *
  * Of a batch that failed as a whole nobody knows whose fault it was: its events
  * are set apart, and go one by one until each has shown what it is.
@@ -13,6 +14,7 @@ export class Suspects {
   #passes = 0
   /** How many attempts had passed when the event last failed. */
   readonly #failedAt = new Map<number, number>()
+  readonly #found = new Set<number>()
   readonly #apart = new Set<number>()
 
   /** An attempt passed, or a part of it. */
@@ -29,6 +31,15 @@ export class Suspects {
     return (this.#failedAt.get(sequence) ?? this.#passes) < this.#passes
   }
 
+  /** It was charged. */
+  found(sequence: number): void {
+    this.#found.add(sequence)
+  }
+
+  wasFound(sequence: number): boolean {
+    return this.#found.has(sequence)
+  }
+
   setApart(sequence: number): void {
     this.#apart.add(sequence)
   }
@@ -39,6 +50,7 @@ export class Suspects {
   ended(sequence: number): void {
     if (this.#failedAt.size + this.#apart.size === 0) return
     this.#failedAt.delete(sequence)
+    this.#found.delete(sequence)
     this.#apart.delete(sequence)
   }
 }
