@@ -78,6 +78,7 @@ export class Landing {
     // What a batch failed for as a whole may be any one event's fault. A digest is one message.
     const isShared = whole !== undefined && flight.items.length > 1 && !isDigest
     const head = flight.items[0]?.entry.sequence ?? 0
+    for (const { entry } of flight.items) if (this.#wasFound(entry.sequence)) suspects.found(entry.sequence)
     const isHeadAtFault = suspects.isAtFault(head)
     const failed: Array<number> = []
     const charged: Array<number> = []
@@ -113,9 +114,10 @@ export class Landing {
           return
       }
       const isAtFault = isDigest ? isHeadAtFault : suspects.isAtFault(sequence)
+      const isOwn = isAtFault && !isShared
+      if (isOwn) suspects.found(sequence)
       suspects.failed(sequence)
-      if (isAtFault && !isShared) {
-        suspects.found(sequence)
+      if (isOwn) {
         if (!isDigest) suspects.setApart(sequence)
         if (this.#park(item, failure)) charged.push(sequence)
         return
@@ -133,6 +135,12 @@ export class Landing {
     if (last !== undefined && failed.length > 0) this.#blame(last, failed, flight)
     this.#putBack(flight.items, back)
     standing.track()
+  }
+
+  /** Found at fault before a restart: no other attempt has such a reason. */
+  #wasFound(sequence: number): boolean {
+    const last = this.#parts.ledger.parking.get(sequence)?.attempts.at(-1)
+    return last?.reason.startsWith("Sink") === true
   }
 
   #failure(cause: Cause.Cause<SinkError>, flight: Flight, stopping: boolean): Failure {
@@ -247,7 +255,7 @@ export class Landing {
     const { parking } = ledger
     const fresh = back.filter(({ entry }) => parking.get(entry.sequence) === undefined)
     for (const { entry } of back) {
-      // One that was found at fault is in no hurry: nothing has passed since, and no gate holds it back.
+      // One that was found at fault is in no hurry: the sink may be away, and no gate holds it back.
       const tried = Math.max(1, parking.get(entry.sequence)?.attempts.length ?? 0)
       const wait = suspects.wasFound(entry.sequence) ? backoff(config.delivery.retry, tried, random()) : 0
       parking.giveBack(entry.sequence, ledger.now() + wait)

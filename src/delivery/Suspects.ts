@@ -4,14 +4,16 @@
  *
  * **Rule.** Failing once proves nothing. An event that fails so again although
  * others have passed since is at fault itself: it is charged an attempt, and
- * the sink is not blamed. Nobody is charged while nothing passes; one that was
- * found at fault before waits meanwhile, and is no evidence of an outage.
+ * the sink is not blamed. From then on it is charged each time, unless others
+ * fail as well and nothing passes: nobody is charged while the sink is away.
  *
  * Of a batch that failed as a whole nobody knows whose fault it was: its events
  * are set apart, and go one by one until each has shown what it is.
  */
 export class Suspects {
   #passes = 0
+  /** Others than those that were found at fault have failed, and nothing has passed since. */
+  #mayBeAway = false
   /** How many attempts had passed when the event last failed. */
   readonly #failedAt = new Map<number, number>()
   readonly #found = new Set<number>()
@@ -20,14 +22,17 @@ export class Suspects {
   /** An attempt passed, or a part of it. */
   passed(): void {
     this.#passes += 1
+    this.#mayBeAway = false
   }
 
   failed(sequence: number): void {
     this.#failedAt.set(sequence, this.#passes)
+    if (!this.#found.has(sequence)) this.#mayBeAway = true
   }
 
-  /** Whether others have passed since the event failed. */
+  /** Whether others have passed since the event failed; or it was found so before, and no others fail. */
   isAtFault(sequence: number): boolean {
+    if (this.#found.has(sequence) && !this.#mayBeAway) return true
     return (this.#failedAt.get(sequence) ?? this.#passes) < this.#passes
   }
 
