@@ -151,4 +151,32 @@ export const mutants: ReadonlyArray<Mutant> = [
     replace: "false",
     line,
   },
+  {
+    gone: "an event that fails while others pass is charged",
+    file: "src/delivery/Suspects.ts",
+    find: "(this.#failedAt.get(sequence) ?? this.#passes) < this.#passes",
+    replace: "(this.#failedAt.get(sequence) ?? this.#passes) < 0",
+    line,
+  },
+  {
+    gone: "of a batch that failed as a whole each event goes by itself",
+    file: "src/delivery/Landing.ts",
+    find: "if (isAtFault) suspects.setApart(sequence)",
+    replace: "",
+    line,
+  },
+  {
+    gone: "an event that is a bug's each time is given up",
+    file: "src/delivery/Landing.ts",
+    find: "if (isBug(attempts)) {",
+    replace: "if (isBug(attempts) && isBug([])) {",
+    line,
+  },
+  {
+    gone: "an event whose key can't be rendered ends by itself",
+    file: "src/delivery/Landing.ts",
+    find: 'if (error instanceof Unrenderable) this.refuse(item, "DeliveryRejected", error.message)',
+    replace: "if (error instanceof Unrenderable) throw error",
+    line,
+  },
 ]
