@@ -56,8 +56,6 @@ export class Gate {
   condition: Closed | undefined
   /** Why the last attempt failed; empty since the sink answered. */
   message = ""
-  /** The event of the last failed attempt: a probe takes another. */
-  lastFailed = 0
 
   constructor({ delivery, rateLimit, digest }: Pick<LaneConfig, "delivery" | "rateLimit" | "digest">) {
     this.#delivery = delivery
@@ -177,7 +175,6 @@ export class Gate {
       this.#level += 1
       this.#escalatedAt = now
     }
-    this.lastFailed = sequences[0] ?? this.lastFailed
     for (const sequence of this.#whole ? sequences.slice(0, 1) : sequences) {
       if (this.#failed.size < differentEvents) this.#failed.add(sequence)
     }

@@ -344,10 +344,10 @@ export class Lane {
   #limits(allowed: number): Limits {
     // What is in the queue is one digest, and goes as one.
     const apart = this.#suspects.isApart
-    if (this.config.digest !== undefined) return { events: endless, bytes: endless, after: 0, apart }
+    if (this.config.digest !== undefined) return { events: endless, bytes: endless, probing: false, apart }
     const { maxEvents, maxBytes } = this.#options.sink.batch
-    const after = this.#gate.probing ? this.#gate.lastFailed : 0
-    return { events: Math.min(allowed, maxEvents), bytes: maxBytes, after, apart }
+    const { probing } = this.#gate
+    return { events: Math.min(allowed, maxEvents), bytes: maxBytes, probing, apart }
   }
 
   /** Whether the batch may wait to fill: a sink that pays by the batch says for how long. */
