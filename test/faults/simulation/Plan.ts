@@ -194,12 +194,16 @@ const digesting = (plan: SinkPlan, draw: Draw): SinkPlan => {
 export const drawSink = (seed: number, index: number, storm: number, burst: boolean): SinkPlan => {
   const plan = drawPlainSink(seed, index, storm, burst)
   const draw = new Draw(seed, `digest ${index}`)
-  return burst ? plan : straining(draw.chance(0.75) ? plan : digesting(plan, draw), new Draw(seed, `strain ${index}`))
+  const drawn = burst || draw.chance(0.75) ? plan : digesting(plan, draw)
+  return burst || !strains(seed) ? drawn : straining(drawn, new Draw(seed, `strain ${index}`))
 }
+
+/** Whether sinks get what they can't bear: by that alone nobody can tell whether one is away, so the journal has room for more. */
+const strains = (seed: number): boolean => new Draw(seed, "strains").chance(0.4)
 
 /** The sink as one that can't bear some events. Those that are tried again and again are given up within the seed. */
 const straining = (plan: SinkPlan, draw: Draw): SinkPlan => {
-  if (draw.chance(0.7)) return plan
+  if (draw.chance(0.4)) return plan
   const share = () => draw.pick([0, 0.03, 0.1])
   const unbearable = { drops: share(), bug: share(), unrenderable: share() }
   const { delivery } = plan.config
@@ -285,7 +289,7 @@ export const drawPlan = (seed: number): Plan => {
       : [],
     journal: {
       retention: draw.pick([500, 5_000, 7 * 24 * hour]),
-      maxSize: draw.pick([700_000, 2_000_000, 1024 ** 3]),
+      maxSize: Math.max(draw.pick([700_000, 2_000_000, 1024 ** 3]), strains(seed) ? 1024 ** 3 : 0),
       duplicatesAge: draw.pick([2_000, 60_000, 24 * hour]),
     },
   }
