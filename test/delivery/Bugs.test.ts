@@ -8,7 +8,7 @@ import { Journal } from "../../src/journal/Journal.ts"
 import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
 import { allSent, DeliveryRejected, type Failures, type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import { it } from "../lib/effect.ts"
-import { append, failed, lanesOf, letters, pass, relay, scripted, spec, statusOf } from "./fixture.ts"
+import { append, failed, lanesOf, letters, pass, rejected, relay, scripted, spec, statusOf } from "./fixture.ts"
 
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
 const sorted = (sequences: ReadonlyArray<number>) => sequences.toSorted((a, b) => a - b)
@@ -171,6 +171,19 @@ const buggy = (times: number, call: "read" | "readParked" | "settle" | "awaitBey
   ).pipe(Layer.provideMerge(MemoryJournal.layer))
 }
 
+/** A journal whose count of its lanes dies of a bug once they have begun. */
+const late = Layer.effect(
+  Journal,
+  Effect.map(Journal, (journal) => {
+    let calls = 0
+    const bug = Effect.die(new TypeError("no such thing"))
+    return Journal.of({
+      ...journal,
+      lanes: Effect.suspend(() => (++calls === 2 ? bug : journal.lanes)),
+    })
+  }),
+).pipe(Layer.provideMerge(MemoryJournal.layer))
+
 describe("a lane that a bug ends", () => {
   for (const call of ["read", "readParked", "awaitBeyond"] as const) {
     it.effect(`says so in its condition and at ERROR, and begins anew with all that it had: ${call}`, () => {
@@ -282,6 +295,24 @@ it.effect("a settlement that dies of a bug is loud, and goes with the next", () 
     expect(sink.attempted.length).toBe(5)
   }).pipe(
     Effect.provide(Layer.provideMerge(lanesOf([spec("sink", sink.sink)]), buggy(2, "settle"))),
+    Effect.provide(log.layer),
+  )
+})
+
+it.effect("a round of counting that dies of a bug is loud, and the next one counts", () => {
+  const sink = scripted(() => rejected)
+  const log = logging()
+  return Effect.gen(function* () {
+    yield* pass("3 seconds")
+    expect(log.errors.join()).toContain("dead letters and backlogs could not be counted; it is tried again")
+    const lanes = yield* Lanes
+    yield* append(30, ["sink"])
+    yield* pass("5 seconds")
+    expect((yield* lanes.status).find(({ name }) => name === "sink")?.deadLetters).toBeGreaterThan(5)
+  }).pipe(
+    Effect.provide(
+      Layer.provideMerge(lanesOf([spec("sink", sink.sink, { backlog: { max: 5, whenFull: "deadLetter" } })]), late),
+    ),
     Effect.provide(log.layer),
   )
 })

@@ -14,7 +14,7 @@ import {
   SinkThrottled,
 } from "../../src/sinks/Sink.ts"
 import { it } from "../lib/effect.ts"
-import { append, away, letters, pass, relay, scripted, spec, statusOf } from "./fixture.ts"
+import { append, away, failed, letters, pass, relay, scripted, spec, statusOf } from "./fixture.ts"
 
 test("an event is at fault when it failed, and others have passed since", () => {
   const suspects = new Suspects()
@@ -146,6 +146,20 @@ describe("an event at which the receiver", () => {
       expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0 })
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, few({ digest }))])))
   })
+})
+
+// Found by the simulation: a probe went to and fro between the two, and never got to the others.
+it.effect("a bad event that is tried again and one that comes anew don't keep a probe from the others", () => {
+  const sink = scripted((entry, attempt) =>
+    entry.sequence === 1 ? (attempt === 1 ? failed : away) : entry.sequence === 2 ? away : "pass",
+  )
+  return Effect.gen(function* () {
+    yield* append(1, ["sink"])
+    yield* pass("100 millis")
+    yield* append(5, ["sink"])
+    yield* pass("2 minutes")
+    expect(sink.delivered.toSorted()).toEqual([3, 4, 5, 6])
+  }).pipe(Effect.provide(relay([spec("sink", sink.sink, { concurrency: 1 })])))
 })
 
 describe("while nothing passes", () => {
