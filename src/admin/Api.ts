@@ -27,7 +27,7 @@ export const Journal = Schema.Struct({
 export const Lane = Schema.Struct({
   name: Schema.String,
   type: Schema.String,
-  condition: Schema.Literals(["running", "waiting", "misconfigured", "paused", "blocked", "orphaned"]),
+  condition: Schema.Literals(["running", "waiting", "misconfigured", "paused", "blocked", "failed", "orphaned"]),
   message: Schema.String,
   /** Events routed to it and not settled, parked ones included. */
   backlog: Schema.Int,

@@ -60,7 +60,7 @@ const histogram = (
   return lines.length === 0 ? "" : [`# HELP ${name} ${help}`, `# TYPE ${name} histogram`, ...lines, ""].join("\n")
 }
 
-const conditions = ["running", "waiting", "misconfigured", "paused", "blocked", "orphaned"] as const
+const conditions = ["running", "waiting", "misconfigured", "paused", "blocked", "failed", "orphaned"] as const
 
 export const render = Effect.gen(function* () {
   const { version, counters } = yield* RelayInfo

@@ -28,7 +28,7 @@ const isFailing = ({ condition, message, backlog }: Lane): boolean =>
 
 export const severityOf = (lane: Lane): Severity => {
   const { condition, deadLetters, backlog } = lane
-  if (condition === "misconfigured" || condition === "blocked") return "red"
+  if (condition === "misconfigured" || condition === "blocked" || condition === "failed") return "red"
   if (condition === "orphaned") return backlog > 0 ? "red" : "green"
   return condition === "running" && deadLetters === 0 && !isFailing(lane) ? "green" : "yellow"
 }
@@ -82,6 +82,7 @@ const aboutSink = ({ name, condition }: Lane): ReadonlyArray<string> => {
   if (condition === "waiting") return [`wait, it is tried again by itself; relay lanes resume ${name} tries at once`]
   if (condition === "misconfigured")
     return ["mend the sink, and it goes on by itself; or its config, then relay reload"]
+  if (condition === "failed") return ["nothing, it begins anew by itself; the log has the cause, please report it"]
   return []
 }
 

@@ -2,7 +2,16 @@
  * What a lane has decided and not yet handed to the journal. A later decision
  * on an event replaces an earlier one, so a settlement never contradicts itself.
  */
-import type { Attempt, Cursor, DeadLetter, Park, Parked, Settlement } from "../journal/Journal.ts"
+import type { Attempt, Cursor, DeadLetter, Park, Settlement, Tries, Wait } from "../journal/Journal.ts"
+
+/** The attempts of an earlier change and a later one, as one change. */
+const joined = (earlier: Tries, later: Tries): Tries => {
+  const kept = Math.max(0, earlier.failed.length - later.refunded)
+  return {
+    failed: [...earlier.failed.slice(0, kept), ...later.failed],
+    refunded: earlier.refunded + Math.max(0, later.refunded - earlier.failed.length),
+  }
+}
 
 export class Changes {
   #park = new Map<number, Park>()
@@ -28,16 +37,23 @@ export class Changes {
     this.#moved = true
   }
 
-  /** `failed` is the attempt that leads to it, if one does. */
-  park(parked: Parked, failed?: Attempt): void {
+  /** `last` is the attempt that leads to it, if one does. */
+  park(parked: Wait, last?: Attempt): void {
     this.#unpark.delete(parked.sequence)
-    this.#park.set(parked.sequence, { ...parked, failed: this.#failed(parked.sequence, failed) })
+    this.#park.set(parked.sequence, { ...parked, ...this.#tries(parked.sequence, last) })
   }
 
-  /** The attempts of an event that the journal has yet to hear of. */
-  #failed(sequence: number, last: Attempt | undefined): ReadonlyArray<Attempt> {
-    const before = this.#park.get(sequence)?.failed ?? []
-    return last === undefined ? before : [...before, last]
+  /** The same, with its newest attempt given back. */
+  refund(parked: Wait): void {
+    const { failed, refunded } = this.#tries(parked.sequence)
+    const tries = failed.length > 0 ? { failed: failed.slice(0, -1), refunded } : { failed, refunded: refunded + 1 }
+    this.#park.set(parked.sequence, { ...parked, ...tries })
+  }
+
+  /** What the journal has yet to hear of an event's attempts. */
+  #tries(sequence: number, last?: Attempt): Tries {
+    const { failed = [], refunded = 0 } = this.#park.get(sequence) ?? {}
+    return { failed: last === undefined ? failed : [...failed, last], refunded }
   }
 
   unpark(sequence: number): void {
@@ -57,9 +73,9 @@ export class Changes {
   }
 
   bury(sequence: number, last: Attempt): void {
-    const failed = this.#failed(sequence, last)
+    const tries = this.#tries(sequence, last)
     this.#park.delete(sequence)
-    this.#bury.set(sequence, { sequence, at: last.at, failed })
+    this.#bury.set(sequence, { sequence, at: last.at, ...tries })
   }
 
   /** All of it, with the cursor as it is now; `undefined` when the journal has it all. */
@@ -111,9 +127,8 @@ export class Changes {
     for (const one of settlement.park) {
       const { sequence } = one
       const [parked, dead] = [this.#park.get(sequence), this.#bury.get(sequence)]
-      // The attempts of both, in their order.
-      if (parked !== undefined) this.#park.set(sequence, { ...parked, failed: [...one.failed, ...parked.failed] })
-      else if (dead !== undefined) this.#bury.set(sequence, { ...dead, failed: [...one.failed, ...dead.failed] })
+      if (parked !== undefined) this.#park.set(sequence, { ...parked, ...joined(one, parked) })
+      else if (dead !== undefined) this.#bury.set(sequence, { ...dead, ...joined(one, dead) })
       else if (!since(sequence)) this.#park.set(sequence, one)
     }
     for (const sequence of settlement.unpark) if (!this.#park.has(sequence)) this.#unpark.add(sequence)

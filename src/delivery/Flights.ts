@@ -49,7 +49,7 @@ export class Flights {
   start(sink: Sink, items: ReadonlyArray<Item>, now: () => number, landed: Landed): void {
     const flight: Flight = { items, startedAt: now() }
     this.#underWay.set(flight, undefined)
-    const fiber = this.#fork(sink.send(items.map((item) => item.entry)))
+    const fiber = this.#fork(Effect.suspend(() => sink.send(items.map((item) => item.entry))))
     this.#underWay.set(flight, fiber)
     fiber.addObserver((exit) => {
       this.#underWay.delete(flight)

@@ -11,7 +11,7 @@
  */
 import { Duration } from "effect"
 import type { Delivery, LaneConfig } from "../config/Config.ts"
-import type { Reason } from "../sinks/Sink.ts"
+import { brief, type Reason } from "../sinks/Sink.ts"
 import { backoff } from "./Retry.ts"
 
 export type Closed = "waiting" | "misconfigured"
@@ -56,8 +56,6 @@ export class Gate {
   condition: Closed | undefined
   /** Why the last attempt failed; empty since the sink answered. */
   message = ""
-  /** The event of the last failed attempt: a probe takes another. */
-  lastFailed = 0
 
   constructor({ delivery, rateLimit, digest }: Pick<LaneConfig, "delivery" | "rateLimit" | "digest">) {
     this.#delivery = delivery
@@ -109,7 +107,7 @@ export class Gate {
   }
 
   #judge(reason: Blamed, now: number, random: number): boolean {
-    const { message } = reason
+    const message = brief(reason.message)
     const wait = (failures: number) => Math.min(backoff(this.#delivery.retry, failures, random), longestWait)
     switch (reason._tag) {
       case "SinkThrottled":
@@ -134,9 +132,19 @@ export class Gate {
     }
   }
 
+  /** Events were charged with an attempt that is not the sink's fault; should it turn out to be away, they get it back. */
+  charged(sequences: ReadonlyArray<number>): void {
+    if (sequences.length > 0) this.#charged = [...this.#charged, ...sequences]
+  }
+
   /** An event was rejected. True when so many are that a person should look before a whole backlog is dead. */
   rejected(): boolean {
     this.#answered()
+    return this.given()
+  }
+
+  /** An event was given up, and the sink was not even asked. True as for a rejection. */
+  given(): boolean {
     this.#remember(false, 1)
     return (
       this.#outcomes.length === rejectionWindow && this.#outcomes.filter((passed) => !passed).length > maxRejections
@@ -167,7 +175,6 @@ export class Gate {
       this.#level += 1
       this.#escalatedAt = now
     }
-    this.lastFailed = sequences[0] ?? this.lastFailed
     for (const sequence of this.#whole ? sequences.slice(0, 1) : sequences) {
       if (this.#failed.size < differentEvents) this.#failed.add(sequence)
     }

@@ -13,10 +13,13 @@
  * also enforces deadlines. No timer and no race an event: those would cost more
  * than the delivery itself.
  *
+ * **A bug** costs the event that meets it. One in the lane itself ends
+ * {@link Lane.run}; whoever runs it builds another from the journal.
+ *
  * **A digest** is a retry that many share: each event is parked under its group
  * as it comes, and when the group is due it goes to the sink in one batch.
  */
-import { Clock, Duration, Effect, type Exit, Latch, Random, type Scope } from "effect"
+import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { type Entry, Journal, type OpenedLane } from "../journal/Journal.ts"
 import type { Failures, Sink, SinkError } from "../sinks/Sink.ts"
@@ -26,6 +29,7 @@ import { Landing, type LaneEvents } from "./Landing.ts"
 import { Ledger } from "./Ledger.ts"
 import { type Item, type Limits, Queue } from "./Queue.ts"
 import { Standing } from "./Standing.ts"
+import { Suspects } from "./Suspects.ts"
 
 /** Events that a lane holds above its cursor at most. */
 const windowSize = 1_024
@@ -33,7 +37,7 @@ const windowSize = 1_024
 const windowBytes = 8 * 1024 * 1024
 /** How often deadlines and waits are looked at. */
 const tick = Duration.millis(25)
-/** Settled events that the journal need not know of yet, at most: it bounds what a crash repeats. */
+/** Settled events that the journal may not know of yet: it bounds what a crash repeats. */
 const maxUnstored = 1_024
 /** Parked events that are read back for another attempt at once. */
 const retriesInHand = 256
@@ -43,7 +47,7 @@ export interface LaneOptions {
   readonly config: LaneConfig
   readonly sink: Sink
   readonly state: OpenedLane
-  /** The order key of an event, or the group of its digest; only called where the lane keeps either. */
+  /** The order key of an event, or the group of its digest; only called where the lane keeps either. It may throw `Unrenderable`. */
   readonly key: (entry: Entry) => string
   readonly events: LaneEvents
   /** False while the wall clock can't be trusted: nothing is given up by age then. */
@@ -64,6 +68,7 @@ export class Lane {
   readonly #journal: Journal["Service"]
   readonly #gate: Gate
   readonly #queue = new Queue()
+  readonly #suspects = new Suspects()
   readonly #landing: Landing
   readonly #wake = Latch.makeUnsafe(true)
   #fillingSince = 0
@@ -74,7 +79,10 @@ export class Lane {
   /** The relay stops: no batch waits to fill. */
   #hurry = false
   #draining = false
-  #excess = 0
+  /** A bug outside the pump, in what an attempt's end sets off: the pump dies of it. */
+  #broken: { readonly defect: unknown } | undefined
+  /** So many events are too many, when so many had ended. */
+  #excess = { events: 0, ended: 0 }
 
   constructor(options: LaneOptions, journal: Journal["Service"], clock: Clock.Clock, random: () => number, fork: Fork) {
     this.config = options.config
@@ -97,6 +105,7 @@ export class Lane {
       gate: this.#gate,
       queue: this.#queue,
       standing: this.standing,
+      suspects: this.#suspects,
       random,
     })
   }
@@ -130,9 +139,12 @@ export class Lane {
     this.#wake.openUnsafe()
   }
 
-  /** Events beyond the lane's backlog limit: the oldest go to the dead letters instead of the sink. */
-  giveUp(events: number): void {
-    this.#excess = events
+  /**
+   * Events beyond the lane's backlog limit: the oldest go to the dead letters instead of the sink. The journal counted
+   * them when it knew of `ended` that had: what has ended since is too many no more, though the journal has yet to hear.
+   */
+  giveUp(events: number, ended: number): void {
+    this.#excess = { events, ended }
     if (events > 0) this.#wake.openUnsafe()
   }
 
@@ -150,17 +162,17 @@ export class Lane {
 
   // --- the pump ------------------------------------------------------------
 
-  /** Pumps until interrupted, or drained. */
-  get run(): Effect.Effect<void, never, Scope.Scope> {
-    return Effect.gen({ self: this }, function* () {
-      yield* Effect.forkScoped(this.#follow)
-      yield* Effect.forkScoped(this.#keepTime)
+  /** Pumps until interrupted, or drained. A bug in any part of it ends the whole. */
+  get run(): Effect.Effect<void> {
+    const pump = Effect.gen({ self: this }, function* () {
       while (!this.#draining) {
         this.#wake.closeUnsafe()
+        if (this.#broken !== undefined) return yield* Effect.die(this.#broken.defect)
         const more = yield* this.#pump().pipe(Effect.catch(() => this.#rest))
         if (!more) yield* this.#wake.await
       }
     })
+    return Effect.raceFirst(pump, Effect.raceFirst(this.#follow, this.#keepTime))
   }
 
   /** The journal says by itself what is wrong with it; a lane only has to come back. */
@@ -181,7 +193,8 @@ export class Lane {
   drain(grace: Duration.Duration): Effect.Effect<void> {
     const last = Effect.suspend(() => {
       this.#hurry = true
-      return this.#gate.probing ? Effect.void : Effect.ignore(this.#pump())
+      if (this.#gate.probing || this.standing.failed !== "") return Effect.void
+      return Effect.catchDefect(Effect.ignore(this.#pump()), (defect) => Effect.sync(() => this.#break(defect)))
     })
     const landing = Effect.suspend(() => {
       this.#draining = true
@@ -240,11 +253,8 @@ export class Lane {
     }
     // What did not fit is there to be read as soon as attempts have made room.
     this.#moreToRead = read > 0 && (read === room || this.ledger.bytes >= windowBytes)
-    if (this.#excess > 0) {
-      const oldest = this.#queue.takeOldest(this.#excess)
-      this.#excess -= oldest.length
-      this.#landing.giveUp(oldest)
-    }
+    const tooMany = this.#excess.events - (this.ledger.ended - this.#excess.ended)
+    if (tooMany > 0) this.#landing.giveUp(this.#queue.takeOldest(tooMany))
     const due = !this.standing.stopped && this.#queue.retries === 0 ? yield* this.#takeDue(this.#now()) : 0
     this.#launch()
     return (read > 0 && this.#queue.fresh === 0) || (due > 0 && this.#queue.retries === 0)
@@ -275,7 +285,9 @@ export class Lane {
     const { parking } = this.ledger
     const { digest, concurrency } = this.config
     const limit = Math.min(concurrency * this.#maxEvents, retriesInHand)
-    const due = (digest === undefined ? parking.takeDue(now, limit) : parking.takeGroup(now)).map((_) => _.sequence)
+    const due = (
+      digest === undefined ? parking.takeDue(now, limit) : parking.takeGroup(now, this.#suspects.isApart)
+    ).map((_) => _.sequence)
     // Or a crash would send in two what had been sent as one, and together what had been two.
     if (digest !== undefined && due.length > 0 && !this.ledger.isWhole(due)) {
       for (const sequence of due) parking.giveBack(sequence, now)
@@ -325,11 +337,12 @@ export class Lane {
     if (!this.ledger.window.take(entry.sequence)) return
     const { digest, order } = this.config
     this.ledger.bytes += entry.event.body.length
+    const key = digest !== undefined || (order === "key" && !entry.replayed) ? this.#landing.keyOf(entry) : ""
+    if (key === undefined) return
     if (digest !== undefined) {
-      this.ledger.collect({ entry, key: this.#options.key(entry) }, Duration.toMillis(digest.wait))
+      this.ledger.collect({ entry, key }, Duration.toMillis(digest.wait))
       return
     }
-    const key = order === "key" && !entry.replayed ? this.#options.key(entry) : ""
     if (this.#queue.size === 0) this.#fillingSince = this.#now()
     this.#queue.add({ entry, key })
   }
@@ -347,10 +360,11 @@ export class Lane {
 
   #limits(allowed: number): Limits {
     // What is in the queue is one digest, and goes as one.
-    if (this.config.digest !== undefined) return { events: endless, bytes: endless, after: 0 }
+    const apart = this.#suspects.isApart
+    if (this.config.digest !== undefined) return { events: endless, bytes: endless, probing: false, apart }
     const { maxEvents, maxBytes } = this.#options.sink.batch
-    const after = this.#gate.probing ? this.#gate.lastFailed : 0
-    return { events: Math.min(allowed, maxEvents), bytes: maxBytes, after }
+    const { probing } = this.#gate
+    return { events: Math.min(allowed, maxEvents), bytes: maxBytes, probing, apart }
   }
 
   /** Whether the batch may wait to fill: a sink that pays by the batch says for how long. */
@@ -367,9 +381,19 @@ export class Lane {
   }
 
   readonly #landed = (flight: Flight, exit: Exit.Exit<Failures, SinkError>): void => {
-    this.#landing.landed(flight, exit, this.#draining)
-    this.#launch()
+    try {
+      this.#landing.landed(flight, exit, this.#draining)
+      this.#launch()
+    } catch (defect) {
+      this.#break(defect)
+    }
     if (this.#moreToRead && this.#queue.fresh < windowSize / 2) this.#wake.openUnsafe()
+  }
+
+  #break(defect: unknown): void {
+    this.#broken ??= { defect }
+    this.#options.events.defect(Cause.die(defect))
+    this.#wake.openUnsafe()
   }
 
   #now(): number {

@@ -6,7 +6,20 @@
  * The next one of its name, over another sink or by other rules, goes on where
  * it stood.
  */
-import { Clock, type Context, Duration, Effect, Exit, FiberMap, Latch, RcMap, Schedule, Scope, Semaphore } from "effect"
+import {
+  Cause,
+  Clock,
+  type Context,
+  Duration,
+  Effect,
+  Exit,
+  FiberMap,
+  Latch,
+  RcMap,
+  Schedule,
+  Scope,
+  Semaphore,
+} from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { quarantine } from "../event/Event.ts"
 import { type Entry, Journal, type OpenedLane } from "../journal/Journal.ts"
@@ -45,6 +58,19 @@ const settleAgain = Schedule.max([Schedule.spaced(settleEvery), Schedule.recurs(
 const catchUpFor = Duration.seconds(2)
 const lookEvery = Duration.millis(25)
 
+/** How soon a lane that a bug has ended begins anew, at most how late, and after how long without one that is forgotten; milliseconds. */
+const revival = { first: 1_000, last: 60_000, forgotten: 600_000 } as const
+
+const died = (what: string, cause: Cause.Cause<unknown>) => Effect.logError(`a bug in relay: ${what}`, cause)
+
+/** One round after the other; a bug is told, and ends that round alone. */
+const rounds = (what: string, round: Effect.Effect<void>): Effect.Effect<never> =>
+  Effect.forever(
+    Effect.catchDefect(round, (defect) =>
+      Effect.andThen(died(`${what}; it is tried again`, Cause.die(defect)), Effect.sleep(keepHouseEvery)),
+    ),
+  )
+
 /** `grace` is how long attempts under way may take when a lane is retired, or the relay stops. */
 export const make = Effect.fnUntraced(function* (announce: Announce, grace: Duration.Duration) {
   const context = yield* Effect.context<Journal>()
@@ -62,15 +88,17 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
       return changes === undefined ? [] : [{ lane, changes }]
     })
     if (taken.length === 0) return Effect.succeed(true)
-    return Effect.match(journal.settle(taken.map(({ changes }) => changes)), {
+    return Effect.matchCauseEffect(journal.settle(taken.map(({ changes }) => changes)), {
       onSuccess: () => {
         for (const { lane } of taken) lane.stored()
-        return true
+        return Effect.succeed(true)
       },
       // The journal says what is wrong; what it could not store goes with the next settlement.
-      onFailure: () => {
+      onFailure: (cause) => {
         for (const { lane, changes } of taken) lane.ledger.restore(changes)
-        return false
+        return Cause.hasDies(cause)
+          ? Effect.as(died("what lanes have come to could not be stored", cause), false)
+          : Effect.succeed(false)
       },
     })
   })
@@ -98,22 +126,33 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
   )
   const pumps = yield* FiberMap.make<string>()
   yield* Effect.forkScoped(
-    Effect.forever(
-      settleNow.await.pipe(Effect.timeoutOption(settleEvery), Effect.andThen(settleNow.close), Effect.andThen(settle)),
+    rounds(
+      "lanes could not be asked for what they have come to",
+      settleNow.await.pipe(
+        Effect.timeoutOption(settleEvery),
+        Effect.andThen(settleNow.close),
+        Effect.andThen(settle),
+        Effect.asVoid,
+      ),
     ),
   )
 
   const keepHouse = Effect.gen(function* () {
+    // Read before the journal counts: what it does not know of by then has ended all the same.
+    const ended = new Map([...running.values()].map(({ lane }) => [lane, lane.ledger.endedOnDisk]))
     for (const state of yield* journal.lanes) {
       const lane = running.get(state.name)?.lane
-      if (lane === undefined) continue
+      const before = lane && ended.get(lane)
+      if (lane === undefined || before === undefined) continue
       lane.ledger.deadLetters = state.deadLetters
       lane.ledger.deadLetterBytes = state.deadLetterBytes
       const limit = lane.config.backlog
-      if (limit?.whenFull === "deadLetter") lane.giveUp(Math.max(0, state.backlog - limit.max))
+      if (limit?.whenFull === "deadLetter") lane.giveUp(Math.max(0, state.backlog - limit.max), before)
     }
   })
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(keepHouse), keepHouseEvery)))
+  yield* Effect.forkScoped(
+    rounds("dead letters and backlogs could not be counted", Effect.delay(Effect.ignore(keepHouse), keepHouseEvery)),
+  )
 
   /** Of what the lane asks, this much is the sink's business. */
   const asked = ({ config, digest, key, enrich }: LaneConfig) => config && [config, digest && key, enrich]
@@ -127,11 +166,10 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
     return { sink: tracing === undefined ? sink : tracing.traced(sink, name, type), ensureOpen, scope }
   })
 
-  /** Starts a lane where the journal says it stands; `before` is the one that it takes the place of. */
-  const begin = Effect.fnUntraced(function* (spec: LaneSpec, state: OpenedLane, held: Held, before?: Lane.Lane) {
+  /** Puts a lane where the journal says it stands; `before` is the one that it takes the place of. */
+  const place = Effect.fnUntraced(function* (spec: LaneSpec, state: OpenedLane, held: Held, before?: Lane.Lane) {
     const { config, key } = spec
-    const { name, backlog } = config
-    yield* journal.limitBacklog(name, backlog?.whenFull === "refuse" ? backlog.max : undefined)
+    const { name } = config
     const lane = yield* Lane.make({
       config,
       sink: held.sink,
@@ -144,7 +182,48 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
     })
     if (before !== undefined) lane.flights.takeOver(before.flights)
     running.set(name, { lane, held })
-    yield* FiberMap.run(pumps, name, Effect.scoped(Effect.andThen(Effect.ignore(held.ensureOpen), lane.run)))
+    return lane
+  })
+
+  /** What is under way ends, and what came of it is stored. What can't be stored for so long is repeated, as after a crash. */
+  const finish = (lane: Lane.Lane) =>
+    Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain }))
+
+  /**
+   * Runs a lane. One that a bug has ended begins anew, where the journal says it stands: what it had in hand it reads
+   * again. It waits longer each time, for a bug that an event sets off comes again.
+   */
+  const keepRunning = Effect.fnUntraced(function* (spec: LaneSpec, held: Held, first: Lane.Lane) {
+    const { name } = spec.config
+    let lane = first
+    for (let deaths = 0; ; ) {
+      const began = lane.ledger.now()
+      const exit = yield* Effect.exit(Effect.andThen(Effect.ignore(held.ensureOpen), lane.run))
+      if (Exit.isSuccess(exit)) return
+      deaths = lane.ledger.now() - began > revival.forgotten ? 1 : deaths + 1
+      const wait = Math.min(revival.first * 2 ** (deaths - 1), revival.last)
+      lane.standing.fail(
+        `a bug in relay has ended the lane; it begins anew within ${wait / 1_000} s, and the log has the cause`,
+      )
+      yield* died(
+        `the lane of sink ${name} has ended, ${deaths} in a row; it begins anew within ${wait / 1_000} s`,
+        exit.cause,
+      )
+      yield* finish(lane)
+      yield* Effect.sleep(wait)
+      const state = yield* Effect.retry(journal.openLane(name), { schedule: Schedule.spaced("1 second") })
+      const next = yield* place(spec, state, held, lane)
+      next.standing.blocked = lane.standing.blocked
+      lane = next
+      yield* Effect.logInfo(`sink ${name}: the lane has begun anew`)
+    }
+  })
+
+  const begin = Effect.fnUntraced(function* (spec: LaneSpec, state: OpenedLane, held: Held, before?: Lane.Lane) {
+    const { name, backlog } = spec.config
+    yield* journal.limitBacklog(name, backlog?.whenFull === "refuse" ? backlog.max : undefined)
+    const lane = yield* place(spec, state, held, before)
+    yield* FiberMap.run(pumps, name, keepRunning(spec, held, lane))
   })
   /** A lane outlives whoever asked for it, and so takes nothing of the asker's context. */
   const start = (...lane: Parameters<typeof begin>) =>
@@ -155,9 +234,8 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
     const one = running.get(name)
     if (one === undefined) return
     yield* FiberMap.remove(pumps, name)
-    yield* end(one.lane)
-    // What can't be stored for so long is repeated, as after a crash.
-    yield* Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain })
+    // The one that runs now: a bug may have had it begin anew.
+    yield* finish(running.get(name)?.lane ?? one.lane)
     // Not sooner: a stop in the middle still finds it, and ends what is left to end.
     running.delete(name)
     yield* Scope.close(one.held.scope, Exit.void)

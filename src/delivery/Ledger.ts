@@ -15,8 +15,8 @@ import { Window } from "./Window.ts"
 /** Characters of what a failed attempt says that are kept. */
 const maxMessage = 1_000
 
-/** How an event comes to wait. */
-interface Wait {
+/** How an event comes to be parked. */
+interface Cause {
   readonly tried: number
   readonly firstAttemptAt: number
   /** Milliseconds. */
@@ -34,6 +34,10 @@ export class Ledger {
   readonly #lane: string
   readonly #clock: Clock.Clock
   readonly #started: number
+  /** Events that have ended, delivered or dead: all, those in the settlement that is being stored, and those on disk. */
+  #ended = 0
+  #storing = 0
+  #stored = 0
   readonly #changes: Changes
   /** How long the lane was paused in all, in milliseconds. */
   #pausedFor: number
@@ -77,13 +81,24 @@ export class Ledger {
     return oldest === undefined ? position : oldest - 1
   }
 
+  /** How many events have ended since the lane began; `endedOnDisk` of them the journal knows of. */
+  get ended(): number {
+    return this.#ended
+  }
+
+  get endedOnDisk(): number {
+    return this.#stored
+  }
+
   /** What the journal has yet to be told; `undefined` when nothing is. */
   takeChanges(): Settlement | undefined {
+    this.#storing = this.#ended
     return this.#changes.take(this.#lane, this.window.cursor(), this.#pausedFor)
   }
 
   /** What was taken last is on disk. */
   stored(): void {
+    this.#stored = this.#storing
     this.#changes.stored()
   }
 
@@ -98,6 +113,7 @@ export class Ledger {
       this.parking.remove(sequence, this.now())
       this.#changes.unpark(sequence)
     }
+    this.#ended += 1
     this.#close(item)
   }
 
@@ -122,6 +138,11 @@ export class Ledger {
   /** How often the event was tried before. */
   tried(item: Item): number {
     return this.parking.get(item.entry.sequence)?.tried ?? 0
+  }
+
+  /** How many of its newest attempts in a row died of a bug. */
+  defects(item: Item): number {
+    return this.parking.get(item.entry.sequence)?.defects ?? 0
   }
 
   /** The lane's own time, which stands still while it is paused. */
@@ -181,14 +202,17 @@ export class Ledger {
     if (parked === undefined || parked.taken || parked.tried === 0) return
     parked.tried -= 1
     parked.dueAt = this.now()
+    parked.lastFailure = ""
     this.parking.put(parked)
-    this.#store(sequence)
+    const { key, due, delay, firstAttemptAt, tried } = parked
+    this.#changes.refund({ sequence, key, due, delay, firstAttemptAt, tried })
   }
 
   bury(item: Item, failed: Attempt): void {
     const { sequence } = item.entry
     this.parking.remove(sequence, this.now())
     this.#changes.bury(sequence, failed)
+    this.#ended += 1
     this.#close(item)
     this.deadLetters += 1
     this.deadLetterBytes += item.entry.event.body.length
@@ -200,21 +224,16 @@ export class Ledger {
     this.#changes.moved()
   }
 
-  #put(item: Item, { tried, firstAttemptAt, delay, failed }: Wait): void {
+  #put(item: Item, { tried, firstAttemptAt, delay, failed }: Cause): void {
     const { sequence } = item.entry
     const { key } = item
     const dueAt = this.now() + delay
     const due = this.wall() + delay
-    this.parking.put({ sequence, key, dueAt, due, delay, firstAttemptAt, tried, taken: false })
-    this.#store(sequence, failed)
-    this.#close(item)
-  }
-
-  #store(sequence: number, failed?: Attempt): void {
-    const parked = this.parking.get(sequence)
-    if (parked === undefined) return
-    const { key, due, delay, firstAttemptAt, tried } = parked
+    const lastFailure = failed?.reason ?? this.parking.get(sequence)?.lastFailure ?? ""
+    const defects = failed?.reason === "Defect" ? this.defects(item) + 1 : 0
+    this.parking.put({ sequence, key, dueAt, due, delay, firstAttemptAt, tried, lastFailure, defects, taken: false })
     this.#changes.park({ sequence, key, due, delay, firstAttemptAt, tried }, failed)
+    this.#close(item)
   }
 
   /** The window lets the event go. A retry's has done so before. */

@@ -24,6 +24,10 @@ export interface ParkedEvent {
   firstAttemptAt: number
   /** Attempts that are charged to it. What they came to is in the journal. */
   tried: number
+  /** The reason of its newest failed attempt; empty when there is none. */
+  lastFailure: string
+  /** How many of its newest attempts in a row died of a bug, since the start. */
+  defects: number
   /** An attempt is under way, or about to be. */
   taken: boolean
 }
@@ -65,7 +69,8 @@ export class Parking {
     for (const one of [...parked].sort((a, b) => a.sequence - b.sequence)) {
       // Parked before its lane sent digests: a group of its own.
       const key = one.key === "" && this.#together > 1 ? `#${one.sequence}` : one.key
-      this.put({ ...one, key, dueAt: monotonic + remaining(one.due, one.delay, wall), taken: false })
+      const defects = one.lastFailure === "Defect" ? 1 : 0
+      this.put({ ...one, key, defects, dueAt: monotonic + remaining(one.due, one.delay, wall), taken: false })
     }
   }
 
@@ -121,8 +126,11 @@ export class Parking {
     return taken
   }
 
-  /** Marks one due group as taken, the longest due first: the head of a key, and what was tried as often behind it. */
-  takeGroup(now: number): ReadonlyArray<ParkedEvent> {
+  /**
+   * Marks one due group as taken, the longest due first: the head of a key, and what was tried as often behind it.
+   * What `apart` says goes by itself.
+   */
+  takeGroup(now: number, apart: (sequence: number) => boolean = () => false): ReadonlyArray<ParkedEvent> {
     if (now < this.#nextDue) return []
     let due: { readonly at: number; readonly waiting: ReadonlyArray<number> } | undefined
     let next = Number.POSITIVE_INFINITY
@@ -142,8 +150,10 @@ export class Parking {
     for (const sequence of due?.waiting ?? []) {
       const event = this.#events.get(sequence)
       if (event === undefined || group.length === this.#together) break
-      if (group.length > 0 && event.tried !== group[0]?.tried) break
+      const [head] = group
+      if (head !== undefined && (event.tried !== head.tried || apart(sequence))) break
       group.push(event)
+      if (apart(sequence)) break
     }
     for (const event of group) event.taken = true
     return group

@@ -16,8 +16,10 @@ export interface Item {
 export interface Limits {
   readonly events: number
   readonly bytes: number
-  /** Begin after this sequence if anything is there: a probe takes another event than failed last. */
-  readonly after: number
+  /** Failures stand unanswered: take another event than the last time, one after the other. */
+  readonly probing: boolean
+  /** Goes by itself, in no batch with others. */
+  readonly apart: (sequence: number) => boolean
 }
 
 const bySequence = (a: Item, b: Item) => a.entry.sequence - b.entry.sequence
@@ -27,6 +29,9 @@ export class Queue {
   #retries: Array<Item> = []
   readonly #underWay = new Map<string, Array<Item>>()
   #retryTurn = false
+  /** The last that was taken of either, by sequence. */
+  #lastFresh = 0
+  #lastRetry = 0
 
   get size(): number {
     return this.#fresh.length + this.#retries.length
@@ -60,9 +65,15 @@ export class Queue {
   /** The next batch; retries and fresh events take turns. `behind` gets what must wait behind a parked event of its key. */
   next(limits: Limits, isParked: (key: string) => boolean, behind: (item: Item) => void): ReadonlyArray<Item> {
     this.#retryTurn = !this.#retryTurn
-    return this.#retries.length > 0 && (this.#retryTurn || this.#fresh.length === 0)
-      ? this.#fill(this.#retries, limits, undefined, behind)
-      : this.#fill(this.#fresh, limits, isParked, behind)
+    // Each has its own place: one for both would go to and fro between two bad events, and never get to a good one.
+    if (this.#retries.length > 0 && (this.#retryTurn || this.#fresh.length === 0)) {
+      const batch = this.#fill(this.#retries, limits, limits.probing ? this.#lastRetry : 0, undefined, behind)
+      this.#lastRetry = batch[0]?.entry.sequence ?? 0
+      return batch
+    }
+    const batch = this.#fill(this.#fresh, limits, limits.probing ? this.#lastFresh : 0, isParked, behind)
+    this.#lastFresh = batch[0]?.entry.sequence ?? 0
+    return batch
   }
 
   /** A batch has landed: its keys are free, and what was not settled goes back in order. */
@@ -82,6 +93,7 @@ export class Queue {
   #fill(
     queue: Array<Item>,
     limits: Limits,
+    after: number,
     isParked: ((key: string) => boolean) | undefined,
     behind: (item: Item) => void,
   ): ReadonlyArray<Item> {
@@ -95,8 +107,9 @@ export class Queue {
       const item = queue[index] as Item
       const { key } = item
       const size = item.entry.event.body.length
-      if (batch.length > 0 && bytes + size > limits.bytes) break
-      if (item.entry.sequence <= limits.after || (key !== "" && passedKeys.has(key))) {
+      const apart = limits.apart(item.entry.sequence)
+      if (batch.length > 0 && (apart || bytes + size > limits.bytes)) break
+      if (item.entry.sequence <= after || (key !== "" && passedKeys.has(key))) {
         passed.push(item)
         if (key !== "") passedKeys.add(key)
         continue
@@ -116,11 +129,12 @@ export class Queue {
       }
       batch.push(item)
       bytes += size
+      if (!apart) continue
+      index += 1
+      break
     }
     queue.splice(0, index, ...passed)
-    // Nothing is left after the event that failed last: begin anew.
-    return batch.length === 0 && passed.length > 0
-      ? this.#fill(queue, { ...limits, after: 0 }, isParked, behind)
-      : batch
+    // Nothing is left after the event that went last: begin anew.
+    return batch.length === 0 && passed.length > 0 ? this.#fill(queue, limits, 0, isParked, behind) : batch
   }
 }

@@ -16,11 +16,15 @@ export type Condition =
   | "paused"
   /** Too much is parked, rejected or dead-lettered; a person must look. */
   | "blocked"
+  /** A bug ended it; it is begun anew by itself. */
+  | "failed"
 
 export class Standing {
   pausedByPerson: boolean
   /** Why a person must look; empty while none has to. */
   blocked = ""
+  /** Which bug ended the lane, and what comes of it; empty while it lives. */
+  failed = ""
   readonly #lane: string
   readonly #gate: Gate
   readonly #ledger: Ledger
@@ -34,14 +38,22 @@ export class Standing {
   }
 
   get condition(): Condition {
+    if (this.failed !== "") return "failed"
     if (this.pausedByPerson) return "paused"
     if (this.blocked !== "") return "blocked"
     return this.#gate.condition ?? "running"
   }
 
   get message(): string {
+    if (this.failed !== "") return this.failed
     if (this.pausedByPerson) return `by a person; \`relay lanes resume ${this.#lane}\` lets it go on`
     return this.blocked === "" ? this.#gate.message : this.blocked
+  }
+
+  /** A bug has ended the lane: it is as if it were paused until another takes its place. */
+  fail(message: string): void {
+    this.failed = message
+    this.track()
   }
 
   /** Only a person lets it go on. */

@@ -30,12 +30,21 @@ export type WithoutDetails = NonNullable<LaneConfig["enrich"]>
 const shown = 20
 
 const utf8 = new TextEncoder()
+const brace = "}".charCodeAt(0)
 
-/** The envelope with the details; whatever stood at `client` is not the sender's (interface, section 2.1). */
-const withDetails = (entry: Entry, envelope: object, client: ClientDetails): Entry => ({
-  ...entry,
-  event: { ...entry.event, body: utf8.encode(JSON.stringify({ ...envelope, client })) },
-})
+/**
+ * The envelope with the details; whatever stood at `client` is not the sender's (interface, section 2.1).
+ * They are put behind what is there, as text: of a field that comes twice the last counts, and what
+ * is nested too deep to be written anew need not be.
+ */
+const withDetails = (entry: Entry, client: ClientDetails): Entry => {
+  const { body } = entry.event
+  const open = body.subarray(0, body.lastIndexOf(brace))
+  return {
+    ...entry,
+    event: { ...entry.event, body: Buffer.concat([open, utf8.encode(`,"client":${JSON.stringify(client)}}`)]) },
+  }
+}
 
 const reasonOf = ({ reason, message }: ClientsError, without: WithoutDetails): Reason | undefined => {
   // A client that is gone stays gone: waiting would not bring it back.
@@ -49,12 +58,12 @@ const finder = (events: ClientsConfig["events"]) => {
   const compiled = Object.entries(events).map(
     ([pattern, pointer]) => [Pattern.make(pattern), Pointer.parse(pointer) ?? []] as const,
   )
-  return (entry: Entry): { readonly id: string; readonly envelope: object } | undefined => {
+  return (entry: Entry): string | undefined => {
     const found = compiled.find(([pattern]) => pattern.matches(entry.event.type))
     const envelope = found && Result.getOrUndefined(Envelope.decode(entry.event.body))
     if (found === undefined || envelope === undefined) return undefined
     const id = Pointer.get(found[1], envelope)
-    return typeof id === "string" && id !== "" ? { id, envelope } : undefined
+    return typeof id === "string" && id !== "" ? id : undefined
   }
 }
 
@@ -62,10 +71,10 @@ const finder = (events: ClientsConfig["events"]) => {
 export const over = (sink: Sink, clients: Clients, { events }: ClientsConfig, without: WithoutDetails): Sink => {
   const find = finder(events)
   const enrich = (entry: Entry): Effect.Effect<Entry, SinkError> => {
-    const found = find(entry)
-    if (found === undefined) return Effect.succeed(entry)
-    return clients.get(found.id).pipe(
-      Effect.map((client) => withDetails(entry, found.envelope, client)),
+    const id = find(entry)
+    if (id === undefined) return Effect.succeed(entry)
+    return clients.get(id).pipe(
+      Effect.map((client) => withDetails(entry, client)),
       Effect.catch((error) => {
         const reason = reasonOf(error, without)
         return reason === undefined ? Effect.succeed(entry) : Effect.fail(new SinkError({ reason }))

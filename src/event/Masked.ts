@@ -22,15 +22,19 @@ const isShown = (key: string, value: unknown): boolean =>
   (typeof value === "string" &&
     ((/^(.*_)?ids?$/.test(key) && id.test(value)) || (key.endsWith("_at") && time.test(value))))
 
-const masked = (key: string, value: unknown): unknown => {
+/** Levels of a body that are looked into: nobody reads more, and a hostile one has more than can be written. */
+const deepest = 100
+
+const masked = (key: string, value: unknown, depth: number): unknown => {
   if (isShown(key, value)) return value
-  if (Array.isArray(value)) return value.map((item) => masked(key, item))
-  return Predicate.isObject(value) ? maskedFields(value) : mask
+  if (depth === deepest) return mask
+  if (Array.isArray(value)) return value.map((item) => masked(key, item, depth + 1))
+  return Predicate.isObject(value) ? maskedFields(value, depth + 1) : mask
 }
 
-const maskedFields = (fields: object): object =>
+const maskedFields = (fields: object, depth = 0): object =>
   Object.fromEntries(
-    Object.entries(fields).map(([key, value]) => [fieldName.test(key) ? key : mask, masked(key, value)]),
+    Object.entries(fields).map(([key, value]) => [fieldName.test(key) ? key : mask, masked(key, value, depth)]),
   )
 
 /** The body as JSON of its own; `undefined` when it is no envelope. */

@@ -14,12 +14,16 @@ import { resource } from "../event/EventType.ts"
 import * as Numbers from "../event/Numbers.ts"
 import * as Pointer from "../event/Pointer.ts"
 import type { Entry } from "../journal/Journal.ts"
+import * as Rendering from "./Rendering.ts"
 
 /** Where the text goes: it decides how a value is escaped. `json` is the inside of a JSON string. */
 export type Place = "text" | "json" | "url" | "header" | "topic"
 
 export interface Template {
-  /** Of a digest, `group` is all of its events, the oldest first, and `entry` the last of them. */
+  /**
+   * Of a digest, `group` is all of its events, the oldest first, and `entry` the last of them.
+   * Throws `Unrenderable` where a value can't be put into text, and nothing else.
+   */
   readonly render: (entry: Entry, group?: ReadonlyArray<Entry>) => string
 }
 
@@ -100,7 +104,7 @@ const lookup = (text: string): Field => {
   const field = Object.hasOwn(fields, name) ? fields[name] : undefined
   if (field !== undefined) return field
   const pointer = Pointer.parse(name) ?? []
-  return ({ envelope }) => Pointer.get(pointer, envelope())
+  return ({ envelope }) => Rendering.flat(Pointer.get(pointer, envelope()), name)
 }
 
 /** The envelope of an entry, decoded at most once and only when asked for. */

@@ -49,8 +49,8 @@ export interface Attempt {
   readonly message: string
 }
 
-/** An event taken out of the log to be tried again, as the journal keeps it. */
-export interface Parked {
+/** When an event that was taken out of the log is tried again. */
+export interface Wait {
   readonly sequence: number
   /** The lane's order key of the event; empty where the lane keeps no order. */
   readonly key: string
@@ -67,17 +67,28 @@ export interface Parked {
   readonly tried: number
 }
 
-/** A change to a parked event, with the attempts that failed since the last one. The journal keeps them: see {@link keptAttempts}. */
-export interface Park extends Parked {
+/** A parked event, as the journal keeps it. */
+export interface Parked extends Wait {
+  /** The reason of its newest failed attempt, e.g. `DeliveryFailed`; empty when there is none. */
+  readonly lastFailure: string
+}
+
+/** What became of attempts with an event since the journal last heard of it: see {@link keptAttempts}. */
+export interface Tries {
+  /** So many of the newest ones that the journal has are given back: they were the sink's fault. */
+  readonly refunded: number
+  /** Those that failed since. */
   readonly failed: ReadonlyArray<Attempt>
 }
 
-/** An event that won't be tried again until a person replays it, with the attempts that failed since it was last parked. */
-export interface DeadLetter {
+/** A change to a parked event. */
+export interface Park extends Wait, Tries {}
+
+/** An event that won't be tried again until a person replays it. */
+export interface DeadLetter extends Tries {
   readonly sequence: number
   /** Epoch milliseconds. */
   readonly at: number
-  readonly failed: ReadonlyArray<Attempt>
 }
 
 export interface StoredDeadLetter {
@@ -94,12 +105,9 @@ export interface StoredDeadLetter {
 /** How many attempts of an event are kept: the first, and the newest. */
 const maxAttempts = 10
 
-/** What is kept of the attempts before and those that failed since. */
-export const keptAttempts = (
-  before: ReadonlyArray<Attempt>,
-  failed: ReadonlyArray<Attempt>,
-): ReadonlyArray<Attempt> => {
-  const all = [...before, ...failed]
+/** What is kept of the attempts before and those since. */
+export const keptAttempts = (before: ReadonlyArray<Attempt>, { refunded, failed }: Tries): ReadonlyArray<Attempt> => {
+  const all = [...before.slice(0, Math.max(0, before.length - refunded)), ...failed]
   return all.length <= maxAttempts ? all : [...all.slice(0, 1), ...all.slice(1 - maxAttempts)]
 }
 

@@ -19,6 +19,7 @@ import type {
   ParkedEntries,
   Settlement,
   StoredDeadLetter,
+  Tries,
 } from "./Journal.ts"
 import { keptAttempts } from "./Journal.ts"
 import { type Found, LaneRows } from "./LaneRows.ts"
@@ -90,7 +91,8 @@ export class LaneTable {
       parkedKeys: db.prepare("SELECT lane, sequence FROM parked"),
       parked: db.prepare(
         `SELECT sequence, ifnull(key, '') AS key, ifnull(due, 0) AS due, ifnull(delay, 0) AS delay,
-           ifnull(first_attempt_at, 0) AS first_attempt_at, ifnull(tried, 0) AS tried
+           ifnull(first_attempt_at, 0) AS first_attempt_at, ifnull(tried, 0) AS tried,
+           CASE WHEN json_valid(attempts) THEN ifnull(attempts ->> '$[#-1].reason', '') ELSE '' END AS last_failure
          FROM parked LEFT JOIN retry USING (lane, sequence) WHERE lane = ? ORDER BY sequence`,
       ),
       parkedRecord: db.prepare("SELECT record FROM parked WHERE lane = ? AND sequence = ?"),
@@ -219,7 +221,7 @@ export class LaneTable {
     for (const sequence of settlement.unpark) this.unpark(lane, sequence)
     for (const item of settlement.bury) {
       const own = this.sql.parkedRecord.get(lane, item.sequence)
-      const attempts = this.attempts(lane, item.sequence, item.failed)
+      const attempts = this.attempts(lane, item.sequence, item)
       if (own !== undefined) this.unpark(lane, item.sequence)
       unparked.push(item.sequence)
       const entry = own === undefined ? this.find(item.sequence) : decode(bytes(own.record), item.sequence)
@@ -265,9 +267,9 @@ export class LaneTable {
   }
 
   /** What is kept of an event's attempts, with those that failed since it was parked. */
-  private attempts(lane: string, sequence: number, failed: ReadonlyArray<Attempt>): string {
+  private attempts(lane: string, sequence: number, tries: Tries): string {
     const before = this.sql.parkedAttempts.get(lane, sequence)?.attempts
-    return JSON.stringify(before === undefined ? failed : keptAttempts(attemptsOf(before), failed))
+    return JSON.stringify(keptAttempts(before === undefined ? [] : attemptsOf(before), tries))
   }
 
   private park(lane: string, item: Park): boolean {
@@ -280,7 +282,7 @@ export class LaneTable {
       }
       this.sql.park.run(lane, sequence, encode(entry))
     }
-    const attempts = this.attempts(lane, sequence, item.failed)
+    const attempts = this.attempts(lane, sequence, item)
     this.sql.retry.run(lane, sequence, key, due, delay, firstAttemptAt, tried, attempts)
     return true
   }
@@ -294,6 +296,7 @@ export class LaneTable {
       delay: int(row.delay),
       firstAttemptAt: int(row.first_attempt_at),
       tried: int(row.tried),
+      lastFailure: text(row.last_failure),
     }))
   }
 

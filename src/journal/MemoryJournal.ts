@@ -19,6 +19,7 @@ import {
   type LaneState,
   type Parked,
   type StoredDeadLetter,
+  type Tries,
 } from "./Journal.ts"
 import * as Match from "./Match.ts"
 import { bodyChecksum } from "./Record.ts"
@@ -32,7 +33,10 @@ interface Lane {
   paused: boolean
   pausedFor: number
   opened: boolean
-  readonly parked: Map<number, { readonly parked: Parked; readonly entry: Entry; readonly attempts: Attempts }>
+  readonly parked: Map<
+    number,
+    { readonly parked: Omit<Parked, "lastFailure">; readonly entry: Entry; readonly attempts: Attempts }
+  >
   readonly dead: Map<number, { readonly at: number; readonly entry: Entry; readonly attempts: Attempts }>
 }
 
@@ -184,16 +188,17 @@ const make = (): Journal["Service"] => {
           const lane = lanes.get(settlement.lane)
           if (lane === undefined) continue
           const find = (sequence: number) => lane.parked.get(sequence)?.entry ?? log[sequence - 1]
-          const attempts = (sequence: number, failed: Attempts) =>
-            keptAttempts(lane.parked.get(sequence)?.attempts ?? [], failed)
-          for (const { failed, ...parked } of settlement.park) {
+          const attempts = (sequence: number, tries: Tries) =>
+            keptAttempts(lane.parked.get(sequence)?.attempts ?? [], tries)
+          for (const { failed, refunded, ...parked } of settlement.park) {
             const { sequence } = parked
             const entry = find(sequence)
-            if (entry !== undefined) lane.parked.set(sequence, { parked, entry, attempts: attempts(sequence, failed) })
+            const kept = attempts(sequence, { failed, refunded })
+            if (entry !== undefined) lane.parked.set(sequence, { parked, entry, attempts: kept })
           }
-          for (const { sequence, at, failed } of settlement.bury) {
+          for (const { sequence, at, ...tries } of settlement.bury) {
             const entry = find(sequence)
-            if (entry !== undefined) lane.dead.set(sequence, { at, entry, attempts: attempts(sequence, failed) })
+            if (entry !== undefined) lane.dead.set(sequence, { at, entry, attempts: attempts(sequence, tries) })
             lane.parked.delete(sequence)
           }
           lane.pausedFor = settlement.pausedFor
@@ -222,7 +227,9 @@ const make = (): Journal["Service"] => {
         yield* moveLane(renamedFrom ?? "", name)
       }
       lane.opened = true
-      const waiting = [...lane.parked.values()].map(({ parked }) => parked).sort((a, b) => a.sequence - b.sequence)
+      const waiting = [...lane.parked.values()]
+        .map(({ parked, attempts }) => ({ ...parked, lastFailure: attempts.at(-1)?.reason ?? "" }))
+        .sort((a, b) => a.sequence - b.sequence)
       return { ...state(name, lane), pausedFor: lane.pausedFor, waiting }
     }),
     limitBacklog: (lane, max) =>

@@ -6,14 +6,16 @@
  * 64 KiB of an answer are read, and nothing of the URL but its origin is shown:
  * for many services the URL is the secret.
  */
-import { Clock, Effect, Redacted, type Scope } from "effect"
+import { Clock, Effect, Redacted, Result, type Scope } from "effect"
 import * as Template from "../formats/Template.ts"
+import type { Entry } from "../journal/Journal.ts"
 import { drain } from "../runtime/HttpDrain.ts"
 import * as HttpTransport from "../runtime/HttpTransport.ts"
 import * as Certificates from "./Certificates.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { HttpConfig } from "./HttpConfig.ts"
 import { batchOf, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
+import { rendered } from "./Rendered.ts"
 import { allSent, type Failures, type Reason, type Sink, SinkError, type SinkType } from "./Sink.ts"
 
 interface Answer {
@@ -47,12 +49,12 @@ export const make = Effect.fnUntraced(function* (
 
   /** One request, cut off when it is interrupted. */
   const exchange = <A>(
-    make: (signal: AbortSignal) => Encoded,
+    { url, init }: Encoded,
     answered: (answer: Answer) => Effect.Effect<A, SinkError>,
   ): Effect.Effect<A, SinkError> =>
     Effect.callback((resume) => {
       const abort = new AbortController()
-      request(make(abort.signal), abort).then(
+      request({ url, init: { ...init, signal: abort.signal } }, abort).then(
         (answer) => resume(answered(answer)),
         (error) => resume(fail(HttpAnswer.reasonOfTrouble(HttpTransport.troubleOf(error), receiver))),
       )
@@ -65,17 +67,29 @@ export const make = Effect.fnUntraced(function* (
     return reason === undefined ? passed : fail(reason)
   }
 
+  /** Of a digest that can't be made, what can: the events that it can't be made of end by themselves. */
+  const sendRest = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> => {
+    const failures = new Map<number, SinkError>()
+    const rest = entries.filter((entry, index) => {
+      const made = rendered(() => encode({ entry, entries: [entry] }))
+      if (Result.isFailure(made)) failures.set(index, made.failure)
+      return Result.isSuccess(made)
+    })
+    const batch = batchOf(rest)
+    return batch === undefined ? Effect.succeed(failures) : Effect.as(exchange(encode(batch), classify), failures)
+  }
+
   return {
     batch: { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY },
     send: (entries) => {
       const batch = batchOf(entries)
-      return batch === undefined ? passed : exchange((signal) => encode(batch, signal), classify)
+      if (batch === undefined) return passed
+      const made = rendered(() => encode(batch))
+      if (Result.isSuccess(made)) return exchange(made.success, classify)
+      return entries.length === 1 ? Effect.fail(made.failure) : sendRest(entries)
     },
     // Any answer will do: a receiver that is there may well refuse a bare HEAD.
-    check: exchange(
-      (signal) => ({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD", signal } }),
-      () => Effect.void,
-    ),
+    check: exchange({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD" } }, () => Effect.void),
   }
 })
 

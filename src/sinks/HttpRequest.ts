@@ -90,7 +90,7 @@ const requestKey = ({ entry, entries }: Batch): string =>
     ? `${idempotencyKey(entries[0])}:digest:${entries.length}`
     : idempotencyKey(entry)
 
-export const encoder = (config: HttpConfig, payload: Payload): ((batch: Batch, signal?: AbortSignal) => Rendered) => {
+export const encoder = (config: HttpConfig, payload: Payload): ((batch: Batch) => Rendered) => {
   const url = Template.compile(Redacted.value(config.url), "url")
   const own = config.sign && { header: config.sign.header, hmac: hmacSha256(Redacted.value(config.sign.secret)) }
   const given: HeaderFields = {}
@@ -100,7 +100,7 @@ export const encoder = (config: HttpConfig, payload: Payload): ((batch: Batch, s
     if (Template.hasPlaceholder(text)) rendered.push([name.toLowerCase(), Template.compile(text, "header")])
     else given[name.toLowerCase()] = text
   }
-  return (batch, signal) => {
+  return (batch) => {
     const { entry, entries } = batch
     const headers: HeaderFields = {
       "content-type": "application/json",
@@ -113,7 +113,7 @@ export const encoder = (config: HttpConfig, payload: Payload): ((batch: Batch, s
     for (const [name, value] of traceHeaders(entry.event)) headers[name] = value
     Object.assign(headers, given)
     for (const [name, value] of rendered) headers[name] = value.render(entry, entries)
-    const init = { method: config.method, headers, body: bytes, signal: signal ?? null }
+    const init = { method: config.method, headers, body: bytes }
     return { url: url.render(entry, entries), headers, bytes, init }
   }
 }

@@ -11,7 +11,7 @@
  * **Trap.** A record stays what it was only as long as its partition does: when
  * a topic gets more partitions, keys move, as with every Kafka producer.
  */
-import { Duration, Effect, Redacted, Schedule, Schema, type Scope } from "effect"
+import { Duration, Effect, Redacted, Result, Schedule, Schema, type Scope } from "effect"
 import { Words } from "../config/Words.ts"
 import { eventTypes } from "../event/EventType.ts"
 import { traceHeaders } from "../event/TraceContext.ts"
@@ -34,6 +34,7 @@ import {
   timedOut,
 } from "./kafka/Client.ts"
 import { partitionOf } from "./kafka/Partition.ts"
+import { rendered } from "./Rendered.ts"
 import { allSent, type Failures, type Limits, type Sink, SinkError, type SinkType } from "./Sink.ts"
 
 // --- config ------------------------------------------------------------------
@@ -264,7 +265,12 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     const topics = new Map<string, Topic | KafkaTrouble>()
     turn += 1
     for (const [index, entry] of batch.entries()) {
-      const encoded = encode(entry)
+      const made = rendered(() => encode(entry))
+      if (Result.isFailure(made)) {
+        failures.set(index, made.failure)
+        continue
+      }
+      const encoded = made.success
       const { topic: name, key } = encoded
       let topic = topics.get(name)
       if (topic === undefined) {

@@ -76,7 +76,9 @@ export const throttledFor = (millis: number, brokers: string, clientId: string):
 
 export const reasonOf = (trouble: KafkaTrouble, { brokers, topic, isTemplated, bytes }: Place): Reason => {
   const { code } = trouble
-  const at = topic === "" ? `kafka ${brokers}` : `kafka ${brokers}, topic ${topic}`
+  // A template may make anything of an event: what is no name is not repeated at length.
+  const name = topic.length > 249 ? `${topic.slice(0, 60)}…` : topic
+  const at = name === "" ? `kafka ${brokers}` : `kafka ${brokers}, topic ${name}`
   if (code === unreachable) {
     const why = trouble.detail === "" ? "" : ` (${trouble.detail})`
     return new SinkUnavailable({ message: `kafka ${brokers} can't be reached${why}` })

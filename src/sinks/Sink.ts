@@ -37,6 +37,13 @@ export class SinkMisconfigured extends Schema.TaggedError<SinkMisconfigured>()("
   message: Schema.String,
 }) {}
 
+/** Code units of a message that are kept: it goes into the journal, the log and `status`. */
+const longestMessage = 1_000
+
+/** A sink's message, cut where it is too long. */
+export const brief = (message: string): string =>
+  message.length <= longestMessage ? message : `${message.slice(0, longestMessage - 1).toWellFormed()}…`
+
 const Reason = Schema.Union([SinkUnavailable, SinkThrottled, DeliveryFailed, DeliveryRejected, SinkMisconfigured])
 export type Reason = typeof Reason.Type
 

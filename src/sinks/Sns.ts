@@ -11,11 +11,12 @@
  * does.
  */
 import type { SNSClient, SNSClientConfig } from "@aws-sdk/client-sns"
-import { Duration, Effect, Redacted, Schema, type Scope } from "effect"
+import { Duration, Effect, Redacted, Result, Schema, type Scope } from "effect"
 import { Words } from "../config/Words.ts"
 import * as Shown from "../formats/Shown.ts"
 import type { Entry } from "../journal/Journal.ts"
 import { userAgent } from "../runtime/HttpTransport.ts"
+import { rendered } from "./Rendered.ts"
 import { type Failures, type Limits, type Sink, SinkError, type SinkType } from "./Sink.ts"
 import * as SnsMessage from "./SnsMessage.ts"
 import * as SnsTroubles from "./SnsTroubles.ts"
@@ -198,11 +199,16 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
 
   const send = Effect.fnUntraced(function* (batch: ReadonlyArray<Entry>): Effect.fn.Return<Failures, SinkError> {
     const failures = new Map<number, SinkError>()
-    let waiting: ReadonlyArray<SnsMessage.Message> = batch.map(encode).filter(({ index, size }) => {
-      if (size > SnsMessage.largest) {
-        failures.set(index, fault(SnsTroubles.tooLarge(place, size, SnsMessage.largest)))
-      }
-      return size <= SnsMessage.largest
+    let waiting: ReadonlyArray<SnsMessage.Message> = batch.flatMap((entry, index) => {
+      const message = Result.flatMap(
+        rendered(() => encode(entry, index)),
+        (one) =>
+          one.size <= SnsMessage.largest
+            ? Result.succeed(one)
+            : Result.fail(fault(SnsTroubles.tooLarge(place, one.size, SnsMessage.largest))),
+      )
+      if (Result.isFailure(message)) failures.set(index, message.failure)
+      return Result.isFailure(message) ? [] : [message.success]
     })
     let most = SnsMessage.most
     while (waiting.length > 0) {

@@ -14,7 +14,14 @@ const letters = Effect.fnUntraced(function* (admin: Effect.Success<ReturnType<ty
     ])
     yield* journal.settle([
       settlement("lake", index, {
-        bury: [{ sequence: index, at: 9, failed: [{ at: 5, reason: "DeliveryRejected", message: "too large" }] }],
+        bury: [
+          {
+            sequence: index,
+            at: 9,
+            refunded: 0,
+            failed: [{ at: 5, reason: "DeliveryRejected", message: "too large" }],
+          },
+        ],
       }),
     ])
   }

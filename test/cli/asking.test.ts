@@ -34,6 +34,7 @@ const running = Effect.fnUntraced(function* (setup: Setup = {}, token?: string) 
 const bury = (sequence: number) => ({
   sequence,
   at: 9,
+  refunded: 0,
   failed: [{ at: 5, reason: "DeliveryRejected", message: "the sink answered 422\u001b[2J" }],
 })
 

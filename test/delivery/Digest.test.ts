@@ -263,6 +263,8 @@ describe("the parking of digests", () => {
             delay: 20,
             firstAttemptAt: 0,
             tried: 0,
+            lastFailure: "",
+            defects: 0,
             taken: false,
           })
           if (random() < 0.5) take()

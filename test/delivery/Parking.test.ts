@@ -9,6 +9,8 @@ const event = (sequence: number, dueAt: number, key = "", tried = 1) => ({
   delay: 1_000,
   firstAttemptAt: 1,
   tried,
+  lastFailure: "",
+  defects: 0,
   taken: false,
 })
 
@@ -48,7 +50,11 @@ describe("a lane's parking", () => {
   test("after a restart a wait is what is left of it, even when the wall clock went back ten years", () => {
     const parking = new Parking()
     const tenYears = 10 * 365 * 86_400_000
-    parking.load([{ sequence: 1, key: "", due: tenYears + 1_000, delay: 1_000, firstAttemptAt: 1, tried: 0 }], 0, 50)
+    parking.load(
+      [{ sequence: 1, key: "", due: tenYears + 1_000, delay: 1_000, firstAttemptAt: 1, tried: 0, lastFailure: "" }],
+      0,
+      50,
+    )
     expect(sequences(parking.takeDue(1_049, 10))).toEqual([])
     expect(sequences(parking.takeDue(1_050, 10))).toEqual([1])
   })

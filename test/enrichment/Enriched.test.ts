@@ -73,6 +73,17 @@ describe("a sink that asks for client details", () => {
     }),
   )
 
+  it.live("gets them in place of what stood there, and however deep the rest is nested", () =>
+    Effect.gen(function* () {
+      const { sink, sent } = yield* asking(answers(200, { id: "cl_1", ...details }))
+      const given = about(1, "cl_1")
+      const nested = `${"[".repeat(100_000)}${"]".repeat(100_000)}`
+      const text = Buffer.from(given.event.body).toString().replace(/}$/, `,"client":{"email":"eve"},"x":${nested}} \n`)
+      yield* sink.send([{ ...given, event: { ...given.event, body: bytes(text) } }])
+      expect(sent).toEqual(["evt_1 Ada ada@example.com "])
+    }),
+  )
+
   it.live("gets events without a client, or of another type, as they are and without a request", () =>
     Effect.gen(function* () {
       const { sink, sent, paths } = yield* asking(answers(200, details))

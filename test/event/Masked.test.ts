@@ -88,3 +88,12 @@ describe("a masked body", () => {
     }
   })
 })
+
+test("a body that is nested too deep to be written is masked from some depth on", () => {
+  const text = JSON.stringify(envelope({ list: "LIST" })).replace(
+    '"LIST"',
+    `${"[".repeat(100_000)}7${"]".repeat(100_000)}`,
+  )
+  const shown = body(new TextEncoder().encode(text))
+  expect(new TextDecoder().decode(shown)).toMatch(/"list":\[{98,101}"\*\*\*"\]{98,101}/)
+})

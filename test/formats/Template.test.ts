@@ -1,4 +1,6 @@
 import { describe, expect, test } from "bun:test"
+import * as Rendering from "../../src/formats/Rendering.ts"
+import { show } from "../../src/formats/Shown.ts"
 import * as Template from "../../src/formats/Template.ts"
 import { seeded } from "../lib/seeded.ts"
 import { bytes, entry, envelope } from "../sinks/samples.ts"
@@ -220,5 +222,47 @@ describe("what is wrong with a template", () => {
 
   test("is told of braces without their counterpart", () => {
     for (const text of ["{{type", "type}}", "{{type}} {{", "{{{{type}}"]) expect(Template.problem(text)).toBeDefined()
+  })
+})
+
+describe("what is nested too deep to be written", () => {
+  const nested = (levels: number) =>
+    entry(1, {
+      body: bytes(
+        JSON.stringify(envelope(1, { id: "apt_1", list: "LIST" })).replace(
+          '"LIST"',
+          `${"[".repeat(levels)}${"]".repeat(levels)}`,
+        ),
+      ),
+    })
+  const attempt = (levels: number, pointer: string) =>
+    Rendering.attempt(() => Template.compile(`of {{${pointer}}}`).render(nested(levels)))
+
+  test("is a value, and says where it stands; up to a thousand levels are text", () => {
+    expect(attempt(1_000, "/data/object/list")).toMatchObject({
+      _tag: "Success",
+      success: expect.stringMatching(/^of \[{1000}\]{1000}$/),
+    })
+    for (const levels of [1_001, 100_000]) {
+      expect(attempt(levels, "/data/object/list")).toMatchObject({
+        _tag: "Failure",
+        failure: {
+          message: "can't be rendered: what stands at /data/object/list is nested more than 1000 levels deep",
+        },
+      })
+    }
+  })
+
+  test("is in nobody's way who wants something else of the event", () => {
+    expect(attempt(100_000, "/data/object/id")).toMatchObject({ _tag: "Success", success: "of apt_1" })
+  })
+
+  test("is shown as it is written", () => {
+    const { body } = nested(100_000).event
+    expect(show(body)).toBe(Buffer.from(body).toString())
+  })
+
+  test("leaves a bug a bug", () => {
+    expect(() => Rendering.attempt(() => JSON.parse("{"))).toThrow(SyntaxError)
   })
 })

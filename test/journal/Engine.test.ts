@@ -56,7 +56,7 @@ describe("Engine", () => {
     return withEngine(at, async (engine) => {
       start(engine, at)
       await engine.appendUnsafe(event("a"), ["lake"])
-      const parked = { sequence: 1, key: "", due: 1, delay: 1, firstAttemptAt: 0.5, tried: 1, failed: [] }
+      const parked = { sequence: 1, key: "", due: 1, delay: 1, firstAttemptAt: 0.5, tried: 1, refunded: 0, failed: [] }
       const settled = new Promise<Exit.Exit<void, JournalError>>((resolve) =>
         engine.settle([{ ...settlement("lake", 1), park: [parked] }], resolve),
       )

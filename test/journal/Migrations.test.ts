@@ -26,8 +26,16 @@ it.live("a journal of an older relay goes on with its backlog, what is parked an
         const lake = yield* journal.openLane("lake")
         expect(lake).toMatchObject({ cursor: { sequence: 8, settled: [[10, 10]] }, backlog: 4, deadLetters: 1 })
         expect(lake.waiting).toEqual([
-          { sequence: 3, key: "acct_1", due: 2_000, delay: 1_000, firstAttemptAt: 5, tried: 200 },
-          { sequence: 4, key: "acct_1", due: 2_000, delay: 0, firstAttemptAt: 0, tried: 0 },
+          {
+            sequence: 3,
+            key: "acct_1",
+            due: 2_000,
+            delay: 1_000,
+            firstAttemptAt: 5,
+            tried: 200,
+            lastFailure: "DeliveryFailed",
+          },
+          { sequence: 4, key: "acct_1", due: 2_000, delay: 0, firstAttemptAt: 0, tried: 0, lastFailure: "" },
         ])
         expect((yield* journal.openLane("chat")).paused).toBe(true)
         expect((yield* journal.lanes).map(({ name, backlog }) => [name, backlog])).toEqual([

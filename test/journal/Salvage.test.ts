@@ -12,7 +12,7 @@ import { options } from "./temporary.ts"
 
 const size = (index: number): number => (index % 10 === 0 ? 70_000 : 900)
 const body = (index: number): Uint8Array => new Uint8Array(size(index)).fill(33 + (index % 90))
-const count = 400
+const count = 600
 
 /** Four hundred events for lake, of which 1 to 100 are settled, 50 is parked and 60 a dead letter; some are long. */
 const filled = Effect.gen(function* () {

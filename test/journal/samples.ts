@@ -31,17 +31,22 @@ export const settlement = (lane: string, sequence: number, more: Partial<Settlem
 
 export const attempts: ReadonlyArray<Attempt> = [{ at: 5, reason: "DeliveryFailed", message: "the sink answered 500" }]
 /** As the journal has it. */
-export const waiting = (sequence: number, key = "") => ({
+export const waiting = (sequence: number, key = "") => {
+  const { failed, refunded: _, ...wait } = parked(sequence, key)
+  return { ...wait, lastFailure: failed.at(-1)?.reason ?? "" }
+}
+/** As a lane says it. */
+export const parked = (sequence: number, key = "") => ({
   sequence,
   key,
   due: 2_000,
   delay: 1_000,
   firstAttemptAt: 5,
   tried: 1,
+  refunded: 0,
+  failed: attempts,
 })
-/** As a lane says it. */
-export const parked = (sequence: number, key = "") => ({ ...waiting(sequence, key), failed: attempts })
-export const letter = (sequence: number) => ({ sequence, at: 9, failed: attempts })
+export const letter = (sequence: number) => ({ sequence, at: 9, refunded: 0, failed: attempts })
 
 export const optionsAt = (path: string): Options => ({
   type: "sqlite",

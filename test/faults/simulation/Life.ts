@@ -10,6 +10,7 @@ import { Context, Duration, Effect, type Fiber, Latch, Layer } from "effect"
 import { type LaneSpec, type LaneStatus, Lanes, type SinkUnusable } from "../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
 import * as Key from "../../../src/formats/Key.ts"
+import { Unrenderable } from "../../../src/formats/Rendering.ts"
 import { Journal, type JournalBroken, type JournalError } from "../../../src/journal/Journal.ts"
 import * as Router from "../../../src/routing/Router.ts"
 import type { Oracle } from "./Oracle.ts"
@@ -99,16 +100,22 @@ export const begin = (options: LifeOptions): Life => {
 
 const specOf =
   (caller: Caller) =>
-  ({ sink, renamedFrom, tuned }: Placed): LaneSpec => ({
-    config: {
-      ...sink.plan.config,
-      name: sink.name,
-      delivery: { ...sink.plan.config.delivery, pauseAfter: sink.plan.config.delivery.pauseAfter + tuned },
-      ...(renamedFrom === undefined ? {} : { renamedFrom }),
-    },
-    open: Effect.sync(() => sink.open(caller)),
-    key: Key.compile(sink.plan.config),
-  })
+  ({ sink, renamedFrom, tuned }: Placed): LaneSpec => {
+    const keyOf = Key.compile(sink.plan.config)
+    return {
+      config: {
+        ...sink.plan.config,
+        name: sink.name,
+        delivery: { ...sink.plan.config.delivery, pauseAfter: sink.plan.config.delivery.pauseAfter + tuned },
+        ...(renamedFrom === undefined ? {} : { renamedFrom }),
+      },
+      open: Effect.sync(() => sink.open(caller)),
+      key: (entry) => {
+        if (sink.unbearable(entry.event, "unrenderable")) throw new Unrenderable("simulated: can't be rendered")
+        return keyOf(entry)
+      },
+    }
+  }
 
 /** The journal, and the oracle at its side. A dead life's journal answers nobody. */
 const watched = ({

@@ -53,6 +53,8 @@ export interface Rules {
   readonly maxAttempts: number
   readonly maxAge: number
   readonly givesUp: boolean
+  /** Whether no key can be made of an event. */
+  readonly unrenderable: (event: Event) => boolean
 }
 
 export interface Verdict {
@@ -221,6 +223,11 @@ export class Oracle {
         this.fail(`${sink} gets #${sequence} again without all of its digest`)
     }
     for (const sequence of sequences) digests.set(sequence, sequences)
+  }
+
+  /** A digest died of a bug: its events go one by one from now on. */
+  apart(sink: string, batch: ReadonlyArray<Entry>): void {
+    for (const { sequence } of batch) this.#digests.get(sink)?.delete(sequence)
   }
 
   #mayBeDead(sink: string, sequence: number): boolean {
@@ -484,16 +491,25 @@ export class Oracle {
     const rules = this.rules.get(lane)
     const visit = this.#visits.get(lane)?.get(sequence)
     if (rules === undefined || visit === undefined || this.#mixed.has(lane)) {
-      if (rules !== undefined && visit === undefined && last.reason !== "BacklogFull" && this.#heirs.size === 0)
+      const keyless = last.reason === "DeliveryRejected" && rules?.unrenderable(entry.event) === true
+      if (
+        rules !== undefined &&
+        visit === undefined &&
+        last.reason !== "BacklogFull" &&
+        !keyless &&
+        this.#heirs.size === 0
+      )
         this.fail(`a dead letter at ${lane} was never sent there`, known)
       return
     }
+    const isBug = attempts.length >= 3 && attempts.slice(-3).every(({ reason }) => reason === "Defect")
     const unfounded =
       last.reason === "DeliveryRejected"
-        ? !visit.rejected
+        ? !visit.rejected && !rules.unrenderable(entry.event)
         : last.reason === "BacklogFull"
           ? !rules.givesUp
-          : attempts.length < rules.maxAttempts &&
+          : !isBug &&
+            attempts.length < rules.maxAttempts &&
             // A restart believes the wall clock, whatever was written under another.
             !(this.clockJumped && visit.firstLife < visit.life) &&
             !this.#inherits.has(lane) &&

@@ -29,6 +29,15 @@ export type Mood =
   /** Takes the events and loses its answer. */
   | "forgets"
 
+/** What becomes of an event that a sink can't bear: no other may suffer from it. */
+export type Unbearable =
+  /** The receiver drops the connection, and with it the batch that the event is in. */
+  | "drops"
+  /** The sink dies of a bug, whatever else is in the batch. */
+  | "bug"
+  /** Its key can't be rendered. */
+  | "unrenderable"
+
 const moods = ["fine", "slow", "hangs", "away", "throttles", "misconfigured", "picky", "fails", "forgets"] as const
 
 export interface SinkPlan {
@@ -36,6 +45,8 @@ export interface SinkPlan {
   readonly batch: Sink["batch"]
   /** Share of the events that it never takes: rejected, or failed until the storm is over. */
   readonly poison: number
+  /** Shares of the events that it can't bear, whatever the weather. */
+  readonly unbearable: Readonly<Record<Unbearable, number>>
   readonly weather: ReadonlyArray<{ readonly until: number; readonly mood: Mood }>
 }
 
@@ -132,6 +143,7 @@ const drawPlainSink = (seed: number, index: number, storm: number, burst: boolea
   return {
     weather,
     poison: draw.pick([0, 0, 0.02, 0.1]),
+    unbearable: { drops: 0, bug: 0, unrenderable: 0 },
     batch: {
       maxEvents: burst ? draw.int(20, 100) : draw.pick([1, 1, 2, 5, 20]),
       maxBytes: draw.pick([1_000, 100_000]),
@@ -182,7 +194,27 @@ const digesting = (plan: SinkPlan, draw: Draw): SinkPlan => {
 export const drawSink = (seed: number, index: number, storm: number, burst: boolean): SinkPlan => {
   const plan = drawPlainSink(seed, index, storm, burst)
   const draw = new Draw(seed, `digest ${index}`)
-  return burst || draw.chance(0.75) ? plan : digesting(plan, draw)
+  const drawn = burst || draw.chance(0.75) ? plan : digesting(plan, draw)
+  return burst || !strains(seed) ? drawn : straining(drawn, new Draw(seed, `strain ${index}`))
+}
+
+/** Whether sinks get what they can't bear: by that alone nobody can tell whether one is away, so the journal has room for more. */
+const strains = (seed: number): boolean => new Draw(seed, "strains").chance(0.4)
+
+/** The sink as one that can't bear some events. Those that are tried again and again are given up within the seed. */
+const straining = (plan: SinkPlan, draw: Draw): SinkPlan => {
+  if (draw.chance(0.4)) return plan
+  const share = () => draw.pick([0, 0.03, 0.1])
+  const unbearable = { drops: share(), bug: share(), unrenderable: share() }
+  const { delivery } = plan.config
+  const retry = { ...delivery.retry, maxAttempts: delivery.retry.maxAttempts ?? draw.int(3, 5) }
+  // Others must have room to pass: by those alone that it can't bear nobody can tell whether it is away.
+  const maxParked = 1_000
+  return {
+    ...plan,
+    unbearable,
+    config: unbearable.drops === 0 ? plan.config : { ...plan.config, delivery: { ...delivery, retry, maxParked } },
+  }
 }
 
 const drawReloads = (seed: number, storm: number): ReadonlyArray<Reload> => {
@@ -257,7 +289,7 @@ export const drawPlan = (seed: number): Plan => {
       : [],
     journal: {
       retention: draw.pick([500, 5_000, 7 * 24 * hour]),
-      maxSize: draw.pick([900_000, 2_000_000, 1024 ** 3]),
+      maxSize: Math.max(draw.pick([900_000, 2_000_000, 1024 ** 3]), strains(seed) ? 1024 ** 3 : 0),
       duplicatesAge: draw.pick([2_000, 60_000, 24 * hour]),
     },
   }

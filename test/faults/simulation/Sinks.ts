@@ -9,6 +9,7 @@
  */
 import { crc32 } from "node:zlib"
 import { Duration, Effect } from "effect"
+import type { Event } from "../../../src/event/Event.ts"
 import type { Entry } from "../../../src/journal/Journal.ts"
 import {
   allSent,
@@ -24,10 +25,16 @@ import {
 } from "../../../src/sinks/Sink.ts"
 import type { Draw } from "./Draw.ts"
 import type { Oracle } from "./Oracle.ts"
-import type { Mood, SinkPlan } from "./Plan.ts"
+import type { Mood, SinkPlan, Unbearable } from "./Plan.ts"
 
 /** How much longer than its deadline an attempt may last: lanes look at theirs every 25 ms. */
 const tolerance = 60
+
+/** What the bug of a simulated sink says: in the log it is expected. */
+export const simulatedBug = "simulated: a bug"
+
+/** So often may an event that drops connections be tried within a second. */
+const triesInSecond = 30
 
 /** The life in which a sink is called. */
 export interface Caller {
@@ -45,6 +52,8 @@ export class SimulatedSink {
   readonly #oracle: Oracle
   readonly #draw: Draw
   readonly #storm: number
+  /** When events dropped a connection, by sequence. */
+  readonly #drops = new Map<number, Array<number>>()
 
   constructor(name: string, plan: SinkPlan, storm: number, oracle: Oracle, draw: Draw) {
     this.name = name
@@ -67,7 +76,7 @@ export class SimulatedSink {
           underWay += 1
           this.#accepts(batch, underWay)
           for (const entry of batch) this.#oracle.sent(this.name, entry)
-          return this.#attempt(batch, this.#mood(started)).pipe(
+          return this.#bear(batch, started).pipe(
             Effect.onInterrupt(() => Effect.sync(() => this.#interrupted(batch, caller))),
             Effect.ensuring(
               Effect.sync(() => {
@@ -78,6 +87,28 @@ export class SimulatedSink {
           )
         }),
     }
+  }
+
+  /** Whether, and how, it can't bear an event. Heartbeats it can. */
+  unbearable({ body, accountId }: Event, how: Unbearable): boolean {
+    if (accountId === heartbeat) return false
+    return (crc32(body, { drops: 1, bug: 2, unrenderable: 3 }[how]) % 1_000) / 1_000 < this.plan.unbearable[how]
+  }
+
+  #bear(batch: ReadonlyArray<Entry>, now: number): Effect.Effect<Failures, SinkError> {
+    if (batch.some(({ event }) => this.unbearable(event, "bug"))) {
+      for (const entry of batch) this.#oracle.answered(this.name, entry, "not taken", "a bug")
+      this.#oracle.apart(this.name, batch)
+      return Effect.die(new TypeError(simulatedBug))
+    }
+    const dropping = batch.filter(({ event }) => this.unbearable(event, "drops"))
+    if (dropping.length === 0) return this.#attempt(batch, this.#mood(now))
+    for (const { sequence } of dropping) {
+      const tries = [...(this.#drops.get(sequence) ?? []), now].filter((at) => at > now - 1_000)
+      this.#drops.set(sequence, tries)
+      if (tries.length > triesInSecond) this.#oracle.fail(`${this.name} is asked to take #${sequence} all the time`)
+    }
+    return this.#fail(batch, new SinkUnavailable({ message: "simulated: the connection was dropped" }))
   }
 
   #mood(now: number): Mood {
@@ -173,7 +204,8 @@ export class SimulatedSink {
 
   #dislikes(entry: Entry, dislike: number): DeliveryFailed | DeliveryRejected | undefined {
     const message = "simulated: not this one"
-    if ((crc32(entry.event.body) % 1_000) / 1_000 < this.plan.poison) return new DeliveryRejected({ message })
+    if (entry.event.accountId !== heartbeat && (crc32(entry.event.body) % 1_000) / 1_000 < this.plan.poison)
+      return new DeliveryRejected({ message })
     if (!this.#draw.chance(dislike)) return undefined
     return this.#draw.chance(0.2) ? new DeliveryRejected({ message }) : new DeliveryFailed({ message })
   }
@@ -204,6 +236,9 @@ export class SimulatedSink {
     for (const entry of batch) this.#oracle.answered(this.name, entry, "not taken", "its time was up")
   }
 }
+
+/** The account of events that flow when all else is quiet: what fails while they pass is at fault itself. */
+export const heartbeat = "acct_heartbeat"
 
 const refusal = (mood: "away" | "throttles" | "misconfigured" | "fails", draw: Draw): Reason => {
   const message = `simulated: ${mood}`

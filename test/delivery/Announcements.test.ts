@@ -1,0 +1,122 @@
+import { describe, expect } from "bun:test"
+import { Clock, Effect, Exit, Layer, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import * as Announcements from "../../src/delivery/Announcements.ts"
+import { type Facts, RelayEvents } from "../../src/delivery/RelayEvents.ts"
+import type { Entry } from "../../src/journal/Journal.ts"
+import { it } from "../lib/effect.ts"
+import { entry } from "../sinks/samples.ts"
+import { pass } from "./fixture.ts"
+
+/** What lanes tell, into a list: the facts, and when. */
+const telling = Effect.gen(function* () {
+  const told: Array<{ readonly facts: Facts; readonly at: number }> = []
+  const own = Layer.succeed(
+    RelayEvents,
+    RelayEvents.of({
+      emit: (_, facts) => Effect.map(Clock.currentTimeMillis, (at) => void told.push({ facts, at })),
+    }),
+  )
+  const scope = yield* Scope.make()
+  const announce = yield* Announcements.make.pipe(Effect.provide(own), Scope.provide(scope))
+  const lane = announce("sink", () => {})
+  const dies = (sequence: number, of: Entry = entry(sequence)) => lane.deadLettered(of, "DeliveryRejected", "no")
+  return {
+    told,
+    dies,
+    announce,
+    stop: Scope.close(scope, Exit.void),
+    counts: () => told.map(({ facts }) => facts.count),
+  }
+})
+
+describe("a dead letter", () => {
+  it.effect("is told with those that come within a second of it, by the first of them", () =>
+    Effect.gen(function* () {
+      const { told, dies } = yield* telling
+      for (let sequence = 1; sequence <= 500; sequence++) dies(sequence)
+      yield* pass("500 millis")
+      dies(501)
+      expect(told).toEqual([])
+      yield* pass("1 minute")
+      expect(told.map(({ facts }) => facts)).toEqual([
+        {
+          sink: "sink",
+          count: 501,
+          reason: "DeliveryRejected",
+          message: "no",
+          event_id: "evt_1",
+          event_type: "appointment.created",
+        },
+      ])
+    }),
+  )
+
+  it.effect("of a stream is in one of its tellings, ten seconds apart, the last ones too", () =>
+    Effect.gen(function* () {
+      const { told, dies, counts } = yield* telling
+      for (let sequence = 1; sequence <= 35; sequence++) {
+        dies(sequence)
+        yield* pass("1 second")
+      }
+      yield* pass("1 minute")
+      expect(counts().reduce((sum: number, count) => sum + Number(count), 0)).toBe(35)
+      const times = told.map(({ at }) => at)
+      expect(times.length).toBe(5)
+      for (const [index, at] of times.entries()) if (index > 0) expect(at - (times[index - 1] ?? 0)).toBe(10_000)
+      dies(36)
+      yield* pass("1 second")
+      expect(counts().at(-1)).toBe(1)
+    }),
+  )
+
+  it.effect("is told when the relay stops, if it has not been", () =>
+    Effect.gen(function* () {
+      const { dies, stop, counts } = yield* telling
+      dies(1)
+      yield* pass("2 seconds")
+      dies(2)
+      dies(3)
+      yield* stop
+      expect(counts()).toEqual([1, 2])
+      yield* pass("1 minute")
+      expect(counts()).toEqual([1, 2])
+    }),
+  )
+
+  it.effect("is told in its time whatever the wall clock is set to meanwhile", () =>
+    Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      let ahead = 0
+      const jumping: Clock.Clock = {
+        ...clock,
+        sleep: (duration) => clock.sleep(duration),
+        monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
+        currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + ahead,
+      }
+      const { dies, counts } = yield* telling.pipe(Effect.provideService(Clock.Clock, jumping))
+      dies(1)
+      yield* TestClock.adjust("2 seconds")
+      ahead = -86_400_000
+      dies(2)
+      yield* TestClock.adjust("10 seconds")
+      expect(counts()).toEqual([1, 1])
+      ahead = 86_400_000
+      dies(3)
+      yield* TestClock.adjust("5 seconds")
+      expect(counts()).toEqual([1, 1])
+      yield* TestClock.adjust("6 seconds")
+      expect(counts()).toEqual([1, 1, 1])
+    }),
+  )
+
+  it.effect("of a lane that began anew is told with those of before", () =>
+    Effect.gen(function* () {
+      const { dies, announce, counts } = yield* telling
+      dies(1)
+      announce("sink", () => {}).deadLettered(entry(2), "Defect", "a bug")
+      yield* pass("1 minute")
+      expect(counts()).toEqual([2])
+    }),
+  )
+})

@@ -1,0 +1,53 @@
+/** A backlog that is over its limit: what is given up was not delivered. */
+import { describe, expect } from "bun:test"
+import { Duration, Effect, Layer } from "effect"
+import { Journal, JournalError, JournalUnavailable } from "../../src/journal/Journal.ts"
+import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
+import { it } from "../lib/effect.ts"
+import { append, away, lanesOf, letters, pass, scripted, spec, statusOf } from "./fixture.ts"
+
+describe("a backlog that is full", () => {
+  it.effect("gives up nothing for what was delivered and is not yet on disk", () => {
+    let up = false
+    let storing = true
+    const sink = scripted(() => (up ? "pass" : away))
+    const stuck = Layer.effect(
+      Journal,
+      Effect.map(Journal, (journal) =>
+        Journal.of({
+          ...journal,
+          settle: (some) =>
+            storing
+              ? journal.settle(some)
+              : Effect.fail(new JournalError({ reason: new JournalUnavailable({ message: "not now" }) })),
+        }),
+      ),
+    ).pipe(Layer.provideMerge(MemoryJournal.layer))
+    const overrides = {
+      backlog: { max: 20, whenFull: "deadLetter" as const },
+      rateLimit: { events: 10, per: Duration.seconds(1) },
+      concurrency: 1,
+    }
+    return Effect.gen(function* () {
+      yield* append(20, ["sink"])
+      yield* pass("3 seconds")
+      storing = false
+      up = true
+      // Half of them arrive while the disk takes nothing, and as many new ones come.
+      while (sink.delivered.length < 10) yield* pass("100 millis")
+      up = false
+      yield* append(10, ["sink"])
+      yield* pass("10 seconds")
+      storing = true
+      yield* pass("10 seconds")
+      expect(yield* letters("sink")).toEqual([])
+      expect(yield* statusOf("sink")).toMatchObject({ backlog: 30 - sink.delivered.length })
+      // What is over the limit indeed goes, the oldest first.
+      yield* append(5, ["sink"])
+      yield* pass("10 seconds")
+      const dead = (yield* letters("sink")).map(({ sequence }) => sequence)
+      expect(dead.length).toBe(35 - sink.delivered.length - 20)
+      for (const sequence of dead) expect(sink.delivered).not.toContain(sequence)
+    }).pipe(Effect.provide(Layer.provideMerge(lanesOf([spec("sink", sink.sink, overrides)]), stuck)))
+  })
+})

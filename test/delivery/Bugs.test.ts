@@ -1,0 +1,334 @@
+/** A bug, and what can't be rendered, cost the event that meets it, and never the lane. */
+import { describe, expect } from "bun:test"
+import { Cause, Duration, Effect, Layer, Logger } from "effect"
+import type { LaneConfig } from "../../src/config/Config.ts"
+import { Lanes } from "../../src/delivery/Lanes.ts"
+import * as Key from "../../src/formats/Key.ts"
+import { Journal } from "../../src/journal/Journal.ts"
+import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
+import { allSent, DeliveryRejected, type Failures, type Sink, SinkError } from "../../src/sinks/Sink.ts"
+import { it } from "../lib/effect.ts"
+import { append, failed, lanesOf, letters, pass, rejected, relay, scripted, spec, statusOf } from "./fixture.ts"
+
+const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
+const sorted = (sequences: ReadonlyArray<number>) => sequences.toSorted((a, b) => a - b)
+
+/** Signed and kept as any other; no JSON can be written of its object. */
+const deep = `{"id":"evt_deep","account_id":"acct_1","version":"1","created_at":"2026-01-01T00:00:00Z","data":{"type":"appointment.created","object":{"a":${"[".repeat(100_000)}${"]".repeat(100_000)}}}}`
+
+const appendDeep = (sinks: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const journal = yield* Journal
+    yield* journal.append(
+      {
+        id: "evt_deep",
+        type: "appointment.created",
+        accountId: "acct_1",
+        webhook: "scheduling",
+        webhookId: "wh_1",
+        signature: "sha256=…",
+        secret: "dev",
+        receivedAt: 0,
+        body: new TextEncoder().encode(deep),
+      },
+      sinks,
+    )
+  })
+
+/** Errors of the log. */
+const logging = () => {
+  const errors: Array<string> = []
+  const logger = Logger.make(({ logLevel, message, cause }) => {
+    if (logLevel === "Error") errors.push(`${message} ${Cause.pretty(cause)}`)
+  })
+  return { errors, layer: Logger.layer([logger]) }
+}
+
+describe("an event whose key can't be made", () => {
+  const keyed: ReadonlyArray<readonly [string, Partial<LaneConfig>]> = [
+    ["the order key", { order: "key" }],
+    ["the group of a digest", { digest: { wait: Duration.seconds(1), maxEvents: 10 } }],
+  ]
+  for (const [what, config] of keyed) {
+    it.effect(`is a dead letter that says where it is too deep, and the others go on: ${what}`, () => {
+      const sink = scripted(() => "pass", 10)
+      const template = { ...config, key: "{{account_id}}/{{/data/object}}" }
+      return Effect.gen(function* () {
+        yield* append(3, ["sink"])
+        yield* appendDeep(["sink"])
+        yield* append(3, ["sink"])
+        yield* pass("10 seconds")
+        expect(
+          (yield* letters("sink")).map(({ sequence, attempts }) => [sequence, attempts.map((_) => _.message)]),
+        ).toEqual([[4, ["can't be rendered: what stands at /data/object is nested more than 1000 levels deep"]]])
+        expect(sorted(sink.delivered)).toEqual([1, 2, 3, 5, 6, 7])
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0 })
+      }).pipe(Effect.provide(relay([{ ...spec("sink", sink.sink, template), key: Key.compile({ ...template }) }])))
+    })
+
+    it.effect(`by a bug is a dead letter, the log has the cause, and the others go on: ${what}`, () => {
+      const sink = scripted(() => "pass", 10)
+      const log = logging()
+      const buggy = {
+        ...spec("sink", sink.sink, config),
+        key: ({ sequence }: { readonly sequence: number }) => {
+          if (sequence === 2) throw new TypeError("no such thing")
+          return "one"
+        },
+      }
+      return Effect.gen(function* () {
+        yield* append(5, ["sink"])
+        yield* pass("10 seconds")
+        expect((yield* letters("sink")).map(({ sequence }) => sequence)).toEqual([2])
+        expect(sorted(sink.delivered)).toEqual([1, 3, 4, 5])
+        expect(log.errors.join()).toContain("no such thing")
+      }).pipe(Effect.provide(relay([buggy])), Effect.provide(log.layer))
+    })
+  }
+})
+
+/** A sink that dies of a batch with one of these in it. */
+const dying = (
+  poisoned: ReadonlyArray<number>,
+  maxEvents: number,
+  how: "at once" | "in its effect" = "in its effect",
+) => {
+  const delivered: Array<number> = []
+  const attempted: Array<number> = []
+  const sink: Sink = {
+    batch: { maxEvents, maxBytes: 1_000_000 },
+    send: (batch) => {
+      const send = (): Failures => {
+        const sequences = batch.map(({ sequence }) => sequence)
+        attempted.push(...sequences)
+        if (sequences.some((sequence) => poisoned.includes(sequence))) throw new TypeError("no such thing")
+        delivered.push(...sequences)
+        return allSent
+      }
+      return how === "at once" ? Effect.succeed(send()) : Effect.sync(send)
+    },
+    check: Effect.void,
+  }
+  return { sink, delivered, attempted }
+}
+
+describe("a batch that dies of a bug", () => {
+  const shapes: ReadonlyArray<readonly [string, Partial<LaneConfig>, number]> = [
+    ["of many", { concurrency: 1 }, 50],
+    ["of many, by key", { order: "key" }, 50],
+    ["of one", {}, 1],
+    ["that is a digest", { digest: { wait: Duration.seconds(1), maxEvents: 100 } }, 1],
+  ]
+  for (const [what, config, maxEvents] of shapes) {
+    for (const how of ["at once", "in its effect"] as const) {
+      it.effect(`is tried event by event: the one that it dies of is dead after three, ${what}, ${how}`, () => {
+        const sink = dying([3, 17], maxEvents, how)
+        return Effect.gen(function* () {
+          yield* append(40, ["sink"], (n) => `acct_${n % 4}`)
+          yield* pass("3 minutes")
+          const dead = (yield* letters("sink")).toSorted((a, b) => a.sequence - b.sequence)
+          expect(dead.map(({ sequence, attempts }) => [sequence, attempts.map(({ reason }) => reason)])).toEqual([
+            [3, ["Defect", "Defect", "Defect"]],
+            [17, ["Defect", "Defect", "Defect"]],
+          ])
+          expect(sorted(sink.delivered)).toEqual(range(1, 40).filter((sequence) => sequence !== 3 && sequence !== 17))
+          expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, parked: 0 })
+        }).pipe(Effect.provide(relay([spec("sink", sink.sink, config)])))
+      })
+    }
+  }
+
+  it.effect("whatever is in it blocks the lane before a whole backlog is dead", () => {
+    const sink = dying(range(1, 500), 10)
+    return Effect.gen(function* () {
+      yield* append(500, ["sink"])
+      yield* pass("3 minutes")
+      expect((yield* letters("sink")).length).toBeLessThan(40)
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "blocked" })
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+})
+
+/** A journal of which one call dies of a bug, as often as `times` says. */
+const buggy = (times: number, call: "read" | "readParked" | "settle" | "awaitBeyond") => {
+  let left = times
+  const bug = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    Effect.suspend(() => (left-- > 0 ? Effect.die(new TypeError("no such thing")) : effect))
+  return Layer.effect(
+    Journal,
+    Effect.map(Journal, (journal) =>
+      Journal.of({
+        ...journal,
+        ...(call === "read" && { read: (after, limit) => bug(journal.read(after, limit)) }),
+        ...(call === "readParked" && { readParked: (lane, some) => bug(journal.readParked(lane, some)) }),
+        ...(call === "awaitBeyond" && {
+          // Of the lanes: tests wait for less.
+          awaitBeyond: (after) => (after < 30 ? journal.awaitBeyond(after) : bug(journal.awaitBeyond(after))),
+        }),
+        ...(call === "settle" && { settle: (some) => bug(journal.settle(some)) }),
+      }),
+    ),
+  ).pipe(Layer.provideMerge(MemoryJournal.layer))
+}
+
+/** A journal whose count of its lanes dies of a bug once they have begun. */
+const late = Layer.effect(
+  Journal,
+  Effect.map(Journal, (journal) => {
+    let calls = 0
+    const bug = Effect.die(new TypeError("no such thing"))
+    return Journal.of({
+      ...journal,
+      lanes: Effect.suspend(() => (++calls === 2 ? bug : journal.lanes)),
+    })
+  }),
+).pipe(Layer.provideMerge(MemoryJournal.layer))
+
+describe("a lane that a bug ends", () => {
+  for (const call of ["read", "readParked", "awaitBeyond"] as const) {
+    it.effect(`says so in its condition and at ERROR, and begins anew with all that it had: ${call}`, () => {
+      const sink = scripted((entry, attempt) => (entry.sequence % 3 === 0 && attempt === 1 ? failed : "pass"))
+      const log = logging()
+      return Effect.gen(function* () {
+        const seen = new Set<string>()
+        yield* append(30, ["sink"], (n) => `acct_${n % 4}`)
+        for (let i = 0; i < 600; i++) {
+          yield* pass("100 millis")
+          seen.add((yield* statusOf("sink"))?.condition ?? "")
+        }
+        expect([...seen]).toContain("failed")
+        expect(log.errors.join()).toContain("the lane of sink sink has ended, 1 in a row; it begins anew within 1 s")
+        expect(log.errors.join()).toContain("no such thing")
+        expect(sorted([...new Set(sink.delivered)])).toEqual(range(1, 30))
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "", backlog: 0, parked: 0 })
+      }).pipe(
+        Effect.provide(Layer.provideMerge(lanesOf([spec("sink", sink.sink, { order: "key" })]), buggy(3, call))),
+        Effect.provide(log.layer),
+      )
+    })
+  }
+
+  it.effect("waits longer each time, and lets the others go on", () => {
+    const sink = scripted(() => "pass")
+    const other = scripted(() => "pass")
+    const log = logging()
+    const config = spec("sink", sink.sink).config
+    // What the pump asks for at each turn.
+    const poisoned: LaneConfig = {
+      ...config,
+      delivery: {
+        ...config.delivery,
+        get maxParked(): number {
+          throw new TypeError("no such thing")
+        },
+      },
+    }
+    return Effect.gen(function* () {
+      yield* append(10, ["sink", "other"])
+      yield* pass("5 minutes")
+      expect(other.delivered.length).toBe(10)
+      expect(log.errors.length).toBeGreaterThan(5)
+      expect(log.errors.length).toBeLessThan(15)
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "failed", backlog: 10 })
+    }).pipe(
+      Effect.provide(relay([{ ...spec("sink", sink.sink), config: poisoned }, spec("other", other.sink)])),
+      Effect.provide(log.layer),
+    )
+  })
+
+  it.effect("by what came of an attempt holds nothing in hand for ever", () => {
+    let bugs = 2
+    const sink = scripted((entry, attempt) => (entry.sequence === 2 && attempt < 4 ? failed : "pass"))
+    const { config } = spec("sink", sink.sink, { order: "key" })
+    const { delivery } = config
+    const buggy: LaneConfig = {
+      ...config,
+      delivery: {
+        ...delivery,
+        // Asked for when an attempt has failed, and never by the pump.
+        get retry() {
+          if (bugs-- > 0) throw new TypeError("no such thing")
+          return delivery.retry
+        },
+      },
+    }
+    return Effect.gen(function* () {
+      yield* append(12, ["sink"], (n) => `acct_${n % 3}`)
+      yield* pass("2 minutes")
+      expect(sorted([...new Set(sink.delivered)])).toEqual(range(1, 12))
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, parked: 0 })
+    }).pipe(Effect.provide(relay([{ ...spec("sink", sink.sink), config: buggy }])))
+  })
+
+  it.effect("can be taken out of the config, and the relay stops", () => {
+    const config = spec("sink", scripted(() => "pass").sink).config
+    const poisoned: LaneConfig = {
+      ...config,
+      delivery: {
+        ...config.delivery,
+        get maxParked(): number {
+          throw new TypeError("no such thing")
+        },
+      },
+    }
+    const other = spec("other", scripted(() => "pass").sink)
+    return Effect.gen(function* () {
+      yield* append(2, ["sink"])
+      yield* pass("3 seconds")
+      const lanes = yield* Lanes
+      const notes = yield* Effect.forkChild(lanes.change([other], Effect.void))
+      yield* pass("10 seconds")
+      expect(notes.pollUnsafe()?._tag).toBe("Success")
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "orphaned", backlog: 2 })
+    }).pipe(Effect.provide(relay([{ ...spec("sink", scripted(() => "pass").sink), config: poisoned }, other])))
+  })
+})
+
+it.effect("a settlement that dies of a bug is loud, and goes with the next", () => {
+  const sink = scripted((entry) => (entry.sequence === 2 ? new DeliveryRejected({ message: "no" }) : "pass"))
+  const log = logging()
+  return Effect.gen(function* () {
+    yield* append(5, ["sink"])
+    yield* pass("5 seconds")
+    expect(log.errors.join()).toContain("what lanes have come to could not be stored")
+    expect(yield* statusOf("sink")).toMatchObject({ backlog: 0, cursor: 5, deadLetters: 1 })
+    expect(sink.attempted.length).toBe(5)
+  }).pipe(
+    Effect.provide(Layer.provideMerge(lanesOf([spec("sink", sink.sink)]), buggy(2, "settle"))),
+    Effect.provide(log.layer),
+  )
+})
+
+it.effect("a round of counting that dies of a bug is loud, and the next one counts", () => {
+  const sink = scripted(() => rejected)
+  const log = logging()
+  return Effect.gen(function* () {
+    yield* pass("3 seconds")
+    expect(log.errors.join()).toContain("dead letters and backlogs could not be counted; it is tried again")
+    const lanes = yield* Lanes
+    yield* append(30, ["sink"])
+    yield* pass("5 seconds")
+    expect((yield* lanes.status).find(({ name }) => name === "sink")?.deadLetters).toBeGreaterThan(5)
+  }).pipe(
+    Effect.provide(
+      Layer.provideMerge(lanesOf([spec("sink", sink.sink, { backlog: { max: 5, whenFull: "deadLetter" } })]), late),
+    ),
+    Effect.provide(log.layer),
+  )
+})
+
+it.effect("a message of a sink is kept to a length that can be read", () => {
+  const message = "x".repeat(1_000_000)
+  const sink: Sink = {
+    batch: { maxEvents: 1, maxBytes: 1_000 },
+    send: () => Effect.fail(new SinkError({ reason: new DeliveryRejected({ message }) })),
+    check: Effect.void,
+  }
+  return Effect.gen(function* () {
+    yield* append(30, ["sink"])
+    yield* pass("5 seconds")
+    const [dead] = yield* letters("sink")
+    expect(dead?.attempts[0]?.message.length).toBe(1_000)
+    expect((yield* statusOf("sink"))?.message.length).toBeLessThan(2_000)
+  }).pipe(Effect.provide(relay([spec("sink", sink)])))
+})

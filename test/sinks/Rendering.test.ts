@@ -1,0 +1,111 @@
+/** What can't be rendered for a sink is that event's own end. */
+import { describe, expect } from "bun:test"
+import { Effect, Schema } from "effect"
+import type { Entry } from "../../src/journal/Journal.ts"
+import { Http } from "../../src/sinks/Http.ts"
+import { HttpConfig } from "../../src/sinks/HttpConfig.ts"
+import * as KafkaTroubles from "../../src/sinks/KafkaTroubles.ts"
+import { KafkaTrouble } from "../../src/sinks/kafka/Client.ts"
+import { Slack, SlackConfig } from "../../src/sinks/Slack.ts"
+import { Sns } from "../../src/sinks/Sns.ts"
+import { it } from "../lib/effect.ts"
+import { serve } from "./receiver.ts"
+import { bytes, entry, envelope, reasonOf } from "./samples.ts"
+import { snsServer } from "./snsServer.ts"
+import { credentials } from "./snsSink.ts"
+
+const nested = `${"[".repeat(100_000)}${"]".repeat(100_000)}`
+
+/** An event whose object no JSON can be written of. */
+const deep = (sequence: number): Entry =>
+  entry(sequence, {
+    body: bytes(
+      JSON.stringify(envelope(sequence, { id: "ID", list: "LIST" }))
+        .replace('"LIST"', nested)
+        .replace('"ID"', nested),
+    ),
+  })
+
+const tooDeep = (where: string) => `can't be rendered: what stands at ${where} is nested more than 1000 levels deep`
+
+const receiving = Effect.gen(function* () {
+  const bodies: Array<string> = []
+  const { url } = yield* serve((request, response) => {
+    bodies.push(Buffer.from(request.body).toString())
+    response.writeHead(200).end("ok")
+  })
+  return { url, bodies }
+})
+
+describe("an event that is nested too deep", () => {
+  const parts: ReadonlyArray<readonly [string, Partial<typeof HttpConfig.Encoded>, string]> = [
+    ["its URL", {}, "?of={{/data/object/list}}"],
+    ["a header", { headers: { "x-of": "{{/data/object/list}}" } }, ""],
+    ["its body", { format: "template", body: { of: ["{{/data/object/list}}"] } }, ""],
+    ["a text of its body", { format: "template", body: "of {{/data/object/list}}" }, ""],
+  ]
+  for (const [part, config, path] of parts) {
+    it.live(`is rejected where ${part} would hold it, and says so; nothing is sent`, () =>
+      Effect.gen(function* () {
+        const { url, bodies } = yield* receiving
+        const decoded = Schema.decodeUnknownSync(HttpConfig)({ url: `${url}/${path}`, ...config })
+        const sink = yield* Http.open("sink", decoded)
+        const reason = yield* reasonOf(sink.send([deep(1)]))
+        expect(reason).toMatchObject({ _tag: "DeliveryRejected", message: tooDeep("/data/object/list") })
+        expect(bodies).toEqual([])
+      }),
+    )
+  }
+
+  it.live("is sent as it is by a sink that needs none of it", () =>
+    Effect.gen(function* () {
+      const { url, bodies } = yield* receiving
+      const sink = yield* Http.open("sink", Schema.decodeUnknownSync(HttpConfig)({ url }))
+      expect(yield* reasonOf(sink.send([deep(1)]))).toBeUndefined()
+      expect(bodies).toEqual([Buffer.from(deep(1).event.body).toString()])
+    }),
+  )
+
+  it.live("ends alone in a digest: the others are one message", () =>
+    Effect.gen(function* () {
+      const { url, bodies } = yield* receiving
+      const sink = yield* Slack.open("sink", Schema.decodeUnknownSync(SlackConfig)({ url }))
+      const failures = yield* sink.send([entry(1), deep(2), entry(3)])
+      expect([...failures].map(([index, { message }]) => [index, message])).toEqual([[1, tooDeep("/data/object/id")]])
+      expect(bodies.length).toBe(1)
+      expect(bodies[0]).toContain("2 ×")
+      expect((yield* sink.send([deep(4), deep(5)])).size).toBe(2)
+      expect(bodies.length).toBe(1)
+    }),
+  )
+
+  it.live("ends alone in a batch to a FIFO topic", () =>
+    Effect.gen(function* () {
+      const server = yield* snsServer()
+      const sink = yield* Sns.open(
+        "sink",
+        Schema.decodeUnknownSync(Sns.config)({
+          topicArn: "arn:aws:sns:eu-west-1:123456789012:events.fifo",
+          endpoint: server.url,
+          key: "{{/data/object/id}}",
+          credentials,
+        }) as never,
+      )
+      const failures = yield* sink.send([entry(1), deep(2), entry(3)])
+      expect([...failures].map(([index, { message }]) => [index, message])).toEqual([[1, tooDeep("/data/object/id")]])
+      expect(server.passed().map(({ attributes }) => attributes.event_id)).toEqual(["evt_1", "evt_3"])
+    }),
+  )
+})
+
+it.effect("a topic that is no name is not repeated at length", () =>
+  Effect.sync(() => {
+    const reason = KafkaTroubles.reasonOf(new KafkaTrouble({ code: "INVALID_TOPIC_EXCEPTION", detail: "" }), {
+      brokers: "b:9092",
+      topic: "x".repeat(1_000_000),
+      isTemplated: true,
+      bytes: 1,
+    })
+    expect(reason.message).toMatch(/^kafka b:9092, topic x{60}…: this is no name for a topic: at most 249/)
+  }),
+)
