@@ -4,7 +4,7 @@
  * events, never a path.
  */
 import { Effect, Option, Schema } from "effect"
-import { type Imported, Kept } from "../admin/Api.ts"
+import { type Imported, Kept } from "../admin/Kept.ts"
 import { MaintenanceError } from "../journal/Maintenance.ts"
 import { items } from "../journal/OwedFile.ts"
 import { NewerJournal } from "../journal/Salvage.ts"
