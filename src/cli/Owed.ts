@@ -34,7 +34,12 @@ export const read = <E, R>(
     const next = Effect.try({
       try: () => source.next(),
       catch: (error) => {
-        const why = error instanceof NewerJournal ? "a newer relay wrote it" : String(error)
+        const why =
+          error instanceof NewerJournal
+            ? "a newer relay wrote it"
+            : error instanceof Error
+              ? error.message
+              : "unknown error"
         return new MaintenanceError({ message: `${path} can't be read: ${why}.` })
       },
     })
