@@ -11,6 +11,7 @@ import { Journal, type JournalError, type Owed, type StoredDeadLetter } from "..
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
 import * as EventHandlers from "./EventHandlers.ts"
+import type { Kept } from "./Kept.ts"
 import { noLane, noSink, requirePatterns, unavailable } from "./Refusals.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 import { Reload } from "./Reload.ts"
@@ -57,7 +58,7 @@ const deadLetterOf = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLe
 
 /** What is owed to the sinks that there are. */
 const owedOf = (
-  { sequence, pending, replayed, bodyBase64, at, attempts, journal: _, in: place, ...facts }: Api.Kept,
+  { sequence, pending, replayed, bodyBase64, at, attempts, journal: _, in: place, ...facts }: Kept,
   sinks: ReadonlySet<string>,
 ): Owed => ({
   sequence,

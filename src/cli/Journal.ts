@@ -1,7 +1,7 @@
 /** `relay journal …`: look after the journal's file. */
 import { Effect, type Option, Terminal } from "effect"
 import { Argument, Command, TerminalCapabilities } from "effect/cli"
-import type { Imported } from "../admin/Api.ts"
+import type { Imported } from "../admin/Kept.ts"
 import { ask } from "./Ask.ts"
 import { failed, io } from "./CommandError.ts"
 import { loadConfig } from "./Loading.ts"

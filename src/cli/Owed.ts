@@ -4,7 +4,7 @@
  * events, never a path.
  */
 import { Effect, Option, Schema } from "effect"
-import { type Imported, Kept } from "../admin/Api.ts"
+import { type Imported, Kept } from "../admin/Kept.ts"
 import { MaintenanceError } from "../journal/Maintenance.ts"
 import { items } from "../journal/OwedFile.ts"
 import { NewerJournal } from "../journal/Salvage.ts"
@@ -34,7 +34,12 @@ export const read = <E, R>(
     const next = Effect.try({
       try: () => source.next(),
       catch: (error) => {
-        const why = error instanceof NewerJournal ? "a newer relay wrote it" : String(error)
+        const why =
+          error instanceof NewerJournal
+            ? "a newer relay wrote it"
+            : error instanceof Error
+              ? error.message
+              : "unknown error"
         return new MaintenanceError({ message: `${path} can't be read: ${why}.` })
       },
     })

@@ -3,9 +3,12 @@ import { describe, expect } from "bun:test"
 import { copyFileSync, cpSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { Effect } from "effect"
+import { Engine } from "../../src/journal/Engine.ts"
 import { Journal } from "../../src/journal/Journal.ts"
+import { recover } from "../../src/journal/Recovery.ts"
 import * as Salvage from "../../src/journal/Salvage.ts"
 import * as SqliteJournal from "../../src/journal/SqliteJournal.ts"
+import { open } from "../../src/journal/Store.ts"
 import { it } from "../lib/effect.ts"
 import { event, letter, parked, settlement } from "./samples.ts"
 import { options } from "./temporary.ts"
@@ -126,19 +129,27 @@ describe("salvage", () => {
   )
 
   it.live("gets the log's events out of a write-ahead log alone, and past a flipped bit in it", () =>
-    Effect.gen(function* () {
-      const { killed } = yield* filled
+    Effect.promise(async () => {
+      // Without checkpoints: all of it lies in the log.
+      const at = options()
+      const engine = new Engine(open(at.path), at)
+      for (const _ of recover(engine, at, Date.now()));
+      for (let index = 1; index <= 100; index++) {
+        await engine.appendUnsafe(event(`evt_${index}`, { body: body(index) }), ["lake"])
+      }
+      const killed = options().path
+      cpSync(dirname(at.path), dirname(killed), { recursive: true })
+      engine.stop()
+      engine.store.close()
       const wal = readFileSync(`${killed}-wal`)
-      const frames = Math.floor((wal.length - 32) / (32_768 + 24))
-      expect(frames).toBeGreaterThan(20)
-      const at = 32 + Math.floor(frames / 2) * (32_768 + 24) + 24 + 1_000
-      wal.writeUInt8(wal.readUInt8(at) ^ 4, at)
+      const place = wal.indexOf(Buffer.from(body(51)))
+      wal.writeUInt8((wal[place] ?? 0) ^ 4, place)
       writeFileSync(`${killed}-wal`, wal)
       const { owed, report } = read(killed)
       expect(report.dug).toBeGreaterThan(0)
-      expect(sequences(owed).length).toBeGreaterThan(count - 100 - 25)
+      expect(sequences(owed).length).toBeGreaterThan(75)
       truncateSync(killed, 0)
-      expect(sequences(read(killed).owed).length).toBeGreaterThan(count - 100 - 25)
+      expect(sequences(read(killed).owed).length).toBeGreaterThan(75)
     }),
   )
 })

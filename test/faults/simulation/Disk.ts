@@ -88,6 +88,7 @@ export class Disk {
   readonly #root = mkdtempSync(join(ground, "relay-simulation-"))
   readonly #open = new Set<DatabaseSync>()
   #life = 0
+  #hasBallast = false
 
   constructor(draw: Draw) {
     this.#draw = draw
@@ -138,8 +139,10 @@ export class Disk {
     }
     const commit = (act: () => unknown) => this.#commit(act)
     const pass = (act: () => unknown) => this.#checkpoint(act)
+    const give = () => this.#giveBallast()
     DatabaseSync.prototype.prepare = function (sql) {
       open.add(this)
+      give()
       const statement = prepare.call(this, sql)
       if (sql === "COMMIT") intercept(statement, "run", commit)
       if (sql === checkpoint) intercept(statement, "get", pass)
@@ -155,6 +158,13 @@ export class Disk {
   #begin(): void {
     this.#life += 1
     mkdirSync(this.#directory)
+    this.#hasBallast = false
+  }
+
+  /** Not before the journal is opened: a ballast without a journal is a trace of one that is gone. */
+  #giveBallast(): void {
+    if (this.#hasBallast) return
+    this.#hasBallast = true
     linkSync(ballast(), `${this.path}-ballast`)
   }
 
