@@ -30,6 +30,7 @@ const run = async (options: Options): Promise<Outcome> => {
   const broken: Array<string> = []
   let acknowledged = 0
   let lost = 0
+  // For whoever looks into one of them: a part of its name.
   const only = process.env.RELAY_ATTACK
   const cases = only === undefined ? all : all.filter(({ name }) => name.includes(only))
   await inTurns(cases, atOnce, async ({ name, meanwhile, run }) => {
