@@ -17,7 +17,7 @@ const size = (index: number): number => (index % 10 === 0 ? 70_000 : 900)
 const body = (index: number): Uint8Array => new Uint8Array(size(index)).fill(33 + (index % 90))
 const count = 600
 
-/** Four hundred events for lake, of which 1 to 100 are settled, 50 is parked and 60 a dead letter; some are long. */
+/** Six hundred events for lake, of which 1 to 100 are settled, 50 is parked and 60 a dead letter; some are long. */
 const filled = Effect.gen(function* () {
   const at = options()
   const live = options()

@@ -51,9 +51,9 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "details are put into a copy",
     file: "src/enrichment/Enriched.ts",
-    find: "  ...entry,\n  event: { ...entry.event, body: utf8.encode(JSON.stringify({ ...envelope, client })) },\n",
+    find: 'event: { ...entry.event, body: Buffer.concat([open, utf8.encode(`,"client":${JSON.stringify(client)}}`)]) },',
     replace:
-      "  ...entry,\n  event: Object.assign(entry.event, { body: utf8.encode(JSON.stringify({ ...envelope, client })) }),\n",
+      'event: Object.assign(entry.event, { body: Buffer.concat([open, utf8.encode(`,"client":${JSON.stringify(client)}}`)]) }),',
     line: clients.name,
   },
   {

@@ -7,15 +7,15 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a lane has decided is on disk before the next one takes its place",
     file: "src/delivery/LaneSet.ts",
-    find: "yield* Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain })",
-    replace: "",
+    find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain }))",
+    replace: "end(lane)",
     line: reload.name,
   },
   {
     gone: "attempts under way end before another lane sends the same events",
     file: "src/delivery/LaneSet.ts",
-    find: "    yield* end(one.lane)\n",
-    replace: "",
+    find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain }))",
+    replace: "Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain })",
     line: reload.name,
   },
   {

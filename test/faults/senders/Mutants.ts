@@ -104,7 +104,13 @@ export const mutants: ReadonlyArray<Mutant> = [
   ),
   mutant("requests", "a byte order mark is passed over", envelope, ", ignoreBOM: true", ""),
   mutant("fuzz-json", "bad UTF-8 is mended", envelope, "fatal: true", "fatal: false"),
-  mutant("fuzz-json", "any JSON is an envelope", envelope, "isEnvelope(value) ?", "true ?"),
+  mutant(
+    "fuzz-json",
+    "any JSON is an envelope",
+    envelope,
+    "if (!isEnvelope(value)) return Result.fail({ problem: describe(value) })",
+    "if (!isEnvelope(value)) return Result.succeed(value as Envelope)",
+  ),
   mutant(
     "fuzz-json",
     "an object may be null",

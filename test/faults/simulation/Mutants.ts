@@ -189,8 +189,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "an event that is a bug's each time is given up",
     file: "src/delivery/Landing.ts",
-    find: "if (isBug(attempts)) {",
-    replace: "if (isBug(attempts) && isBug([])) {",
+    find: "ledger.defects(item) + 1 >= maxDefects",
+    replace: "ledger.defects(item) < 0",
     line,
   },
   {
