@@ -51,9 +51,9 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "details are put into a copy",
     file: "src/enrichment/Enriched.ts",
-    find: 'event: { ...entry.event, body: Buffer.concat([open, utf8.encode(`,"client":${JSON.stringify(client)}}`)]) },',
+    find: "const open = body.subarray(0, body.lastIndexOf(brace))",
     replace:
-      'event: Object.assign(entry.event, { body: Buffer.concat([open, utf8.encode(`,"client":${JSON.stringify(client)}}`)]) }),',
+      "const open = body.subarray(0, body.lastIndexOf(brace))\n  Object.assign(entry.event, { body: Buffer.concat([open, utf8.encode(',\"client\":' + JSON.stringify(client) + '}')]) })",
     line: clients.name,
   },
   {
