@@ -9,6 +9,7 @@
  *   --binary PATH    the compiled relay instead of src/main.ts
  *   --rate N         events a second of end-to-end (5000)
  *   --rounds N --seconds N   instead of 7 rounds of 3 s
+ *   --against PATH   another compiled relay, an older one say: only what both cost, in turn
  */
 import { join } from "node:path"
 import { Console, Effect } from "effect"
@@ -16,7 +17,7 @@ import { BenchError } from "./BenchError.ts"
 import { requireWrk } from "./Load.ts"
 import * as Program from "./Program.ts"
 import type * as Report from "./Report.ts"
-import { type Options, scenarios } from "./Scenarios.ts"
+import { compareWith, type Options, scenarios } from "./Scenarios.ts"
 
 const whole = (flag: string, text: string): Effect.Effect<number, BenchError> =>
   /^[1-9][0-9]*$/.test(text)
@@ -24,16 +25,18 @@ const whole = (flag: string, text: string): Effect.Effect<number, BenchError> =>
     : Effect.fail(new BenchError({ message: `--${flag} takes a whole number above 0, not ${text}` }))
 
 const bench = Effect.gen(function* () {
-  const { quick, only, binary, ...numbers } = yield* Program.flags({
+  const { quick, only, binary, against, ...numbers } = yield* Program.flags({
     quick: { type: "boolean", default: false },
     only: { type: "string" },
     binary: { type: "string" },
     rate: { type: "string", default: "5000" },
     rounds: { type: "string" },
     seconds: { type: "string" },
+    against: { type: "string" },
   })
   yield* requireWrk
-  const chosen = Object.entries(scenarios).filter(([name]) => only === undefined || name === only)
+  const all = against === undefined ? scenarios : { against: compareWith(Program.relayCommand(against)) }
+  const chosen = Object.entries(all).filter(([name]) => only === undefined || name === only)
   if (chosen.length === 0) {
     return yield* new BenchError({ message: `--only takes one of ${Object.keys(scenarios).join(", ")}, not ${only}` })
   }
