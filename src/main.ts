@@ -8,9 +8,9 @@
 import { isMainThread } from "./runtime/Thread.ts"
 
 if (isMainThread) {
-  const { start } = await import("./cli/Start.ts")
+  const { start } = await import("./cli/support/start.ts")
   await start(new URL(import.meta.url))
 } else {
-  const { runWorker } = await import("./journal/Checkpointer.ts")
+  const { runWorker } = await import("./journal/sqlite/JournalWorker.ts")
   runWorker()
 }

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import manifest from "../package.json" with { type: "json" }
-import { embedded } from "../src/config/Defaults.ts"
+import { embedded } from "../src/config/load/Defaults.ts"
 import { freePort } from "./lib/port.ts"
 import { relay } from "./lib/relay.ts"
 

@@ -8,9 +8,9 @@
  */
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { Diagnostic } from "../config/Diagnostic.ts"
+import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 import { verdicts } from "../routing/Router.ts"
-import { Attempt, Imported, Kept } from "./Kept.ts"
+import { Attempt, Imported, Kept } from "./ImportLine.ts"
 
 export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "full", "broken", "red"]),

@@ -4,9 +4,9 @@ import { HttpApiBuilder } from "effect/http-api"
 import { Lanes } from "../delivery/Lanes.ts"
 import { type EventPage, type EventQuery, Journal } from "../journal/Journal.ts"
 import * as Api from "./Api.ts"
+import * as Story from "./EventReport.ts"
 import { requirePatterns, unavailable } from "./Refusals.ts"
 import { RelayInfo } from "./RelayInfo.ts"
-import * as Story from "./Story.ts"
 
 /** Of one id there are the event and its copies: more than these are of no use to a person. */
 const mostOfOne = 20

@@ -5,12 +5,12 @@
  * cost more than counting; nothing has to be kept in step between scrapes.
  */
 import { Clock, Effect } from "effect"
-import { durationBuckets } from "../delivery/Flights.ts"
 import { Lanes } from "../delivery/Lanes.ts"
+import { durationBuckets } from "../delivery/lane/InFlight.ts"
 import { commitBuckets } from "../ingest/Counters.ts"
 import { Journal } from "../journal/Journal.ts"
+import { Reload } from "../reload/Reload.ts"
 import { RelayInfo } from "./RelayInfo.ts"
-import { Reload } from "./Reload.ts"
 
 export const contentType = "text/plain; version=0.0.4; charset=utf-8"
 

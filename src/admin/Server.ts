@@ -11,14 +11,14 @@ import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { Lanes } from "../delivery/Lanes.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Journal } from "../journal/Journal.ts"
+import { Reload } from "../reload/Reload.ts"
 import * as Descriptors from "../runtime/Descriptors.ts"
-import type { Handler } from "../runtime/Guard.ts"
 import * as Problem from "../runtime/Problem.ts"
-import * as Guard from "./Guard.ts"
+import type { Handler } from "../runtime/RequestGuard.ts"
+import * as Guard from "./AdminGuard.ts"
 import * as Handlers from "./Handlers.ts"
 import * as Metrics from "./Metrics.ts"
 import { RelayInfo } from "./RelayInfo.ts"
-import { Reload } from "./Reload.ts"
 
 const plain = (status: number, text: string) => HttpServerResponse.text(`${text}\n`, { status })
 

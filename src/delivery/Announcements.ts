@@ -8,7 +8,7 @@
  */
 import { Clock, Duration, Effect, Fiber } from "effect"
 import { quarantine } from "../event/Event.ts"
-import type { LaneEvents } from "./Landing.ts"
+import type { LaneEvents } from "./lane/Outcome.ts"
 import { ownWebhook, RelayEvents } from "./RelayEvents.ts"
 
 /** Milliseconds: how long a burst is gathered, and how far apart two tellings of a lane are at least. */

@@ -5,7 +5,7 @@
 import { Duration, Effect } from "effect"
 import { quarantine } from "../event/Event.ts"
 import { DeliveryRejected, type Sink, SinkError } from "../sinks/Sink.ts"
-import type { LaneSpec } from "./LaneSet.ts"
+import type { LaneSpec } from "./RunningLanes.ts"
 
 const rejecting: Sink = {
   // Nobody waits for it, and nearly every commit holds nothing for it.

@@ -9,7 +9,7 @@
 import { Clock, Effect, Layer, Schedule } from "effect"
 import { noticeOfExpiry, type Webhook } from "../config/Config.ts"
 import { Journal } from "../journal/Journal.ts"
-import { hashOf } from "../journal/Record.ts"
+import { hashOf } from "../journal/sqlite/Record.ts"
 import { RelayEvents } from "./RelayEvents.ts"
 
 const day = 86_400_000

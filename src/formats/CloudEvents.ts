@@ -12,7 +12,7 @@
  * that is replayed is another event.
  */
 import type { Event } from "../event/Event.ts"
-import { idempotencyKey } from "../journal/IdempotencyKey.ts"
+import { idempotencyKey } from "../event/IdempotencyKey.ts"
 import type { Entry } from "../journal/Journal.ts"
 import * as Template from "./Template.ts"
 

@@ -17,13 +17,13 @@ import { type Event, quarantine } from "../event/Event.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
 import { type SignatureRefusal, verify } from "../event/Signature.ts"
 import { type AppendExit, Journal } from "../journal/Journal.ts"
-import type { Handler } from "../runtime/Guard.ts"
 import * as Problem from "../runtime/Problem.ts"
+import type { Handler } from "../runtime/RequestGuard.ts"
 import { type Delivery, Tracing } from "../telemetry/Tracing.ts"
 import * as Bodies from "./Bodies.ts"
-import * as Commit from "./Commit.ts"
+import * as Commit from "./CommitWait.ts"
 import * as Counters from "./Counters.ts"
-import * as Snapshot from "./Snapshot.ts"
+import * as Snapshot from "./RoutingTable.ts"
 
 export type Rerouted =
   | { readonly event: Event; readonly sinks: ReadonlyArray<string>; readonly stays?: undefined }

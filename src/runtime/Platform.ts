@@ -1,7 +1,7 @@
 /** What a runtime must bring: all that differs between Bun and Deno. */
 import type { Address } from "../config/Config.ts"
 import type { HmacFactory } from "../event/Signature.ts"
-import type { Handler } from "./Guard.ts"
+import type { Handler } from "./RequestGuard.ts"
 
 export interface ListenOptions {
   readonly address: Address

@@ -14,9 +14,9 @@ import { Duration, Effect, Option, Schema, type Scope } from "effect"
 import type { Address, Tls } from "../config/Config.ts"
 import * as BunPlatform from "./Bun.ts"
 import * as DenoPlatform from "./Deno.ts"
-import * as Door from "./Door.ts"
-import * as Guard from "./Guard.ts"
+import * as Door from "./ListenerGate.ts"
 import type { Platform } from "./Platform.ts"
+import * as Guard from "./RequestGuard.ts"
 
 const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatform.make()
 

@@ -1,16 +1,17 @@
 /**
  * The sinks there are. The only file that names them: a new one is a line here.
  */
-import { Console } from "./Console.ts"
-import { Discord } from "./Discord.ts"
-import { File } from "./File.ts"
-import { Http } from "./Http.ts"
-import { Kafka } from "./Kafka.ts"
-import { PagerDuty } from "./PagerDuty.ts"
+
+import { Discord } from "./alerts/discord/Discord.ts"
+import { PagerDuty } from "./alerts/pagerduty/PagerDuty.ts"
+import { Slack } from "./alerts/slack/Slack.ts"
+import { Teams } from "./alerts/teams/Teams.ts"
+import { Console } from "./console/Console.ts"
+import { File } from "./file/File.ts"
+import { Http } from "./http/Http.ts"
+import { Kafka } from "./kafka/Kafka.ts"
 import type { SinkType } from "./Sink.ts"
-import { Slack } from "./Slack.ts"
-import { Sns } from "./Sns.ts"
-import { Teams } from "./Teams.ts"
+import { Sns } from "./sns/Sns.ts"
 
 /** A type whose config only its own schema knows: what comes out of `config` is what goes into `open`. */
 export type AnySinkType = SinkType<unknown>

@@ -13,8 +13,8 @@
 import { Cause, Clock, Context, Effect, Exit, Option, Random, Tracer } from "effect"
 import type { Webhook } from "../config/Config.ts"
 import type { Event } from "../event/Event.ts"
+import { idempotencyKey } from "../event/IdempotencyKey.ts"
 import * as TraceContext from "../event/TraceContext.ts"
-import { idempotencyKey } from "../journal/IdempotencyKey.ts"
 import type { Entry } from "../journal/Journal.ts"
 import type { Failures, Sink, SinkError } from "../sinks/Sink.ts"
 

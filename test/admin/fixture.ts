@@ -1,16 +1,16 @@
 /** The admin side over a journal in memory and lanes that do nothing but remember what they were told. */
 import { Clock, Context, Duration, Effect, Layer, Ref } from "effect"
 import { RelayInfo } from "../../src/admin/RelayInfo.ts"
-import { Reload } from "../../src/admin/Reload.ts"
 import { handler } from "../../src/admin/Server.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
 import { LaneInUse, type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
 import { hmacSha256 } from "../../src/event/Signature.ts"
 import * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
-import * as Snapshot from "../../src/ingest/Snapshot.ts"
+import * as Snapshot from "../../src/ingest/RoutingTable.ts"
 import { Journal, type JournalStatus } from "../../src/journal/Journal.ts"
-import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
+import { Reload } from "../../src/reload/Reload.ts"
+import * as MemoryJournal from "../journal/MemoryJournal.ts"
 
 export const lane = (name: string, more: Partial<LaneStatus> = {}): LaneStatus => ({
   name,

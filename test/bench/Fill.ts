@@ -7,7 +7,7 @@
 import { Duration, Effect } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import { Journal } from "../../src/journal/Journal.ts"
-import * as SqliteJournal from "../../src/journal/SqliteJournal.ts"
+import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
 import { BenchError } from "./BenchError.ts"
 import * as Requests from "./Requests.ts"
 

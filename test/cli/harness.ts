@@ -1,8 +1,8 @@
 /** The command line in this process: arguments in; exit code, stdout and stderr out. */
 import { Console, Effect } from "effect"
 import { run } from "../../src/cli/Cli.ts"
-import { Program } from "../../src/cli/Program.ts"
-import { report } from "../../src/cli/Report.ts"
+import { Program } from "../../src/cli/support/Program.ts"
+import { report } from "../../src/cli/support/report.ts"
 import { services } from "../../src/runtime/Process.ts"
 
 export interface Finished {

@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test"
 import { readdirSync, readFileSync } from "node:fs"
 import { Effect } from "effect"
 import { parse } from "jsonc-parser"
-import { embedded } from "../../src/config/Defaults.ts"
-import { jsonSchema, jsonSchemaText } from "../../src/config/JsonSchema.ts"
-import { load } from "../../src/config/Load.ts"
+import { embedded } from "../../src/config/load/Defaults.ts"
+import { load } from "../../src/config/load/Load.ts"
+import { jsonSchema, jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"
 import { sinkTypes } from "../../src/sinks/Sinks.ts"
 import { it } from "../lib/effect.ts"
 import { readFile } from "./fixture.ts"
@@ -16,7 +16,7 @@ const schema = jsonSchema(sinkTypes)
 
 const examples = [
   "relay.config.json",
-  ...readdirSync(new URL("../../config/", import.meta.url))
+  ...readdirSync(new URL("../../config", import.meta.url))
     .filter((name) => name.endsWith(".json") && !["relay.schema.json", "grafana.json"].includes(name))
     .map((name) => `config/${name}`),
 ]

@@ -1,9 +1,9 @@
 import { describe, expect } from "bun:test"
 import { inspect } from "node:util"
 import { Effect, Redacted, Result } from "effect"
-import { render, toJson } from "../../src/config/Diagnostic.ts"
-import { load } from "../../src/config/Load.ts"
-import { type Path, parse } from "../../src/config/Source.ts"
+import { render, toJson } from "../../src/config/diagnostics/Diagnostic.ts"
+import { type Path, parse } from "../../src/config/diagnostics/Source.ts"
+import { load } from "../../src/config/load/Load.ts"
 import { it } from "../lib/effect.ts"
 import { config, loadText, options, sinkTypes } from "./fixture.ts"
 

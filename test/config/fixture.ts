@@ -3,8 +3,8 @@
  * texts: a config's loading is pure but for what it reads.
  */
 import { Effect, PlatformError, Predicate, Schema } from "effect"
-import type { ConfigError } from "../../src/config/Diagnostic.ts"
-import { type Loaded, load, type SinkTypes } from "../../src/config/Load.ts"
+import type { ConfigError } from "../../src/config/diagnostics/Diagnostic.ts"
+import { type Loaded, load, type SinkTypes } from "../../src/config/load/Load.ts"
 
 export const sinkTypes: SinkTypes = {
   console: { concurrency: 1, config: Schema.Struct({}) },

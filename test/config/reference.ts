@@ -6,7 +6,7 @@
  * After a change of a schema: bun test/config/reference.ts
  */
 import { readFileSync, writeFileSync } from "node:fs"
-import { jsonSchema, jsonSchemaText } from "../../src/config/JsonSchema.ts"
+import { jsonSchema, jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"
 import { sinkTypes } from "../../src/sinks/Sinks.ts"
 
 type Json = Readonly<Record<string, unknown>>

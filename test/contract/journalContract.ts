@@ -6,7 +6,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, Exit, Fiber, type Layer } from "effect"
 import type { Event } from "../../src/event/Event.ts"
-import { idempotencyKey } from "../../src/journal/IdempotencyKey.ts"
+import { idempotencyKey } from "../../src/event/IdempotencyKey.ts"
 import { type Entry, Journal, type JournalError } from "../../src/journal/Journal.ts"
 import { attempts, event, letter, parked, settlement, waiting } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"

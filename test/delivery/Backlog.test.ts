@@ -2,7 +2,7 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Layer } from "effect"
 import { Journal, JournalError, JournalUnavailable } from "../../src/journal/Journal.ts"
-import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
+import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { it } from "../lib/effect.ts"
 import { append, away, lanesOf, letters, pass, scripted, spec, statusOf } from "./fixture.ts"
 

@@ -5,7 +5,6 @@ import type { LaneConfig } from "../../src/config/Config.ts"
 import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import { type Entry, Journal } from "../../src/journal/Journal.ts"
-import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
 import * as Router from "../../src/routing/Router.ts"
 import {
   allSent,
@@ -17,6 +16,7 @@ import {
   SinkError,
   SinkUnavailable,
 } from "../../src/sinks/Sink.ts"
+import * as MemoryJournal from "../journal/MemoryJournal.ts"
 
 /** What a scripted sink does with an event: pass, fail for a reason, or never answer. */
 export type Script = (entry: Entry, attempt: number) => Reason | "pass" | "hang"

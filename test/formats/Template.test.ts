@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
+import { show } from "../../src/formats/DisplayBytes.ts"
 import * as Rendering from "../../src/formats/Rendering.ts"
-import { show } from "../../src/formats/Shown.ts"
 import * as Template from "../../src/formats/Template.ts"
 import { seeded } from "../lib/seeded.ts"
 import { bytes, entry, envelope } from "../sinks/samples.ts"

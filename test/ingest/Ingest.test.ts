@@ -9,7 +9,7 @@ import {
   JournalFull,
   JournalUnavailable,
 } from "../../src/journal/Journal.ts"
-import * as Guard from "../../src/runtime/Guard.ts"
+import * as Guard from "../../src/runtime/RequestGuard.ts"
 import { it } from "../lib/effect.ts"
 import { type Delivery, delivery, envelope, secretValue, signature, start, webhook } from "./fixture.ts"
 

@@ -3,10 +3,10 @@ import { Context, Duration, Effect, Layer, Redacted } from "effect"
 import type { Webhook } from "../../src/config/Config.ts"
 import { hmacSha256, sign } from "../../src/event/Signature.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
-import * as Snapshot from "../../src/ingest/Snapshot.ts"
+import * as Snapshot from "../../src/ingest/RoutingTable.ts"
 import { type Entry, Journal } from "../../src/journal/Journal.ts"
-import * as MemoryJournal from "../../src/journal/MemoryJournal.ts"
 import type { Route } from "../../src/routing/Router.ts"
+import * as MemoryJournal from "../journal/MemoryJournal.ts"
 
 export const secretValue = "whsec_fixture"
 

@@ -1,7 +1,7 @@
 /** A process that appends for ever and says which ids are kept: the tests kill it. */
 import { Effect } from "effect"
 import { Journal } from "../../src/journal/Journal.ts"
-import * as SqliteJournal from "../../src/journal/SqliteJournal.ts"
+import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
 import { event, optionsAt } from "./samples.ts"
 
 const [path = "", prefix = ""] = process.argv.slice(2)

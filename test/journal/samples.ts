@@ -1,8 +1,8 @@
 /** Events and settlements as the journal's tests make them. */
 import { Duration } from "effect"
 import type { Event } from "../../src/event/Event.ts"
-import type { Options } from "../../src/journal/Engine.ts"
 import type { Attempt, Settlement } from "../../src/journal/Journal.ts"
+import type { Options } from "../../src/journal/sqlite/Engine.ts"
 
 const utf8 = new TextEncoder()
 

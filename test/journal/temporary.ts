@@ -3,7 +3,7 @@ import { afterAll } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Options } from "../../src/journal/Engine.ts"
+import type { Options } from "../../src/journal/sqlite/Engine.ts"
 import { optionsAt } from "./samples.ts"
 
 const root = mkdtempSync(join(tmpdir(), "relay-journal-"))

@@ -2,7 +2,7 @@
 import { describe, expect } from "bun:test"
 import { createServer, type Server } from "node:net"
 import { Cause, Deferred, Duration, Effect, Exit, Fiber, Logger, Result, Scope } from "effect"
-import type { Handler } from "../../src/runtime/Guard.ts"
+import type { Handler } from "../../src/runtime/RequestGuard.ts"
 import * as Runtime from "../../src/runtime/Runtime.ts"
 import * as Raw from "../e2e/http/Raw.ts"
 import { it } from "../lib/effect.ts"

@@ -1,7 +1,7 @@
 /** What a sink would send, shown without sending: the same as what it sends, but for its secrets. */
 import { describe, expect, test } from "bun:test"
 import { Effect, Schema } from "effect"
-import { show } from "../../src/formats/Shown.ts"
+import { show } from "../../src/formats/DisplayBytes.ts"
 import { sinkTypes } from "../../src/sinks/Sinks.ts"
 import { it } from "../lib/effect.ts"
 import { own, names as services } from "./alerts/services.ts"

@@ -5,8 +5,8 @@
  */
 import process from "node:process"
 import { Effect, Schema } from "effect"
-import { Http } from "../../src/sinks/Http.ts"
-import { HttpConfig } from "../../src/sinks/HttpConfig.ts"
+import { Http } from "../../src/sinks/http/Http.ts"
+import { HttpConfig } from "../../src/sinks/http/HttpConfig.ts"
 import { entry, reasonOf } from "./samples.ts"
 
 let input = ""

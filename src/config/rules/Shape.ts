@@ -1,5 +1,5 @@
 /** What the rules share: a config's resolved JSON, looked at without trusting its shape. */
-import { error, type Finding, type Path } from "../Source.ts"
+import { error, type Finding, type Path } from "../diagnostics/Source.ts"
 
 export type Fields = Readonly<Record<string, unknown>>
 

@@ -24,7 +24,7 @@ import {
   textOf,
   timedOut,
   unreachable,
-} from "./Client.ts"
+} from "./KafkaClient.ts"
 
 // CommonJS: Deno sees no names in it, only the whole.
 const {

@@ -31,7 +31,7 @@ import {
   textOf,
   unreachable,
   worst,
-} from "./Client.ts"
+} from "./KafkaClient.ts"
 
 /** Metadata this old is asked for again: it bounds how long a new partition stays unused. */
 const metadataMaxAge = 30_000

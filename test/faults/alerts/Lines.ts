@@ -7,7 +7,7 @@ export const lines: ReadonlyArray<Line> = [digests, clients]
 export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a digest goes when all of it is on disk",
-    file: "src/delivery/Lane.ts",
+    file: "src/delivery/lane/Lane.ts",
     find: "if (digest !== undefined && due.length > 0 && !this.ledger.isWhole(due))",
     replace: "if (digest === undefined && due.length > 0 && !this.ledger.isWhole(due))",
     line: "simulation",
@@ -15,28 +15,28 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a window goes on after a restart",
-    file: "src/delivery/Parking.ts",
+    file: "src/delivery/lane/RetryQueue.ts",
     find: "monotonic + remaining(one.due, one.delay, wall)",
     replace: "monotonic + 0 * remaining(one.due, one.delay, wall)",
     line: digests.name,
   },
   {
     gone: "a full group does not wait",
-    file: "src/delivery/Parking.ts",
+    file: "src/delivery/lane/RetryQueue.ts",
     find: "return this.#together > 1 && waiting.length >= this.#together",
     replace: "return this.#together > 1 && waiting.length < 0",
     line: digests.name,
   },
   {
     gone: "all events of a digest get their attempt back",
-    file: "src/delivery/Landing.ts",
+    file: "src/delivery/lane/Outcome.ts",
     find: "for (const sequence of pardoned) ledger.pardon(sequence)",
     replace: "for (const sequence of pardoned.slice(0, 1)) ledger.pardon(sequence)",
     line: digests.name,
   },
   {
     gone: "a recovery waits behind its failure",
-    file: "src/formats/Key.ts",
+    file: "src/formats/OrderKey.ts",
     find: "render(resolves === true ?",
     replace: "render(resolves === undefined ?",
     line: digests.name,
@@ -93,7 +93,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a sink's answer is not repeated",
-    file: "src/sinks/HttpAnswer.ts",
+    file: "src/sinks/http/HttpAnswer.ts",
     find: "const message = ",
     replace: "const message = text() + ",
     line: clients.name,

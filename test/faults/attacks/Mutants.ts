@@ -4,7 +4,7 @@ import type { Mutant } from "../Line.ts"
 export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a status below 200 is no answer",
-    file: "src/sinks/HttpAnswer.ts",
+    file: "src/sinks/http/HttpAnswer.ts",
     find: '  if (status < 200) return "retry"\n',
     replace: "",
     line: "attacks-receivers",
@@ -18,7 +18,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "an alert service that says 200 to an error has not taken the alert",
-    file: "src/sinks/Slack.ts",
+    file: "src/sinks/alerts/slack/Slack.ts",
     find: "  if (known !== undefined) return known\n",
     replace:
       '  if (known !== undefined && status > 200) return known\n  if (status === 200) return { verdict: "delivered" }\n',
@@ -47,7 +47,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a config that is a pipe is not opened",
-    file: "src/cli/Reading.ts",
+    file: "src/cli/support/readFile.ts",
     find: 'type === "File"',
     replace: 'type !== "Directory"',
     line: "attacks-operations",

@@ -7,7 +7,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "descriptors",
     gone: "no listener closes while descriptors are used up",
-    file: "src/runtime/Door.ts",
+    file: "src/runtime/ListenerGate.ts",
     find: "closing?.close(false).then(",
     replace: "Promise.resolve().then(",
   },
@@ -28,7 +28,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "power-cut",
     gone: "garbage between lines of a file sink's output stays",
-    file: "src/sinks/Mend.ts",
+    file: "src/sinks/file/TornLines.ts",
     find: "  for (const { from, to } of inner) blank(path, from, to)\n",
     replace: "",
   },
@@ -133,14 +133,14 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "clock",
     gone: "a stored wait has no longest",
-    file: "src/delivery/Retry.ts",
+    file: "src/delivery/lane/Backoff.ts",
     find: "Math.min(Math.max(due - now, 0), delay)",
     replace: "Math.max(due - now, 0)",
   },
   {
     line: "sigterm",
     gone: "a drain waits for what does not end",
-    file: "src/delivery/Flights.ts",
+    file: "src/delivery/lane/InFlight.ts",
     find: "        Effect.timeoutOption(grace),\n",
     replace: "",
   },

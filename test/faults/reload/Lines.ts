@@ -6,14 +6,14 @@ export const lines: ReadonlyArray<Line> = [reload]
 export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a lane has decided is on disk before the next one takes its place",
-    file: "src/delivery/LaneSet.ts",
+    file: "src/delivery/RunningLanes.ts",
     find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain }))",
     replace: "end(lane)",
     line: reload.name,
   },
   {
     gone: "attempts under way end before another lane sends the same events",
-    file: "src/delivery/LaneSet.ts",
+    file: "src/delivery/RunningLanes.ts",
     find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain }))",
     replace: "Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain })",
     line: reload.name,
@@ -34,7 +34,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "what only a restart changes is refused",
-    file: "src/admin/Reload.ts",
+    file: "src/reload/Reload.ts",
     find: "if (fixed.length > 0)",
     replace: "if (fixed.length > 100)",
     line: reload.name,

@@ -7,7 +7,7 @@
  * passes: a machine that stumbles is not the relay's fault.
  */
 import { Effect } from "effect"
-import { load } from "../../../src/config/Load.ts"
+import { load } from "../../../src/config/load/Load.ts"
 import * as Envelope from "../../../src/event/Envelope.ts"
 import { hmacSha256, verify } from "../../../src/event/Signature.ts"
 import * as Template from "../../../src/formats/Template.ts"

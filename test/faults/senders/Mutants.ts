@@ -5,7 +5,7 @@ const signature = "src/event/Signature.ts"
 const envelope = "src/event/Envelope.ts"
 const ingest = "src/ingest/Ingest.ts"
 const bodies = "src/ingest/Bodies.ts"
-const guard = "src/runtime/Guard.ts"
+const guard = "src/runtime/RequestGuard.ts"
 const template = "src/formats/Template.ts"
 const pattern = "src/routing/Pattern.ts"
 
@@ -98,7 +98,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   mutant(
     "requests",
     "an id that must be named need not be",
-    "src/ingest/Snapshot.ts",
+    "src/ingest/RoutingTable.ts",
     "receivers.filter(({ webhook }) => !webhook.strictId)",
     "receivers",
   ),
@@ -166,21 +166,21 @@ export const mutants: ReadonlyArray<Mutant> = [
   mutant(
     "fuzz-config",
     "a config's texts are shown",
-    "src/config/Excerpt.ts",
+    "src/config/diagnostics/Excerpt.ts",
     "isText(one.kind) && !(about && showsValue)",
     "false",
   ),
   mutant(
     "fuzz-config",
     "a column is counted from the file's start",
-    "src/config/Source.ts",
+    "src/config/diagnostics/Source.ts",
     "offset - (starts[line - 1] ?? 0) + 1",
     "offset",
   ),
   mutant(
     "growth",
     "a config is read once a mistake",
-    "src/config/Source.ts",
+    "src/config/diagnostics/Source.ts",
     "tokens ??= tokensOf(text)",
     "tokens = tokensOf(text)",
   ),

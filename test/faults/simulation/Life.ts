@@ -9,7 +9,7 @@
 import { Context, Duration, Effect, type Fiber, Latch, Layer } from "effect"
 import { type LaneSpec, type LaneStatus, Lanes, type SinkUnusable } from "../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
-import * as Key from "../../../src/formats/Key.ts"
+import * as Key from "../../../src/formats/OrderKey.ts"
 import { Unrenderable } from "../../../src/formats/Rendering.ts"
 import { Journal, type JournalBroken, type JournalError } from "../../../src/journal/Journal.ts"
 import * as Router from "../../../src/routing/Router.ts"

@@ -7,7 +7,7 @@
  * dead letters. It outlives every crash. The first broken rule ends the seed.
  */
 import type { Event } from "../../../src/event/Event.ts"
-import { idempotencyKey } from "../../../src/journal/IdempotencyKey.ts"
+import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
 import type { Entry, Settlement, StoredDeadLetter } from "../../../src/journal/Journal.ts"
 
 /** One time that a body was handed to the journal. */

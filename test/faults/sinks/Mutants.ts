@@ -2,27 +2,27 @@
 import type { Mutant } from "../Line.ts"
 
 const transport = "src/runtime/HttpTransport.ts"
-const answer = "src/sinks/HttpAnswer.ts"
+const answer = "src/sinks/http/HttpAnswer.ts"
 
 export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "sink-500",
     gone: "an event is given up after one attempt",
-    file: "src/delivery/Landing.ts",
+    file: "src/delivery/lane/Outcome.ts",
     find: "(retry.maxAttempts ?? endless)",
     replace: "1",
   },
   {
     line: "sink-429-retry-after",
     gone: "a throttled sink is asked all the same",
-    file: "src/delivery/Gate.ts",
+    file: "src/delivery/lane/CircuitBreaker.ts",
     find: "Math.max(this.#until, now + Math.min(reason.retryAfter, longestThrottle))",
     replace: "now",
   },
   {
     line: "sink-slow",
     gone: "an attempt has no deadline",
-    file: "src/delivery/Flights.ts",
+    file: "src/delivery/lane/InFlight.ts",
     find: "if (this.isOverdue(flight, now)) fiber?.interruptUnsafe()",
     replace: "void [flight, fiber, now]",
   },

@@ -3,9 +3,9 @@ import { describe, expect } from "bun:test"
 import { createServer } from "node:net"
 import { Effect, Exit, Fiber, Scope } from "effect"
 import { it } from "../../lib/effect.ts"
-import { clients, openKafka } from "../kafkaSink.ts"
 import { listening } from "../receiver.ts"
 import { entry } from "../samples.ts"
+import { clients, openKafka } from "./kafkaSink.ts"
 
 describe("a Kafka client that is given up while it connects", () => {
   for (const client of clients) {

@@ -1,0 +1,93 @@
+/**
+ * An event's story: what was kept of it, and what the config in force says to
+ * it now. What was promised when it was accepted is what was kept; routes and
+ * payloads are made anew.
+ */
+import { Option, Result } from "effect"
+import type { RelayConfig } from "../config/Config.ts"
+import type { LaneStatus } from "../delivery/Lanes.ts"
+import { ownWebhook } from "../delivery/RelayEvents.ts"
+import * as Envelope from "../event/Envelope.ts"
+import { quarantine } from "../event/Event.ts"
+import * as Masked from "../event/Masked.ts"
+import type { Entry, FoundEvent } from "../journal/Journal.ts"
+import * as Router from "../routing/Router.ts"
+import { sinkTypes } from "../sinks/Sinks.ts"
+import type * as Api from "./Api.ts"
+import { render } from "./PayloadPreviews.ts"
+
+export const eventOf = ({ sequence, origin, event, fates }: FoundEvent): Api.Event => ({
+  sequence,
+  origin,
+  id: event.id,
+  type: event.type,
+  accountId: event.accountId,
+  webhook: event.webhook,
+  receivedAt: event.receivedAt,
+  sinks: fates,
+})
+
+/** The event as it may be shown; `undefined` when nothing of its body may. */
+const shownEntry = ({ sequence, origin, event, body, fates }: FoundEvent, reveal: boolean): Entry | undefined => {
+  if (body === undefined) return undefined
+  // The relay's own events hold nobody's data.
+  const shown = reveal || event.webhook === ownWebhook ? body : Masked.body(body)
+  const sinks = fates.map(({ sink }) => sink)
+  return shown && { sequence, event: { ...event, body: shown }, sinks, replayed: origin === "replayed" }
+}
+
+type Payload = Pick<Api.Story["sinks"][number], "payload" | "note">
+
+const payloadOf = (config: RelayConfig, sink: string, entry: Entry | undefined): Payload => {
+  if (sink === quarantine) return {}
+  const lane = config.sinks.find(({ name }) => name === sink)
+  if (lane === undefined) return { note: "no sink in the config has this name" }
+  if (entry === undefined) return { note: "its body is no envelope, so it can't be shown without personal data" }
+  const rendered = Option.liftThrowable(render)(lane, sinkTypes[lane.type], entry)
+  if (Option.isNone(rendered)) return { note: "it can't be rendered for this sink" }
+  if (rendered.value === undefined) return { note: `a ${lane.type} sink can't say what it would be sent` }
+  return { payload: rendered.value }
+}
+
+const laneOf = (lanes: ReadonlyArray<LaneStatus>, sink: string): string => {
+  const lane = lanes.find(({ name }) => name === sink)
+  return lane === undefined || lane.condition === "running" ? "" : `${lane.condition}: ${lane.message}`
+}
+
+const routesOf = (router: Router.Router, { event, body }: FoundEvent): Api.Story["routes"] => {
+  const envelope = body && Result.getOrUndefined(Envelope.decode(body))
+  return event.type === "" ? [] : router.explain(event.webhook, event.type, envelope)
+}
+
+/** Payloads are rendered of deliveries; of copies where the delivery itself is gone. */
+export const stories = (
+  found: ReadonlyArray<FoundEvent>,
+  { config, lanes, reveal }: { config: RelayConfig; lanes: ReadonlyArray<LaneStatus>; reveal: boolean },
+): ReadonlyArray<Api.Story> => {
+  // Without webhooks it resolves nothing beforehand.
+  const router = Router.of({ ...config, webhooks: [] })
+  const hasDelivery = found.some(({ origin }) => origin === "delivered")
+  return found.map((one) => {
+    const { event, body, fates, origin } = one
+    const isRendered = origin === "delivered" || !hasDelivery
+    const entry = isRendered ? shownEntry(one, reveal) : undefined
+    const sinks = fates.map((fate) => {
+      const lane = fate.outcome === "pending" || fate.outcome === "parked" ? laneOf(lanes, fate.sink) : ""
+      return {
+        ...fate,
+        ...(lane !== "" && { lane }),
+        ...(isRendered && payloadOf(config, fate.sink, entry)),
+      }
+    })
+    return {
+      ...eventOf(one),
+      webhookId: event.webhookId,
+      signature: event.signature,
+      secret: event.secret,
+      ...(event.problem !== undefined && { problem: event.problem }),
+      size: body?.length ?? 0,
+      sinks,
+      routes: routesOf(router, one),
+    }
+  })
+}

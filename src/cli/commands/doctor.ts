@@ -1,0 +1,82 @@
+/**
+ * `relay doctor`: is there anything wrong with where the relay runs, and with
+ * what it needs? Sinks, disk, clock, ports, secrets and the running relay, all
+ * at once. Exit code 1 when something is wrong; a warning is none.
+ */
+import { Clock, Effect } from "effect"
+import { Command } from "effect/cli"
+import { failed } from "../support/CommandError.ts"
+import { type Reached, reachAll } from "../support/checkSinks.ts"
+import { clock } from "../support/doctor/clockFindings.ts"
+import { disk } from "../support/doctor/diskFindings.ts"
+import { type Finding, type Findings, finder, type Verdict } from "../support/doctor/Finding.ts"
+import { ports } from "../support/doctor/portFindings.ts"
+import { secrets } from "../support/doctor/secretFindings.ts"
+import { loadQuietly } from "../support/loadConfig.ts"
+import { Json } from "../support/options.ts"
+import { count, type Paint, paint, plain, print, printJson, table } from "../support/output.ts"
+
+const verdicts = { wrong: "red", warning: "yellow", ok: "green" } as const
+const order: ReadonlyArray<Verdict> = ["wrong", "warning", "ok"]
+
+const sink = ({ sink, ok, message, advice }: Reached): Findings => {
+  const at = finder("sink", sink)
+  if (!ok) return [at("wrong", message)]
+  return advice.length === 0 ? [at("ok", "reached")] : advice.map((one) => at("warning", one))
+}
+
+const file = (name: string, warnings: number): Finding =>
+  finder("config", name)(
+    warnings === 0 ? "ok" : "warning",
+    warnings === 0 ? "all right" : `${count(warnings, "warning")}: \`relay validate --offline\` shows them`,
+  )
+
+/** Worst first. */
+const ordered = (found: Findings): Findings =>
+  found.toSorted((a, b) => order.indexOf(a.verdict) - order.indexOf(b.verdict))
+
+export const render = (found: Findings, style: Paint): string => {
+  const rows = ordered(found)
+  const lines = table(rows.map(({ verdict, part, name, message }) => [verdict, part, name, message])).split("\n")
+  return lines
+    .map((line, index) => {
+      const verdict = rows[index]?.verdict ?? "ok"
+      return line.replace(verdict, style(verdicts[verdict], verdict))
+    })
+    .join("\n")
+}
+
+export const doctor = Command.make(
+  "doctor",
+  {},
+  Effect.fn(function* () {
+    const { file: name, config, warnings } = yield* loadQuietly
+    const [reached, ofDisk, ofClock, ofPorts, now] = yield* Effect.all(
+      [reachAll(config), disk(config.journal), clock, ports(config), Clock.currentTimeMillis],
+      { concurrency: "unbounded" },
+    )
+    const found = [
+      file(name, warnings.length),
+      ...reached.flatMap(sink),
+      ...ofDisk,
+      ofClock,
+      ...ofPorts,
+      ...secrets(config.webhooks, now),
+    ]
+    const wrong = found.filter(({ verdict }) => verdict === "wrong")
+    if (yield* Json) yield* printJson({ ok: wrong.length === 0, findings: ordered(found) })
+    else yield* print(render(found, yield* paint))
+    if (wrong.length > 0) {
+      const names = wrong.map(({ part, name }) => `${part} ${plain(name)}`).join(", ")
+      return yield* failed((yield* Json) ? "" : `something is wrong: ${names}`)
+    }
+  }),
+).pipe(
+  Command.withDescription(
+    "Look at sinks, disk, clock, ports, secrets and the running relay; exits 1 when something is wrong",
+  ),
+  Command.withExamples([
+    { command: "relay doctor", description: "What is wrong here, worst first, and what to do" },
+    { command: "relay doctor --json", description: "The same for a script" },
+  ]),
+)

@@ -1,0 +1,65 @@
+/** `relay init`: a commented config to start from, never over one, and its schema; or the unit that runs it as a service. */
+import { Effect, FileSystem, Option, Path } from "effect"
+import { Command, Flag } from "effect/cli"
+import unit from "../../../config/relay.service" with { type: "text" }
+import { io } from "../support/CommandError.ts"
+import { Config, Json } from "../support/options.ts"
+import { plain, print, printJson } from "../support/output.ts"
+import { lazily, Program, quoted } from "../support/Program.ts"
+
+/** Beside the config, where its `$schema` leads an editor. */
+const schemaFile = "relay.schema.json"
+
+export const init = Command.make(
+  "init",
+  {
+    systemd: Flag.Boolean("systemd").pipe(
+      Flag.withDescription("Print the unit of a systemd service instead"),
+      Flag.withoutNegation,
+      Flag.withDefault(false),
+    ),
+  },
+  Effect.fn(function* ({ systemd }) {
+    if (systemd) return yield* print(unit.trimEnd())
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    const { command } = yield* Program
+    const [{ defaultFile }, { embedded }, { jsonSchemaText }, { sinkTypes }] = yield* Effect.all([
+      lazily(() => import("../../config/load/Load.ts")),
+      lazily(() => import("../../config/load/Defaults.ts")),
+      lazily(() => import("../../config/schema/JsonSchema.ts")),
+      lazily(() => import("../../sinks/Sinks.ts")),
+    ])
+    const chosen = yield* Config
+    const file = Option.getOrElse(chosen, () => defaultFile)
+    yield* fs
+      .writeFileString(file, embedded.replace(/"\$schema": "[^"]*"/, `"$$schema": "./${schemaFile}"`), { flag: "wx" })
+      .pipe(
+        Effect.mapError(({ reason }) =>
+          io(
+            reason._tag === "AlreadyExists"
+              ? `${plain(file)} is there already and stays as it is; \`--config FILE\` names another`
+              : `${plain(file)} can't be written (${reason._tag})`,
+          ),
+        ),
+      )
+    // For editors only: a config is as good without it.
+    yield* Effect.ignore(
+      fs.writeFileString(path.join(path.dirname(file), schemaFile), jsonSchemaText(sinkTypes), { flag: "wx" }),
+    )
+    if (yield* Json) return yield* printJson({ file })
+    const flag = Option.isSome(chosen) ? ` -c ${quoted(file)}` : ""
+    yield* print(
+      `${plain(file)} written; \`${command} validate${flag}\` checks it, \`${command} run${flag}\` starts it`,
+    )
+  }),
+).pipe(
+  Command.withDescription("Write a commented config to start from"),
+  Command.withExamples([
+    {
+      command: "relay init",
+      description: "Writes relay.config.json, and relay.schema.json for editors; never over one",
+    },
+    { command: "relay init --systemd > /etc/systemd/system/relay.service", description: "Makes it a service" },
+  ]),
+)

@@ -1,0 +1,52 @@
+/** `relay replay`: what the journal still holds, once more to one sink. */
+import { Clock, Effect, Option } from "effect"
+import { Command, Flag } from "effect/cli"
+import { ask } from "../support/adminClient.ts"
+import { usage } from "../support/CommandError.ts"
+import { Json } from "../support/options.ts"
+import { count, plain, print, printJson } from "../support/output.ts"
+import * as When from "../support/parseTime.ts"
+import { during } from "../support/progressBar.ts"
+
+export const replay = Command.make(
+  "replay",
+  {
+    sink: Flag.String("sink").pipe(Flag.withMetavar("NAME"), Flag.withDescription("The sink to send to")),
+    since: Flag.String("since").pipe(
+      Flag.withMetavar("TIME"),
+      Flag.withDescription('Received from then on: 2026-11-20T08:00:00Z, or "2 hours" for two hours ago'),
+    ),
+    until: Flag.String("until").pipe(
+      Flag.withMetavar("TIME"),
+      Flag.withDescription("Received before then; up to now without it"),
+      Flag.optional,
+    ),
+    type: Flag.String("type").pipe(
+      Flag.withMetavar("PATTERN"),
+      Flag.withDescription("Only event types that match, such as appointment.**; may be repeated"),
+      Flag.atLeast(0),
+    ),
+  },
+  Effect.fn(function* ({ sink, since, until, type }) {
+    const now = yield* Clock.currentTimeMillis
+    const from = yield* When.flag("since", since, now)
+    const to = Option.isNone(until) ? now : yield* When.flag("until", until.value, now)
+    if (from >= to) return yield* usage("--since is not before --until: there is nothing between them")
+    const payload = { sink, since: from, until: to, types: type }
+    const replayed = yield* during(
+      `replay to ${sink}`,
+      ask((client) => client.replay({ payload })),
+    )
+    if (yield* Json) return yield* printJson({ ...payload, ...replayed })
+    yield* print(`${count(replayed.count, "event")} on the way to ${plain(sink)} again`)
+  }),
+).pipe(
+  Command.withDescription("Send what the journal still holds to a sink again, whatever its routes were"),
+  Command.withExamples([
+    { command: 'relay replay --sink lake --since "2 hours"', description: "The last two hours" },
+    {
+      command: "relay replay --sink audit --since 2026-11-20 --until 2026-11-21 --type 'appointment.**'",
+      description: "One day's appointments",
+    },
+  ]),
+)

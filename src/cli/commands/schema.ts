@@ -1,0 +1,22 @@
+/** `relay schema`: the JSON Schema of the config, for editors and checks. */
+import { Effect } from "effect"
+import { Command } from "effect/cli"
+import { print } from "../support/output.ts"
+import { lazily } from "../support/Program.ts"
+
+export const schema = Command.make(
+  "schema",
+  {},
+  Effect.fn(function* () {
+    const [{ jsonSchemaText }, { sinkTypes }] = yield* Effect.all([
+      lazily(() => import("../../config/schema/JsonSchema.ts")),
+      lazily(() => import("../../sinks/Sinks.ts")),
+    ])
+    yield* print(jsonSchemaText(sinkTypes).trimEnd())
+  }),
+).pipe(
+  Command.withDescription("Print the JSON Schema of relay.config.json"),
+  Command.withExamples([
+    { command: "relay schema > relay.schema.json", description: 'Then "$schema" in the config leads editors to it' },
+  ]),
+)

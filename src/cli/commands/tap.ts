@@ -1,0 +1,67 @@
+/** `relay tap`: what comes in, as it comes in, until Ctrl-C. */
+import { Effect, Option, Stream } from "effect"
+import { Command, Flag } from "effect/cli"
+import type { Tapped } from "../../admin/Api.ts"
+import { ask } from "../support/adminClient.ts"
+import { unreachable } from "../support/CommandError.ts"
+import { Json } from "../support/options.ts"
+import { count, type Paint, paint, plain, print, say, toJson } from "../support/output.ts"
+import { lazily } from "../support/Program.ts"
+
+export const line = ({ at, id, type, account, webhook, sinks, replayed }: Tapped, style: Paint): string => {
+  const to = sinks.length === 0 ? style("yellow", "→ nowhere") : `→ ${sinks.map(plain).join(", ")}`
+  const words = [style("bold", plain(type) || "(no type)"), plain(id) || "(no id)", plain(account), plain(webhook), to]
+  const time = style("dim", new Date(at).toISOString())
+  return [time, ...words.filter((word) => word !== ""), ...(replayed ? ["(replayed)"] : [])].join("  ")
+}
+
+export const tap = Command.make(
+  "tap",
+  {
+    type: Flag.String("type").pipe(
+      Flag.withMetavar("PATTERN"),
+      Flag.withDescription("Only event types that match, such as appointment.**"),
+      Flag.optional,
+    ),
+    webhook: Flag.String("webhook").pipe(
+      Flag.withMetavar("NAME"),
+      Flag.withDescription("Only what came by this webhook"),
+      Flag.optional,
+    ),
+    sink: Flag.String("sink").pipe(
+      Flag.withMetavar("NAME"),
+      Flag.withDescription("Only what goes to this sink"),
+      Flag.optional,
+    ),
+  },
+  Effect.fn(function* (flags) {
+    const json = yield* Json
+    const style = yield* paint
+    const { firstSignal } = yield* lazily(() => import("../../runtime/Runtime.ts"))
+    const query = Object.fromEntries(
+      Object.entries(flags).flatMap(([name, value]) => (Option.isSome(value) ? [[name, value.value]] : [])),
+    )
+    const show = (event: Tapped) => print(json ? toJson(event) : line(event, style))
+    const greet = json ? Effect.void : say(style("dim", "what comes in, at most 100 a second; Ctrl-C ends this"))
+    const follow = ask((client) =>
+      Effect.flatMap(
+        Effect.tap(client.tap({ query }), greet),
+        Stream.runForEach(
+          Effect.fnUntraced(function* ({ events, skipped }) {
+            for (const event of events) yield* show(event)
+            if (skipped > 0) yield* say(style("dim", `… and ${count(skipped, "event")} more`))
+          }),
+        ),
+      ),
+    )
+    const ended = Effect.andThen(follow, Effect.fail(unreachable("the relay has ended")))
+    yield* Effect.raceFirst(ended, firstSignal)
+  }),
+).pipe(
+  Command.withDescription("Follow what comes in, live, at most 100 events a second"),
+  Command.withExamples([
+    { command: "relay tap", description: "Everything" },
+    { command: "relay tap --type 'appointment.meeting.*_failed'", description: "Failures only" },
+    { command: "relay tap --sink lake --json", description: "What goes to a sink, a line of JSON each" },
+  ]),
+)

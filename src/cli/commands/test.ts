@@ -1,0 +1,116 @@
+/**
+ * `relay test`: do events still go where the config's `tests` say, and are they
+ * still sent what its golden files hold?
+ *
+ * A test without a webhook must hold for each of them. One with an `object` or
+ * a `sample` is routed with it, so `where` sees it.
+ */
+import { Effect } from "effect"
+import { Command, Flag } from "effect/cli"
+import type { RelayConfig } from "../../config/Config.ts"
+import { isRelayEvent } from "../../event/EventType.ts"
+import * as Router from "../../routing/Router.ts"
+import { failed } from "../support/CommandError.ts"
+import * as Golden from "../support/goldenFiles.ts"
+import { loadConfig } from "../support/loadConfig.ts"
+import { Json } from "../support/options.ts"
+import { count, type Paint, paint, plain, print, printJson, say } from "../support/output.ts"
+
+export interface Outcome {
+  readonly event: string
+  readonly webhook: string
+  readonly ok: boolean
+  readonly expected: ReadonlyArray<string>
+  readonly reached: ReadonlyArray<string>
+  /** For each sink that should not have been reached, the route that leads there. */
+  readonly because: Readonly<Record<string, string>>
+}
+
+/** Routes the event of each test. */
+const outcomes = (config: RelayConfig, samples: ReadonlyArray<Golden.Sampled>): ReadonlyArray<Outcome> => {
+  const names = config.webhooks.map(({ name }) => name)
+  const router = Router.of(config)
+  return samples.flatMap(({ test: { event, webhook, to }, envelope }) => {
+    const by = isRelayEvent(event) ? ["relay"] : webhook === undefined ? names : [webhook]
+    return by.map((name): Outcome => {
+      const reached = router.route(name, envelope)
+      const taking = router
+        .explain(name, event, envelope)
+        .filter(({ verdict }) => verdict === "matches" || verdict === "resolves")
+      const unexpected = reached.filter((sink) => !to.includes(sink))
+      return {
+        event,
+        webhook: name,
+        ok: unexpected.length === 0 && to.every((sink) => reached.includes(sink)),
+        expected: to,
+        reached,
+        because: Object.fromEntries(
+          unexpected.map((sink) => [sink, taking.find(({ sinks }) => sinks.includes(sink))?.route ?? ""]),
+        ),
+      }
+    })
+  })
+}
+
+const difference = ({ event, webhook, expected, reached, because }: Outcome): string =>
+  [
+    `FAILED  ${plain(event)} by ${plain(webhook)}`,
+    ...expected.filter((sink) => !reached.includes(sink)).map((sink) => `  - ${plain(sink)}: no route leads there`),
+    ...Object.entries(because).map(
+      ([sink, route]) => `  + ${plain(sink)}: not expected; the route "${plain(route)}" leads there`,
+    ),
+  ].join("\n")
+
+/** Colours, where there are any, as every diff has them. */
+const changes = ({ event, sink, file, diff }: Golden.Compared, style: Paint): string =>
+  [
+    `FAILED  ${plain(event)} to ${plain(sink)}: this is not what ${plain(file)} holds`,
+    ...diff.map((line) => {
+      const text = `  ${plain(line)}`
+      return line.startsWith("+") ? style("green", text) : line.startsWith("-") ? style("red", text) : text
+    }),
+  ].join("\n")
+
+export const test = Command.make(
+  "test",
+  {
+    update: Flag.Boolean("update").pipe(
+      Flag.withDescription("Write the golden files as the payloads are now"),
+      Flag.withoutNegation,
+      Flag.withDefault(false),
+    ),
+  },
+  Effect.fn(function* ({ update }) {
+    const { file, config } = yield* loadConfig
+    const files = yield* Golden.beside(file)
+    const samples = yield* Golden.sampled(config, files)
+    const found = outcomes(config, samples)
+    const payloads = yield* Golden.compare(config, samples, files, update)
+    const [astray, changed] = [found.filter(({ ok }) => !ok), payloads.filter(({ ok }) => !ok)]
+    const all = found.length + payloads.length
+    const passed = all - astray.length - changed.length
+    if (yield* Json) {
+      yield* printJson({ ok: passed === all, passed, outcomes: found, payloads })
+      return passed === all ? undefined : yield* failed()
+    }
+    if (config.tests.length === 0) {
+      return yield* say(`${plain(file)} has no "tests": { "event": "appointment.created", "to": ["audit"] } is one`)
+    }
+    const style = yield* paint
+    for (const one of astray) yield* print(`${difference(one)}\n`)
+    for (const one of changed) yield* print(`${changes(one, style)}\n`)
+    for (const { file } of payloads.filter(({ written }) => written)) yield* say(`${plain(file)} written`)
+    yield* print(`${passed} of ${count(all, "test")} passed`)
+    if (astray.length > 0) {
+      return yield* failed(`\`relay explain ${plain(astray[0]?.event ?? "")}\` says why events go where they go`)
+    }
+    if (changed.length > 0)
+      return yield* failed("`relay test --update` writes the golden files as the payloads are now")
+  }),
+).pipe(
+  Command.withDescription("Check that events go where the config's tests say, in the form of its golden files"),
+  Command.withExamples([
+    { command: "relay test -c new.config.json", description: "Before a new config goes live" },
+    { command: "relay test --update", description: "Write the golden files, for a review" },
+  ]),
+)

@@ -1,0 +1,183 @@
+/** `relay trigger TYPE`: correctly signed samples of any event type, sent to a running relay. */
+import { Clock, Effect, Option, Redacted, Schema } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import type { Address, RelayConfig, Webhook } from "../../config/Config.ts"
+import { isKnown } from "../../event/EventType.ts"
+import { hmacSha256 } from "../../event/Signature.ts"
+import { failed, unreachable, usage } from "../support/CommandError.ts"
+import type { Answer } from "../support/deliver.ts"
+import { loadConfig } from "../support/loadConfig.ts"
+import { Json } from "../support/options.ts"
+import { count as counted, plain, print, printJson, say } from "../support/output.ts"
+import { lazily } from "../support/Program.ts"
+import { meant } from "./explain.ts"
+
+/** Beyond this many, a summary stands for the single answers. */
+const listed = 10
+/** Deliveries in flight at once; as many as a sender might keep. */
+const inFlight = 64
+
+/** Where to reach a listener from this machine: an address for all interfaces is none to call. */
+const reachable = ({ host, port }: Address): string => {
+  const to = host === "0.0.0.0" || host === "" ? "127.0.0.1" : host === "::" ? "::1" : host
+  return `${to.includes(":") ? `[${to}]` : to}:${port}`
+}
+
+const urlOf = ({ listen, tls }: RelayConfig, webhook: Webhook): string =>
+  `${tls === undefined ? "http" : "https"}://${reachable(listen)}${webhook.path}`
+
+const pick = (config: RelayConfig, name: Option.Option<string>) => {
+  const names = config.webhooks.map((webhook) => webhook.name)
+  const [first] = config.webhooks
+  const webhook = Option.isNone(name) ? first : config.webhooks.find((webhook) => webhook.name === name.value)
+  return webhook === undefined
+    ? Effect.fail(usage(`there is no such webhook in the config; it has ${names.join(", ") || "none"}`))
+    : Effect.succeed(webhook)
+}
+
+/** The signing key that deliveries are verified with now. */
+const secretOf = (webhook: Webhook, now: number) => {
+  const secret = webhook.secrets.find(({ expires }) => expires === undefined || now < expires)
+  return secret === undefined
+    ? Effect.fail(failed(`every secret of the webhook ${webhook.name} has expired`))
+    : Effect.succeed(secret)
+}
+
+const percentile = (sorted: ReadonlyArray<number>, share: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
+
+const summarize = (answers: ReadonlyArray<Answer>, millis: number) => {
+  const statuses = new Map<number, number>()
+  for (const { status } of answers) statuses.set(status, (statuses.get(status) ?? 0) + 1)
+  const latencies = answers.map((answer) => answer.millis).toSorted((a, b) => a - b)
+  return {
+    sent: answers.length,
+    seconds: millis / 1000,
+    statuses: Object.fromEntries(statuses),
+    p50: percentile(latencies, 0.5),
+    p99: percentile(latencies, 0.99),
+  }
+}
+
+const positive = Schema.Finite.check(Schema.isGreaterThan(0, { expected: "a number above 0" }))
+
+export const trigger = Command.make(
+  "trigger",
+  {
+    type: Argument.String("type").pipe(Argument.withDescription("Any event type, such as appointment.created")),
+    count: Flag.Int("count").pipe(
+      Flag.withAlias("n"),
+      Flag.withDescription("How many, each with an id of its own"),
+      Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000_000 }))),
+      Flag.withDefault(1),
+    ),
+    rate: Flag.Finite("rate").pipe(
+      Flag.withDescription("How many a second; as fast as the relay answers without it"),
+      Flag.withSchema(positive),
+      Flag.optional,
+    ),
+    tamper: Flag.Boolean("tamper").pipe(
+      Flag.withDescription("Change the body after signing: succeeds when the relay refuses it"),
+      Flag.withoutNegation,
+      Flag.withDefault(false),
+    ),
+    webhook: Flag.String("webhook").pipe(
+      Flag.withMetavar("NAME"),
+      Flag.withDescription("The webhook to deliver by; the first of the config without it"),
+      Flag.optional,
+    ),
+    account: Flag.String("account").pipe(
+      Flag.withMetavar("ID"),
+      Flag.withDescription("The account_id of the samples"),
+      Flag.optional,
+    ),
+    object: Flag.String("object").pipe(
+      Flag.withMetavar("ID"),
+      Flag.withDescription("The id of the samples' object: what recovers is what failed"),
+      Flag.optional,
+    ),
+    url: Flag.String("url").pipe(
+      Flag.withMetavar("URL"),
+      Flag.withDescription("Where to send to, when it is not where the config listens"),
+      Flag.withSchema(
+        Schema.String.check(Schema.isPattern(/^https?:\/\/[^\s]+$/, { expected: "an http or https URL" })),
+      ),
+      Flag.optional,
+    ),
+  },
+  Effect.fn(function* (flags) {
+    const { type, count, tamper } = flags
+    const json = yield* Json
+    const { file, config } = yield* loadConfig
+    if (!type.includes(".")) return yield* usage(`${plain(type)} is no event type${meant(type)}`)
+    if (!isKnown(type)) yield* say(`${plain(type)} is not in the sender's catalogue${meant(type)}`)
+    const webhook = yield* pick(config, flags.webhook)
+    const started = yield* Clock.currentTimeMillis
+    const secret = yield* secretOf(webhook, started)
+    const url = Option.getOrElse(flags.url, () => urlOf(config, webhook))
+    const { deliver } = yield* lazily(() => import("../support/deliver.ts"))
+    const delivery = {
+      url,
+      type,
+      accountId: Option.getOrUndefined(flags.account),
+      objectId: Option.getOrUndefined(flags.object),
+      hmac: hmacSha256(Redacted.value(secret.value)),
+      headers: webhook.headers,
+      webhookId: webhook.ids[0],
+      tamper,
+    }
+    const send = Effect.fnUntraced(function* (index: number) {
+      if (Option.isSome(flags.rate)) {
+        const due = started + (index * 1000) / flags.rate.value
+        yield* Effect.sleep(Math.max(0, due - (yield* Clock.currentTimeMillis)))
+      }
+      const answer = yield* Effect.mapError(deliver(delivery), () =>
+        unreachable(
+          `no relay answers at ${url}\n  Is it running? \`relay run\` starts it. The address is that of ${file}; \`--config\` or \`--url\` name another.`,
+        ),
+      )
+      if (!json && count <= listed) {
+        yield* print(`${answer.status}  ${answer.eventId}${answer.detail === "" ? "" : `  ${plain(answer.detail)}`}`)
+      }
+      return answer
+    })
+    const answers = yield* Effect.forEach(
+      Array.from({ length: count }, (_, index) => index),
+      send,
+      {
+        concurrency: inFlight,
+      },
+    )
+    const summary = summarize(answers, (yield* Clock.currentTimeMillis) - started)
+    if (json) yield* printJson(count <= listed ? { ...summary, answers } : summary)
+    else if (count > listed) {
+      const statuses = Object.entries(summary.statuses).map(([status, times]) => `${times} × ${status}`)
+      yield* print(
+        `${counted(count, "event")} in ${summary.seconds.toFixed(1)} s: ${statuses.join(", ")}; answered in ${summary.p50} ms (median), ${summary.p99} ms (99 %)`,
+      )
+    }
+    const accepted = answers.filter(({ status }) => status >= 200 && status < 300).length
+    if (tamper && accepted > 0) {
+      return yield* failed(
+        `${counted(accepted, "tampered delivery").replace("deliverys", "deliveries")} accepted: this must never happen`,
+      )
+    }
+    if (!tamper && accepted < count) {
+      const refused = answers.find(({ status }) => status < 200 || status >= 300)
+      return yield* failed(
+        `${count - accepted} of ${count} refused; the first by ${refused?.status}: ${plain(refused?.detail ?? "")}`,
+      )
+    }
+  }),
+).pipe(
+  Command.withDescription("Send correctly signed samples of an event type to a running relay"),
+  Command.withExamples([
+    { command: "relay trigger appointment.created", description: "One event, to see it arrive" },
+    { command: "relay trigger client.updated --count 1000 --rate 100", description: "A thousand, a hundred a second" },
+    {
+      command: "relay trigger connected_account.reconnected --object cna_1",
+      description: "The end of the refresh_failed that was sent with the same id",
+    },
+    { command: "relay trigger service.deleted --tamper", description: "A forged delivery, which must be refused" },
+  ]),
+)

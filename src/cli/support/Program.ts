@@ -1,0 +1,41 @@
+/** What the commands know of the program they are part of. */
+import { Context, Effect } from "effect"
+import manifest from "../../../package.json" with { type: "json" }
+import type { Started } from "../../runtime/Process.ts"
+
+export const version: string = manifest.version
+
+export class Program extends Context.Service<
+  Program,
+  {
+    /** The main module: where the journal's worker starts. */
+    readonly entry: URL
+    /** What a person types to start this program again: `relay`, `bun src/main.ts`, … */
+    readonly command: string
+    readonly env: Readonly<Record<string, string | undefined>>
+  }
+>()("relay/cli/Program") {}
+
+/** The path as a person would type it in `cwd`. */
+const fromHere = (path: string, cwd: string): string => (path.startsWith(`${cwd}/`) ? path.slice(cwd.length + 1) : path)
+
+/** Quoted for a shell where it has to be. */
+export const quoted = (text: string): string =>
+  /^[A-Za-z0-9_./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+
+/** The command that starts the program again from the same directory, so that a printed line can be pasted. */
+export const commandOf = ({ isCompiled, runtime, runtimeVersion, execPath, main, cwd, env }: Started): string => {
+  const slash = execPath.lastIndexOf("/")
+  const directory = execPath.slice(0, slash)
+  if (isCompiled) {
+    if ((env.PATH ?? "").split(":").includes(directory)) return quoted(execPath.slice(slash + 1))
+    const path = fromHere(execPath, cwd)
+    return quoted(path.includes("/") ? path : `./${path}`)
+  }
+  const script = quoted(fromHere(main, cwd))
+  if (runtime === "deno") return `deno run -A ${script}`
+  return env.npm_command === "exec" ? `npx -y bun@${runtimeVersion} ${script}` : `bun ${script}`
+}
+
+/** Imports a part of the program when it is needed: what a command does not use costs it no time. */
+export const lazily = <A>(load: () => Promise<A>): Effect.Effect<A> => Effect.promise(load)

@@ -1,0 +1,71 @@
+/**
+ * Sends sample deliveries to a listener exactly as the sender would: signed
+ * over the raw bytes, with the webhook's header names.
+ */
+import { Clock, Duration, Effect } from "effect"
+import { FetchHttpClient, HttpBody, HttpClient, HttpClientRequest } from "effect/http"
+import { type Hmac, sign } from "../../event/Signature.ts"
+import { sample } from "./sample.ts"
+
+export interface Delivery {
+  readonly url: string
+  readonly type: string
+  readonly accountId: string | undefined
+  readonly objectId: string | undefined
+  readonly hmac: Hmac
+  readonly headers: { readonly signature: string; readonly webhookId: string }
+  /** Sent where the webhook has one. */
+  readonly webhookId: string | undefined
+  /** Changes the body after it was signed: the relay must refuse it. */
+  readonly tamper: boolean
+}
+
+export interface Answer {
+  readonly eventId: string
+  readonly status: number
+  /** The problem's words when it was refused; empty when it was accepted. */
+  readonly detail: string
+  readonly millis: number
+}
+
+const encoder = new TextEncoder()
+
+/** The relay's refusals are one line of problem+json. */
+const detailOf = (text: string): string => {
+  try {
+    const { title, detail } = JSON.parse(text)
+    return [title, detail].filter((part) => typeof part === "string").join(": ")
+  } catch {
+    return text.slice(0, 200)
+  }
+}
+
+/** Sends one; fails when nobody answers. */
+export const deliver = Effect.fnUntraced(
+  function* (delivery: Delivery) {
+    const { url, type, accountId, objectId, hmac, headers, webhookId, tamper } = delivery
+    const started = yield* Clock.currentTimeMillis
+    const envelope = sample(type, started, { accountId, objectId })
+    const signed = encoder.encode(JSON.stringify(envelope))
+    const body = tamper ? encoder.encode(JSON.stringify({ ...envelope, version: `${envelope.version} ` })) : signed
+    const request = HttpClientRequest.post(url, {
+      headers: {
+        "user-agent": "relay-trigger Webhooks",
+        [headers.signature]: sign(hmac, signed),
+        ...(webhookId === undefined ? {} : { [headers.webhookId]: webhookId }),
+      },
+      body: HttpBody.uint8Array(body, "application/json"),
+    })
+    const response = yield* HttpClient.execute(request)
+    const text = yield* response.text
+    const answer: Answer = {
+      eventId: envelope.id,
+      status: response.status,
+      detail: response.status < 300 ? "" : detailOf(text),
+      millis: (yield* Clock.currentTimeMillis) - started,
+    }
+    return answer
+  },
+  Effect.provide(FetchHttpClient.layer),
+  Effect.timeout(Duration.seconds(30)),
+)

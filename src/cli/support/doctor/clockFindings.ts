@@ -1,0 +1,57 @@
+/** The clock: is it right, does it run evenly, and does a time server keep it? */
+import { Clock, Duration, Effect } from "effect"
+import { ChildProcess, ChildProcessSpawner } from "effect/process"
+import * as WallClock from "../../../journal/WallClock.ts"
+import { type Finding, finder } from "./Finding.ts"
+
+const watched = Duration.millis(500)
+/** Milliseconds by which the wall clock may part from the monotonic one while it is watched. */
+const tolerance = 250
+/** No clock that is right shows less: this program is younger. */
+const earliest = Date.UTC(2026, 0, 1)
+
+/** What systemd says of the kernel's clock; `undefined` where nobody can be asked. */
+const synchronized = Effect.flatMap(ChildProcessSpawner.ChildProcessSpawner, (spawner) =>
+  spawner.string(ChildProcess.make("timedatectl", ["show", "--property=NTPSynchronized", "--value"])),
+).pipe(
+  Effect.map((answer) => ({ yes: true, no: false })[answer.trim()]),
+  Effect.timeout("2 seconds"),
+  Effect.orElseSucceed(() => undefined),
+)
+
+export const clock = Effect.gen(function* () {
+  const { drift } = WallClock.make(yield* Clock.Clock)
+  yield* Effect.sleep(watched)
+  return time({ now: yield* Clock.currentTimeMillis, drift: drift(), synchronized: yield* synchronized })
+})
+
+export interface Time {
+  /** Epoch milliseconds. */
+  readonly now: number
+  /** Milliseconds by which the wall clock ran ahead while it was watched. */
+  readonly drift: number
+  readonly synchronized: boolean | undefined
+}
+
+export const time = ({ now, drift, synchronized }: Time): Finding => {
+  const at = finder("clock", "time")
+  const shown = new Date(now).toISOString()
+  if (now < earliest) {
+    return at("wrong", `the clock shows ${shown}: set it, or ages, expiry and certificates are judged by a wrong day`)
+  }
+  if (Math.abs(drift) > tolerance) {
+    return at(
+      "warning",
+      `the clock was moved by ${drift.toFixed(0)} ms within ${Duration.format(watched)}: somebody sets it, or a time service corrects it`,
+    )
+  }
+  if (synchronized === false) {
+    return at("warning", `${shown}, not kept by a time server: \`timedatectl set-ntp true\` asks for one`)
+  }
+  return at(
+    "ok",
+    synchronized === undefined
+      ? `${shown}; whether a time server keeps it can't be read here (timedatectl does not say)`
+      : `${shown}, kept by a time server`,
+  )
+}

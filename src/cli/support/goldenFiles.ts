@@ -1,0 +1,118 @@
+/**
+ * The golden files of `tests`: what a sink must be sent, kept beside the config
+ * and reviewed like code.
+ *
+ * A test without a webhook is sent by the first one: a payload holds its name.
+ */
+import { Effect, FileSystem, Path, Result } from "effect"
+import type { RelayConfig } from "../../config/Config.ts"
+import * as Envelope from "../../event/Envelope.ts"
+import { isRelayEvent } from "../../event/EventType.ts"
+import { type CommandError, failed, io } from "./CommandError.ts"
+import { diff } from "./diff.ts"
+import { plain } from "./output.ts"
+import { lazily } from "./Program.ts"
+import { fixedBody, payloadOf } from "./payload.ts"
+
+export interface Compared {
+  readonly event: string
+  readonly sink: string
+  /** The golden file, as the config names it. */
+  readonly file: string
+  readonly ok: boolean
+  /** It was written, by `--update`. */
+  readonly written: boolean
+  /** Where it is not the same: lines that begin with `-` (golden), `+` (now) or a blank. */
+  readonly diff: ReadonlyArray<string>
+}
+
+type Test = RelayConfig["tests"][number]
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** Files beside the config at `config`. */
+export const beside = Effect.fnUntraced(function* (config: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const at = (file: string) => path.resolve(path.dirname(config), file)
+  return {
+    /** `undefined` when there is no such file. */
+    read: (file: string) =>
+      fs
+        .readFile(at(file))
+        .pipe(
+          Effect.catch(({ reason }) =>
+            reason._tag === "NotFound"
+              ? Effect.succeed(undefined)
+              : Effect.fail(io(`${plain(file)} can't be read (${reason._tag})`)),
+          ),
+        ),
+    write: (file: string, text: string) =>
+      fs.makeDirectory(path.dirname(at(file)), { recursive: true }).pipe(
+        Effect.andThen(fs.writeFileString(at(file), text)),
+        Effect.mapError(({ reason }) => io(`${plain(file)} can't be written (${reason._tag})`)),
+      ),
+  }
+})
+
+type Files = Effect.Success<ReturnType<typeof beside>>
+
+/** A test, and the event that it is made with. */
+export interface Sampled {
+  readonly test: Test
+  readonly body: Uint8Array
+  readonly envelope: Envelope.Envelope
+}
+
+/** The event of each test: of its `sample`, or one that is the same every time. */
+export const sampled = (config: RelayConfig, files: Files) =>
+  Effect.forEach(
+    config.tests,
+    Effect.fnUntraced(function* (test): Effect.fn.Return<Sampled, CommandError> {
+      const { event, object, sample } = test
+      const body =
+        sample === undefined ? fixedBody(event, isObject(object) ? object : undefined) : yield* files.read(sample)
+      const envelope = body && Result.getOrUndefined(Envelope.decode(body))
+      if (body !== undefined && envelope?.data.type === event) return { test, body, envelope }
+      const fault =
+        body === undefined
+          ? "is not there; it is looked for beside the config"
+          : envelope === undefined
+            ? "is no event: it must be the body of a delivery"
+            : `is a ${plain(envelope.data.type)}`
+      return yield* failed(`the sample ${plain(sample ?? "")} of a test of ${plain(event)} ${fault}`)
+    }),
+  )
+
+/** Compares every payload that has a golden file, or writes the file. */
+export const compare = Effect.fnUntraced(function* (
+  config: RelayConfig,
+  samples: ReadonlyArray<Sampled>,
+  files: Files,
+  update: boolean,
+) {
+  const { sinkTypes } = yield* lazily(() => import("../../sinks/Sinks.ts"))
+  const compared: Array<Compared> = []
+  for (const { test, body } of samples) {
+    const webhook = isRelayEvent(test.event) ? "relay" : (test.webhook ?? config.webhooks[0]?.name ?? "")
+    for (const [sink, file] of Object.entries(test.payloads)) {
+      const lane = config.sinks.find(({ name }) => name === sink)
+      const payload = lane && payloadOf(lane, sinkTypes[lane.type], webhook, body)
+      if (payload === undefined) return yield* failed(`the sink ${plain(sink)} can't say what it would be sent`)
+      const golden = yield* files.read(file)
+      const lines = diff(textOf(golden), payload)
+      const written = update && lines.length > 0
+      if (written) yield* files.write(file, `${payload}\n`)
+      compared.push({ event: test.event, sink, file, ok: written || lines.length === 0, written, diff: lines })
+    }
+  }
+  return compared
+})
+
+/** Line ends are as an editor or a checkout leaves them. */
+const textOf = (golden: Uint8Array | undefined): string =>
+  Buffer.from(golden ?? "")
+    .toString("utf8")
+    .replaceAll("\r\n", "\n")
+    .trimEnd()

@@ -1,0 +1,71 @@
+/**
+ * What a file still owed, for `journal import`: a journal, or what was salvaged
+ * of one. It is read where the command runs; the relay that takes it sees
+ * events, never a path.
+ */
+import { Effect, Option, Schema } from "effect"
+import { type Imported, Kept } from "../../admin/ImportLine.ts"
+import { items } from "../../journal/sqlite/file/ImportFile.ts"
+import { MaintenanceError } from "../../journal/sqlite/file/Maintenance.ts"
+import { NewerJournal } from "../../journal/sqlite/file/Salvage.ts"
+
+/** Events of a request at most, and bytes of their bodies. */
+const slice = { events: 200, bytes: 1024 * 1024 }
+
+export interface Report extends Imported {
+  /** Records and lines that could not be read. */
+  readonly damaged: number
+}
+
+const decode = Schema.decodeUnknownOption(Kept)
+
+/** Reads the file and hands over what it owed, in slices; the sum of what became of it. */
+export const read = <E, R>(
+  path: string,
+  send: (events: ReadonlyArray<Kept>, share: number, sofar: number) => Effect.Effect<Imported, E, R>,
+): Effect.Effect<Report, E | MaintenanceError, R> =>
+  Effect.gen(function* () {
+    const all = { pending: 0, deadLetters: 0, known: 0, damaged: 0 }
+    const strange = new Map<string, number>()
+    const source = yield* Effect.acquireRelease(
+      Effect.sync(() => items(path)),
+      (source) => Effect.sync(() => source.return(undefined)),
+    )
+    const next = Effect.try({
+      try: () => source.next(),
+      catch: (error) => {
+        const why =
+          error instanceof NewerJournal
+            ? "a newer relay wrote it"
+            : error instanceof Error
+              ? error.message
+              : "unknown error"
+        return new MaintenanceError({ message: `${path} can't be read: ${why}.` })
+      },
+    })
+    let events: Array<Kept> = []
+    let bytes = 0
+    let sofar = 0
+    const flush = Effect.fnUntraced(function* (share: number) {
+      if (events.length === 0) return
+      sofar += events.length
+      const imported = yield* send(events, share, sofar)
+      events = []
+      bytes = 0
+      all.pending += imported.pending
+      all.deadLetters += imported.deadLetters
+      all.known += imported.known
+      for (const { lane, count } of imported.strange) strange.set(lane, (strange.get(lane) ?? 0) + count)
+    })
+    for (let one = yield* next; one.done !== true; one = yield* next) {
+      const { line, share } = one.value
+      const kept = Option.getOrUndefined(decode(line))
+      if (kept === undefined) all.damaged++
+      if (kept === undefined || kept.pending.length === 0) continue
+      if (events.length >= slice.events || bytes + kept.bodyBase64.length > slice.bytes) yield* flush(share)
+      events.push(kept)
+      bytes += kept.bodyBase64.length
+    }
+    yield* flush(1)
+    return { ...all, strange: [...strange].map(([lane, count]) => ({ lane, count })) }
+  }).pipe(Effect.scoped)

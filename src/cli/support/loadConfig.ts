@@ -1,0 +1,32 @@
+/** The config that the flags name, loaded; its warnings are said on stderr. */
+import { Effect, FileSystem, Option } from "effect"
+import { Config } from "./options.ts"
+import { say } from "./output.ts"
+import { lazily, Program, quoted } from "./Program.ts"
+import { readerOf } from "./readFile.ts"
+
+/** Loads without a word about warnings: `validate` shows them its own way. */
+export const loadQuietly = Effect.gen(function* () {
+  const file = yield* Config
+  const { env } = yield* Program
+  const readFile = readerOf(yield* FileSystem.FileSystem)
+  const [{ load, loadOrEmbedded }, { sinkTypes }] = yield* Effect.all([
+    lazily(() => import("../../config/load/Load.ts")),
+    lazily(() => import("../../sinks/Sinks.ts")),
+  ])
+  const options = { env, readFile, sinkTypes }
+  return yield* Option.match(file, { onNone: () => loadOrEmbedded(options), onSome: (path) => load(path, options) })
+})
+
+export const loadConfig = Effect.tap(loadQuietly, ({ warnings }) =>
+  Effect.flatMap(
+    lazily(() => import("../../config/diagnostics/Diagnostic.ts")),
+    ({ render }) => (warnings.length === 0 ? Effect.void : say(render(warnings))),
+  ),
+)
+
+/** ` -c FILE` where the flag was given: what a printed command must repeat. */
+export const configFlag = Effect.map(
+  Config,
+  Option.match({ onNone: () => "", onSome: (file) => ` -c ${quoted(file)}` }),
+)

@@ -1,0 +1,91 @@
+/** What commands print: data to stdout, words to stderr, nothing that steers a terminal to either. */
+import { Console, Effect } from "effect"
+import { TerminalCapabilities } from "effect/cli"
+import { escaped, plain, screened } from "../../formats/Terminal.ts"
+
+export { plain }
+
+/** The gate that all of a program's words and data pass, its log and its help among them. */
+export const screen = (console: Console.Console): Console.Console => {
+  const through =
+    (print: (...parts: ReadonlyArray<unknown>) => void) =>
+    (...parts: ReadonlyArray<unknown>): void =>
+      print(...parts.map((part) => (typeof part === "string" ? screened(part) : part)))
+  const { log, error, warn, info, debug, trace } = console
+  return {
+    ...console,
+    log: through(log),
+    error: through(error),
+    warn: through(warn),
+    info: through(info),
+    debug: through(debug),
+    trace: through(trace),
+  }
+}
+
+/** Data: what a script would read. */
+export const print = (text: string): Effect.Effect<void> => Console.log(text)
+/** Words: what a person reads, and a script does not. */
+export const say = (text: string): Effect.Effect<void> => Console.error(text)
+export const toJson = (value: unknown, indent = 0): string => escaped(JSON.stringify(value, null, indent))
+export const printJson = (value: unknown): Effect.Effect<void> => print(toJson(value, 2))
+
+/** Aligned columns, the first row a heading where `heading` says so. No column is cut: a name that is cut can't be typed. */
+export const table = (rows: ReadonlyArray<ReadonlyArray<string>>, indent = "  "): string => {
+  const clean = rows.map((row) => row.map(plain))
+  const widths: Array<number> = []
+  for (const row of clean) {
+    row.forEach((cell, column) => {
+      widths[column] = Math.max(widths[column] ?? 0, cell.length)
+    })
+  }
+  return clean
+    .map(
+      (row) =>
+        indent +
+        row
+          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+          .join("  ")
+          .trimEnd(),
+    )
+    .join("\n")
+}
+
+const codes = { red: 31, green: 32, yellow: 33, bold: 1, dim: 2 } as const
+export type Paint = (style: keyof typeof codes, text: string) => string
+
+export const painted =
+  (isColoured: boolean): Paint =>
+  (style, text) =>
+    isColoured && text !== "" ? `\u001b[${codes[style]}m${text}\u001b[0m` : text
+
+/** Colours where stdout is a terminal that shows them and NO_COLOR is not set. */
+export const paint: Effect.Effect<Paint> = Effect.map(TerminalCapabilities.TerminalCapabilities, ({ canColor }) =>
+  painted(canColor),
+)
+
+/** `1 event`, `2 events`, `12,345 events`. */
+export const count = (amount: number, word: string): string =>
+  `${amount.toLocaleString("en-US")} ${word}${amount === 1 ? "" : "s"}`
+
+/** A span in words of one unit: `12 s`, `3 min`, `5 h`, `2 d`. */
+export const span = (millis: number): string => {
+  const seconds = Math.max(0, Math.round(millis / 1000))
+  if (seconds < 120) return `${seconds} s`
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`
+  if (seconds < 172_800) return `${Math.round(seconds / 3600)} h`
+  return `${Math.round(seconds / 86_400)} d`
+}
+
+const units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
+
+/** Bytes as a person reads them: `1.5 GiB`. */
+export const bytes = (amount: number): string => {
+  let value = amount
+  let unit = 0
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024
+    unit += 1
+  }
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`
+}

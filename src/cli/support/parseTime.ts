@@ -1,0 +1,29 @@
+/** Times on the command line: `2026-11-20T08:00:00Z`, `2026-11-20`, or `2 hours` for two hours ago. */
+import { Duration, Effect, Option, Result } from "effect"
+import { usage } from "./CommandError.ts"
+import { plain } from "./output.ts"
+
+const iso = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
+const ago = /^(\d+(?:\.\d+)?) ?(seconds?|minutes?|hours?|days?|weeks?)$/
+
+/** Epoch milliseconds; or what is wrong with the text. A time without a zone is UTC, so that a line means the same everywhere. */
+export const parse = (text: string, now: number): Result.Result<number, string> => {
+  if (iso.test(text)) {
+    const zoned = /(Z|[+-]\d{2}:\d{2})$/.test(text) || text.length === 10 ? text : `${text}Z`
+    const millis = Date.parse(zoned.replace(" ", "T"))
+    if (!Number.isNaN(millis)) return Result.succeed(millis)
+  }
+  const [, amount, unit] = ago.exec(text) ?? []
+  const span = amount === undefined ? Option.none() : Duration.fromInput(`${amount} ${unit}` as Duration.Input)
+  return Option.match(span, {
+    onNone: () => Result.fail('a time is 2026-11-20T08:00:00Z, 2026-11-20, or a span ago such as "2 hours"'),
+    onSome: (duration) => Result.succeed(now - Duration.toMillis(duration)),
+  })
+}
+
+/** The time that a flag names. */
+export const flag = (name: string, text: string, now: number) =>
+  Result.match(parse(text, now), {
+    onFailure: (why) => Effect.fail(usage(`--${name} ${plain(text)}: ${why}`)),
+    onSuccess: (millis) => Effect.succeed(millis),
+  })

@@ -1,0 +1,36 @@
+/** What routes say to an event, and why: as a table. */
+import type { Explanation } from "../../routing/Router.ts"
+import { table } from "./output.ts"
+
+const words = ({ verdict, because }: Explanation): readonly [verdict: string, because: string] => {
+  switch (verdict) {
+    case "matches":
+      return ["takes it", `matches ${because}`]
+    case "matches when":
+      return ["may take it", `when ${because} holds one of its values`]
+    case "resolves":
+      return ["takes it", `ends ${because}`]
+    case "no pattern matches":
+      return ["-", `none of ${because} matches`]
+    case "excepted":
+      return ["-", `excepted by ${because}`]
+    case "other webhook":
+      return ["-", `only deliveries of the webhook ${because}`]
+    case "where differs":
+      return ["-", `${because} holds none of its values`]
+  }
+}
+
+export const routesTable = (explanations: ReadonlyArray<Explanation>): string =>
+  table([
+    ["ROUTE", "VERDICT", "WHY", "SINKS"],
+    ...explanations.map((explanation) => [explanation.route, ...words(explanation), explanation.sinks.join(", ")]),
+  ])
+
+/** The sinks of the routes with one of these verdicts. */
+export const sinksOf = (
+  explanations: ReadonlyArray<Explanation>,
+  ...verdicts: ReadonlyArray<Explanation["verdict"]>
+): ReadonlyArray<string> => [
+  ...new Set(explanations.filter(({ verdict }) => verdicts.includes(verdict)).flatMap(({ sinks }) => sinks)),
+]

@@ -1,0 +1,138 @@
+/**
+ * Sample events for `trigger`, `test` and `explain`: correct envelopes with an object that
+ * is plausible for its resource.
+ *
+ * The interface publishes no schema of the objects, so these are our own
+ * invention: good for trying routes and sinks, nothing to build a schema on.
+ * What it does state holds: client objects carry the four redacted fields null.
+ */
+import type { Envelope } from "../../event/Envelope.ts"
+import { isRelayEvent, resource } from "../../event/EventType.ts"
+
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+/** An opaque suffix that won't come twice. */
+const unique = (): string => {
+  let text = ""
+  for (const byte of crypto.getRandomValues(new Uint8Array(20))) text += alphabet[byte % alphabet.length]
+  return text
+}
+
+/** ISO 8601 UTC with second precision (webhook interface, section 2.1). */
+export const timestamp = (millis: number): string => `${new Date(millis).toISOString().slice(0, 19)}Z`
+
+const hour = 3_600_000
+
+type Fields = Readonly<Record<string, unknown>>
+/** `at` formats a time so many hours from now; `suffix` ends an id. */
+type Make = (at: (hours: number) => string, suffix: () => string) => Fields
+
+const objects: Readonly<Record<string, Make>> = {
+  account_user: (at, suffix) => ({ id: `usr_${suffix()}`, role: "member", created_at: at(-1), updated_at: at(0) }),
+  appointment: (at, suffix) => ({
+    id: `apt_${suffix()}`,
+    service_id: "svc_sample",
+    provider_id: "prv_sample",
+    client_id: "cli_sample",
+    start_at: at(24),
+    end_at: at(25),
+    time_zone: "Europe/Berlin",
+    created_at: at(-1),
+    updated_at: at(0),
+  }),
+  booking_intent: (at, suffix) => ({
+    id: `bki_${suffix()}`,
+    service_id: "svc_sample",
+    start_at: at(24),
+    created_at: at(-1),
+  }),
+  block: (at, suffix) => ({ id: `blk_${suffix()}`, provider_id: "prv_sample", start_at: at(24), end_at: at(26) }),
+  client: (at, suffix) => ({
+    id: `cli_${suffix()}`,
+    first_name: null,
+    last_name: null,
+    email: null,
+    phone: null,
+    created_at: at(-1),
+    updated_at: at(0),
+  }),
+  connected_account: (at, suffix) => ({
+    id: `cna_${suffix()}`,
+    provider_id: "prv_sample",
+    kind: "calendar",
+    created_at: at(-1),
+  }),
+  provider: (at, suffix) => ({
+    id: `prv_${suffix()}`,
+    time_zone: "Europe/Berlin",
+    created_at: at(-1),
+    updated_at: at(0),
+  }),
+  provider_schedule: (at, suffix) => ({
+    id: `psc_${suffix()}`,
+    provider_id: "prv_sample",
+    weekday: 1,
+    created_at: at(-1),
+  }),
+  service: (at, suffix) => ({ id: `svc_${suffix()}`, duration_minutes: 60, created_at: at(-1), updated_at: at(0) }),
+  service_provider: (at, suffix) => ({
+    id: `svp_${suffix()}`,
+    service_id: "svc_sample",
+    provider_id: "prv_sample",
+    created_at: at(0),
+  }),
+}
+
+/** What the relay's own events say: the facts that `RelayEvents` is given. */
+const own: Readonly<Record<string, (at: (hours: number) => string) => Fields>> = {
+  "relay.dead_letter": () => ({
+    sink: "sample",
+    count: 1,
+    reason: "DeliveryRejected",
+    message: "POST https://example.com answered 400",
+    event_id: "evt_sample",
+    event_type: "appointment.created",
+  }),
+  "relay.lane_paused": () => ({ sink: "sample", message: "POST https://example.com can't be reached" }),
+  "relay.journal_filling": () => ({ percent: 80, used_bytes: 8_589_934_592, max_bytes: 10_737_418_240 }),
+  "relay.journal_red": () => ({
+    problem: "Events 5 to 9 of the journal ./data/journal.db are lost: their rows are missing.",
+  }),
+  "relay.secret_expiring": (at) => ({ webhook: "sample", secret: "sample", expires_at: at(14 * 24) }),
+}
+
+const objectOf = (type: string, at: (hours: number) => string, suffix: () => string): Fields => {
+  const facts = own[type]?.(at)
+  if (facts !== undefined) return facts
+  const object = objects[resource(type)]?.(at, suffix) ?? { id: `obj_${suffix()}` }
+  const meeting = type.startsWith("appointment.meeting.") ? { meeting: { id: `mtg_${suffix()}`, kind: "video" } } : {}
+  const failure = type.endsWith("_failed") ? { failure: { reason: "sample", failed_at: at(0) } } : {}
+  return { ...object, ...meeting, ...failure }
+}
+
+export interface SampleOptions {
+  readonly accountId?: string | undefined
+  /** Instead of an id that won't come twice. */
+  readonly objectId?: string | undefined
+  /** Instead of the sample's own object. */
+  readonly object?: Fields | undefined
+  /** Ids that are the same every time, for what is compared. */
+  readonly isFixed?: boolean
+}
+
+/** A sample envelope of any event type. `now` is in epoch milliseconds. */
+export const sample = (
+  type: string,
+  now: number,
+  { accountId, objectId, object, isFixed }: SampleOptions = {},
+): Envelope => {
+  const suffix = isFixed === true ? () => "sample" : unique
+  const made = object ?? objectOf(type, (hours) => timestamp(now + hours * hour), suffix)
+  return {
+    id: `evt_${suffix()}`,
+    account_id: accountId ?? (isRelayEvent(type) ? "" : "acct_sample"),
+    version: "1",
+    created_at: timestamp(now),
+    data: { type, object: objectId === undefined ? made : { ...made, id: objectId } },
+  }
+}

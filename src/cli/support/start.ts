@@ -1,0 +1,42 @@
+/**
+ * Runs the command line and ends the process with its exit code.
+ *
+ * **Promise.** Whatever happens, a person gets words: never a stack trace, and
+ * never the minified source that a crash of a binary would print.
+ */
+import { Console, Effect } from "effect"
+import { screened } from "../../formats/Terminal.ts"
+import * as Environment from "../../runtime/Environment.ts"
+import * as Process from "../../runtime/Process.ts"
+import { run } from "../Cli.ts"
+import { exitCodes } from "./CommandError.ts"
+import { screen } from "./output.ts"
+import { commandOf, Program } from "./Program.ts"
+import { bug, report } from "./report.ts"
+
+/** `entry` is the main module's URL. Ends the process. */
+export const start = async (entry: URL): Promise<never> => {
+  const started = Process.started()
+  const debug = started.env.RELAY_DEBUG === "1"
+  Process.onCrash((error) => {
+    console.error(screened(bug(error, debug)))
+    Process.exit(1)
+  })
+  const refusal = Environment.refusal()
+  if (refusal !== undefined) {
+    console.error(`relay: ${refusal}`)
+    return Process.exit(exitCodes.config)
+  }
+  Environment.goDirect()
+  const program = Program.of({ entry, env: started.env, command: commandOf(started) })
+  const exit = await Effect.runPromiseExit(
+    run(Process.args()).pipe(
+      Effect.provide(Process.services),
+      Effect.provideService(Program, program),
+      Effect.provideService(Console.Console, screen(globalThis.console)),
+    ),
+  )
+  const { code, words } = report(exit, debug)
+  if (words !== "") console.error(screened(words))
+  return Process.exit(code)
+}

@@ -1,0 +1,272 @@
+/**
+ * Loads `relay.config.json`: reads, resolves, decodes, checks.
+ *
+ * **Promise.** Every mistake in the file is told at once, each with its place,
+ * key and hint, in a `ConfigError`; a config that loads is complete, and its
+ * secrets are `Redacted`.
+ */
+import { Clock, Duration, Effect, Result, type Schema } from "effect"
+import type { LaneConfig, RelayConfig, Webhook } from "../Config.ts"
+import { ConfigError, type Diagnostic } from "../diagnostics/Diagnostic.ts"
+import { decode, didYouMean, keysOf } from "../diagnostics/Issues.ts"
+import { error, type Finding, type Path, parse, type Source } from "../diagnostics/Source.ts"
+import * as Grouping from "../rules/Grouping.ts"
+import * as Rules from "../rules/Rules.ts"
+import { Admin, ConfigFile, Delivery, Lane } from "../schema/ConfigFile.ts"
+import { embedded } from "./Defaults.ts"
+import { decodeText, type Environment, reasonOf, resolve } from "./References.ts"
+
+/** The part of a `SinkType` that a config needs. */
+export type SinkTypes = Readonly<
+  Record<
+    string,
+    {
+      readonly config: Schema.ConstraintDecoder<unknown>
+      readonly concurrency: number
+      readonly composes?: (config: unknown) => boolean
+      readonly resolves?: (config: unknown) => string | undefined
+    }
+  >
+>
+
+export interface LoadOptions extends Environment {
+  readonly sinkTypes: SinkTypes
+}
+
+export interface Loaded {
+  /** The file, as it was named; `embedded defaults` when there was none. */
+  readonly file: string
+  readonly config: RelayConfig
+  readonly warnings: ReadonlyArray<Diagnostic>
+}
+
+/** The config's name where no other is given. */
+export const defaultFile = "relay.config.json"
+
+/** What the embedded config is called where a file would be named. */
+export const embeddedName = "the embedded defaults"
+
+const failed = (file: string, message: string, hint: string): ConfigError =>
+  new ConfigError({ file, diagnostics: [{ severity: "error", file, line: 0, column: 0, key: "", message, hint }] })
+
+const missing = (file: string): ConfigError =>
+  failed(file, "there is no such file", "`relay init` writes a config to start from; `--config PATH` names another")
+
+/** The file's text; `undefined` when there is no such file, and only then. */
+const read = Effect.fnUntraced(function* (
+  file: string,
+  { readFile }: Environment,
+): Effect.fn.Return<string | undefined, ConfigError> {
+  const bytes = yield* readFile(file).pipe(
+    Effect.catch((cause) =>
+      cause.reason._tag === "NotFound"
+        ? Effect.succeed(undefined)
+        : Effect.fail(failed(file, reasonOf(cause), "`--config PATH` names another file")),
+    ),
+  )
+  const text = bytes === undefined ? "" : decodeText(bytes)
+  if (text === undefined) return yield* failed(file, "this is not UTF-8 text", "save it as UTF-8")
+  return bytes === undefined ? undefined : text
+})
+
+const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+const pick = (value: Readonly<Record<string, unknown>>, keep: (key: string) => boolean) =>
+  Object.fromEntries(Object.entries(value).filter(([key]) => keep(key)))
+
+/** `over` on top of `base`, key by key: how a sink's `delivery` overrides the common one. */
+const merge = (base: unknown, over: unknown): unknown => {
+  if (!isFields(base) || !isFields(over)) return over === undefined ? base : over
+  const keys = new Set([...Object.keys(base), ...Object.keys(over)])
+  return Object.fromEntries([...keys].map((key) => [key, merge(base[key], over[key])]))
+}
+
+const laneKeys = Object.keys(Lane.fields)
+
+interface Part<A> {
+  readonly value?: A
+  readonly findings: ReadonlyArray<Finding>
+}
+
+const part = <A>(result: Result.Result<A, ReadonlyArray<Finding>>): Part<A> =>
+  Result.isSuccess(result) ? { value: result.success, findings: [] } : { findings: result.failure }
+
+const listOf = <A>(value: A | ReadonlyArray<A> | undefined): ReadonlyArray<A> => {
+  if (value === undefined) return []
+  return Array.isArray(value) ? value : [value as A]
+}
+
+const delivery = (value: unknown, path: Path): Part<LaneConfig["delivery"]> => {
+  const decoded = part(decode(Delivery, value ?? {}, path))
+  const retry = decoded.value?.retry
+  if (retry === undefined || Duration.isLessThanOrEqualTo(retry.initial, retry.max)) return decoded
+  return { findings: [error([...path, "retry"], '"initial" is longer than "max"', "the first wait is the shortest")] }
+}
+
+/** A sink in two steps: its type first, then the keys of that type and those of every sink. */
+const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: SinkTypes): Part<LaneConfig> => {
+  const path: Path = ["sinks", name]
+  const types = Object.keys(sinkTypes)
+  if (!isFields(value))
+    return { findings: [error(path, "a sink is an object: { … }", `it has at least a "type": ${types.join(", ")}`)] }
+  const type = value.type
+  if (type === undefined)
+    return { findings: [error([...path, "type"], 'the key "type" is missing', `one of: ${types.join(", ")}`)] }
+  const sinkType = typeof type === "string" && Object.hasOwn(sinkTypes, type) ? sinkTypes[type] : undefined
+  if (typeof type !== "string" || sinkType === undefined) {
+    return {
+      findings: [
+        error([...path, "type"], "there is no such type of sink", didYouMean(String(type), types, "the types are")),
+      ],
+    }
+  }
+  const own = keysOf(sinkType.config)
+  const known = [...new Set(["type", ...own, ...laneKeys])]
+  const unknown = Object.keys(value)
+    .filter((key) => !known.includes(key))
+    .map((key) =>
+      error([...path, key], `unknown key "${key}"`, didYouMean(key, known, `the keys of a ${type} sink are`), "key"),
+    )
+  const config = part(
+    decode(
+      sinkType.config,
+      pick(value, (key) => own.includes(key)),
+      path,
+    ),
+  )
+  const lane = part(
+    decode(
+      Lane,
+      pick(value, (key) => laneKeys.includes(key)),
+      path,
+    ),
+  )
+  const merged = delivery(merge(inherited, value.delivery), [...path, "delivery"])
+  const findings = [...unknown, ...config.findings, ...lane.findings]
+  if (findings.length > 0) return { findings }
+  if (lane.value === undefined || merged.value === undefined)
+    return { findings: value.delivery === undefined ? [] : merged.findings }
+  const abilities = {
+    composes: sinkType.composes?.(config.value) ?? false,
+    resolves: sinkType.resolves?.(config.value),
+  }
+  const effective = { ...lane.value, delivery: merged.value }
+  const { digest: _, ...common } = effective
+  const grouped = Grouping.of(type, effective, new Set(Object.keys(value)), abilities, path)
+  if (grouped.findings.length > 0) return { findings: grouped.findings }
+  return {
+    findings,
+    value: {
+      ...common,
+      ...grouped.grouping,
+      name,
+      type,
+      concurrency: lane.value.concurrency ?? sinkType.concurrency,
+      config: config.value,
+    },
+  }
+}
+
+const assemble = (file: ConfigFile, sinks: ReadonlyArray<LaneConfig>): RelayConfig => ({
+  listen: file.listen,
+  ...(file.tls === undefined ? {} : { tls: file.tls }),
+  admin: file.admin,
+  telemetry: file.telemetry,
+  ...(file.clients === undefined
+    ? {}
+    : { clients: { ...file.clients, baseUrl: file.clients.baseUrl.replace(/\/+$/, "") } }),
+  journal: file.journal,
+  webhooks: Object.entries(file.webhooks).map(
+    ([name, { id, headers, ...webhook }]): Webhook => ({
+      ...webhook,
+      name,
+      ids: listOf(id),
+      headers: { signature: headers.signature.toLowerCase(), webhookId: headers.webhookId.toLowerCase() },
+    }),
+  ),
+  sinks,
+  routes: file.routes.map(({ match, except, where, to, ...route }) => ({
+    ...route,
+    match: listOf(match),
+    except: listOf(except),
+    where: Object.fromEntries(Object.entries(where).map(([pointer, values]) => [pointer, listOf(values)])),
+    to: listOf(to),
+  })),
+  tests: file.tests.map(({ to, ...test }) => ({ ...test, to: listOf(to) })),
+})
+
+/** Whether another finding, of an earlier step, already says what is wrong at this place or above it. */
+const said = (findings: ReadonlyArray<Finding>, { path }: Finding): boolean =>
+  findings.some(
+    (earlier) => earlier.path.length <= path.length && earlier.path.every((key, index) => key === path[index]),
+  )
+
+const located = (source: Source, findings: ReadonlyArray<Finding>): ReadonlyArray<Diagnostic> => {
+  const all = [...source.problems, ...findings.map(source.locate)]
+  return all.toSorted((a, b) => a.line - b.line || a.column - b.column)
+}
+
+/** From the text to the config, or to everything that is wrong with it. */
+const build = Effect.fnUntraced(function* (file: string, text: string, options: LoadOptions) {
+  const source = parse(file, text)
+  const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })
+  if (source.value === undefined) return yield* fail([])
+  if (!isFields(source.value)) {
+    return yield* fail([error([], "a config is an object: { … }", "`relay init` writes a config to start from")])
+  }
+  const { value: resolved, findings: unresolved, hide } = yield* resolve(source.value, [], options)
+  const root = isFields(resolved) ? resolved : {}
+  const whole = part(decode(ConfigFile, root, []))
+  const common = delivery(root.delivery, ["delivery"])
+  const sinks = Object.entries(isFields(root.sinks) ? root.sinks : {}).map(([name, value]) =>
+    sink(name, value, common.findings.length === 0 ? root.delivery : undefined, options.sinkTypes),
+  )
+  const shape = [
+    ...whole.findings,
+    ...(whole.findings.length === 0 ? common.findings : []),
+    ...sinks.flatMap((_) => _.findings),
+  ]
+  const rules = Rules.check(root, yield* Clock.currentTimeMillis)
+  const findings = [...unresolved, ...[...shape, ...rules].filter((finding) => !said(unresolved, finding))].map(hide)
+  const lanes = sinks.flatMap((_) => (_.value === undefined ? [] : [_.value]))
+  if (whole.value === undefined || source.problems.length > 0 || findings.some((_) => _.severity === "error")) {
+    return yield* fail(findings)
+  }
+  const loaded: Loaded = {
+    file,
+    config: assemble(whole.value, lanes),
+    warnings: located(source, [...findings, ...Rules.idle(root)]),
+  }
+  return loaded
+})
+
+/** Loads a config file. */
+export const load = Effect.fn("Config.load")(function* (file: string, options: LoadOptions) {
+  const text = yield* read(file, options)
+  return text === undefined ? yield* missing(file) : yield* build(file, text, options)
+})
+
+/** Loads `relay.config.json` of the working directory, or where there is none the embedded defaults. */
+export const loadOrEmbedded = Effect.fn("Config.loadOrEmbedded")(function* (options: LoadOptions) {
+  const text = yield* read(defaultFile, options)
+  return yield* text === undefined ? build(embeddedName, embedded, options) : build(defaultFile, text, options)
+})
+
+/**
+ * The address and token of the admin API, and nothing else: `relay status` may
+ * be run by a user who can't read the signing secrets. Without a file it is
+ * `relay.config.json`, or the embedded defaults where there is none.
+ */
+export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (file: string | undefined, options: Environment) {
+  const name = file ?? defaultFile
+  const text = (yield* read(name, options)) ?? (file === undefined ? embedded : yield* missing(name))
+  const source = parse(name, text)
+  const admin = isFields(source.value) ? (source.value.admin ?? {}) : undefined
+  if (admin === undefined) return yield* new ConfigError({ file: name, diagnostics: located(source, []) })
+  const { value, findings } = yield* resolve(admin, ["admin"], options)
+  const decoded = decode(Admin, value ?? {}, ["admin"])
+  if (Result.isSuccess(decoded) && findings.length === 0) return decoded.success
+  const wrong = Result.isFailure(decoded) ? decoded.failure.filter((finding) => !said(findings, finding)) : []
+  return yield* new ConfigError({ file: name, diagnostics: located(source, [...findings, ...wrong]) })
+})

@@ -1,0 +1,124 @@
+/**
+ * `${VAR}`, `${VAR:-default}` and `file:PATH` in the config's texts.
+ *
+ * Resolved once, when the config loads. `$${` stands for a literal `${`. What
+ * comes out is never shown again: a finding names the variable or the file.
+ */
+import { Effect, type PlatformError } from "effect"
+import { error, type Finding, type Path } from "../diagnostics/Source.ts"
+
+export interface Environment {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly readFile: (path: string) => Effect.Effect<Uint8Array, PlatformError.PlatformError>
+}
+
+const reference = /\$\$\{|\$\{([^}]*)(\}?)/g
+
+const variables = (text: string, path: Path, env: Environment["env"], findings: Array<Finding>): string | undefined => {
+  let failed = false
+  const fail = (message: string, hint: string): string => {
+    failed = true
+    findings.push(error(path, message, hint))
+    return ""
+  }
+  const replaced = text.replace(reference, (whole: string, inside: string | undefined, close: string | undefined) => {
+    if (inside === undefined) return whole.slice(1)
+    if (close === "") return fail("a `${` has no `}`", "write `$${` for the two characters themselves")
+    const [name = "", fallback] = inside.split(/:-(.*)/s)
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+      return fail("a reference is `${NAME}` or `${NAME:-default}`", "a name has letters, digits and `_`")
+    }
+    const value = env[name]
+    if (fallback !== undefined) return value === undefined || value === "" ? fallback : value
+    return value ?? fail(`the variable ${name} is not set`, `set ${name}, or give it a default: \${${name}:-…}`)
+  })
+  return failed ? undefined : replaced
+}
+
+/** Why a file could not be read, for a person. */
+export const reasonOf = (cause: PlatformError.PlatformError): string => {
+  switch (cause.reason._tag) {
+    case "NotFound":
+      return "there is no such file"
+    case "PermissionDenied":
+      return "this user may not read it"
+    case "BadResource":
+      return "it is no file"
+    default:
+      return "it can't be read"
+  }
+}
+
+/** UTF-8 and nothing else; a byte order mark is dropped. */
+export const decodeText = (bytes: Uint8Array): string | undefined => {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** Shorter than this, a resolved text can't be told from the words of a message, and is no secret either. */
+const shortestHidden = 4
+
+/**
+ * Resolves every text below `value`. What can't be resolved is left out, with a
+ * finding that says why. `hide` takes whatever was resolved out of a finding.
+ */
+export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, environment: Environment) {
+  const findings: Array<Finding> = []
+  const resolved = new Set<string>()
+  const keep = (text: string, written: string): string => {
+    if (text !== written && text.length >= shortestHidden) resolved.add(text)
+    return text
+  }
+
+  const text = Effect.fnUntraced(function* (written: string, at: Path): Effect.fn.Return<string | undefined> {
+    const replaced = variables(written, at, environment.env, findings)
+    if (replaced === undefined) return undefined
+    if (!replaced.startsWith("file:")) return keep(replaced, written)
+    const file = replaced.slice("file:".length)
+    // A variable's value or default may be what is secret here; its name is not.
+    const shown = written.replace(/(\$\{[^}]*?:-)[^}]*/g, "$1…")
+    const fail = (why: string) => {
+      findings.push(
+        error(
+          at,
+          `the file of "${shown}" is not there to read: ${why}`,
+          "give the path from where relay is started, or from /",
+        ),
+      )
+      return undefined
+    }
+    const read = yield* environment.readFile(file).pipe(
+      Effect.map((bytes) => decodeText(bytes)?.replace(/\r?\n$/, "") ?? fail("it is not UTF-8 text")),
+      Effect.catch((cause) => Effect.sync(() => fail(reasonOf(cause)))),
+    )
+    return read === undefined ? undefined : keep(read, written)
+  })
+
+  const walk = Effect.fnUntraced(function* (node: unknown, at: Path): Effect.fn.Return<unknown> {
+    if (typeof node === "string") return at.length === 1 && at[0] === "$schema" ? node : yield* text(node, at)
+    if (Array.isArray(node)) {
+      const items: Array<unknown> = []
+      for (const [index, item] of node.entries()) items.push(yield* walk(item, [...at, index]))
+      return items
+    }
+    if (typeof node !== "object" || node === null) return node
+    const entries: Array<readonly [string, unknown]> = []
+    for (const [key, item] of Object.entries(node)) {
+      const inside = yield* walk(item, [...at, key])
+      if (inside !== undefined) entries.push([key, inside])
+    }
+    return Object.fromEntries(entries)
+  })
+
+  const whole = yield* walk(value, path)
+  const scrub = (said: string): string => [...resolved].reduce((text, secret) => text.replaceAll(secret, "…"), said)
+  const hide = (finding: Finding): Finding => ({
+    ...finding,
+    message: scrub(finding.message),
+    ...(finding.hint === undefined ? {} : { hint: scrub(finding.hint) }),
+  })
+  return { value: whole, findings, hide }
+})

@@ -1,0 +1,157 @@
+/** Rules for which events go where: the routes, what they name, and the tests of them. */
+import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
+import * as Pointer from "../../event/Pointer.ts"
+import * as Pattern from "../../routing/Pattern.ts"
+import { didYouMean } from "../diagnostics/Issues.ts"
+import { error, type Finding, type Path, warning } from "../diagnostics/Source.ts"
+import { type Fields, fields, items, repeated, type Text, texts } from "./Shape.ts"
+
+const pointerHint = "`~0` stands for `~` and `~1` for `/`; nothing else follows a `~`"
+
+const patternRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
+  const problem = Pattern.problem(text)
+  if (problem !== undefined) return [error(path, problem)]
+  const pattern = Pattern.make(text)
+  const ours = text.startsWith("relay.")
+  const types: ReadonlyArray<string> = ours ? relayEventTypes : eventTypes
+  if (types.some(pattern.matches)) return []
+  const near = nearestPattern(text, types)
+  return [
+    warning(
+      path,
+      ours
+        ? "this matches none of the relay's own events"
+        : `this matches none of the ${eventTypes.length} event types`,
+      text === "*" ? "`**` matches them all" : near === undefined ? undefined : `did you mean "${near}"?`,
+    ),
+  ]
+}
+
+/** The pattern nearest to `given` that does match: its segments, each mended by a type's where it fits none. */
+const nearestPattern = (given: string, types: ReadonlyArray<string>): string | undefined => {
+  const segments = given.split(".")
+  const mended = types.flatMap((type) => {
+    const parts = type.split(".")
+    if (parts.length !== segments.length) return []
+    return [
+      parts
+        .map((part, index) => {
+          const segment = segments[index] ?? part
+          return segment === "**" || Pattern.make(segment).matches(part) ? segment : part
+        })
+        .join("."),
+    ]
+  })
+  return Pattern.nearest(given, [...mended, ...types])
+}
+
+export const routeRules = (root: Fields): ReadonlyArray<Finding> => {
+  const sinks = Object.keys(fields(root.sinks))
+  const webhooks = Object.keys(fields(root.webhooks))
+  const routes = items(root.routes).map(fields)
+  const named = routes.flatMap(({ name }, index) => texts(name, ["routes", index, "name"]))
+  return [
+    ...repeated(named, ({ text }) => text).map(([again]) =>
+      error(again.path, "another route has the same name", "logs and `relay explain` tell routes apart by their names"),
+    ),
+    ...routes.flatMap((route, index) => {
+      const at: Path = ["routes", index]
+      const patterns = [...texts(route.match, [...at, "match"]), ...texts(route.except, [...at, "except"])]
+      const empty = ["match", "to"].filter((key) => Array.isArray(route[key]) && items(route[key]).length === 0)
+      return [
+        ...empty.map((key) => error([...at, key], "this list is empty, so the route does nothing")),
+        ...patterns.flatMap(patternRules),
+        ...sinkNames(texts(route.to, [...at, "to"]), sinks),
+        ...texts(route.webhook, [...at, "webhook"]).flatMap((name) => webhookName(name, webhooks)),
+        ...Object.keys(fields(route.where)).flatMap((pointer) =>
+          Pointer.parse(pointer) === undefined
+            ? [
+                error(
+                  [...at, "where", pointer],
+                  "this is no JSON Pointer",
+                  pointer.startsWith("/") ? pointerHint : `did you mean "/${pointer.replaceAll(".", "/")}"?`,
+                  "key",
+                ),
+              ]
+            : [],
+        ),
+      ]
+    }),
+  ]
+}
+
+const sinkNames = (names: ReadonlyArray<Text>, sinks: ReadonlyArray<string>): ReadonlyArray<Finding> =>
+  names.flatMap(({ path, text }) =>
+    sinks.includes(text) ? [] : [error(path, `there is no sink "${text}"`, didYouMean(text, sinks, "the sinks are"))],
+  )
+
+const webhookName = ({ path, text }: Text, webhooks: ReadonlyArray<string>): ReadonlyArray<Finding> =>
+  webhooks.includes(text)
+    ? []
+    : [error(path, `there is no webhook "${text}"`, didYouMean(text, webhooks, "the webhooks are"))]
+
+export const testRules = (root: Fields): ReadonlyArray<Finding> => {
+  const known = [...eventTypes, ...relayEventTypes]
+  return items(root.tests).flatMap((value, index) => {
+    const test = fields(value)
+    const at: Path = ["tests", index]
+    const to = texts(test.to, [...at, "to"])
+    return [
+      ...sinkNames(to, Object.keys(fields(root.sinks))),
+      ...Object.keys(fields(test.payloads)).flatMap((sink) =>
+        to.some(({ text }) => text === sink)
+          ? []
+          : [
+              error(
+                [...at, "payloads", sink],
+                `"to" does not name the sink "${sink}", so it is sent nothing`,
+                undefined,
+                "key",
+              ),
+            ],
+      ),
+      ...(test.object !== undefined && test.sample !== undefined
+        ? [
+            error(
+              [...at, "object"],
+              'a test has an "object" or a "sample", not both',
+              "the sample has its own object",
+              "key",
+            ),
+          ]
+        : []),
+      ...texts(test.webhook, [...at, "webhook"]).flatMap((name) =>
+        webhookName(name, Object.keys(fields(root.webhooks))),
+      ),
+      ...texts(test.event, [...at, "event"]).flatMap(({ path, text }) =>
+        known.includes(text as (typeof known)[number])
+          ? []
+          : [warning(path, "this is none of the event types", didYouMean(text, known, "for example"))],
+      ),
+    ]
+  })
+}
+
+/** What is allowed and probably not meant. Told only where nothing is wrong: a mistake would cause them all. */
+export const idleRules = (root: Fields): ReadonlyArray<Finding> => {
+  const routes = items(root.routes).map(fields)
+  const reached = new Set(routes.flatMap((route) => texts(route.to, []).map(({ text }) => text)))
+  const taken = (webhook: string) => routes.some((route) => route.webhook === undefined || route.webhook === webhook)
+  const webhooks = Object.keys(fields(root.webhooks))
+  return [
+    ...(webhooks.length === 0
+      ? [warning(["webhooks"], "there is no webhook, so nothing can be received", undefined, "key")]
+      : []),
+    ...webhooks.flatMap((name) =>
+      taken(name) ? [] : [warning(["webhooks", name], "no route takes the events of this webhook", undefined, "key")],
+    ),
+    ...(routes.length === 0
+      ? [warning(["routes"], "there is no route, so events are kept and go nowhere", undefined, "key")]
+      : []),
+    ...Object.keys(fields(root.sinks)).flatMap((name) =>
+      reached.has(name) || routes.length === 0
+        ? []
+        : [warning(["sinks", name], "no route leads to this sink", `add "${name}" to a route's "to"`, "key")],
+    ),
+  ]
+}

@@ -1,0 +1,332 @@
+/**
+ * `relay.config.json` as it is written: the Effect Schema of the file.
+ *
+ * Every key has its description and its default here and nowhere else: the
+ * decoder, the JSON Schema for editors and the reference all come from this.
+ * Sinks are left as they are: `Load.ts` decodes each by its type, because a
+ * union of all types would answer a small mistake with a useless message.
+ */
+import { Effect, Schema } from "effect"
+import { Words } from "./Units.ts"
+
+const Text = Schema.String.check(
+  Schema.makeFilter((text: string) => text !== "" || "this can't be empty", {
+    expected: "text in double quotes",
+    toJsonSchema: () => ({ minLength: 1 }),
+  }),
+)
+const text = (description: string) => Text.annotate({ description })
+const flag = (description: string, value: boolean) =>
+  Schema.Boolean.annotate({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+const textOr = (description: string, value: string) =>
+  Text.annotate({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+const count = (description: string, minimum: number, maximum: number) =>
+  Schema.Int.check(
+    Schema.isBetween({ minimum, maximum }, { expected: `a whole number from ${minimum} to ${maximum}` }),
+  ).annotate({ description })
+const countOr = (description: string, value: number, minimum: number, maximum: number) =>
+  count(description, minimum, maximum)
+    .annotate({ default: value })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+const oneOf = <const L extends ReadonlyArray<string>>(
+  description: string,
+  literals: L,
+  value: L[number],
+): Schema.withDecodingDefaultKey<Schema.Literals<L>> => {
+  const schema: Schema.Literals<L> = Schema.Literals(literals).annotate({ description, default: value })
+  return Schema.withDecodingDefaultKey<Schema.Literals<L>>(Effect.succeed(value))(schema)
+}
+const textOrTexts = (description: string) =>
+  Schema.Union([Text, Schema.Array(Text)]).annotate({
+    description,
+    expected: "text, or a list of texts",
+  })
+
+/** A value that is never shown. An empty one is an error: an unset variable must not become an open door. */
+const secret = (description: string) =>
+  Schema.String.annotate({ description })
+    .check(
+      Schema.makeFilter((value: string) => value.trim() !== "" || "a secret can't be empty", {
+        expected: "a secret that is not empty",
+        toJsonSchema: () => ({ minLength: 1 }),
+      }),
+    )
+    .pipe((schema) => Schema.RedactedFromValue(schema))
+
+/** A header's name, in the lowercase that headers are compared in. */
+const headerName = (description: string, value: string) =>
+  Schema.String.annotate({ description, default: value })
+    .check(
+      Schema.isPattern(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/u, {
+        message: "this is no header name: letters, digits and dashes, without spaces or a colon",
+      }),
+    )
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+
+export const Tls = Schema.Struct({
+  certificate: text("PEM file of the certificate chain"),
+  key: text("PEM file of the private key"),
+}).annotate({ description: "Serve HTTPS with these files; without it the listener speaks HTTP" })
+
+export const Admin = Schema.Struct({
+  listen: Words.address.or(
+    "127.0.0.1:9080",
+    "Where the admin API listens; `status`, `lanes`, `dlq` and `replay` use it",
+  ),
+  token: Schema.optionalKey(secret("Bearer token of the admin API; required when it listens beyond loopback")),
+}).annotate({ description: "The admin API: status, lanes, dead letters, replay, health and metrics" })
+
+const isHttpUrl = Schema.makeFilter(
+  (url: string) => (/^https?:\/\//i.test(url) && URL.canParse(url)) || "this is no http:// or https:// URL",
+  { expected: "an http:// or https:// URL", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
+)
+
+export const Telemetry = Schema.Struct({
+  otlp: Schema.optionalKey(
+    Schema.Struct({
+      url: Schema.RedactedFromValue(
+        Schema.String.annotate({
+          description: "The collector's base URL; `/v1/traces` and `/v1/logs` are added",
+          examples: ["http://127.0.0.1:4318"],
+        }).check(isHttpUrl),
+      ),
+      headers: Schema.Record(Schema.String, secret("A header"))
+        .annotate({ description: "Headers of each export, such as an API key; never shown" })
+        .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+      sampleRate: Schema.Finite.check(
+        Schema.isBetween({ minimum: 0, maximum: 1 }, { expected: "a number from 0 to 1" }),
+      )
+        .annotate({
+          description: "The share of deliveries that begin a trace; one that brings a trace decides for itself",
+          default: 1,
+        })
+        .pipe(Schema.withDecodingDefaultKey(Effect.succeed(1))),
+      serviceName: textOr("`service.name` of what is exported", "relay"),
+      attributes: Schema.Record(Schema.String, Text)
+        .annotate({
+          description: "More of the resource's attributes",
+          examples: [{ "deployment.environment.name": "production" }],
+        })
+        .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+    }).annotate({ description: "Traces and logs to an OpenTelemetry collector, by OTLP over HTTP" }),
+  ),
+}).annotate({ description: "What the relay tells of itself elsewhere; nothing unless asked" })
+
+export const Journal = Schema.Struct({
+  type: oneOf("The kind of journal", ["sqlite"], "sqlite"),
+  path: textOr("The journal's file; its directory is made when it is missing", "./data/journal.db"),
+  retention: Words.duration.or("7 days", "How long delivered events stay, for `replay`; what is pending always stays"),
+  maxSize: Words.bytes.or("10 GiB", "The journal's largest size; when it is reached the receiver answers 503"),
+  minFree: Words.bytes.or("256 MiB", "Space that must stay free on the disk; below it the receiver answers 503"),
+  duplicates: Schema.Struct({
+    age: Words.duration.or("24 hours", "How long a delivery is remembered"),
+    count: countOr("How many deliveries are remembered", 1_000_000, 1, 100_000_000),
+  })
+    .annotate({ description: "A delivery that comes twice within this window is accepted and not relayed again" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+}).annotate({ description: "Where accepted events are kept until every sink has them" })
+
+export const Secret = Schema.Struct({
+  name: text("What logs and metrics call this secret; never the secret itself"),
+  value: secret("The signing secret: `file:PATH` or `${VAR}` keep it out of this file"),
+  expires: Schema.optionalKey(Words.time({ description: "From this time on it no longer verifies" })),
+}).annotate({ description: "One signing secret" })
+
+/** What is wrong with a webhook's path: requests come with the path that their URL is parsed to, and only an equal one matches. */
+const pathProblem = (path: string): string | undefined => {
+  if (!path.startsWith("/")) return "a path starts with `/`"
+  if (/[\s?#]/.test(path)) return "a path has no spaces, no `?` and no `#`: a query is no part of it"
+  if (path.includes("%")) {
+    return "a path with `%` may come in several forms, of which only one would match: write it without"
+  }
+  const odd = /[^A-Za-z0-9._~!$&'()*+,;=:@/-]/.exec(path)
+  if (odd !== null) {
+    return "no request would match this: a path has letters, digits and `-._~!$&'()*+,;=:@/`, and what else stands in a URL comes percent-encoded"
+  }
+  if (path.includes("//")) return "a path has no empty segment: `//` is one `/` to many a proxy; write `/`"
+  if (/\/\.\.?(\/|$)/.test(path)) {
+    return "no request would match this: segments `.` and `..` are resolved in a URL; write the path that they lead to"
+  }
+  return path.length > longestPath ? `a path has ${longestPath} characters at most` : undefined
+}
+const longestPath = 1_000
+
+export const Webhook = Schema.Struct({
+  id: Schema.optionalKey(
+    textOrTexts("The webhook id, or several; the header is not signed, so it only selects the secrets"),
+  ),
+  path: Schema.String.annotate({ description: "The path of the receiver URL", examples: ["/hooks/scheduling"] }).check(
+    Schema.makeFilter(
+      (path: string) => {
+        return pathProblem(path) ?? true
+      },
+      { expected: "a path such as /hooks/scheduling", toJsonSchema: () => ({ pattern: "^/[^\\s?#]*$" }) },
+    ),
+  ),
+  secrets: Schema.Array(Secret)
+    .check(Schema.isMinLength(1, { message: "without a secret no delivery can be verified" }))
+    .annotate({ description: "Any that has not expired verifies, so a secret is rotated without a gap" }),
+  headers: Schema.Struct({
+    signature: headerName("Carries the signature", "x-service-signature"),
+    webhookId: headerName("Carries the webhook id", "x-service-webhook-id"),
+  })
+    .annotate({ description: "Names of the sender's headers" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  unknownTypes: oneOf(
+    "What becomes of an event type outside of the catalogue",
+    ["route", "quarantine", "reject"],
+    "route",
+  ),
+  undecodable: oneOf("What becomes of a signed body that is no envelope", ["quarantine", "reject"], "quarantine"),
+  respond: countOr("Status of an accepted delivery; a sender takes any other than 2xx for a failure", 202, 200, 299),
+  maxBody: Words.bytes.or("1 MiB", "A larger body is answered 413"),
+  commitTimeout: Words.duration.or("3 seconds", "A delivery that is not on disk by then is answered 503"),
+  strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
+}).annotate({ description: "One webhook of the sender" })
+
+const scalar = Schema.Union([Schema.String, Schema.Finite, Schema.Boolean, Schema.Null]).annotate({
+  expected: "text, a number, true, false or null",
+})
+
+export const Route = Schema.Struct({
+  name: text("What logs and `explain` call this route"),
+  match: textOrTexts("Patterns of event types: `*` within a segment, `**` over segments, `{a,b}` either"),
+  except: textOrTexts("Patterns of event types that this route does not take").pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed([])),
+  ),
+  webhook: Schema.optionalKey(text("Only deliveries of this webhook")),
+  where: Schema.Record(Schema.String, Schema.Union([scalar, Schema.Array(scalar)]))
+    .annotate({ description: "JSON Pointers into the envelope, each with the value or values it must hold" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  to: textOrTexts("The sinks"),
+}).annotate({ description: "Every route that matches applies; an event reaches a sink once" })
+
+export const Retry = Schema.Struct({
+  maxAge: Words.duration.or("72 hours", "Tried for so long after the first attempt, then a dead letter"),
+  maxAttempts: Schema.optionalKey(count("Attempts, then a dead letter; unlimited when absent", 1, 1_000_000)),
+  initial: Words.duration.or("1 second", "The first wait; each next one is twice as long, with jitter"),
+  max: Words.duration.or("10 minutes", "The longest wait"),
+}).annotate({ description: "When a failed event is tried again" })
+
+export const Delivery = Schema.Struct({
+  timeout: Words.duration.or("10 seconds", "How long one attempt may take"),
+  retry: Retry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  pauseAfter: countOr("Failures in a row, over three events or more, that pause the lane", 5, 1, 10_000),
+  maxParked: countOr("Events waiting for a retry beyond which the lane pauses", 10_000, 1, 10_000_000),
+  maxDeadLetters: Words.bytes.or("1 GiB", "Dead letters beyond which the lane pauses; nothing is dropped"),
+}).annotate({ description: "How events are delivered; a sink's own `delivery` overrides it key by key" })
+
+const rateLimit = (description: string) =>
+  Schema.Union([
+    Words.rate({ description: "Events per unit of time" }),
+    Schema.Struct({
+      events: count("Events", 1, 1_000_000_000),
+      per: Words.duration.required({ description: "The unit of time" }),
+    }),
+  ]).annotate({ description, expected: '"100/second", or { "events": 100, "per": "1 second" }' })
+
+export const Clients = Schema.Struct({
+  baseUrl: Schema.String.annotate({
+    description: "The API's base URL; `/v1/clients/ID` is added",
+    examples: ["https://api.example.com"],
+  }).check(isHttpUrl),
+  headers: Schema.Record(Schema.String, secret("A header"))
+    .annotate({ description: "How the API is told who asks, such as `authorization`; never shown" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  timeout: Words.duration.or("3 seconds", "How long the API may take; it is within the sink's own `delivery.timeout`"),
+  concurrency: countOr("Requests under way at once", 4, 1, 1_000),
+  rateLimit: Schema.optionalKey(rateLimit("At most so many requests, whoever asks")),
+  cache: Schema.Struct({
+    lifetime: Words.duration.or("5 minutes", "How long details stay in memory"),
+    entries: countOr("How many clients at most", 1_000, 1, 1_000_000),
+  })
+    .annotate({ description: "Details are kept in memory and nowhere else" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  events: Schema.Record(Schema.String, Text)
+    .annotate({
+      description: "Where the client's id stands: JSON Pointers, by patterns of event types; the first that matches",
+      default: { "client.*": "/data/object/id" },
+    })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({ "client.*": "/data/object/id" }))),
+}).annotate({ description: "The sender's API, for the personal data that deliveries leave out of client objects" })
+
+/** The keys that every sink has, whatever its type. */
+export const Lane = Schema.Struct({
+  delivery: Delivery.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  concurrency: Schema.optionalKey(count("Batches in flight at once; the default depends on the type", 1, 1_000)),
+  order: oneOf("`key`: events of one key in the order they came; `none`: as fast as may be", ["none", "key"], "none"),
+  key: textOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
+  rateLimit: Schema.optionalKey(
+    rateLimit('At most so many events: "100/second", or { "events": 100, "per": "1 second" }'),
+  ),
+  backlog: Schema.optionalKey(
+    Schema.Struct({
+      max: count("Events", 1, 1_000_000_000),
+      whenFull: oneOf(
+        "`refuse`: the receiver answers 503; `deadLetter`: the oldest become dead letters",
+        ["refuse", "deadLetter"],
+        "refuse",
+      ),
+    }).annotate({ description: "How many events may wait for this sink; without it `journal.maxSize` is the limit" }),
+  ),
+  digest: Schema.optionalKey(
+    Schema.Struct({
+      by: Schema.Array(Text)
+        .check(Schema.isMinLength(1, { message: "a digest is made of the events that have something in common" }))
+        .annotate({
+          description: "What its events have in common: fields such as `type`, or JSON Pointers",
+          default: ["type", "account_id"],
+        })
+        .pipe(Schema.withDecodingDefaultKey(Effect.succeed(["type", "account_id"]))),
+      wait: Words.duration.or("30 seconds", "From its first event on; then it is sent"),
+      maxEvents: countOr("Sent before the time is up when it has so many", 1_000, 2, 10_000),
+    }).annotate({
+      description: "Events that belong together are sent as one message: for alert services and templates",
+    }),
+  ),
+  enrich: Schema.optionalKey(
+    Schema.Literals(["deliver", "wait", "deadLetter"]).annotate({
+      description:
+        "Adds the client's details as `{{/client/email}}`; where there are none: `deliver` without, `wait` and try again, or `deadLetter`",
+    }),
+  ),
+  renamedFrom: Schema.optionalKey(text("The sink's name before: it takes over what is pending there")),
+})
+
+export const Test = Schema.Struct({
+  event: text("An event type"),
+  webhook: Schema.optionalKey(text("The webhook it comes by; any when absent")),
+  object: Schema.optionalKey(Schema.Json.annotate({ description: "`data.object` of the event" })),
+  sample: Schema.optionalKey(
+    text("File with the body of an event, beside this file; without it the relay makes one, always the same"),
+  ),
+  to: Schema.Union([Text, Schema.Array(Text)]).annotate({
+    description: "The sinks it must reach, and no others",
+    expected: "text, or a list of texts",
+  }),
+  payloads: Schema.Record(Schema.String, Text)
+    .annotate({
+      description:
+        "Golden files, by sink: what it must be sent, without secrets. Beside this file; `relay test --update` writes them",
+    })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+}).annotate({ description: "What `relay test` checks" })
+
+export const ConfigFile = Schema.Struct({
+  $schema: Schema.optionalKey(text("Where editors find this schema")),
+  listen: Words.address.or("127.0.0.1:8080", "Where deliveries are received"),
+  tls: Schema.optionalKey(Tls),
+  admin: Admin.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  telemetry: Telemetry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  clients: Schema.optionalKey(Clients),
+  journal: Journal.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  webhooks: Schema.Record(Schema.String, Webhook).annotate({ description: "The sender's webhooks, by name" }),
+  sinks: Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "Where events go, by name" }),
+  routes: Schema.Array(Route).annotate({ description: "Which events go to which sinks" }),
+  delivery: Delivery.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  tests: Schema.Array(Test)
+    .annotate({ description: "Checked by `relay test`", default: [] })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
+}).annotate({ title: "relay.config.json", description: "The relay's config: JSON, with comments and trailing commas" })
+
+export type ConfigFile = typeof ConfigFile.Type

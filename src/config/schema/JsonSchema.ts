@@ -1,0 +1,84 @@
+/**
+ * The JSON Schema of `relay.config.json`, for editors: generated from the
+ * schemas that the relay itself decodes with, so the two can't part.
+ *
+ * It is looser than the relay where it must be: a text may hold a reference
+ * (`${VAR}`, `file:PATH`) where the relay wants a duration, and rules between
+ * parts of the file are the relay's alone.
+ */
+import { Schema } from "effect"
+import type { SinkTypes } from "../load/Load.ts"
+import { ConfigFile, Lane } from "./ConfigFile.ts"
+
+type Json = Readonly<Record<string, unknown>>
+
+const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
+
+const fields = (value: unknown): Json => (isJson(value) ? value : {})
+
+const generate = (schema: Schema.Constraint): { readonly schema: Json; readonly definitions: Json } =>
+  Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" })
+
+/** Rewrites every schema in a schema, the inner ones first. */
+const rewrite = (value: unknown, change: (schema: Json) => Json): unknown => {
+  if (Array.isArray(value)) return value.map((item) => rewrite(item, change))
+  if (!isJson(value)) return value
+  return change(Object.fromEntries(Object.entries(value).map(([key, item]) => [key, rewrite(item, change)])))
+}
+
+/** A text with a pattern may also be, or hold, a reference. */
+const allowReferences = (schema: Json): Json =>
+  typeof schema.pattern === "string" ? { ...schema, pattern: `${schema.pattern}|\\$\\{|^file:` } : schema
+
+/** What a sink does not override is not its type's default but the common `delivery`'s. */
+const withoutDefault = ({ default: _, ...schema }: Json): Json => schema
+
+/** One type of sink: its own keys and those of every sink in one object, so that no other key passes. */
+const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
+  const either = own.anyOf ?? own.oneOf
+  const members = Array.isArray(either) ? either : [own]
+  const lane = fields(generate(Lane).schema.properties)
+  return members.map((member) => {
+    const { properties, required, ...rest } = fields(member)
+    const { type: _, ...keys } = fields(properties)
+    return {
+      // A type without keys of its own has a schema that says nothing of keys.
+      ...(rest.type === "object" ? rest : { type: "object" }),
+      properties: {
+        type: { const: type, description: "The kind of sink" },
+        ...keys,
+        ...lane,
+        delivery: rewrite(lane.delivery, withoutDefault),
+      },
+      required: [...new Set(["type", ...(Array.isArray(required) ? required : [])])],
+      additionalProperties: false,
+    }
+  })
+}
+
+/** The JSON Schema (draft 2020-12) of a config with these types of sinks. */
+export const jsonSchema = (sinkTypes: SinkTypes): object => {
+  const { schema, definitions } = generate(ConfigFile)
+  const types = Object.keys(sinkTypes)
+  const defs: Record<string, unknown> = { ...definitions }
+  for (const [type, { config }] of Object.entries(sinkTypes)) {
+    const own = generate(config)
+    Object.assign(defs, own.definitions)
+    const members = sinkSchemas(type, own.schema)
+    defs[`sink.${type}`] = members.length === 1 ? members[0] : { anyOf: members }
+  }
+  defs.sink = {
+    description: "A sink: its type decides which keys it has",
+    type: "object",
+    properties: { type: { enum: types, description: "The kind of sink" } },
+    required: ["type"],
+    oneOf: types.map((type) => ({ $ref: `#/$defs/sink.${type}` })),
+  }
+  const properties = fields(schema.properties)
+  const sinks = { ...fields(properties.sinks), additionalProperties: { $ref: "#/$defs/sink" } }
+  const whole = { ...schema, properties: { ...properties, sinks }, $defs: defs }
+  return { $schema: "https://json-schema.org/draft/2020-12/schema", ...fields(rewrite(whole, allowReferences)) }
+}
+
+/** The same as the text of `config/relay.schema.json`. */
+export const jsonSchemaText = (sinkTypes: SinkTypes): string => `${JSON.stringify(jsonSchema(sinkTypes), null, 2)}\n`

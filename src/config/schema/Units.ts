@@ -1,0 +1,208 @@
+/**
+ * Durations, sizes, addresses and rates as a person writes them.
+ *
+ * Each is text with one meaning, or an error that shows how to write it. The
+ * text's own schema carries description, pattern, examples and default, so the
+ * generated JSON Schema tells an editor as much as the error tells a person.
+ */
+import { ByteSize, Duration, Effect, Option, Schema, SchemaGetter } from "effect"
+import type { Address } from "../Config.ts"
+
+/** What the reference and the JSON Schema say about a key. */
+export interface Doc {
+  readonly description: string
+  readonly default?: string
+  readonly examples?: ReadonlyArray<string>
+}
+
+/** How one kind of word is read, and what to say when it can't be. */
+interface Word<A> {
+  readonly kind: string
+  /** How to write it. */
+  readonly how: string
+  readonly pattern: string
+  readonly examples: ReadonlyArray<string>
+  /** The value, or why there is none; an empty reason stands for "it is no such thing". */
+  readonly parse: (text: string) => A | Problem
+  readonly format: (value: A) => string
+}
+
+class Problem {
+  readonly text: string
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+const word =
+  <A>({ kind, how, pattern, examples, parse, format }: Word<A>) =>
+  (doc: Doc) => {
+    const reads = Schema.makeFilter(
+      (text: string) => {
+        const parsed = parse(text)
+        return parsed instanceof Problem ? parsed.text || `this is no ${kind}: ${how}` : undefined
+      },
+      { expected: `${kind === "address" ? "an" : "a"} ${kind}: ${how}`, toJsonSchema: () => ({ pattern }) },
+    )
+    return Schema.String.annotate({ examples, ...doc })
+      .check(reads)
+      .pipe(
+        Schema.decodeTo(
+          Schema.declare((_): _ is A => true),
+          {
+            // The check above has passed, so what is parsed here is never a problem.
+            decode: SchemaGetter.transform((text: string): A => parse(text) as A),
+            encode: SchemaGetter.transform((value: A) => format(value)),
+          },
+        ),
+      )
+  }
+
+/** Gives the key its default, stated once: in the `default` of its {@link Doc}. */
+const orDefault = <S extends Schema.Codec<unknown, string>>(schema: S, value: string) =>
+  schema.pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+
+/** What people write out of habit, and what it is called here. */
+const durationUnits: Readonly<Record<string, string>> = {
+  ms: "millis",
+  msec: "millis",
+  milliseconds: "millis",
+  s: "seconds",
+  sec: "seconds",
+  secs: "seconds",
+  second: "seconds",
+  seconds: "seconds",
+  m: "minutes",
+  min: "minutes",
+  mins: "minutes",
+  minutes: "minutes",
+  h: "hours",
+  hr: "hours",
+  hrs: "hours",
+  hours: "hours",
+  d: "days",
+  days: "days",
+  w: "weeks",
+  weeks: "weeks",
+}
+
+const sizeUnits: Readonly<Record<string, string>> = {
+  b: "B",
+  k: "KiB",
+  kb: "KiB",
+  kib: "KiB",
+  m: "MiB",
+  mb: "MiB",
+  mib: "MiB",
+  g: "GiB",
+  gb: "GiB",
+  gib: "GiB",
+  t: "TiB",
+  tb: "TiB",
+  tib: "TiB",
+}
+
+/** `30s` and `10 mb`: near enough to say what was meant; otherwise nothing. */
+const meant = (text: string, units: Readonly<Record<string, string>>, kind: string): string => {
+  const match = /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*$/.exec(text)
+  const unit = match === null ? undefined : units[(match[2] ?? "").toLowerCase()]
+  return match === null || unit === undefined ? "" : `this is no ${kind}: did you mean "${match[1]} ${unit}"?`
+}
+
+const duration = word<Duration.Duration>({
+  kind: "duration",
+  how: 'write a number and a unit, such as "30 seconds", "10 minutes" or "7 days"',
+  pattern: "^\\d+(\\.\\d+)? (millis?|seconds?|minutes?|hours?|days?|weeks?)$",
+  examples: ["500 millis", "30 seconds", "10 minutes", "7 days"],
+  parse: (text) => {
+    const parsed = Duration.fromInput(text as Duration.Input)
+    if (Option.isNone(parsed) || !Duration.isFinite(parsed.value))
+      return new Problem(meant(text, durationUnits, "duration"))
+    return Duration.toMillis(parsed.value) >= 1 ? parsed.value : new Problem("a duration is at least one millisecond")
+  },
+  format: (value) => `${Duration.toMillis(value)} millis`,
+})
+
+const bytes = word<number>({
+  kind: "size",
+  how: 'write a number and a unit, such as "512 KiB", "1 MiB" or "10 GB"',
+  pattern: "^\\d+(\\.\\d+)? ?(B|bytes?|kB|MB|GB|TB|KiB|MiB|GiB|TiB)$",
+  examples: ["512 KiB", "1 MiB", "10 GiB"],
+  parse: (text) => {
+    const parsed = Option.flatMap(ByteSize.fromString(text), ByteSize.toNumber)
+    if (Option.isNone(parsed)) return new Problem(meant(text, sizeUnits, "size"))
+    return parsed.value > 0 ? parsed.value : new Problem("a size is at least one byte")
+  },
+  format: (value) => `${value} B`,
+})
+
+const address = word<Address>({
+  kind: "address",
+  how: 'write host and port, such as "127.0.0.1:8080", "0.0.0.0:8080" or "[::1]:8080"',
+  pattern: "^(\\[[0-9A-Fa-f:.]+\\]|[^\\s:/\\[\\]]+):\\d{1,5}$",
+  examples: ["127.0.0.1:8080", "0.0.0.0:8080", "[::1]:8080"],
+  parse: (text) => {
+    const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/[\]]+)):(\d{1,5})$/.exec(text)
+    const host = match?.[1] ?? match?.[2]
+    if (match === null || host === undefined) return new Problem("")
+    const port = Number(match[3])
+    return port <= 65_535 ? { host, port } : new Problem("a port is at most 65535")
+  },
+  format: ({ host, port }) => formatAddress({ host, port }),
+})
+
+export interface Rate {
+  readonly events: number
+  readonly per: Duration.Duration
+}
+
+const rate = word<Rate>({
+  kind: "rate",
+  how: 'write events per unit of time, such as "100/second" or "600/minute"',
+  pattern: "^[1-9]\\d*/(second|minute|hour|day)$",
+  examples: ["100/second", "600/minute"],
+  parse: (text) => {
+    const match = /^([1-9]\d{0,8})\/(second|minute|hour|day)$/.exec(text)
+    if (match === null) return new Problem("")
+    return { events: Number(match[1]), per: Duration.fromInputUnsafe(`1 ${match[2] as "second"}`) }
+  },
+  format: ({ events, per }) => `${events} per ${Duration.toMillis(per)} millis`,
+})
+
+/** An ISO 8601 time, decoded to epoch milliseconds. */
+const time = word<number>({
+  kind: "time",
+  how: 'write it in full and in UTC, such as "2026-12-01T00:00:00Z"',
+  pattern: "^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?(Z|[+-]\\d{2}:\\d{2})$",
+  examples: ["2026-12-01T00:00:00Z"],
+  parse: (text) => {
+    if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text)) return new Problem("")
+    const at = Date.parse(text)
+    return Number.isNaN(at) ? new Problem("there is no such day or time") : at
+  },
+  format: (at) => new Date(at).toISOString(),
+})
+
+const withOr = <S extends Schema.Codec<unknown, string>>(make: (doc: Doc) => S) => ({
+  required: make,
+  or: (value: string, description: string) => orDefault(make({ description, default: value }), value),
+})
+
+export const Words = {
+  duration: withOr(duration),
+  bytes: withOr(bytes),
+  address: withOr(address),
+  rate,
+  time,
+}
+
+export const formatAddress = ({ host, port }: Address): string =>
+  host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`
+
+/** Whether only this machine can reach it. */
+export const isLoopback = ({ host }: Address): boolean =>
+  host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
+
+/** The address that a text names; `undefined` when it names none. */
+export const parseAddress = (text: unknown): Address | undefined =>
+  Option.getOrUndefined(Schema.decodeUnknownOption(Words.address.required({ description: "" }))(text))

@@ -1,0 +1,269 @@
+/**
+ * What becomes of an attempt: each of its events is delivered, parked to be
+ * tried again, a dead letter, or goes back into the queue as it was.
+ *
+ * **Promise.** An event ends in exactly one of these, by the sink's reason and
+ * by what became of others; what a failure says of the sink goes to the gate,
+ * once an attempt. A bug costs the event that meets it, and no other.
+ */
+import { Cause, Duration, Exit } from "effect"
+import type { LaneConfig } from "../../config/Config.ts"
+import { Unrenderable } from "../../formats/Rendering.ts"
+import type { Entry } from "../../journal/Journal.ts"
+import { brief, DeliveryFailed, type Failures, type Reason, type SinkError } from "../../sinks/Sink.ts"
+import { backoff } from "./Backoff.ts"
+import type { Blamed, Gate } from "./CircuitBreaker.ts"
+import type { Flight, Flights } from "./InFlight.ts"
+import type { Standing } from "./LaneState.ts"
+import type { Ledger } from "./Progress.ts"
+import type { Item, Queue } from "./Queue.ts"
+import type { Suspects } from "./Suspects.ts"
+
+const endless = Number.POSITIVE_INFINITY
+/** Attempts in a row that an event by itself may end in a bug: waiting mends none, a reload may. */
+const maxDefects = 3
+/** Milliseconds that an event waits at most where the sink asks it to. */
+const longestThrottle = 3_600_000
+
+/** What a lane tells the outside as it happens. */
+export interface LaneEvents {
+  readonly deadLettered: (entry: Entry, reason: string, message: string) => void
+  readonly paused: (message: string) => void
+  readonly resumed: () => void
+  /** Progress should be stored now, not at the next turn. */
+  readonly settle: () => void
+  /** Something died of a bug: the cause is for the log. */
+  readonly defect: (cause: Cause.Cause<unknown>) => void
+}
+
+/** The lane's parts that an outcome touches. */
+export interface Parts {
+  readonly config: LaneConfig
+  readonly events: LaneEvents
+  readonly ledger: Ledger
+  readonly flights: Flights
+  readonly gate: Gate
+  readonly queue: Queue
+  readonly standing: Standing
+  readonly suspects: Suspects
+  readonly random: () => number
+  readonly key: (entry: Entry) => string
+  /** False while the wall clock can't be trusted: nothing is given up by age then. */
+  readonly wallClockTrusted: () => boolean
+  /** Rejections don't block this lane: rejecting is what it is for (the quarantine). */
+  readonly rejects: boolean
+}
+
+/** What came of an attempt: the sink's reason, a bug, or the relay stopped in the middle. */
+type Failure = Reason | { readonly _tag: "Interrupted" | "Defect"; readonly message: string }
+
+export class Landing {
+  readonly #parts: Parts
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  /** An attempt has landed; `stopping` says that the relay cuts off what is under way. */
+  landed(flight: Flight, exit: Exit.Exit<Failures, SinkError>, stopping: boolean): void {
+    const { config, ledger, flights, standing, suspects, gate } = this.#parts
+    const failures = Exit.isSuccess(exit) ? exit.value : undefined
+    const whole = Exit.isFailure(exit) ? this.#failure(exit.cause, flight, stopping) : undefined
+    const passed = failures === undefined ? 0 : flight.items.length - failures.size
+    if (passed > 0) this.#passed(passed)
+    const isDigest = config.digest !== undefined
+    // What a batch failed for as a whole may be any one event's fault. A digest is one message.
+    const isShared = whole !== undefined && flight.items.length > 1 && !isDigest
+    const head = flight.items[0]?.entry.sequence ?? 0
+    for (const { entry } of flight.items) if (this.#wasFound(entry.sequence)) suspects.found(entry.sequence)
+    const isHeadAtFault = suspects.isAtFault(head)
+    const failed: Array<number> = []
+    const charged: Array<number> = []
+    const back: Array<Item> = []
+    let last: Blamed | undefined
+    flight.items.forEach((item, index) => {
+      const { sequence } = item.entry
+      const failure = whole ?? failures?.get(index)?.reason
+      if (failure === undefined) {
+        ledger.delivered(item)
+        suspects.ended(sequence)
+        return
+      }
+      if (failure._tag !== "Interrupted") flights.count(failure._tag, 1)
+      switch (failure._tag) {
+        case "DeliveryRejected":
+          this.#reject(item, failure.message, index === 0 || !isDigest)
+          return
+        case "Interrupted":
+          back.push(item)
+          return
+        case "Defect":
+          if (flight.items.length === 1) {
+            this.#park(item, failure)
+            return
+          }
+          suspects.setApart(sequence)
+          back.push(item)
+          return
+        case "DeliveryFailed":
+          if (this.#park(item, failure)) failed.push(sequence)
+          last = failure
+          return
+      }
+      const isAtFault = isDigest ? isHeadAtFault : suspects.isAtFault(sequence)
+      const isOwn = isAtFault && !isShared
+      if (isOwn) suspects.found(sequence)
+      suspects.failed(sequence)
+      if (isOwn) {
+        if (!isDigest) suspects.setApart(sequence)
+        if (this.#park(item, failure)) charged.push(sequence)
+        return
+      }
+      if (suspects.wasFound(isDigest ? head : sequence) && !isShared) {
+        back.push(item)
+        return
+      }
+      if (isAtFault) suspects.setApart(sequence)
+      last = failure
+      failed.push(sequence)
+      back.push(item)
+    })
+    gate.charged(charged)
+    if (last !== undefined && failed.length > 0) this.#blame(last, failed, flight)
+    this.#putBack(flight.items, back)
+    standing.track()
+  }
+
+  /** Found at fault before a restart: no other attempt has such a reason. */
+  #wasFound(sequence: number): boolean {
+    return this.#parts.ledger.parking.get(sequence)?.lastFailure.startsWith("Sink") === true
+  }
+
+  #failure(cause: Cause.Cause<SinkError>, flight: Flight, stopping: boolean): Failure {
+    const { flights, ledger, config, events } = this.#parts
+    const error = Cause.findErrorOption(cause)
+    if (error._tag === "Some") return error.value.reason
+    if (Cause.hasInterruptsOnly(cause)) {
+      return stopping && !flights.isOverdue(flight, ledger.now())
+        ? { _tag: "Interrupted", message: "the relay stopped" }
+        : new DeliveryFailed({ message: `no answer within ${Duration.format(config.delivery.timeout)}` })
+    }
+    events.defect(cause)
+    return { _tag: "Defect", message: "a bug in relay while sending; the log has its cause" }
+  }
+
+  #passed(count: number): void {
+    const { flights, gate, events, suspects } = this.#parts
+    flights.count("delivered", count)
+    suspects.passed()
+    if (gate.passed(count)) events.resumed()
+  }
+
+  /** What a failed attempt says of the sink: once an attempt, however many events were in it. */
+  #blame(reason: Blamed, failed: ReadonlyArray<number>, flight: Flight): void {
+    const { gate, ledger, random, events } = this.#parts
+    const { opened, pardoned } = gate.blame(reason, failed, flight.startedAt, ledger.now(), random())
+    for (const sequence of pardoned) ledger.pardon(sequence)
+    if (opened) events.paused(gate.message)
+  }
+
+  /** False when it was not parked but given up. */
+  #park(item: Item, failure: Failure): boolean {
+    const { config, ledger, gate, wallClockTrusted, random } = this.#parts
+    const { retry } = config.delivery
+    const message = brief(failure.message)
+    const tried = ledger.tried(item) + 1
+    const age = ledger.age(item)
+    const tooOld = age >= Duration.toMillis(retry.maxAge) && wallClockTrusted()
+    if (tooOld || tried >= (retry.maxAttempts ?? endless)) {
+      this.#bury(item, failure._tag, tooOld ? "TooOld" : "TooManyAttempts", message)
+      return false
+    }
+    if (failure._tag === "Defect" && ledger.defects(item) + 1 >= maxDefects) {
+      this.#bury(item, "Defect", "Defect", message)
+      this.#watch(gate.given(), message)
+      return false
+    }
+    const asked = failure._tag === "SinkThrottled" ? Math.min(failure.retryAfter, longestThrottle) : 0
+    ledger.park(item, ledger.failed(failure._tag, message), Math.max(asked, backoff(retry, tried, random())))
+    return true
+  }
+
+  /** `counts` is false for the other events of a digest: it was rejected once. */
+  #reject(item: Item, said: string, counts: boolean): void {
+    const { gate } = this.#parts
+    const message = brief(said)
+    this.refuse(item, "DeliveryRejected", message)
+    if (counts) this.#watch(gate.rejected(), message)
+  }
+
+  /** An event that the sink will never get: a dead letter now. */
+  refuse(item: Item, reason: "DeliveryRejected" | "BacklogFull" | "Defect", message: string): void {
+    this.#bury(item, reason, reason, message)
+  }
+
+  /** Where too many are given up, a person should look before a whole backlog is dead. */
+  #watch(tooMany: boolean, message: string): void {
+    const { rejects, config } = this.#parts
+    if (!tooMany || rejects) return
+    this.#block(
+      `more than half of the last 20 events were rejected (${message}); mend the sink, then \`relay lanes resume ${config.name}\``,
+    )
+  }
+
+  /** `failure` is what the last attempt came to, `reason` why it was the last. */
+  #bury(item: Item, failure: string, reason: string, message: string): void {
+    const { ledger, events, config, suspects } = this.#parts
+    ledger.bury(item, ledger.failed(failure, message))
+    suspects.ended(item.entry.sequence)
+    events.deadLettered(item.entry, reason, message)
+    if (ledger.deadLetterBytes > config.delivery.maxDeadLetters) {
+      this.#block(
+        `its dead letters take more than delivery.maxDeadLetters; look with \`relay dlq list --sink ${config.name}\`, replay or drop them, then \`relay lanes resume ${config.name}\``,
+      )
+    }
+  }
+
+  /** The key of an event; `undefined` where none can be made of it: then it has ended. */
+  keyOf(entry: Entry): string | undefined {
+    const { key, events } = this.#parts
+    try {
+      return key(entry)
+    } catch (error) {
+      const item = { entry, key: "" }
+      if (error instanceof Unrenderable) this.refuse(item, "DeliveryRejected", error.message)
+      else {
+        events.defect(Cause.die(error))
+        this.refuse(item, "Defect", "a bug in relay while its key was made; the log has its cause")
+      }
+      return undefined
+    }
+  }
+
+  /** Events beyond the lane's backlog limit. */
+  giveUp(items: ReadonlyArray<Item>): void {
+    const message = "the lane's backlog is over its limit and backlog.whenFull is deadLetter"
+    for (const item of items) this.refuse(item, "BacklogFull", message)
+  }
+
+  /** Frees the keys of a landed batch, and puts back, in order, what was not settled. */
+  #putBack(items: ReadonlyArray<Item>, back: ReadonlyArray<Item>): void {
+    const { ledger, queue, suspects, config, random } = this.#parts
+    const { parking } = ledger
+    const fresh = back.filter(({ entry }) => parking.get(entry.sequence) === undefined)
+    for (const { entry } of back) {
+      // One that was found at fault is in no hurry: the sink may be away, and no gate holds it back.
+      const tried = Math.max(1, parking.get(entry.sequence)?.tried ?? 0)
+      const wait = suspects.wasFound(entry.sequence) ? backoff(config.delivery.retry, tried, random()) : 0
+      parking.giveBack(entry.sequence, ledger.now() + wait)
+    }
+    queue.landed(items, fresh)
+  }
+
+  #block(message: string): void {
+    const { standing, events } = this.#parts
+    if (standing.blocked !== "") return
+    standing.blocked = message
+    events.paused(message)
+  }
+}

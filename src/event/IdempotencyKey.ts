@@ -1,0 +1,37 @@
+/**
+ * The key under which a receiver may drop a duplicate: the `idempotency-key` of
+ * HTTP and Kafka, the CloudEvents id, a part of SNS' deduplication id.
+ *
+ * **Promise.** Within a webhook two events have one key only if the sender says
+ * that they are one: same id, same bytes. The key is the same at each attempt,
+ * after a restart, from a dead letter and in another lane; only a replay makes
+ * a new one. It is visible ASCII, at most 300 characters, so that every place
+ * takes it as it stands.
+ *
+ * It is the event's id, then `:altered:` and the body's hash where the id came
+ * before with other bytes, then `:replay:` and the sequence. An id's own `:` and
+ * `%` are percent-encoded, as is what is not visible ASCII, so nothing that a
+ * sender names an event can pass for another's key. In place of an id that is
+ * too long stands its hash, and of none the body's.
+ */
+import { createHash } from "node:crypto"
+import type { Entry } from "../journal/Journal.ts"
+
+const longestId = 200
+
+const sha256 = (data: string | Uint8Array): string => createHash("sha256").update(data).digest("hex")
+
+const usual = /^[A-Za-z0-9_.-]{1,200}$/
+
+const escaped = (id: string): string => {
+  if (usual.test(id)) return id
+  // Half a character has no UTF-8 of its own, but JSON tells it from others.
+  const text = id.isWellFormed() ? id.replace(/[^\x21-\x24\x26-\x39\x3b-\x7e]+/g, encodeURIComponent) : ""
+  return text !== "" && text.length <= longestId ? text : `id:${sha256(JSON.stringify(id))}`
+}
+
+export const idempotencyKey = ({ sequence, event, replayed }: Entry): string => {
+  const id = event.id === "" ? `body:${sha256(event.body)}` : escaped(event.id)
+  const own = event.altered === true ? `${id}:altered:${sha256(event.body).slice(0, 32)}` : id
+  return replayed ? `${own}:replay:${sequence}` : own
+}

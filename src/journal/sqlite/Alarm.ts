@@ -1,0 +1,48 @@
+/**
+ * Why the journal is red: losses that a person has to know of. They stay until
+ * acknowledged, across restarts.
+ */
+import type { DatabaseSync } from "node:sqlite"
+import { meta, setMeta } from "./file/Meta.ts"
+
+/** More than this says nothing more. */
+const maxLines = 20
+
+export class Red {
+  /** In words, a line each; empty when it is not red. */
+  message: string
+  /** Since when, in epoch milliseconds; 0 when it is not. */
+  since: number
+  private readonly db: DatabaseSync
+
+  constructor(db: DatabaseSync) {
+    this.db = db
+    this.message = meta(db, "red") ?? ""
+    this.since = this.message === "" ? 0 : Number(meta(db, "red_since") ?? Date.now())
+  }
+
+  /** Whether it was not known. It is kept by the `store` that follows. */
+  add(line: string): boolean {
+    const lines = this.message === "" ? [] : this.message.split("\n")
+    if (lines.includes(line) || lines.length > maxLines) return false
+    if (this.message === "") this.since = Date.now()
+    lines.push(lines.length < maxLines ? line : "There is more: `relay journal check` lists all of it.")
+    this.message = lines.join("\n")
+    return true
+  }
+
+  /** Within a transaction of the caller's. */
+  store(): void {
+    setMeta(this.db, "red", this.message)
+    setMeta(this.db, "red_since", String(this.since))
+  }
+
+  /** Within a transaction of the caller's; what it returns comes after the commit. */
+  clear(): () => void {
+    setMeta(this.db, "red", "")
+    return () => {
+      this.message = ""
+      this.since = 0
+    }
+  }
+}

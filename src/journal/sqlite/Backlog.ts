@@ -1,0 +1,122 @@
+/**
+ * What is routed to a lane and not settled, counted exactly and cheaply.
+ *
+ * Sequences routed to the lane are kept as runs, so a lane that takes
+ * everything costs one run, whatever its backlog. It follows the log: only what
+ * is committed is counted.
+ */
+import type { Cursor } from "../Journal.ts"
+
+export class Backlog {
+  readonly lane: string
+  cursor: Cursor
+  /** Appends are refused above it. */
+  max = Number.POSITIVE_INFINITY
+  paused = false
+  /** Milliseconds. */
+  pausedFor = 0
+  readonly parked = new Set<number>()
+  deadLetters = 0
+  deadLetterBytes = 0
+
+  /** Ascending runs of routed sequences above the cursor, both ends included. */
+  private runs: Array<{ from: number; to: number }> = []
+  private start = 0
+  private above = 0
+  private inRanges = 0
+
+  constructor(lane: string, cursor: Cursor) {
+    this.lane = lane
+    this.cursor = cursor
+  }
+
+  /** Events in the log above the cursor that are not settled, and parked ones. */
+  get size(): number {
+    return this.above - this.inRanges + this.parked.size
+  }
+
+  get isFull(): boolean {
+    return this.size >= this.max
+  }
+
+  get whyFull(): string {
+    return `The sink ${this.lane} has ${this.size} events waiting, and its backlog takes ${this.max}. See \`relay lanes list\`.`
+  }
+
+  /** An event was committed for this lane, or found in the log at start. Ascending. */
+  routed(sequence: number): void {
+    if (sequence <= this.cursor.sequence) return
+    const last = this.start < this.runs.length ? this.runs[this.runs.length - 1] : undefined
+    if (last !== undefined && last.to >= sequence) return
+    if (last?.to === sequence - 1) last.to = sequence
+    else this.runs.push({ from: sequence, to: sequence })
+    this.above++
+  }
+
+  /** The cursor stands here now. */
+  settle(cursor: Cursor): void {
+    this.cursor = cursor
+    for (;;) {
+      const run = this.runs[this.start]
+      if (run === undefined || run.from > cursor.sequence) break
+      if (run.to > cursor.sequence) {
+        this.above -= cursor.sequence + 1 - run.from
+        run.from = cursor.sequence + 1
+        break
+      }
+      this.above -= run.to - run.from + 1
+      this.start++
+    }
+    if (this.start > 1024 && this.start * 2 > this.runs.length) {
+      this.runs = this.runs.slice(this.start)
+      this.start = 0
+    }
+    this.recount()
+  }
+
+  /** Counts what the settled ranges cover: needed after a load, `settle` does it by itself. */
+  recount(): void {
+    this.inRanges = 0
+    let index = this.start
+    for (const [from, to] of this.cursor.settled) {
+      for (; index < this.runs.length; index++) {
+        const run = this.runs[index]
+        if (run === undefined || run.from > to) break
+        this.inRanges += Math.max(0, Math.min(to, run.to) - Math.max(from, run.from) + 1)
+        if (run.to > to) break
+      }
+    }
+  }
+
+  /** Sequences from `from` to `to`, both included, that are routed to the lane and not settled. */
+  pendingWithin(from: number, to: number): ReadonlyArray<number> {
+    if (to <= this.cursor.sequence) return []
+    const found: Array<number> = []
+    for (let index = this.runFrom(from); index < this.runs.length; index++) {
+      const run = this.runs[index]
+      if (run === undefined || run.from > to) break
+      for (let sequence = Math.max(run.from, from); sequence <= Math.min(run.to, to); sequence++) {
+        if (this.isPending(sequence)) found.push(sequence)
+      }
+    }
+    return found
+  }
+
+  /** The index of the first run that ends at `sequence` or above. */
+  private runFrom(sequence: number): number {
+    let low = this.start
+    let high = this.runs.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((this.runs[middle]?.to ?? 0) < sequence) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  /** Whether the lane has yet to settle `sequence`, if it is routed to it. */
+  isPending(sequence: number): boolean {
+    if (sequence <= this.cursor.sequence) return false
+    return !this.cursor.settled.some(([from, to]) => from <= sequence && sequence <= to)
+  }
+}

@@ -1,0 +1,231 @@
+/**
+ * The journal's worker: what takes long, off the event loop. It moves the
+ * write-ahead log into the journal's file, indexes what is in the log, and
+ * searches it.
+ *
+ * **Why so.** SQLite syncs the file only in the pass that reaches the end of
+ * the log. Under constant load passes seldom do, and the one that does pays for
+ * all before it: 30 ms in which nobody is answered. So a second connection in a
+ * worker makes small passes and syncs the file itself after each.
+ *
+ * **Traps.** The worker's descriptor is never closed: that would drop the
+ * process's locks on the file. And only the main connection can bring the log
+ * to an end, between two commits: it does when the worker reports it too long.
+ */
+import { fdatasyncSync, openSync } from "node:fs"
+import { DatabaseSync } from "node:sqlite"
+import { parentPort, Worker, workerData } from "node:worker_threads"
+import { Context } from "effect"
+import type { EventPage, EventQuery } from "../Journal.ts"
+import { errorCode, isCorrupt, isFinal } from "./file/SqliteErrors.ts"
+import { Index } from "./search/Index.ts"
+import { Search } from "./search/Search.ts"
+
+/**
+ * Where the worker starts: the URL of the program's main module, which calls
+ * {@link runWorker} when it is not the main thread. It can't be this file's own:
+ * a compiled binary has but one module. Without it (tests) the journal
+ * checkpoints on its own connection.
+ */
+export const Entry = Context.Reference<URL | undefined>("relay/journal/Checkpointer/Entry", {
+  defaultValue: () => undefined,
+})
+
+/** Above this many bytes of log the main connection finishes the pass itself: 2 to 3 ms. */
+export const logLimit = 16 * 1024 * 1024
+
+const interval = 100
+
+/** Given to the worker with its start: a message sent before it listens is lost under Deno. */
+interface WorkerData {
+  readonly path: string
+}
+
+/** A search that lasts is asked for again, so that no checkpoint waits for long. */
+const searchSlice = 20
+
+type ToWorker = { readonly number: number; readonly query: EventQuery } | "stop"
+
+interface Failed {
+  readonly failed: string
+  readonly code: number
+}
+
+type FromWorker =
+  /** Frames in the log after a pass. */
+  | { readonly frames: number }
+  | Failed
+  /** What a search came to. */
+  | { readonly number: number; readonly answer: EventPage | Failed }
+  | "stopped"
+
+const failedBy = (error: unknown): Failed => ({
+  failed: error instanceof Error ? error.message : String(error),
+  code: errorCode(error),
+})
+
+/** Without an index searches take longer. */
+const indexOf = (db: DatabaseSync, path: string): Index | undefined => {
+  try {
+    return new Index(db, path)
+  } catch {
+    return undefined
+  }
+}
+
+/** SQLite's number for a failed fsync: whoever made it, what was written before can't be trusted any more. */
+const failedSync = 1034
+
+const sync = (fd: number): void => {
+  try {
+    fdatasyncSync(fd)
+  } catch (error) {
+    throw Object.assign(error instanceof Error ? error : new Error(String(error)), { errcode: failedSync })
+  }
+}
+
+/** The file twice: for SQLite, and to sync it. */
+const open = (path: string): { readonly db: DatabaseSync; readonly fd: number } => {
+  const db = new DatabaseSync(path)
+  try {
+    db.prepare("PRAGMA busy_timeout = 1000").get()
+    db.prepare("PRAGMA wal_autocheckpoint = 0").get()
+    db.prepare("PRAGMA synchronous = FULL").run()
+    return { db, fd: openSync(path, "r+") }
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+/** Milliseconds after which a file that could not be opened is tried again: descriptors may be used up for a while. */
+const openAgain = 1_000
+
+/** The worker's side; called by the main module in a worker thread. */
+export const runWorker = (): void => {
+  let stop = (): void => {}
+  let look = (_: EventQuery): EventPage => ({ events: [], looked: 0, lookedTo: 0 })
+  const report = (message: FromWorker): void => parentPort?.postMessage(message)
+  const serve = (path: string): void => {
+    const { db, fd } = open(path)
+    const passive = db.prepare("PRAGMA wal_checkpoint(PASSIVE)")
+    let synced = ""
+    const pass = (): void => {
+      try {
+        const row = passive.get()
+        const state = `${row?.log} ${row?.checkpointed}`
+        if (state === synced) return
+        sync(fd)
+        synced = state
+        report({ frames: Number(row?.log ?? 0) })
+      } catch (error) {
+        // A disk may be full for a while, or descriptors used up: without passes the log would go on growing after it.
+        if (isFinal(error)) clearInterval(timer)
+        report(failedBy(error))
+      }
+    }
+    const index = indexOf(db, path)
+    const search = new Search(db, index)
+    look = (query) => search.look(query, searchSlice)
+    const timer = setInterval(() => {
+      pass()
+      index?.grow()
+    }, interval)
+    stop = () => {
+      clearInterval(timer)
+      index?.close()
+      db.close()
+    }
+  }
+  const answer = (query: EventQuery): EventPage | Failed => {
+    try {
+      return look(query)
+    } catch (error) {
+      return failedBy(error)
+    }
+  }
+  parentPort?.on("message", (message: ToWorker) => {
+    if (message !== "stop") return report({ number: message.number, answer: answer(message.query) })
+    stop()
+    report("stopped")
+  })
+  const { path }: WorkerData = workerData
+  const begin = (): void => {
+    try {
+      serve(path)
+    } catch (error) {
+      if (isCorrupt(error)) throw error
+      report(failedBy(error))
+      look = () => {
+        throw error
+      }
+      const timer = setTimeout(begin, openAgain)
+      stop = () => clearTimeout(timer)
+    }
+  }
+  begin()
+}
+
+export interface Checkpointer {
+  /** Looks for a moment; rejects with SQLite's error. `undefined` when there is no worker any more. */
+  readonly search: (query: EventQuery) => Promise<EventPage | undefined>
+  readonly stop: () => Promise<void>
+}
+
+/** Starts the worker on the journal at `path`. */
+export const start = (
+  entry: URL,
+  path: string,
+  on: {
+    readonly pass: (frames: number) => void
+    /** The worker can't go on: an SQLite result code, 0 when it was something else. */
+    readonly failure: (message: string, code: number) => void
+  },
+): Checkpointer => {
+  // Not the global Worker: in one of those Deno says that it is the main thread.
+  const worker = new Worker(entry, { workerData: { path } satisfies WorkerData })
+  const gone = Promise.withResolvers<void>()
+  let isGone = false
+  let searches = 0
+  const searching = new Map<number, PromiseWithResolvers<EventPage | undefined>>()
+  const ended = (): void => {
+    isGone = true
+    for (const { resolve } of searching.values()) resolve(undefined)
+    searching.clear()
+    gone.resolve()
+  }
+  const answered = (number: number, answer: EventPage | Failed): void => {
+    const waiting = searching.get(number)
+    searching.delete(number)
+    if ("failed" in answer) waiting?.reject(Object.assign(new Error(answer.failed), { errcode: answer.code }))
+    else waiting?.resolve(answer)
+  }
+  worker.on("message", (message: FromWorker) => {
+    if (message === "stopped") ended()
+    else if ("frames" in message) on.pass(message.frames)
+    else if ("answer" in message) answered(message.number, message.answer)
+    else on.failure(message.failed, message.code)
+  })
+  worker.on("error", (error) => {
+    on.failure(error instanceof Error ? error.message : String(error), 0)
+    ended()
+  })
+  worker.on("exit", ended)
+  return {
+    search: (query) => {
+      if (isGone) return Promise.resolve(undefined)
+      const waiting = Promise.withResolvers<EventPage | undefined>()
+      searching.set(++searches, waiting)
+      worker.postMessage({ number: searches, query } satisfies ToWorker)
+      return waiting.promise
+    },
+    stop: async () => {
+      worker.postMessage("stop" satisfies ToWorker)
+      const deadline = Promise.withResolvers<void>()
+      const timer = setTimeout(deadline.resolve, 1000)
+      await Promise.race([gone.promise, deadline.promise])
+      clearTimeout(timer)
+      await worker.terminate()
+    },
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * The log on disk: one row a group commit, appended, read, and pruned by whole
+ * rows.
+ *
+ * **Promise.** What can't be read as it was written is never returned; it is
+ * reported through `onLost`, once, by sequence.
+ */
+import type { DatabaseSync } from "node:sqlite"
+import type { Entry } from "../Journal.ts"
+import type { Group } from "./CommitBatch.ts"
+import { type Decoded, decodeOne, decodeRow, type Stored } from "./Record.ts"
+
+/** What is kept of a row without its events' bytes. */
+export interface RowKeys {
+  readonly first: number
+  readonly count: number
+  readonly receivedFrom: number
+  readonly receivedTo: number
+  readonly routes: ReadonlyArray<ReadonlyArray<string>>
+  readonly keys: Buffer
+}
+
+export interface Row extends Decoded {
+  readonly first: number
+  readonly last: number
+}
+
+/** Decoded rows kept for lanes that lag: one row serves several short reads. */
+const cachedRows = 8
+
+const int = (value: unknown): number => Number(value)
+const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
+
+const parseRoutes = (text: unknown): ReadonlyArray<ReadonlyArray<string>> => {
+  try {
+    return JSON.parse(String(text)) as ReadonlyArray<ReadonlyArray<string>>
+  } catch {
+    return []
+  }
+}
+
+/** Ascending numbers as ranges, both ends included. */
+export const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [from: number, to: number]> => {
+  const found: Array<[number, number]> = []
+  for (const number of numbers) {
+    const last = found.at(-1)
+    if (last !== undefined && last[1] === number - 1) last[1] = number
+    else found.push([number, number])
+  }
+  return found
+}
+
+export class Log {
+  private readonly cache = new Map<number, Row>()
+  private readonly reported = new Set<number>()
+
+  private readonly insertRow
+  private readonly rowAt
+  private readonly rowAfter
+  private readonly keysAfter
+  private readonly oldest
+  private readonly deleteRow
+  private readonly insertHole
+  private readonly holeAt
+
+  private readonly onLost: (from: number, to: number, why: string) => void
+
+  constructor(db: DatabaseSync, onLost: (from: number, to: number, why: string) => void) {
+    this.onLost = onLost
+    this.insertRow = db.prepare(
+      "INSERT INTO log (first, count, received_from, received_to, routes, keys, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    )
+    this.rowAt = db.prepare("SELECT first, count, bytes FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1")
+    this.rowAfter = db.prepare("SELECT first, count, bytes FROM log WHERE first > ? ORDER BY first LIMIT 1")
+    this.keysAfter = db.prepare(
+      "SELECT first, count, received_from, received_to, routes, keys FROM log WHERE first > ? ORDER BY first LIMIT ?",
+    )
+    this.oldest = db.prepare("SELECT first, count, received_to FROM log ORDER BY first LIMIT 1")
+    this.deleteRow = db.prepare("DELETE FROM log WHERE first = ?")
+    this.insertHole = db.prepare("INSERT OR REPLACE INTO hole (first, last) VALUES (?, ?)")
+    this.holeAt = db.prepare("SELECT last FROM hole WHERE first <= ? AND last >= ? LIMIT 1")
+  }
+
+  insert(group: Group): void {
+    this.insertRow.run(
+      group.first,
+      group.entries.length,
+      group.receivedFrom,
+      group.receivedTo,
+      group.routes(),
+      group.keys(),
+      group.bytes(),
+    )
+  }
+
+  /** Entries above `after`, at most `limit`, and no more once they have `maxBytes`. */
+  read(after: number, limit: number, maxBytes: number): ReadonlyArray<Entry> {
+    const found: Array<Entry> = []
+    let next = after + 1
+    let size = 0
+    while (found.length < limit && size < maxBytes) {
+      const row = this.rowFrom(next)
+      if (row === undefined) break
+      for (const { entry } of row.stored) {
+        if (entry.sequence < next || found.length >= limit) continue
+        found.push(entry)
+        size += entry.event.body.length
+      }
+      next = row.last + 1
+    }
+    return found
+  }
+
+  find(sequence: number): Entry | undefined {
+    return this.read(sequence - 1, 1, 1).find((entry) => entry.sequence === sequence)
+  }
+
+  /** The row that holds `sequence`, or the first one above it; `undefined` at the end. */
+  rowFrom(sequence: number): Row | undefined {
+    for (const row of this.cache.values()) if (row.first <= sequence && sequence <= row.last) return row
+    const at = this.rowAt.get(sequence)
+    const found = at !== undefined && int(at.first) + int(at.count) > sequence ? at : this.rowAfter.get(sequence)
+    if (found === undefined) return undefined
+    const first = int(found.first)
+    const count = int(found.count)
+    const row = { first, last: first + count - 1, ...decodeRow(bytes(found.bytes), first, count) }
+    for (const [from, to] of ranges(row.damaged)) this.damaged(from, to)
+    this.cache.set(first, row)
+    for (const oldest of this.cache.keys()) {
+      if (this.cache.size <= cachedRows) break
+      this.cache.delete(oldest)
+    }
+    return row
+  }
+
+  /** Rows that begin above `first`, without their events' bytes, at most `limit`. */
+  keysOf(first: number, limit: number): ReadonlyArray<RowKeys> {
+    return this.keysAfter.all(first, limit).map((row) => ({
+      first: int(row.first),
+      count: int(row.count),
+      receivedFrom: int(row.received_from),
+      receivedTo: int(row.received_to),
+      routes: parseRoutes(row.routes),
+      keys: Buffer.from(bytes(row.keys)),
+    }))
+  }
+
+  /** The first sequence of the row that holds `sequence`; 0 when there is none. */
+  rowStart(sequence: number): number {
+    return int(this.rowAt.get(sequence)?.first ?? 0)
+  }
+
+  /** The oldest row: its ends, and when its newest event was received. */
+  oldestRow(): { readonly first: number; readonly last: number; readonly receivedTo: number } | undefined {
+    const row = this.oldest.get()
+    if (row === undefined) return undefined
+    return { first: int(row.first), last: int(row.first) + int(row.count) - 1, receivedTo: int(row.received_to) }
+  }
+
+  /** Some events of a row, as they are stored; one that can't be read is reported. */
+  stored(first: number, sequences: ReadonlyArray<number>): ReadonlyArray<Stored> {
+    const row = sequences.length === 0 ? undefined : this.rowAt.get(first)
+    if (row === undefined) return []
+    return sequences.flatMap((sequence) => {
+      const found = decodeOne(bytes(row.bytes), first, sequence)
+      if (found === undefined) this.damaged(sequence)
+      return found ?? []
+    })
+  }
+
+  /** The bytes of an event on disk are not what was written. */
+  damaged(from: number, to = from): void {
+    this.lost(from, to, "their bytes on disk are not what was written")
+  }
+
+  delete(first: number): void {
+    this.deleteRow.run(first)
+    this.cache.delete(first)
+  }
+
+  /** Notes that sequences are gone; a loss that is known already is not reported again. */
+  missing(from: number, to: number): void {
+    if (this.holeAt.get(from, to) !== undefined) return
+    this.insertHole.run(from, to)
+    this.lost(from, to, "their rows are missing")
+  }
+
+  private lost(from: number, to: number, why: string): void {
+    if (this.reported.has(from)) return
+    this.reported.add(from)
+    this.onLost(from, to, why)
+  }
+}

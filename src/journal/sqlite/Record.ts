@@ -1,0 +1,296 @@
+/**
+ * How events lie in a row of the log: framed records, one after the other.
+ *
+ * A record is four little-endian u32 (checksum of what follows up to the body,
+ * length of header and body, checksum of the body, length of the header), a
+ * small JSON header, and the signed bytes as they came. Each record names its
+ * own sequence, so a stale or swapped page can't pass for another one.
+ *
+ * **Promise.** What decodes is bit for bit what was written; anything else is
+ * reported as damaged and never returned.
+ */
+import { crc32 } from "node:zlib"
+import type { Event } from "../../event/Event.ts"
+import type { Entry } from "../Journal.ts"
+
+/** How an entry came into the log. */
+export const Origin = { delivered: 0, replayed: 1, moved: 2 } as const
+export type Origin = (typeof Origin)[keyof typeof Origin]
+
+/** An entry with what only the journal needs to know of it. */
+export interface Stored {
+  readonly entry: Entry
+  readonly origin: Origin
+}
+
+type Header = [
+  sequence: number,
+  origin: Origin,
+  receivedAt: number,
+  id: string,
+  type: string,
+  accountId: string,
+  webhook: string,
+  webhookId: string,
+  signature: string,
+  secret: string,
+  sinks: ReadonlyArray<string>,
+  // From here on only what there is: the record of most events ends above, of others behind the last that they have.
+  problem?: string | null,
+  traceparent?: string,
+  tracestate?: string,
+  altered?: boolean,
+]
+
+const usualLength = 11
+
+/** What few events have. */
+const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered"> => {
+  const [, , , , , , , , , , , problem, traceparent, tracestate, altered] = header
+  const isThere = (text: string | undefined): text is string => text !== undefined && (!altered || text !== "")
+  return {
+    ...(typeof problem === "string" && { problem }),
+    ...(isThere(traceparent) && { trace: { traceparent, ...(isThere(tracestate) && { tracestate }) } }),
+    ...(altered === true && { altered }),
+  }
+}
+
+const frame = 16
+
+export const bodyChecksum = (event: Event): number => crc32(event.body)
+
+/** Collects records in one growing buffer, which it uses again after `clear`. */
+export class Writer {
+  private buffer = Buffer.allocUnsafe(64 * 1024)
+  length = 0
+
+  add(sequence: number, event: Event, sinks: ReadonlyArray<string>, origin: Origin, bodyCrc: number): void {
+    const fields: Header = [
+      sequence,
+      origin,
+      event.receivedAt,
+      event.id,
+      event.type,
+      event.accountId,
+      event.webhook,
+      event.webhookId,
+      event.signature,
+      event.secret,
+      sinks,
+    ]
+    if (event.altered === true) {
+      // No null for a trace that there is not: a relay of before would take it for one.
+      fields.push(event.problem ?? null, event.trace?.traceparent ?? "", event.trace?.tracestate ?? "", true)
+    } else if (event.trace !== undefined) {
+      fields.push(event.problem ?? null, event.trace.traceparent)
+      if (event.trace.tracestate !== undefined) fields.push(event.trace.tracestate)
+    } else if (event.problem !== undefined) fields.push(event.problem)
+    const header = JSON.stringify(fields)
+    const start = this.length
+    this.reserve(frame + header.length * 3 + event.body.length)
+    const buffer = this.buffer
+    const headerLength = buffer.write(header, start + frame)
+    const end = start + frame + headerLength
+    buffer.writeUInt32LE(headerLength + event.body.length, start + 4)
+    buffer.writeUInt32LE(bodyCrc, start + 8)
+    buffer.writeUInt32LE(headerLength, start + 12)
+    buffer.writeUInt32LE(crc32(buffer.subarray(start + 4, end)), start)
+    buffer.set(event.body, end)
+    this.length = end + event.body.length
+  }
+
+  /** A view of what was written: valid until the next `add` or `clear`. */
+  bytes(): Uint8Array {
+    return this.buffer.subarray(0, this.length)
+  }
+
+  clear(): void {
+    this.length = 0
+  }
+
+  private reserve(more: number): void {
+    if (this.length + more <= this.buffer.length) return
+    const grown = Buffer.allocUnsafe(Math.max(this.buffer.length * 2, this.length + more))
+    this.buffer.copy(grown, 0, 0, this.length)
+    this.buffer = grown
+  }
+}
+
+/** One record by itself, as parked events and dead letters keep it. */
+export const encode = (
+  entry: Entry,
+  origin: Origin = entry.replayed ? Origin.replayed : Origin.delivered,
+): Uint8Array => {
+  const writer = new Writer()
+  writer.add(entry.sequence, entry.event, entry.sinks, origin, bodyChecksum(entry.event))
+  return writer.bytes()
+}
+
+/**
+ * Decodes the record of `sequence`, or of any without one, at `offset`;
+ * `undefined` when a bit of it is not as it was written.
+ */
+const decodeAt = (bytes: Buffer, offset: number, sequence?: number): { stored: Stored; end: number } | undefined => {
+  if (offset + frame > bytes.length) return undefined
+  const length = bytes.readUInt32LE(offset + 4)
+  const headerLength = bytes.readUInt32LE(offset + 12)
+  const headerEnd = offset + frame + headerLength
+  const end = offset + frame + length
+  if (headerLength > length || end > bytes.length) return undefined
+  if (crc32(bytes.subarray(offset + 4, headerEnd)) !== bytes.readUInt32LE(offset)) return undefined
+  const body = new Uint8Array(bytes.buffer, bytes.byteOffset + headerEnd, end - headerEnd)
+  if (crc32(body) !== bytes.readUInt32LE(offset + 8)) return undefined
+  const header = JSON.parse(bytes.toString("utf8", offset + frame, headerEnd)) as Header
+  const [at, origin, receivedAt, id, type, accountId, webhook, webhookId, signature, secret, sinks] = header
+  if (sequence !== undefined && at !== sequence) return undefined
+  const event = { id, type, accountId, webhook, webhookId, signature, secret, receivedAt, body }
+  return {
+    stored: {
+      entry: {
+        sequence: at,
+        event: header.length === usualLength ? event : { ...event, ...rare(header) },
+        sinks,
+        replayed: origin === Origin.replayed,
+      },
+      origin,
+    },
+    end,
+  }
+}
+
+const quote = 0x22
+const backslash = 0x5c
+
+/** FNV-1a over a JSON text's bytes, from the one after its opening quote. It lies in indexes, so it can't change without them. */
+class TextHash {
+  hash = 0
+  /** Where its closing quote is. */
+  end = 0
+
+  of(bytes: Uint8Array, from: number, limit: number): number {
+    let hash = 0x811c9dc5
+    let at = from
+    for (; at < limit && bytes[at] !== quote; at++) {
+      if (bytes[at] === backslash) hash = Math.imul(hash ^ (bytes[at++] ?? 0), 0x01000193)
+      hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193)
+    }
+    this.end = at
+    this.hash = (hash ^ (hash >>> 15)) >>> 0
+    return this.hash
+  }
+}
+
+/** What {@link heads} makes of an id or an account. */
+export const hashOf = (text: string): number => {
+  const bytes = Buffer.from(JSON.stringify(text))
+  return new TextHash().of(bytes, 1, bytes.length)
+}
+
+/** What an index needs of an event: hashes of its first texts; and the texts themselves, of a kind that is new. */
+export interface Head {
+  readonly id: number
+  readonly type: number
+  readonly account: number
+  readonly webhook: number
+  /** `undefined` where they are damaged. */
+  readonly kind: () => readonly [type: string, webhook: string] | undefined
+}
+
+/**
+ * Passes over a row of the log without decoding it: for an index, in a fraction
+ * of the time. What is damaged may be told wrongly or left out, so whoever is
+ * led to an event by it decodes that. The head is the same object each time.
+ */
+export const heads = (row: Uint8Array, count: number, visit: (index: number, head: Head) => void): void => {
+  const bytes = view(row)
+  const text = new TextHash()
+  const from = [0, 0, 0, 0]
+  const to = [0, 0, 0, 0]
+  const hashes = [0, 0, 0, 0]
+  const parsed = (field: number): string =>
+    JSON.parse(bytes.toString("utf8", (from[field] ?? 0) - 1, (to[field] ?? 0) + 1)) as string
+  const kind = () => {
+    try {
+      return [parsed(1), parsed(3)] as const
+    } catch {
+      return undefined
+    }
+  }
+  const head = { id: 0, type: 0, account: 0, webhook: 0, kind }
+  let offset = 0
+  for (let index = 0; index < count && offset + frame <= bytes.length; index++) {
+    const end = Math.min(bytes.length, offset + frame + bytes.readUInt32LE(offset + 12))
+    let at = offset + frame
+    for (let field = 0; field < hashes.length; field++) {
+      while (at < end && bytes[at] !== quote) at++
+      from[field] = at + 1
+      hashes[field] = text.of(bytes, at + 1, end)
+      to[field] = text.end
+      at = text.end + 1
+    }
+    head.id = hashes[0] ?? 0
+    head.type = hashes[1] ?? 0
+    head.account = hashes[2] ?? 0
+    head.webhook = hashes[3] ?? 0
+    if (at < end) visit(index, head)
+    offset += frame + bytes.readUInt32LE(offset + 4)
+  }
+}
+
+/** Decodes one record of a row of the log. */
+export const decodeOne = (row: Uint8Array, first: number, sequence: number): Stored | undefined => {
+  const bytes = view(row)
+  let offset = 0
+  for (let at = first; at < sequence; at++) {
+    if (offset + frame > bytes.length) return undefined
+    offset += frame + bytes.readUInt32LE(offset + 4)
+  }
+  return decodeAt(bytes, offset, sequence)?.stored
+}
+
+const view = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+
+/** Decodes a record that stands by itself. */
+export const decodeStored = (bytes: Uint8Array, sequence: number): Stored | undefined =>
+  decodeAt(view(bytes), 0, sequence)?.stored
+
+/** The same of a parked event or dead letter: how it came into the log is not told any more. */
+export const decode = (bytes: Uint8Array, sequence: number): Entry | undefined => decodeStored(bytes, sequence)?.entry
+
+export interface Decoded {
+  readonly stored: ReadonlyArray<Stored>
+  /** Sequences whose bytes are not what was written. */
+  readonly damaged: ReadonlyArray<number>
+}
+
+/** Decodes a row of the log. A damaged record is passed over as long as its length still leads to the next. */
+export const decodeRow = (bytes: Uint8Array, first: number, count: number): Decoded => {
+  const buffer = view(bytes)
+  const stored: Array<Stored> = []
+  const damaged: Array<number> = []
+  let offset = 0
+  for (let sequence = first; sequence < first + count; sequence++) {
+    const record = decodeAt(buffer, offset, sequence)
+    if (record !== undefined) {
+      stored.push(record.stored)
+      offset = record.end
+    } else {
+      damaged.push(sequence)
+      // Past the end nothing decodes, so a wrong length ends the row's readable part by itself.
+      offset += offset + frame <= buffer.length ? frame + buffer.readUInt32LE(offset + 4) : 0
+    }
+  }
+  return { stored, damaged }
+}
+
+/** The sound records that lie in `bytes` one after the other, whichever they are: for what was found outside of its table. */
+export const decodeAll = (bytes: Uint8Array): ReadonlyArray<Entry> => {
+  const buffer = view(bytes)
+  const entries: Array<Entry> = []
+  for (let offset = 0; offset + frame <= buffer.length; ) {
+    const record = decodeAt(buffer, offset)
+    if (record !== undefined) entries.push(record.stored.entry)
+    offset = record?.end ?? offset + frame + buffer.readUInt32LE(offset + 4)
+  }
+  return entries
+}

@@ -1,0 +1,60 @@
+/**
+ * Prunes the log: its oldest rows go when they are older than the retention, or
+ * in the way of new ones.
+ *
+ * **Promise.** What a lane still waits for is copied to what is owed in the same
+ * transaction, so no lane holds back more than its own events.
+ */
+import type { Engine } from "./Engine.ts"
+import { setMeta } from "./file/Meta.ts"
+
+/** Milliseconds of the event loop that one slice may take. */
+const budget = 2
+
+/**
+ * Deletes whole rows, oldest first, in one short transaction; whether there may
+ * be more. `before` is in epoch milliseconds: rows received earlier go by age.
+ */
+export const prune = (engine: Engine, before: number): boolean => {
+  const oldest = () => {
+    const row = engine.log.oldestRow()
+    // The last row stays: it says where the log had come to.
+    if (row === undefined || row.last >= engine.head) return undefined
+    return row.receivedTo < before || engine.space.isTight ? row : undefined
+  }
+  if (oldest() === undefined) return false
+  const started = performance.now()
+  return engine.exclusively(() => {
+    let row = oldest()
+    let pruned = 0
+    let kept = 0
+    while (row !== undefined && performance.now() - started < budget) {
+      const { first, last } = row
+      for (const stored of engine.log.stored(first, engine.lanes.pendingWithin(first, last))) {
+        engine.owed.keep(stored)
+        kept = stored.entry.sequence
+      }
+      engine.log.delete(first)
+      engine.space.count()
+      pruned = last
+      row = oldest()
+    }
+    setMeta(engine.store.db, "pruned", String(pruned))
+    return {
+      result: row !== undefined,
+      committed: () => {
+        engine.owed.last = Math.max(engine.owed.last, kept)
+      },
+    }
+  })
+}
+
+/** Removes what no lane waits for any more, some of it; whether there may be more. */
+export const sweep = (engine: Engine): boolean => {
+  if (!engine.owed.mayRemove) return false
+  engine.exclusively(() => {
+    const swept = engine.owed.sweep(engine.lanes.backlogs, budget)
+    return { result: undefined, committed: () => engine.owed.swept(swept) }
+  })
+  return engine.owed.mayRemove
+}

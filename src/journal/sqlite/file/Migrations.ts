@@ -1,0 +1,90 @@
+/**
+ * The journal's schema, as the list of steps that lead to it.
+ *
+ * The version is `PRAGMA user_version`. A step is never edited once released:
+ * a change is a new step. An older relay refuses a newer file, because it could
+ * not keep what it does not know.
+ */
+import type { DatabaseSync } from "node:sqlite"
+import { broken, transactions } from "./SqliteErrors.ts"
+
+const steps: ReadonlyArray<ReadonlyArray<string>> = [
+  [
+    `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID`,
+    // One row per group commit. "routes" lists the distinct sets of sinks; "keys" holds 16 bytes an event:
+    // both hashes of the duplicate key, the body's checksum, and its index in "routes". They serve the start,
+    // which so reads a fiftieth of the log; what is promised lies in "bytes".
+    `CREATE TABLE log (
+      first INTEGER PRIMARY KEY, count INTEGER NOT NULL,
+      received_from INTEGER NOT NULL, received_to INTEGER NOT NULL,
+      routes TEXT NOT NULL, keys BLOB NOT NULL, bytes BLOB NOT NULL) STRICT`,
+    // Sequences that are known to be lost, so that each loss is reported once.
+    `CREATE TABLE hole (first INTEGER PRIMARY KEY, last INTEGER NOT NULL) STRICT`,
+    `CREATE TABLE lane (
+      name TEXT PRIMARY KEY, cursor INTEGER NOT NULL, settled TEXT NOT NULL, paused INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID`,
+    `CREATE TABLE parked (
+      lane TEXT NOT NULL, sequence INTEGER NOT NULL, key TEXT NOT NULL, due INTEGER NOT NULL, delay INTEGER NOT NULL,
+      first_attempt_at INTEGER NOT NULL, attempts TEXT NOT NULL, record BLOB NOT NULL,
+      PRIMARY KEY (lane, sequence)) STRICT`,
+    `CREATE TABLE dead (
+      lane TEXT NOT NULL, sequence INTEGER NOT NULL, at INTEGER NOT NULL, type TEXT NOT NULL, size INTEGER NOT NULL,
+      attempts TEXT NOT NULL, record BLOB NOT NULL,
+      PRIMARY KEY (lane, sequence)) STRICT`,
+    `CREATE INDEX dead_newest ON dead (sequence, lane)`,
+  ],
+  // A checksum of name, cursor and settled ranges; none in rows that were written before.
+  [`ALTER TABLE lane ADD COLUMN crc INTEGER`],
+  [
+    // What the log was pruned of while lanes waited for it. "sinks" is the router's answer, as the record has it too.
+    `CREATE TABLE owed (sequence INTEGER PRIMARY KEY, sinks TEXT NOT NULL, record BLOB NOT NULL) STRICT`,
+    `CREATE INDEX owed_sinks ON owed (sequence, sinks)`,
+    `CREATE INDEX dead_size ON dead (lane, size)`,
+    // When a parked event is due changes often, its bytes never: they lie in tables of their own.
+    `CREATE TABLE retry (
+      lane TEXT NOT NULL, sequence INTEGER NOT NULL, key TEXT NOT NULL, due INTEGER NOT NULL, delay INTEGER NOT NULL,
+      first_attempt_at INTEGER NOT NULL, tried INTEGER NOT NULL, attempts TEXT NOT NULL,
+      PRIMARY KEY (lane, sequence)) STRICT, WITHOUT ROWID`,
+    // Of the attempts the first and the newest nine.
+    `INSERT INTO retry SELECT lane, sequence, key, due, delay, first_attempt_at,
+       CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 0 END,
+       CASE WHEN NOT json_valid(attempts) THEN '[]' WHEN json_array_length(attempts) <= 10 THEN attempts ELSE (
+         SELECT json_group_array(json(value)) FROM json_each(attempts)
+         WHERE json_each.key = 0 OR json_each.key > json_array_length(attempts) - 10) END
+     FROM parked`,
+    `CREATE TABLE record (
+      lane TEXT NOT NULL, sequence INTEGER NOT NULL, record BLOB NOT NULL, PRIMARY KEY (lane, sequence)) STRICT`,
+    `INSERT INTO record SELECT lane, sequence, record FROM parked`,
+    `DROP TABLE parked`,
+    `ALTER TABLE record RENAME TO parked`,
+    // How long a lane was paused in all, in milliseconds: that time ages no event of it.
+    `ALTER TABLE lane ADD COLUMN paused_for INTEGER NOT NULL DEFAULT 0`,
+  ],
+  // What was brought back from other journals, by their id: each event once a lane.
+  [
+    `CREATE TABLE imported (
+      journal TEXT NOT NULL, sequence INTEGER NOT NULL, lanes TEXT NOT NULL, PRIMARY KEY (journal, sequence)
+    ) STRICT, WITHOUT ROWID`,
+  ],
+]
+
+/** The schema version that this relay writes. */
+export const current = steps.length
+
+/** The schema version of an open file; 0 when it is new. */
+export const version = (db: DatabaseSync): number => Number(db.prepare("PRAGMA user_version").get()?.user_version ?? 0)
+
+/** Brings an open file to the current version, in one transaction; throws a JournalError when it is newer. */
+export const migrate = (db: DatabaseSync, path: string): void => {
+  const found = version(db)
+  if (found > current) {
+    throw broken(
+      `The journal ${path} was written by a newer relay (schema ${found}; this one knows ${current}). Start that relay again, or give this one its own "journal.path".`,
+    )
+  }
+  if (found === current) return
+  transactions(db)(() => {
+    for (const step of steps.slice(found)) for (const statement of step) db.prepare(statement).run()
+    db.prepare(`PRAGMA user_version = ${current}`).run()
+  })
+}

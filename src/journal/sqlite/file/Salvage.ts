@@ -1,0 +1,250 @@
+/**
+ * What a journal holds, whatever became of its file: read through SQLite as far
+ * as that can, past the parts that it can't; what it does not find any more is
+ * looked for page by page. The file is never changed.
+ *
+ * A line says which lanes had not settled an event, so that `journal import`
+ * can bring it to them.
+ */
+import { randomBytes } from "node:crypto"
+import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
+import type { TraceContext } from "../../../event/TraceContext.ts"
+import type { Attempt, Cursor, Entry } from "../../Journal.ts"
+import { LaneRows } from "../CursorRows.ts"
+import { decode, decodeAll, decodeRow } from "../Record.ts"
+import { isPassed } from "../search/DeliveryStatus.ts"
+import { meta } from "./Meta.ts"
+import * as Pages from "./Pages.ts"
+import { isNewer, openReadable } from "./Repair.ts"
+
+/** Tables that keep one record a row, by a sequence: an event that a lane still needs. */
+export const keptTables = ["dead", "parked", "owed"] as const
+
+/** A line of a salvaged file. */
+export interface SalvagedLine {
+  /** The random id of the journal that it is from: the same event is brought back once. */
+  readonly journal: string
+  readonly in: "log" | (typeof keptTables)[number]
+  /** The lanes that had not settled it; for `parked` and `dead` the lane itself. */
+  readonly pending: ReadonlyArray<string>
+  readonly sequence: number
+  readonly receivedAt: number
+  readonly id: string
+  readonly type: string
+  readonly accountId: string
+  readonly webhook: string
+  readonly webhookId: string
+  readonly signature: string
+  readonly secret: string
+  readonly problem?: string
+  readonly trace?: TraceContext
+  readonly sinks: ReadonlyArray<string>
+  readonly replayed: boolean
+  readonly bodyBase64: string
+  /** Of a dead letter: since when, in epoch milliseconds, and what was tried. */
+  readonly at?: number
+  readonly attempts?: ReadonlyArray<Attempt>
+}
+
+export interface Found {
+  /** Sequences of which only a damaged record was found. */
+  readonly damaged: ReadonlyArray<number>
+  /** How many times the file could not be read on, and a part of it was passed over. */
+  readonly unreadable: number
+  /** Events that only a look at the pages themselves has found. */
+  readonly dug: number
+  /** SQLite refused the file as it is: a copy was mended, and read. */
+  readonly mended: boolean
+}
+
+type Row = Record<string, SQLOutputValue>
+
+const int = (value: unknown): number => Number(value)
+const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
+
+export const tolerant = <A>(work: () => A): A | undefined => {
+  try {
+    return work()
+  } catch {
+    return undefined
+  }
+}
+
+/** Those of {@link keptTables} that the file has. */
+export const tablesOf = (db: DatabaseSync): ReadonlyArray<(typeof keptTables)[number]> =>
+  keptTables.filter((table) => tolerant(() => db.prepare(`SELECT record FROM ${table}`)) !== undefined)
+
+/** Visits a table's rows by rowid, past the parts that can't be read; says so with `undefined`, once a part. */
+const rowsOf = function* (db: DatabaseSync, table: string): Generator<Row | undefined> {
+  const after = tolerant(() =>
+    db.prepare(`SELECT rowid AS place, * FROM ${table} WHERE rowid >= ? ORDER BY rowid LIMIT 1`),
+  )
+  if (after === undefined) return yield undefined
+  const last = tolerant(() => int(db.prepare(`SELECT max(rowid) AS last FROM ${table}`).get()?.last ?? 0)) ?? 2 ** 40
+  let next = 0
+  let step = 1
+  while (next <= last) {
+    const found = tolerant(() => ({ row: after.get(next) }))
+    if (found === undefined) {
+      if (step === 1) yield undefined
+      next += step
+      step *= 2
+      continue
+    }
+    if (found.row === undefined) return
+    yield found.row
+    next = int(found.row.place) + 1
+    step = 1
+  }
+}
+
+const attemptsOf = (value: unknown): ReadonlyArray<Attempt> => {
+  const parsed = tolerant((): unknown => JSON.parse(String(value)))
+  return Array.isArray(parsed) ? parsed : []
+}
+
+const cursorsOf = (db: DatabaseSync): ReadonlyMap<string, Cursor> => {
+  const sound = tolerant(() => new LaneRows(db).find().rows.map(({ name, cursor }) => [name, cursor] as const))
+  // The first relays wrote no checksums of lanes.
+  const rows = sound ?? tolerant(() => db.prepare("SELECT name, cursor, settled FROM lane").all().map(unchecked)) ?? []
+  return new Map(rows)
+}
+
+const unchecked = ({ name, cursor, settled }: Row) =>
+  [String(name), { sequence: int(cursor), settled: JSON.parse(String(settled)) as Cursor["settled"] }] as const
+
+export class NewerJournal extends Error {}
+
+class Salvage {
+  readonly damaged = new Set<number>()
+  unreadable = 0
+  dug = 0
+  private readonly seen = new Set<string>()
+  private readonly identity: string
+  private readonly cursors: ReadonlyMap<string, Cursor>
+  private readonly path: string
+  private readonly tell: (share: number) => void
+  private readonly db: DatabaseSync | undefined
+
+  constructor(path: string, db: DatabaseSync | undefined, tell: (share: number) => void) {
+    this.path = path
+    this.tell = tell
+    this.db = db
+    // One that can't be read is a journal of its own: what is brought back from it is not known from before.
+    this.identity = tolerant(() => db && meta(db, "identity")) ?? randomBytes(16).toString("hex")
+    this.cursors = db === undefined ? new Map() : cursorsOf(db)
+  }
+
+  /** Lanes that have not settled it. One whose place could not be read may have settled nothing. */
+  private pending({ sequence, sinks }: Entry): ReadonlyArray<string> {
+    return sinks.filter((sink) => {
+      const cursor = this.cursors.get(sink)
+      return cursor === undefined || !isPassed(cursor, sequence)
+    })
+  }
+
+  private line(place: SalvagedLine["in"], pending: ReadonlyArray<string>, entry: Entry, row?: Row): SalvagedLine {
+    for (const lane of pending) this.seen.add(`${entry.sequence} ${lane}`)
+    this.seen.add(String(entry.sequence))
+    const { body, ...facts } = entry.event
+    return {
+      journal: this.identity,
+      in: place,
+      pending,
+      sequence: entry.sequence,
+      ...facts,
+      sinks: entry.sinks,
+      replayed: entry.replayed,
+      bodyBase64: Buffer.from(body).toString("base64"),
+      ...(place === "dead" && { at: int(row?.at ?? 0), attempts: attemptsOf(row?.attempts) }),
+    }
+  }
+
+  /** What waits apart first: it is older than what waits in the log. */
+  *lines(): Generator<SalvagedLine> {
+    if (this.db !== undefined) {
+      for (const table of tablesOf(this.db)) yield* this.kept(this.db, table)
+      yield* this.log(this.db)
+    }
+    yield* this.dig()
+  }
+
+  private *kept(db: DatabaseSync, table: (typeof keptTables)[number]): Generator<SalvagedLine> {
+    for (const row of rowsOf(db, table)) {
+      if (row === undefined) {
+        this.unreadable++
+        continue
+      }
+      const entry = decode(bytes(row.record), int(row.sequence))
+      if (entry === undefined) this.damaged.add(int(row.sequence))
+      else yield this.line(table, "lane" in row ? [String(row.lane)] : this.pending(entry), entry, row)
+    }
+  }
+
+  private *log(db: DatabaseSync): Generator<SalvagedLine> {
+    const ends = tolerant(() => db.prepare("SELECT min(first) AS first, max(first) AS last FROM log").get())
+    for (const row of rowsOf(db, "log")) {
+      this.tell(
+        (int(row?.first ?? 0) - int(ends?.first ?? 0)) / Math.max(1, int(ends?.last ?? 0) - int(ends?.first ?? 0)),
+      )
+      if (row === undefined) {
+        this.unreadable++
+        continue
+      }
+      const decoded = decodeRow(bytes(row.bytes), int(row.first), int(row.count))
+      for (const sequence of decoded.damaged) this.damaged.add(sequence)
+      for (const { entry } of decoded.stored) yield this.line("log", this.pending(entry), entry)
+    }
+  }
+
+  /**
+   * Looks at the pages themselves. Rows of the log that were pruned lie about,
+   * too: of those that the tables do not have, only what a lane still waits for
+   * counts. Whether a row that stood apart was deleted nobody can tell, so such
+   * a one counts only where the tables could not be read to their end.
+   */
+  private *dig(): Generator<SalvagedLine> {
+    const isWhole = this.db !== undefined && this.unreadable === 0
+    for (const { columns } of Pages.rows(this.path)) {
+      const [lane, , at] = columns
+      const entries = columns.flatMap((column) => (column instanceof Uint8Array ? decodeAll(column) : []))
+      for (const entry of entries) {
+        const isApart = typeof lane === "string"
+        if (isApart ? isWhole : this.seen.has(String(entry.sequence))) continue
+        const pending = (isApart ? [lane] : this.pending(entry)).filter(
+          (lane) => !this.seen.has(`${entry.sequence} ${lane}`),
+        )
+        if (pending.length === 0) continue
+        this.dug++
+        this.damaged.delete(entry.sequence)
+        const isDead = isApart && typeof at === "number"
+        yield this.line(isDead ? "dead" : isApart ? "parked" : "log", pending, entry, {
+          at: typeof at === "number" ? at : null,
+          attempts: isDead ? String(columns[5]) : null,
+        })
+      }
+    }
+  }
+}
+
+/**
+ * Every event that can be read from the journal at `path`; copies that have to
+ * be mended are made in `directory`. `tell` hears how much of the log is read,
+ * from 0 to 1.
+ */
+export const lines = function* (
+  path: string,
+  directory: string,
+  tell: (share: number) => void = () => {},
+): Generator<SalvagedLine, Found> {
+  const readable = openReadable(path, directory)
+  try {
+    if (readable.db !== undefined && isNewer(readable.db)) throw new NewerJournal()
+    const salvage = new Salvage(path, readable.db, tell)
+    yield* salvage.lines()
+    const { damaged, unreadable, dug } = salvage
+    return { damaged: [...damaged].sort((a, b) => a - b), unreadable, dug, mended: !readable.isOriginal }
+  } finally {
+    readable.close()
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * What an SQLite error means for the relay, and a transaction that keeps to it.
+ *
+ * **Traps.** After a failed fsync later commits go on "succeeding", so any I/O
+ * error is final. A full disk rolls the transaction back by itself, and a second
+ * ROLLBACK would throw. Under Deno only prepared statements carry the error's
+ * number, so whatever is classified here is prepared, BEGIN and COMMIT too.
+ */
+import type { DatabaseSync } from "node:sqlite"
+import { JournalBroken, JournalError, JournalFull, JournalUnavailable } from "../../Journal.ts"
+import { causeOf } from "./WriteFailure.ts"
+
+const primary = (code: number): number => code & 0xff
+
+/** SQLite's extended result code; 0 when the error is not SQLite's. */
+export const errorCode = (error: unknown): number => {
+  if (typeof error !== "object" || error === null || !("errcode" in error)) return 0
+  return typeof error.errcode === "number" ? error.errcode : 0
+}
+
+const words = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/** The file is damaged, or is no database. */
+export const isCorrupt = (error: unknown): boolean => [11, 26].includes(primary(errorCode(error)))
+
+export const isBusy = (error: unknown): boolean => [5, 6].includes(primary(errorCode(error)))
+
+/** 13 is a full disk; 778 (a failed write) is what a file size limit or a quota looks like. */
+export const isFull = (error: unknown): boolean => primary(errorCode(error)) === 13 || errorCode(error) === 778
+
+/** Nothing that passes: what was written before it, or where, can't be trusted any more. */
+export const isFinal = (error: unknown): boolean =>
+  !isFull(error) && [0, 10, 11, 26].includes(primary(errorCode(error)))
+
+/** Read-only, or not to be opened. */
+const isUnwritable = (error: unknown): boolean => [3, 8, 14].includes(primary(errorCode(error)))
+
+export const unavailable = (message: string): JournalError =>
+  new JournalError({ reason: new JournalUnavailable({ message }) })
+
+export const broken = (message: string): JournalError => new JournalError({ reason: new JournalBroken({ message }) })
+
+export const full = (cause: JournalFull["cause"], message: string): JournalError =>
+  new JournalError({ reason: new JournalFull({ cause, message }) })
+
+/** Decides what an error while working on the journal at `path` means. */
+export const classify = (path: string, error: unknown): JournalError => {
+  if (error instanceof JournalError) return error
+  if (isFull(error)) {
+    return full(
+      "disk",
+      `The journal ${path} can't be written (${words(error)}): ${causeOf(path, primary(errorCode(error)) === 13)}. Nothing that was accepted is lost.`,
+    )
+  }
+  if (isCorrupt(error)) {
+    return broken(
+      `The journal ${path} is damaged (${words(error)}). The relay stops. At its next start the file is read again: it goes on when the file is sound after all, and sets it aside when it is not.`,
+    )
+  }
+  if (primary(errorCode(error)) === 10) {
+    return broken(
+      `The disk of the journal ${path} failed (${words(error)}, code ${errorCode(error)}). Nothing after it can be trusted, so the relay stops. Check the disk, then start it again.`,
+    )
+  }
+  const why = isUnwritable(error) ? `${words(error)}: ${causeOf(path, false)}` : words(error)
+  return unavailable(`The journal ${path} could not be written (${why}). Nothing was kept; try again.`)
+}
+
+/** Runs `work` between BEGIN IMMEDIATE and COMMIT: all of it is on disk when this returns, or none. */
+export const transactions = (db: DatabaseSync): (<A>(work: () => A) => A) => {
+  const begin = db.prepare("BEGIN IMMEDIATE")
+  const commit = db.prepare("COMMIT")
+  const rollback = db.prepare("ROLLBACK")
+  return (work) => {
+    begin.run()
+    try {
+      const result = work()
+      commit.run()
+      return result
+    } catch (error) {
+      if (db.isTransaction) {
+        try {
+          rollback.run()
+        } catch {
+          // The first error is the one that decides.
+        }
+      }
+      throw error
+    }
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * What another config would change, by name: what `relay reload` shows.
+ *
+ * **Promise.** Names and keys, never a value: any may be a secret, or hold one.
+ */
+import { Equal } from "effect"
+import type { LaneConfig, RelayConfig, Webhook } from "../config/Config.ts"
+
+export interface Difference {
+  readonly what: "webhook" | "secret" | "sink" | "route"
+  /** A secret's begins with its webhook's: `scheduling/2026-11`. */
+  readonly name: string
+  readonly change: "added" | "removed" | "changed" | "renamed"
+  /** The keys that changed, `delivery.timeout`; of what was renamed, the name before. */
+  readonly details: ReadonlyArray<string>
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype
+
+/** The keys whose values differ; those of objects in objects with a dot, down to `depth`. */
+const keys = (before: Fields, after: Fields, depth: number): ReadonlyArray<string> =>
+  [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((key) => {
+    const [a, b] = [before[key], after[key]]
+    if (Equal.equals(a, b)) return []
+    if (depth > 1 && isFields(a) && isFields(b)) return keys(a, b, depth - 1).map((below) => `${key}.${below}`)
+    return [key]
+  })
+
+/** What can be changed while the relay runs. */
+const live: ReadonlySet<string> = new Set<keyof RelayConfig>(["webhooks", "sinks", "routes", "tests"])
+/** Those of the rest that hold keys of their own. */
+const sections: ReadonlySet<string> = new Set<keyof RelayConfig>(["admin", "journal"])
+
+/** The keys that only a restart changes, of those that differ: `listen`, `journal.path`. */
+export const restart = (before: RelayConfig, after: RelayConfig): ReadonlyArray<string> => {
+  const [a, b]: readonly [Fields, Fields] = [{ ...before }, { ...after }]
+  return keys(a, b, 1).flatMap((key) => {
+    if (live.has(key)) return []
+    const [was, is] = [a[key], b[key]]
+    return sections.has(key) && isFields(was) && isFields(is) ? keys(was, is, 1).map((below) => `${key}.${below}`) : key
+  })
+}
+
+interface Named {
+  readonly name: string
+}
+
+const compare = <A extends Named>(
+  what: Difference["what"],
+  before: ReadonlyArray<A>,
+  after: ReadonlyArray<A>,
+  fields: (item: A) => Fields,
+): ReadonlyArray<Difference> => {
+  const was = new Map(before.map((item) => [item.name, item]))
+  const is = new Set(after.map(({ name }) => name))
+  return [
+    ...after.flatMap((item): ReadonlyArray<Difference> => {
+      const { name } = item
+      const earlier = was.get(name)
+      if (earlier === undefined) return [{ what, name, change: "added", details: [] }]
+      const details = keys(fields(earlier), fields(item), 3)
+      return details.length === 0 ? [] : [{ what, name, change: "changed", details }]
+    }),
+    ...before.flatMap(
+      ({ name }): ReadonlyArray<Difference> => (is.has(name) ? [] : [{ what, name, change: "removed", details: [] }]),
+    ),
+  ]
+}
+
+const ofWebhook = ({ secrets: _, ...webhook }: Webhook): Fields => webhook
+const secretsOf = ({ name, secrets }: Webhook) =>
+  secrets.map((secret) => ({ ...secret, name: `${name}/${secret.name}` }))
+
+/** As it is written: the type's own keys beside those of every sink. Where it comes from changes nothing of it. */
+const ofSink = ({ config, renamedFrom: _, ...lane }: LaneConfig): Fields => ({
+  ...lane,
+  ...(isFields(config) ? config : { config }),
+})
+
+const sinks = (before: ReadonlyArray<LaneConfig>, after: ReadonlyArray<LaneConfig>): ReadonlyArray<Difference> => {
+  const was = new Set(before.map(({ name }) => name))
+  const renamed = after.filter(({ name, renamedFrom }) => !was.has(name) && was.has(renamedFrom ?? ""))
+  const from = new Map(renamed.map(({ name, renamedFrom = "" }) => [renamedFrom, name]))
+  return [
+    ...renamed.map(
+      ({ name, renamedFrom = "" }): Difference => ({ what: "sink", name, change: "renamed", details: [renamedFrom] }),
+    ),
+    ...compare(
+      "sink",
+      before.map((sink) => ({ ...sink, name: from.get(sink.name) ?? sink.name })),
+      after,
+      ofSink,
+    ),
+  ]
+}
+
+/** What differs of all that can be changed while the relay runs; empty when nothing does. */
+export const between = (before: RelayConfig, after: RelayConfig): ReadonlyArray<Difference> => {
+  const secretsOfThoseIn = ({ webhooks }: RelayConfig, other: RelayConfig) =>
+    webhooks.filter(({ name }) => other.webhooks.some((webhook) => webhook.name === name)).flatMap(secretsOf)
+  return [
+    ...compare("webhook", before.webhooks, after.webhooks, ofWebhook),
+    ...compare("secret", secretsOfThoseIn(before, after), secretsOfThoseIn(after, before), (secret) => ({ ...secret })),
+    ...sinks(before.sinks, after.sinks),
+    ...compare("route", before.routes, after.routes, (route) => ({ ...route })),
+  ]
+}
+
+const signs = { added: "+", removed: "-", changed: "~", renamed: ">" } as const
+
+/** One line: `~ sink lake: topic, delivery.timeout`. */
+export const show = ({ what, name, change, details }: Difference): string => {
+  const more = change === "renamed" ? ` from ${details.join()}` : details.length === 0 ? "" : `: ${details.join(", ")}`
+  return `${signs[change]} ${what} ${name}${more}`
+}

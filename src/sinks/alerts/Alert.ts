@@ -1,0 +1,208 @@
+/**
+ * What an alert says, before any service's own shape.
+ *
+ * **Promise.** Unless its options ask for more it holds no personal data: the
+ * event's type, account, id and time, and the id of its object. The interface
+ * shows no error code and no schema of the objects, so nothing else is known to
+ * be harmless. The relay's own events hold neither secret nor payload, and are
+ * shown whole.
+ *
+ * One event makes an alert, and so does a group of them: the samples' common
+ * facts stand once, what differs stands with each sample.
+ */
+import { isRelayEvent } from "../../event/EventType.ts"
+import { idempotencyKey } from "../../event/IdempotencyKey.ts"
+import * as Numbers from "../../event/Numbers.ts"
+import { asFailure, failureEndedBy } from "../../event/Recovery.ts"
+import * as CloudEvents from "../../formats/CloudEvents.ts"
+import * as Template from "../../formats/Template.ts"
+import type { Entry } from "../../journal/Journal.ts"
+import { clean, type Fact } from "./AlertText.ts"
+
+export type Action = "trigger" | "resolve"
+
+/** What an alert is made of. */
+export interface Group {
+  readonly action: Action
+  /** Some of the events, oldest first; at least one. */
+  readonly samples: ReadonlyArray<Entry>
+  /** How many events there were. */
+  readonly count: number
+  /** When the first and the last of them came, in epoch milliseconds. */
+  readonly first: number
+  readonly last: number
+  /** The group's own key; without one it is the last sample's. */
+  readonly key?: string
+}
+
+/** Texts are as long as they are, and may hold anything: a service's format cuts and escapes them. */
+export interface Alert {
+  readonly action: Action
+  /** Alerts of one key are one trouble; a resolve ends it. */
+  readonly key: string
+  /** The event type and the account; empty where the events have none, or not the same. */
+  readonly type: string
+  readonly account: string
+  /** The webhook's name; `relay` for the relay's own events. */
+  readonly webhook: string
+  readonly summary: string
+  /** ISO 8601: when it happened, by the last of the samples. */
+  readonly time: string
+  readonly facts: ReadonlyArray<Fact>
+  /** What differs, an event each; empty where there is one event. */
+  readonly samples: ReadonlyArray<Fact>
+}
+
+/** Templates over an event. */
+export interface Options {
+  /** Recoveries have the key and the words of the failures that they end. */
+  readonly resolve?: boolean
+  /** The alert's one line; by default words for the failure types, the type for others, and the account. */
+  readonly summary?: string
+  /** What belongs together; by default the type with the object, or with the event where it has none. */
+  readonly dedupKey?: string
+  readonly objectId: string
+  /** Further facts, by the name they are shown under. */
+  readonly details: Readonly<Record<string, string>>
+}
+
+/** The failure types of the interface (section 6) and the relay's own events, in words. */
+const summaries: Readonly<Record<string, string>> = {
+  "appointment.meeting.cancel_failed": "A meeting could not be canceled with its provider",
+  "appointment.meeting.create_failed": "A meeting could not be created with its provider",
+  "appointment.meeting.replace_failed": "A meeting could not be replaced with its provider",
+  "appointment.meeting.update_failed": "A meeting could not be updated with its provider",
+  "connected_account.refresh_failed": "A calendar has lost its access and must be connected again",
+  "relay.dead_letter": "The sink {{/data/object/sink}} has new dead letters",
+  "relay.lane_paused": "The sink {{/data/object/sink}} is paused",
+  "relay.journal_filling": "The relay's journal is {{/data/object/percent}} % full",
+  "relay.journal_red": "The relay's journal is red: {{/data/object/problem}}",
+  "relay.secret_expiring":
+    "The secret {{/data/object/secret}} of the webhook {{/data/object/webhook}} expires at {{/data/object/expires_at}}",
+}
+const usualSummary = "{{type}}"
+
+/** What of the relay's own events tells one trouble from another. */
+const ownKey = ["sink", "webhook", "secret"]
+
+const text = (value: unknown): string => {
+  if (typeof value === "string") return value
+  if (value === undefined || value === null) return ""
+  return typeof value === "object" ? JSON.stringify(value) : String(value)
+}
+
+/** An id is text or a number; anything else that stands in its place may hold more than an id. */
+const idOf = (value: unknown): string => (typeof value === "string" || Numbers.isNumber(value) ? text(value) : "")
+
+const fields = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null ? { ...value } : {}
+
+const factsOf = (all: Readonly<Record<string, unknown>>): ReadonlyArray<Fact> =>
+  Object.entries(all).flatMap(([name, value]) => {
+    const shown = text(value)
+    // A blank is no fact, and some services refuse one.
+    return clean(shown.slice(0, 1_024)) === "" ? [] : [{ name, value: shown }]
+  })
+
+/** What an event says of itself. */
+interface Told {
+  readonly summary: string
+  readonly key: string
+  /** What a group may have in common. */
+  readonly facts: ReadonlyArray<Fact>
+  /** Its id; nothing where it has none. */
+  readonly event: ReadonlyArray<Fact>
+  readonly time: string
+}
+
+const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((entry: Entry) => Told) => {
+  // One template for all: the body is decoded once.
+  const template = (summary: string, own: boolean) =>
+    Template.compileBody({ summary, key: dedupKey ?? null, objectId, details, own: own ? "{{/data/object}}" : null })
+  const usual = template(summary ?? usualSummary, false)
+  const special = new Map(
+    Object.entries(summaries).map(([type, words]) => [type, template(summary ?? words, isRelayEvent(type))]),
+  )
+  return (entry) => {
+    const { event } = entry
+    const trouble = resolve === true ? asFailure(event) : event
+    const read = fields(Numbers.parse((special.get(trouble.type) ?? usual).render({ ...entry, event: trouble })))
+    const object = idOf(read.objectId)
+    const own = fields(read.own)
+    const time = CloudEvents.time(entry)
+    const usualKey = isRelayEvent(event.type)
+      ? [event.type, ...ownKey.map((name) => text(own[name])).filter((value) => value !== "")]
+      : [trouble.type, event.accountId, object || idempotencyKey(entry)]
+    return {
+      summary: text(read.summary),
+      key: text(read.key) || usualKey.join("/"),
+      facts: factsOf({ Type: event.type, Account: event.accountId, Object: object, ...own, ...fields(read.details) }),
+      event: factsOf({ Event: event.id }),
+      time,
+    }
+  }
+}
+
+const isIn = (facts: ReadonlyArray<Fact>, { name, value }: Fact): boolean =>
+  facts.some((fact) => fact.name === name && fact.value === value)
+
+/** Samples of a group at most; a service shows fewer. */
+const maxSamples = 50
+
+/** Events that belong together, oldest first; at least one. The last one says how it stands. */
+export const group = (entries: ReadonlyArray<Entry>, resolve = false): Group => {
+  const last = entries.at(-1)
+  return {
+    action: resolve && last !== undefined && failureEndedBy(last.event.type) !== undefined ? "resolve" : "trigger",
+    samples: Template.some(entries, maxSamples),
+    count: entries.length,
+    first: entries[0]?.event.receivedAt ?? 0,
+    last: last?.event.receivedAt ?? 0,
+  }
+}
+
+/** The template of the key that a failure and its recovery share. */
+export const keyOf = ({ dedupKey, objectId }: Pick<Options, "dedupKey" | "objectId">): string =>
+  dedupKey ?? `{{type}}/{{account_id}}/${objectId}`
+
+const named = (facts: ReadonlyArray<Fact>, name: string): string =>
+  facts.find((fact) => fact.name === name)?.value ?? ""
+
+const words = (facts: ReadonlyArray<Fact>): string => facts.map(({ name, value }) => `${name} ${value}`).join(", ")
+
+/** Compiles the options into what makes an alert of a group. */
+export const compile = (options: Options): ((group: Group) => Alert) => {
+  const tell = teller(options)
+  return ({ action, samples, count, first, last, key }) => {
+    const told = samples.map(tell)
+    const latest = told.at(-1)
+    const webhook = samples.at(-1)?.event.webhook
+    if (latest === undefined || webhook === undefined) throw new Error("an alert is made of one event at least")
+    const shared = latest.facts.filter((fact) => told.every(({ facts }) => isIn(facts, fact)))
+    const [type, account] = [named(shared, "Type"), named(shared, "Account")]
+    const summary = clean(latest.summary.slice(0, 4_096)) || type || "An event without an envelope"
+    const about = options.summary === undefined && account !== "" ? ` (${account})` : ""
+    const times = [
+      { name: "Events", value: String(count) },
+      { name: "First", value: new Date(first).toISOString() },
+      { name: "Last", value: new Date(last).toISOString() },
+    ]
+    return {
+      action,
+      key: key ?? latest.key,
+      type,
+      account,
+      webhook,
+      summary: `${action === "resolve" ? "Resolved: " : ""}${count > 1 ? `${count} × ` : ""}${summary}${about}`,
+      time: latest.time,
+      facts: [...shared, ...(count > 1 ? times : [...latest.event, { name: "Time", value: latest.time }])],
+      samples:
+        count > 1
+          ? told.map(({ facts, event, time }) => ({
+              name: time,
+              value: words([...facts.filter((fact) => !isIn(shared, fact)), ...event]) || "an event without an id",
+            }))
+          : [],
+    }
+  }
+}

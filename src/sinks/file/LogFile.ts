@@ -1,0 +1,238 @@
+/**
+ * A file of lines that is only ever appended to, and begun anew by size, by
+ * day, or when it was moved away. Plain calls that throw the system's errors:
+ * `File.ts` says what they mean.
+ *
+ * **Promise.** It holds whole lines, whatever ended the last process, and a
+ * failed write leaves nothing behind. The names of new and rotated files are
+ * durable before a line is written to them.
+ */
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  statSync,
+  unlinkSync,
+  writeSync,
+} from "node:fs"
+import { basename, dirname, extname, join, resolve } from "node:path"
+import { type Mended, mend } from "./TornLines.ts"
+
+export const lineFeed = 0x0a
+
+/** When a new file is begun. */
+export interface Rotation {
+  /** Bytes. */
+  readonly size?: number
+  readonly daily: boolean
+  /** How many old files stay; all when absent. */
+  readonly keep?: number
+}
+
+interface Open {
+  readonly fd: number
+  readonly device: number
+  readonly inode: number
+  /** The day (UTC) that the file was begun. */
+  readonly day: number
+}
+
+/** The system's code of an error (`ENOSPC`), or its name. */
+export const codeOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return "unknown error"
+  return "code" in error && typeof error.code === "string" ? error.code : error.name
+}
+
+class NotRegular extends Error {
+  readonly code = "ENOTREG"
+}
+
+class NotOurs extends Error {
+  readonly code = "ENOTOURS"
+}
+
+const dayOf = (millis: number): number => Math.floor(millis / 86_400_000)
+
+const statOf = (path: string) => statSync(path, { throwIfNoEntry: false })
+
+/** A name in a directory is only durable when the directory is. */
+const syncDirectory = (path: string): void => {
+  const fd = openSync(path, "r")
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Makes the directory and those above it, each durable in the one above. */
+const makeDirectory = (path: string): void => {
+  const first = mkdirSync(path, { recursive: true })
+  if (first === undefined) return
+  for (let made = resolve(path); ; made = dirname(made)) {
+    syncDirectory(dirname(made))
+    if (made === resolve(first)) return
+  }
+}
+
+/** Lines hold business data: the relay's user and its group may read them. */
+const mode = 0o640
+
+const begin = (path: string, now: number, isStart: boolean): Open & { readonly mended: Mended } => {
+  makeDirectory(dirname(path))
+  const there = statOf(path)
+  // Opening a pipe or a device could wait for ever.
+  if (there !== undefined && !there.isFile() && !there.isDirectory()) throw new NotRegular(path)
+  const fd = openSync(path, "a+", mode)
+  try {
+    const { dev, ino, size, birthtimeMs, mtimeMs } = fstatSync(fd)
+    const mended = mend(fd, path, size, isStart)
+    if (mended === undefined) throw new NotOurs(path)
+    if (there === undefined) syncDirectory(dirname(path))
+    const begun = birthtimeMs > 0 ? birthtimeMs : mtimeMs
+    return { fd, device: dev, inode: ino, day: dayOf(size === mended.cut ? now : begun), mended }
+  } catch (error) {
+    closeSync(fd)
+    throw error
+  }
+}
+
+const stampOf = (now: number): string => new Date(now).toISOString().slice(0, 19).replaceAll(":", "-")
+
+interface Rotated {
+  readonly path: string
+  readonly stamp: string
+  /** Tells apart what was rotated within one second: 0, 1, 2, … */
+  readonly number: number
+}
+
+/** The rotated files of a path, oldest first. */
+const rotatedFiles = (path: string): ReadonlyArray<Rotated> => {
+  const extension = extname(path)
+  const prefix = `${basename(path, extension)}-`
+  const named = /^(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)Z(?:-(\d+))?$/
+  return readdirSync(dirname(path))
+    .flatMap((name): ReadonlyArray<Rotated> => {
+      if (!name.startsWith(prefix) || !name.endsWith(extension)) return []
+      const found = named.exec(name.slice(prefix.length, name.length - extension.length))
+      if (found === null) return []
+      return [{ path: join(dirname(path), name), stamp: found[1] ?? "", number: Number(found[2] ?? 0) }]
+    })
+    .toSorted((a, b) => (a.stamp === b.stamp ? a.number - b.number : a.stamp < b.stamp ? -1 : 1))
+}
+
+/** `events.ndjson` as `events-2026-11-21T08-00-00Z.ndjson`, and numbered above what that second has already. */
+const rotatedName = (path: string, now: number): string => {
+  const extension = extname(path)
+  const stamp = stampOf(now)
+  const last = rotatedFiles(path).findLast((file) => file.stamp === stamp)
+  const number = last === undefined ? "" : `-${last.number + 1}`
+  return join(dirname(path), `${basename(path, extension)}-${stamp}Z${number}${extension}`)
+}
+
+export class LogFile {
+  readonly #path: string
+  readonly #rotation: Rotation
+  #open: Open | undefined
+  /** Where the file ended before the last append, and how much that was. */
+  #before = 0
+  #appended = 0
+  #mended: Mended | undefined
+  #isStart = true
+
+  constructor(path: string, rotation: Rotation) {
+    this.#path = path
+    this.#rotation = rotation
+  }
+
+  /** Appends whole lines and gives the descriptor to sync; `now` is in epoch milliseconds. */
+  append(lines: Uint8Array, now: number): number {
+    this.#appended = 0
+    const { fd } = this.#current(now)
+    this.#appended = lines.length
+    for (let written = 0; written < lines.length; ) written += writeSync(fd, lines, written)
+    return fd
+  }
+
+  /** What was mended since this was last asked. */
+  takeMended(): Mended | undefined {
+    const mended = this.#mended
+    this.#mended = undefined
+    return mended
+  }
+
+  /** Takes back an append that failed in part or could not be synced, as far as the disk lets it. */
+  undo(): void {
+    if (this.#open === undefined) return
+    try {
+      // Longer than we made it: another writes to it too, and what it wrote is not ours to cut.
+      const isOurs = fstatSync(this.#open.fd).size <= this.#before + this.#appended
+      if (isOurs) ftruncateSync(this.#open.fd, this.#before)
+    } catch {
+      // What is left of the lines is mended when the file is opened again; whole ones are repeated.
+    }
+    this.close()
+  }
+
+  close(): void {
+    if (this.#open === undefined) return
+    const { fd } = this.#open
+    this.#open = undefined
+    closeSync(fd)
+  }
+
+  /** The file to write to: begun, begun anew where it was moved away, or rotated. */
+  #current(now: number): Open {
+    const there = statOf(this.#path)
+    const same = there?.ino === this.#open?.inode && there?.dev === this.#open?.device
+    if (!same) this.close()
+    this.#before = there?.size ?? 0
+    if (this.#open === undefined) {
+      const { mended, ...open } = begin(this.#path, now, this.#isStart)
+      this.#isStart = false
+      this.#open = open
+      if (mended.cut + mended.blanked > 0) this.#mended = mended
+      this.#before = fstatSync(this.#open.fd).size
+    }
+    if (this.#before === 0 || !this.#isDue(this.#open, now)) return this.#open
+    this.#rotate(now)
+    this.#open = begin(this.#path, now, false)
+    this.#before = 0
+    return this.#open
+  }
+
+  #isDue({ day }: Open, now: number): boolean {
+    const { size, daily } = this.#rotation
+    return (size !== undefined && this.#before >= size) || (daily && day < dayOf(now))
+  }
+
+  #rotate(now: number): void {
+    renameSync(this.#path, rotatedName(this.#path, now))
+    this.close()
+    const { keep } = this.#rotation
+    if (keep === undefined) return
+    for (const old of rotatedFiles(this.#path).slice(0, -keep)) unlinkSync(old.path)
+  }
+}
+
+/** Throws what a first write would, as far as that can be known without touching anything. */
+export const check = (path: string): void => {
+  const there = statOf(path)
+  if (there !== undefined) {
+    if (there.isDirectory()) throw Object.assign(new Error(path), { code: "EISDIR" })
+    if (!there.isFile()) throw new NotRegular(path)
+    closeSync(openSync(path, constants.O_WRONLY | constants.O_APPEND))
+    return
+  }
+  let directory = dirname(resolve(path))
+  while (statOf(directory) === undefined) directory = dirname(directory)
+  if (!statOf(directory)?.isDirectory()) throw Object.assign(new Error(path), { code: "ENOTDIR" })
+  accessSync(directory, constants.W_OK | constants.X_OK)
+}

@@ -1,0 +1,106 @@
+/**
+ * The HTTP sink: a request an event, or a digest. The alert services are presets
+ * over it: each brings its {@link Service}, and this is what sends.
+ *
+ * **Promise.** A 2xx is the only success. Redirects are not followed, at most
+ * 64 KiB of an answer are read, and nothing of the URL but its origin is shown:
+ * for many services the URL is the secret.
+ */
+import { Clock, Effect, Redacted, Result, type Scope } from "effect"
+import * as Template from "../../formats/Template.ts"
+import type { Entry } from "../../journal/Journal.ts"
+import { drain } from "../../runtime/HttpDrain.ts"
+import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import * as Certificates from "../Certificates.ts"
+import { rendered } from "../Rendered.ts"
+import { allSent, type Failures, type Reason, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import * as HttpAnswer from "./HttpAnswer.ts"
+import { HttpConfig } from "./HttpConfig.ts"
+import { batchOf, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
+
+interface Answer {
+  readonly response: Response
+  readonly body: ReadonlyArray<Uint8Array>
+}
+
+/** Opens the sink that a config describes; as a preset where a service is given. */
+export const make = Effect.fnUntraced(function* (
+  config: HttpConfig,
+  service?: Service,
+): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
+  const clock = yield* Clock.Clock
+  const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls)))
+  const encode = encoder(config, payloadOf(config, service?.body))
+  const { method } = config
+  const url = Redacted.value(config.url)
+  const address = new URL(Template.withoutPlaceholders(url))
+  const isTemplated = Template.hasPlaceholder(url)
+  const receiver: HttpAnswer.Receiver = {
+    name: `${method} ${address.origin}`,
+    overrides: config.classify,
+    isTemplated,
+    ...(service !== undefined && { meaning: service.meaning }),
+  }
+
+  const request = async ({ url, init }: Encoded, abort: AbortController): Promise<Answer> => {
+    const response = await fetch(url, init)
+    return { response, body: await drain(response, abort) }
+  }
+
+  /** One request, cut off when it is interrupted. */
+  const exchange = <A>(
+    { url, init }: Encoded,
+    answered: (answer: Answer) => Effect.Effect<A, SinkError>,
+  ): Effect.Effect<A, SinkError> =>
+    Effect.callback((resume) => {
+      const abort = new AbortController()
+      request({ url, init: { ...init, signal: abort.signal } }, abort).then(
+        (answer) => resume(answered(answer)),
+        (error) => resume(fail(HttpAnswer.reasonOfTrouble(HttpTransport.troubleOf(error), receiver))),
+      )
+      return Effect.sync(() => abort.abort())
+    })
+
+  const classify = ({ response, body }: Answer): Effect.Effect<Failures, SinkError> => {
+    const text = () => Buffer.concat(body).toString("utf8")
+    const reason = HttpAnswer.reasonOf(response, text, receiver, clock.currentTimeMillisUnsafe())
+    return reason === undefined ? passed : fail(reason)
+  }
+
+  /** Of a digest that can't be made, what can: the events that it can't be made of end by themselves. */
+  const sendRest = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> => {
+    const failures = new Map<number, SinkError>()
+    const rest = entries.filter((entry, index) => {
+      const made = rendered(() => encode({ entry, entries: [entry] }))
+      if (Result.isFailure(made)) failures.set(index, made.failure)
+      return Result.isSuccess(made)
+    })
+    const batch = batchOf(rest)
+    return batch === undefined ? Effect.succeed(failures) : Effect.as(exchange(encode(batch), classify), failures)
+  }
+
+  return {
+    batch: { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY },
+    send: (entries) => {
+      const batch = batchOf(entries)
+      if (batch === undefined) return passed
+      const made = rendered(() => encode(batch))
+      if (Result.isSuccess(made)) return exchange(made.success, classify)
+      return entries.length === 1 ? Effect.fail(made.failure) : sendRest(entries)
+    },
+    // Any answer will do: a receiver that is there may well refuse a bare HEAD.
+    check: exchange({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD" } }, () => Effect.void),
+  }
+})
+
+const passed = Effect.succeed(allSent)
+const fail = (reason: Reason) => Effect.fail(new SinkError({ reason }))
+
+export const Http: SinkType<HttpConfig> = {
+  type: "http",
+  config: HttpConfig,
+  concurrency: 16,
+  composes: ({ format }) => format === "template",
+  open: (_, config) => make(config),
+  preview,
+}

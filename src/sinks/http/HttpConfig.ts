@@ -1,0 +1,138 @@
+/** The config of an HTTP sink, and the keys of it that the alert services have too. */
+import { Effect, Schema } from "effect"
+import * as Template from "../../formats/Template.ts"
+import * as Certificates from "../Certificates.ts"
+import * as HttpAnswer from "./HttpAnswer.ts"
+
+/** What is wrong with a URL, in words; `undefined` when nothing. */
+const urlProblem = (url: string): string | undefined => {
+  const authority = /^https?:\/\/([^/?#\\\s]+)/i.exec(url)?.[1]
+  if (authority === undefined) return "this is no http:// or https:// URL"
+  if (Template.hasPlaceholder(authority)) {
+    return "the host of a URL can't hold a placeholder: an event would decide who gets it"
+  }
+  if (authority.includes("@")) return 'a URL holds no user and password: put them into "headers", as authorization'
+  return URL.canParse(Template.withoutPlaceholders(url)) ? undefined : "this is no http:// or https:// URL"
+}
+
+const header = (description: string, value: string) =>
+  Schema.String.annotate({ description, default: value })
+    .check(
+      Schema.isPattern(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/u, {
+        message: "this is no header name: letters, digits and dashes, without spaces or a colon",
+      }),
+    )
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+
+export const secret = (description: string) =>
+  Schema.RedactedFromValue(
+    Schema.String.annotate({ description }).check(
+      Schema.makeFilter((value: string) => value.trim() !== "" || "a secret can't be empty", {
+        expected: "a secret that is not empty",
+        toJsonSchema: () => ({ minLength: 1 }),
+      }),
+    ),
+  )
+
+/** A URL to send to. It may be the secret itself, so it is never shown. */
+export const url = (doc: {
+  readonly description: string
+  readonly examples: ReadonlyArray<string>
+  readonly default?: string
+}) =>
+  Schema.RedactedFromValue(
+    Schema.String.annotate(doc).check(
+      Schema.makeFilter(urlProblem, {
+        expected: "an http:// or https:// URL",
+        toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }),
+      }),
+    ),
+  )
+
+/** Headers that say where a request ends: fetch writes them, and another value would garble the connection. */
+const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]
+
+export const HttpConfig = Schema.Struct({
+  url: url({
+    description: "Where events are sent; path and query may hold placeholders",
+    examples: ["https://example.com/hooks", "https://example.com/{{resource}}/{{id}}"],
+  }),
+  method: Schema.Literals(["POST", "PUT", "PATCH"])
+    .annotate({ description: "The request's method", default: "POST" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("POST"))),
+  headers: Schema.Record(
+    Schema.String,
+    Schema.RedactedFromValue(
+      // Written as it is, unlike a placeholder's value: a credential that is changed on its way is worse than none.
+      Schema.String.check(
+        Schema.isPattern(/^[\x20-\x7e]*$/, { message: "a header holds visible ASCII only, and no line break" }),
+      ),
+    ),
+  )
+    .annotate({ description: "Headers beside those of the relay; values may hold placeholders and are never shown" })
+    .check(
+      Schema.makeFilter((headers: Readonly<Record<string, unknown>>) =>
+        Object.keys(headers)
+          .filter((name) => framing.includes(name.toLowerCase()))
+          .map((name) => ({ path: [name], issue: "this header is written by the relay itself" })),
+      ),
+    )
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  format: Schema.Literals(["raw", "cloudevents", "template"])
+    .annotate({
+      description: "`raw`: the signed bytes. `cloudevents`: as CloudEvents 1.0. `template`: `body`, filled in",
+      default: "raw",
+    })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("raw"))),
+  mode: Schema.optionalKey(
+    Schema.Literals(["binary", "structured"]).annotate({
+      description:
+        "For `format: cloudevents`: `binary`, the usual one, is the signed bytes with attributes as headers; `structured` is one JSON document",
+    }),
+  ),
+  body: Schema.optionalKey(
+    Schema.Json.annotate({ description: "For `format: template`: any JSON whose strings may hold placeholders" }),
+  ),
+  forward: Schema.Struct({
+    signature: header("Carries the sender's signature", "x-service-signature"),
+    webhookId: header("Carries the sender's webhook id", "x-service-webhook-id"),
+  })
+    .annotate({ description: "Headers that carry what came with the event, where the signed bytes are sent" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  sign: Schema.optionalKey(
+    Schema.Struct({
+      secret: secret("The key of the HMAC-SHA256"),
+      header: header("The header: `sha256=` and 64 uppercase hexadecimal digits", "x-relay-signature"),
+    }).annotate({ description: "Signs the body that is sent, in the sender's own form" }),
+  ),
+  classify: Schema.Record(Schema.String, Schema.Literals(HttpAnswer.verdicts))
+    .annotate({
+      description: 'What an answer means, by status or class, where it is not the usual: `{ "409": "delivered" }`',
+    })
+    .check(
+      Schema.makeFilter((verdicts: Readonly<Record<string, unknown>>) =>
+        Object.keys(verdicts)
+          .filter((key) => !HttpAnswer.isStatus(key))
+          .map((key) => ({
+            path: [key],
+            issue: 'this is no status: write one such as "409", or a class such as "4xx"',
+          })),
+      ),
+    )
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  tls: Schema.optionalKey(Certificates.CertificatesConfig.annotate({ description: "Certificates of one's own" })),
+}).check(
+  Schema.makeFilter(({ format, body, mode }: { readonly format: string; readonly body?: unknown; mode?: string }) => {
+    if (format === "template" && body === undefined) {
+      return { path: ["body"], issue: '"format": "template" needs a "body" to fill in' }
+    }
+    if (format !== "template" && body !== undefined) {
+      return { path: ["body"], issue: `a "body" needs "format": "template": with "${format}" the event itself is sent` }
+    }
+    if (format !== "cloudevents" && mode !== undefined) {
+      return { path: ["mode"], issue: 'a "mode" needs "format": "cloudevents"' }
+    }
+    return undefined
+  }),
+)
+export type HttpConfig = typeof HttpConfig.Type

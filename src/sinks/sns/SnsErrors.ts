@@ -1,0 +1,240 @@
+/**
+ * What goes wrong with SNS, read out of what the SDK throws and what a batch's
+ * answer says, and what it means for the lane and for a person.
+ *
+ * What the other side says in words is not repeated: it may be what it was
+ * sent. Only AWS's own code is, and the action that was denied.
+ */
+import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import {
+  DeliveryFailed,
+  DeliveryRejected,
+  type Reason,
+  SinkMisconfigured,
+  SinkThrottled,
+  SinkUnavailable,
+} from "../Sink.ts"
+
+/** A refusal, or no answer. */
+export interface SnsTrouble {
+  /** AWS's word for it, such as `NotFound`; empty when it is none of AWS's. */
+  readonly code: string
+  /** What AWS adds to its code; may hold anything. */
+  readonly detail: string
+  /** 0: there was no answer. */
+  readonly status: number
+  readonly transport: HttpTransport.Trouble
+  /** There are no credentials to sign with. */
+  readonly isUnsigned: boolean
+  /** The role that was asked for when it happened, of STS; empty: it was SNS. */
+  readonly role: string
+  /** Milliseconds; what `Retry-After` asked for. */
+  readonly retryAfter?: number
+}
+
+/** STS did not give the role: the SDK would throw its error as if SNS had answered. */
+export class RoleRefused extends Error {
+  readonly role: string
+  constructor(role: string, cause: unknown) {
+    super("", { cause })
+    this.role = role
+  }
+}
+
+/** Where a trouble was met, for its words. */
+export interface Place {
+  readonly topicArn: string
+  /** Where the config says that SNS is; empty: where AWS says. */
+  readonly endpoint: string
+  /** The profile that the credentials come from; empty: none is named. */
+  readonly profile: string
+}
+
+/** What the SDK throws: all that is looked at. */
+interface Thrown {
+  readonly name?: unknown
+  readonly message?: unknown
+  readonly Code?: unknown
+  readonly $metadata?: { readonly httpStatusCode?: number }
+  readonly $response?: { readonly headers?: Readonly<Record<string, string>> }
+}
+
+const wordOf = (code: unknown): string =>
+  typeof code === "string" && /^[A-Za-z.]{1,64}$/.test(code) ? code.replace(/Exception$/, "") : ""
+
+const seconds = 1_000
+
+export const ofThrown = (thrown: unknown): SnsTrouble => {
+  const [error, role] = thrown instanceof RoleRefused ? [thrown.cause, thrown.role] : [thrown, ""]
+  const { name, message, Code, $metadata, $response }: Thrown = error instanceof Error ? error : {}
+  const asked = $response?.headers?.["retry-after"] ?? ""
+  const code = wordOf(Code)
+  return {
+    code,
+    detail: String(message),
+    status: $metadata?.httpStatusCode ?? 0,
+    // Where AWS has answered with a code, its words are no account of the connection.
+    transport: code === "" ? HttpTransport.troubleOf(error) : "other",
+    isUnsigned: code === "" && /Credentials|Provider|Token|SSO/.test(String(name)),
+    role,
+    ...(/^\d{1,4}$/.test(asked) && { retryAfter: Number(asked) * seconds }),
+  }
+}
+
+const unknownKey = "AWS does not know this access key: mend the credentials"
+
+/** Codes that a person must act on, and how. */
+const advice: Readonly<Record<string, string>> = {
+  NotFound: 'there is no such topic: make it, or mend "topicArn"',
+  InvalidClientTokenId: unknownKey,
+  UnrecognizedClient: unknownKey,
+  InvalidAccessKeyId: unknownKey,
+  MissingAuthenticationToken: "the request carries no credentials: set them",
+  SignatureDoesNotMatch: "the secret of the access key is wrong, or this machine's clock is: mend it",
+  IncompleteSignature: "the access key is not written as one is: mend the credentials",
+  InvalidSecurity: "AWS can't verify the signature: mend the credentials",
+  ExpiredToken: "the session token has expired: renew the credentials",
+  RequestExpired: "this machine's clock is wrong: set it",
+  OptInRequired: "the account is not subscribed to SNS in this region",
+  ValidationError: 'AWS refuses how the role is asked for: mend "role"',
+  KMSAccessDenied:
+    "the relay may not use the key that encrypts the topic: grant kms:GenerateDataKey and kms:Decrypt on it",
+  KMSDisabled: "the key that encrypts the topic is disabled: enable it",
+  KMSInvalidState: "the key that encrypts the topic can't be used as it is: mend it",
+  KMSNotFound: "the key that encrypts the topic is gone: give the topic another",
+  KMSOptInRequired: "the account is not subscribed to KMS in this region",
+}
+
+const isDenial = (code: string): boolean => /^(AuthorizationError|AccessDenied|AuthFailure)$/.test(code)
+const isThrottling = (code: string): boolean =>
+  /Throttl|^(TooManyRequests|RequestLimitExceeded|SlowDown|PriorRequestNotComplete)$/.test(code)
+/** What SNS says of a message that it can't take. Any other code may be about everything that is sent. */
+const isMessages = (code: string): boolean => /^(InvalidParameter|InvalidParameterValue|Validation)$/.test(code)
+const isTooLong = ({ code, detail }: SnsTrouble): boolean =>
+  code === "BatchRequestTooLong" || (isMessages(code) && /too long/i.test(detail))
+
+const denied = ({ detail, role }: SnsTrouble): string => {
+  if (role !== "") return "the credentials may not assume it: grant sts:AssumeRole, and let the role trust them"
+  const action = /perform:\s*([A-Za-z0-9-]{1,32}:[A-Za-z]{1,64})/.exec(detail)?.[1]
+  return action === undefined
+    ? "the credentials don't allow this: grant sns:Publish and sns:GetTopicAttributes on the topic"
+    : `the credentials lack ${action.replace(/^SNS:/, "sns:")}: grant it`
+}
+
+const unsigned = ({ profile }: Place): string =>
+  profile === ""
+    ? 'no credentials were found: set "credentials" or "profile", AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role'
+    : `the profile ${profile} gives no credentials: look into ~/.aws/config and ~/.aws/credentials, or mend "profile"`
+
+const misdirected = (status: number, { endpoint }: Place, role = ""): string =>
+  endpoint === "" || role !== ""
+    ? `what answers there (${status}) is not AWS: look for a proxy on the way`
+    : `what answers at ${endpoint} (${status}) is not SNS: mend "endpoint"`
+
+const words: Readonly<Partial<Record<HttpTransport.Trouble, string>>> = {
+  refused: "nothing listens there (connection refused)",
+  reset: "the connection was closed before an answer came",
+  "unknown host": "its host name has no address",
+  unreachable: "there is no way to it (unreachable, or timed out)",
+}
+
+const untrusted: ReadonlySet<HttpTransport.Trouble> = new Set([
+  "untrusted certificate",
+  "expired certificate",
+  "certificate of another host",
+  "unfit certificate",
+  "failed handshake",
+  "no HTTP",
+])
+
+/** Milliseconds that a lane waits where AWS does not say for how long. */
+const pause = 1 * seconds
+
+/** What a code of AWS means, whoever it is said of; `undefined` where that depends. */
+const ofCode = (trouble: SnsTrouble, at: string): Reason | undefined => {
+  const { code, retryAfter = pause } = trouble
+  if (isThrottling(code)) return new SinkThrottled({ message: `${at} asks to slow down (${code})`, retryAfter })
+  if (isDenial(code)) return new SinkMisconfigured({ message: `${at}: ${denied(trouble)}` })
+  const todo = advice[code]
+  if (todo !== undefined) return new SinkMisconfigured({ message: `${at}: ${todo} (${code})` })
+  if (isTooLong(trouble)) return new DeliveryRejected({ message: `${at} finds the event too large (${code})` })
+  return undefined
+}
+
+const placeOf = ({ topicArn, endpoint }: Place, role = ""): string =>
+  role === "" ? `SNS topic ${topicArn}${endpoint === "" ? "" : ` at ${endpoint}`}` : `AWS STS (for the role ${role})`
+
+/** Of a whole request, from what the SDK threw. */
+export const reasonOf = (trouble: SnsTrouble, place: Place): Reason => {
+  const { code, detail, status, transport, isUnsigned, role, retryAfter } = trouble
+  const at = placeOf(place, role)
+  const known = ofCode(trouble, at)
+  if (known !== undefined) return known
+  // Another region's topic is refused as a parameter: that is no event's fault.
+  if (isMessages(code) && /^Invalid parameter: TopicArn/.test(detail)) {
+    return new SinkMisconfigured({
+      message: `${at}: SNS refuses the topic's name: mend "topicArn" or "region" (${code})`,
+    })
+  }
+  if (untrusted.has(transport)) {
+    return new SinkMisconfigured({
+      message: `${at}: no TLS with it (${transport}): check "endpoint" and the clock; NODE_EXTRA_CA_CERTS names authorities of one's own`,
+    })
+  }
+  if (transport !== "other") return new SinkUnavailable({ message: `${at} can't be reached: ${words[transport]}` })
+  if (isUnsigned) return new SinkMisconfigured({ message: `${at}: ${unsigned(place)}` })
+  if (status === 0) return new SinkUnavailable({ message: `${at} can't be reached: the request failed` })
+  if (status === 429 || (status === 503 && retryAfter !== undefined)) {
+    return new SinkThrottled({ message: `${at} asks to slow down (${status})`, retryAfter: retryAfter ?? pause })
+  }
+  const said = code === "" ? `${status}` : `${status}, ${code}`
+  if (status >= 500 || status === 408) return new SinkUnavailable({ message: `${at} can't take events now (${said})` })
+  if (status === 413) return new DeliveryRejected({ message: `${at} finds the event too large (413)` })
+  if (isMessages(code) && role === "") return new DeliveryRejected({ message: `${at} refused the event (${said})` })
+  const todo = code === "" ? misdirected(status, place, role) : `AWS refuses what the relay asks (${said})`
+  return new SinkMisconfigured({ message: `${at}: ${todo}` })
+}
+
+/** Of one entry of a batch that was answered: `SenderFault` decides where the code does not. */
+export const reasonOfEntry = (
+  {
+    Code,
+    Message,
+    SenderFault,
+  }: {
+    readonly Code?: string | undefined
+    readonly Message?: string | undefined
+    readonly SenderFault?: boolean | undefined
+  },
+  place: Place,
+): Reason => {
+  const code = wordOf(Code)
+  const trouble: SnsTrouble = {
+    code,
+    detail: Message ?? "",
+    status: 200,
+    transport: "other",
+    isUnsigned: false,
+    role: "",
+  }
+  const at = placeOf(place)
+  const known = ofCode(trouble, at)
+  if (known !== undefined) return known
+  const said = code === "" ? "" : ` (${code})`
+  return SenderFault === true
+    ? new DeliveryRejected({ message: `${at} refused the event${said}` })
+    : new DeliveryFailed({ message: `${at} failed to take the event${said}` })
+}
+
+/** An answer that names none of a batch's entries is not one of SNS, whatever its status says. */
+export const notSns = (place: Place): Reason =>
+  new SinkMisconfigured({ message: `${placeOf(place)}: ${misdirected(200, place)}` })
+
+/** The answer named others and not this one: whether it passed is not known. */
+export const unnamed = (place: Place): Reason =>
+  new DeliveryFailed({ message: `${placeOf(place)} did not say what became of the event` })
+
+export const tooLarge = (place: Place, bytes: number, most: number): Reason =>
+  new DeliveryRejected({
+    message: `${placeOf(place)}: an event of ${bytes} bytes with its attributes is larger than the ${most} that SNS takes: lower the webhook's maxBody, or send it to another sink`,
+  })

@@ -1,0 +1,84 @@
+import { describe, expect, test } from "bun:test"
+import { Redacted } from "effect"
+import * as Guard from "../../src/admin/AdminGuard.ts"
+
+const loopback = { host: "127.0.0.1", port: 9080 }
+const everywhere = { host: "0.0.0.0", port: 9080 }
+const token = Redacted.make("a-token")
+
+const request = (headers: Record<string, string>, method = "GET", path = "/api/v1/status") =>
+  new Request(`http://127.0.0.1:9080${path}`, { method, headers: { host: "127.0.0.1:9080", ...headers } })
+
+describe("the admin API's guard", () => {
+  const refusal = Guard.make({ listen: loopback })
+  const status = (headers: Record<string, string>, method?: string) => refusal(request(headers, method))?.status
+
+  test("lets in the names of this machine, with a port or without", () => {
+    for (const host of ["127.0.0.1:9080", "localhost:9080", "LocalHost", "[::1]:9080", "127.9.9.9"]) {
+      expect(status({ host })).toBeUndefined()
+    }
+  })
+
+  test("refuses any other host: a name can be rebound to loopback", () => {
+    for (const host of [
+      "evil.example",
+      "evil.example:9080",
+      "127.0.0.1.evil.example",
+      "localhost.evil",
+      "10.0.0.1",
+      "",
+    ]) {
+      expect(status({ host })).toBe(421)
+    }
+  })
+
+  test("beyond loopback takes any address, and no other name", () => {
+    const open = Guard.make({ listen: everywhere, token })
+    const bearer = { authorization: "Bearer a-token" }
+    expect(open(request({ host: "10.1.2.3:9080", ...bearer }))).toBeUndefined()
+    expect(open(request({ host: "10.1.2.3:9080" }))?.status).toBe(401)
+    expect(open(request({ host: "evil.example" }))?.status).toBe(421)
+  })
+
+  test("lets who knows the token come by any name", () => {
+    const open = Guard.make({ listen: everywhere, token })
+    expect(open(request({ host: "relay.internal", authorization: "Bearer a-token" }))).toBeUndefined()
+  })
+
+  test("takes no change from a page of another site", () => {
+    expect(status({ "sec-fetch-site": "cross-site" }, "POST")).toBe(403)
+    expect(status({ "sec-fetch-site": "same-site" }, "POST")).toBe(403)
+    expect(status({ origin: "http://evil.example" }, "POST")).toBe(403)
+    expect(status({ origin: "null" }, "POST")).toBe(403)
+    for (const type of ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "Text/Plain"]) {
+      expect(status({ "content-type": type }, "POST")).toBe(403)
+    }
+    expect(status({ "content-type": "application/json" }, "POST")).toBeUndefined()
+    expect(status({ origin: "http://127.0.0.1:8000" }, "DELETE")).toBe(403)
+    expect(status({ origin: "http://127.0.0.1:9080", "sec-fetch-site": "same-origin" }, "POST")).toBeUndefined()
+    expect(status({}, "POST")).toBeUndefined()
+  })
+
+  test("asks for the whole token, and leaves the probes open", () => {
+    const guarded = Guard.make({ listen: loopback, token })
+    const code = (authorization?: string, path?: string) =>
+      guarded(request(authorization === undefined ? {} : { authorization }, "GET", path))?.status
+    for (const wrong of [
+      undefined,
+      "",
+      "Bearer",
+      "Bearer ",
+      "Bearer a-toke",
+      "Bearer a-token2",
+      "bearer a-token",
+      "a-token",
+    ]) {
+      expect(code(wrong)).toBe(401)
+    }
+    expect(code("Bearer a-token")).toBeUndefined()
+    expect(code(undefined, "/healthz")).toBeUndefined()
+    expect(code(undefined, "/readyz")).toBeUndefined()
+    expect(code(undefined, "/metrics")).toBe(401)
+    expect(code(undefined, "/healthz/../metrics")).toBe(401)
+  })
+})

@@ -1,0 +1,162 @@
+import { describe, expect } from "bun:test"
+import { Effect, Exit, Fiber, Latch, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import type { TapLine } from "../../src/admin/Api.ts"
+import * as Tap from "../../src/admin/LiveTail.ts"
+import type { Event } from "../../src/event/Event.ts"
+import { Journal } from "../../src/journal/Journal.ts"
+import * as Pattern from "../../src/routing/Pattern.ts"
+import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { event } from "../journal/samples.ts"
+import { it } from "../lib/effect.ts"
+import { start, text } from "./fixture.ts"
+
+type Line = typeof TapLine.Type
+
+const append = (id: string, sinks: ReadonlyArray<string> = ["lake"], more: Partial<Event> = {}) =>
+  Effect.flatMap(Journal, (journal) => journal.append(event(id, more), sinks))
+
+const burst = (count: number, prefix: string) =>
+  Effect.flatMap(Journal, (journal) => {
+    const appends = Array.from({ length: count }, (_, index) =>
+      journal.appendUnsafe(event(`${prefix}_${index}`), ["lake"]),
+    )
+    return Effect.promise(() => Promise.all(appends))
+  })
+
+/** Taps into `lines`; while `gate` is shut nothing is read. */
+const tapping = (filter: Tap.Filter, gate = Latch.makeUnsafe(true)) =>
+  Effect.gen(function* () {
+    const lines: Array<Line> = []
+    const stream = yield* Tap.make(filter)
+    const take = (line: Line) => gate.whenOpen(Effect.sync(() => lines.push(line)))
+    yield* Effect.forkScoped(Stream.runForEach(stream, take), { startImmediately: true })
+    return {
+      ids: () => lines.flatMap(({ events }) => events.map(({ id }) => id)),
+      skipped: () => lines.reduce((sum, line) => sum + line.skipped, 0),
+      lines,
+    }
+  })
+
+/** In small steps, so that waits begin when they would. */
+const pass = (seconds: number) => Effect.repeat(TestClock.adjust("50 millis"), { times: seconds * 20 - 1 })
+
+describe("a tap", () => {
+  it.effect("shows from now on who and where, and nothing of what", () =>
+    Effect.gen(function* () {
+      yield* append("evt_before")
+      const { lines } = yield* tapping({})
+      yield* append("evt_1", ["lake", "chat"], { type: "client.created", accountId: "acct_7", receivedAt: 5 })
+      yield* pass(1)
+      const shown = {
+        at: 5,
+        id: "evt_1",
+        type: "client.created",
+        account: "acct_7",
+        webhook: "scheduling",
+        sinks: ["lake", "chat"],
+        replayed: false,
+      }
+      expect(lines).toEqual([
+        { events: [], skipped: 0 },
+        { events: [shown], skipped: 0 },
+      ])
+    }).pipe(Effect.provide(MemoryJournal.layer)),
+  )
+
+  it.effect("takes what its pattern, webhook and sink say", () =>
+    Effect.gen(function* () {
+      const failures = yield* tapping({ match: Pattern.make("**.*_failed") })
+      const chat = yield* tapping({ sink: "chat" })
+      const billing = yield* tapping({ webhook: "billing", sink: "lake" })
+      yield* append("evt_1", ["lake"], { type: "appointment.meeting.create_failed" })
+      yield* append("evt_2", ["lake", "chat"], { type: "client.created" })
+      yield* append("evt_3", ["lake"], { type: "client.created", webhook: "billing" })
+      yield* append("evt_4", ["chat"], { type: "client.created", webhook: "billing" })
+      yield* pass(1)
+      expect([failures.ids(), chat.ids(), billing.ids()]).toEqual([["evt_1"], ["evt_2", "evt_4"], ["evt_3"]])
+    }).pipe(Effect.provide(MemoryJournal.layer)),
+  )
+
+  it.effect("shows a hundred a second and counts the others", () =>
+    Effect.gen(function* () {
+      const { ids, skipped } = yield* tapping({})
+      yield* burst(250, "a")
+      yield* pass(1)
+      expect([ids().length, skipped()]).toEqual([100, 150])
+      yield* burst(250, "b")
+      yield* pass(1)
+      expect([ids().length, skipped()]).toEqual([200, 300])
+      yield* burst(50, "c")
+      yield* pass(1)
+      expect([ids().length, skipped()]).toEqual([250, 300])
+    }).pipe(Effect.provide(MemoryJournal.layer)),
+  )
+
+  it.effect("whose reader is slow holds nothing back, and goes on near the head", () =>
+    Effect.gen(function* () {
+      const gate = Latch.makeUnsafe(true)
+      const { ids, skipped } = yield* tapping({}, gate)
+      yield* append("first")
+      yield* pass(1)
+      yield* gate.close
+      yield* append("second")
+      yield* pass(1)
+      // All of it is kept at once, although nobody reads.
+      const kept = yield* burst(9_000, "many")
+      expect(kept.every(Exit.isSuccess)).toBe(true)
+      yield* gate.open
+      yield* pass(1)
+      expect(ids().slice(0, 2)).toEqual(["first", "second"])
+      // What was too far behind is not even looked at.
+      expect(ids()).not.toContain("many_0")
+      expect(ids().length + skipped()).toBe(9_002)
+    }).pipe(Effect.provide(MemoryJournal.layer)),
+  )
+
+  it.effect("says at once that it listens, and every ten seconds that it lives", () =>
+    Effect.gen(function* () {
+      const { lines } = yield* tapping({})
+      yield* pass(1)
+      expect(lines).toEqual([{ events: [], skipped: 0 }])
+      yield* pass(25)
+      expect(lines).toHaveLength(3)
+    }).pipe(Effect.provide(MemoryJournal.layer)),
+  )
+})
+
+describe("a tap over the admin API", () => {
+  it.live("is a line of JSON each, without a byte of what was sent", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* start()
+      const response = yield* ask("/api/v1/tap?sink=lake")
+      expect([response.status, response.headers.get("content-type")]).toEqual([200, "application/x-ndjson"])
+      const reader = (response.body ?? new ReadableStream<Uint8Array>()).getReader()
+      const next = Effect.map(
+        Effect.promise(() => reader.read()),
+        ({ value }) => new TextDecoder().decode(value),
+      )
+      expect(JSON.parse(yield* next)).toEqual({ events: [], skipped: 0 })
+      const reading = yield* Effect.forkChild(next, { startImmediately: true })
+      const body = new TextEncoder().encode('{"first_name":"Ada"}')
+      yield* journal.append(event("evt_1", { body, signature: "sha256=AB" }), ["lake"])
+      const line = yield* Fiber.join(reading)
+      expect(JSON.parse(line)).toMatchObject({ events: [{ id: "evt_1", sinks: ["lake"] }], skipped: 0 })
+      expect(line).not.toMatch(/Ada|sha256/)
+      yield* Effect.promise(() => reader.cancel())
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("refuses a pattern that is none, and names that nobody has", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start()
+      const statuses: Array<number> = []
+      for (const query of ["type=a..b", "sink=nope", "webhook=nope"]) {
+        const response = yield* ask(`/api/v1/tap?${query}`)
+        statuses.push(response.status)
+        expect((yield* text(response)).length).toBeGreaterThan(20)
+      }
+      expect(statuses).toEqual([409, 404, 404])
+    }).pipe(Effect.orDie),
+  )
+})

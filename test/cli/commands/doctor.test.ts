@@ -1,0 +1,258 @@
+/** `relay doctor`: what it says of each part, and from arguments to exit code on this machine. */
+import { afterAll, describe, expect, test } from "bun:test"
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { createServer } from "node:http"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Duration, Effect, Redacted } from "effect"
+import { render } from "../../../src/cli/commands/doctor.ts"
+import { time } from "../../../src/cli/support/doctor/clockFindings.ts"
+import { room, sync } from "../../../src/cli/support/doctor/diskFindings.ts"
+import { finder } from "../../../src/cli/support/doctor/Finding.ts"
+import { secrets } from "../../../src/cli/support/doctor/secretFindings.ts"
+import type { Webhook } from "../../../src/config/Config.ts"
+import { lane, start } from "../../admin/fixture.ts"
+import { it } from "../../lib/effect.ts"
+import { freePort } from "../../lib/port.ts"
+import { serve } from "../../sinks/receiver.ts"
+import { cli } from "../harness.ts"
+
+const directory = mkdtempSync(join(tmpdir(), "relay-doctor-"))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+const canary = "canary-secret-0451"
+const gib = 1024 ** 3
+const day = 86_400_000
+const now = Date.UTC(2026, 10, 21)
+
+let files = 0
+
+/** A config that is well, but for the changes; nothing listens on its ports. */
+const config = async (changes: object = {}): Promise<string> => {
+  const own = join(directory, String(files++))
+  mkdirSync(own)
+  const base = {
+    listen: `127.0.0.1:${await freePort()}`,
+    admin: { listen: `127.0.0.1:${await freePort()}` },
+    journal: { path: join(own, "journal.db"), maxSize: "1 MiB", minFree: "1 MiB" },
+    webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: canary }] } },
+    sinks: { audit: { type: "file", path: join(own, "audit.ndjson") } },
+    routes: [{ name: "everything", match: "**", to: "audit" }],
+  }
+  const file = join(own, "config.json")
+  writeFileSync(file, JSON.stringify({ ...base, ...changes }))
+  return file
+}
+
+/** What it found, by part and name. */
+const examine = async (file: string) => {
+  const { code, stdout, stderr } = await cli(["doctor", "--json", "-c", file])
+  expect(stdout + stderr).not.toContain(canary)
+  const { ok, findings } = JSON.parse(stdout)
+  expect([code, stderr]).toEqual([ok ? 0 : 1, ""])
+  const all: ReadonlyArray<ReturnType<ReturnType<typeof finder>>> = findings
+  const of = (part: string, name?: string) => all.filter((one) => one.part === part && one.name === (name ?? one.name))
+  return { code, all, of }
+}
+
+/** Something else at a port. */
+const holding = (port: number) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const server = createServer((_, response) => response.writeHead(200).end("hello"))
+      await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve))
+      return server
+    }),
+    (server) => Effect.sync(() => server.close()),
+  )
+
+describe("doctor", () => {
+  test("finds a set-up that is well so, a line each, and leaves nothing behind", async () => {
+    const file = await config()
+    const before = readdirSync(join(file, ".."))
+    const { code, stdout, stderr } = await cli(["doctor", "-c", file])
+    expect([code, stderr]).toEqual([0, ""])
+    for (const line of [
+      /config +\S+ +all right/,
+      /sink +audit +reached/,
+      /disk .* can be written; a sync takes [\d.]+ ms/,
+      /disk .* free, enough for a journal of 1\.0 MiB/,
+      /clock +time +20\d\d-/,
+      /port +listen +127\.0\.0\.1:\d+ is free/,
+      /port +admin\.listen +127\.0\.0\.1:\d+ is free/,
+      /relay +status +none runs/,
+      /secret +scheduling +1 secret, none expires soon/,
+    ]) {
+      expect(stdout).toMatch(line)
+    }
+    expect(readdirSync(join(file, "..")).filter((name) => name !== "audit.ndjson")).toEqual(before)
+  })
+
+  it.live("says all that is wrong at once, worst first, and exits 1", () =>
+    Effect.gen(function* () {
+      const port = yield* Effect.promise(freePort)
+      yield* holding(port)
+      const notADirectory = join(directory, "file")
+      writeFileSync(notADirectory, "")
+      const file = yield* Effect.promise(() =>
+        config({
+          listen: `127.0.0.1:${port}`,
+          journal: { path: join(notADirectory, "journal.db") },
+          webhooks: {
+            scheduling: { path: "/h", secrets: [{ name: "a", value: canary, expires: "2026-01-01T00:00:00Z" }] },
+          },
+          sinks: { audit: { type: "http", url: `http://127.0.0.1:1/${canary}` } },
+        }),
+      )
+      const { code, all, of } = yield* Effect.promise(() => examine(file))
+      expect(code).toBe(1)
+      const wrong = all.filter(({ verdict }) => verdict === "wrong")
+      expect(all.slice(0, wrong.length)).toEqual(wrong)
+      expect(wrong.map(({ part }) => part).toSorted()).toEqual(["disk", "port", "secret", "sink"])
+      expect(of("sink")[0]?.message).toContain("http://127.0.0.1:1 can't be reached")
+      expect(of("port", "listen")[0]?.message).toContain(`127.0.0.1:${port} is taken`)
+      expect(of("disk")[0]?.message).toContain(`the journal's directory ${notADirectory} can't be written`)
+      expect(of("config")[0]).toMatchObject({ verdict: "warning", message: expect.stringContaining("relay validate") })
+      const text = yield* Effect.promise(() => cli(["doctor", "-c", file]))
+      expect(text.code).toBe(1)
+      expect(text.stderr).toContain("sink audit")
+      expect(text.stdout).toStartWith("  wrong")
+    }),
+  )
+
+  it.live("tells what a sink advises, and it is no failure", () =>
+    Effect.gen(function* () {
+      const { url } = yield* serve((_, response) => response.writeHead(204).end())
+      const file = yield* Effect.promise(() => config({ sinks: { audit: { type: "http", url } } }))
+      const { code, of } = yield* Effect.promise(() => examine(file))
+      expect([code, of("sink")]).toEqual([0, [finder("sink", "audit")("ok", "reached")]])
+    }),
+  )
+
+  it.live("asks the running relay, whose ports are held as they should be", () =>
+    Effect.gen(function* () {
+      const admin = yield* start({
+        lanes: [
+          lane("lake", { condition: "misconfigured", message: "it answers 401: check the credentials" }),
+          lane("audit", { deadLetters: 3 }),
+        ],
+      })
+      const server = yield* Effect.acquireRelease(
+        Effect.sync(() => Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: admin.handle })),
+        (server) => Effect.promise(() => server.stop(true)),
+      )
+      const file = yield* Effect.promise(() => config({ admin: { listen: `127.0.0.1:${server.port}` } }))
+      const { code, of } = yield* Effect.promise(() => examine(file))
+      expect(code).toBe(1)
+      expect(of("relay")).toEqual([
+        finder("relay", "lake")(
+          "wrong",
+          expect.stringMatching(/^misconfigured; .* check the credentials; mend the sink/),
+        ),
+        finder("relay", "audit")("warning", "3 dead letters; relay dlq list --sink audit"),
+        finder("relay", "status")("ok", expect.stringMatching(/ is up .* with 2 lanes/)),
+      ])
+      expect(of("port", "admin.listen")[0]).toMatchObject({ verdict: "ok", message: expect.stringContaining("held") })
+      expect(of("port", "listen")[0]).toMatchObject({
+        verdict: "warning",
+        message: expect.stringContaining("free although the relay runs"),
+      })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("says when what listens at the admin address is no relay", () =>
+    Effect.gen(function* () {
+      const port = yield* Effect.promise(freePort)
+      yield* holding(port)
+      const file = yield* Effect.promise(() => config({ admin: { listen: `127.0.0.1:${port}` } }))
+      const { of } = yield* Effect.promise(() => examine(file))
+      expect(of("relay", "status")[0]).toMatchObject({
+        verdict: "wrong",
+        message: expect.stringContaining("is no relay"),
+      })
+      expect(of("port", "admin.listen")[0]).toMatchObject({ verdict: "wrong" })
+    }),
+  )
+
+  test("says which address is none of this machine", async () => {
+    const { of } = await examine(await config({ listen: "192.0.2.1:8080" }))
+    expect(of("port", "listen")[0]).toMatchObject({
+      verdict: "wrong",
+      message: "192.0.2.1:8080 is no address of this machine",
+    })
+  })
+})
+
+describe("of the disk it says", () => {
+  test("that a slow sync slows every answer", () => {
+    expect(sync(3.14)).toEqual(["ok", "can be written; a sync takes 3.1 ms"])
+    expect(sync(240)).toEqual(["warning", expect.stringContaining("240 ms")])
+  })
+
+  test("whether there is room: the watermark, and what the journal may grow to beside it", () => {
+    const of = (free: number | undefined, used: number) => room({ free, used, maxSize: 10 * gib, minFree: 1 * gib })
+    expect(of(0.5 * gib, 0)).toEqual(["wrong", expect.stringMatching(/^512\.0 MiB free.*journal\.minFree.*503/)])
+    expect(of(10.5 * gib, 0)).toEqual(["warning", expect.stringMatching(/grow by 10\.0 GiB \(journal\.maxSize\)/)])
+    expect(of(11 * gib, 0)[0]).toBe("ok")
+    expect(of(3 * gib, 8 * gib)[0]).toBe("ok")
+    expect(of(3 * gib, 7 * gib)[0]).toBe("warning")
+    // What it takes already is no longer wanted of the disk, however much that is.
+    expect(of(1 * gib, 12 * gib)[0]).toBe("ok")
+    expect(of(undefined, 0)[0]).toBe("warning")
+  })
+})
+
+describe("of the clock it says", () => {
+  test("that a day before this program was written is wrong", () => {
+    const { verdict, message } = time({ now: 0, drift: 0, synchronized: true })
+    expect([verdict, message]).toEqual(["wrong", expect.stringContaining("1970-01-01")])
+  })
+
+  test("that it was moved while it was watched, either way", () => {
+    for (const drift of [-4_000, 4_000]) {
+      const { verdict, message } = time({ now, drift, synchronized: true })
+      expect([verdict, message]).toEqual(["warning", expect.stringContaining(`${drift} ms`)])
+    }
+    expect(time({ now, drift: 3, synchronized: true }).verdict).toBe("ok")
+  })
+
+  test("whether a time server keeps it, and plainly when that can't be read", () => {
+    expect(time({ now, drift: 0, synchronized: false })).toMatchObject({ verdict: "warning" })
+    expect(time({ now, drift: 0, synchronized: true }).message).toContain("kept by a time server")
+    expect(time({ now, drift: 0, synchronized: undefined }).message).toContain("can't be read here")
+  })
+})
+
+describe("of the secrets it says", () => {
+  const webhook = (...expires: ReadonlyArray<number | undefined>): Webhook => ({
+    name: "scheduling",
+    ids: [],
+    path: "/",
+    secrets: expires.map((at, index) => ({
+      name: `s${index}`,
+      value: Redacted.make(canary),
+      ...(at !== undefined && { expires: now + at }),
+    })),
+    headers: { signature: "", webhookId: "" },
+    unknownTypes: "route",
+    undecodable: "reject",
+    respond: 202,
+    maxBody: 1,
+    commitTimeout: Duration.seconds(3),
+    strictId: false,
+  })
+  const of = (...expires: ReadonlyArray<number | undefined>) =>
+    secrets([webhook(...expires)], now).map(({ name, verdict }) => `${verdict} ${name}`)
+
+  test("which has expired, which soon will, and that none is left", () => {
+    expect(of(undefined)).toEqual(["ok scheduling"])
+    expect(of(undefined, 15 * day)).toEqual(["ok scheduling"])
+    expect(of(undefined, -1, 3 * day)).toEqual(["warning scheduling/s1", "warning scheduling/s2"])
+    expect(of(-1, -2)).toEqual(["wrong scheduling"])
+    expect(secrets([webhook(3 * day)], now)[0]?.message).toContain("expires in 3 d")
+  })
+})
+
+test("what is shown holds no control character of a message's", () => {
+  expect(render([finder("sink", "a\u001b[2J")("wrong", "b\u0007")], (_, text) => text)).not.toMatch(/\p{Cc}/u)
+})

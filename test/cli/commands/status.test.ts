@@ -1,0 +1,133 @@
+import { describe, expect, test } from "bun:test"
+import type { Lane, Status } from "../../../src/admin/Api.ts"
+import { isRed, render, severityOf } from "../../../src/cli/commands/status.ts"
+
+const lane = (name: string, more: Partial<Lane> = {}): Lane => ({
+  name,
+  type: "file",
+  condition: "running",
+  message: "",
+  backlog: 0,
+  parked: 0,
+  deadLetters: 0,
+  oldestAt: 0,
+  ...more,
+})
+
+const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> = {}, expires?: number): Status => ({
+  version: "1.2.3",
+  configFile: "relay.config.json",
+  startedAt: 0,
+  now: 300_000,
+  draining: false,
+  config: { loadedAt: 0, refusal: "" },
+  work: [],
+  journal: {
+    health: "ok",
+    message: "",
+    path: "journal.db",
+    head: 12,
+    tail: 1,
+    usedBytes: 2048,
+    maxBytes: 1024 ** 3,
+    walBytes: 0,
+    freeDiskBytes: 0,
+    filling: 0,
+    ...journal,
+  },
+  webhooks: [
+    {
+      name: "scheduling",
+      secrets: [
+        { name: "2026-05", lastUsed: 290_000, ...(expires !== undefined && { expires }) },
+        { name: "2026-11", lastUsed: 0 },
+      ],
+    },
+  ],
+  lanes,
+})
+
+const uncoloured = (_: string, text: string) => text
+const rendered = (found: Status) => render(found, uncoloured)
+
+describe("status", () => {
+  test("is red when a person has to act, yellow when it mends itself", () => {
+    expect(severityOf(lane("a", { condition: "misconfigured" }))).toBe("red")
+    expect(severityOf(lane("a", { condition: "blocked" }))).toBe("red")
+    expect(severityOf(lane("a", { condition: "orphaned", backlog: 1 }))).toBe("red")
+    expect(severityOf(lane("a", { condition: "waiting" }))).toBe("yellow")
+    expect(severityOf(lane("a", { condition: "paused" }))).toBe("yellow")
+    expect(severityOf(lane("a", { deadLetters: 1 }))).toBe("yellow")
+    expect(severityOf(lane("a"))).toBe("green")
+    expect(isRed(status([lane("a", { condition: "waiting" })]))).toBe(false)
+    expect(isRed(status([], { health: "full" }))).toBe(true)
+  })
+
+  test("says the worst first, and what to do about it", () => {
+    const text = rendered(
+      status(
+        [
+          lane("a-fine"),
+          lane("b-away", { condition: "waiting", message: "connection refused", backlog: 3, oldestAt: 60_000 }),
+          lane("c-wrong", { condition: "misconfigured", message: "the sink answers 401" }),
+        ],
+        { health: "red", message: "sequence 7 was damaged\nsequence 9 was damaged" },
+      ),
+    )
+    const order = [
+      "journal: red",
+      "relay journal acknowledge",
+      "c-wrong: misconfigured; the sink answers 401\n  what to do: mend the sink, and it goes on by itself; or its config, then relay reload",
+      "b-away: waiting; connection refused\n  what to do: wait, it is tried again by itself; relay lanes resume b-away tries at once",
+      "relay 1.2.3",
+    ]
+    const places = order.map((words) => text.indexOf(words))
+    expect(places).not.toContain(-1)
+    expect(places).toEqual(places.toSorted((a, b) => a - b))
+    expect(text).toMatch(/^ {2}b-away +file +waiting +3 +4 min +0 +0$/m)
+  })
+
+  test("says why events fail before the lane pauses, parked or not, and nothing of it once they passed", () => {
+    const failing = lane("lake", { message: "answered 500", backlog: 2 })
+    expect(rendered(status([failing]))).toStartWith(
+      "lake: 2 events not delivered; the last attempt failed: answered 500\n\nrelay",
+    )
+    expect(severityOf({ ...failing, backlog: 0 })).toBe("green")
+  })
+
+  test("of a relay that is well says only that", () => {
+    expect(rendered(status([lane("lake"), lane("_quarantine")]))).toBe(
+      [
+        "relay 1.2.3 with relay.config.json, up 5 min",
+        "journal ok: 12 events so far, 2.0 KiB of 1.0 GiB",
+        "",
+        "  SINK  TYPE  STATE    BACKLOG  OLDEST  PARKED  DEAD LETTERS",
+        "  lake  file  running  0        -       0       0",
+        "",
+        "  WEBHOOK     SECRET   LAST SIGNED          EXPIRES",
+        "  scheduling  2026-05  10 s ago             -",
+        "  scheduling  2026-11  not since the start  -",
+      ].join("\n"),
+    )
+  })
+
+  test("is yellow of a secret that soon expires and says when it last signed, and red where none is left", () => {
+    const day = 86_400_000
+    const at = (expires: number) => status([lane("lake")], {}, expires)
+    expect(rendered(at(300_000 + 15 * day))).toMatch(/^relay 1\.2\.3/)
+    expect(rendered(at(300_000 + 10 * day))).toStartWith(
+      "scheduling: the secret 2026-05 expires in 10 d; it signed 10 s ago\n  what to do: add its successor",
+    )
+    expect(rendered(at(300_000))).toStartWith("scheduling: the secret 2026-05 has expired")
+    expect(isRed(at(300_000))).toBe(false)
+    const shut = { ...at(0), webhooks: [{ name: "hooks", secrets: [{ name: "old", expires: 300_000, lastUsed: 0 }] }] }
+    expect(isRed(shut)).toBe(true)
+    expect(rendered(shut)).toStartWith("hooks: every secret has expired, so every delivery is refused")
+    expect(rendered({ ...shut, journal: { ...shut.journal, health: "red" } })).toStartWith("journal: red")
+  })
+
+  test("shows the quarantine once it holds something", () => {
+    const text = rendered(status([lane("_quarantine", { type: "quarantine", deadLetters: 2 })]))
+    expect(text).toContain("_quarantine: 2 dead letters\n  what to do: relay dlq list --sink _quarantine")
+  })
+})

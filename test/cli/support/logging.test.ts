@@ -1,0 +1,87 @@
+import { describe, expect } from "bun:test"
+import { Console, Effect, Layer, Stdio } from "effect"
+import * as Logging from "../../../src/cli/support/logging.ts"
+import { Json } from "../../../src/cli/support/options.ts"
+import { Program } from "../../../src/cli/support/Program.ts"
+import { it } from "../../lib/effect.ts"
+
+/** Standard error at a terminal or not, with what is written to it. */
+const stderr = (isTerminal: boolean, env: Readonly<Record<string, string>> = {}) => {
+  const written: Array<string> = []
+  const console: Console.Console = { ...globalThis.console, error: (text: string) => void written.push(text) }
+  const services = Layer.mergeAll(
+    Stdio.layerTest({ stderrIsTerminal: Effect.succeed(isTerminal) }),
+    Layer.succeed(Program, Program.of({ entry: new URL("file:///"), command: "relay", env })),
+    Layer.succeed(Console.Console, console),
+  )
+  return { written, services }
+}
+
+const chosen = (isTerminal: boolean, format: "auto" | "text" | "json", json: boolean) =>
+  Logging.isJson(format).pipe(Effect.provide(stderr(isTerminal).services), Effect.provideService(Json, json))
+
+const say = Effect.logWarning("the sink said\u001b[2J").pipe(Effect.annotateLogs({ event: "evt_1" }))
+
+describe("the log", () => {
+  it.effect("is JSON where nobody sits at a terminal, unless a flag says otherwise", () =>
+    Effect.gen(function* () {
+      expect(yield* chosen(true, "auto", false)).toBe(false)
+      expect(yield* chosen(false, "auto", false)).toBe(true)
+      expect(yield* chosen(false, "text", false)).toBe(false)
+      expect(yield* chosen(true, "json", false)).toBe(true)
+      expect(yield* chosen(true, "text", true)).toBe(true)
+    }),
+  )
+
+  it.effect("is a line a fact for a person, without anything that would speak to the terminal", () =>
+    Effect.gen(function* () {
+      const plain = stderr(false)
+      yield* say.pipe(Effect.provide(Logging.layer(false)), Effect.provide(plain.services))
+      expect(plain.written).toEqual(["1970-01-01T00:00:00.000Z WARN  the sink said\ufffd[2J  event=evt_1"])
+    }),
+  )
+
+  it.effect("has colours at a terminal, and none with NO_COLOR", () =>
+    Effect.gen(function* () {
+      for (const [env, coloured] of [
+        [{}, true],
+        [{ NO_COLOR: "1" }, false],
+      ] as const) {
+        const terminal = stderr(true, env)
+        yield* say.pipe(Effect.provide(Logging.layer(false)), Effect.provide(terminal.services))
+        expect(terminal.written[0]?.includes("\u001b[33mWARN")).toBe(coloured)
+      }
+    }),
+  )
+
+  it.effect("turns no text around, as lines or as JSON, which says the same all the same", () =>
+    Effect.gen(function* () {
+      for (const json of [false, true]) {
+        const pipe = stderr(false)
+        const line = Effect.logWarning("refused by a\u202eb\u200b").pipe(Effect.annotateLogs({ "k\u202e": "v\u2066" }))
+        yield* line.pipe(Effect.provide(Logging.layer(json)), Effect.provide(pipe.services))
+        expect(pipe.written.join("")).not.toMatch(/[\p{Cc}\p{Cf}]/u)
+        if (json) {
+          expect(JSON.parse(pipe.written[0] ?? "")).toMatchObject({
+            message: "refused by a\u202eb\u200b",
+            annotations: { "k\u202e": "v\u2066" },
+          })
+        }
+      }
+    }),
+  )
+
+  it.effect("is one JSON object a line for a machine", () =>
+    Effect.gen(function* () {
+      const pipe = stderr(false)
+      yield* say.pipe(Effect.provide(Logging.layer(true)), Effect.provide(pipe.services))
+      expect(pipe.written).toHaveLength(1)
+      expect(pipe.written[0]).not.toContain("\n")
+      expect(JSON.parse(pipe.written[0] ?? "")).toMatchObject({
+        level: "WARN",
+        message: "the sink said\u001b[2J",
+        annotations: { event: "evt_1" },
+      })
+    }),
+  )
+})

@@ -1,0 +1,27 @@
+import { describe, expect, test } from "bun:test"
+import { Result } from "effect"
+import { parse } from "../../../src/cli/support/parseTime.ts"
+
+const now = Date.UTC(2026, 10, 21, 12)
+const at = (text: string) => Result.getOrUndefined(parse(text, now))
+
+describe("times on the command line", () => {
+  test("are ISO 8601, and UTC unless they say otherwise", () => {
+    expect(at("2026-11-20")).toBe(Date.UTC(2026, 10, 20))
+    expect(at("2026-11-20T08:00")).toBe(Date.UTC(2026, 10, 20, 8))
+    expect(at("2026-11-20 08:00:30")).toBe(Date.UTC(2026, 10, 20, 8, 0, 30))
+    expect(at("2026-11-20T08:00:00+02:00")).toBe(Date.UTC(2026, 10, 20, 6))
+  })
+
+  test("are a span ago", () => {
+    expect(at("2 hours")).toBe(now - 7_200_000)
+    expect(at("1 day")).toBe(now - 86_400_000)
+    expect(at("90seconds")).toBe(now - 90_000)
+  })
+
+  test("are refused when they are neither", () => {
+    for (const text of ["", "yesterday", "2026-13-40", "5", "-2 hours", "2026", "2 hours ago"]) {
+      expect(Result.isFailure(parse(text, now))).toBe(true)
+    }
+  })
+})

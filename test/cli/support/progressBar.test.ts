@@ -1,0 +1,76 @@
+import { afterAll, describe, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Effect, Latch, Terminal } from "effect"
+import { CliConfig, Command, TerminalCapabilities } from "effect/cli"
+import { Config, Json } from "../../../src/cli/support/options.ts"
+import { Program } from "../../../src/cli/support/Program.ts"
+import { bar, during } from "../../../src/cli/support/progressBar.ts"
+import { services } from "../../../src/runtime/Process.ts"
+import { start } from "../../admin/fixture.ts"
+import { it } from "../../lib/effect.ts"
+
+const directory = mkdtempSync(join(tmpdir(), "relay-progress-"))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+test("a bar is as full as the work is done", () => {
+  expect(bar("replay to lake", 0)).toBe(`[${"-".repeat(30)}]   0 %  replay to lake`)
+  expect(bar("replay to lake", 0.5)).toBe(`[${"#".repeat(15)}${"-".repeat(15)}]  50 %  replay to lake`)
+  expect(bar("replay\u001b[2J", 1)).toBe(`[${"#".repeat(30)}] 100 %  replay\ufffd[2J`)
+})
+
+/** Awaits an answer that comes once a bar was drawn; what the terminal was told meanwhile. */
+const drawn = (args: ReadonlyArray<string>, canAnimate: boolean) =>
+  Effect.gen(function* () {
+    const { ask } = yield* start()
+    const answer = yield* ask("/api/v1/status")
+    const status = { ...((yield* Effect.promise(() => answer.json())) as object), work: [{ what: "it", share: 0.5 }] }
+    const server = yield* Effect.acquireRelease(
+      Effect.sync(() => Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json(status) })),
+      (server) => Effect.promise(() => server.stop(true)),
+    )
+    const file = join(directory, `${server.port}.json`)
+    writeFileSync(file, JSON.stringify({ admin: { listen: `127.0.0.1:${server.port}` } }))
+    const told: Array<string> = []
+    const done = yield* Latch.make(!canAnimate || args.includes("--json"))
+    const terminal = Terminal.make({
+      ...(yield* Terminal.Terminal),
+      display: (text) =>
+        Effect.sync(() => {
+          told.push(text)
+          if (text.includes("50 %")) done.openUnsafe()
+        }),
+    })
+    const command = Command.make("wait", {}, () => during("it", done.await)).pipe(
+      Command.withGlobalFlags([Config, Json]),
+    )
+    yield* Command.runWith(command, { version: "0" })(["-c", file, ...args]).pipe(
+      Effect.provideService(CliConfig.CliConfig, { builtIns: [] }),
+      Effect.provideService(TerminalCapabilities.TerminalCapabilities, {
+        canAnimate,
+        canColor: false,
+        canPrompt: false,
+      }),
+      Effect.provideService(Terminal.Terminal, terminal),
+      Effect.provideService(Program, { entry: new URL(import.meta.url), command: "relay", env: {} }),
+    )
+    return told
+  }).pipe(Effect.provide(services), Effect.orDie)
+
+describe("progress", () => {
+  it.live("is drawn on a terminal while the answer is awaited, and taken away when it is there", () =>
+    Effect.gen(function* () {
+      const told = yield* drawn([], true)
+      expect(told.at(0)).toBe(`\r\u001b[K${bar("it", 0.5)}`)
+      expect(told.at(-1)).toBe("\r\u001b[K")
+    }),
+  )
+
+  it.live("is not drawn elsewhere, nor beside JSON", () =>
+    Effect.gen(function* () {
+      expect(yield* drawn([], false)).toEqual([])
+      expect(yield* drawn(["--json"], true)).toEqual([])
+    }),
+  )
+})

@@ -1,0 +1,45 @@
+import { describe, expect } from "bun:test"
+import { execFileSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import * as NodeFileSystem from "@effect/platform-node-shared/NodeFileSystem"
+import { Effect, FileSystem } from "effect"
+import { readerOf } from "../../../src/cli/support/readFile.ts"
+import { it } from "../../lib/effect.ts"
+
+/** What comes of reading each of a directory's files: its text, or why there is none. */
+const read = Effect.fnUntraced(function* (make: (directory: string) => void, names: ReadonlyArray<string>) {
+  const directory = mkdtempSync(join(tmpdir(), "relay-reading-"))
+  yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(directory, { recursive: true })))
+  make(directory)
+  const readFile = readerOf(yield* FileSystem.FileSystem)
+  return yield* Effect.forEach(names, (name) =>
+    Effect.match(readFile(join(directory, name)), {
+      onSuccess: (bytes) => new TextDecoder().decode(bytes),
+      onFailure: ({ reason }) => reason._tag,
+    }),
+  )
+})
+
+describe("reading a config", () => {
+  it.live("takes a file or a link to one, and waits for no pipe, device or directory", () =>
+    Effect.gen(function* () {
+      const make = (directory: string) => {
+        writeFileSync(join(directory, "file"), "text")
+        symlinkSync("file", join(directory, "link"))
+        symlinkSync("/dev/zero", join(directory, "device"))
+        mkdirSync(join(directory, "directory"))
+        execFileSync("mkfifo", [join(directory, "pipe")])
+      }
+      expect(yield* read(make, ["file", "link", "device", "directory", "pipe", "nothing"])).toEqual([
+        "text",
+        "text",
+        "BadResource",
+        "BadResource",
+        "BadResource",
+        "NotFound",
+      ])
+    }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer), Effect.orDie),
+  )
+})

@@ -1,0 +1,44 @@
+import { describe, expect, test } from "bun:test"
+import { Effect, Exit } from "effect"
+import { failed, io, unreachable, usage } from "../../../src/cli/support/CommandError.ts"
+import { type Failure, report } from "../../../src/cli/support/report.ts"
+import { ConfigError } from "../../../src/config/diagnostics/Diagnostic.ts"
+import { JournalBroken, JournalError } from "../../../src/journal/Journal.ts"
+import { ServeError } from "../../../src/runtime/Runtime.ts"
+
+const of = (failure: Failure) => report(Exit.fail(failure), false)
+
+describe("how a command ends", () => {
+  test("has the exit code that scripts were promised", () => {
+    expect(report(Exit.void, false)).toEqual({ code: 0, words: "" })
+    expect(of(failed("no"))).toEqual({ code: 1, words: "relay: no" })
+    expect(of(usage("what?")).code).toBe(64)
+    expect(of(unreachable("gone")).code).toBe(69)
+    expect(of(io("disk")).code).toBe(74)
+    expect(of(new ServeError({ message: "127.0.0.1:80 is taken" })).code).toBe(74)
+    expect(of(new JournalError({ reason: new JournalBroken({ message: "fsync" }) })).code).toBe(74)
+    expect(of(new ConfigError({ file: "x", diagnostics: [] })).code).toBe(78)
+  })
+
+  test("adds no words where the command has said all there is", () => {
+    expect(of(failed())).toEqual({ code: 1, words: "" })
+  })
+
+  test("shows of a bug its kind and no more: its message may hold anything", () => {
+    const exit = Effect.runSyncExit(
+      Effect.sync((): void => {
+        throw new TypeError("canary-0451")
+      }),
+    )
+    const { code, words } = report(exit, false)
+    expect(code).toBe(1)
+    expect(words).toContain("this is a bug in relay (TypeError)")
+    expect(words).toContain("RELAY_DEBUG=1")
+    expect(words).not.toContain("canary-0451")
+    expect(words.split("\n")).toHaveLength(1)
+  })
+
+  test("shows the cause of a bug to who asks for it", () => {
+    expect(report(Exit.die(new TypeError("canary-0451")), true).words).toContain("canary-0451")
+  })
+})

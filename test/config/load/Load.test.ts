@@ -1,0 +1,418 @@
+import { describe, expect } from "bun:test"
+import { Duration, Effect, Redacted, Result } from "effect"
+import { TestClock } from "effect/testing"
+import { ConfigError, toJson } from "../../../src/config/diagnostics/Diagnostic.ts"
+import { load, loadAdmin, loadOrEmbedded } from "../../../src/config/load/Load.ts"
+import { it } from "../../lib/effect.ts"
+import { badConfigs } from "../BadConfigs.ts"
+import { config, loadText, options } from "../fixture.ts"
+
+const failure = (text: string, env: Readonly<Record<string, string>> = {}) => loadText(text, env).pipe(Effect.flip)
+
+const place = (text: string) => {
+  const before = text.slice(0, text.indexOf("§"))
+  return { line: before.split("\n").length, column: before.length - before.lastIndexOf("\n") }
+}
+
+describe("a config with a mistake", () => {
+  for (const bad of badConfigs) {
+    it.effect(`${bad.name} is told with its place, key and hint`, () =>
+      Effect.gen(function* () {
+        const error = yield* failure(bad.text.replace("§", ""), { EMPTY: "" })
+        const told = toJson(error.diagnostics)
+        expect(
+          told.map(({ key, message, hint }) => ({ key, message, ...(hint === undefined ? {} : { hint }) })),
+        ).toEqual(bad.findings.map(({ severity: _, ...finding }) => finding))
+        const { line, column } = told[0] ?? {}
+        expect({ line, column }).toEqual(place(bad.text))
+        expect(error.message).not.toMatch(/\n\s+at /)
+        expect(error["~effect/Runtime/errorExitCode"]).toBe(78)
+      }),
+    )
+  }
+})
+
+describe("a file with several mistakes", () => {
+  it.effect("has them all told at once, in the order of the file", () =>
+    Effect.gen(function* () {
+      const error = yield* failure(
+        `{
+  "lisen": "127.0.0.1:8080",
+  "journal": { "retention": "7d", "maxSize": 12 },
+  "webhooks": {
+    "scheduling": { "path": "hooks", "respond": 302, "secrets": [{ "name": "now", "value": "\${NOT_SET}" }] }
+  },
+  "sinks": { "audit": { "type": "fil" }, "other": { "type": "file", "pth": "x" } },
+  "routes": [{ "name": "everything", "match": "a..b", "to": ["audit", "adit"] }],
+  "routes": [{ "name": "everything", "match": "a..b", "to": ["audit", "adit"] }]
+}`,
+      )
+      expect(toJson(error.diagnostics).map(({ line, column, key }) => `${line}:${column} ${key}`)).toEqual([
+        "2:3 lisen",
+        "3:29 journal.retention",
+        "3:46 journal.maxSize",
+        "5:29 webhooks.scheduling.path",
+        "5:49 webhooks.scheduling.respond",
+        "5:92 webhooks.scheduling.secrets[0].value",
+        "7:33 sinks.audit.type",
+        "7:42 sinks.other.path",
+        "7:69 sinks.other.pth",
+        "9:3 routes",
+        "9:47 routes[0].match",
+        "9:71 routes[0].to[1]",
+      ])
+    }),
+  )
+
+  it.effect("is shown with the line, the place under it, and the number of mistakes", () =>
+    Effect.gen(function* () {
+      const error = yield* failure(config({ listen: 8080, lisen: "x" }))
+      expect(
+        error.message,
+      ).toBe(`relay.config.json:28:13: error at listen: expected an address: write host and port, such as "127.0.0.1:8080", "0.0.0.0:8080" or "[::1]:8080", found a number
+  28 |   "listen": 8080,
+     |             ^^^^
+
+relay.config.json:29:3: error at lisen: unknown key "lisen"
+  29 |   "lisen": "…"
+     |   ^^^^^^^
+  hint: did you mean "listen"?
+
+2 errors`)
+    }),
+  )
+
+  it.effect("is shown in a line that a terminal can hold, however long the file's own is", () =>
+    Effect.gen(function* () {
+      const padding = Array.from({ length: 60 }, (_, index) => [String(`fine${index}`), { type: "console" }] as const)
+      for (const before of [0, 20, 59]) {
+        const sinks = Object.fromEntries(padding.toSpliced(before, 0, ["wrong", { type: "console" }]))
+        const text = JSON.stringify(JSON.parse(config({ sinks }))).replace('"wrong":{', '"wrong":{"typ":1,')
+        const { diagnostics } = yield* failure(text)
+        const { excerpt } = diagnostics.find(({ key }) => key === "sinks.wrong.typ") ?? {}
+        expect(excerpt?.text.length).toBeLessThanOrEqual(101)
+        expect(excerpt?.text.slice(excerpt.start, excerpt.start + excerpt.length)).toBe('"typ"')
+      }
+    }),
+  )
+
+  it.effect("is one of thousands, and each is told at its place", () =>
+    Effect.gen(function* () {
+      const keys = Array.from({ length: 5_000 }, (_, index) => [`key${index}`, 1] as const)
+      const { diagnostics } = yield* failure(JSON.stringify(Object.fromEntries(keys), null, 2))
+      const told = diagnostics.filter(({ message }) => message.startsWith("unknown key"))
+      expect(told.map(({ line, column }) => [line, column])).toEqual(keys.map((_, index) => [index + 2, 3]))
+      expect(told.at(-1)?.excerpt).toEqual({ text: '  "key4999": 1', start: 2, length: 9 })
+    }),
+  )
+
+  it.effect("tells a syntax error of each line", () =>
+    Effect.gen(function* () {
+      const error = yield* failure('{\n  "listen" "x",\n  "admin": {}\n  "tests": []\n}')
+      expect(error.diagnostics.map(({ line, message }) => [line, message])).toEqual([
+        [2, "a `:` is missing between key and value"],
+        [4, "a `,` is missing before this"],
+      ])
+    }),
+  )
+
+  it.effect("is told where the text is nested beyond any sense, or broken at any place", () =>
+    Effect.gen(function* () {
+      for (const depth of [101, 5_000, 200_000]) {
+        const { diagnostics } = yield* failure(`{ "sinks":\n${'{"a":'.repeat(depth)}1${"}".repeat(depth)} }`)
+        expect(toJson(diagnostics).map(({ line, message }) => [line, message])).toEqual([
+          [2, "this is nested too deeply"],
+        ])
+      }
+      const whole = config({})
+      for (let length = 0; length < whole.length; length += 7) {
+        const error = yield* failure(whole.slice(0, length))
+        expect(error.diagnostics.length).toBeGreaterThan(0)
+      }
+    }),
+  )
+})
+
+describe("what is allowed and probably not meant", () => {
+  const warnings = (text: string) =>
+    Effect.map(loadText(text), (_) => _.warnings.map(({ key, message, hint }) => [key, message, hint ?? ""]))
+
+  it.effect("a pattern that matches no event type is a warning with the nearest that would", () =>
+    Effect.gen(function* () {
+      const match = ["appointment.meetng.*_failed", "clients.*", "relay.lane_pausd", "zzz.**", "*"]
+      const routes = [{ name: "a", match: ["**", ...match], to: "audit" }]
+      expect(yield* warnings(config({ routes }))).toEqual([
+        [
+          "routes[0].match[1]",
+          "this matches none of the 42 event types",
+          'did you mean "appointment.meeting.*_failed"?',
+        ],
+        ["routes[0].match[2]", "this matches none of the 42 event types", 'did you mean "client.*"?'],
+        ["routes[0].match[3]", "this matches none of the relay's own events", 'did you mean "relay.lane_paused"?'],
+        ["routes[0].match[4]", "this matches none of the 42 event types", ""],
+        ["routes[0].match[5]", "this matches none of the 42 event types", "`**` matches them all"],
+      ])
+    }),
+  )
+
+  it.effect("a sink that no route leads to and a webhook that none takes are warnings", () =>
+    Effect.gen(function* () {
+      const secrets = [{ name: "a", value: "b" }]
+      expect(
+        yield* warnings(
+          config({
+            webhooks: { one: { path: "/one", secrets }, two: { path: "/two", secrets } },
+            sinks: { audit: { type: "console" }, idle: { type: "console" } },
+            routes: [{ name: "a", match: "**", webhook: "one", to: "audit" }],
+          }),
+        ),
+      ).toEqual([
+        ["webhooks.two", "no route takes the events of this webhook", ""],
+        ["sinks.idle", "no route leads to this sink", 'add "idle" to a route\'s "to"'],
+      ])
+    }),
+  )
+
+  it.effect("a config without a webhook or a route loads, and says what that means", () =>
+    Effect.gen(function* () {
+      expect((yield* warnings(config({ webhooks: {}, routes: [] }))).map(([key]) => key)).toEqual([
+        "webhooks",
+        "routes",
+      ])
+    }),
+  )
+
+  it.effect("secrets that have expired are warnings, and louder when none is left", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(Date.parse("2026-12-01T00:00:00Z"))
+      const old = { name: "old", value: "a", expires: "2026-12-01T00:00:00Z" }
+      const current = { name: "new", value: "b", expires: "2026-12-01T00:00:01Z" }
+      const webhooks = (...secrets: ReadonlyArray<unknown>) => config({ webhooks: { w: { path: "/w", secrets } } })
+      expect((yield* warnings(webhooks(old, current))).map(([key, message]) => [key, message])).toEqual([
+        ["webhooks.w.secrets[0].expires", "this secret has expired and verifies nothing"],
+      ])
+      expect((yield* warnings(webhooks(old))).map(([key, message]) => [key, message])).toEqual([
+        ["webhooks.w.secrets", "every secret here has expired: no delivery will verify"],
+      ])
+    }),
+  )
+
+  it.effect("listening beyond this machine without TLS is a warning; the admin API needs its token", () =>
+    Effect.gen(function* () {
+      const found = yield* warnings(
+        config({ listen: "0.0.0.0:8080", admin: { listen: "[::]:9080", token: "open sesame" } }),
+      )
+      expect(found.map(([key, message]) => [key, message])).toEqual([
+        ["listen", "the receiver listens beyond this machine without TLS"],
+        ["admin.listen", "the admin API listens beyond this machine, without TLS"],
+      ])
+    }),
+  )
+
+  it.effect("a test of an unknown event type is a warning", () =>
+    Effect.gen(function* () {
+      expect(yield* warnings(config({ tests: [{ event: "appointment.creatd", to: [] }] }))).toEqual([
+        ["tests[0].event", "this is none of the event types", 'did you mean "appointment.created"?'],
+      ])
+    }),
+  )
+})
+
+describe("a config that is right", () => {
+  it.effect("gets every default", () =>
+    Effect.gen(function* () {
+      const { config: loaded, warnings } = yield* loadText(config({}))
+      expect(warnings).toEqual([])
+      expect(loaded.listen).toEqual({ host: "127.0.0.1", port: 8080 })
+      expect(loaded.admin).toEqual({ listen: { host: "127.0.0.1", port: 9080 } })
+      expect(loaded.journal).toEqual({
+        type: "sqlite",
+        path: "./data/journal.db",
+        retention: Duration.days(7),
+        maxSize: 10 * 1024 ** 3,
+        minFree: 256 * 1024 ** 2,
+        duplicates: { age: Duration.hours(24), count: 1_000_000 },
+      })
+      const { secrets, ...webhook } = loaded.webhooks[0] ?? { secrets: [] }
+      expect(webhook).toEqual({
+        name: "scheduling",
+        ids: [],
+        path: "/hooks",
+        headers: { signature: "x-service-signature", webhookId: "x-service-webhook-id" },
+        unknownTypes: "route",
+        undecodable: "quarantine",
+        respond: 202,
+        maxBody: 1024 ** 2,
+        commitTimeout: Duration.seconds(3),
+        strictId: false,
+      })
+      expect(secrets.map(({ name, value }) => [name, Redacted.value(value)])).toEqual([["now", "correct horse"]])
+      expect(loaded.sinks).toEqual([
+        {
+          name: "audit",
+          type: "file",
+          config: { path: "./events.ndjson" },
+          concurrency: 1,
+          order: "none",
+          key: "{{account_id}}",
+          delivery: {
+            timeout: Duration.seconds(10),
+            retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.minutes(10) },
+            pauseAfter: 5,
+            maxParked: 10_000,
+            maxDeadLetters: 1024 ** 3,
+          },
+        },
+      ])
+      expect(loaded.routes).toEqual([{ name: "everything", match: ["**"], except: [], where: {}, to: ["audit"] }])
+      expect(loaded.tests).toEqual([])
+    }),
+  )
+
+  it.effect("may have comments and trailing commas, and a byte order mark", () =>
+    Effect.gen(function* () {
+      const text = `\uFEFF// a config\n${config({}).replace(/\n}$/, ", /* the end */\n}")}`
+      expect((yield* loadText(text)).config.webhooks.length).toBe(1)
+    }),
+  )
+
+  it.effect("a sink's delivery overrides the common one key by key", () =>
+    Effect.gen(function* () {
+      const { config: loaded } = yield* loadText(
+        config({
+          delivery: { timeout: "20 seconds", retry: { max: "1 hour", maxAttempts: 7 } },
+          sinks: { audit: { type: "console", delivery: { pauseAfter: 9, retry: { maxAttempts: 3 } } } },
+        }),
+      )
+      expect(loaded.sinks[0]?.delivery).toMatchObject({
+        timeout: Duration.seconds(20),
+        pauseAfter: 9,
+        retry: { maxAttempts: 3, max: Duration.hours(1), initial: Duration.seconds(1) },
+      })
+    }),
+  )
+
+  it.effect("a sink without a concurrency has that of its type", () =>
+    Effect.gen(function* () {
+      const url = "https://example.com"
+      const sinks = { one: { type: "http", url }, two: { type: "http", url, concurrency: 3 } }
+      const { config: loaded } = yield* loadText(
+        config({ sinks, routes: [{ name: "a", match: "**", to: ["one", "two"] }] }),
+      )
+      expect(loaded.sinks.map(({ concurrency }) => concurrency)).toEqual([16, 3])
+    }),
+  )
+
+  it.effect("may let both listeners take any free port", () =>
+    Effect.gen(function* () {
+      const { config: loaded } = yield* loadText(config({ listen: "127.0.0.1:0", admin: { listen: "127.0.0.1:0" } }))
+      expect([loaded.listen.port, loaded.admin.listen.port]).toEqual([0, 0])
+    }),
+  )
+
+  it.effect("one text stands for a list of one, and a rate for its two parts", () =>
+    Effect.gen(function* () {
+      const { config: loaded } = yield* loadText(
+        config({
+          webhooks: {
+            w: { path: "/", id: "wh_1", headers: { signature: "X-Sig" }, secrets: [{ name: "a", value: "b" }] },
+          },
+          sinks: {
+            audit: { type: "console", rateLimit: "100/second", backlog: { max: 5 } },
+            other: { type: "console", rateLimit: { events: 3, per: "2 minutes" }, renamedFrom: "gone" },
+          },
+          routes: [{ name: "a", match: "**", where: { "/account_id": "acct_1" }, to: "audit" }],
+          tests: [{ event: "client.created", to: "audit" }],
+        }),
+      )
+      expect(loaded.webhooks[0]).toMatchObject({ ids: ["wh_1"], headers: { signature: "x-sig" } })
+      expect(loaded.sinks[0]).toMatchObject({
+        rateLimit: { events: 100, per: Duration.seconds(1) },
+        backlog: { max: 5, whenFull: "refuse" },
+      })
+      expect(loaded.sinks[1]).toMatchObject({ rateLimit: { events: 3, per: Duration.minutes(2) }, renamedFrom: "gone" })
+      expect(loaded.routes[0]).toMatchObject({ match: ["**"], where: { "/account_id": ["acct_1"] }, to: ["audit"] })
+      expect(loaded.tests).toEqual([{ event: "client.created", to: ["audit"], payloads: {} }])
+    }),
+  )
+
+  it.effect("resolves variables, their defaults, and files", () =>
+    Effect.gen(function* () {
+      const { config: loaded } = yield* loadText(
+        config({
+          listen: "${HOST}:${PORT:-8081}",
+          sinks: { audit: { type: "file", path: "$${literal}/${EMPTY:-x}" } },
+          webhooks: {
+            w: {
+              path: "/",
+              secrets: [
+                { name: "a", value: "file:${DIRECTORY}/secret" },
+                { name: "b", value: "${IN_FILE}" },
+              ],
+            },
+          },
+        }),
+        { HOST: "localhost", EMPTY: "", DIRECTORY: "/run", IN_FILE: "file:/run/other" },
+        { "/run/secret": "from a file\n", "/run/other": "  kept as it is \r\n" },
+      )
+      expect(loaded.listen).toEqual({ host: "localhost", port: 8081 })
+      expect(loaded.sinks[0]?.config).toEqual({ path: "${literal}/x" })
+      expect(loaded.webhooks[0]?.secrets.map(({ value }) => Redacted.value(value))).toEqual([
+        "from a file",
+        "  kept as it is ",
+      ])
+    }),
+  )
+})
+
+describe("a file that can't be read", () => {
+  const reading = (files: Parameters<typeof options>[0]) =>
+    Effect.map(Effect.flip(load("some.json", options(files))), (_) => _.message)
+
+  it.effect("is named, with what to do", () =>
+    Effect.gen(function* () {
+      expect(yield* reading({})).toBe(
+        "some.json: error: there is no such file\n  hint: `relay init` writes a config to start from; `--config PATH` names another\n\n1 error",
+      )
+      expect(yield* reading({ "some.json": "directory" })).toContain("some.json: error: it is no file")
+      expect(yield* reading({ "some.json": Uint8Array.from([0xff, 0xfe, 0x7b, 0]) })).toContain(
+        "some.json: error: this is not UTF-8 text\n  hint: save it as UTF-8",
+      )
+    }),
+  )
+
+  it.effect("gives way to the embedded defaults only when it isn't there and wasn't named", () =>
+    Effect.gen(function* () {
+      const loaded = yield* loadOrEmbedded(options())
+      expect(loaded.file).toBe("the embedded defaults")
+      const broken = yield* Effect.flip(loadOrEmbedded(options({ "relay.config.json": "{" })))
+      expect(broken).toBeInstanceOf(ConfigError)
+      const directory = yield* Effect.flip(loadOrEmbedded(options({ "relay.config.json": "directory" })))
+      expect(directory.message).toContain("it is no file")
+    }),
+  )
+})
+
+describe("the admin API's address", () => {
+  it.effect("is found without reading any signing secret", () =>
+    Effect.gen(function* () {
+      const text = config({
+        admin: { listen: "127.0.0.1:9999", token: "${TOKEN}" },
+        webhooks: { w: { path: "/", secrets: [{ name: "a", value: "file:/not/for/you" }] } },
+      })
+      const admin = yield* loadAdmin("a.json", options({ "a.json": text }, { TOKEN: "open sesame" }))
+      expect(admin.listen).toEqual({ host: "127.0.0.1", port: 9999 })
+      expect(admin.token === undefined ? "" : Redacted.value(admin.token)).toBe("open sesame")
+      const unset = yield* Effect.flip(loadAdmin("a.json", options({ "a.json": text })))
+      expect(unset.diagnostics.map(({ key }) => key)).toEqual(["admin.token"])
+    }),
+  )
+
+  it.effect("is the embedded one where no file is named and none is there", () =>
+    Effect.gen(function* () {
+      expect((yield* loadAdmin(undefined, options())).listen.port).toBe(9080)
+      const named = yield* Effect.result(loadAdmin("b.json", options()))
+      expect(Result.isFailure(named)).toBe(true)
+    }),
+  )
+})

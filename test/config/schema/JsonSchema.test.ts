@@ -1,0 +1,71 @@
+import { describe, expect } from "bun:test"
+import { Effect } from "effect"
+import { parse } from "jsonc-parser"
+import { embedded } from "../../../src/config/load/Defaults.ts"
+import { jsonSchema } from "../../../src/config/schema/JsonSchema.ts"
+import { it } from "../../lib/effect.ts"
+import { config, sinkTypes } from "../fixture.ts"
+import { validate } from "../validate.ts"
+
+const schema = jsonSchema(sinkTypes)
+const read = (text: string): unknown => parse(text, [], { allowTrailingComma: true })
+
+describe("the JSON Schema", () => {
+  it.effect("accepts what the relay accepts, with references where it wants words", () =>
+    Effect.sync(() => {
+      expect(validate(schema, read(config({})))).toEqual([])
+      expect(validate(schema, read(embedded))).toEqual([])
+      expect(
+        validate(
+          schema,
+          read(
+            config({
+              listen: "${HOST}:${PORT}",
+              journal: { maxSize: "${SIZE:-1 GiB}", retention: "file:retention" },
+              sinks: { audit: { type: "http", url: "${URL}", rateLimit: { events: 1, per: "1 day" } } },
+            }),
+          ),
+        ),
+      ).toEqual([])
+    }),
+  )
+
+  it.effect("knows a sink's keys by its type, and no others", () =>
+    Effect.sync(() => {
+      const sink = (value: object) => validate(schema, read(config({ sinks: { audit: value } })))
+      expect(sink({ type: "file", path: "x", concurrency: 4 })).toEqual([])
+      expect(sink({ type: "file" })).not.toEqual([])
+      expect(sink({ type: "file", path: "x", url: "http://x" })).not.toEqual([])
+      expect(sink({ type: "http", url: "http://x" })).toEqual([])
+      expect(sink({ type: "carrier-pigeon" })).not.toEqual([])
+      expect(sink({ path: "x" })).not.toEqual([])
+    }),
+  )
+
+  it.effect("refuses unknown keys and words that are none", () =>
+    Effect.sync(() => {
+      const refused = (parts: object) => validate(schema, read(config({ ...parts })))
+      expect(refused({ lisen: "x" })).toEqual([".lisen: unknown key"])
+      expect(refused({ listen: "localhost" })).toEqual([".listen: pattern"])
+      expect(refused({ journal: { retention: "7d" } })).toEqual([".journal.retention: pattern"])
+      expect(refused({ journal: { maxSize: "7 gigs" } })).toEqual([".journal.maxSize: pattern"])
+      expect(refused({ delivery: { retry: { maxAttempts: 0 } } })).not.toEqual([])
+    }),
+  )
+
+  it.effect("carries descriptions, defaults and examples for an editor to show", () =>
+    Effect.sync(() => {
+      expect(schema).toMatchObject({
+        $schema: "https://json-schema.org/draft/2020-12/schema",
+        additionalProperties: false,
+        properties: {
+          listen: { description: "Where deliveries are received", default: "127.0.0.1:8080" },
+          journal: {
+            properties: { retention: { default: "7 days", examples: expect.arrayContaining(["30 seconds"]) } },
+          },
+        },
+        $defs: { sink: { properties: { type: { enum: ["console", "file", "chat", "http"] } } } },
+      })
+    }),
+  )
+})

@@ -1,0 +1,111 @@
+import { describe, expect, test } from "bun:test"
+import { Duration, Option, Result, Schema } from "effect"
+import { formatAddress, isLoopback, parseAddress, Words } from "../../../src/config/schema/Units.ts"
+import { seeded } from "../../lib/seeded.ts"
+
+const random = seeded(20_261_121)
+const int = (from: number, to: number): number => from + Math.floor(random() * (to - from + 1))
+const pick = <const C extends readonly [unknown, ...ReadonlyArray<unknown>]>(choice: C): C[number] =>
+  choice[int(0, choice.length - 1)] ?? choice[0]
+const repeat = (test: () => void): void => {
+  for (let count = 0; count < 200; count++) test()
+}
+
+const doc = { description: "" }
+const duration = Words.duration.required(doc)
+const size = Words.bytes.required(doc)
+
+const decode = <A>(schema: Schema.ConstraintDecoder<A>, text: unknown): A | undefined =>
+  Option.getOrUndefined(Schema.decodeUnknownOption(schema)(text))
+
+const units = [
+  ["millis", 1],
+  ["seconds", 1_000],
+  ["minutes", 60_000],
+  ["hours", 3_600_000],
+  ["days", 86_400_000],
+  ["weeks", 604_800_000],
+] as const
+const factors = [
+  ["B", 1],
+  ["kB", 1e3],
+  ["MB", 1e6],
+  ["GB", 1e9],
+  ["KiB", 1024],
+  ["MiB", 1024 ** 2],
+  ["GiB", 1024 ** 3],
+] as const
+
+describe("words", () => {
+  test("a duration is its number of its unit", () => {
+    repeat(() => {
+      const [unit, millis] = pick(units)
+      const count = int(1, 10_000)
+      const decoded = decode(duration, `${count} ${unit}`)
+      expect(decoded === undefined ? undefined : Duration.toMillis(decoded)).toBe(count * millis)
+    })
+  })
+
+  test("a size is its number of its unit", () => {
+    repeat(() => {
+      const [unit, factor] = pick(factors)
+      const count = int(1, 10_000)
+      expect(decode(size, `${count} ${unit}`)).toBe(count * factor)
+      expect(decode(size, `${count}${unit}`)).toBe(count * factor)
+    })
+  })
+
+  test("an address is read as it is written", () => {
+    repeat(() => {
+      const host = pick(["127.0.0.1", "0.0.0.0", "localhost", "relay.example.com", "::1", "::", "fe80::1"])
+      const address = { host, port: int(0, 65_535) }
+      expect(parseAddress(formatAddress(address))).toEqual(address)
+    })
+  })
+
+  test("what is encoded decodes to the same", () => {
+    for (const text of ["500 millis", "30 seconds", "7 days"]) {
+      const value = Schema.decodeUnknownSync(duration)(text)
+      expect(Schema.decodeUnknownSync(duration)(Schema.encodeSync(duration)(value))).toEqual(value)
+    }
+    const bytes = Schema.decodeUnknownSync(size)("10 GiB")
+    expect(Schema.decodeUnknownSync(size)(Schema.encodeSync(size)(bytes))).toBe(bytes)
+  })
+
+  test("what is no word is refused", () => {
+    for (const text of ["", "7", "7d", "-1 seconds", "0 seconds", "Infinity", "1 nanos", "1  fortnight", 7]) {
+      expect(decode(duration, text)).toBeUndefined()
+    }
+    for (const text of ["", "7", "0 B", "-1 MiB", "1.5 B", "1 MIB", "10000000000 GiB", 7]) {
+      expect(decode(size, text)).toBeUndefined()
+    }
+    for (const text of ["", "8080", ":8080", "localhost", "localhost:", "::1:80", "a b:80", "http://a:80", "a:99999"]) {
+      expect(parseAddress(text)).toBeUndefined()
+    }
+    for (const text of ["", "100", "0/second", "1.5/second", "100/fortnight", "100 / second"]) {
+      expect(decode(Words.rate(doc), text)).toBeUndefined()
+    }
+    for (const text of ["", "2026-12-01", "2026-12-01T00:00:00", "2026-13-01T00:00:00Z", "1 December 2026"]) {
+      expect(decode(Words.time(doc), text)).toBeUndefined()
+    }
+  })
+
+  test("a word with a usual short form is answered with the long one", () => {
+    const said = (schema: Schema.ConstraintDecoder<unknown>, text: string) => {
+      const decoded = Schema.decodeUnknownResult(schema)(text)
+      return Result.isFailure(decoded) ? decoded.failure.message : ""
+    }
+    expect(said(duration, "30s")).toContain('did you mean "30 seconds"?')
+    expect(said(duration, "1 min")).toContain('did you mean "1 minutes"?')
+    expect(said(size, "10 gb")).toContain('did you mean "10 GiB"?')
+    expect(said(size, "10M")).toContain('did you mean "10 MiB"?')
+  })
+
+  test("only loopback addresses are loopback", () => {
+    const loopback = (host: string) => isLoopback({ host, port: 1 })
+    expect(["127.0.0.1", "127.255.0.9", "::1", "localhost"].every(loopback)).toBe(true)
+    expect(
+      ["0.0.0.0", "::", "10.0.0.1", "127.0.0.1.example.com", "1270.0.0.1", "localhost.example"].some(loopback),
+    ).toBe(false)
+  })
+})

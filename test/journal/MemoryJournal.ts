@@ -1,0 +1,366 @@
+/**
+ * The journal in memory: for tests, and the plainest reading of the contract.
+ *
+ * Everything is "on disk" at once, so an append never waits. It keeps no window
+ * on duplicates and no limit but a lane's backlog, and it never prunes.
+ */
+import { Effect, Exit, Layer } from "effect"
+import { type Event, quarantine } from "../../src/event/Event.ts"
+import * as Match from "../../src/journal/EventMatch.ts"
+import {
+  type AppendExit,
+  type Attempt,
+  type Cursor,
+  type Entry,
+  type Fate,
+  type FoundEvent,
+  Journal,
+  keptAttempts,
+  type LaneState,
+  type Parked,
+  type StoredDeadLetter,
+  type Tries,
+} from "../../src/journal/Journal.ts"
+import { full, unavailable } from "../../src/journal/sqlite/file/SqliteErrors.ts"
+import { bodyChecksum } from "../../src/journal/sqlite/Record.ts"
+import * as Pattern from "../../src/routing/Pattern.ts"
+
+type Attempts = ReadonlyArray<Attempt>
+
+interface Lane {
+  cursor: Cursor
+  max: number
+  paused: boolean
+  pausedFor: number
+  opened: boolean
+  readonly parked: Map<
+    number,
+    { readonly parked: Omit<Parked, "lastFailure">; readonly entry: Entry; readonly attempts: Attempts }
+  >
+  readonly dead: Map<number, { readonly at: number; readonly entry: Entry; readonly attempts: Attempts }>
+}
+
+const isAbove = (cursor: Cursor, sequence: number): boolean =>
+  sequence > cursor.sequence && !cursor.settled.some(([from, to]) => from <= sequence && sequence <= to)
+
+const size = (entry: Entry): number => entry.event.body.length
+
+const make = (): Journal["Service"] => {
+  const log: Array<Entry> = []
+  const imported = new Set<string>()
+  const copies = new Map<number, "replayed" | "moved">()
+  const seen = new Map<string, Set<number>>()
+  const lanes = new Map<string, Lane>()
+  const waiting = new Set<{ readonly after: number; readonly wake: () => void }>()
+  const counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
+
+  const newLane = (): Lane => ({
+    cursor: { sequence: log.length, settled: [] },
+    max: Number.POSITIVE_INFINITY,
+    paused: false,
+    pausedFor: 0,
+    opened: false,
+    parked: new Map(),
+    dead: new Map(),
+  })
+
+  const laneOf = (name: string): Lane => {
+    const lane = lanes.get(name) ?? newLane()
+    lanes.set(name, lane)
+    return lane
+  }
+
+  const pending = (name: string, lane: Lane): ReadonlyArray<Entry> =>
+    log.slice(lane.cursor.sequence).filter((e) => e.sinks.includes(name) && isAbove(lane.cursor, e.sequence))
+
+  const put = (event: Event, sinks: ReadonlyArray<string>, origin: "delivered" | "replayed" | "moved"): void => {
+    for (const sink of sinks) laneOf(sink)
+    const sequence = log.length + 1
+    log.push({ sequence, event, sinks, replayed: origin === "replayed" })
+    if (origin !== "delivered") copies.set(sequence, origin)
+    counters.commits++
+    for (const waiter of waiting) {
+      if (waiter.after >= sequence) continue
+      waiting.delete(waiter)
+      waiter.wake()
+    }
+  }
+
+  /** The checksums of all that came under the event's key. */
+  const bodiesLike = (event: Event): Set<number> => {
+    const id = event.id === "" ? Buffer.from(event.body).toString("base64") : event.id
+    const key = JSON.stringify([event.webhook, id, event.problem !== undefined])
+    const bodies = seen.get(key) ?? new Set()
+    seen.set(key, bodies)
+    return bodies
+  }
+
+  const isSeen = (event: Event): boolean => bodiesLike(event).has(bodyChecksum(event))
+
+  const keep = (event: Event, sinks: ReadonlyArray<string>): void => {
+    const bodies = bodiesLike(event)
+    const altered = bodies.size > 0
+    if (altered) counters.altered++
+    bodies.add(bodyChecksum(event))
+    put(altered ? { ...event, altered } : event, sinks, "delivered")
+  }
+
+  const appendUnsafe = (event: Event, sinks: ReadonlyArray<string>): AppendExit => {
+    const bodies = bodiesLike(event)
+    if (bodies.has(bodyChecksum(event))) {
+      counters.duplicates++
+      return Exit.succeed("duplicate")
+    }
+    for (const sink of sinks) {
+      const lane = lanes.get(sink)
+      if (lane === undefined) continue
+      const backlog = pending(sink, lane).length + lane.parked.size
+      if (backlog >= lane.max) return Exit.fail(full("backlog", `The sink ${sink} has ${backlog} events waiting.`))
+    }
+    keep(event, sinks)
+    counters.appended++
+    return Exit.succeed("appended")
+  }
+
+  const state = (name: string, lane: Lane): LaneState => ({
+    name,
+    cursor: lane.cursor,
+    parked: lane.parked.size,
+    deadLetters: lane.dead.size,
+    deadLetterBytes: [...lane.dead.values()].reduce((sum, { entry }) => sum + size(entry), 0),
+    backlog: pending(name, lane).length + lane.parked.size,
+    paused: lane.paused,
+  })
+
+  const letters = (): ReadonlyArray<StoredDeadLetter> =>
+    [...lanes]
+      .flatMap(([lane, { dead }]) =>
+        [...dead].map(([sequence, letter]) => ({ id: `${lane}:${sequence}`, lane, sequence, ...letter })),
+      )
+      .sort((a, b) => b.sequence - a.sequence || (a.lane < b.lane ? 1 : -1))
+
+  const fateAt = (sink: string, sequence: number): Fate => {
+    const lane = lanes.get(sink)
+    const dead = lane?.dead.get(sequence)
+    if (dead !== undefined) return { sink, outcome: "dead", at: dead.at, attempts: dead.attempts }
+    const kept = lane?.parked.get(sequence)
+    if (kept !== undefined) return { sink, outcome: "parked", due: kept.parked.due, attempts: kept.attempts }
+    const outcome = lane === undefined ? "gone" : isAbove(lane.cursor, sequence) ? "pending" : "delivered"
+    return { sink, outcome, attempts: [] }
+  }
+
+  const found = ({ sequence, event: { body, ...event }, sinks }: Entry): FoundEvent => {
+    const holding = [...lanes].filter(([, { dead, parked }]) => dead.has(sequence) || parked.has(sequence))
+    const names = new Set([...sinks, ...holding.map(([name]) => name).sort()])
+    const fates = [...names].map((sink) => fateAt(sink, sequence))
+    return { sequence, origin: copies.get(sequence) ?? "delivered", event, body, fates }
+  }
+
+  const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
+    const source = lanes.get(from)
+    if (source === undefined) return yield* unavailable(`There is no lane ${from} in the journal.`)
+    if (from === to) return 0
+    const target = laneOf(to)
+    const entries = pending(from, source)
+    for (const { event } of entries) put(event, [to], "moved")
+    const moved = entries.length + source.parked.size + source.dead.size
+    const ahead = source.pausedFor - target.pausedFor
+    for (const [sequence, item] of source.parked) {
+      const before = item.parked.firstAttemptAt
+      const firstAttemptAt = before === 0 ? 0 : Math.max(before + ahead, 1)
+      target.parked.set(sequence, { ...item, parked: { ...item.parked, firstAttemptAt } })
+    }
+    for (const [sequence, item] of source.dead) target.dead.set(sequence, item)
+    if (!source.opened) lanes.delete(from)
+    source.cursor = { sequence: log.length, settled: [] }
+    source.parked.clear()
+    source.dead.clear()
+    return moved
+  })
+
+  return Journal.of({
+    appendUnsafe,
+    append: (event, sinks) => Effect.suspend(() => appendUnsafe(event, sinks)),
+    read: (after, limit) => Effect.sync(() => log.slice(after, after + limit)),
+    settle: (settlements) =>
+      Effect.sync(() => {
+        for (const settlement of settlements) {
+          const lane = lanes.get(settlement.lane)
+          if (lane === undefined) continue
+          const find = (sequence: number) => lane.parked.get(sequence)?.entry ?? log[sequence - 1]
+          const attempts = (sequence: number, tries: Tries) =>
+            keptAttempts(lane.parked.get(sequence)?.attempts ?? [], tries)
+          for (const { failed, refunded, ...parked } of settlement.park) {
+            const { sequence } = parked
+            const entry = find(sequence)
+            const kept = attempts(sequence, { failed, refunded })
+            if (entry !== undefined) lane.parked.set(sequence, { parked, entry, attempts: kept })
+          }
+          for (const { sequence, at, ...tries } of settlement.bury) {
+            const entry = find(sequence)
+            if (entry !== undefined) lane.dead.set(sequence, { at, entry, attempts: attempts(sequence, tries) })
+            lane.parked.delete(sequence)
+          }
+          lane.pausedFor = settlement.pausedFor
+          for (const sequence of settlement.unpark) lane.parked.delete(sequence)
+          if (settlement.cursor.sequence >= lane.cursor.sequence) lane.cursor = settlement.cursor
+        }
+      }),
+    head: Effect.sync(() => log.length),
+    awaitBeyond: (after) =>
+      Effect.callback<void>((resume) => {
+        if (log.length > after) return resume(Effect.void)
+        const waiter = { after, wake: () => resume(Effect.void) }
+        waiting.add(waiter)
+        return Effect.sync(() => {
+          waiting.delete(waiter)
+        })
+      }),
+    lanes: Effect.sync(() =>
+      [...lanes].map(([name, lane]) => state(name, lane)).sort((a, b) => (a.name < b.name ? -1 : 1)),
+    ),
+    openLane: Effect.fnUntraced(function* (name, renamedFrom) {
+      const lane = laneOf(name)
+      const former = renamedFrom === undefined || renamedFrom === name ? undefined : lanes.get(renamedFrom)
+      if (former !== undefined) {
+        lane.paused ||= former.paused
+        yield* moveLane(renamedFrom ?? "", name)
+      }
+      lane.opened = true
+      const waiting = [...lane.parked.values()]
+        .map(({ parked, attempts }) => ({ ...parked, lastFailure: attempts.at(-1)?.reason ?? "" }))
+        .sort((a, b) => a.sequence - b.sequence)
+      return { ...state(name, lane), pausedFor: lane.pausedFor, waiting }
+    }),
+    limitBacklog: (lane, max) =>
+      Effect.sync(() => {
+        const found = lanes.get(lane)
+        if (found !== undefined) found.max = max ?? Number.POSITIVE_INFINITY
+      }),
+    setPaused: (name, paused) =>
+      Effect.sync(() => {
+        const lane = lanes.get(name)
+        if (lane !== undefined) lane.paused = paused
+      }),
+    moveLane,
+    dropLane: (name) =>
+      Effect.sync(() => {
+        const lane = lanes.get(name)
+        lanes.delete(name)
+        return lane === undefined ? 0 : pending(name, lane).length + lane.parked.size + lane.dead.size
+      }),
+    readParked: (lane, sequences) =>
+      Effect.sync(() => ({
+        entries: sequences.flatMap((sequence) => lanes.get(lane)?.parked.get(sequence)?.entry ?? []),
+        lost: [],
+      })),
+    deadLetters: (query) =>
+      Effect.sync(() => {
+        const [, lane = "", sequence = ""] = /^(.+):(\d+)$/.exec(query.before ?? "") ?? []
+        const pattern = query.type === undefined ? undefined : Pattern.make(query.type)
+        return letters()
+          .filter((letter) => query.lane === undefined || letter.lane === query.lane)
+          .filter((letter) => pattern === undefined || pattern.matches(letter.entry.event.type))
+          .filter(
+            (letter) =>
+              sequence === "" ||
+              letter.sequence < Number(sequence) ||
+              (letter.sequence === Number(sequence) && letter.lane < lane),
+          )
+          .slice(0, query.limit)
+      }),
+    replayDeadLetters: (ids, reroute) =>
+      Effect.sync(() => {
+        let count = 0
+        const found = letters().filter((letter) => ids.includes(letter.id))
+        for (const { lane, sequence, entry } of found.reverse()) {
+          if (lane === quarantine && reroute !== undefined) {
+            const routed = reroute(entry.event)
+            if (routed === undefined) continue
+            if (!bodiesLike(routed.event).has(bodyChecksum(routed.event))) keep(routed.event, routed.sinks)
+          } else {
+            put(entry.event, [lane], "replayed")
+          }
+          lanes.get(lane)?.dead.delete(sequence)
+          count++
+        }
+        return count
+      }),
+    dropDeadLetters: (ids) =>
+      Effect.sync(() => {
+        const found = letters().filter((letter) => ids.includes(letter.id))
+        for (const { lane, sequence } of found) lanes.get(lane)?.dead.delete(sequence)
+        return found.length
+      }),
+    replay: (query) =>
+      Effect.sync(() => {
+        const found = log.filter(
+          ({ sequence, event }) =>
+            !copies.has(sequence) &&
+            event.problem === undefined &&
+            event.receivedAt >= query.since &&
+            event.receivedAt < query.until &&
+            query.types(event.type),
+        )
+        for (const { event } of found) put(event, [query.sink], "replayed")
+        return found.length
+      }),
+    import: (journal, owed) =>
+      Effect.sync(() => {
+        const counts = { pending: 0, deadLetters: 0, known: 0 }
+        for (const { sequence, event, replayed, pending, dead } of owed) {
+          const keyFor = (lane: string) => JSON.stringify([journal, sequence, lane])
+          const isKnown = dead === undefined && !replayed && event.problem === undefined && isSeen(event)
+          const fresh = isKnown ? [] : pending.filter((lane) => !imported.has(keyFor(lane)))
+          counts.known += pending.length - fresh.length
+          counts[dead === undefined ? "pending" : "deadLetters"] += fresh.length
+          if (fresh.length === 0) continue
+          for (const lane of fresh) imported.add(keyFor(lane))
+          put(event, dead === undefined ? fresh : [], "moved")
+          if (dead === undefined) continue
+          for (const lane of fresh) {
+            const entry = { sequence: log.length, event, sinks: [lane], replayed: false }
+            laneOf(lane).dead.set(log.length, { ...dead, entry })
+          }
+        }
+        return counts
+      }),
+    events: (query) =>
+      Effect.sync(() => {
+        const match = Match.make(query)
+        const looked = log.filter(({ sequence }) => sequence < (query.before ?? Number.POSITIVE_INFINITY))
+        const all = looked
+          .filter((entry) => match.event(entry.sequence, entry.event, entry.sinks))
+          .map(found)
+          .filter(({ fates }) => match.fates(fates))
+          .reverse()
+        const events = all.slice(0, query.limit)
+        const last = events.at(-1)
+        const namesOne = query.id !== undefined || query.sequence !== undefined
+        return {
+          events: namesOne ? events : events.map(({ body: _, ...rest }) => rest),
+          looked: looked.length,
+          lookedTo: looked[0]?.event.receivedAt ?? 0,
+          ...(last !== undefined && all.length > events.length && { next: last.sequence }),
+        }
+      }),
+    status: Effect.sync(() => ({
+      health: "ok" as const,
+      message: "",
+      red: { lines: [], since: 0 },
+      head: log.length,
+      tail: 1,
+      usedBytes: log.reduce((sum, entry) => sum + size(entry), 0),
+      maxBytes: Number.MAX_SAFE_INTEGER,
+      walBytes: 0,
+      freeDiskBytes: Number.MAX_SAFE_INTEGER,
+      path: "",
+      filling: 0 as const,
+      counters: { ...counters },
+    })),
+    broken: Effect.never,
+    acknowledge: Effect.void,
+  })
+}
+
+export const layer: Layer.Layer<Journal> = Layer.sync(Journal, make)

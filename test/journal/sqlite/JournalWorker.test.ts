@@ -1,0 +1,82 @@
+import { describe, expect, test } from "bun:test"
+import { Engine } from "../../../src/journal/sqlite/Engine.ts"
+import { isFinal } from "../../../src/journal/sqlite/file/SqliteErrors.ts"
+import { open } from "../../../src/journal/sqlite/file/Store.ts"
+import * as Checkpointer from "../../../src/journal/sqlite/JournalWorker.ts"
+import { recover } from "../../../src/journal/sqlite/Restore.ts"
+import { event } from "../samples.ts"
+import { options } from "../temporary.ts"
+
+const opened = () => {
+  const at = options()
+  const engine = new Engine(open(at.path), at)
+  for (const _ of recover(engine, at, Date.now()));
+  return engine
+}
+
+const worker = (file: string) => new URL(file, import.meta.url)
+
+describe("Checkpointer", () => {
+  test("moves what is committed into the file, and says how long the log is", async () => {
+    const engine = opened()
+    let checkpointer: Checkpointer.Checkpointer | undefined
+    try {
+      for (let index = 0; index < 20; index++) {
+        await engine.appendUnsafe(event(`evt_${index}`, { body: new Uint8Array(50_000) }), ["lake"])
+      }
+      const frames = await new Promise<number>((resolve, reject) => {
+        checkpointer = Checkpointer.start(worker("../worker.ts"), engine.store.path, {
+          pass: resolve,
+          failure: (message) => reject(new Error(message)),
+        })
+      })
+      expect(frames).toBeGreaterThan(20)
+      // Everything was moved, so the next commit begins the log anew, and a pass has next to nothing to do.
+      await engine.appendUnsafe(event("more"), ["lake"])
+      expect(Number(engine.store.db.prepare("PRAGMA wal_checkpoint(PASSIVE)").get()?.log)).toBeLessThan(10)
+    } finally {
+      await checkpointer?.stop()
+      engine.stop()
+      engine.store.close()
+    }
+  })
+
+  test("reports a file that it can't open, and a worker that does not start", async () => {
+    const failure = (entry: string, path: string) =>
+      new Promise<string>((resolve) => {
+        const checkpointer = Checkpointer.start(worker(entry), path, {
+          pass: () => resolve("a pass"),
+          failure: (message) => {
+            void checkpointer.stop().then(() => resolve(message))
+          },
+        })
+      })
+    expect(await failure("./worker.ts", "/nonexistent/journal.db")).toContain("unable to open")
+    expect(await failure("./missing.ts", "/nonexistent/journal.db")).not.toBe("a pass")
+  })
+
+  test("goes on after what passes, such as a full disk or no descriptor left, and not after what is final", () => {
+    const codes = (all: ReadonlyArray<number>) => all.map((errcode) => isFinal({ errcode }))
+    expect(codes([5, 13, 14, 778])).toEqual([false, false, false, false])
+    expect(codes([10, 1034, 266, 11, 26])).toEqual([true, true, true, true, true])
+    expect(isFinal(new Error("no error of SQLite's"))).toBe(true)
+  })
+
+  test("leaves the end of a log that has grown too long to the writer", async () => {
+    const engine = opened()
+    try {
+      for (let index = 0; index < 20; index++) {
+        await engine.appendUnsafe(event(`evt_${index}`, { body: new Uint8Array(50_000) }), ["lake"])
+      }
+      const frames = () => Number(engine.store.db.prepare("PRAGMA wal_checkpoint(NOOP)").get()?.log)
+      const grown = frames()
+      engine.checkpointed(10)
+      engine.checkpointed(Math.ceil(Checkpointer.logLimit / 32_768))
+      await engine.appendUnsafe(event("more"), ["lake"])
+      expect(frames()).toBeLessThan(grown)
+    } finally {
+      engine.stop()
+      engine.store.close()
+    }
+  })
+})

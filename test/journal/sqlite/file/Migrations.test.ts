@@ -1,0 +1,62 @@
+import { expect } from "bun:test"
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { gunzipSync } from "node:zlib"
+import { Effect } from "effect"
+import { Journal } from "../../../../src/journal/Journal.ts"
+import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
+import { it } from "../../../lib/effect.ts"
+import { event, letter, parked, settlement } from "../../samples.ts"
+import { options } from "../../temporary.ts"
+
+// Written by the relay before parked events had tables of their own: thirteen events, three lanes. Lane "lake"
+// stands at 8 with 10 settled, holds 3 (tried 200 times) and 4 parked and 5 as a dead letter; "chat" is paused.
+it.live("a journal of an older relay goes on with its backlog, what is parked and its dead letters", () =>
+  Effect.gen(function* () {
+    const at = options({})
+    mkdirSync(dirname(at.path), { recursive: true })
+    writeFileSync(at.path, gunzipSync(readFileSync(join(import.meta.dir, "older", "schema-2.db.gz"))))
+    const open = <A>(use: (journal: Journal["Service"]) => Effect.Effect<A, unknown>) =>
+      Effect.flatMap(Journal, use).pipe(Effect.provide(SqliteJournal.layer(at)), Effect.scoped)
+    const ids = (entries: ReadonlyArray<{ readonly event: { readonly id: string } }>) =>
+      entries.map(({ event }) => event.id)
+    yield* open((journal) =>
+      Effect.gen(function* () {
+        expect((yield* journal.status).health).toBe("ok")
+        const lake = yield* journal.openLane("lake")
+        expect(lake).toMatchObject({ cursor: { sequence: 8, settled: [[10, 10]] }, backlog: 4, deadLetters: 1 })
+        expect(lake.waiting).toEqual([
+          {
+            sequence: 3,
+            key: "acct_1",
+            due: 2_000,
+            delay: 1_000,
+            firstAttemptAt: 5,
+            tried: 200,
+            lastFailure: "DeliveryFailed",
+          },
+          { sequence: 4, key: "acct_1", due: 2_000, delay: 0, firstAttemptAt: 0, tried: 0, lastFailure: "" },
+        ])
+        expect((yield* journal.openLane("chat")).paused).toBe(true)
+        expect((yield* journal.lanes).map(({ name, backlog }) => [name, backlog])).toEqual([
+          ["chat", 0],
+          ["gone", 1],
+          ["lake", 4],
+        ])
+        expect(ids((yield* journal.readParked("lake", [3, 4])).entries)).toEqual(["evt_3", "evt_4"])
+        const [dead] = yield* journal.deadLetters({ limit: 9 })
+        expect(dead).toMatchObject({ id: "lake:5", attempts: [{ at: 1 }, { at: 2 }, { at: 3 }] })
+        yield* journal.settle([settlement("lake", 11, { park: [{ ...parked(4), failed: [] }], bury: [letter(3)] })])
+      }),
+    )
+    yield* open((journal) =>
+      Effect.gen(function* () {
+        expect(yield* journal.openLane("lake")).toMatchObject({ backlog: 1, deadLetters: 2 })
+        const [, given] = yield* journal.deadLetters({ limit: 9 })
+        // Of two hundred attempts the first and the newest nine, this last one among them.
+        expect(given?.attempts.map(({ at }) => at)).toEqual([1, 193, 194, 195, 196, 197, 198, 199, 200, 5])
+        expect(yield* journal.append(event("evt_new"), ["lake"])).toBe("appended")
+      }),
+    )
+  }),
+)

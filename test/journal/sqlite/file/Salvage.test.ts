@@ -1,0 +1,155 @@
+/** What is got out of a journal whose file SQLite refuses, in part or as a whole. */
+import { describe, expect } from "bun:test"
+import { copyFileSync, cpSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { Effect } from "effect"
+import { Journal } from "../../../../src/journal/Journal.ts"
+import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
+import * as Salvage from "../../../../src/journal/sqlite/file/Salvage.ts"
+import { open } from "../../../../src/journal/sqlite/file/Store.ts"
+import { recover } from "../../../../src/journal/sqlite/Restore.ts"
+import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
+import { it } from "../../../lib/effect.ts"
+import { event, letter, parked, settlement } from "../../samples.ts"
+import { options } from "../../temporary.ts"
+
+const size = (index: number): number => (index % 10 === 0 ? 70_000 : 900)
+const body = (index: number): Uint8Array => new Uint8Array(size(index)).fill(33 + (index % 90))
+const count = 600
+
+/** Six hundred events for lake, of which 1 to 100 are settled, 50 is parked and 60 a dead letter; some are long. */
+const filled = Effect.gen(function* () {
+  const at = options()
+  const live = options()
+  yield* Effect.flatMap(Journal, (journal) =>
+    Effect.gen(function* () {
+      yield* journal.openLane("lake")
+      for (let from = 1; from <= count; from += 20) {
+        const turn = Array.from({ length: 20 }, (_, index) => from + index)
+        yield* Effect.forEach(
+          turn,
+          (index) => journal.append(event(`evt_${index}`, { body: body(index), problem: "none" }), ["lake"]),
+          { concurrency: "unbounded", discard: true },
+        )
+      }
+      yield* journal.settle([settlement("lake", 100, { park: [parked(50)], bury: [letter(60)] })])
+      // As kill -9 leaves it: with its write-ahead log.
+      cpSync(dirname(at.path), dirname(live.path), { recursive: true })
+    }),
+  ).pipe(Effect.provide(SqliteJournal.layer(at)))
+  return { closed: at.path, killed: live.path }
+})
+
+/** Files with their sizes, without those that SQLite makes to read: an index in memory, and an empty log. */
+const filesBeside = (path: string) =>
+  readdirSync(dirname(path))
+    .map((name) => `${name} ${statSync(join(dirname(path), name)).size}`)
+    .filter((file) => !/-shm|-wal 0$/.test(file))
+
+const read = (path: string) => {
+  const before = filesBeside(path)
+  const bytes = readFileSync(path)
+  const lines = Salvage.lines(path, dirname(path))
+  const found: Array<Salvage.SalvagedLine> = []
+  let next = lines.next()
+  for (; next.done !== true; next = lines.next()) found.push(next.value)
+  // Neither it nor anything beside it is changed.
+  expect(readFileSync(path).equals(bytes)).toBe(true)
+  expect(filesBeside(path)).toEqual(before)
+  const owed = found.filter(({ pending }) => pending.length > 0)
+  for (const { sequence, bodyBase64, id } of found) {
+    expect(id).toBe(`evt_${sequence}`)
+    expect(Buffer.from(bodyBase64, "base64").equals(body(sequence))).toBe(true)
+  }
+  return { found, owed, report: next.value }
+}
+
+const all = [50, 60, ...Array.from({ length: count - 100 }, (_, index) => 101 + index)]
+const sequences = (lines: ReadonlyArray<Salvage.SalvagedLine>) =>
+  [...new Set(lines.map(({ sequence }) => sequence))].sort((a, b) => a - b)
+
+describe("salvage", () => {
+  it.live("finds everything in a sound journal, closed or killed, and which of it is owed", () =>
+    Effect.gen(function* () {
+      const { closed, killed } = yield* filled
+      for (const path of [closed, killed]) {
+        const { found, owed, report } = read(path)
+        expect(report).toEqual({ damaged: [], unreadable: 0, dug: 0, mended: false })
+        expect(found).toHaveLength(count + 2)
+        expect(sequences(owed)).toEqual(all)
+        expect(owed.find((line) => line.in === "dead")).toMatchObject({ sequence: 60, at: 9, problem: "none" })
+        expect(owed.find((line) => line.in === "dead")?.attempts).toHaveLength(1)
+      }
+    }),
+  )
+
+  for (const [what, harm] of [
+    ["header is zeroed", (file: Buffer) => void file.fill(0, 0, 100)],
+    ["magic bytes are gone", (file: Buffer) => void file.write("garbage", 0)],
+    ["page size is another", (file: Buffer) => void file.writeUInt16BE(4_096, 16)],
+    ["version is damaged", (file: Buffer) => void file.writeUInt32BE(1 << 24, 60)],
+    ["first page is zeroed", (file: Buffer) => void file.fill(0, 0, 32_768)],
+    ["first page is noise", (file: Buffer) => void file.fill(0xa5, 0, 32_768)],
+  ] as const) {
+    it.live(`gets all out of a file whose ${what}`, () =>
+      Effect.gen(function* () {
+        const { closed } = yield* filled
+        const file = readFileSync(closed)
+        harm(file)
+        writeFileSync(closed, file)
+        const { owed, report } = read(closed)
+        expect(report.mended).toBe(true)
+        expect(sequences(owed)).toEqual(all)
+        expect(owed.filter((line) => line.in !== "log").map((line) => [line.in, line.sequence])).toEqual([
+          ["dead", 60],
+          ["parked", 50],
+        ])
+      }),
+    )
+  }
+
+  it.live("gets what is there out of a file that was cut off, wherever", () =>
+    Effect.gen(function* () {
+      const { closed } = yield* filled
+      const whole = statSync(closed).size
+      let before = 0
+      for (const share of [0.2, 0.4, 0.6, 0.8, 0.95]) {
+        const cut = `${closed}.${share}`
+        copyFileSync(closed, cut)
+        truncateSync(cut, Math.floor(whole * share))
+        const { owed } = read(cut)
+        const got = sequences(owed).length
+        expect(got).toBeGreaterThanOrEqual(before)
+        before = got
+        // What is gone is gone, and no more than that: events lie in the order they came.
+        expect(got).toBeGreaterThan((share - 0.35) * count)
+      }
+      expect(before).toBeGreaterThan(0.65 * count)
+    }),
+  )
+
+  it.live("gets the log's events out of a write-ahead log alone, and past a flipped bit in it", () =>
+    Effect.promise(async () => {
+      // Without checkpoints: all of it lies in the log.
+      const at = options()
+      const engine = new Engine(open(at.path), at)
+      for (const _ of recover(engine, at, Date.now()));
+      for (let index = 1; index <= 100; index++) {
+        await engine.appendUnsafe(event(`evt_${index}`, { body: body(index) }), ["lake"])
+      }
+      const killed = options().path
+      cpSync(dirname(at.path), dirname(killed), { recursive: true })
+      engine.stop()
+      engine.store.close()
+      const wal = readFileSync(`${killed}-wal`)
+      const place = wal.indexOf(Buffer.from(body(51)))
+      wal.writeUInt8((wal[place] ?? 0) ^ 4, place)
+      writeFileSync(`${killed}-wal`, wal)
+      const { owed, report } = read(killed)
+      expect(report.dug).toBeGreaterThan(0)
+      expect(sequences(owed).length).toBeGreaterThan(75)
+      truncateSync(killed, 0)
+      expect(sequences(read(killed).owed).length).toBeGreaterThan(75)
+    }),
+  )
+})

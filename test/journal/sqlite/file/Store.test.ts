@@ -1,0 +1,184 @@
+/** What becomes of a journal whose files are damaged, seem so, are cut or are gone. */
+import { describe, expect, test } from "bun:test"
+import { spawnSync } from "node:child_process"
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs"
+import { basename, dirname } from "node:path"
+import { Engine, type Options } from "../../../../src/journal/sqlite/Engine.ts"
+import { open } from "../../../../src/journal/sqlite/file/Store.ts"
+import { causeOf } from "../../../../src/journal/sqlite/file/WriteFailure.ts"
+import { recover } from "../../../../src/journal/sqlite/Restore.ts"
+import { event } from "../../samples.ts"
+import { options } from "../../temporary.ts"
+
+const session = async (at: Options, use: (engine: Engine) => Promise<void> | void): Promise<void> => {
+  const engine = new Engine(open(at.path), at)
+  try {
+    for (const _ of recover(engine, at, Date.now()));
+    await use(engine)
+  } finally {
+    engine.stop()
+    engine.checkpoint()
+    engine.store.close()
+  }
+}
+
+const fill = (engine: Engine, count: number, name = "evt") =>
+  Promise.all(
+    Array.from({ length: count }, (_, index) =>
+      engine.appendUnsafe(event(`${name}_${index}`, { body: new Uint8Array(2_000).fill(index + 1) }), ["lake"]),
+    ),
+  )
+
+const aside = (at: Options) => readdirSync(dirname(at.path)).filter((name) => /damaged$/.test(name))
+const malformed = () => Object.assign(new Error("database disk image is malformed"), { errcode: 11 })
+
+describe("a journal that seemed damaged while it was in use", () => {
+  test("is kept when all of it can be read at the next start, and that is said", async () => {
+    const at = options()
+    await session(at, async (engine) => {
+      await fill(engine, 3)
+      engine.failed(malformed())
+    })
+    await session(at, (engine) => {
+      expect(engine.red.message).toContain("is sound: all of it was read again, and nothing is lost")
+      expect(engine.read(0, 9).map((entry) => entry.event.id)).toEqual(["evt_0", "evt_1", "evt_2"])
+      expect(aside(at)).toEqual([])
+      engine.acknowledge()
+    })
+    await session(at, (engine) => expect(engine.red.message).toBe(""))
+  })
+
+  test("is set aside when a page of it can't be read, though the start does not need that page", async () => {
+    const at = options()
+    await session(at, async (engine) => {
+      for (let turn = 0; turn < 4; turn++) {
+        const bodies = Array.from({ length: 30 }, (_, index) =>
+          engine.appendUnsafe(event(`evt_${turn}_${index}`, { body: new Uint8Array(3_000).fill(65 + turn) }), ["lake"]),
+        )
+        await Promise.all(bodies)
+      }
+      engine.failed(malformed())
+    })
+    const file = readFileSync(at.path)
+    const page = file.readUInt16BE(16)
+    // The pointer of an overflow page to the next one.
+    const place = Math.floor(file.indexOf(Buffer.alloc(2_000, 66)) / page) * page
+    file.writeUInt32BE(0xffffff, place)
+    writeFileSync(at.path, file)
+    await session(at, (engine) => {
+      expect(engine.red.message).toContain("is damaged")
+      expect(engine.red.message).toContain("`relay journal import` delivers what it still owes")
+      expect(aside(at)).toHaveLength(1)
+      expect(engine.head).toBe(120)
+    })
+  })
+})
+
+describe("a file that is cut off while the relay runs on it", () => {
+  for (const [suffix, what] of [
+    ["-wal", "write-ahead log"],
+    ["", "journal"],
+  ] as const) {
+    test(`breaks the journal at the next look (${what})`, async () => {
+      const at = options()
+      await session(at, async (engine) => {
+        await fill(engine, 50)
+        engine.look()
+        truncateSync(at.path + suffix, Math.floor(statSync(at.path + suffix).size / 2))
+        expect(() => engine.look()).toThrow("was cut off while the relay was running on it")
+      })
+    })
+
+    test(`acknowledges nothing more, even what would make it as long again (${what})`, async () => {
+      const at = options()
+      await session(at, async (engine) => {
+        await fill(engine, 50)
+        engine.look()
+        truncateSync(at.path + suffix, Math.floor(statSync(at.path + suffix).size / 2))
+        const [exit] = await fill(engine, 200, "more")
+        expect(JSON.stringify(exit)).toContain("was cut off while the relay was running on it")
+      })
+    })
+  }
+})
+
+describe("a journal that is gone with its mark", () => {
+  const begin = async () => {
+    const at = options()
+    await session(at, (engine) => void engine.appendUnsafe(event("a"), ["lake"]))
+    return at
+  }
+  const keepOnly = (at: Options, suffix: string) => {
+    for (const name of readdirSync(dirname(at.path))) {
+      if (name !== basename(at.path) + suffix) rmSync(`${dirname(at.path)}/${name}`)
+    }
+  }
+
+  for (const suffix of ["-lock", "-ballast", "-mark", "-wal", ".2026-11-20T08-00-00-000Z.damaged", ".backup", ""]) {
+    test(`makes the new one red when ${suffix === "" ? "it was left empty" : `the ${suffix} is left`}`, async () => {
+      const at = await begin()
+      keepOnly(at, "-lock")
+      if (suffix !== "-lock") renameSync(`${at.path}-lock`, at.path + suffix)
+      writeFileSync(at.path + suffix, suffix === "" ? "" : "relay journal torn")
+      if (suffix === "-lock") rmSync(at.path + suffix)
+      if (suffix === "-lock") writeFileSync(at.path + suffix, "")
+      await session(at, (engine) => {
+        expect(engine.red.message).toContain(basename(at.path) + suffix)
+        expect(engine.red.message).toContain("it was there before")
+        expect(engine.red.message).toContain("begun at event 1: how far the old one had come is not known")
+      })
+    })
+  }
+
+  test("is not suspected where nothing of it was left, whatever else lies there", async () => {
+    const at = options()
+    mkdirSync(dirname(at.path), { recursive: true })
+    for (const name of ["journal.db.json", "journal.log", "events.ndjson"]) {
+      writeFileSync(`${dirname(at.path)}/${name}`, "{}")
+    }
+    await session(at, (engine) => expect(engine.red.message).toBe(""))
+  })
+})
+
+describe("a write that fails", () => {
+  const source = (module: string) => JSON.stringify(`${import.meta.dir}/../../../../src/journal/sqlite/${module}.ts`)
+
+  test("names the file size limit of the process when that is what stops it", async () => {
+    const at = options()
+    await session(at, (engine) => fill(engine, 50).then(() => {}))
+    const script = `
+      import { Engine } from ${source("Engine")}
+      import { open } from ${source("file/Store")}
+      const store = open(process.argv[1])
+      const engine = new Engine(store, ${JSON.stringify({ ...at, duplicates: { count: 10, age: 1_000 } })})
+      console.log(engine.failed(Object.assign(new Error("disk I/O error"), { errcode: 778 })).message)
+      console.log(engine.space.message)
+      process.exit()`
+    // In blocks of 512 bytes: there is room for what the start writes, and for no commit.
+    const limit = Math.ceil(statSync(at.path).size / 512) + 20
+    const run = `ulimit -f ${limit}; exec "$@"`
+    const child = spawnSync("sh", ["-c", run, "sh", process.execPath, "-e", script, at.path])
+    const said = child.stdout.toString().trimEnd().split("\n")
+    expect(said).toHaveLength(2)
+    for (const line of said) expect(line).toContain("a file of it may grow no further. Raise the file size limit")
+  })
+
+  test("says that a write passes again when it does, and that the disk is full when SQLite said so", async () => {
+    const at = options()
+    await session(at, (engine) => {
+      const said = (errcode: number) => engine.failed(Object.assign(new Error("sqlite"), { errcode })).message
+      expect(said(778)).toContain("Look at the kernel's log for a failing disk")
+      expect(readdirSync(dirname(at.path)).filter((name) => name.endsWith("-probe"))).toEqual([])
+    })
+    expect(causeOf(`${at.path}.gone/journal.db`, false)).toContain("ENOENT")
+  })
+})

@@ -1,0 +1,150 @@
+import { describe, expect } from "bun:test"
+import { readdirSync } from "node:fs"
+import { join, resolve } from "node:path"
+import { Effect, Equal, FileSystem } from "effect"
+import type { RelayConfig } from "../../src/config/Config.ts"
+import { load } from "../../src/config/load/Load.ts"
+import * as Difference from "../../src/reload/Difference.ts"
+import { services } from "../../src/runtime/Process.ts"
+import { sinkTypes } from "../../src/sinks/Sinks.ts"
+import { it } from "../lib/effect.ts"
+
+const base = {
+  webhooks: {
+    scheduling: {
+      path: "/hooks",
+      secrets: [
+        { name: "old", value: "the-old-secret" },
+        { name: "main", value: "the-main-secret" },
+      ],
+    },
+  },
+  sinks: {
+    lake: { type: "http", url: "https://lake.example/the-key", headers: { authorization: "the-token" } },
+    audit: { type: "file", path: "audit.ndjson" },
+  },
+  routes: [
+    { name: "everything", match: "**", to: ["lake", "audit"] },
+    { name: "failures", match: "**.*_failed", to: "lake" },
+  ],
+}
+
+const written = (config: object): Effect.Effect<RelayConfig> =>
+  Effect.map(
+    load("relay.config.json", {
+      env: {},
+      readFile: () => Effect.succeed(new TextEncoder().encode(JSON.stringify(config))),
+      sinkTypes,
+    }),
+    ({ config }) => config,
+  ).pipe(Effect.orDie)
+
+const between = Effect.fnUntraced(function* (before: object, after: object) {
+  return Difference.between(yield* written(before), yield* written(after)).map(Difference.show)
+})
+
+describe("the difference between two configs", () => {
+  it.effect("is none between a file and the same file, whatever stands in it", () =>
+    Effect.gen(function* () {
+      const { readFile } = yield* FileSystem.FileSystem
+      const directory = resolve(import.meta.dir, "../../config")
+      const files = readdirSync(directory).filter((name) => name.endsWith(".json") && name !== "relay.schema.json")
+      const variables = new Proxy<Record<string, string>>(
+        {},
+        { get: (_, name) => `https://example.com/${String(name)}` },
+      )
+      const anything = () => Effect.succeed(new TextEncoder().encode("0123456789abcdef0123456789abcdef"))
+      let compared = 0
+      for (const file of files) {
+        const path = join(directory, file)
+        const options = {
+          env: variables,
+          readFile: (name: string) => (name === path ? readFile(name) : anything()),
+          sinkTypes,
+        }
+        const [one, two] = [yield* Effect.result(load(path, options)), yield* Effect.result(load(path, options))]
+        if (one._tag === "Failure" || two._tag === "Failure") continue
+        expect([file, Difference.between(one.success.config, two.success.config)]).toEqual([file, []])
+        expect([file, Difference.restart(one.success.config, two.success.config)]).toEqual([file, []])
+        expect(Equal.equals(one.success.config.sinks, two.success.config.sinks)).toBe(true)
+        compared += 1
+      }
+      expect(compared).toBeGreaterThan(3)
+    }).pipe(Effect.provide(services)),
+  )
+
+  it.effect("names what is added, removed and changed, and the keys, never a value", () =>
+    Effect.gen(function* () {
+      const after = {
+        webhooks: {
+          scheduling: {
+            path: "/other",
+            secrets: [
+              { name: "main", value: "the-changed-secret" },
+              { name: "new", value: "the-new-secret" },
+            ],
+          },
+          billing: { path: "/billing", secrets: [{ name: "first", value: "the-first-secret" }] },
+        },
+        sinks: {
+          lake: { type: "http", url: "https://lake.example/the-new-key", delivery: { timeout: "3 seconds" } },
+          chat: { type: "file", path: "chat.ndjson" },
+        },
+        routes: [
+          { name: "everything", match: "**", to: ["lake"] },
+          { name: "chat", match: "client.*", to: "chat" },
+        ],
+      }
+      const lines = yield* between(base, after)
+      expect(lines).toEqual([
+        "~ webhook scheduling: path",
+        "+ webhook billing",
+        "~ secret scheduling/main: value",
+        "+ secret scheduling/new",
+        "- secret scheduling/old",
+        "~ sink lake: delivery.timeout, url, headers.authorization",
+        "+ sink chat",
+        "- sink audit",
+        "~ route everything: to",
+        "+ route chat",
+        "- route failures",
+      ])
+      expect(lines.join()).not.toMatch(/the-/)
+    }),
+  )
+
+  it.effect("knows a renamed sink, and what else changed of it", () =>
+    Effect.gen(function* () {
+      const { audit, lake } = base.sinks
+      const routes = [{ name: "everything", match: "**", to: ["lake", "trail"] }]
+      const trail = { ...audit, path: "trail.ndjson", renamedFrom: "audit" }
+      const renamed = { ...base, sinks: { lake, trail }, routes }
+      const lines = yield* between(base, renamed)
+      expect(lines.slice(0, 2)).toEqual(["> sink trail from audit", "~ sink trail: path"])
+      const { renamedFrom: _, ...plain } = trail
+      expect(yield* between(renamed, { ...renamed, sinks: { lake, trail: plain } })).toEqual([])
+    }),
+  )
+
+  it.effect("names what only a restart changes", () =>
+    Effect.gen(function* () {
+      const after = {
+        ...base,
+        listen: "127.0.0.1:1",
+        admin: { listen: "127.0.0.1:2", token: "the-token" },
+        tls: { certificate: "a.pem", key: "a.key" },
+        journal: { path: "elsewhere.db", maxSize: "1 GiB" },
+      }
+      const [before, next] = [yield* written(base), yield* written(after)]
+      expect(Difference.restart(before, next).toSorted()).toEqual([
+        "admin.listen",
+        "admin.token",
+        "journal.maxSize",
+        "journal.path",
+        "listen",
+        "tls",
+      ])
+      expect(Difference.between(before, next)).toEqual([])
+    }),
+  )
+})

@@ -1,0 +1,73 @@
+import { describe, expect } from "bun:test"
+import { Effect, FileSystem, Latch, PlatformError } from "effect"
+import { TestClock } from "effect/testing"
+import { watch } from "../../src/reload/Watch.ts"
+import { it } from "../lib/effect.ts"
+
+type Info = FileSystem.File.Info
+
+/** Watches a file whose text is `state.text`; `undefined` while there is none. */
+const watching = (text: string | undefined) =>
+  Effect.gen(function* () {
+    const state = { text, asked: 0 }
+    const asked = Latch.makeUnsafe(false)
+    const gone = PlatformError.systemError({ _tag: "NotFound", module: "FileSystem", method: "readFile" })
+    const files = FileSystem.makeNoop({
+      stat: () =>
+        Effect.suspend(() => (state.text === undefined ? Effect.fail(gone) : Effect.succeed({ type: "File" } as Info))),
+      readFile: () => Effect.sync(() => new TextEncoder().encode(state.text)),
+    })
+    yield* Effect.forkScoped(
+      Effect.forever(
+        Effect.andThen(asked.await, () => {
+          state.asked += 1
+          return asked.close
+        }),
+      ),
+    )
+    yield* watch("relay.config.json", asked).pipe(
+      Effect.provideService(FileSystem.FileSystem, files),
+      Effect.forkScoped({ startImmediately: true }),
+    )
+    const after = (text: string | undefined) =>
+      Effect.gen(function* () {
+        state.text = text
+        yield* TestClock.adjust("500 millis")
+        return state.asked
+      })
+    return { after }
+  })
+
+describe("a watched config", () => {
+  it.effect("is loaded anew when it reads otherwise, once, and not while it is being written", () =>
+    Effect.gen(function* () {
+      const { after } = yield* watching("one")
+      expect([yield* after("one"), yield* after("one")]).toEqual([0, 0])
+      expect([yield* after("tw"), yield* after("two"), yield* after("two"), yield* after("two")]).toEqual([0, 0, 1, 1])
+    }),
+  )
+
+  it.effect("may be away for a moment, as when another takes its name", () =>
+    Effect.gen(function* () {
+      const { after } = yield* watching("one")
+      expect([yield* after(undefined), yield* after(undefined), yield* after("")]).toEqual([0, 0, 0])
+      expect([yield* after("one"), yield* after("one")]).toEqual([0, 0])
+      expect([yield* after(undefined), yield* after("two"), yield* after("two")]).toEqual([0, 0, 1])
+    }),
+  )
+
+  it.effect("is loaded anew when it goes back to what it was", () =>
+    Effect.gen(function* () {
+      const { after } = yield* watching("one")
+      expect([yield* after("wrong"), yield* after("wrong")]).toEqual([0, 1])
+      expect([yield* after("one"), yield* after("one")]).toEqual([1, 2])
+    }),
+  )
+
+  it.effect("may come to be after the relay has started on its defaults", () =>
+    Effect.gen(function* () {
+      const { after } = yield* watching(undefined)
+      expect([yield* after("one"), yield* after("one")]).toEqual([0, 1])
+    }),
+  )
+})

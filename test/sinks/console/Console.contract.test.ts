@@ -1,0 +1,30 @@
+import { Effect } from "effect"
+import * as Console from "../../../src/sinks/console/Console.ts"
+import { canary, sinkContract } from "../../contract/sinkContract.ts"
+import { bodies } from "../../lib/lines.ts"
+
+const open = (write: Console.Output["write"]) =>
+  Effect.sync(() => Console.make({ format: "raw" }, { write, color: false, isTerminal: false }))
+
+sinkContract("the console sink", {
+  make: Effect.sync(() => {
+    const chunks: Array<Uint8Array> = []
+    return {
+      // Takes a few bytes at a time, like a pipe that is nearly full.
+      open: open(async (bytes) => {
+        const some = Uint8Array.from(bytes.subarray(0, 50_000))
+        chunks.push(some)
+        return some.length
+      }),
+      received: () => Effect.sync(() => bodies(Buffer.concat(chunks))),
+    }
+  }),
+  wrong: [
+    {
+      title: "a terminal that went away",
+      open: open(() => Promise.reject(Object.assign(new Error(canary), { code: "EPIPE" }))),
+      reason: "SinkMisconfigured",
+      says: [/standard output is closed \(EPIPE\)/, /take the console sink out/],
+    },
+  ],
+})

@@ -1,0 +1,66 @@
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { Effect } from "effect"
+import { File, type FileConfig } from "../../../src/sinks/file/File.ts"
+import { sinkContract } from "../../contract/sinkContract.ts"
+import { directory } from "../../lib/directory.ts"
+import { bodies } from "../../lib/lines.ts"
+
+const config = (path: string): FileConfig => ({ path, rotate: { daily: false } })
+
+/** File descriptors of this process that lead below a directory. */
+const descriptors = (root: string): number =>
+  readdirSync("/proc/self/fd").filter((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`).startsWith(root)
+    } catch {
+      return false
+    }
+  }).length
+
+const wrongAt = (make: (root: string) => string) =>
+  Effect.flatMap(directory, (root) => File.open("file", config(make(root))))
+
+sinkContract("the file sink", {
+  make: Effect.map(directory, (root) => {
+    const path = join(root, "deep", "events.ndjson")
+    return {
+      open: File.open("file", config(path)),
+      // A batch that settled is in the file: there is nothing to wait for.
+      received: () => Effect.sync(() => bodies(readFileSync(path))),
+      held: Effect.sync(() => descriptors(root)),
+    }
+  }),
+  wrong: [
+    {
+      title: "a path that is a directory",
+      open: wrongAt((root) => root),
+      reason: "SinkMisconfigured",
+      says: [/relay-test-\w+ can't be written/, /directory; name a file/],
+    },
+    {
+      title: "a directory that is a file",
+      open: wrongAt((root) => {
+        writeFileSync(join(root, "file"), "")
+        return join(root, "file", "events.ndjson")
+      }),
+      reason: "SinkMisconfigured",
+      says: [/events\.ndjson can't be written/, /is a file, not a directory/],
+    },
+    {
+      title: "a name that is too long",
+      open: wrongAt((root) => join(root, "n".repeat(300))),
+      reason: "SinkMisconfigured",
+      says: [/too long/],
+    },
+    {
+      title: "a directory among the files that are rotated away",
+      open: wrongAt((root) => {
+        mkdirSync(join(root, "events.ndjson"))
+        return join(root, "events.ndjson")
+      }),
+      reason: "SinkMisconfigured",
+      says: [/events\.ndjson can't be written/],
+    },
+  ],
+})

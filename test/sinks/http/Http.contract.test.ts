@@ -1,0 +1,88 @@
+import { Effect, Redacted } from "effect"
+import { Http } from "../../../src/sinks/http/Http.ts"
+import type { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
+import { canary, type SinkContract, sinkContract } from "../../contract/sinkContract.ts"
+import { serve } from "../receiver.ts"
+
+const config = (url: string): HttpConfig => ({
+  url: Redacted.make(url),
+  method: "POST",
+  headers: { authorization: Redacted.make(`Bearer ${canary}`) },
+  format: "raw",
+  forward: { signature: "x-service-signature", webhookId: "x-service-webhook-id" },
+  sign: { secret: Redacted.make(canary), header: "x-relay-signature" },
+  classify: {},
+})
+
+/** A receiver that keeps the bodies of what is posted to it, as `signed` reads the signed bytes out of them. */
+const receiver = (
+  more: Partial<HttpConfig> = {},
+  signed: (body: Uint8Array) => Uint8Array = (body) => body,
+): SinkContract["make"] =>
+  Effect.gen(function* () {
+    const bodies: Array<Uint8Array> = []
+    let wake: Array<() => void> = []
+    const { url } = yield* serve(({ method, body }, response) => {
+      if (method === "POST") bodies.push(signed(body))
+      for (const waiter of wake.splice(0)) waiter()
+      response.writeHead(204).end()
+    })
+    return {
+      open: Http.open("http", { ...config(`${url}/${canary}?key=${canary}`), ...more }),
+      received: (count) =>
+        Effect.promise(async () => {
+          while (bodies.length < count) await new Promise<void>((resolve) => wake.push(resolve))
+          wake = []
+          return bodies
+        }),
+    }
+  })
+
+/** The bytes in a structured CloudEvent; the `data` that stands there as the sender wrote it is cut out as it is. */
+const dataOf = (body: Uint8Array): Uint8Array => {
+  const document = Buffer.from(body)
+  const { data_base64 } = JSON.parse(document.toString())
+  if (typeof data_base64 === "string") return Buffer.from(data_base64, "base64")
+  return document.subarray(document.indexOf(',"data":') + ',"data":'.length, -1)
+}
+
+sinkContract("the HTTP sink", {
+  make: receiver(),
+  wrong: [
+    ...[
+      { status: 401, says: [/credentials/] },
+      { status: 403, says: [/credentials/] },
+      { status: 404, says: [/path/] },
+      { status: 405, says: [/method/] },
+      { status: 410, says: [/gone/] },
+      { status: 307, says: [/redirect/] },
+    ].map(({ status, says }) => ({
+      title: `an answer of ${status}`,
+      open: Effect.gen(function* () {
+        const { url } = yield* serve((_, response) => response.writeHead(status, { location: "file:///" }).end(canary))
+        return yield* Http.open("http", config(`${url}/${canary}`))
+      }),
+      reason: "SinkMisconfigured" as const,
+      says: [/POST http:\/\/127\.0\.0\.1:\d+ answered/, String(status), ...says],
+    })),
+    {
+      title: "a receiver that is not there",
+      open: Http.open("http", config(`http://127.0.0.1:1/${canary}`)),
+      reason: "SinkUnavailable",
+      says: ["http://127.0.0.1:1", /can't be reached/],
+    },
+    {
+      title: "a certificate file that is not there",
+      open: Http.open("http", { ...config(`https://127.0.0.1:1/${canary}`), tls: { ca: "no-such.pem" } }),
+      reason: "SinkMisconfigured",
+      says: ["no-such.pem", /read/],
+    },
+  ],
+})
+
+sinkContract("the HTTP sink, CloudEvents", { make: receiver({ format: "cloudevents" }), wrong: [] })
+
+sinkContract("the HTTP sink, structured CloudEvents", {
+  make: receiver({ format: "cloudevents", mode: "structured" }, dataOf),
+  wrong: [],
+})

@@ -1,0 +1,223 @@
+import { describe, expect } from "bun:test"
+import { Kafka as CloudEventsSdk, type KafkaMessage } from "cloudevents"
+import { Effect } from "effect"
+import type { Entry } from "../../../src/journal/Journal.ts"
+import { partitionOf } from "../../../src/sinks/kafka/Partition.ts"
+import type { Failures } from "../../../src/sinks/Sink.ts"
+import { it } from "../../lib/effect.ts"
+import { consoleConsumer, user } from "../../parts/Kafka.ts"
+import { follow, forbid, type Kept, makeTopic, partitionsOf } from "../../parts/Topics.ts"
+import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
+import { clients, openKafka, withBroker } from "./kafkaSink.ts"
+
+const headersOf = ({ headers }: Kept): Record<string, string> =>
+  Object.fromEntries([...headers].map(([name, value]) => [name.toString(), value.toString()]))
+
+const reasons = (failures: Failures) =>
+  Object.fromEntries([...failures].map(([index, { reason }]) => [index, reason._tag]))
+
+const ids = (all: ReadonlyArray<Kept>) => all.map((message) => headersOf(message)["x-relay-event-id"])
+
+/** An event with a body of about so many bytes. */
+const large = (sequence: number, size: number): Entry =>
+  entry(sequence, { body: bytes(JSON.stringify(envelope(sequence, { text: "x".repeat(size) }))) })
+
+withBroker("the Kafka sink against a real broker", (broker) => {
+  for (const client of clients) {
+    const plain = (more: Record<string, unknown>) => () => ({ client, brokers: [broker().plain], ...more })
+
+    describe(client, () => {
+      it.live("fans out by topic and places each key where any Kafka producer would", () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 5))
+          const sink = yield* openKafka(
+            plain({ topic: `${topic.split("-")[0]}-{{/data/object/to}}`, key: "{{account_id}}" }),
+          )
+          const received = yield* follow(broker().plain, [topic])
+          const all = Array.from({ length: 40 }, (_, n) =>
+            entry(n, {
+              accountId: `acct_${n % 7}`,
+              body: bytes(JSON.stringify(envelope(n, { to: topic.split("-")[1] }))),
+            }),
+          )
+          expect((yield* sink.send(all)).size).toBe(0)
+          for (const { key, partition } of yield* Effect.promise(() => received(40))) {
+            expect(partition).toBe(partitionOf(key.toString(), 5))
+          }
+        }),
+      )
+
+      it.live("sends the signed bytes with what came with them as headers", () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+          const sink = yield* openKafka(plain({ topic, headers: { origin: "{{webhook}}/{{resource}}" } }))
+          const received = yield* follow(broker().plain, [topic])
+          yield* sink.send([entry(7)])
+          const [one] = yield* Effect.promise(() => received(1))
+          expect(one?.value).toEqual(Buffer.from(entry(7).event.body))
+          expect(one && headersOf(one)).toEqual({
+            "content-type": "application/json",
+            "idempotency-key": "evt_7",
+            "x-relay-event-id": "evt_7",
+            "x-relay-event-type": "appointment.created",
+            "x-service-signature": entry(7).event.signature,
+            "x-service-webhook-id": "wh_1",
+            origin: "scheduling/appointment",
+          })
+        }),
+      )
+
+      it.live("sends CloudEvents that the official SDK reads, and still the signed bytes", () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+          const sink = yield* openKafka(plain({ topic, format: "cloudevents" }))
+          const received = yield* follow(broker().plain, [topic])
+          yield* sink.send([entry(7)])
+          const [one] = yield* Effect.promise(() => received(1))
+          if (one === undefined) throw new Error("nothing came")
+          expect(one.value).toEqual(Buffer.from(entry(7).event.body))
+          const headers = headersOf(one)
+          expect(headers["x-service-signature"]).toBe(entry(7).event.signature)
+          const value = one.value.toString()
+          const message: KafkaMessage = { headers, key: one.key.toString(), value, body: value }
+          const read = CloudEventsSdk.toEvent(message)
+          expect(read).toMatchObject({
+            specversion: "1.0",
+            id: "evt_7",
+            source: "/webhooks/scheduling",
+            type: "appointment.created",
+            data: envelope(7),
+          })
+        }),
+      )
+
+      it.live("an event over the broker's limit is rejected alone; the others pass, in order", () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "max.message.bytes": "20000" }))
+          const sink = yield* openKafka(plain({ topic }))
+          const received = yield* follow(broker().plain, [topic])
+          const all = [...entries(30), large(31, 30_000), ...entries(30, 32), large(62, 25_000), entry(63)]
+          const failures = yield* sink.send(all)
+          expect(reasons(failures)).toEqual({ 30: "DeliveryRejected", 61: "DeliveryRejected" })
+          expect(failures.get(30)?.message).toMatch(/event of 30\d+ bytes .* max\.message\.bytes/)
+          const expected = all.filter((_, index) => !failures.has(index)).map(({ event }) => event.id)
+          expect(ids(yield* Effect.promise(() => received(expected.length)))).toEqual(expected)
+        }),
+      )
+
+      it.live("a topic that is missing fails its own events; those to other topics pass", () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+          const sink = yield* openKafka(plain({ topic: "{{account_id}}" }))
+          const received = yield* follow(broker().plain, [topic])
+          const to = (sequence: number, accountId: string) => entry(sequence, { accountId })
+          const failures = yield* sink.send([to(1, topic), to(2, "no-such-topic"), to(3, topic), to(4, "..")])
+          expect(reasons(failures)).toEqual({ 1: "DeliveryFailed", 3: "DeliveryRejected" })
+          expect(failures.get(1)?.message).toContain("topic no-such-topic: there is no such topic")
+          expect(ids(yield* Effect.promise(() => received(2)))).toEqual(["evt_1", "evt_3"])
+        }),
+      )
+
+      it.live("a topic that the user may not write to: says which permission is missing, and to which topic", () =>
+        Effect.gen(function* () {
+          const [open, closed] = yield* Effect.promise(() =>
+            Promise.all([makeTopic(broker().plain), makeTopic(broker().plain)]),
+          )
+          yield* Effect.promise(() => forbid(broker().plain, closed, `User:${user.name}`))
+          const login = {
+            brokers: [broker().sasl],
+            tls: { ca: broker().certificates.ca },
+            sasl: { mechanism: "PLAIN", username: user.name, password: user.password },
+          }
+          const fixed = yield* openKafka(plain({ topic: closed, ...login }))
+          const failure = (yield* fixed.send([entry(1)])).get(0)
+          expect(failure?.reason._tag).toBe("SinkMisconfigured")
+          expect(failure?.message).toContain(`topic ${closed}: the user lacks Write`)
+          const templated = yield* openKafka(plain({ topic: "{{account_id}}", ...login }))
+          const failures = yield* templated.send([entry(1, { accountId: closed }), entry(2, { accountId: open })])
+          expect(reasons(failures)).toEqual({ 0: "DeliveryFailed" })
+          if (client === "platformatic") {
+            expect(yield* reasonOf(fixed.check)).toMatchObject({ _tag: "SinkMisconfigured" })
+          }
+        }),
+      )
+
+      it.live("makes missing topics only when it is told to, with partitions and copies", () =>
+        Effect.gen(function* () {
+          const name = `made-by-${client}.appointment`
+          const sink = yield* openKafka(
+            plain({ topic: `made-by-${client}.{{resource}}`, createTopics: { partitions: 4, replication: 1 } }),
+          )
+          yield* sink.check
+          expect((yield* sink.send([entry(1)])).size).toBe(0)
+          expect(yield* Effect.promise(() => partitionsOf(broker().plain, name))).toBe(4)
+          const copies = yield* openKafka(
+            plain({ topic: `copies-by-${client}`, createTopics: { partitions: 1, replication: 3 } }),
+          )
+          expect(yield* reasonOf(copies.send([entry(1)]))).toMatchObject({
+            _tag: "SinkMisconfigured",
+            message: expect.stringContaining("createTopics.replication"),
+          })
+        }),
+      )
+
+      it.live("shows a client certificate where the broker demands one, and says so where there is none", () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+          const { ca, client: certificate, clientKey: key } = broker().certificates
+          const at = { topic, brokers: [broker().mutual], requestTimeout: "3 seconds" }
+          const own = yield* openKafka(plain({ ...at, tls: { ca, certificate, key } }))
+          expect((yield* own.send([entry(1)])).size).toBe(0)
+          const none = yield* openKafka(plain({ ...at, tls: { ca } }))
+          const reason = yield* reasonOf(none.check)
+          expect(reason?.message).toContain("certificate")
+        }),
+      )
+
+      it.live("says when one side speaks TLS and the other does not", () =>
+        Effect.gen(function* () {
+          const silent = yield* openKafka(plain({ topic: "t", brokers: [broker().tls] }))
+          expect((yield* reasonOf(silent.check))?.message).toContain('"tls"')
+          const secret = yield* openKafka(plain({ topic: "t", tls: {} }))
+          expect((yield* reasonOf(secret.check))?.message).toContain('"tls"')
+        }),
+      )
+
+      it.live("warns where the broker's limit is below what deliveries may have, and where a topic is missing", () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "max.message.bytes": "50000" }))
+          const sink = yield* openKafka(plain({ topic }))
+          expect(yield* sink.advise?.({ maxBody: 40_000 }) ?? Effect.succeed(["?"])).toEqual([])
+          const [warning] = (yield* sink.advise?.({ maxBody: 60_000 }) ?? Effect.succeed([])) ?? []
+          expect(warning).toMatch(/takes 50000 bytes at most.*60000.*max\.message\.bytes.*maxBody/)
+          const templated = yield* openKafka(plain({ topic: "gone.{{resource}}" }))
+          const warnings = (yield* templated.advise?.({ maxBody: 1_000 }) ?? Effect.succeed([])) ?? []
+          expect(warnings).toContainEqual(expect.stringContaining("topic gone.appointment: there is no such topic"))
+        }),
+      )
+    })
+  }
+
+  it.live(
+    "Kafka's own console consumer reads what both clients send in every compression, byte for byte",
+    () =>
+      Effect.gen(function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain, 3))
+        const sent: Array<string> = []
+        const compressions = { platformatic: ["none", "gzip", "snappy", "lz4", "zstd"], kafkajs: ["none", "gzip"] }
+        for (const client of clients) {
+          for (const compression of compressions[client]) {
+            const sink = yield* openKafka(() => ({ client, brokers: [broker().plain], topic, compression }))
+            const some = entries(20, sent.length + 1)
+            expect((yield* sink.send(some)).size).toBe(0)
+            for (const { event } of some) sent.push(`${event.accountId}\t${Buffer.from(event.body).toString()}`)
+          }
+        }
+        const read = consoleConsumer(broker().plain, topic, sent.length)
+        const lines = read.split("\n").filter((line) => line !== "")
+        expect(lines.map((line) => line.split("\t").slice(2).join("\t"))).toEqual(sent)
+        expect(lines[0]).toContain(`x-service-signature:${entry(1).event.signature}`)
+      }),
+    60_000,
+  )
+})

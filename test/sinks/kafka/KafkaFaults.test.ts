@@ -1,0 +1,195 @@
+/**
+ * What a broker can do to a sink: die, freeze, throttle it. The lanes are the
+ * relay's own; RELAY_ROUNDS says how often the broker dies (the long campaign:
+ * RELAY_ROUNDS=20).
+ */
+import { expect } from "bun:test"
+import { Clock, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { Lanes } from "../../../src/delivery/Lanes.ts"
+import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
+import { Journal } from "../../../src/journal/Journal.ts"
+import * as Router from "../../../src/routing/Router.ts"
+import * as MemoryJournal from "../../journal/MemoryJournal.ts"
+import { it } from "../../lib/effect.ts"
+import { follow, limit, makeTopic, sizeOf } from "../../parts/Topics.ts"
+import { entry, envelope } from "../samples.ts"
+import { clients, openKafka, withOwnBroker } from "./kafkaSink.ts"
+
+const rounds = Number(process.env.RELAY_ROUNDS ?? 1)
+const perSecond = 2_000
+const keys = 50
+
+const delivery = {
+  timeout: Duration.seconds(10),
+  retry: { maxAge: Duration.hours(72), initial: Duration.millis(200), max: Duration.seconds(1) },
+  pauseAfter: 5,
+  maxParked: 10_000,
+  maxDeadLetters: 1_000_000_000,
+}
+
+/** A lane to Kafka over a journal in memory. */
+const lanes = (client: string, config: () => Record<string, unknown>) =>
+  Lanes.layer({
+    specs: [
+      {
+        config: {
+          name: "lake",
+          type: "kafka",
+          delivery,
+          concurrency: 1,
+          order: "key",
+          key: "{{account_id}}",
+          config: undefined,
+        },
+        open: openKafka(() => ({ client, requestTimeout: "3 seconds", ...config() })),
+        key: ({ event }) => event.accountId,
+      },
+    ],
+    grace: Duration.seconds(5),
+  }).pipe(Layer.provide(RelayEvents.layer(() => Router.make([], []))), Layer.provideMerge(MemoryJournal.layer))
+
+/** Appends events `from` to `to`; each knows its place among those of its key. */
+const append = (from: number, to: number, filling = "") =>
+  Effect.gen(function* () {
+    const journal = yield* Journal
+    const receivedAt = yield* Clock.currentTimeMillis
+    for (let n = from; n < to; n++) {
+      const body = Buffer.from(JSON.stringify(envelope(n, { n, filling })))
+      const { event } = entry(n, { accountId: `acct_${n % keys}`, receivedAt, body })
+      yield* journal.append(event, ["lake"])
+    }
+  })
+
+const lake = Effect.map(
+  Effect.flatMap(Lanes, ({ status }) => status),
+  (all) => all.find(({ name }) => name === "lake"),
+)
+
+const settled = Effect.gen(function* () {
+  while ((yield* lake)?.backlog !== 0) yield* Effect.sleep("50 millis")
+})
+
+const numberOf = (value: Buffer): number => JSON.parse(value.toString()).data.object.n
+
+withOwnBroker("the Kafka sink when its broker fails", (broker) => {
+  for (const client of clients) {
+    const count = client === "platformatic" ? rounds : Math.ceil(rounds / 4)
+
+    it.live(
+      `${client}: ${count} kills -9 at ${perSecond} events/s: nothing is lost, order by key is kept, duplicates are bounded`,
+      () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 6))
+          const total = yield* Effect.gen(function* () {
+            let sent = 0
+            for (let round = 0; round < count; round++) {
+              for (let tenth = 0; tenth < 30; tenth++) {
+                if (tenth === 8) yield* Effect.promise(() => broker().kill())
+                if (tenth === 15) yield* Effect.forkChild(Effect.promise(() => broker().start()))
+                yield* append(sent, sent + perSecond / 10)
+                sent += perSecond / 10
+                yield* Effect.sleep("100 millis")
+              }
+              yield* settled
+            }
+            const lane = yield* lake
+            expect(lane?.deadLetters).toBe(0)
+            return { sent, bound: (lane?.duplicateBound ?? 0) * count }
+          }).pipe(Effect.provide(lanes(client, () => ({ brokers: [broker().plain], topic }))))
+
+          const received = yield* follow(broker().plain, [topic])
+          const numbers = (yield* Effect.promise(async () => received(await sizeOf(broker().plain, topic)))).map(
+            ({ value }) => numberOf(value),
+          )
+          const first = new Set(numbers)
+          expect(first.size).toBe(total.sent)
+          const last = new Map<number, number>()
+          let overtaken = 0
+          for (const n of first) {
+            if (n < (last.get(n % keys) ?? -1)) overtaken += 1
+            last.set(n % keys, n)
+          }
+          expect(overtaken).toBe(0)
+          expect(numbers.length - first.size).toBeLessThanOrEqual(total.bound)
+          console.log(
+            `${client}: ${total.sent} events, ${count} kills, ${numbers.length - first.size} twice (bound ${total.bound})`,
+          )
+        }),
+      30_000 * (count + 1),
+    )
+
+    it.live(
+      `${client}: a broker that freezes loses nothing, and its events come when it thaws`,
+      () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 3))
+          yield* Effect.gen(function* () {
+            yield* append(0, 100)
+            yield* settled
+            broker().signal("SIGSTOP")
+            yield* append(100, 1_000)
+            yield* Effect.sleep("5 seconds")
+            broker().signal("SIGCONT")
+            yield* settled
+            const lane = yield* lake
+            expect(lane).toMatchObject({ deadLetters: 0, parked: 0 })
+          }).pipe(Effect.provide(lanes(client, () => ({ brokers: [broker().plain], topic }))))
+          const received = yield* follow(broker().plain, [topic])
+          const numbers = (yield* Effect.promise(() => received(1_000))).map(({ value }) => numberOf(value))
+          expect(new Set(numbers).size).toBe(1_000)
+        }),
+      60_000,
+    )
+
+    it.live(
+      `${client}: a broker that throttles is left alone for as long as it asks, and everything comes once`,
+      () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+          const clientId = `slow-${client}`
+          yield* Effect.promise(() => limit(broker().plain, clientId, 15_000))
+          // Longer than the sink waits for an answer: what is sent into a throttle would be sent again.
+          const config = () => ({ brokers: [broker().plain], topic, clientId, batch: { maxEvents: 250 } })
+          yield* Effect.gen(function* () {
+            yield* append(0, 500, "x".repeat(800))
+            let said = ""
+            while (!said.includes("throttles")) {
+              said = (yield* lake)?.message ?? ""
+              yield* Effect.sleep("10 millis")
+            }
+            expect(said).toMatch(
+              new RegExp(
+                `^kafka ${broker().plain} throttles the client "${clientId}": a quota .* used up.* raise the quota`,
+              ),
+            )
+            yield* settled
+            expect(yield* lake).toMatchObject({ deadLetters: 0, parked: 0 })
+          }).pipe(Effect.provide(lanes(client, config)))
+          expect(yield* Effect.promise(() => sizeOf(broker().plain, topic))).toBe(500)
+        }),
+      60_000,
+    )
+
+    it.live(
+      `${client}: a stop in the middle of a batch does not wait for a broker that is frozen`,
+      () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+          const scope = yield* Scope.make()
+          const sink = yield* Scope.provide(
+            openKafka(() => ({ client, brokers: [broker().plain], topic })),
+            scope,
+          )
+          yield* sink.send([entry(1)])
+          broker().signal("SIGSTOP")
+          yield* Effect.addFinalizer(() => Effect.sync(() => broker().signal("SIGCONT")))
+          const sending = yield* Effect.forkChild(sink.send([entry(2)]), { startImmediately: true })
+          yield* Effect.sleep("100 millis")
+          yield* Fiber.interrupt(sending)
+          yield* Scope.close(scope, Exit.void)
+        }),
+      // Under the eight seconds that a request may take.
+      7_000,
+    )
+  }
+})

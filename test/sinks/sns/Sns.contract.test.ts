@@ -1,0 +1,42 @@
+import { Effect } from "effect"
+import { largest } from "../../../src/sinks/sns/SnsMessage.ts"
+import { sinkContract } from "../../contract/sinkContract.ts"
+import { connectionsTo } from "../../lib/connections.ts"
+import { bytesOf, makeTopic } from "../../parts/Queues.ts"
+import { openSns, topicArn, withMoto } from "./snsSink.ts"
+
+withMoto("the SNS sink's contract against moto", (moto) => {
+  const endpoint = () => ({ endpoint: moto().url })
+  sinkContract("the SNS sink", {
+    maxBody: largest,
+    ordered: false,
+    make: Effect.gen(function* () {
+      const { arn, received } = yield* Effect.promise(() => makeTopic(moto().url))
+      return {
+        open: openSns(() => ({ ...endpoint(), topicArn: arn })),
+        received: (count) => Effect.map(received(count), (all) => all.map(bytesOf)),
+        held: Effect.sync(() => connectionsTo(Number(new URL(moto().url).port))),
+      }
+    }),
+    wrong: [
+      {
+        title: "an endpoint where nothing is",
+        open: openSns(() => ({ endpoint: "http://127.0.0.1:1" })),
+        reason: "SinkUnavailable",
+        says: [topicArn, "http://127.0.0.1:1", /can't be reached/, /refused/],
+      },
+      {
+        title: "a topic that is not there",
+        open: openSns(() => ({ ...endpoint(), topicArn: `${topicArn}-nowhere` })),
+        reason: "SinkMisconfigured",
+        says: [`${topicArn}-nowhere`, /no such topic/, '"topicArn"'],
+      },
+      {
+        title: "an endpoint that speaks no TLS",
+        open: openSns(() => ({ endpoint: moto().url.replace("http:", "https:") })),
+        reason: "SinkMisconfigured",
+        says: [/https:\/\/127/, /no TLS with it/, '"endpoint"'],
+      },
+    ],
+  })
+})
