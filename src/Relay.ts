@@ -19,7 +19,7 @@ import * as Key from "./formats/OrderKey.ts"
 import * as Counters from "./ingest/Counters.ts"
 import { Ingest } from "./ingest/Ingest.ts"
 import * as Snapshot from "./ingest/RoutingTable.ts"
-import { Entry } from "./journal/sqlite/JournalWorker.ts"
+import { WorkerEntrypoint } from "./journal/sqlite/JournalWorker.ts"
 import * as SqliteJournal from "./journal/sqlite/SqliteJournal.ts"
 import { Reload } from "./reload/Reload.ts"
 import * as Runtime from "./runtime/Runtime.ts"
@@ -51,7 +51,7 @@ export class Listening extends Context.Service<Listening, { readonly deliveries:
 /** One version of the config; a reload puts another in its place. What is not asked of it at each use needs a restart. */
 interface InForce {
   readonly config: RelayConfig
-  readonly snapshot: Snapshot.Snapshot
+  readonly snapshot: Snapshot.RoutingTable
 }
 
 const version = (config: RelayConfig): InForce => ({ config, snapshot: Snapshot.make(config, Runtime.hmac) })
@@ -65,7 +65,9 @@ const clientsOf = ({ clients }: RelayConfig) => (clients === undefined ? Effect.
 const running = (config: RelayConfig, options: RelayOptions, laneSpec: (config: LaneConfig) => LaneSpec) => {
   let inForce = version(config)
   const current = () => inForce.config
-  const journal = SqliteJournal.layer(config.journal).pipe(Layer.provide(Layer.succeed(Entry, options.entry)))
+  const journal = SqliteJournal.layer(config.journal).pipe(
+    Layer.provide(Layer.succeed(WorkerEntrypoint, options.entry)),
+  )
   const events = RelayEvents.layer(() => inForce.snapshot.router)
   const lanes = Lanes.layer({ specs: config.sinks.map(laneSpec), grace: drains.attempts })
   const ingest = Ingest.layer(() => inForce.snapshot)

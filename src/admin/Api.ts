@@ -32,7 +32,7 @@ export const Lane = Schema.Struct({
   message: Schema.String,
   /** Events routed to it and not settled, parked ones included. */
   backlog: Schema.Int,
-  parked: Schema.Int,
+  retrying: Schema.Int,
   deadLetters: Schema.Int,
   /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
   oldestAt: Schema.Finite,
@@ -96,13 +96,13 @@ export type DeadLetter = typeof DeadLetter.Type
 /** What became of an event at a sink: as the journal's `Fate` says it. */
 export const Fate = Schema.Struct({
   sink: Schema.String,
-  outcome: Schema.Literals(["delivered", "pending", "parked", "dead", "gone"]),
+  outcome: Schema.Literals(["delivered", "pending", "retrying", "dead", "gone"]),
   due: Schema.optionalKey(Schema.Finite),
   at: Schema.optionalKey(Schema.Finite),
   attempts: Schema.Array(Attempt),
 })
 
-export const outcomes = ["delivered", "pending", "parked", "dead", "unrouted"] as const
+export const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
 
 export const Event = Schema.Struct({
   /** Its place in the log. */

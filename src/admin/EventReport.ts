@@ -72,7 +72,7 @@ export const stories = (
     const isRendered = origin === "delivered" || !hasDelivery
     const entry = isRendered ? shownEntry(one, reveal) : undefined
     const sinks = fates.map((fate) => {
-      const lane = fate.outcome === "pending" || fate.outcome === "parked" ? laneOf(lanes, fate.sink) : ""
+      const lane = fate.outcome === "pending" || fate.outcome === "retrying" ? laneOf(lanes, fate.sink) : ""
       return {
         ...fate,
         ...(lane !== "" && { lane }),

@@ -7,7 +7,7 @@ import { ownWebhook } from "../delivery/RelayEvents.ts"
 import { type Event, quarantine } from "../event/Event.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
-import { Journal, type JournalError, type Owed, type StoredDeadLetter } from "../journal/Journal.ts"
+import { Journal, type JournalError, type OwedEvent, type StoredDeadLetter } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
@@ -21,13 +21,22 @@ import { RelayInfo } from "./RelayInfo.ts"
 /** A selection is worked off in steps of this many, so that none holds the journal for long. */
 const step = 500
 
-const laneOf = ({ name, type, condition, message, backlog, parked, deadLetters, oldestAt }: LaneStatus): Api.Lane => ({
+const laneOf = ({
   name,
   type,
   condition,
   message,
   backlog,
-  parked,
+  retrying,
+  deadLetters,
+  oldestAt,
+}: LaneStatus): Api.Lane => ({
+  name,
+  type,
+  condition,
+  message,
+  backlog,
+  retrying,
   deadLetters,
   oldestAt,
 })
@@ -60,7 +69,7 @@ const deadLetterOf = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLe
 const owedOf = (
   { sequence, pending, replayed, bodyBase64, at, attempts, journal: _, in: place, ...facts }: Kept,
   sinks: ReadonlySet<string>,
-): Owed => ({
+): OwedEvent => ({
   sequence,
   event: { ...facts, body: new Uint8Array(Buffer.from(bodyBase64, "base64")) },
   replayed,

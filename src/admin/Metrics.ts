@@ -148,9 +148,9 @@ export const render = Effect.gen(function* () {
     ),
     metric(
       "gauge",
-      "relay_lane_parked_events",
+      "relay_lane_retrying_events",
       "Events that wait for another attempt",
-      perLane((_) => _.parked),
+      perLane((_) => _.retrying),
     ),
     metric(
       "gauge",

@@ -10,7 +10,7 @@
 import { Context, Duration, Effect, Equal, Exit, Layer, Schedule, Schema, Scope, Semaphore } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { quarantine } from "../event/Event.ts"
-import { Journal, type JournalError, type LaneState } from "../journal/Journal.ts"
+import { Journal, type JournalError, type LaneInfo } from "../journal/Journal.ts"
 import type { SinkError } from "../sinks/Sink.ts"
 import * as Announcements from "./Announcements.ts"
 import { durationBuckets } from "./lane/InFlight.ts"
@@ -40,7 +40,7 @@ export interface LaneStatus {
   readonly message: string
   /** Events routed to it and not settled, parked ones included. */
   readonly backlog: number
-  readonly parked: number
+  readonly retrying: number
   readonly deadLetters: number
   readonly cursor: number
   /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
@@ -86,11 +86,11 @@ export class Lanes extends Context.Service<
 }
 
 /** How long a reload waits for a new sink to open: one that takes longer is away, and its lane waits. */
-const patience = Duration.seconds(5)
+const openTimeout = Duration.seconds(5)
 /** When the journal is asked again for a lane that it could not open. */
 const again = Schedule.spaced("1 second")
 
-const waiting = ({ name, backlog }: LaneState): string =>
+const waiting = ({ name, backlog }: LaneInfo): string =>
   `${backlog === 1 ? "1 event waits" : `${backlog} events wait`} for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` hands over what waits, \`relay lanes drop ${name}\` gives it up, or a sink adopts it with "renamedFrom"`
 
 /** `renamedFrom` says where a lane comes from, not how it runs. */
@@ -101,7 +101,7 @@ const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
 }
 
 /** What the journal alone knows of a lane, and what it is doing where it runs. */
-const statusOf = (state: LaneState, lane: Lane | undefined): LaneStatus => {
+const statusOf = (state: LaneInfo, lane: Lane | undefined): LaneStatus => {
   const { name, backlog, deadLetters } = state
   if (lane === undefined) {
     return {
@@ -110,7 +110,7 @@ const statusOf = (state: LaneState, lane: Lane | undefined): LaneStatus => {
       condition: "orphaned",
       message: `no sink in the config has this name: \`relay lanes move ${name} TO\` or \`relay lanes drop ${name}\``,
       backlog,
-      parked: state.parked,
+      retrying: state.retrying,
       deadLetters,
       cursor: state.cursor.sequence,
       oldestAt: 0,
@@ -122,16 +122,16 @@ const statusOf = (state: LaneState, lane: Lane | undefined): LaneStatus => {
   return {
     name,
     type: lane.config.type,
-    condition: lane.standing.condition,
-    message: lane.standing.message,
+    condition: lane.state.condition,
+    message: lane.state.message,
     backlog,
-    parked: lane.ledger.parking.size,
+    retrying: lane.progress.retries.size,
     deadLetters,
-    cursor: lane.ledger.cursor,
+    cursor: lane.progress.cursor,
     oldestAt: lane.oldestAt,
     duplicateBound: lane.duplicateBound,
-    attempts: lane.flights.outcomes,
-    durations: lane.flights.durations,
+    attempts: lane.inFlight.outcomes,
+    durations: lane.inFlight.durations,
   }
 }
 
@@ -155,7 +155,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     if (lane === undefined) return false
     yield* journal.setPaused(name, paused)
     if (paused) {
-      lane.standing.pause()
+      lane.state.pause()
       yield* Effect.logInfo(`sink ${name} is paused by a person`)
     } else lane.resume()
     return true
@@ -184,7 +184,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     const isOpen = yield* lanes.isOpen(spec)
     const held = yield* lanes.hold(spec)
     if (isOpen) return { spec, held, trouble: undefined }
-    const trouble = yield* Effect.match(Effect.timeoutOption(held.ensureOpen, patience), {
+    const trouble = yield* Effect.match(Effect.timeoutOption(held.ensureOpen, openTimeout), {
       onSuccess: () => undefined,
       onFailure: (error: SinkError) => error,
     })

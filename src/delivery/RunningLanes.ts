@@ -84,7 +84,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
   /** Whether all is on disk. */
   const settleAll = Effect.suspend(() => {
     const taken = [...running.values()].flatMap(({ lane }) => {
-      const changes = lane.ledger.takeChanges()
+      const changes = lane.progress.takeChanges()
       return changes === undefined ? [] : [{ lane, changes }]
     })
     if (taken.length === 0) return Effect.succeed(true)
@@ -95,7 +95,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
       },
       // The journal says what is wrong; what it could not store goes with the next settlement.
       onFailure: (cause) => {
-        for (const { lane, changes } of taken) lane.ledger.restore(changes)
+        for (const { lane, changes } of taken) lane.progress.restore(changes)
         return Cause.hasDies(cause)
           ? Effect.as(died("what lanes have come to could not be stored", cause), false)
           : Effect.succeed(false)
@@ -108,12 +108,12 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
   /** Starts nothing more and waits for what is under way, which keeps its deadline. */
   const end = (lane: Lane.Lane) => {
     const keepTime = Effect.delay(
-      Effect.sync(() => lane.flights.interruptOverdue(lane.ledger.now())),
+      Effect.sync(() => lane.inFlight.interruptOverdue(lane.progress.now())),
       lookEvery,
     )
     return Effect.andThen(
       Effect.raceFirst(lane.drain(grace), Effect.forever(keepTime)),
-      Effect.sync(() => lane.standing.end()),
+      Effect.sync(() => lane.state.end()),
     )
   }
 
@@ -139,13 +139,13 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
 
   const keepHouse = Effect.gen(function* () {
     // Read before the journal counts: what it does not know of by then has ended all the same.
-    const ended = new Map([...running.values()].map(({ lane }) => [lane, lane.ledger.endedOnDisk]))
+    const ended = new Map([...running.values()].map(({ lane }) => [lane, lane.progress.endedOnDisk]))
     for (const state of yield* journal.lanes) {
       const lane = running.get(state.name)?.lane
       const before = lane && ended.get(lane)
       if (lane === undefined || before === undefined) continue
-      lane.ledger.deadLetters = state.deadLetters
-      lane.ledger.deadLetterBytes = state.deadLetterBytes
+      lane.progress.deadLetters = state.deadLetters
+      lane.progress.deadLetterBytes = state.deadLetterBytes
       const limit = lane.config.backlog
       if (limit?.whenFull === "deadLetter") lane.giveUp(Math.max(0, state.backlog - limit.max), before)
     }
@@ -180,7 +180,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
       started: wallClock.start,
       rejects: name === quarantine,
     })
-    if (before !== undefined) lane.flights.takeOver(before.flights)
+    if (before !== undefined) lane.inFlight.takeOver(before.inFlight)
     running.set(name, { lane, held })
     return lane
   })
@@ -197,12 +197,12 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
     const { name } = spec.config
     let lane = first
     for (let deaths = 0; ; ) {
-      const began = lane.ledger.now()
+      const began = lane.progress.now()
       const exit = yield* Effect.exit(Effect.andThen(Effect.ignore(held.ensureOpen), lane.run))
       if (Exit.isSuccess(exit)) return
-      deaths = lane.ledger.now() - began > revival.forgotten ? 1 : deaths + 1
+      deaths = lane.progress.now() - began > revival.forgotten ? 1 : deaths + 1
       const wait = Math.min(revival.first * 2 ** (deaths - 1), revival.last)
-      lane.standing.fail(
+      lane.state.fail(
         `a bug in relay has ended the lane; it begins anew within ${wait / 1_000} s, and the log has the cause`,
       )
       yield* died(
@@ -213,7 +213,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
       yield* Effect.sleep(wait)
       const state = yield* Effect.retry(journal.openLane(name), { schedule: Schedule.spaced("1 second") })
       const next = yield* place(spec, state, held, lane)
-      next.standing.blocked = lane.standing.blocked
+      next.state.blocked = lane.state.blocked
       lane = next
       yield* Effect.logInfo(`sink ${name}: the lane has begun anew`)
     }
@@ -254,7 +254,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
       const lane = running.get(name)?.lane
       if (lane === undefined) return
       const head = yield* journal.head
-      const isDone = () => lane.ledger.cursor >= head || lane.standing.condition !== "running"
+      const isDone = () => lane.progress.cursor >= head || lane.state.condition !== "running"
       yield* Effect.timeoutOption(
         Effect.repeat(
           Effect.suspend(() => (isDone() ? Effect.void : Effect.sleep(lookEvery))),

@@ -46,7 +46,7 @@ export class Ingest extends Context.Service<
   }
 >()("relay/ingest/Ingest") {
   /** `snapshot` gives the newest one at every request: a reload swaps it. */
-  static readonly layer = (snapshot: () => Snapshot.Snapshot): Layer.Layer<Ingest, never, Journal> =>
+  static readonly layer = (snapshot: () => Snapshot.RoutingTable): Layer.Layer<Ingest, never, Journal> =>
     Layer.effect(Ingest, make(snapshot))
 }
 
@@ -125,7 +125,7 @@ const answered = (traced: Delivery | undefined, response: Response, event?: Even
   return response
 }
 
-const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
+const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.RoutingTable) {
   const journal = yield* Journal
   const clock = yield* Clock.Clock
   const tracing = yield* Tracing
@@ -170,7 +170,7 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.Snapshot) {
   }
 
   const decide = (
-    router: Snapshot.Snapshot["router"],
+    router: Snapshot.RoutingTable["router"],
     webhook: Webhook,
     facts: Pick<Event, "webhook" | "webhookId" | "signature" | "secret" | "receivedAt" | "trace" | "body">,
   ): Decision => {

@@ -22,12 +22,12 @@ export interface Endpoint {
   readonly maxBody: number
 }
 
-export interface Snapshot {
+export interface RoutingTable {
   readonly endpoints: ReadonlyMap<string, Endpoint>
   readonly router: Router.Router
 }
 
-export const make = (config: Pick<RelayConfig, "webhooks" | "routes" | "sinks">, hmac: HmacFactory): Snapshot => {
+export const make = (config: Pick<RelayConfig, "webhooks" | "routes" | "sinks">, hmac: HmacFactory): RoutingTable => {
   const endpoints = new Map<string, Endpoint>()
   for (const webhook of config.webhooks) {
     const receiver: Receiver = {

@@ -1,7 +1,7 @@
 /** A query on events as the tests that it comes to. Pure, and the same for every journal. */
 import type { Event } from "../event/Event.ts"
 import * as Pattern from "../routing/Pattern.ts"
-import type { EventQuery, Fate } from "./Journal.ts"
+import type { DeliveryStatus, EventQuery } from "./Journal.ts"
 
 /** What many events have in common. */
 export interface Kind {
@@ -13,7 +13,7 @@ export interface Kind {
 export interface Match {
   readonly kind: (kind: Kind) => boolean
   readonly event: (sequence: number, event: Omit<Event, "body">, sinks: ReadonlyArray<string>) => boolean
-  readonly fates: (fates: ReadonlyArray<Fate>) => boolean
+  readonly fates: (fates: ReadonlyArray<DeliveryStatus>) => boolean
 }
 
 const isOr = <A>(wanted: A | undefined, value: A): boolean => wanted === undefined || wanted === value

@@ -68,7 +68,7 @@ export interface Wait {
 }
 
 /** A parked event, as the journal keeps it. */
-export interface Parked extends Wait {
+export interface Retry extends Wait {
   /** The reason of its newest failed attempt, e.g. `DeliveryFailed`; empty when there is none. */
   readonly lastFailure: string
 }
@@ -82,7 +82,7 @@ export interface Tries {
 }
 
 /** A change to a parked event. */
-export interface Park extends Wait, Tries {}
+export interface RetryChange extends Wait, Tries {}
 
 /** An event that won't be tried again until a person replays it. */
 export interface DeadLetter extends Tries {
@@ -116,21 +116,21 @@ export interface Settlement {
   readonly lane: string
   readonly cursor: Cursor
   /** Parked events that are new or changed. The journal finds the bytes by sequence, in the log or in what is parked already. */
-  readonly park: ReadonlyArray<Park>
+  readonly retry: ReadonlyArray<RetryChange>
   /** Parked events that were delivered. */
-  readonly unpark: ReadonlyArray<number>
+  readonly endRetry: ReadonlyArray<number>
   /** Dead letters that are new; if the event was parked it no longer is. */
-  readonly bury: ReadonlyArray<DeadLetter>
+  readonly deadLetter: ReadonlyArray<DeadLetter>
   /** How long the lane was paused in all, in milliseconds. */
   readonly pausedFor: number
 }
 
 /** What the journal knows of a lane. */
-export interface LaneState {
+export interface LaneInfo {
   readonly name: string
   readonly cursor: Cursor
   /** How many events are parked. */
-  readonly parked: number
+  readonly retrying: number
   readonly deadLetters: number
   readonly deadLetterBytes: number
   /** Routed to it and not settled: in the log above the cursor, and parked. */
@@ -140,13 +140,13 @@ export interface LaneState {
 }
 
 /** A lane as it is opened, with its parked events. Their bytes are brought by `readParked`. */
-export interface OpenedLane extends LaneState {
+export interface OpenedLane extends LaneInfo {
   /** How long it was paused in all, in milliseconds. */
   readonly pausedFor: number
-  readonly waiting: ReadonlyArray<Parked>
+  readonly retries: ReadonlyArray<Retry>
 }
 
-export interface ParkedEntries {
+export interface RetryEntries {
   /** In the order asked for. */
   readonly entries: ReadonlyArray<Entry>
   /** Those that are lost: their bytes are not what was written. They are parked no more. */
@@ -168,12 +168,12 @@ export type Outcome =
   | "delivered"
   /** It waits in the log for its lane. */
   | "pending"
-  | "parked"
+  | "retrying"
   | "dead"
   /** The lane is no more: what was pending in it was moved or given up. */
   | "gone"
 
-export interface Fate {
+export interface DeliveryStatus {
   readonly sink: string
   readonly outcome: Outcome
   /** Of a parked event, when it is tried again: epoch milliseconds. */
@@ -212,7 +212,7 @@ export interface FoundEvent {
   /** The signed bytes, where the query names one event. */
   readonly body?: Uint8Array
   /** As they were promised when it was accepted. */
-  readonly fates: ReadonlyArray<Fate>
+  readonly fates: ReadonlyArray<DeliveryStatus>
 }
 
 /** What a while of looking came to: newest first. */
@@ -242,7 +242,7 @@ export interface ReplayQuery {
 export type Reroute = (event: Event) => { readonly event: Event; readonly sinks: ReadonlyArray<string> } | undefined
 
 /** An event of another journal, and the lanes that it is still owed to. */
-export interface Owed {
+export interface OwedEvent {
   /** Its place in that journal. */
   readonly sequence: number
   readonly event: Event
@@ -345,7 +345,7 @@ export class Journal extends Context.Service<
     awaitBeyond(after: number): Effect.Effect<void>
 
     /** All lanes that have a cursor, those without a sink included. */
-    readonly lanes: Effect.Effect<ReadonlyArray<LaneState>, JournalError>
+    readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
     /**
      * Opens a lane: where it stood, or at the head when it is new. While there is
      * a lane `renamedFrom` it takes over what that one holds, also what an earlier
@@ -361,7 +361,7 @@ export class Journal extends Context.Service<
     dropLane(name: string): Effect.Effect<number, JournalError>
 
     /** Parked events with their bytes, as many as fit into some megabytes, at least one. */
-    readParked(lane: string, sequences: ReadonlyArray<number>): Effect.Effect<ParkedEntries, JournalError>
+    readRetries(lane: string, sequences: ReadonlyArray<number>): Effect.Effect<RetryEntries, JournalError>
 
     /** At most `limit` and at most some megabytes; empty at the end. */
     deadLetters(query: DeadLetterQuery): Effect.Effect<ReadonlyArray<StoredDeadLetter>, JournalError>
@@ -381,7 +381,7 @@ export class Journal extends Context.Service<
      * those lanes, dead letters as such. Each event once a lane, whenever and
      * however often it is asked; a few hundred at a time.
      */
-    import(journal: string, owed: ReadonlyArray<Owed>): Effect.Effect<Imported, JournalError>
+    import(journal: string, owed: ReadonlyArray<OwedEvent>): Effect.Effect<Imported, JournalError>
 
     /**
      * Events that are kept, newest first: of the log, then parked ones and dead

@@ -34,7 +34,7 @@ export class ReloadRefused extends Schema.TaggedError<ReloadRefused>()("ReloadRe
   diagnostics: Schema.Array(Diagnostic),
 }) {}
 
-export interface Standing {
+export interface ReloadStatus {
   /** Epoch milliseconds at which the config in force was loaded. */
   readonly loadedAt: number
   /** Why the last reload was refused; empty when it was not. */
@@ -53,7 +53,7 @@ export class Reload extends Context.Service<
   Reload,
   {
     readonly reload: Effect.Effect<Report, ReloadRefused>
-    readonly standing: Effect.Effect<Standing>
+    readonly standing: Effect.Effect<ReloadStatus>
   }
 >()("relay/admin/Reload") {
   static readonly layer = (options: ReloadOptions): Layer.Layer<Reload, never, Lanes> =>
@@ -67,7 +67,7 @@ const make = Effect.fnUntraced(function* ({ current, load, spec, swap }: ReloadO
   const lanes = yield* Lanes
   const notify = yield* Notify
   const asked = yield* Queue.unbounded<Deferred.Deferred<Report, ReloadRefused>>()
-  let standing: Standing = { loadedAt: yield* Clock.currentTimeMillis, refusal: "" }
+  let standing: ReloadStatus = { loadedAt: yield* Clock.currentTimeMillis, refusal: "" }
 
   const attempt = Effect.gen(function* () {
     const { file, config, warnings } = yield* Effect.mapError(load, (error) =>

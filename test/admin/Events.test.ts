@@ -2,7 +2,7 @@ import { describe, expect } from "bun:test"
 import { Effect, Schema } from "effect"
 import { EventPage, Stories } from "../../src/admin/Api.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
-import { attempts, event, letter, parked, settlement } from "../journal/samples.ts"
+import { attempts, event, letter, retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { json, lane, config as plainConfig, type Setup, start } from "./fixture.ts"
 
@@ -43,7 +43,10 @@ const kept = Effect.fnUntraced(function* (setup: Setup = {}) {
   yield* journal.append(event("", { type: "", accountId: "", problem: "the body is not JSON", receivedAt: 30 }), [
     "_quarantine",
   ])
-  yield* journal.settle([settlement("lake", 2, { park: [parked(2)] }), settlement("audit", 2, { bury: [letter(2)] })])
+  yield* journal.settle([
+    settlement("lake", 2, { retry: [retrying(2)] }),
+    settlement("audit", 2, { deadLetter: [letter(2)] }),
+  ])
   const list = (query: string) =>
     Effect.flatMap(admin.ask(`/api/v1/events?${query}`), json).pipe(Effect.map(Schema.decodeUnknownSync(EventPage)))
   const explain = (id: string, query = "") =>
@@ -92,7 +95,7 @@ describe("events of the admin API", () => {
             { route: "blocks", verdict: "no pattern matches" },
           ],
           sinks: [
-            { sink: "lake", outcome: "parked", due: 2_000, attempts, lane: "waiting: it refuses connections" },
+            { sink: "lake", outcome: "retrying", due: 2_000, attempts, lane: "waiting: it refuses connections" },
             { sink: "audit", outcome: "dead", at: 9, attempts, note: "a unknown sink can't say what it would be sent" },
             { sink: "old", outcome: "pending", attempts: [], note: "no sink in the config has this name" },
           ],

@@ -14,7 +14,7 @@ const letters = Effect.fnUntraced(function* (admin: Effect.Success<ReturnType<ty
     ])
     yield* journal.settle([
       settlement("lake", index, {
-        bury: [
+        deadLetter: [
           {
             sequence: index,
             at: 9,

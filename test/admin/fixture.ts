@@ -18,7 +18,7 @@ export const lane = (name: string, more: Partial<LaneStatus> = {}): LaneStatus =
   condition: "running",
   message: "",
   backlog: 0,
-  parked: 0,
+  retrying: 0,
   deadLetters: 0,
   cursor: 0,
   oldestAt: 0,

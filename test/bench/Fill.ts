@@ -53,7 +53,7 @@ const fill = Effect.fnUntraced(function* (count: number) {
   }
   const head = yield* journal.head
   yield* journal.settle([
-    { lane, cursor: { sequence: head, settled: [] }, park: [], unpark: [], bury: [], pausedFor: 0 },
+    { lane, cursor: { sequence: head, settled: [] }, retry: [], endRetry: [], deadLetter: [], pausedFor: 0 },
   ])
 })
 

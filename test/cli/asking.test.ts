@@ -7,7 +7,7 @@ import { Effect, Redacted } from "effect"
 import { Journal } from "../../src/journal/Journal.ts"
 import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
 import { lane, type Setup, start } from "../admin/fixture.ts"
-import { event, optionsAt, parked, settlement } from "../journal/samples.ts"
+import { event, optionsAt, retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { cli } from "./harness.ts"
 
@@ -78,7 +78,7 @@ describe("asking a running relay", () => {
       yield* journal.openLane("lake")
       for (const sequence of [1, 2, 3]) {
         yield* journal.append(event(`evt_${sequence}`), ["lake"])
-        yield* journal.settle([settlement("lake", sequence, { bury: [bury(sequence)] })])
+        yield* journal.settle([settlement("lake", sequence, { deadLetter: [bury(sequence)] })])
       }
       const list = yield* ask("dlq", "list")
       expect(list.stdout).toMatch(/lake:3 +appointment\.created +evt_3 .* the sink answered 422/)
@@ -102,7 +102,7 @@ describe("asking a running relay", () => {
       yield* journal.openLane("_quarantine")
       for (const sequence of [1, 2]) {
         yield* journal.append(event(`evt_${sequence}`, { problem: "the body is not JSON" }), ["_quarantine"])
-        yield* journal.settle([settlement("_quarantine", sequence, { bury: [bury(sequence)] })])
+        yield* journal.settle([settlement("_quarantine", sequence, { deadLetter: [bury(sequence)] })])
       }
       expect((yield* ask("dlq", "list")).stderr).toContain("is routed anew by `relay dlq replay`")
       expect((yield* ask("dlq", "show", "_quarantine:2")).stdout).toContain("relay dlq replay _quarantine:2")
@@ -153,7 +153,7 @@ describe("asking a running relay", () => {
           for (const lane of ["lake", "old"]) yield* journal.openLane(lane)
           for (let index = 1; index <= 450; index++) yield* journal.append(event(`evt_${index}`), ["lake", "old"])
           const done = Array.from({ length: 400 }, (_, index) => index + 1)
-          yield* journal.settle([settlement("lake", done.length, { bury: [bury(7)], park: [parked(9)] })])
+          yield* journal.settle([settlement("lake", done.length, { deadLetter: [bury(7)], retry: [retrying(9)] })])
         }),
       ).pipe(Effect.provide(SqliteJournal.layer(other)))
       const salvaged = join(directory, "salvaged.ndjson")

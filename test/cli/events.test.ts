@@ -8,7 +8,7 @@ import type { Story } from "../../src/admin/Api.ts"
 import { render, rest } from "../../src/cli/support/eventReport.ts"
 import { painted } from "../../src/cli/support/output.ts"
 import { lane, config as plainConfig, start } from "../admin/fixture.ts"
-import { event, letter, parked, settlement } from "../journal/samples.ts"
+import { event, letter, retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { cli } from "./harness.ts"
 
@@ -28,7 +28,7 @@ const body = new TextEncoder().encode(
   }),
 )
 
-/** A relay that keeps three events; the second is a client's, parked. */
+/** A relay that keeps three events; the second is a client's, waiting for a retry. */
 const running = Effect.fnUntraced(function* () {
   const sinks = plainConfig().sinks.map((sink) => ({ ...sink, config: { path: "lake.ndjson" } }))
   const routes = [{ name: "clients", match: ["client.*"], except: [], where: {}, to: ["lake", "new"] }]
@@ -44,7 +44,7 @@ const running = Effect.fnUntraced(function* () {
     event("", { type: "", accountId: "", receivedAt: noon + 2, problem: "the body is not JSON" }),
     [],
   )
-  yield* journal.settle([settlement("lake", 2, { park: [parked(2)] })])
+  yield* journal.settle([settlement("lake", 2, { retry: [retrying(2)] })])
   const server = yield* Effect.acquireRelease(
     Effect.sync(() => Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: admin.handle })),
     (server) => Effect.promise(() => server.stop(true)),
@@ -64,7 +64,7 @@ describe("relay events", () => {
       const [, ...rows] = stdout.trimEnd().split("\n")
       expect(rows).toEqual([
         expect.stringMatching(/12:00:00\.002Z +seq_3 +- +- +scheduling +unrouted$/),
-        expect.stringMatching(/12:00:00\.001Z +evt_2 +client\.created +acct_1 +scheduling +lake parked$/),
+        expect.stringMatching(/12:00:00\.001Z +evt_2 +client\.created +acct_1 +scheduling +lake retrying$/),
         expect.stringMatching(/evt_1\ufffd\[2J .* lake delivered$/),
       ])
       const json = JSON.parse((yield* ask("events", "--json")).stdout)
@@ -80,7 +80,7 @@ describe("relay events", () => {
         "3 events looked at, back to 2026-01-02T12:00:00.000Z; there may be older ones: --before 3\n",
       )
       expect((yield* ask("events", "--limit", "1", "--before", "3")).stdout).toContain("evt_2")
-      const filters = ["--type", "client.*", "--account", "acct_1", "--webhook", "scheduling", "--outcome", "parked"]
+      const filters = ["--type", "client.*", "--account", "acct_1", "--webhook", "scheduling", "--outcome", "retrying"]
       const times = ["--since", "2026-01-02", "--until", "2026-01-03"]
       expect((yield* ask("events", ...filters, ...times)).stdout).toContain("evt_2")
       const none = yield* ask("events", "--account", "acct_2")
@@ -108,7 +108,7 @@ describe("relay explain EVENT_ID", () => {
       expect(stdout).toContain(`sha256=${"A".repeat(64)}, verified by the secret current`)
       expect(stdout).toMatch(/clients +takes it +matches client\.\* +lake, new/)
       expect(stdout).toContain("promised to lake when it was accepted; by the routes of now: lake, new")
-      expect(stdout).toContain("parked, tried again at 1970-01-01T00:00:02.000Z; the sink is paused: by a person")
+      expect(stdout).toContain("waiting for a retry, tried again at 1970-01-01T00:00:02.000Z; the sink is paused: by a person")
       expect(stdout).toContain("1970-01-01T00:00:00.005Z  DeliveryFailed: the sink answered 500")
       expect(stdout).toContain(
         "what lake would be sent, rendered now by the config in force; what may be personal is masked",
@@ -154,7 +154,7 @@ describe("relay explain EVENT_ID", () => {
   it.live("tells replays apart from what was received, and dead letters since when", () =>
     Effect.gen(function* () {
       const { ask, journal } = yield* running()
-      yield* journal.settle([settlement("lake", 2, { bury: [letter(2)] })])
+      yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(2)] })])
       expect((yield* ask("explain", "evt_2")).stdout).toContain("dead letter since 1970-01-01T00:00:00.009Z")
       yield* journal.replayDeadLetters(["lake:2"])
       const { stdout } = yield* ask("explain", "evt_2")

@@ -3,7 +3,7 @@ import { describe, expect } from "bun:test"
 import { Effect, type Layer } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import { type EventPage, type EventQuery, Journal, type JournalError } from "../../src/journal/Journal.ts"
-import { attempts, letter, event as old, parked, settlement } from "../journal/samples.ts"
+import { attempts, letter, event as old, retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 
 /** Received a moment ago: what is old and passed by every lane may be pruned. */
@@ -33,7 +33,7 @@ export const eventsContract = (name: string, open: () => Layer.Layer<Journal, Jo
     yield* journal.openLane("lake")
     for (const id of ["a", "b", "c", "d"]) yield* journal.append(event(id), ["lake"])
     yield* journal.append(event("e"), [])
-    yield* journal.settle([settlement("lake", 3, { park: [parked(2)], bury: [letter(3)] })])
+    yield* journal.settle([settlement("lake", 3, { retry: [retrying(2)], deadLetter: [letter(3)] })])
   })
 
   describe(`${name}: events`, () => {
@@ -110,7 +110,7 @@ export const eventsContract = (name: string, open: () => Layer.Layer<Journal, Jo
           [],
           [{ ...lake, outcome: "pending" }],
           [{ ...lake, outcome: "dead", at: 9, attempts }],
-          [{ ...lake, outcome: "parked", due: 2_000, attempts }],
+          [{ ...lake, outcome: "retrying", due: 2_000, attempts }],
           [{ ...lake, outcome: "delivered" }],
         ])
       }))
@@ -120,7 +120,7 @@ export const eventsContract = (name: string, open: () => Layer.Layer<Journal, Jo
         yield* fates(journal)
         for (const [outcome, found] of [
           ["delivered", 1],
-          ["parked", 2],
+          ["retrying", 2],
           ["dead", 3],
           ["pending", 4],
           ["unrouted", 5],
@@ -135,7 +135,7 @@ export const eventsContract = (name: string, open: () => Layer.Layer<Journal, Jo
       Effect.gen(function* () {
         yield* journal.openLane("audit")
         for (const id of ["a", "b"]) yield* journal.append(event(id), ["lake"])
-        yield* journal.settle([settlement("lake", 2, { bury: [letter(1)] })])
+        yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(1)] })])
         yield* journal.moveLane("lake", "audit")
         const { events } = yield* look(journal)
         expect(events.map((found) => found.fates.map(({ sink, outcome }) => `${sink} ${outcome}`))).toEqual([

@@ -8,7 +8,7 @@ import { Effect, Exit, Fiber, type Layer } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import { idempotencyKey } from "../../src/event/IdempotencyKey.ts"
 import { type Entry, Journal, type JournalError } from "../../src/journal/Journal.ts"
-import { attempts, event, letter, parked, settlement, waiting } from "../journal/samples.ts"
+import { attempts, event, letter, retrying, settlement, waiting } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { seeded } from "../lib/seeded.ts"
 
@@ -115,11 +115,11 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         expect(marks(entries)).toEqual([false, true, true])
         const keys = entries.map(idempotencyKey)
         expect(new Set(keys).size).toBe(3)
-        yield* journal.settle([settlement("old", 2, { park: [parked(1)], bury: [letter(2)] })])
+        yield* journal.settle([settlement("old", 2, { retry: [retrying(1)], deadLetter: [letter(2)] })])
         expect(yield* journal.moveLane("old", "new")).toBe(3)
         const letters = yield* journal.deadLetters({ limit: 9 })
         const found = [
-          ...(yield* journal.readParked("new", [1])).entries,
+          ...(yield* journal.readRetries("new", [1])).entries,
           ...letters.map(({ entry }) => entry),
           ...(yield* journal.read(3, 10)),
         ]
@@ -242,14 +242,14 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
       Effect.gen(function* () {
         yield* journal.openLane("lake")
         yield* appendAll(journal, ["a", "b", "c"], ["lake"])
-        yield* journal.settle([settlement("lake", 3, { park: [parked(1, "k"), parked(3)] })])
-        const read = yield* journal.readParked("lake", [3, 1, 2])
+        yield* journal.settle([settlement("lake", 3, { retry: [retrying(1, "k"), retrying(3)] })])
+        const read = yield* journal.readRetries("lake", [3, 1, 2])
         expect(read.entries.map((entry) => entry.event.id)).toEqual(["c", "a"])
-        expect((yield* journal.openLane("lake")).waiting).toEqual([waiting(1, "k"), waiting(3)])
-        expect(yield* lane(journal, "lake")).toMatchObject({ parked: 2, backlog: 2 })
-        yield* journal.settle([settlement("lake", 3, { park: [{ ...parked(1), due: 9_000 }], unpark: [3] })])
+        expect((yield* journal.openLane("lake")).retries).toEqual([waiting(1, "k"), waiting(3)])
+        expect(yield* lane(journal, "lake")).toMatchObject({ retrying: 2, backlog: 2 })
+        yield* journal.settle([settlement("lake", 3, { retry: [{ ...retrying(1), due: 9_000 }], endRetry: [3] })])
         const state = yield* journal.openLane("lake")
-        expect(state).toMatchObject({ waiting: [{ ...waiting(1), due: 9_000 }], parked: 1, backlog: 1 })
+        expect(state).toMatchObject({ retries: [{ ...waiting(1), due: 9_000 }], retrying: 1, backlog: 1 })
       }))
 
     test("keeps of an event's attempts the first and the newest, however often it was tried", (journal) =>
@@ -258,10 +258,10 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         yield* appendAll(journal, ["a"], ["lake"])
         for (let tried = 1; tried <= 30; tried++) {
           const failed = [{ at: tried, reason: "DeliveryFailed", message: `attempt ${tried}` }]
-          yield* journal.settle([settlement("lake", 1, { park: [{ ...parked(1), tried, failed }] })])
+          yield* journal.settle([settlement("lake", 1, { retry: [{ ...retrying(1), tried, failed }] })])
         }
-        expect((yield* journal.openLane("lake")).waiting).toEqual([{ ...waiting(1), tried: 30 }])
-        yield* journal.settle([settlement("lake", 1, { bury: [letter(1)] })])
+        expect((yield* journal.openLane("lake")).retries).toEqual([{ ...waiting(1), tried: 30 }])
+        yield* journal.settle([settlement("lake", 1, { deadLetter: [letter(1)] })])
         const [dead] = yield* journal.deadLetters({ limit: 1 })
         expect(dead?.attempts.map(({ at }) => at)).toEqual([1, 23, 24, 25, 26, 27, 28, 29, 30, 5])
       }))
@@ -280,12 +280,16 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         yield* journal.openLane("new")
         yield* appendAll(journal, ["a", "b", "c", "d", "e"], ["old"])
         yield* journal.settle([
-          settlement("old", 2, { cursor: { sequence: 2, settled: [[4, 4]] }, park: [parked(1)], bury: [letter(2)] }),
+          settlement("old", 2, {
+            cursor: { sequence: 2, settled: [[4, 4]] },
+            retry: [retrying(1)],
+            deadLetter: [letter(2)],
+          }),
         ])
         expect(yield* journal.moveLane("old", "new")).toBe(4)
         expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
-        expect(yield* lane(journal, "new")).toMatchObject({ backlog: 3, deadLetters: 1, parked: 1 })
-        expect((yield* journal.openLane("new")).waiting).toEqual([waiting(1)])
+        expect(yield* lane(journal, "new")).toMatchObject({ backlog: 3, deadLetters: 1, retrying: 1 })
+        expect((yield* journal.openLane("new")).retries).toEqual([waiting(1)])
         const moved = yield* journal.read(5, 10)
         expect(moved.map((entry) => [entry.event.id, entry.sinks, entry.replayed])).toEqual([
           ["c", ["new"], false],
@@ -317,7 +321,7 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         yield* appendAll(journal, ["a", "b"], ["new"])
         yield* journal.settle([settlement("new", 1)])
         yield* appendAll(journal, ["c", "d"], ["old"])
-        yield* journal.settle([settlement("old", 2, { bury: [letter(3)], cursor: { sequence: 3, settled: [] } })])
+        yield* journal.settle([settlement("old", 2, { deadLetter: [letter(3)], cursor: { sequence: 3, settled: [] } })])
         expect(yield* journal.openLane("new", "old")).toMatchObject({ backlog: 2, deadLetters: 1 })
         expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
         expect((yield* journal.read(1, 9)).filter(({ sinks }) => sinks.includes("new")).map((e) => e.event.id)).toEqual(
@@ -332,8 +336,8 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
       yield* journal.openLane("audit")
       yield* appendAll(journal, ["a", "b", "c"], ["lake", "audit"])
       yield* journal.settle([
-        settlement("lake", 3, { park: [parked(1)], bury: [letter(2), letter(3)] }),
-        settlement("audit", 3, { bury: [letter(3)] }),
+        settlement("lake", 3, { retry: [retrying(1)], deadLetter: [letter(2), letter(3)] }),
+        settlement("audit", 3, { deadLetter: [letter(3)] }),
       ])
     })
 
@@ -352,12 +356,12 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         expect(yield* ids({ limit: 9, type: "appointment.*", before: "lake:3" })).toEqual(["audit:3", "lake:2"])
       }))
 
-    test("makes a dead letter of a parked event, which then is no longer parked", (journal) =>
+    test("makes a dead letter of a retrying event, which then is no longer retrying", (journal) =>
       Effect.gen(function* () {
         yield* buried(journal)
-        yield* journal.settle([settlement("lake", 3, { bury: [letter(1)] })])
+        yield* journal.settle([settlement("lake", 3, { deadLetter: [letter(1)] })])
         const state = yield* lane(journal, "lake")
-        expect(state).toMatchObject({ parked: 0, deadLetters: 3, backlog: 0 })
+        expect(state).toMatchObject({ retrying: 0, deadLetters: 3, backlog: 0 })
         expect((yield* journal.deadLetters({ lane: "lake", limit: 9 })).at(-1)?.entry.event).toEqual(event("a"))
       }))
 
@@ -380,7 +384,7 @@ export const journalContract = (name: string, open: () => Layer.Layer<Journal, J
         const bodies = ["still", "now", "sent again"]
         yield* journal.openLane(quarantine)
         for (const id of bodies) yield* journal.append(event(id, { problem }), [quarantine])
-        yield* journal.settle([settlement(quarantine, 3, { bury: [letter(1), letter(2), letter(3)] })])
+        yield* journal.settle([settlement(quarantine, 3, { deadLetter: [letter(1), letter(2), letter(3)] })])
         yield* journal.append(event("sent again"), ["lake"])
         const letters = ["_quarantine:1", "_quarantine:2", "_quarantine:3"]
         const reroute = ({ problem: _, ...event }: Event) =>

@@ -132,7 +132,7 @@ describe("a batch that dies of a bug", () => {
             [17, ["Defect", "Defect", "Defect"]],
           ])
           expect(sorted(sink.delivered)).toEqual(range(1, 40).filter((sequence) => sequence !== 3 && sequence !== 17))
-          expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, parked: 0 })
+          expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, retrying: 0 })
         }).pipe(Effect.provide(relay([spec("sink", sink.sink, config)])))
       })
     }
@@ -160,7 +160,7 @@ const buggy = (times: number, call: "read" | "readParked" | "settle" | "awaitBey
       Journal.of({
         ...journal,
         ...(call === "read" && { read: (after, limit) => bug(journal.read(after, limit)) }),
-        ...(call === "readParked" && { readParked: (lane, some) => bug(journal.readParked(lane, some)) }),
+        ...(call === "readParked" && { readRetries: (lane, some) => bug(journal.readRetries(lane, some)) }),
         ...(call === "awaitBeyond" && {
           // Of the lanes: tests wait for less.
           awaitBeyond: (after) => (after < 30 ? journal.awaitBeyond(after) : bug(journal.awaitBeyond(after))),
@@ -200,7 +200,7 @@ describe("a lane that a bug ends", () => {
         expect(log.errors.join()).toContain("the lane of sink sink has ended, 1 in a row; it begins anew within 1 s")
         expect(log.errors.join()).toContain("no such thing")
         expect(sorted([...new Set(sink.delivered)])).toEqual(range(1, 30))
-        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "", backlog: 0, parked: 0 })
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "", backlog: 0, retrying: 0 })
       }).pipe(
         Effect.provide(Layer.provideMerge(lanesOf([spec("sink", sink.sink, { order: "key" })]), buggy(3, call))),
         Effect.provide(log.layer),
@@ -256,7 +256,7 @@ describe("a lane that a bug ends", () => {
       yield* append(12, ["sink"], (n) => `acct_${n % 3}`)
       yield* pass("2 minutes")
       expect(sorted([...new Set(sink.delivered)])).toEqual(range(1, 12))
-      expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, parked: 0 })
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, retrying: 0 })
     }).pipe(Effect.provide(relay([{ ...spec("sink", sink.sink), config: buggy }])))
   })
 

@@ -152,16 +152,16 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([told("sink", stuck.sink, "before", patient)])))
   })
 
-  it.effect("takes what is parked along, with its attempts, to be sent when it is due", () => {
+  it.effect("takes what is retrying along, with its attempts, to be sent when it is due", () => {
     const failing = scripted((entry) => (entry.sequence === 1 ? failed : "pass"))
     const after = scripted(() => "pass")
     return Effect.gen(function* () {
       yield* append(3, ["sink"])
       yield* pass("1 second")
-      expect(yield* statusOf("sink")).toMatchObject({ parked: 1, attempts: { delivered: 2 } })
+      expect(yield* statusOf("sink")).toMatchObject({ retrying: 1, attempts: { delivered: 2 } })
       yield* change([told("sink", after.sink, "after")])
       expect(after.delivered).toEqual([1])
-      expect(yield* statusOf("sink")).toMatchObject({ parked: 0, backlog: 0 })
+      expect(yield* statusOf("sink")).toMatchObject({ retrying: 0, backlog: 0 })
     }).pipe(Effect.provide(running([told("sink", failing.sink, "before")])))
   })
 
@@ -285,7 +285,7 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([])))
   })
 
-  it.effect("does not age what is parked in a lane that is paused", () => {
+  it.effect("does not age what is retrying in a lane that is paused", () => {
     const sink = scripted((entry, attempt) => (entry.sequence === 1 && attempt <= 2 ? failed : "pass"))
     const retry = { maxAge: Duration.minutes(1), initial: Duration.seconds(30), max: Duration.seconds(30) }
     const overrides = { delivery: { ...delivery, retry } }

@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Exit, Latch, Layer, Scope } from "effect"
 import type { LaneConfig } from "../../src/config/Config.ts"
-import { Parking } from "../../src/delivery/lane/RetryQueue.ts"
+import { RetryQueue } from "../../src/delivery/lane/RetryQueue.ts"
 import { type Entry, Journal } from "../../src/journal/Journal.ts"
 import { allSent, type Reason, type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
@@ -48,7 +48,7 @@ describe("a digest", () => {
       yield* append(1, ["chat"])
       yield* pass("31 seconds")
       expect(chat.sent).toEqual([[1, 2, 3, 4, 5], [6]])
-      expect(yield* statusOf("chat")).toMatchObject({ backlog: 0, parked: 0, attempts: { delivered: 6 } })
+      expect(yield* statusOf("chat")).toMatchObject({ backlog: 0, retrying: 0, attempts: { delivered: 6 } })
     }).pipe(Effect.provide(relay([digests(chat.sink)])))
   })
 
@@ -191,7 +191,7 @@ describe("a digest", () => {
       yield* run(pass("6 seconds"))
       expect(chat.sent).toEqual([[1, 2, 3, 4, 5]])
       const journal = yield* Journal
-      expect((yield* journal.lanes).find(({ name }) => name === "chat")).toMatchObject({ backlog: 0, parked: 0 })
+      expect((yield* journal.lanes).find(({ name }) => name === "chat")).toMatchObject({ backlog: 0, retrying: 0 })
     }).pipe(Effect.provide(MemoryJournal.layer))
   })
 
@@ -234,7 +234,7 @@ describe("the parking of digests", () => {
       for (let seed = 1; seed <= 200; seed++) {
         const random = seeded(seed)
         const most = 2 + Math.floor(random() * 5)
-        const parking = new Parking(most)
+        const parking = new RetryQueue(most)
         const given = new Map<string, Array<number>>()
         let now = 0
         let sequence = 0

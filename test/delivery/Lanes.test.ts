@@ -40,7 +40,7 @@ describe("a lane", () => {
       expect(sink.delivered.slice(0, 3).sort()).toEqual([1, 3, 4])
       yield* pass("30 seconds")
       expect(sink.delivered).toContain(2)
-      expect(yield* statusOf("sink")).toMatchObject({ parked: 0, backlog: 0 })
+      expect(yield* statusOf("sink")).toMatchObject({ retrying: 0, backlog: 0 })
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
@@ -97,7 +97,7 @@ describe("a lane", () => {
       return Effect.gen(function* () {
         yield* append(20, ["sink"])
         yield* pass("2 minutes")
-        expect(yield* statusOf("sink")).toMatchObject({ condition: "waiting", backlog: 20, parked: 0 })
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "waiting", backlog: 20, retrying: 0 })
         up = true
         yield* pass("30 seconds")
         expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1))
@@ -232,7 +232,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
-  it.effect("what a removed sink left behind goes to the sink that a person names, parked events too", () => {
+  it.effect("what a removed sink left behind goes to the sink that a person names, retrying events too", () => {
     const left = scripted((entry) => (entry.sequence <= 2 ? failed : away))
     const heir = scripted(() => "pass")
     return Effect.gen(function* () {
@@ -293,14 +293,14 @@ describe("a lane", () => {
           yield* pass("30 seconds")
           // What was not parked comes anew, under another sequence.
           expect(heir.delivered.filter((sequence) => sequence <= 4).toSorted()).toEqual([1, 2, 3, 4])
-          expect(yield* statusOf("heir")).toMatchObject({ condition: "running", backlog: 0, parked: 0 })
+          expect(yield* statusOf("heir")).toMatchObject({ condition: "running", backlog: 0, retrying: 0 })
         }).pipe(Effect.provide(lanesOf([spec("heir", heir.sink, { order: "key" })])))
       }).pipe(Effect.provide(MemoryJournal.layer))
     })
   }
 
   // Found by the simulation: the lane that they were moved to did not know of them until the next start.
-  it.effect("what was parked reaches its heir although the move failed on its last step", () => {
+  it.effect("what was retrying reaches its heir although the move failed on its last step", () => {
     const left = scripted(() => failed)
     const heir = scripted(() => "pass")
     const cut = Layer.effect(

@@ -278,7 +278,7 @@ test("every counter agrees with what was sent", async () => {
   ])
   const none = { "sink=_quarantine": 0, "sink=flaky": 0, "sink=full": 0, "sink=lake": 0, "sink=picky": 0 }
   expect(gauges.relay_lane_backlog_events).toEqual({ ...none, "sink=full": 2 })
-  expect(gauges.relay_lane_parked_events).toEqual(none)
+  expect(gauges.relay_lane_retrying_events).toEqual(none)
   expect(gauges.relay_dead_letters).toEqual({ ...none, "sink=picky": 3, "sink=_quarantine": 2 })
   expect(Object.keys(gauges.relay_secret_last_used_timestamp_seconds ?? {}).toSorted()).toEqual([
     "secret=current webhook=main",

@@ -11,13 +11,13 @@ import {
   type AppendExit,
   type Attempt,
   type Cursor,
+  type DeliveryStatus,
   type Entry,
-  type Fate,
   type FoundEvent,
   Journal,
   keptAttempts,
-  type LaneState,
-  type Parked,
+  type LaneInfo,
+  type Retry,
   type StoredDeadLetter,
   type Tries,
 } from "../../src/journal/Journal.ts"
@@ -33,9 +33,9 @@ interface Lane {
   paused: boolean
   pausedFor: number
   opened: boolean
-  readonly parked: Map<
+  readonly retrying: Map<
     number,
-    { readonly parked: Omit<Parked, "lastFailure">; readonly entry: Entry; readonly attempts: Attempts }
+    { readonly retrying: Omit<Retry, "lastFailure">; readonly entry: Entry; readonly attempts: Attempts }
   >
   readonly dead: Map<number, { readonly at: number; readonly entry: Entry; readonly attempts: Attempts }>
 }
@@ -60,7 +60,7 @@ const make = (): Journal["Service"] => {
     paused: false,
     pausedFor: 0,
     opened: false,
-    parked: new Map(),
+    retrying: new Map(),
     dead: new Map(),
   })
 
@@ -114,7 +114,7 @@ const make = (): Journal["Service"] => {
     for (const sink of sinks) {
       const lane = lanes.get(sink)
       if (lane === undefined) continue
-      const backlog = pending(sink, lane).length + lane.parked.size
+      const backlog = pending(sink, lane).length + lane.retrying.size
       if (backlog >= lane.max) return Exit.fail(full("backlog", `The sink ${sink} has ${backlog} events waiting.`))
     }
     keep(event, sinks)
@@ -122,13 +122,13 @@ const make = (): Journal["Service"] => {
     return Exit.succeed("appended")
   }
 
-  const state = (name: string, lane: Lane): LaneState => ({
+  const state = (name: string, lane: Lane): LaneInfo => ({
     name,
     cursor: lane.cursor,
-    parked: lane.parked.size,
+    retrying: lane.retrying.size,
     deadLetters: lane.dead.size,
     deadLetterBytes: [...lane.dead.values()].reduce((sum, { entry }) => sum + size(entry), 0),
-    backlog: pending(name, lane).length + lane.parked.size,
+    backlog: pending(name, lane).length + lane.retrying.size,
     paused: lane.paused,
   })
 
@@ -139,18 +139,18 @@ const make = (): Journal["Service"] => {
       )
       .sort((a, b) => b.sequence - a.sequence || (a.lane < b.lane ? 1 : -1))
 
-  const fateAt = (sink: string, sequence: number): Fate => {
+  const fateAt = (sink: string, sequence: number): DeliveryStatus => {
     const lane = lanes.get(sink)
     const dead = lane?.dead.get(sequence)
     if (dead !== undefined) return { sink, outcome: "dead", at: dead.at, attempts: dead.attempts }
-    const kept = lane?.parked.get(sequence)
-    if (kept !== undefined) return { sink, outcome: "parked", due: kept.parked.due, attempts: kept.attempts }
+    const kept = lane?.retrying.get(sequence)
+    if (kept !== undefined) return { sink, outcome: "retrying", due: kept.retrying.due, attempts: kept.attempts }
     const outcome = lane === undefined ? "gone" : isAbove(lane.cursor, sequence) ? "pending" : "delivered"
     return { sink, outcome, attempts: [] }
   }
 
   const found = ({ sequence, event: { body, ...event }, sinks }: Entry): FoundEvent => {
-    const holding = [...lanes].filter(([, { dead, parked }]) => dead.has(sequence) || parked.has(sequence))
+    const holding = [...lanes].filter(([, { dead, retrying }]) => dead.has(sequence) || retrying.has(sequence))
     const names = new Set([...sinks, ...holding.map(([name]) => name).sort()])
     const fates = [...names].map((sink) => fateAt(sink, sequence))
     return { sequence, origin: copies.get(sequence) ?? "delivered", event, body, fates }
@@ -163,17 +163,17 @@ const make = (): Journal["Service"] => {
     const target = laneOf(to)
     const entries = pending(from, source)
     for (const { event } of entries) put(event, [to], "moved")
-    const moved = entries.length + source.parked.size + source.dead.size
+    const moved = entries.length + source.retrying.size + source.dead.size
     const ahead = source.pausedFor - target.pausedFor
-    for (const [sequence, item] of source.parked) {
-      const before = item.parked.firstAttemptAt
+    for (const [sequence, item] of source.retrying) {
+      const before = item.retrying.firstAttemptAt
       const firstAttemptAt = before === 0 ? 0 : Math.max(before + ahead, 1)
-      target.parked.set(sequence, { ...item, parked: { ...item.parked, firstAttemptAt } })
+      target.retrying.set(sequence, { ...item, retrying: { ...item.retrying, firstAttemptAt } })
     }
     for (const [sequence, item] of source.dead) target.dead.set(sequence, item)
     if (!source.opened) lanes.delete(from)
     source.cursor = { sequence: log.length, settled: [] }
-    source.parked.clear()
+    source.retrying.clear()
     source.dead.clear()
     return moved
   })
@@ -187,22 +187,22 @@ const make = (): Journal["Service"] => {
         for (const settlement of settlements) {
           const lane = lanes.get(settlement.lane)
           if (lane === undefined) continue
-          const find = (sequence: number) => lane.parked.get(sequence)?.entry ?? log[sequence - 1]
+          const find = (sequence: number) => lane.retrying.get(sequence)?.entry ?? log[sequence - 1]
           const attempts = (sequence: number, tries: Tries) =>
-            keptAttempts(lane.parked.get(sequence)?.attempts ?? [], tries)
-          for (const { failed, refunded, ...parked } of settlement.park) {
-            const { sequence } = parked
+            keptAttempts(lane.retrying.get(sequence)?.attempts ?? [], tries)
+          for (const { failed, refunded, ...retrying } of settlement.retry) {
+            const { sequence } = retrying
             const entry = find(sequence)
             const kept = attempts(sequence, { failed, refunded })
-            if (entry !== undefined) lane.parked.set(sequence, { parked, entry, attempts: kept })
+            if (entry !== undefined) lane.retrying.set(sequence, { retrying, entry, attempts: kept })
           }
-          for (const { sequence, at, ...tries } of settlement.bury) {
+          for (const { sequence, at, ...tries } of settlement.deadLetter) {
             const entry = find(sequence)
             if (entry !== undefined) lane.dead.set(sequence, { at, entry, attempts: attempts(sequence, tries) })
-            lane.parked.delete(sequence)
+            lane.retrying.delete(sequence)
           }
           lane.pausedFor = settlement.pausedFor
-          for (const sequence of settlement.unpark) lane.parked.delete(sequence)
+          for (const sequence of settlement.endRetry) lane.retrying.delete(sequence)
           if (settlement.cursor.sequence >= lane.cursor.sequence) lane.cursor = settlement.cursor
         }
       }),
@@ -227,10 +227,10 @@ const make = (): Journal["Service"] => {
         yield* moveLane(renamedFrom ?? "", name)
       }
       lane.opened = true
-      const waiting = [...lane.parked.values()]
-        .map(({ parked, attempts }) => ({ ...parked, lastFailure: attempts.at(-1)?.reason ?? "" }))
+      const retries = [...lane.retrying.values()]
+        .map(({ retrying, attempts }) => ({ ...retrying, lastFailure: attempts.at(-1)?.reason ?? "" }))
         .sort((a, b) => a.sequence - b.sequence)
-      return { ...state(name, lane), pausedFor: lane.pausedFor, waiting }
+      return { ...state(name, lane), pausedFor: lane.pausedFor, retries }
     }),
     limitBacklog: (lane, max) =>
       Effect.sync(() => {
@@ -247,11 +247,11 @@ const make = (): Journal["Service"] => {
       Effect.sync(() => {
         const lane = lanes.get(name)
         lanes.delete(name)
-        return lane === undefined ? 0 : pending(name, lane).length + lane.parked.size + lane.dead.size
+        return lane === undefined ? 0 : pending(name, lane).length + lane.retrying.size + lane.dead.size
       }),
-    readParked: (lane, sequences) =>
+    readRetries: (lane, sequences) =>
       Effect.sync(() => ({
-        entries: sequences.flatMap((sequence) => lanes.get(lane)?.parked.get(sequence)?.entry ?? []),
+        entries: sequences.flatMap((sequence) => lanes.get(lane)?.retrying.get(sequence)?.entry ?? []),
         lost: [],
       })),
     deadLetters: (query) =>

@@ -22,9 +22,9 @@ export const event = (id: string, more: Partial<Event> = {}): Event => ({
 export const settlement = (lane: string, sequence: number, more: Partial<Settlement> = {}): Settlement => ({
   lane,
   cursor: { sequence, settled: [] },
-  park: [],
-  unpark: [],
-  bury: [],
+  retry: [],
+  endRetry: [],
+  deadLetter: [],
   pausedFor: 0,
   ...more,
 })
@@ -32,11 +32,11 @@ export const settlement = (lane: string, sequence: number, more: Partial<Settlem
 export const attempts: ReadonlyArray<Attempt> = [{ at: 5, reason: "DeliveryFailed", message: "the sink answered 500" }]
 /** As the journal has it. */
 export const waiting = (sequence: number, key = "") => {
-  const { failed, refunded: _, ...wait } = parked(sequence, key)
+  const { failed, refunded: _, ...wait } = retrying(sequence, key)
   return { ...wait, lastFailure: failed.at(-1)?.reason ?? "" }
 }
 /** As a lane says it. */
-export const parked = (sequence: number, key = "") => ({
+export const retrying = (sequence: number, key = "") => ({
   sequence,
   key,
   due: 2_000,

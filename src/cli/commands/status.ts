@@ -60,7 +60,7 @@ export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number): string =>
       lane.condition,
       String(lane.backlog),
       age(lane, now),
-      String(lane.parked),
+      String(lane.retrying),
       String(lane.deadLetters),
     ]),
   ])

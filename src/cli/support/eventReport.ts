@@ -22,8 +22,8 @@ const fateOf = ({ outcome, due, at, lane }: Sink): string => {
       return "delivered"
     case "pending":
       return `pending${waits}`
-    case "parked":
-      return `parked, tried again at ${time(due ?? 0)}${waits}`
+    case "retrying":
+      return `waiting for a retry, tried again at ${time(due ?? 0)}${waits}`
     case "dead":
       return `dead letter since ${time(at ?? 0)}`
     case "gone":

@@ -7,7 +7,7 @@
  * union of all types would answer a small mistake with a useless message.
  */
 import { Effect, Schema } from "effect"
-import { Words } from "./Units.ts"
+import { Units } from "./Units.ts"
 
 const Text = Schema.String.check(
   Schema.makeFilter((text: string) => text !== "" || "this can't be empty", {
@@ -69,7 +69,7 @@ export const Tls = Schema.Struct({
 }).annotate({ description: "Serve HTTPS with these files; without it the listener speaks HTTP" })
 
 export const Admin = Schema.Struct({
-  listen: Words.address.or(
+  listen: Units.address.or(
     "127.0.0.1:9080",
     "Where the admin API listens; `status`, `lanes`, `dlq` and `replay` use it",
   ),
@@ -115,11 +115,11 @@ export const Telemetry = Schema.Struct({
 export const Journal = Schema.Struct({
   type: oneOf("The kind of journal", ["sqlite"], "sqlite"),
   path: textOr("The journal's file; its directory is made when it is missing", "./data/journal.db"),
-  retention: Words.duration.or("7 days", "How long delivered events stay, for `replay`; what is pending always stays"),
-  maxSize: Words.bytes.or("10 GiB", "The journal's largest size; when it is reached the receiver answers 503"),
-  minFree: Words.bytes.or("256 MiB", "Space that must stay free on the disk; below it the receiver answers 503"),
+  retention: Units.duration.or("7 days", "How long delivered events stay, for `replay`; what is pending always stays"),
+  maxSize: Units.bytes.or("10 GiB", "The journal's largest size; when it is reached the receiver answers 503"),
+  minFree: Units.bytes.or("256 MiB", "Space that must stay free on the disk; below it the receiver answers 503"),
   duplicates: Schema.Struct({
-    age: Words.duration.or("24 hours", "How long a delivery is remembered"),
+    age: Units.duration.or("24 hours", "How long a delivery is remembered"),
     count: countOr("How many deliveries are remembered", 1_000_000, 1, 100_000_000),
   })
     .annotate({ description: "A delivery that comes twice within this window is accepted and not relayed again" })
@@ -129,7 +129,7 @@ export const Journal = Schema.Struct({
 export const Secret = Schema.Struct({
   name: text("What logs and metrics call this secret; never the secret itself"),
   value: secret("The signing secret: `file:PATH` or `${VAR}` keep it out of this file"),
-  expires: Schema.optionalKey(Words.time({ description: "From this time on it no longer verifies" })),
+  expires: Schema.optionalKey(Units.time({ description: "From this time on it no longer verifies" })),
 }).annotate({ description: "One signing secret" })
 
 /** What is wrong with a webhook's path: requests come with the path that their URL is parsed to, and only an equal one matches. */
@@ -179,8 +179,8 @@ export const Webhook = Schema.Struct({
   ),
   undecodable: oneOf("What becomes of a signed body that is no envelope", ["quarantine", "reject"], "quarantine"),
   respond: countOr("Status of an accepted delivery; a sender takes any other than 2xx for a failure", 202, 200, 299),
-  maxBody: Words.bytes.or("1 MiB", "A larger body is answered 413"),
-  commitTimeout: Words.duration.or("3 seconds", "A delivery that is not on disk by then is answered 503"),
+  maxBody: Units.bytes.or("1 MiB", "A larger body is answered 413"),
+  commitTimeout: Units.duration.or("3 seconds", "A delivery that is not on disk by then is answered 503"),
   strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
 }).annotate({ description: "One webhook of the sender" })
 
@@ -202,26 +202,26 @@ export const Route = Schema.Struct({
 }).annotate({ description: "Every route that matches applies; an event reaches a sink once" })
 
 export const Retry = Schema.Struct({
-  maxAge: Words.duration.or("72 hours", "Tried for so long after the first attempt, then a dead letter"),
+  maxAge: Units.duration.or("72 hours", "Tried for so long after the first attempt, then a dead letter"),
   maxAttempts: Schema.optionalKey(count("Attempts, then a dead letter; unlimited when absent", 1, 1_000_000)),
-  initial: Words.duration.or("1 second", "The first wait; each next one is twice as long, with jitter"),
-  max: Words.duration.or("10 minutes", "The longest wait"),
+  initial: Units.duration.or("1 second", "The first wait; each next one is twice as long, with jitter"),
+  max: Units.duration.or("10 minutes", "The longest wait"),
 }).annotate({ description: "When a failed event is tried again" })
 
 export const Delivery = Schema.Struct({
-  timeout: Words.duration.or("10 seconds", "How long one attempt may take"),
+  timeout: Units.duration.or("10 seconds", "How long one attempt may take"),
   retry: Retry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   pauseAfter: countOr("Failures in a row, over three events or more, that pause the lane", 5, 1, 10_000),
   maxParked: countOr("Events waiting for a retry beyond which the lane pauses", 10_000, 1, 10_000_000),
-  maxDeadLetters: Words.bytes.or("1 GiB", "Dead letters beyond which the lane pauses; nothing is dropped"),
+  maxDeadLetters: Units.bytes.or("1 GiB", "Dead letters beyond which the lane pauses; nothing is dropped"),
 }).annotate({ description: "How events are delivered; a sink's own `delivery` overrides it key by key" })
 
 const rateLimit = (description: string) =>
   Schema.Union([
-    Words.rate({ description: "Events per unit of time" }),
+    Units.rate({ description: "Events per unit of time" }),
     Schema.Struct({
       events: count("Events", 1, 1_000_000_000),
-      per: Words.duration.required({ description: "The unit of time" }),
+      per: Units.duration.required({ description: "The unit of time" }),
     }),
   ]).annotate({ description, expected: '"100/second", or { "events": 100, "per": "1 second" }' })
 
@@ -233,11 +233,11 @@ export const Clients = Schema.Struct({
   headers: Schema.Record(Schema.String, secret("A header"))
     .annotate({ description: "How the API is told who asks, such as `authorization`; never shown" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  timeout: Words.duration.or("3 seconds", "How long the API may take; it is within the sink's own `delivery.timeout`"),
+  timeout: Units.duration.or("3 seconds", "How long the API may take; it is within the sink's own `delivery.timeout`"),
   concurrency: countOr("Requests under way at once", 4, 1, 1_000),
   rateLimit: Schema.optionalKey(rateLimit("At most so many requests, whoever asks")),
   cache: Schema.Struct({
-    lifetime: Words.duration.or("5 minutes", "How long details stay in memory"),
+    lifetime: Units.duration.or("5 minutes", "How long details stay in memory"),
     entries: countOr("How many clients at most", 1_000, 1, 1_000_000),
   })
     .annotate({ description: "Details are kept in memory and nowhere else" })
@@ -278,7 +278,7 @@ export const Lane = Schema.Struct({
           default: ["type", "account_id"],
         })
         .pipe(Schema.withDecodingDefaultKey(Effect.succeed(["type", "account_id"]))),
-      wait: Words.duration.or("30 seconds", "From its first event on; then it is sent"),
+      wait: Units.duration.or("30 seconds", "From its first event on; then it is sent"),
       maxEvents: countOr("Sent before the time is up when it has so many", 1_000, 2, 10_000),
     }).annotate({
       description: "Events that belong together are sent as one message: for alert services and templates",
@@ -314,7 +314,7 @@ export const Test = Schema.Struct({
 
 export const ConfigFile = Schema.Struct({
   $schema: Schema.optionalKey(text("Where editors find this schema")),
-  listen: Words.address.or("127.0.0.1:8080", "Where deliveries are received"),
+  listen: Units.address.or("127.0.0.1:8080", "Where deliveries are received"),
   tls: Schema.optionalKey(Tls),
   admin: Admin.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   telemetry: Telemetry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),

@@ -188,7 +188,7 @@ const withOr = <S extends Schema.Codec<unknown, string>>(make: (doc: Doc) => S) 
   or: (value: string, description: string) => orDefault(make({ description, default: value }), value),
 })
 
-export const Words = {
+export const Units = {
   duration: withOr(duration),
   bytes: withOr(bytes),
   address: withOr(address),
@@ -205,4 +205,4 @@ export const isLoopback = ({ host }: Address): boolean =>
 
 /** The address that a text names; `undefined` when it names none. */
 export const parseAddress = (text: unknown): Address | undefined =>
-  Option.getOrUndefined(Schema.decodeUnknownOption(Words.address.required({ description: "" }))(text))
+  Option.getOrUndefined(Schema.decodeUnknownOption(Units.address.required({ description: "" }))(text))

@@ -2,7 +2,7 @@
  * What a lane has decided and not yet handed to the journal. A later decision
  * on an event replaces an earlier one, so a settlement never contradicts itself.
  */
-import type { Attempt, Cursor, DeadLetter, Park, Settlement, Tries, Wait } from "../../journal/Journal.ts"
+import type { Attempt, Cursor, DeadLetter, RetryChange, Settlement, Tries, Wait } from "../../journal/Journal.ts"
 
 /** The attempts of an earlier change and a later one, as one change. */
 const joined = (earlier: Tries, later: Tries): Tries => {
@@ -14,13 +14,13 @@ const joined = (earlier: Tries, later: Tries): Tries => {
 }
 
 export class Changes {
-  #park = new Map<number, Park>()
+  #retries = new Map<number, RetryChange>()
   /** Parked by the settlement that is being stored. */
   #storing: ReadonlySet<number> = new Set()
   /** The settlement that is being stored lets events go that were parked. */
   #ending = false
-  #unpark = new Set<number>()
-  #bury = new Map<number, DeadLetter>()
+  #ended = new Set<number>()
+  #deadLetters = new Map<number, DeadLetter>()
   #stored: number
   #moved = false
   /** Events settled that the journal does not know of: a crash would send them again. */
@@ -38,63 +38,63 @@ export class Changes {
   }
 
   /** `last` is the attempt that leads to it, if one does. */
-  park(parked: Wait, last?: Attempt): void {
-    this.#unpark.delete(parked.sequence)
-    this.#park.set(parked.sequence, { ...parked, ...this.#tries(parked.sequence, last) })
+  retry(retrying: Wait, last?: Attempt): void {
+    this.#ended.delete(retrying.sequence)
+    this.#retries.set(retrying.sequence, { ...retrying, ...this.#tries(retrying.sequence, last) })
   }
 
   /** The same, with its newest attempt given back. */
-  refund(parked: Wait): void {
-    const { failed, refunded } = this.#tries(parked.sequence)
+  refund(retrying: Wait): void {
+    const { failed, refunded } = this.#tries(retrying.sequence)
     const tries = failed.length > 0 ? { failed: failed.slice(0, -1), refunded } : { failed, refunded: refunded + 1 }
-    this.#park.set(parked.sequence, { ...parked, ...tries })
+    this.#retries.set(retrying.sequence, { ...retrying, ...tries })
   }
 
   /** What the journal has yet to hear of an event's attempts. */
   #tries(sequence: number, last?: Attempt): Tries {
-    const { failed = [], refunded = 0 } = this.#park.get(sequence) ?? {}
+    const { failed = [], refunded = 0 } = this.#retries.get(sequence) ?? {}
     return { failed: last === undefined ? failed : [...failed, last], refunded }
   }
 
-  unpark(sequence: number): void {
-    this.#park.delete(sequence)
-    this.#unpark.add(sequence)
+  endRetry(sequence: number): void {
+    this.#retries.delete(sequence)
+    this.#ended.add(sequence)
     this.unstored += 1
   }
 
   /** Nothing is to be said of an event any more. */
   forget(sequence: number): void {
-    this.#park.delete(sequence)
+    this.#retries.delete(sequence)
   }
 
   /** Whether the journal has yet to hear that a parked event is no longer. */
   ends(sequence: number): boolean {
-    return this.#unpark.has(sequence) || this.#bury.has(sequence)
+    return this.#ended.has(sequence) || this.#deadLetters.has(sequence)
   }
 
-  bury(sequence: number, last: Attempt): void {
+  deadLetter(sequence: number, last: Attempt): void {
     const tries = this.#tries(sequence, last)
-    this.#park.delete(sequence)
-    this.#bury.set(sequence, { sequence, at: last.at, ...tries })
+    this.#retries.delete(sequence)
+    this.#deadLetters.set(sequence, { sequence, at: last.at, ...tries })
   }
 
   /** All of it, with the cursor as it is now; `undefined` when the journal has it all. */
   take(lane: string, cursor: Cursor, pausedFor: number): Settlement | undefined {
-    const decided = this.#park.size + this.#unpark.size + this.#bury.size > 0
+    const decided = this.#retries.size + this.#ended.size + this.#deadLetters.size > 0
     if (!decided && !this.#moved && cursor.sequence === this.#stored) return undefined
     const settlement: Settlement = {
       lane,
       cursor,
-      park: [...this.#park.values()],
-      unpark: [...this.#unpark],
-      bury: [...this.#bury.values()],
+      retry: [...this.#retries.values()],
+      endRetry: [...this.#ended],
+      deadLetter: [...this.#deadLetters.values()],
       pausedFor,
     }
-    this.#storing = new Set(this.#park.keys())
-    this.#ending = this.#unpark.size + this.#bury.size > 0
-    this.#park = new Map()
-    this.#unpark = new Set()
-    this.#bury = new Map()
+    this.#storing = new Set(this.#retries.keys())
+    this.#ending = this.#ended.size + this.#deadLetters.size > 0
+    this.#retries = new Map()
+    this.#ended = new Set()
+    this.#deadLetters = new Map()
     this.#stored = cursor.sequence
     this.#moved = false
     this.#taken = this.unstored
@@ -102,13 +102,13 @@ export class Changes {
   }
 
   /** Whether an event is parked otherwise than the disk says. */
-  isParking(sequence: number): boolean {
-    return this.#park.has(sequence) || this.#storing.has(sequence)
+  isRetrying(sequence: number): boolean {
+    return this.#retries.has(sequence) || this.#storing.has(sequence)
   }
 
   /** Whether events that were parked have ended, and the disk does not say so. */
   get isEnding(): boolean {
-    return this.#ending || this.#unpark.size + this.#bury.size > 0
+    return this.#ending || this.#ended.size + this.#deadLetters.size > 0
   }
 
   /** The settlement that was taken last is on disk. */
@@ -123,16 +123,16 @@ export class Changes {
   restore(settlement: Settlement): void {
     this.#storing = new Set()
     this.#ending = false
-    const since = (sequence: number) => this.#unpark.has(sequence) || this.#bury.has(sequence)
-    for (const one of settlement.park) {
+    const since = (sequence: number) => this.#ended.has(sequence) || this.#deadLetters.has(sequence)
+    for (const one of settlement.retry) {
       const { sequence } = one
-      const [parked, dead] = [this.#park.get(sequence), this.#bury.get(sequence)]
-      if (parked !== undefined) this.#park.set(sequence, { ...parked, ...joined(one, parked) })
-      else if (dead !== undefined) this.#bury.set(sequence, { ...dead, ...joined(one, dead) })
-      else if (!since(sequence)) this.#park.set(sequence, one)
+      const [retrying, dead] = [this.#retries.get(sequence), this.#deadLetters.get(sequence)]
+      if (retrying !== undefined) this.#retries.set(sequence, { ...retrying, ...joined(one, retrying) })
+      else if (dead !== undefined) this.#deadLetters.set(sequence, { ...dead, ...joined(one, dead) })
+      else if (!since(sequence)) this.#retries.set(sequence, one)
     }
-    for (const sequence of settlement.unpark) if (!this.#park.has(sequence)) this.#unpark.add(sequence)
-    for (const one of settlement.bury) this.#bury.set(one.sequence, one)
+    for (const sequence of settlement.endRetry) if (!this.#retries.has(sequence)) this.#ended.add(sequence)
+    for (const one of settlement.deadLetter) this.#deadLetters.set(one.sequence, one)
     this.#moved = true
   }
 }

@@ -34,7 +34,7 @@ export interface Blame {
   readonly pardoned: ReadonlyArray<number>
 }
 
-export class Gate {
+export class CircuitBreaker {
   readonly #delivery: Delivery
   /** An attempt counts once, whatever it holds: a digest is one message. */
   readonly #whole: boolean

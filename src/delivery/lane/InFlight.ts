@@ -9,7 +9,7 @@ import { Duration, Effect, type Exit, Fiber } from "effect"
 import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
 import type { Item } from "./Queue.ts"
 
-export interface Flight {
+export interface Batch {
   readonly items: ReadonlyArray<Item>
   /** Monotonic milliseconds. */
   readonly startedAt: number
@@ -18,17 +18,17 @@ export interface Flight {
 type Attempt = Effect.Effect<Failures, SinkError>
 type Running = Fiber.Fiber<Failures, SinkError>
 export type Fork = (attempt: Attempt) => Running
-export type Landed = (flight: Flight, exit: Exit.Exit<Failures, SinkError>) => void
+export type Completed = (flight: Batch, exit: Exit.Exit<Failures, SinkError>) => void
 
 /** Upper bounds in seconds of the delivery duration histogram. */
 export const durationBuckets = [0.005, 0.025, 0.1, 0.5, 1, 5, 10, 30] as const
 
-export class Flights {
+export class InFlight {
   /** Events by what became of an attempt with them: `delivered`, or a reason's tag. */
   readonly outcomes: Record<string, number> = {}
   /** Attempts by duration: one count a bucket and one above them all; the sum is in seconds. */
   readonly durations = { counts: new Array<number>(durationBuckets.length + 1).fill(0), sum: 0 }
-  readonly #underWay = new Map<Flight, Running | undefined>()
+  readonly #underWay = new Map<Batch, Running | undefined>()
   readonly #fork: Fork
   readonly #timeout: number
 
@@ -41,13 +41,13 @@ export class Flights {
     return this.#underWay.size
   }
 
-  all(): Iterable<Flight> {
+  all(): Iterable<Batch> {
     return this.#underWay.keys()
   }
 
   /** Starts an attempt. It may land before this returns. */
-  start(sink: Sink, items: ReadonlyArray<Item>, now: () => number, landed: Landed): void {
-    const flight: Flight = { items, startedAt: now() }
+  start(sink: Sink, items: ReadonlyArray<Item>, now: () => number, landed: Completed): void {
+    const flight: Batch = { items, startedAt: now() }
     this.#underWay.set(flight, undefined)
     const fiber = this.#fork(Effect.suspend(() => sink.send(items.map((item) => item.entry))))
     this.#underWay.set(flight, fiber)
@@ -59,7 +59,7 @@ export class Flights {
   }
 
   /** Goes on counting where the lane's flights before these ended. */
-  takeOver({ outcomes, durations }: Flights): void {
+  takeOver({ outcomes, durations }: InFlight): void {
     for (const [outcome, events] of Object.entries(outcomes)) this.count(outcome, events)
     durations.counts.forEach((count, bucket) => {
       this.durations.counts[bucket] = (this.durations.counts[bucket] ?? 0) + count
@@ -71,7 +71,7 @@ export class Flights {
     this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + events
   }
 
-  isOverdue(flight: Flight, now: number): boolean {
+  isOverdue(flight: Batch, now: number): boolean {
     return now - flight.startedAt >= this.#timeout
   }
 
@@ -81,7 +81,7 @@ export class Flights {
   }
 
   /** Waits until all have landed, and cuts off those that don't within `grace`. */
-  land(grace: Duration.Duration): Effect.Effect<void> {
+  settleAll(grace: Duration.Duration): Effect.Effect<void> {
     return Effect.suspend(() => {
       const fibers = [...this.#underWay.values()].flatMap((fiber) => fiber ?? [])
       return Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded", discard: true }).pipe(

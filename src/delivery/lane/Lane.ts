@@ -23,11 +23,11 @@ import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect
 import type { LaneConfig } from "../../config/Config.ts"
 import { type Entry, Journal, type OpenedLane } from "../../journal/Journal.ts"
 import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
-import { Gate } from "./CircuitBreaker.ts"
-import { type Flight, Flights, type Fork } from "./InFlight.ts"
-import { Standing } from "./LaneState.ts"
-import { Landing, type LaneEvents } from "./Outcome.ts"
-import { Ledger } from "./Progress.ts"
+import { CircuitBreaker } from "./CircuitBreaker.ts"
+import { type Batch, type Fork, InFlight } from "./InFlight.ts"
+import { LaneState } from "./LaneState.ts"
+import { type LaneEvents, Outcomes } from "./Outcome.ts"
+import { Progress } from "./Progress.ts"
 import { type Item, type Limits, Queue } from "./Queue.ts"
 import { Suspects } from "./Suspects.ts"
 
@@ -60,16 +60,16 @@ export interface LaneOptions {
 
 export class Lane {
   readonly config: LaneConfig
-  readonly ledger: Ledger
-  readonly flights: Flights
-  readonly standing: Standing
+  readonly progress: Progress
+  readonly inFlight: InFlight
+  readonly state: LaneState
 
   readonly #options: LaneOptions
   readonly #journal: Journal["Service"]
-  readonly #gate: Gate
+  readonly #gate: CircuitBreaker
   readonly #queue = new Queue()
   readonly #suspects = new Suspects()
-  readonly #landing: Landing
+  readonly #landing: Outcomes
   readonly #wake = Latch.makeUnsafe(true)
   #fillingSince = 0
   #launching = false
@@ -86,7 +86,7 @@ export class Lane {
 
   constructor(options: LaneOptions, journal: Journal["Service"], clock: Clock.Clock, random: () => number, fork: Fork) {
     this.config = options.config
-    this.ledger = new Ledger(
+    this.progress = new Progress(
       options.state,
       options.config.name,
       clock,
@@ -95,16 +95,16 @@ export class Lane {
     )
     this.#options = options
     this.#journal = journal
-    this.flights = new Flights(fork, options.config.delivery.timeout)
-    this.#gate = new Gate(options.config)
-    this.standing = new Standing(options.config.name, options.state.paused, this.#gate, this.ledger)
-    this.#landing = new Landing({
+    this.inFlight = new InFlight(fork, options.config.delivery.timeout)
+    this.#gate = new CircuitBreaker(options.config)
+    this.state = new LaneState(options.config.name, options.state.paused, this.#gate, this.progress)
+    this.#landing = new Outcomes({
       ...options,
-      ledger: this.ledger,
-      flights: this.flights,
-      gate: this.#gate,
+      progress: this.progress,
+      inFlight: this.inFlight,
+      breaker: this.#gate,
       queue: this.#queue,
-      standing: this.standing,
+      state: this.state,
       suspects: this.#suspects,
       random,
     })
@@ -114,9 +114,9 @@ export class Lane {
 
   /** Epoch milliseconds of the oldest event in hand; 0 when nothing is. */
   get oldestAt(): number {
-    let oldest = this.ledger.oldestAttempt
+    let oldest = this.progress.oldestAttempt
     oldest = Math.min(oldest, this.#queue.first?.entry.event.receivedAt ?? endless)
-    for (const flight of this.flights.all()) {
+    for (const flight of this.inFlight.all()) {
       for (const item of flight.items) oldest = Math.min(oldest, item.entry.event.receivedAt)
     }
     return oldest === endless ? 0 : oldest
@@ -133,8 +133,8 @@ export class Lane {
   }
 
   resume(): void {
-    this.standing.resume()
-    this.ledger.parking.hasten(this.#now())
+    this.state.resume()
+    this.progress.retries.retryNow(this.#now())
     this.#options.events.resumed()
     this.#wake.openUnsafe()
   }
@@ -149,14 +149,14 @@ export class Lane {
   }
 
   /** Takes over what the journal moved here from another lane. */
-  adopt({ waiting }: OpenedLane): void {
-    this.ledger.adopt(waiting)
+  adopt({ retries }: OpenedLane): void {
+    this.progress.adopt(retries)
     this.#wake.openUnsafe()
   }
 
   /** The ledger's last changes are on disk: a lane that waited for that goes on. */
   stored(): void {
-    this.ledger.stored()
+    this.progress.stored()
     this.#wake.openUnsafe()
   }
 
@@ -193,19 +193,19 @@ export class Lane {
   drain(grace: Duration.Duration): Effect.Effect<void> {
     const last = Effect.suspend(() => {
       this.#hurry = true
-      if (this.#gate.probing || this.standing.failed !== "") return Effect.void
+      if (this.#gate.probing || this.state.failed !== "") return Effect.void
       return Effect.catchDefect(Effect.ignore(this.#pump()), (defect) => Effect.sync(() => this.#break(defect)))
     })
     const landing = Effect.suspend(() => {
       this.#draining = true
-      return this.flights.land(grace)
+      return this.inFlight.settleAll(grace)
     })
-    return last.pipe(Effect.andThen(landing), Effect.andThen(Effect.sync(() => this.standing.track())))
+    return last.pipe(Effect.andThen(landing), Effect.andThen(Effect.sync(() => this.state.track())))
   }
 
   get #follow(): Effect.Effect<never> {
     return Effect.forever(
-      Effect.suspend(() => this.#journal.awaitBeyond(this.ledger.window.position)).pipe(
+      Effect.suspend(() => this.#journal.awaitBeyond(this.progress.window.position)).pipe(
         Effect.tap(() => Effect.sync(() => this.#wake.openUnsafe())),
         // A lane that lets batches fill need not hear of every commit. One that is full, or can't read,
         // leaves its position where it is: look again later, not at once.
@@ -225,8 +225,8 @@ export class Lane {
       Effect.sleep(tick).pipe(
         Effect.tap(() =>
           Effect.sync(() => {
-            this.flights.interruptOverdue(this.#now())
-            if (this.#queue.size + this.ledger.parking.size > 0) this.#wake.openUnsafe()
+            this.inFlight.interruptOverdue(this.#now())
+            if (this.#queue.size + this.progress.retries.size > 0) this.#wake.openUnsafe()
           }),
         ),
       ),
@@ -235,27 +235,27 @@ export class Lane {
 
   #hasRoom(): boolean {
     return (
-      this.ledger.window.size < windowSize &&
-      this.ledger.bytes < windowBytes &&
-      this.ledger.parking.size < this.config.delivery.maxParked &&
-      this.standing.blocked === ""
+      this.progress.window.size < windowSize &&
+      this.progress.bytes < windowBytes &&
+      this.progress.retries.size < this.config.delivery.maxParked &&
+      this.state.blocked === ""
     )
   }
 
   /** Reads, takes up what is due, starts attempts. True when there may be more to do at once. */
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
-    const room = this.#hasRoom() ? windowSize - this.ledger.window.size : 0
+    const room = this.#hasRoom() ? windowSize - this.progress.window.size : 0
     let read = 0
     if (room > 0) {
-      const entries = yield* this.#journal.read(this.ledger.window.position, room)
+      const entries = yield* this.#journal.read(this.progress.window.position, room)
       read = entries.length
       for (const entry of entries) this.#intake(entry)
     }
     // What did not fit is there to be read as soon as attempts have made room.
-    this.#moreToRead = read > 0 && (read === room || this.ledger.bytes >= windowBytes)
-    const tooMany = this.#excess.events - (this.ledger.ended - this.#excess.ended)
+    this.#moreToRead = read > 0 && (read === room || this.progress.bytes >= windowBytes)
+    const tooMany = this.#excess.events - (this.progress.ended - this.#excess.ended)
     if (tooMany > 0) this.#landing.giveUp(this.#queue.takeOldest(tooMany))
-    const due = !this.standing.stopped && this.#queue.retries === 0 ? yield* this.#takeDue(this.#now()) : 0
+    const due = !this.state.stopped && this.#queue.retries === 0 ? yield* this.#takeDue(this.#now()) : 0
     this.#launch()
     return (read > 0 && this.#queue.fresh === 0) || (due > 0 && this.#queue.retries === 0)
   })
@@ -266,49 +266,49 @@ export class Lane {
     if (this.#launching) return
     this.#launching = true
     const now = this.#now()
-    while (!this.#draining && this.flights.size < this.config.concurrency) {
+    while (!this.#draining && this.inFlight.size < this.config.concurrency) {
       // Progress that is not on disk is what a crash repeats: past the bound, the disk comes first.
-      if (this.ledger.unstored >= maxUnstored) {
+      if (this.progress.unstored >= maxUnstored) {
         this.#options.events.settle()
         break
       }
       const batch = this.#nextBatch(now)
       if (batch.length === 0) break
       this.#gate.started(batch.length)
-      this.flights.start(this.#options.sink, batch, () => this.#now(), this.#landed)
+      this.inFlight.start(this.#options.sink, batch, () => this.#now(), this.#landed)
     }
     this.#launching = false
   }
 
   /** Takes up what is due, as much as goes out at once; the number of events. */
   readonly #takeDue = Effect.fnUntraced(function* (this: Lane, now: number) {
-    const { parking } = this.ledger
+    const { retries } = this.progress
     const { digest, concurrency } = this.config
     const limit = Math.min(concurrency * this.#maxEvents, retriesInHand)
     const due = (
-      digest === undefined ? parking.takeDue(now, limit) : parking.takeGroup(now, this.#suspects.isApart)
+      digest === undefined ? retries.takeDue(now, limit) : retries.takeGroup(now, this.#suspects.isApart)
     ).map((_) => _.sequence)
     // Or a crash would send in two what had been sent as one, and together what had been two.
-    if (digest !== undefined && due.length > 0 && !this.ledger.isWhole(due)) {
-      for (const sequence of due) parking.giveBack(sequence, now)
+    if (digest !== undefined && due.length > 0 && !this.progress.isWhole(due)) {
+      for (const sequence of due) retries.giveBack(sequence, now)
       this.#options.events.settle()
       return 0
     }
     const entries = yield* this.#readParked(due).pipe(
       Effect.onError(() =>
         Effect.sync(() => {
-          for (const sequence of due) parking.giveBack(sequence, now)
+          for (const sequence of due) retries.giveBack(sequence, now)
         }),
       ),
     )
     const read = new Set<number>()
     for (const entry of entries) {
       read.add(entry.sequence)
-      const key = parking.get(entry.sequence)?.key
+      const key = retries.get(entry.sequence)?.key
       if (key !== undefined) this.#queue.addRetry({ entry, key })
     }
     // Due before the settlement that parks it is on disk: the next turn finds it.
-    for (const sequence of due) if (!read.has(sequence)) parking.giveBack(sequence, now + 100)
+    for (const sequence of due) if (!read.has(sequence)) retries.giveBack(sequence, now + 100)
     return read.size
   })
 
@@ -317,8 +317,8 @@ export class Lane {
     const read: Array<Entry> = []
     for (let next = 0, bytes = 0; next < sequences.length && bytes < windowBytes; ) {
       const asked = sequences.slice(next, next + retriesInHand)
-      const { entries, lost } = yield* this.#journal.readParked(this.config.name, asked)
-      for (const sequence of lost) this.ledger.lost(sequence)
+      const { entries, lost } = yield* this.#journal.readRetries(this.config.name, asked)
+      for (const sequence of lost) this.progress.lost(sequence)
       for (const entry of entries) bytes += entry.event.body.length
       read.push(...entries)
       // Of what was asked for some may not be stored yet; and an answer ends when it is large.
@@ -330,17 +330,17 @@ export class Lane {
 
   #intake(entry: Entry): void {
     // One that came parked from another lane, and was routed here as well, goes on as the parked one.
-    if (!entry.sinks.includes(this.config.name) || this.ledger.parking.has(entry.sequence)) {
-      this.ledger.window.skip(entry.sequence)
+    if (!entry.sinks.includes(this.config.name) || this.progress.retries.has(entry.sequence)) {
+      this.progress.window.skip(entry.sequence)
       return
     }
-    if (!this.ledger.window.take(entry.sequence)) return
+    if (!this.progress.window.take(entry.sequence)) return
     const { digest, order } = this.config
-    this.ledger.bytes += entry.event.body.length
+    this.progress.bytes += entry.event.body.length
     const key = digest !== undefined || (order === "key" && !entry.replayed) ? this.#landing.keyOf(entry) : ""
     if (key === undefined) return
     if (digest !== undefined) {
-      this.ledger.collect({ entry, key }, Duration.toMillis(digest.wait))
+      this.progress.collect({ entry, key }, Duration.toMillis(digest.wait))
       return
     }
     if (this.#queue.size === 0) this.#fillingSince = this.#now()
@@ -348,13 +348,13 @@ export class Lane {
   }
 
   #nextBatch(now: number): ReadonlyArray<Item> {
-    const allowed = this.#gate.allowance(now, this.flights.size)
-    if (allowed < 1 || this.#queue.size === 0 || this.standing.stopped || this.#lingers(now)) return []
+    const allowed = this.#gate.allowance(now, this.inFlight.size)
+    if (allowed < 1 || this.#queue.size === 0 || this.state.stopped || this.#lingers(now)) return []
     this.#fillingSince = now
     return this.#queue.next(
       this.#limits(allowed),
-      (key) => this.ledger.parking.holds(key),
-      (item) => this.ledger.parkBehind(item),
+      (key) => this.progress.retries.holds(key),
+      (item) => this.progress.retryBehind(item),
     )
   }
 
@@ -380,7 +380,7 @@ export class Lane {
     )
   }
 
-  readonly #landed = (flight: Flight, exit: Exit.Exit<Failures, SinkError>): void => {
+  readonly #landed = (flight: Batch, exit: Exit.Exit<Failures, SinkError>): void => {
     try {
       this.#landing.landed(flight, exit, this.#draining)
       this.#launch()
@@ -397,7 +397,7 @@ export class Lane {
   }
 
   #now(): number {
-    return this.ledger.now()
+    return this.progress.now()
   }
 }
 

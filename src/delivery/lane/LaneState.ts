@@ -2,8 +2,8 @@
  * Whether a lane goes on, and why not: a person paused it, it is blocked until
  * a person has looked, or its gate waits for the sink.
  */
-import type { Gate } from "./CircuitBreaker.ts"
-import type { Ledger } from "./Progress.ts"
+import type { CircuitBreaker } from "./CircuitBreaker.ts"
+import type { Progress } from "./Progress.ts"
 
 export type Condition =
   /** Sends as events come. */
@@ -19,18 +19,18 @@ export type Condition =
   /** A bug ended it; it is begun anew by itself. */
   | "failed"
 
-export class Standing {
+export class LaneState {
   pausedByPerson: boolean
   /** Why a person must look; empty while none has to. */
   blocked = ""
   /** Which bug ended the lane, and what comes of it; empty while it lives. */
   failed = ""
   readonly #lane: string
-  readonly #gate: Gate
-  readonly #ledger: Ledger
+  readonly #gate: CircuitBreaker
+  readonly #ledger: Progress
   #pausedSince: number | undefined
 
-  constructor(lane: string, pausedByPerson: boolean, gate: Gate, ledger: Ledger) {
+  constructor(lane: string, pausedByPerson: boolean, gate: CircuitBreaker, ledger: Progress) {
     this.#lane = lane
     this.pausedByPerson = pausedByPerson
     this.#gate = gate
@@ -79,7 +79,7 @@ export class Standing {
     if (paused === (this.#pausedSince !== undefined)) return
     if (this.#pausedSince === undefined) this.#pausedSince = this.#ledger.now()
     else {
-      this.#ledger.rejuvenate(this.#ledger.now() - this.#pausedSince)
+      this.#ledger.excludePause(this.#ledger.now() - this.#pausedSince)
       this.#pausedSince = undefined
     }
   }
@@ -87,7 +87,7 @@ export class Standing {
   /** The lane ends: what is parked has not aged in a pause that it did not live to see the end of. */
   end(): void {
     if (this.#pausedSince === undefined) return
-    this.#ledger.rejuvenate(this.#ledger.now() - this.#pausedSince)
+    this.#ledger.excludePause(this.#ledger.now() - this.#pausedSince)
     this.#pausedSince = undefined
   }
 }

@@ -12,10 +12,10 @@ import { Unrenderable } from "../../formats/Rendering.ts"
 import type { Entry } from "../../journal/Journal.ts"
 import { brief, DeliveryFailed, type Failures, type Reason, type SinkError } from "../../sinks/Sink.ts"
 import { backoff } from "./Backoff.ts"
-import type { Blamed, Gate } from "./CircuitBreaker.ts"
-import type { Flight, Flights } from "./InFlight.ts"
-import type { Standing } from "./LaneState.ts"
-import type { Ledger } from "./Progress.ts"
+import type { Blamed, CircuitBreaker } from "./CircuitBreaker.ts"
+import type { Batch, InFlight } from "./InFlight.ts"
+import type { LaneState } from "./LaneState.ts"
+import type { Progress } from "./Progress.ts"
 import type { Item, Queue } from "./Queue.ts"
 import type { Suspects } from "./Suspects.ts"
 
@@ -40,11 +40,11 @@ export interface LaneEvents {
 export interface Parts {
   readonly config: LaneConfig
   readonly events: LaneEvents
-  readonly ledger: Ledger
-  readonly flights: Flights
-  readonly gate: Gate
+  readonly progress: Progress
+  readonly inFlight: InFlight
+  readonly breaker: CircuitBreaker
   readonly queue: Queue
-  readonly standing: Standing
+  readonly state: LaneState
   readonly suspects: Suspects
   readonly random: () => number
   readonly key: (entry: Entry) => string
@@ -57,7 +57,7 @@ export interface Parts {
 /** What came of an attempt: the sink's reason, a bug, or the relay stopped in the middle. */
 type Failure = Reason | { readonly _tag: "Interrupted" | "Defect"; readonly message: string }
 
-export class Landing {
+export class Outcomes {
   readonly #parts: Parts
 
   constructor(parts: Parts) {
@@ -65,8 +65,8 @@ export class Landing {
   }
 
   /** An attempt has landed; `stopping` says that the relay cuts off what is under way. */
-  landed(flight: Flight, exit: Exit.Exit<Failures, SinkError>, stopping: boolean): void {
-    const { config, ledger, flights, standing, suspects, gate } = this.#parts
+  landed(flight: Batch, exit: Exit.Exit<Failures, SinkError>, stopping: boolean): void {
+    const { config, progress, inFlight, state, suspects, breaker } = this.#parts
     const failures = Exit.isSuccess(exit) ? exit.value : undefined
     const whole = Exit.isFailure(exit) ? this.#failure(exit.cause, flight, stopping) : undefined
     const passed = failures === undefined ? 0 : flight.items.length - failures.size
@@ -85,11 +85,11 @@ export class Landing {
       const { sequence } = item.entry
       const failure = whole ?? failures?.get(index)?.reason
       if (failure === undefined) {
-        ledger.delivered(item)
+        progress.delivered(item)
         suspects.ended(sequence)
         return
       }
-      if (failure._tag !== "Interrupted") flights.count(failure._tag, 1)
+      if (failure._tag !== "Interrupted") inFlight.count(failure._tag, 1)
       switch (failure._tag) {
         case "DeliveryRejected":
           this.#reject(item, failure.message, index === 0 || !isDigest)
@@ -99,14 +99,14 @@ export class Landing {
           return
         case "Defect":
           if (flight.items.length === 1) {
-            this.#park(item, failure)
+            this.#retries(item, failure)
             return
           }
           suspects.setApart(sequence)
           back.push(item)
           return
         case "DeliveryFailed":
-          if (this.#park(item, failure)) failed.push(sequence)
+          if (this.#retries(item, failure)) failed.push(sequence)
           last = failure
           return
       }
@@ -116,7 +116,7 @@ export class Landing {
       suspects.failed(sequence)
       if (isOwn) {
         if (!isDigest) suspects.setApart(sequence)
-        if (this.#park(item, failure)) charged.push(sequence)
+        if (this.#retries(item, failure)) charged.push(sequence)
         return
       }
       if (suspects.wasFound(isDigest ? head : sequence) && !isShared) {
@@ -128,23 +128,23 @@ export class Landing {
       failed.push(sequence)
       back.push(item)
     })
-    gate.charged(charged)
+    breaker.charged(charged)
     if (last !== undefined && failed.length > 0) this.#blame(last, failed, flight)
     this.#putBack(flight.items, back)
-    standing.track()
+    state.track()
   }
 
   /** Found at fault before a restart: no other attempt has such a reason. */
   #wasFound(sequence: number): boolean {
-    return this.#parts.ledger.parking.get(sequence)?.lastFailure.startsWith("Sink") === true
+    return this.#parts.progress.retries.get(sequence)?.lastFailure.startsWith("Sink") === true
   }
 
-  #failure(cause: Cause.Cause<SinkError>, flight: Flight, stopping: boolean): Failure {
-    const { flights, ledger, config, events } = this.#parts
+  #failure(cause: Cause.Cause<SinkError>, flight: Batch, stopping: boolean): Failure {
+    const { inFlight, progress, config, events } = this.#parts
     const error = Cause.findErrorOption(cause)
     if (error._tag === "Some") return error.value.reason
     if (Cause.hasInterruptsOnly(cause)) {
-      return stopping && !flights.isOverdue(flight, ledger.now())
+      return stopping && !inFlight.isOverdue(flight, progress.now())
         ? { _tag: "Interrupted", message: "the relay stopped" }
         : new DeliveryFailed({ message: `no answer within ${Duration.format(config.delivery.timeout)}` })
     }
@@ -153,53 +153,53 @@ export class Landing {
   }
 
   #passed(count: number): void {
-    const { flights, gate, events, suspects } = this.#parts
-    flights.count("delivered", count)
+    const { inFlight, breaker, events, suspects } = this.#parts
+    inFlight.count("delivered", count)
     suspects.passed()
-    if (gate.passed(count)) events.resumed()
+    if (breaker.passed(count)) events.resumed()
   }
 
   /** What a failed attempt says of the sink: once an attempt, however many events were in it. */
-  #blame(reason: Blamed, failed: ReadonlyArray<number>, flight: Flight): void {
-    const { gate, ledger, random, events } = this.#parts
-    const { opened, pardoned } = gate.blame(reason, failed, flight.startedAt, ledger.now(), random())
-    for (const sequence of pardoned) ledger.pardon(sequence)
-    if (opened) events.paused(gate.message)
+  #blame(reason: Blamed, failed: ReadonlyArray<number>, flight: Batch): void {
+    const { breaker, progress, random, events } = this.#parts
+    const { opened, pardoned } = breaker.blame(reason, failed, flight.startedAt, progress.now(), random())
+    for (const sequence of pardoned) progress.refundAttempt(sequence)
+    if (opened) events.paused(breaker.message)
   }
 
   /** False when it was not parked but given up. */
-  #park(item: Item, failure: Failure): boolean {
-    const { config, ledger, gate, wallClockTrusted, random } = this.#parts
+  #retries(item: Item, failure: Failure): boolean {
+    const { config, progress, breaker, wallClockTrusted, random } = this.#parts
     const { retry } = config.delivery
     const message = brief(failure.message)
-    const tried = ledger.tried(item) + 1
-    const age = ledger.age(item)
+    const tried = progress.tried(item) + 1
+    const age = progress.age(item)
     const tooOld = age >= Duration.toMillis(retry.maxAge) && wallClockTrusted()
     if (tooOld || tried >= (retry.maxAttempts ?? endless)) {
-      this.#bury(item, failure._tag, tooOld ? "TooOld" : "TooManyAttempts", message)
+      this.#deadLetters(item, failure._tag, tooOld ? "TooOld" : "TooManyAttempts", message)
       return false
     }
-    if (failure._tag === "Defect" && ledger.defects(item) + 1 >= maxDefects) {
-      this.#bury(item, "Defect", "Defect", message)
-      this.#watch(gate.given(), message)
+    if (failure._tag === "Defect" && progress.defects(item) + 1 >= maxDefects) {
+      this.#deadLetters(item, "Defect", "Defect", message)
+      this.#watch(breaker.given(), message)
       return false
     }
     const asked = failure._tag === "SinkThrottled" ? Math.min(failure.retryAfter, longestThrottle) : 0
-    ledger.park(item, ledger.failed(failure._tag, message), Math.max(asked, backoff(retry, tried, random())))
+    progress.retry(item, progress.failed(failure._tag, message), Math.max(asked, backoff(retry, tried, random())))
     return true
   }
 
   /** `counts` is false for the other events of a digest: it was rejected once. */
   #reject(item: Item, said: string, counts: boolean): void {
-    const { gate } = this.#parts
+    const { breaker } = this.#parts
     const message = brief(said)
     this.refuse(item, "DeliveryRejected", message)
-    if (counts) this.#watch(gate.rejected(), message)
+    if (counts) this.#watch(breaker.rejected(), message)
   }
 
   /** An event that the sink will never get: a dead letter now. */
   refuse(item: Item, reason: "DeliveryRejected" | "BacklogFull" | "Defect", message: string): void {
-    this.#bury(item, reason, reason, message)
+    this.#deadLetters(item, reason, reason, message)
   }
 
   /** Where too many are given up, a person should look before a whole backlog is dead. */
@@ -212,12 +212,12 @@ export class Landing {
   }
 
   /** `failure` is what the last attempt came to, `reason` why it was the last. */
-  #bury(item: Item, failure: string, reason: string, message: string): void {
-    const { ledger, events, config, suspects } = this.#parts
-    ledger.bury(item, ledger.failed(failure, message))
+  #deadLetters(item: Item, failure: string, reason: string, message: string): void {
+    const { progress, events, config, suspects } = this.#parts
+    progress.deadLetter(item, progress.failed(failure, message))
     suspects.ended(item.entry.sequence)
     events.deadLettered(item.entry, reason, message)
-    if (ledger.deadLetterBytes > config.delivery.maxDeadLetters) {
+    if (progress.deadLetterBytes > config.delivery.maxDeadLetters) {
       this.#block(
         `its dead letters take more than delivery.maxDeadLetters; look with \`relay dlq list --sink ${config.name}\`, replay or drop them, then \`relay lanes resume ${config.name}\``,
       )
@@ -248,22 +248,22 @@ export class Landing {
 
   /** Frees the keys of a landed batch, and puts back, in order, what was not settled. */
   #putBack(items: ReadonlyArray<Item>, back: ReadonlyArray<Item>): void {
-    const { ledger, queue, suspects, config, random } = this.#parts
-    const { parking } = ledger
-    const fresh = back.filter(({ entry }) => parking.get(entry.sequence) === undefined)
+    const { progress, queue, suspects, config, random } = this.#parts
+    const { retries } = progress
+    const fresh = back.filter(({ entry }) => retries.get(entry.sequence) === undefined)
     for (const { entry } of back) {
       // One that was found at fault is in no hurry: the sink may be away, and no gate holds it back.
-      const tried = Math.max(1, parking.get(entry.sequence)?.tried ?? 0)
+      const tried = Math.max(1, retries.get(entry.sequence)?.tried ?? 0)
       const wait = suspects.wasFound(entry.sequence) ? backoff(config.delivery.retry, tried, random()) : 0
-      parking.giveBack(entry.sequence, ledger.now() + wait)
+      retries.giveBack(entry.sequence, progress.now() + wait)
     }
     queue.landed(items, fresh)
   }
 
   #block(message: string): void {
-    const { standing, events } = this.#parts
-    if (standing.blocked !== "") return
-    standing.blocked = message
+    const { state, events } = this.#parts
+    if (state.blocked !== "") return
+    state.blocked = message
     events.paused(message)
   }
 }

@@ -6,10 +6,10 @@
  * parked, dead), and the settlement that moves the cursor past it says which.
  */
 import type { Clock } from "effect"
-import type { Attempt, OpenedLane, Parked, Settlement } from "../../journal/Journal.ts"
+import type { Attempt, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
 import { Changes } from "./Changes.ts"
 import type { Item } from "./Queue.ts"
-import { Parking } from "./RetryQueue.ts"
+import { RetryQueue } from "./RetryQueue.ts"
 import { Window } from "./Window.ts"
 
 /** Characters of what a failed attempt says that are kept. */
@@ -24,9 +24,9 @@ interface Cause {
   readonly failed?: Attempt
 }
 
-export class Ledger {
+export class Progress {
   readonly window: Window
-  readonly parking: Parking
+  readonly retries: RetryQueue
   /** Bytes of the events in the window. */
   bytes = 0
   deadLetters: number
@@ -44,7 +44,7 @@ export class Ledger {
 
   /** Of one key, `together` events go as one. `started` is that of `WallClock`; that of now unless told. */
   constructor(state: OpenedLane, lane: string, clock: Clock.Clock, together: number, started?: number) {
-    this.parking = new Parking(together)
+    this.retries = new RetryQueue(together)
     this.window = new Window(state.cursor)
     this.deadLetters = state.deadLetters
     this.deadLetterBytes = state.deadLetterBytes
@@ -53,7 +53,7 @@ export class Ledger {
     this.#clock = clock
     this.#started = started ?? this.wall() - this.now()
     this.#changes = new Changes(state.cursor.sequence)
-    this.parking.load(state.waiting, this.wall(), this.now())
+    this.retries.load(state.retries, this.wall(), this.now())
   }
 
   /** Monotonic milliseconds. */
@@ -109,9 +109,9 @@ export class Ledger {
 
   delivered(item: Item): void {
     const { sequence } = item.entry
-    if (this.parking.size > 0 && this.parking.get(sequence) !== undefined) {
-      this.parking.remove(sequence, this.now())
-      this.#changes.unpark(sequence)
+    if (this.retries.size > 0 && this.retries.get(sequence) !== undefined) {
+      this.retries.remove(sequence, this.now())
+      this.#changes.endRetry(sequence)
     }
     this.#ended += 1
     this.#close(item)
@@ -123,11 +123,11 @@ export class Ledger {
    * still have, and taken over it would hold its key for ever. What this lane has
    * in hand itself goes on so: twice in hand, one would settle the other.
    */
-  adopt(parked: ReadonlyArray<Parked>): void {
-    const unknown = parked.filter(({ sequence }) => !this.parking.has(sequence) && !this.#changes.ends(sequence))
-    for (const { sequence } of unknown) if (this.window.isOpen(sequence)) this.#changes.unpark(sequence)
+  adopt(retrying: ReadonlyArray<Retry>): void {
+    const unknown = retrying.filter(({ sequence }) => !this.retries.has(sequence) && !this.#changes.ends(sequence))
+    for (const { sequence } of unknown) if (this.window.isOpen(sequence)) this.#changes.endRetry(sequence)
     const taken = unknown.filter(({ sequence }) => !this.window.isOpen(sequence))
-    this.parking.load(taken, this.wall(), this.now())
+    this.retries.load(taken, this.wall(), this.now())
   }
 
   /** An attempt that failed just now. */
@@ -137,12 +137,12 @@ export class Ledger {
 
   /** How often the event was tried before. */
   tried(item: Item): number {
-    return this.parking.get(item.entry.sequence)?.tried ?? 0
+    return this.retries.get(item.entry.sequence)?.tried ?? 0
   }
 
   /** How many of its newest attempts in a row died of a bug. */
   defects(item: Item): number {
-    return this.parking.get(item.entry.sequence)?.defects ?? 0
+    return this.retries.get(item.entry.sequence)?.defects ?? 0
   }
 
   /** The lane's own time, which stands still while it is paused. */
@@ -152,7 +152,7 @@ export class Ledger {
 
   /** When the event was first tried, in the lane's own time; now, if this is the first time. */
   #firstAttemptAt(item: Item): number {
-    const before = this.parking.get(item.entry.sequence)?.firstAttemptAt ?? 0
+    const before = this.retries.get(item.entry.sequence)?.firstAttemptAt ?? 0
     return before > 0 ? before : this.#time
   }
 
@@ -164,25 +164,25 @@ export class Ledger {
   /** When the oldest parked event was first tried, in epoch milliseconds; infinite when none was. */
   get oldestAttempt(): number {
     let oldest = Number.POSITIVE_INFINITY
-    for (const { firstAttemptAt } of this.parking.all()) {
+    for (const { firstAttemptAt } of this.retries.all()) {
       if (firstAttemptAt > 0) oldest = Math.min(oldest, firstAttemptAt + this.#pausedFor)
     }
     return oldest
   }
 
   /** To be tried again after `delay` milliseconds. */
-  park(item: Item, failed: Attempt, delay: number): void {
+  retry(item: Item, failed: Attempt, delay: number): void {
     this.#put(item, { tried: this.tried(item) + 1, firstAttemptAt: this.#firstAttemptAt(item), delay, failed })
   }
 
   /** Behind another event of its key: it goes when that one is settled. */
-  parkBehind(item: Item): void {
+  retryBehind(item: Item): void {
     this.#put(item, { tried: 0, firstAttemptAt: 0, delay: 0 })
   }
 
   /** Whether a crash would find the digest of these events as it is here, and not with more or fewer. */
   isWhole(sequences: ReadonlyArray<number>): boolean {
-    return !this.#changes.isEnding && !sequences.some((sequence) => this.#changes.isParking(sequence))
+    return !this.#changes.isEnding && !sequences.some((sequence) => this.#changes.isRetrying(sequence))
   }
 
   /** Into the digest of its key, whose window is so many milliseconds from its first event. */
@@ -192,26 +192,26 @@ export class Ledger {
 
   /** A parked event turned out to be lost: the journal has named it and given it up. */
   lost(sequence: number): void {
-    this.parking.remove(sequence, this.now())
+    this.retries.remove(sequence, this.now())
     this.#changes.forget(sequence)
   }
 
   /** Gives an attempt back that the sink's outage used, and lets the event go when the sink is back. */
-  pardon(sequence: number): void {
-    const parked = this.parking.get(sequence)
-    if (parked === undefined || parked.taken || parked.tried === 0) return
-    parked.tried -= 1
-    parked.dueAt = this.now()
-    parked.lastFailure = ""
-    this.parking.put(parked)
-    const { key, due, delay, firstAttemptAt, tried } = parked
+  refundAttempt(sequence: number): void {
+    const retrying = this.retries.get(sequence)
+    if (retrying === undefined || retrying.taken || retrying.tried === 0) return
+    retrying.tried -= 1
+    retrying.dueAt = this.now()
+    retrying.lastFailure = ""
+    this.retries.put(retrying)
+    const { key, due, delay, firstAttemptAt, tried } = retrying
     this.#changes.refund({ sequence, key, due, delay, firstAttemptAt, tried })
   }
 
-  bury(item: Item, failed: Attempt): void {
+  deadLetter(item: Item, failed: Attempt): void {
     const { sequence } = item.entry
-    this.parking.remove(sequence, this.now())
-    this.#changes.bury(sequence, failed)
+    this.retries.remove(sequence, this.now())
+    this.#changes.deadLetter(sequence, failed)
     this.#ended += 1
     this.#close(item)
     this.deadLetters += 1
@@ -219,7 +219,7 @@ export class Ledger {
   }
 
   /** A pause of so many milliseconds does not age an event. */
-  rejuvenate(length: number): void {
+  excludePause(length: number): void {
     this.#pausedFor += Math.round(length)
     this.#changes.moved()
   }
@@ -229,10 +229,10 @@ export class Ledger {
     const { key } = item
     const dueAt = this.now() + delay
     const due = this.wall() + delay
-    const lastFailure = failed?.reason ?? this.parking.get(sequence)?.lastFailure ?? ""
+    const lastFailure = failed?.reason ?? this.retries.get(sequence)?.lastFailure ?? ""
     const defects = failed?.reason === "Defect" ? this.defects(item) + 1 : 0
-    this.parking.put({ sequence, key, dueAt, due, delay, firstAttemptAt, tried, lastFailure, defects, taken: false })
-    this.#changes.park({ sequence, key, due, delay, firstAttemptAt, tried }, failed)
+    this.retries.put({ sequence, key, dueAt, due, delay, firstAttemptAt, tried, lastFailure, defects, taken: false })
+    this.#changes.retry({ sequence, key, due, delay, firstAttemptAt, tried }, failed)
     this.#close(item)
   }
 

@@ -9,10 +9,10 @@
  * Due times are kept on the monotonic clock; the wall clock is only what is
  * stored, for a process that is not born yet.
  */
-import type { Parked } from "../../journal/Journal.ts"
+import type { Retry } from "../../journal/Journal.ts"
 import { remaining } from "./Backoff.ts"
 
-export interface ParkedEvent {
+export interface QueuedRetry {
   readonly sequence: number
   /** Empty where the lane keeps no order. */
   readonly key: string
@@ -32,10 +32,10 @@ export interface ParkedEvent {
   taken: boolean
 }
 
-export class Parking {
+export class RetryQueue {
   /** How many of one key go together. */
   readonly #together: number
-  readonly #events = new Map<number, ParkedEvent>()
+  readonly #events = new Map<number, QueuedRetry>()
   readonly #keys = new Map<string, Array<number>>()
   #nextDue = Number.POSITIVE_INFINITY
 
@@ -47,7 +47,7 @@ export class Parking {
     return this.#events.size
   }
 
-  get(sequence: number): ParkedEvent | undefined {
+  get(sequence: number): QueuedRetry | undefined {
     return this.#events.get(sequence)
   }
 
@@ -55,7 +55,7 @@ export class Parking {
     return this.#events.size > 0 && this.#events.has(sequence)
   }
 
-  all(): Iterable<ParkedEvent> {
+  all(): Iterable<QueuedRetry> {
     return this.#events.values()
   }
 
@@ -65,8 +65,8 @@ export class Parking {
   }
 
   /** Takes over what was parked before a restart. */
-  load(parked: ReadonlyArray<Parked>, wall: number, monotonic: number): void {
-    for (const one of [...parked].sort((a, b) => a.sequence - b.sequence)) {
+  load(retrying: ReadonlyArray<Retry>, wall: number, monotonic: number): void {
+    for (const one of [...retrying].sort((a, b) => a.sequence - b.sequence)) {
       // Parked before its lane sent digests: a group of its own.
       const key = one.key === "" && this.#together > 1 ? `#${one.sequence}` : one.key
       const defects = one.lastFailure === "Defect" ? 1 : 0
@@ -74,7 +74,7 @@ export class Parking {
     }
   }
 
-  put(event: ParkedEvent): void {
+  put(event: QueuedRetry): void {
     const isNew = this.#events.get(event.sequence)?.key !== event.key
     this.#events.set(event.sequence, event)
     if (event.key !== "") {
@@ -110,9 +110,9 @@ export class Parking {
   }
 
   /** Marks up to `limit` due events as taken, the longest due first. */
-  takeDue(now: number, limit: number): ReadonlyArray<ParkedEvent> {
+  takeDue(now: number, limit: number): ReadonlyArray<QueuedRetry> {
     if (now < this.#nextDue || limit <= 0) return []
-    const due: Array<ParkedEvent> = []
+    const due: Array<QueuedRetry> = []
     let next = Number.POSITIVE_INFINITY
     for (const event of this.#events.values()) {
       if (event.taken || !this.#isHead(event)) continue
@@ -130,7 +130,7 @@ export class Parking {
    * Marks one due group as taken, the longest due first: the head of a key, and what was tried as often behind it.
    * What `apart` says goes by itself.
    */
-  takeGroup(now: number, apart: (sequence: number) => boolean = () => false): ReadonlyArray<ParkedEvent> {
+  takeGroup(now: number, apart: (sequence: number) => boolean = () => false): ReadonlyArray<QueuedRetry> {
     if (now < this.#nextDue) return []
     let due: { readonly at: number; readonly waiting: ReadonlyArray<number> } | undefined
     let next = Number.POSITIVE_INFINITY
@@ -146,7 +146,7 @@ export class Parking {
       due = { at, waiting }
     }
     this.#nextDue = next
-    const group: Array<ParkedEvent> = []
+    const group: Array<QueuedRetry> = []
     for (const sequence of due?.waiting ?? []) {
       const event = this.#events.get(sequence)
       if (event === undefined || group.length === this.#together) break
@@ -173,12 +173,12 @@ export class Parking {
   }
 
   /** All are due again at `monotonic`: a person resumed the lane. */
-  hasten(monotonic: number): void {
+  retryNow(monotonic: number): void {
     for (const event of this.#events.values()) if (!event.taken) event.dueAt = monotonic
     this.#nextDue = monotonic
   }
 
-  #isHead(event: ParkedEvent): boolean {
+  #isHead(event: QueuedRetry): boolean {
     return event.key === "" || this.#keys.get(event.key)?.[0] === event.sequence
   }
 }

@@ -8,7 +8,7 @@ import { meta, setMeta } from "./file/Meta.ts"
 /** More than this says nothing more. */
 const maxLines = 20
 
-export class Red {
+export class Alarm {
   /** In words, a line each; empty when it is not red. */
   message: string
   /** Since when, in epoch milliseconds; 0 when it is not. */

@@ -15,7 +15,7 @@ export class Backlog {
   paused = false
   /** Milliseconds. */
   pausedFor = 0
-  readonly parked = new Set<number>()
+  readonly retrying = new Set<number>()
   deadLetters = 0
   deadLetterBytes = 0
 
@@ -32,7 +32,7 @@ export class Backlog {
 
   /** Events in the log above the cursor that are not settled, and parked ones. */
   get size(): number {
-    return this.above - this.inRanges + this.parked.size
+    return this.above - this.inRanges + this.retrying.size
   }
 
   get isFull(): boolean {

@@ -21,7 +21,7 @@ export interface Key {
   readonly bodyCrc: number
 }
 
-export class Group {
+export class CommitBatch {
   first = 1
   readonly entries: Array<Entry> = []
   /** Lanes that nobody has opened yet, and that this commit makes. */

@@ -13,7 +13,7 @@ const oneByOne = 2
 /** A settlement waits this long for a group to share its fsync with, in milliseconds. */
 const settleDelay = 5
 
-export class Rhythm {
+export class CommitScheduler {
   readonly #flush: () => void
   /** Events in the open group. */
   readonly #open: () => number

@@ -54,7 +54,7 @@ const namesOf = (list: string | undefined): ReadonlyArray<string> | undefined =>
   return text !== undefined && Number(crc) === crc32(text) ? (JSON.parse(text) as ReadonlyArray<string>) : undefined
 }
 
-export class LaneRows {
+export class CursorRows {
   private readonly db: DatabaseSync
   private readonly sql
 

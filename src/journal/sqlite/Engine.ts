@@ -15,21 +15,21 @@ import { Duration, Exit } from "effect"
 import type { RelayConfig } from "../../config/Config.ts"
 import type { Event } from "../../event/Event.ts"
 import type { AppendExit, Appended, Entry, JournalBroken, JournalError, Settlement } from "../Journal.ts"
-import { Red } from "./Alarm.ts"
+import { Alarm } from "./Alarm.ts"
 import { Backlog } from "./Backlog.ts"
-import { Group, type Key } from "./CommitBatch.ts"
-import { Rhythm } from "./CommitScheduler.ts"
+import { CommitBatch, type Key } from "./CommitBatch.ts"
+import { CommitScheduler } from "./CommitScheduler.ts"
 import { Duplicates } from "./Duplicates.ts"
 import { Space } from "./file/Space.ts"
 import { broken, classify, full, isCorrupt, transactions, unavailable } from "./file/SqliteErrors.ts"
 import type { Store } from "./file/Store.ts"
-import { Waiting } from "./HeadWaiters.ts"
+import { HeadWaiters } from "./HeadWaiters.ts"
 import { logLimit } from "./JournalWorker.ts"
-import { type Committed, LaneTable } from "./LaneStore.ts"
+import { type Committed, LaneStore } from "./LaneStore.ts"
 import { Log } from "./Log.ts"
 import { Losses } from "./Losses.ts"
 import { Owed } from "./Owed.ts"
-import { Tail } from "./RecentEntries.ts"
+import { RecentEntries } from "./RecentEntries.ts"
 import { bodyChecksum, Origin } from "./Record.ts"
 
 export type Options = RelayConfig["journal"]
@@ -59,14 +59,14 @@ interface Task {
 export class Engine {
   readonly log: Log
   readonly owed: Owed
-  readonly lanes: LaneTable
+  readonly lanes: LaneStore
   readonly space: Space
   readonly duplicates: Duplicates
   readonly losses: Losses
   readonly counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
   head: number
-  readonly red: Red
-  readonly waiting = new Waiting()
+  readonly alarm: Alarm
+  readonly waiting = new HeadWaiters()
   brokenBy: JournalBroken | undefined
   onBroken: (error: JournalBroken) => void = () => {}
 
@@ -74,12 +74,12 @@ export class Engine {
   private readonly passive
   private checkpointedAt = 0
   private readonly transact: <A>(work: () => A) => A
-  private readonly tail = new Tail(tailBytes, tailEntries)
-  private readonly group = new Group()
+  private readonly recent = new RecentEntries(tailBytes, tailEntries)
+  private readonly batch = new CommitBatch()
   private tasks: Array<Task> = []
-  private readonly rhythm = new Rhythm(
+  private readonly scheduler = new CommitScheduler(
     () => this.flush(),
-    () => this.group.entries.length,
+    () => this.batch.entries.length,
   )
   /** Refuses everything: starting, stopped, broken. */
   private refusal: Exit.Exit<never, JournalError> | undefined
@@ -88,21 +88,21 @@ export class Engine {
     this.store = store
     this.transact = transactions(store.db)
     this.passive = store.db.prepare("PRAGMA wal_checkpoint(PASSIVE)")
-    this.red = new Red(store.db)
+    this.alarm = new Alarm(store.db)
     this.head = store.head
-    this.group.first = this.head + 1
+    this.batch.first = this.head + 1
     this.log = new Log(store.db, (from, to, why) => {
-      this.turnRed(
+      this.raiseAlarm(
         `Events ${from === to ? from : `${from} to ${to}`} of the journal ${store.path} are lost: ${why}. They are not delivered; the sender may send them again.`,
       )
       this.losses.found(from, to)
     })
     this.owed = new Owed(store.db, (sequence) => this.log.damaged(sequence))
-    this.lanes = new LaneTable(
+    this.lanes = new LaneStore(
       store.db,
-      (sequence) => this.tail.get(sequence) ?? this.owed.find(sequence) ?? this.log.find(sequence),
+      (sequence) => this.recent.get(sequence) ?? this.owed.find(sequence) ?? this.log.find(sequence),
       (lane, sequence) => {
-        this.turnRed(
+        this.raiseAlarm(
           `Event ${sequence} of lane ${lane} can't be read as it was written: it is not delivered; the sender may send it again.`,
         )
         this.losses.found(sequence, sequence, true)
@@ -116,7 +116,7 @@ export class Engine {
     })
     this.losses = new Losses(this, (store) => this.storeSoon(store))
     this.space = new Space(store, options)
-    for (const finding of store.findings) this.turnRed(finding)
+    for (const finding of store.findings) this.raiseAlarm(finding)
     this.refusal = Exit.fail(unavailable(`The journal ${store.path} is starting: it reads what it holds. Try again.`))
   }
 
@@ -134,7 +134,7 @@ export class Engine {
   appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit> {
     const offered = this.offer(event, sinks)
     if (typeof offered !== "string") return offered
-    const promise = this.group.promise
+    const promise = this.batch.promise
     this.schedule()
     return offered === "appended" ? promise : promise.then(asDuplicate)
   }
@@ -143,7 +143,7 @@ export class Engine {
   append(event: Event, sinks: ReadonlyArray<string>, done: (exit: AppendExit) => void): AppendExit | undefined {
     const offered = this.offer(event, sinks)
     if (typeof offered !== "string") return offered
-    this.group.onDone(offered === "appended" ? done : (exit) => done(asDuplicate(exit)))
+    this.batch.onDone(offered === "appended" ? done : (exit) => done(asDuplicate(exit)))
     this.schedule()
     return undefined
   }
@@ -178,34 +178,34 @@ export class Engine {
     for (const sink of sinks) {
       if (this.lanes.backlogs.has(sink)) continue
       // Routed to a lane that nobody has opened: it begins here, so that what is promised is not pruned.
-      const cursor = { sequence: this.group.first + this.group.entries.length - 1, settled: [] }
+      const cursor = { sequence: this.batch.first + this.batch.entries.length - 1, settled: [] }
       this.lanes.backlogs.set(sink, new Backlog(sink, cursor))
-      this.group.newLanes.push(sink)
+      this.batch.newLanes.push(sink)
     }
-    this.group.add(event, sinks, origin, key)
+    this.batch.add(event, sinks, origin, key)
   }
 
   // ---- commit
 
   private schedule(): void {
-    if (this.group.isFull) this.flush()
-    else this.rhythm.joined()
+    if (this.batch.isFull) this.flush()
+    else this.scheduler.joined()
   }
 
   /** Commits the open group and the tasks that wait, in one transaction. */
   flush(): void {
-    this.rhythm.flushed()
+    this.scheduler.flushed()
     const tasks = this.tasks
     this.tasks = []
     if (this.brokenBy !== undefined) return
-    if (this.group.isEmpty && tasks.length === 0) return
+    if (this.batch.isEmpty && tasks.length === 0) return
     let failure = this.commit(tasks)
     if (failure === undefined) return
-    if (failure.reason._tag === "JournalUnavailable" && tasks.length > 0 && !this.group.isEmpty) {
+    if (failure.reason._tag === "JournalUnavailable" && tasks.length > 0 && !this.batch.isEmpty) {
       // Lanes' progress that can't be stored must not cost the events their place: each by itself.
       failure = this.commit([])
     }
-    const hadGroup = !this.group.isEmpty
+    const hadGroup = !this.batch.isEmpty
     if (failure !== undefined) this.abandon(failure)
     // Progress of lanes must not fail with the events that found no room, and the ballast was given up for it.
     const again = failure === undefined || hadGroup || failure.reason._tag === "JournalFull"
@@ -214,7 +214,7 @@ export class Engine {
   }
 
   private commit(tasks: ReadonlyArray<Task>): JournalError | undefined {
-    const group = this.group
+    const group = this.batch
     const started = performance.now()
     let committed: ReadonlyArray<Committed>
     try {
@@ -239,7 +239,7 @@ export class Engine {
       for (const entry of group.entries) {
         for (const sink of entry.sinks) this.lanes.backlogs.get(sink)?.routed(entry.sequence)
       }
-      this.tail.push(group.entries)
+      this.recent.push(group.entries)
       for (const apply of committed) apply()
       this.space.wrote(group.size)
     } catch (error) {
@@ -248,7 +248,7 @@ export class Engine {
     this.counters.appended += count
     this.counters.commits++
     const ended = performance.now()
-    this.rhythm.committed(count, ended)
+    this.scheduler.committed(count, ended)
     this.counters.commitMillis += ended - started
     group.finish(appended, this.head + 1)
     for (const task of tasks) task.done(Exit.void)
@@ -259,8 +259,8 @@ export class Engine {
   /** The open group is not on disk: its keys and sequences are free again. */
   private abandon(failure: JournalError): void {
     this.duplicates.rollback()
-    for (const lane of this.group.newLanes) this.lanes.backlogs.delete(lane)
-    this.group.finish(Exit.fail(failure), this.head + 1)
+    for (const lane of this.batch.newLanes) this.lanes.backlogs.delete(lane)
+    this.batch.finish(Exit.fail(failure), this.head + 1)
   }
 
   /** Runs `work` as a transaction of its own, after what is open: for what is not on the hot path. */
@@ -322,7 +322,7 @@ export class Engine {
       done(Exit.fail(broken(this.brokenBy.message)))
     } else {
       this.tasks.push({ apply, done })
-      this.rhythm.settling()
+      this.scheduler.settling()
     }
   }
 
@@ -330,7 +330,7 @@ export class Engine {
 
   /** Entries above `after`, at most `limit`; from memory when they are new, else some megabytes at a time. */
   read(after: number, limit: number): ReadonlyArray<Entry> {
-    if (this.brokenBy === undefined && after + 1 >= this.tail.first) return this.tail.read(after, limit)
+    if (this.brokenBy === undefined && after + 1 >= this.recent.first) return this.recent.read(after, limit)
     return this.guard(() => {
       if (after >= this.head) return []
       if (after >= this.owed.last) return this.log.read(after, limit, readBytes)
@@ -397,8 +397,8 @@ export class Engine {
   // ---- health
 
   /** Red until a person acknowledges it, across restarts. */
-  turnRed(message: string): void {
-    if (this.red.add(message)) this.storeSoon(() => this.red.store())
+  raiseAlarm(message: string): void {
+    if (this.alarm.add(message)) this.storeSoon(() => this.alarm.store())
   }
 
   /** With the next commit, whenever that comes. */
@@ -411,7 +411,7 @@ export class Engine {
   }
 
   acknowledge(): void {
-    this.exclusively(() => ({ result: undefined, committed: this.red.clear() }))
+    this.exclusively(() => ({ result: undefined, committed: this.alarm.clear() }))
   }
 
   /** Says what an error means; breaks the journal when it is final. */
@@ -428,7 +428,7 @@ export class Engine {
     this.brokenBy = failure.reason
     this.refusal = Exit.fail(failure)
     if (isCorrupt(error)) this.store.mark.damaged()
-    this.group.finish(this.refusal, this.head + 1)
+    this.batch.finish(this.refusal, this.head + 1)
     const tasks = this.tasks
     this.tasks = []
     for (const task of tasks) task.done(this.refusal)

@@ -1,5 +1,5 @@
 /** Who waits for something new in the log. */
-export class Waiting {
+export class HeadWaiters {
   private readonly waiters = new Set<{ readonly after: number; readonly wake: () => void }>()
 
   /** Calls `wake` once the log is beyond `after`; the answer takes it back. */

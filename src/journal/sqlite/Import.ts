@@ -8,7 +8,7 @@
  * again meanwhile is known by its bytes, and not appended.
  */
 
-import type { Imported, Owed } from "../Journal.ts"
+import type { Imported, OwedEvent } from "../Journal.ts"
 import type { Engine } from "./Engine.ts"
 import { meta } from "./file/Meta.ts"
 import { unavailable } from "./file/SqliteErrors.ts"
@@ -18,8 +18,8 @@ import { bodyChecksum, Origin } from "./Record.ts"
 /** A commit takes at most so many events, or so many bytes of bodies. */
 const most = { events: 256, bytes: 1024 * 1024 }
 
-const parts = function* (owed: ReadonlyArray<Owed>): Generator<ReadonlyArray<Owed>> {
-  let part: Array<Owed> = []
+const parts = function* (owed: ReadonlyArray<OwedEvent>): Generator<ReadonlyArray<OwedEvent>> {
+  let part: Array<OwedEvent> = []
   let bytes = 0
   for (const one of owed) {
     if (part.length > 0 && (part.length >= most.events || bytes + one.event.body.length > most.bytes)) {
@@ -33,7 +33,7 @@ const parts = function* (owed: ReadonlyArray<Owed>): Generator<ReadonlyArray<Owe
   if (part.length > 0) yield part
 }
 
-export const importOwed = (engine: Engine, journal: string, owed: ReadonlyArray<Owed>): Imported => {
+export const importOwed = (engine: Engine, journal: string, owed: ReadonlyArray<OwedEvent>): Imported => {
   if (engine.guard(() => meta(engine.store.db, "identity")) === journal) {
     throw unavailable(
       `That is the journal that the relay runs on, or a copy of it: what it owes is on its way. Only what another journal owed can be imported.`,
@@ -51,12 +51,12 @@ export const importOwed = (engine: Engine, journal: string, owed: ReadonlyArray<
 }
 
 /** The sender, or a person, sent it again since. */
-const isReceived = (engine: Engine, { event, replayed }: Owed): boolean => {
+const isReceived = (engine: Engine, { event, replayed }: OwedEvent): boolean => {
   if (replayed || event.problem !== undefined) return false
   return engine.duplicates.find(event, bodyChecksum(event)) !== "new"
 }
 
-const importPart = (engine: Engine, journal: string, part: ReadonlyArray<Owed>): Imported => {
+const importPart = (engine: Engine, journal: string, part: ReadonlyArray<OwedEvent>): Imported => {
   const { db } = engine.store
   engine.flush()
   const notes = db.prepare("SELECT lanes FROM imported WHERE journal = ? AND sequence = ?")
@@ -71,7 +71,7 @@ const importPart = (engine: Engine, journal: string, part: ReadonlyArray<Owed>):
     return found
   }
   let known = 0
-  const chosen: Array<Owed> = []
+  const chosen: Array<OwedEvent> = []
   for (const one of part) {
     const lanes = before(one.sequence)
     const pending = one.pending.filter((lane) => !lanes.has(lane))
@@ -92,7 +92,7 @@ const importPart = (engine: Engine, journal: string, part: ReadonlyArray<Owed>):
       if (dead === undefined) continue
       for (const lane of pending) {
         const entry = { sequence: first + index, event, sinks: [lane], replayed: false }
-        committed.push(engine.lanes.inter(lane, entry, dead.at, dead.attempts))
+        committed.push(engine.lanes.addDeadLetter(lane, entry, dead.at, dead.attempts))
       }
     }
     return () => {

@@ -27,7 +27,7 @@ import { Search } from "./search/Search.ts"
  * a compiled binary has but one module. Without it (tests) the journal
  * checkpoints on its own connection.
  */
-export const Entry = Context.Reference<URL | undefined>("relay/journal/Checkpointer/Entry", {
+export const WorkerEntrypoint = Context.Reference<URL | undefined>("relay/journal/Checkpointer/Entry", {
   defaultValue: () => undefined,
 })
 
@@ -166,7 +166,7 @@ export const runWorker = (): void => {
   begin()
 }
 
-export interface Checkpointer {
+export interface JournalWorker {
   /** Looks for a moment; rejects with SQLite's error. `undefined` when there is no worker any more. */
   readonly search: (query: EventQuery) => Promise<EventPage | undefined>
   readonly stop: () => Promise<void>
@@ -181,7 +181,7 @@ export const start = (
     /** The worker can't go on: an SQLite result code, 0 when it was something else. */
     readonly failure: (message: string, code: number) => void
   },
-): Checkpointer => {
+): JournalWorker => {
   // Not the global Worker: in one of those Deno says that it is the main thread.
   const worker = new Worker(entry, { workerData: { path } satisfies WorkerData })
   const gone = Promise.withResolvers<void>()

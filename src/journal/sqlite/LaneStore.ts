@@ -12,17 +12,17 @@ import type {
   Cursor,
   DeadLetterQuery,
   Entry,
-  LaneState,
-  Park,
-  Parked,
-  ParkedEntries,
+  LaneInfo,
+  Retry,
+  RetryChange,
+  RetryEntries,
   Settlement,
   StoredDeadLetter,
   Tries,
 } from "../Journal.ts"
 import { keptAttempts } from "../Journal.ts"
 import { Backlog } from "./Backlog.ts"
-import { type Found, LaneRows } from "./CursorRows.ts"
+import { CursorRows, type Found } from "./CursorRows.ts"
 import { decode, encode } from "./Record.ts"
 
 /** Bodies that are read at a time, about. */
@@ -62,12 +62,12 @@ const typeMatches = () => {
   }
 }
 
-export class LaneTable {
+export class LaneStore {
   readonly backlogs = new Map<string, Backlog>()
   /** The lanes as they were found at the start. */
   readonly found: Found
 
-  private readonly rows: LaneRows
+  private readonly rows: CursorRows
   private readonly sql
   private readonly find: (sequence: number) => Entry | undefined
   private readonly onUnreadable: (lane: string, sequence: number) => void
@@ -83,29 +83,29 @@ export class LaneTable {
   ) {
     this.find = find
     this.onUnreadable = onUnreadable
-    this.rows = new LaneRows(db)
+    this.rows = new CursorRows(db)
     db.function("type_matches", typeMatches())
     this.found = this.rows.find()
     if (!this.found.isListed && !this.found.damaged) this.rows.list()
     this.sql = {
-      parkedKeys: db.prepare("SELECT lane, sequence FROM parked"),
-      parked: db.prepare(
+      retryKeys: db.prepare("SELECT lane, sequence FROM retry_record"),
+      retrying: db.prepare(
         `SELECT sequence, ifnull(key, '') AS key, ifnull(due, 0) AS due, ifnull(delay, 0) AS delay,
            ifnull(first_attempt_at, 0) AS first_attempt_at, ifnull(tried, 0) AS tried,
            CASE WHEN json_valid(attempts) THEN ifnull(attempts ->> '$[#-1].reason', '') ELSE '' END AS last_failure
-         FROM parked LEFT JOIN retry USING (lane, sequence) WHERE lane = ? ORDER BY sequence`,
+         FROM retry_record LEFT JOIN retry USING (lane, sequence) WHERE lane = ? ORDER BY sequence`,
       ),
-      parkedRecord: db.prepare("SELECT record FROM parked WHERE lane = ? AND sequence = ?"),
-      parkedAttempts: db.prepare("SELECT attempts FROM retry WHERE lane = ? AND sequence = ?"),
-      park: db.prepare("INSERT OR IGNORE INTO parked (lane, sequence, record) VALUES (?, ?, ?)"),
+      retryRecord: db.prepare("SELECT record FROM retry_record WHERE lane = ? AND sequence = ?"),
+      retryAttempts: db.prepare("SELECT attempts FROM retry WHERE lane = ? AND sequence = ?"),
+      putRecord: db.prepare("INSERT OR IGNORE INTO retry_record (lane, sequence, record) VALUES (?, ?, ?)"),
       retry: db.prepare(
         `INSERT OR REPLACE INTO retry (lane, sequence, key, due, delay, first_attempt_at, tried, attempts)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
       ),
-      unpark: db.prepare("DELETE FROM parked WHERE lane = ? AND sequence = ?"),
+      dropRecord: db.prepare("DELETE FROM retry_record WHERE lane = ? AND sequence = ?"),
       endRetry: db.prepare("DELETE FROM retry WHERE lane = ? AND sequence = ?"),
-      nextParked: db.prepare("SELECT sequence FROM parked WHERE lane = ? ORDER BY sequence LIMIT 1"),
-      moveParked: db.prepare("UPDATE OR IGNORE parked SET lane = ? WHERE lane = ? AND sequence = ?"),
+      nextRetry: db.prepare("SELECT sequence FROM retry_record WHERE lane = ? ORDER BY sequence LIMIT 1"),
+      moveRecord: db.prepare("UPDATE OR IGNORE retry_record SET lane = ? WHERE lane = ? AND sequence = ?"),
       moveRetry: db.prepare(
         `UPDATE OR REPLACE retry SET lane = ?,
            first_attempt_at = CASE first_attempt_at WHEN 0 THEN 0 ELSE max(first_attempt_at + ?, 1) END
@@ -113,7 +113,7 @@ export class LaneTable {
       ),
 
       deadCounts: db.prepare("SELECT lane, count(*) AS count, sum(size) AS size FROM dead GROUP BY lane"),
-      bury: db.prepare(
+      addDead: db.prepare(
         "INSERT INTO dead (lane, sequence, at, type, size, attempts, record) VALUES (?, ?, ?, ?, ?, ?, ?)",
       ),
       exhume: db.prepare("DELETE FROM dead WHERE lane = ? AND sequence = ? RETURNING size"),
@@ -142,7 +142,7 @@ export class LaneTable {
   }
 
   private loadKept(): void {
-    for (const row of this.sql.parkedKeys.iterate()) this.backlogs.get(text(row.lane))?.parked.add(int(row.sequence))
+    for (const row of this.sql.retryKeys.iterate()) this.backlogs.get(text(row.lane))?.retrying.add(int(row.sequence))
     this.loadDeadCounts()
   }
 
@@ -177,8 +177,8 @@ export class LaneTable {
   }
 
   /** Parked events of lanes that are not known: their lane's name was altered, so nobody can send them. */
-  strayedParked(): ReadonlyArray<{ readonly lane: string; readonly sequence: number }> {
-    return this.sql.parkedKeys
+  strayedRetries(): ReadonlyArray<{ readonly lane: string; readonly sequence: number }> {
+    return this.sql.retryKeys
       .all()
       .map((row) => ({ lane: text(row.lane), sequence: int(row.sequence) }))
       .filter(({ lane }) => !this.backlogs.has(lane))
@@ -187,12 +187,12 @@ export class LaneTable {
   /** Gives a parked event up that can't be sent, and names it. */
   forget(lane: string, sequence: number): Committed {
     this.onUnreadable(lane, sequence)
-    this.unpark(lane, sequence)
-    return () => this.backlogs.get(lane)?.parked.delete(sequence)
+    this.endRetry(lane, sequence)
+    return () => this.backlogs.get(lane)?.retrying.delete(sequence)
   }
 
-  private unpark(lane: string, sequence: number): void {
-    this.sql.unpark.run(lane, sequence)
+  private endRetry(lane: string, sequence: number): void {
+    this.sql.dropRecord.run(lane, sequence)
     this.sql.endRetry.run(lane, sequence)
   }
 
@@ -213,17 +213,17 @@ export class LaneTable {
     const backlog = this.backlogs.get(settlement.lane)
     if (backlog === undefined) return () => {}
     const lane = settlement.lane
-    const parked: Array<number> = []
-    const unparked: Array<number> = [...settlement.unpark]
+    const retrying: Array<number> = []
+    const ended: Array<number> = [...settlement.endRetry]
     let dead = 0
     let deadBytes = 0
-    for (const item of settlement.park) if (this.park(lane, item)) parked.push(item.sequence)
-    for (const sequence of settlement.unpark) this.unpark(lane, sequence)
-    for (const item of settlement.bury) {
-      const own = this.sql.parkedRecord.get(lane, item.sequence)
+    for (const item of settlement.retry) if (this.putRetry(lane, item)) retrying.push(item.sequence)
+    for (const sequence of settlement.endRetry) this.endRetry(lane, sequence)
+    for (const item of settlement.deadLetter) {
+      const own = this.sql.retryRecord.get(lane, item.sequence)
       const attempts = this.attempts(lane, item.sequence, item)
-      if (own !== undefined) this.unpark(lane, item.sequence)
-      unparked.push(item.sequence)
+      if (own !== undefined) this.endRetry(lane, item.sequence)
+      ended.push(item.sequence)
       const entry = own === undefined ? this.find(item.sequence) : decode(bytes(own.record), item.sequence)
       if (entry === undefined) {
         this.onUnreadable(lane, item.sequence)
@@ -231,15 +231,15 @@ export class LaneTable {
       }
       const record = encode(entry)
       const before = this.sql.exhume.all(lane, item.sequence)[0]
-      this.sql.bury.run(lane, item.sequence, item.at, entry.event.type, record.length, attempts, record)
+      this.sql.addDead.run(lane, item.sequence, item.at, entry.event.type, record.length, attempts, record)
       dead += before === undefined ? 1 : 0
       deadBytes += record.length - int(before?.size ?? 0)
     }
     const cursor = this.advance(backlog.cursor, settlement.cursor)
     this.rows.move(lane, cursor, settlement.pausedFor)
     return () => {
-      for (const sequence of parked) backlog.parked.add(sequence)
-      for (const sequence of unparked) backlog.parked.delete(sequence)
+      for (const sequence of retrying) backlog.retrying.add(sequence)
+      for (const sequence of ended) backlog.retrying.delete(sequence)
       backlog.deadLetters += dead
       backlog.deadLetterBytes += deadBytes
       backlog.pausedFor = settlement.pausedFor
@@ -249,9 +249,9 @@ export class LaneTable {
   }
 
   /** Puts a dead letter there that another journal had. */
-  inter(lane: string, entry: Entry, at: number, attempts: ReadonlyArray<Attempt>): Committed {
+  addDeadLetter(lane: string, entry: Entry, at: number, attempts: ReadonlyArray<Attempt>): Committed {
     const record = encode(entry)
-    this.sql.bury.run(lane, entry.sequence, at, entry.event.type, record.length, JSON.stringify(attempts), record)
+    this.sql.addDead.run(lane, entry.sequence, at, entry.event.type, record.length, JSON.stringify(attempts), record)
     const size = record.length
     return () => {
       const backlog = this.backlogs.get(lane)
@@ -268,19 +268,19 @@ export class LaneTable {
 
   /** What is kept of an event's attempts, with those that failed since it was parked. */
   private attempts(lane: string, sequence: number, tries: Tries): string {
-    const before = this.sql.parkedAttempts.get(lane, sequence)?.attempts
+    const before = this.sql.retryAttempts.get(lane, sequence)?.attempts
     return JSON.stringify(keptAttempts(before === undefined ? [] : attemptsOf(before), tries))
   }
 
-  private park(lane: string, item: Park): boolean {
+  private putRetry(lane: string, item: RetryChange): boolean {
     const { sequence, key, due, delay, firstAttemptAt, tried } = item
-    if (!this.backlogs.get(lane)?.parked.has(sequence)) {
+    if (!this.backlogs.get(lane)?.retrying.has(sequence)) {
       const entry = this.find(sequence)
       if (entry === undefined) {
         this.onUnreadable(lane, sequence)
         return false
       }
-      this.sql.park.run(lane, sequence, encode(entry))
+      this.sql.putRecord.run(lane, sequence, encode(entry))
     }
     const attempts = this.attempts(lane, sequence, item)
     this.sql.retry.run(lane, sequence, key, due, delay, firstAttemptAt, tried, attempts)
@@ -288,8 +288,8 @@ export class LaneTable {
   }
 
   /** The parked events of a lane, in order. */
-  parked(lane: string): ReadonlyArray<Parked> {
-    return this.sql.parked.all(lane).map((row) => ({
+  retries(lane: string): ReadonlyArray<Retry> {
+    return this.sql.retrying.all(lane).map((row) => ({
       sequence: int(row.sequence),
       key: text(row.key),
       due: int(row.due),
@@ -300,11 +300,11 @@ export class LaneTable {
     }))
   }
 
-  state(backlog: Backlog): LaneState {
+  state(backlog: Backlog): LaneInfo {
     return {
       name: backlog.lane,
       cursor: backlog.cursor,
-      parked: backlog.parked.size,
+      retrying: backlog.retrying.size,
       deadLetters: backlog.deadLetters,
       deadLetterBytes: backlog.deadLetterBytes,
       backlog: backlog.size,
@@ -313,13 +313,13 @@ export class LaneTable {
   }
 
   /** Those that can't be read are named, and stand among the lost until the caller forgets them. */
-  readParked(lane: string, sequences: ReadonlyArray<number>): ParkedEntries {
+  readRetries(lane: string, sequences: ReadonlyArray<number>): RetryEntries {
     const entries: Array<Entry> = []
     const lost: Array<number> = []
     let size = 0
     for (const sequence of sequences) {
       if (size >= readBytes) break
-      const row = this.sql.parkedRecord.get(lane, sequence)
+      const row = this.sql.retryRecord.get(lane, sequence)
       if (row === undefined) continue
       const entry = decode(bytes(row.record), sequence)
       if (entry === undefined) lost.push(sequence)
@@ -372,7 +372,7 @@ export class LaneTable {
   }
 
   /** Takes a dead letter out; `undefined` when there is none. */
-  exhume(id: string): Committed | undefined {
+  removeDeadLetter(id: string): Committed | undefined {
     const parsed = parseDeadLetterId(id)
     const row = parsed === undefined ? undefined : this.sql.exhume.all(parsed.lane, parsed.sequence)[0]
     if (parsed === undefined || row === undefined) return undefined
@@ -380,17 +380,17 @@ export class LaneTable {
   }
 
   /** Takes one parked event from a lane, and gives it to another if there is one; `undefined` when none is left. */
-  takeParked(from: string, to?: string): Committed | undefined {
-    const row = this.sql.nextParked.get(from)
+  takeRetry(from: string, to?: string): Committed | undefined {
+    const row = this.sql.nextRetry.get(from)
     if (row === undefined) return undefined
     const sequence = int(row.sequence)
     // What the other lane has already is the same event: one of the two is enough.
-    const moved = to !== undefined && int(this.sql.moveParked.run(to, from, sequence).changes) > 0
+    const moved = to !== undefined && int(this.sql.moveRecord.run(to, from, sequence).changes) > 0
     if (moved) this.sql.moveRetry.run(to, this.pausedFor(from) - this.pausedFor(to), from, sequence)
-    else this.unpark(from, sequence)
+    else this.endRetry(from, sequence)
     return () => {
-      this.backlogs.get(from)?.parked.delete(sequence)
-      if (moved) this.backlogs.get(to)?.parked.add(sequence)
+      this.backlogs.get(from)?.retrying.delete(sequence)
+      if (moved) this.backlogs.get(to)?.retrying.add(sequence)
     }
   }
 

@@ -7,7 +7,7 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../Journal.ts"
-import type { Group } from "./CommitBatch.ts"
+import type { CommitBatch } from "./CommitBatch.ts"
 import { type Decoded, decodeOne, decodeRow, type Stored } from "./Record.ts"
 
 /** What is kept of a row without its events' bytes. */
@@ -81,7 +81,7 @@ export class Log {
     this.holeAt = db.prepare("SELECT last FROM hole WHERE first <= ? AND last >= ? LIMIT 1")
   }
 
-  insert(group: Group): void {
+  insert(group: CommitBatch): void {
     this.insertRow.run(
       group.first,
       group.entries.length,

@@ -89,7 +89,7 @@ export const dropDeadLetters = function* (engine: Engine, ids: ReadonlyArray<str
   let next = 0
   return yield* sliced(engine, () => {
     while (next < ids.length) {
-      const committed = engine.lanes.exhume(ids[next++] ?? "")
+      const committed = engine.lanes.removeDeadLetter(ids[next++] ?? "")
       if (committed !== undefined) return committed
     }
     return undefined
@@ -101,14 +101,14 @@ export const dropLane = function* (engine: Engine, name: string): Generator<void
   engine.flush()
   const backlog = engine.lanes.backlogs.get(name)
   const count = backlog === undefined ? 0 : backlog.size + backlog.deadLetters
-  yield* sliced(engine, () => engine.lanes.takeParked(name))
+  yield* sliced(engine, () => engine.lanes.takeRetry(name))
   yield* sliced(engine, () => engine.lanes.takeDead(name))
   engine.exclusively(() => ({ result: undefined, committed: engine.lanes.drop(name) }))
   return count
 }
 
 const exhumed = (engine: Engine, letters: ReadonlyArray<{ readonly id: string }>): Committed =>
-  all(letters.map(({ id }) => engine.lanes.exhume(id) ?? nothing))
+  all(letters.map(({ id }) => engine.lanes.removeDeadLetter(id) ?? nothing))
 
 export const replay = function* (engine: Engine, query: ReplayQuery): Generator<void, number> {
   const end = engine.head
@@ -171,12 +171,12 @@ export const moveLane = function* (engine: Engine, from: string, to: string): Ge
     }
     const cursor = { sequence: last, settled: source.cursor.settled.filter(([, to]) => to > last) }
     const advance = () =>
-      engine.lanes.settle({ lane: from, cursor, park: [], unpark: [], bury: [], pausedFor: source.pausedFor })
+      engine.lanes.settle({ lane: from, cursor, retry: [], endRetry: [], deadLetter: [], pausedFor: source.pausedFor })
     if (again.length > 0) engine.appendWith(again, Origin.moved, advance)
     else engine.exclusively(() => ({ result: undefined, committed: advance() }))
     count += again.length
     yield
   }
-  count += yield* sliced(engine, () => engine.lanes.takeParked(from, to))
+  count += yield* sliced(engine, () => engine.lanes.takeRetry(from, to))
   return count + (yield* sliced(engine, () => engine.lanes.takeDead(from, to)))
 }

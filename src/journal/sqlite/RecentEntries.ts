@@ -7,7 +7,7 @@ import type { Entry } from "../Journal.ts"
 /** What an entry weighs beside its body, about. */
 const overhead = 512
 
-export class Tail {
+export class RecentEntries {
   private entries: Array<Entry> = []
   private start = 0
   private bytes = 0

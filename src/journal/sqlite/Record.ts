@@ -180,14 +180,14 @@ class TextHash {
   }
 }
 
-/** What {@link heads} makes of an id or an account. */
+/** What {@link indexFields} makes of an id or an account. */
 export const hashOf = (text: string): number => {
   const bytes = Buffer.from(JSON.stringify(text))
   return new TextHash().of(bytes, 1, bytes.length)
 }
 
 /** What an index needs of an event: hashes of its first texts; and the texts themselves, of a kind that is new. */
-export interface Head {
+export interface IndexFields {
   readonly id: number
   readonly type: number
   readonly account: number
@@ -201,7 +201,11 @@ export interface Head {
  * of the time. What is damaged may be told wrongly or left out, so whoever is
  * led to an event by it decodes that. The head is the same object each time.
  */
-export const heads = (row: Uint8Array, count: number, visit: (index: number, head: Head) => void): void => {
+export const indexFields = (
+  row: Uint8Array,
+  count: number,
+  visit: (index: number, head: IndexFields) => void,
+): void => {
   const bytes = view(row)
   const text = new TextHash()
   const from = [0, 0, 0, 0]

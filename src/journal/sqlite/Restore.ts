@@ -46,11 +46,11 @@ const beginAgain = (engine: Engine): void => {
   if (!damaged) return
   mend(engine, () => {
     for (const name of lost) {
-      engine.turnRed(
+      engine.raiseAlarm(
         `The place of lane ${name} in the journal was damaged: it begins again at the oldest event that is kept, so some are sent twice.`,
       )
     }
-    if (lost.length === 0) engine.turnRed("The place of a lane that is not known was damaged in the journal.")
+    if (lost.length === 0) engine.raiseAlarm("The place of a lane that is not known was damaged in the journal.")
     return [engine.lanes.beginAgain((engine.owed.first ?? engine.log.oldestRow()?.first ?? engine.head + 1) - 1)]
   })
 }
@@ -76,7 +76,7 @@ const restoreOwed = function* (engine: Engine): Generator<void> {
 
 /** What is parked for a lane that is not known can't be sent: it is named and given up. */
 const forgetStrayed = (engine: Engine): void => {
-  const strayed = engine.lanes.strayedParked()
+  const strayed = engine.lanes.strayedRetries()
   if (strayed.length === 0) return
   mend(engine, () => strayed.map(({ lane, sequence }) => engine.lanes.forget(lane, sequence)))
 }
@@ -84,7 +84,7 @@ const forgetStrayed = (engine: Engine): void => {
 /** Dead letters are never given up: that they strayed is said. */
 const nameStrayed = (engine: Engine): void => {
   for (const lane of engine.lanes.strayed()) {
-    engine.turnRed(
+    engine.raiseAlarm(
       `Dead letters stand under ${JSON.stringify(lane)}, which is no lane that the journal knows: its name can't be read as it was written. \`relay dlq list\` shows them.`,
     )
   }
@@ -94,7 +94,7 @@ const nameStrayed = (engine: Engine): void => {
 const mend = (engine: Engine, work: () => ReadonlyArray<Committed>): void =>
   engine.exclusively(() => {
     const committed = work()
-    engine.red.store()
+    engine.alarm.store()
     return {
       result: undefined,
       committed: () => {

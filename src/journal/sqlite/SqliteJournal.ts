@@ -73,7 +73,7 @@ const make = Effect.fnUntraced(function* (
   options: Options,
 ): Effect.fn.Return<Journal["Service"], JournalError, Scope.Scope> {
   const clock = yield* Clock.Clock
-  const entry = yield* Checkpointer.Entry
+  const entry = yield* Checkpointer.WorkerEntrypoint
   const wallClock = WallClock.make(clock)
   const now = () => clock.currentTimeMillisUnsafe()
   const engine = yield* Effect.acquireRelease(
@@ -125,7 +125,7 @@ const make = Effect.fnUntraced(function* (
   }
 
   // Checkpoints and searches.
-  let checkpointer: Checkpointer.Checkpointer | undefined
+  let checkpointer: Checkpointer.JournalWorker | undefined
   if (entry !== undefined) {
     checkpointer = yield* Effect.acquireRelease(
       Effect.sync(() =>
@@ -187,7 +187,7 @@ const make = Effect.fnUntraced(function* (
       }
       opened.add(name)
       const { pausedFor } = backlog
-      return { ...engine.lanes.state(backlog), pausedFor, waiting: engine.lanes.parked(name) }
+      return { ...engine.lanes.state(backlog), pausedFor, retries: engine.lanes.retries(name) }
     })
 
   const setPaused = (lane: string, paused: boolean) =>
@@ -210,9 +210,9 @@ const make = Effect.fnUntraced(function* (
     return yield* openOne(name)
   })
 
-  const readParked = (lane: string, sequences: ReadonlyArray<number>) =>
+  const readRetries = (lane: string, sequences: ReadonlyArray<number>) =>
     attempt(() => {
-      const read = engine.guard(() => engine.lanes.readParked(lane, sequences))
+      const read = engine.guard(() => engine.lanes.readRetries(lane, sequences))
       if (read.lost.length > 0) {
         engine.exclusively(() => {
           const committed = read.lost.map((sequence) => engine.lanes.forget(lane, sequence))
@@ -236,7 +236,7 @@ const make = Effect.fnUntraced(function* (
           ? "starting"
           : engine.space.refusal !== undefined
             ? "full"
-            : engine.red.message !== ""
+            : engine.alarm.message !== ""
               ? "red"
               : "ok"
     const clockMessage = wallClock.trusted()
@@ -244,12 +244,12 @@ const make = Effect.fnUntraced(function* (
       : `The wall clock was set by ${Math.round(wallClock.drift() / 1000)} s: nothing is deleted by age until it agrees again or the relay restarts.`
     return {
       health,
-      message: [engine.brokenBy?.message ?? "", message, engine.red.message, clockMessage]
+      message: [engine.brokenBy?.message ?? "", message, engine.alarm.message, clockMessage]
         .filter((text) => text !== "")
         .join("\n"),
       red: {
-        lines: engine.red.message === "" ? [] : engine.red.message.split("\n"),
-        since: engine.red.since,
+        lines: engine.alarm.message === "" ? [] : engine.alarm.message.split("\n"),
+        since: engine.alarm.since,
       },
       head: engine.head,
       tail: engine.brokenBy === undefined ? (engine.log.oldestRow()?.first ?? engine.head + 1) : 0,
@@ -316,7 +316,7 @@ const make = Effect.fnUntraced(function* (
           return dropLane(name)
         }),
       ),
-    readParked,
+    readRetries,
     deadLetters: (query) => attempt(() => engine.guard(() => engine.lanes.deadLetters(query))),
     replayDeadLetters: (ids, reroute) =>
       started(sliced(engine, () => Handover.replayDeadLetters(engine, ids, reroute))),

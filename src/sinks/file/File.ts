@@ -11,7 +11,7 @@
  */
 import { fdatasync } from "node:fs"
 import { Clock, Effect, Schema, type Scope, Semaphore } from "effect"
-import { Words } from "../../config/schema/Units.ts"
+import { Units } from "../../config/schema/Units.ts"
 import * as Shown from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
 import type { Entry } from "../../journal/Journal.ts"
@@ -35,7 +35,7 @@ export const FileConfig = Schema.Struct({
   }),
   rotate: Schema.Struct({
     size: Schema.optionalKey(
-      Words.bytes.required({ description: "A new file is begun when this one is larger", examples: ["256 MiB"] }),
+      Units.bytes.required({ description: "A new file is begun when this one is larger", examples: ["256 MiB"] }),
     ),
     daily: Schema.Boolean.annotate({ description: "A new file is begun each day (UTC)", default: false }).pipe(
       Schema.withDecodingDefaultKey(Effect.succeed(false)),

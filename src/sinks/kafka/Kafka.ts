@@ -12,7 +12,7 @@
  * a topic gets more partitions, keys move, as with every Kafka producer.
  */
 import { Duration, Effect, Redacted, Result, Schedule, Schema, type Scope } from "effect"
-import { Words } from "../../config/schema/Units.ts"
+import { Units } from "../../config/schema/Units.ts"
 import { eventTypes } from "../../event/EventType.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
@@ -102,12 +102,12 @@ export const KafkaConfig = Schema.Struct({
   ),
   batch: Schema.Struct({
     maxEvents: count("Events in a batch at most", 500, 1_000),
-    maxBytes: Words.bytes.or("512 KiB", "Bytes of bodies in a batch at most; a larger event goes alone"),
-    linger: Words.duration.or("20 millis", "How long a batch may wait to fill"),
+    maxBytes: Units.bytes.or("512 KiB", "Bytes of bodies in a batch at most; a larger event goes alone"),
+    linger: Units.duration.or("20 millis", "How long a batch may wait to fill"),
   })
     .annotate({ description: "How batches fill" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  requestTimeout: Words.duration.or("8 seconds", "How long the brokers may take for a batch"),
+  requestTimeout: Units.duration.or("8 seconds", "How long the brokers may take for a batch"),
 }).check(
   Schema.makeFilter((config: { readonly client: string; readonly compression: string }) =>
     config.client === "kafkajs" && !["none", "gzip"].includes(config.compression)

@@ -12,7 +12,7 @@
  */
 import type { SNSClient, SNSClientConfig } from "@aws-sdk/client-sns"
 import { Duration, Effect, Redacted, Result, Schema, type Scope } from "effect"
-import { Words } from "../../config/schema/Units.ts"
+import { Units } from "../../config/schema/Units.ts"
 import * as Shown from "../../formats/DisplayBytes.ts"
 import type { Entry } from "../../journal/Journal.ts"
 import { userAgent } from "../../runtime/HttpTransport.ts"
@@ -82,7 +82,7 @@ export const SnsConfig = Schema.Struct({
       externalId: optional("What the role's owner asks for besides"),
     }).annotate({ description: "A role to assume with the credentials that are found" }),
   ),
-  batch: Schema.Struct({ linger: Words.duration.or("20 millis", "How long a batch may wait to fill") })
+  batch: Schema.Struct({ linger: Units.duration.or("20 millis", "How long a batch may wait to fill") })
     .annotate({ description: "How batches fill: ten events at most, and 256 KiB" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
 }).check(

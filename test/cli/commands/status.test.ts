@@ -8,7 +8,7 @@ const lane = (name: string, more: Partial<Lane> = {}): Lane => ({
   condition: "running",
   message: "",
   backlog: 0,
-  parked: 0,
+  retrying: 0,
   deadLetters: 0,
   oldestAt: 0,
   ...more,
@@ -87,7 +87,7 @@ describe("status", () => {
     expect(text).toMatch(/^ {2}b-away +file +waiting +3 +4 min +0 +0$/m)
   })
 
-  test("says why events fail before the lane pauses, parked or not, and nothing of it once they passed", () => {
+  test("says why events fail before the lane pauses, retrying or not, and nothing of it once they passed", () => {
     const failing = lane("lake", { message: "answered 500", backlog: 2 })
     expect(rendered(status([failing]))).toStartWith(
       "lake: 2 events not delivered; the last attempt failed: answered 500\n\nrelay",

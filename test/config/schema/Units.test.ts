@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { Duration, Option, Result, Schema } from "effect"
-import { formatAddress, isLoopback, parseAddress, Words } from "../../../src/config/schema/Units.ts"
+import { formatAddress, isLoopback, parseAddress, Units } from "../../../src/config/schema/Units.ts"
 import { seeded } from "../../lib/seeded.ts"
 
 const random = seeded(20_261_121)
@@ -12,8 +12,8 @@ const repeat = (test: () => void): void => {
 }
 
 const doc = { description: "" }
-const duration = Words.duration.required(doc)
-const size = Words.bytes.required(doc)
+const duration = Units.duration.required(doc)
+const size = Units.bytes.required(doc)
 
 const decode = <A>(schema: Schema.ConstraintDecoder<A>, text: unknown): A | undefined =>
   Option.getOrUndefined(Schema.decodeUnknownOption(schema)(text))
@@ -83,10 +83,10 @@ describe("words", () => {
       expect(parseAddress(text)).toBeUndefined()
     }
     for (const text of ["", "100", "0/second", "1.5/second", "100/fortnight", "100 / second"]) {
-      expect(decode(Words.rate(doc), text)).toBeUndefined()
+      expect(decode(Units.rate(doc), text)).toBeUndefined()
     }
     for (const text of ["", "2026-12-01", "2026-12-01T00:00:00", "2026-13-01T00:00:00Z", "1 December 2026"]) {
-      expect(decode(Words.time(doc), text)).toBeUndefined()
+      expect(decode(Units.time(doc), text)).toBeUndefined()
     }
   })
 

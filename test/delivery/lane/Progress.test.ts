@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { Ledger } from "../../../src/delivery/lane/Progress.ts"
+import { Progress } from "../../../src/delivery/lane/Progress.ts"
 import type { OpenedLane } from "../../../src/journal/Journal.ts"
 import * as WallClock from "../../../src/journal/WallClock.ts"
 import { event, waiting } from "../../journal/samples.ts"
@@ -10,9 +10,9 @@ import { it } from "../../lib/effect.ts"
 const state = (sequences: ReadonlyArray<number>): OpenedLane => ({
   name: "lake",
   cursor: { sequence: 10, settled: [] },
-  parked: sequences.length,
+  retrying: sequences.length,
   pausedFor: 0,
-  waiting: sequences.map((sequence) => waiting(sequence, "acct_1")),
+  retries: sequences.map((sequence) => waiting(sequence, "acct_1")),
   deadLetters: 0,
   deadLetterBytes: 0,
   backlog: sequences.length,
@@ -32,10 +32,10 @@ it.effect("an event grows older by the time that passes, whatever the wall clock
     const clock = yield* Clock.Clock
     let ahead = 0
     const wall = () => clock.currentTimeMillisUnsafe() + ahead
-    const ledger = new Ledger(state([]), "lake", { ...clock, currentTimeMillisUnsafe: wall }, 1)
+    const ledger = new Progress(state([]), "lake", { ...clock, currentTimeMillisUnsafe: wall }, 1)
     yield* TestClock.adjust("1 minute")
     ahead = -3_600_000
-    ledger.park(item(1), failed, 0)
+    ledger.retry(item(1), failed, 0)
     ahead = 0
     yield* TestClock.adjust("1 second")
     expect(ledger.age(item(1))).toBe(1_000)
@@ -48,40 +48,40 @@ it.effect("nor by a reload meanwhile: a lane that it makes tells ages as the one
     const clock = yield* Clock.Clock
     const ahead = { ...clock, currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + 3_600_000 }
     const { start } = WallClock.make(clock)
-    const before = new Ledger(state([]), "lake", clock, 1, start)
-    const reloaded = new Ledger(state([]), "lake", ahead, 1, start)
+    const before = new Progress(state([]), "lake", clock, 1, start)
+    const reloaded = new Progress(state([]), "lake", ahead, 1, start)
     yield* TestClock.adjust("1 second")
     expect(reloaded.steady()).toBe(before.steady())
   }),
 )
 
-describe("a lane that takes over what was parked in another", () => {
+describe("a lane that takes over what was retrying in another", () => {
   it.effect("knows what is new to it, once", () =>
     Effect.gen(function* () {
-      const ledger = new Ledger(state([1]), "lake", yield* Clock.Clock, 1)
-      ledger.adopt(state([1, 2]).waiting)
-      ledger.adopt(state([1, 2]).waiting)
-      expect([...ledger.parking.all()].map(({ sequence }) => sequence)).toEqual([1, 2])
+      const ledger = new Progress(state([1]), "lake", yield* Clock.Clock, 1)
+      ledger.adopt(state([1, 2]).retries)
+      ledger.adopt(state([1, 2]).retries)
+      expect([...ledger.retries.all()].map(({ sequence }) => sequence)).toEqual([1, 2])
     }),
   )
 
   it.effect("does not take back what it has just delivered or buried, which the journal still has", () =>
     Effect.gen(function* () {
-      const ledger = new Ledger(state([1, 2, 3]), "lake", yield* Clock.Clock, 1)
+      const ledger = new Progress(state([1, 2, 3]), "lake", yield* Clock.Clock, 1)
       ledger.delivered(item(1))
-      ledger.bury(item(2), failed)
-      ledger.adopt(state([1, 2, 3]).waiting)
-      expect([...ledger.parking.all()].map(({ sequence }) => sequence)).toEqual([3])
+      ledger.deadLetter(item(2), failed)
+      ledger.adopt(state([1, 2, 3]).retries)
+      expect([...ledger.retries.all()].map(({ sequence }) => sequence)).toEqual([3])
     }),
   )
 
-  it.effect("goes on with an event that it has in hand itself, and lets the parked one go", () =>
+  it.effect("goes on with an event that it has in hand itself, and lets the retrying one go", () =>
     Effect.gen(function* () {
-      const ledger = new Ledger(state([]), "lake", yield* Clock.Clock, 1)
+      const ledger = new Progress(state([]), "lake", yield* Clock.Clock, 1)
       ledger.window.take(11)
-      ledger.adopt(state([11, 12]).waiting)
-      expect([...ledger.parking.all()].map(({ sequence }) => sequence)).toEqual([12])
-      expect(ledger.takeChanges()).toMatchObject({ cursor: { sequence: 10 }, unpark: [11] })
+      ledger.adopt(state([11, 12]).retries)
+      expect([...ledger.retries.all()].map(({ sequence }) => sequence)).toEqual([12])
+      expect(ledger.takeChanges()).toMatchObject({ cursor: { sequence: 10 }, endRetry: [11] })
     }),
   )
 
@@ -91,12 +91,12 @@ describe("a lane that takes over what was parked in another", () => {
     "may have an event in hand itself, and then parks it for good although it has just ended the other one",
     () =>
       Effect.gen(function* () {
-        const ledger = new Ledger(state([1]), "lake", yield* Clock.Clock, 1)
+        const ledger = new Progress(state([1]), "lake", yield* Clock.Clock, 1)
         ledger.delivered(item(1))
-        ledger.parkBehind(item(1))
+        ledger.retryBehind(item(1))
         const settlement = ledger.takeChanges()
-        expect(settlement?.park.map(({ sequence }) => sequence)).toEqual([1])
-        expect(settlement?.unpark).toEqual([])
+        expect(settlement?.retry.map(({ sequence }) => sequence)).toEqual([1])
+        expect(settlement?.endRetry).toEqual([])
       }),
   )
 })
@@ -106,24 +106,24 @@ describe("what the journal is told of failed attempts", () => {
 
   it.effect("is each of them once, also where one settlement could not be stored", () =>
     Effect.gen(function* () {
-      const ledger = new Ledger(state([]), "lake", yield* Clock.Clock, 1)
-      ledger.park(item(11), attempt("first"), 0)
+      const ledger = new Progress(state([]), "lake", yield* Clock.Clock, 1)
+      ledger.retry(item(11), attempt("first"), 0)
       const lost = ledger.takeChanges()
-      ledger.park(item(11), attempt("second"), 0)
+      ledger.retry(item(11), attempt("second"), 0)
       if (lost !== undefined) ledger.restore(lost)
-      ledger.park(item(11), attempt("third"), 0)
-      expect(ledger.takeChanges()?.park).toMatchObject([
+      ledger.retry(item(11), attempt("third"), 0)
+      expect(ledger.takeChanges()?.retry).toMatchObject([
         { sequence: 11, tried: 3, failed: [{ message: "first" }, { message: "second" }, { message: "third" }] },
       ])
       ledger.stored()
-      ledger.bury(item(11), attempt("last"))
-      expect(ledger.takeChanges()?.bury).toMatchObject([{ sequence: 11, failed: [{ message: "last" }] }])
+      ledger.deadLetter(item(11), attempt("last"))
+      expect(ledger.takeChanges()?.deadLetter).toMatchObject([{ sequence: 11, failed: [{ message: "last" }] }])
     }),
   )
 
   it.effect("is no longer than a person reads", () =>
     Effect.gen(function* () {
-      const ledger = new Ledger(state([]), "lake", yield* Clock.Clock, 1)
+      const ledger = new Progress(state([]), "lake", yield* Clock.Clock, 1)
       expect(ledger.failed("DeliveryFailed", "x".repeat(1_000_000)).message.length).toBe(1_000)
     }),
   )

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { Parking } from "../../../src/delivery/lane/RetryQueue.ts"
+import { RetryQueue } from "../../../src/delivery/lane/RetryQueue.ts"
 
 const event = (sequence: number, dueAt: number, key = "", tried = 1) => ({
   sequence,
@@ -18,7 +18,7 @@ const sequences = (taken: ReadonlyArray<{ sequence: number }>) => taken.map((one
 
 describe("a lane's parking", () => {
   test("gives what is due, the longest due first, and gives it once", () => {
-    const parking = new Parking()
+    const parking = new RetryQueue()
     parking.put(event(1, 300))
     parking.put(event(2, 100))
     parking.put(event(3, 900))
@@ -28,14 +28,14 @@ describe("a lane's parking", () => {
   })
 
   test("what the limit left is due at once", () => {
-    const parking = new Parking()
+    const parking = new RetryQueue()
     for (let sequence = 1; sequence <= 5; sequence++) parking.put(event(sequence, 100))
     expect(sequences(parking.takeDue(100, 2))).toEqual([1, 2])
     expect(sequences(parking.takeDue(100, 10))).toEqual([3, 4, 5])
   })
 
   test("only the first of a key is tried; the next goes at once when it is settled", () => {
-    const parking = new Parking()
+    const parking = new RetryQueue()
     parking.put(event(1, 100, "acct_1"))
     parking.put(event(2, 0, "acct_1", 0))
     expect(parking.holds("acct_1")).toBe(true)
@@ -48,7 +48,7 @@ describe("a lane's parking", () => {
   })
 
   test("after a restart a wait is what is left of it, even when the wall clock went back ten years", () => {
-    const parking = new Parking()
+    const parking = new RetryQueue()
     const tenYears = 10 * 365 * 86_400_000
     parking.load(
       [{ sequence: 1, key: "", due: tenYears + 1_000, delay: 1_000, firstAttemptAt: 1, tried: 0, lastFailure: "" }],

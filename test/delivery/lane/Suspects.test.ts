@@ -94,7 +94,7 @@ describe("an event at which the receiver", () => {
           )
           // Charged four times, and a few more until it was plain whose fault it was: not 25 times a second.
           expect(sink.attempted.filter((sequence) => sequence === 1).length).toBeLessThan(30)
-          expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, parked: 0 })
+          expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, retrying: 0 })
         }).pipe(Effect.provide(relay([spec("sink", sink.sink, few(config))])))
       })
     }

@@ -60,7 +60,7 @@ export const clock: Line = {
       shim.skew(0)
       const next = await subject.start({ env: shim.env })
       ends.open()
-      if (!(await subject.drained(15))) say("what was parked before the clock was right again did not come")
+      if (!(await subject.drained(15))) say("what was retrying before the clock was right again did not come")
       await next.kill()
       shim.close()
       acknowledged += sender.acknowledged.size

@@ -40,7 +40,7 @@ const inPayload = (file: string, random: Random): number => {
   return found === undefined ? anywhere(file, random) : found + 8 + below(random, 40)
 }
 
-const tables = ["lane", "meta", "parked", "dead", "hole", "log"] as const
+const tables = ["lane", "meta", "retrying", "dead", "hole", "log"] as const
 
 /** In the root page of one of the tables: cursors, keys, settings. */
 const inTable = (file: string, random: Random): readonly [table: string, place: number] => {

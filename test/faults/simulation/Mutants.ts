@@ -19,7 +19,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "a parked event holds its key",
+    gone: "a retrying event holds its key",
     file: "src/delivery/lane/RetryQueue.ts",
     find: 'return key !== "" && this.#keys.has(key)',
     replace: "return false",
@@ -35,14 +35,14 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "dead letters go with the settlement",
     file: "src/delivery/lane/Changes.ts",
-    find: "bury: [...this.#bury.values()]",
+    find: "bury: [...this.#deadLetters.values()]",
     replace: "bury: []",
     line,
   },
   {
     gone: "what could not be stored goes with the next settlement",
     file: "src/delivery/lane/Changes.ts",
-    find: "else if (!since(sequence)) this.#park.set(sequence, one)",
+    find: "else if (!since(sequence)) this.#retries.set(sequence, one)",
     replace: "else since(sequence)",
     line,
   },
@@ -159,7 +159,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "what was parked without a group goes by itself",
+    gone: "what was retrying without a group goes by itself",
     file: "src/delivery/lane/RetryQueue.ts",
     find: 'one.key === "" && this.#together > 1',
     replace: 'one.key === "" && this.#together < 1',

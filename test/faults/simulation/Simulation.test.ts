@@ -32,7 +32,7 @@ describe("the simulation", () => {
   test("notices a journal that forgets dead letters", () => {
     const forgetful: Planted = (journal) => ({
       ...journal,
-      settle: (settlements) => journal.settle(settlements.map((settlement) => ({ ...settlement, bury: [] }))),
+      settle: (settlements) => journal.settle(settlements.map((settlement) => ({ ...settlement, deadLetter: [] }))),
     })
     expect(found(forgetful)).toContain("was promised an event that it never got")
   })

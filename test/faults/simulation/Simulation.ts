@@ -256,8 +256,8 @@ class Simulation {
         if (world.now > this.#plan.storm + enough) {
           const busy = statuses.filter((status) => !Person.isQuiet([status]))
           const said = busy.map(
-            ({ name, backlog, parked, condition }) =>
-              `${name} is ${condition} with ${backlog} events, ${parked} of them parked`,
+            ({ name, backlog, retrying, condition }) =>
+              `${name} is ${condition} with ${backlog} events, ${retrying} of them retrying`,
           )
           return oracle.fail(`all is well, and it does not come to an end: ${said.join("; ") || "senders wait"}`)
         }

@@ -187,7 +187,7 @@ export const waitingLine: Line = {
     const filling = await subject.start()
     sender.next = 0
     await sender.burst(waiting * 2)
-    const waits = async () => ((await subject.metric("relay_lane_parked_events")).get("picky") ?? 0) > waiting * 0.9
+    const waits = async () => ((await subject.metric("relay_lane_retrying_events")).get("picky") ?? 0) > waiting * 0.9
     await eventually(waits, 60)
     await subject.drained(60, ["up"])
     await filling.kill("SIGTERM")

@@ -56,9 +56,18 @@ describe("Engine", () => {
     return withEngine(at, async (engine) => {
       start(engine, at)
       await engine.appendUnsafe(event("a"), ["lake"])
-      const parked = { sequence: 1, key: "", due: 1, delay: 1, firstAttemptAt: 0.5, tried: 1, refunded: 0, failed: [] }
+      const retrying = {
+        sequence: 1,
+        key: "",
+        due: 1,
+        delay: 1,
+        firstAttemptAt: 0.5,
+        tried: 1,
+        refunded: 0,
+        failed: [],
+      }
       const settled = new Promise<Exit.Exit<void, JournalError>>((resolve) =>
-        engine.settle([{ ...settlement("lake", 1), park: [parked] }], resolve),
+        engine.settle([{ ...settlement("lake", 1), retry: [retrying] }], resolve),
       )
       const appended = engine.appendUnsafe(event("b"), ["lake"])
       expect(await appended).toEqual(Exit.succeed("appended"))

@@ -19,7 +19,7 @@ const worker = (file: string) => new URL(file, import.meta.url)
 describe("Checkpointer", () => {
   test("moves what is committed into the file, and says how long the log is", async () => {
     const engine = opened()
-    let checkpointer: Checkpointer.Checkpointer | undefined
+    let checkpointer: Checkpointer.JournalWorker | undefined
     try {
       for (let index = 0; index < 20; index++) {
         await engine.appendUnsafe(event(`evt_${index}`, { body: new Uint8Array(50_000) }), ["lake"])
@@ -51,8 +51,8 @@ describe("Checkpointer", () => {
           },
         })
       })
-    expect(await failure("./worker.ts", "/nonexistent/journal.db")).toContain("unable to open")
-    expect(await failure("./missing.ts", "/nonexistent/journal.db")).not.toBe("a pass")
+    expect(await failure("../worker.ts", "/nonexistent/journal.db")).toContain("unable to open")
+    expect(await failure("../missing.ts", "/nonexistent/journal.db")).not.toBe("a pass")
   })
 
   test("goes on after what passes, such as a full disk or no descriptor left, and not after what is final", () => {

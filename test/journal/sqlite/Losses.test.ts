@@ -6,7 +6,7 @@ import { Journal, type JournalError } from "../../../src/journal/Journal.ts"
 import type { Options } from "../../../src/journal/sqlite/Engine.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
 import { it } from "../../lib/effect.ts"
-import { event, letter, parked, settlement } from "../samples.ts"
+import { event, letter, retrying, settlement } from "../samples.ts"
 import { options } from "../temporary.ts"
 
 type Service = Journal["Service"]
@@ -39,7 +39,7 @@ const flip = (bytes: Uint8Array, text: string): Uint8Array => {
 }
 
 /** Alters the body of `b`, wherever it is kept. */
-const harm = (at: Options, table: "log" | "parked" | "dead"): void => {
+const harm = (at: Options, table: "log" | "retry_record" | "dead"): void => {
   const column = table === "log" ? "bytes" : "record"
   const db = new DatabaseSync(at.path)
   const row = db.prepare(`SELECT rowid AS row, ${column} AS bytes FROM ${table}`).get()
@@ -109,8 +109,8 @@ describe("an event that is lost on disk", () => {
   )
 
   for (const [table, kept] of [
-    ["parked", { park: [parked(2)] }],
-    ["dead", { bury: [letter(2)] }],
+    ["retry_record", { retry: [retrying(2)] }],
+    ["dead", { deadLetter: [letter(2)] }],
   ] as const) {
     it.live(`is taken when it was ${table} and can't be read`, () =>
       Effect.gen(function* () {
@@ -119,7 +119,7 @@ describe("an event that is lost on disk", () => {
         harm(at, table)
         yield* session(at, (journal) =>
           Effect.gen(function* () {
-            const read = () => Effect.all([journal.readParked("lake", [2]), journal.deadLetters({ limit: 9 })])
+            const read = () => Effect.all([journal.readRetries("lake", [2]), journal.deadLetters({ limit: 9 })])
             yield* read()
             expect((yield* journal.status).message).toContain("the sender may send it again")
             expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])

@@ -6,7 +6,7 @@ import {
   decodeRow,
   encode,
   hashOf,
-  heads,
+  indexFields,
   Origin,
   Writer,
 } from "../../../src/journal/sqlite/Record.ts"
@@ -97,7 +97,7 @@ describe("Record", () => {
     for (let seed = 1; seed <= 300; seed++) {
       const { events, bytes } = row(seeded(seed), 5)
       const found: Array<unknown> = []
-      heads(bytes, 5, (index, { id, type, account, webhook, kind }) => {
+      indexFields(bytes, 5, (index, { id, type, account, webhook, kind }) => {
         found.push([index, id, type, account, webhook, kind()])
       })
       expect(found).toEqual(
@@ -119,7 +119,7 @@ describe("Record", () => {
       const { bytes } = row(random, 5)
       const at = Math.floor(random() * bytes.length)
       bytes[at] = (bytes[at] ?? 0) ^ (1 << Math.floor(random() * 8))
-      heads(bytes, 5, (index, { kind }) => {
+      indexFields(bytes, 5, (index, { kind }) => {
         kind()
         decodeOne(bytes, 100, 100 + index)
       })

@@ -10,7 +10,7 @@ import type { Options } from "../../../src/journal/sqlite/Engine.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
 import { journalContract } from "../../contract/journalContract.ts"
 import { it } from "../../lib/effect.ts"
-import { event, letter, parked, settlement } from "../samples.ts"
+import { event, letter, retrying, settlement } from "../samples.ts"
 import { options } from "../temporary.ts"
 
 journalContract("SqliteJournal", () => SqliteJournal.layer(options()))
@@ -47,8 +47,8 @@ describe("SqliteJournal across restarts", () => {
           yield* journal.settle([
             settlement("lake", 20, {
               cursor: { sequence: 20, settled: [[25, 30]] },
-              park: [parked(3)],
-              bury: [letter(4)],
+              retry: [retrying(3)],
+              deadLetter: [letter(4)],
             }),
           ])
           yield* journal.setPaused("lake", true)
@@ -62,7 +62,7 @@ describe("SqliteJournal across restarts", () => {
           expect((yield* journal.deadLetters({ limit: 9 })).map((letter) => letter.entry)).toEqual(
             before.log.slice(3, 4),
           )
-          expect((yield* journal.readParked("lake", [3])).entries).toEqual(before.log.slice(2, 3))
+          expect((yield* journal.readRetries("lake", [3])).entries).toEqual(before.log.slice(2, 3))
           expect((yield* journal.lanes).map((lane) => lane.backlog)).toEqual([5, 175])
           expect((yield* journal.status).health).toBe("ok")
         }),
@@ -362,7 +362,7 @@ describe("SqliteJournal and damage", () => {
             yield* journal.openLane("lake")
             yield* journal.openLane("other")
             yield* appendAll(journal, ids(4))
-            yield* journal.settle([settlement("lake", 1, { park: [parked(1)] })])
+            yield* journal.settle([settlement("lake", 1, { retry: [retrying(1)] })])
           }),
         )
         const db = new DatabaseSync(at.path)
@@ -372,7 +372,7 @@ describe("SqliteJournal and damage", () => {
           Effect.gen(function* () {
             const { message } = yield* journal.status
             const lanes = yield* journal.lanes
-            return { message, lanes: lanes.map(({ name, cursor, parked }) => [name, cursor.sequence, parked]) }
+            return { message, lanes: lanes.map(({ name, cursor, retrying }) => [name, cursor.sequence, retrying]) }
           }),
         )
         const { message, lanes } = yield* look
@@ -416,7 +416,7 @@ describe("SqliteJournal and damage", () => {
         Effect.gen(function* () {
           yield* journal.openLane("lake")
           yield* appendAll(journal, ids(3))
-          yield* journal.settle([settlement("lake", 3, { park: [parked(1), parked(2)], bury: [letter(3)] })])
+          yield* journal.settle([settlement("lake", 3, { retry: [retrying(1), retrying(2)], deadLetter: [letter(3)] })])
         }),
       )
       const db = new DatabaseSync(at.path, { readOnly: true })
@@ -434,37 +434,37 @@ describe("SqliteJournal and damage", () => {
       writeFileSync(at.path, file)
       yield* session(at, (journal) =>
         Effect.gen(function* () {
-          const { waiting, deadLetters } = yield* journal.openLane("lake")
-          expect([waiting.map(({ sequence }) => sequence), deadLetters]).toEqual([[1, 2], 1])
+          const { retries, deadLetters } = yield* journal.openLane("lake")
+          expect([retries.map(({ sequence }) => sequence), deadLetters]).toEqual([[1, 2], 1])
           expect((yield* journal.deadLetters({ lane: "lake", limit: 9 })).length).toBe(1)
           const { message } = yield* journal.status
-          expect(message).toContain("was damaged (table parked)")
+          expect(message).toContain("was damaged (table retry_record)")
           expect(message).toContain("was damaged (table dead)")
         }),
       )
     }),
   )
 
-  it.live("gives up a parked event that can't be read, and names it", () =>
+  it.live("gives up a retrying event that can't be read, and names it", () =>
     Effect.gen(function* () {
       const at = options()
       yield* session(at, (journal) =>
         Effect.gen(function* () {
           yield* journal.openLane("lake")
           yield* appendAll(journal, ids(3))
-          yield* journal.settle([settlement("lake", 3, { park: [parked(1), parked(2)] })])
+          yield* journal.settle([settlement("lake", 3, { retry: [retrying(1), retrying(2)] })])
         }),
       )
       const db = new DatabaseSync(at.path)
-      db.exec("UPDATE parked SET record = zeroblob(length(record)) WHERE sequence = 1")
+      db.exec("UPDATE retry_record SET record = zeroblob(length(record)) WHERE sequence = 1")
       db.exec("UPDATE retry SET attempts = '[{'")
       db.close()
       yield* session(at, (journal) =>
         Effect.gen(function* () {
-          expect(yield* journal.openLane("lake")).toMatchObject({ parked: 2, backlog: 2 })
-          const { entries, lost } = yield* journal.readParked("lake", [1, 2])
+          expect(yield* journal.openLane("lake")).toMatchObject({ retrying: 2, backlog: 2 })
+          const { entries, lost } = yield* journal.readRetries("lake", [1, 2])
           expect([entries.map(({ sequence }) => sequence), lost]).toEqual([[2], [1]])
-          expect(yield* journal.openLane("lake")).toMatchObject({ parked: 1, backlog: 1 })
+          expect(yield* journal.openLane("lake")).toMatchObject({ retrying: 1, backlog: 1 })
           expect((yield* journal.status).message).toContain("Event 1 of lane lake can't be read")
         }),
       )
@@ -530,14 +530,14 @@ describe("SqliteJournal and room", () => {
           for (const id of ids(6)) yield* journal.append(old(id), ["lake", "slow"])
           yield* journal.settle([
             settlement("lake", 6),
-            settlement("slow", 3, { park: [parked(2)], bury: [letter(3)] }),
+            settlement("slow", 3, { retry: [retrying(2)], deadLetter: [letter(3)] }),
           ])
           yield* TestClock.adjust(Duration.minutes(59))
           expect((yield* journal.status).tail).toBe(1)
           yield* TestClock.adjust(Duration.minutes(2))
           // The last row stays: it says how far the log had come.
           expect((yield* journal.status).tail).toBe(6)
-          expect((yield* journal.readParked("slow", [2])).entries.length).toBe(1)
+          expect((yield* journal.readRetries("slow", [2])).entries.length).toBe(1)
           expect((yield* journal.deadLetters({ limit: 9 })).length).toBe(1)
           expect(yield* lane(journal, "slow")).toMatchObject({ backlog: 4 })
         }),
@@ -546,7 +546,7 @@ describe("SqliteJournal and room", () => {
         Effect.gen(function* () {
           expect(yield* lane(journal, "slow")).toMatchObject({ backlog: 4, cursor: { sequence: 3 } })
           expect(yield* read(journal, 3)).toEqual(["evt_3", "evt_4", "evt_5"])
-          yield* journal.settle([settlement("slow", 6, { bury: [letter(5)] })])
+          yield* journal.settle([settlement("slow", 6, { deadLetter: [letter(5)] })])
           expect((yield* journal.deadLetters({ limit: 1 })).map(({ entry }) => entry.event.id)).toEqual(["evt_4"])
           yield* TestClock.adjust(Duration.minutes(1))
         }),
@@ -592,11 +592,11 @@ describe("SqliteJournal and room", () => {
           // Read from anywhere, and settled in pieces, it is the same log as ever.
           expect((yield* journal.read(507, 1)).map(({ sequence }) => sequence)).toEqual([607])
           yield* journal.settle([
-            settlement("away", 200, { cursor: { sequence: 200, settled: [[300, 310]] }, park: [parked(7)] }),
+            settlement("away", 200, { cursor: { sequence: 200, settled: [[300, 310]] }, retry: [retrying(7)] }),
           ])
           yield* TestClock.adjust(Duration.seconds(1))
           expect((yield* journal.read(0, 3)).map(({ sequence }) => sequence)).toEqual([207, 407, 507])
-          expect((yield* journal.readParked("away", [7])).entries.map(({ event }) => event.id)).toEqual(["evt_7"])
+          expect((yield* journal.readRetries("away", [7])).entries.map(({ event }) => event.id)).toEqual(["evt_7"])
           expect(yield* lane(journal, "away")).toMatchObject({ backlog: 18 })
           expect(yield* journal.moveLane("away", "heir")).toBe(18)
           expect((yield* journal.lanes).map(({ name, backlog }) => [name, backlog])).toEqual([

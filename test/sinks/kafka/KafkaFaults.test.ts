@@ -132,7 +132,7 @@ withOwnBroker("the Kafka sink when its broker fails", (broker) => {
             broker().signal("SIGCONT")
             yield* settled
             const lane = yield* lake
-            expect(lane).toMatchObject({ deadLetters: 0, parked: 0 })
+            expect(lane).toMatchObject({ deadLetters: 0, retrying: 0 })
           }).pipe(Effect.provide(lanes(client, () => ({ brokers: [broker().plain], topic }))))
           const received = yield* follow(broker().plain, [topic])
           const numbers = (yield* Effect.promise(() => received(1_000))).map(({ value }) => numberOf(value))
@@ -163,7 +163,7 @@ withOwnBroker("the Kafka sink when its broker fails", (broker) => {
               ),
             )
             yield* settled
-            expect(yield* lake).toMatchObject({ deadLetters: 0, parked: 0 })
+            expect(yield* lake).toMatchObject({ deadLetters: 0, retrying: 0 })
           }).pipe(Effect.provide(lanes(client, config)))
           expect(yield* Effect.promise(() => sizeOf(broker().plain, topic))).toBe(500)
         }),

@@ -8,7 +8,7 @@
  */
 import { closeSync, constants, openSync, readFileSync, writeSync } from "node:fs"
 
-export interface Mark {
+export interface HighWaterMark {
   /** The random id that the journal's file also holds. */
   readonly identity: string
   /** A sequence that the journal has reached. */
@@ -20,7 +20,7 @@ export interface Mark {
 const format = /^relay journal ([0-9a-f]{32}) ([0-9]{16}) (sound|damaged)\s*$/
 
 /** Reads the mark; `undefined` when there is none or it was torn. */
-export const read = (file: string): Mark | undefined => {
+export const read = (file: string): HighWaterMark | undefined => {
   let text: string
   try {
     text = readFileSync(file, "latin1")
@@ -33,11 +33,11 @@ export const read = (file: string): Mark | undefined => {
 }
 
 /** Writes marks in place, always the same length, so that one is never torn by a crash of the process. */
-export class MarkFile {
+export class HighWaterMarkFile {
   private readonly fd: number
   private readonly line: Buffer
 
-  constructor(file: string, mark: Mark) {
+  constructor(file: string, mark: HighWaterMark) {
     this.line = Buffer.from(
       `relay journal ${mark.identity} ${String(mark.head).padStart(16, "0")} ${mark.damaged ? "damaged" : "sound  "}\n`,
     )

@@ -26,7 +26,7 @@ export interface CheckReport {
   readonly events: number
   readonly rows: number
   readonly lanes: number
-  readonly parked: number
+  readonly retrying: number
   readonly deadLetters: number
   /** Sequences whose bytes are not what was written. */
   readonly damaged: ReadonlyArray<number>
@@ -121,7 +121,7 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
         events,
         rows,
         lanes: count("lane"),
-        parked: count("parked"),
+        retrying: count("retry_record"),
         deadLetters: count("dead"),
         damaged,
         missing,

@@ -40,7 +40,7 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     `CREATE TABLE owed (sequence INTEGER PRIMARY KEY, sinks TEXT NOT NULL, record BLOB NOT NULL) STRICT`,
     `CREATE INDEX owed_sinks ON owed (sequence, sinks)`,
     `CREATE INDEX dead_size ON dead (lane, size)`,
-    // When a parked event is due changes often, its bytes never: they lie in tables of their own.
+    // When an event is tried again changes often, its bytes never: they lie in tables of their own.
     `CREATE TABLE retry (
       lane TEXT NOT NULL, sequence INTEGER NOT NULL, key TEXT NOT NULL, due INTEGER NOT NULL, delay INTEGER NOT NULL,
       first_attempt_at INTEGER NOT NULL, tried INTEGER NOT NULL, attempts TEXT NOT NULL,
@@ -52,11 +52,10 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
          SELECT json_group_array(json(value)) FROM json_each(attempts)
          WHERE json_each.key = 0 OR json_each.key > json_array_length(attempts) - 10) END
      FROM parked`,
-    `CREATE TABLE record (
+    `CREATE TABLE retry_record (
       lane TEXT NOT NULL, sequence INTEGER NOT NULL, record BLOB NOT NULL, PRIMARY KEY (lane, sequence)) STRICT`,
-    `INSERT INTO record SELECT lane, sequence, record FROM parked`,
+    `INSERT INTO retry_record SELECT lane, sequence, record FROM parked`,
     `DROP TABLE parked`,
-    `ALTER TABLE record RENAME TO parked`,
     // How long a lane was paused in all, in milliseconds: that time ages no event of it.
     `ALTER TABLE lane ADD COLUMN paused_for INTEGER NOT NULL DEFAULT 0`,
   ],

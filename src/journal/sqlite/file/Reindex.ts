@@ -5,7 +5,7 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 
-const tables = ["parked", "dead"] as const
+const tables = ["retry_record", "dead"] as const
 
 /** Checking takes about a second for so many rows; more are left to `relay journal check`. */
 const mostRows = 100_000

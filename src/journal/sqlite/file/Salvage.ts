@@ -10,7 +10,7 @@ import { randomBytes } from "node:crypto"
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
 import type { TraceContext } from "../../../event/TraceContext.ts"
 import type { Attempt, Cursor, Entry } from "../../Journal.ts"
-import { LaneRows } from "../CursorRows.ts"
+import { CursorRows } from "../CursorRows.ts"
 import { decode, decodeAll, decodeRow } from "../Record.ts"
 import { isPassed } from "../search/DeliveryStatus.ts"
 import { meta } from "./Meta.ts"
@@ -18,7 +18,7 @@ import * as Pages from "./Pages.ts"
 import { isNewer, openReadable } from "./Repair.ts"
 
 /** Tables that keep one record a row, by a sequence: an event that a lane still needs. */
-export const keptTables = ["dead", "parked", "owed"] as const
+export const keptTables = ["dead", "parked", "retry_record", "owed"] as const
 
 /** A line of a salvaged file. */
 export interface SalvagedLine {
@@ -104,7 +104,7 @@ const attemptsOf = (value: unknown): ReadonlyArray<Attempt> => {
 }
 
 const cursorsOf = (db: DatabaseSync): ReadonlyMap<string, Cursor> => {
-  const sound = tolerant(() => new LaneRows(db).find().rows.map(({ name, cursor }) => [name, cursor] as const))
+  const sound = tolerant(() => new CursorRows(db).find().rows.map(({ name, cursor }) => [name, cursor] as const))
   // The first relays wrote no checksums of lanes.
   const rows = sound ?? tolerant(() => db.prepare("SELECT name, cursor, settled FROM lane").all().map(unchecked)) ?? []
   return new Map(rows)
@@ -177,7 +177,13 @@ class Salvage {
       }
       const entry = decode(bytes(row.record), int(row.sequence))
       if (entry === undefined) this.damaged.add(int(row.sequence))
-      else yield this.line(table, "lane" in row ? [String(row.lane)] : this.pending(entry), entry, row)
+      else
+        yield this.line(
+          table === "retry_record" ? "parked" : table,
+          "lane" in row ? [String(row.lane)] : this.pending(entry),
+          entry,
+          row,
+        )
     }
   }
 

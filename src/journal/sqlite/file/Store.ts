@@ -16,8 +16,8 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, statSync } f
 import { basename, dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import type { JournalError } from "../../Journal.ts"
-import { LaneRows } from "../CursorRows.ts"
-import { type Mark, MarkFile, read as readMark } from "./HighWaterMark.ts"
+import { CursorRows } from "../CursorRows.ts"
+import { type HighWaterMark, HighWaterMarkFile, read as readMark } from "./HighWaterMark.ts"
 import { meta, setMeta } from "./Meta.ts"
 import { migrate } from "./Migrations.ts"
 import { mend } from "./Reindex.ts"
@@ -26,7 +26,7 @@ import { broken, classify, isBusy, isCorrupt, isFull, unavailable } from "./Sqli
 export interface Store {
   readonly path: string
   readonly db: DatabaseSync
-  readonly mark: MarkFile
+  readonly mark: HighWaterMarkFile
   /** The highest sequence that was ever on disk. */
   readonly head: number
   /** What was found wrong when opening, in words. */
@@ -127,7 +127,7 @@ const openSound = (path: string, isDoubted: boolean): Sound => {
   try {
     lastSequence(db)
     meta(db, "identity")
-    new LaneRows(db).find()
+    new CursorRows(db).find()
     const mended = mend(db)
     if (isDoubted) requireIntegrity(db)
     return { db, mended }
@@ -202,7 +202,7 @@ const openError = (path: string, error: unknown): JournalError => {
 const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<string>): Store => {
   const findings: Array<string> = []
   const before = readMark(`${path}-mark`)
-  let expected: Mark | undefined = before
+  let expected: HighWaterMark | undefined = before
   const begin = (problem: string): void => {
     const aside = setAside(path)
     const kept = existsSync(aside) || existsSync(`${aside}-wal`)
@@ -253,7 +253,7 @@ const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<stri
       expected = undefined
     }
     const found = lastSequence(db)
-    const cursors = new LaneRows(db).find().rows.map(({ cursor }) => cursor.sequence)
+    const cursors = new CursorRows(db).find().rows.map(({ cursor }) => cursor.sequence)
     const head = Math.max(found, expected?.head ?? 0, ...cursors)
     if (head > found) {
       // Sequences that may have been answered for are never given out again: a lane's cursor may stand above them.
@@ -270,7 +270,7 @@ const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<stri
         `An index of the journal ${path} was damaged (table ${table}). It was built anew from what the table holds; check the disk.`,
       )
     }
-    const mark = new MarkFile(`${path}-mark`, { identity, head, damaged: false })
+    const mark = new HighWaterMarkFile(`${path}-mark`, { identity, head, damaged: false })
     const inodes = [path, `${path}-wal`].map((file) => [file, statSync(file).ino] as const)
     const sizes = new Map<string, number>()
     /** Neither file ever shrinks in use, but for the log's handing back what is above its limit. */

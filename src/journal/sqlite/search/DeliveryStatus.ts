@@ -3,7 +3,7 @@
  * for one event at a time, so nothing is kept for it.
  */
 import type { DatabaseSync } from "node:sqlite"
-import type { Attempt, Cursor, Fate } from "../../Journal.ts"
+import type { Attempt, Cursor, DeliveryStatus } from "../../Journal.ts"
 
 /** A list kept as text; empty where the disk has damaged it. */
 const list = <A>(value: unknown): ReadonlyArray<A> => {
@@ -19,15 +19,15 @@ const list = <A>(value: unknown): ReadonlyArray<A> => {
 export const isPassed = ({ sequence, settled }: Cursor, at: number): boolean =>
   at <= sequence || settled.some(([from, to]) => from <= at && at <= to)
 
-export class Fates {
+export class DeliveryStatuses {
   private cursors = new Map<string, Cursor>()
   private readonly sql
 
   constructor(db: DatabaseSync) {
     this.sql = {
       lanes: db.prepare("SELECT name, cursor, settled FROM lane ORDER BY name"),
-      parked: db.prepare("SELECT due, attempts FROM retry WHERE lane = ? AND sequence = ?"),
-      record: db.prepare("SELECT record FROM parked WHERE lane = ? AND sequence = ?"),
+      retrying: db.prepare("SELECT due, attempts FROM retry WHERE lane = ? AND sequence = ?"),
+      record: db.prepare("SELECT record FROM retry_record WHERE lane = ? AND sequence = ?"),
       dead: db.prepare("SELECT lane, at, attempts FROM dead WHERE sequence = ?"),
       deadRecord: db.prepare("SELECT record FROM dead WHERE sequence = ? LIMIT 1"),
       owed: db.prepare("SELECT record FROM owed WHERE sequence = ?"),
@@ -44,18 +44,18 @@ export class Fates {
   }
 
   /** Of the sinks that it was promised to; and of lanes that hold it because it was moved to them. */
-  of(sequence: number, sinks: ReadonlyArray<string>): ReadonlyArray<Fate> {
-    const held = new Map<string, Fate>()
+  of(sequence: number, sinks: ReadonlyArray<string>): ReadonlyArray<DeliveryStatus> {
+    const held = new Map<string, DeliveryStatus>()
     for (const sink of this.cursors.keys()) {
-      const row = this.sql.parked.get(sink, sequence)
+      const row = this.sql.retrying.get(sink, sequence)
       if (row === undefined) continue
-      held.set(sink, { sink, outcome: "parked", due: Number(row.due), attempts: list<Attempt>(row.attempts) })
+      held.set(sink, { sink, outcome: "retrying", due: Number(row.due), attempts: list<Attempt>(row.attempts) })
     }
     for (const row of this.sql.dead.all(sequence)) {
       const sink = String(row.lane)
       held.set(sink, { sink, outcome: "dead", at: Number(row.at), attempts: list<Attempt>(row.attempts) })
     }
-    const promised = sinks.map((sink): Fate => {
+    const promised = sinks.map((sink): DeliveryStatus => {
       const cursor = this.cursors.get(sink)
       const outcome = cursor === undefined ? "gone" : isPassed(cursor, sequence) ? "delivered" : "pending"
       return held.get(sink) ?? { sink, outcome, attempts: [] }

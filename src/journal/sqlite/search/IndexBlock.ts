@@ -6,7 +6,7 @@
 import type { Kind, Match } from "../../EventMatch.ts"
 import type { EventQuery } from "../../Journal.ts"
 import { keyWidth, notDelivered } from "../CommitBatch.ts"
-import { hashOf, heads } from "../Record.ts"
+import { hashOf, indexFields } from "../Record.ts"
 
 /** Sequences of a span: to read so many from the log takes a few milliseconds. */
 export const size = 4096
@@ -79,7 +79,7 @@ export const make = (number: number, rows: Iterable<LogRow>): Columns => {
     const routes = parsedRoutes(row.routes)
     const numbers = routes.map((sinks) => routeNumbers.of(JSON.stringify(sinks)))
     const keys = new DataView(row.keys.buffer, row.keys.byteOffset, row.keys.byteLength)
-    heads(row.bytes, row.count, (index, head) => {
+    indexFields(row.bytes, row.count, (index, head) => {
       const at = row.first + index - first
       const key = index * keyWidth + 12
       if (at < 0 || at >= size || key + 4 > keys.byteLength) return

@@ -13,7 +13,7 @@ import { Effect } from "effect"
 import * as Match from "../../EventMatch.ts"
 import type { EventPage, EventQuery, FoundEvent, JournalError } from "../../Journal.ts"
 import { decodeOne, decodeRow, decodeStored, type Stored } from "../Record.ts"
-import { Fates } from "./DeliveryStatus.ts"
+import { DeliveryStatuses } from "./DeliveryStatus.ts"
 import type { Index } from "./Index.ts"
 import * as Span from "./IndexBlock.ts"
 
@@ -41,14 +41,14 @@ const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? val
 
 export class Search {
   private readonly index: Index | undefined
-  private readonly fates: Fates
+  private readonly fates: DeliveryStatuses
   private readonly sql
   /** The row that was read last: its events are asked for one after the other. */
   private row: LogRow | undefined
 
   constructor(db: DatabaseSync, index?: Index) {
     this.index = index
-    this.fates = new Fates(db)
+    this.fates = new DeliveryStatuses(db)
     const kept = (...tables: ReadonlyArray<string>) => {
       const each = tables.map((table) => `SELECT DISTINCT sequence FROM ${table} WHERE sequence < ?1`)
       return db.prepare(`${each.join(" UNION ")} ORDER BY sequence DESC LIMIT 64`)
@@ -58,10 +58,10 @@ export class Search {
       end: db.prepare("COMMIT"),
       tail: db.prepare("SELECT first FROM log ORDER BY first LIMIT 1"),
       rowAt: db.prepare("SELECT first, count, bytes FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1"),
-      parked: kept("parked"),
+      retrying: kept("retry_record"),
       dead: kept("dead"),
       owed: kept("owed"),
-      kept: kept("dead", "parked", "owed"),
+      kept: kept("dead", "retry_record", "owed"),
     }
   }
 
@@ -106,7 +106,7 @@ export class Search {
     const floor = query.sequence ?? (outcome === "pending" ? this.fates.pendingFrom : 1)
     const tail = Number(this.sql.tail.get()?.first ?? Number.MAX_SAFE_INTEGER)
     let below = Math.min(sequence + 1, before)
-    if (outcome === "parked" || outcome === "dead") return yield* this.kept(this.sql[outcome], below, floor)
+    if (outcome === "retrying" || outcome === "dead") return yield* this.kept(this.sql[outcome], below, floor)
     yield* this.logged(query, match, below - 1, Math.max(floor, tail))
     below = Math.min(below, tail)
     yield* this.kept(outcome === "pending" ? this.sql.owed : this.sql.kept, below, floor)

@@ -44,7 +44,7 @@ export const cases: ReadonlyArray<Case> = [
   through("order by key, on and off, with what waits", {}, [keyed, {}, keyed, { ...keyed, key: "{{id}}" }, {}]),
   through("concurrency 1, then 100, then 1", { concurrency: 1 }, [{ concurrency: 100 }, { concurrency: 1 }]),
   through("a rate limit comes and goes", { rateLimit: "1/minute" }, [{}, { rateLimit: "10/second" }, {}]),
-  through("maxParked below what is parked", {}, [{ delivery: { maxParked: 1 } }, { delivery: { maxParked: 5 } }]),
+  through("maxParked below what is retrying", {}, [{ delivery: { maxParked: 1 } }, { delivery: { maxParked: 5 } }]),
   through("the shortest deadline", {}, [{ delivery: { timeout: "1 millis" } }, {}], 100),
   through("a signature of our own, in and out", {}, [
     { sign: { secret: "s" } },
@@ -96,7 +96,7 @@ export const cases: ReadonlyArray<Case> = [
       await play.reload({ a: { ...to, ...digest, digest: { by: ["type", "/data/object/id"], wait: "100 millis" } } })
       const sent = play.acknowledged
       closed = false
-      await play.until(async () => ((await play.lane("a"))?.parked ?? 99) < 20, "windows stay open", 20)
+      await play.until(async () => ((await play.lane("a"))?.retrying ?? 99) < 20, "windows stay open", 20)
       await play.until(() => sent.every((number) => told.has(number)), "some are told of in no digest")
       await server.stop(true)
     },

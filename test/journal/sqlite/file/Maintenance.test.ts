@@ -7,7 +7,7 @@ import { Journal } from "../../../../src/journal/Journal.ts"
 import * as Maintenance from "../../../../src/journal/sqlite/file/Maintenance.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
 import { it } from "../../../lib/effect.ts"
-import { event, letter, parked, settlement } from "../../samples.ts"
+import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
 const secret = new TextEncoder().encode("bytes that are altered on disk")
@@ -20,7 +20,7 @@ const filled = Effect.gen(function* () {
       yield* journal.openLane("lake")
       for (const id of ["a", "b", "c", "d", "e"]) yield* journal.append(event(id), ["lake"])
       yield* journal.append(event("f", { body: secret }), ["lake"])
-      yield* journal.settle([settlement("lake", 3, { park: [parked(2)], bury: [letter(3)] })])
+      yield* journal.settle([settlement("lake", 3, { retry: [retrying(2)], deadLetter: [letter(3)] })])
     }),
   ).pipe(Effect.provide(SqliteJournal.layer(at)))
   return at
@@ -46,7 +46,7 @@ describe("journal check", () => {
       const report = yield* Effect.flatMap(Journal, () => Maintenance.check(at.path)).pipe(
         Effect.provide(SqliteJournal.layer(at)),
       )
-      expect(report).toMatchObject({ sound: true, head: 6, events: 6, rows: 6, lanes: 1, parked: 1, deadLetters: 1 })
+      expect(report).toMatchObject({ sound: true, head: 6, events: 6, rows: 6, lanes: 1, retrying: 1, deadLetters: 1 })
     }),
   )
 

@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import { Journal } from "../../../../src/journal/Journal.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
 import { it } from "../../../lib/effect.ts"
-import { event, letter, parked, settlement } from "../../samples.ts"
+import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
 // Written by the relay before parked events had tables of their own: thirteen events, three lanes. Lane "lake"
@@ -25,7 +25,7 @@ it.live("a journal of an older relay goes on with its backlog, what is parked an
         expect((yield* journal.status).health).toBe("ok")
         const lake = yield* journal.openLane("lake")
         expect(lake).toMatchObject({ cursor: { sequence: 8, settled: [[10, 10]] }, backlog: 4, deadLetters: 1 })
-        expect(lake.waiting).toEqual([
+        expect(lake.retries).toEqual([
           {
             sequence: 3,
             key: "acct_1",
@@ -43,10 +43,12 @@ it.live("a journal of an older relay goes on with its backlog, what is parked an
           ["gone", 1],
           ["lake", 4],
         ])
-        expect(ids((yield* journal.readParked("lake", [3, 4])).entries)).toEqual(["evt_3", "evt_4"])
+        expect(ids((yield* journal.readRetries("lake", [3, 4])).entries)).toEqual(["evt_3", "evt_4"])
         const [dead] = yield* journal.deadLetters({ limit: 9 })
         expect(dead).toMatchObject({ id: "lake:5", attempts: [{ at: 1 }, { at: 2 }, { at: 3 }] })
-        yield* journal.settle([settlement("lake", 11, { park: [{ ...parked(4), failed: [] }], bury: [letter(3)] })])
+        yield* journal.settle([
+          settlement("lake", 11, { retry: [{ ...retrying(4), failed: [] }], deadLetter: [letter(3)] }),
+        ])
       }),
     )
     yield* open((journal) =>

@@ -10,7 +10,7 @@ import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import { recover } from "../../../../src/journal/sqlite/Restore.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
 import { it } from "../../../lib/effect.ts"
-import { event, letter, parked, settlement } from "../../samples.ts"
+import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
 const size = (index: number): number => (index % 10 === 0 ? 70_000 : 900)
@@ -32,7 +32,7 @@ const filled = Effect.gen(function* () {
           { concurrency: "unbounded", discard: true },
         )
       }
-      yield* journal.settle([settlement("lake", 100, { park: [parked(50)], bury: [letter(60)] })])
+      yield* journal.settle([settlement("lake", 100, { retry: [retrying(50)], deadLetter: [letter(60)] })])
       // As kill -9 leaves it: with its write-ahead log.
       cpSync(dirname(at.path), dirname(live.path), { recursive: true })
     }),

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import { Layer } from "effect"
 import type { Event } from "../../../../src/event/Event.ts"
-import type { EventQuery, Fate } from "../../../../src/journal/Journal.ts"
+import type { DeliveryStatus, EventQuery } from "../../../../src/journal/Journal.ts"
 import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
-import { Entry } from "../../../../src/journal/sqlite/JournalWorker.ts"
+import { WorkerEntrypoint } from "../../../../src/journal/sqlite/JournalWorker.ts"
 import { Origin } from "../../../../src/journal/sqlite/Record.ts"
 import { recover } from "../../../../src/journal/sqlite/Restore.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
@@ -14,10 +14,10 @@ import { Search } from "../../../../src/journal/sqlite/search/Search.ts"
 import * as Pattern from "../../../../src/routing/Pattern.ts"
 import { eventsContract } from "../../../contract/eventsContract.ts"
 import { seeded } from "../../../lib/seeded.ts"
-import { attempts, event, letter, parked, settlement } from "../../samples.ts"
+import { attempts, event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
-const worker = Layer.succeed(Entry, new URL("../../worker.ts", import.meta.url))
+const worker = Layer.succeed(WorkerEntrypoint, new URL("../../worker.ts", import.meta.url))
 eventsContract("SqliteJournal", () => SqliteJournal.layer(options()))
 eventsContract("SqliteJournal with its worker", () => SqliteJournal.layer(options()).pipe(Layer.provide(worker)))
 
@@ -37,7 +37,7 @@ const close = (engine: Engine) => {
 interface Kept {
   readonly sequence: number
   readonly event: Event
-  readonly fates: Array<Fate>
+  readonly fates: Array<DeliveryStatus>
 }
 
 const types = ["appointment.created", "client.updated", "a", 'odd."type\\', "größe.neu", "x".repeat(300)]
@@ -77,14 +77,14 @@ const filled = async (random: Picking) => {
     }))
     engine.appendWith(group, random.maybe(0.2) ? Origin.replayed : Origin.delivered, () => () => {})
     for (const { event, sinks } of group) {
-      const fates = sinks.map((sink): Fate => ({ sink, outcome: "pending", attempts: [] }))
+      const fates = sinks.map((sink): DeliveryStatus => ({ sink, outcome: "pending", attempts: [] }))
       kept.push({ sequence: kept.length + 1, event, fates })
     }
   }
   for (const lane of ["lake", "audit"]) {
     const sequence = Math.floor(count * 0.9) + random.upTo(100)
     const cursor = { sequence, settled: [[sequence + 50, sequence + 99]] as const }
-    const change = { park: [] as Array<ReturnType<typeof parked>>, bury: [] as Array<ReturnType<typeof letter>> }
+    const change = { retry: [] as Array<ReturnType<typeof retrying>>, deadLetter: [] as Array<ReturnType<typeof letter>> }
     for (const one of kept) {
       const at = one.fates.findIndex(({ sink }) => sink === lane)
       if (at === -1 || (one.sequence > sequence && (one.sequence < sequence + 50 || one.sequence > sequence + 99)))
@@ -92,10 +92,10 @@ const filled = async (random: Picking) => {
       one.fates[at] = { sink: lane, outcome: "delivered", attempts: [] }
       const fate = random.upTo(50)
       if (fate === 0) {
-        change.park.push(parked(one.sequence))
-        one.fates[at] = { sink: lane, outcome: "parked", due: 2_000, attempts }
+        change.retry.push(retrying(one.sequence))
+        one.fates[at] = { sink: lane, outcome: "retrying", due: 2_000, attempts }
       } else if (fate === 1) {
-        change.bury.push(letter(one.sequence))
+        change.deadLetter.push(letter(one.sequence))
         one.fates[at] = { sink: lane, outcome: "dead", at: 9, attempts }
       }
     }
@@ -107,7 +107,7 @@ const filled = async (random: Picking) => {
     oldest = engine.log.oldestRow()
   }
   const tail = oldest?.first ?? 0
-  const held = ({ outcome }: Fate) => outcome === "parked" || outcome === "dead"
+  const held = ({ outcome }: DeliveryStatus) => outcome === "retrying" || outcome === "dead"
   return { engine, kept: kept.filter(({ sequence, fates }) => sequence >= tail || fates.some(held)).reverse() }
 }
 
@@ -121,7 +121,7 @@ const queried = ({ pick, upTo, maybe }: Picking, kept: ReadonlyArray<Kept>): Eve
     ...(maybe(0.3) && { webhook: pick([...webhooks, "none"]) }),
     ...(maybe(0.2) && { since: at - upTo(50_000) }),
     ...(maybe(0.2) && { until: at }),
-    ...(maybe(0.4) && { outcome: pick(["delivered", "pending", "parked", "dead", "unrouted"] as const) }),
+    ...(maybe(0.4) && { outcome: pick(["delivered", "pending", "retrying", "dead", "unrouted"] as const) }),
     ...(maybe(0.2) && { before: upTo(count) }),
     limit: pick([60, 500, 20_000]),
   }
