@@ -17,7 +17,7 @@ import { tap } from "./commands/tap.ts"
 import { test } from "./commands/test.ts"
 import { trigger } from "./commands/trigger.ts"
 import { validate } from "./commands/validate.ts"
-import { Config, Json } from "./support/options.ts"
+import { Config, Json } from "./support/globalFlags.ts"
 import { version } from "./support/Program.ts"
 
 const relay = Command.make("relay").pipe(

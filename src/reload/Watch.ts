@@ -9,7 +9,7 @@
  * are not watched.
  */
 import { Effect, FileSystem, type Latch } from "effect"
-import { readerOf } from "../cli/support/readFile.ts"
+import { readerOf } from "../config/load/ReadFile.ts"
 import { Reload } from "./Reload.ts"
 
 /** Asks for a reload each time that the latch is opened; one that is refused has been told by the log. */

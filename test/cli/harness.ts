@@ -2,7 +2,7 @@
 import { Console, Effect } from "effect"
 import { run } from "../../src/cli/Cli.ts"
 import { Program } from "../../src/cli/support/Program.ts"
-import { report } from "../../src/cli/support/report.ts"
+import { report } from "../../src/cli/support/exitReport.ts"
 import { services } from "../../src/runtime/Process.ts"
 
 export interface Finished {

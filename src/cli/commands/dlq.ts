@@ -5,7 +5,7 @@ import type { DeadLetter, Selection } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
-import { Json } from "../support/options.ts"
+import { Json } from "../support/globalFlags.ts"
 import { count, plain, print, printJson, say, table } from "../support/output.ts"
 import { during } from "../support/progressBar.ts"
 

@@ -13,7 +13,7 @@ import { type Finding, type Findings, finder, type Verdict } from "../support/do
 import { ports } from "../support/doctor/portFindings.ts"
 import { secrets } from "../support/doctor/secretFindings.ts"
 import { loadQuietly } from "../support/loadConfig.ts"
-import { Json } from "../support/options.ts"
+import { Json } from "../support/globalFlags.ts"
 import { count, type Paint, paint, plain, print, printJson, table } from "../support/output.ts"
 
 const verdicts = { wrong: "red", warning: "yellow", ok: "green" } as const

@@ -4,7 +4,7 @@ import { Command, Flag } from "effect/cli"
 import { type Event, outcomes } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { nameOf } from "../support/eventReport.ts"
-import { Json } from "../support/options.ts"
+import { Json } from "../support/globalFlags.ts"
 import { count, print, printJson, say, table } from "../support/output.ts"
 import * as When from "../support/parseTime.ts"
 

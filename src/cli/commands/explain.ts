@@ -1,33 +1,27 @@
 /**
  * `relay explain TYPE`: which routes take an event type, which don't, and why;
  * or what a sink would be sent of it. `relay explain EVENT_ID` is an event's
- * story, told in `Story.ts`.
+ * report, which `support/eventReport.ts` renders.
  */
 import { Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import type { RelayConfig } from "../../config/Config.ts"
-import { eventTypes, isKnown, isRelayEvent, relayEventTypes } from "../../event/EventType.ts"
-import * as Pattern from "../../routing/Pattern.ts"
+import { eventTypes, isKnown, isRelayEvent } from "../../event/EventType.ts"
 import * as Router from "../../routing/Router.ts"
 import { usage } from "../support/CommandError.ts"
 import { explainEvent } from "../support/eventReport.ts"
 import { loadConfig } from "../support/loadConfig.ts"
-import { Json } from "../support/options.ts"
+import { Json } from "../support/globalFlags.ts"
 import { paint, plain, print, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { fixedBody, payloadOf } from "../support/payload.ts"
+import { fixedBody, payloadOf } from "../support/previewPayload.ts"
 import { routesTable, sinksOf } from "../support/routesTable.ts"
-
-/** The event type that was typed, as it stands; one that nobody sends is an error with the nearest that somebody does. */
-export const meant = (type: string) => {
-  const nearest = Pattern.nearest(type, [...eventTypes, ...relayEventTypes])
-  return nearest === undefined ? "" : `: did you mean ${nearest}?`
-}
+import { suggestType } from "../support/suggestType.ts"
 
 /** An event's id, where it can't be a type: those have dots. */
 const isEventId = (text: string): boolean =>
   /^(evt|seq)_/.test(text) ||
-  !(text.includes(".") || meant(text) !== "" || eventTypes.some((type) => type.startsWith(text)))
+  !(text.includes(".") || suggestType(text) !== "" || eventTypes.some((type) => type.startsWith(text)))
 
 const printPayload = Effect.fnUntraced(function* (config: RelayConfig, sink: string, type: string, webhook: string) {
   const lane = config.sinks.find(({ name }) => name === sink)
@@ -52,7 +46,7 @@ const explainType = Effect.fnUntraced(function* (type: string, { webhook, payloa
   if (Option.isSome(webhook) && !names.includes(webhook.value)) {
     return yield* usage(`there is no webhook ${plain(webhook.value)} in the config; it has ${names.join(", ")}`)
   }
-  if (!type.includes(".")) return yield* usage(`${plain(type)} is no event type${meant(type)}`)
+  if (!type.includes(".")) return yield* usage(`${plain(type)} is no event type${suggestType(type)}`)
   if (Option.isSome(payload)) {
     const by = isRelayEvent(type) ? "relay" : Option.getOrElse(webhook, () => names[0] ?? "")
     return yield* printPayload(config, payload.value, type, by)
@@ -63,7 +57,7 @@ const explainType = Effect.fnUntraced(function* (type: string, { webhook, payloa
   if (yield* Json) return yield* printJson({ type, sinks: always, conditional: maybe, routes: explanations })
 
   if (!isKnown(type) && !isRelayEvent(type)) {
-    yield* say(`${plain(type)} is not in the sender's catalogue${meant(type)}`)
+    yield* say(`${plain(type)} is not in the sender's catalogue${suggestType(type)}`)
   }
   const style = yield* paint
   yield* print(routesTable(explanations))

@@ -3,7 +3,7 @@ import { Effect, FileSystem, Option, Path } from "effect"
 import { Command, Flag } from "effect/cli"
 import unit from "../../../config/relay.service" with { type: "text" }
 import { io } from "../support/CommandError.ts"
-import { Config, Json } from "../support/options.ts"
+import { Config, Json } from "../support/globalFlags.ts"
 import { plain, print, printJson } from "../support/output.ts"
 import { lazily, Program, quoted } from "../support/Program.ts"
 

@@ -2,9 +2,9 @@
 import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import { ask } from "../support/adminClient.ts"
-import { Json } from "../support/options.ts"
+import { Json } from "../support/globalFlags.ts"
 import { count, plain, print, printJson } from "../support/output.ts"
-import { lanesTable } from "./status.ts"
+import { lanesTable } from "../support/statusReport.ts"
 
 const name = Argument.String("name").pipe(Argument.withDescription("The lane: its sink's name"))
 

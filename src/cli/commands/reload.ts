@@ -5,7 +5,7 @@ import type { Reloaded } from "../../admin/Api.ts"
 import { render, toJson } from "../../config/diagnostics/Diagnostic.ts"
 import { show } from "../../reload/Difference.ts"
 import { ask } from "../support/adminClient.ts"
-import { Json } from "../support/options.ts"
+import { Json } from "../support/globalFlags.ts"
 import { plain, print, printJson, say } from "../support/output.ts"
 
 const lines = ({ file, changes }: typeof Reloaded.Type): string =>

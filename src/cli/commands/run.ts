@@ -13,7 +13,7 @@ import * as Router from "../../routing/Router.ts"
 import { io } from "../support/CommandError.ts"
 import { configFlag, loadConfig, loadQuietly } from "../support/loadConfig.ts"
 import * as Logging from "../support/logging.ts"
-import { Config } from "../support/options.ts"
+import { Config } from "../support/globalFlags.ts"
 import { plain, say, table } from "../support/output.ts"
 import { lazily, Program, version } from "../support/Program.ts"
 
@@ -89,7 +89,7 @@ const serve = Effect.fnUntraced(function* (json: boolean, isWatching: boolean, a
   const [Relay, { Journal }, Service] = yield* Effect.all([
     lazily(() => import("../../Relay.ts")),
     lazily(() => import("../../journal/Journal.ts")),
-    lazily(() => import("../support/systemd.ts")),
+    lazily(() => import("../support/notifySystemd.ts")),
   ])
   const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
   const context = yield* Layer.build(Relay.layer(config, { version, configFile: file, entry, load }))

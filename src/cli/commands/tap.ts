@@ -4,7 +4,7 @@ import { Command, Flag } from "effect/cli"
 import type { Tapped } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
-import { Json } from "../support/options.ts"
+import { Json } from "../support/globalFlags.ts"
 import { count, type Paint, paint, plain, print, say, toJson } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 

@@ -13,7 +13,7 @@ import * as Router from "../../routing/Router.ts"
 import { failed } from "../support/CommandError.ts"
 import * as Golden from "../support/goldenFiles.ts"
 import { loadConfig } from "../support/loadConfig.ts"
-import { Json } from "../support/options.ts"
+import { Json } from "../support/globalFlags.ts"
 import { count, type Paint, paint, plain, print, printJson, say } from "../support/output.ts"
 
 export interface Outcome {

@@ -7,10 +7,10 @@ import { hmacSha256 } from "../../event/Signature.ts"
 import { failed, unreachable, usage } from "../support/CommandError.ts"
 import type { Answer } from "../support/deliver.ts"
 import { loadConfig } from "../support/loadConfig.ts"
-import { Json } from "../support/options.ts"
+import { Json } from "../support/globalFlags.ts"
 import { count as counted, plain, print, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { meant } from "./explain.ts"
+import { suggestType } from "../support/suggestType.ts"
 
 /** Beyond this many, a summary stands for the single answers. */
 const listed = 10
@@ -109,8 +109,8 @@ export const trigger = Command.make(
     const { type, count, tamper } = flags
     const json = yield* Json
     const { file, config } = yield* loadConfig
-    if (!type.includes(".")) return yield* usage(`${plain(type)} is no event type${meant(type)}`)
-    if (!isKnown(type)) yield* say(`${plain(type)} is not in the sender's catalogue${meant(type)}`)
+    if (!type.includes(".")) return yield* usage(`${plain(type)} is no event type${suggestType(type)}`)
+    if (!isKnown(type)) yield* say(`${plain(type)} is not in the sender's catalogue${suggestType(type)}`)
     const webhook = yield* pick(config, flags.webhook)
     const started = yield* Clock.currentTimeMillis
     const secret = yield* secretOf(webhook, started)

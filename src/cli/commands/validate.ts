@@ -5,7 +5,7 @@ import { render, toJson } from "../../config/diagnostics/Diagnostic.ts"
 import { failed } from "../support/CommandError.ts"
 import { reachAll } from "../support/checkSinks.ts"
 import { loadQuietly } from "../support/loadConfig.ts"
-import { Json } from "../support/options.ts"
+import { Json } from "../support/globalFlags.ts"
 import { count, plain, print, printJson, say, table } from "../support/output.ts"
 
 export const validate = Command.make(

@@ -5,7 +5,7 @@
 import { Clock, Duration, Effect } from "effect"
 import { FetchHttpClient, HttpBody, HttpClient, HttpClientRequest } from "effect/http"
 import { type Hmac, sign } from "../../event/Signature.ts"
-import { sample } from "./sample.ts"
+import { sample } from "./sampleEvent.ts"
 
 export interface Delivery {
   readonly url: string

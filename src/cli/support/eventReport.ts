@@ -3,7 +3,7 @@ import { Effect, Option } from "effect"
 import type { Stories, Story } from "../../admin/Api.ts"
 import { ask } from "./adminClient.ts"
 import { failed, usage } from "./CommandError.ts"
-import { Json } from "./options.ts"
+import { Json } from "./globalFlags.ts"
 import { count, type Paint, paint, plain, print, printJson, say, table, toJson } from "./output.ts"
 import { routesTable, sinksOf } from "./routesTable.ts"
 

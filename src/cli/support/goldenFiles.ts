@@ -12,7 +12,7 @@ import { type CommandError, failed, io } from "./CommandError.ts"
 import { diff } from "./diff.ts"
 import { plain } from "./output.ts"
 import { lazily } from "./Program.ts"
-import { fixedBody, payloadOf } from "./payload.ts"
+import { fixedBody, payloadOf } from "./previewPayload.ts"
 
 export interface Compared {
   readonly event: string

@@ -10,11 +10,12 @@ import { TerminalCapabilities } from "effect/cli"
 import type { Status } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { screened } from "../../formats/Terminal.ts"
-import { isRed, render } from "../commands/status.ts"
+
 import { ask } from "./adminClient.ts"
-import { Json } from "./options.ts"
+import { Json } from "./globalFlags.ts"
 import { count, paint, plain, print, toJson } from "./output.ts"
 import { lazily } from "./Program.ts"
+import { isRed, render } from "./statusReport.ts"
 
 const every = "1 second"
 

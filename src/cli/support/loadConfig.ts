@@ -1,9 +1,9 @@
 /** The config that the flags name, loaded; its warnings are said on stderr. */
 import { Effect, FileSystem, Option } from "effect"
-import { Config } from "./options.ts"
+import { Config } from "./globalFlags.ts"
 import { say } from "./output.ts"
 import { lazily, Program, quoted } from "./Program.ts"
-import { readerOf } from "./readFile.ts"
+import { readerOf } from "../../config/load/ReadFile.ts"
 
 /** Loads without a word about warnings: `validate` shows them its own way. */
 export const loadQuietly = Effect.gen(function* () {

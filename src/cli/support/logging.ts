@@ -6,7 +6,7 @@ import { Effect, Formatter, Logger, Stdio } from "effect"
 import { Flag } from "effect/cli"
 import { escaped } from "../../formats/Terminal.ts"
 import { limit } from "../../telemetry/Repeats.ts"
-import { Json } from "./options.ts"
+import { Json } from "./globalFlags.ts"
 import { type Paint, painted, plain } from "./output.ts"
 import { Program } from "./Program.ts"
 

@@ -5,7 +5,7 @@
 import { Effect, Terminal } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import { ask } from "./adminClient.ts"
-import { Json } from "./options.ts"
+import { Json } from "./globalFlags.ts"
 import { plain } from "./output.ts"
 
 const every = "300 millis"

@@ -12,7 +12,7 @@ import { run } from "../Cli.ts"
 import { exitCodes } from "./CommandError.ts"
 import { screen } from "./output.ts"
 import { commandOf, Program } from "./Program.ts"
-import { bug, report } from "./report.ts"
+import { bug, report } from "./exitReport.ts"
 
 /** `entry` is the main module's URL. Ends the process. */
 export const start = async (entry: URL): Promise<never> => {

@@ -4,7 +4,7 @@ import type { Status } from "../../../admin/Api.ts"
 import type { Address, RelayConfig } from "../../../config/Config.ts"
 import { formatAddress } from "../../../config/schema/Units.ts"
 import type { ServeError } from "../../../runtime/Runtime.ts"
-import { troubles } from "../../commands/status.ts"
+import { problems } from "../statusReport.ts"
 import { ask } from "../adminClient.ts"
 import { patience } from "../checkSinks.ts"
 import { count, span } from "../output.ts"
@@ -54,10 +54,10 @@ const port = (key: string, address: Address, taken: Result.Result<boolean, Serve
 const relay = (status: Status): Findings => {
   const { version, now, startedAt, lanes } = status
   const well = `${version} is up ${span(now - startedAt)} with ${count(lanes.length, "lane")}`
-  const ill = troubles(status).map(({ name, severity, lines, todo }) =>
+  const ill = problems(status).map(({ name, severity, lines, action }) =>
     finder("relay", name)(
       severity === "red" ? "wrong" : "warning",
-      [...lines, todo].filter((_) => _ !== "").join("; "),
+      [...lines, action].filter((_) => _ !== "").join("; "),
     ),
   )
   return [finder("relay", "status")("ok", well), ...ill]

@@ -4,12 +4,12 @@ import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Redacted } from "effect"
-import { Journal } from "../../src/journal/Journal.ts"
-import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
-import { lane, type Setup, start } from "../admin/fixture.ts"
-import { event, optionsAt, retrying, settlement } from "../journal/samples.ts"
-import { it } from "../lib/effect.ts"
-import { cli } from "./harness.ts"
+import { Journal } from "../../../src/journal/Journal.ts"
+import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
+import { lane, type Setup, start } from "../../admin/fixture.ts"
+import { event, optionsAt, retrying, settlement } from "../../journal/samples.ts"
+import { it } from "../../lib/effect.ts"
+import { cli } from "../harness.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "relay-asking-"))
 afterAll(() => rmSync(directory, { recursive: true }))

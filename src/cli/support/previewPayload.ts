@@ -5,7 +5,7 @@ import type { LaneConfig } from "../../config/Config.ts"
 import * as Envelope from "../../event/Envelope.ts"
 import type { Entry } from "../../journal/Journal.ts"
 import type { AnySinkType } from "../../sinks/Sinks.ts"
-import { sample } from "./sample.ts"
+import { sample } from "./sampleEvent.ts"
 
 /** When a sample happens: a golden file must be the same tomorrow. */
 const then = Date.UTC(2026, 0, 15, 12)

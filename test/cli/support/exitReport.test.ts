@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { Effect, Exit } from "effect"
 import { failed, io, unreachable, usage } from "../../../src/cli/support/CommandError.ts"
-import { type Failure, report } from "../../../src/cli/support/report.ts"
+import { type Failure, report } from "../../../src/cli/support/exitReport.ts"
 import { ConfigError } from "../../../src/config/diagnostics/Diagnostic.ts"
 import { JournalBroken, JournalError } from "../../../src/journal/Journal.ts"
 import { ServeError } from "../../../src/runtime/Runtime.ts"

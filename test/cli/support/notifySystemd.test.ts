@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Layer, Ref } from "effect"
 import { TestClock } from "effect/testing"
-import { tell } from "../../../src/cli/support/systemd.ts"
+import { tell } from "../../../src/cli/support/notifySystemd.ts"
 import { Lanes } from "../../../src/delivery/Lanes.ts"
 import { Journal, JournalError, JournalUnavailable } from "../../../src/journal/Journal.ts"
 import { Notify } from "../../../src/runtime/Notify.ts"

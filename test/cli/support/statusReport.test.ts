@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import type { Lane, Status } from "../../../src/admin/Api.ts"
-import { isRed, render, severityOf } from "../../../src/cli/commands/status.ts"
+import { isRed, render, severityOf } from "../../../src/cli/support/statusReport.ts"
 
 const lane = (name: string, more: Partial<Lane> = {}): Lane => ({
   name,
