@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import { ask } from "../support/adminClient.ts"
 import { failed } from "../support/CommandError.ts"
-import { Json } from "../support/globalFlags.ts"
+import { Json, toggle } from "../support/flags.ts"
 import { paint, print, printJson } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 import { isRed, render } from "../support/statusReport.ts"
@@ -15,11 +15,7 @@ import { isRed, render } from "../support/statusReport.ts"
 export const status = Command.make(
   "status",
   {
-    watch: Flag.Boolean("watch").pipe(
-      Flag.withDescription("Redraw it each second until Ctrl-C; without a terminal, print a line for each change"),
-      Flag.withoutNegation,
-      Flag.withDefault(false),
-    ),
+    watch: toggle("watch", "Redraw it each second until Ctrl-C; without a terminal, print a line for each change"),
   },
   Effect.fn(function* ({ watch }) {
     if (watch) return yield* (yield* lazily(() => import("../support/liveStatus.ts"))).watch

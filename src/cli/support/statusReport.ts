@@ -63,10 +63,12 @@ const failing = ({ backlog, message }: Lane): string =>
 
 /** Empty where the lane's message says what to do. */
 const actions = ({ name, condition }: Lane): ReadonlyArray<string> => {
-  if (condition === "waiting") return [`none needed, it is retried automatically; relay lanes resume ${name} retries now`]
+  if (condition === "waiting")
+    return [`none needed, it is retried automatically; relay lanes resume ${name} retries now`]
   if (condition === "misconfigured")
     return ["fix the sink, and the lane resumes by itself; or fix its config, then relay reload"]
-  if (condition === "failed") return ["none needed, the lane restarts by itself; the log has the cause, please report it"]
+  if (condition === "failed")
+    return ["none needed, the lane restarts by itself; the log has the cause, please report it"]
   return []
 }
 

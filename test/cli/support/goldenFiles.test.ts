@@ -55,7 +55,7 @@ describe("a golden file", () => {
     write({ severity: "critical" })
     const { code, stdout, stderr } = await cli(["test", "-c", file])
     expect(code).toBe(1)
-    expect(stdout).toContain(`FAILED  ${failure} to oncall: this is not what ${golden} holds`)
+    expect(stdout).toContain(`FAILED  ${failure} to oncall: the payload differs from ${golden}`)
     expect(stdout).toContain('  -       "severity": "error",\n  +       "severity": "critical",\n')
     expect(stdout).toContain("1 of 2 tests passed")
     expect(stderr).toContain("--update")
@@ -79,7 +79,7 @@ describe("a golden file", () => {
     const { file, at } = config({ ...test1, sample: "event.json" })
     expect(await cli(["test", "-c", file])).toMatchObject({ code: 1, stderr: expect.stringContaining("event.json") })
     writeFileSync(at("event.json"), "{")
-    expect((await cli(["test", "-c", file])).stderr).toContain("is no event")
+    expect((await cli(["test", "-c", file])).stderr).toContain("is not an event")
     writeFileSync(at("event.json"), JSON.stringify(sample("block.created", 0)))
     expect((await cli(["test", "-c", file])).stderr).toContain("is a block.created")
     writeFileSync(at("event.json"), JSON.stringify(sample(failure, 0, { accountId: "acct_77" })))
@@ -109,7 +109,7 @@ describe("a golden file", () => {
       JIRA_API_KEY: "x",
     }
     for (const recipe of ["alerts", "jira", "own-trouble"]) {
-      const file = resolve(import.meta.dir, `../../config/${recipe}.json`)
+      const file = resolve(import.meta.dir, `../../../config/${recipe}.json`)
       expect(await cli(["test", "-c", file], { env })).toMatchObject({ code: 0, stderr: "" })
     }
   })
