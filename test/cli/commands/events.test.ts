@@ -111,7 +111,7 @@ describe("relay explain EVENT_ID", () => {
       expect(stdout).toMatch(/clients +takes it +matches client\.\* +lake, new/)
       expect(stdout).toContain("routed to lake when it was accepted; the current routes: lake, new")
       expect(stdout).toContain(
-        "waiting for a retry, tried again at 1970-01-01T00:00:02.000Z; the sink is paused: by a person",
+        "waiting for a retry, next attempt at 1970-01-01T00:00:02.000Z; the sink is paused: by a person",
       )
       expect(stdout).toContain("1970-01-01T00:00:00.005Z  DeliveryFailed: the sink answered 500")
       expect(stdout).toContain(
@@ -205,6 +205,6 @@ describe("relay explain EVENT_ID", () => {
     }
     const text = render(story, painted(false), false)
     expect(text).toContain("none, it is the relay's own event")
-    expect(text).toContain("no route took it when it was accepted")
+    expect(text).toContain("no route matched when it was accepted")
   })
 })
