@@ -115,7 +115,7 @@ describe("relay explain EVENT_ID", () => {
       )
       expect(stdout).toContain("1970-01-01T00:00:00.005Z  DeliveryFailed: the sink answered 500")
       expect(stdout).toContain(
-        "what lake would be sent, rendered now by the config in force; what may be personal is masked",
+        "what lake would be sent, by the current config; personal data is masked",
       )
       expect(stdout).toContain('"first_name": "***"')
     }).pipe(Effect.orDie),
