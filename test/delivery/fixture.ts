@@ -5,7 +5,7 @@ import type { LaneConfig } from "../../src/config/Config.ts"
 import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import { type Entry, Journal } from "../../src/journal/Journal.ts"
-import * as Router from "../../src/routing/Router.ts"
+import type * as Router from "../../src/routing/Router.ts"
 import {
   allSent,
   DeliveryFailed,
@@ -17,6 +17,7 @@ import {
   SinkUnavailable,
 } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { activeConfig } from "../lib/activeConfig.ts"
 
 /** What a scripted sink does with an event: pass, fail for a reason, or never answer. */
 export type Script = (entry: Entry, attempt: number) => Reason | "pass" | "hang"
@@ -106,7 +107,7 @@ export const pass = (time: Duration.Input) =>
 
 export const lanesOf = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>
   Lanes.layer({ specs, grace: Duration.zero }).pipe(
-    Layer.provide(RelayEvents.layer(() => Router.make(routes, ["scheduling"]))),
+    Layer.provide(Layer.provide(RelayEvents.layer, activeConfig({ routes }))),
   )
 
 export const relay = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>
