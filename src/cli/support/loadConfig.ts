@@ -3,7 +3,7 @@ import { Effect, FileSystem, Option } from "effect"
 import { Config } from "./options.ts"
 import { say } from "./output.ts"
 import { lazily, Program, quoted } from "./Program.ts"
-import { readerOf } from "./readFile.ts"
+import { readerOf } from "../../config/load/readFile.ts"
 
 /** Loads without a word about warnings: `validate` shows them its own way. */
 export const loadQuietly = Effect.gen(function* () {

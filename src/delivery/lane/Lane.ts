@@ -21,7 +21,8 @@
  */
 import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
-import { type Entry, Journal, type OpenedLane } from "../../journal/Journal.ts"
+import type { Entry } from "../../event/Entry.ts"
+import { Journal, type OpenedLane } from "../../journal/Journal.ts"
 import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
 import { CircuitBreaker } from "./CircuitBreaker.ts"
 import { type Batch, type Fork, InFlight } from "./InFlight.ts"

@@ -8,8 +8,8 @@
  */
 import { Cause, Duration, Exit } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
+import type { Entry } from "../../event/Entry.ts"
 import { Unrenderable } from "../../formats/Rendering.ts"
-import type { Entry } from "../../journal/Journal.ts"
 import { brief, DeliveryFailed, type Failures, type Reason, type SinkError } from "../../sinks/Sink.ts"
 import { backoff } from "./Backoff.ts"
 import type { Blamed, CircuitBreaker } from "./CircuitBreaker.ts"
