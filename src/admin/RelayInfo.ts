@@ -1,7 +1,5 @@
-/** What the running relay tells of itself to `status`, `/readyz` and `/metrics`. */
-import { Context, type Effect } from "effect"
-import type { RelayConfig } from "../config/Config.ts"
-import type { Counters } from "../ingest/Counters.ts"
+/** What does not change while the relay runs: for `status` and `/metrics`. */
+import { Clock, Context, Effect, Layer } from "effect"
 
 export class RelayInfo extends Context.Service<
   RelayInfo,
@@ -9,13 +7,13 @@ export class RelayInfo extends Context.Service<
     readonly version: string
     /** The config's file as it was named. */
     readonly configFile: string
-    /** The config in force. */
-    readonly config: Effect.Effect<RelayConfig>
     /** Epoch milliseconds. */
     readonly startedAt: number
-    /** What ingest counts, live. */
-    readonly counters: Counters
-    /** True from the moment a drain begins: not ready any more. */
-    readonly draining: Effect.Effect<boolean>
   }
->()("relay/admin/RelayInfo") {}
+>()("relay/admin/RelayInfo") {
+  static readonly layer = ({ version, configFile }: { readonly version: string; readonly configFile: string }) =>
+    Layer.effect(
+      RelayInfo,
+      Effect.map(Clock.currentTimeMillis, (startedAt) => RelayInfo.of({ version, configFile, startedAt })),
+    )
+}

@@ -5,10 +5,10 @@
  * event, and an event about a lane is not routed to that lane.
  */
 import { Clock, Context, Effect, Layer } from "effect"
+import { ActiveConfig } from "../ActiveConfig.ts"
 import type { Event } from "../event/Event.ts"
 import type { RelayEventType } from "../event/EventType.ts"
 import { Journal } from "../journal/Journal.ts"
-import type { Router } from "../routing/Router.ts"
 
 /** The webhook name that the relay's own events carry. */
 export const ownWebhook = "relay"
@@ -30,25 +30,23 @@ export class RelayEvents extends Context.Service<
     emit(type: RelayEventType, facts: Facts, lane?: string, once?: Once): Effect.Effect<void>
   }
 >()("relay/delivery/RelayEvents") {
-  static readonly layer = (router: () => Router): Layer.Layer<RelayEvents, never, Journal> =>
-    Layer.effect(
-      RelayEvents,
-      Effect.gen(function* () {
-        const journal = yield* Journal
-        const clock = yield* Clock.Clock
-        return RelayEvents.of({
-          emit: Effect.fn("RelayEvents.emit")(function* (type, facts, lane, once) {
-            const sinks = router()
-              .routeType(ownWebhook, type)
-              .filter((sink) => sink !== lane)
-            if (sinks.length === 0) return
-            yield* journal
-              .append(make(type, facts, clock.currentTimeMillisUnsafe(), once), sinks)
-              .pipe(Effect.catch((error) => Effect.logWarning(`${type} could not be journaled: ${error.message}`)))
-          }),
-        })
-      }),
-    )
+  static readonly layer: Layer.Layer<RelayEvents, never, Journal | ActiveConfig> = Layer.effect(
+    RelayEvents,
+    Effect.gen(function* () {
+      const journal = yield* Journal
+      const clock = yield* Clock.Clock
+      const active = yield* ActiveConfig
+      return RelayEvents.of({
+        emit: Effect.fn("RelayEvents.emit")(function* (type, facts, lane, once) {
+          const sinks = active.current.table.router.routeType(ownWebhook, type).filter((sink) => sink !== lane)
+          if (sinks.length === 0) return
+          yield* journal
+            .append(make(type, facts, clock.currentTimeMillisUnsafe(), once), sinks)
+            .pipe(Effect.catch((error) => Effect.logWarning(`${type} could not be journaled: ${error.message}`)))
+        }),
+      })
+    }),
+  )
 }
 
 /** The event in the sender's envelope, so that a sink needs no second format. */

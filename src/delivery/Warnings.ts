@@ -7,7 +7,8 @@
  * its window of duplicates (a day unless the config says otherwise).
  */
 import { Clock, Effect, Layer, Schedule } from "effect"
-import { noticeOfExpiry, type Webhook } from "../config/Config.ts"
+import { ActiveConfig } from "../ActiveConfig.ts"
+import { noticeOfExpiry } from "../config/Config.ts"
 import { Journal } from "../journal/Journal.ts"
 import { hashOf } from "../journal/sqlite/Record.ts"
 import { RelayEvents } from "./RelayEvents.ts"
@@ -22,58 +23,58 @@ export const dueNotice = (expires: number, now: number): number | undefined =>
 
 const inDays = (millis: number): string => `${Math.round(millis / day)} day${millis === day ? "" : "s"}`
 
-export const layer = (webhooks: () => ReadonlyArray<Webhook>): Layer.Layer<never, never, Journal | RelayEvents> =>
-  Layer.effectDiscard(
-    Effect.gen(function* () {
-      const journal = yield* Journal
-      const events = yield* RelayEvents
-      let filled = 0
-      const noticed = new Set<string>()
+export const layer: Layer.Layer<never, never, Journal | RelayEvents | ActiveConfig> = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const journal = yield* Journal
+    const events = yield* RelayEvents
+    const active = yield* ActiveConfig
+    let filled = 0
+    const noticed = new Set<string>()
 
-      const filling = Effect.gen(function* () {
-        const { filling, usedBytes, maxBytes } = yield* journal.status
-        if (filling > filled) {
-          yield* Effect.logWarning(`the journal is ${filling} % full; at maxSize deliveries are answered 503`)
-          yield* events.emit("relay.journal_filling", { percent: filling, used_bytes: usedBytes, max_bytes: maxBytes })
-        }
-        filled = filling
-      })
+    const filling = Effect.gen(function* () {
+      const { filling, usedBytes, maxBytes } = yield* journal.status
+      if (filling > filled) {
+        yield* Effect.logWarning(`the journal is ${filling} % full; at maxSize deliveries are answered 503`)
+        yield* events.emit("relay.journal_filling", { percent: filling, used_bytes: usedBytes, max_bytes: maxBytes })
+      }
+      filled = filling
+    })
 
-      const said = new Set<string>()
-      const told = new Set<string>()
-      /** Each line once a start in the log, and once in all as an event: what was told before is a duplicate. */
-      const red = Effect.gen(function* () {
-        const { red, health } = yield* journal.status
-        for (const problem of red.lines) {
-          const key = `red:${red.since}:${hashOf(problem)}`
-          if (!said.has(key)) yield* Effect.logError(`the journal is red: ${problem}`)
-          said.add(key)
-          if (health === "starting" || told.has(key)) continue
-          told.add(key)
-          yield* events.emit("relay.journal_red", { problem }, undefined, { key, at: red.since })
-        }
-      })
+    const said = new Set<string>()
+    const told = new Set<string>()
+    /** Each line once a start in the log, and once in all as an event: what was told before is a duplicate. */
+    const red = Effect.gen(function* () {
+      const { red, health } = yield* journal.status
+      for (const problem of red.lines) {
+        const key = `red:${red.since}:${hashOf(problem)}`
+        if (!said.has(key)) yield* Effect.logError(`the journal is red: ${problem}`)
+        said.add(key)
+        if (health === "starting" || told.has(key)) continue
+        told.add(key)
+        yield* events.emit("relay.journal_red", { problem }, undefined, { key, at: red.since })
+      }
+    })
 
-      const expiring = Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
-        for (const { name: webhook, secrets } of webhooks()) {
-          for (const { name: secret, expires } of secrets) {
-            const notice = expires === undefined ? undefined : dueNotice(expires, now)
-            if (expires === undefined || notice === undefined) continue
-            const key = `secret:${webhook}:${secret}:${expires}:${notice}`
-            if (noticed.has(key)) continue
-            noticed.add(key)
-            const expiresAt = new Date(expires).toISOString()
-            yield* Effect.logWarning(
-              `the secret ${secret} of the webhook ${webhook} expires within ${inDays(notice)}, at ${expiresAt}: add its successor beside it`,
-            )
-            const facts = { webhook, secret, expires_at: expiresAt }
-            yield* events.emit("relay.secret_expiring", facts, undefined, { key, at: expires - notice })
-          }
+    const expiring = Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      for (const { name: webhook, secrets } of active.current.config.webhooks) {
+        for (const { name: secret, expires } of secrets) {
+          const notice = expires === undefined ? undefined : dueNotice(expires, now)
+          if (expires === undefined || notice === undefined) continue
+          const key = `secret:${webhook}:${secret}:${expires}:${notice}`
+          if (noticed.has(key)) continue
+          noticed.add(key)
+          const expiresAt = new Date(expires).toISOString()
+          yield* Effect.logWarning(
+            `the secret ${secret} of the webhook ${webhook} expires within ${inDays(notice)}, at ${expiresAt}: add its successor beside it`,
+          )
+          const facts = { webhook, secret, expires_at: expiresAt }
+          yield* events.emit("relay.secret_expiring", facts, undefined, { key, at: expires - notice })
         }
-      })
-      yield* Effect.forkScoped(Effect.repeat(red, Schedule.spaced("1 second")))
-      yield* Effect.forkScoped(Effect.repeat(filling, Schedule.spaced("5 seconds")))
-      yield* Effect.forkScoped(Effect.repeat(expiring, Schedule.spaced("1 hour")))
-    }),
-  )
+      }
+    })
+    yield* Effect.forkScoped(Effect.repeat(red, Schedule.spaced("1 second")))
+    yield* Effect.forkScoped(Effect.repeat(filling, Schedule.spaced("5 seconds")))
+    yield* Effect.forkScoped(Effect.repeat(expiring, Schedule.spaced("1 hour")))
+  }),
+)

@@ -1,7 +1,7 @@
 /**
- * Ingest: a request in, an answer out. It reads top to bottom as the table of
- * answers, cheapest refusal first, and nothing of a body is believed before
- * its signature is.
+ * Ingest: a request in, an answer out. `receive` is the list of refusals from
+ * top to bottom, the cheapest first, and nothing of a body is believed before
+ * its signature is verified.
  *
  * **Guarantee.** A 2xx means that the journal has the event on disk, or had it
  * already. What is signed is never refused for what it says, unless the config
@@ -11,23 +11,21 @@
  * not kept: the sender's retry is then a duplicate, and answered 2xx.
  */
 import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Result } from "effect"
+import { ActiveConfig } from "../ActiveConfig.ts"
 import { maxInFlight, type Webhook } from "../config/Config.ts"
 import * as Envelope from "../event/Envelope.ts"
-import { type Event, quarantine } from "../event/Event.ts"
-import { isKnown, isRelayEvent } from "../event/EventType.ts"
+import type { Event } from "../event/Event.ts"
 import { type SignatureRefusal, verify } from "../event/Signature.ts"
 import { type AppendExit, Journal } from "../journal/Journal.ts"
+import { candidates, type Receiver } from "../routing/RoutingTable.ts"
 import * as Problem from "../runtime/Problem.ts"
 import type { Handler } from "../runtime/RequestGuard.ts"
 import { type Delivery, Tracing } from "../telemetry/Tracing.ts"
+import { answers, unreadAnswers } from "./Answers.ts"
 import * as Bodies from "./Bodies.ts"
-import * as Commit from "./CommitWait.ts"
+import * as CommitWait from "./CommitWait.ts"
 import * as Counters from "./Counters.ts"
-import * as Snapshot from "./RoutingTable.ts"
-
-export type Rerouted =
-  | { readonly event: Event; readonly sinks: ReadonlyArray<string>; readonly stays?: undefined }
-  | { readonly stays: string }
+import * as Decide from "./Decide.ts"
 
 export class Ingest extends Context.Service<
   Ingest,
@@ -37,57 +35,18 @@ export class Ingest extends Context.Service<
     /** From now on every request is refused with 503; those under way end as they would have. */
     readonly drain: Effect.Effect<void>
     readonly draining: Effect.Effect<boolean>
-    /**
-     * Decides on a quarantined event by the config of now: the event with its
-     * sinks, or why it stays. It was verified when it came, by a secret that may
-     * have expired since.
-     */
-    readonly reroute: (event: Event) => Rerouted
+    /** Decides again on a quarantined event, by the config in force. */
+    readonly reroute: (event: Event) => Decide.Rerouted
   }
 >()("relay/ingest/Ingest") {
-  /** `snapshot` gives the newest one at every request: a reload swaps it. */
-  static readonly layer = (snapshot: () => Snapshot.RoutingTable): Layer.Layer<Ingest, never, Journal> =>
-    Layer.effect(Ingest, make(snapshot))
+  static readonly layer: Layer.Layer<Ingest, never, Journal | ActiveConfig> = Layer.effect(
+    Ingest,
+    Effect.suspend(() => make),
+  )
 }
 
 const bodyDeadline = Duration.seconds(30)
 const firstByteDeadline = Duration.seconds(10)
-
-const retrySoon = (seconds: number) => ({ "retry-after": String(seconds) })
-
-const answers = {
-  draining: {
-    status: 503,
-    title: "Shutting down",
-    detail: "try again",
-    headers: { ...retrySoon(5), ...Problem.closing },
-  },
-  unknown: { status: 404, title: "No such webhook" },
-  method: { status: 405, title: "Deliveries are sent by POST", headers: { allow: "POST" } },
-  contentType: { status: 415, title: "Deliveries are application/json" },
-  encoding: { status: 415, title: "Deliveries are sent without a content encoding" },
-  tooLarge: { status: 413, title: "The body is larger than this webhook takes", headers: Problem.closing },
-  tooMany: {
-    status: 503,
-    title: "Too much at once",
-    detail: "try again",
-    headers: { ...retrySoon(1), ...Problem.closing },
-  },
-  tooSlow: { status: 408, title: "The body took too long", headers: Problem.closing },
-  brokenOff: Problem.badRequest("the body broke off"),
-  signature: { status: 401, title: "The signature is missing or does not match" },
-  rejectedType: { status: 422, title: "This webhook does not take this event type" },
-  undecodable: { status: 422, title: "The body is no delivery envelope" },
-  full: { status: 503, title: "The journal is full", detail: "try again", headers: retrySoon(30) },
-  unavailable: { status: 503, title: "The journal is not available", detail: "try again", headers: retrySoon(5) },
-} satisfies Record<string, Problem.Problem>
-
-const unreadAnswers: Readonly<Record<Bodies.Unread, Problem.Problem>> = {
-  "too large": answers.tooLarge,
-  "too many": answers.tooMany,
-  "too slow": answers.tooSlow,
-  "broken off": answers.brokenOff,
-}
 
 /** The path of an absolute URL, by slicing: `new URL` costs a fifth of a request. */
 const pathOf = (url: string): string => {
@@ -107,25 +66,36 @@ const declaredLength = (headers: Headers): number | undefined => {
   return length === null ? undefined : Number(length)
 }
 
-/** It goes along to every sink and is not signed: one that is longer than any of the sender's is none. */
+/** It goes along to every sink and is not signed: one that is longer than any of the sender's is dropped. */
 const webhookIdOf = (headers: Headers, webhook: Webhook): string => {
   const id = headers.get(webhook.headers.webhookId) ?? ""
   return id.length > Envelope.longest ? "" : id
 }
 
-/** What is to be kept of an authentic body, or the refusal that the config asks for. */
-type Decision =
-  | { readonly event: Event; readonly sinks: ReadonlyArray<string>; readonly refusal?: undefined }
-  | { readonly refusal: Problem.Problem; readonly why: string }
-
-const quarantined: ReadonlyArray<string> = [quarantine]
+/** The first webhook with a secret that verifies the body; else why none does, an expired secret before all. */
+const authenticate = (
+  receivers: ReadonlyArray<Receiver<Webhook>>,
+  headers: Headers,
+  body: Uint8Array,
+  now: number,
+) => {
+  let reason: SignatureRefusal = "missing"
+  for (const receiver of receivers) {
+    const signature = headers.get(receiver.webhook.headers.signature)
+    const verified = verify(receiver.secrets, signature, body, now)
+    if (verified.ok) return { ok: true, receiver, signature: signature ?? "", secret: verified.secret } as const
+    if (reason !== "expired") reason = verified.reason
+  }
+  return { ok: false, reason } as const
+}
 
 const answered = (traced: Delivery | undefined, response: Response, event?: Event): Response => {
   traced?.answered(response.status, event)
   return response
 }
 
-const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.RoutingTable) {
+const make = Effect.gen(function* () {
+  const active = yield* ActiveConfig
   const journal = yield* Journal
   const clock = yield* Clock.Clock
   const tracing = yield* Tracing
@@ -136,10 +106,10 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.RoutingTable)
     deadline: bodyDeadline,
     firstByte: firstByteDeadline,
   })
-  const committed = yield* Commit.make(counters.commits)
-  const report = Effect.runForkWith(yield* Effect.context<never>())
+  const committed = yield* CommitWait.make(counters.commits)
+  const log = Effect.runForkWith(yield* Effect.context<never>())
   const warn = (message: string) => {
-    report(Effect.logWarning(message))
+    log(Effect.logWarning(message))
   }
   let draining = false
 
@@ -151,85 +121,16 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.RoutingTable)
     return Problem.toResponse(problem)
   }
 
-  /** The first webhook with a secret that verifies the body; else why none has, an expired secret before all. */
-  const authenticate = (
-    candidates: ReadonlyArray<Snapshot.Receiver>,
-    headers: Headers,
-    body: Uint8Array,
-    now: number,
-  ) => {
-    let reason: SignatureRefusal = "missing"
-    for (const receiver of candidates) {
-      const { webhook } = receiver
-      const signature = headers.get(webhook.headers.signature)
-      const verified = verify(receiver.secrets, signature, body, now)
-      if (verified.ok) return { ok: true, receiver, signature: signature ?? "", secret: verified.secret } as const
-      if (reason !== "expired") reason = verified.reason
-    }
-    return { ok: false, reason } as const
-  }
-
-  const decide = (
-    router: Snapshot.RoutingTable["router"],
-    webhook: Webhook,
-    facts: Pick<Event, "webhook" | "webhookId" | "signature" | "secret" | "receivedAt" | "trace" | "body">,
-  ): Decision => {
-    const decoded = Envelope.decode(facts.body)
-    if (Result.isFailure(decoded)) {
-      const { problem } = decoded.failure
-      if (webhook.undecodable === "reject") return { refusal: answers.undecodable, why: problem }
-      return { event: { ...facts, id: "", type: "", accountId: "", problem }, sinks: quarantined }
-    }
-    const envelope = decoded.success
-    const { type } = envelope.data
-    const event = { ...facts, id: envelope.id, type, accountId: envelope.account_id }
-    if (!isKnown(type)) {
-      if (webhook.unknownTypes === "reject") return { refusal: answers.rejectedType, why: "unknown event type" }
-      // Only the relay itself makes these: from outside they would pass for its own.
-      if (isRelayEvent(type)) {
-        return {
-          event: { ...event, problem: "event types that begin with relay. are the relay's own" },
-          sinks: quarantined,
-        }
-      }
-      if (webhook.unknownTypes === "quarantine") {
-        return { event: { ...event, problem: "the event type is not in the catalogue" }, sinks: quarantined }
-      }
-    }
-    for (const field of Envelope.unredactedFields(envelope)) {
-      Counters.add(Counters.ofWebhook(counters, webhook.name).unredacted, field)
-      warn(
-        `a client object came to the webhook ${webhook.name} with ${field} not null: the sender should have redacted it`,
-      )
-    }
-    return { event, sinks: router.route(webhook.name, envelope) }
-  }
-
-  const reroute = (kept: Event): Rerouted => {
-    const { router, endpoints } = snapshot()
-    const receivers = [...endpoints.values()].flatMap(({ receivers }) => receivers)
-    const webhook = receivers.find(({ webhook }) => webhook.name === kept.webhook)?.webhook
-    if (webhook === undefined) return { stays: `the webhook ${kept.webhook} is not in the config` }
-    const { problem: _, altered: __, ...facts } = kept
-    const decision = decide(router, webhook, facts)
-    if (decision.refusal !== undefined) return { stays: decision.why }
-    const { event, sinks } = decision
-    if (event.problem !== undefined) return { stays: event.problem }
-    return sinks.length === 0 ? { stays: "no route takes it" } : { event, sinks }
-  }
-
-  const accept = (webhook: Webhook, event: Event, sinks: ReadonlyArray<string>): Response => {
-    const counts = Counters.ofWebhook(counters, webhook.name)
-    Counters.add(counts.answers, webhook.respond)
+  const accept = ({ name, respond }: Webhook, event: Event, sinks: ReadonlyArray<string>): Response => {
+    const counts = Counters.ofWebhook(counters, name)
+    Counters.add(counts.answers, respond)
     Counters.addType(counts.events, event.type)
     counts.secretsLastUsed.set(event.secret, event.receivedAt)
-    if (sinks === quarantined) {
+    if (event.problem !== undefined) {
       counts.quarantined += 1
-      warn(
-        `a delivery to the webhook ${webhook.name} went to quarantine (\`relay dlq list\` shows it): ${event.problem}`,
-      )
+      warn(`a delivery to the webhook ${name} went to quarantine (\`relay dlq list\` shows it): ${event.problem}`)
     } else if (sinks.length === 0) counters.unrouted += 1
-    return new Response(null, { status: webhook.respond })
+    return new Response(null, { status: respond })
   }
 
   const answer = (webhook: Webhook, event: Event, sinks: ReadonlyArray<string>, exit: AppendExit): Response => {
@@ -241,26 +142,32 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.RoutingTable)
     return refuse(webhook.name, problem, reason.message)
   }
 
+  const noteUnredacted = (name: string, fields: ReadonlyArray<string>): void => {
+    for (const field of fields) {
+      Counters.add(Counters.ofWebhook(counters, name).unredacted, field)
+      warn(`a client object came to the webhook ${name} with ${field} not null: the sender should have redacted it`)
+    }
+  }
+
   const receive = async (request: Request): Promise<Response> => {
     const { headers } = request
-    const { endpoints } = snapshot()
     if (draining) return refuse("", answers.draining)
-    const endpoint = endpoints.get(pathOf(request.url))
+    const endpoint = active.current.table.endpoints.get(pathOf(request.url))
     if (endpoint === undefined) return refuse("", answers.unknown)
-    const candidates = Snapshot.candidates(endpoint, headers)
-    const [first] = candidates
+    const receivers = candidates(endpoint, headers)
+    const [first] = receivers
     if (first === undefined) return refuse("", answers.unknown, "unknown webhook id")
     const { name } = first.webhook
     if (request.method !== "POST") return refuse(name, answers.method)
     if (!isJson(headers.get("content-type"))) return refuse(name, answers.contentType)
     if (!isIdentity(headers.get("content-encoding"))) return refuse(name, answers.encoding)
-    const maxBody = candidates.length === 1 ? first.webhook.maxBody : endpoint.maxBody
+    const maxBody = receivers.length === 1 ? first.webhook.maxBody : endpoint.maxBody
     const reading = bodies.read(request, declaredLength(headers), maxBody)
     const body = typeof reading === "string" ? reading : await reading
     if (typeof body === "string") return refuse(name, unreadAnswers[body])
     try {
       const receivedAt = clock.currentTimeMillisUnsafe()
-      const authentic = authenticate(candidates, headers, body, receivedAt)
+      const authentic = authenticate(receivers, headers, body, receivedAt)
       if (!authentic.ok) {
         Counters.add(Counters.ofWebhook(counters, name).signatureFailures, authentic.reason)
         return refuse(name, answers.signature, `signature ${authentic.reason}`)
@@ -271,7 +178,7 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.RoutingTable)
         warn(`the webhook ${webhook.name} got a signed delivery under another webhook id than its own`)
       }
       const traced = tracing?.delivery(headers, webhook, receivedAt)
-      const facts = {
+      const received = {
         webhook: webhook.name,
         webhookId,
         signature: authentic.signature,
@@ -279,16 +186,17 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.RoutingTable)
         receivedAt,
         body,
       }
-      // The newest router: a reload may have come while the body did, and what follows is one turn.
-      const decision = decide(
-        snapshot().router,
+      // The table of now: a reload may have come while the body did. From here to the append nothing is awaited.
+      const decision = Decide.decide(
+        traced === undefined ? received : { ...received, trace: traced.context },
         webhook,
-        traced === undefined ? facts : { ...facts, trace: traced.context },
+        active.current.table,
       )
       if (decision.refusal !== undefined) {
-        return answered(traced, refuse(webhook.name, decision.refusal, decision.why))
+        return answered(traced, refuse(webhook.name, answers[decision.refusal], decision.why))
       }
-      const { event, sinks } = decision
+      const { event, sinks, unredacted } = decision
+      noteUnredacted(webhook.name, unredacted)
       const appended = journal.appendUnsafe(event, sinks)
       const exit = appended instanceof Promise ? await committed(appended, authentic.receiver.commitTimeout) : appended
       return answered(traced, answer(webhook, event, sinks, exit), event)
@@ -304,6 +212,6 @@ const make = Effect.fnUntraced(function* (snapshot: () => Snapshot.RoutingTable)
       draining = true
     }),
     draining: Effect.sync(() => draining),
-    reroute,
+    reroute: (event) => Decide.reroute(event, active.current.table),
   })
 })

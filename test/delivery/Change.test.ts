@@ -4,9 +4,9 @@ import type { LaneConfig } from "../../src/config/Config.ts"
 import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import { Journal } from "../../src/journal/Journal.ts"
-import * as Router from "../../src/routing/Router.ts"
 import { allSent, type Sink, SinkError, SinkMisconfigured, SinkUnavailable } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { activeConfig } from "../lib/activeConfig.ts"
 import { it } from "../lib/effect.ts"
 import { append, failed, pass, scripted, spec, statusOf } from "./fixture.ts"
 
@@ -53,7 +53,7 @@ const patient = { delivery: { ...delivery, timeout: Duration.hours(1) } }
 
 const lanes = (specs: ReadonlyArray<LaneSpec>) =>
   Lanes.layer({ specs, grace: Duration.seconds(10) }).pipe(
-    Layer.provide(RelayEvents.layer(() => Router.make([], ["scheduling"]))),
+    Layer.provide(Layer.provide(RelayEvents.layer, activeConfig())),
   )
 const running = (specs: ReadonlyArray<LaneSpec>) => Layer.provideMerge(lanes(specs), MemoryJournal.layer)
 

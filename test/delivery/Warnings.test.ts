@@ -4,9 +4,9 @@ import { TestClock } from "effect/testing"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import * as Warnings from "../../src/delivery/Warnings.ts"
 import { Journal } from "../../src/journal/Journal.ts"
-import * as Router from "../../src/routing/Router.ts"
 import { webhook } from "../ingest/fixture.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { activeConfig } from "../lib/activeConfig.ts"
 import { it } from "../lib/effect.ts"
 import { seeded } from "../lib/seeded.ts"
 
@@ -25,8 +25,9 @@ const start = Effect.gen(function* () {
   const run = Effect.fnUntraced(function* () {
     const scope = yield* Scope.make()
     yield* Layer.build(
-      Warnings.layer(() => [webhook({ secrets })]).pipe(
-        Layer.provide(RelayEvents.layer(() => Router.make([route], ["scheduling"]))),
+      Warnings.layer.pipe(
+        Layer.provide(RelayEvents.layer),
+        Layer.provide(activeConfig({ webhooks: [webhook({ secrets })], routes: [route] })),
         Layer.provide(Layer.succeedContext(context)),
       ),
     ).pipe(Scope.provide(scope))
@@ -126,8 +127,9 @@ describe("a journal that is red", () => {
       const run = Effect.fnUntraced(function* () {
         const scope = yield* Scope.make()
         yield* Layer.build(
-          Warnings.layer(() => []).pipe(
-            Layer.provide(RelayEvents.layer(() => Router.make([route], ["scheduling"]))),
+          Warnings.layer.pipe(
+            Layer.provide(RelayEvents.layer),
+            Layer.provide(activeConfig({ routes: [route] })),
             Layer.provide(journal),
           ),
         ).pipe(Scope.provide(scope))

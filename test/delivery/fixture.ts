@@ -4,9 +4,14 @@ import { TestClock } from "effect/testing"
 import type { LaneConfig } from "../../src/config/Config.ts"
 import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
+<<<<<<< HEAD
+import { type Entry, Journal } from "../../src/journal/Journal.ts"
+import type * as Router from "../../src/routing/Router.ts"
+=======
 import type { Entry } from "../../src/event/Entry.ts"
 import { Journal } from "../../src/journal/Journal.ts"
 import * as Router from "../../src/routing/Router.ts"
+>>>>>>> 0c92101
 import {
   allSent,
   DeliveryFailed,
@@ -18,6 +23,7 @@ import {
   SinkUnavailable,
 } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { activeConfig } from "../lib/activeConfig.ts"
 
 /** What a scripted sink does with an event: pass, fail for a reason, or never answer. */
 export type Script = (entry: Entry, attempt: number) => Reason | "pass" | "hang"
@@ -107,7 +113,7 @@ export const pass = (time: Duration.Input) =>
 
 export const lanesOf = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>
   Lanes.layer({ specs, grace: Duration.zero }).pipe(
-    Layer.provide(RelayEvents.layer(() => Router.make(routes, ["scheduling"]))),
+    Layer.provide(Layer.provide(RelayEvents.layer, activeConfig({ routes }))),
   )
 
 export const relay = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>

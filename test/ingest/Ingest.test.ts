@@ -482,7 +482,7 @@ describe("the webhook", () => {
   it.effect("is that of the newest config", () =>
     Effect.gen(function* () {
       const { send, reload } = yield* start()
-      reload([webhook({ path: "/moved" })])
+      yield* reload([webhook({ path: "/moved" })])
       expect((yield* send(delivery(envelope()))).status).toBe(404)
       expect((yield* send(delivery(envelope(), { path: "/moved" }))).status).toBe(202)
     }),
@@ -502,7 +502,7 @@ describe("what is in quarantine", () => {
       const fates = () => kept.map((event) => ingest.reroute(event))
       expect(fates()).toEqual(kept.map(({ problem = "" }) => ({ stays: problem })))
       // The secret that verified them is gone by now.
-      reload([webhook({ secrets: [{ name: "newer", value: Redacted.make("another") }] })])
+      yield* reload([webhook({ secrets: [{ name: "newer", value: Redacted.make("another") }] })])
       const { problem: _, ...routed } = kept[1] ?? {}
       expect(fates()).toEqual([
         { stays: kept[0]?.problem },
@@ -510,9 +510,9 @@ describe("what is in quarantine", () => {
         { stays: "no route takes it" },
         { stays: kept[3]?.problem },
       ] as ReadonlyArray<unknown> as ReturnType<typeof fates>)
-      reload([webhook({ unknownTypes: "reject" })])
+      yield* reload([webhook({ unknownTypes: "reject" })])
       expect(fates()[1]).toEqual({ stays: "unknown event type" })
-      reload([webhook({ name: "another" })])
+      yield* reload([webhook({ name: "another" })])
       expect(fates()[1]).toEqual({ stays: "the webhook scheduling is not in the config" })
     }),
   )
@@ -522,7 +522,7 @@ describe("what is in quarantine", () => {
       const { send, entries, reload } = yield* start({ webhooks: strict })
       const body = envelope("made.up")
       const answers = [yield* send(delivery(body)), yield* send(delivery(body))]
-      reload([webhook()])
+      yield* reload([webhook()])
       answers.push(yield* send(delivery(body)), yield* send(delivery(body)))
       expect(status(answers)).toEqual([202, 202, 202, 202])
       expect((yield* entries).map(({ sinks }) => sinks)).toEqual([["_quarantine"], ["lake"]])

@@ -1,13 +1,14 @@
 /** Ingest over a journal in memory, and requests to send it. */
 import { Context, Duration, Effect, Layer, Redacted } from "effect"
+import { ActiveConfig } from "../../src/ActiveConfig.ts"
 import type { Webhook } from "../../src/config/Config.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import { hmacSha256, sign } from "../../src/event/Signature.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
-import * as Snapshot from "../../src/ingest/RoutingTable.ts"
 import { Journal } from "../../src/journal/Journal.ts"
 import type { Route } from "../../src/routing/Router.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { activeConfig, relayConfig } from "../lib/activeConfig.ts"
 
 export const secretValue = "whsec_fixture"
 
@@ -38,12 +39,12 @@ export interface Setup {
 }
 
 export const start = Effect.fnUntraced(function* ({ webhooks = [webhook()], append }: Setup = {}) {
-  let snapshot = Snapshot.make({ webhooks, routes, sinks: [] }, hmacSha256)
   const journal = Layer.effect(
     Journal,
     Effect.map(Journal, (memory) => Journal.of({ ...memory, appendUnsafe: append ?? memory.appendUnsafe })),
   ).pipe(Layer.provide(MemoryJournal.layer))
-  const context = yield* Layer.build(Ingest.layer(() => snapshot).pipe(Layer.provideMerge(journal)))
+  const config = activeConfig({ webhooks, routes })
+  const context = yield* Layer.build(Ingest.layer.pipe(Layer.provideMerge(Layer.merge(journal, config))))
   const ingest = Context.get(context, Ingest)
   const { read } = Context.get(context, Journal)
   const entries: Effect.Effect<ReadonlyArray<Entry>> = Effect.orDie(read(0, 1000))
@@ -52,9 +53,8 @@ export const start = Effect.fnUntraced(function* ({ webhooks = [webhook()], appe
     entries,
     counters: ingest.counters,
     send: (request: Request) => Effect.promise(async () => ingest.handle(request)),
-    reload: (newer: ReadonlyArray<Webhook>) => {
-      snapshot = Snapshot.make({ webhooks: newer, routes, sinks: [] }, hmacSha256)
-    },
+    reload: (newer: ReadonlyArray<Webhook>) =>
+      Context.get(context, ActiveConfig).replace(relayConfig({ webhooks: newer, routes })),
   }
 })
 

@@ -7,12 +7,14 @@
  * `Oracle.ts`, and what guards the promise is a line in `Mutants.ts`.
  */
 import { Context, Duration, Effect, type Fiber, Latch, Layer } from "effect"
+import { ActiveConfig } from "../../../src/ActiveConfig.ts"
 import { type LaneSpec, type LaneStatus, Lanes, type SinkUnusable } from "../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
 import * as Key from "../../../src/formats/OrderKey.ts"
 import { Unrenderable } from "../../../src/formats/Rendering.ts"
 import { Journal, type JournalBroken, type JournalError } from "../../../src/journal/Journal.ts"
-import * as Router from "../../../src/routing/Router.ts"
+import type * as Router from "../../../src/routing/Router.ts"
+import { makeActive, relayConfig } from "../../lib/activeConfig.ts"
 import type { Oracle } from "./Oracle.ts"
 import type { Caller, SimulatedSink } from "./Sinks.ts"
 import type { World } from "./World.ts"
@@ -59,24 +61,20 @@ export interface Life {
 
 export const begin = (options: LifeOptions): Life => {
   const { world, sinks, routes } = options
-  const routerOf = (routes: ReadonlyArray<Router.Route>) => Router.make(routes, ["scheduling"])
-  let router = routerOf(routes)
+  const active = makeActive({ routes })
   const stopping = Latch.makeUnsafe(false)
   let isRunning = false
   const spec = specOf({ now: () => world.now, isDead: () => world.dead, isRunning: () => isRunning })
   const inside: Inside = {
-    router: () => router,
+    router: () => active.current.table.router,
     reload: Effect.fnUntraced(function* (sinks, routes) {
-      const swap = Effect.sync(() => {
-        router = routerOf(routes)
-      })
-      return yield* (yield* Lanes).change(sinks.map(spec), swap)
+      return yield* (yield* Lanes).change(sinks.map(spec), active.replace(relayConfig({ routes })))
     }),
   }
   const relay = Lanes.layer({
     specs: sinks.map(spec),
     grace: Duration.seconds(2),
-  }).pipe(Layer.provide(RelayEvents.layer(() => router)), Layer.provideMerge(watched(options)))
+  }).pipe(Layer.provide(Layer.provide(RelayEvents.layer, Layer.succeed(ActiveConfig, active))), Layer.provideMerge(watched(options)))
   const life = Effect.gen(function* () {
     const context = yield* Layer.build(relay)
     isRunning = true

@@ -8,8 +8,8 @@ import { Clock, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { Lanes } from "../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
 import { Journal } from "../../../src/journal/Journal.ts"
-import * as Router from "../../../src/routing/Router.ts"
 import * as MemoryJournal from "../../journal/MemoryJournal.ts"
+import { activeConfig } from "../../lib/activeConfig.ts"
 import { it } from "../../lib/effect.ts"
 import { follow, limit, makeTopic, sizeOf } from "../../parts/Topics.ts"
 import { entry, envelope } from "../samples.ts"
@@ -46,7 +46,7 @@ const lanes = (client: string, config: () => Record<string, unknown>) =>
       },
     ],
     grace: Duration.seconds(5),
-  }).pipe(Layer.provide(RelayEvents.layer(() => Router.make([], []))), Layer.provideMerge(MemoryJournal.layer))
+  }).pipe(Layer.provide(Layer.provide(RelayEvents.layer, activeConfig())), Layer.provideMerge(MemoryJournal.layer))
 
 /** Appends events `from` to `to`; each knows its place among those of its key. */
 const append = (from: number, to: number, filling = "") =>

@@ -5,7 +5,7 @@ import { Cause, Effect, Exit, Result } from "effect"
 import { ConfigError, type Diagnostic } from "../../../../src/config/diagnostics/Diagnostic.ts"
 import { load } from "../../../../src/config/load/Load.ts"
 import { hmacSha256 } from "../../../../src/event/Signature.ts"
-import * as Snapshot from "../../../../src/ingest/RoutingTable.ts"
+import * as RoutingTable from "../../../../src/routing/RoutingTable.ts"
 import { sinkTypes } from "../../../../src/sinks/Sinks.ts"
 import { badConfigs } from "../../../config/BadConfigs.ts"
 import { config, readFile } from "../../../config/fixture.ts"
@@ -79,7 +79,7 @@ const round = async (random: Random): Promise<Found> => {
   )
   const tell = (side: string, what: string): Found => ({ side, wrong: `${what}: ${JSON.stringify(text)}` })
   if (Exit.isSuccess(exit)) {
-    Snapshot.make(exit.value.config, hmacSha256)
+    RoutingTable.make(exit.value.config, hmacSha256)
     const problem = exit.value.warnings.map((one) => misplaced(text, one)).find((one) => one !== undefined)
     return problem === undefined ? { side: "loaded" } : tell("loaded", problem)
   }

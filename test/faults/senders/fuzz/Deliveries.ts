@@ -3,12 +3,12 @@ import { createHmac } from "node:crypto"
 import { Context, Effect, Exit, Layer, Logger, Redacted, Scope } from "effect"
 import type { Event } from "../../../../src/event/Event.ts"
 import { Ingest } from "../../../../src/ingest/Ingest.ts"
-import * as Snapshot from "../../../../src/ingest/RoutingTable.ts"
 import { Journal } from "../../../../src/journal/Journal.ts"
 import * as Guard from "../../../../src/runtime/RequestGuard.ts"
 import { hmac } from "../../../../src/runtime/Runtime.ts"
 import { routes, secretValue, webhook } from "../../../ingest/fixture.ts"
 import * as MemoryJournal from "../../../journal/MemoryJournal.ts"
+import { activeConfig } from "../../../lib/activeConfig.ts"
 import type { Found, Fuzz, Random } from "./Random.ts"
 
 const expired = "whsec_expired"
@@ -91,8 +91,8 @@ const open = async () => {
       }),
     ),
   ).pipe(Layer.provide(MemoryJournal.layer))
-  const snapshot = Snapshot.make({ webhooks, routes, sinks: [] }, hmac)
-  const layer = Ingest.layer(() => snapshot).pipe(Layer.provide([journal, Logger.layer([])]))
+  const config = activeConfig({ webhooks, routes }, hmac)
+  const layer = Ingest.layer.pipe(Layer.provide([journal, config, Logger.layer([])]))
   const context = await Effect.runPromise(Layer.buildWithScope(layer, Scope.makeUnsafe()))
   let defects = 0
   const guard = Guard.make(Context.get(context, Ingest).handle, () => {

@@ -1,0 +1,73 @@
+/**
+ * What becomes of an authentic body, by the config: it is routed, quarantined
+ * with the reason, or refused. Pure: the caller counts, logs and answers.
+ */
+import { Result } from "effect"
+import type { Webhook } from "../config/Config.ts"
+import * as Envelope from "../event/Envelope.ts"
+import { type Event, quarantine } from "../event/Event.ts"
+import { isKnown, isRelayEvent } from "../event/EventType.ts"
+import type { RoutingTable } from "../routing/RoutingTable.ts"
+
+/** What is known of a delivery before its body is decoded. */
+export type Received = Omit<Event, "id" | "type" | "accountId" | "problem" | "altered">
+
+export type Decision =
+  | {
+      /** With a `problem` it is quarantined. */
+      readonly event: Event
+      readonly sinks: ReadonlyArray<string>
+      /** Client fields, by name, that the sender should have redacted. */
+      readonly unredacted: ReadonlyArray<string>
+      readonly refusal?: undefined
+    }
+  | { readonly refusal: "undecodable" | "unknownType"; readonly why: string }
+
+const quarantined: ReadonlyArray<string> = [quarantine]
+const none: ReadonlyArray<string> = []
+
+export const decide = (received: Received, webhook: Webhook, { router }: RoutingTable): Decision => {
+  const decoded = Envelope.decode(received.body)
+  if (Result.isFailure(decoded)) {
+    const { problem } = decoded.failure
+    if (webhook.undecodable === "reject") return { refusal: "undecodable", why: problem }
+    const event = { ...received, id: "", type: "", accountId: "", problem }
+    return { event, sinks: quarantined, unredacted: none }
+  }
+  const envelope = decoded.success
+  const { type } = envelope.data
+  const event = { ...received, id: envelope.id, type, accountId: envelope.account_id }
+  const quarantineFor = (problem: string): Decision => ({
+    event: { ...event, problem },
+    sinks: quarantined,
+    unredacted: none,
+  })
+  if (!isKnown(type)) {
+    if (webhook.unknownTypes === "reject") return { refusal: "unknownType", why: "unknown event type" }
+    // Only the relay itself makes these: from outside they would pass for its own.
+    if (isRelayEvent(type)) return quarantineFor("event types that begin with relay. are the relay's own")
+    if (webhook.unknownTypes === "quarantine") return quarantineFor("the event type is not in the catalogue")
+  }
+  return { event, sinks: router.route(webhook.name, envelope), unredacted: Envelope.unredactedFields(envelope) }
+}
+
+export type Rerouted =
+  | { readonly event: Event; readonly sinks: ReadonlyArray<string>; readonly stays?: undefined }
+  | { readonly stays: string }
+
+/**
+ * Decides again on a quarantined event: the event with its sinks, or why it
+ * stays. Its signature is not verified again, because the secret may have
+ * expired since.
+ */
+export const reroute = (kept: Event, table: RoutingTable<Webhook>): Rerouted => {
+  const receivers = [...table.endpoints.values()].flatMap(({ receivers }) => receivers)
+  const webhook = receivers.find(({ webhook }) => webhook.name === kept.webhook)?.webhook
+  if (webhook === undefined) return { stays: `the webhook ${kept.webhook} is not in the config` }
+  const { problem: _, altered: __, ...received } = kept
+  const decision = decide(received, webhook, table)
+  if (decision.refusal !== undefined) return { stays: decision.why }
+  const { event, sinks } = decision
+  if (event.problem !== undefined) return { stays: event.problem }
+  return sinks.length === 0 ? { stays: "no route takes it" } : { event, sinks }
+}
