@@ -5,11 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as NodeFileSystem from "@effect/platform-node-shared/NodeFileSystem"
 import { Effect, FileSystem } from "effect"
-<<<<<<<< HEAD:test/config/load/ReadFile.test.ts
 import { readerOf } from "../../../src/config/load/ReadFile.ts"
-========
-import { readerOf } from "../../../src/config/load/ReadFile.ts"
->>>>>>>> 2619d9d:test/config/load/ReadFile.test.ts
 import { it } from "../../lib/effect.ts"
 
 /** What comes of reading each of a directory's files: its text, or why there is none. */
