@@ -6,10 +6,10 @@ import { Effect, FileSystem, Option } from "effect"
 import type { HttpClientError } from "effect/http"
 import type { Client } from "../../admin/AdminClient.ts"
 import type { Invalid, NotFound, Refused, Unavailable } from "../../admin/Api.ts"
+import { readerOf } from "../../config/load/readFile.ts"
 import { type CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
 import { Config } from "./options.ts"
 import { lazily, Program } from "./Program.ts"
-import { readerOf } from "../../config/load/readFile.ts"
 
 type Answered = Invalid | NotFound | Refused | Unavailable
 /** Any other answer than the API's: another program, or another version, listens there. */

@@ -1,9 +1,9 @@
 /** The config that the flags name, loaded; its warnings are said on stderr. */
 import { Effect, FileSystem, Option } from "effect"
+import { readerOf } from "../../config/load/readFile.ts"
 import { Config } from "./options.ts"
 import { say } from "./output.ts"
 import { lazily, Program, quoted } from "./Program.ts"
-import { readerOf } from "../../config/load/readFile.ts"
 
 /** Loads without a word about warnings: `validate` shows them its own way. */
 export const loadQuietly = Effect.gen(function* () {
