@@ -64,9 +64,7 @@ const journal = (config: RelayConfig, { entry }: RelayOptions) =>
 
 /** A lane for each sink, which it opens. */
 const lanes = ({ sinks }: RelayConfig) =>
-  Layer.unwrap(
-    Effect.map(LaneSpecs, (specs) => Lanes.layer({ specs: sinks.map(specs.of), grace: drains.attempts })),
-  )
+  Layer.unwrap(Effect.map(LaneSpecs, (specs) => Lanes.layer({ specs: sinks.map(specs.of), grace: drains.attempts })))
 
 /** Where the relay listens, with the real ports. */
 export class Listening extends Context.Service<Listening, { readonly deliveries: Address; readonly admin: Address }>()(

@@ -1,7 +1,6 @@
 /**
- * An event's story: what was kept of it, and what the config in force says to
- * it now. What was promised when it was accepted is what was kept; routes and
- * payloads are made anew.
+ * What `explain` reports of an event. Its sinks are those of the time when it was
+ * accepted; routes and payloads are rendered now, by the config in force.
  */
 import { Option, Result } from "effect"
 import type { RelayConfig } from "../config/Config.ts"
@@ -60,8 +59,8 @@ const routesOf = (router: Router.Router, { event, body }: FoundEvent): Api.Story
   return event.type === "" ? [] : router.explain(event.webhook, event.type, envelope)
 }
 
-/** Payloads are rendered of deliveries; of copies where the delivery itself is gone. */
-export const stories = (
+/** Payloads are rendered for deliveries; for copies only where the delivery itself is not kept any more. */
+export const reportsOf = (
   found: ReadonlyArray<FoundEvent>,
   { config, lanes, reveal }: { config: RelayConfig; lanes: ReadonlyArray<LaneStatus>; reveal: boolean },
 ): ReadonlyArray<Api.Story> => {

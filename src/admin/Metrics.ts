@@ -1,13 +1,13 @@
 /**
- * The metrics of a running relay as Prometheus text, made when somebody asks.
- *
- * Ingest and the lanes count in plain numbers, because a metric's update would
- * cost more than counting; nothing has to be kept in step between scrapes.
+ * The metrics in Prometheus text format, rendered for each scrape from what
+ * ingest and the lanes count in plain numbers: updating a metric would cost
+ * more than counting.
  */
 import { Clock, Effect } from "effect"
 import { Lanes } from "../delivery/Lanes.ts"
 import { durationBuckets } from "../delivery/lane/InFlight.ts"
 import { commitBuckets } from "../ingest/Counters.ts"
+import { Ingest } from "../ingest/Ingest.ts"
 import { Journal } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import { RelayInfo } from "./RelayInfo.ts"
@@ -63,10 +63,11 @@ const histogram = (
 const conditions = ["running", "waiting", "misconfigured", "paused", "blocked", "failed", "orphaned"] as const
 
 export const render = Effect.gen(function* () {
-  const { version, counters } = yield* RelayInfo
+  const { version } = yield* RelayInfo
+  const { counters } = yield* Ingest
   const journal = yield* (yield* Journal).status
   const lanes = yield* (yield* Lanes).status
-  const { loadedAt, refusal } = yield* (yield* Reload).standing
+  const { loadedAt, refusal } = yield* (yield* Reload).status
   const now = yield* Clock.currentTimeMillis
   const webhooks = [...counters.webhooks]
 

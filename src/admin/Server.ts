@@ -1,6 +1,6 @@
 /**
- * The admin side of a running relay as one handler of web requests: the API,
- * `/healthz`, `/readyz` and `/metrics`, behind the guard.
+ * The admin server: the API, `/healthz`, `/readyz` and `/metrics`, behind the
+ * guard.
  *
  * `/healthz` says that the process answers. `/readyz` says only whether a
  * delivery can be kept now: a sink that is down must not take ingest out of
@@ -8,6 +8,7 @@
  */
 import { Context, Effect, Layer } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
+import { ActiveConfig } from "../ActiveConfig.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Journal } from "../journal/Journal.ts"
@@ -15,7 +16,7 @@ import { Reload } from "../reload/Reload.ts"
 import * as Descriptors from "../runtime/Descriptors.ts"
 import * as Problem from "../runtime/Problem.ts"
 import type { Handler } from "../runtime/RequestGuard.ts"
-import * as Guard from "./AdminGuard.ts"
+import * as AdminGuard from "./AdminGuard.ts"
 import * as Handlers from "./Handlers.ts"
 import * as Metrics from "./Metrics.ts"
 import { RelayInfo } from "./RelayInfo.ts"
@@ -25,16 +26,16 @@ const plain = (status: number, text: string) => HttpServerResponse.text(`${text}
 /** Why the relay can't accept durably now; empty when it can. */
 const notReady = Effect.gen(function* () {
   const { health, message } = yield* (yield* Journal).status
-  if (yield* (yield* RelayInfo).draining) return "draining"
+  if (yield* (yield* Ingest).draining) return "draining"
   if (Descriptors.areUsedUp()) return "file descriptors are used up, so no delivery is accepted"
-  // Red is told in status: what comes in now is kept all the same.
+  // Red: events were lost before, and `status` says which. New ones are kept.
   if (health === "ok" || health === "red") return ""
   return message === "" ? health : `${health}: ${message}`
 })
 
 const probes = HttpRouter.use(
   Effect.fnUntraced(function* (router) {
-    const context = yield* Effect.context<Journal | Lanes | RelayInfo | Reload>()
+    const context = yield* Effect.context<Ingest | Journal | Lanes | RelayInfo | Reload>()
     yield* router.add("GET", "/healthz", plain(200, "ok"))
     yield* router.add(
       "GET",
@@ -55,14 +56,15 @@ const probes = HttpRouter.use(
   }),
 )
 
-/** Made once; its router is released with the scope. */
 export const handler = Effect.gen(function* () {
-  const { admin } = yield* (yield* RelayInfo).config
-  const services = yield* Effect.context<Ingest | Journal | Lanes | RelayInfo | Reload>()
-  const refusal = Guard.make(admin)
+  const { admin } = (yield* ActiveConfig).current.config
+  const services = yield* Effect.context<ActiveConfig | Ingest | Journal | Lanes | RelayInfo | Reload>()
+  const refusal = AdminGuard.make(admin)
   const app = Layer.mergeAll(Handlers.layer, probes).pipe(
     Layer.provide(HttpServer.layerServices),
-    Layer.provide(Layer.succeedContext(Context.pick(Ingest, Journal, Lanes, RelayInfo, Reload)(services))),
+    Layer.provide(
+      Layer.succeedContext(Context.pick(ActiveConfig, Ingest, Journal, Lanes, RelayInfo, Reload)(services)),
+    ),
   )
   const router = yield* Effect.acquireRelease(
     Effect.sync(() => HttpRouter.toWebHandler(app, { disableLogger: true })),

@@ -73,12 +73,7 @@ const webhookIdOf = (headers: Headers, webhook: Webhook): string => {
 }
 
 /** The first webhook with a secret that verifies the body; else why none does, an expired secret before all. */
-const authenticate = (
-  receivers: ReadonlyArray<Receiver<Webhook>>,
-  headers: Headers,
-  body: Uint8Array,
-  now: number,
-) => {
+const authenticate = (receivers: ReadonlyArray<Receiver<Webhook>>, headers: Headers, body: Uint8Array, now: number) => {
   let reason: SignatureRefusal = "missing"
   for (const receiver of receivers) {
     const signature = headers.get(receiver.webhook.headers.signature)

@@ -1,18 +1,20 @@
 /**
- * Another config in place of the one in force, while the relay runs.
+ * Loads the config again and puts it in force while the relay runs.
  *
- * **Promise.** It is loaded and checked first, and then applied whole or not at
- * all: whatever fails, the config before it stays in force and says why. No
- * delivery is refused for it, and nothing under way is lost.
+ * **Guarantee.** The new config is loaded and checked first, and then applied as
+ * a whole or not at all. When anything fails, the config before it stays in
+ * force and the reason is reported. No delivery is refused because of a reload,
+ * and nothing in flight is lost.
  *
- * One at a time. Those that are asked for while one is under way are answered
- * together by the next, which reads the file after the last of them.
+ * One reload runs at a time. Requests that come meanwhile are answered together
+ * by the next one, which reads the file after the last of them.
  */
-import { Clock, Context, Deferred, Effect, Exit, Layer, Queue, Schema } from "effect"
-import type { LaneConfig, RelayConfig } from "../config/Config.ts"
+import { Clock, Context, Deferred, Effect, Exit, type Latch, Layer, Queue, Schema } from "effect"
+import { ActiveConfig } from "../ActiveConfig.ts"
 import { type ConfigError, Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 import type { Loaded } from "../config/load/Load.ts"
-import { type LaneSpec, Lanes } from "../delivery/Lanes.ts"
+import { LaneSpecs } from "../delivery/LaneSpecs.ts"
+import { Lanes } from "../delivery/Lanes.ts"
 import { Notify } from "../runtime/Notify.ts"
 import * as Difference from "./Difference.ts"
 
@@ -25,7 +27,7 @@ export interface Report {
   readonly warnings: ReadonlyArray<Diagnostic>
 }
 
-/** The config before it is in force still. */
+/** The config before it is still in force. */
 export class ReloadRefused extends Schema.TaggedError<ReloadRefused>()("ReloadRefused", {
   /** It can't be loaded; it changes what only a restart can; a new sink can't work; the journal can't open a lane now. */
   reason: Schema.Literals(["config", "restart", "sink", "journal"]),
@@ -41,96 +43,99 @@ export interface ReloadStatus {
   readonly refusal: string
 }
 
-export interface ReloadOptions {
-  readonly current: () => RelayConfig
-  readonly load: Effect.Effect<Loaded, ConfigError>
-  readonly spec: (sink: LaneConfig) => LaneSpec
-  /** Puts a config in force for whatever is received from then on. */
-  readonly swap: (config: RelayConfig) => void
-}
-
 export class Reload extends Context.Service<
   Reload,
   {
     readonly reload: Effect.Effect<Report, ReloadRefused>
-    readonly standing: Effect.Effect<ReloadStatus>
+    readonly status: Effect.Effect<ReloadStatus>
   }
->()("relay/admin/Reload") {
-  static readonly layer = (options: ReloadOptions): Layer.Layer<Reload, never, Lanes> =>
-    Layer.effect(Reload, make(options))
+>()("relay/reload/Reload") {
+  static readonly layer = (
+    load: Effect.Effect<Loaded, ConfigError>,
+  ): Layer.Layer<Reload, never, ActiveConfig | Lanes | LaneSpecs> => Layer.effect(Reload, make(load))
 }
+
+/** Reloads each time that the latch is opened. The log says why one was refused. */
+export const reloadWhen = (triggered: Latch.Latch): Effect.Effect<never, never, Reload> =>
+  Effect.forever(
+    Effect.gen(function* () {
+      yield* triggered.await
+      yield* triggered.close
+      yield* Effect.ignore((yield* Reload).reload)
+    }),
+  )
 
 const refused = (reason: ReloadRefused["reason"], message: string, diagnostics: ReloadRefused["diagnostics"] = []) =>
   new ReloadRefused({ reason, message, diagnostics })
 
-const make = Effect.fnUntraced(function* ({ current, load, spec, swap }: ReloadOptions) {
+const logReport = Effect.fnUntraced(function* ({ file, changes, notes, warnings }: Report) {
+  const words = changes.length === 0 ? "nothing has changed" : changes.map(Difference.show).join("; ")
+  yield* Effect.logInfo(`${file} was reloaded: ${words}`)
+  for (const { line, message } of warnings) yield* Effect.logWarning(`${file}:${line}: ${message}`)
+  for (const note of notes) yield* Effect.logWarning(note)
+})
+
+const logRefusal = Effect.fnUntraced(function* ({ message, diagnostics }: ReloadRefused) {
+  yield* Effect.logError(`the config in force stays: ${diagnostics.length === 0 ? message : "the new one is wrong"}`)
+  for (const { file, line, key, message } of diagnostics) yield* Effect.logError(`${file}:${line}: ${key}: ${message}`)
+})
+
+const make = Effect.fnUntraced(function* (load: Effect.Effect<Loaded, ConfigError>) {
+  const active = yield* ActiveConfig
   const lanes = yield* Lanes
+  const specs = yield* LaneSpecs
   const notify = yield* Notify
-  const asked = yield* Queue.unbounded<Deferred.Deferred<Report, ReloadRefused>>()
-  let standing: ReloadStatus = { loadedAt: yield* Clock.currentTimeMillis, refusal: "" }
+  const requests = yield* Queue.unbounded<Deferred.Deferred<Report, ReloadRefused>>()
+  let status: ReloadStatus = { loadedAt: yield* Clock.currentTimeMillis, refusal: "" }
 
   const attempt = Effect.gen(function* () {
     const { file, config, warnings } = yield* Effect.mapError(load, (error) =>
       refused("config", error.message, error.diagnostics),
     )
-    const before = current()
+    const before = active.current.config
     const fixed = Difference.restart(before, config)
     if (fixed.length > 0)
       return yield* refused("restart", `only a restart changes ${fixed.join(", ")}, so nothing was changed`)
-    const notes = yield* lanes
-      .change(
-        config.sinks.map(spec),
-        Effect.sync(() => swap(config)),
-      )
-      .pipe(
-        Effect.catchTags({
-          SinkUnusable: ({ message }) => Effect.fail(refused("sink", message)),
-          JournalError: ({ message }) => Effect.fail(refused("journal", message)),
-        }),
-      )
+    const notes = yield* lanes.change(config.sinks.map(specs.of), active.replace(config)).pipe(
+      Effect.catchTags({
+        SinkUnusable: ({ message }) => Effect.fail(refused("sink", message)),
+        JournalError: ({ message }) => Effect.fail(refused("journal", message)),
+      }),
+    )
     const report: Report = { file, changes: Difference.between(before, config), notes, warnings }
     return report
   })
 
-  const tell = Effect.fnUntraced(function* ({ file, changes, notes, warnings }: Report) {
-    const words = changes.length === 0 ? "nothing has changed" : changes.map(Difference.show).join("; ")
-    yield* Effect.logInfo(`${file} was loaded anew: ${words}`)
-    for (const { line, message } of warnings) yield* Effect.logWarning(`${file}:${line}: ${message}`)
-    for (const note of notes) yield* Effect.logWarning(note)
-  })
-
-  const tellWhyNot = Effect.fnUntraced(function* ({ message, diagnostics }: ReloadRefused) {
-    yield* Effect.logError(`the config in force stays: ${diagnostics.length === 0 ? message : "the new one is wrong"}`)
-    for (const { file, line, key, message } of diagnostics)
-      yield* Effect.logError(`${file}:${line}: ${key}: ${message}`)
+  const conclude = Effect.fnUntraced(function* (exit: Exit.Exit<Report, ReloadRefused>) {
+    if (Exit.isSuccess(exit)) {
+      status = { loadedAt: yield* Clock.currentTimeMillis, refusal: "" }
+      return yield* logReport(exit.value)
+    }
+    const error = Exit.findErrorOption(exit)
+    if (error._tag === "Some") {
+      status = { ...status, refusal: error.value.message }
+      return yield* logRefusal(error.value)
+    }
+    status = { ...status, refusal: "a bug in relay; the log has its cause" }
+    return yield* Effect.logError("a bug in relay while reloading", exit.cause)
   })
 
   const work = Effect.gen(function* () {
-    const waiting = yield* Queue.takeAll(asked)
+    const answered = yield* Queue.takeAll(requests)
     yield* notify.reloading
     const exit = yield* Effect.exit(attempt)
-    const error = Exit.isFailure(exit) ? Exit.findErrorOption(exit) : undefined
-    standing =
-      error === undefined
-        ? { loadedAt: yield* Clock.currentTimeMillis, refusal: "" }
-        : {
-            ...standing,
-            refusal: error._tag === "Some" ? error.value.message : "a bug in relay; the log has its cause",
-          }
-    if (Exit.isSuccess(exit)) yield* tell(exit.value)
-    else if (error?._tag === "Some") yield* tellWhyNot(error.value)
-    else yield* Effect.logError("a bug in relay while reloading", exit.cause)
+    yield* conclude(exit)
     yield* notify.say("READY=1")
-    for (const one of waiting) yield* Deferred.done(one, exit)
+    for (const request of answered) yield* Deferred.done(request, exit)
   })
   yield* Effect.forkScoped(Effect.forever(work))
 
   return Reload.of({
     reload: Effect.gen(function* () {
-      const answer = yield* Deferred.make<Report, ReloadRefused>()
-      yield* Queue.offer(asked, answer)
-      return yield* Deferred.await(answer)
+      const request = yield* Deferred.make<Report, ReloadRefused>()
+      yield* Queue.offer(requests, request)
+      return yield* Deferred.await(request)
     }),
-    standing: Effect.sync(() => standing),
+    status: Effect.sync(() => status),
   })
 })

@@ -1,31 +1,27 @@
 /**
- * What makes a running relay load its config anew: SIGHUP, and with
- * `run --watch` the file itself.
+ * What triggers a reload: SIGHUP, and with `run --watch` a change of the file.
  *
- * The file is looked at by reading it, twice a second: a file that an editor
- * renames into place, or that a link leads to which is swapped below it, reads
- * like any other. It counts when it reads the same twice in a row, so that one
- * that is being written is not taken half. Files that it refers to (`file:PATH`)
- * are not watched.
+ * The file is read twice a second, so that one that an editor renames into
+ * place, or that a symbolic link leads to, is seen like any other. A change
+ * counts when two reads in a row agree, so that a file that is being written is
+ * not taken half. Files that it refers to (`file:PATH`) are not watched.
  */
-import { Effect, FileSystem, type Latch } from "effect"
+import { Effect, FileSystem, Latch } from "effect"
 import { readerOf } from "../config/load/ReadFile.ts"
-import { Reload } from "./Reload.ts"
+import { onHangup } from "../runtime/Runtime.ts"
 
-/** Asks for a reload each time that the latch is opened; one that is refused has been told by the log. */
-export const onSignal = (asked: Latch.Latch): Effect.Effect<never, never, Reload> =>
-  Effect.forever(
-    Effect.gen(function* () {
-      yield* asked.await
-      yield* asked.close
-      yield* Effect.ignore((yield* Reload).reload)
-    }),
-  )
+/** A latch that every trigger opens, from now on; `file` is watched where it is given. */
+export const triggers = Effect.fnUntraced(function* (file?: string) {
+  const triggered = Latch.makeUnsafe(false)
+  yield* onHangup(() => triggered.openUnsafe())
+  if (file !== undefined) yield* Effect.forkScoped(watch(file, triggered), { startImmediately: true })
+  return triggered
+})
 
-/** Opens the latch when `file` reads otherwise than it did. */
-export const watch = Effect.fnUntraced(function* (file: string, asked: Latch.Latch) {
+/** Opens the latch when `file` has changed. */
+export const watch = Effect.fnUntraced(function* (file: string, triggered: Latch.Latch) {
   const readFile = readerOf(yield* FileSystem.FileSystem)
-  /** Empty while there is none, as in the middle of a rename. */
+  /** Empty while there is no file, as in the middle of a rename. */
   const read = Effect.orElseSucceed(
     Effect.map(readFile(file), (bytes) => new TextDecoder().decode(bytes)),
     () => "",
@@ -36,7 +32,7 @@ export const watch = Effect.fnUntraced(function* (file: string, asked: Latch.Lat
     const now = yield* read
     if (now !== "" && now !== loaded && now === before) {
       loaded = now
-      yield* asked.open
+      yield* triggered.open
     }
     before = now
   })

@@ -1,16 +1,15 @@
 /** The admin side over a journal in memory and lanes that do nothing but remember what they were told. */
-import { Clock, Context, Duration, Effect, Layer, Ref } from "effect"
+import { Context, Duration, Effect, Layer, Ref } from "effect"
 import { RelayInfo } from "../../src/admin/RelayInfo.ts"
 import { handler } from "../../src/admin/Server.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
 import { LaneInUse, type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
-import { hmacSha256 } from "../../src/event/Signature.ts"
-import * as Counters from "../../src/ingest/Counters.ts"
+import type * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
-import * as Snapshot from "../../src/ingest/RoutingTable.ts"
 import { Journal, type JournalStatus } from "../../src/journal/Journal.ts"
 import { Reload } from "../../src/reload/Reload.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { activeConfig, relayConfig } from "../lib/activeConfig.ts"
 
 export const lane = (name: string, more: Partial<LaneStatus> = {}): LaneStatus => ({
   name,
@@ -36,25 +35,13 @@ const delivery = {
   maxDeadLetters: 1024,
 }
 
-export const config = (admin: Partial<RelayConfig["admin"]> = {}): RelayConfig => ({
-  listen: { host: "127.0.0.1", port: 8080 },
-  admin: { listen: { host: "127.0.0.1", port: 9080 }, ...admin },
-  journal: {
-    type: "sqlite",
-    path: "journal.db",
-    retention: Duration.days(7),
-    maxSize: 1024,
-    minFree: 0,
-    duplicates: { age: Duration.hours(24), count: 1000 },
-  },
-  telemetry: {},
-  webhooks: [],
-  sinks: [
-    { name: "lake", type: "file", delivery, concurrency: 1, order: "none", key: "{{account_id}}", config: undefined },
-  ],
-  routes: [],
-  tests: [],
-})
+export const config = (admin: Partial<RelayConfig["admin"]> = {}): RelayConfig =>
+  relayConfig({
+    admin: { listen: { host: "127.0.0.1", port: 9080 }, ...admin },
+    sinks: [
+      { name: "lake", type: "file", delivery, concurrency: 1, order: "none", key: "{{account_id}}", config: undefined },
+    ],
+  })
 
 export interface Setup {
   /** Over the config in force. */
@@ -73,8 +60,6 @@ export interface Setup {
 }
 
 export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
-  const counters = Counters.make()
-  setup.counted?.(counters)
   const told = yield* Ref.make<ReadonlyArray<string>>([])
   const tell = (words: string) => Ref.update(told, (before) => [...before, words])
   const statuses = setup.lanes ?? [lane("lake"), lane("old", { type: "", condition: "orphaned", backlog: 3 })]
@@ -94,24 +79,11 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       change: () => Effect.succeed([]),
     }),
   )
-  const info = Layer.effect(
-    RelayInfo,
-    Effect.map(Clock.currentTimeMillis, (startedAt) =>
-      RelayInfo.of({
-        version: "1.2.3",
-        configFile: "relay.config.json",
-        config: Effect.succeed({ ...config(setup.admin), ...setup.config }),
-        startedAt,
-        counters,
-        draining: Effect.succeed(setup.draining === true),
-      }),
-    ),
-  )
   const reload = Layer.succeed(
     Reload,
     Reload.of({
       reload: setup.reload ?? Effect.succeed({ file: "relay.config.json", changes: [], notes: [], warnings: [] }),
-      standing: Effect.succeed({ loadedAt: 1_000_000, refusal: setup.refusal ?? "" }),
+      status: Effect.succeed({ loadedAt: 1_000_000, refusal: setup.refusal ?? "" }),
     }),
   )
   const journal = Layer.effect(
@@ -120,9 +92,13 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       Journal.of({ ...memory, status: Effect.map(memory.status, (status) => ({ ...status, ...setup.status })) }),
     ),
   ).pipe(Layer.provide(MemoryJournal.layer))
-  const snapshot = Snapshot.make({ ...config(), ...setup.config }, hmacSha256)
-  const ingest = Ingest.layer(() => snapshot).pipe(Layer.provideMerge(journal))
+  const active = activeConfig({ ...config(setup.admin), ...setup.config })
+  const ingest = Ingest.layer.pipe(Layer.provideMerge(Layer.merge(journal, active)))
+  const info = RelayInfo.layer({ version: "1.2.3", configFile: "relay.config.json" })
   const context = yield* Layer.build(Layer.mergeAll(lanes, info, reload, ingest))
+  const { counters, drain } = Context.get(context, Ingest)
+  setup.counted?.(counters)
+  if (setup.draining === true) yield* drain
   const handle = yield* Effect.provideContext(handler, context)
 
   /** Asks as a client on this machine would. */

@@ -2,7 +2,8 @@
 import { describe, expect } from "bun:test"
 import { Effect, type Layer } from "effect"
 import type { Event } from "../../src/event/Event.ts"
-import { type EventPage, type EventQuery, Journal, type JournalError } from "../../src/journal/Journal.ts"
+import { collect } from "../../src/journal/EventPages.ts"
+import { type EventQuery, Journal, type JournalError } from "../../src/journal/Journal.ts"
 import { attempts, letter, event as old, retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 
@@ -15,16 +16,8 @@ export const eventsContract = (name: string, open: () => Layer.Layer<Journal, Jo
     it.live(title, () => Effect.flatMap(Journal, body).pipe(Effect.provide(open())))
 
   /** Looks as often as it takes: on a busy machine a moment may not be enough. */
-  const look = Effect.fnUntraced(function* (journal: Journal["Service"], query: Partial<EventQuery> = {}) {
-    const { limit = 10 } = query
-    let page: EventPage = { events: [], looked: 0, lookedTo: 0, next: query.before ?? Number.MAX_SAFE_INTEGER }
-    while (page.next !== undefined && page.events.length < limit) {
-      const more = yield* journal.events({ ...query, before: page.next, limit: limit - page.events.length })
-      const events = [...page.events, ...more.events]
-      page = { ...more, events, looked: page.looked + more.looked, lookedTo: more.lookedTo || page.lookedTo }
-    }
-    return page
-  })
+  const look = (journal: Journal["Service"], query: Partial<EventQuery> = {}) =>
+    collect({ limit: 10, ...query }, journal.events)
   const sequences = (journal: Journal["Service"], query: Partial<EventQuery>) =>
     Effect.map(look(journal, query), ({ events }) => events.map(({ sequence }) => sequence))
 

@@ -6,7 +6,7 @@ import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import { Journal } from "../../src/journal/Journal.ts"
-import * as Router from "../../src/routing/Router.ts"
+import type * as Router from "../../src/routing/Router.ts"
 import {
   allSent,
   DeliveryFailed,

@@ -6,7 +6,7 @@
  * journal that breaks ends the process with 74, because a 2xx would no longer
  * mean that the event is durable.
  */
-import { Context, Effect, Latch, Layer, Option } from "effect"
+import { Context, Effect, type Latch, Layer, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Address, RelayConfig } from "../../config/Config.ts"
 import * as Router from "../../routing/Router.ts"
@@ -74,26 +74,20 @@ export const opening = (facts: Opening): string => {
   ].join("\n")
 }
 
-/** `asked` is opened to request a reload. */
-const serve = Effect.fnUntraced(function* (json: boolean, isWatching: boolean, asked: Latch.Latch) {
-  const [Watch, { defaultFile }] = yield* Effect.all([
-    lazily(() => import("../../reload/Watch.ts")),
-    lazily(() => import("../../config/load/Load.ts")),
-  ])
-  // Before it is loaded, so that no change is missed.
-  const watched = Option.getOrElse(yield* Config, () => defaultFile)
-  if (isWatching) yield* Effect.forkScoped(Watch.watch(watched, asked), { startImmediately: true })
+/** `triggered` is opened by what asks for a reload. */
+const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch) {
   const { file, config, warnings } = yield* json ? loadQuietly : loadConfig
   if (json) yield* Effect.forEach(warnings, ({ line, message }) => Effect.logWarning(`${file}:${line}: ${message}`))
   const { command, entry } = yield* Program
-  const [Relay, { Journal }, { notifySystemd }] = yield* Effect.all([
+  const [Relay, { reloadWhen }, { Journal }, { notifySystemd }] = yield* Effect.all([
     lazily(() => import("../../Relay.ts")),
+    lazily(() => import("../../reload/Reload.ts")),
     lazily(() => import("../../journal/Journal.ts")),
     lazily(() => import("../support/notifySystemd.ts")),
   ])
   const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
   const context = yield* Layer.build(Relay.layer(config, { version, configFile: file, entry, load }))
-  yield* Effect.forkScoped(Effect.provideContext(Watch.onSignal(asked), context))
+  yield* Effect.forkScoped(Effect.provideContext(reloadWhen(triggered), context))
   const { deliveries, admin } = Context.get(context, Relay.Listening)
   if (json)
     yield* Effect.logInfo("started").pipe(Effect.annotateLogs({ deliveries: show(deliveries), admin: show(admin) }))
@@ -111,9 +105,11 @@ export const run = Command.make(
     watch: toggle("watch", "Reload the config when its file changes"),
   },
   Effect.fn(function* ({ format, watch }) {
-    const [{ firstSignal, onHangup }, Notify] = yield* Effect.all([
+    const [{ firstSignal }, Notify, { triggers }, { defaultFile }] = yield* Effect.all([
       lazily(() => import("../../runtime/Runtime.ts")),
       lazily(() => import("../../runtime/Notify.ts")),
+      lazily(() => import("../../reload/Watch.ts")),
+      lazily(() => import("../../config/load/Load.ts")),
     ])
     const notify = yield* Notify.make((yield* Program).env)
     const json = yield* Logging.isJson(format)
@@ -121,10 +117,11 @@ export const run = Command.make(
       Effect.tap((signal) => Effect.logInfo(`${signal}: draining; a second signal exits at once`)),
       Effect.andThen(notify.say("STOPPING=1", "STATUS=draining")),
     )
-    const asked = Latch.makeUnsafe(false)
-    yield* onHangup(() => asked.openUnsafe())
+    // Before the config is loaded, so that no change is missed.
+    const file = Option.getOrElse(yield* Config, () => defaultFile)
+    const triggered = yield* triggers(watch ? file : undefined)
     const drained = "drained, everything accepted is on disk"
-    yield* Effect.raceFirst(stopping, serve(json, watch, asked)).pipe(
+    yield* Effect.raceFirst(stopping, serve(json, triggered)).pipe(
       Effect.andThen(json ? Effect.logInfo(drained) : say(`relay: ${drained}`)),
       Effect.provideService(Notify.Notify, notify),
       Effect.provide(Logging.layer(json)),

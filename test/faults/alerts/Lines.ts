@@ -100,7 +100,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a sink that does not ask gets no details",
-    file: "src/Relay.ts",
+    file: "src/delivery/LaneSpecs.ts",
     find: "enrich === undefined || api === undefined",
     replace: "api === undefined",
     line: clients.name,

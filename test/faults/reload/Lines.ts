@@ -41,9 +41,9 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "the newest config is the one in force",
-    file: "src/Relay.ts",
-    find: "      inForce = version(next)",
-    replace: "      void version(next)",
+    file: "src/ActiveConfig.ts",
+    find: "active.current = compile(next)",
+    replace: "void compile(next)",
     line: reload.name,
   },
 ]

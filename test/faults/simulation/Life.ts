@@ -74,7 +74,10 @@ export const begin = (options: LifeOptions): Life => {
   const relay = Lanes.layer({
     specs: sinks.map(spec),
     grace: Duration.seconds(2),
-  }).pipe(Layer.provide(Layer.provide(RelayEvents.layer, Layer.succeed(ActiveConfig, active))), Layer.provideMerge(watched(options)))
+  }).pipe(
+    Layer.provide(Layer.provide(RelayEvents.layer, Layer.succeed(ActiveConfig, active))),
+    Layer.provideMerge(watched(options)),
+  )
   const life = Effect.gen(function* () {
     const context = yield* Layer.build(relay)
     isRunning = true

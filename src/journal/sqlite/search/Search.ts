@@ -9,8 +9,9 @@
  * when its time is up, and says where.
  */
 import type { DatabaseSync } from "node:sqlite"
-import { Effect } from "effect"
+import type { Effect } from "effect"
 import * as Match from "../../EventMatch.ts"
+import * as EventPages from "../../EventPages.ts"
 import type { EventPage, EventQuery, FoundEvent, JournalError } from "../../Journal.ts"
 import { decodeOne, decodeRow, decodeStored, type Stored } from "../Record.ts"
 import { DeliveryStatuses } from "./DeliveryStatus.ts"
@@ -179,24 +180,8 @@ export class Search {
 }
 
 /** How long a page may be looked for, in milliseconds. */
-const patience = 150
+const pageTimeout = 150
 
-/** Looks on until a page is full, everything has been looked at, or it has taken too long. */
-export const page = Effect.fnUntraced(function* (
-  query: EventQuery,
-  look: (query: EventQuery) => Effect.Effect<EventPage, JournalError>,
-) {
-  let page = yield* look(query)
-  // From here on: it was the first to wait for a worker that starts.
-  const deadline = performance.now() + patience
-  while (page.next !== undefined && page.events.length < query.limit && performance.now() < deadline) {
-    const more = yield* look({ ...query, before: page.next, limit: query.limit - page.events.length })
-    page = {
-      ...more,
-      events: [...page.events, ...more.events],
-      looked: page.looked + more.looked,
-      lookedTo: more.lookedTo === 0 ? page.lookedTo : more.lookedTo,
-    }
-  }
-  return page
-})
+/** Looks until a page is full, everything has been looked at, or it has taken too long. */
+export const page = (query: EventQuery, look: (query: EventQuery) => Effect.Effect<EventPage, JournalError>) =>
+  EventPages.collect(query, look, pageTimeout)

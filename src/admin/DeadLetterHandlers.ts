@@ -1,0 +1,119 @@
+/** Listing, replaying and dropping dead letters. */
+import { Effect, Option, Stream } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import type { Event } from "../event/Event.ts"
+import { Ingest } from "../ingest/Ingest.ts"
+import { Journal, type JournalError, type StoredDeadLetter } from "../journal/Journal.ts"
+import * as Api from "./Api.ts"
+import { noLane, requirePatterns, unavailable } from "./Refusals.ts"
+import { type OnProgress, Work } from "./Work.ts"
+
+/** A selection is changed in steps of this many, so that none holds the journal for long. */
+const step = 500
+
+const deadLetterOf = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLetter): Api.DeadLetter => ({
+  id,
+  lane,
+  eventId: event.id,
+  type: event.type,
+  accountId: event.accountId,
+  webhook: event.webhook,
+  receivedAt: event.receivedAt,
+  at,
+  attempts,
+})
+
+/** The id just above `id`: the page before it begins with `id` itself. */
+const justAbove = (id: string): { readonly lane: string; readonly before: string } | undefined => {
+  const [, lane, sequence] = /^(.+):([0-9]{1,15})$/.exec(id) ?? []
+  return lane === undefined ? undefined : { lane, before: `${lane}:${Number(sequence) + 1}` }
+}
+
+type Change = (ids: ReadonlyArray<string>) => Effect.Effect<number, JournalError>
+
+export const layer = HttpApiBuilder.group(
+  Api.Api,
+  "deadLetters",
+  Effect.fn(function* (handlers) {
+    const journal = yield* Journal
+    const ingest = yield* Ingest
+    const work = yield* Work
+
+    /**
+     * Page after page of what a filter selects, downwards by id: a dead letter
+     * that is added meanwhile is above the walk and not included. A page has
+     * its bodies with it, and so is shorter than `limit` where they are large.
+     */
+    const pages = (filter: Api.Filter, limit: number, before?: string) =>
+      Stream.paginate(before, (before) =>
+        Effect.map(journal.deadLetters({ ...filter, ...(before !== undefined && { before }), limit }), (page) => [
+          page.length === 0 ? [] : [page],
+          Option.map(Option.fromNullishOr(page.at(-1)), ({ id }) => id),
+        ]),
+      )
+
+    const changeAll = Effect.fnUntraced(function* (selection: Api.Selection, change: Change, onProgress: OnProgress) {
+      if ("ids" in selection) return yield* change(selection.ids)
+      const lanes = (yield* journal.lanes).filter(({ name }) => name === (selection.lane ?? name))
+      // How many there are of a type is not known: all of the lanes are the upper bound.
+      const all = lanes.reduce((sum, { deadLetters }) => sum + deadLetters, 0)
+      let count = 0
+      yield* Stream.runForEach(pages(selection, step), (page) =>
+        Effect.map(change(page.map(({ id }) => id)), (changed) => {
+          count += changed
+          onProgress(count / Math.max(1, all))
+        }),
+      )
+      return count
+    })
+
+    /** A mistyped name must not look like a lane without dead letters, nor a mistyped pattern like types without any. */
+    const requireKnown = Effect.fnUntraced(function* ({ lane: name, type }: Api.Filter) {
+      yield* requirePatterns(type)
+      if (name === undefined) return
+      const lanes = yield* Effect.mapError(journal.lanes, unavailable)
+      if (!lanes.some((lane) => lane.name === name)) return yield* noLane(name)
+    })
+
+    const changed = Effect.fnUntraced(function* (what: string, selection: Api.Selection, change: Change) {
+      yield* requireKnown("ids" in selection ? {} : selection)
+      const changing = work.track(what, (onProgress) => changeAll(selection, change, onProgress))
+      return { count: yield* Effect.mapError(changing, unavailable) }
+    })
+
+    return handlers.handleAll({
+      list: Effect.fnUntraced(function* ({ query: { lane, type, before, limit = 100 } }) {
+        const filter = { ...(lane !== undefined && { lane }), ...(type !== undefined && { type }) }
+        yield* requireKnown(filter)
+        return yield* pages(filter, limit, before).pipe(
+          Stream.flatMap((page) => Stream.fromIterable(page.map(deadLetterOf))),
+          Stream.take(limit),
+          Stream.runCollect,
+          Effect.mapError(unavailable),
+        )
+      }),
+      show: Effect.fnUntraced(function* ({ params: { id } }) {
+        const above = justAbove(id)
+        const [letter] =
+          above === undefined ? [] : yield* Effect.mapError(journal.deadLetters({ ...above, limit: 1 }), unavailable)
+        if (letter?.id !== id)
+          return yield* new Api.NotFound({ message: `there is no dead letter ${id}; \`relay dlq list\` shows them` })
+        const { signature, body } = letter.entry.event
+        return { ...deadLetterOf(letter), signature, body: Buffer.from(body).toString("base64") }
+      }),
+      replay: Effect.fnUntraced(function* ({ payload }) {
+        const stayed = new Map<string, number>()
+        const reroute = (event: Event) => {
+          const found = ingest.reroute(event)
+          if (found.stays === undefined) return found
+          stayed.set(found.stays, (stayed.get(found.stays) ?? 0) + 1)
+        }
+        const { count } = yield* changed("replay of dead letters", payload, (ids) =>
+          journal.replayDeadLetters(ids, reroute),
+        )
+        return { count, stayed: [...stayed].map(([why, count]) => ({ why, count })) }
+      }),
+      drop: ({ payload }) => changed("drop of dead letters", payload, journal.dropDeadLetters),
+    })
+  }),
+)

@@ -1,0 +1,127 @@
+/** Status, replay, import, live tail and reload. */
+import { Clock, Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { ActiveConfig } from "../ActiveConfig.ts"
+import type { Webhook } from "../config/Config.ts"
+import { Lanes } from "../delivery/Lanes.ts"
+import { ownWebhook } from "../delivery/RelayEvents.ts"
+import { quarantine } from "../event/Event.ts"
+import type { Counters } from "../ingest/Counters.ts"
+import { Ingest } from "../ingest/Ingest.ts"
+import { Journal, type OwedEvent } from "../journal/Journal.ts"
+import { Reload } from "../reload/Reload.ts"
+import * as Pattern from "../routing/Pattern.ts"
+import * as Api from "./Api.ts"
+import type { Kept } from "./ImportLine.ts"
+import * as LiveTail from "./LiveTail.ts"
+import { noSink, requirePatterns, unavailable } from "./Refusals.ts"
+import { RelayInfo } from "./RelayInfo.ts"
+import { Work } from "./Work.ts"
+
+const webhookOf = ({ name, secrets }: Webhook, counters: Counters): Api.Webhook => {
+  const lastUsed = counters.webhooks.get(name)?.secretsLastUsed
+  return {
+    name,
+    secrets: secrets.map(({ name, expires }) => ({
+      name,
+      ...(expires !== undefined && { expires }),
+      lastUsed: lastUsed?.get(name) ?? 0,
+    })),
+  }
+}
+
+/** What of an event is owed to these sinks. */
+const owedOf = (
+  { sequence, pending, replayed, bodyBase64, at, attempts, journal: _, in: place, ...facts }: Kept,
+  sinks: ReadonlySet<string>,
+): OwedEvent => ({
+  sequence,
+  event: { ...facts, body: new Uint8Array(Buffer.from(bodyBase64, "base64")) },
+  replayed,
+  pending: pending.filter((lane) => sinks.has(lane)),
+  ...(place === "dead" && { dead: { at: at ?? 0, attempts: attempts ?? [] } }),
+})
+
+export const layer = HttpApiBuilder.group(
+  Api.Api,
+  "relay",
+  Effect.fn(function* (handlers) {
+    const journal = yield* Journal
+    const lanes = yield* Lanes
+    const info = yield* RelayInfo
+    const active = yield* ActiveConfig
+    const { counters, draining } = yield* Ingest
+    const reload = yield* Reload
+    const work = yield* Work
+
+    /** Events of another journal that are owed to sinks of this config. */
+    const importEvents = Effect.fnUntraced(function* (events: ReadonlyArray<Kept>) {
+      const sinks = new Set([...active.current.config.sinks.map(({ name }) => name), quarantine])
+      const counts = { pending: 0, deadLetters: 0, known: 0 }
+      const strange = new Map<string, number>()
+      for (const [id, kept] of Map.groupBy(events, ({ journal }) => journal)) {
+        for (const lane of kept.flatMap(({ pending }) => pending)) {
+          if (!sinks.has(lane)) strange.set(lane, (strange.get(lane) ?? 0) + 1)
+        }
+        const owed = kept.map((one) => owedOf(one, sinks)).filter(({ pending }) => pending.length > 0)
+        const imported = yield* Effect.mapError(journal.import(id, owed), unavailable)
+        counts.pending += imported.pending
+        counts.deadLetters += imported.deadLetters
+        counts.known += imported.known
+      }
+      return { ...counts, strange: [...strange].map(([lane, count]) => ({ lane, count })) }
+    })
+
+    return handlers.handleAll({
+      status: Effect.fnUntraced(function* () {
+        const { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling } =
+          yield* journal.status
+        return {
+          ...info,
+          now: yield* Clock.currentTimeMillis,
+          draining: yield* draining,
+          journal: { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling },
+          config: yield* reload.status,
+          work: yield* work.running,
+          webhooks: active.current.config.webhooks.map((webhook) => webhookOf(webhook, counters)),
+          lanes: yield* Effect.mapError(lanes.status, unavailable),
+        }
+      }),
+      replay: Effect.fnUntraced(function* ({ payload: { sink, since, until, types } }) {
+        yield* requirePatterns(...types)
+        if (!active.current.config.sinks.some(({ name }) => name === sink)) return yield* noSink(sink)
+        const patterns = types.map(Pattern.make)
+        const matches = (type: string) => patterns.length === 0 || patterns.some((pattern) => pattern.matches(type))
+        const count = yield* work.track(`replay to ${sink}`, (progress) =>
+          Effect.mapError(journal.replay({ sink, since, until, types: matches, progress }), unavailable),
+        )
+        return { count }
+      }),
+      import: ({ payload: { events } }) => importEvents(events),
+      acknowledge: () => Effect.mapError(journal.acknowledge, unavailable),
+      tap: Effect.fnUntraced(
+        function* ({ query: { type, webhook, sink } }) {
+          const { webhooks, sinks } = active.current.config
+          const known = (names: ReadonlyArray<{ readonly name: string }>, name: string | undefined) =>
+            name === undefined || names.some((one) => one.name === name)
+          yield* requirePatterns(type)
+          if (!known([...webhooks, { name: ownWebhook }], webhook)) {
+            return yield* new Api.NotFound({ message: `there is no webhook ${webhook} in the config` })
+          }
+          if (!known([...sinks, { name: quarantine }], sink)) return yield* noSink(sink)
+          return yield* LiveTail.make({
+            ...(type !== undefined && { match: Pattern.make(type) }),
+            ...(webhook !== undefined && { webhook }),
+            ...(sink !== undefined && { sink }),
+          })
+        },
+        Effect.provideService(Journal, journal),
+      ),
+      reload: () =>
+        Effect.mapError(reload.reload, ({ reason, message, diagnostics }) => {
+          if (reason === "config") return new Api.Invalid({ message, diagnostics })
+          return reason === "journal" ? new Api.Unavailable({ message }) : new Api.Refused({ message })
+        }),
+    })
+  }),
+)

@@ -1,0 +1,29 @@
+/** Reading events page after page. */
+import { Clock, Effect } from "effect"
+import type { EventPage, EventQuery } from "./Journal.ts"
+
+/**
+ * Looks until the query's limit is reached, everything has been looked at, or
+ * `timeout` milliseconds have passed since the first look: a worker that starts
+ * makes that one wait. What was found until then is one page.
+ */
+export const collect = Effect.fnUntraced(function* <E>(
+  query: EventQuery,
+  look: (query: EventQuery) => Effect.Effect<EventPage, E>,
+  timeout: number = Number.POSITIVE_INFINITY,
+) {
+  const clock = yield* Clock.Clock
+  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  let page = yield* look(query)
+  const deadline = now() + timeout
+  while (page.next !== undefined && page.events.length < query.limit && now() < deadline) {
+    const more = yield* look({ ...query, before: page.next, limit: query.limit - page.events.length })
+    page = {
+      ...more,
+      events: [...page.events, ...more.events],
+      looked: page.looked + more.looked,
+      lookedTo: more.lookedTo === 0 ? page.lookedTo : more.lookedTo,
+    }
+  }
+  return page
+})
