@@ -1,6 +1,6 @@
 /** `relay dlq …`: events that could not be delivered, with the error of every attempt. */
-import { Effect, Option, Schema } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
+import { Effect, Option } from "effect"
+import { Argument, Command } from "effect/cli"
 import type { DeadLetter, Selection } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { ask } from "../support/adminClient.ts"

@@ -4,7 +4,7 @@
  * report, which `support/eventReport.ts` renders.
  */
 import { Effect, Option } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
+import { Argument, Command } from "effect/cli"
 import type { RelayConfig } from "../../config/Config.ts"
 import { eventTypes, isKnown, isRelayEvent } from "../../event/EventType.ts"
 import * as Router from "../../routing/Router.ts"

@@ -7,7 +7,7 @@
  * mean that the event is durable.
  */
 import { Context, Effect, type Latch, Layer, Option } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import type { Address, RelayConfig } from "../../config/Config.ts"
 import * as Router from "../../routing/Router.ts"
 import { io } from "../support/CommandError.ts"

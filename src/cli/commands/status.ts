@@ -4,7 +4,7 @@
  * Exit code 1 when something is red, so that it can be used as a health check.
  */
 import { Effect } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import { ask } from "../support/adminClient.ts"
 import { failed } from "../support/CommandError.ts"
 import { Json, toggle } from "../support/flags.ts"

@@ -1,6 +1,6 @@
 /** `relay tap`: follows accepted events until Ctrl-C. */
 import { Effect, Option, Stream } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import type { Tapped } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"

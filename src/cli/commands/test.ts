@@ -6,7 +6,7 @@
  * a `sample` is routed with it, so `where` sees it.
  */
 import { Effect } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import type { RelayConfig } from "../../config/Config.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import * as Router from "../../routing/Router.ts"

@@ -1,6 +1,6 @@
 /** `relay validate`: checks the config, and that its sinks can be reached. */
 import { Effect } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import { render, toJson } from "../../config/diagnostics/Diagnostic.ts"
 import { failed } from "../support/CommandError.ts"
 import { checkSinks } from "../support/checkSinks.ts"

@@ -152,7 +152,10 @@ describe("doctor", () => {
         finder("relay", "audit")("warning", "3 dead letters; relay dlq list --sink audit"),
         finder("relay", "status")("ok", expect.stringMatching(/ is up .* with 2 lanes/)),
       ])
-      expect(of("port", "admin.listen")[0]).toMatchObject({ verdict: "ok", message: expect.stringContaining("taken by the running relay") })
+      expect(of("port", "admin.listen")[0]).toMatchObject({
+        verdict: "ok",
+        message: expect.stringContaining("taken by the running relay"),
+      })
       expect(of("port", "listen")[0]).toMatchObject({
         verdict: "warning",
         message: expect.stringContaining("free although the relay runs"),

@@ -76,9 +76,7 @@ describe("relay events", () => {
     Effect.gen(function* () {
       const { ask } = yield* running()
       const page = yield* ask("events", "--limit", "1")
-      expect(page.stderr).toBe(
-        "3 events looked at, back to 2026-01-02T12:00:00.000Z; for older ones: --before 3\n",
-      )
+      expect(page.stderr).toBe("3 events looked at, back to 2026-01-02T12:00:00.000Z; for older ones: --before 3\n")
       expect((yield* ask("events", "--limit", "1", "--before", "3")).stdout).toContain("evt_2")
       const filters = ["--type", "client.*", "--account", "acct_1", "--webhook", "scheduling", "--outcome", "retrying"]
       const times = ["--since", "2026-01-02", "--until", "2026-01-03"]
@@ -114,9 +112,7 @@ describe("relay explain EVENT_ID", () => {
         "waiting for a retry, next attempt at 1970-01-01T00:00:02.000Z; the sink is paused: by a person",
       )
       expect(stdout).toContain("1970-01-01T00:00:00.005Z  DeliveryFailed: the sink answered 500")
-      expect(stdout).toContain(
-        "what lake would be sent, by the current config; personal data is masked",
-      )
+      expect(stdout).toContain("what lake would be sent, by the current config; personal data is masked")
       expect(stdout).toContain('"first_name": "***"')
     }).pipe(Effect.orDie),
   )
