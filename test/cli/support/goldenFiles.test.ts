@@ -108,7 +108,7 @@ describe("a golden file", () => {
       SCHEDULING_SECRET: "x",
       JIRA_API_KEY: "x",
     }
-    for (const recipe of ["alerts", "jira", "own-trouble"]) {
+    for (const recipe of ["alerts", "jira", "own-events"]) {
       const file = resolve(import.meta.dir, `../../../config/${recipe}.json`)
       expect(await cli(["test", "-c", file], { env })).toMatchObject({ code: 0, stderr: "" })
     }
