@@ -6,7 +6,7 @@
  * Who connects meanwhile is refused by the system at once, and tries again.
  */
 import { Duration, Effect, type Scope } from "effect"
-import type { Address } from "../config/Config.ts"
+import type { Address } from "../config/Address.ts"
 import * as Descriptors from "./Descriptors.ts"
 import type { Listener } from "./Platform.ts"
 

@@ -1,5 +1,5 @@
 /** What a runtime must bring: all that differs between Bun and Deno. */
-import type { Address } from "../config/Config.ts"
+import type { Address } from "../config/Address.ts"
 import type { HmacFactory } from "../event/Signature.ts"
 import type { Handler } from "./RequestGuard.ts"
 

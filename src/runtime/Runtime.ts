@@ -11,9 +11,11 @@
 import { readFileSync } from "node:fs"
 import process from "node:process"
 import { Duration, Effect, Option, Schema, type Scope } from "effect"
-import type { Address, Tls } from "../config/Config.ts"
+import { type Address, format } from "../config/Address.ts"
+import type { Tls } from "../config/Config.ts"
 import * as BunPlatform from "./Bun.ts"
 import * as DenoPlatform from "./Deno.ts"
+import { codeOf } from "./ErrorCode.ts"
 import * as Door from "./ListenerGate.ts"
 import type { Platform } from "./Platform.ts"
 import * as Guard from "./RequestGuard.ts"
@@ -51,21 +53,14 @@ const idleTimeout = 60
 /** For connections that are idle or are being sent their last bytes. */
 const lastAnswers = Duration.seconds(1)
 
-export const show = ({ host, port }: Address): string => `${host.includes(":") ? `[${host}]` : host}:${port}`
-
 const readPem = (path: string, what: string): Effect.Effect<string, ServeError> =>
   Effect.try({
     try: () => readFileSync(path, "utf8"),
     catch: () => new ServeError({ message: `the TLS ${what} ${path} can't be read` }),
   })
 
-const codeOf = (error: unknown): string => {
-  if (!(error instanceof Error)) return ""
-  return "code" in error && typeof error.code === "string" ? error.code : error.name
-}
-
 const whyNot = (error: unknown, address: Address): ServeError => {
-  const where = show(address)
+  const where = format(address)
   switch (codeOf(error)) {
     case "EADDRINUSE":
     case "AddrInUse":

@@ -1,8 +1,8 @@
 /** The ports, free or held by the running relay, and how that one is. */
 import { Duration, Effect, Result } from "effect"
 import type { Status } from "../../../admin/Api.ts"
-import type { Address, RelayConfig } from "../../../config/Config.ts"
-import { formatAddress } from "../../../config/schema/Units.ts"
+import * as Address from "../../../config/Address.ts"
+import type { RelayConfig } from "../../../config/Config.ts"
 import type { ServeError } from "../../../runtime/Runtime.ts"
 import { troubles } from "../../commands/status.ts"
 import { ask } from "../adminClient.ts"
@@ -12,7 +12,7 @@ import { lazily } from "../Program.ts"
 import { type Finding, type Findings, finder } from "./Finding.ts"
 
 /** Whether anybody listens there; fails where nobody could. */
-const isTaken = Effect.fnUntraced(function* (address: Address, tls?: RelayConfig["tls"]) {
+const isTaken = Effect.fnUntraced(function* (address: Address.Address, tls?: RelayConfig["tls"]) {
   const { serve } = yield* lazily(() => import("../../../runtime/Runtime.ts"))
   // Whoever comes in this moment shall come again.
   const handler = () => new Response(null, { status: 503, headers: { "retry-after": "1", connection: "close" } })
@@ -36,9 +36,14 @@ const askStatus = ask((client) => client.status()).pipe(
 )
 
 /** Of a port, and of whether a relay runs. */
-const port = (key: string, address: Address, taken: Result.Result<boolean, ServeError>, runs: boolean): Finding => {
+const port = (
+  key: string,
+  address: Address.Address,
+  taken: Result.Result<boolean, ServeError>,
+  runs: boolean,
+): Finding => {
   const at = finder("port", key)
-  const where = formatAddress(address)
+  const where = Address.format(address)
   if (Result.isFailure(taken)) return at("wrong", taken.failure.message)
   if (taken.success) {
     return runs
@@ -70,6 +75,6 @@ export const ports = Effect.fnUntraced(function* ({ listen, admin, tls }: RelayC
   const runs = status !== undefined && Result.isSuccess(status)
   const both = [port("listen", listen, listenTaken, runs), port("admin.listen", admin.listen, adminTaken, runs)]
   const at = finder("relay", "status")
-  if (status === undefined) return [...both, at("ok", `none runs: nobody listens at ${formatAddress(admin.listen)}`)]
+  if (status === undefined) return [...both, at("ok", `none runs: nobody listens at ${Address.format(admin.listen)}`)]
   return [...both, ...(Result.isSuccess(status) ? relay(status.success) : [at("wrong", status.failure.message)])]
 })
