@@ -7,7 +7,7 @@
  * which a person asked for, do.
  */
 import { Schema } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 import { verdicts } from "../routing/Router.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
@@ -103,6 +103,9 @@ export const Fate = Schema.Struct({
 })
 
 export const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
+const Outcome = Schema.Literals(outcomes).annotate({
+  message: `outcome is one of ${outcomes.join(", ")}; what was called parked is retrying`,
+})
 
 export const Event = Schema.Struct({
   /** Its place in the log. */
@@ -223,6 +226,18 @@ export const Replayed = Schema.Struct({
   stayed: Schema.Array(Schema.Struct({ why: Schema.String, count: Schema.Int })),
 })
 export type Replayed = typeof Replayed.Type
+
+/** The request does not match the schema. */
+export class BadRequest extends Schema.TaggedError<BadRequest>()(
+  "BadRequest",
+  { message: Schema.String },
+  { httpApiStatus: 400 },
+) {}
+
+/** Answers requests that don't match the schema. */
+export class SchemaErrors extends HttpApiMiddleware.Service<SchemaErrors>()("relay/admin/SchemaErrors", {
+  error: BadRequest,
+}) {}
 
 /** No lane, dead letter or sink has this name. */
 export class NotFound extends Schema.TaggedError<NotFound>()(
@@ -346,7 +361,7 @@ export class Events extends HttpApiGroup.make("events").add(
       since: Schema.optional(Schema.FiniteFromString),
       /** Epoch milliseconds, excluded. */
       until: Schema.optional(Schema.FiniteFromString),
-      outcome: Schema.optional(Schema.Literals(outcomes)),
+      outcome: Schema.optional(Outcome),
       before: Schema.optional(Schema.FiniteFromString),
       limit: Schema.optional(Schema.FiniteFromString.check(Schema.isBetween(page))),
     },
@@ -368,6 +383,7 @@ export class Api extends HttpApi.make("relay-admin")
   .add(DeadLetters)
   .add(Events)
   .prefix("/api/v1")
+  .middleware(SchemaErrors)
   // A field that is misspelt must not pass for one that is left out: of a filter that is "all of them".
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
   .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error" })

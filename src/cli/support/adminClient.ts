@@ -5,13 +5,13 @@
 import { Effect, FileSystem, Option } from "effect"
 import type { HttpClientError } from "effect/http"
 import type { Client } from "../../admin/AdminClient.ts"
-import type { Invalid, NotFound, Refused, Unavailable } from "../../admin/Api.ts"
+import type { BadRequest, Invalid, NotFound, Refused, Unavailable } from "../../admin/Api.ts"
 import { readerOf } from "../../config/load/readFile.ts"
 import { type CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
 import { Config } from "./options.ts"
 import { lazily, Program } from "./Program.ts"
 
-type Answered = Invalid | NotFound | Refused | Unavailable
+type Answered = BadRequest | Invalid | NotFound | Refused | Unavailable
 /** Any other answer than the API's: another program, or another version, listens there. */
 type Unexpected = HttpClientError.HttpClientError | { readonly _tag: "SchemaError" | "HttpBodyError" }
 
@@ -25,6 +25,7 @@ const wordsFor = (error: Answered | Unexpected, { url, config }: Asked): Command
   switch (error._tag) {
     case "Invalid":
       return misconfigured(`the relay keeps the config it has:\n\n${error.message}`)
+    case "BadRequest":
     case "NotFound":
     case "Refused":
     case "Unavailable":
