@@ -89,7 +89,7 @@ const listening = (config: RelayConfig) =>
         handler: handle,
         onRefused: (status) => Counters.add(Counters.ofWebhook(counters, "").answers, status),
         onDrain: drain,
-        givesWay: true,
+        mayPause: true,
         drainTimeout: drains.deliveries,
       })
       return Listening.of({ deliveries, admin })

@@ -85,7 +85,7 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
       const abort = new AbortController()
       exchange(id, abort).then(
         (answer) => resume(Effect.succeed(answer)),
-        (error) => resume(fail("failed", `the API can't be reached: ${HttpTransport.troubleOf(error)}`)),
+        (error) => resume(fail("failed", `the API can't be reached: ${HttpTransport.failureOf(error)}`)),
       )
       return Effect.sync(() => abort.abort())
     })
