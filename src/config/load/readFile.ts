@@ -1,8 +1,8 @@
 /**
- * Reading the config and the files that it names.
+ * Reads the config and the files that it refers to.
  *
- * **Trap.** To open a pipe that nobody writes to waits for ever, and with it
- * each later reload. Only what was handed to the process at its start, such as
+ * **Gotcha.** Opening a pipe that nobody writes to blocks for ever, and so would
+ * every later reload. Only what the process was started with, such as
  * `/dev/stdin`, may be a pipe.
  */
 import { Effect, type FileSystem, PlatformError } from "effect"
