@@ -1,51 +1,23 @@
-/** The command line: its commands, and how it speaks. A command is a file beside this one. */
+/** The command line: its commands, their help, and how a mistake in it is reported. */
 import { Console, Effect, Logger } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
-import { dlq } from "./commands/dlq.ts"
-import { doctor } from "./commands/doctor.ts"
-import { events } from "./commands/events.ts"
-import { explain } from "./commands/explain.ts"
-import { init } from "./commands/init.ts"
-import { journalCommand } from "./commands/journal.ts"
-import { lanes } from "./commands/lanes.ts"
-import { reload } from "./commands/reload.ts"
-import { replay } from "./commands/replay.ts"
-import { run as serve } from "./commands/run.ts"
-import { schema } from "./commands/schema.ts"
-import { status } from "./commands/status.ts"
-import { tap } from "./commands/tap.ts"
-import { test } from "./commands/test.ts"
-import { trigger } from "./commands/trigger.ts"
-import { validate } from "./commands/validate.ts"
-import { Config, Json } from "./support/options.ts"
+import * as commands from "./Commands.ts"
+import { Config, Json } from "./support/flags.ts"
 import { version } from "./support/Program.ts"
 
 const relay = Command.make("relay").pipe(
   Command.withDescription(
-    "Receives a scheduling service's webhooks, keeps each on disk before it answers, and relays them by event type to their sinks.",
+    "Receives a scheduling service's webhooks, stores each on disk before it answers, and relays them to sinks by event type.",
   ),
-  Command.withSubcommands([
-    serve,
-    validate,
-    test,
-    explain,
-    trigger,
-    status,
-    tap,
-    events,
-    lanes,
-    dlq,
-    replay,
-    reload,
-    journalCommand,
-    doctor,
-    schema,
-    init,
-  ]),
+  // A bundler may order the exports of a module as it likes.
+  Command.withSubcommands(Object.values(commands).toSorted((a, b) => a.name.localeCompare(b.name))),
   Command.withGlobalFlags([Config, Json]),
 )
 
-/** Help that was asked for is data; help that a mistake brings up is words, and short. */
+/** Values of flags that had another name before. */
+const renamed: Readonly<Record<string, string>> = { parked: "retrying" }
+
+/** Help that was asked for goes to stdout; a mistake prints a short message and the usage to stderr. */
 const presenter: CliOutput.Presenter = {
   present: Effect.fnUntraced(function* (event) {
     if (event._tag !== "InvalidInvocation") {
@@ -56,15 +28,16 @@ const presenter: CliOutput.Presenter = {
       return yield* CliOutput.defaultPresenter.present(event)
     }
     const path = event.commandPath.join(" ")
-    // What a flag's own schema says is framed by words about schemas.
-    const words = event.errors.map(
-      ({ message }) => `relay: ${message.replace("Schema validation failed: Expected ", "")}`,
-    )
-    yield* Console.error(`${words.join("\n")}\n\nUsage: ${event.helpDoc.usage}\n\`${path} --help\` says more.`)
+    const lines = event.errors.map((error) => {
+      const hint = error._tag === "InvalidValue" ? (renamed[error.value] ?? "") : ""
+      // The library prefixes what a flag's schema says.
+      return `relay: ${error.message.replace("Schema validation failed: Expected ", "")}${hint && `; it is called ${hint} now`}`
+    })
+    yield* Console.error(`${lines.join("\n")}\n\nUsage: ${event.helpDoc.usage}\nRun \`${path} --help\` for more.`)
   }),
 }
 
-/** `--wizard` is left out: the config is the place for choices. */
+/** Without `--wizard`: choices are made in the config. */
 const builtIns = [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions, GlobalFlag.LogLevel]
 
 export const run = (args: ReadonlyArray<string>) =>

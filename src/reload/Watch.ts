@@ -7,7 +7,7 @@
  * not taken half. Files that it refers to (`file:PATH`) are not watched.
  */
 import { Effect, FileSystem, Latch } from "effect"
-import { readerOf } from "../config/load/readFile.ts"
+import { readerOf } from "../config/load/ReadFile.ts"
 import { onHangup } from "../runtime/Runtime.ts"
 
 /** A latch that every trigger opens, from now on; `file` is watched where it is given. */

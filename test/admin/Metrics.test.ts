@@ -29,6 +29,13 @@ const names = [
   "relay_journal_red",
   "relay_config_last_reload_successful",
   "relay_build_info",
+  "relay_unredacted_fields_total",
+  "relay_quarantined_total",
+  "relay_bytes_in_flight",
+  "relay_altered_total",
+  "relay_lane_retrying_events",
+  "relay_journal_max_bytes",
+  "relay_config_last_reload_success_timestamp_seconds",
 ]
 
 const busy = {
@@ -46,6 +53,7 @@ const busy = {
     add(webhook.answers, 202)
     add(webhook.signatureFailures, "lowercase")
     add(webhook.events, "client.created")
+    add(webhook.unredacted, "email")
     webhook.secretsLastUsed.set("2026-11", 1_500)
     observeCommit(counters.commits, 0.0015)
     observeCommit(counters.commits, 60)

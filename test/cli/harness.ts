@@ -1,8 +1,8 @@
 /** The command line in this process: arguments in; exit code, stdout and stderr out. */
 import { Console, Effect } from "effect"
 import { run } from "../../src/cli/Cli.ts"
+import { report } from "../../src/cli/support/exitReport.ts"
 import { Program } from "../../src/cli/support/Program.ts"
-import { report } from "../../src/cli/support/report.ts"
 import { services } from "../../src/runtime/Process.ts"
 
 export interface Finished {
@@ -31,7 +31,7 @@ export const cli = async (args: ReadonlyArray<string>, { env = {} }: Surrounding
       Effect.provideService(Console.Console, console),
     ),
   )
-  const { code, words } = report(exit, false)
-  if (words !== "") printed.stderr += `${words}\n`
+  const { code, message } = report(exit, false)
+  if (message !== "") printed.stderr += `${message}\n`
   return { code, ...printed }
 }

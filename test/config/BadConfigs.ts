@@ -87,8 +87,8 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     findings: [
       {
         key: "",
-        message: "this is no JSON value",
-        hint: "text stands in double quotes; other values are numbers, true, false, null",
+        message: "this is not a JSON value",
+        hint: "text is in double quotes; other values are numbers, true, false, null",
       },
     ],
   },
@@ -129,7 +129,7 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     findings: [
       {
         key: "listen",
-        message: 'the key "listen" stands here for the second time; the first is in line 5',
+        message: 'the key "listen" is here for the second time; the first is in line 5',
         hint: "keep one of them",
       },
     ],
@@ -376,8 +376,8 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     findings: [
       {
         key: "webhooks.scheduling.secrets[0].value",
-        message: 'the file of "file:/run/nothing" is not there to read: there is no such file',
-        hint: "give the path from where relay is started, or from /",
+        message: 'the file of "file:/run/nothing" can\'t be read: there is no such file',
+        hint: "paths are relative to the directory that relay is started in",
       },
     ],
   },

@@ -65,7 +65,7 @@ const trigger = (type: string) => relay(["trigger", type, "-c", config], { cwd }
 describe("a command that stays", () => {
   test("tap says when it listens, and shows what comes from then on", async () => {
     const tap = staying([...command(), "tap", "--type", "client.*", "-c", config])
-    await tap.prints(/what comes in/)
+    await tap.prints(/accepted events/)
     await trigger("appointment.created")
     await trigger("client.created")
     await tap.prints(/client\.created/)
@@ -121,7 +121,7 @@ describe("a command that stays", () => {
     async () => {
       const spawn = `import os, pty, sys\nos._exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))`
       const status = staying([python ?? "", "-c", spawn, ...command(), "status", "--watch", "-c", config])
-      await status.prints(/Ctrl-C ends this/)
+      await status.prints(/Ctrl-C to stop/)
       status.type("\u0003")
       const { code, stdout } = await status.ended
       expect(code).toBe(0)

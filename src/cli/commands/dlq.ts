@@ -1,29 +1,21 @@
-/** `relay dlq …`: events that a sink will not take, with every attempt's error. */
-import { Effect, Option, Schema } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
+/** `relay dlq …`: events that could not be delivered, with the error of every attempt. */
+import { Effect, Option } from "effect"
+import { Argument, Command } from "effect/cli"
 import type { DeadLetter, Selection } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
-import { Json } from "../support/options.ts"
+import { Json, limit, text, toggle } from "../support/flags.ts"
 import { count, plain, print, printJson, say, table } from "../support/output.ts"
-import { during } from "../support/progressBar.ts"
+import { withProgressBar } from "../support/progressBar.ts"
 
-const sink = Flag.String("sink").pipe(
-  Flag.withMetavar("NAME"),
-  Flag.withDescription("Only of this sink; _quarantine holds what was signed but could not be routed"),
-  Flag.optional,
+const sink = text(
+  "sink",
+  "NAME",
+  "Only of this sink; _quarantine holds deliveries that were signed but could not be routed",
 )
-const type = Flag.String("type").pipe(
-  Flag.withMetavar("PATTERN"),
-  Flag.withDescription("Only event types that match, such as appointment.**"),
-  Flag.optional,
-)
-const all = Flag.Boolean("all").pipe(
-  Flag.withDescription("Every dead letter there is"),
-  Flag.withoutNegation,
-  Flag.withDefault(false),
-)
+const type = text("type", "PATTERN", "Only event types that match, such as appointment.**")
+const all = toggle("all", "All dead letters")
 const ids = Argument.String("id").pipe(
   Argument.withDescription("Ids as `dlq list` shows them, such as lake:42"),
   Argument.variadic(),
@@ -39,37 +31,29 @@ const filterOf = ({ sink, type }: Filter) => ({
   ...(Option.isSome(type) ? { type: type.value } : {}),
 })
 
-/** Ids, or a filter, or `--all`: never everything because nothing was said. */
+/** Ids, a filter or `--all`: leaving all of them out never means everything. */
 export const selection = (chosen: Filter & { readonly id: ReadonlyArray<string>; readonly all: boolean }) => {
   const filter = filterOf(chosen)
   const [first, ...rest] = chosen.id
   const filtered = Object.keys(filter).length > 0
   const ways = [first !== undefined, filtered, chosen.all].filter(Boolean).length
-  if (ways === 0) return Effect.fail(usage("say which: ids, --sink, --type, or --all"))
-  if (ways > 1) return Effect.fail(usage("say it one way: ids, or --sink and --type, or --all"))
+  if (ways === 0) return Effect.fail(usage("name dead letters: give ids, --sink, --type or --all"))
+  if (ways > 1) return Effect.fail(usage("give only one of: ids, a filter (--sink, --type), --all"))
   const selected: Selection = first === undefined ? filter : { ids: [first, ...rest] }
   return Effect.succeed(selected)
 }
 
 const time = (millis: number): string => new Date(millis).toISOString()
 
-const last = ({ attempts }: DeadLetter) => attempts.at(-1)
+const lastAttempt = ({ attempts }: DeadLetter) => attempts.at(-1)
 
 const list = Command.make(
   "list",
   {
     sink,
     type,
-    limit: Flag.Int("limit").pipe(
-      Flag.withDescription("How many, newest first"),
-      Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
-      Flag.withDefault(50),
-    ),
-    before: Flag.String("before").pipe(
-      Flag.withMetavar("ID"),
-      Flag.withDescription("Only older than this one: the next page"),
-      Flag.optional,
-    ),
+    limit,
+    before: text("before", "ID", "Only older than this one, for the next page"),
   },
   Effect.fn(function* ({ sink, type, limit, before }) {
     const query = { ...filterOf({ sink, type }), limit, ...(Option.isSome(before) ? { before: before.value } : {}) }
@@ -85,16 +69,16 @@ const list = Command.make(
           letter.eventId === "" ? "-" : letter.eventId,
           time(letter.at),
           String(letter.attempts.length),
-          last(letter)?.message ?? "",
+          lastAttempt(letter)?.message ?? "",
         ]),
       ]),
     )
     if (letters.some(({ lane }) => lane === quarantine)) {
-      yield* say("what is in _quarantine is routed anew by `relay dlq replay`, once the config takes it")
+      yield* say("`relay dlq replay` routes what is in _quarantine again, once the config accepts it")
     }
     const oldest = letters.at(-1)
     if (oldest !== undefined && letters.length === limit) {
-      yield* say(`there may be older ones: --before ${plain(oldest.id)}`)
+      yield* say(`for older ones: --before ${plain(oldest.id)}`)
     }
   }),
 ).pipe(Command.withDescription("List dead letters, newest first"))
@@ -119,19 +103,19 @@ const show = Command.make(
     )
     if (letter.lane === quarantine) {
       yield* print("")
-      yield* print(`It waits in quarantine. Once the config takes it: relay dlq replay ${plain(letter.id)}`)
+      yield* print(`It is in quarantine. Once the config accepts it: relay dlq replay ${plain(letter.id)}`)
     }
     yield* print("")
     yield* print(Buffer.from(letter.body, "base64").toString("utf8").split("\n").map(plain).join("\n"))
   }),
 ).pipe(Command.withDescription("Show one dead letter: every attempt, and the payload"))
 
-/** Of ids that were named, some may be gone, or mistyped. */
+/** An id that was given may be mistyped, or its dead letter removed. */
 const refuseAbsent = (selected: Selection, found: number) => {
   const absent = "ids" in selected ? new Set(selected.ids).size - found : 0
   return absent === 0
     ? Effect.void
-    : Effect.fail(failed(`no dead letter: ${absent} of the ids; \`relay dlq list\` shows them`))
+    : Effect.fail(failed(`${count(absent, "id")} not found; \`relay dlq list\` shows the dead letters`))
 }
 
 const replay = Command.make(
@@ -139,14 +123,14 @@ const replay = Command.make(
   { id: ids, sink, type, all },
   Effect.fn(function* (chosen) {
     const payload = yield* selection(chosen)
-    const replayed = yield* during(
+    const replayed = yield* withProgressBar(
       "replay of dead letters",
       ask((client) => client.deadLetters.replay({ payload })),
     )
     const stayed = replayed.stayed.reduce((sum, { count }) => sum + count, 0)
     if (yield* Json) yield* printJson(replayed)
     else {
-      yield* print(`${count(replayed.count, "dead letter")} on the way again`)
+      yield* print(`${count(replayed.count, "dead letter")} queued for delivery again`)
       for (const { why, count: number } of replayed.stayed) {
         yield* print(`${count(number, "dead letter")} still in quarantine: ${plain(why)}`)
       }
@@ -155,7 +139,7 @@ const replay = Command.make(
   }),
 ).pipe(
   Command.withDescription(
-    "Send dead letters to their sink again, with a fresh idempotency key; what is in quarantine is routed by the config of now",
+    "Send dead letters to their sink again, with a new idempotency key; those in quarantine are routed by the current config",
   ),
 )
 
@@ -164,26 +148,26 @@ const drop = Command.make(
   { id: ids, sink, type, all },
   Effect.fn(function* (chosen) {
     const payload = yield* selection(chosen)
-    const dropped = yield* during(
+    const dropped = yield* withProgressBar(
       "drop of dead letters",
       ask((client) => client.deadLetters.drop({ payload })),
     )
     if (yield* Json) yield* printJson(dropped)
-    else yield* print(`${count(dropped.count, "dead letter")} dropped for good`)
+    else yield* print(`${count(dropped.count, "dead letter")} deleted`)
     yield* refuseAbsent(payload, dropped.count)
   }),
-).pipe(Command.withDescription("Forget dead letters for good"))
+).pipe(Command.withDescription("Delete dead letters; their events are not delivered"))
 
 export const dlq = Command.make("dlq").pipe(
-  Command.withDescription("See dead letters, send them again, or drop them"),
+  Command.withDescription("List dead letters, send them again, or delete them"),
   Command.withSubcommands([list, show, replay, drop]),
   Command.withExamples([
-    { command: "relay dlq list --sink lake", description: "What the sink lake would not take, and why" },
+    { command: "relay dlq list --sink lake", description: "What could not be delivered to lake, and why" },
     { command: "relay dlq show lake:42", description: "One of them in full" },
-    { command: "relay dlq replay --sink lake", description: "All of lake's again, once it is mended" },
+    { command: "relay dlq replay --sink lake", description: "All of lake's again, once it works" },
     {
       command: "relay dlq replay --sink _quarantine",
-      description: "What could not be routed, by the config of now",
+      description: "Route what could not be routed, by the current config",
     },
   ]),
 )

@@ -1,25 +1,25 @@
 /**
- * `relay doctor`: is there anything wrong with where the relay runs, and with
- * what it needs? Sinks, disk, clock, ports, secrets and the running relay, all
- * at once. Exit code 1 when something is wrong; a warning is none.
+ * `relay doctor`: checks what the relay needs, all at once: sinks, disk, clock,
+ * ports, secrets and the running relay. Exit code 1 when something is wrong;
+ * warnings don't count.
  */
 import { Clock, Effect } from "effect"
 import { Command } from "effect/cli"
 import { failed } from "../support/CommandError.ts"
-import { type Reached, reachAll } from "../support/checkSinks.ts"
+import { checkSinks, type SinkCheck } from "../support/checkSinks.ts"
 import { clock } from "../support/doctor/clockFindings.ts"
 import { disk } from "../support/doctor/diskFindings.ts"
 import { type Finding, type Findings, finder, type Verdict } from "../support/doctor/Finding.ts"
 import { ports } from "../support/doctor/portFindings.ts"
 import { secrets } from "../support/doctor/secretFindings.ts"
+import { Json } from "../support/flags.ts"
 import { loadQuietly } from "../support/loadConfig.ts"
-import { Json } from "../support/options.ts"
 import { count, type Paint, paint, plain, print, printJson, table } from "../support/output.ts"
 
 const verdicts = { wrong: "red", warning: "yellow", ok: "green" } as const
 const order: ReadonlyArray<Verdict> = ["wrong", "warning", "ok"]
 
-const sink = ({ sink, ok, message, advice }: Reached): Findings => {
+const sink = ({ sink, ok, message, advice }: SinkCheck): Findings => {
   const at = finder("sink", sink)
   if (!ok) return [at("wrong", message)]
   return advice.length === 0 ? [at("ok", "reached")] : advice.map((one) => at("warning", one))
@@ -28,7 +28,7 @@ const sink = ({ sink, ok, message, advice }: Reached): Findings => {
 const file = (name: string, warnings: number): Finding =>
   finder("config", name)(
     warnings === 0 ? "ok" : "warning",
-    warnings === 0 ? "all right" : `${count(warnings, "warning")}: \`relay validate --offline\` shows them`,
+    warnings === 0 ? "valid" : `${count(warnings, "warning")}: \`relay validate --offline\` shows them`,
   )
 
 /** Worst first. */
@@ -52,7 +52,7 @@ export const doctor = Command.make(
   Effect.fn(function* () {
     const { file: name, config, warnings } = yield* loadQuietly
     const [reached, ofDisk, ofClock, ofPorts, now] = yield* Effect.all(
-      [reachAll(config), disk(config.journal), clock, ports(config), Clock.currentTimeMillis],
+      [checkSinks(config), disk(config.journal), clock, ports(config), Clock.currentTimeMillis],
       { concurrency: "unbounded" },
     )
     const found = [
@@ -68,15 +68,15 @@ export const doctor = Command.make(
     else yield* print(render(found, yield* paint))
     if (wrong.length > 0) {
       const names = wrong.map(({ part, name }) => `${part} ${plain(name)}`).join(", ")
-      return yield* failed((yield* Json) ? "" : `something is wrong: ${names}`)
+      return yield* failed((yield* Json) ? "" : `problems found: ${names}`)
     }
   }),
 ).pipe(
   Command.withDescription(
-    "Look at sinks, disk, clock, ports, secrets and the running relay; exits 1 when something is wrong",
+    "Check sinks, disk, clock, ports, secrets and the running relay; exits 1 when something is wrong",
   ),
   Command.withExamples([
-    { command: "relay doctor", description: "What is wrong here, worst first, and what to do" },
+    { command: "relay doctor", description: "Findings, worst first, and what to do" },
     { command: "relay doctor --json", description: "The same for a script" },
   ]),
 )

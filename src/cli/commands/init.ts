@@ -1,23 +1,19 @@
-/** `relay init`: a commented config to start from, never over one, and its schema; or the unit that runs it as a service. */
+/** `relay init`: writes a commented config and its schema, never over an existing one; or prints the systemd unit. */
 import { Effect, FileSystem, Option, Path } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import unit from "../../../config/relay.service" with { type: "text" }
 import { io } from "../support/CommandError.ts"
-import { Config, Json } from "../support/options.ts"
+import { Config, Json, toggle } from "../support/flags.ts"
 import { plain, print, printJson } from "../support/output.ts"
 import { lazily, Program, quoted } from "../support/Program.ts"
 
-/** Beside the config, where its `$schema` leads an editor. */
+/** Beside the config, whose `$schema` names it. */
 const schemaFile = "relay.schema.json"
 
 export const init = Command.make(
   "init",
   {
-    systemd: Flag.Boolean("systemd").pipe(
-      Flag.withDescription("Print the unit of a systemd service instead"),
-      Flag.withoutNegation,
-      Flag.withDefault(false),
-    ),
+    systemd: toggle("systemd", "Print a systemd unit instead"),
   },
   Effect.fn(function* ({ systemd }) {
     if (systemd) return yield* print(unit.trimEnd())
@@ -38,12 +34,12 @@ export const init = Command.make(
         Effect.mapError(({ reason }) =>
           io(
             reason._tag === "AlreadyExists"
-              ? `${plain(file)} is there already and stays as it is; \`--config FILE\` names another`
+              ? `${plain(file)} exists and is left as it is; \`--config FILE\` chooses another`
               : `${plain(file)} can't be written (${reason._tag})`,
           ),
         ),
       )
-    // For editors only: a config is as good without it.
+    // For editors only: the relay does not need it.
     yield* Effect.ignore(
       fs.writeFileString(path.join(path.dirname(file), schemaFile), jsonSchemaText(sinkTypes), { flag: "wx" }),
     )
@@ -58,8 +54,8 @@ export const init = Command.make(
   Command.withExamples([
     {
       command: "relay init",
-      description: "Writes relay.config.json, and relay.schema.json for editors; never over one",
+      description: "Writes relay.config.json, and relay.schema.json for editors; never over an existing file",
     },
-    { command: "relay init --systemd > /etc/systemd/system/relay.service", description: "Makes it a service" },
+    { command: "relay init --systemd > /etc/systemd/system/relay.service", description: "Install it as a service" },
   ]),
 )

@@ -1,43 +1,43 @@
-/** `relay journal …`: look after the journal's file. */
+/** `relay journal …`: check, back up and restore the journal. */
 import { Effect, type Option, Terminal } from "effect"
 import { Argument, Command, TerminalCapabilities } from "effect/cli"
 import type { Imported } from "../../admin/ImportLine.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, io } from "../support/CommandError.ts"
+import { Json } from "../support/flags.ts"
 import { loadConfig } from "../support/loadConfig.ts"
-import { Json } from "../support/options.ts"
 import { bytes, count, plain, print, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 import { bar } from "../support/progressBar.ts"
 
 const maintenance = lazily(() => import("../../journal/sqlite/file/Maintenance.ts"))
 
-const journal = Argument.String("journal").pipe(
-  Argument.withDescription("A journal's file; that of the config without it"),
+const file = Argument.String("journal").pipe(
+  Argument.withDescription("The journal's file; by default that of the config"),
   Argument.optional,
 )
 const to = (what: string) => Argument.String("to").pipe(Argument.withDescription(what))
 
-/** The config is read only where it is needed: a salvage must not fail for a secret that is out of reach. */
+/** The config is read only where it is needed: a salvage must not fail because a secret can't be read. */
 const pathOf = Effect.fnUntraced(function* (file: Option.Option<string>) {
   if (file._tag === "Some") return file.value
   return (yield* loadConfig).config.journal.path
 })
 
-const asIo = Effect.mapError(({ message }: { readonly message: string }) => io(message))
+const asIoError = Effect.mapError(({ message }: { readonly message: string }) => io(message))
 
 const check = Command.make(
   "check",
-  { journal },
-  Effect.fn(function* ({ journal }) {
-    const path = yield* pathOf(journal)
+  { file },
+  Effect.fn(function* ({ file }) {
+    const path = yield* pathOf(file)
     const { check } = yield* maintenance
-    const report = yield* asIo(check(path))
+    const report = yield* asIoError(check(path))
     if (yield* Json) yield* printJson(report)
     else {
       const lost = report.missing.map(([from, to]) => (from === to ? `${from}` : `${from} to ${to}`))
       const problems = [
-        ...report.sqlite.map((words) => `SQLite: ${words}`),
+        ...report.sqlite.map((message) => `SQLite: ${message}`),
         ...(report.damaged.length === 0 ? [] : [`damaged: ${report.damaged.join(", ")}`]),
         ...(lost.length === 0 ? [] : [`missing: ${lost.join(", ")}`]),
       ]
@@ -52,7 +52,7 @@ const check = Command.make(
     }
     if (!report.sound) {
       return yield* failed(
-        "the journal is damaged: `relay journal salvage TO` writes what can still be read, and `relay status` says what the relay made of it",
+        "the journal is damaged: `relay journal salvage TO` writes what can still be read, and `relay status` says how the relay handles it",
       )
     }
   }),
@@ -60,11 +60,11 @@ const check = Command.make(
 
 const backup = Command.make(
   "backup",
-  { to: to("Where to write the copy; a new file"), journal },
-  Effect.fn(function* ({ to, journal }) {
-    const path = yield* pathOf(journal)
+  { to: to("Where to write the copy; a new file"), file },
+  Effect.fn(function* ({ to, file }) {
+    const path = yield* pathOf(file)
     const { backup } = yield* maintenance
-    const written = yield* asIo(backup(path, to))
+    const written = yield* asIoError(backup(path, to))
     if (yield* Json) yield* printJson({ from: path, to, ...written })
     else yield* print(`${bytes(written.bytes)} written to ${plain(to)}`)
   }),
@@ -72,17 +72,17 @@ const backup = Command.make(
 
 const salvage = Command.make(
   "salvage",
-  { to: to("Where to write the events, one JSON object a line; a new file"), journal },
-  Effect.fn(function* ({ to, journal }) {
-    const path = yield* pathOf(journal)
+  { to: to("Where to write the events, one JSON object a line; a new file"), file },
+  Effect.fn(function* ({ to, file }) {
+    const path = yield* pathOf(file)
     const { salvage } = yield* maintenance
-    const report = yield* asIo(salvage(path, to))
+    const report = yield* asIoError(salvage(path, to))
     if (yield* Json) return yield* printJson(report)
     const lost = [
       ...(report.damaged.length === 0 ? [] : [`${count(report.damaged.length, "record")} damaged`]),
       ...(report.unreadable === 0 ? [] : [`${count(report.unreadable, "part")} of the file could not be read`]),
-      ...(report.mended ? ["the file could not be opened as it is: a copy was mended"] : []),
-      ...(report.dug === 0 ? [] : [`${count(report.dug, "event")} found only page by page`]),
+      ...(report.mended ? ["the file could not be opened: a copy was repaired and read"] : []),
+      ...(report.dug === 0 ? [] : [`${count(report.dug, "event")} found by reading the file page by page`]),
     ]
     yield* print(
       `${count(report.events, "event")} written to ${plain(to)}${lost.length === 0 ? "" : `; ${lost.join(", ")}`}`,
@@ -90,13 +90,13 @@ const salvage = Command.make(
   }),
 ).pipe(Command.withDescription("Write what can still be read from a damaged journal; changes nothing in it"))
 
-const words = (owed: Imported): ReadonlyArray<string> => [
-  `${count(owed.pending, "event")} on the way`,
-  ...(owed.deadLetters === 0 ? [] : [`${count(owed.deadLetters, "dead letter")} brought back`]),
-  ...(owed.known === 0 ? [] : [`${count(owed.known, "event")} known already`]),
+const summary = (owed: Imported): ReadonlyArray<string> => [
+  `${count(owed.pending, "event")} queued for delivery`,
+  ...(owed.deadLetters === 0 ? [] : [`${count(owed.deadLetters, "dead letter")} restored`]),
+  ...(owed.known === 0 ? [] : [`${count(owed.known, "event")} already in the journal`]),
 ]
 
-const bring = Command.make(
+const importEvents = Command.make(
   "import",
   {
     file: Argument.String("file").pipe(
@@ -126,18 +126,18 @@ const bring = Command.make(
       ...(report.damaged === 0 ? [] : [`${count(report.damaged, "record")} of it could not be read`]),
       ...report.strange.map(
         ({ lane, count: owed }) =>
-          `${count(owed, "event")} for ${plain(lane)} not imported: the config has no such sink; add it and import again, or leave them`,
+          `${count(owed, "event")} for ${plain(lane)} not imported: the config has no such sink; add it and import again, or ignore them`,
       ),
     ]
-    yield* print([words(report).join(", "), ...lost.map((line) => `  ${line}`)].join("\n"))
+    yield* print([summary(report).join(", "), ...lost.map((line) => `  ${line}`)].join("\n"))
   }),
 ).pipe(
   Command.withDescription(
-    "Have the running relay deliver what another journal still owed, each event once; may be repeated",
+    "Have the running relay deliver what another journal still owed, each event once; can be repeated",
   ),
 )
 
-/** Where nothing can be drawn, a line is written after so many events. */
+/** Without a terminal, a line is printed after so many events. */
 const plainEvery = 10_000
 
 const acknowledge = Command.make(
@@ -146,23 +146,23 @@ const acknowledge = Command.make(
   Effect.fn(function* () {
     yield* ask((client) => client.acknowledge())
     if (yield* Json) yield* printJson({ acknowledged: true })
-    else yield* print("acknowledged: the journal is no longer red for what was found so far")
+    else yield* print("acknowledged: the alarm for everything found so far is cleared")
   }),
-).pipe(Command.withDescription("You have seen why the running relay's journal is red"))
+).pipe(Command.withDescription("Clear the running relay's journal alarm, once you have seen its cause"))
 
-export const journalCommand = Command.make("journal").pipe(
-  Command.withDescription("Look after the journal: check, backup, salvage, import, acknowledge"),
-  Command.withSubcommands([check, backup, salvage, bring, acknowledge]),
+export const journal = Command.make("journal").pipe(
+  Command.withDescription("Maintain the journal: check, backup, salvage, import, acknowledge"),
+  Command.withSubcommands([check, backup, salvage, importEvents, acknowledge]),
   Command.withExamples([
     { command: "relay journal check", description: "The journal of relay.config.json" },
     { command: "relay journal backup /backup/journal.db", description: "A copy while the relay runs" },
     {
       command: "relay journal import data/journal.db.2026-11-20T08-00-00-000Z.damaged",
-      description: "What a journal that was set aside still owed",
+      description: "Deliver what a journal that was set aside still owed",
     },
     {
       command: "relay journal salvage events.ndjson old/journal.db",
-      description: "What can be read of a damaged file",
+      description: "Write what can be read of a damaged file",
     },
   ]),
 )

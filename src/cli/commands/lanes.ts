@@ -1,15 +1,15 @@
-/** `relay lanes …`: what waits for each sink, and how to steer it. */
+/** `relay lanes …`: the lanes, and commands to pause, resume, move and drop them. */
 import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import { ask } from "../support/adminClient.ts"
-import { Json } from "../support/options.ts"
+import { Json } from "../support/flags.ts"
 import { count, plain, print, printJson } from "../support/output.ts"
-import { lanesTable } from "./status.ts"
+import { lanesTable } from "../support/statusReport.ts"
 
 const name = Argument.String("name").pipe(Argument.withDescription("The lane: its sink's name"))
 
-/** Says what was done: an object for a script, a sentence for a person. */
-const tell = Effect.fnUntraced(function* (done: object, sentence: string) {
+/** What was done: JSON for a script, a sentence otherwise. */
+const printDone = Effect.fnUntraced(function* (done: object, sentence: string) {
   if (yield* Json) yield* printJson(done)
   else yield* print(plain(sentence))
 })
@@ -29,42 +29,42 @@ const pause = Command.make(
   { name },
   Effect.fn(function* ({ name }) {
     yield* ask((client) => client.lanes.pause({ params: { name } }))
-    yield* tell({ lane: name, paused: true }, `${name} is paused, across restarts too; its events are kept`)
+    yield* printDone({ lane: name, paused: true }, `${name} is paused, also after a restart; its events are kept`)
   }),
-).pipe(Command.withDescription("Send nothing more to a sink; its events are kept"))
+).pipe(Command.withDescription("Stop sending to a sink; its events are kept"))
 
 const resume = Command.make(
   "resume",
   { name },
   Effect.fn(function* ({ name }) {
     yield* ask((client) => client.lanes.resume({ params: { name } }))
-    yield* tell({ lane: name, paused: false }, `${name} goes on`)
+    yield* printDone({ lane: name, paused: false }, `${name} is resumed`)
   }),
-).pipe(Command.withDescription("Let a lane go on that was paused or blocked"))
+).pipe(Command.withDescription("Resume a lane that is paused, waiting or blocked"))
 
 const move = Command.make(
   "move",
   {
     name: Argument.String("from").pipe(Argument.withDescription("A lane whose sink is no longer in the config")),
-    to: Argument.String("to").pipe(Argument.withDescription("The sink that takes its events over")),
+    to: Argument.String("to").pipe(Argument.withDescription("The sink that takes over its events")),
   },
   Effect.fn(function* ({ name, to }) {
     const moved = yield* ask((client) => client.lanes.move({ params: { name }, payload: { to } }))
-    yield* tell({ from: name, to, ...moved }, `${count(moved.count, "event")} moved from ${name} to ${to}`)
+    yield* printDone({ from: name, to, ...moved }, `${count(moved.count, "event")} moved from ${name} to ${to}`)
   }),
-).pipe(Command.withDescription("Hand what a removed sink left behind to another"))
+).pipe(Command.withDescription("Move the events of a removed sink to another sink"))
 
 const drop = Command.make(
   "drop",
   { name: Argument.String("name").pipe(Argument.withDescription("A lane whose sink is no longer in the config")) },
   Effect.fn(function* ({ name }) {
     const given = yield* ask((client) => client.lanes.drop({ params: { name } }))
-    yield* tell({ lane: name, ...given }, `${name} is gone, and ${count(given.count, "event")} with it`)
+    yield* printDone({ lane: name, ...given }, `${name} is dropped, with ${count(given.count, "event")}`)
   }),
-).pipe(Command.withDescription("Give up what a removed sink left behind, for good"))
+).pipe(Command.withDescription("Drop the events of a removed sink; they are not delivered"))
 
 export const lanes = Command.make("lanes").pipe(
-  Command.withDescription("See and steer what waits for each sink"),
+  Command.withDescription("List, pause, resume, move and drop the lanes"),
   Command.withSubcommands([list, pause, resume, move, drop]),
   Command.withExamples([
     { command: "relay lanes pause lake", description: "Before maintenance of a sink" },

@@ -1,17 +1,17 @@
-/** `relay reload`: the running relay loads its config anew, or says why it keeps the one it has. */
+/** `relay reload`: the running relay reloads its config, or reports why it keeps the current one. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import type { Reloaded } from "../../admin/Api.ts"
 import { render, toJson } from "../../config/diagnostics/Diagnostic.ts"
 import { show } from "../../reload/Difference.ts"
 import { ask } from "../support/adminClient.ts"
-import { Json } from "../support/options.ts"
+import { Json } from "../support/flags.ts"
 import { plain, print, printJson, say } from "../support/output.ts"
 
 const lines = ({ file, changes }: typeof Reloaded.Type): string =>
   changes.length === 0
-    ? `${plain(file)} was loaded anew: nothing has changed`
-    : [`${plain(file)} was loaded anew:`, ...changes.map((change) => `  ${plain(show(change))}`)].join("\n")
+    ? `${plain(file)} was reloaded: nothing has changed`
+    : [`${plain(file)} was reloaded:`, ...changes.map((change) => `  ${plain(show(change))}`)].join("\n")
 
 export const reload = Command.make(
   "reload",
@@ -32,9 +32,9 @@ export const reload = Command.make(
     for (const note of reloaded.notes) yield* say(plain(note))
   }),
 ).pipe(
-  Command.withDescription("Load the config anew into the running relay, whole or not at all"),
+  Command.withDescription("Have the running relay reload its config, all of it or nothing"),
   Command.withExamples([
     { command: "relay reload", description: "After a change of webhooks, secrets, sinks or routes" },
-    { command: "relay validate && relay reload", description: "Reach its sinks first" },
+    { command: "relay validate && relay reload", description: "Check it and its sinks first" },
   ]),
 )

@@ -1,12 +1,12 @@
-/** `relay replay`: what the journal still holds, once more to one sink. */
+/** `relay replay`: sends what the journal still holds to a sink again. */
 import { Clock, Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import { ask } from "../support/adminClient.ts"
 import { usage } from "../support/CommandError.ts"
-import { Json } from "../support/options.ts"
+import { Json, text } from "../support/flags.ts"
 import { count, plain, print, printJson } from "../support/output.ts"
-import * as When from "../support/parseTime.ts"
-import { during } from "../support/progressBar.ts"
+import { timeFlag } from "../support/parseTime.ts"
+import { withProgressBar } from "../support/progressBar.ts"
 
 export const replay = Command.make(
   "replay",
@@ -16,11 +16,7 @@ export const replay = Command.make(
       Flag.withMetavar("TIME"),
       Flag.withDescription('Received from then on: 2026-11-20T08:00:00Z, or "2 hours" for two hours ago'),
     ),
-    until: Flag.String("until").pipe(
-      Flag.withMetavar("TIME"),
-      Flag.withDescription("Received before then; up to now without it"),
-      Flag.optional,
-    ),
+    until: text("until", "TIME", "Received before then; by default now"),
     type: Flag.String("type").pipe(
       Flag.withMetavar("PATTERN"),
       Flag.withDescription("Only event types that match, such as appointment.**; may be repeated"),
@@ -29,19 +25,19 @@ export const replay = Command.make(
   },
   Effect.fn(function* ({ sink, since, until, type }) {
     const now = yield* Clock.currentTimeMillis
-    const from = yield* When.flag("since", since, now)
-    const to = Option.isNone(until) ? now : yield* When.flag("until", until.value, now)
-    if (from >= to) return yield* usage("--since is not before --until: there is nothing between them")
+    const from = yield* timeFlag("since", since, now)
+    const to = Option.isNone(until) ? now : yield* timeFlag("until", until.value, now)
+    if (from >= to) return yield* usage("--since must be before --until")
     const payload = { sink, since: from, until: to, types: type }
-    const replayed = yield* during(
+    const replayed = yield* withProgressBar(
       `replay to ${sink}`,
       ask((client) => client.replay({ payload })),
     )
     if (yield* Json) return yield* printJson({ ...payload, ...replayed })
-    yield* print(`${count(replayed.count, "event")} on the way to ${plain(sink)} again`)
+    yield* print(`${count(replayed.count, "event")} queued for ${plain(sink)} again`)
   }),
 ).pipe(
-  Command.withDescription("Send what the journal still holds to a sink again, whatever its routes were"),
+  Command.withDescription("Send what the journal still holds to a sink again, whatever the routes say"),
   Command.withExamples([
     { command: 'relay replay --sink lake --since "2 hours"', description: "The last two hours" },
     {

@@ -1,39 +1,39 @@
 /**
  * `relay run`: serves until a signal, then drains.
  *
- * The first SIGTERM or SIGINT drains and ends with 0; a second ends at once.
- * SIGHUP loads the config anew, and so does `--watch` when the file changes.
- * A journal that breaks ends the process with 74, because what it might still
- * answer would no longer be true.
+ * The first SIGTERM or SIGINT drains and exits with 0; a second exits at once.
+ * SIGHUP reloads the config, and so does `--watch` when the file changes. A
+ * journal that breaks ends the process with 74, because a 2xx would no longer
+ * mean that the event is durable.
  */
 import { Context, Effect, type Latch, Layer, Option } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import * as Address from "../../config/Address.ts"
 import type { RelayConfig } from "../../config/Config.ts"
 import * as Router from "../../routing/Router.ts"
 import { io } from "../support/CommandError.ts"
+import { Config, toggle } from "../support/flags.ts"
 import { configFlag, loadConfig, loadQuietly } from "../support/loadConfig.ts"
 import * as Logging from "../support/logging.ts"
-import { Config } from "../support/options.ts"
 import { plain, say, table } from "../support/output.ts"
 import { lazily, Program, version } from "../support/Program.ts"
 
 export interface Opening {
   readonly config: RelayConfig
   readonly file: string
-  /** What a person types to start this program: `relay`. */
+  /** What starts this program on the command line: `relay`. */
   readonly command: string
-  /** ` -c FILE`, or nothing. */
+  /** ` -c FILE`, or empty. */
   readonly configFlag: string
-  /** Where it listens, the real ports. */
+  /** Where it listens; a port 0 is replaced by the one that was taken. */
   readonly deliveries: Address.Address
   readonly admin: Address.Address
 }
 
 const examples = ["appointment.created", "appointment.meeting.create_failed"] as const
 
-/** A line to paste for an ordinary event, and one for a failure where that goes elsewhere. */
-const lines = ({ config, command, configFlag }: Opening): ReadonlyArray<string> => {
+/** A command to paste for an ordinary event, and one for a failure where it goes to other sinks. */
+const tryLines = ({ config, command, configFlag }: Opening): ReadonlyArray<string> => {
   const [webhook] = config.webhooks
   if (webhook === undefined) return []
   const router = Router.of({ ...config, webhooks: [webhook] })
@@ -42,7 +42,7 @@ const lines = ({ config, command, configFlag }: Opening): ReadonlyArray<string> 
   return chosen.map((type) => `${command} trigger ${type}${configFlag}`)
 }
 
-/** What start-up prints: where it listens, where events go, and what to try. */
+/** What is printed at start: where it listens, where events go, and what to try. */
 export const opening = (facts: Opening): string => {
   const { config, file, deliveries, admin } = facts
   const scheme = config.tls === undefined ? "http" : "https"
@@ -68,7 +68,7 @@ export const opening = (facts: Opening): string => {
     ),
     "",
     "try it",
-    ...lines(facts).map((line) => `  ${line}`),
+    ...tryLines(facts).map((line) => `  ${line}`),
     "",
   ].join("\n")
 }
@@ -78,11 +78,11 @@ const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch
   const { file, config, warnings } = yield* json ? loadQuietly : loadConfig
   if (json) yield* Effect.forEach(warnings, ({ line, message }) => Effect.logWarning(`${file}:${line}: ${message}`))
   const { command, entry } = yield* Program
-  const [Relay, { reloadWhen }, { Journal }, Service] = yield* Effect.all([
+  const [Relay, { reloadWhen }, { Journal }, { notifySystemd }] = yield* Effect.all([
     lazily(() => import("../../Relay.ts")),
     lazily(() => import("../../reload/Reload.ts")),
     lazily(() => import("../../journal/Journal.ts")),
-    lazily(() => import("../support/systemd.ts")),
+    lazily(() => import("../support/notifySystemd.ts")),
   ])
   const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
   const context = yield* Layer.build(Relay.layer(config, { version, configFile: file, entry, load }))
@@ -94,20 +94,16 @@ const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch
     )
   else yield* say(opening({ config, file, command, configFlag: yield* configFlag, deliveries, admin }))
   const broken = Effect.catchTag(Context.get(context, Journal).broken, "JournalBroken", ({ message }) =>
-    Effect.fail(io(`the journal can't go on, so the relay ends: ${message}`)),
+    Effect.fail(io(`the journal is broken, so the relay exits: ${message}`)),
   )
-  return yield* Effect.raceFirst(broken, Effect.provideContext(Service.tell, context))
+  return yield* Effect.raceFirst(broken, Effect.provideContext(notifySystemd, context))
 }, Effect.scoped)
 
 export const run = Command.make(
   "run",
   {
     format: Logging.formatFlag,
-    watch: Flag.Boolean("watch").pipe(
-      Flag.withDescription("Load the config anew when its file changes"),
-      Flag.withoutNegation,
-      Flag.withDefault(false),
-    ),
+    watch: toggle("watch", "Reload the config when its file changes"),
   },
   Effect.fn(function* ({ format, watch }) {
     const [{ firstSignal }, Notify, { triggers }, { defaultFile }] = yield* Effect.all([
@@ -119,10 +115,10 @@ export const run = Command.make(
     const notify = yield* Notify.make((yield* Program).env)
     const json = yield* Logging.isJson(format)
     const stopping = firstSignal.pipe(
-      Effect.tap((signal) => Effect.logInfo(`${signal}: draining; a second one ends the relay at once`)),
+      Effect.tap((signal) => Effect.logInfo(`${signal}: draining; a second signal exits at once`)),
       Effect.andThen(notify.say("STOPPING=1", "STATUS=draining")),
     )
-    // Before the config is loaded, so that no change falls in between.
+    // Before the config is loaded, so that no change is missed.
     const file = Option.getOrElse(yield* Config, () => defaultFile)
     const triggered = yield* triggers(watch ? file : undefined)
     const drained = "drained, everything accepted is on disk"
@@ -133,9 +129,9 @@ export const run = Command.make(
     )
   }, Effect.scoped),
 ).pipe(
-  Command.withDescription("Receive, keep and relay deliveries until stopped"),
+  Command.withDescription("Receive, store and relay deliveries until stopped"),
   Command.withExamples([
-    { command: "relay run", description: "With relay.config.json here, or the embedded defaults where there is none" },
+    { command: "relay run", description: "With relay.config.json, or the embedded defaults without one" },
     { command: "relay run -c /etc/relay/relay.config.json", description: "As a service: the log is JSON lines" },
   ]),
 )

@@ -17,6 +17,6 @@ export const schema = Command.make(
 ).pipe(
   Command.withDescription("Print the JSON Schema of relay.config.json"),
   Command.withExamples([
-    { command: "relay schema > relay.schema.json", description: 'Then "$schema" in the config leads editors to it' },
+    { command: "relay schema > relay.schema.json", description: 'Name it as "$schema" in the config for editors' },
   ]),
 )

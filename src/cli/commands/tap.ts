@@ -1,10 +1,10 @@
-/** `relay tap`: what comes in, as it comes in, until Ctrl-C. */
+/** `relay tap`: follows accepted events until Ctrl-C. */
 import { Effect, Option, Stream } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import type { Tapped } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
-import { Json } from "../support/options.ts"
+import { Json, text } from "../support/flags.ts"
 import { count, type Paint, paint, plain, print, say, toJson } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 
@@ -18,21 +18,9 @@ export const line = ({ at, id, type, account, webhook, sinks, replayed }: Tapped
 export const tap = Command.make(
   "tap",
   {
-    type: Flag.String("type").pipe(
-      Flag.withMetavar("PATTERN"),
-      Flag.withDescription("Only event types that match, such as appointment.**"),
-      Flag.optional,
-    ),
-    webhook: Flag.String("webhook").pipe(
-      Flag.withMetavar("NAME"),
-      Flag.withDescription("Only what came by this webhook"),
-      Flag.optional,
-    ),
-    sink: Flag.String("sink").pipe(
-      Flag.withMetavar("NAME"),
-      Flag.withDescription("Only what goes to this sink"),
-      Flag.optional,
-    ),
+    type: text("type", "PATTERN", "Only event types that match, such as appointment.**"),
+    webhook: text("webhook", "NAME", "Only of this webhook"),
+    sink: text("sink", "NAME", "Only what goes to this sink"),
   },
   Effect.fn(function* (flags) {
     const json = yield* Json
@@ -42,7 +30,7 @@ export const tap = Command.make(
       Object.entries(flags).flatMap(([name, value]) => (Option.isSome(value) ? [[name, value.value]] : [])),
     )
     const show = (event: Tapped) => print(json ? toJson(event) : line(event, style))
-    const greet = json ? Effect.void : say(style("dim", "what comes in, at most 100 a second; Ctrl-C ends this"))
+    const greet = json ? Effect.void : say(style("dim", "accepted events, at most 100 a second; Ctrl-C to stop"))
     const follow = ask((client) =>
       Effect.flatMap(
         Effect.tap(client.tap({ query }), greet),
@@ -54,14 +42,14 @@ export const tap = Command.make(
         ),
       ),
     )
-    const ended = Effect.andThen(follow, Effect.fail(unreachable("the relay has ended")))
+    const ended = Effect.andThen(follow, Effect.fail(unreachable("the relay has stopped")))
     yield* Effect.raceFirst(ended, firstSignal)
   }),
 ).pipe(
-  Command.withDescription("Follow what comes in, live, at most 100 events a second"),
+  Command.withDescription("Follow accepted events live, at most 100 a second"),
   Command.withExamples([
     { command: "relay tap", description: "Everything" },
     { command: "relay tap --type 'appointment.meeting.*_failed'", description: "Failures only" },
-    { command: "relay tap --sink lake --json", description: "What goes to a sink, a line of JSON each" },
+    { command: "relay tap --sink lake --json", description: "What goes to a sink, one line of JSON for each event" },
   ]),
 )

@@ -6,14 +6,14 @@
  * a `sample` is routed with it, so `where` sees it.
  */
 import { Effect } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import type { RelayConfig } from "../../config/Config.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import * as Router from "../../routing/Router.ts"
 import { failed } from "../support/CommandError.ts"
+import { Json, toggle } from "../support/flags.ts"
 import * as Golden from "../support/goldenFiles.ts"
 import { loadConfig } from "../support/loadConfig.ts"
-import { Json } from "../support/options.ts"
 import { count, type Paint, paint, plain, print, printJson, say } from "../support/output.ts"
 
 export interface Outcome {
@@ -26,7 +26,7 @@ export interface Outcome {
   readonly because: Readonly<Record<string, string>>
 }
 
-/** Routes the event of each test. */
+/** Where the event of each test goes. */
 const outcomes = (config: RelayConfig, samples: ReadonlyArray<Golden.Sampled>): ReadonlyArray<Outcome> => {
   const names = config.webhooks.map(({ name }) => name)
   const router = Router.of(config)
@@ -61,10 +61,9 @@ const difference = ({ event, webhook, expected, reached, because }: Outcome): st
     ),
   ].join("\n")
 
-/** Colours, where there are any, as every diff has them. */
 const changes = ({ event, sink, file, diff }: Golden.Compared, style: Paint): string =>
   [
-    `FAILED  ${plain(event)} to ${plain(sink)}: this is not what ${plain(file)} holds`,
+    `FAILED  ${plain(event)} to ${plain(sink)}: the payload differs from ${plain(file)}`,
     ...diff.map((line) => {
       const text = `  ${plain(line)}`
       return line.startsWith("+") ? style("green", text) : line.startsWith("-") ? style("red", text) : text
@@ -74,11 +73,7 @@ const changes = ({ event, sink, file, diff }: Golden.Compared, style: Paint): st
 export const test = Command.make(
   "test",
   {
-    update: Flag.Boolean("update").pipe(
-      Flag.withDescription("Write the golden files as the payloads are now"),
-      Flag.withoutNegation,
-      Flag.withDefault(false),
-    ),
+    update: toggle("update", "Write the golden files from the current payloads"),
   },
   Effect.fn(function* ({ update }) {
     const { file, config } = yield* loadConfig
@@ -94,7 +89,9 @@ export const test = Command.make(
       return passed === all ? undefined : yield* failed()
     }
     if (config.tests.length === 0) {
-      return yield* say(`${plain(file)} has no "tests": { "event": "appointment.created", "to": ["audit"] } is one`)
+      return yield* say(
+        `${plain(file)} has no "tests": { "event": "appointment.created", "to": ["audit"] } is an example`,
+      )
     }
     const style = yield* paint
     for (const one of astray) yield* print(`${difference(one)}\n`)
@@ -102,15 +99,15 @@ export const test = Command.make(
     for (const { file } of payloads.filter(({ written }) => written)) yield* say(`${plain(file)} written`)
     yield* print(`${passed} of ${count(all, "test")} passed`)
     if (astray.length > 0) {
-      return yield* failed(`\`relay explain ${plain(astray[0]?.event ?? "")}\` says why events go where they go`)
+      return yield* failed(`\`relay explain ${plain(astray[0]?.event ?? "")}\` shows why events are routed as they are`)
     }
     if (changed.length > 0)
-      return yield* failed("`relay test --update` writes the golden files as the payloads are now")
+      return yield* failed("`relay test --update` writes the golden files from the current payloads")
   }),
 ).pipe(
-  Command.withDescription("Check that events go where the config's tests say, in the form of its golden files"),
+  Command.withDescription("Run the config's tests: where events go, and in which form"),
   Command.withExamples([
     { command: "relay test -c new.config.json", description: "Before a new config goes live" },
-    { command: "relay test --update", description: "Write the golden files, for a review" },
+    { command: "relay test --update", description: "Write the golden files, for review" },
   ]),
 )

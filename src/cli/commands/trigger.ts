@@ -7,15 +7,15 @@ import { isKnown } from "../../event/EventType.ts"
 import { hmacSha256 } from "../../event/Signature.ts"
 import { failed, unreachable, usage } from "../support/CommandError.ts"
 import type { Answer } from "../support/deliver.ts"
+import { Json, text, toggle } from "../support/flags.ts"
 import { loadConfig } from "../support/loadConfig.ts"
-import { Json } from "../support/options.ts"
 import { count as counted, plain, print, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { meant } from "./explain.ts"
+import { suggestType } from "../support/suggestType.ts"
 
-/** Beyond this many, a summary stands for the single answers. */
+/** With more events than this, a summary is printed instead of each answer. */
 const listed = 10
-/** Deliveries in flight at once; as many as a sender might keep. */
+/** Deliveries in flight at once. */
 const inFlight = 64
 
 const urlOf = ({ listen, tls }: RelayConfig, webhook: Webhook): string =>
@@ -26,11 +26,11 @@ const pick = (config: RelayConfig, name: Option.Option<string>) => {
   const [first] = config.webhooks
   const webhook = Option.isNone(name) ? first : config.webhooks.find((webhook) => webhook.name === name.value)
   return webhook === undefined
-    ? Effect.fail(usage(`there is no such webhook in the config; it has ${names.join(", ") || "none"}`))
+    ? Effect.fail(usage(`the config has no such webhook; it has ${names.join(", ") || "none"}`))
     : Effect.succeed(webhook)
 }
 
-/** The signing key that deliveries are verified with now. */
+/** A secret that has not expired. */
 const secretOf = (webhook: Webhook, now: number) => {
   const secret = webhook.secrets.find(({ expires }) => expires === undefined || now < expires)
   return secret === undefined
@@ -62,38 +62,22 @@ export const trigger = Command.make(
     type: Argument.String("type").pipe(Argument.withDescription("Any event type, such as appointment.created")),
     count: Flag.Int("count").pipe(
       Flag.withAlias("n"),
-      Flag.withDescription("How many, each with an id of its own"),
+      Flag.withDescription("How many, each with its own id"),
       Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000_000 }))),
       Flag.withDefault(1),
     ),
     rate: Flag.Finite("rate").pipe(
-      Flag.withDescription("How many a second; as fast as the relay answers without it"),
+      Flag.withDescription("How many a second; by default as fast as the relay answers"),
       Flag.withSchema(positive),
       Flag.optional,
     ),
-    tamper: Flag.Boolean("tamper").pipe(
-      Flag.withDescription("Change the body after signing: succeeds when the relay refuses it"),
-      Flag.withoutNegation,
-      Flag.withDefault(false),
-    ),
-    webhook: Flag.String("webhook").pipe(
-      Flag.withMetavar("NAME"),
-      Flag.withDescription("The webhook to deliver by; the first of the config without it"),
-      Flag.optional,
-    ),
-    account: Flag.String("account").pipe(
-      Flag.withMetavar("ID"),
-      Flag.withDescription("The account_id of the samples"),
-      Flag.optional,
-    ),
-    object: Flag.String("object").pipe(
-      Flag.withMetavar("ID"),
-      Flag.withDescription("The id of the samples' object: what recovers is what failed"),
-      Flag.optional,
-    ),
+    tamper: toggle("tamper", "Change the body after signing; succeeds when the relay refuses it"),
+    webhook: text("webhook", "NAME", "The webhook to deliver by; by default the first of the config"),
+    account: text("account", "ID", "The account_id of the samples"),
+    object: text("object", "ID", "The id of the samples' object, to match a recovery with its failure"),
     url: Flag.String("url").pipe(
       Flag.withMetavar("URL"),
-      Flag.withDescription("Where to send to, when it is not where the config listens"),
+      Flag.withDescription("Where to send to; by default where the config listens"),
       Flag.withSchema(
         Schema.String.check(Schema.isPattern(/^https?:\/\/[^\s]+$/, { expected: "an http or https URL" })),
       ),
@@ -104,8 +88,8 @@ export const trigger = Command.make(
     const { type, count, tamper } = flags
     const json = yield* Json
     const { file, config } = yield* loadConfig
-    if (!type.includes(".")) return yield* usage(`${plain(type)} is no event type${meant(type)}`)
-    if (!isKnown(type)) yield* say(`${plain(type)} is not in the sender's catalogue${meant(type)}`)
+    if (!type.includes(".")) return yield* usage(`${plain(type)} is not an event type${suggestType(type)}`)
+    if (!isKnown(type)) yield* say(`${plain(type)} is not in the sender's catalogue${suggestType(type)}`)
     const webhook = yield* pick(config, flags.webhook)
     const started = yield* Clock.currentTimeMillis
     const secret = yield* secretOf(webhook, started)
@@ -128,7 +112,7 @@ export const trigger = Command.make(
       }
       const answer = yield* Effect.mapError(deliver(delivery), () =>
         unreachable(
-          `no relay answers at ${url}\n  Is it running? \`relay run\` starts it. The address is that of ${file}; \`--config\` or \`--url\` name another.`,
+          `no relay answers at ${url}\n  Is it running? \`relay run\` starts it. The address is from ${file}; \`--config\` or \`--url\` choose another.`,
         ),
       )
       if (!json && count <= listed) {
@@ -154,7 +138,7 @@ export const trigger = Command.make(
     const accepted = answers.filter(({ status }) => status >= 200 && status < 300).length
     if (tamper && accepted > 0) {
       return yield* failed(
-        `${counted(accepted, "tampered delivery").replace("deliverys", "deliveries")} accepted: this must never happen`,
+        `${counted(accepted, "tampered delivery").replace("deliverys", "deliveries")} accepted, which must never happen`,
       )
     }
     if (!tamper && accepted < count) {
@@ -167,11 +151,11 @@ export const trigger = Command.make(
 ).pipe(
   Command.withDescription("Send correctly signed samples of an event type to a running relay"),
   Command.withExamples([
-    { command: "relay trigger appointment.created", description: "One event, to see it arrive" },
+    { command: "relay trigger appointment.created", description: "One event" },
     { command: "relay trigger client.updated --count 1000 --rate 100", description: "A thousand, a hundred a second" },
     {
       command: "relay trigger connected_account.reconnected --object cna_1",
-      description: "The end of the refresh_failed that was sent with the same id",
+      description: "The recovery of the refresh_failed that was sent with this id",
     },
     { command: "relay trigger service.deleted --tamper", description: "A forged delivery, which must be refused" },
   ]),

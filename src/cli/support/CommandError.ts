@@ -1,12 +1,12 @@
 /**
- * Why a command ends otherwise than well, and the exit code that says so.
+ * Why a command failed, and its exit code.
  *
- * A message is for a person: what happened, to which thing, what to do now. An
- * empty one means that the command has printed all there is to say.
+ * A message says what happened, to what, and what to do. An empty one means that
+ * the command has already printed it.
  */
 import { Runtime, Schema } from "effect"
 
-/** `failed`: a check did not hold, or the relay said no. The numbers are those of sysexits. */
+/** `failed`: a check failed, or the relay refused. The other numbers are those of sysexits. */
 export const exitCodes = { failed: 1, usage: 64, unreachable: 69, io: 74, config: 78 } as const
 
 export class CommandError extends Schema.TaggedError<CommandError>()("CommandError", {

@@ -1,4 +1,4 @@
-/** What the commands know of the program they are part of. */
+/** Facts about the program that commands need: its version, its environment and how it was started. */
 import { Context, Effect } from "effect"
 import manifest from "../../../package.json" with { type: "json" }
 import type { Started } from "../../runtime/Process.ts"
@@ -8,22 +8,22 @@ export const version: string = manifest.version
 export class Program extends Context.Service<
   Program,
   {
-    /** The main module: where the journal's worker starts. */
+    /** The main module, which the journal's worker starts from. */
     readonly entry: URL
-    /** What a person types to start this program again: `relay`, `bun src/main.ts`, … */
+    /** What starts this program on the command line: `relay`, `bun src/main.ts`, … */
     readonly command: string
     readonly env: Readonly<Record<string, string | undefined>>
   }
 >()("relay/cli/Program") {}
 
-/** The path as a person would type it in `cwd`. */
+/** The path relative to `cwd`, where it is below. */
 const fromHere = (path: string, cwd: string): string => (path.startsWith(`${cwd}/`) ? path.slice(cwd.length + 1) : path)
 
-/** Quoted for a shell where it has to be. */
+/** Quoted for a shell where necessary. */
 export const quoted = (text: string): string =>
   /^[A-Za-z0-9_./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
-/** The command that starts the program again from the same directory, so that a printed line can be pasted. */
+/** The command that starts the program from the same directory, so that printed commands can be pasted. */
 export const commandOf = ({ isCompiled, runtime, runtimeVersion, execPath, main, cwd, env }: Started): string => {
   const slash = execPath.lastIndexOf("/")
   const directory = execPath.slice(0, slash)
@@ -37,5 +37,5 @@ export const commandOf = ({ isCompiled, runtime, runtimeVersion, execPath, main,
   return env.npm_command === "exec" ? `npx -y bun@${runtimeVersion} ${script}` : `bun ${script}`
 }
 
-/** Imports a part of the program when it is needed: what a command does not use costs it no time. */
+/** Imports a part of the program on demand, so that a command loads only what it uses. */
 export const lazily = <A>(load: () => Promise<A>): Effect.Effect<A> => Effect.promise(load)

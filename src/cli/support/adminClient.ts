@@ -1,30 +1,30 @@
 /**
- * Asks the running relay by its admin API. Only the admin part of the config is
+ * Calls the admin API of the running relay. Only the admin part of the config is
  * read: `relay status` may be run by a user who can't read the signing secrets.
  */
 import { Effect, FileSystem, Option } from "effect"
 import type { HttpClientError } from "effect/http"
 import type { Client } from "../../admin/AdminClient.ts"
 import type { BadRequest, Invalid, NotFound, Refused, Unavailable } from "../../admin/Api.ts"
-import { readerOf } from "../../config/load/readFile.ts"
+import { readerOf } from "../../config/load/ReadFile.ts"
 import { type CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
-import { Config } from "./options.ts"
+import { Config } from "./flags.ts"
 import { lazily, Program } from "./Program.ts"
 
 type Answered = BadRequest | Invalid | NotFound | Refused | Unavailable
-/** Any other answer than the API's: another program, or another version, listens there. */
+/** An answer that is not of the API: another program or another version listens there. */
 type Unexpected = HttpClientError.HttpClientError | { readonly _tag: "SchemaError" | "HttpBodyError" }
 
 interface Asked {
   readonly url: string
-  /** How the config was named, for a person who wonders why this address. */
+  /** Where the address comes from, for messages. */
   readonly config: string
 }
 
-const wordsFor = (error: Answered | Unexpected, { url, config }: Asked): CommandError => {
+const toCommandError = (error: Answered | Unexpected, { url, config }: Asked): CommandError => {
   switch (error._tag) {
     case "Invalid":
-      return misconfigured(`the relay keeps the config it has:\n\n${error.message}`)
+      return misconfigured(`the relay keeps its current config:\n\n${error.message}`)
     case "BadRequest":
     case "NotFound":
     case "Refused":
@@ -33,21 +33,21 @@ const wordsFor = (error: Answered | Unexpected, { url, config }: Asked): Command
     case "HttpClientError": {
       if (error.reason._tag === "TransportError") {
         return unreachable(
-          `no relay answers at ${url}\n  Is it running? \`relay run\` starts it. The address is admin.listen of ${config}; \`--config\` names another.`,
+          `no relay answers at ${url}\n  Is it running? \`relay run\` starts it. The address is admin.listen of ${config}; \`--config\` chooses another.`,
         )
       }
       const status = error.response?.status
-      if (status === 401) return unreachable(`the relay at ${url} does not take the token of ${config} (admin.token)`)
+      if (status === 401) return unreachable(`the relay at ${url} rejects the token of ${config} (admin.token)`)
       if (status !== undefined) return unreachable(`${url} answers ${status}: is it the admin address of a relay?`)
       break
     }
   }
-  return unreachable(`what answers at ${url} is no relay of this version`)
+  return unreachable(`what answers at ${url} is not a relay of this version`)
 }
 
-/** Runs `question` with a client of the relay that the config names. */
+/** Runs `call` with a client of the relay that the config names. */
 export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpected>(
-  question: (client: Client) => Effect.Effect<A, E>,
+  call: (client: Client) => Effect.Effect<A, E>,
 ) {
   const file = Option.getOrUndefined(yield* Config)
   const { env } = yield* Program
@@ -59,5 +59,5 @@ export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpect
   const admin = yield* loadAdmin(file, { env, readFile })
   const asked = { url: urlOf(admin), config: file ?? `${defaultFile} (or, without one, the embedded defaults)` }
   const client = yield* make(admin)
-  return yield* Effect.mapError(question(client), (error) => wordsFor(error, asked))
+  return yield* Effect.mapError(call(client), (error) => toCommandError(error, asked))
 })

@@ -1,11 +1,8 @@
-/**
- * Sends sample deliveries to a listener exactly as the sender would: signed
- * over the raw bytes, with the webhook's header names.
- */
+/** Sends sample deliveries as the sender does: signed over the raw bytes, with the webhook's header names. */
 import { Clock, Duration, Effect } from "effect"
 import { FetchHttpClient, HttpBody, HttpClient, HttpClientRequest } from "effect/http"
 import { type Hmac, sign } from "../../event/Signature.ts"
-import { sample } from "./sample.ts"
+import { sample } from "./sampleEvent.ts"
 
 export interface Delivery {
   readonly url: string
@@ -16,21 +13,21 @@ export interface Delivery {
   readonly headers: { readonly signature: string; readonly webhookId: string }
   /** Sent where the webhook has one. */
   readonly webhookId: string | undefined
-  /** Changes the body after it was signed: the relay must refuse it. */
+  /** Change the body after it was signed: the relay must refuse it. */
   readonly tamper: boolean
 }
 
 export interface Answer {
   readonly eventId: string
   readonly status: number
-  /** The problem's words when it was refused; empty when it was accepted. */
+  /** Why it was refused; empty where it was accepted. */
   readonly detail: string
   readonly millis: number
 }
 
 const encoder = new TextEncoder()
 
-/** The relay's refusals are one line of problem+json. */
+/** The relay refuses with problem+json. */
 const detailOf = (text: string): string => {
   try {
     const { title, detail } = JSON.parse(text)
@@ -40,7 +37,7 @@ const detailOf = (text: string): string => {
   }
 }
 
-/** Sends one; fails when nobody answers. */
+/** Sends one delivery; fails when there is no answer. */
 export const deliver = Effect.fnUntraced(
   function* (delivery: Delivery) {
     const { url, type, accountId, objectId, hmac, headers, webhookId, tamper } = delivery

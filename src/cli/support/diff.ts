@@ -1,12 +1,9 @@
-/**
- * What differs between two texts, line by line: a longest common subsequence of
- * lines, with a few lines around each change. For texts that a person reads.
- */
+/** A line diff of two texts, by their longest common subsequence, with context around each change. */
 
 /** Unchanged lines shown before and after a change. */
 const around = 2
 
-/** Pairs of lines beyond which the middle of the texts is taken as changed altogether. */
+/** Beyond this many pairs of lines, everything between the common start and end counts as changed. */
 const maxPairs = 1_000_000
 
 interface Line {
@@ -17,7 +14,7 @@ interface Line {
 const signed = (sign: Line["sign"], lines: ReadonlyArray<string>): ReadonlyArray<Line> =>
   lines.map((text) => ({ sign, text }))
 
-/** The lines of two middles, neither of which begins or ends as the other. */
+/** `a` and `b` have no common start or end. */
 const compare = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArray<Line> => {
   if (a.length * b.length > maxPairs) return [...signed("-", a), ...signed("+", b)]
   // lengths[i][j]: of the longest common subsequence of what follows i in a and j in b.
@@ -48,7 +45,7 @@ const compare = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyAr
   return out
 }
 
-/** `- ` what was expected, `+ ` what there is, `  ` what is the same; empty when the texts are. */
+/** Lines that begin with `- ` (expected), `+ ` (actual) or `  ` (both); empty for equal texts. */
 export const diff = (expected: string, actual: string): ReadonlyArray<string> => {
   if (expected === actual) return []
   const [a, b] = [expected.split("\n"), actual.split("\n")]

@@ -1,21 +1,21 @@
-/** `relay explain EVENT_ID`: an event's whole story, as the running relay tells it. */
+/** `relay explain EVENT_ID`: everything the running relay knows about an event. */
 import { Effect, Option } from "effect"
 import type { Stories, Story } from "../../admin/Api.ts"
 import { ask } from "./adminClient.ts"
 import { failed, usage } from "./CommandError.ts"
-import { Json } from "./options.ts"
+import { Json } from "./flags.ts"
 import { count, type Paint, paint, plain, print, printJson, say, table, toJson } from "./output.ts"
 import { routesTable, sinksOf } from "./routesTable.ts"
 
 const time = (millis: number): string => new Date(millis).toISOString()
 
-/** How an event is named where it may have no id. */
+/** An event's id, or its sequence where it has none. */
 export const nameOf = ({ id, sequence }: { readonly id: string; readonly sequence: number }): string =>
   id === "" ? `seq_${sequence}` : id
 
 type Sink = Story["sinks"][number]
 
-const fateOf = ({ outcome, due, at, lane }: Sink): string => {
+const outcomeOf = ({ outcome, due, at, lane }: Sink): string => {
   const waits = lane === undefined ? "" : `; the sink is ${lane}`
   switch (outcome) {
     case "delivered":
@@ -23,16 +23,16 @@ const fateOf = ({ outcome, due, at, lane }: Sink): string => {
     case "pending":
       return `pending${waits}`
     case "retrying":
-      return `waiting for a retry, tried again at ${time(due ?? 0)}${waits}`
+      return `waiting for a retry, next attempt at ${time(due ?? 0)}${waits}`
     case "dead":
       return `dead letter since ${time(at ?? 0)}`
     case "gone":
-      return "its lane is no more: what waited there was moved or given up"
+      return "the lane was removed: its events were moved or dropped"
   }
 }
 
 const sinkRows = (sink: Sink): ReadonlyArray<ReadonlyArray<string>> => [
-  [sink.sink, fateOf(sink)],
+  [sink.sink, outcomeOf(sink)],
   ...sink.attempts.map(({ at, reason, message }) => ["", `${time(at)}  ${reason}: ${message}`]),
 ]
 
@@ -45,29 +45,29 @@ const facts = (story: Story): ReadonlyArray<ReadonlyArray<string>> => [
     origins[story.origin],
     `${time(story.receivedAt)} by webhook ${story.webhook}${story.webhookId === "" ? "" : ` (${story.webhookId})`}`,
   ],
-  ["kept as", `seq_${story.sequence}, ${count(story.size, "byte")}`],
+  ["stored as", `seq_${story.sequence}, ${count(story.size, "byte")}`],
   story.signature === ""
-    ? ["signature", "none: the relay's own event"]
+    ? ["signature", "none, it is the relay's own event"]
     : ["signature", `${story.signature}, verified by the secret ${story.secret}`],
   ...(story.problem === undefined ? [] : [["quarantined", story.problem]]),
 ]
 
-const promise = ({ sinks, routes, type }: Story): string => {
+const routing = ({ sinks, routes, type }: Story): string => {
   const names = sinks.map(({ sink }) => sink)
-  const promised = names.length === 0 ? "no route took it" : `promised to ${names.join(", ")}`
-  if (type === "") return `${promised} when it was accepted`
+  const routed = names.length === 0 ? "no route matched" : `routed to ${names.join(", ")}`
+  if (type === "") return `${routed} when it was accepted`
   const now = sinksOf(routes, "matches", "resolves")
   const isSame = now.length === names.length && now.every((sink) => names.includes(sink))
-  return `${promised} when it was accepted${isSame ? "" : `; by the routes of now: ${now.join(", ") || "no sink"}`}`
+  return `${routed} when it was accepted${isSame ? "" : `; the current routes: ${now.join(", ") || "no sink"}`}`
 }
 
 const payloads = ({ sinks }: Story, style: Paint, reveal: boolean): ReadonlyArray<string> => {
-  const masked = reveal ? "" : "; what may be personal is masked, --reveal shows it"
+  const masked = reveal ? "" : "; personal data is masked, --reveal shows it"
   return sinks.flatMap(({ sink, payload, note }) => {
     if (payload === undefined && note === undefined) return []
     const heading = style("bold", `what ${plain(sink)} would be sent`)
     if (payload === undefined) return ["", `${heading}: ${plain(note ?? "")}`]
-    return ["", `${heading}, rendered now by the config in force${masked}:`, toJson(payload, 2)]
+    return ["", `${heading}, by the current config${masked}:`, toJson(payload, 2)]
   })
 }
 
@@ -77,25 +77,24 @@ export const render = (story: Story, style: Paint, reveal: boolean): string =>
     table(facts(story)),
     "",
     ...(story.origin === "delivered" && story.routes.length > 0 ? [routesTable(story.routes), ""] : []),
-    ...(story.origin === "delivered" ? [plain(promise(story)), ""] : []),
-    ...(story.sinks.length === 0 ? [] : [table([["SINK", "WHERE IT STANDS"], ...story.sinks.flatMap(sinkRows)])]),
+    ...(story.origin === "delivered" ? [plain(routing(story)), ""] : []),
+    ...(story.sinks.length === 0 ? [] : [table([["SINK", "STATE"], ...story.sinks.flatMap(sinkRows)])]),
     ...payloads(story, style, reveal),
   ].join("\n")
 
-/** What is said when it is not found, or may not be all. */
-export const rest = ({ events, looked, lookedTo, next }: Stories, id: string): string => {
+/** What to add when nothing was found, or when there may be more. */
+export const remark = ({ events, looked, lookedTo, next }: Stories, id: string): string => {
   const far = lookedTo === 0 ? "" : `${count(looked, "event")} looked at, back to ${time(lookedTo)}`
   if (next !== undefined) {
     return events.length > 0
       ? `there may be more of ${id}: ${far}`
-      : `${id} is not found yet: ${far}. Older ones are still being indexed: try again in a minute`
+      : `${id} is not found so far: ${far}. Older events are still being indexed; try again in a minute`
   }
   if (events.length > 0) return ""
-  return `the journal keeps no ${id}${far === "" ? "" : `: ${far}`}`
+  return `the journal holds no ${id}${far === "" ? "" : `: ${far}`}`
 }
 
-const delivered =
-  "delivered: its lane has passed it, or a person dropped its dead letter; earlier attempts are not kept"
+const delivered = "delivered: the event is settled, or its dead letter was dropped; earlier attempts are not kept"
 
 export interface Asked {
   readonly webhook: Option.Option<string>
@@ -107,18 +106,18 @@ export const explainEvent = Effect.fnUntraced(function* (id: string, { webhook, 
   const query = reveal ? ({ reveal: "true" } as const) : {}
   const found = yield* ask((client) => client.events.explain({ params: { id }, query }))
   const events = found.events.filter((one) => Option.isNone(webhook) || one.webhook === webhook.value)
-  const remark = rest({ ...found, events }, plain(id))
-  if (events.length === 0) return yield* failed(remark)
+  const note = remark({ ...found, events }, plain(id))
+  if (events.length === 0) return yield* failed(note)
   if (Option.isSome(payload)) {
     const sinks = events.flatMap(({ sinks }) => sinks)
     const sink = sinks.find((one) => one.sink === payload.value && one.payload !== undefined)
     if (sink !== undefined) return yield* printJson(sink.payload)
-    const why = sinks.find((one) => one.sink === payload.value)?.note ?? "it was not promised to this sink"
+    const why = sinks.find((one) => one.sink === payload.value)?.note ?? "it was not routed to this sink"
     return yield* usage(`there is no payload of ${plain(id)} for ${plain(payload.value)}: ${plain(why)}`)
   }
   if (yield* Json) return yield* printJson({ ...found, events })
   const style = yield* paint
   yield* print(events.map((story) => render(story, style, reveal)).join("\n\n"))
   if (events.some(({ sinks }) => sinks.some(({ outcome }) => outcome === "delivered"))) yield* say(`\n${delivered}`)
-  if (remark !== "") yield* say(`\n${remark}`)
+  if (note !== "") yield* say(`\n${note}`)
 })

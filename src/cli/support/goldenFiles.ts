@@ -1,8 +1,8 @@
 /**
- * The golden files of `tests`: what a sink must be sent, kept beside the config
- * and reviewed like code.
+ * The golden files of `tests`: the payload that a sink must be sent, stored
+ * beside the config and reviewed like code.
  *
- * A test without a webhook is sent by the first one: a payload holds its name.
+ * A test without a webhook uses the first one, because a payload holds its name.
  */
 import { Effect, FileSystem, Path, Result } from "effect"
 import type { RelayConfig } from "../../config/Config.ts"
@@ -12,7 +12,7 @@ import { type CommandError, failed, io } from "./CommandError.ts"
 import { diff } from "./diff.ts"
 import { plain } from "./output.ts"
 import { lazily } from "./Program.ts"
-import { fixedBody, payloadOf } from "./payload.ts"
+import { fixedBody, payloadOf } from "./previewPayload.ts"
 
 export interface Compared {
   readonly event: string
@@ -20,9 +20,9 @@ export interface Compared {
   /** The golden file, as the config names it. */
   readonly file: string
   readonly ok: boolean
-  /** It was written, by `--update`. */
+  /** Whether `--update` wrote it. */
   readonly written: boolean
-  /** Where it is not the same: lines that begin with `-` (golden), `+` (now) or a blank. */
+  /** Where they differ: lines that begin with `-` (golden file), `+` (payload) or a blank. */
   readonly diff: ReadonlyArray<string>
 }
 
@@ -58,14 +58,14 @@ export const beside = Effect.fnUntraced(function* (config: string) {
 
 type Files = Effect.Success<ReturnType<typeof beside>>
 
-/** A test, and the event that it is made with. */
+/** A test, and its event. */
 export interface Sampled {
   readonly test: Test
   readonly body: Uint8Array
   readonly envelope: Envelope.Envelope
 }
 
-/** The event of each test: of its `sample`, or one that is the same every time. */
+/** The event of each test: its `sample`, or one that is always the same. */
 export const sampled = (config: RelayConfig, files: Files) =>
   Effect.forEach(
     config.tests,
@@ -77,15 +77,15 @@ export const sampled = (config: RelayConfig, files: Files) =>
       if (body !== undefined && envelope?.data.type === event) return { test, body, envelope }
       const fault =
         body === undefined
-          ? "is not there; it is looked for beside the config"
+          ? "does not exist; its path is relative to the config"
           : envelope === undefined
-            ? "is no event: it must be the body of a delivery"
+            ? "is not an event: it must be the body of a delivery"
             : `is a ${plain(envelope.data.type)}`
       return yield* failed(`the sample ${plain(sample ?? "")} of a test of ${plain(event)} ${fault}`)
     }),
   )
 
-/** Compares every payload that has a golden file, or writes the file. */
+/** Compares each payload with its golden file; with `update`, writes the files that differ. */
 export const compare = Effect.fnUntraced(function* (
   config: RelayConfig,
   samples: ReadonlyArray<Sampled>,
@@ -99,7 +99,7 @@ export const compare = Effect.fnUntraced(function* (
     for (const [sink, file] of Object.entries(test.payloads)) {
       const lane = config.sinks.find(({ name }) => name === sink)
       const payload = lane && payloadOf(lane, sinkTypes[lane.type], webhook, body)
-      if (payload === undefined) return yield* failed(`the sink ${plain(sink)} can't say what it would be sent`)
+      if (payload === undefined) return yield* failed(`the sink ${plain(sink)} can't show what it would be sent`)
       const golden = yield* files.read(file)
       const lines = diff(textOf(golden), payload)
       const written = update && lines.length > 0
@@ -110,7 +110,7 @@ export const compare = Effect.fnUntraced(function* (
   return compared
 })
 
-/** Line ends are as an editor or a checkout leaves them. */
+/** Editors and checkouts may change line ends. */
 const textOf = (golden: Uint8Array | undefined): string =>
   Buffer.from(golden ?? "")
     .toString("utf8")

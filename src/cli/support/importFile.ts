@@ -1,7 +1,6 @@
 /**
- * What a file still owed, for `journal import`: a journal, or what was salvaged
- * of one. It is read where the command runs; the relay that takes it sees
- * events, never a path.
+ * Reads what a journal, or a salvage of one, still owed, for `journal import`.
+ * The command reads the file; the relay is sent events, never a path.
  */
 import { Effect, Option, Schema } from "effect"
 import { type Imported, Kept } from "../../admin/ImportLine.ts"
@@ -9,7 +8,7 @@ import { items } from "../../journal/sqlite/file/ImportFile.ts"
 import { MaintenanceError } from "../../journal/sqlite/file/Maintenance.ts"
 import { NewerJournal } from "../../journal/sqlite/file/Salvage.ts"
 
-/** Events of a request at most, and bytes of their bodies. */
+/** The largest request: events, and bytes of their bodies. */
 const slice = { events: 200, bytes: 1024 * 1024 }
 
 export interface Report extends Imported {
@@ -19,7 +18,7 @@ export interface Report extends Imported {
 
 const decode = Schema.decodeUnknownOption(Kept)
 
-/** Reads the file and hands over what it owed, in slices; the sum of what became of it. */
+/** Sends what the file owed, in slices, and sums up the answers. */
 export const read = <E, R>(
   path: string,
   send: (events: ReadonlyArray<Kept>, share: number, sofar: number) => Effect.Effect<Imported, E, R>,

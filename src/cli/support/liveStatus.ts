@@ -1,40 +1,41 @@
 /**
- * `relay status --watch`: on a terminal redrawn each second; elsewhere a line
- * when something has changed; with `--json` a line of JSON a second.
+ * `relay status --watch`: redrawn each second on a terminal; otherwise a line for
+ * each change; with `--json` a line of JSON each second.
  *
- * It outlives the relay: while none answers it says so and goes on asking.
- * Ctrl-C ends it with 0, the terminal as it was and the last state on it.
+ * While no relay answers, it says so and keeps polling. Ctrl-C exits with 0,
+ * restores the terminal and prints the last status on it.
  */
 import { Clock, Effect, Result, Terminal } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import type { Status } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { screened } from "../../formats/Terminal.ts"
-import { isRed, render } from "../commands/status.ts"
+
 import { ask } from "./adminClient.ts"
-import { Json } from "./options.ts"
+import { Json } from "./flags.ts"
 import { count, paint, plain, print, toJson } from "./output.ts"
 import { lazily } from "./Program.ts"
+import { isRed, render } from "./statusReport.ts"
 
 const every = "1 second"
 
-/** The status now; or, where no relay answers, the words for it. */
-const look = Effect.gen(function* () {
+/** The status; or, where no relay answers, the message that says so. */
+const poll = Effect.gen(function* () {
   const found = yield* Effect.result(ask((client) => client.status()))
-  if (Result.isSuccess(found)) return { status: found.success, words: "" }
+  if (Result.isSuccess(found)) return { status: found.success, message: "" }
   const error = found.failure
   if (error._tag !== "CommandError" || error.reason !== "unreachable") return yield* error
-  return { status: undefined, words: error.message.split("\n").map(plain).join("\n") }
+  return { status: undefined, message: error.message.split("\n").map(plain).join("\n") }
 })
 
-/** Events a second between two looks. */
+/** Events per second since the last poll. */
 const rate = (before: Status | undefined, now: Status): string =>
   before === undefined || before.startedAt !== now.startedAt || before.now === now.now
     ? ""
     : `, ${Math.round(((now.journal.head - before.journal.head) / (now.now - before.now)) * 1_000)} a second`
 
 const footer = (status: Status, before: Status | undefined): string =>
-  `${count(status.journal.head, "event")}${rate(before, status)}; Ctrl-C ends this`
+  `${count(status.journal.head, "event")}${rate(before, status)}; Ctrl-C to stop`
 
 /** `journal ok, 12 events; lake running; chat waiting, 3 events wait`. */
 export const summary = ({ journal, lanes, config, draining }: Status): string =>
@@ -54,11 +55,11 @@ export const summary = ({ journal, lanes, config, draining }: Status): string =>
   ].join("; ")
 
 const control = (codes: string): string => codes.replaceAll("^", "\u001b[")
-/** A screen of its own, without a cursor; what is too wide is cut. */
+/** The alternate screen, without cursor and line wrap. */
 const enter = control("^?1049h^?25l^?7l")
 const leave = control("^?7h^?25h^?1049l")
 
-/** Over what was drawn before, cut to the screen's height where that is known. */
+/** Redraws over the last frame, cut to the screen's height where that is known. */
 const redrawn = (text: string, rows: number): string => {
   const lines = text.split("\n")
   return control(`^H${lines.slice(0, rows > 1 ? rows - 1 : lines.length).join("^K\n")}^K^J`)
@@ -73,27 +74,29 @@ const onTerminal = Effect.gen(function* () {
   )
   let before: Status | undefined
   const draw = Effect.gen(function* () {
-    const { status, words } = yield* look
-    shown.text = status === undefined ? words : render(status, style)
-    const below = status === undefined ? "Ctrl-C ends this" : footer(status, before)
+    const { status, message } = yield* poll
+    shown.text = status === undefined ? message : render(status, style)
+    const below = status === undefined ? "Ctrl-C to stop" : footer(status, before)
     before = status
     yield* Effect.ignore(display(redrawn(screened(`${shown.text}\n\n${style("dim", below)}`), yield* rows)))
   })
   return yield* Effect.forever(Effect.andThen(draw, Effect.sleep(every)))
 })
 
-const elsewhere = Effect.fnUntraced(function* (json: boolean) {
+const onPipe = Effect.fnUntraced(function* (json: boolean) {
   let before = ""
-  const tell = Effect.gen(function* () {
-    const { status, words } = yield* look
+  const printChange = Effect.gen(function* () {
+    const { status, message } = yield* poll
     if (json)
-      return yield* print(toJson(status === undefined ? { red: true, words } : { red: isRed(status), ...status }))
-    const line = status === undefined ? words.replaceAll(/\s+/g, " ") : summary(status)
+      return yield* print(
+        toJson(status === undefined ? { red: true, words: message } : { red: isRed(status), ...status }),
+      )
+    const line = status === undefined ? message.replaceAll(/\s+/g, " ") : summary(status)
     if (line === before) return
     before = line
     yield* print(`${new Date(yield* Clock.currentTimeMillis).toISOString()}  ${line}`)
   })
-  return yield* Effect.forever(Effect.andThen(tell, Effect.sleep(every)))
+  return yield* Effect.forever(Effect.andThen(printChange, Effect.sleep(every)))
 })
 
 /** Until a signal. */
@@ -101,5 +104,5 @@ export const watch = Effect.gen(function* () {
   const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
   const json = yield* Json
   const { firstSignal } = yield* lazily(() => import("../../runtime/Runtime.ts"))
-  yield* Effect.raceFirst(canAnimate && !json ? onTerminal : elsewhere(json), firstSignal)
+  yield* Effect.raceFirst(canAnimate && !json ? onTerminal : onPipe(json), firstSignal)
 }).pipe(Effect.scoped)

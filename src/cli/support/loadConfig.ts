@@ -1,11 +1,11 @@
-/** The config that the flags name, loaded; its warnings are said on stderr. */
+/** Loads the config that the flags name. */
 import { Effect, FileSystem, Option } from "effect"
-import { readerOf } from "../../config/load/readFile.ts"
-import { Config } from "./options.ts"
+import { readerOf } from "../../config/load/ReadFile.ts"
+import { Config } from "./flags.ts"
 import { say } from "./output.ts"
 import { lazily, Program, quoted } from "./Program.ts"
 
-/** Loads without a word about warnings: `validate` shows them its own way. */
+/** Leaves the warnings to the caller. */
 export const loadQuietly = Effect.gen(function* () {
   const file = yield* Config
   const { env } = yield* Program
@@ -18,6 +18,7 @@ export const loadQuietly = Effect.gen(function* () {
   return yield* Option.match(file, { onNone: () => loadOrEmbedded(options), onSome: (path) => load(path, options) })
 })
 
+/** Prints the warnings to stderr. */
 export const loadConfig = Effect.tap(loadQuietly, ({ warnings }) =>
   Effect.flatMap(
     lazily(() => import("../../config/diagnostics/Diagnostic.ts")),
@@ -25,7 +26,7 @@ export const loadConfig = Effect.tap(loadQuietly, ({ warnings }) =>
   ),
 )
 
-/** ` -c FILE` where the flag was given: what a printed command must repeat. */
+/** ` -c FILE` where the flag was given, for printed commands. */
 export const configFlag = Effect.map(
   Config,
   Option.match({ onNone: () => "", onSome: (file) => ` -c ${quoted(file)}` }),

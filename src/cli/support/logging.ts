@@ -1,21 +1,21 @@
 /**
- * The log of `relay run`, on stderr: lines for a person at a terminal, JSON for
- * whatever else collects them. Repeats are held back (`telemetry/Repeats.ts`).
+ * The log of `relay run`, on stderr: text on a terminal, JSON lines elsewhere.
+ * Repeated lines are counted and reported together (`telemetry/Repeats.ts`).
  */
 import { Effect, Formatter, Logger, Stdio } from "effect"
 import { Flag } from "effect/cli"
 import { escaped } from "../../formats/Terminal.ts"
 import { limit } from "../../telemetry/Repeats.ts"
-import { Json } from "./options.ts"
+import { Json } from "./flags.ts"
 import { type Paint, painted, plain } from "./output.ts"
 import { Program } from "./Program.ts"
 
 export const formatFlag = Flag.Literals("log-format", ["auto", "text", "json"]).pipe(
-  Flag.withDescription("How the log is written; auto: text on a terminal, JSON elsewhere"),
+  Flag.withDescription("The log's format; auto: text on a terminal, JSON elsewhere"),
   Flag.withDefault("auto"),
 )
 
-/** Whether the log is JSON: by the flags, or because nobody sits at a terminal. */
+/** Whether the log is JSON: by the flags, or because stderr is not a terminal. */
 export const isJson = Effect.fnUntraced(function* (format: "auto" | "text" | "json") {
   if ((yield* Json) || format === "json") return true
   return format === "auto" && !(yield* (yield* Stdio.Stdio).stderrIsTerminal)

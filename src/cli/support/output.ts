@@ -1,11 +1,11 @@
-/** What commands print: data to stdout, words to stderr, nothing that steers a terminal to either. */
+/** What commands print: data to stdout, messages to stderr, control characters to neither. */
 import { Console, Effect } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import { escaped, plain, screened } from "../../formats/Terminal.ts"
 
 export { plain }
 
-/** The gate that all of a program's words and data pass, its log and its help among them. */
+/** A console that removes control characters from everything printed, logs and help included. */
 export const screen = (console: Console.Console): Console.Console => {
   const through =
     (print: (...parts: ReadonlyArray<unknown>) => void) =>
@@ -23,14 +23,14 @@ export const screen = (console: Console.Console): Console.Console => {
   }
 }
 
-/** Data: what a script would read. */
+/** To stdout: data, which a script may read. */
 export const print = (text: string): Effect.Effect<void> => Console.log(text)
-/** Words: what a person reads, and a script does not. */
+/** To stderr: messages. */
 export const say = (text: string): Effect.Effect<void> => Console.error(text)
 export const toJson = (value: unknown, indent = 0): string => escaped(JSON.stringify(value, null, indent))
 export const printJson = (value: unknown): Effect.Effect<void> => print(toJson(value, 2))
 
-/** Aligned columns, the first row a heading where `heading` says so. No column is cut: a name that is cut can't be typed. */
+/** Aligned columns. None is cut: a name must be complete to be typed. */
 export const table = (rows: ReadonlyArray<ReadonlyArray<string>>, indent = "  "): string => {
   const clean = rows.map((row) => row.map(plain))
   const widths: Array<number> = []
@@ -59,7 +59,7 @@ export const painted =
   (style, text) =>
     isColoured && text !== "" ? `\u001b[${codes[style]}m${text}\u001b[0m` : text
 
-/** Colours where stdout is a terminal that shows them and NO_COLOR is not set. */
+/** Colours where stdout is a terminal with colours and NO_COLOR is not set. */
 export const paint: Effect.Effect<Paint> = Effect.map(TerminalCapabilities.TerminalCapabilities, ({ canColor }) =>
   painted(canColor),
 )
@@ -68,7 +68,7 @@ export const paint: Effect.Effect<Paint> = Effect.map(TerminalCapabilities.Termi
 export const count = (amount: number, word: string): string =>
   `${amount.toLocaleString("en-US")} ${word}${amount === 1 ? "" : "s"}`
 
-/** A span in words of one unit: `12 s`, `3 min`, `5 h`, `2 d`. */
+/** A time span in one unit: `12 s`, `3 min`, `5 h`, `2 d`. */
 export const span = (millis: number): string => {
   const seconds = Math.max(0, Math.round(millis / 1000))
   if (seconds < 120) return `${seconds} s`
@@ -79,7 +79,7 @@ export const span = (millis: number): string => {
 
 const units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
 
-/** Bytes as a person reads them: `1.5 GiB`. */
+/** A size in the largest unit: `1.5 GiB`. */
 export const bytes = (amount: number): string => {
   let value = amount
   let unit = 0

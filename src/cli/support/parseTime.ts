@@ -6,8 +6,8 @@ import { plain } from "./output.ts"
 const iso = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
 const ago = /^(\d+(?:\.\d+)?) ?(seconds?|minutes?|hours?|days?|weeks?)$/
 
-/** Epoch milliseconds; or what is wrong with the text. A time without a zone is UTC, so that a line means the same everywhere. */
-export const parse = (text: string, now: number): Result.Result<number, string> => {
+/** Epoch milliseconds, or what is wrong with the text. A time without a zone is UTC, so that a command means the same everywhere. */
+export const parseTime = (text: string, now: number): Result.Result<number, string> => {
   if (iso.test(text)) {
     const zoned = /(Z|[+-]\d{2}:\d{2})$/.test(text) || text.length === 10 ? text : `${text}Z`
     const millis = Date.parse(zoned.replace(" ", "T"))
@@ -21,9 +21,9 @@ export const parse = (text: string, now: number): Result.Result<number, string> 
   })
 }
 
-/** The time that a flag names. */
-export const flag = (name: string, text: string, now: number) =>
-  Result.match(parse(text, now), {
+/** The time that a flag gives. */
+export const timeFlag = (name: string, text: string, now: number) =>
+  Result.match(parseTime(text, now), {
     onFailure: (why) => Effect.fail(usage(`--${name} ${plain(text)}: ${why}`)),
     onSuccess: (millis) => Effect.succeed(millis),
   })

@@ -1,11 +1,8 @@
-/**
- * A bar for what the relay was asked for and takes its time over: on a
- * terminal only, drawn while the answer is awaited and gone when it is there.
- */
+/** A progress bar for long requests to the relay: on a terminal only, and erased when the answer is there. */
 import { Effect, Terminal } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import { ask } from "./adminClient.ts"
-import { Json } from "./options.ts"
+import { Json } from "./flags.ts"
 import { plain } from "./output.ts"
 
 const every = "300 millis"
@@ -19,8 +16,8 @@ export const bar = (what: string, share: number): string => {
 
 const erase = "\r\u001b[K"
 
-/** Awaits `answer`, and shows meanwhile how far the relay is with `what`, as its status calls it. */
-export const during = Effect.fnUntraced(function* <A, E, R>(what: string, answer: Effect.Effect<A, E, R>) {
+/** Awaits `answer` and shows the progress of `what`, as the relay's status calls it. */
+export const withProgressBar = Effect.fnUntraced(function* <A, E, R>(what: string, answer: Effect.Effect<A, E, R>) {
   const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
   if (!canAnimate || (yield* Json)) return yield* answer
   const { display } = yield* Terminal.Terminal

@@ -1,8 +1,8 @@
-/** What routes say to an event, and why: as a table. */
+/** Which routes match an event, and why, as a table. */
 import type { Explanation } from "../../routing/Router.ts"
 import { table } from "./output.ts"
 
-const words = ({ verdict, because }: Explanation): readonly [verdict: string, because: string] => {
+const describe = ({ verdict, because }: Explanation): readonly [verdict: string, because: string] => {
   switch (verdict) {
     case "matches":
       return ["takes it", `matches ${because}`]
@@ -24,7 +24,7 @@ const words = ({ verdict, because }: Explanation): readonly [verdict: string, be
 export const routesTable = (explanations: ReadonlyArray<Explanation>): string =>
   table([
     ["ROUTE", "VERDICT", "WHY", "SINKS"],
-    ...explanations.map((explanation) => [explanation.route, ...words(explanation), explanation.sinks.join(", ")]),
+    ...explanations.map((explanation) => [explanation.route, ...describe(explanation), explanation.sinks.join(", ")]),
   ])
 
 /** The sinks of the routes with one of these verdicts. */

@@ -1,16 +1,16 @@
 /** The signing secrets as `relay status` shows them: when each last signed, when it expires, and what to do. */
 import type { Status, Webhook } from "../../admin/Api.ts"
 import { noticeOfExpiry } from "../../config/Config.ts"
-import type { Trouble } from "../commands/status.ts"
 import { span, table } from "./output.ts"
+import type { StatusProblem } from "./StatusProblem.ts"
 
 type Secret = Webhook["secrets"][number]
 
 const expiresWithin = ({ expires }: Secret, millis: number, now: number): boolean =>
   expires !== undefined && expires - now <= millis
 
-/** Whether no secret verifies any more. */
-export const isShut = ({ secrets }: Webhook, now: number): boolean =>
+/** Whether every secret of the webhook has expired, so that no delivery verifies. */
+export const hasExpired = ({ secrets }: Webhook, now: number): boolean =>
   secrets.every((secret) => expiresWithin(secret, 0, now))
 
 const lastSigned = ({ lastUsed }: Secret, now: number): string =>
@@ -29,29 +29,36 @@ export const secretsTable = ({ webhooks, now }: Status): string =>
     ),
   ])
 
-const ofSecret = (webhook: string, secret: Secret, now: number): Trouble =>
-  expiresWithin(secret, 0, now)
-    ? {
-        name: webhook,
-        severity: "yellow",
-        lines: [`the secret ${secret.name} has expired and verifies nothing`],
-        todo: "take it out of the config",
-      }
-    : {
-        name: webhook,
-        severity: "yellow",
-        lines: [`the secret ${secret.name} expires ${expiry(secret, now)}; it signed ${lastSigned(secret, now)}`],
-        todo: "add its successor beside it, and let the sender sign with that",
-      }
+const problem = (name: string, severity: "red" | "yellow", line: string, action: string): StatusProblem => ({
+  name,
+  severity,
+  lines: [line],
+  action,
+})
 
-/** What a person should see to. */
-export const secretTroubles = ({ webhooks, now }: Status): ReadonlyArray<Trouble> =>
-  webhooks.flatMap((webhook): ReadonlyArray<Trouble> => {
-    if (!isShut(webhook, now)) {
+const ofSecret = (webhook: string, secret: Secret, now: number): StatusProblem =>
+  expiresWithin(secret, 0, now)
+    ? problem(
+        webhook,
+        "yellow",
+        `the secret ${secret.name} has expired and verifies nothing`,
+        "remove it from the config",
+      )
+    : problem(
+        webhook,
+        "yellow",
+        `the secret ${secret.name} expires ${expiry(secret, now)}; it signed ${lastSigned(secret, now)}`,
+        "add its successor to the config, then have the sender sign with that",
+      )
+
+/** Secrets that have expired or are about to. */
+export const secretProblems = ({ webhooks, now }: Status): ReadonlyArray<StatusProblem> =>
+  webhooks.flatMap((webhook): ReadonlyArray<StatusProblem> => {
+    if (!hasExpired(webhook, now)) {
       return webhook.secrets
         .filter((secret) => expiresWithin(secret, noticeOfExpiry, now))
         .map((secret) => ofSecret(webhook.name, secret, now))
     }
-    const lines = ["every secret has expired, so every delivery is refused"]
-    return [{ name: webhook.name, severity: "red", lines, todo: "add the current signing secret to the config" }]
+    const line = "every secret has expired, so every delivery is refused"
+    return [problem(webhook.name, "red", line, "add the current signing secret to the config")]
   })

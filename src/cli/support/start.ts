@@ -1,8 +1,8 @@
 /**
  * Runs the command line and ends the process with its exit code.
  *
- * **Promise.** Whatever happens, a person gets words: never a stack trace, and
- * never the minified source that a crash of a binary would print.
+ * **Guarantee.** Every failure prints a message, never a stack trace nor the
+ * minified source that a crash of a binary would print.
  */
 import { Console, Effect } from "effect"
 import { screened } from "../../formats/Terminal.ts"
@@ -10,9 +10,9 @@ import * as Environment from "../../runtime/Environment.ts"
 import * as Process from "../../runtime/Process.ts"
 import { run } from "../Cli.ts"
 import { exitCodes } from "./CommandError.ts"
+import { bug, report } from "./exitReport.ts"
 import { screen } from "./output.ts"
 import { commandOf, Program } from "./Program.ts"
-import { bug, report } from "./report.ts"
 
 /** `entry` is the main module's URL. Ends the process. */
 export const start = async (entry: URL): Promise<never> => {
@@ -36,7 +36,7 @@ export const start = async (entry: URL): Promise<never> => {
       Effect.provideService(Console.Console, screen(globalThis.console)),
     ),
   )
-  const { code, words } = report(exit, debug)
-  if (words !== "") console.error(screened(words))
+  const { code, message } = report(exit, debug)
+  if (message !== "") console.error(screened(message))
   return Process.exit(code)
 }

@@ -1,9 +1,9 @@
 /**
- * What is wrong with a config, said to a person: where, what, and what to do.
+ * A problem of a config: where it is, what it is, and what to do.
  *
- * **Trap.** A diagnostic is printed and logged, so it holds no resolved value
- * and its excerpt has every string masked but the one it is about (see
- * `Excerpt.ts`): a secret may stand on the same line.
+ * **Gotcha.** A diagnostic is printed and logged, so it holds no resolved value,
+ * and its excerpt masks every string but the one it is about (see `Excerpt.ts`):
+ * a secret may be on the same line.
  */
 import { Runtime, Schema } from "effect"
 
@@ -38,18 +38,18 @@ const renderOne = ({ severity, file, line, column, key, message, hint, excerpt }
   return lines.join("\n")
 }
 
-/** All of them for a terminal, in the order of the file, with their count at the end. */
+/** As text, in the order of the file, with their count at the end. */
 export const render = (diagnostics: ReadonlyArray<Diagnostic>): string => {
   const count = (severity: Diagnostic["severity"]) => diagnostics.filter((_) => _.severity === severity).length
   const counts = (["error", "warning"] as const).flatMap((_) => (count(_) === 0 ? [] : [plural(count(_), _)]))
   return [...diagnostics.map(renderOne), counts.join(", ")].join("\n\n")
 }
 
-/** The same for `--json`: one object each, without the excerpt. */
+/** For `--json`: one object each, without the excerpt. */
 export const toJson = (diagnostics: ReadonlyArray<Diagnostic>): ReadonlyArray<Omit<Diagnostic, "excerpt">> =>
   diagnostics.map(({ excerpt: _, ...rest }) => rest)
 
-/** The config can't be used. Carries everything that was found, warnings too; the process ends with 78. */
+/** The config can't be used. Holds all diagnostics, warnings too; the exit code is 78. */
 export class ConfigError extends Schema.TaggedError<ConfigError>()("ConfigError", {
   file: Schema.String,
   diagnostics: Schema.Array(Diagnostic),

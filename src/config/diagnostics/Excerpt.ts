@@ -1,10 +1,10 @@
 /**
  * The line of a config file that a diagnostic shows.
  *
- * **Promise.** It holds no secret: every string on it is masked except keys and
- * the one value it is about, where that is none; comments are cut off, and so
- * is whatever the scanner can't read. Masking works on tokens and not on the
- * parsed tree, so it holds for text that does not parse, too.
+ * **Guarantee.** It holds no secret: every string is masked except keys and the
+ * value that the diagnostic is about, unless that is a secret. Comments and text
+ * that the scanner can't read are left out. Masking works on tokens, not on the
+ * parsed tree, so it also holds for text that does not parse.
  */
 import { createScanner } from "jsonc-parser"
 import type { Diagnostic } from "./Diagnostic.ts"
@@ -17,7 +17,7 @@ export interface Span {
   readonly length: number
 }
 
-/** JSON's grammar as the scanner numbers it: `const enum`s of a library can't be imported by name. */
+/** The scanner's token kinds: a library's `const enum` can't be imported by name. */
 const token = {
   colon: 6,
   string: 10,
@@ -35,10 +35,10 @@ const closing: ReadonlySet<number> = new Set([2, 4])
 const isComment = (kind: number): boolean => kind === token.lineComment || kind === token.blockComment
 const isBlank = (kind: number): boolean => kind === token.blank || kind === token.lineBreak || isComment(kind)
 
-/** What may be a secret: a string, and whatever the scanner can't read. */
+/** What may be a secret: a string, or text that the scanner can't read. */
 const isText = (kind: number): boolean => kind === token.string || kind === token.unknown
 
-/** A colon is next, so a string in front of it is a key. */
+/** Whether a colon follows, so that the string is a key. */
 const colonAhead = (text: string, offset: number): boolean => {
   const colon = /\s*:/y
   colon.lastIndex = offset
@@ -52,7 +52,7 @@ export interface Token extends Span {
   readonly isKey: boolean
 }
 
-/** All tokens of a text, read once however many diagnostics show a part of it. */
+/** All tokens of a text. */
 export const tokensOf = (text: string): ReadonlyArray<Token> => {
   const scanner = createScanner(text, false)
   const tokens: Array<Token> = []
@@ -68,7 +68,7 @@ export const tokensOf = (text: string): ReadonlyArray<Token> => {
   return tokens
 }
 
-/** The first index of so many, in ascending order, that is beyond what is looked for. */
+/** Binary search: the first of `count` indexes that is beyond. */
 export const firstBeyond = (count: number, isBeyond: (index: number) => boolean): number => {
   let [low, high] = [0, count]
   while (low < high) {
@@ -79,7 +79,7 @@ export const firstBeyond = (count: number, isBeyond: (index: number) => boolean)
   return low
 }
 
-/** The first line of `span`, masked, and where `span` stands in it. */
+/** The first line of `span`, masked, and the position of `span` in it. */
 export const excerpt = (text: string, tokens: ReadonlyArray<Token>, span: Span, showsValue: boolean): Excerpt => {
   const start = text.lastIndexOf("\n", span.offset - 1) + 1
   const newline = text.indexOf("\n", span.offset)
@@ -99,12 +99,12 @@ export const excerpt = (text: string, tokens: ReadonlyArray<Token>, span: Span, 
     line += shown
   }
   const trimmed = line.trimEnd()
-  // What begins on this line and ends on a later one is underlined to the end of this one.
+  // A span over several lines is underlined to the end of the first.
   const length = span.offset + span.length > end ? trimmed.length - underline.start : underline.length
   return crop(trimmed, underline.start, Math.max(1, length))
 }
 
-/** A line that a terminal would wrap is cut around what it is about. */
+/** Cuts a line that is too wide for a terminal around the span. */
 const crop = (line: string, start: number, length: number): Excerpt => {
   if (line.length <= widest) return { text: line, start, length }
   const shown = Math.min(length, widest)
@@ -116,7 +116,7 @@ const crop = (line: string, start: number, length: number): Excerpt => {
 
 const widest = 100
 
-/** Where a text is nested deeper than `limit`: parsers recurse, and a stack has an end. */
+/** Where a text is nested deeper than `limit`, because the parser recurses. */
 export const tooDeep = (text: string, limit: number): number | undefined => {
   const scanner = createScanner(text, true)
   let depth = 0

@@ -1,9 +1,9 @@
 /**
- * Schema's issues as findings in a person's words: what stands there, what is
- * expected, and what was probably meant.
+ * Turns the issues of `Schema` into findings: what was found, what is expected,
+ * and what was probably meant.
  *
- * **Trap.** A message never repeats a value of the file: it may be a secret
- * that was resolved from elsewhere. It tells the value's kind.
+ * **Gotcha.** A message never repeats a value of the file, because it may be a
+ * resolved secret. It names the value's kind.
  */
 import { Result, Schema, SchemaAST, type SchemaIssue } from "effect"
 import { nearest } from "../../routing/Pattern.ts"
@@ -12,7 +12,7 @@ import { error, type Finding, type Path } from "./Source.ts"
 const names = (ast: SchemaAST.AST): ReadonlyArray<string> =>
   ast._tag === "Objects" ? ast.propertySignatures.map((signature) => String(signature.name)) : []
 
-/** The keys that a schema's object may have as it is written; of a union, those of every member. */
+/** The keys that the object may have in the file; for a union, those of all members. */
 export const keysOf = (schema: Schema.ConstraintDecoder<unknown>): ReadonlyArray<string> => {
   const collect = (ast: SchemaAST.AST): ReadonlyArray<string> =>
     ast._tag === "Union" ? ast.types.flatMap(collect) : names(ast)
@@ -27,7 +27,7 @@ const list = (words: ReadonlyArray<string>): string =>
 
 const quoted = (word: string): string => `"${word}"`
 
-/** `did you mean "x"?`, or the whole choice where nothing is near. */
+/** `did you mean "x"?`, or all choices if none is near. */
 export const didYouMean = (given: string, choice: ReadonlyArray<string>, what: string): string | undefined => {
   const near = nearest(given, choice)
   if (near !== undefined) return `did you mean ${quoted(near)}?`
@@ -43,7 +43,7 @@ const kinds: Readonly<Record<string, string>> = {
   Null: "null",
 }
 
-/** What a schema wants, in words: what it says itself, or the kind of JSON value. */
+/** What a schema expects: its own description, or the kind of JSON value. */
 const expected = (ast: SchemaAST.AST): string => {
   const said = ast.annotations?.expected ?? ast.checks?.map((check) => check.annotations?.expected).find(Boolean)
   if (typeof said === "string") return said
@@ -74,7 +74,7 @@ const kindOf = (value: unknown): string => {
   return typeof value === "string" ? "text" : typeof value === "boolean" ? "true or false" : "a number"
 }
 
-/** Flattens an issue. `root` is what was decoded: only the kind of a value is ever told, and a word of a fixed choice. */
+/** Flattens an issue. Of `root`, the value that was decoded, messages show only the kind, or a mistyped choice. */
 const flatten = (issue: SchemaIssue.Issue, path: Path, root: unknown, said?: string): ReadonlyArray<Finding> => {
   const wanted = (what: string): ReadonlyArray<Finding> => [
     error(path, said ?? `expected ${what}, found ${kindOf(valueAt(root, path))}`),
@@ -97,7 +97,7 @@ const flatten = (issue: SchemaIssue.Issue, path: Path, root: unknown, said?: str
       if (choice.length > 0 && typeof given === "string") {
         return [error(path, `expected ${list(choice.map(quoted))}`, didYouMean(given, choice, "one of"))]
       }
-      // The parser kept the one member whose kind fits: its issues say more than the union's name.
+      // The only member whose kind fits: its issues are more precise than the union's.
       if (issue.issues.length === 1) return issue.issues.flatMap((one) => flatten(one, path, root, said))
       return wanted(expected(issue.ast))
     }
@@ -122,11 +122,11 @@ const flatten = (issue: SchemaIssue.Issue, path: Path, root: unknown, said?: str
     case "UnexpectedKey":
     case "Forbidden":
     case "OneOf":
-      return [error(path, said ?? "this can't stand here")]
+      return [error(path, said ?? "this is not allowed here")]
   }
 }
 
-/** Decodes `value`, which stands at `path` of the file: all that is wrong, or what it says. */
+/** Decodes the value at `path` of the file, or returns all findings. */
 export const decode = <A>(
   schema: Schema.ConstraintDecoder<A>,
   value: unknown,

@@ -37,12 +37,12 @@ export interface Source {
   readonly file: string
   /** The file as a plain value, references still unresolved; `undefined` when it is no JSON at all. */
   readonly value: unknown
-  /** What is wrong with the text as such: syntax, and keys that come twice. */
+  /** Problems of the text itself: syntax, and duplicate keys. */
   readonly problems: ReadonlyArray<Diagnostic>
   readonly locate: (finding: Finding) => Diagnostic
 }
 
-/** `webhooks.scheduling.secrets[0].value`, with a key that is no plain word in quotes. */
+/** `webhooks.scheduling.secrets[0].value`; a key that is not an identifier is in quotes. */
 export const formatPath = (path: Path): string =>
   path.reduce<string>((text, key) => {
     if (typeof key === "number") return `${text}[${key}]`
@@ -101,8 +101,8 @@ const toValue = (node: Node): unknown => {
 }
 
 const syntaxMessages: Readonly<Record<string, readonly [message: string, hint?: string]>> = {
-  InvalidSymbol: ["this is no JSON value", "text stands in double quotes; other values are numbers, true, false, null"],
-  InvalidNumberFormat: ["this is no number"],
+  InvalidSymbol: ["this is not a JSON value", "text is in double quotes; other values are numbers, true, false, null"],
+  InvalidNumberFormat: ["this is not a number"],
   PropertyNameExpected: ["a key in double quotes is expected here", 'such as "listen"'],
   ValueExpected: ["a value is expected here"],
   ColonExpected: ["a `:` is missing between key and value"],
@@ -114,18 +114,18 @@ const syntaxMessages: Readonly<Record<string, readonly [message: string, hint?: 
   UnexpectedEndOfString: ['a `"` is missing: the text is not closed on its line'],
   InvalidUnicode: ["an escape like \\u0041 needs four hexadecimal digits"],
   InvalidEscapeCharacter: ["there is no such escape", "write a backslash as \\\\"],
-  InvalidCharacter: ["a control character can't stand in text", "write it as an escape, such as \\t"],
+  InvalidCharacter: ["a control character is not allowed in text", "write it as an escape, such as \\t"],
 }
 
-/** No config is nested deeper than this. */
+/** The deepest nesting of a config. */
 const deepest = 100
 
-/** Reads the text. Total: whatever the text is, the problems say it. */
+/** Parses the text. It never fails: problems are part of the result. */
 export const parse = (file: string, text: string): Source => {
   const errors: Array<ParseError> = []
   const deep = tooDeep(text, deepest)
   const root = deep === undefined ? parseTree(text, errors, { allowTrailingComma: true }) : undefined
-  // Both once, because a text can have as many mistakes as lines.
+  // Computed once, because a text can have as many mistakes as lines.
   const starts = [0, ...[...text.matchAll(/\n/g)].map(({ index }) => index + 1)]
   let tokens: ReadonlyArray<Token> | undefined
   const place = (offset: number) => {
@@ -160,7 +160,7 @@ export const parse = (file: string, text: string): Source => {
         },
       ]
     }
-    // One slip makes the parser stumble again: on the same line, and after a word that it skips.
+    // Of errors on the same line, or after a token that the parser skips, only the first is meaningful.
     const lines = new Set<number>()
     let last = ""
     return errors.flatMap((found) => {
@@ -172,7 +172,7 @@ export const parse = (file: string, text: string): Source => {
       lines.add(line)
       last = code
       const bareKey = code === "InvalidSymbol" && /^\s*:/.test(text.slice(offset + found.length))
-      const [message, hint] = syntaxMessages[bareKey ? "PropertyNameExpected" : code] ?? ["this is no JSON"]
+      const [message, hint] = syntaxMessages[bareKey ? "PropertyNameExpected" : code] ?? ["this is not JSON"]
       return [diagnose({ offset, length: found.length }, "", message, hint)]
     })
   }
@@ -190,7 +190,7 @@ export const parse = (file: string, text: string): Source => {
         first.set(name, key)
         return inside
       }
-      const message = `the key "${name}" stands here for the second time; the first is in line ${place(earlier.offset).line}`
+      const message = `the key "${name}" is here for the second time; the first is in line ${place(earlier.offset).line}`
       return [diagnose(key, formatPath([...path, name]), message, "keep one of them", true), ...inside]
     })
   }
@@ -203,7 +203,7 @@ export const parse = (file: string, text: string): Source => {
     locate: ({ severity, path, at, message, hint }) => {
       const value = nodeAt(root, path)
       const node = at === "key" ? (value?.parent?.children?.[0] ?? value) : value
-      // A key that is missing is shown at what should hold it.
+      // A missing key is shown at the object that should have it.
       if (node === undefined && path.length > 0) {
         const parent = nodeAt(root, path.slice(0, -1))
         if (parent !== undefined) {

@@ -1,9 +1,9 @@
 /**
  * Loads `relay.config.json`: reads, resolves, decodes, checks.
  *
- * **Promise.** Every mistake in the file is told at once, each with its place,
- * key and hint, in a `ConfigError`; a config that loads is complete, and its
- * secrets are `Redacted`.
+ * **Guarantee.** All mistakes in the file are reported at once, each with its
+ * place, key and hint, in a `ConfigError`; a config that loads is complete, and
+ * its secrets are `Redacted`.
  */
 import { Clock, Duration, Effect, Result, type Schema } from "effect"
 import type { LaneConfig, RelayConfig, Webhook } from "../Config.ts"
@@ -34,25 +34,25 @@ export interface LoadOptions extends Environment {
 }
 
 export interface Loaded {
-  /** The file, as it was named; `embedded defaults` when there was none. */
+  /** The file as it was named; `the embedded defaults` without one. */
   readonly file: string
   readonly config: RelayConfig
   readonly warnings: ReadonlyArray<Diagnostic>
 }
 
-/** The config's name where no other is given. */
+/** The config's name if no other is given. */
 export const defaultFile = "relay.config.json"
 
-/** What the embedded config is called where a file would be named. */
+/** The name of the embedded config in messages. */
 export const embeddedName = "the embedded defaults"
 
 const failed = (file: string, message: string, hint: string): ConfigError =>
   new ConfigError({ file, diagnostics: [{ severity: "error", file, line: 0, column: 0, key: "", message, hint }] })
 
 const missing = (file: string): ConfigError =>
-  failed(file, "there is no such file", "`relay init` writes a config to start from; `--config PATH` names another")
+  failed(file, "there is no such file", "`relay init` writes a config to start from; `--config PATH` chooses another")
 
-/** The file's text; `undefined` when there is no such file, and only then. */
+/** The file's text; `undefined` only if there is no such file. */
 const read = Effect.fnUntraced(function* (
   file: string,
   { readFile }: Environment,
@@ -61,7 +61,7 @@ const read = Effect.fnUntraced(function* (
     Effect.catch((cause) =>
       cause.reason._tag === "NotFound"
         ? Effect.succeed(undefined)
-        : Effect.fail(failed(file, reasonOf(cause), "`--config PATH` names another file")),
+        : Effect.fail(failed(file, reasonOf(cause), "`--config PATH` chooses another file")),
     ),
   )
   const text = bytes === undefined ? "" : decodeText(bytes)
@@ -104,7 +104,7 @@ const delivery = (value: unknown, path: Path): Part<LaneConfig["delivery"]> => {
   return { findings: [error([...path, "retry"], '"initial" is longer than "max"', "the first wait is the shortest")] }
 }
 
-/** A sink in two steps: its type first, then the keys of that type and those of every sink. */
+/** A sink is decoded in two steps: its type first, then the keys of that type and those of every sink. */
 const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: SinkTypes): Part<LaneConfig> => {
   const path: Path = ["sinks", name]
   const types = Object.keys(sinkTypes)
@@ -196,8 +196,8 @@ const assemble = (file: ConfigFile, sinks: ReadonlyArray<LaneConfig>): RelayConf
   tests: file.tests.map(({ to, ...test }) => ({ ...test, to: listOf(to) })),
 })
 
-/** Whether another finding, of an earlier step, already says what is wrong at this place or above it. */
-const said = (findings: ReadonlyArray<Finding>, { path }: Finding): boolean =>
+/** Whether an earlier step already reported something at this place or above it. */
+const isReported = (findings: ReadonlyArray<Finding>, { path }: Finding): boolean =>
   findings.some(
     (earlier) => earlier.path.length <= path.length && earlier.path.every((key, index) => key === path[index]),
   )
@@ -207,7 +207,7 @@ const located = (source: Source, findings: ReadonlyArray<Finding>): ReadonlyArra
   return all.toSorted((a, b) => a.line - b.line || a.column - b.column)
 }
 
-/** From the text to the config, or to everything that is wrong with it. */
+/** Decodes and checks the text. */
 const build = Effect.fnUntraced(function* (file: string, text: string, options: LoadOptions) {
   const source = parse(file, text)
   const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })
@@ -228,7 +228,9 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     ...sinks.flatMap((_) => _.findings),
   ]
   const rules = Rules.check(root, yield* Clock.currentTimeMillis)
-  const findings = [...unresolved, ...[...shape, ...rules].filter((finding) => !said(unresolved, finding))].map(hide)
+  const findings = [...unresolved, ...[...shape, ...rules].filter((finding) => !isReported(unresolved, finding))].map(
+    hide,
+  )
   const lanes = sinks.flatMap((_) => (_.value === undefined ? [] : [_.value]))
   if (whole.value === undefined || source.problems.length > 0 || findings.some((_) => _.severity === "error")) {
     return yield* fail(findings)
@@ -267,6 +269,6 @@ export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (file: string |
   const { value, findings } = yield* resolve(admin, ["admin"], options)
   const decoded = decode(Admin, value ?? {}, ["admin"])
   if (Result.isSuccess(decoded) && findings.length === 0) return decoded.success
-  const wrong = Result.isFailure(decoded) ? decoded.failure.filter((finding) => !said(findings, finding)) : []
+  const wrong = Result.isFailure(decoded) ? decoded.failure.filter((finding) => !isReported(findings, finding)) : []
   return yield* new ConfigError({ file: name, diagnostics: located(source, [...findings, ...wrong]) })
 })

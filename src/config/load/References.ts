@@ -1,8 +1,10 @@
 /**
  * `${VAR}`, `${VAR:-default}` and `file:PATH` in the config's texts.
  *
- * Resolved once, when the config loads. `$${` stands for a literal `${`. What
- * comes out is never shown again: a finding names the variable or the file.
+ * They are resolved once, when the config loads. `$${` is a literal `${`.
+ *
+ * **Guarantee.** A resolved text is never shown: findings name the variable or
+ * the file.
  */
 import { Effect, type PlatformError } from "effect"
 import { error, type Finding, type Path } from "../diagnostics/Source.ts"
@@ -35,15 +37,15 @@ const variables = (text: string, path: Path, env: Environment["env"], findings: 
   return failed ? undefined : replaced
 }
 
-/** Why a file could not be read, for a person. */
+/** Why a file could not be read. */
 export const reasonOf = (cause: PlatformError.PlatformError): string => {
   switch (cause.reason._tag) {
     case "NotFound":
       return "there is no such file"
     case "PermissionDenied":
-      return "this user may not read it"
+      return "permission denied"
     case "BadResource":
-      return "it is no file"
+      return "it is not a file"
     default:
       return "it can't be read"
   }
@@ -58,12 +60,12 @@ export const decodeText = (bytes: Uint8Array): string | undefined => {
   }
 }
 
-/** Shorter than this, a resolved text can't be told from the words of a message, and is no secret either. */
+/** A shorter text occurs in messages by chance, and is not a secret. */
 const shortestHidden = 4
 
 /**
- * Resolves every text below `value`. What can't be resolved is left out, with a
- * finding that says why. `hide` takes whatever was resolved out of a finding.
+ * Resolves every text below `value`. A text that can't be resolved is left out,
+ * with a finding. `hide` removes resolved texts from a finding.
  */
 export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, environment: Environment) {
   const findings: Array<Finding> = []
@@ -78,14 +80,14 @@ export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, 
     if (replaced === undefined) return undefined
     if (!replaced.startsWith("file:")) return keep(replaced, written)
     const file = replaced.slice("file:".length)
-    // A variable's value or default may be what is secret here; its name is not.
+    // The default of a variable may be a secret; its name is not.
     const shown = written.replace(/(\$\{[^}]*?:-)[^}]*/g, "$1…")
     const fail = (why: string) => {
       findings.push(
         error(
           at,
-          `the file of "${shown}" is not there to read: ${why}`,
-          "give the path from where relay is started, or from /",
+          `the file of "${shown}" can't be read: ${why}`,
+          "paths are relative to the directory that relay is started in",
         ),
       )
       return undefined
@@ -114,7 +116,8 @@ export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, 
   })
 
   const whole = yield* walk(value, path)
-  const scrub = (said: string): string => [...resolved].reduce((text, secret) => text.replaceAll(secret, "…"), said)
+  const scrub = (message: string): string =>
+    [...resolved].reduce((text, secret) => text.replaceAll(secret, "…"), message)
   const hide = (finding: Finding): Finding => ({
     ...finding,
     message: scrub(finding.message),

@@ -73,15 +73,15 @@ describe("doctor", () => {
     const { code, stdout, stderr } = await cli(["doctor", "-c", file])
     expect([code, stderr]).toEqual([0, ""])
     for (const line of [
-      /config +\S+ +all right/,
+      /config +\S+ +valid/,
       /sink +audit +reached/,
-      /disk .* can be written; a sync takes [\d.]+ ms/,
+      /disk .* writable; a sync takes [\d.]+ ms/,
       /disk .* free, enough for a journal of 1\.0 MiB/,
       /clock +time +20\d\d-/,
       /port +listen +127\.0\.0\.1:\d+ is free/,
       /port +admin\.listen +127\.0\.0\.1:\d+ is free/,
-      /relay +status +none runs/,
-      /secret +scheduling +1 secret, none expires soon/,
+      /relay +status +not running/,
+      /secret +scheduling +1 secret, none about to expire/,
     ]) {
       expect(stdout).toMatch(line)
     }
@@ -147,12 +147,15 @@ describe("doctor", () => {
       expect(of("relay")).toEqual([
         finder("relay", "lake")(
           "wrong",
-          expect.stringMatching(/^misconfigured; .* check the credentials; mend the sink/),
+          expect.stringMatching(/^misconfigured; .* check the credentials; fix the sink/),
         ),
         finder("relay", "audit")("warning", "3 dead letters; relay dlq list --sink audit"),
         finder("relay", "status")("ok", expect.stringMatching(/ is up .* with 2 lanes/)),
       ])
-      expect(of("port", "admin.listen")[0]).toMatchObject({ verdict: "ok", message: expect.stringContaining("held") })
+      expect(of("port", "admin.listen")[0]).toMatchObject({
+        verdict: "ok",
+        message: expect.stringContaining("taken by the running relay"),
+      })
       expect(of("port", "listen")[0]).toMatchObject({
         verdict: "warning",
         message: expect.stringContaining("free although the relay runs"),
@@ -168,7 +171,7 @@ describe("doctor", () => {
       const { of } = yield* Effect.promise(() => examine(file))
       expect(of("relay", "status")[0]).toMatchObject({
         verdict: "wrong",
-        message: expect.stringContaining("is no relay"),
+        message: expect.stringContaining("is not a relay"),
       })
       expect(of("port", "admin.listen")[0]).toMatchObject({ verdict: "wrong" })
     }),
@@ -185,7 +188,7 @@ describe("doctor", () => {
 
 describe("of the disk it says", () => {
   test("that a slow sync slows every answer", () => {
-    expect(sync(3.14)).toEqual(["ok", "can be written; a sync takes 3.1 ms"])
+    expect(sync(3.14)).toEqual(["ok", "writable; a sync takes 3.1 ms"])
     expect(sync(240)).toEqual(["warning", expect.stringContaining("240 ms")])
   })
 
@@ -218,7 +221,7 @@ describe("of the clock it says", () => {
 
   test("whether a time server keeps it, and plainly when that can't be read", () => {
     expect(time({ now, drift: 0, synchronized: false })).toMatchObject({ verdict: "warning" })
-    expect(time({ now, drift: 0, synchronized: true }).message).toContain("kept by a time server")
+    expect(time({ now, drift: 0, synchronized: true }).message).toContain("synchronized by a time server")
     expect(time({ now, drift: 0, synchronized: undefined }).message).toContain("can't be read here")
   })
 })

@@ -1,7 +1,7 @@
 import { expect } from "bun:test"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { type Reached, reachAll } from "../../../src/cli/support/checkSinks.ts"
+import { checkSinks, type SinkCheck } from "../../../src/cli/support/checkSinks.ts"
 import { load } from "../../../src/config/load/Load.ts"
 import { sinkTypes } from "../../../src/sinks/Sinks.ts"
 import { readFile } from "../../config/fixture.ts"
@@ -32,11 +32,11 @@ it.effect("sinks that never answer hold up neither each other nor one that does,
     const silent = yield* serve(() => void asked++)
     const away = Array.from({ length: 20 }, (_, n) => [`away-${n}`, { type: "http", url: `${silent.url}/${n}` }])
     const config = yield* configOf({ ...Object.fromEntries(away), well: { type: "console" } })
-    const reaching = yield* Effect.forkChild(reachAll(config), { startImmediately: true })
+    const reaching = yield* Effect.forkChild(checkSinks(config), { startImmediately: true })
     // All of them are asked before any time has passed.
     while (asked < away.length) yield* Effect.promise(() => Bun.sleep(1))
     yield* TestClock.adjust("10 seconds")
-    const reached: ReadonlyArray<Reached> = yield* Fiber.join(reaching)
+    const reached: ReadonlyArray<SinkCheck> = yield* Fiber.join(reaching)
     expect(reached.filter(({ ok }) => ok).map(({ sink }) => sink)).toEqual(["well"])
     expect(new Set(reached.filter(({ ok }) => !ok).map(({ message }) => message))).toEqual(
       new Set(["no answer within 10s"]),

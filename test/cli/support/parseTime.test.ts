@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import { Result } from "effect"
-import { parse } from "../../../src/cli/support/parseTime.ts"
+import { parseTime } from "../../../src/cli/support/parseTime.ts"
 
 const now = Date.UTC(2026, 10, 21, 12)
-const at = (text: string) => Result.getOrUndefined(parse(text, now))
+const at = (text: string) => Result.getOrUndefined(parseTime(text, now))
 
 describe("times on the command line", () => {
   test("are ISO 8601, and UTC unless they say otherwise", () => {
@@ -21,7 +21,7 @@ describe("times on the command line", () => {
 
   test("are refused when they are neither", () => {
     for (const text of ["", "yesterday", "2026-13-40", "5", "-2 hours", "2026", "2 hours ago"]) {
-      expect(Result.isFailure(parse(text, now))).toBe(true)
+      expect(Result.isFailure(parseTime(text, now))).toBe(true)
     }
   })
 })

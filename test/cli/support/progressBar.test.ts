@@ -4,9 +4,9 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Latch, Terminal } from "effect"
 import { CliConfig, Command, TerminalCapabilities } from "effect/cli"
-import { Config, Json } from "../../../src/cli/support/options.ts"
+import { Config, Json } from "../../../src/cli/support/flags.ts"
 import { Program } from "../../../src/cli/support/Program.ts"
-import { bar, during } from "../../../src/cli/support/progressBar.ts"
+import { bar, withProgressBar } from "../../../src/cli/support/progressBar.ts"
 import { services } from "../../../src/runtime/Process.ts"
 import { start } from "../../admin/fixture.ts"
 import { it } from "../../lib/effect.ts"
@@ -42,7 +42,7 @@ const drawn = (args: ReadonlyArray<string>, canAnimate: boolean) =>
           if (text.includes("50 %")) done.openUnsafe()
         }),
     })
-    const command = Command.make("wait", {}, () => during("it", done.await)).pipe(
+    const command = Command.make("wait", {}, () => withProgressBar("it", done.await)).pipe(
       Command.withGlobalFlags([Config, Json]),
     )
     yield* Command.runWith(command, { version: "0" })(["-c", file, ...args]).pipe(

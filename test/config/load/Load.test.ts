@@ -372,9 +372,9 @@ describe("a file that can't be read", () => {
   it.effect("is named, with what to do", () =>
     Effect.gen(function* () {
       expect(yield* reading({})).toBe(
-        "some.json: error: there is no such file\n  hint: `relay init` writes a config to start from; `--config PATH` names another\n\n1 error",
+        "some.json: error: there is no such file\n  hint: `relay init` writes a config to start from; `--config PATH` chooses another\n\n1 error",
       )
-      expect(yield* reading({ "some.json": "directory" })).toContain("some.json: error: it is no file")
+      expect(yield* reading({ "some.json": "directory" })).toContain("some.json: error: it is not a file")
       expect(yield* reading({ "some.json": Uint8Array.from([0xff, 0xfe, 0x7b, 0]) })).toContain(
         "some.json: error: this is not UTF-8 text\n  hint: save it as UTF-8",
       )
@@ -388,7 +388,7 @@ describe("a file that can't be read", () => {
       const broken = yield* Effect.flip(loadOrEmbedded(options({ "relay.config.json": "{" })))
       expect(broken).toBeInstanceOf(ConfigError)
       const directory = yield* Effect.flip(loadOrEmbedded(options({ "relay.config.json": "directory" })))
-      expect(directory.message).toContain("it is no file")
+      expect(directory.message).toContain("it is not a file")
     }),
   )
 })

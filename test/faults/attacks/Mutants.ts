@@ -47,7 +47,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a config that is a pipe is not opened",
-    file: "src/config/load/readFile.ts",
+    file: "src/config/load/ReadFile.ts",
     find: 'type === "File"',
     replace: 'type !== "Directory"',
     line: "attacks-operations",

@@ -135,7 +135,7 @@ const bringBack = async (
   done.push(await subject.run("journal", "import", imported))
   const again = await subject.run("journal", "import", imported)
   if (done.some(({ code }) => code !== 0)) broken.push(`it could not be brought back: ${JSON.stringify(done)}`)
-  if (!again.said.startsWith("0 events on the way,")) broken.push(`it was imported twice: ${again.said}`)
+  if (!again.said.startsWith("0 events queued for delivery,")) broken.push(`it was imported twice: ${again.said}`)
   if (!(await subject.drained(20))) broken.push("what was imported was not delivered")
   const deadLetters = new Set((await subject.deadLetters("late")).map(numberOf))
   const missing = [...subject.sender.acknowledged].filter(

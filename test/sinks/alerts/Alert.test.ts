@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { sample } from "../../../src/cli/support/sample.ts"
+import { sample } from "../../../src/cli/support/sampleEvent.ts"
 import { eventTypes, relayEventTypes } from "../../../src/event/EventType.ts"
 import * as Alert from "../../../src/sinks/alerts/Alert.ts"
 import * as Discord from "../../../src/sinks/alerts/discord/DiscordMessage.ts"

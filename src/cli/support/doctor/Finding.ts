@@ -1,12 +1,12 @@
-/** What `doctor` found, one thing looked at. */
+/** The result of one check of `doctor`. */
 export type Verdict = "wrong" | "warning" | "ok"
 
 export interface Finding {
   readonly part: "config" | "sink" | "disk" | "clock" | "port" | "secret" | "relay"
-  /** Which one. */
+  /** Which sink, port, … */
   readonly name: string
   readonly verdict: Verdict
-  /** What is the matter and what to do; of what is well, what was seen. */
+  /** What is wrong and what to do, or what was found in order. */
   readonly message: string
 }
 

@@ -1,16 +1,16 @@
-/** The clock: is it right, does it run evenly, and does a time server keep it? */
+/** Checks the clock: its date, whether it jumps, and whether a time server synchronizes it. */
 import { Clock, Duration, Effect } from "effect"
 import { ChildProcess, ChildProcessSpawner } from "effect/process"
 import * as WallClock from "../../../journal/WallClock.ts"
 import { type Finding, finder } from "./Finding.ts"
 
 const watched = Duration.millis(500)
-/** Milliseconds by which the wall clock may part from the monotonic one while it is watched. */
+/** Milliseconds by which the wall clock may deviate from the monotonic one while it is watched. */
 const tolerance = 250
-/** No clock that is right shows less: this program is younger. */
+/** A clock that shows less is wrong: this program is newer. */
 const earliest = Date.UTC(2026, 0, 1)
 
-/** What systemd says of the kernel's clock; `undefined` where nobody can be asked. */
+/** What systemd reports of the kernel's clock; `undefined` without systemd. */
 const synchronized = Effect.flatMap(ChildProcessSpawner.ChildProcessSpawner, (spawner) =>
   spawner.string(ChildProcess.make("timedatectl", ["show", "--property=NTPSynchronized", "--value"])),
 ).pipe(
@@ -37,21 +37,21 @@ export const time = ({ now, drift, synchronized }: Time): Finding => {
   const at = finder("clock", "time")
   const shown = new Date(now).toISOString()
   if (now < earliest) {
-    return at("wrong", `the clock shows ${shown}: set it, or ages, expiry and certificates are judged by a wrong day`)
+    return at("wrong", `the clock shows ${shown}: set it, because ages, expiry and certificates depend on it`)
   }
   if (Math.abs(drift) > tolerance) {
     return at(
       "warning",
-      `the clock was moved by ${drift.toFixed(0)} ms within ${Duration.format(watched)}: somebody sets it, or a time service corrects it`,
+      `the clock was moved by ${drift.toFixed(0)} ms within ${Duration.format(watched)}: it is being set, or a time service corrects it`,
     )
   }
   if (synchronized === false) {
-    return at("warning", `${shown}, not kept by a time server: \`timedatectl set-ntp true\` asks for one`)
+    return at("warning", `${shown}, not synchronized by a time server: \`timedatectl set-ntp true\` enables that`)
   }
   return at(
     "ok",
     synchronized === undefined
-      ? `${shown}; whether a time server keeps it can't be read here (timedatectl does not say)`
-      : `${shown}, kept by a time server`,
+      ? `${shown}; whether a time server synchronizes it can't be read here (no answer from timedatectl)`
+      : `${shown}, synchronized by a time server`,
   )
 }

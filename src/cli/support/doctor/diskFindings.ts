@@ -1,16 +1,16 @@
-/** The journal's disk: may it be written, how long is a sync, and is there room? Nothing is left behind. */
+/** Checks the journal's disk: write permission, the time of a sync, free space. Leaves no file behind. */
 import { Duration, Effect, FileSystem, Path, type PlatformError } from "effect"
 import type { RelayConfig } from "../../../config/Config.ts"
-import { patience } from "../checkSinks.ts"
+import { withDeadline } from "../deadline.ts"
 import { bytes } from "../output.ts"
 import { lazily } from "../Program.ts"
 import { type Findings, finder, type Verdict } from "./Finding.ts"
 
-/** A sync that takes longer makes every answer wait for it. */
+/** Milliseconds; every answer waits for a sync. */
 const slowSync = 100
 const syncs = 5
 
-/** Milliseconds that a small write to a new file in the directory takes to be on disk: the middle of some. */
+/** Milliseconds that a small write takes to be on disk: the median of several. */
 const timeSync = Effect.fnUntraced(function* (directory: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* fs.makeTempFileScoped({ directory, prefix: ".relay-doctor-" })
@@ -24,12 +24,12 @@ const timeSync = Effect.fnUntraced(function* (directory: string) {
   return times.toSorted((a, b) => a - b)[syncs >> 1] ?? 0
 }, Effect.scoped)
 
-/** The directory, or the nearest above it that is there: the relay makes what is missing. */
-const standing = Effect.fnUntraced(function* (directory: string) {
+/** The directory, or the nearest parent that exists: the relay creates what is missing. */
+const nearestExisting = Effect.fnUntraced(function* (directory: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   let found = path.resolve(directory)
-  // What may not be looked at is as good as missing.
+  // A directory without permission counts as missing.
   const isThere = Effect.suspend(() => Effect.orElseSucceed(fs.exists(found), () => false))
   while (!(yield* isThere) && path.dirname(found) !== found) found = path.dirname(found)
   return found
@@ -41,11 +41,14 @@ const sizeOf = (path: string) =>
   )
 
 const refused = (what: string, { reason }: PlatformError.PlatformError): readonly [Verdict, string] => {
-  const why = reason._tag === "PermissionDenied" ? "this user may not" : (reason.description ?? reason._tag)
-  return ["wrong", `${what} can't be written (${why}): give it to the relay's user, or run doctor as that user`]
+  const why = reason._tag === "PermissionDenied" ? "permission denied" : (reason.description ?? reason._tag)
+  return [
+    "wrong",
+    `${what} can't be written (${why}): make it writable for the relay's user, or run doctor as that user`,
+  ]
 }
 
-/** Whether the journal's file, where there is one, may be written: a relay that once ran as another user leaves one. */
+/** An existing journal may belong to another user, as which the relay once ran. */
 const mayWrite = (journal: string) =>
   Effect.flatMap(FileSystem.FileSystem, (fs) =>
     Effect.catchIf(
@@ -55,10 +58,10 @@ const mayWrite = (journal: string) =>
     ),
   )
 
-const look = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: RelayConfig["journal"]) {
+const check = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: RelayConfig["journal"]) {
   const { freeBytes } = yield* lazily(() => import("../../../runtime/DiskSpace.ts"))
   const directory = (yield* Path.Path).dirname(journal)
-  const nearest = yield* standing(directory)
+  const nearest = yield* nearestExisting(directory)
   const at = finder("disk", directory)
   const writing = yield* Effect.match(timeSync(nearest), {
     onSuccess: (took) => at(...sync(took)),
@@ -72,24 +75,19 @@ const look = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: R
   return [writing, ...own, at(...room({ free: yield* freeBytes(nearest), used, maxSize, minFree }))]
 })
 
-/** A disk that hangs, as one of the network may, is told too. */
 export const disk = (journal: RelayConfig["journal"]) =>
-  Effect.timeoutOrElse(look(journal), {
-    duration: patience,
-    orElse: () =>
-      Effect.succeed([
-        finder("disk", journal.path)("wrong", `the disk does not answer within ${Duration.format(patience)}`),
-      ]),
-  })
+  withDeadline((time) =>
+    Effect.succeed([finder("disk", journal.path)("wrong", `the disk does not answer within ${time}`)]),
+  )(check(journal))
 
-/** Of a sync that took so many milliseconds. */
+/** `took` is in milliseconds. */
 export const sync = (took: number): readonly [Verdict, string] =>
   took > slowSync
-    ? ["warning", `a sync takes ${took.toFixed(0)} ms, and every answer waits for one: it wants a faster disk`]
-    : ["ok", `can be written; a sync takes ${took.toFixed(1)} ms`]
+    ? ["warning", `a sync takes ${took.toFixed(0)} ms, and every answer waits for one: use a faster disk`]
+    : ["ok", `writable; a sync takes ${took.toFixed(1)} ms`]
 
 export interface Room {
-  /** Bytes, as are the others: free on the disk, used by the journal, and what the config sets. */
+  /** All in bytes: free on the disk, used by the journal, and the limits of the config. */
   readonly free: number | undefined
   readonly used: number
   readonly maxSize: number
@@ -97,19 +95,19 @@ export interface Room {
 }
 
 export const room = ({ free, used, maxSize, minFree }: Room): readonly [Verdict, string] => {
-  if (free === undefined) return ["warning", "how much space is free can't be read here"]
+  if (free === undefined) return ["warning", "the free space is unknown here"]
   const left = `${bytes(free)} free`
   if (free < minFree) {
     return [
       "wrong",
-      `${left}, and ${bytes(minFree)} must stay so (journal.minFree): deliveries are answered 503 until space is freed`,
+      `${left}, and ${bytes(minFree)} must stay free (journal.minFree): deliveries are answered 503 until space is freed`,
     ]
   }
   const growth = Math.max(0, maxSize - used)
   return free - minFree < growth
     ? [
         "warning",
-        `${left}, but the journal may grow by ${bytes(growth)} (journal.maxSize): the disk would be full first; free space, or lower maxSize`,
+        `${left}, but the journal may grow by ${bytes(growth)} (journal.maxSize): the disk fills first; free space, or lower maxSize`,
       ]
     : ["ok", `${left}, enough for a journal of ${bytes(maxSize)}`]
 }

@@ -1,20 +1,20 @@
-/** The ports, free or held by the running relay, and how that one is. */
-import { Duration, Effect, Result } from "effect"
+/** Checks the ports, free or taken by the running relay, and the status of that relay. */
+import { Effect, Result } from "effect"
 import type { Status } from "../../../admin/Api.ts"
 import * as Address from "../../../config/Address.ts"
 import type { RelayConfig } from "../../../config/Config.ts"
 import type { ServeError } from "../../../runtime/Runtime.ts"
-import { troubles } from "../../commands/status.ts"
 import { ask } from "../adminClient.ts"
-import { patience } from "../checkSinks.ts"
+import { withDeadline } from "../deadline.ts"
 import { count, span } from "../output.ts"
 import { lazily } from "../Program.ts"
+import { problems } from "../statusReport.ts"
 import { type Finding, type Findings, finder } from "./Finding.ts"
 
-/** Whether anybody listens there; fails where nobody could. */
+/** Whether something listens there; fails where nothing can. */
 const isTaken = Effect.fnUntraced(function* (address: Address.Address, tls?: RelayConfig["tls"]) {
   const { serve } = yield* lazily(() => import("../../../runtime/Runtime.ts"))
-  // Whoever comes in this moment shall come again.
+  // A delivery that arrives at this moment is sent again.
   const handler = () => new Response(null, { status: 503, headers: { "retry-after": "1", connection: "close" } })
   return yield* Effect.scoped(serve({ address, handler, ...(tls && { tls }) })).pipe(
     Effect.as(false),
@@ -25,47 +25,39 @@ const isTaken = Effect.fnUntraced(function* (address: Address.Address, tls?: Rel
   )
 })
 
-/** Asked only when somebody listens at its address. */
 const askStatus = ask((client) => client.status()).pipe(
-  Effect.timeoutOrElse({
-    duration: patience,
-    orElse: () =>
-      Effect.fail({ message: `what listens at admin.listen gives no answer within ${Duration.format(patience)}` }),
-  }),
+  withDeadline((time) => Effect.fail({ message: `what listens at admin.listen does not answer within ${time}` })),
   Effect.result,
 )
 
-/** Of a port, and of whether a relay runs. */
-const port = (
-  key: string,
-  address: Address.Address,
-  taken: Result.Result<boolean, ServeError>,
-  runs: boolean,
-): Finding => {
+const port = (key: string, address: Address.Address, taken: Result.Result<boolean, ServeError>, runs: boolean): Finding => {
   const at = finder("port", key)
   const where = Address.format(address)
   if (Result.isFailure(taken)) return at("wrong", taken.failure.message)
   if (taken.success) {
     return runs
-      ? at("ok", `${where} is held, and the relay runs`)
-      : at("wrong", `${where} is taken, and no relay of this config answers: end what listens there, or name another`)
+      ? at("ok", `${where} is taken by the running relay`)
+      : at(
+          "wrong",
+          `${where} is taken, but no relay of this config answers: stop what listens there, or use another port`,
+        )
   }
   return runs && address.port !== 0
-    ? at("warning", `${where} is free although the relay runs: it was started with another config; restart it`)
+    ? at("warning", `${where} is free although the relay runs: it was started with another config, so restart it`)
     : at("ok", `${where} is free`)
 }
 
-/** The relay that answered: that it is there, and what is the matter with it. */
+/** The relay that answered, and its problems. */
 const relay = (status: Status): Findings => {
   const { version, now, startedAt, lanes } = status
-  const well = `${version} is up ${span(now - startedAt)} with ${count(lanes.length, "lane")}`
-  const ill = troubles(status).map(({ name, severity, lines, todo }) =>
+  const summary = `${version} is up ${span(now - startedAt)} with ${count(lanes.length, "lane")}`
+  const found = problems(status).map(({ name, severity, lines, action }) =>
     finder("relay", name)(
       severity === "red" ? "wrong" : "warning",
-      [...lines, todo].filter((_) => _ !== "").join("; "),
+      [...lines, action].filter((_) => _ !== "").join("; "),
     ),
   )
-  return [finder("relay", "status")("ok", well), ...ill]
+  return [finder("relay", "status")("ok", summary), ...found]
 }
 
 export const ports = Effect.fnUntraced(function* ({ listen, admin, tls }: RelayConfig) {
@@ -75,6 +67,6 @@ export const ports = Effect.fnUntraced(function* ({ listen, admin, tls }: RelayC
   const runs = status !== undefined && Result.isSuccess(status)
   const both = [port("listen", listen, listenTaken, runs), port("admin.listen", admin.listen, adminTaken, runs)]
   const at = finder("relay", "status")
-  if (status === undefined) return [...both, at("ok", `none runs: nobody listens at ${Address.format(admin.listen)}`)]
+  if (status === undefined) return [...both, at("ok", `not running: nothing listens at ${Address.format(admin.listen)}`)]
   return [...both, ...(Result.isSuccess(status) ? relay(status.success) : [at("wrong", status.failure.message)])]
 })

@@ -1,4 +1,4 @@
-/** The signing secrets: which has expired, and which soon will. */
+/** Checks which signing secrets have expired or are about to. */
 import { noticeOfExpiry, type Webhook } from "../../../config/Config.ts"
 import { count, span } from "../output.ts"
 import { type Findings, finder } from "./Finding.ts"
@@ -7,20 +7,22 @@ import { type Findings, finder } from "./Finding.ts"
 export const secrets = (webhooks: ReadonlyArray<Webhook>, now: number): Findings =>
   webhooks.flatMap(({ name, secrets }) => {
     const left = secrets.flatMap(({ name, expires }) => (expires === undefined ? [] : [{ name, left: expires - now }]))
-    const gone = left.filter(({ left }) => left <= 0)
-    if (gone.length === secrets.length) {
-      return [finder("secret", name)("wrong", "every secret has expired: no delivery verifies; add the current one")]
+    const expired = left.filter(({ left }) => left <= 0)
+    if (expired.length === secrets.length) {
+      return [
+        finder("secret", name)("wrong", "every secret has expired, so every delivery is refused: add the current one"),
+      ]
     }
-    const told = left
+    const warnings = left
       .filter(({ left }) => left <= noticeOfExpiry)
       .map((secret) =>
         finder("secret", `${name}/${secret.name}`)(
           "warning",
           secret.left <= 0
-            ? "has expired and verifies nothing: take it out"
-            : `expires in ${span(secret.left)}: add its successor beside it`,
+            ? "has expired and verifies nothing: remove it"
+            : `expires in ${span(secret.left)}: add its successor to the config`,
         ),
       )
-    const well = finder("secret", name)("ok", `${count(secrets.length, "secret")}, none expires soon`)
-    return told.length > 0 ? told : [well]
+    const fine = finder("secret", name)("ok", `${count(secrets.length, "secret")}, none about to expire`)
+    return warnings.length > 0 ? warnings : [fine]
   })

@@ -1,4 +1,4 @@
-/** From how a command ended to an exit code and the words for it. */
+/** The exit code of a command and the message for it. */
 import { Cause, Exit, Result, Runtime } from "effect"
 import { CliError } from "effect/cli"
 import type { ConfigError } from "../../config/diagnostics/Diagnostic.ts"
@@ -6,21 +6,21 @@ import type { JournalError } from "../../journal/Journal.ts"
 import type { ServeError } from "../../runtime/Runtime.ts"
 import { type CommandError, exitCodes } from "./CommandError.ts"
 
-/** All that a command may fail with; each has a message for a person. */
+/** What a command may fail with. */
 export type Failure = CommandError | ConfigError | JournalError | ServeError | CliError.CliError
 
 export interface Report {
   readonly code: number
-  /** For stderr; empty when all has been said. */
-  readonly words: string
+  /** For stderr; empty when there is nothing left to print. */
+  readonly message: string
 }
 
-/** A bug, in one line. Its message may hold anything, so it is kept back unless asked for. */
+/** A bug, in one line. Its message may hold secrets or payloads, so it is shown only on request. */
 export const bug = (defect: unknown, debug: boolean): string => {
   const kind = defect instanceof Error ? defect.name : typeof defect
-  const words = `relay: this is a bug in relay (${kind}), not a mistake of yours.`
-  if (!debug) return `${words} Run it again with RELAY_DEBUG=1 to see the cause, and report it.`
-  return `${words}\n${Cause.pretty(Cause.die(defect))}`
+  const message = `relay: internal error: this is a bug in relay (${kind}).`
+  if (!debug) return `${message} Run the command again with RELAY_DEBUG=1 to see the cause, and report it.`
+  return `${message}\n${Cause.pretty(Cause.die(defect))}`
 }
 
 const codeOf = (failure: Failure): number => {
@@ -36,17 +36,17 @@ const codeOf = (failure: Failure): number => {
   }
 }
 
-const wordsOf = (failure: Failure): string => {
-  // The presenter has printed what was wrong with the command line.
+const messageOf = (failure: Failure): string => {
+  // The presenter has already printed it.
   if (CliError.isCliError(failure)) return ""
   if (failure._tag === "ConfigError" || failure.message === "") return failure.message
   return `relay: ${failure.message}`
 }
 
 export const report = (exit: Exit.Exit<void, Failure>, debug: boolean): Report => {
-  if (Exit.isSuccess(exit)) return { code: 0, words: "" }
+  if (Exit.isSuccess(exit)) return { code: 0, message: "" }
   const failure = Cause.findError(exit.cause)
-  if (Result.isSuccess(failure)) return { code: codeOf(failure.success), words: wordsOf(failure.success) }
-  if (Cause.hasInterruptsOnly(exit.cause)) return { code: 130, words: "" }
-  return { code: 1, words: bug(Cause.squash(exit.cause), debug) }
+  if (Result.isSuccess(failure)) return { code: codeOf(failure.success), message: messageOf(failure.success) }
+  if (Cause.hasInterruptsOnly(exit.cause)) return { code: 130, message: "" }
+  return { code: 1, message: bug(Cause.squash(exit.cause), debug) }
 }

@@ -4,12 +4,12 @@ import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Redacted } from "effect"
-import { Journal } from "../../src/journal/Journal.ts"
-import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
-import { lane, type Setup, start } from "../admin/fixture.ts"
-import { event, optionsAt, retrying, settlement } from "../journal/samples.ts"
-import { it } from "../lib/effect.ts"
-import { cli } from "./harness.ts"
+import { Journal } from "../../../src/journal/Journal.ts"
+import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
+import { lane, type Setup, start } from "../../admin/fixture.ts"
+import { event, optionsAt, retrying, settlement } from "../../journal/samples.ts"
+import { it } from "../../lib/effect.ts"
+import { cli } from "../harness.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "relay-asking-"))
 afterAll(() => rmSync(directory, { recursive: true }))
@@ -31,7 +31,7 @@ const running = Effect.fnUntraced(function* (setup: Setup = {}, token?: string) 
   return { ...admin, ask }
 })
 
-const bury = (sequence: number) => ({
+const deadLetter = (sequence: number) => ({
   sequence,
   at: 9,
   refunded: 0,
@@ -78,7 +78,7 @@ describe("asking a running relay", () => {
       yield* journal.openLane("lake")
       for (const sequence of [1, 2, 3]) {
         yield* journal.append(event(`evt_${sequence}`), ["lake"])
-        yield* journal.settle([settlement("lake", sequence, { deadLetter: [bury(sequence)] })])
+        yield* journal.settle([settlement("lake", sequence, { deadLetter: [deadLetter(sequence)] })])
       }
       const list = yield* ask("dlq", "list")
       expect(list.stdout).toMatch(/lake:3 +appointment\.created +evt_3 .* the sink answered 422/)
@@ -87,10 +87,12 @@ describe("asking a running relay", () => {
       expect((yield* ask("dlq", "list", "--limit", "2")).stderr).toContain("--before lake:2")
       expect((yield* ask("dlq", "show", "lake:2")).stdout).toContain('{"id":"evt_2"}')
       expect((yield* ask("dlq", "show", "lake:7")).code).toBe(1)
-      expect((yield* ask("dlq", "replay", "lake:1", "lake:2")).stdout).toBe("2 dead letters on the way again\n")
+      expect((yield* ask("dlq", "replay", "lake:1", "lake:2")).stdout).toBe(
+        "2 dead letters queued for delivery again\n",
+      )
       const absent = yield* ask("dlq", "replay", "lake:1")
-      expect([absent.code, absent.stdout]).toEqual([1, "0 dead letters on the way again\n"])
-      expect(absent.stderr).toContain("`relay dlq list` shows them")
+      expect([absent.code, absent.stdout]).toEqual([1, "0 dead letters queued for delivery again\n"])
+      expect(absent.stderr).toContain("`relay dlq list` shows the dead letters")
       expect((yield* ask("dlq", "drop", "--all", "--json")).stdout).toBe('{\n  "count": 1\n}\n')
       expect((yield* ask("dlq", "list")).stderr).toBe("no dead letters\n")
     }).pipe(Effect.orDie),
@@ -102,14 +104,14 @@ describe("asking a running relay", () => {
       yield* journal.openLane("_quarantine")
       for (const sequence of [1, 2]) {
         yield* journal.append(event(`evt_${sequence}`, { problem: "the body is not JSON" }), ["_quarantine"])
-        yield* journal.settle([settlement("_quarantine", sequence, { deadLetter: [bury(sequence)] })])
+        yield* journal.settle([settlement("_quarantine", sequence, { deadLetter: [deadLetter(sequence)] })])
       }
-      expect((yield* ask("dlq", "list")).stderr).toContain("is routed anew by `relay dlq replay`")
+      expect((yield* ask("dlq", "list")).stderr).toContain("`relay dlq replay` routes what is in _quarantine again")
       expect((yield* ask("dlq", "show", "_quarantine:2")).stdout).toContain("relay dlq replay _quarantine:2")
       const why = "the webhook scheduling is not in the config"
       expect(yield* ask("dlq", "replay", "_quarantine:1", "_quarantine:2")).toEqual({
         code: 0,
-        stdout: `0 dead letters on the way again\n2 dead letters still in quarantine: ${why}\n`,
+        stdout: `0 dead letters queued for delivery again\n2 dead letters still in quarantine: ${why}\n`,
         stderr: "",
       })
       expect(JSON.parse((yield* ask("dlq", "replay", "--all", "--json")).stdout)).toEqual({
@@ -135,8 +137,8 @@ describe("asking a running relay", () => {
       yield* journal.append(event("evt_1", { receivedAt: Date.UTC(2026, 0, 2) }), ["lake"])
       const between = (since: string, until: string) =>
         ask("replay", "--sink", "lake", "--since", since, "--until", until, "--type", "appointment.*")
-      expect((yield* between("2026-01-02", "2026-01-03")).stdout).toBe("1 event on the way to lake again\n")
-      expect((yield* between("2026-01-03", "2026-01-04")).stdout).toBe("0 events on the way to lake again\n")
+      expect((yield* between("2026-01-02", "2026-01-03")).stdout).toBe("1 event queued for lake again\n")
+      expect((yield* between("2026-01-03", "2026-01-04")).stdout).toBe("0 events queued for lake again\n")
       expect((yield* between("2026-01-03", "2026-01-02")).code).toBe(64)
       expect((yield* ask("replay", "--sink", "nope", "--since", "1 day")).code).toBe(1)
       expect((yield* ask("journal", "acknowledge")).code).toBe(0)
@@ -153,7 +155,9 @@ describe("asking a running relay", () => {
           for (const lane of ["lake", "old"]) yield* journal.openLane(lane)
           for (let index = 1; index <= 450; index++) yield* journal.append(event(`evt_${index}`), ["lake", "old"])
           const done = Array.from({ length: 400 }, (_, index) => index + 1)
-          yield* journal.settle([settlement("lake", done.length, { deadLetter: [bury(7)], retry: [retrying(9)] })])
+          yield* journal.settle([
+            settlement("lake", done.length, { deadLetter: [deadLetter(7)], retry: [retrying(9)] }),
+          ])
         }),
       ).pipe(Effect.provide(SqliteJournal.layer(other)))
       const salvaged = join(directory, "salvaged.ndjson")
@@ -161,7 +165,7 @@ describe("asking a running relay", () => {
       const first = yield* ask("journal", "import", other.path)
       expect([first.code, first.stderr]).toEqual([0, ""])
       expect(first.stdout).toBe(
-        "51 events on the way, 1 dead letter brought back\n  450 events for old not imported: the config has no such sink; add it and import again, or leave them\n",
+        "51 events queued for delivery, 1 dead letter restored\n  450 events for old not imported: the config has no such sink; add it and import again, or ignore them\n",
       )
       const entries = (yield* journal.read(0, 1_000)).filter(({ sinks }) => sinks.length > 0)
       expect(entries.map(({ event }) => event)).toEqual(
@@ -172,7 +176,7 @@ describe("asking a running relay", () => {
       const again = yield* ask("journal", "import", salvaged)
       expect([again.code, again.stderr]).toEqual([0, ""])
       expect(again.stdout).toStartWith(
-        "0 events on the way, 52 events known already\n  1 record of it could not be read\n  450 ",
+        "0 events queued for delivery, 52 events already in the journal\n  1 record of it could not be read\n  450 ",
       )
       expect(JSON.parse((yield* ask("journal", "import", salvaged, "--json")).stdout)).toMatchObject({
         known: 52,
@@ -188,7 +192,7 @@ describe("asking a running relay", () => {
       const admin = { listen: { host: "127.0.0.1", port: 9080 }, token: Redacted.make("the-right-token") }
       expect((yield* (yield* running({ admin }, "the-right-token")).ask("lanes", "list")).code).toBe(0)
       const { code, stderr } = yield* (yield* running({ admin }, "another-token")).ask("lanes", "list")
-      expect([code, stderr]).toEqual([69, expect.stringContaining("does not take the token")])
+      expect([code, stderr]).toEqual([69, expect.stringContaining("rejects the token")])
       expect(stderr).not.toContain("another-token")
     }).pipe(Effect.orDie),
   )
@@ -199,7 +203,7 @@ describe("asking a running relay", () => {
       const file = join(directory, "other.json")
       writeFileSync(file, JSON.stringify({ admin: { listen: `127.0.0.1:${server.port}` } }))
       const { code, stderr } = yield* Effect.promise(() => cli(["status", "-c", file]))
-      expect([code, stderr]).toEqual([69, expect.stringContaining("no relay of this version")])
+      expect([code, stderr]).toEqual([69, expect.stringContaining("not a relay of this version")])
       yield* Effect.promise(() => server.stop(true))
     }).pipe(Effect.orDie),
   )

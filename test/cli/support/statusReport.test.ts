@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import type { Lane, Status } from "../../../src/admin/Api.ts"
-import { isRed, render, severityOf } from "../../../src/cli/commands/status.ts"
+import { isRed, render, severityOf } from "../../../src/cli/support/statusReport.ts"
 
 const lane = (name: string, more: Partial<Lane> = {}): Lane => ({
   name,
@@ -77,8 +77,8 @@ describe("status", () => {
     const order = [
       "journal: red",
       "relay journal acknowledge",
-      "c-wrong: misconfigured; the sink answers 401\n  what to do: mend the sink, and it goes on by itself; or its config, then relay reload",
-      "b-away: waiting; connection refused\n  what to do: wait, it is tried again by itself; relay lanes resume b-away tries at once",
+      "c-wrong: misconfigured; the sink answers 401\n  what to do: fix the sink, and the lane resumes by itself; or fix its config, then relay reload",
+      "b-away: waiting; connection refused\n  what to do: none needed, it is retried automatically; relay lanes resume b-away retries now",
       "relay 1.2.3",
     ]
     const places = order.map((words) => text.indexOf(words))
@@ -101,8 +101,8 @@ describe("status", () => {
         "relay 1.2.3 with relay.config.json, up 5 min",
         "journal ok: 12 events so far, 2.0 KiB of 1.0 GiB",
         "",
-        "  SINK  TYPE  STATE    BACKLOG  OLDEST  PARKED  DEAD LETTERS",
-        "  lake  file  running  0        -       0       0",
+        "  SINK  TYPE  STATE    BACKLOG  OLDEST  RETRYING  DEAD LETTERS",
+        "  lake  file  running  0        -       0         0",
         "",
         "  WEBHOOK     SECRET   LAST SIGNED          EXPIRES",
         "  scheduling  2026-05  10 s ago             -",

@@ -3,8 +3,8 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
-import { sample } from "../../src/cli/support/sample.ts"
-import { cli } from "./harness.ts"
+import { sample } from "../../../src/cli/support/sampleEvent.ts"
+import { cli } from "../harness.ts"
 
 const root = mkdtempSync(join(tmpdir(), "relay-golden-"))
 afterAll(() => rmSync(root, { recursive: true }))
@@ -55,7 +55,7 @@ describe("a golden file", () => {
     write({ severity: "critical" })
     const { code, stdout, stderr } = await cli(["test", "-c", file])
     expect(code).toBe(1)
-    expect(stdout).toContain(`FAILED  ${failure} to oncall: this is not what ${golden} holds`)
+    expect(stdout).toContain(`FAILED  ${failure} to oncall: the payload differs from ${golden}`)
     expect(stdout).toContain('  -       "severity": "error",\n  +       "severity": "critical",\n')
     expect(stdout).toContain("1 of 2 tests passed")
     expect(stderr).toContain("--update")
@@ -79,7 +79,7 @@ describe("a golden file", () => {
     const { file, at } = config({ ...test1, sample: "event.json" })
     expect(await cli(["test", "-c", file])).toMatchObject({ code: 1, stderr: expect.stringContaining("event.json") })
     writeFileSync(at("event.json"), "{")
-    expect((await cli(["test", "-c", file])).stderr).toContain("is no event")
+    expect((await cli(["test", "-c", file])).stderr).toContain("is not an event")
     writeFileSync(at("event.json"), JSON.stringify(sample("block.created", 0)))
     expect((await cli(["test", "-c", file])).stderr).toContain("is a block.created")
     writeFileSync(at("event.json"), JSON.stringify(sample(failure, 0, { accountId: "acct_77" })))
@@ -108,8 +108,8 @@ describe("a golden file", () => {
       SCHEDULING_SECRET: "x",
       JIRA_API_KEY: "x",
     }
-    for (const recipe of ["alerts", "jira", "own-trouble"]) {
-      const file = resolve(import.meta.dir, `../../config/${recipe}.json`)
+    for (const recipe of ["alerts", "jira", "own-events"]) {
+      const file = resolve(import.meta.dir, `../../../config/${recipe}.json`)
       expect(await cli(["test", "-c", file], { env })).toMatchObject({ code: 0, stderr: "" })
     }
   })

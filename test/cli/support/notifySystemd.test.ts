@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Layer, Ref } from "effect"
 import { TestClock } from "effect/testing"
-import { tell } from "../../../src/cli/support/systemd.ts"
+import { notifySystemd } from "../../../src/cli/support/notifySystemd.ts"
 import { Lanes } from "../../../src/delivery/Lanes.ts"
 import { Journal, JournalError, JournalUnavailable } from "../../../src/journal/Journal.ts"
 import { Notify } from "../../../src/runtime/Notify.ts"
@@ -30,7 +30,7 @@ const start = Effect.fnUntraced(function* (commits: Journal["Service"]["settle"]
     Lanes,
     Lanes.of({ status: Effect.succeed(statuses), pause: none, resume: none, move: none, drop: none, change: none }),
   )
-  yield* tell.pipe(
+  yield* notifySystemd.pipe(
     Effect.provide(Layer.merge(journal, lanes)),
     Effect.provideService(Notify, notify),
     Effect.forkScoped,

@@ -1,20 +1,20 @@
-/** What a sink would be sent, made without sending: for `explain --payload` and the golden files of `test`. */
+/** Renders what a sink would be sent, for `explain --payload` and the golden files of `test`. */
 import { Result } from "effect"
 import { render } from "../../admin/PayloadPreviews.ts"
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as Envelope from "../../event/Envelope.ts"
 import type { AnySinkType } from "../../sinks/Sinks.ts"
-import { sample } from "./sample.ts"
+import { sample } from "./sampleEvent.ts"
 
-/** When a sample happens: a golden file must be the same tomorrow. */
-const then = Date.UTC(2026, 0, 15, 12)
+/** A fixed time for samples, so that golden files don't change. */
+const fixedTime = Date.UTC(2026, 0, 15, 12)
 
-/** The body of an event that is the same every time. */
+/** The body of an event that is always the same. */
 export const fixedBody = (type: string, object?: Readonly<Record<string, unknown>>): Uint8Array =>
-  new TextEncoder().encode(JSON.stringify(sample(type, then, { isFixed: true, ...(object && { object }) })))
+  new TextEncoder().encode(JSON.stringify(sample(type, fixedTime, { isFixed: true, ...(object && { object }) })))
 
-/** An event with this body, as a lane would have it. It came by no request: it has no signature. */
+/** A journal entry with this body; it has no signature, because it came by no request. */
 const entryOf = (webhook: string, sink: string, body: Uint8Array): Entry => {
   const envelope = Result.getOrUndefined(Envelope.decode(body))
   return {
@@ -29,13 +29,13 @@ const entryOf = (webhook: string, sink: string, body: Uint8Array): Entry => {
       webhookId: "",
       signature: "",
       secret: "",
-      receivedAt: then,
+      receivedAt: fixedTime,
       body,
     },
   }
 }
 
-/** The payload as JSON text; `undefined` where the sink's type can't tell. */
+/** The payload as JSON text; `undefined` where the sink's type has no preview. */
 export const payloadOf = (
   lane: LaneConfig,
   type: AnySinkType | undefined,

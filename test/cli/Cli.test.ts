@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import * as listed from "../../src/cli/Commands.ts"
 import { eventTypes } from "../../src/event/EventType.ts"
 import { cli } from "./harness.ts"
 
@@ -61,11 +62,8 @@ describe("every command", () => {
     const commands = [...stdout.slice(stdout.indexOf("SUBCOMMANDS")).matchAll(/^ {2}([a-z]+) {2,}\S/gm)].map(
       ([, name]) => name ?? "",
     )
-    expect(commands).toEqual(
-      "run validate test explain trigger status tap events lanes dlq replay reload journal doctor schema init".split(
-        " ",
-      ),
-    )
+    expect(commands).toEqual(Object.keys(listed).sort())
+    expect(commands.length).toBeGreaterThan(15)
     for (const command of commands) {
       const help = await cli([command, "--help"])
       expect(help.code).toBe(0)
@@ -109,7 +107,7 @@ describe("every command", () => {
     for (const shell of ["bash", "zsh", "fish"]) {
       const { code, stdout } = await cli(["--completions", shell])
       expect(code).toBe(0)
-      expect(stdout).toContain("trigger")
+      for (const command of Object.keys(listed)) expect(stdout).toContain(command)
     }
   })
 

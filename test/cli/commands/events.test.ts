@@ -4,13 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect } from "effect"
-import type { Story } from "../../src/admin/Api.ts"
-import { render, rest } from "../../src/cli/support/eventReport.ts"
-import { painted } from "../../src/cli/support/output.ts"
-import { lane, config as plainConfig, start } from "../admin/fixture.ts"
-import { event, letter, retrying, settlement } from "../journal/samples.ts"
-import { it } from "../lib/effect.ts"
-import { cli } from "./harness.ts"
+import type { Story } from "../../../src/admin/Api.ts"
+import { remark, render } from "../../../src/cli/support/eventReport.ts"
+import { painted } from "../../../src/cli/support/output.ts"
+import { lane, config as plainConfig, start } from "../../admin/fixture.ts"
+import { event, letter, retrying, settlement } from "../../journal/samples.ts"
+import { it } from "../../lib/effect.ts"
+import { cli } from "../harness.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "relay-events-"))
 afterAll(() => rmSync(directory, { recursive: true }))
@@ -76,9 +76,7 @@ describe("relay events", () => {
     Effect.gen(function* () {
       const { ask } = yield* running()
       const page = yield* ask("events", "--limit", "1")
-      expect(page.stderr).toBe(
-        "3 events looked at, back to 2026-01-02T12:00:00.000Z; there may be older ones: --before 3\n",
-      )
+      expect(page.stderr).toBe("3 events looked at, back to 2026-01-02T12:00:00.000Z; for older ones: --before 3\n")
       expect((yield* ask("events", "--limit", "1", "--before", "3")).stdout).toContain("evt_2")
       const filters = ["--type", "client.*", "--account", "acct_1", "--webhook", "scheduling", "--outcome", "retrying"]
       const times = ["--since", "2026-01-02", "--until", "2026-01-03"]
@@ -93,6 +91,8 @@ describe("relay events", () => {
       ]) {
         expect((yield* ask("events", ...wrong)).code).toBe(64)
       }
+      const renamed = yield* ask("events", "--outcome", "parked")
+      expect([renamed.code, renamed.stderr]).toEqual([64, expect.stringContaining("it is called retrying now")])
       expect((yield* ask("events", "--type", "a..b")).code).toBe(1)
     }).pipe(Effect.orDie),
   )
@@ -107,14 +107,12 @@ describe("relay explain EVENT_ID", () => {
       expect(stdout).toContain("received   2026-01-02T12:00:00.001Z by webhook scheduling (wh_1)")
       expect(stdout).toContain(`sha256=${"A".repeat(64)}, verified by the secret current`)
       expect(stdout).toMatch(/clients +takes it +matches client\.\* +lake, new/)
-      expect(stdout).toContain("promised to lake when it was accepted; by the routes of now: lake, new")
+      expect(stdout).toContain("routed to lake when it was accepted; the current routes: lake, new")
       expect(stdout).toContain(
-        "waiting for a retry, tried again at 1970-01-01T00:00:02.000Z; the sink is paused: by a person",
+        "waiting for a retry, next attempt at 1970-01-01T00:00:02.000Z; the sink is paused: by a person",
       )
       expect(stdout).toContain("1970-01-01T00:00:00.005Z  DeliveryFailed: the sink answered 500")
-      expect(stdout).toContain(
-        "what lake would be sent, rendered now by the config in force; what may be personal is masked",
-      )
+      expect(stdout).toContain("what lake would be sent, by the current config; personal data is masked")
       expect(stdout).toContain('"first_name": "***"')
     }).pipe(Effect.orDie),
   )
@@ -138,7 +136,7 @@ describe("relay explain EVENT_ID", () => {
       expect(yield* ask("explain", "evt_2", "--payload", "new")).toMatchObject({
         code: 64,
         stdout: "",
-        stderr: expect.stringContaining("it was not promised to this sink"),
+        stderr: expect.stringContaining("it was not routed to this sink"),
       })
     }).pipe(Effect.orDie),
   )
@@ -171,7 +169,7 @@ describe("relay explain EVENT_ID", () => {
       expect(yield* ask("explain", "evt_none")).toEqual({
         code: 1,
         stdout: "",
-        stderr: "relay: the journal keeps no evt_none: 3 events looked at, back to 2026-01-02T12:00:00.000Z\n",
+        stderr: "relay: the journal holds no evt_none: 3 events looked at, back to 2026-01-02T12:00:00.000Z\n",
       })
       expect((yield* ask("explain", "evt_2", "--webhook", "other")).code).toBe(1)
       expect((yield* ask("explain", "0b6b7f-e1")).code).toBe(1)
@@ -180,8 +178,8 @@ describe("relay explain EVENT_ID", () => {
 
   test("says when it has not looked at everything yet", () => {
     const page = { events: [], looked: 12_000, lookedTo: noon, next: 7 }
-    expect(rest(page, "evt_1")).toBe(
-      "evt_1 is not found yet: 12,000 events looked at, back to 2026-01-02T12:00:00.000Z. Older ones are still being indexed: try again in a minute",
+    expect(remark(page, "evt_1")).toBe(
+      "evt_1 is not found so far: 12,000 events looked at, back to 2026-01-02T12:00:00.000Z. Older events are still being indexed; try again in a minute",
     )
   })
 
@@ -202,7 +200,7 @@ describe("relay explain EVENT_ID", () => {
       routes: [],
     }
     const text = render(story, painted(false), false)
-    expect(text).toContain("none: the relay's own event")
-    expect(text).toContain("no route took it when it was accepted")
+    expect(text).toContain("none, it is the relay's own event")
+    expect(text).toContain("no route matched when it was accepted")
   })
 })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { Result } from "effect"
-import { sample, timestamp } from "../../../src/cli/support/sample.ts"
+import { sample, timestamp } from "../../../src/cli/support/sampleEvent.ts"
 import { decode, unredactedFields } from "../../../src/event/Envelope.ts"
 import { eventTypes } from "../../../src/event/EventType.ts"
 

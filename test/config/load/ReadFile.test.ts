@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as NodeFileSystem from "@effect/platform-node-shared/NodeFileSystem"
 import { Effect, FileSystem } from "effect"
-import { readerOf } from "../../../src/config/load/readFile.ts"
+import { readerOf } from "../../../src/config/load/ReadFile.ts"
 import { it } from "../../lib/effect.ts"
 
 /** What comes of reading each of a directory's files: its text, or why there is none. */

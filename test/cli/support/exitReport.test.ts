@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { Effect, Exit } from "effect"
 import { failed, io, unreachable, usage } from "../../../src/cli/support/CommandError.ts"
-import { type Failure, report } from "../../../src/cli/support/report.ts"
+import { type Failure, report } from "../../../src/cli/support/exitReport.ts"
 import { ConfigError } from "../../../src/config/diagnostics/Diagnostic.ts"
 import { JournalBroken, JournalError } from "../../../src/journal/Journal.ts"
 import { ServeError } from "../../../src/runtime/Runtime.ts"
@@ -10,8 +10,8 @@ const of = (failure: Failure) => report(Exit.fail(failure), false)
 
 describe("how a command ends", () => {
   test("has the exit code that scripts were promised", () => {
-    expect(report(Exit.void, false)).toEqual({ code: 0, words: "" })
-    expect(of(failed("no"))).toEqual({ code: 1, words: "relay: no" })
+    expect(report(Exit.void, false)).toEqual({ code: 0, message: "" })
+    expect(of(failed("no"))).toEqual({ code: 1, message: "relay: no" })
     expect(of(usage("what?")).code).toBe(64)
     expect(of(unreachable("gone")).code).toBe(69)
     expect(of(io("disk")).code).toBe(74)
@@ -20,8 +20,8 @@ describe("how a command ends", () => {
     expect(of(new ConfigError({ file: "x", diagnostics: [] })).code).toBe(78)
   })
 
-  test("adds no words where the command has said all there is", () => {
-    expect(of(failed())).toEqual({ code: 1, words: "" })
+  test("adds no message where the command has said all there is", () => {
+    expect(of(failed())).toEqual({ code: 1, message: "" })
   })
 
   test("shows of a bug its kind and no more: its message may hold anything", () => {
@@ -30,15 +30,15 @@ describe("how a command ends", () => {
         throw new TypeError("canary-0451")
       }),
     )
-    const { code, words } = report(exit, false)
+    const { code, message } = report(exit, false)
     expect(code).toBe(1)
-    expect(words).toContain("this is a bug in relay (TypeError)")
-    expect(words).toContain("RELAY_DEBUG=1")
-    expect(words).not.toContain("canary-0451")
-    expect(words.split("\n")).toHaveLength(1)
+    expect(message).toContain("this is a bug in relay (TypeError)")
+    expect(message).toContain("RELAY_DEBUG=1")
+    expect(message).not.toContain("canary-0451")
+    expect(message.split("\n")).toHaveLength(1)
   })
 
   test("shows the cause of a bug to who asks for it", () => {
-    expect(report(Exit.die(new TypeError("canary-0451")), true).words).toContain("canary-0451")
+    expect(report(Exit.die(new TypeError("canary-0451")), true).message).toContain("canary-0451")
   })
 })

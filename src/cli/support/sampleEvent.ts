@@ -1,17 +1,17 @@
 /**
- * Sample events for `trigger`, `test` and `explain`: correct envelopes with an object that
- * is plausible for its resource.
+ * Sample events for `trigger`, `test` and `explain`: valid envelopes with a
+ * plausible object of the resource.
  *
- * The interface publishes no schema of the objects, so these are our own
- * invention: good for trying routes and sinks, nothing to build a schema on.
- * What it does state holds: client objects carry the four redacted fields null.
+ * **Gotcha.** The interface publishes no schema of the objects, so these are
+ * invented: use them to try routes and sinks, not to derive a schema. Client
+ * objects have their four redacted fields null, as the interface states.
  */
 import type { Envelope } from "../../event/Envelope.ts"
 import { isRelayEvent, resource } from "../../event/EventType.ts"
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-/** An opaque suffix that won't come twice. */
+/** A random suffix. */
 const unique = (): string => {
   let text = ""
   for (const byte of crypto.getRandomValues(new Uint8Array(20))) text += alphabet[byte % alphabet.length]
@@ -24,7 +24,7 @@ export const timestamp = (millis: number): string => `${new Date(millis).toISOSt
 const hour = 3_600_000
 
 type Fields = Readonly<Record<string, unknown>>
-/** `at` formats a time so many hours from now; `suffix` ends an id. */
+/** `at` formats the time in so many hours; `suffix` makes the end of an id. */
 type Make = (at: (hours: number) => string, suffix: () => string) => Fields
 
 const objects: Readonly<Record<string, Make>> = {
@@ -83,7 +83,7 @@ const objects: Readonly<Record<string, Make>> = {
   }),
 }
 
-/** What the relay's own events say: the facts that `RelayEvents` is given. */
+/** The objects of the relay's own events, as `RelayEvents` fills them. */
 const own: Readonly<Record<string, (at: (hours: number) => string) => Fields>> = {
   "relay.dead_letter": () => ({
     sink: "sample",
@@ -112,11 +112,11 @@ const objectOf = (type: string, at: (hours: number) => string, suffix: () => str
 
 export interface SampleOptions {
   readonly accountId?: string | undefined
-  /** Instead of an id that won't come twice. */
+  /** Instead of a random id. */
   readonly objectId?: string | undefined
   /** Instead of the sample's own object. */
   readonly object?: Fields | undefined
-  /** Ids that are the same every time, for what is compared. */
+  /** Whether ids are always the same, for golden files. */
   readonly isFixed?: boolean
 }
 

@@ -1,0 +1,10 @@
+/** How long a check may take: what does not answer in time is reported as not answering. */
+import { Duration, Effect } from "effect"
+
+const deadline = Duration.seconds(10)
+
+/** Interrupts the check after ten seconds, whose text `onTimeout` is given. */
+export const withDeadline =
+  <B, E2>(onTimeout: (time: string) => Effect.Effect<B, E2>) =>
+  <A, E, R>(check: Effect.Effect<A, E, R>): Effect.Effect<A | B, E | E2, R> =>
+    Effect.timeoutOrElse(check, { duration: deadline, orElse: () => onTimeout(Duration.format(deadline)) })

@@ -1,0 +1,26 @@
+/** Flags: the two that every command takes, before or after its name, and the forms that commands share. */
+import { Schema } from "effect"
+import { Flag, GlobalFlag } from "effect/cli"
+
+/** On when it is given. */
+export const toggle = (name: string, description: string) =>
+  Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withoutNegation, Flag.withDefault(false))
+
+/** Text that may be left out. */
+export const text = (name: string, metavar: string, description: string) =>
+  Flag.String(name).pipe(Flag.withMetavar(metavar), Flag.withDescription(description), Flag.optional)
+
+/** The size of a page. */
+export const limit = Flag.Int("limit").pipe(
+  Flag.withDescription("How many, newest first"),
+  Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
+  Flag.withDefault(50),
+)
+
+export const Config = GlobalFlag.Setting("config")({
+  flag: text("config", "FILE", "The config; else relay.config.json here, else the embedded defaults").pipe(
+    Flag.withAlias("c"),
+  ),
+})
+
+export const Json = GlobalFlag.Setting("json")({ flag: toggle("json", "Print JSON instead of text") })

@@ -1,0 +1,210 @@
+/** ARCHITECTURE.md says what is so: its table of rooms, the files that it names, and its recipes. */
+import { describe, expect, test } from "bun:test"
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs"
+import { basename, dirname, join, relative } from "node:path"
+import { architecture, type Room, renew, rooms, root } from "./architecture.ts"
+import { lines } from "./faults/Lines.ts"
+
+const read = (path: string): string => readFileSync(join(root, path), "utf8")
+const isThere = (path: string): boolean => existsSync(join(root, path))
+const foldersOf = (path: string): ReadonlyArray<string> =>
+  readdirSync(join(root, path)).filter((name) => statSync(join(root, path, name)).isDirectory())
+const filesBelow = (path: string): ReadonlyArray<string> =>
+  readdirSync(join(root, path), { recursive: true, encoding: "utf8" })
+    .map((name) => join(path, name))
+    .filter((name) => name.endsWith(".ts"))
+
+const sources = filesBelow("src")
+
+/** The files of src that a file imports: types, lazy imports and `export from` count. */
+const importsOf = (file: string): ReadonlyArray<string> =>
+  [...read(file).matchAll(/^(?:import|export)\b[^"';]*?from "(\.[^"]+)"|\bimport\("(\.[^"]+)"\)|^import "(\.[^"]+)"/gm)]
+    .map(([, from, lazy, bare]) => join(dirname(file), from ?? lazy ?? bare ?? ""))
+    .filter((target) => target.startsWith("src/") && target.endsWith(".ts"))
+
+const graph = new Map(sources.map((file) => [file, importsOf(file)]))
+const roomOf = (file: string): string => file.split("/")[1] ?? ""
+const byName = new Map(rooms.map((room) => [room.name, room]))
+const room = (name: string): Room => byName.get(name) ?? { name, imports: [], doors: [], node: false }
+
+/** The imports that leave a room. */
+const crossing = [...graph].flatMap(([file, targets]) =>
+  targets.filter((target) => roomOf(target) !== roomOf(file)).map((target) => ({ file, target })),
+)
+
+describe("the table of rooms", () => {
+  test("has a row for each folder and file of src", () => {
+    expect(readdirSync(join(root, "src")).sort()).toEqual(rooms.map(({ name }) => name).sort())
+  })
+
+  test("lets a room import only what stands above it, so no import goes up", () => {
+    const above = rooms.map(({ name, imports }, index) => ({
+      name,
+      below: imports.filter((one) => !rooms.slice(0, index).some((earlier) => earlier.name === one)),
+    }))
+    expect(above.filter(({ below }) => below.length > 0)).toEqual([])
+  })
+
+  test("allows every import between rooms", () => {
+    expect(crossing.length).toBeGreaterThan(100)
+    const wrong = crossing.filter(({ file, target }) => !room(roomOf(file)).imports.includes(roomOf(target)))
+    expect(wrong.map(({ file, target }) => `${file} imports ${target}`)).toEqual([])
+  })
+
+  test("names no import that there is none of", () => {
+    const used = new Set(crossing.map(({ file, target }) => `${roomOf(file)} ${roomOf(target)}`))
+    expect(
+      rooms.flatMap(({ name, imports }) => imports.map((one) => `${name} ${one}`)).filter((_) => !used.has(_)),
+    ).toEqual([])
+  })
+
+  test("names the doors by which other rooms come in", () => {
+    const wrong = crossing.filter(({ target }) => {
+      const { name, doors } = room(roomOf(target))
+      return doors.length > 0 && !doors.some((door) => target === `src/${name}/${door}`)
+    })
+    expect(wrong.map(({ file, target }) => `${file} imports ${target}`)).toEqual([])
+  })
+
+  test("is what the linter checks; if not: bun test/architecture.ts", () => {
+    expect(read("biome.json")).toBe(renew(read("biome.json")))
+  })
+})
+
+describe("the sources", () => {
+  test("have no circle of imports", () => {
+    const done = new Set<string>()
+    const circles: Array<string> = []
+    const visit = (file: string, path: ReadonlyArray<string>): void => {
+      if (path.includes(file)) circles.push([...path.slice(path.indexOf(file)), file].join(" -> "))
+      if (done.has(file)) return
+      done.add(file)
+      for (const target of graph.get(file) ?? []) visit(target, [...path, file])
+    }
+    for (const file of sources) visit(file, [])
+    expect(circles).toEqual([])
+  })
+
+  test("have no file name twice", () => {
+    const names = sources.map((file) => basename(file))
+    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([])
+  })
+
+  test("have no file above 400 lines", () => {
+    expect(sources.filter((file) => read(file).trimEnd().split("\n").length > 400)).toEqual([])
+  })
+
+  test("have private members by # and nothing else", () => {
+    expect(sources.filter((file) => /^\s+private\b/m.test(read(file)))).toEqual([])
+  })
+})
+
+/** Names in backticks that look like a file or a folder; `<name>` stands for something that is to be added. */
+const named = [
+  ...new Set([...architecture.matchAll(/`([\w./-]+(?:\.(?:ts|md|json|yml)|\/))`/g)].map(([, name = ""]) => name)),
+]
+const everything = [...sources, ...filesBelow("test")].map((file) => basename(file))
+
+describe("ARCHITECTURE.md", () => {
+  test("names only files and folders that there are", () => {
+    expect(named.length).toBeGreaterThan(40)
+    const missing = named.filter((name) =>
+      name.includes("/") ? !isThere(name) : !isThere(name) && !everything.includes(name),
+    )
+    expect(missing).toEqual([])
+  })
+
+  test("names only lines of the fault campaign that there are", () => {
+    const table = architecture.slice(architecture.indexOf("| promise |"), architecture.indexOf("## Recipes"))
+    const cells = table
+      .split("\n")
+      .slice(2)
+      .map((row) => row.split("|")[4] ?? "")
+    const all = cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name))
+    expect(all.length).toBeGreaterThan(10)
+    const known = lines.map(({ name }) => name)
+    expect(all.filter((name) => name !== undefined && !known.includes(name))).toEqual([])
+  })
+
+  test("is short", () => {
+    expect(architecture.split("\n").length).toBeLessThan(300)
+  })
+})
+
+/** The step of a recipe, with the placeholder replaced by something that there is. */
+const steps = (title: string): ReadonlyArray<string> => {
+  const from = architecture.indexOf(`### ${title}\n`)
+  const section = architecture.slice(from, architecture.indexOf("###", from + 4) >>> 0)
+  return section.split("\n").filter((line) => /^\d\. /.test(line))
+}
+
+/** The path that a step begins with. */
+const pathOf = (title: string, step: number): string => /`([^`]+)`/.exec(steps(title)[step - 1] ?? "")?.[1] ?? ""
+
+/** The lines of a list, each of which brings in one thing: `export { a as b } from "./x/Y.ts"`. */
+const listed = (list: string): ReadonlyArray<{ readonly name: string; readonly from: string }> =>
+  [...read(list).matchAll(/^export \{ (?:\w+ as )?(\w+) \} from "(\.[^"]+)"$/gm)].map(([, name = "", from = ""]) => ({
+    name,
+    from: relative(root, join(root, dirname(list), from)),
+  }))
+
+describe("the recipe for", () => {
+  test("a sink is followed by each: its folder, one line, one call of the contract", () => {
+    const folders = foldersOf("src/sinks").filter((name) => name !== "alerts")
+    const lines = listed(pathOf("Add a sink", 2)).filter(({ from }) => !from.startsWith("src/sinks/alerts/"))
+    expect(lines.map(({ from }) => `${dirname(from)}/`).sort()).toEqual(
+      folders.map((sink) => pathOf("Add a sink", 1).replace("<sink>", sink)).sort(),
+    )
+    for (const sink of folders) {
+      const tests = readdirSync(join(root, pathOf("Add a sink", 3).replace("<sink>", sink)))
+      const [contract, ...more] = tests.filter((name) => name.endsWith(".contract.test.ts"))
+      expect([sink, more]).toEqual([sink, []])
+      expect(read(`test/sinks/${sink}/${contract}`)).toContain("sinkContract(")
+    }
+  })
+
+  test("an alert service is followed by each: its folder, one line, one entry of the services", () => {
+    const folders = foldersOf("src/sinks/alerts")
+    const lines = listed(pathOf("Add an alert service", 2)).filter(({ from }) => from.startsWith("src/sinks/alerts/"))
+    expect(lines.map(({ from }) => `${dirname(from)}/`).sort()).toEqual(
+      folders.map((service) => pathOf("Add an alert service", 1).replace("<service>", service)).sort(),
+    )
+    const services = read(`${pathOf("Add an alert service", 3)}services.ts`)
+    for (const service of folders) expect(services).toMatch(new RegExp(`\\b${service}\\b`))
+  })
+
+  test("a command is followed by each: its file, one line, its row in the README, a test that runs it", () => {
+    const commands = readdirSync(join(root, "src/cli/commands")).map((file) => basename(file, ".ts"))
+    const lines = listed(pathOf("Add a command", 2))
+    expect(lines.map(({ name, from }) => [name, from])).toEqual(
+      commands.sort().map((command) => [command, pathOf("Add a command", 1).replace("<command>", command)]),
+    )
+    const tests = [...filesBelow("test/cli"), ...filesBelow("test/e2e")].map(read).join("\n")
+    for (const command of commands) {
+      expect(read(pathOf("Add a command", 3))).toMatch(new RegExp(`^\\| .*\`${command}[\` ]`, "m"))
+      expect(tests).toMatch(new RegExp(`["\`]${command}[" \`]`))
+    }
+  })
+
+  test("a metric is followed by each: one declaration, and its name in the test", () => {
+    const declared = [...read(pathOf("Add a metric", 2)).matchAll(/"(relay_\w+)"/g)].map(([, name = ""]) => name)
+    expect(declared.length).toBeGreaterThan(20)
+    expect(declared.length).toBe(new Set(declared).size)
+    const tested = read(pathOf("Add a metric", 3))
+    expect(declared.filter((name) => !tested.includes(`"${name}"`))).toEqual([])
+  })
+
+  test("a journal is followed by each: its folder, one line, one call of the contract with reopen", () => {
+    const folders = foldersOf("src/journal")
+    const lines = listed(pathOf("Add a journal", 2))
+    expect(lines.map(({ from }) => `${dirname(from)}/`)).toEqual(
+      folders.map((journal) => pathOf("Add a journal", 1).replace("<journal>", journal)),
+    )
+    for (const journal of folders) {
+      const tests = filesBelow(`test/journal/${journal}`).map(read)
+      const calls = tests.filter((text) => text.includes("journalContract("))
+      expect([journal, calls.length]).toEqual([journal, 1])
+      expect(calls[0]).toContain("reopen")
+    }
+  })
+})
