@@ -39,7 +39,11 @@ export const stateOf = (tracestate: string | null): string | undefined =>
 const none: ReadonlyArray<readonly [string, string]> = []
 
 /** The headers by which a receiver joins the event's trace; none where it has none. */
-export const traceHeaders = ({ trace }: { readonly trace?: TraceContext }): ReadonlyArray<readonly [name: string, value: string]> => {
+export const traceHeaders = ({
+  trace,
+}: {
+  readonly trace?: TraceContext
+}): ReadonlyArray<readonly [name: string, value: string]> => {
   if (trace === undefined) return none
   const { traceparent, tracestate } = trace
   return tracestate === undefined

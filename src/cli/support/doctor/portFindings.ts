@@ -30,7 +30,12 @@ const askStatus = ask((client) => client.status()).pipe(
   Effect.result,
 )
 
-const port = (key: string, address: Address.Address, taken: Result.Result<boolean, ServeError>, runs: boolean): Finding => {
+const port = (
+  key: string,
+  address: Address.Address,
+  taken: Result.Result<boolean, ServeError>,
+  runs: boolean,
+): Finding => {
   const at = finder("port", key)
   const where = Address.format(address)
   if (Result.isFailure(taken)) return at("wrong", taken.failure.message)
@@ -67,6 +72,7 @@ export const ports = Effect.fnUntraced(function* ({ listen, admin, tls }: RelayC
   const runs = status !== undefined && Result.isSuccess(status)
   const both = [port("listen", listen, listenTaken, runs), port("admin.listen", admin.listen, adminTaken, runs)]
   const at = finder("relay", "status")
-  if (status === undefined) return [...both, at("ok", `not running: nothing listens at ${Address.format(admin.listen)}`)]
+  if (status === undefined)
+    return [...both, at("ok", `not running: nothing listens at ${Address.format(admin.listen)}`)]
   return [...both, ...(Result.isSuccess(status) ? relay(status.success) : [at("wrong", status.failure.message)])]
 })
