@@ -8,7 +8,8 @@ import { Context, Duration, Effect, Layer } from "effect"
 import { ActiveConfig } from "./ActiveConfig.ts"
 import { RelayInfo } from "./admin/RelayInfo.ts"
 import * as Admin from "./admin/Server.ts"
-import type { Address, RelayConfig } from "./config/Config.ts"
+import type { Address } from "./config/Address.ts"
+import type { RelayConfig } from "./config/Config.ts"
 import type { ConfigError } from "./config/diagnostics/Diagnostic.ts"
 import type { Loaded } from "./config/load/Load.ts"
 import { LaneSpecs } from "./delivery/LaneSpecs.ts"
@@ -88,7 +89,7 @@ const listening = (config: RelayConfig) =>
         handler: handle,
         onRefused: (status) => Counters.add(Counters.ofWebhook(counters, "").answers, status),
         onDrain: drain,
-        givesWay: true,
+        mayPause: true,
         drainTimeout: drains.deliveries,
       })
       return Listening.of({ deliveries, admin })

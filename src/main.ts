@@ -1,9 +1,9 @@
 /**
- * Where the program starts: the command line, or the journal's worker.
+ * The main module: the command line, or the journal's worker.
  *
- * A compiled binary has but one module, so the worker is this module again
- * (see `journal/Checkpointer.ts`). Everything is imported after that choice is
- * made: neither side loads the other.
+ * A compiled binary has only one module, so the worker runs this one again (see
+ * `journal/sqlite/JournalWorker.ts`). Imports come after the choice, so that
+ * neither loads the other.
  */
 import { isMainThread } from "./runtime/Thread.ts"
 

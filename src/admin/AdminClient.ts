@@ -1,22 +1,16 @@
-/** The admin API from the other side: what the command line speaks. No proxy sees its token. */
+/** The client of the admin API, which the command line uses. No proxy sees its token. */
 import { Effect, Redacted } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
+import * as Address from "../config/Address.ts"
 import type { RelayConfig } from "../config/Config.ts"
 import { goDirect } from "../runtime/Environment.ts"
 import { Api } from "./Api.ts"
 
-/** An address for all interfaces is none to call. */
-const callable = (host: string): string => {
-  if (host === "0.0.0.0" || host === "") return "127.0.0.1"
-  if (host === "::") return "[::1]"
-  return host.includes(":") ? `[${host}]` : host
-}
-
-export const urlOf = ({ listen }: RelayConfig["admin"]): string => `http://${callable(listen.host)}:${listen.port}`
+export const urlOf = ({ listen }: RelayConfig["admin"]): string => `http://${Address.format(Address.reachable(listen))}`
 
 export const make = (admin: RelayConfig["admin"]) => {
-  goDirect([callable(admin.listen.host)])
+  goDirect([new URL(urlOf(admin)).hostname])
   return HttpApiClient.make(Api, {
     baseUrl: urlOf(admin),
     transformClient: HttpClient.mapRequest((request) =>

@@ -1,12 +1,14 @@
 /**
- * Who may talk to the admin API.
+ * Who may use the admin API.
  *
- * It listens on loopback, yet any page in a browser on the same machine can
- * send requests there: so the Host must be one of ours (a rebound name is not),
- * writes must not come from a page elsewhere nor be what a bare form sends, and
- * where there is a token it is asked for. `/healthz` and `/readyz` are open: a load balancer has no token.
+ * It listens on loopback, but any page in a browser on the same machine can send
+ * requests there. So the Host must be the relay's (against DNS rebinding), a
+ * change must not come from a page of another site nor be what a bare form
+ * sends, and where there is a token it is required. `/healthz` and `/readyz` are
+ * open: a load balancer has no token.
  */
 import { Redacted } from "effect"
+import { isLoopback, isWildcard } from "../config/Address.ts"
 import type { RelayConfig } from "../config/Config.ts"
 import { hmacSha256 } from "../event/Signature.ts"
 import type * as Problem from "../runtime/Problem.ts"
@@ -42,22 +44,17 @@ const nameOf = (host: string): string =>
 
 const isAddress = (name: string): boolean => /^[0-9.]+$/.test(name) || name.includes(":")
 
-/** Both texts go through HMAC under a key that nobody knows: the time a comparison takes tells nothing of either. */
+/** Compares by HMAC under a random key: the time that it takes tells nothing of either text. */
 const blind = hmacSha256(crypto.randomUUID())
 const encoder = new TextEncoder()
 const blinded = (text: string): string => Buffer.from(blind(encoder.encode(text))).toString("hex")
 const same = (a: string, b: string): boolean => blinded(a) === blinded(b)
 
-/** Checks a request; the refusal, or nothing when it may pass. */
+/** Checks a request: the refusal, or `undefined` where it may pass. */
 export const make = ({ listen, token }: RelayConfig["admin"]) => {
   // An address can't be rebound, a name can: beyond loopback any address will do.
-  const wildcard = listen.host === "0.0.0.0" || listen.host === "::"
   const ours = (name: string): boolean =>
-    name === "localhost" ||
-    name === "::1" ||
-    /^127(\.[0-9]{1,3}){3}$/.test(name) ||
-    name === listen.host.toLowerCase() ||
-    (wildcard && isAddress(name))
+    isLoopback({ host: name }) || name === listen.host.toLowerCase() || (isWildcard(listen) && isAddress(name))
 
   return ({ method, url, headers }: Request): Problem.Problem | undefined => {
     const name = nameOf(headers.get("host") ?? "")
@@ -66,7 +63,7 @@ export const make = ({ listen, token }: RelayConfig["admin"]) => {
       token !== undefined &&
       authorization.startsWith("Bearer ") &&
       same(authorization.slice("Bearer ".length), Redacted.value(token))
-    // Who knows the token came on purpose, by whatever name.
+    // Whoever knows the token may come by any name.
     if (!ours(name) && !tokenFits) return misdirected
     if (!reads.has(method)) {
       const site = headers.get("sec-fetch-site")

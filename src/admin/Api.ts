@@ -1,13 +1,12 @@
 /**
- * The admin API: what `status`, `events`, `lanes`, `dlq`, `replay` and `journal`
- * ask of a running relay. Schema first: the server, the client and /openapi.json
- * come from this.
+ * The schema of the admin API, which the command line uses. The server, the
+ * client and /openapi.json are made from it.
  *
- * Lists of events carry no payload: only a dead letter and an event's story,
- * which a person asked for, do.
+ * Lists of events have no payloads. Only one dead letter, or the report of one
+ * event, has them.
  */
 import { Schema } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 import { verdicts } from "../routing/Router.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
@@ -30,7 +29,7 @@ export const Lane = Schema.Struct({
   type: Schema.String,
   condition: Schema.Literals(["running", "waiting", "misconfigured", "paused", "blocked", "failed", "orphaned"]),
   message: Schema.String,
-  /** Events routed to it and not settled, parked ones included. */
+  /** Events routed to it and not settled, those that wait for a retry included. */
   backlog: Schema.Int,
   retrying: Schema.Int,
   deadLetters: Schema.Int,
@@ -44,7 +43,7 @@ export const Webhook = Schema.Struct({
   secrets: Schema.Array(
     Schema.Struct({
       name: Schema.String,
-      /** Epoch milliseconds; absent when it lasts. */
+      /** Epoch milliseconds; absent when it does not expire. */
       expires: Schema.optionalKey(Schema.Finite),
       /** Epoch milliseconds at which it last verified a delivery; 0 when it has not since the start. */
       lastUsed: Schema.Finite,
@@ -71,7 +70,7 @@ export const Status = Schema.Struct({
   draining: Schema.Boolean,
   config: Config,
   journal: Journal,
-  /** Long work under way that a person asked for, from 0 to 1: `replay to lake`. */
+  /** Long-running work and its progress from 0 to 1: `replay to lake`. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),
   webhooks: Schema.Array(Webhook),
   lanes: Schema.Array(Lane),
@@ -93,8 +92,8 @@ export const DeadLetter = Schema.Struct({
 })
 export type DeadLetter = typeof DeadLetter.Type
 
-/** What became of an event at a sink: as the journal's `Fate` says it. */
-export const Fate = Schema.Struct({
+/** The state of an event at a sink. */
+export const DeliveryStatus = Schema.Struct({
   sink: Schema.String,
   outcome: Schema.Literals(["delivered", "pending", "retrying", "dead", "gone"]),
   due: Schema.optionalKey(Schema.Finite),
@@ -103,6 +102,9 @@ export const Fate = Schema.Struct({
 })
 
 export const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
+const Outcome = Schema.Literals(outcomes).annotate({
+  message: `outcome is one of ${outcomes.join(", ")}; what was called parked is retrying`,
+})
 
 export const Event = Schema.Struct({
   /** Its place in the log. */
@@ -114,11 +116,11 @@ export const Event = Schema.Struct({
   webhook: Schema.String,
   /** Epoch milliseconds. */
   receivedAt: Schema.Finite,
-  sinks: Schema.Array(Fate),
+  sinks: Schema.Array(DeliveryStatus),
 })
 export type Event = typeof Event.Type
 
-/** How far was looked: `looked` events, the last of them received at `lookedTo`; from `next` on there may be more. */
+/** `looked` events were looked at, the last of them received at `lookedTo`. There may be more before `next`. */
 const pageOf = <S extends Schema.Top>(event: S) =>
   Schema.Struct({
     events: Schema.Array(event),
@@ -129,7 +131,7 @@ const pageOf = <S extends Schema.Top>(event: S) =>
 
 export const EventPage = pageOf(Event)
 
-/** An event's whole story, as far as it is kept. */
+/** All that is known of an event. */
 export const Story = Schema.Struct({
   ...Event.fields,
   webhookId: Schema.String,
@@ -142,8 +144,8 @@ export const Story = Schema.Struct({
   size: Schema.Int,
   sinks: Schema.Array(
     Schema.Struct({
-      ...Fate.fields,
-      /** What its lane waits for, while the event is pending or parked. */
+      ...DeliveryStatus.fields,
+      /** What its lane waits for, while the event is pending or retrying. */
       lane: Schema.optionalKey(Schema.String),
       /** Rendered now, by the config in force. */
       payload: Schema.optionalKey(Schema.Unknown),
@@ -151,7 +153,7 @@ export const Story = Schema.Struct({
       note: Schema.optionalKey(Schema.String),
     }),
   ),
-  /** What the routes of the config in force say to it; none of what has no type. */
+  /** What the routes of the config in force say of it; empty for an event without a type. */
   routes: Schema.Array(
     Schema.Struct({
       route: Schema.String,
@@ -166,14 +168,14 @@ export type Story = typeof Story.Type
 export const Stories = pageOf(Story)
 export type Stories = typeof Stories.Type
 
-/** With the signed bytes, in base64 because they need not be UTF-8. */
+/** With the signed bytes in base64, because they need not be UTF-8. */
 export const DeadLetterInFull = Schema.Struct({ ...DeadLetter.fields, signature: Schema.String, body: Schema.String })
 
-/** What a lane and a pattern of event types leave; all, where neither is there. */
+/** By lane and by a pattern of event types; all where neither is given. */
 const Filter = Schema.Struct({ lane: Schema.optionalKey(Schema.String), type: Schema.optionalKey(Schema.String) })
 export type Filter = typeof Filter.Type
 
-/** Which dead letters: those of `ids`, or those that a filter leaves. */
+/** Dead letters by their ids, or by a filter. */
 export const Selection = Schema.Union([Schema.Struct({ ids: Schema.NonEmptyArray(Schema.String) }), Filter])
 export type Selection = typeof Selection.Type
 
@@ -189,12 +191,12 @@ export const Reloaded = Schema.Struct({
       details: Schema.Array(Schema.String),
     }),
   ),
-  /** What a person should know of it. */
+  /** What an operator should know of it. */
   notes: Schema.Array(Schema.String),
   warnings: Schema.Array(Diagnostic),
 })
 
-/** An accepted event: who and where, never what. */
+/** An accepted event without its payload. */
 export const Tapped = Schema.Struct({
   /** Epoch milliseconds. */
   at: Schema.Finite,
@@ -207,22 +209,34 @@ export const Tapped = Schema.Struct({
 })
 export type Tapped = typeof Tapped.Type
 
-/** A line of a tap; one without either says only that the relay lives. */
+/** A line of a tap. An empty one says only that the connection is alive. */
 export const TapLine = Schema.Struct({
   events: Schema.Array(Tapped),
-  /** What is not shown: beyond a hundred a second, or missed by a reader that was too slow. */
+  /** Events that are not shown: more than a hundred a second, or missed by a slow reader. */
   skipped: Schema.Int,
 })
 
 export const Count = Schema.Struct({ count: Schema.Int })
 
-/** What a replay of dead letters came to. */
+/** The result of a replay of dead letters. */
 export const Replayed = Schema.Struct({
   count: Schema.Int,
-  /** Those of the quarantine that still can't be routed, by the reason. */
+  /** Quarantined events that still can't be routed, by reason. */
   stayed: Schema.Array(Schema.Struct({ why: Schema.String, count: Schema.Int })),
 })
 export type Replayed = typeof Replayed.Type
+
+/** The request does not match the schema. */
+export class BadRequest extends Schema.TaggedError<BadRequest>()(
+  "BadRequest",
+  { message: Schema.String },
+  { httpApiStatus: 400 },
+) {}
+
+/** Answers requests that don't match the schema. */
+export class SchemaErrors extends HttpApiMiddleware.Service<SchemaErrors>()("relay/admin/SchemaErrors", {
+  error: BadRequest,
+}) {}
 
 /** No lane, dead letter or sink has this name. */
 export class NotFound extends Schema.TaggedError<NotFound>()(
@@ -231,14 +245,14 @@ export class NotFound extends Schema.TaggedError<NotFound>()(
   { httpApiStatus: 404 },
 ) {}
 
-/** Understood, and not possible as things stand; the message says what would be. */
+/** Not possible in the current state; the message says what is. */
 export class Refused extends Schema.TaggedError<Refused>()(
   "Refused",
   { message: Schema.String },
   { httpApiStatus: 409 },
 ) {}
 
-/** The config can't be used; the one in force stays. */
+/** The new config is wrong; the one in force stays. */
 export class Invalid extends Schema.TaggedError<Invalid>()(
   "Invalid",
   { message: Schema.String, diagnostics: Schema.Array(Diagnostic) },
@@ -346,7 +360,7 @@ export class Events extends HttpApiGroup.make("events").add(
       since: Schema.optional(Schema.FiniteFromString),
       /** Epoch milliseconds, excluded. */
       until: Schema.optional(Schema.FiniteFromString),
-      outcome: Schema.optional(Schema.Literals(outcomes)),
+      outcome: Schema.optional(Outcome),
       before: Schema.optional(Schema.FiniteFromString),
       limit: Schema.optional(Schema.FiniteFromString.check(Schema.isBetween(page))),
     },
@@ -368,7 +382,8 @@ export class Api extends HttpApi.make("relay-admin")
   .add(DeadLetters)
   .add(Events)
   .prefix("/api/v1")
-  // A field that is misspelt must not pass for one that is left out: of a filter that is "all of them".
+  .middleware(SchemaErrors)
+  // A misspelt field must not count as one that is left out: in a filter that means "all of them".
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
   .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error" })
   .annotateMerge(OpenApi.annotations({ title: "relay admin API" })) {}

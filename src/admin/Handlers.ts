@@ -1,6 +1,6 @@
 /** The handlers of the admin API: a file a group. */
-import { Layer } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
+import { Effect, Layer } from "effect"
+import { HttpApiBuilder, HttpApiMiddleware } from "effect/http-api"
 import * as Api from "./Api.ts"
 import * as DeadLetterHandlers from "./DeadLetterHandlers.ts"
 import * as EventHandlers from "./EventHandlers.ts"
@@ -8,7 +8,16 @@ import * as LaneHandlers from "./LaneHandlers.ts"
 import * as RelayHandlers from "./RelayHandlers.ts"
 import { Work } from "./Work.ts"
 
+/** A body may hold personal data, so only what is wrong with a URL is repeated. */
+const schemaErrors = HttpApiMiddleware.layerSchemaErrorTransform(Api.SchemaErrors, (error) => {
+  if (error.kind === "Query") return Effect.fail(new Api.BadRequest({ message: error.cause.message }))
+  return error.kind === "Payload"
+    ? Effect.fail(new Api.BadRequest({ message: "the body does not match the schema in /openapi.json" }))
+    : Effect.fail(error)
+})
+
 export const layer = HttpApiBuilder.layer(Api.Api, { openapiPath: "/openapi.json" }).pipe(
   Layer.provide([RelayHandlers.layer, LaneHandlers.layer, DeadLetterHandlers.layer, EventHandlers.layer]),
   Layer.provide(Work.layer),
+  Layer.provide(schemaErrors),
 )

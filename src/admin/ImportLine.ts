@@ -1,14 +1,14 @@
-/** What `journal import` sends of another journal, and what became of it. */
+/** What `journal import` sends of another journal, and the answer. */
 import { Schema } from "effect"
 
 export const Attempt = Schema.Struct({ at: Schema.Finite, reason: Schema.String, message: Schema.String })
 
-/** An event that another journal kept, as `journal salvage` writes it. */
+/** An event of another journal, as `journal salvage` writes it. */
 export const Kept = Schema.Struct({
   /** The other journal's id. */
   journal: Schema.String,
   in: Schema.String,
-  /** The lanes that it is still owed to. */
+  /** The lanes that have not delivered it. */
   pending: Schema.Array(Schema.String),
   sequence: Schema.Int,
   receivedAt: Schema.Finite,
@@ -31,13 +31,13 @@ export const Kept = Schema.Struct({
 })
 export type Kept = typeof Kept.Type
 
-/** Counted once a lane. */
+/** Each event is counted once per lane. */
 export const Imported = Schema.Struct({
   pending: Schema.Int,
   deadLetters: Schema.Int,
-  /** Imported before, or received anew since. */
+  /** Imported before, or received again since. */
   known: Schema.Int,
-  /** Owed to a sink that is not in the config, and not imported. */
+  /** Not imported, because their sink is not in the config. */
   strange: Schema.Array(Schema.Struct({ lane: Schema.String, count: Schema.Int })),
 })
 export type Imported = typeof Imported.Type

@@ -1,10 +1,9 @@
 /**
- * What comes in, live: a reader at the head of the journal, with filters.
+ * Incoming events, live: a filtered reader at the head of the journal.
  *
- * **Promise.** It shows who and where, never what: no body, no signature. It
- * costs nothing while nobody taps, for it hangs on the journal and not on
- * ingest. A reader that is slow is waited for; what it misses meanwhile is
- * counted and not kept.
+ * **Guarantee.** No body and no signature is shown. It costs nothing while
+ * nobody taps, because it reads the journal and not ingest. A slow reader delays
+ * nothing; what it misses is counted.
  */
 import { Clock, Duration, Effect, Stream } from "effect"
 import type { Entry } from "../event/Entry.ts"
@@ -18,13 +17,13 @@ export interface Filter {
   readonly sink?: string
 }
 
-/** Events a second; what matches beyond is counted. */
+/** Events shown per second; more are only counted. */
 export const shownPerSecond = 100
-/** How often the journal is read at most: each look may show a tenth of a second's events. */
+/** How often the journal is read at most. */
 const every = Duration.millis(100)
-/** A line without events goes out so often, so that the connection is not taken for a dead one. */
+/** How often a line without events is sent, so that the connection is not taken for dead. */
 const heartbeat = Duration.seconds(10)
-/** Events behind the head that are still read: they are in memory. */
+/** Events behind the head that are still read: those are in memory. */
 const maxLag = 8_192
 const atOnce = 512
 
@@ -38,7 +37,7 @@ const tapped = ({ event, sinks, replayed }: Entry): Api.Tapped => ({
   replayed,
 })
 
-/** Whether an entry passes; a pattern is asked once a type. */
+/** Whether an entry matches; a pattern is evaluated once per type. */
 const passes = ({ match, webhook, sink }: Filter) => {
   const types = new Map<string, boolean>()
   const matches = (type: string): boolean => {
@@ -57,7 +56,7 @@ const passes = ({ match, webhook, sink }: Filter) => {
 
 const nothing = { events: [], skipped: 0 }
 
-/** From now on. What comes first says only that it listens: whoever taps may be told before an event comes. */
+/** From now on. The first line has no events: it says that the tap has begun. */
 export const make = Effect.fnUntraced(function* (filter: Filter) {
   const journal = yield* Journal
   const clock = yield* Clock.Clock
@@ -67,8 +66,8 @@ export const make = Effect.fnUntraced(function* (filter: Filter) {
   let allowance = shownPerSecond
   let refilledAt = now()
 
-  /** All that is new since the last look. */
-  const look = Effect.gen(function* () {
+  /** What is new since the last read. */
+  const readNew = Effect.gen(function* () {
     const head = yield* journal.head
     const missed = Math.max(0, head - maxLag - position)
     position += missed
@@ -77,7 +76,7 @@ export const make = Effect.fnUntraced(function* (filter: Filter) {
     const events: Array<Api.Tapped> = []
     let skipped = missed
     while (position < head) {
-      // The journal says by itself what is wrong with it.
+      // The journal reports its own errors.
       const entries = yield* Effect.orElseSucceed(journal.read(position, atOnce), () => [])
       if (entries.length === 0) break
       for (const entry of entries) {
@@ -100,7 +99,7 @@ export const make = Effect.fnUntraced(function* (filter: Filter) {
         Effect.suspend(() => journal.awaitBeyond(position)),
         Duration.millis(Math.max(0, end - now())),
       )
-      const seen = yield* look
+      const seen = yield* readNew
       if (seen.events.length + seen.skipped > 0) return seen
     }
     return nothing

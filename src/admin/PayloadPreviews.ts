@@ -1,4 +1,4 @@
-/** What a sink would be sent, made without sending. */
+/** Payloads as a sink would be sent them, rendered without sending. */
 import { Result } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { fields as clientFields } from "../enrichment/Clients.ts"
@@ -7,14 +7,14 @@ import * as Envelope from "../event/Envelope.ts"
 import { masked, type Preview } from "../sinks/Sink.ts"
 import type { AnySinkType } from "../sinks/Sinks.ts"
 
-/** Where the client's details would stand: they are shown to nobody. */
+/** The client's details are masked: they are not shown. */
 const withMaskedClient = (body: Uint8Array): Uint8Array => {
   const envelope = Result.getOrUndefined(Envelope.decode(body))
   const client = Object.fromEntries(clientFields.map((field) => [field, masked]))
   return envelope === undefined ? body : new TextEncoder().encode(JSON.stringify({ ...envelope, client }))
 }
 
-/** Of one entry; `undefined` where the sink's type can't tell. */
+/** `undefined` where the sink's type has no preview. */
 export const render = (
   { config, digest, key, enrich }: LaneConfig,
   type: AnySinkType | undefined,

@@ -1,4 +1,4 @@
-/** Why the admin API does not do what it is asked, in words. */
+/** Errors of the admin API that several groups answer with. */
 import { Effect } from "effect"
 import type { JournalError } from "../journal/Journal.ts"
 import * as Pattern from "../routing/Pattern.ts"
@@ -12,7 +12,7 @@ export const noLane = (name: string) =>
 export const noSink = (name: string | undefined) =>
   new Api.NotFound({ message: `there is no sink ${name} in the config; \`relay status\` shows them` })
 
-/** Fails where one that was given is no pattern of event types. */
+/** Fails unless each that is given is a pattern of event types. */
 export const requirePatterns = (...types: ReadonlyArray<string | undefined>): Effect.Effect<void, Api.Refused> => {
   const problem = types.flatMap((type) => (type === undefined ? [] : (Pattern.problem(type) ?? [])))[0]
   return problem === undefined ? Effect.void : Effect.fail(new Api.Refused({ message: problem }))

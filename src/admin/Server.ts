@@ -27,7 +27,7 @@ const plain = (status: number, text: string) => HttpServerResponse.text(`${text}
 const notReady = Effect.gen(function* () {
   const { health, message } = yield* (yield* Journal).status
   if (yield* (yield* Ingest).draining) return "draining"
-  if (Descriptors.areUsedUp()) return "file descriptors are used up, so no delivery is accepted"
+  if (Descriptors.areExhausted()) return "file descriptors are used up, so no delivery is accepted"
   // Red: events were lost before, and `status` says which. New ones are kept.
   if (health === "ok" || health === "red") return ""
   return message === "" ? health : `${health}: ${message}`

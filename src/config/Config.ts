@@ -7,6 +7,7 @@
  */
 import type { Duration, Redacted } from "effect"
 import type { Route } from "../routing/Router.ts"
+import type { Address } from "./Address.ts"
 
 /** The signing secret of the embedded config. Everybody knows it, so it is refused beyond loopback. */
 export const developmentSecret = "relay-development-secret"
@@ -16,12 +17,6 @@ export const maxInFlight = 64 * 1024 * 1024
 
 /** A secret that expires within so many milliseconds is spoken of. */
 export const noticeOfExpiry = 14 * 86_400_000
-
-/** Where a server listens. */
-export interface Address {
-  readonly host: string
-  readonly port: number
-}
 
 export interface Tls {
   /** PEM files. */

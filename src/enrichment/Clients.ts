@@ -1,11 +1,11 @@
 /**
- * Client details by the sender's API: what deliveries leave out of client
- * objects (webhook interface, sections 2.3 and 4.2).
+ * Client details from the sender's API: the fields that deliveries leave out of
+ * client objects (webhook interface, sections 2.3 and 4.2).
  *
- * **Promise.** Details live in this memory, no longer than the cache's lifetime,
- * and in what a sink that asked for them is sent. They are never journaled,
- * logged or shown. At most 64 KiB of an answer are read, no redirect is followed,
- * and a record of another client is no answer.
+ * **Guarantee.** Details are only in this cache, no longer than its lifetime, and
+ * in what is sent to a sink that asks for them. They are never journaled, logged
+ * or shown. At most 64 KiB of a response are read, no redirect is followed, and
+ * a record of another client is refused.
  *
  * How the API authenticates is not published, so the headers are configured.
  */
@@ -15,24 +15,24 @@ import { escapeUrl } from "../formats/Template.ts"
 import { drain } from "../runtime/HttpDrain.ts"
 import * as HttpTransport from "../runtime/HttpTransport.ts"
 
-/** The fields that deliveries leave out; empty text where the client has none. */
+/** The fields that deliveries leave out; empty where the client has none. */
 export const fields = ["first_name", "last_name", "email", "phone"] as const
 export type ClientDetails = Readonly<Record<(typeof fields)[number], string>>
 
-/** Characters of an id at most: it goes into a URL and is remembered. */
+/** Characters of an id at most: it goes into a URL and into the cache. */
 const longestId = 256
 
-/** Why there are no details: for a log, without an id and without what was answered. */
+/** Why there are no details. The message contains neither the id nor the response. */
 export class ClientsError extends Schema.TaggedError<ClientsError>()("ClientsError", {
-  /** `unknown`: there is no such client. `refused`: a person must mend the config. `failed`: it may work later. */
+  /** `unknown`: there is no such client. `refused`: the config must be changed. `failed`: it may work later. */
   reason: Schema.Literals(["unknown", "refused", "failed"]),
   message: Schema.String,
 }) {}
 
 export interface Clients {
-  /** From memory, or by one request however many ask for the same client at once; within `timeout` in any case. */
+  /** From the cache, or by one request for all that ask at the same time; within `timeout` in any case. */
   readonly get: (id: string) => Effect.Effect<ClientDetails, ClientsError>
-  /** How many clients' details are in memory. */
+  /** How many clients are in the cache. */
   readonly size: Effect.Effect<number>
 }
 
@@ -48,7 +48,7 @@ const Client = Schema.fromJsonString(
 )
 const decode = Schema.decodeUnknownEffect(Client)
 
-/** One request at a time takes its place, and places are so far apart. */
+/** Waits so that requests are at least `interval` milliseconds apart. */
 const paced = (interval: number) => {
   let next = 0
   return Effect.flatMap(Clock.Clock, (clock) =>
@@ -85,7 +85,7 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
       const abort = new AbortController()
       exchange(id, abort).then(
         (answer) => resume(Effect.succeed(answer)),
-        (error) => resume(fail("failed", `the API can't be reached: ${HttpTransport.troubleOf(error)}`)),
+        (error) => resume(fail("failed", `the API can't be reached: ${HttpTransport.failureOf(error)}`)),
       )
       return Effect.sync(() => abort.abort())
     })
@@ -115,13 +115,13 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
 
   const known = yield* Cache.makeWith((id: string) => slots.withPermit(lookup(id)), {
     capacity: cache.entries,
-    // What failed is asked for again.
+    // A failure is not cached.
     timeToLive: (exit) => (Exit.isSuccess(exit) ? cache.lifetime : Duration.zero),
   })
-  // The cache itself drops what is too old only when it is asked for again.
-  const forget = Effect.map(Cache.keys(known), (keys) => void [...keys])
-  const often = Duration.max(Duration.seconds(1), Duration.divideUnsafe(cache.lifetime, 10))
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(forget, often)))
+  // The cache removes an expired entry only when it is asked for again, or here.
+  const expire = Effect.map(Cache.keys(known), (keys) => void [...keys])
+  const expireEvery = Duration.max(Duration.seconds(1), Duration.divideUnsafe(cache.lifetime, 10))
+  yield* Effect.forkScoped(Effect.forever(Effect.delay(expire, expireEvery)))
 
   return {
     get: (id) =>
@@ -129,7 +129,7 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
         ? fail("unknown", `an id has ${longestId} characters at most`)
         : Cache.get(known, id)
       ).pipe(
-        // The wait for its turn included: a sink has but its own deadline for all of its events.
+        // This includes the wait for a turn: all events of a sink share its one deadline.
         Effect.timeoutOrElse({
           duration: timeout,
           orElse: () => fail("failed", `the API did not answer within ${Duration.format(timeout)}`),

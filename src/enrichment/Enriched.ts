@@ -1,10 +1,10 @@
 /**
- * A sink whose events carry the client's details: they stand beside the
- * envelope's own fields, as `{{/client/email}}`.
+ * A sink whose events have the client's details, beside the envelope's own
+ * fields: `{{/client/email}}`.
  *
- * **Promise.** What is kept stays as it was signed; the details are put into a
- * copy that goes to the sink and nowhere else. The lane waits for them within
- * its own attempt, so no other lane does.
+ * **Guarantee.** The stored event stays as it was signed. The details are added
+ * to a copy that only the sink gets. They are fetched within the attempt of one
+ * lane, so no other lane waits for them.
  */
 import { Effect, Result } from "effect"
 import type { ClientsConfig, LaneConfig } from "../config/Config.ts"
@@ -23,19 +23,19 @@ import {
 } from "../sinks/Sink.ts"
 import type { ClientDetails, Clients, ClientsError } from "./Clients.ts"
 
-/** What to do when there are no details to be had. */
+/** What to do when the details are not available. */
 export type WithoutDetails = NonNullable<LaneConfig["enrich"]>
 
-/** Of a digest, only events that a message may show are looked up: its first and its last. */
+/** Of a digest, clients are looked up only for events that the message may show: the first and the last. */
 const shown = 20
 
 const utf8 = new TextEncoder()
 const brace = "}".charCodeAt(0)
 
 /**
- * The envelope with the details; whatever stood at `client` is not the sender's (interface, section 2.1).
- * They are put behind what is there, as text: of a field that comes twice the last counts, and what
- * is nested too deep to be written anew need not be.
+ * Adds the details as `client`; a field of that name is not the sender's (interface, section 2.1).
+ * They are appended as text: of a field that occurs twice the last one counts, and the body need not
+ * be serialized again, however deeply it is nested.
  */
 const withDetails = (entry: Entry, client: ClientDetails): Entry => {
   const { body } = entry.event
@@ -47,13 +47,13 @@ const withDetails = (entry: Entry, client: ClientDetails): Entry => {
 }
 
 const reasonOf = ({ reason, message }: ClientsError, without: WithoutDetails): Reason | undefined => {
-  // A client that is gone stays gone: waiting would not bring it back.
+  // A client that does not exist will not exist later either.
   if (without === "deliver" || (without === "wait" && reason === "unknown")) return undefined
   if (without === "deadLetter") return new DeliveryRejected({ message })
   return reason === "refused" ? new SinkMisconfigured({ message }) : new DeliveryFailed({ message })
 }
 
-/** Where an event's client stands; the first pattern that matches decides. */
+/** Finds an event's client id; the first pattern that matches decides. */
 const finder = (events: ClientsConfig["events"]) => {
   const compiled = Object.entries(events).map(
     ([pattern, pointer]) => [Pattern.make(pattern), Pointer.parse(pointer) ?? []] as const,
@@ -67,7 +67,7 @@ const finder = (events: ClientsConfig["events"]) => {
   }
 }
 
-/** `sink` with details from `clients`. An event without a client is sent as it is. */
+/** `sink` with details from `clients`. An event without a client is sent unchanged. */
 export const over = (sink: Sink, clients: Clients, { events }: ClientsConfig, without: WithoutDetails): Sink => {
   const find = finder(events)
   const enrich = (entry: Entry): Effect.Effect<Entry, SinkError> => {

@@ -1,17 +1,16 @@
 /**
- * Reads bodies: at most so many bytes each, at most so many in flight together,
- * and none for longer than its deadlines. Deno limits none of these, Bun only
- * the first and the silence between two bytes.
+ * Reads request bodies with limits: bytes of each, bytes of all together, and
+ * time. Deno has none of these limits; Bun has the first and an idle timeout.
  *
- * **Promise.** Nobody claims room by announcing it: what counts is what has
- * come. And nobody keeps others out by being slow: where the room is used up,
- * the body that has been coming for the longest is cut off, as often as it
- * takes. Only where all of it waits for the disk is a new body refused.
+ * **Guarantee.** A sender can't reserve memory by declaring a length: only bytes
+ * that have arrived count. And a slow sender can't keep others out: when the
+ * limit is reached, the oldest body that is still arriving is cut off, as often
+ * as it takes. A new body is refused only where everything waits for the disk.
  *
- * A small body of a declared length is read in one go, as nearly all are;
- * anything else is counted while it comes. How much of a small one has come
- * can't be seen, so all that are on their way count in full, against room of
- * their own, and again the oldest goes.
+ * A small body of declared length, as nearly all are, is read in one call. How
+ * much of it has arrived can't be seen, so those that are being read count in
+ * full, against a limit of their own. Any other body is counted while it
+ * arrives.
  */
 import { Clock, Duration, Effect, type Scope } from "effect"
 
@@ -21,7 +20,7 @@ export type Unread = "too large" | "too many" | "too slow" | "broken off"
 export interface Bodies {
   /**
    * The raw bytes, or why there are none. `declared` is the Content-Length.
-   * Bytes that were read count as in flight until `release`.
+   * The bytes count as in flight until `release`.
    */
   readonly read: (request: Request, declared: number | undefined, max: number) => Unread | Promise<Uint8Array | Unread>
   readonly release: (bytes: number) => void
@@ -34,29 +33,29 @@ export interface BodiesOptions {
   readonly maxInFlight: number
   /** How long a body may take. */
   readonly deadline: Duration.Duration
-  /** How long its first byte may take, where that can be seen: not of a small one. */
+  /** How long its first byte may take; not for a small body. */
   readonly firstByte: Duration.Duration
 }
 
-/** Bytes up to which a declared body is read in one go. */
+/** Bytes up to which a body of declared length is read in one call. */
 const small = 16 * 1024
-/** How often deadlines are looked at. */
+/** How often deadlines are checked. */
 const sweepEvery = Duration.seconds(1)
 
-/** A body that is on its way. */
+/** A body that is being read. */
 interface Reading {
-  /** When it must be there: all of it, or its first byte. */
+  /** When all of it, or its first byte, must have arrived. */
   due: number
-  /** Bytes of it that take room. */
+  /** Bytes of it that count. */
   held: number
-  readonly giveUp: (why: Unread) => void
+  readonly cancel: (why: Unread) => void
 }
 
-/** Cuts the oldest off until no more than `max` are left; a set is in the order of insertion. */
+/** Cancels the oldest until no more than `max` bytes are taken; a set is in order of insertion. */
 const makeRoom = (readings: ReadonlySet<Reading>, max: number, taken: () => number): void => {
   if (taken() <= max) return
   for (const reading of readings) {
-    if (reading.held > 0) reading.giveUp("too many")
+    if (reading.held > 0) reading.cancel("too many")
     if (taken() <= max) return
   }
 }
@@ -67,15 +66,15 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   const now = () => clock.currentTimeMillisUnsafe()
   const smalls = new Set<Reading>()
   const counted = new Set<Reading>()
-  /** Bytes of small bodies that are on their way. */
-  let announced = 0
+  /** Declared bytes of small bodies that are being read. */
+  let declaredBytes = 0
 
   const deadline = Duration.toMillis(options.deadline)
   const firstByte = Duration.toMillis(options.firstByte)
   const sweep = Effect.sync(() => {
     const time = now()
     for (const readings of [smalls, counted]) {
-      for (const reading of readings) if (reading.due <= time) reading.giveUp("too slow")
+      for (const reading of readings) if (reading.due <= time) reading.cancel("too slow")
     }
   })
   yield* Effect.forkScoped(Effect.forever(Effect.delay(sweep, sweepEvery)))
@@ -89,7 +88,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     new Promise((resolve) => {
       const finish = (body: Uint8Array | Unread) => {
         if (!smalls.delete(reading)) return
-        announced -= declared
+        declaredBytes -= declared
         if (typeof body !== "string") {
           gauge.bytesInFlight += body.byteLength
           if (isFull()) {
@@ -99,10 +98,10 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
         }
         resolve(body)
       }
-      const reading: Reading = { due: now() + deadline, held: declared, giveUp: finish }
+      const reading: Reading = { due: now() + deadline, held: declared, cancel: finish }
       smalls.add(reading)
-      announced += declared
-      makeRoom(smalls, maxInFlight, () => announced)
+      declaredBytes += declared
+      makeRoom(smalls, maxInFlight, () => declaredBytes)
       // Not bytes(): under Bun it costs 2 µs more than the buffer it wraps.
       request.arrayBuffer().then(
         (buffer) => finish(new Uint8Array(buffer)),
@@ -117,7 +116,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     const reading: Reading = {
       due: now() + firstByte,
       held: 0,
-      giveUp: (why) => {
+      cancel: (why) => {
         if (!counted.delete(reading)) return
         unread = why
         gauge.bytesInFlight -= reading.held
@@ -126,7 +125,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     }
     const latest = now() + deadline
     counted.add(reading)
-    // One that grows, not a list: bytes that come one by one would take a hundred times their room.
+    // A buffer that grows, not a list of chunks: single bytes would take a hundred times their size.
     let body = new Uint8Array(0)
     try {
       while (unread === undefined) {
@@ -134,17 +133,17 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
         if (done || unread !== undefined) break
         const size = reading.held + value.byteLength
         if (size > max) {
-          reading.giveUp("too large")
+          reading.cancel("too large")
           break
         }
         body = append(body, reading.held, value)
         reading.due = latest
         reading.held = size
         gauge.bytesInFlight += value.byteLength
-        if (isFull()) reading.giveUp("too many")
+        if (isFull()) reading.cancel("too many")
       }
     } catch {
-      reading.giveUp("broken off")
+      reading.cancel("broken off")
     }
     counted.delete(reading)
     return unread ?? body.subarray(0, reading.held)
@@ -161,7 +160,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   }
 })
 
-/** `chunk` behind the first `size` bytes of `body`, which is copied to twice its room where it has none. */
+/** Writes `chunk` after the first `size` bytes of `body`, which is copied to twice its length where it is full. */
 const append = (body: Uint8Array<ArrayBuffer>, size: number, chunk: Uint8Array): Uint8Array<ArrayBuffer> => {
   const needed = size + chunk.byteLength
   let whole = body

@@ -1,66 +1,66 @@
 /**
- * The wait for a commit. Requests of one commit share the journal's promise,
- * and so they share one deadline, which one sweep looks after: a timer for each
- * request, or a fiber for each commit, would cost more than the bookkeeping of
- * all the requests together.
+ * Waits for a commit, with a timeout. Requests of one commit share the journal's
+ * promise and one deadline, and one sweep checks all deadlines: a timer for each
+ * request, or a fiber for each commit, would cost more than everything else that
+ * is done for a request.
  */
 import { Clock, Duration, Effect, Exit, type Scope } from "effect"
 import { type AppendExit, JournalError, JournalUnavailable } from "../journal/Journal.ts"
 import { type Counters, observeCommit } from "./Counters.ts"
 
-/** Waits for a commit, about `timeout` milliseconds at most from its first event; the outcome of one that took longer is unknown. */
-export type Await = (commit: Promise<AppendExit>, timeout: number) => Promise<AppendExit>
+/** Waits at most about `timeout` milliseconds from the commit's first event. After that the outcome is unknown. */
+export type CommitWait = (commit: Promise<AppendExit>, timeout: number) => Promise<AppendExit>
 
 const overdue: AppendExit = Exit.fail(
   new JournalError({ reason: new JournalUnavailable({ message: "the commit took longer than commitTimeout" }) }),
 )
 
-/** How often deadlines are looked at: as much later than due a wait may end. */
+/** How often deadlines are checked; a wait may end so much late. */
 const sweepEvery = Duration.millis(100)
 
-interface Group {
+interface Pending {
   readonly commit: Promise<AppendExit>
   readonly bounded: Promise<AppendExit>
   readonly deadline: number
-  readonly giveUp: () => void
+  readonly expire: () => void
 }
 
 export const make = Effect.fnUntraced(function* (
   commits: Counters["commits"],
-): Effect.fn.Return<Await, never, Scope.Scope> {
+): Effect.fn.Return<CommitWait, never, Scope.Scope> {
   const clock = yield* Clock.Clock
   const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
-  /** The newest group of each timeout: the webhooks of a config have few different ones. */
-  const newest = new Map<number, Group>()
-  const waiting = new Set<Group>()
+  /** The newest commit by timeout: the webhooks of a config have few different timeouts. */
+  const newest = new Map<number, Pending>()
+  const waiting = new Set<Pending>()
 
   const sweep = Effect.sync(() => {
     const time = now()
-    for (const group of waiting) if (group.deadline <= time) group.giveUp()
+    for (const pending of waiting) if (pending.deadline <= time) pending.expire()
   })
   yield* Effect.forkScoped(Effect.forever(Effect.delay(sweep, sweepEvery)))
 
-  const bound = (commit: Promise<AppendExit>, timeout: number): Group => {
+  const bound = (commit: Promise<AppendExit>, timeout: number): Pending => {
     const start = now()
     const { promise, resolve } = Promise.withResolvers<AppendExit>()
     const end = (exit: AppendExit): void => {
-      if (!waiting.delete(group)) return
+      if (!waiting.delete(pending)) return
       observeCommit(commits, (now() - start) / 1_000)
       resolve(exit)
     }
-    const group: Group = { commit, bounded: promise, deadline: start + timeout, giveUp: () => end(overdue) }
-    waiting.add(group)
+    const pending: Pending = { commit, bounded: promise, deadline: start + timeout, expire: () => end(overdue) }
+    waiting.add(pending)
     // The journal's promise never rejects.
     commit.then(end)
-    return group
+    return pending
   }
 
   return (commit, timeout) => {
-    let group = newest.get(timeout)
-    if (group?.commit !== commit) {
-      group = bound(commit, timeout)
-      newest.set(timeout, group)
+    let pending = newest.get(timeout)
+    if (pending?.commit !== commit) {
+      pending = bound(commit, timeout)
+      newest.set(timeout, pending)
     }
-    return group.bounded
+    return pending.bounded
   }
 })

@@ -1,11 +1,10 @@
 /**
- * What ingest counts: plain numbers, because updating a metric costs more than
- * the rest of the bookkeeping together. They only grow, outlive a reload, and
- * are published when somebody scrapes. No label is ever an event's id.
+ * The counters of ingest: plain numbers, because updating a metric costs more
+ * than counting. They only grow, survive a reload, and are published when they
+ * are scraped. No label is an event's id.
  */
 import type { SignatureRefusal } from "../event/Signature.ts"
 
-/** The counts of one webhook. */
 export interface WebhookCounters {
   /** Answers by status. */
   readonly answers: Map<number, number>
@@ -23,13 +22,13 @@ export interface WebhookCounters {
 export const commitBuckets = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 3] as const
 
 export interface Counters {
-  /** By webhook name; `""` is the answers to requests that no webhook took. */
+  /** By webhook name; `""` counts requests to no webhook. */
   readonly webhooks: Map<string, WebhookCounters>
-  /** Accepted and kept, but no route took them. */
+  /** Accepted, and matched by no route. */
   unrouted: number
-  /** Waits for a commit, one a group of requests: a count for each of `commitBuckets`, one above, and the sum in seconds. */
+  /** Durations of commits: a count for each of `commitBuckets`, one above, and the sum in seconds. */
   readonly commits: { readonly counts: Array<number>; sum: number }
-  /** Bytes of bodies being read or committed at this moment. */
+  /** Bytes of bodies that are being read or committed. */
   bytesInFlight: number
 }
 
@@ -63,7 +62,7 @@ export const add = <Key>(counts: Map<Key, number>, key: Key): void => {
   counts.set(key, (counts.get(key) ?? 0) + 1)
 }
 
-/** A sender may invent types without end; labels must not. */
+/** A sender may invent any number of types, which must not become as many labels. */
 export const addType = (events: Map<string, number>, type: string): void =>
   add(events, events.size < maxTypes || events.has(type) ? type : otherTypes)
 

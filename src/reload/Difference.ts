@@ -1,17 +1,18 @@
 /**
- * What another config would change, by name: what `relay reload` shows.
+ * The difference between two configs, as `relay reload` prints it.
  *
- * **Promise.** Names and keys, never a value: any may be a secret, or hold one.
+ * **Guarantee.** It has names and keys, never a value: any of them may be a
+ * secret or contain one.
  */
 import { Equal } from "effect"
 import type { LaneConfig, RelayConfig, Webhook } from "../config/Config.ts"
 
 export interface Difference {
   readonly what: "webhook" | "secret" | "sink" | "route"
-  /** A secret's begins with its webhook's: `scheduling/2026-11`. */
+  /** That of a secret begins with its webhook's: `scheduling/2026-11`. */
   readonly name: string
   readonly change: "added" | "removed" | "changed" | "renamed"
-  /** The keys that changed, `delivery.timeout`; of what was renamed, the name before. */
+  /** The keys that changed (`delivery.timeout`), or the former name of what was renamed. */
   readonly details: ReadonlyArray<string>
 }
 
@@ -20,7 +21,7 @@ type Fields = Readonly<Record<string, unknown>>
 const isFields = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype
 
-/** The keys whose values differ; those of objects in objects with a dot, down to `depth`. */
+/** The keys whose values differ; nested ones with dots, down to `depth`. */
 const keys = (before: Fields, after: Fields, depth: number): ReadonlyArray<string> =>
   [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((key) => {
     const [a, b] = [before[key], after[key]]
@@ -29,13 +30,13 @@ const keys = (before: Fields, after: Fields, depth: number): ReadonlyArray<strin
     return [key]
   })
 
-/** What can be changed while the relay runs. */
+/** Keys that a reload can change. */
 const live: ReadonlySet<string> = new Set<keyof RelayConfig>(["webhooks", "sinks", "routes", "tests"])
-/** Those of the rest that hold keys of their own. */
+/** Keys that only a restart changes and that have keys of their own. */
 const sections: ReadonlySet<string> = new Set<keyof RelayConfig>(["admin", "journal"])
 
-/** The keys that only a restart changes, of those that differ: `listen`, `journal.path`. */
-export const restart = (before: RelayConfig, after: RelayConfig): ReadonlyArray<string> => {
+/** The keys that differ and that only a restart changes: `listen`, `journal.path`. */
+export const needingRestart = (before: RelayConfig, after: RelayConfig): ReadonlyArray<string> => {
   const [a, b]: readonly [Fields, Fields] = [{ ...before }, { ...after }]
   return keys(a, b, 1).flatMap((key) => {
     if (live.has(key)) return []
@@ -74,7 +75,7 @@ const ofWebhook = ({ secrets: _, ...webhook }: Webhook): Fields => webhook
 const secretsOf = ({ name, secrets }: Webhook) =>
   secrets.map((secret) => ({ ...secret, name: `${name}/${secret.name}` }))
 
-/** As it is written: the type's own keys beside those of every sink. Where it comes from changes nothing of it. */
+/** As in the file: the keys of its type beside those of every sink. A former name is no difference. */
 const ofSink = ({ config, renamedFrom: _, ...lane }: LaneConfig): Fields => ({
   ...lane,
   ...(isFields(config) ? config : { config }),
@@ -97,7 +98,7 @@ const sinks = (before: ReadonlyArray<LaneConfig>, after: ReadonlyArray<LaneConfi
   ]
 }
 
-/** What differs of all that can be changed while the relay runs; empty when nothing does. */
+/** The difference in what a reload can change. */
 export const between = (before: RelayConfig, after: RelayConfig): ReadonlyArray<Difference> => {
   const secretsOfThoseIn = ({ webhooks }: RelayConfig, other: RelayConfig) =>
     webhooks.filter(({ name }) => other.webhooks.some((webhook) => webhook.name === name)).flatMap(secretsOf)

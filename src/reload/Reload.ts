@@ -93,7 +93,7 @@ const make = Effect.fnUntraced(function* (load: Effect.Effect<Loaded, ConfigErro
       refused("config", error.message, error.diagnostics),
     )
     const before = active.current.config
-    const fixed = Difference.restart(before, config)
+    const fixed = Difference.needingRestart(before, config)
     if (fixed.length > 0)
       return yield* refused("restart", `only a restart changes ${fixed.join(", ")}, so nothing was changed`)
     const notes = yield* lanes.change(config.sinks.map(specs.of), active.replace(config)).pipe(

@@ -1,8 +1,8 @@
 /**
- * Bun's side of the runtime. Nothing here runs under Deno.
+ * The platform on Bun. Nothing here runs on Deno.
  *
- * A forced stop leaves connections open that never sent a byte: they end with
- * the process.
+ * **Gotcha.** A forced stop leaves connections open that never sent a byte. They
+ * end with the process.
  */
 import type { HmacFactory } from "../event/Signature.ts"
 import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
@@ -22,10 +22,10 @@ const listen = (options: ListenOptions): Listener => {
     fetch: options.handler,
     maxRequestBodySize: options.maxBody,
     idleTimeout: options.idleTimeout,
-    // Bun's own page shows the message of the error.
+    // Bun's default page shows the error's message.
     error: () => Problem.toResponse(Problem.bug),
     development: false,
-    // What is not for development shares its port: two relays would each be sent some of the deliveries.
+    // Otherwise two relays could share the port, and each would get some of the deliveries.
     reusePort: false,
   })
   return {
@@ -35,7 +35,7 @@ const listen = (options: ListenOptions): Listener => {
 }
 
 const libc = async (): Promise<Libc> => {
-  // Not at the top: Deno loads this file too.
+  // Not at the top: Deno loads this module too.
   const { dlopen } = await import("bun:ffi")
   const { symbols } = dlopen("libc.so.6", {
     socket: { args: ["i32", "i32", "i32"], returns: "i32" },

@@ -1,10 +1,11 @@
 /**
- * Deno's side of the runtime. Nothing here runs under Bun.
+ * The platform on Deno. Nothing here runs on Bun.
  *
  * Deno has neither a body limit nor timeouts: ingest counts a body while it
- * comes and gives it a deadline. What nobody can do here is to close a
- * connection: one that sends no request stays, and after `connection: close`
- * Deno leaves the closing to the client and reads on into nothing.
+ * arrives and gives it a deadline.
+ *
+ * **Gotcha.** Connections can't be closed here. One that sends no request stays
+ * open, and after `connection: close` Deno leaves closing to the client.
  */
 import { hmacSha256 } from "../event/Signature.ts"
 import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
@@ -49,13 +50,13 @@ const listen = (options: ListenOptions): Listener => {
     },
     options.handler,
   )
-  // It can't accept, for want of descriptors; nobody else would catch this, and the process would end.
+  // Rejects when it can't accept because descriptors are exhausted; uncaught, that would end the process.
   server.finished.catch(options.onEnd)
   let closing = false
   return {
     address: { host: options.address.host, port: server.addr.port },
     close: (force) => {
-      // An abort after a shutdown ends the process by an error that nobody can catch.
+      // An abort after a shutdown ends the process with an error that can't be caught.
       if (!closing) {
         closing = true
         if (force) abort.abort()

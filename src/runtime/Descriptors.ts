@@ -1,61 +1,62 @@
 /**
- * File descriptors, which connections can use up: whoever connects often enough
- * would keep out the admin API, the sinks and the log files with them.
+ * A reserve of file descriptors. Connections can use up all of them, and the
+ * admin API, the sinks and the log files would then have none.
  *
- * Some are held in reserve. When the rest is used up the listener for deliveries
- * closes and the reserve is given back, so that what else the relay does goes
- * on; it opens again when there are as many to be had and some more.
+ * When all but the reserve are in use, the listener for deliveries closes and
+ * the reserve is released to everything else. The listener opens again when the
+ * reserve, and some more, can be taken again.
  */
 import { closeSync, openSync } from "node:fs"
 
-/** How many are held back: for the admin API, a sink or two, the log files. */
-const kept = 8
-/** How many more there must be before it is over. */
+/** For the admin API, a sink or two, and the log files. */
+const reserveSize = 8
+/** How many more must be available before the listener opens again. */
 const margin = 4
 
-const give = (descriptors: Array<number>): void => {
+const closeAll = (descriptors: Array<number>): void => {
   for (const descriptor of descriptors.splice(0)) closeSync(descriptor)
 }
 
-/** So many, or none. */
+/** Opens `count` descriptors, or none. */
 const take = (count: number): Array<number> | undefined => {
   const taken: Array<number> = []
   try {
     while (taken.length < count) taken.push(openSync("/dev/null", "r"))
     return taken
   } catch {
-    give(taken)
+    closeAll(taken)
     return undefined
   }
 }
 
-/** The process's: it has one table of descriptors. */
+/** One for the process, like its table of descriptors. */
 const held: Array<number> = []
-let usedUp = false
+let exhausted = false
 
-/** A listener could not accept, and with its end gave one back: the next look wants more than that. */
-export const ranOut = (): void => {
-  usedUp = true
+/** A listener could not accept. Its end has freed one descriptor, so the next check must ask for more than one. */
+export const exhaust = (): void => {
+  exhausted = true
 }
 
-/** Whether nothing is left but the reserve. */
-export const areUsedUp = (): boolean => usedUp
+/** Whether only the reserve is left. */
+export const areExhausted = (): boolean => exhausted
 
-/** Holds the reserve, where there is enough for one. */
+/** Takes the reserve, where enough are available. */
 export const reserve = (): void => {
-  if (held.length === 0) held.push(...(take(kept) ?? []))
+  if (held.length === 0) held.push(...(take(reserveSize) ?? []))
 }
 
-export const giveBack = (): void => give(held)
+export const release = (): void => closeAll(held)
 
 /**
- * Looks again, and takes the reserve anew when it is over: a few microseconds,
- * several times a second. Where nobody's end is waited for (`isLast`) one will do.
+ * Whether they are exhausted. Takes the reserve again when they are no longer.
+ * Takes a few microseconds, several times a second. Where no connection is left
+ * whose end could be waited for (`isLast`), one descriptor is enough.
  */
-export const look = (isLast: boolean): boolean => {
-  const taken = take(usedUp && !isLast ? kept + margin : 1)
-  if (taken !== undefined && usedUp) held.push(...taken.splice(margin))
-  usedUp = taken === undefined
-  give(taken ?? [])
-  return usedUp
+export const check = (isLast: boolean): boolean => {
+  const taken = take(exhausted && !isLast ? reserveSize + margin : 1)
+  if (taken !== undefined && exhausted) held.push(...taken.splice(margin))
+  exhausted = taken === undefined
+  closeAll(taken ?? [])
+  return exhausted
 }

@@ -1,8 +1,8 @@
-/** What Effect's file system does not tell of a disk. */
+/** Free disk space, which Effect's file system does not have. */
 import { statfs } from "node:fs/promises"
 import { Effect } from "effect"
 
-/** Bytes that a user without privileges may still write to the disk of `path`; `undefined` where it can't be told. */
+/** Bytes that an unprivileged user may still write to the disk of `path`; `undefined` where that is unknown. */
 export const freeBytes = (path: string): Effect.Effect<number | undefined> =>
   Effect.promise(() =>
     statfs(path).then(

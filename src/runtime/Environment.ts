@@ -1,18 +1,18 @@
 /**
- * What the runtime itself obeys of the environment, before any line of ours:
- * certificates that are not checked, requests printed with their tokens, and a
- * proxy for whatever `fetch` sends, this machine's own addresses included.
+ * Environment variables that the runtime itself obeys: they turn off certificate
+ * checks, print requests with their tokens, or set a proxy for all that `fetch`
+ * sends, even to this machine.
  *
- * **Promise.** The first two are refused at start, because neither runtime can
- * be told otherwise for every connection. And what goes to this machine, or to
- * the admin API wherever it is, passes no proxy.
+ * **Guarantee.** The first two are refused at start, because neither runtime can
+ * override them for every connection. Requests to this machine, and to the admin
+ * API wherever it is, use no proxy.
  */
 import { readFileSync } from "node:fs"
 import process from "node:process"
 
 export type Environment = Record<string, string | undefined>
 
-/** How this process was started, where the system tells. */
+/** How this process was started, where the system says so. */
 const commandLine = (): ReadonlyArray<string> => {
   try {
     return readFileSync("/proc/self/cmdline", "utf8").split("\0")
@@ -24,7 +24,7 @@ const commandLine = (): ReadonlyArray<string> => {
 const unchecked = "it would accept any certificate, and the relay always checks them"
 const instead = "trust a certificate of your own by a sink's `tls.ca`, or by NODE_EXTRA_CA_CERTS"
 
-/** Why the relay doesn't start like this, and what to do; `undefined` when all is well. */
+/** Why the relay does not start in this environment, and what to do; `undefined` where it does. */
 export const refusal = (
   env: Environment = process.env,
   args: ReadonlyArray<string> = commandLine(),
@@ -43,13 +43,13 @@ export const refusal = (
   return undefined
 }
 
-/** Of 127.0.0.0/8 the one that is used; the lists know no ranges. */
+/** Only 127.0.0.1 of 127.0.0.0/8: NO_PROXY has no ranges. */
 const thisMachine = ["localhost", "127.0.0.1", "::1", "[::1]"]
 
-/** From now on no proxy is used for these hosts, nor for this machine. Of the two ways to write its name a runtime reads only one. */
+/** From now on no proxy is used for these hosts and this machine. Both spellings are set: a runtime reads only one. */
 export const goDirect = (hosts: ReadonlyArray<string> = [], env: Environment = process.env): void => {
-  const asked = [env.NO_PROXY, env.no_proxy].flatMap((list) => (list ?? "").split(",").map((host) => host.trim()))
-  const direct = [...new Set([...asked, ...thisMachine, ...hosts])].filter((host) => host !== "").join(",")
+  const given = [env.NO_PROXY, env.no_proxy].flatMap((list) => (list ?? "").split(",").map((host) => host.trim()))
+  const direct = [...new Set([...given, ...thisMachine, ...hosts])].filter((host) => host !== "").join(",")
   env.NO_PROXY = direct
   env.no_proxy = direct
 }

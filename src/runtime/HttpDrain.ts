@@ -1,29 +1,29 @@
 /**
- * Reading an answer to its end, so that its connection can be used again; and
- * giving it up where that would take too much.
+ * Reads a response to its end, so that the connection can be used again, or
+ * aborts it where that would take too long.
  */
 
-/** Bytes of an answer that are read: enough for the connection to be used again, never an endless one. */
-const maxAnswer = 64 * 1024
-/** An answer whose end is not there after so many milliseconds is cut off: its status is all that counts. */
-const maxDrain = 1_000
+/** Bytes of a response that are read. */
+const maxResponse = 64 * 1024
+/** Milliseconds after which a response is aborted: its status is known. */
+const drainTimeout = 1_000
 
 /**
- * What came of an answer's body: some services say there what the status does
- * not. `body` is touched last: a stream that nobody needs costs as much as a
- * header or four.
+ * The body as far as it was read: some services say there what the status does
+ * not. `response.body` is touched last, because the stream costs as much as four
+ * headers.
  */
 export const drain = async (response: Response, abort: AbortController): Promise<ReadonlyArray<Uint8Array>> => {
   if (response.status === 204) return []
   const length = response.headers.get("content-length")
   if (length === "0") return []
   const chunks: Array<Uint8Array> = []
-  const timer = setTimeout(() => abort.abort(), maxDrain)
+  const timer = setTimeout(() => abort.abort(), drainTimeout)
   try {
-    if (length !== null && Number(length) <= maxAnswer) chunks.push(new Uint8Array(await response.arrayBuffer()))
-    else if (response.body !== null && !(await endsWithin(response.body, maxAnswer, chunks))) abort.abort()
+    if (length !== null && Number(length) <= maxResponse) chunks.push(new Uint8Array(await response.arrayBuffer()))
+    else if (response.body !== null && !(await endsWithin(response.body, maxResponse, chunks))) abort.abort()
   } catch {
-    // Cut off by us or by the receiver: the answer had come.
+    // Cut off by either side: the status is known.
   } finally {
     clearTimeout(timer)
   }

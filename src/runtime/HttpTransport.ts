@@ -1,7 +1,7 @@
 /**
- * `fetch` as the relay sends with: certificates of one's own (Bun takes them
- * with each request, Deno with a client that is made before and closed after),
- * and one set of names for what goes wrong where each runtime has its own.
+ * `fetch` for outgoing requests: with certificates from the config (Bun takes
+ * them with each request, Deno with a client that is closed afterwards), and
+ * with the same names for failures on both runtimes.
  */
 import { Effect, type Scope } from "effect"
 import manifest from "../../package.json" with { type: "json" }
@@ -28,7 +28,7 @@ interface DenoLike {
 
 const deno = (globalThis as { readonly Deno?: DenoLike }).Deno
 
-/** A `fetch` for the length of a scope. A redirect is an answer like any other, and nothing is decompressed where that can be had. */
+/** A `fetch` for a scope. It follows no redirect, and decompresses nothing where the runtime allows that. */
 export const make = (certificates: Certificates = {}): Effect.Effect<Fetch, never, Scope.Scope> => {
   const { ca, certificate: cert, key } = certificates
   if (deno === undefined) {
@@ -38,8 +38,8 @@ export const make = (certificates: Certificates = {}): Effect.Effect<Fetch, neve
       ...(cert !== undefined && { cert }),
       ...(key !== undefined && { key }),
     }
-    const ours = { redirect: "manual", decompress: false, ...(isPlain ? {} : { tls }) } as const
-    return Effect.succeed((url, init) => fetch(url, { ...ours, ...init }))
+    const defaults = { redirect: "manual", decompress: false, ...(isPlain ? {} : { tls }) } as const
+    return Effect.succeed((url, init) => fetch(url, { ...defaults, ...init }))
   }
   return Effect.map(
     Effect.acquireRelease(
@@ -59,7 +59,7 @@ export const make = (certificates: Certificates = {}): Effect.Effect<Fetch, neve
 }
 
 /** Why there was no answer. */
-export type Trouble =
+export type Failure =
   | "refused"
   | "reset"
   | "unknown host"
@@ -72,8 +72,8 @@ export type Trouble =
   | "no HTTP"
   | "other"
 
-/** Bun tells by codes, Deno by sentences that hold the URL. The first that fits decides. */
-const signs: ReadonlyArray<readonly [RegExp, Trouble]> = [
+/** Bun reports codes, Deno sentences that contain the URL. The first match counts. */
+const patterns: ReadonlyArray<readonly [RegExp, Failure]> = [
   [
     /CERT_HAS_EXPIRED|CERT_NOT_YET_VALID|: (Expired|NotValidYet)|certificate (expired|not valid yet)/,
     "expired certificate",
@@ -93,14 +93,14 @@ const url = /https?:\/\/\S+/gi
 
 const textOf = (error: Error): string => {
   const code = "code" in error && typeof error.code === "string" ? error.code : ""
-  // A path may hold the very words that are looked for.
+  // The path of a URL may contain the words that are looked for.
   return code === "" ? error.message.replace(url, "") : code
 }
 
-export const troubleOf = (error: unknown): Trouble => {
+export const failureOf = (error: unknown): Failure => {
   for (let one = error, depth = 0; one instanceof Error && depth < 4; one = one.cause, depth++) {
     const text = textOf(one)
-    const found = signs.find(([sign]) => sign.test(text))
+    const found = patterns.find(([pattern]) => pattern.test(text))
     if (found !== undefined) return found[1]
   }
   return "other"

@@ -1,9 +1,9 @@
 /**
- * What the service manager is told (sd_notify(3)): `READY=1`, `WATCHDOG=1`,
+ * Notifies the service manager (sd_notify(3)): `READY=1`, `WATCHDOG=1`,
  * `STOPPING=1`, `STATUS=…`, and around a reload `RELOADING=1` and `READY=1`.
  *
- * **Promise.** Without NOTIFY_SOCKET, or where there is no libc to send with,
- * nothing is said and nothing fails.
+ * **Guarantee.** Without NOTIFY_SOCKET, or without a libc, nothing is sent and
+ * nothing fails.
  */
 import process from "node:process"
 import { Context, Duration, Effect } from "effect"
@@ -13,16 +13,16 @@ import { libc } from "./Runtime.ts"
 export interface Notify {
   /** Sends lines such as `READY=1`. */
   readonly say: (...lines: ReadonlyArray<string>) => Effect.Effect<void>
-  /** That a reload begins; `READY=1` says that it has ended. */
+  /** A reload begins; `READY=1` says that it has ended. */
   readonly reloading: Effect.Effect<void>
   readonly isHeard: boolean
-  /** How often the manager expects `WATCHDOG=1`; it kills the process otherwise. Absent: it doesn't watch. */
+  /** How often the manager expects `WATCHDOG=1`, or it kills the process. Absent where it has no watchdog. */
   readonly watchdog?: Duration.Duration
 }
 
 const silent: Notify = { say: () => Effect.void, reloading: Effect.void, isHeard: false }
 
-/** Says nothing unless `relay run` was started by a service manager. */
+/** Silent unless a service manager started `relay run`. */
 export const Notify = Context.Reference<Notify>("relay/runtime/Notify", { defaultValue: () => silent })
 
 const unix = 1
@@ -31,7 +31,7 @@ const closeOnExec = 0o2000000
 const noSignal = 0x4000
 const longestPath = 107
 
-/** A `sockaddr_un`; a name that begins with `@` is an abstract one, whose first byte is zero. */
+/** A `sockaddr_un`. A name that begins with `@` is abstract: its first byte is zero. */
 const address = (path: string): Uint8Array | undefined => {
   const name = Buffer.from(path.startsWith("@") ? `\0${path.slice(1)}` : `${path}\0`)
   if (!/^[@/]/.test(path) || name.length > longestPath) return undefined
@@ -50,7 +50,7 @@ const send = ({ socket, sendto, close }: Libc, to: Uint8Array, text: string): vo
 
 const monotonic = 1
 
-/** Microseconds of CLOCK_MONOTONIC, the manager's clock: the runtimes' own begins with the process. */
+/** Microseconds of CLOCK_MONOTONIC, the manager's clock. The runtimes' own clock begins with the process. */
 const microseconds = ({ clock_gettime }: Libc): bigint => {
   const [time, perSecond] = [new BigInt64Array(2), 1_000_000n]
   clock_gettime(monotonic, time)
@@ -63,7 +63,7 @@ const watchdogOf = (env: Readonly<Record<string, string | undefined>>): Duration
   return micros > 0 && isOurs ? Duration.micros(BigInt(Math.floor(micros))) : undefined
 }
 
-/** As the environment says. */
+/** By NOTIFY_SOCKET and WATCHDOG_USEC. */
 export const make = Effect.fnUntraced(function* (env: Readonly<Record<string, string | undefined>>) {
   const to = address(env.NOTIFY_SOCKET ?? "")
   if (to === undefined) return silent

@@ -1,5 +1,5 @@
-/** What a runtime must bring: all that differs between Bun and Deno. */
-import type { Address } from "../config/Config.ts"
+/** What differs between Bun and Deno. */
+import type { Address } from "../config/Address.ts"
 import type { HmacFactory } from "../event/Signature.ts"
 import type { Handler } from "./RequestGuard.ts"
 
@@ -12,18 +12,18 @@ export interface ListenOptions {
   readonly maxBody: number
   /** Seconds without a byte after which a connection is closed, where the runtime can. */
   readonly idleTimeout: number
-  /** Called where the runtime gives the listener up by itself. */
+  /** Called when the runtime ends the listener by itself. */
   readonly onEnd: () => void
 }
 
 export interface Listener {
   /** Where it listens: the port is the real one when 0 was asked for. */
   readonly address: Address
-  /** Stops accepting; resolves when the last connection has ended. By force it ends them at once, where the runtime can. */
+  /** Stops accepting; resolves when the last connection has ended. `force` ends them at once, where the runtime can. */
   readonly close: (force: boolean) => Promise<void>
 }
 
-/** Calls of the C library, for what neither runtime offers: a datagram to a local socket, and the clock of the system. */
+/** Functions of the C library for what neither runtime has: datagrams to a Unix socket, and CLOCK_MONOTONIC. */
 export interface Libc {
   readonly socket: (domain: number, type: number, protocol: number) => number
   readonly sendto: (
@@ -45,7 +45,7 @@ export interface Platform {
   /** Whether this is a compiled binary. */
   readonly isCompiled: boolean
   readonly hmac: HmacFactory
-  /** Throws when the address can't be had. */
+  /** Throws when the address is not available. */
   readonly listen: (options: ListenOptions) => Listener
   /** Rejects where there is none. */
   readonly libc: () => Promise<Libc>

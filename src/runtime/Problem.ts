@@ -1,12 +1,12 @@
 /**
- * What a refusal looks like: one line of problem+json (RFC 9457) with a request
- * id, and nothing of the request itself.
+ * Error responses: one line of problem+json (RFC 9457) with a request id, and
+ * nothing of the request itself.
  */
 
 const start = Date.now().toString(36)
 let requests = 0
 
-/** Names one request in an answer and in the log; unique to this process. */
+/** Identifies a request in its response and in the log; unique within this process. */
 export const requestId = (): string => {
   requests += 1
   return `${start}-${requests.toString(36)}`
@@ -15,7 +15,7 @@ export const requestId = (): string => {
 export interface Problem {
   readonly status: number
   readonly title: string
-  /** For the sender's operator: what to do. Holds nothing of the request. */
+  /** What the sender's operator can do. Contains nothing of the request. */
   readonly detail?: string
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -28,10 +28,10 @@ export const toResponse = (problem: Problem, id: string = requestId()): Response
   })
 }
 
-/** Every answer that leaves a body unread ends the connection: what follows on it can't be trusted to be a request. */
+/** A response that leaves a body unread ends the connection: what follows on it need not be a request. */
 export const closing = { connection: "close" } as const
 
 export const badRequest = (detail: string): Problem => ({ status: 400, title: "Bad request", detail, headers: closing })
 
-/** A bug of ours: the id leads to the log line, and nothing else is told. */
+/** A bug in relay: the log has it under the request id. */
 export const bug: Problem = { status: 500, title: "Internal error" }

@@ -1,4 +1,4 @@
-/** The process: how it was started, what it offers to Effect, and how it ends. */
+/** The process: how it was started, its services for Effect, and how it ends. */
 import process from "node:process"
 import * as NodeChildProcessSpawner from "@effect/platform-node-shared/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node-shared/NodeFileSystem"
@@ -40,7 +40,7 @@ export const services = Layer.mergeAll(
   Layer.provide(NodeChildProcessSpawner.layer, [NodeFileSystem.layer, NodePath.layer]),
 )
 
-/** What no fiber caught: without a handler the runtime prints a stack trace, and from a binary its own source. */
+/** Errors that no fiber caught. Without a handler the runtime prints a stack trace, and a binary its own source. */
 export const onCrash = (handle: (error: unknown) => void): void => {
   process.on("uncaughtException", handle)
   process.on("unhandledRejection", handle)

@@ -1,13 +1,13 @@
 /**
- * What every request passes before its handler, because no runtime checks it:
- * one well-formed Host (a broken one makes the URL a lie), one Content-Length
- * (an identical pair passes both runtimes), and no exception that reaches the
- * runtime's own error page. It also knows how many requests are under way,
- * which is what a drain waits for.
+ * Checks every request before its handler for what no runtime checks: exactly
+ * one well-formed Host (a broken one makes the URL wrong) and at most one
+ * Content-Length (both runtimes accept an identical pair). No exception reaches
+ * the runtime's own error page. It also counts the requests in progress, which a
+ * drain waits for.
  *
- * Left to the sender's retry: Bun closes a connection on which a second request
- * is pipelined behind an unfinished answer. The first was handled and its
- * answer is lost; a repeated delivery is a duplicate and answered as one.
+ * **Gotcha.** Bun closes a connection on which a second request is pipelined
+ * before the first is answered. The first was handled and its answer is lost; the
+ * sender's retry is a duplicate, and answered 2xx.
  */
 import { Effect } from "effect"
 import * as Problem from "./Problem.ts"
@@ -16,29 +16,29 @@ export type Handler = (request: Request) => Response | Promise<Response>
 
 export interface Guard {
   readonly handle: Handler
-  /** Waits until no request is under way. */
+  /** Waits until no request is in progress. */
   readonly idle: Effect.Effect<void>
 }
 
-/** A name, an IPv4 address or a bracketed IPv6 address, and a port or none. Two Host headers arrive joined by a comma. */
+/** A name, an IPv4 address or a bracketed IPv6 address, with or without a port. Two Host headers arrive joined by a comma. */
 const host = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/
 const length = /^[0-9]{1,15}$/
 
 const badHost = Problem.badRequest("the Host header is missing, doubled or malformed")
 const badLength = Problem.badRequest("the Content-Length header is doubled or malformed")
 
-/** `report` logs a defect under the request id that the answer carries; `refused` hears of every answer that is not the handler's. */
+/** `report` logs a defect with the request id of the response; `refused` is called with every status that is not the handler's. */
 export const make = (
   handler: Handler,
   report: (id: string, defect: unknown) => void,
   refused: (status: number) => void = () => {},
 ): Guard => {
-  let underWay = 0
+  let inProgress = 0
   let waiting: Array<() => void> = []
 
   const done = () => {
-    underWay -= 1
-    if (underWay > 0 || waiting.length === 0) return
+    inProgress -= 1
+    if (inProgress > 0 || waiting.length === 0) return
     const resume = waiting
     waiting = []
     for (const wake of resume) wake()
@@ -65,7 +65,7 @@ export const make = (
       if (!host.test(headers.get("host") ?? "")) return refuse(badHost)
       const declared = headers.get("content-length")
       if (declared !== null && !length.test(declared)) return refuse(badLength)
-      underWay += 1
+      inProgress += 1
       try {
         const response = handler(request)
         return response instanceof Promise ? response.then(answered, crashed) : answered(response)
@@ -74,7 +74,7 @@ export const make = (
       }
     },
     idle: Effect.callback<void>((resume) => {
-      if (underWay === 0) return resume(Effect.void)
+      if (inProgress === 0) return resume(Effect.void)
       const wake = () => resume(Effect.void)
       waiting.push(wake)
       return Effect.sync(() => {

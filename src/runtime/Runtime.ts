@@ -1,22 +1,24 @@
 /**
- * The runtime under the relay, Bun or Deno: serving HTTP, HMAC, signals. This
- * folder is the only code that names either.
+ * The JavaScript runtime, Bun or Deno: HTTP servers, HMAC and signals. Only this
+ * folder names either of them.
  *
- * **A drain** keeps the listener open until nothing is under way: `onDrain`
- * tells the handler to refuse what is new, what is under way ends or meets the
- * deadline, and only then is the listener closed, at last by force. Closing
- * first would be worse on both: a half-sent body holds Bun's `stop()` for as
- * long as it stalls, and Deno's `shutdown()` cuts it off.
+ * **Drain.** The listener stays open until no request is in progress: `onDrain`
+ * tells the handler to refuse new requests, those in progress end or reach the
+ * deadline, and only then is the listener closed, if need be by force. Closing
+ * it first is worse on both runtimes: Bun's `stop()` waits for a half-sent body
+ * as long as that stalls, and Deno's `shutdown()` cuts it off.
  */
 import { readFileSync } from "node:fs"
 import process from "node:process"
 import { Duration, Effect, Option, Schema, type Scope } from "effect"
-import type { Address, Tls } from "../config/Config.ts"
+import { type Address, format } from "../config/Address.ts"
+import type { Tls } from "../config/Config.ts"
 import * as BunPlatform from "./Bun.ts"
 import * as DenoPlatform from "./Deno.ts"
-import * as Door from "./ListenerGate.ts"
+import { codeOf } from "./ErrorCode.ts"
+import { open, type PausableListener } from "./PausableListener.ts"
 import type { Platform } from "./Platform.ts"
-import * as Guard from "./RequestGuard.ts"
+import * as RequestGuard from "./RequestGuard.ts"
 
 const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatform.make()
 
@@ -26,32 +28,30 @@ export const { name, version, isCompiled, hmac, libc } = platform
 export interface ServeOptions {
   readonly address: Address
   readonly tls?: Tls
-  readonly handler: Guard.Handler
+  readonly handler: RequestGuard.Handler
   /** Called with the status of each answer that is not the handler's. */
   readonly onRefused?: (status: number) => void
   /** Called once, when the drain begins: refuse from now on. */
   readonly onDrain?: Effect.Effect<void>
-  /** How long a drain waits for requests under way; 10 seconds unless told. */
+  /** How long a drain waits for requests in progress. Default: 10 seconds. */
   readonly drainTimeout?: Duration.Duration
-  /** Closes while file descriptors are used up, for the sake of all else; not unless told. */
-  readonly givesWay?: boolean
-  /** A backstop, in bytes, for handlers that don't count; 64 MiB unless told. */
+  /** Closes while file descriptors are exhausted, so that everything else has some. Default: false. */
+  readonly mayPause?: boolean
+  /** Bytes of a body at most, for handlers that don't limit it themselves. Default: 64 MiB. */
   readonly maxBody?: number
 }
 
 /** The address can't be listened on, or a TLS file can't be used. */
 export class ServeError extends Schema.TaggedError<ServeError>()("ServeError", {
   message: Schema.String,
-  /** Somebody listens there already. */
+  /** Another process listens there. */
   isTaken: Schema.optionalKey(Schema.Boolean),
 }) {}
 
-/** Seconds; above every wait of a handler, because Bun cuts a slow handler off by it too. */
+/** Seconds. Longer than any handler waits, because Bun applies it to slow handlers too. */
 const idleTimeout = 60
-/** For connections that are idle or are being sent their last bytes. */
-const lastAnswers = Duration.seconds(1)
-
-export const show = ({ host, port }: Address): string => `${host.includes(":") ? `[${host}]` : host}:${port}`
+/** How long connections that are idle, or receive their last bytes, have to close. */
+const closeTimeout = Duration.seconds(1)
 
 const readPem = (path: string, what: string): Effect.Effect<string, ServeError> =>
   Effect.try({
@@ -59,13 +59,8 @@ const readPem = (path: string, what: string): Effect.Effect<string, ServeError> 
     catch: () => new ServeError({ message: `the TLS ${what} ${path} can't be read` }),
   })
 
-const codeOf = (error: unknown): string => {
-  if (!(error instanceof Error)) return ""
-  return "code" in error && typeof error.code === "string" ? error.code : error.name
-}
-
 const whyNot = (error: unknown, address: Address): ServeError => {
-  const where = show(address)
+  const where = format(address)
   switch (codeOf(error)) {
     case "EADDRINUSE":
     case "AddrInUse":
@@ -85,11 +80,11 @@ const whyNot = (error: unknown, address: Address): ServeError => {
 }
 
 /** Whether the listener's connections ended in time. */
-const close = (door: Door.Door, force: boolean): Effect.Effect<boolean> =>
+const close = (listener: PausableListener, force: boolean): Effect.Effect<boolean> =>
   Effect.map(
     Effect.timeoutOption(
-      Effect.promise(() => door.close(force)),
-      lastAnswers,
+      Effect.promise(() => listener.close(force)),
+      closeTimeout,
     ),
     Option.isSome,
   )
@@ -102,7 +97,7 @@ export const serve = Effect.fn("Runtime.serve")(function* (
   const report = (id: string, defect: unknown) => {
     run(Effect.annotateLogs(Effect.logError("a bug while answering a request", defect), { request: id }))
   }
-  const guard = Guard.make(options.handler, report, options.onRefused)
+  const guard = RequestGuard.make(options.handler, report, options.onRefused)
   const tls = options.tls && {
     certificate: yield* readPem(options.tls.certificate, "certificate"),
     key: yield* readPem(options.tls.key, "key"),
@@ -116,16 +111,16 @@ export const serve = Effect.fn("Runtime.serve")(function* (
       idleTimeout,
       onEnd,
     })
-  const opening = Effect.catchDefect(Door.open(listen, options.address, options.givesWay === true), (error) =>
+  const opening = Effect.catchDefect(open(listen, options.address, options.mayPause === true), (error) =>
     Effect.fail(whyNot(error, options.address)),
   )
-  const { address } = yield* Effect.acquireRelease(opening, (door) =>
+  const { address } = yield* Effect.acquireRelease(opening, (listener) =>
     Effect.gen(function* () {
       yield* options.onDrain ?? Effect.void
       const idle = yield* Effect.timeoutOption(guard.idle, options.drainTimeout ?? Duration.seconds(10))
       if (Option.isNone(idle)) yield* Effect.logWarning("requests still under way at the end of the drain are cut off")
-      const ended = Option.isSome(idle) && (yield* close(door, false))
-      if (!ended) yield* close(door, true)
+      const ended = Option.isSome(idle) && (yield* close(listener, false))
+      if (!ended) yield* close(listener, true)
     }),
   )
   return address
@@ -134,7 +129,7 @@ export const serve = Effect.fn("Runtime.serve")(function* (
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 export type Signal = keyof typeof exitCodes
 
-/** Calls `handle` at every SIGHUP, which ends a process that does not listen to it. */
+/** Calls `handle` at every SIGHUP. Without a handler SIGHUP ends the process. */
 export const onHangup = (handle: () => void): Effect.Effect<void, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -147,21 +142,20 @@ export const onHangup = (handle: () => void): Effect.Effect<void, never, Scope.S
   )
 
 /**
- * Milliseconds from the first signal until the process ends, whatever still
- * holds it: above the sum of all that a drain waits for, which `Relay.ts` sets.
+ * Milliseconds from the first signal until the process exits in any case: more
+ * than the sum of all that a drain waits for, which `Relay.ts` sets.
  */
 export const drainDeadline = 24_000
 
 /**
- * Waits for the first SIGTERM or SIGINT. From then on the next one ends the
- * process at once, and so does the deadline: what is on disk stays there, and
- * is delivered after the next start.
+ * Waits for the first SIGTERM or SIGINT. A second one ends the process at once,
+ * and so does the deadline. What is on disk is delivered after the next start.
  */
 export const firstSignal: Effect.Effect<Signal> = Effect.callback<Signal>((resume) => {
-  let seen = false
+  let isDraining = false
   const on = (signal: Signal) => () => {
-    if (seen) process.exit(exitCodes[signal])
-    seen = true
+    if (isDraining) process.exit(exitCodes[signal])
+    isDraining = true
     setTimeout(() => process.exit(exitCodes[signal]), drainDeadline).unref()
     resume(Effect.succeed(signal))
   }

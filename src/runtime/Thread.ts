@@ -1,2 +1,2 @@
-/** Apart from `Runtime.ts`, because the worker loads nothing that it doesn't need. */
+/** Apart from `Runtime.ts`, so that the worker does not load that. */
 export { isMainThread } from "node:worker_threads"

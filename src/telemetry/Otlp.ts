@@ -1,14 +1,13 @@
 /**
- * Traces and logs to an OpenTelemetry collector, by OTLP over HTTP in JSON: as
- * protobuf the same spans take five times the CPU.
+ * Exports traces and logs to an OpenTelemetry collector, by OTLP over HTTP in
+ * JSON: protobuf takes five times the CPU for the same spans.
  *
- * **Promise.** A collector that is slow or gone costs the relay nothing but its
- * telemetry: at most four requests are under way, five seconds each; when one
- * fails for good, or a fifth is wanted, the exporter drops what it has and
- * rests for a minute.
+ * **Guarantee.** A collector that is slow or down costs only telemetry. At most
+ * four requests are in flight, five seconds each; when one fails for good, or a
+ * fifth is needed, the exporter drops what it has and pauses for a minute.
  *
- * The relay's config is all that counts: variables such as OTEL_SERVICE_NAME
- * are not read, though a config may name them as `${OTEL_SERVICE_NAME}`.
+ * **Gotcha.** Variables such as OTEL_SERVICE_NAME are not read, but the config
+ * may refer to them as `${OTEL_SERVICE_NAME}`.
  */
 import { ConfigProvider, Duration, Effect, Layer, Logger, Redacted } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientError } from "effect/http"
@@ -17,25 +16,25 @@ import type { Otlp } from "../config/Config.ts"
 import { limit } from "./Repeats.ts"
 import * as Tracing from "./Tracing.ts"
 
-const patience = Duration.seconds(5)
-const maxUnderWay = 4
+const timeout = Duration.seconds(5)
+const maxInFlight = 4
 /** How long the last export may take when the relay stops. */
 const shutdownTimeout = Duration.seconds(1)
 
-/** No more requests than `maxUnderWay`, none for longer than `patience`. */
+/** At most `maxInFlight`, none for longer than `timeout`. */
 const bounded = Layer.effect(
   HttpClient.HttpClient,
   Effect.map(HttpClient.HttpClient, (client) => {
-    let underWay = 0
+    let inFlight = 0
     return HttpClient.transform(client, (effect, request) =>
       Effect.suspend(() => {
-        if (underWay >= maxUnderWay) {
+        if (inFlight >= maxInFlight) {
           const reason = new HttpClientError.EncodeError({ request, description: "the collector does not keep up" })
           return Effect.fail(new HttpClientError.HttpClientError({ reason }))
         }
-        underWay += 1
+        inFlight += 1
         return Effect.timeoutOrElse(effect, {
-          duration: patience,
+          duration: timeout,
           orElse: () =>
             Effect.fail(
               new HttpClientError.HttpClientError({
@@ -45,7 +44,7 @@ const bounded = Layer.effect(
         }).pipe(
           Effect.ensuring(
             Effect.sync(() => {
-              underWay -= 1
+              inFlight -= 1
             }),
           ),
         )

@@ -1,14 +1,15 @@
 /**
  * One trace from a delivery to each of its sinks: a server span for the
- * delivery, which continues the sender's trace where it brings one, and below
- * it a producer span for each attempt to send the event. Between the two lies
- * the journal; the event carries the context through it.
+ * delivery, which continues the sender's trace where there is one, and a
+ * producer span for each attempt to send the event. The event carries the
+ * context through the journal.
  *
- * **Promise.** Off, which is the default, it costs nothing: there is no tracer
- * to ask. What is not sampled costs a header and a random number.
+ * **Guarantee.** Without traces in the config, which is the default, it costs
+ * nothing. A delivery that is not sampled costs a header and a random number. No
+ * attribute contains anything of a payload.
  *
  * Names and attributes follow the OpenTelemetry semantic conventions (`http.*`,
- * `messaging.*`, `cloudevents.*`, `error.type`). Nothing of a payload is told.
+ * `messaging.*`, `cloudevents.*`, `error.type`).
  */
 import { Cause, Clock, Context, Effect, Exit, Option, Random, Tracer } from "effect"
 import type { Webhook } from "../config/Config.ts"
@@ -18,15 +19,15 @@ import { idempotencyKey } from "../event/IdempotencyKey.ts"
 import * as TraceContext from "../event/TraceContext.ts"
 import type { Failures, Sink, SinkError } from "../sinks/Sink.ts"
 
-/** A delivery that belongs to a trace. */
+/** A traced delivery. */
 export interface Delivery {
-  /** What its event carries on. */
+  /** The context that its event carries. */
   readonly context: TraceContext.TraceContext
   readonly answered: (status: number, event?: Event) => void
 }
 
 export interface Tracing {
-  /** A delivery whose signature is right, from `receivedAt` in epoch milliseconds; `undefined` when it isn't traced. */
+  /** Of a verified delivery, from `receivedAt` in epoch milliseconds; `undefined` when it is not traced. */
   readonly delivery: (headers: Headers, webhook: Webhook, receivedAt: number) => Delivery | undefined
   /** A sink whose attempts are spans. */
   readonly traced: (sink: Sink, name: string, type: string) => Sink
@@ -37,10 +38,10 @@ export const Tracing = Context.Reference<Tracing | undefined>("relay/telemetry/T
   defaultValue: () => undefined,
 })
 
-/** What the conventions call a system, where it is not what the config calls it. */
+/** Names of systems in the conventions that differ from those in the config. */
 const systems: Readonly<Record<string, string>> = { sns: "aws.sns" }
 
-/** A failure without a stack: where in our code it was seen helps nobody. */
+/** A failure without a stack trace, which would only name code of relay. */
 const failed = (type: string, message: string): Exit.Exit<never, Error> => {
   const error = new Error(message)
   error.name = type
@@ -48,7 +49,7 @@ const failed = (type: string, message: string): Exit.Exit<never, Error> => {
   return Exit.fail(error)
 }
 
-/** Why an attempt failed as a whole: the reason's tag, or that it was cut off or a bug. */
+/** Why a whole attempt failed: the reason, a timeout, or a bug. */
 const failureOf = (cause: Cause.Cause<SinkError>): { readonly _tag: string; readonly message: string } => {
   const error = Cause.findErrorOption(cause)
   if (Option.isSome(error)) return error.value.reason
@@ -57,7 +58,7 @@ const failureOf = (cause: Cause.Cause<SinkError>): { readonly _tag: string; read
     : { _tag: "defect", message: "a bug in relay" }
 }
 
-/** `sampleRate`: the share of deliveries without a trace of their own that begin one. */
+/** `sampleRate`: the share of deliveries without a sender's trace that are traced. */
 export const make = Effect.fnUntraced(function* (tracer: Tracer.Tracer, sampleRate: number) {
   const clock = yield* Clock.Clock
   const random = yield* Random.Random
@@ -109,7 +110,7 @@ export const make = Effect.fnUntraced(function* (tracer: Tracer.Tracer, sampleRa
           if (event.id !== "") span.attribute("cloudevents.event_id", event.id)
           if (event.type !== "") span.attribute("cloudevents.event_type", event.type)
         }
-        // For a server only its own faults are errors (semantic conventions, "HTTP spans").
+        // For a server span only 5xx is an error (semantic conventions, "HTTP spans").
         end(span, status < 500 ? undefined : { _tag: String(status), message: `answered ${status}` })
       },
     }
@@ -133,7 +134,7 @@ export const make = Effect.fnUntraced(function* (tracer: Tracer.Tracer, sampleRa
       })
     }
     return {
-      // Asked for each time: a sink that is opened later knows its batches later.
+      // A getter: a sink that is opened later sets it later.
       get batch() {
         return sink.batch
       },

@@ -4,7 +4,7 @@ import { EventPage, Stories } from "../../src/admin/Api.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
 import { attempts, event, letter, retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
-import { json, lane, config as plainConfig, type Setup, start } from "./fixture.ts"
+import { json, lane, config as plainConfig, type Setup, start, text } from "./fixture.ts"
 
 const person = "Ann Example"
 const body = new TextEncoder().encode(
@@ -69,6 +69,8 @@ describe("events of the admin API", () => {
       expect(yield* list("limit=1&before=3")).toMatchObject({ events: [{ id: "evt_client" }], next: 2 })
       expect(JSON.stringify(yield* list(""))).not.toContain(person)
       expect((yield* ask("/api/v1/events?outcome=lost")).status).toBe(400)
+      const renamed = yield* ask("/api/v1/events?outcome=parked")
+      expect([renamed.status, yield* text(renamed)]).toEqual([400, expect.stringContaining("parked is retrying")])
       const bad = yield* ask("/api/v1/events?type=client..x")
       expect([bad.status, yield* json(bad)]).toEqual([
         409,

@@ -2,7 +2,7 @@ import { describe, expect } from "bun:test"
 import { Effect, Exit, Fiber, Latch, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import type { TapLine } from "../../src/admin/Api.ts"
-import * as Tap from "../../src/admin/LiveTail.ts"
+import * as LiveTail from "../../src/admin/LiveTail.ts"
 import type { Event } from "../../src/event/Event.ts"
 import { Journal } from "../../src/journal/Journal.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
@@ -24,12 +24,12 @@ const burst = (count: number, prefix: string) =>
     return Effect.promise(() => Promise.all(appends))
   })
 
-/** Taps into `lines`; while `gate` is shut nothing is read. */
-const tapping = (filter: Tap.Filter, gate = Latch.makeUnsafe(true)) =>
+/** Taps into `lines`; while the latch is closed nothing is read. */
+const tapping = (filter: LiveTail.Filter, reading = Latch.makeUnsafe(true)) =>
   Effect.gen(function* () {
     const lines: Array<Line> = []
-    const stream = yield* Tap.make(filter)
-    const take = (line: Line) => gate.whenOpen(Effect.sync(() => lines.push(line)))
+    const stream = yield* LiveTail.make(filter)
+    const take = (line: Line) => reading.whenOpen(Effect.sync(() => lines.push(line)))
     yield* Effect.forkScoped(Stream.runForEach(stream, take), { startImmediately: true })
     return {
       ids: () => lines.flatMap(({ events }) => events.map(({ id }) => id)),
@@ -95,17 +95,17 @@ describe("a tap", () => {
 
   it.effect("whose reader is slow holds nothing back, and goes on near the head", () =>
     Effect.gen(function* () {
-      const gate = Latch.makeUnsafe(true)
-      const { ids, skipped } = yield* tapping({}, gate)
+      const reading = Latch.makeUnsafe(true)
+      const { ids, skipped } = yield* tapping({}, reading)
       yield* append("first")
       yield* pass(1)
-      yield* gate.close
+      yield* reading.close
       yield* append("second")
       yield* pass(1)
       // All of it is kept at once, although nobody reads.
       const kept = yield* burst(9_000, "many")
       expect(kept.every(Exit.isSuccess)).toBe(true)
-      yield* gate.open
+      yield* reading.open
       yield* pass(1)
       expect(ids().slice(0, 2)).toEqual(["first", "second"])
       // What was too far behind is not even looked at.

@@ -499,21 +499,21 @@ describe("what is in quarantine", () => {
       for (const body of bodies) yield* send(delivery(body))
       const kept = (yield* entries).map(({ event }) => event)
       expect(kept.every(({ problem }) => problem !== undefined)).toBe(true)
-      const fates = () => kept.map((event) => ingest.reroute(event))
-      expect(fates()).toEqual(kept.map(({ problem = "" }) => ({ stays: problem })))
+      const rerouted = () => kept.map((event) => ingest.reroute(event))
+      expect(rerouted()).toEqual(kept.map(({ problem = "" }) => ({ stays: problem })))
       // The secret that verified them is gone by now.
       yield* reload([webhook({ secrets: [{ name: "newer", value: Redacted.make("another") }] })])
       const { problem: _, ...routed } = kept[1] ?? {}
-      expect(fates()).toEqual([
+      expect(rerouted()).toEqual([
         { stays: kept[0]?.problem },
         { event: routed, sinks: ["lake"] },
         { stays: "no route takes it" },
         { stays: kept[3]?.problem },
-      ] as ReadonlyArray<unknown> as ReturnType<typeof fates>)
+      ] as ReadonlyArray<unknown> as ReturnType<typeof rerouted>)
       yield* reload([webhook({ unknownTypes: "reject" })])
-      expect(fates()[1]).toEqual({ stays: "unknown event type" })
+      expect(rerouted()[1]).toEqual({ stays: "unknown event type" })
       yield* reload([webhook({ name: "another" })])
-      expect(fates()[1]).toEqual({ stays: "the webhook scheduling is not in the config" })
+      expect(rerouted()[1]).toEqual({ stays: "the webhook scheduling is not in the config" })
     }),
   )
 

@@ -65,7 +65,7 @@ describe("the difference between two configs", () => {
         const [one, two] = [yield* Effect.result(load(path, options)), yield* Effect.result(load(path, options))]
         if (one._tag === "Failure" || two._tag === "Failure") continue
         expect([file, Difference.between(one.success.config, two.success.config)]).toEqual([file, []])
-        expect([file, Difference.restart(one.success.config, two.success.config)]).toEqual([file, []])
+        expect([file, Difference.needingRestart(one.success.config, two.success.config)]).toEqual([file, []])
         expect(Equal.equals(one.success.config.sinks, two.success.config.sinks)).toBe(true)
         compared += 1
       }
@@ -136,7 +136,7 @@ describe("the difference between two configs", () => {
         journal: { path: "elsewhere.db", maxSize: "1 GiB" },
       }
       const [before, next] = [yield* written(base), yield* written(after)]
-      expect(Difference.restart(before, next).toSorted()).toEqual([
+      expect(Difference.needingRestart(before, next).toSorted()).toEqual([
         "admin.listen",
         "admin.token",
         "journal.maxSize",

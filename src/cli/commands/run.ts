@@ -8,7 +8,8 @@
  */
 import { Context, Effect, type Latch, Layer, Option } from "effect"
 import { Command } from "effect/cli"
-import type { Address, RelayConfig } from "../../config/Config.ts"
+import * as Address from "../../config/Address.ts"
+import type { RelayConfig } from "../../config/Config.ts"
 import * as Router from "../../routing/Router.ts"
 import { io } from "../support/CommandError.ts"
 import { Config, toggle } from "../support/flags.ts"
@@ -25,11 +26,9 @@ export interface Opening {
   /** ` -c FILE`, or empty. */
   readonly configFlag: string
   /** Where it listens; a port 0 is replaced by the one that was taken. */
-  readonly deliveries: Address
-  readonly admin: Address
+  readonly deliveries: Address.Address
+  readonly admin: Address.Address
 }
-
-const show = ({ host, port }: Address): string => `${host.includes(":") ? `[${host}]` : host}:${port}`
 
 const examples = ["appointment.created", "appointment.meeting.create_failed"] as const
 
@@ -55,8 +54,8 @@ export const opening = (facts: Opening): string => {
     "",
     "listens",
     table([
-      ...config.webhooks.map(({ name, path }) => [name, `${scheme}://${show(deliveries)}${path}`]),
-      ["admin", `http://${show(admin)}/  (/healthz, /readyz, /metrics)`],
+      ...config.webhooks.map(({ name, path }) => [name, `${scheme}://${Address.format(deliveries)}${path}`]),
+      ["admin", `http://${Address.format(admin)}/  (/healthz, /readyz, /metrics)`],
     ]),
     "",
     "routes",
@@ -90,7 +89,9 @@ const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch
   yield* Effect.forkScoped(Effect.provideContext(reloadWhen(triggered), context))
   const { deliveries, admin } = Context.get(context, Relay.Listening)
   if (json)
-    yield* Effect.logInfo("started").pipe(Effect.annotateLogs({ deliveries: show(deliveries), admin: show(admin) }))
+    yield* Effect.logInfo("started").pipe(
+      Effect.annotateLogs({ deliveries: Address.format(deliveries), admin: Address.format(admin) }),
+    )
   else yield* say(opening({ config, file, command, configFlag: yield* configFlag, deliveries, admin }))
   const broken = Effect.catchTag(Context.get(context, Journal).broken, "JournalBroken", ({ message }) =>
     Effect.fail(io(`the journal is broken, so the relay exits: ${message}`)),

@@ -1,7 +1,8 @@
 /** `relay trigger TYPE`: correctly signed samples of any event type, sent to a running relay. */
 import { Clock, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import type { Address, RelayConfig, Webhook } from "../../config/Config.ts"
+import * as Address from "../../config/Address.ts"
+import type { RelayConfig, Webhook } from "../../config/Config.ts"
 import { isKnown } from "../../event/EventType.ts"
 import { hmacSha256 } from "../../event/Signature.ts"
 import { failed, unreachable, usage } from "../support/CommandError.ts"
@@ -17,14 +18,8 @@ const listed = 10
 /** Deliveries in flight at once. */
 const inFlight = 64
 
-/** How to reach a listener from this machine: a wildcard address can't be connected to. */
-const reachable = ({ host, port }: Address): string => {
-  const to = host === "0.0.0.0" || host === "" ? "127.0.0.1" : host === "::" ? "::1" : host
-  return `${to.includes(":") ? `[${to}]` : to}:${port}`
-}
-
 const urlOf = ({ listen, tls }: RelayConfig, webhook: Webhook): string =>
-  `${tls === undefined ? "http" : "https"}://${reachable(listen)}${webhook.path}`
+  `${tls === undefined ? "http" : "https"}://${Address.format(Address.reachable(listen))}${webhook.path}`
 
 const pick = (config: RelayConfig, name: Option.Option<string>) => {
   const names = config.webhooks.map((webhook) => webhook.name)

@@ -5,13 +5,13 @@
 import { Effect, FileSystem, Option } from "effect"
 import type { HttpClientError } from "effect/http"
 import type { Client } from "../../admin/AdminClient.ts"
-import type { Invalid, NotFound, Refused, Unavailable } from "../../admin/Api.ts"
+import type { BadRequest, Invalid, NotFound, Refused, Unavailable } from "../../admin/Api.ts"
 import { readerOf } from "../../config/load/ReadFile.ts"
 import { type CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
 import { Config } from "./flags.ts"
 import { lazily, Program } from "./Program.ts"
 
-type Answered = Invalid | NotFound | Refused | Unavailable
+type Answered = BadRequest | Invalid | NotFound | Refused | Unavailable
 /** An answer that is not of the API: another program or another version listens there. */
 type Unexpected = HttpClientError.HttpClientError | { readonly _tag: "SchemaError" | "HttpBodyError" }
 
@@ -25,6 +25,7 @@ const toCommandError = (error: Answered | Unexpected, { url, config }: Asked): C
   switch (error._tag) {
     case "Invalid":
       return misconfigured(`the relay keeps its current config:\n\n${error.message}`)
+    case "BadRequest":
     case "NotFound":
     case "Refused":
     case "Unavailable":

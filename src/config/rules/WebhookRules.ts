@@ -1,9 +1,10 @@
 /** Rules for where deliveries come in: webhooks, their secrets, and the listeners. */
 import { ByteSize, Option } from "effect"
 import { longest } from "../../event/Envelope.ts"
+import { isLoopback } from "../Address.ts"
 import { developmentSecret, maxInFlight } from "../Config.ts"
 import { error, type Finding, formatPath, type Path, warning } from "../diagnostics/Source.ts"
-import { isLoopback, parseAddress } from "../schema/Units.ts"
+import { parseAddress } from "../schema/Units.ts"
 import { type Fields, fields, items, nameRules, repeated, texts } from "./Shape.ts"
 
 /** Whether a header can hold a text, and ingest takes it for an id. */

@@ -6,7 +6,7 @@
  * generated JSON Schema tells an editor as much as the error tells a person.
  */
 import { ByteSize, Duration, Effect, Option, Schema, SchemaGetter } from "effect"
-import type { Address } from "../Config.ts"
+import * as Address from "../Address.ts"
 
 /** What the reference and the JSON Schema say about a key. */
 export interface Doc {
@@ -136,19 +136,17 @@ const bytes = word<number>({
   format: (value) => `${value} B`,
 })
 
-const address = word<Address>({
+const address = word<Address.Address>({
   kind: "address",
   how: 'write host and port, such as "127.0.0.1:8080", "0.0.0.0:8080" or "[::1]:8080"',
-  pattern: "^(\\[[0-9A-Fa-f:.]+\\]|[^\\s:/\\[\\]]+):\\d{1,5}$",
+  pattern: Address.pattern,
   examples: ["127.0.0.1:8080", "0.0.0.0:8080", "[::1]:8080"],
   parse: (text) => {
-    const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/[\]]+)):(\d{1,5})$/.exec(text)
-    const host = match?.[1] ?? match?.[2]
-    if (match === null || host === undefined) return new Problem("")
-    const port = Number(match[3])
-    return port <= 65_535 ? { host, port } : new Problem("a port is at most 65535")
+    const address = Address.parse(text)
+    if (address === undefined) return new Problem("")
+    return address.port <= 65_535 ? address : new Problem("a port is at most 65535")
   },
-  format: ({ host, port }) => formatAddress({ host, port }),
+  format: Address.format,
 })
 
 export interface Rate {
@@ -196,13 +194,6 @@ export const Units = {
   time,
 }
 
-export const formatAddress = ({ host, port }: Address): string =>
-  host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`
-
-/** Whether only this machine can reach it. */
-export const isLoopback = ({ host }: Address): boolean =>
-  host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
-
 /** The address that a text names; `undefined` when it names none. */
-export const parseAddress = (text: unknown): Address | undefined =>
+export const parseAddress = (text: unknown): Address.Address | undefined =>
   Option.getOrUndefined(Schema.decodeUnknownOption(Units.address.required({ description: "" }))(text))

@@ -56,7 +56,7 @@ export const make = Effect.fnUntraced(function* (
       const abort = new AbortController()
       request({ url, init: { ...init, signal: abort.signal } }, abort).then(
         (answer) => resume(answered(answer)),
-        (error) => resume(fail(HttpAnswer.reasonOfTrouble(HttpTransport.troubleOf(error), receiver))),
+        (error) => resume(fail(HttpAnswer.reasonOfTrouble(HttpTransport.failureOf(error), receiver))),
       )
       return Effect.sync(() => abort.abort())
     })

@@ -13,7 +13,7 @@
  *
  * Where the event decides the path, 404, 405 and 410 are about the event: retry.
  */
-import type { Trouble } from "../../runtime/HttpTransport.ts"
+import type { Failure } from "../../runtime/HttpTransport.ts"
 import {
   DeliveryFailed,
   DeliveryRejected,
@@ -131,7 +131,7 @@ export const reasonOf = (
   }
 }
 
-const mendable: Readonly<Partial<Record<Trouble, string>>> = {
+const mendable: Readonly<Partial<Record<Failure, string>>> = {
   "untrusted certificate":
     'no authority that is trusted signed its certificate; name its authority in "tls": { "ca": … }',
   "expired certificate":
@@ -142,7 +142,7 @@ const mendable: Readonly<Partial<Record<Trouble, string>>> = {
   "no HTTP": "what answers there does not speak HTTP; check scheme and port of the URL",
 }
 
-const passingTroubles: Readonly<Partial<Record<Trouble, string>>> = {
+const passingTroubles: Readonly<Partial<Record<Failure, string>>> = {
   refused: "nothing listens there (connection refused)",
   reset: "the connection was closed before an answer came",
   "unknown host": "its host name has no address",
@@ -150,7 +150,7 @@ const passingTroubles: Readonly<Partial<Record<Trouble, string>>> = {
 }
 
 /** The reason when there was no answer. What the runtime says is not repeated: it may hold the URL. */
-export const reasonOfTrouble = (trouble: Trouble, { name }: Receiver): Reason => {
+export const reasonOfTrouble = (trouble: Failure, { name }: Receiver): Reason => {
   const fault = mendable[trouble]
   return fault === undefined
     ? new SinkUnavailable({ message: `${name} can't be reached: ${passingTroubles[trouble] ?? "the request failed"}` })

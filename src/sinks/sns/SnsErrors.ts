@@ -23,7 +23,7 @@ export interface SnsTrouble {
   readonly detail: string
   /** 0: there was no answer. */
   readonly status: number
-  readonly transport: HttpTransport.Trouble
+  readonly transport: HttpTransport.Failure
   /** There are no credentials to sign with. */
   readonly isUnsigned: boolean
   /** The role that was asked for when it happened, of STS; empty: it was SNS. */
@@ -74,7 +74,7 @@ export const ofThrown = (thrown: unknown): SnsTrouble => {
     detail: String(message),
     status: $metadata?.httpStatusCode ?? 0,
     // Where AWS has answered with a code, its words are no account of the connection.
-    transport: code === "" ? HttpTransport.troubleOf(error) : "other",
+    transport: code === "" ? HttpTransport.failureOf(error) : "other",
     isUnsigned: code === "" && /Credentials|Provider|Token|SSO/.test(String(name)),
     role,
     ...(/^\d{1,4}$/.test(asked) && { retryAfter: Number(asked) * seconds }),
@@ -131,14 +131,14 @@ const misdirected = (status: number, { endpoint }: Place, role = ""): string =>
     ? `what answers there (${status}) is not AWS: look for a proxy on the way`
     : `what answers at ${endpoint} (${status}) is not SNS: mend "endpoint"`
 
-const words: Readonly<Partial<Record<HttpTransport.Trouble, string>>> = {
+const words: Readonly<Partial<Record<HttpTransport.Failure, string>>> = {
   refused: "nothing listens there (connection refused)",
   reset: "the connection was closed before an answer came",
   "unknown host": "its host name has no address",
   unreachable: "there is no way to it (unreachable, or timed out)",
 }
 
-const untrusted: ReadonlySet<HttpTransport.Trouble> = new Set([
+const untrusted: ReadonlySet<HttpTransport.Failure> = new Set([
   "untrusted certificate",
   "expired certificate",
   "certificate of another host",

@@ -7,7 +7,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "descriptors",
     gone: "no listener closes while descriptors are used up",
-    file: "src/runtime/ListenerGate.ts",
+    file: "src/runtime/PausableListener.ts",
     find: "closing?.close(false).then(",
     replace: "Promise.resolve().then(",
   },

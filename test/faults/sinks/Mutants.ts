@@ -30,8 +30,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "sink-endless",
     gone: "an answer is read to its end",
     file: "src/runtime/HttpDrain.ts",
-    find: "!(await endsWithin(response.body, maxAnswer, chunks))",
-    replace: "(await response.arrayBuffer()).byteLength > maxAnswer",
+    find: "!(await endsWithin(response.body, maxResponse, chunks))",
+    replace: "(await response.arrayBuffer()).byteLength > maxResponse",
   },
   {
     line: "sink-redirects",

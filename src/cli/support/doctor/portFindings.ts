@@ -1,8 +1,8 @@
 /** Checks the ports, free or taken by the running relay, and the status of that relay. */
 import { Effect, Result } from "effect"
 import type { Status } from "../../../admin/Api.ts"
-import type { Address, RelayConfig } from "../../../config/Config.ts"
-import { formatAddress } from "../../../config/schema/Units.ts"
+import * as Address from "../../../config/Address.ts"
+import type { RelayConfig } from "../../../config/Config.ts"
 import type { ServeError } from "../../../runtime/Runtime.ts"
 import { ask } from "../adminClient.ts"
 import { withDeadline } from "../deadline.ts"
@@ -12,7 +12,7 @@ import { problems } from "../statusReport.ts"
 import { type Finding, type Findings, finder } from "./Finding.ts"
 
 /** Whether something listens there; fails where nothing can. */
-const isTaken = Effect.fnUntraced(function* (address: Address, tls?: RelayConfig["tls"]) {
+const isTaken = Effect.fnUntraced(function* (address: Address.Address, tls?: RelayConfig["tls"]) {
   const { serve } = yield* lazily(() => import("../../../runtime/Runtime.ts"))
   // A delivery that arrives at this moment is sent again.
   const handler = () => new Response(null, { status: 503, headers: { "retry-after": "1", connection: "close" } })
@@ -30,9 +30,14 @@ const askStatus = ask((client) => client.status()).pipe(
   Effect.result,
 )
 
-const port = (key: string, address: Address, taken: Result.Result<boolean, ServeError>, runs: boolean): Finding => {
+const port = (
+  key: string,
+  address: Address.Address,
+  taken: Result.Result<boolean, ServeError>,
+  runs: boolean,
+): Finding => {
   const at = finder("port", key)
-  const where = formatAddress(address)
+  const where = Address.format(address)
   if (Result.isFailure(taken)) return at("wrong", taken.failure.message)
   if (taken.success) {
     return runs
@@ -67,6 +72,7 @@ export const ports = Effect.fnUntraced(function* ({ listen, admin, tls }: RelayC
   const runs = status !== undefined && Result.isSuccess(status)
   const both = [port("listen", listen, listenTaken, runs), port("admin.listen", admin.listen, adminTaken, runs)]
   const at = finder("relay", "status")
-  if (status === undefined) return [...both, at("ok", `not running: nothing listens at ${formatAddress(admin.listen)}`)]
+  if (status === undefined)
+    return [...both, at("ok", `not running: nothing listens at ${Address.format(admin.listen)}`)]
   return [...both, ...(Result.isSuccess(status) ? relay(status.success) : [at("wrong", status.failure.message)])]
 })

@@ -1,0 +1,31 @@
+/** Where a server listens: host and port, as in `127.0.0.1:8080` or `[::1]:8080`. */
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+export const pattern = "^(\\[[0-9A-Fa-f:.]+\\]|[^\\s:/\\[\\]]+):\\d{1,5}$"
+const matcher = new RegExp(pattern, "u")
+
+/** `undefined` where a text is no host and port. The port may be too large. */
+export const parse = (text: string): Address | undefined => {
+  if (!matcher.test(text)) return undefined
+  const colon = text.lastIndexOf(":")
+  return { host: text.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(text.slice(colon + 1)) }
+}
+
+/** The text that `parse` reads. */
+export const format = ({ host, port }: Address): string => `${host.includes(":") ? `[${host}]` : host}:${port}`
+
+/** Whether only this machine can reach it. */
+export const isLoopback = ({ host }: Pick<Address, "host">): boolean =>
+  host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
+
+export const isWildcard = ({ host }: Pick<Address, "host">): boolean =>
+  host === "0.0.0.0" || host === "::" || host === ""
+
+/** The address at which this machine reaches a listener: one for all interfaces can't be connected to. */
+export const reachable = ({ host, port }: Address): Address => ({
+  host: host === "::" ? "::1" : isWildcard({ host }) ? "127.0.0.1" : host,
+  port,
+})
