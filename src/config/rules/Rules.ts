@@ -7,19 +7,20 @@
  */
 
 import type { Finding } from "../diagnostics/Source.ts"
+import type { SinkTypes } from "../schema/SinkTypes.ts"
 import { idleRules, routeRules, testRules } from "./RouteRules.ts"
 import { fields } from "./Shape.ts"
 import { clientRules, fileRules, sinkRules } from "./SinkRules.ts"
 import { listenRules, webhookRules } from "./WebhookRules.ts"
 
 /** Everything that the parts' shapes can't say. `now` is in epoch milliseconds. */
-export const check = (resolved: unknown, now: number): ReadonlyArray<Finding> => {
+export const check = (resolved: unknown, sinkTypes: SinkTypes, now: number): ReadonlyArray<Finding> => {
   const root = fields(resolved)
   return [
     ...listenRules(root),
     ...webhookRules(root, now),
-    ...sinkRules(root),
-    ...fileRules(root),
+    ...sinkRules(root, sinkTypes),
+    ...fileRules(root, sinkTypes),
     ...routeRules(root),
     ...testRules(root),
     ...clientRules(root),

@@ -7,8 +7,8 @@
  * parts of the file are the relay's alone.
  */
 import { Schema } from "effect"
-import type { SinkTypes } from "../load/Load.ts"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
+import type { SinkTypes } from "./SinkTypes.ts"
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -44,7 +44,7 @@ const word =
       },
       { expected: `${kind === "address" ? "an" : "a"} ${kind}: ${how}`, toJsonSchema: () => ({ pattern }) },
     )
-    return Schema.String.annotate({ examples, ...doc })
+    return Schema.String.annotate({ examples, shown: true, ...doc })
       .check(reads)
       .pipe(
         Schema.decodeTo(
