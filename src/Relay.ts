@@ -24,7 +24,7 @@ import * as SqliteJournal from "./journal/sqlite/SqliteJournal.ts"
 import { Reload } from "./reload/Reload.ts"
 import * as Runtime from "./runtime/Runtime.ts"
 import { SinkError, SinkMisconfigured } from "./sinks/Sink.ts"
-import { sinkTypes } from "./sinks/Sinks.ts"
+import { sinkTypes } from "./sinks/SinkTypes.ts"
 
 /**
  * What a drain waits for, one after the other: deliveries under way, the admin
@@ -109,10 +109,10 @@ const telemetry = ({ telemetry: { otlp } }: RelayConfig, { version }: RelayOptio
 const laneSpecOf =
   ({ clients: api }: RelayConfig, clients: Clients.Clients | undefined) =>
   (config: LaneConfig): LaneSpec => {
-    const { type: name, digest, enrich } = config
+    const { type: name, enrich } = config
     const type = sinkTypes[name]
     const unknown = new SinkError({ reason: new SinkMisconfigured({ message: `no sink type is named ${name}` }) })
-    const open = type === undefined ? Effect.fail(unknown) : type.open(config.name, config.config, digest && config.key)
+    const open = type === undefined ? Effect.fail(unknown) : type.open(config.config)
     return {
       config,
       open:

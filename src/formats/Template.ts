@@ -116,7 +116,8 @@ const lazyEnvelope = (entry: Entry): (() => unknown) => {
   }
 }
 
-const toText = (value: unknown): string => {
+/** A value as the text that stands in its place. */
+export const toText = (value: unknown): string => {
   if (typeof value === "string") return value
   if (value === undefined || value === null) return ""
   return typeof value === "object" ? JSON.stringify(value) : String(value)

@@ -6,21 +6,14 @@
 import { createPrivateKey, X509Certificate } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { Effect, Redacted, Schema } from "effect"
+import { secret, text } from "../config/schema/Keys.ts"
 import { SinkError, SinkMisconfigured } from "./Sink.ts"
 
 export const CertificatesConfig = Schema.Struct({
-  ca: Schema.optionalKey(
-    Schema.String.annotate({ description: "PEM file of the authorities to trust, instead of the system's" }),
-  ),
-  certificate: Schema.optionalKey(Schema.String.annotate({ description: "PEM file of the client certificate" })),
-  key: Schema.optionalKey(
-    Schema.RedactedFromValue(
-      Schema.NonEmptyString.annotate({
-        description: "PEM file of the client certificate's key, or the PEM text itself",
-      }),
-    ),
-  ),
-})
+  ca: Schema.optionalKey(text("PEM file of the authorities to trust, instead of the system's")),
+  certificate: Schema.optionalKey(text("PEM file of the client certificate")),
+  key: Schema.optionalKey(secret("PEM file of the client certificate's key, or the PEM text itself")),
+}).annotate({ together: ["certificate", "key"] })
 export type CertificatesConfig = typeof CertificatesConfig.Type
 
 /** PEM texts. */

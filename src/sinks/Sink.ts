@@ -2,13 +2,12 @@
  * What a sink is: all that an implementer must know.
  *
  * A sink sends batches and reports only what it saw. It does not retry, log,
- * count or remember: the lane does, by the `reason` of the error. Add one in
- * four steps: a file here (`Console.ts` is the smallest), a line in `Sinks.ts`, a
- * test that calls the sink contract (`test/contract/sinkContract.ts`), and a
- * section of `config/README.md` with `<!-- sink: TYPE -->`, whose table
- * `bun test/config/reference.ts` writes from the schema's descriptions.
+ * count or remember: the lane does, by the `reason` of the error. To add one:
+ * a folder here with its code and `reference.md`, a line in `Sinks.ts`, and a
+ * test that calls the sink contract (`test/contract/sinkContract.ts`).
  */
-import { type Effect, Schema, type Scope } from "effect"
+import { Effect, Schema, type Scope } from "effect"
+import type { ConfiguredType } from "../config/schema/ConfiguredTypes.ts"
 import type { Entry } from "../event/Entry.ts"
 
 /** Refused, reset, broker down: nothing was wrong with the event. The lane pauses and backs off; no attempt is used. */
@@ -22,7 +21,7 @@ export class SinkThrottled extends Schema.TaggedError<SinkThrottled>()("SinkThro
   retryAfter: Schema.Number,
 }) {}
 
-/** This event failed and may pass later: the lane parks it. */
+/** This event failed and may pass later: the lane tries it again. */
 export class DeliveryFailed extends Schema.TaggedError<DeliveryFailed>()("DeliveryFailed", {
   message: Schema.String,
 }) {}
@@ -57,6 +56,10 @@ export class SinkError extends Schema.TaggedError<SinkError>()("SinkError", { re
 /** Failures of a batch that partly passed: the index in the batch, and why. Empty: all passed. */
 export type Failures = ReadonlyMap<number, SinkError>
 export const allSent: Failures = new Map()
+export const passed = Effect.succeed(allSent)
+
+/** A rejection is the event's own end: what comes after it in its order may go. */
+export const isFinal = ({ reason }: SinkError): boolean => reason._tag === "DeliveryRejected"
 
 export interface Sink {
   /** The lane fills a batch up to both; never more. One event above `maxBytes` still comes, alone. */
@@ -88,22 +91,19 @@ export type Preview = Readonly<Record<string, unknown>>
 /** Stands in a {@link Preview} where a secret is. */
 export const masked = "***"
 
-/** A kind of sink: its config's schema, and how to open one. What opens is closed with the scope. */
-export interface SinkType<Config> {
-  readonly type: string
-  /** The `type`'s own keys; the keys that every sink has are added by `config`. */
-  readonly config: Schema.Codec<Config, unknown>
-  /** How many batches may be in flight unless the config says otherwise. */
-  readonly concurrency: number
-  /** Where the lane sends digests, `group` is the template of the key that all events of a batch share. */
-  readonly open: (name: string, config: Config, group?: string) => Effect.Effect<Sink, SinkError, Scope.Scope>
-  /** Whether what it sends is a message of its own making: then a batch is one message, and it may have `digest` and `enrich`. */
-  readonly composes?: (config: Config) => boolean
-  /** Asked to say when a failure is over: the template of the key that the failure and its recovery share. */
-  readonly resolves?: (config: Config) => string | undefined
+/** A type of sink: its config's schema, and what is made of a config. */
+export interface SinkType<Config> extends ConfiguredType<Config> {
+  /** Opens a sink; it is closed with the scope. */
+  open(config: Config): Effect.Effect<Sink, SinkError, Scope.Scope>
   /**
-   * What a batch would be sent as, a JSON object each, secrets {@link masked};
-   * opens nothing. It is shown to people and kept in golden files.
+   * What a batch would be sent as, a JSON object each; opens nothing. The
+   * secrets of the config are {@link masked} already. It is shown to people and
+   * kept in golden files.
    */
-  readonly preview?: (config: Config, batch: ReadonlyArray<Entry>, group?: string) => ReadonlyArray<Preview>
+  preview(config: Config, batch: ReadonlyArray<Entry>): ReadonlyArray<Preview>
+  /** What OpenTelemetry's conventions call the system, where they don't call it what the config does. */
+  readonly messagingSystem?: string
 }
+
+/** A type whose config only its own schema knows: what comes out of `config` is what goes into `open`. */
+export type AnySinkType = SinkType<unknown>

@@ -17,6 +17,7 @@ import type { Event } from "../event/Event.ts"
 import { idempotencyKey } from "../event/IdempotencyKey.ts"
 import * as TraceContext from "../event/TraceContext.ts"
 import type { Failures, Sink, SinkError } from "../sinks/Sink.ts"
+import { sinkTypes } from "../sinks/SinkTypes.ts"
 
 /** A delivery that belongs to a trace. */
 export interface Delivery {
@@ -36,9 +37,6 @@ export interface Tracing {
 export const Tracing = Context.Reference<Tracing | undefined>("relay/telemetry/Tracing", {
   defaultValue: () => undefined,
 })
-
-/** What the conventions call a system, where it is not what the config calls it. */
-const systems: Readonly<Record<string, string>> = { sns: "aws.sns" }
 
 /** A failure without a stack: where in our code it was seen helps nobody. */
 const failed = (type: string, message: string): Exit.Exit<never, Error> => {
@@ -121,7 +119,7 @@ export const make = Effect.fnUntraced(function* (tracer: Tracer.Tracer, sampleRa
       const parent = trace === undefined ? undefined : TraceContext.spanOf(trace.traceparent)
       if (parent?.sampled !== true) return undefined
       return begin(`send ${name}`, "producer", parent, clock.currentTimeNanosUnsafe(), {
-        "messaging.system": systems[type] ?? type,
+        "messaging.system": sinkTypes[type]?.messagingSystem ?? type,
         "messaging.operation.name": "send",
         "messaging.operation.type": "send",
         "messaging.destination.name": name,

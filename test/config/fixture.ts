@@ -5,9 +5,9 @@
 import { Effect, PlatformError, Predicate, Schema } from "effect"
 import type { ConfigError } from "../../src/config/diagnostics/Diagnostic.ts"
 import { type Loaded, load } from "../../src/config/load/Load.ts"
-import type { SinkTypes } from "../../src/config/schema/SinkTypes.ts"
+import type { ConfiguredTypes } from "../../src/config/schema/ConfiguredTypes.ts"
 
-export const sinkTypes: SinkTypes = {
+export const sinkTypes: ConfiguredTypes = {
   console: { concurrency: 1, config: Schema.Struct({}) },
   file: { concurrency: 1, config: Schema.Struct({ path: Schema.NonEmptyString.annotate({ ownFile: true }) }) },
   chat: {

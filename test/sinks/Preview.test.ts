@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { Effect, Schema } from "effect"
 import { show } from "../../src/formats/DisplayBytes.ts"
-import { sinkTypes } from "../../src/sinks/Sinks.ts"
+import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { it } from "../lib/effect.ts"
 import { own, names as services } from "./alerts/services.ts"
 import { type Received, serve } from "./receiver.ts"
@@ -18,7 +18,7 @@ const typeOf = (name: string) => {
 
 const preview = (name: string, config: object, one = entry(1)) => {
   const type = typeOf(name)
-  return type.preview?.(Schema.decodeUnknownSync(type.config)(config), [one])[0] ?? {}
+  return type.preview(Schema.decodeUnknownSync(type.config)(config), [one])[0] ?? {}
 }
 
 const object = JSON.parse(JSON.stringify(envelope(1)))
@@ -87,7 +87,7 @@ describe("a preview", () => {
         })
         const config = { ...(services.includes(name as "slack") ? own[name as "slack"] : {}), url }
         const type = typeOf(name)
-        const sink = yield* type.open(name, Schema.decodeUnknownSync(type.config)(config))
+        const sink = yield* type.open(Schema.decodeUnknownSync(type.config)(config))
         yield* sink.send([entry(1)])
         const { headers, body } = preview(name, config)
         const sent = JSON.parse(Buffer.from(requests[0]?.body ?? []).toString())

@@ -1,7 +1,7 @@
 /** The trace of an event goes out with it, by whatever carries it: a header, or an attribute. */
 import { describe, expect, test } from "bun:test"
 import { Schema } from "effect"
-import { sinkTypes } from "../../src/sinks/Sinks.ts"
+import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { entry } from "./samples.ts"
 
 const trace = { traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", tracestate: "vendor=1" }
@@ -17,7 +17,7 @@ describe("a sink of type", () => {
   for (const [name, config] of Object.entries(configs)) {
     test(`${name} sends the trace of an event that has one, and nothing of one where there is none`, () => {
       const type = sinkTypes[name]
-      if (type?.preview === undefined) throw new Error(`nothing shows what ${name} sends`)
+      if (type === undefined) throw new Error(`nothing shows what ${name} sends`)
       const decoded = Schema.decodeUnknownSync(type.config)(config)
       const shown = JSON.stringify(type.preview(decoded, [traced]))
       expect(shown).toContain(trace.traceparent)

@@ -2,7 +2,7 @@
 import { Duration, Effect } from "effect"
 import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
 import type { Limits } from "../../sinks/Sink.ts"
-import type { AnySinkType } from "../../sinks/Sinks.ts"
+import type { AnySinkType } from "../../sinks/Sink.ts"
 import { lazily } from "./Program.ts"
 
 /** What does not answer in this time can't be reached. */
@@ -19,19 +19,19 @@ export interface Reached {
 
 const reach = Effect.fnUntraced(function* (
   type: AnySinkType | undefined,
-  { name, config }: LaneConfig,
+  { config }: LaneConfig,
   limits: Limits,
 ) {
   // A config that loads names only types that exist.
   if (type === undefined) return []
-  const sink = yield* type.open(name, config)
+  const sink = yield* type.open(config)
   yield* sink.check
   return sink.advise === undefined ? [] : yield* sink.advise(limits)
 })
 
 /** All at once, each in its own time. */
 export const reachAll = Effect.fnUntraced(function* (config: RelayConfig) {
-  const { sinkTypes } = yield* lazily(() => import("../../sinks/Sinks.ts"))
+  const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
   const limits = { maxBody: Math.max(0, ...config.webhooks.map(({ maxBody }) => maxBody)) }
   return yield* Effect.forEach(
     config.sinks,

@@ -2,7 +2,7 @@
  * A config file's text, with the place of every key and value in it.
  *
  * **Gotcha.** A value may be a secret: `mayBeShown` decides which a diagnostic
- * shows (see `schema/SinkTypes.ts`).
+ * shows (see `schema/ConfiguredTypes.ts`).
  */
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser"
 import type { Diagnostic } from "./Diagnostic.ts"
@@ -98,11 +98,7 @@ const syntaxMessages: Readonly<Record<string, readonly [message: string, hint?: 
 const deepest = 100
 
 /** Reads the text. Total: whatever the text is, the problems say it. */
-export const parse = (
-  file: string,
-  text: string,
-  mayBeShown: (path: Path, config: unknown) => boolean,
-): Source => {
+export const parse = (file: string, text: string, mayBeShown: (path: Path, config: unknown) => boolean): Source => {
   const errors: Array<ParseError> = []
   const deep = tooDeep(text, deepest)
   const root = deep === undefined ? parseTree(text, errors, { allowTrailingComma: true }) : undefined

@@ -13,12 +13,12 @@ import { error, type Finding, type Path, parse, type Source } from "../diagnosti
 import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
 import { Admin, ConfigFile, Delivery, Lane } from "../schema/ConfigFile.ts"
-import { mayBeShown, type SinkTypes } from "../schema/SinkTypes.ts"
+import { type ConfiguredTypes, mayBeShown } from "../schema/ConfiguredTypes.ts"
 import { embedded } from "./Defaults.ts"
 import { decodeText, type Environment, reasonOf, resolve } from "./References.ts"
 
 export interface LoadOptions extends Environment {
-  readonly sinkTypes: SinkTypes
+  readonly sinkTypes: ConfiguredTypes
 }
 
 export interface Loaded {
@@ -93,7 +93,7 @@ const delivery = (value: unknown, path: Path): Part<LaneConfig["delivery"]> => {
 }
 
 /** A sink in two steps: its type first, then the keys of that type and those of every sink. */
-const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: SinkTypes): Part<LaneConfig> => {
+const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: ConfiguredTypes): Part<LaneConfig> => {
   const path: Path = ["sinks", name]
   const types = Object.keys(sinkTypes)
   if (!isFields(value))

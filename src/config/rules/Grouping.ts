@@ -7,7 +7,7 @@ import * as Template from "../../formats/Template.ts"
 import type { LaneConfig } from "../Config.ts"
 import { error, type Finding, type Path } from "../diagnostics/Source.ts"
 import type { Lane } from "../schema/ConfigFile.ts"
-import type { Recoveries, SinkTypes } from "../schema/SinkTypes.ts"
+import type { ConfiguredTypes, Recoveries } from "../schema/ConfiguredTypes.ts"
 
 export type Grouping = Pick<LaneConfig, "order" | "key" | "digest" | "resolves">
 
@@ -21,7 +21,7 @@ export interface Asked {
 const placeholders = (names: ReadonlyArray<string>): string => names.map((name) => `{{${name}}}`).join("/")
 
 /** `digest` and `enrich` change what is sent: only a sink that composes its messages can have them. */
-const composerRules = (type: string, sinkTypes: SinkTypes, { lane, path }: Asked): ReadonlyArray<Finding> => {
+const composerRules = (type: string, sinkTypes: ConfiguredTypes, { lane, path }: Asked): ReadonlyArray<Finding> => {
   const phrase = (type: string, verb: string) => {
     const needs = sinkTypes[type]?.messages?.with
     return `${type}${verb}${needs === undefined ? "" : ` with${verb === "" ? "" : "out"} ${needs}`}`
@@ -90,7 +90,7 @@ const recoveryRules = ({ askedBy, ownKey }: Recoveries<unknown>, template: strin
 /** How the lane groups events, the sink's own config for that, and what is wrong. */
 export const of = (
   type: string,
-  sinkTypes: SinkTypes,
+  sinkTypes: ConfiguredTypes,
   config: unknown,
   asked: Asked,
 ): { readonly findings: ReadonlyArray<Finding>; readonly grouping: Grouping; readonly config: unknown } => {

@@ -7,14 +7,14 @@
  */
 
 import type { Finding } from "../diagnostics/Source.ts"
-import type { SinkTypes } from "../schema/SinkTypes.ts"
+import type { ConfiguredTypes } from "../schema/ConfiguredTypes.ts"
 import { idleRules, routeRules, testRules } from "./RouteRules.ts"
 import { fields } from "./Shape.ts"
 import { clientRules, fileRules, sinkRules } from "./SinkRules.ts"
 import { listenRules, webhookRules } from "./WebhookRules.ts"
 
 /** Everything that the parts' shapes can't say. `now` is in epoch milliseconds. */
-export const check = (resolved: unknown, sinkTypes: SinkTypes, now: number): ReadonlyArray<Finding> => {
+export const check = (resolved: unknown, sinkTypes: ConfiguredTypes, now: number): ReadonlyArray<Finding> => {
   const root = fields(resolved)
   return [
     ...listenRules(root),

@@ -3,8 +3,8 @@ import * as Pointer from "../../event/Pointer.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import { error, type Finding, formatPath, type Path, warning } from "../diagnostics/Source.ts"
+import { type ConfiguredTypes, schemasOf } from "../schema/ConfiguredTypes.ts"
 import { headerNamePattern } from "../schema/Keys.ts"
-import { type SinkTypes, schemasOf } from "../schema/SinkTypes.ts"
 import { partOf, traitOf, visit } from "../schema/Traits.ts"
 import { type Fields, fields, nameRules, repeated, type Text, texts } from "./Shape.ts"
 
@@ -38,7 +38,7 @@ const togetherRules = (keys: ReadonlyArray<string>, value: Fields, at: Path): Re
 }
 
 /** Each part of a sink that a schema describes: its type's own keys, then those of every sink. */
-const visitSink = (sink: Fields, at: Path, sinkTypes: SinkTypes, on: Parameters<typeof visit>[3]): void => {
+const visitSink = (sink: Fields, at: Path, sinkTypes: ConfiguredTypes, on: Parameters<typeof visit>[3]): void => {
   const type = typeof sink.type === "string" && Object.hasOwn(sinkTypes, sink.type) ? sinkTypes[sink.type] : undefined
   const schemas = schemasOf(type)
   for (const [key, value] of Object.entries(sink)) {
@@ -48,7 +48,7 @@ const visitSink = (sink: Fields, at: Path, sinkTypes: SinkTypes, on: Parameters<
 }
 
 /** What the schemas say of the values: which are templates, what goes together. */
-const traitRules = (sink: Fields, at: Path, sinkTypes: SinkTypes): ReadonlyArray<Finding> => {
+const traitRules = (sink: Fields, at: Path, sinkTypes: ConfiguredTypes): ReadonlyArray<Finding> => {
   const found: Array<Finding> = []
   visitSink(sink, at, sinkTypes, (schema, value, path) => {
     if (traitOf(schema, "template") === true) found.push(...templateRules(deepTexts(value, path)))
@@ -59,7 +59,7 @@ const traitRules = (sink: Fields, at: Path, sinkTypes: SinkTypes): ReadonlyArray
 }
 
 /** Each file has one writer: two would cut off each other's lines, and the journal would not survive it. */
-export const fileRules = (root: Fields, sinkTypes: SinkTypes): ReadonlyArray<Finding> => {
+export const fileRules = (root: Fields, sinkTypes: ConfiguredTypes): ReadonlyArray<Finding> => {
   const files = [...texts(fields(root.journal).path ?? "./data/journal.db", ["journal", "path"])]
   for (const [name, sink] of Object.entries(fields(root.sinks))) {
     visitSink(fields(sink), ["sinks", name], sinkTypes, (schema, value, path) => {
@@ -72,7 +72,7 @@ export const fileRules = (root: Fields, sinkTypes: SinkTypes): ReadonlyArray<Fin
   )
 }
 
-export const sinkRules = (root: Fields, sinkTypes: SinkTypes): ReadonlyArray<Finding> => {
+export const sinkRules = (root: Fields, sinkTypes: ConfiguredTypes): ReadonlyArray<Finding> => {
   const sinks = fields(root.sinks)
   const adopted: Array<Text> = []
   const found = Object.entries(sinks).flatMap(([name, value]) => {

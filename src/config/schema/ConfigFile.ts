@@ -140,7 +140,12 @@ export const Webhook = Schema.Struct({
   strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
 }).annotate({ description: "One webhook of the sender" })
 
-const scalar = Schema.Union([Schema.String.annotate({ shown: true }), Schema.Finite, Schema.Boolean, Schema.Null]).annotate({
+const scalar = Schema.Union([
+  Schema.String.annotate({ shown: true }),
+  Schema.Finite,
+  Schema.Boolean,
+  Schema.Null,
+]).annotate({
   expected: "text, a number, true, false or null",
 })
 

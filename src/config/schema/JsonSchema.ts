@@ -8,7 +8,7 @@
  */
 import { Schema } from "effect"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
-import type { SinkTypes } from "./SinkTypes.ts"
+import type { ConfiguredTypes } from "./ConfiguredTypes.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -57,7 +57,7 @@ const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
 }
 
 /** The JSON Schema (draft 2020-12) of a config with these types of sinks. */
-export const jsonSchema = (sinkTypes: SinkTypes): object => {
+export const jsonSchema = (sinkTypes: ConfiguredTypes): object => {
   const { schema, definitions } = generate(ConfigFile)
   const types = Object.keys(sinkTypes)
   const defs: Record<string, unknown> = { ...definitions }
@@ -81,4 +81,5 @@ export const jsonSchema = (sinkTypes: SinkTypes): object => {
 }
 
 /** The same as the text of `config/relay.schema.json`. */
-export const jsonSchemaText = (sinkTypes: SinkTypes): string => `${JSON.stringify(jsonSchema(sinkTypes), null, 2)}\n`
+export const jsonSchemaText = (sinkTypes: ConfiguredTypes): string =>
+  `${JSON.stringify(jsonSchema(sinkTypes), null, 2)}\n`

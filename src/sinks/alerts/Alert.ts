@@ -86,21 +86,16 @@ const usualSummary = "{{type}}"
 /** What of the relay's own events tells one trouble from another. */
 const ownKey = ["sink", "webhook", "secret"]
 
-const text = (value: unknown): string => {
-  if (typeof value === "string") return value
-  if (value === undefined || value === null) return ""
-  return typeof value === "object" ? JSON.stringify(value) : String(value)
-}
-
 /** An id is text or a number; anything else that stands in its place may hold more than an id. */
-const idOf = (value: unknown): string => (typeof value === "string" || Numbers.isNumber(value) ? text(value) : "")
+const idOf = (value: unknown): string =>
+  typeof value === "string" || Numbers.isNumber(value) ? Template.toText(value) : ""
 
 const fields = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null ? { ...value } : {}
 
 const factsOf = (all: Readonly<Record<string, unknown>>): ReadonlyArray<Fact> =>
   Object.entries(all).flatMap(([name, value]) => {
-    const shown = text(value)
+    const shown = Template.toText(value)
     // A blank is no fact, and some services refuse one.
     return clean(shown.slice(0, 1_024)) === "" ? [] : [{ name, value: shown }]
   })
@@ -132,11 +127,11 @@ const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((e
     const own = fields(read.own)
     const time = CloudEvents.time(entry)
     const usualKey = isRelayEvent(event.type)
-      ? [event.type, ...ownKey.map((name) => text(own[name])).filter((value) => value !== "")]
+      ? [event.type, ...ownKey.map((name) => Template.toText(own[name])).filter((value) => value !== "")]
       : [trouble.type, event.accountId, object || idempotencyKey(entry)]
     return {
-      summary: text(read.summary),
-      key: text(read.key) || usualKey.join("/"),
+      summary: Template.toText(read.summary),
+      key: Template.toText(read.key) || usualKey.join("/"),
       facts: factsOf({ Type: event.type, Account: event.accountId, Object: object, ...own, ...fields(read.details) }),
       event: factsOf({ Event: event.id }),
       time,

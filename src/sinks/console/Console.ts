@@ -8,13 +8,15 @@
 import { write as writeFile } from "node:fs"
 import process from "node:process"
 import { Effect, Schema } from "effect"
+import { oneOf } from "../../config/schema/Keys.ts"
 import type { Entry } from "../../event/Entry.ts"
-import * as Shown from "../../formats/DisplayBytes.ts"
+import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
 import { escaped, plain } from "../../formats/Terminal.ts"
+import { codeOf } from "../ErrorCode.ts"
 import {
-  allSent,
   type Failures,
+  passed,
   type Sink,
   SinkError,
   SinkMisconfigured,
@@ -25,9 +27,7 @@ import {
 // --- config ------------------------------------------------------------------
 
 export const ConsoleConfig = Schema.Struct({
-  format: Schema.Literals(["summary", "raw"])
-    .annotate({ description: "`summary`: time, type, ids and sinks. `raw`: the signed body", default: "summary" })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("summary"))),
+  format: oneOf("`summary`: time, type, ids and sinks. `raw`: the signed body", ["summary", "raw"], "summary"),
 })
 export type ConsoleConfig = typeof ConsoleConfig.Type
 
@@ -99,8 +99,6 @@ export const make = (config: ConsoleConfig, output: Output): Sink => {
   return { batch: { maxEvents: 256, maxBytes: 1024 * 1024 }, send, check: Effect.void }
 }
 
-const passed = Effect.succeed(allSent)
-
 const stdout = (): Output => ({
   write: (bytes) =>
     new Promise((resolve, reject) => {
@@ -111,11 +109,6 @@ const stdout = (): Output => ({
 })
 
 // --- classify ----------------------------------------------------------------
-
-const codeOf = (error: unknown): string => {
-  if (!(error instanceof Error)) return "unknown error"
-  return "code" in error && typeof error.code === "string" ? error.code : error.name
-}
 
 const classify = (error: unknown): SinkError => {
   const code = codeOf(error)
@@ -131,12 +124,11 @@ const classify = (error: unknown): SinkError => {
 }
 
 export const Console: SinkType<ConsoleConfig> = {
-  type: "console",
   config: ConsoleConfig,
   concurrency: 1,
-  open: (_, config) => Effect.sync(() => make(config, stdout())),
+  open: (config) => Effect.sync(() => make(config, stdout())),
   preview: (config, batch) =>
     batch.map((entry) => ({
-      line: Shown.show(encode([entry], config, { color: false, isTerminal: false }).subarray(0, -1)),
+      line: DisplayBytes.show(encode([entry], config, { color: false, isTerminal: false }).subarray(0, -1)),
     })),
 }

@@ -11,13 +11,15 @@
  */
 import { fdatasync } from "node:fs"
 import { Clock, Effect, Schema, type Scope, Semaphore } from "effect"
+import { count, flag, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import type { Entry } from "../../event/Entry.ts"
-import * as Shown from "../../formats/DisplayBytes.ts"
+import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
+import { codeOf } from "../ErrorCode.ts"
 import {
-  allSent,
   type Failures,
+  passed,
   type Sink,
   SinkError,
   SinkMisconfigured,
@@ -29,22 +31,13 @@ import * as LogFile from "./LogFile.ts"
 // --- config ------------------------------------------------------------------
 
 export const FileConfig = Schema.Struct({
-  path: Schema.NonEmptyString.annotate({
-    description: "The file; its directory is made if need be",
-    examples: ["./data/events.ndjson"],
-  }),
+  path: text("The file; its directory is made if need be", { examples: ["./data/events.ndjson"], ownFile: true }),
   rotate: Schema.Struct({
     size: Schema.optionalKey(
       Units.bytes.required({ description: "A new file is begun when this one is larger", examples: ["256 MiB"] }),
     ),
-    daily: Schema.Boolean.annotate({ description: "A new file is begun each day (UTC)", default: false }).pipe(
-      Schema.withDecodingDefaultKey(Effect.succeed(false)),
-    ),
-    keep: Schema.optionalKey(
-      Schema.Int.check(
-        Schema.isBetween({ minimum: 1, maximum: 1_000_000 }, { expected: "a whole number from 1 to 1000000" }),
-      ).annotate({ description: "Only so many old files stay, the newest; all of them when absent" }),
-    ),
+    daily: flag("A new file is begun each day (UTC)", false),
+    keep: Schema.optionalKey(count("Only so many old files stay, the newest; all of them when absent", 1, 1_000_000)),
   })
     .annotate({ description: "When a new file is begun; the old one is renamed with its time" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
@@ -128,8 +121,6 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
   }
 })
 
-const passed = Effect.succeed(allSent)
-
 // --- classify ----------------------------------------------------------------
 
 const misconfigured: Readonly<Record<string, string>> = {
@@ -154,7 +145,7 @@ const unavailable: Readonly<Record<string, string>> = {
 }
 
 const classify = (path: string, error: unknown): SinkError => {
-  const code = LogFile.codeOf(error)
+  const code = codeOf(error)
   const say = (why: string) => `${path} can't be written (${code}): ${why}`
   const fault = misconfigured[code]
   return new SinkError({
@@ -166,9 +157,8 @@ const classify = (path: string, error: unknown): SinkError => {
 }
 
 export const File: SinkType<FileConfig> = {
-  type: "file",
   config: FileConfig,
   concurrency: 1,
-  open: (_, config) => make(config),
-  preview: ({ path }, batch) => batch.map(({ event }) => ({ file: path, line: Shown.show(Raw.line(event)) })),
+  open: make,
+  preview: ({ path }, batch) => batch.map(({ event }) => ({ file: path, line: DisplayBytes.show(Raw.line(event)) })),
 }

@@ -13,7 +13,7 @@ import { drain } from "../../runtime/HttpDrain.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"
 import { rendered } from "../Rendered.ts"
-import { allSent, type Failures, type Reason, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import { type Failures, passed, type Reason, type Sink, SinkError, type SinkType } from "../Sink.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { HttpConfig } from "./HttpConfig.ts"
 import { batchOf, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
@@ -93,14 +93,12 @@ export const make = Effect.fnUntraced(function* (
   }
 })
 
-const passed = Effect.succeed(allSent)
 const fail = (reason: Reason) => Effect.fail(new SinkError({ reason }))
 
 export const Http: SinkType<HttpConfig> = {
-  type: "http",
   config: HttpConfig,
   concurrency: 16,
-  composes: ({ format }) => format === "template",
-  open: (_, config) => make(config),
-  preview,
+  messages: { composes: ({ format }) => format === "template", with: '"format": "template"' },
+  open: (config) => make(config),
+  preview: (config, batch) => preview(config, batch),
 }

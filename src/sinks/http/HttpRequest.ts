@@ -13,7 +13,7 @@ import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import { hmacSha256, sign } from "../../event/Signature.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
-import * as Shown from "../../formats/DisplayBytes.ts"
+import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Template from "../../formats/Template.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { masked, type Preview } from "../Sink.ts"
@@ -121,20 +121,15 @@ export const encoder = (config: HttpConfig, payload: Payload): ((batch: Batch) =
 /** What would be sent, without the URL, which may be a secret, and the values of headers that the config sets. */
 export const preview = (
   config: HttpConfig,
-  batch: ReadonlyArray<Entry>,
-  group?: string,
+  entries: ReadonlyArray<Entry>,
   preset?: Template.Template,
 ): ReadonlyArray<Preview> => {
-  const encode = encoder(config, payloadOf(config, preset))
-  const secret = [...Object.keys(config.headers), ...(config.sign === undefined ? [] : [config.sign.header])]
-  const hidden = Object.fromEntries(secret.map((name) => [name.toLowerCase(), masked]))
-  const digests = group === undefined ? batch.map((entry) => [entry]) : [batch]
-  return digests.flatMap((entries) => {
-    const batch = batchOf(entries)
-    if (batch === undefined) return []
-    const { headers, bytes } = encode(batch)
-    // These two say nothing of the event.
-    const { "user-agent": _, "accept-encoding": __, ...telling } = headers
-    return { method: config.method, headers: { ...telling, ...hidden }, body: Shown.show(bytes) }
-  })
+  const batch = batchOf(entries)
+  if (batch === undefined) return []
+  const { headers, bytes } = encoder(config, payloadOf(config, preset))(batch)
+  // These two say nothing of the event.
+  const { "user-agent": _, "accept-encoding": __, ...telling } = headers
+  // Made with a masked secret, a signature would be a wrong one.
+  const signature = config.sign === undefined ? {} : { [config.sign.header]: masked }
+  return [{ method: config.method, headers: { ...telling, ...signature }, body: DisplayBytes.show(bytes) }]
 }

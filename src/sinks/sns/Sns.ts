@@ -11,88 +11,15 @@
  * does.
  */
 import type { SNSClient, SNSClientConfig } from "@aws-sdk/client-sns"
-import { Duration, Effect, Redacted, Result, Schema, type Scope } from "effect"
-import { Units } from "../../config/schema/Units.ts"
+import { Duration, Effect, Redacted, Result, type Scope } from "effect"
 import type { Entry } from "../../event/Entry.ts"
-import * as Shown from "../../formats/DisplayBytes.ts"
+import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import { userAgent } from "../../runtime/HttpTransport.ts"
 import { rendered } from "../Rendered.ts"
-import { type Failures, type Limits, type Sink, SinkError, type SinkType } from "../Sink.ts"
-import * as SnsTroubles from "./SnsErrors.ts"
+import { type Failures, isFinal, type Limits, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import { SnsConfig } from "./SnsConfig.ts"
+import * as SnsErrors from "./SnsErrors.ts"
 import * as SnsMessage from "./SnsMessage.ts"
-
-// --- config ------------------------------------------------------------------
-
-const optional = (description: string) => Schema.optionalKey(Schema.NonEmptyString.annotate({ description }))
-
-const secret = (description: string) => Schema.RedactedFromValue(Schema.NonEmptyString.annotate({ description }))
-
-export const SnsConfig = Schema.Struct({
-  topicArn: Schema.String.annotate({
-    description: "The topic; one whose name ends in `.fifo` keeps order by `key`",
-    examples: ["arn:aws:sns:eu-west-1:123456789012:events"],
-  }).check(
-    Schema.isPattern(/^arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?$/u, {
-      message: 'this is no ARN of a topic: write it as in "arn:aws:sns:eu-west-1:123456789012:events"',
-    }),
-  ),
-  format: Schema.Literals(["raw", "cloudevents"])
-    .annotate({
-      description: "`raw`: the signed bytes. `cloudevents`: one JSON document, CloudEvents 1.0",
-      default: "raw",
-    })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("raw"))),
-  // The lane reads it too: what keeps events in order is what groups them.
-  key: Schema.NonEmptyString.annotate({
-    description: "A template over the envelope: what `order` keeps apart, and the group on a FIFO topic",
-    default: "{{account_id}}",
-  }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("{{account_id}}"))),
-  region: optional("The region to sign for; by default the topic's"),
-  endpoint: Schema.optionalKey(
-    Schema.String.annotate({
-      description: "Where SNS is, when it is not where AWS says: an interface endpoint, a local one",
-      examples: ["http://127.0.0.1:4566"],
-    }).check(
-      Schema.makeFilter(
-        (url: string) =>
-          (/^https?:\/\/[^/?#@\s]+\/?$/i.test(url) && URL.canParse(url)) ||
-          "this is no http:// or https:// URL of a host: it has no path, and no user",
-        { expected: "an http:// or https:// URL", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
-      ),
-    ),
-  ),
-  profile: optional("A profile of the AWS config files, such as `~/.aws/config`"),
-  credentials: Schema.optionalKey(
-    Schema.Struct({
-      accessKeyId: Schema.NonEmptyString.annotate({ description: "The access key" }),
-      secretAccessKey: secret("Its secret"),
-      sessionToken: Schema.optionalKey(secret("The token of temporary credentials")),
-    }).annotate({ description: "An access key; without it, and without `profile`, AWS's usual places are looked at" }),
-  ),
-  role: Schema.optionalKey(
-    Schema.Struct({
-      arn: Schema.String.annotate({
-        description: "The role",
-        examples: ["arn:aws:iam::123456789012:role/relay"],
-      }).check(
-        Schema.isPattern(/^arn:aws[a-z-]*:iam::\d{12}:role\/\S+$/u, {
-          message: 'this is no ARN of a role: write it as in "arn:aws:iam::123456789012:role/relay"',
-        }),
-      ),
-      externalId: optional("What the role's owner asks for besides"),
-    }).annotate({ description: "A role to assume with the credentials that are found" }),
-  ),
-  batch: Schema.Struct({ linger: Units.duration.or("20 millis", "How long a batch may wait to fill") })
-    .annotate({ description: "How batches fill: ten events at most, and 256 KiB" })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-}).check(
-  Schema.makeFilter((config: { readonly profile?: string; readonly credentials?: unknown }) =>
-    config.profile !== undefined && config.credentials !== undefined
-      ? { path: ["profile"], issue: 'a "profile" and "credentials" exclude each other: take one out' }
-      : undefined,
-  ),
-)
-export type SnsConfig = typeof SnsConfig.Type
 
 // --- encode ------------------------------------------------------------------
 
@@ -129,7 +56,7 @@ const credentialsOf = Effect.fnUntraced(function* ({ credentials, role }: SnsCon
   })
   return (identity: Parameters<typeof assume>[0]) =>
     assume(identity).catch((cause: unknown) => {
-      throw new SnsTroubles.RoleRefused(role.arn, cause)
+      throw new SnsErrors.RoleRefused(role.arn, cause)
     })
 })
 
@@ -159,14 +86,14 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
   const client = yield* openClient(sdk, config)
   const encode = encoder(config)
   const { topicArn, endpoint = "", profile = "" } = config
-  const place: SnsTroubles.Place = { topicArn, endpoint, profile }
+  const place: SnsErrors.Place = { topicArn, endpoint, profile }
   const fault = (reason: SinkError["reason"]) => new SinkError({ reason })
 
   /** One request, cut off when it is interrupted. */
   const ask = <A>(request: (client: SNSClient, abortSignal: AbortSignal) => Promise<A>): Effect.Effect<A, SinkError> =>
     Effect.tryPromise({
       try: (signal) => request(client, signal),
-      catch: (error) => fault(SnsTroubles.reasonOf(SnsTroubles.ofThrown(error), place)),
+      catch: (error) => fault(SnsErrors.reasonOf(SnsErrors.ofThrown(error), place)),
     })
 
   /** What failed of a request that was answered, by index in the lane's batch. */
@@ -185,14 +112,14 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
         { abortSignal },
       ),
     )
-    if (Successful === undefined && Failed === undefined) return yield* fault(SnsTroubles.notSns(place))
+    if (Successful === undefined && Failed === undefined) return yield* fault(SnsErrors.notSns(place))
     const passed = new Set(Successful?.map(({ Id }) => Id))
     const failures = new Map<number, SinkError>()
     for (const { index } of request) {
       const id = String(index)
       if (passed.has(id)) continue
       const failed = Failed?.find(({ Id }) => Id === id)
-      failures.set(index, fault(failed ? SnsTroubles.reasonOfEntry(failed, place) : SnsTroubles.unnamed(place)))
+      failures.set(index, fault(failed ? SnsErrors.reasonOfEntry(failed, place) : SnsErrors.unnamed(place)))
     }
     return failures
   })
@@ -205,7 +132,7 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
         (one) =>
           one.size <= SnsMessage.largest
             ? Result.succeed(one)
-            : Result.fail(fault(SnsTroubles.tooLarge(place, one.size, SnsMessage.largest))),
+            : Result.fail(fault(SnsErrors.tooLarge(place, one.size, SnsMessage.largest))),
       )
       if (Result.isFailure(message)) failures.set(index, message.failure)
       return Result.isFailure(message) ? [] : [message.success]
@@ -239,7 +166,7 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
     const { Attributes } = yield* ask((client, abortSignal) =>
       client.send(new sdk.GetTopicAttributesCommand({ TopicArn: topicArn }), { abortSignal }),
     )
-    if (Attributes === undefined) return yield* fault(SnsTroubles.notSns(place))
+    if (Attributes === undefined) return yield* fault(SnsErrors.notSns(place))
   })
 
   const advise = ({ maxBody }: Limits) =>
@@ -263,9 +190,6 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
   }
 })
 
-/** A rejection is the event's own end: what comes after it may go. */
-const isFinal = ({ reason }: SinkError): boolean => reason._tag === "DeliveryRejected"
-
 /** Why a message must wait: one of its group went before it and is to be tried again. */
 const ahead = (
   { fifo }: SnsMessage.Message,
@@ -282,15 +206,15 @@ const ahead = (
 const overhead = 1_024
 
 export const Sns: SinkType<SnsConfig> = {
-  type: "sns",
   config: SnsConfig,
   concurrency: 8,
-  open: (_, config) => make(config),
+  messagingSystem: "aws.sns",
+  open: make,
   preview: (config, batch) =>
     batch.map(encoder(config)).map(({ text, attributes, fifo }) => ({
       topicArn: config.topicArn,
       ...(fifo && { messageGroupId: fifo.group, messageDeduplicationId: fifo.deduplication }),
       attributes,
-      message: Shown.show(Buffer.from(text)),
+      message: DisplayBytes.show(Buffer.from(text)),
     })),
 }

@@ -1,7 +1,7 @@
 import { Effect, Schema } from "effect"
 import type { Entry } from "../../../src/event/Entry.ts"
 import type { Reason } from "../../../src/sinks/Sink.ts"
-import { sinkTypes } from "../../../src/sinks/Sinks.ts"
+import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
 import { canary, sinkContract } from "../../contract/sinkContract.ts"
 import { serve } from "../receiver.ts"
 import { local, type Name, names, own, routingKey } from "./services.ts"
@@ -11,10 +11,7 @@ const open = (name: Name, url: string, more: object = {}) =>
     const type = sinkTypes[name]
     if (type === undefined) throw new Error(`there is no sink type ${name}`)
     const headers = { authorization: canary }
-    return type.open(
-      name,
-      Schema.decodeUnknownSync(type.config)({ ...own[name], ...more, headers, url: `${url}/${canary}` }),
-    )
+    return type.open(Schema.decodeUnknownSync(type.config)({ ...own[name], ...more, headers, url: `${url}/${canary}` }))
   })
 
 /** What the sink's preview says of an event: the payload, with the secret that is masked there. */
@@ -23,7 +20,7 @@ const payloadOf =
   (entry: Entry): Uint8Array => {
     const type = sinkTypes[name]
     const config = type && Schema.decodeUnknownSync(type.config)({ ...own[name], url: "https://example.com" })
-    const text = JSON.stringify(type?.preview?.(config, [entry])[0]?.body)
+    const text = JSON.stringify(type?.preview(config, [entry])[0]?.body)
     return Buffer.from(text.replace('"routing_key":"***"', `"routing_key":"${routingKey}"`))
   }
 

@@ -5,7 +5,7 @@ import { load } from "../../../src/config/load/Load.ts"
 import type { Entry } from "../../../src/event/Entry.ts"
 import { PagerDutyConfig } from "../../../src/sinks/alerts/pagerduty/PagerDuty.ts"
 import type { Reason } from "../../../src/sinks/Sink.ts"
-import { sinkTypes } from "../../../src/sinks/Sinks.ts"
+import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
 import { config, options } from "../../config/fixture.ts"
 import { it } from "../../lib/effect.ts"
 import { type Handler, type Received, serve } from "../receiver.ts"
@@ -16,7 +16,8 @@ import { local, type Name, names, own, routingKey } from "./services.ts"
 const open = Effect.fnUntraced(function* (name: Name, url: string, more: object = {}, group?: string) {
   const type = sinkTypes[name]
   if (type === undefined) throw new Error(`there is no sink type ${name}`)
-  return yield* type.open(name, Schema.decodeUnknownSync(type.config)({ ...own[name], url, ...more }), group)
+  const config = Schema.decodeUnknownSync(type.config)({ ...own[name], url, ...more })
+  return yield* type.open(group === undefined ? config : type.messages?.ofDigests?.(config, group))
 })
 
 /** What becomes of an alert that is answered like this. */

@@ -22,7 +22,7 @@ import { bodies as linesOf } from "../../lib/lines.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { entries, entry, reasonOf } from "../samples.ts"
 
-const open = (config: typeof FileConfig.Encoded) => File.open("audit", Schema.decodeUnknownSync(FileConfig)(config))
+const open = (config: typeof FileConfig.Encoded) => File.open(Schema.decodeUnknownSync(FileConfig)(config))
 
 const bodies = (path: string) => linesOf(readFileSync(path)).map((body) => Buffer.from(body).toString())
 const expected = (from: number, to: number) =>

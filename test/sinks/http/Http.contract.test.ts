@@ -28,7 +28,7 @@ const receiver = (
       response.writeHead(204).end()
     })
     return {
-      open: Http.open("http", { ...config(`${url}/${canary}?key=${canary}`), ...more }),
+      open: Http.open({ ...config(`${url}/${canary}?key=${canary}`), ...more }),
       received: (count) =>
         Effect.promise(async () => {
           while (bodies.length < count) await new Promise<void>((resolve) => wake.push(resolve))
@@ -60,20 +60,20 @@ sinkContract("the HTTP sink", {
       title: `an answer of ${status}`,
       open: Effect.gen(function* () {
         const { url } = yield* serve((_, response) => response.writeHead(status, { location: "file:///" }).end(canary))
-        return yield* Http.open("http", config(`${url}/${canary}`))
+        return yield* Http.open(config(`${url}/${canary}`))
       }),
       reason: "SinkMisconfigured" as const,
       says: [/POST http:\/\/127\.0\.0\.1:\d+ answered/, String(status), ...says],
     })),
     {
       title: "a receiver that is not there",
-      open: Http.open("http", config(`http://127.0.0.1:1/${canary}`)),
+      open: Http.open(config(`http://127.0.0.1:1/${canary}`)),
       reason: "SinkUnavailable",
       says: ["http://127.0.0.1:1", /can't be reached/],
     },
     {
       title: "a certificate file that is not there",
-      open: Http.open("http", { ...config(`https://127.0.0.1:1/${canary}`), tls: { ca: "no-such.pem" } }),
+      open: Http.open({ ...config(`https://127.0.0.1:1/${canary}`), tls: { ca: "no-such.pem" } }),
       reason: "SinkMisconfigured",
       says: ["no-such.pem", /read/],
     },

@@ -1,10 +1,12 @@
 /**
  * What the alert services have in common: presets over the HTTP sink, each with
- * its own payload (`formats/alerts`) and its own reading of an answer.
+ * its own payload and its own reading of an answer. A new one is a folder here.
  *
  * A batch is one alert: of one event, or of a digest.
  */
 import { Effect, type Redacted, Schema } from "effect"
+import { flag, template, templateOr } from "../../config/schema/Keys.ts"
+import { partOf, written } from "../../config/schema/Traits.ts"
 import { make } from "../http/Http.ts"
 import type { Meaning } from "../http/HttpAnswer.ts"
 import { HttpConfig } from "../http/HttpConfig.ts"
@@ -12,23 +14,19 @@ import { preview, type Service } from "../http/HttpRequest.ts"
 import type { SinkType } from "../Sink.ts"
 import * as Alert from "./Alert.ts"
 
-const template = (description: string) => Schema.NonEmptyString.annotate({ description })
-
 /** The keys of every alert service, beside its `url`. */
 export const keys = {
   summary: Schema.optionalKey(
     template("The alert's one line; may hold placeholders. By default the failure in words, and the account"),
   ),
-  objectId: template("Where the id of the event's object stands; shown where it is text or a number")
-    .annotate({ default: "{{/data/object/id}}" })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("{{/data/object/id}}"))),
-  details: Schema.Record(Schema.String, Schema.String)
+  objectId: templateOr(
+    "Where the id of the event's object stands; shown where it is text or a number",
+    "{{/data/object/id}}",
+  ),
+  details: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
     .annotate({ description: "What else to show, by name; values hold placeholders. What they show leaves the relay" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  resolve: Schema.Boolean.annotate({
-    description: "Whether a recovery, such as `connected_account.reconnected`, says that its failure is over",
-    default: false,
-  }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(false))),
+  resolve: flag("Whether a recovery, such as `connected_account.reconnected`, says that its failure is over", false),
   headers: HttpConfig.fields.headers,
   classify: HttpConfig.fields.classify,
   tls: HttpConfig.fields.tls,
@@ -41,12 +39,9 @@ export type Config = typeof Keys.Type & { readonly url: Redacted.Redacted<string
 
 /** What tells one alert service from another. */
 export interface AlertService<C extends Config> {
-  readonly type: string
   readonly config: Schema.Codec<C, unknown>
   /** What is sent, as JSON. */
-  readonly payload: (alert: Alert.Alert, config: C) => object
-  /** The config without what of it stands in a payload and must not be seen. */
-  readonly mask?: (config: C) => C
+  payload(alert: Alert.Alert, config: C): object
   readonly meaning: Meaning
 }
 
@@ -60,11 +55,9 @@ const http = ({ url, headers, classify, tls }: Config): HttpConfig => ({
   ...(tls !== undefined && { tls }),
 })
 
-export const sinkType = <C extends Config>({ type, config, payload, mask, meaning }: AlertService<C>): SinkType<C> => {
-  /** In a digest the events are one trouble by what they share. */
-  const service = (config: C, group?: string): Service => {
-    const dedupKey = config.dedupKey ?? group
-    const alertOf = Alert.compile({ ...config, ...(dedupKey !== undefined && { dedupKey }) })
+export const sinkType = <C extends Config>({ config, payload, meaning }: AlertService<C>): SinkType<C> => {
+  const service = (config: C): Service => {
+    const alertOf = Alert.compile(config)
     return {
       meaning,
       body: {
@@ -74,14 +67,19 @@ export const sinkType = <C extends Config>({ type, config, payload, mask, meanin
     }
   }
   return {
-    type,
     config,
     // These services take a message a second or so: more at once would only be refused.
     concurrency: 1,
-    composes: () => true,
-    resolves: (config) => (config.resolve ? Alert.keyOf(config) : undefined),
-    open: (_, config, group) => make(http(config), service(config, group)),
-    preview: (config, batch, group) =>
-      preview(http(config), batch, group, service(mask?.(config) ?? config, group).body),
+    messages: {
+      recoveries: {
+        askedBy: "resolve",
+        ...(partOf(written(config), "dedupKey") && { ownKey: "dedupKey" }),
+        key: (config) => (config.resolve ? Alert.keyOf(config) : undefined),
+      },
+      // The events of a digest are one trouble by what they share.
+      ofDigests: (config, key) => ({ ...config, dedupKey: config.dedupKey ?? key }),
+    },
+    open: (config) => make(http(config), service(config)),
+    preview: (config, batch) => preview(http(config), batch, service(config).body),
   }
 }

@@ -1,7 +1,7 @@
 /** What the config needs to know of each type of sink; `sinks/Sink.ts` has the rest of a type. */
 import { Predicate, type Schema, type SchemaAST } from "effect"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
-import { mayShow, partOf, type Path, written } from "./Traits.ts"
+import { mayShow, type Path, partOf, written } from "./Traits.ts"
 
 /** A sink that is told when a failure is over. */
 export interface Recoveries<Config> {
@@ -35,7 +35,7 @@ export interface ConfiguredType<Config> {
   readonly messages?: Messages<Config>
 }
 
-export type SinkTypes = Readonly<Record<string, ConfiguredType<unknown>>>
+export type ConfiguredTypes = Readonly<Record<string, ConfiguredType<unknown>>>
 
 const file = written(ConfigFile)
 const lane = written(Lane)
@@ -51,7 +51,7 @@ const typeOf = (config: unknown, sink: string): unknown =>
 
 /** Whether a diagnostic may show the value at a path of a config: its schema must say so. */
 export const mayBeShown =
-  (sinkTypes: SinkTypes) =>
+  (sinkTypes: ConfiguredTypes) =>
   (path: Path, config: unknown): boolean => {
     const [first, name, key] = path
     if (first !== "sinks") return mayShow(file, path)
