@@ -2,7 +2,8 @@ import { Effect, Schema } from "effect"
 import type { Entry } from "../../../src/event/Entry.ts"
 import type { Reason } from "../../../src/sinks/Sink.ts"
 import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
-import { canary, sinkContract } from "../../contract/sinkContract.ts"
+import { sinkContract } from "../../contract/sinkContract.ts"
+import { canary } from "../../contract/sinkEntries.ts"
 import { serve } from "../receiver.ts"
 import { local, type Name, names, own, routingKey } from "./services.ts"
 
@@ -48,6 +49,15 @@ const wrong: Readonly<Record<Name, ReadonlyArray<readonly [status: number, body:
 
 for (const name of names) {
   sinkContract(`the ${name} sink`, {
+    ofType: {
+      type: name,
+      carriesTrace: true,
+      config: {
+        url: `https://example.com/${canary}`,
+        ...(name === "pagerduty" && { routingKey: canary }),
+        headers: { authorization: canary },
+      },
+    },
     bytesOf: payloadOf(name),
     make: Effect.gen(function* () {
       const bodies: Array<Uint8Array> = []

@@ -21,6 +21,7 @@ const descriptors = (root: string): number =>
 const wrongAt = (make: (root: string) => string) => Effect.flatMap(directory, (root) => File.open(config(make(root))))
 
 sinkContract("the file sink", {
+  ofType: { type: "file", config: { path: "./events.ndjson" } },
   make: Effect.map(directory, (root) => {
     const path = join(root, "deep", "events.ndjson")
     return {

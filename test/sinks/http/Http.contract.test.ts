@@ -1,7 +1,8 @@
 import { Effect, Redacted } from "effect"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import type { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
-import { canary, type SinkContract, sinkContract } from "../../contract/sinkContract.ts"
+import { type SinkContract, sinkContract } from "../../contract/sinkContract.ts"
+import { canary } from "../../contract/sinkEntries.ts"
 import { serve } from "../receiver.ts"
 
 const config = (url: string): HttpConfig => ({
@@ -47,6 +48,16 @@ const dataOf = (body: Uint8Array): Uint8Array => {
 }
 
 sinkContract("the HTTP sink", {
+  ofType: {
+    type: "http",
+    carriesTrace: true,
+    config: {
+      url: `https://example.com/${canary}?key=${canary}`,
+      headers: { Authorization: canary },
+      sign: { secret: canary },
+      tls: { certificate: "cert.pem", key: canary },
+    },
+  },
   make: receiver(),
   wrong: [
     ...[
