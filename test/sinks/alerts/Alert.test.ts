@@ -10,7 +10,8 @@ import * as Teams from "../../../src/sinks/alerts/teams/Teams.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { bytes, entry, envelope } from "../samples.ts"
 import { hostile, huge } from "./hostile.ts"
-import { names, routingKey, services } from "./services.ts"
+import { routingKey } from "./pagerduty/pagerdutyService.ts"
+import { names, services } from "./services.ts"
 
 const usual: Alert.Options = { objectId: "{{/data/object/id}}", details: {} }
 const failure = "appointment.meeting.create_failed"
