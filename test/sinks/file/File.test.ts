@@ -1,4 +1,4 @@
-import { describe, expect } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import {
@@ -20,7 +20,8 @@ import { directory } from "../../lib/directory.ts"
 import { it } from "../../lib/effect.ts"
 import { bodies as linesOf } from "../../lib/lines.ts"
 import { seeded } from "../../lib/seeded.ts"
-import { entries, entry, reasonOf } from "../samples.ts"
+import { preview } from "../preview.ts"
+import { entries, entry, envelope, reasonOf } from "../samples.ts"
 
 const open = (config: typeof FileConfig.Encoded) => File.open(Schema.decodeUnknownSync(FileConfig)(config))
 
@@ -345,4 +346,11 @@ describe("a line", () => {
       )
     }),
   )
+})
+
+test("a preview of a file has its line", () => {
+  expect(preview("file", { path: "events.ndjson" })).toEqual({
+    file: "events.ndjson",
+    line: JSON.parse(JSON.stringify(envelope(1))),
+  })
 })
