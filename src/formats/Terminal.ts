@@ -1,7 +1,7 @@
 /**
  * Text on its way to a terminal.
  *
- * **Trap.** Names, types, answers and files are somebody else's words. A control
+ * **Gotcha.** Names, types, answers and files are somebody else's words. A control
  * character among them would speak to the terminal, one that turns text around
  * (U+202E and its kin) would have it read as something else, and one without
  * width would make two names look alike: none is passed on.

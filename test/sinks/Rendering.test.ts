@@ -5,7 +5,7 @@ import type { Entry } from "../../src/event/Entry.ts"
 import { Slack, SlackConfig } from "../../src/sinks/alerts/slack/Slack.ts"
 import { Http } from "../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../src/sinks/http/HttpConfig.ts"
-import { KafkaTrouble } from "../../src/sinks/kafka/KafkaClient.ts"
+import { KafkaError } from "../../src/sinks/kafka/KafkaClient.ts"
 import * as KafkaErrors from "../../src/sinks/kafka/KafkaErrors.ts"
 import { Sns } from "../../src/sinks/sns/Sns.ts"
 import { it } from "../lib/effect.ts"
@@ -99,7 +99,7 @@ describe("an event that is nested too deep", () => {
 
 it.effect("a topic that is no name is not repeated at length", () =>
   Effect.sync(() => {
-    const reason = KafkaErrors.reasonOf(new KafkaTrouble({ code: "INVALID_TOPIC_EXCEPTION", detail: "" }), {
+    const reason = KafkaErrors.reasonOf(new KafkaError({ code: "INVALID_TOPIC_EXCEPTION", detail: "" }), {
       brokers: "b:9092",
       topic: "x".repeat(1_000_000),
       isTemplated: true,

@@ -1,7 +1,7 @@
 /**
  * What an alert says, before any service's own shape.
  *
- * **Promise.** Unless its options ask for more it holds no personal data: the
+ * **Guarantee.** Unless its options ask for more it holds no personal data: the
  * event's type, account, id and time, and the id of its object. The interface
  * shows no error code and no schema of the objects, so nothing else is known to
  * be harmless. The relay's own events hold neither secret nor payload, and are
@@ -39,7 +39,7 @@ export interface Group {
 /** Texts are as long as they are, and may hold anything: a service's format cuts and escapes them. */
 export interface Alert {
   readonly action: Action
-  /** Alerts of one key are one trouble; a resolve ends it. */
+  /** Alerts of one key are one incident; a resolve ends it. */
   readonly key: string
   /** The event type and the account; empty where the events have none, or not the same. */
   readonly type: string
@@ -83,7 +83,7 @@ const summaries: Readonly<Record<string, string>> = {
 }
 const usualSummary = "{{type}}"
 
-/** What of the relay's own events tells one trouble from another. */
+/** What of the relay's own events tells one incident from another. */
 const ownKey = ["sink", "webhook", "secret"]
 
 /** An id is text or a number; anything else that stands in its place may hold more than an id. */
@@ -121,14 +121,14 @@ const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((e
   )
   return (entry) => {
     const { event } = entry
-    const trouble = resolve === true ? asFailure(event) : event
-    const read = fields(Numbers.parse((special.get(trouble.type) ?? usual).render({ ...entry, event: trouble })))
+    const subject = resolve === true ? asFailure(event) : event
+    const read = fields(Numbers.parse((special.get(subject.type) ?? usual).render({ ...entry, event: subject })))
     const object = idOf(read.objectId)
     const own = fields(read.own)
     const time = CloudEvents.time(entry)
     const usualKey = isRelayEvent(event.type)
       ? [event.type, ...ownKey.map((name) => Template.toText(own[name])).filter((value) => value !== "")]
-      : [trouble.type, event.accountId, object || idempotencyKey(entry)]
+      : [subject.type, event.accountId, object || idempotencyKey(entry)]
     return {
       summary: Template.toText(read.summary),
       key: Template.toText(read.key) || usualKey.join("/"),

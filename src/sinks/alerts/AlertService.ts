@@ -76,7 +76,7 @@ export const sinkType = <C extends Config>({ config, payload, meaning }: AlertSe
         ...(partOf(written(config), "dedupKey") && { ownKey: "dedupKey" }),
         key: (config) => (config.resolve ? Alert.keyOf(config) : undefined),
       },
-      // The events of a digest are one trouble by what they share.
+      // The events of a digest are one incident by what they share.
       ofDigests: (config, key) => ({ ...config, dedupKey: config.dedupKey ?? key }),
     },
     open: (config) => make(http(config), service(config)),

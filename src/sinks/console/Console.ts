@@ -1,7 +1,7 @@
 /**
  * The console sink: a line an event on standard output, for a first look.
  *
- * **Promise.** A terminal that was stopped or a reader that is slow holds
+ * **Guarantee.** A terminal that was stopped or a reader that is slow holds
  * nothing up but this sink. Without `format: "raw"` a line shows what an event
  * is, never what it holds.
  */

@@ -1,12 +1,12 @@
 /**
  * The file sink: an event a line (NDJSON), on disk before it counts as sent.
  *
- * **Promise.** A batch is written and synced, and then it has passed. What a
+ * **Guarantee.** A batch is written and synced, and then it has passed. What a
  * crash or a power cut left of lines at the end of the file is mended before
  * the first write, and told: its batch never passed and comes again. A file that was moved away or
  * deleted (logrotate) is noticed at the next batch, and a new one begun.
  *
- * **Trap.** Opening and checking touch nothing: `relay validate` runs beside a
+ * **Gotcha.** Opening and checking touch nothing: `relay validate` runs beside a
  * relay that is writing to this very file, perhaps as another user.
  */
 import { fdatasync } from "node:fs"

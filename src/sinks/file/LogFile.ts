@@ -3,7 +3,7 @@
  * day, or when it was moved away. Plain calls that throw the system's errors:
  * `File.ts` says what they mean.
  *
- * **Promise.** It holds whole lines, whatever ended the last process, and a
+ * **Guarantee.** It holds whole lines, whatever ended the last process, and a
  * failed write leaves nothing behind. The names of new and rotated files are
  * durable before a line is written to them.
  */

@@ -3,7 +3,7 @@
  * was cut short, and what a file system leaves of blocks that were never
  * written, zeros above all, also between lines that were.
  *
- * **Promise.** No valid line is touched. What stands behind the last one is cut
+ * **Guarantee.** No valid line is touched. What stands behind the last one is cut
  * off. What stands before it becomes spaces, its line feed too, so that the next
  * line merely begins with them, which no reader of JSON minds.
  *

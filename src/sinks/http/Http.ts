@@ -2,7 +2,7 @@
  * The HTTP sink: a request an event, or a digest. The alert services are presets
  * over it: each brings its {@link Service}, and this is what sends.
  *
- * **Promise.** A 2xx is the only success. Redirects are not followed, at most
+ * **Guarantee.** A 2xx is the only success. Redirects are not followed, at most
  * 64 KiB of an answer are read, and nothing of the URL but its origin is shown:
  * for many services the URL is the secret.
  */
@@ -56,7 +56,7 @@ export const make = Effect.fnUntraced(function* (
       const abort = new AbortController()
       request({ url, init: { ...init, signal: abort.signal } }, abort).then(
         (answer) => resume(answered(answer)),
-        (error) => resume(fail(HttpAnswer.reasonOfTrouble(HttpTransport.troubleOf(error), receiver))),
+        (error) => resume(fail(HttpAnswer.reasonOfFailure(HttpTransport.troubleOf(error), receiver))),
       )
       return Effect.sync(() => abort.abort())
     })

@@ -131,7 +131,7 @@ export const reasonOf = (
   }
 }
 
-const mendable: Readonly<Partial<Record<Trouble, string>>> = {
+const needsAction: Readonly<Partial<Record<Trouble, string>>> = {
   "untrusted certificate":
     'no authority that is trusted signed its certificate; name its authority in "tls": { "ca": … }',
   "expired certificate":
@@ -142,7 +142,7 @@ const mendable: Readonly<Partial<Record<Trouble, string>>> = {
   "no HTTP": "what answers there does not speak HTTP; check scheme and port of the URL",
 }
 
-const passingTroubles: Readonly<Partial<Record<Trouble, string>>> = {
+const transient: Readonly<Partial<Record<Trouble, string>>> = {
   refused: "nothing listens there (connection refused)",
   reset: "the connection was closed before an answer came",
   "unknown host": "its host name has no address",
@@ -150,9 +150,9 @@ const passingTroubles: Readonly<Partial<Record<Trouble, string>>> = {
 }
 
 /** The reason when there was no answer. What the runtime says is not repeated: it may hold the URL. */
-export const reasonOfTrouble = (trouble: Trouble, { name }: Receiver): Reason => {
-  const fault = mendable[trouble]
+export const reasonOfFailure = (failure: Trouble, { name }: Receiver): Reason => {
+  const fault = needsAction[failure]
   return fault === undefined
-    ? new SinkUnavailable({ message: `${name} can't be reached: ${passingTroubles[trouble] ?? "the request failed"}` })
+    ? new SinkUnavailable({ message: `${name} can't be reached: ${transient[failure] ?? "the request failed"}` })
     : new SinkMisconfigured({ message: `${name}: ${fault}` })
 }

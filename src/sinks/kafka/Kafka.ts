@@ -2,13 +2,13 @@
  * The Kafka sink: a record an event, in batches, acknowledged by every in-sync
  * replica.
  *
- * **Promise.** Events of one key come out in the order they went in, across
+ * **Guarantee.** Events of one key come out in the order they went in, across
  * retries too where the lane keeps `order: key`: a key has one partition, and
  * nothing passes a record of its partition that failed in the same batch. What
  * the broker will never take, such as an event over its limit, is told apart
  * from the rest of its batch, which passes.
  *
- * **Trap.** A record stays what it was only as long as its partition does: when
+ * **Gotcha.** A record stays what it was only as long as its partition does: when
  * a topic gets more partitions, keys move, as with every Kafka producer.
  */
 import { Duration, Effect, Redacted, Result, Schedule, type Scope } from "effect"
@@ -21,8 +21,8 @@ import { type Failures, isFinal, type Limits, passed, type Sink, SinkError, type
 import {
   type ClientOptions,
   type KafkaClient,
+  KafkaError,
   type KafkaRecord,
-  KafkaTrouble,
   place,
   type Topic,
   timedOut,
@@ -68,15 +68,15 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const { createTopics } = config
   let turn = 0
 
-  const within = <A>(call: Effect.Effect<A, KafkaTrouble>): Effect.Effect<A, KafkaTrouble> =>
+  const within = <A>(call: Effect.Effect<A, KafkaError>): Effect.Effect<A, KafkaError> =>
     Effect.timeoutOrElse(call, {
       duration: config.requestTimeout,
-      orElse: () => Effect.fail(new KafkaTrouble({ code: timedOut, detail: "" })),
+      orElse: () => Effect.fail(new KafkaError({ code: timedOut, detail: "" })),
     })
 
-  const fault = (trouble: KafkaTrouble, record?: Pick<KafkaRecord, "topic" | "value">): SinkError =>
+  const fault = (error: KafkaError, record?: Pick<KafkaRecord, "topic" | "value">): SinkError =>
     new SinkError({
-      reason: KafkaErrors.reasonOf(trouble, {
+      reason: KafkaErrors.reasonOf(error, {
         brokers,
         topic: record?.topic ?? (isTemplated ? "" : config.topic),
         isTemplated,
@@ -85,32 +85,29 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     })
 
   /** A topic's facts; made first where it is missing and may be. */
-  const topicOf = (name: string): Effect.Effect<Topic, KafkaTrouble> => {
-    if (!isTopicName(name)) return Effect.fail(new KafkaTrouble({ code: "INVALID_TOPIC_EXCEPTION", detail: "" }))
+  const topicOf = (name: string): Effect.Effect<Topic, KafkaError> => {
+    if (!isTopicName(name)) return Effect.fail(new KafkaError({ code: "INVALID_TOPIC_EXCEPTION", detail: "" }))
     if (createTopics === undefined) return client.topic(name)
-    return Effect.catch(client.topic(name), (trouble) =>
-      trouble.code === "UNKNOWN_TOPIC_OR_PARTITION"
+    return Effect.catch(client.topic(name), (error) =>
+      error.code === "UNKNOWN_TOPIC_OR_PARTITION"
         ? client.createTopic(name, createTopics).pipe(
             // The other brokers hear of it a moment later.
             Effect.andThen(
               Effect.retry(client.topic(name), Schedule.max([Schedule.spaced("100 millis"), Schedule.recurs(20)])),
             ),
           )
-        : Effect.fail(trouble),
+        : Effect.fail(error),
     )
   }
 
   /** Sends records and notes what failed, each by itself; a batch refused for one record is taken apart, in order. */
-  const deliver = (
-    placed: ReadonlyArray<Placed>,
-    failures: Map<number, SinkError>,
-  ): Effect.Effect<void, KafkaTrouble> =>
+  const deliver = (placed: ReadonlyArray<Placed>, failures: Map<number, SinkError>): Effect.Effect<void, KafkaError> =>
     Effect.gen(function* () {
       const refused: Array<Placed> = []
-      for (const [at, trouble] of yield* client.send(placed.map(({ record }) => record))) {
+      for (const [at, error] of yield* client.send(placed.map(({ record }) => record))) {
         const one = placed[at] as Placed
-        if (KafkaErrors.isOneRecords(trouble)) refused.push(one)
-        failures.set(one.index, fault(trouble, one.record))
+        if (KafkaErrors.isOneRecords(error)) refused.push(one)
+        failures.set(one.index, fault(error, one.record))
       }
       for (const some of Map.groupBy(refused, ({ record }) => place(record)).values()) {
         if (some.length > 1) yield* takeApart(some, failures)
@@ -135,7 +132,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const sendBatch = Effect.fnUntraced(function* (batch: ReadonlyArray<Entry>) {
     const failures = new Map<number, SinkError>()
     const placed: Array<Placed> = []
-    const topics = new Map<string, Topic | KafkaTrouble>()
+    const topics = new Map<string, Topic | KafkaError>()
     turn += 1
     for (const [index, entry] of batch.entries()) {
       const made = rendered(() => encode(entry))
@@ -147,12 +144,12 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
       const { topic: name, key } = encoded
       let topic = topics.get(name)
       if (topic === undefined) {
-        topic = yield* Effect.catch(topicOf(name), (trouble) =>
-          KafkaErrors.isTopics(trouble) ? Effect.succeed(trouble) : Effect.fail(trouble),
+        topic = yield* Effect.catch(topicOf(name), (error) =>
+          KafkaErrors.isTopics(error) ? Effect.succeed(error) : Effect.fail(error),
         )
         topics.set(name, topic)
       }
-      if (topic instanceof KafkaTrouble) {
+      if (topic instanceof KafkaError) {
         failures.set(index, fault(topic, encoded))
         continue
       }
@@ -170,19 +167,19 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     if (wait > shortThrottle) {
       return Effect.fail(new SinkError({ reason: KafkaErrors.throttledFor(wait, brokers, config.clientId) }))
     }
-    const sending = Effect.mapError(within(sendBatch(batch)), (trouble) => fault(trouble))
+    const sending = Effect.mapError(within(sendBatch(batch)), (error) => fault(error))
     return wait > 0 ? Effect.delay(sending, wait) : sending
   }
 
   // --- check ---------------------------------------------------------------
 
-  const missing = (trouble: KafkaTrouble) => trouble.code === "UNKNOWN_TOPIC_OR_PARTITION" && createTopics !== undefined
+  const missing = (error: KafkaError) => error.code === "UNKNOWN_TOPIC_OR_PARTITION" && createTopics !== undefined
 
   const checkTopic = Effect.fnUntraced(function* (name: string) {
-    if (!isTopicName(name)) return yield* new KafkaTrouble({ code: "INVALID_TOPIC_EXCEPTION", detail: "" })
+    if (!isTopicName(name)) return yield* new KafkaError({ code: "INVALID_TOPIC_EXCEPTION", detail: "" })
     yield* client.topic(name)
     if ((yield* client.mayWrite(name)) === false) {
-      return yield* new KafkaTrouble({ code: "TOPIC_AUTHORIZATION_FAILED", detail: "" })
+      return yield* new KafkaError({ code: "TOPIC_AUTHORIZATION_FAILED", detail: "" })
     }
   })
 
@@ -191,7 +188,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     if (!isTemplated) yield* Effect.catchIf(checkTopic(config.topic), missing, () => Effect.void)
   }).pipe(
     within,
-    Effect.mapError((trouble) => fault(trouble)),
+    Effect.mapError((error) => fault(error)),
   )
 
   const advise = ({ maxBody }: Limits) =>
@@ -212,7 +209,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
       return advice
     }).pipe(
       within,
-      Effect.mapError((trouble) => fault(trouble)),
+      Effect.mapError((error) => fault(error)),
     )
 
   const { maxEvents, maxBytes, linger } = config.batch

@@ -2,7 +2,7 @@
  * What the Kafka sink needs of a client library: the port that both stand
  * behind.
  *
- * **Promise.** A record that has no trouble in the answer of `send` is on every
+ * **Guarantee.** A record that has no error in the answer of `send` is on every
  * in-sync replica. Records of one partition go as one batch: all of them passed
  * or none, so nothing overtakes a failed one. A send that is interrupted takes
  * its connections with it: nothing of it is retried behind the caller's back.
@@ -13,7 +13,7 @@ import { Effect, Schema } from "effect"
  * What a broker or the way to it said, in Kafka's own word for it
  * (`MESSAGE_TOO_LARGE`), or one of ours where it has none.
  */
-export class KafkaTrouble extends Schema.TaggedError<KafkaTrouble>()("KafkaTrouble", {
+export class KafkaError extends Schema.TaggedError<KafkaError>()("KafkaError", {
   code: Schema.String,
   /** What the library or the system said; empty when it adds nothing. Holds no payload. */
   detail: Schema.String,
@@ -65,26 +65,26 @@ export interface Topic {
 
 export interface KafkaClient {
   /** Reaches the brokers; their addresses. */
-  readonly brokers: Effect.Effect<ReadonlyArray<string>, KafkaTrouble>
+  readonly brokers: Effect.Effect<ReadonlyArray<string>, KafkaError>
   /** Fails with `UNKNOWN_TOPIC_OR_PARTITION` when there is none; never makes one. May be some seconds old. */
-  readonly topic: (name: string) => Effect.Effect<Topic, KafkaTrouble>
+  readonly topic: (name: string) => Effect.Effect<Topic, KafkaError>
   /** Succeeds too when the topic is there already. */
   readonly createTopic: (
     name: string,
     shape: { readonly partitions: number; readonly replication: number },
-  ) => Effect.Effect<void, KafkaTrouble>
+  ) => Effect.Effect<void, KafkaError>
   /** Bytes of a batch of records that the topic takes at most. */
-  readonly largestBatch: (topic: string) => Effect.Effect<number, KafkaTrouble>
+  readonly largestBatch: (topic: string) => Effect.Effect<number, KafkaError>
   /** Whether the relay's user may write to the topic; `undefined` where the client can't ask. */
-  readonly mayWrite: (topic: string) => Effect.Effect<boolean | undefined, KafkaTrouble>
+  readonly mayWrite: (topic: string) => Effect.Effect<boolean | undefined, KafkaError>
   /**
    * Milliseconds for which a broker asked to be left alone, because a quota is
    * used up; 0 when none did. It answers at once and then reads nothing more from
    * the connection, so what is sent meanwhile seems to hang.
    */
   readonly throttled: () => number
-  /** Troubles by index of record. Failing means that nothing is known of any. */
-  readonly send: (records: ReadonlyArray<KafkaRecord>) => Effect.Effect<ReadonlyMap<number, KafkaTrouble>, KafkaTrouble>
+  /** Errors by index of record. Failing means that nothing is known of any. */
+  readonly send: (records: ReadonlyArray<KafkaRecord>) => Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError>
 }
 
 /** Remembers what brokers ask for: `note` takes milliseconds from now. */
@@ -119,27 +119,27 @@ const certificateCodes =
   /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|ERR_TLS|ERR_SSL|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i
 
 /** A failure below Kafka's protocol, by the system's code or, where there is none, its words. */
-export const below = (error: Error, code: string): KafkaTrouble => {
+export const below = (error: Error, code: string): KafkaError => {
   const said = `${code} ${error.message}`
-  if (/requires TLS/.test(said)) return new KafkaTrouble({ code: tlsMissing, detail: "" })
+  if (/requires TLS/.test(said)) return new KafkaError({ code: tlsMissing, detail: "" })
   if (/wrong version number|ERR_SSL_WRONG_VERSION/i.test(said)) {
-    return new KafkaTrouble({ code: tlsUnwanted, detail: "" })
+    return new KafkaError({ code: tlsUnwanted, detail: "" })
   }
   const certificate = certificateCodes.exec(said)
   if (certificate !== null) {
-    return new KafkaTrouble({ code: untrusted, detail: code === "" ? certificate[0] : code })
+    return new KafkaError({ code: untrusted, detail: code === "" ? certificate[0] : code })
   }
-  if (/timed? ?out|ETIMEDOUT/i.test(said)) return new KafkaTrouble({ code: timedOut, detail: "" })
-  return new KafkaTrouble({ code: unreachable, detail: /closed|before secure TLS/i.test(said) ? closed : code })
+  if (/timed? ?out|ETIMEDOUT/i.test(said)) return new KafkaError({ code: timedOut, detail: "" })
+  return new KafkaError({ code: unreachable, detail: /closed|before secure TLS/i.test(said) ? closed : code })
 }
 
 /** Of several, what a person must hear: what stays wrong before what may pass by itself. */
-export const worst = (troubles: ReadonlyArray<KafkaTrouble>): KafkaTrouble => {
+export const worst = (errors: ReadonlyArray<KafkaError>): KafkaError => {
   const passing = [unreachable, timedOut]
   return (
-    troubles.find(({ code }) => code.startsWith("TLS_") || code.includes("SASL")) ??
-    troubles.findLast(({ code }) => !passing.includes(code)) ??
-    troubles.at(-1) ??
-    new KafkaTrouble({ code: unreachable, detail: "" })
+    errors.find(({ code }) => code.startsWith("TLS_") || code.includes("SASL")) ??
+    errors.findLast(({ code }) => !passing.includes(code)) ??
+    errors.at(-1) ??
+    new KafkaError({ code: unreachable, detail: "" })
   )
 }

@@ -1,5 +1,5 @@
 /**
- * What a Kafka trouble means for the lane, and what a person should do about
+ * What a Kafka error means for the lane, and what a person should do about
  * it: the one table for both clients.
  */
 
@@ -11,9 +11,9 @@ import {
   SinkThrottled,
   SinkUnavailable,
 } from "../Sink.ts"
-import { type KafkaTrouble, timedOut, tlsMissing, tlsUnwanted, unreachable, untrusted } from "./KafkaClient.ts"
+import { type KafkaError, timedOut, tlsMissing, tlsUnwanted, unreachable, untrusted } from "./KafkaClient.ts"
 
-/** Where a trouble was met, for its words. */
+/** Where a error was met, for its words. */
 export interface Place {
   /** The brokers, as the config names them. */
   readonly brokers: string
@@ -26,7 +26,7 @@ export interface Place {
 }
 
 /** The broker refused the batch for what one record in it may be to blame for: sent apart, the others pass. */
-export const isOneRecords = ({ code }: KafkaTrouble): boolean => rejected.has(code)
+export const isOneRecords = ({ code }: KafkaError): boolean => rejected.has(code)
 
 const tooLarge = (code: string): boolean => code === "MESSAGE_TOO_LARGE" || code === "RECORD_LIST_TOO_LARGE"
 
@@ -64,7 +64,7 @@ const topicAdvice: Readonly<Record<string, string>> = {
 }
 
 /** It is about the topic: what goes to other topics may pass. */
-export const isTopics = ({ code }: KafkaTrouble): boolean => code in topicAdvice || code === "INVALID_TOPIC_EXCEPTION"
+export const isTopics = ({ code }: KafkaError): boolean => code in topicAdvice || code === "INVALID_TOPIC_EXCEPTION"
 
 const seconds = 1_000
 
@@ -75,13 +75,13 @@ export const throttledFor = (millis: number, brokers: string, clientId: string):
     retryAfter: millis,
   })
 
-export const reasonOf = (trouble: KafkaTrouble, { brokers, topic, isTemplated, bytes }: Place): Reason => {
-  const { code } = trouble
+export const reasonOf = (error: KafkaError, { brokers, topic, isTemplated, bytes }: Place): Reason => {
+  const { code } = error
   // A template may make anything of an event: what is no name is not repeated at length.
   const name = topic.length > 249 ? `${topic.slice(0, 60)}…` : topic
   const at = name === "" ? `kafka ${brokers}` : `kafka ${brokers}, topic ${name}`
   if (code === unreachable) {
-    const why = trouble.detail === "" ? "" : ` (${trouble.detail})`
+    const why = error.detail === "" ? "" : ` (${error.detail})`
     return new SinkUnavailable({ message: `kafka ${brokers} can't be reached${why}` })
   }
   if (code === timedOut) return new SinkUnavailable({ message: `kafka ${brokers} does not answer` })
@@ -90,7 +90,7 @@ export const reasonOf = (trouble: KafkaTrouble, { brokers, topic, isTemplated, b
       message: `${at}: an event of ${bytes} bytes is larger than the broker takes: raise the topic's max.message.bytes, or lower the webhook's maxBody`,
     })
   }
-  if (rejected.has(code)) return new DeliveryRejected({ message: `${at} refused the event: ${trouble.message}` })
+  if (rejected.has(code)) return new DeliveryRejected({ message: `${at} refused the event: ${error.message}` })
   if (code === "INVALID_TOPIC_EXCEPTION") {
     const message = `${at}: this is no name for a topic: at most 249 letters, digits, ".", "_" and "-"`
     return isTemplated ? new DeliveryRejected({ message }) : new SinkMisconfigured({ message })
@@ -102,7 +102,7 @@ export const reasonOf = (trouble: KafkaTrouble, { brokers, topic, isTemplated, b
   }
   const todo = advice[code]
   if (todo !== undefined) {
-    const said = trouble.detail === "" ? code : trouble.detail
+    const said = error.detail === "" ? code : error.detail
     return new SinkMisconfigured({ message: `${at}: ${todo} (${said})` })
   }
   if (code === "THROTTLING_QUOTA_EXCEEDED") {

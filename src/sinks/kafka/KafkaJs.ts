@@ -2,7 +2,7 @@
  * The port over `kafkajs`: not idempotent and one send at a time, because
  * idempotent sends side by side have lost acknowledged records.
  *
- * **Traps.** Its errors hide the cause and guess at `retriable`: the innermost
+ * **Gotcha.** Its errors hide the cause and guess at `retriable`: the innermost
  * one is what happened. It never says which partition was refused, so after a
  * refusal each partition is sent by itself, and one that had passed gets its
  * records a second time.
@@ -15,8 +15,8 @@ import {
   below,
   type ClientOptions,
   type KafkaClient,
+  KafkaError,
   type KafkaRecord,
-  KafkaTrouble,
   leave,
   makeThrottle,
   place,
@@ -141,12 +141,12 @@ export const make = Effect.fnUntraced(function* (
   })
   yield* Effect.addFinalizer(() => close)
 
-  const current: Effect.Effect<Connected, KafkaTrouble> = Effect.suspend(() =>
+  const current: Effect.Effect<Connected, KafkaError> = Effect.suspend(() =>
     connected === undefined
       ? connecting.withPermits(1)(
           Effect.suspend(() =>
             connected === undefined
-              ? Effect.tap(Effect.tryPromise({ try: open, catch: troubleOf }), (made) =>
+              ? Effect.tap(Effect.tryPromise({ try: open, catch: kafkaErrorOf }), (made) =>
                   Effect.sync(() => {
                     connected = made
                   }),
@@ -156,10 +156,10 @@ export const make = Effect.fnUntraced(function* (
         )
       : Effect.succeed(connected),
   )
-  const call = <A>(use: (connected: Connected) => Promise<A>): Effect.Effect<A, KafkaTrouble> =>
-    Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: troubleOf }))
+  const call = <A>(use: (connected: Connected) => Promise<A>): Effect.Effect<A, KafkaError> =>
+    Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: kafkaErrorOf }))
 
-  const sendAll = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<void, KafkaTrouble> =>
+  const sendAll = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<void, KafkaError> =>
     call(({ producer }) =>
       producer.sendBatch({
         acks: -1,
@@ -172,20 +172,20 @@ export const make = Effect.fnUntraced(function* (
       }),
     ).pipe(Effect.asVoid)
 
-  const send = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<ReadonlyMap<number, KafkaTrouble>, KafkaTrouble> =>
+  const send = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError> =>
     sendAll(records).pipe(
-      Effect.as(new Map<number, KafkaTrouble>()),
-      Effect.catch((trouble) => {
+      Effect.as(new Map<number, KafkaError>()),
+      Effect.catch((error) => {
         const places = Map.groupBy(records.keys(), (index) => place(records[index] as KafkaRecord))
-        if (!isRefusal(trouble)) return Effect.fail(trouble)
-        if (places.size === 1) return Effect.succeed(new Map(records.map((_, index) => [index, trouble])))
+        if (!isRefusal(error)) return Effect.fail(error)
+        if (places.size === 1) return Effect.succeed(new Map(records.map((_, index) => [index, error])))
         return Effect.gen(function* () {
-          const troubles = new Map<number, KafkaTrouble>()
+          const errors = new Map<number, KafkaError>()
           for (const indexes of places.values()) {
             const alone = yield* Effect.result(sendAll(indexes.map((index) => records[index] as KafkaRecord)))
-            if (alone._tag === "Failure") for (const index of indexes) troubles.set(index, alone.failure)
+            if (alone._tag === "Failure") for (const index of indexes) errors.set(index, alone.failure)
           }
-          return troubles
+          return errors
         })
       }),
     )
@@ -241,7 +241,7 @@ const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => 
 
 // --- what an error says ----------------------------------------------------------
 
-const isRefusal = ({ code }: KafkaTrouble): boolean => /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL")
+const isRefusal = ({ code }: KafkaError): boolean => /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL")
 
 /** The innermost error of a chain of causes, the first where there are several: what happened. */
 const innermost = (error: unknown): unknown => {
@@ -254,14 +254,14 @@ const innermost = (error: unknown): unknown => {
   return one
 }
 
-const troubleOf = (error: unknown): KafkaTrouble => {
+const kafkaErrorOf = (error: unknown): KafkaError => {
   const inner = innermost(error)
-  if (inner instanceof KafkaJSProtocolError) return new KafkaTrouble({ code: inner.type, detail: "" })
+  if (inner instanceof KafkaJSProtocolError) return new KafkaError({ code: inner.type, detail: "" })
   if (inner instanceof KafkaJSSASLAuthenticationError) {
-    return new KafkaTrouble({ code: "SASL_AUTHENTICATION_FAILED", detail: "" })
+    return new KafkaError({ code: "SASL_AUTHENTICATION_FAILED", detail: "" })
   }
-  if (inner instanceof KafkaJSRequestTimeoutError) return new KafkaTrouble({ code: timedOut, detail: "" })
+  if (inner instanceof KafkaJSRequestTimeoutError) return new KafkaError({ code: timedOut, detail: "" })
   return inner instanceof Error
     ? below(inner, textOf(inner, "code"))
-    : new KafkaTrouble({ code: unreachable, detail: "" })
+    : new KafkaError({ code: unreachable, detail: "" })
 }

@@ -1,12 +1,12 @@
 /**
  * The SNS sink: a message an event, ten to a request, each settled by itself.
  *
- * **Promise.** What SNS has refused of a request is told apart from the rest of
+ * **Guarantee.** What SNS has refused of a request is told apart from the rest of
  * it. On a FIFO topic events of one key come out in the order they went in,
  * across retries too where the lane keeps `order: key`: a request holds one
  * message of a key at most, and nothing passes one of its key that failed.
  *
- * **Trap.** An answer with a 2xx says nothing: only the messages that it names
+ * **Gotcha.** An answer with a 2xx says nothing: only the messages that it names
  * have passed. And the SDK would retry by itself: it is told not to, the lane
  * does.
  */

@@ -16,7 +16,7 @@ import {
 } from "../Sink.ts"
 
 /** A refusal, or no answer. */
-export interface SnsTrouble {
+export interface SnsError {
   /** AWS's word for it, such as `NotFound`; empty when it is none of AWS's. */
   readonly code: string
   /** What AWS adds to its code; may hold anything. */
@@ -41,7 +41,7 @@ export class RoleRefused extends Error {
   }
 }
 
-/** Where a trouble was met, for its words. */
+/** Where a error was met, for its words. */
 export interface Place {
   readonly topicArn: string
   /** Where the config says that SNS is; empty: where AWS says. */
@@ -64,7 +64,7 @@ const wordOf = (code: unknown): string =>
 
 const seconds = 1_000
 
-export const ofThrown = (thrown: unknown): SnsTrouble => {
+export const ofThrown = (thrown: unknown): SnsError => {
   const [error, role] = thrown instanceof RoleRefused ? [thrown.cause, thrown.role] : [thrown, ""]
   const { name, message, Code, $metadata, $response }: Thrown = error instanceof Error ? error : {}
   const asked = $response?.headers?.["retry-after"] ?? ""
@@ -110,10 +110,10 @@ const isThrottling = (code: string): boolean =>
   /Throttl|^(TooManyRequests|RequestLimitExceeded|SlowDown|PriorRequestNotComplete)$/.test(code)
 /** What SNS says of a message that it can't take. Any other code may be about everything that is sent. */
 const isMessages = (code: string): boolean => /^(InvalidParameter|InvalidParameterValue|Validation)$/.test(code)
-const isTooLong = ({ code, detail }: SnsTrouble): boolean =>
+const isTooLong = ({ code, detail }: SnsError): boolean =>
   code === "BatchRequestTooLong" || (isMessages(code) && /too long/i.test(detail))
 
-const denied = ({ detail, role }: SnsTrouble): string => {
+const denied = ({ detail, role }: SnsError): string => {
   if (role !== "") return "the credentials may not assume it: grant sts:AssumeRole, and let the role trust them"
   const action = /perform:\s*([A-Za-z0-9-]{1,32}:[A-Za-z]{1,64})/.exec(detail)?.[1]
   return action === undefined
@@ -151,13 +151,13 @@ const untrusted: ReadonlySet<HttpTransport.Trouble> = new Set([
 const pause = 1 * seconds
 
 /** What a code of AWS means, whoever it is said of; `undefined` where that depends. */
-const ofCode = (trouble: SnsTrouble, at: string): Reason | undefined => {
-  const { code, retryAfter = pause } = trouble
+const ofCode = (error: SnsError, at: string): Reason | undefined => {
+  const { code, retryAfter = pause } = error
   if (isThrottling(code)) return new SinkThrottled({ message: `${at} asks to slow down (${code})`, retryAfter })
-  if (isDenial(code)) return new SinkMisconfigured({ message: `${at}: ${denied(trouble)}` })
+  if (isDenial(code)) return new SinkMisconfigured({ message: `${at}: ${denied(error)}` })
   const todo = advice[code]
   if (todo !== undefined) return new SinkMisconfigured({ message: `${at}: ${todo} (${code})` })
-  if (isTooLong(trouble)) return new DeliveryRejected({ message: `${at} finds the event too large (${code})` })
+  if (isTooLong(error)) return new DeliveryRejected({ message: `${at} finds the event too large (${code})` })
   return undefined
 }
 
@@ -165,10 +165,10 @@ const placeOf = ({ topicArn, endpoint }: Place, role = ""): string =>
   role === "" ? `SNS topic ${topicArn}${endpoint === "" ? "" : ` at ${endpoint}`}` : `AWS STS (for the role ${role})`
 
 /** Of a whole request, from what the SDK threw. */
-export const reasonOf = (trouble: SnsTrouble, place: Place): Reason => {
-  const { code, detail, status, transport, isUnsigned, role, retryAfter } = trouble
+export const reasonOf = (error: SnsError, place: Place): Reason => {
+  const { code, detail, status, transport, isUnsigned, role, retryAfter } = error
   const at = placeOf(place, role)
-  const known = ofCode(trouble, at)
+  const known = ofCode(error, at)
   if (known !== undefined) return known
   // Another region's topic is refused as a parameter: that is no event's fault.
   if (isMessages(code) && /^Invalid parameter: TopicArn/.test(detail)) {
@@ -209,7 +209,7 @@ export const reasonOfEntry = (
   place: Place,
 ): Reason => {
   const code = wordOf(Code)
-  const trouble: SnsTrouble = {
+  const error: SnsError = {
     code,
     detail: Message ?? "",
     status: 200,
@@ -218,7 +218,7 @@ export const reasonOfEntry = (
     role: "",
   }
   const at = placeOf(place)
-  const known = ofCode(trouble, at)
+  const known = ofCode(error, at)
   if (known !== undefined) return known
   const said = code === "" ? "" : ` (${code})`
   return SenderFault === true

@@ -2,12 +2,12 @@
  * An event as a message of SNS: what it says, what it weighs, and how messages
  * go together into requests.
  *
- * **Promise.** A message's text is the bytes that were signed wherever SNS
+ * **Guarantee.** A message's text is the bytes that were signed wherever SNS
  * takes them as text. Where it does not, because they are no UTF-8 or hold a
  * character that XML can't, it is their base64 and the attribute `encoding`
  * says so.
  *
- * **Trap.** SNS counts names, types and values of the attributes with the text,
+ * **Gotcha.** SNS counts names, types and values of the attributes with the text,
  * refuses a text or a value that is empty, and hands no more than ten
  * attributes on to a queue: with `encoding` and the trace there are ten.
  */
