@@ -1,9 +1,8 @@
 /**
- * The console sink: a line an event on standard output, for a first look.
+ * The console sink: one line per event on standard output.
  *
- * **Guarantee.** A terminal that was stopped or a reader that is slow holds
- * nothing up but this sink. Without `format: "raw"` a line shows what an event
- * is, never what it holds.
+ * **Guarantee.** A stopped terminal or a slow reader delays this sink only.
+ * Without `format: "raw"` a line shows no part of the payload.
  */
 import { write as writeFile } from "node:fs"
 import process from "node:process"
@@ -31,12 +30,12 @@ export const ConsoleConfig = Schema.Struct({
 })
 export type ConsoleConfig = typeof ConsoleConfig.Type
 
-/** Where lines go; standard output unless a test brings another. */
+/** Where lines are written: standard output, except in tests. */
 export interface Output {
-  /** Writes some or all of the bytes: how many, or the system's error. Never called before the last call ended. */
+  /** Writes some of the bytes and returns how many, or rejects with the system's error. Calls don't overlap. */
   readonly write: (bytes: Uint8Array) => Promise<number>
   readonly color: boolean
-  /** Whether a person looks: what is signed is then written as the same JSON without characters that steer. */
+  /** On a terminal, control characters are written as JSON escapes. */
   readonly isTerminal: boolean
 }
 
@@ -64,7 +63,7 @@ const encode = (
 
 // --- send --------------------------------------------------------------------
 
-/** A full pipe that does not block is looked at again after so many milliseconds. */
+/** Milliseconds until a full non-blocking pipe is tried again. */
 const lookAgain = 20
 
 export const make = (config: ConsoleConfig, output: Output): Sink => {
@@ -79,7 +78,7 @@ export const make = (config: ConsoleConfig, output: Output): Sink => {
     }
   }
 
-  // A write can't be called back: the next waits for it even where its own deadline gave up on it.
+  // A write can't be canceled: the next one waits for it, even after a timeout.
   let last: Promise<void> = Promise.resolve()
 
   const send = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> =>
@@ -112,7 +111,7 @@ const stdout = (): Output => ({
 
 const classify = (error: unknown): SinkError => {
   const code = codeOf(error)
-  // Nobody can open it again for this process.
+  // This process can't open it again.
   const gone = code === "EPIPE" || code === "EBADF" || code === "EIO"
   return new SinkError({
     reason: gone

@@ -1,13 +1,14 @@
 /**
- * The file sink: an event a line (NDJSON), on disk before it counts as sent.
+ * The file sink: one line of JSON per event (NDJSON), synced to disk before it
+ * counts as sent.
  *
- * **Guarantee.** A batch is written and synced, and then it has passed. What a
- * crash or a power cut left of lines at the end of the file is mended before
- * the first write, and told: its batch never passed and comes again. A file that was moved away or
- * deleted (logrotate) is noticed at the next batch, and a new one begun.
+ * **Guarantee.** A batch succeeds once it is written and synced. Torn lines that
+ * a crash left at the end of the file are repaired before the first write, and
+ * logged; their batch had not succeeded, so it is sent again. A file that was
+ * moved or deleted (logrotate) is replaced by a new one at the next batch.
  *
- * **Gotcha.** Opening and checking touch nothing: `relay validate` runs beside a
- * relay that is writing to this very file, perhaps as another user.
+ * **Gotcha.** Opening and checking don't touch the file: `relay validate` may run
+ * beside a relay that is writing to it, perhaps as another user.
  */
 import { fdatasync } from "node:fs"
 import { Clock, Effect, Schema, type Scope, Semaphore } from "effect"
@@ -44,12 +45,12 @@ export const FileConfig = Schema.Struct({
 })
 export type FileConfig = typeof FileConfig.Type
 
-/** Events and bytes of a batch at most. */
+/** The largest batch. */
 const batch = { maxEvents: 1_024, maxBytes: 4 * 1024 * 1024, linger: 20 }
 
 // --- encode ------------------------------------------------------------------
 
-/** One buffer for all batches: a batch is written before the next is encoded. */
+/** One buffer serves all batches: each is written before the next is encoded. */
 class Lines {
   #buffer = Buffer.allocUnsafe(256 * 1024)
   #length = 0
@@ -115,7 +116,7 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
 
   return {
     batch,
-    // A write that was begun is ended: the next one must know where the file ends.
+    // Uninterruptible, because the next write must know where the file ends.
     send: (entries) => oneAtATime.withPermit(Effect.uninterruptible(Effect.ensuring(append(entries), tellOfMended))),
     check: Effect.try({ try: () => LogFile.check(config.path), catch: (error) => classify(config.path, error) }),
   }

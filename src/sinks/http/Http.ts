@@ -1,5 +1,5 @@
 /**
- * The HTTP sink: a request an event, or a digest. The alert services are presets
+ * The HTTP sink: one request per event or digest. The alert services are presets
  * over it: each brings its {@link Service}, and this is what sends.
  *
  * **Guarantee.** A 2xx is the only success. Redirects are not followed, at most
@@ -23,7 +23,7 @@ interface Answer {
   readonly body: ReadonlyArray<Uint8Array>
 }
 
-/** Opens the sink that a config describes; as a preset where a service is given. */
+/** Opens a sink; for an alert service with its payload and its reading of answers. */
 export const make = Effect.fnUntraced(function* (
   config: HttpConfig,
   service?: Service,
@@ -47,7 +47,7 @@ export const make = Effect.fnUntraced(function* (
     return { response, body: await drain(response, abort) }
   }
 
-  /** One request, cut off when it is interrupted. */
+  /** One request; an interruption aborts it. */
   const exchange = <A>(
     { url, init }: Encoded,
     answered: (answer: Answer) => Effect.Effect<A, SinkError>,
@@ -67,7 +67,7 @@ export const make = Effect.fnUntraced(function* (
     return reason === undefined ? passed : fail(reason)
   }
 
-  /** Of a digest that can't be made, what can: the events that it can't be made of end by themselves. */
+  /** A digest without the events that can't be rendered: those are rejected by themselves. */
   const sendRest = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> => {
     const failures = new Map<number, SinkError>()
     const rest = entries.filter((entry, index) => {
@@ -88,7 +88,7 @@ export const make = Effect.fnUntraced(function* (
       if (Result.isSuccess(made)) return exchange(made.success, classify)
       return entries.length === 1 ? Effect.fail(made.failure) : sendRest(entries)
     },
-    // Any answer will do: a receiver that is there may well refuse a bare HEAD.
+    // Any answer will do: many receivers refuse HEAD.
     check: exchange({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD" } }, () => Effect.void),
   }
 })

@@ -1,4 +1,4 @@
-/** The config of an HTTP sink, and the keys of it that the alert services have too. */
+/** The config of an HTTP sink; alert services share some of its keys. */
 import { Effect, Schema } from "effect"
 import { headerName, oneOf, secret } from "../../config/schema/Keys.ts"
 import * as Template from "../../formats/Template.ts"
@@ -16,7 +16,7 @@ const urlProblem = (url: string): string | undefined => {
   return URL.canParse(Template.withoutPlaceholders(url)) ? undefined : "this is no http:// or https:// URL"
 }
 
-/** A URL to send to. It may be the secret itself, so it is never shown. */
+/** A URL to send to. It is never shown: for many services it is the secret. */
 export const url = (doc: {
   readonly description: string
   readonly examples: ReadonlyArray<string>
@@ -31,7 +31,7 @@ export const url = (doc: {
     ),
   )
 
-/** Headers that say where a request ends: fetch writes them, and another value would garble the connection. */
+/** Headers that frame a request: fetch sets them, and other values would break the connection. */
 const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]
 
 export const HttpConfig = Schema.Struct({
@@ -43,7 +43,7 @@ export const HttpConfig = Schema.Struct({
   headers: Schema.Record(
     Schema.String,
     Schema.RedactedFromValue(
-      // Written as it is, unlike a placeholder's value: a credential that is changed on its way is worse than none.
+      // Not escaped, unlike a placeholder's value: a credential must be sent as it is.
       Schema.String.annotate({ template: true, shown: false }).check(
         Schema.isPattern(/^[\x20-\x7e]*$/, { message: "a header holds visible ASCII only, and no line break" }),
       ),

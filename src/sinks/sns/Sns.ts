@@ -1,14 +1,13 @@
 /**
- * The SNS sink: a message an event, ten to a request, each settled by itself.
+ * The SNS sink: one message per event, up to ten in a request, each with its own
+ * outcome.
  *
- * **Guarantee.** What SNS has refused of a request is told apart from the rest of
- * it. On a FIFO topic events of one key come out in the order they went in,
- * across retries too where the lane keeps `order: key`: a request holds one
- * message of a key at most, and nothing passes one of its key that failed.
+ * **Guarantee.** On a FIFO topic events of one key are delivered in order, also
+ * across retries where the lane keeps `order: key`: a request holds at most one
+ * message of a key, and nothing overtakes a failed one.
  *
- * **Gotcha.** An answer with a 2xx says nothing: only the messages that it names
- * have passed. And the SDK would retry by itself: it is told not to, the lane
- * does.
+ * **Gotcha.** A 2xx alone means nothing: only the messages that the answer names
+ * were accepted. The SDK's own retries are turned off; the lane retries.
  */
 import type { SNSClient, SNSClientConfig } from "@aws-sdk/client-sns"
 import { Duration, Effect, Redacted, Result, type Scope } from "effect"
@@ -66,7 +65,7 @@ const openClient = Effect.fnUntraced(function* (sdk: Sdk, config: SnsConfig) {
     region: config.region ?? config.topicArn.split(":")[3] ?? "",
     maxAttempts: 1,
     customUserAgent: [userAgent.split("/") as [string, string]],
-    // How many requests are under way is for the lane to say.
+    // The lane limits the requests in flight.
     requestHandler: {
       httpAgent: { maxSockets: Number.POSITIVE_INFINITY },
       httpsAgent: { maxSockets: Number.POSITIVE_INFINITY },
@@ -89,14 +88,14 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
   const place: SnsErrors.Place = { topicArn, endpoint, profile }
   const fault = (reason: SinkError["reason"]) => new SinkError({ reason })
 
-  /** One request, cut off when it is interrupted. */
+  /** One request; an interruption aborts it. */
   const ask = <A>(request: (client: SNSClient, abortSignal: AbortSignal) => Promise<A>): Effect.Effect<A, SinkError> =>
     Effect.tryPromise({
       try: (signal) => request(client, signal),
       catch: (error) => fault(SnsErrors.reasonOf(SnsErrors.ofThrown(error), place)),
     })
 
-  /** What failed of a request that was answered, by index in the lane's batch. */
+  /** The failures of an answered request, by index in the lane's batch. */
   const publish = Effect.fnUntraced(function* (request: ReadonlyArray<SnsMessage.Message>) {
     const { Successful, Failed } = yield* ask((client, abortSignal) =>
       client.send(
@@ -142,7 +141,7 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
       const request = SnsMessage.next(waiting, most)
       const answer = yield* Effect.result(publish(request))
       if (answer._tag === "Failure" && isFinal(answer.failure) && request.length > 1) {
-        // Refused for what one of them may be to blame for: from here on each goes alone.
+        // One message may be the cause: from here on each is sent alone.
         most = 1
         continue
       }
@@ -190,7 +189,7 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
   }
 })
 
-/** Why a message must wait: one of its group went before it and is to be tried again. */
+/** Why a message must wait: an earlier one of its group failed and is retried. */
 const ahead = (
   { fifo }: SnsMessage.Message,
   request: ReadonlyArray<SnsMessage.Message>,
@@ -202,7 +201,7 @@ const ahead = (
   return error !== undefined && !isFinal(error) ? error : undefined
 }
 
-/** Bytes of the attributes of an event, at a guess. */
+/** An estimate of the attributes of an event, in bytes. */
 const overhead = 1_024
 
 export const Sns: SinkType<SnsConfig> = {

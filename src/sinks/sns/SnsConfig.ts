@@ -18,7 +18,7 @@ export const SnsConfig = Schema.Struct({
     ["raw", "cloudevents"],
     "raw",
   ),
-  // The lane reads it too: what keeps events in order is what groups them.
+  // The lane reads it too: it is both the order key and the message group.
   key: templateOr(
     "A template over the envelope: what `order` keeps apart, and the group on a FIFO topic",
     "{{account_id}}",

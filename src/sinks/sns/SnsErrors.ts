@@ -1,9 +1,9 @@
 /**
- * What goes wrong with SNS, read out of what the SDK throws and what a batch's
- * answer says, and what it means for the lane and for a person.
+ * Errors of SNS, as the SDK throws them and as a batch's answer reports them:
+ * the reason for the lane, and the message for a person.
  *
- * What the other side says in words is not repeated: it may be what it was
- * sent. Only AWS's own code is, and the action that was denied.
+ * **Guarantee.** Nothing of AWS's own text is repeated except error codes and
+ * the action that was denied: the text may hold what was sent.
  */
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import {
@@ -15,24 +15,24 @@ import {
   SinkUnavailable,
 } from "../Sink.ts"
 
-/** A refusal, or no answer. */
+/** A failed request, or a failed entry of one. */
 export interface SnsError {
-  /** AWS's word for it, such as `NotFound`; empty when it is none of AWS's. */
+  /** AWS's error code, such as `NotFound`; empty when there is none. */
   readonly code: string
-  /** What AWS adds to its code; may hold anything. */
+  /** AWS's message; it may hold anything. */
   readonly detail: string
-  /** 0: there was no answer. */
+  /** The HTTP status; 0 without an answer. */
   readonly status: number
   readonly transport: HttpTransport.Trouble
   /** There are no credentials to sign with. */
   readonly isUnsigned: boolean
-  /** The role that was asked for when it happened, of STS; empty: it was SNS. */
+  /** The role that STS refused; empty where the error is of SNS. */
   readonly role: string
-  /** Milliseconds; what `Retry-After` asked for. */
+  /** `Retry-After` in milliseconds. */
   readonly retryAfter?: number
 }
 
-/** STS did not give the role: the SDK would throw its error as if SNS had answered. */
+/** STS refused the role. The SDK alone would throw this as if SNS had answered. */
 export class RoleRefused extends Error {
   readonly role: string
   constructor(role: string, cause: unknown) {
@@ -41,16 +41,16 @@ export class RoleRefused extends Error {
   }
 }
 
-/** Where a error was met, for its words. */
+/** What a message names. */
 export interface Place {
   readonly topicArn: string
-  /** Where the config says that SNS is; empty: where AWS says. */
+  /** The configured endpoint; empty for AWS's own. */
   readonly endpoint: string
-  /** The profile that the credentials come from; empty: none is named. */
+  /** The configured profile; empty without one. */
   readonly profile: string
 }
 
-/** What the SDK throws: all that is looked at. */
+/** The part of the SDK's errors that is read. */
 interface Thrown {
   readonly name?: unknown
   readonly message?: unknown
@@ -73,7 +73,7 @@ export const ofThrown = (thrown: unknown): SnsError => {
     code,
     detail: String(message),
     status: $metadata?.httpStatusCode ?? 0,
-    // Where AWS has answered with a code, its words are no account of the connection.
+    // With a code there was an answer, so its text says nothing about the connection.
     transport: code === "" ? HttpTransport.troubleOf(error) : "other",
     isUnsigned: code === "" && /Credentials|Provider|Token|SSO/.test(String(name)),
     role,
@@ -83,7 +83,7 @@ export const ofThrown = (thrown: unknown): SnsError => {
 
 const unknownKey = "AWS does not know this access key: mend the credentials"
 
-/** Codes that a person must act on, and how. */
+/** Codes that need a person, and what to do. */
 const advice: Readonly<Record<string, string>> = {
   NotFound: 'there is no such topic: make it, or mend "topicArn"',
   InvalidClientTokenId: unknownKey,
@@ -108,7 +108,7 @@ const advice: Readonly<Record<string, string>> = {
 const isDenial = (code: string): boolean => /^(AuthorizationError|AccessDenied|AuthFailure)$/.test(code)
 const isThrottling = (code: string): boolean =>
   /Throttl|^(TooManyRequests|RequestLimitExceeded|SlowDown|PriorRequestNotComplete)$/.test(code)
-/** What SNS says of a message that it can't take. Any other code may be about everything that is sent. */
+/** Codes about one message. Any other code may concern every message. */
 const isMessages = (code: string): boolean => /^(InvalidParameter|InvalidParameterValue|Validation)$/.test(code)
 const isTooLong = ({ code, detail }: SnsError): boolean =>
   code === "BatchRequestTooLong" || (isMessages(code) && /too long/i.test(detail))
@@ -147,10 +147,10 @@ const untrusted: ReadonlySet<HttpTransport.Trouble> = new Set([
   "no HTTP",
 ])
 
-/** Milliseconds that a lane waits where AWS does not say for how long. */
+/** The wait where AWS names none, in milliseconds. */
 const pause = 1 * seconds
 
-/** What a code of AWS means, whoever it is said of; `undefined` where that depends. */
+/** The reason for a code that means the same for a request and an entry; `undefined` for any other. */
 const ofCode = (error: SnsError, at: string): Reason | undefined => {
   const { code, retryAfter = pause } = error
   if (isThrottling(code)) return new SinkThrottled({ message: `${at} asks to slow down (${code})`, retryAfter })
@@ -164,13 +164,13 @@ const ofCode = (error: SnsError, at: string): Reason | undefined => {
 const placeOf = ({ topicArn, endpoint }: Place, role = ""): string =>
   role === "" ? `SNS topic ${topicArn}${endpoint === "" ? "" : ` at ${endpoint}`}` : `AWS STS (for the role ${role})`
 
-/** Of a whole request, from what the SDK threw. */
+/** The reason for a failed request. */
 export const reasonOf = (error: SnsError, place: Place): Reason => {
   const { code, detail, status, transport, isUnsigned, role, retryAfter } = error
   const at = placeOf(place, role)
   const known = ofCode(error, at)
   if (known !== undefined) return known
-  // Another region's topic is refused as a parameter: that is no event's fault.
+  // A topic of another region is refused as a parameter: it isn't about the event.
   if (isMessages(code) && /^Invalid parameter: TopicArn/.test(detail)) {
     return new SinkMisconfigured({
       message: `${at}: SNS refuses the topic's name: mend "topicArn" or "region" (${code})`,
@@ -195,7 +195,7 @@ export const reasonOf = (error: SnsError, place: Place): Reason => {
   return new SinkMisconfigured({ message: `${at}: ${todo}` })
 }
 
-/** Of one entry of a batch that was answered: `SenderFault` decides where the code does not. */
+/** The reason for a failed entry of a batch; where the code doesn't decide, `SenderFault` does. */
 export const reasonOfEntry = (
   {
     Code,
@@ -226,11 +226,11 @@ export const reasonOfEntry = (
     : new DeliveryFailed({ message: `${at} failed to take the event${said}` })
 }
 
-/** An answer that names none of a batch's entries is not one of SNS, whatever its status says. */
+/** An answer without any of the batch's entries isn't from SNS, whatever its status. */
 export const notSns = (place: Place): Reason =>
   new SinkMisconfigured({ message: `${placeOf(place)}: ${misdirected(200, place)}` })
 
-/** The answer named others and not this one: whether it passed is not known. */
+/** The answer doesn't name this entry: whether it was sent is unknown. */
 export const unnamed = (place: Place): Reason =>
   new DeliveryFailed({ message: `${placeOf(place)} did not say what became of the event` })
 
