@@ -1,6 +1,8 @@
 /**
- * What the alert services have in common: presets over the HTTP sink, each with
- * its own payload and its own reading of an answer. A new one is a folder here.
+ * What alert services share: each is the HTTP sink with a payload and a reading
+ * of answers of its own. To add one: a folder here with its code and
+ * `reference.md`, a line in `Sinks.ts`, and a test that calls the contract
+ * (`test/sinks/alerts/alertContract.ts`).
  *
  * A batch is one alert: of one event, or of a digest.
  */
@@ -34,13 +36,13 @@ export const keys = {
 
 const Keys = Schema.Struct(keys)
 
-/** An alert service's config, whatever else it has. */
+/** What every alert service's config has. */
 export type Config = typeof Keys.Type & { readonly url: Redacted.Redacted<string>; readonly dedupKey?: string }
 
-/** What tells one alert service from another. */
+/** What differs between alert services. */
 export interface AlertService<C extends Config> {
   readonly config: Schema.Codec<C, unknown>
-  /** What is sent, as JSON. */
+  /** The JSON that is sent. */
   payload(alert: Alert.Alert, config: C): object
   readonly meaning: Meaning
 }
@@ -68,7 +70,7 @@ export const sinkType = <C extends Config>({ config, payload, meaning }: AlertSe
   }
   return {
     config,
-    // These services take a message a second or so: more at once would only be refused.
+    // Such services accept about one message a second.
     concurrency: 1,
     messages: {
       recoveries: {
@@ -76,7 +78,7 @@ export const sinkType = <C extends Config>({ config, payload, meaning }: AlertSe
         ...(partOf(written(config), "dedupKey") && { ownKey: "dedupKey" }),
         key: (config) => (config.resolve ? Alert.keyOf(config) : undefined),
       },
-      // The events of a digest are one incident by what they share.
+      // The events of a digest are one incident.
       ofDigests: (config, key) => ({ ...config, dedupKey: config.dedupKey ?? key }),
     },
     open: (config) => make(http(config), service(config)),

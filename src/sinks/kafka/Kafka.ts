@@ -1,15 +1,14 @@
 /**
- * The Kafka sink: a record an event, in batches, acknowledged by every in-sync
+ * The Kafka sink: one record per event, in batches, acknowledged by every in-sync
  * replica.
  *
- * **Guarantee.** Events of one key come out in the order they went in, across
- * retries too where the lane keeps `order: key`: a key has one partition, and
- * nothing passes a record of its partition that failed in the same batch. What
- * the broker will never take, such as an event over its limit, is told apart
- * from the rest of its batch, which passes.
+ * **Guarantee.** Events of one key are delivered in order, also across retries
+ * where the lane keeps `order: key`: a key has one partition, and nothing
+ * overtakes a failed record of its partition. A record that the broker will never
+ * accept, such as one over its limit, fails alone; the rest of its batch is sent.
  *
- * **Gotcha.** A record stays what it was only as long as its partition does: when
- * a topic gets more partitions, keys move, as with every Kafka producer.
+ * **Gotcha.** When a topic gets more partitions, keys move to other partitions,
+ * as with every Kafka producer.
  */
 import { Duration, Effect, Redacted, Result, Schedule, type Scope } from "effect"
 import type { Entry } from "../../event/Entry.ts"
@@ -32,7 +31,7 @@ import * as KafkaErrors from "./KafkaErrors.ts"
 import { encoder, foreseeableTopics, isTopicName } from "./KafkaMessage.ts"
 import { partitionOf } from "./Partition.ts"
 
-/** A record, and where its event stands in the lane's batch. */
+/** A record, and its event's index in the lane's batch. */
 interface Placed {
   readonly index: number
   readonly record: KafkaRecord
@@ -84,14 +83,14 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
       }),
     })
 
-  /** A topic's facts; made first where it is missing and may be. */
+  /** The topic; created first if it is missing and the config allows it. */
   const topicOf = (name: string): Effect.Effect<Topic, KafkaError> => {
     if (!isTopicName(name)) return Effect.fail(new KafkaError({ code: "INVALID_TOPIC_EXCEPTION", detail: "" }))
     if (createTopics === undefined) return client.topic(name)
     return Effect.catch(client.topic(name), (error) =>
       error.code === "UNKNOWN_TOPIC_OR_PARTITION"
         ? client.createTopic(name, createTopics).pipe(
-            // The other brokers hear of it a moment later.
+            // It takes a moment until every broker knows the topic.
             Effect.andThen(
               Effect.retry(client.topic(name), Schedule.max([Schedule.spaced("100 millis"), Schedule.recurs(20)])),
             ),
@@ -100,7 +99,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     )
   }
 
-  /** Sends records and notes what failed, each by itself; a batch refused for one record is taken apart, in order. */
+  /** Sends records and adds their failures. A batch that is refused for one of its records is split, in order. */
   const deliver = (placed: ReadonlyArray<Placed>, failures: Map<number, SinkError>): Effect.Effect<void, KafkaError> =>
     Effect.gen(function* () {
       const refused: Array<Placed> = []
@@ -124,7 +123,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
       }
       if (stop !== undefined) continue
       yield* deliver(half, failures)
-      // What comes after a record that is to be tried again must not overtake it.
+      // Later records must not overtake one that is retried.
       stop = half.map(({ index }) => failures.get(index)).find((failure) => failure !== undefined && !isFinal(failure))
     }
   })
@@ -153,7 +152,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
         failures.set(index, fault(topic, encoded))
         continue
       }
-      // Without a key a batch stays together, and the next goes elsewhere.
+      // Without a key the whole batch has one partition, and the next batch another.
       const partition = key === "" ? turn % topic.partitions : partitionOf(key, topic.partitions)
       placed.push({ index, record: { ...encoded, partition } })
     }
@@ -197,7 +196,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
       for (const topic of isTemplated ? foreseeableTopics(config.topic) : [config.topic]) {
         const found = yield* Effect.result(Effect.andThen(checkTopic(topic), client.largestBatch(topic)))
         if (found._tag === "Failure") {
-          // Whoever may write need not be one who may look at limits.
+          // A user that may write may lack the right to read limits.
           const isSilent = missing(found.failure) || found.failure.code === "CLUSTER_AUTHORIZATION_FAILED"
           if (!isSilent) advice.push(fault(found.failure, { topic, value: new Uint8Array() }).message)
         } else if (found.success < maxBody + overhead) {
@@ -221,17 +220,17 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   }
 })
 
-/** Milliseconds of a throttle that are waited out without a word. */
+/** Throttling up to this is waited for in silence, in milliseconds. */
 const shortThrottle = 1_000
 
-/** Bytes around a body, in a batch of one: headers, key, and the batch's own. */
+/** An estimate of the bytes around the body in a batch of one record. */
 const overhead = 1_024
 
 export const Kafka: SinkType<KafkaConfig> = {
   config: KafkaConfig,
   concurrency: 1,
   open: make,
-  // The partition is left out: it depends on how many the topic has.
+  // Without the partition, which depends on the topic.
   preview: (config, batch) =>
     batch.map(encoder(config)).map(({ topic, key, headers, value }) => ({
       topic,

@@ -29,7 +29,7 @@ export const KafkaConfig = Schema.Struct({
     })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("relay"))),
   topic: template("The topic; may hold placeholders", { examples: ["events", "scheduling.{{resource}}"] }),
-  // The lane reads it too: what keeps events in order is what places them.
+  // The lane reads it too: it is both the order key and the record's key.
   key: templateOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
   headers: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
     .annotate({ description: "Headers beside those of the relay; values may hold placeholders", headerNames: true })

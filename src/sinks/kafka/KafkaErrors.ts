@@ -1,6 +1,6 @@
 /**
- * What a Kafka error means for the lane, and what a person should do about
- * it: the one table for both clients.
+ * What a Kafka error means for the lane, and what a person should do about it;
+ * the same for both clients.
  */
 
 import {
@@ -13,24 +13,24 @@ import {
 } from "../Sink.ts"
 import { type KafkaError, timedOut, tlsMissing, tlsUnwanted, unreachable, untrusted } from "./KafkaClient.ts"
 
-/** Where a error was met, for its words. */
+/** What a message names. */
 export interface Place {
-  /** The brokers, as the config names them. */
+  /** The brokers of the config. */
   readonly brokers: string
-  /** The topic; empty where it is not about one. */
+  /** The topic; empty if the error isn't about one. */
   readonly topic: string
-  /** The topic comes out of a template: what is wrong with it is wrong for this event only. */
+  /** Whether the topic is a template: then an error about it concerns this event only. */
   readonly isTemplated: boolean
-  /** Bytes of the record; 0 where it is not about one. */
+  /** The size of the record; 0 if the error isn't about one. */
   readonly bytes: number
 }
 
-/** The broker refused the batch for what one record in it may be to blame for: sent apart, the others pass. */
+/** Whether one record may be the reason that a batch was refused: split, the others are accepted. */
 export const isOneRecords = ({ code }: KafkaError): boolean => rejected.has(code)
 
 const tooLarge = (code: string): boolean => code === "MESSAGE_TOO_LARGE" || code === "RECORD_LIST_TOO_LARGE"
 
-/** Codes about a record that no retry mends. */
+/** Codes of records that no retry helps. */
 const rejected = new Set([
   "MESSAGE_TOO_LARGE",
   "RECORD_LIST_TOO_LARGE",
@@ -39,7 +39,7 @@ const rejected = new Set([
   "UNSUPPORTED_FOR_MESSAGE_FORMAT",
 ])
 
-/** Codes that a person must act on, and how. */
+/** Codes that need a person, and what to do. */
 const advice: Readonly<Record<string, string>> = {
   [untrusted]:
     'the certificate of the other side is not trusted: name its authority with "tls": { "ca": … }, renew it, or set "certificate" and "key" if the broker asks for them',
@@ -57,18 +57,18 @@ const advice: Readonly<Record<string, string>> = {
   INVALID_PARTITIONS: 'the broker refuses this number of partitions: change "createTopics.partitions"',
 }
 
-/** Codes about the topic: a person must act, and where the topic is a template it may be about this event only. */
+/** Codes about the topic, and what to do; of a template they may concern this event only. */
 const topicAdvice: Readonly<Record<string, string>> = {
   UNKNOWN_TOPIC_OR_PARTITION: 'there is no such topic: make it, or let the relay do so with "createTopics"',
   TOPIC_AUTHORIZATION_FAILED: "the user lacks Write (or Describe) on the topic: grant it",
 }
 
-/** It is about the topic: what goes to other topics may pass. */
+/** Whether it is about the topic: records of other topics may be accepted. */
 export const isTopics = ({ code }: KafkaError): boolean => code in topicAdvice || code === "INVALID_TOPIC_EXCEPTION"
 
 const seconds = 1_000
 
-/** A broker asks for a rest of so many milliseconds. */
+/** A broker throttles the client for so many milliseconds. */
 export const throttledFor = (millis: number, brokers: string, clientId: string): Reason =>
   new SinkThrottled({
     message: `kafka ${brokers} throttles the client "${clientId}": a quota of it, or of its user, is used up; nothing is sent for ${Math.ceil(millis / seconds)} s. If it falls behind, raise the quota (kafka-configs)`,
@@ -77,7 +77,7 @@ export const throttledFor = (millis: number, brokers: string, clientId: string):
 
 export const reasonOf = (error: KafkaError, { brokers, topic, isTemplated, bytes }: Place): Reason => {
   const { code } = error
-  // A template may make anything of an event: what is no name is not repeated at length.
+  // A template may render any text: one that is too long for a name is cut.
   const name = topic.length > 249 ? `${topic.slice(0, 60)}…` : topic
   const at = name === "" ? `kafka ${brokers}` : `kafka ${brokers}, topic ${name}`
   if (code === unreachable) {
@@ -108,6 +108,6 @@ export const reasonOf = (error: KafkaError, { brokers, topic, isTemplated, bytes
   if (code === "THROTTLING_QUOTA_EXCEEDED") {
     return new SinkThrottled({ message: `${at}: a quota is used up`, retryAfter: 5 * seconds })
   }
-  // All that is left passes by itself: an election, too few replicas in sync, a disk that fails over.
+  // The rest is transient: an election, too few in-sync replicas, a disk that fails over.
   return new SinkUnavailable({ message: `${at} can't take events now (${code})` })
 }

@@ -1,11 +1,10 @@
 /**
  * The port over `kafkajs`: not idempotent and one send at a time, because
- * idempotent sends side by side have lost acknowledged records.
+ * concurrent idempotent sends have lost acknowledged records.
  *
- * **Gotcha.** Its errors hide the cause and guess at `retriable`: the innermost
- * one is what happened. It never says which partition was refused, so after a
- * refusal each partition is sent by itself, and one that had passed gets its
- * records a second time.
+ * **Gotcha.** The innermost of its errors is what happened; `retriable` is a guess.
+ * It doesn't say which partition was refused, so after a refusal each partition
+ * is sent by itself, and one that was written gets its records twice.
  */
 import { connect, isIP, type Socket } from "node:net"
 import { connect as connectTls } from "node:tls"
@@ -26,7 +25,7 @@ import {
   unreachable,
 } from "./KafkaClient.ts"
 
-// CommonJS: Deno sees no names in it, only the whole.
+// CommonJS: Deno knows only its default export.
 const {
   CompressionTypes,
   ConfigResourceTypes,
@@ -39,7 +38,7 @@ const {
   Partitioners,
 } = kafkajs
 
-/** What is known of a topic is asked for again after this many milliseconds. */
+/** How long a topic's metadata is cached, in milliseconds. */
 const topicAge = 30_000
 
 interface Connected {
@@ -90,7 +89,7 @@ export const make = Effect.fnUntraced(function* (
     const sockets = new Set<Socket>()
     const kafka = new Kafka({
       ...settings(options),
-      // Nothing of its log is shown: it is the one place where it tells of a throttle.
+      // Its log isn't printed; it is the only place where it reports throttling.
       logLevel: logLevel.DEBUG,
       logCreator:
         () =>
@@ -98,14 +97,14 @@ export const make = Effect.fnUntraced(function* (
           const throttled = /^Client side throttling in effect for (\d+)ms$/.exec(log.message)
           if (throttled !== null) throttle.note(Number(throttled[1]))
         },
-      // Its own sockets are only half closed when it disconnects, and a send that was given up may still go out.
+      // Disconnecting only half-closes its sockets, and an abandoned send may still go out.
       socketFactory: ({ host, port, ssl, onConnect }) => {
         const socket: Socket = ssl
           ? connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }), ...ssl }, onConnect)
           : connect({ host, port }, onConnect)
         sockets.add(socket)
         socket.once("close", () => sockets.delete(socket))
-        // It tries again although nobody waits.
+        // It retries although nobody waits.
         if (signal.aborted) socket.destroy()
         return socket.setKeepAlive(true, 60_000)
       },
@@ -128,7 +127,7 @@ export const make = Effect.fnUntraced(function* (
       signal.removeEventListener("abort", disconnect)
       return { producer, admin, topics: new Map(), disconnect }
     } catch (error) {
-      // It waits for answers that will never come, under Deno for as long as a request may take.
+      // It waits for answers that won't come; under Deno for as long as the request timeout.
       void disconnect()
       throw error
     }
@@ -211,7 +210,7 @@ export const make = Effect.fnUntraced(function* (
       }),
     createTopic: (name, { partitions, replication }) =>
       Effect.asVoid(
-        // Answers false when it is there already.
+        // Returns false when the topic exists already.
         call(({ admin }) =>
           admin.createTopics({ topics: [{ topic: name, numPartitions: partitions, replicationFactor: replication }] }),
         ),
@@ -243,7 +242,7 @@ const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => 
 
 const isRefusal = ({ code }: KafkaError): boolean => /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL")
 
-/** The innermost error of a chain of causes, the first where there are several: what happened. */
+/** The innermost cause of an error; of several causes the first. */
 const innermost = (error: unknown): unknown => {
   let one = error
   for (let depth = 0; depth < 10 && one instanceof Error; depth++) {

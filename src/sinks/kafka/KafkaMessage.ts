@@ -1,4 +1,4 @@
-/** An event as a Kafka record, but for its partition, and the topics that events go to. */
+/** Encodes events as Kafka records, without their partitions, and names the topics that events may have. */
 
 import type { Entry } from "../../event/Entry.ts"
 import { eventTypes } from "../../event/EventType.ts"
@@ -22,7 +22,7 @@ const rawHeaders = (entry: Entry): ReadonlyArray<Header> => {
   ]
 }
 
-/** The bytes are the signed ones in either format, so their signature goes along. */
+/** Either format sends the signed bytes, so their signature goes along. */
 const provenance = ({ event }: Entry): ReadonlyArray<Header> => [
   ...(event.signature === "" ? [] : [["x-service-signature", event.signature] as const]),
   ...(event.webhookId === "" ? [] : [["x-service-webhook-id", event.webhookId] as const]),
@@ -47,7 +47,7 @@ export const encoder = (config: KafkaConfig): ((entry: Entry) => Encoded) => {
 
 export const isTopicName = (topic: string): boolean => /^[A-Za-z0-9._-]{1,249}$/.test(topic) && !/^\.\.?$/.test(topic)
 
-/** The topics that the known event types lead to; none where the template needs more than a type. */
+/** The topics of the known event types; none where the template needs more than the type. */
 export const foreseeableTopics = (template: string): ReadonlyArray<string> => {
   if (/\{\{(?!\s*(type|resource)\s*\}\})/.test(template)) return []
   const topic = Template.compile(template, "topic")

@@ -1,11 +1,11 @@
 /**
  * The port over `@platformatic/kafka`, the default client: idempotent, one
- * request in flight a connection, everything for a broker in one request.
+ * request in flight per connection, everything for a broker in one request.
  *
- * **Gotcha.** Idempotence makes its retries endless unless there are at least
- * two; the deadline is the caller's. An error is a tree: what was said of each
- * partition stands in the `response` of its leaves, over all attempts, and a
- * partition that any attempt wrote is written.
+ * **Gotcha.** With idempotence the library retries for ever unless `retries` is at
+ * least two; the caller sets the timeout. An error is a tree: the `response` of
+ * its leaves has the results of all attempts by partition, and a partition that
+ * any attempt wrote is written.
  */
 import {
   Admin,
@@ -33,7 +33,7 @@ import {
   worst,
 } from "./KafkaClient.ts"
 
-/** Metadata this old is asked for again: it bounds how long a new partition stays unused. */
+/** How long metadata is cached: it bounds how long a new partition stays unused. */
 const metadataMaxAge = 30_000
 
 const settings = (options: ClientOptions) => ({
@@ -41,7 +41,7 @@ const settings = (options: ClientOptions) => ({
   bootstrapBrokers: [...options.brokers],
   ...(options.tls !== undefined && { tls: options.tls }),
   ...(options.sasl !== undefined && { sasl: options.sasl }),
-  // Fewer would be read as endless; the lane does the rest.
+  // Fewer would mean endless retries.
   retries: 2,
   retryDelay: 100,
   timeout: options.requestTimeout,
@@ -76,7 +76,7 @@ export const make = Effect.fnUntraced(function* (
   yield* Effect.addFinalizer(() => close)
 
   const throttle = makeThrottle()
-  // The library passes on no throttle time; what it tells of its connections is for the whole process.
+  // The library reports throttling only on a channel for the connections of the whole process.
   const heard = (told: unknown): void => {
     if (!isAnswer(told) || told.connection.ownerId !== producer?.instanceId) return
     if (told.result.throttleTimeMs > 0) throttle.note(told.result.throttleTimeMs)
@@ -98,7 +98,7 @@ export const make = Effect.fnUntraced(function* (
 
   const topic = (name: string) =>
     Effect.flatMap(
-      // Without retries: a topic that is missing must not hold up the batches of the others.
+      // Without retries, so that a missing topic doesn't delay the others.
       call((producer) => producer.metadata({ topics: [name], retries: 0 })),
       ({ topics }) => {
         const partitions = topics.get(name)?.partitionsCount ?? 0
@@ -143,7 +143,7 @@ export const make = Effect.fnUntraced(function* (
           const connection = await producer.connections.get(broker)
           const { topics } = await metadataV12.api.async(connection, [name], false, true)
           const allowed = topics[0]?.topicAuthorizedOperations ?? 0
-          // A set of operations by their numbers; 4 is WRITE (Kafka's AclOperation).
+          // A bit set of operations; 4 is WRITE (Kafka's AclOperation).
           return (allowed & (1 << 4)) !== 0
         })
       }),
@@ -177,7 +177,7 @@ const isAnswer = (told: unknown): told is Answer =>
   "throttleTimeMs" in told.result &&
   typeof told.result.throttleTimeMs === "number"
 
-/** Header names as bytes: they are few, and stand in every record. */
+/** Header names as bytes, cached: they are few, and in every record. */
 const names = new Map<string, Buffer>()
 const nameOf = (name: string): Buffer => {
   const known = names.get(name)
@@ -214,7 +214,7 @@ const hasResponses = (error: object): error is { readonly response: PartitionRes
 const hasProduced = (error: object): error is { readonly produced: ProduceResult } =>
   "produced" in error && typeof error.produced === "object" && error.produced !== null
 
-/** Every error of the tree, the tree itself first. */
+/** All errors of a tree, the root first. */
 const walk = (error: unknown): ReadonlyArray<Error> => {
   if (!(error instanceof Error)) return []
   const inner = error instanceof AggregateError ? error.errors : [error.cause]
@@ -258,7 +258,7 @@ const leaf = (error: Error): ReadonlyArray<KafkaError> => {
   const code = textOf(error, "code")
   if (code === "PLT_KFK_AUTHENTICATION") return [new KafkaError({ code: "SASL_AUTHENTICATION_FAILED", detail: "" })]
   if (/^Unknown topic/.test(error.message)) return [new KafkaError({ code: "UNKNOWN_TOPIC_OR_PARTITION", detail: "" })]
-  // Only wraps what is said below it.
+  // Only a wrapper of its causes.
   if (error instanceof MultipleErrors || (error.cause instanceof Error && GenericError.isGenericError(error))) return []
   if (code === "PLT_KFK_UNSUPPORTED_COMPRESSION")
     return [new KafkaError({ code: "UNSUPPORTED_COMPRESSION_TYPE", detail: "" })]
