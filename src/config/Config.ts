@@ -1,8 +1,7 @@
 /**
  * The config as the relay uses it: everything resolved, defaulted and decoded.
  *
- * `ConfigFile.ts` is the file as it is written, `Load.ts` the way from there to
- * here. Durations are `Duration`s, sizes are bytes, times are epoch
+ * `ConfigFile.ts` describes the file, and `Load.ts` makes this of it. Durations are `Duration`s, sizes are bytes, times are epoch
  * milliseconds, and secrets are `Redacted`.
  */
 import type { Duration, Redacted } from "effect"

@@ -1,4 +1,4 @@
-/** Rules for where events go: the sinks, their templates and files, and the client details they may ask for. */
+/** Rules for sinks, and for the client details that they ask for. */
 import * as Pointer from "../../event/Pointer.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"
@@ -28,7 +28,7 @@ const headerRules = (headers: Fields, at: Path): ReadonlyArray<Finding> =>
       : [error([...at, header], "this is no header name", "letters, digits and dashes", "key")],
   )
 
-/** Keys of which one is given and another is missing, such as the two files of a client certificate. */
+/** Keys that go together, such as the two files of a client certificate. */
 const togetherRules = (keys: ReadonlyArray<string>, value: Fields, at: Path): ReadonlyArray<Finding> => {
   const missing = keys.filter((key) => value[key] === undefined)
   if (missing.length === keys.length) return []
@@ -37,7 +37,7 @@ const togetherRules = (keys: ReadonlyArray<string>, value: Fields, at: Path): Re
   )
 }
 
-/** Each part of a sink that a schema describes: its type's own keys, then those of every sink. */
+/** Visits each value of a sink with its schema: its type's, or that of the keys of every sink. */
 const visitSink = (sink: Fields, at: Path, sinkTypes: ConfiguredTypes, on: Parameters<typeof visit>[3]): void => {
   const type = typeof sink.type === "string" && Object.hasOwn(sinkTypes, sink.type) ? sinkTypes[sink.type] : undefined
   const schemas = schemasOf(type)
@@ -47,7 +47,7 @@ const visitSink = (sink: Fields, at: Path, sinkTypes: ConfiguredTypes, on: Param
   }
 }
 
-/** What the schemas say of the values: which are templates, what goes together. */
+/** Rules that follow from what the schemas say of the values. */
 const traitRules = (sink: Fields, at: Path, sinkTypes: ConfiguredTypes): ReadonlyArray<Finding> => {
   const found: Array<Finding> = []
   visitSink(sink, at, sinkTypes, (schema, value, path) => {
@@ -58,7 +58,7 @@ const traitRules = (sink: Fields, at: Path, sinkTypes: ConfiguredTypes): Readonl
   return found
 }
 
-/** Each file has one writer: two would cut off each other's lines, and the journal would not survive it. */
+/** Each file has one writer: two would damage each other's lines, or the journal. */
 export const fileRules = (root: Fields, sinkTypes: ConfiguredTypes): ReadonlyArray<Finding> => {
   const files = [...texts(fields(root.journal).path ?? "./data/journal.db", ["journal", "path"])]
   for (const [name, sink] of Object.entries(fields(root.sinks))) {
@@ -102,7 +102,7 @@ export const sinkRules = (root: Fields, sinkTypes: ConfiguredTypes): ReadonlyArr
   return [...found, ...twice]
 }
 
-/** Details can only be had where the API is told of, and for types and places that are some. */
+/** Client details need an API, and valid patterns and pointers. */
 export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
   const asking = Object.entries(fields(root.sinks)).filter(([, sink]) => fields(sink).enrich !== undefined)
   if (root.clients === undefined) {

@@ -83,10 +83,10 @@ export const Secret = Schema.Struct({
   name: text("What logs and metrics call this secret; never the secret itself"),
   value: secret("The signing secret: `file:PATH` or `${VAR}` keep it out of this file"),
   expires: Schema.optionalKey(Units.time({ description: "From this time on it no longer verifies" })),
-  // A value that is misplaced here is most likely the secret.
+  // A secret may stand at the wrong key.
 }).annotate({ description: "One signing secret", hidden: true })
 
-/** What is wrong with a webhook's path: requests come with the path that their URL is parsed to, and only an equal one matches. */
+/** What is wrong with a webhook's path. A request's path is that of the parsed URL, and must be equal to it. */
 const pathProblem = (path: string): string | undefined => {
   if (!path.startsWith("/")) return "a path starts with `/`"
   if (/[\s?#]/.test(path)) return "a path has no spaces, no `?` and no `#`: a query is no part of it"

@@ -1,6 +1,6 @@
 /**
- * The JSON Schema of `relay.config.json`, for editors: generated from the
- * schemas that the relay itself decodes with, so the two can't part.
+ * The JSON Schema of `relay.config.json` for editors, generated from the schemas
+ * that decode the config.
  *
  * It is looser than the relay where it must be: a text may hold a reference
  * (`${VAR}`, `file:PATH`) where the relay wants a duration, and rules between
@@ -30,7 +30,7 @@ const rewrite = (value: unknown, change: (schema: Json) => Json): unknown => {
 const allowReferences = (schema: Json): Json =>
   typeof schema.pattern === "string" ? { ...schema, pattern: `${schema.pattern}|\\$\\{|^file:` } : schema
 
-/** What a sink does not override is not its type's default but the common `delivery`'s. */
+/** A sink's `delivery` has no defaults of its own: the common `delivery` is its default. */
 const withoutDefault = ({ default: _, ...schema }: Json): Json => schema
 
 /** One type of sink: its own keys and those of every sink in one object, so that no other key passes. */

@@ -50,7 +50,7 @@ export const oneOf = <const L extends ReadonlyArray<string>>(
   return Schema.withDecodingDefaultKey<Schema.Literals<L>>(Effect.succeed(value))(schema)
 }
 
-/** A value that is never shown. An empty one is an error: an unset variable must not become an open door. */
+/** A value that is never shown. An empty one is an error: an unset variable must not disable a check. */
 export const secret = (description: string) =>
   Schema.RedactedFromValue(
     Schema.String.annotate({ description, shown: false }).check(

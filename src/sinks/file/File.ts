@@ -102,22 +102,22 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
       }
     })
 
-  const tellOfMended = Effect.suspend(() => {
-    const mended = file.takeMended()
-    if (mended === undefined) return Effect.void
+  const logRepaired = Effect.suspend(() => {
+    const repaired = file.takeRepaired()
+    if (repaired === undefined) return Effect.void
     const parts = [
-      ...(mended.cut > 0 ? [`${mended.cut} bytes behind the last whole line were cut off`] : []),
-      ...(mended.blanked > 0 ? [`${mended.blanked} bytes between whole lines were made spaces`] : []),
+      ...(repaired.cut > 0 ? [`${repaired.cut} bytes after the last whole line were cut off`] : []),
+      ...(repaired.blanked > 0 ? [`${repaired.blanked} bytes between whole lines were overwritten with spaces`] : []),
     ]
     return Effect.logWarning(
-      `${config.path} was mended: ${parts.join(", ")}. A crash or a power cut leaves such garbage; it was of events that had not passed, and they are written again`,
+      `${config.path} was repaired: ${parts.join(", ")}. A crash or a power cut leaves such garbage; its events had not been delivered, and are written again`,
     )
   })
 
   return {
     batch,
     // Uninterruptible, because the next write must know where the file ends.
-    send: (entries) => oneAtATime.withPermit(Effect.uninterruptible(Effect.ensuring(append(entries), tellOfMended))),
+    send: (entries) => oneAtATime.withPermit(Effect.uninterruptible(Effect.ensuring(append(entries), logRepaired))),
     check: Effect.try({ try: () => LogFile.check(config.path), catch: (error) => classify(config.path, error) }),
   }
 })

@@ -22,7 +22,7 @@ import {
   writeSync,
 } from "node:fs"
 import { basename, dirname, extname, join, resolve } from "node:path"
-import { type Mended, mend } from "./TornLines.ts"
+import { type Repaired, repair } from "./TornLines.ts"
 
 export const lineFeed = 0x0a
 
@@ -78,7 +78,7 @@ const makeDirectory = (path: string): void => {
 /** Lines hold business data: only the relay's user and its group may read them. */
 const mode = 0o640
 
-const begin = (path: string, now: number, isStart: boolean): Open & { readonly mended: Mended } => {
+const begin = (path: string, now: number, isStart: boolean): Open & { readonly repaired: Repaired } => {
   makeDirectory(dirname(path))
   const there = statOf(path)
   // Opening a pipe or a device could wait for ever.
@@ -86,11 +86,11 @@ const begin = (path: string, now: number, isStart: boolean): Open & { readonly m
   const fd = openSync(path, "a+", mode)
   try {
     const { dev, ino, size, birthtimeMs, mtimeMs } = fstatSync(fd)
-    const mended = mend(fd, path, size, isStart)
-    if (mended === undefined) throw new NotOurs(path)
+    const repaired = repair(fd, path, size, isStart)
+    if (repaired === undefined) throw new NotOurs(path)
     if (there === undefined) syncDirectory(dirname(path))
     const begun = birthtimeMs > 0 ? birthtimeMs : mtimeMs
-    return { fd, device: dev, inode: ino, day: dayOf(size === mended.cut ? now : begun), mended }
+    return { fd, device: dev, inode: ino, day: dayOf(size === repaired.cut ? now : begun), repaired }
   } catch (error) {
     closeSync(fd)
     throw error
@@ -137,7 +137,7 @@ export class LogFile {
   /** The file's size before the last append, and the size of that append. */
   #before = 0
   #appended = 0
-  #mended: Mended | undefined
+  #repaired: Repaired | undefined
   #isStart = true
 
   constructor(path: string, rotation: Rotation) {
@@ -155,10 +155,10 @@ export class LogFile {
   }
 
   /** The repairs since the last call. */
-  takeMended(): Mended | undefined {
-    const mended = this.#mended
-    this.#mended = undefined
-    return mended
+  takeRepaired(): Repaired | undefined {
+    const repaired = this.#repaired
+    this.#repaired = undefined
+    return repaired
   }
 
   /** Truncates an append that was cut short or could not be synced, if the disk allows it. */
@@ -188,10 +188,10 @@ export class LogFile {
     if (!same) this.close()
     this.#before = there?.size ?? 0
     if (this.#open === undefined) {
-      const { mended, ...open } = begin(this.#path, now, this.#isStart)
+      const { repaired, ...open } = begin(this.#path, now, this.#isStart)
       this.#isStart = false
       this.#open = open
-      if (mended.cut + mended.blanked > 0) this.#mended = mended
+      if (repaired.cut + repaired.blanked > 0) this.#repaired = repaired
       this.#before = fstatSync(this.#open.fd).size
     }
     if (this.#before === 0 || !this.#isDue(this.#open, now)) return this.#open

@@ -20,7 +20,7 @@ const startBytes = 8 * 1024 * 1024
 const laterBytes = 64 * 1024
 
 /** What was repaired, in bytes. */
-export interface Mended {
+export interface Repaired {
   /** Truncated at the end. */
   readonly cut: number
   /** Overwritten with spaces, before the last valid line. */
@@ -110,7 +110,7 @@ const isOurs = (fd: number, size: number, last: LastLines): boolean => {
  * A file of something else whose last line is incomplete is left as it is:
  * `undefined`.
  */
-export const mend = (fd: number, path: string, size: number, isStart: boolean): Mended | undefined => {
+export const repair = (fd: number, path: string, size: number, isStart: boolean): Repaired | undefined => {
   const last = readLastLines(fd, size, isStart ? startBytes : laterBytes)
   if (last.garbage.length === 0) return { cut: 0, blanked: 0 }
   // Any file that ends in a whole line can be appended to.

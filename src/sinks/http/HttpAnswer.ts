@@ -96,7 +96,7 @@ const whatToDo = (status: number): string => {
     case 410:
       return 'the receiver says that this address is gone for good; check "url"'
     default:
-      return 'mend it, or say in "classify" what this status means'
+      return 'correct it, or say in "classify" what this status means'
   }
 }
 

@@ -81,26 +81,26 @@ export const ofThrown = (thrown: unknown): SnsError => {
   }
 }
 
-const unknownKey = "AWS does not know this access key: mend the credentials"
+const unknownKey = "AWS does not know this access key: correct the credentials"
 
 /** Codes that need a person, and what to do. */
 const advice: Readonly<Record<string, string>> = {
-  NotFound: 'there is no such topic: make it, or mend "topicArn"',
+  NotFound: 'there is no such topic: make it, or correct "topicArn"',
   InvalidClientTokenId: unknownKey,
   UnrecognizedClient: unknownKey,
   InvalidAccessKeyId: unknownKey,
   MissingAuthenticationToken: "the request carries no credentials: set them",
-  SignatureDoesNotMatch: "the secret of the access key is wrong, or this machine's clock is: mend it",
-  IncompleteSignature: "the access key is not written as one is: mend the credentials",
-  InvalidSecurity: "AWS can't verify the signature: mend the credentials",
+  SignatureDoesNotMatch: "the secret of the access key is wrong, or this machine's clock is: correct it",
+  IncompleteSignature: "the access key is not written as one is: correct the credentials",
+  InvalidSecurity: "AWS can't verify the signature: correct the credentials",
   ExpiredToken: "the session token has expired: renew the credentials",
   RequestExpired: "this machine's clock is wrong: set it",
   OptInRequired: "the account is not subscribed to SNS in this region",
-  ValidationError: 'AWS refuses how the role is asked for: mend "role"',
+  ValidationError: 'AWS refuses how the role is asked for: correct "role"',
   KMSAccessDenied:
     "the relay may not use the key that encrypts the topic: grant kms:GenerateDataKey and kms:Decrypt on it",
   KMSDisabled: "the key that encrypts the topic is disabled: enable it",
-  KMSInvalidState: "the key that encrypts the topic can't be used as it is: mend it",
+  KMSInvalidState: "the key that encrypts the topic can't be used as it is: correct it",
   KMSNotFound: "the key that encrypts the topic is gone: give the topic another",
   KMSOptInRequired: "the account is not subscribed to KMS in this region",
 }
@@ -124,12 +124,12 @@ const denied = ({ detail, role }: SnsError): string => {
 const unsigned = ({ profile }: Place): string =>
   profile === ""
     ? 'no credentials were found: set "credentials" or "profile", AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role'
-    : `the profile ${profile} gives no credentials: look into ~/.aws/config and ~/.aws/credentials, or mend "profile"`
+    : `the profile ${profile} gives no credentials: look into ~/.aws/config and ~/.aws/credentials, or correct "profile"`
 
 const misdirected = (status: number, { endpoint }: Place, role = ""): string =>
   endpoint === "" || role !== ""
     ? `what answers there (${status}) is not AWS: look for a proxy on the way`
-    : `what answers at ${endpoint} (${status}) is not SNS: mend "endpoint"`
+    : `what answers at ${endpoint} (${status}) is not SNS: correct "endpoint"`
 
 const words: Readonly<Partial<Record<HttpTransport.Trouble, string>>> = {
   refused: "nothing listens there (connection refused)",
@@ -173,7 +173,7 @@ export const reasonOf = (error: SnsError, place: Place): Reason => {
   // A topic of another region is refused as a parameter: it isn't about the event.
   if (isMessages(code) && /^Invalid parameter: TopicArn/.test(detail)) {
     return new SinkMisconfigured({
-      message: `${at}: SNS refuses the topic's name: mend "topicArn" or "region" (${code})`,
+      message: `${at}: SNS refuses the topic's name: correct "topicArn" or "region" (${code})`,
     })
   }
   if (untrusted.has(transport)) {

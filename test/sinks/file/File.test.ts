@@ -78,8 +78,8 @@ describe("a file", () => {
         for (const line of text.trimEnd().split("\n")) JSON.parse(line)
         const cut = `{"id":"evt_4`.length + 700 + 1 + 4_096
         expect(lines).toHaveLength(1)
-        expect(lines[0]).toContain(`${path} was mended: ${cut} bytes behind the last whole line were cut off`)
-        expect(lines[0]).toContain(`${inner.length + 1} bytes between whole lines were made spaces`)
+        expect(lines[0]).toContain(`${path} was repaired: ${cut} bytes after the last whole line were cut off`)
+        expect(lines[0]).toContain(`${inner.length + 1} bytes between whole lines were overwritten with spaces`)
       }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])))
     },
   )
