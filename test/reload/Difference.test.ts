@@ -6,7 +6,7 @@ import type { RelayConfig } from "../../src/config/Config.ts"
 import { load } from "../../src/config/load/Load.ts"
 import * as Difference from "../../src/reload/Difference.ts"
 import { services } from "../../src/runtime/Process.ts"
-import { sinkTypes } from "../../src/sinks/Sinks.ts"
+import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { it } from "../lib/effect.ts"
 
 const base = {

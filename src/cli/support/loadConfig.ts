@@ -12,7 +12,7 @@ export const loadQuietly = Effect.gen(function* () {
   const readFile = readerOf(yield* FileSystem.FileSystem)
   const [{ load, loadOrEmbedded }, { sinkTypes }] = yield* Effect.all([
     lazily(() => import("../../config/load/Load.ts")),
-    lazily(() => import("../../sinks/Sinks.ts")),
+    lazily(() => import("../../sinks/SinkTypes.ts")),
   ])
   const options = { env, readFile, sinkTypes }
   return yield* Option.match(file, { onNone: () => loadOrEmbedded(options), onSome: (path) => load(path, options) })

@@ -1,14 +1,14 @@
 /**
- * The JSON Schema of `relay.config.json`, for editors: generated from the
- * schemas that the relay itself decodes with, so the two can't part.
+ * The JSON Schema of `relay.config.json` for editors, generated from the schemas
+ * that decode the config.
  *
  * It is looser than the relay where it must be: a text may hold a reference
  * (`${VAR}`, `file:PATH`) where the relay wants a duration, and rules between
  * parts of the file are the relay's alone.
  */
 import { Schema } from "effect"
-import type { SinkTypes } from "../load/Load.ts"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
+import type { ConfiguredTypes } from "./ConfiguredTypes.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -30,7 +30,7 @@ const rewrite = (value: unknown, change: (schema: Json) => Json): unknown => {
 const allowReferences = (schema: Json): Json =>
   typeof schema.pattern === "string" ? { ...schema, pattern: `${schema.pattern}|\\$\\{|^file:` } : schema
 
-/** What a sink does not override is not its type's default but the common `delivery`'s. */
+/** A sink's `delivery` has no defaults of its own: the common `delivery` is its default. */
 const withoutDefault = ({ default: _, ...schema }: Json): Json => schema
 
 /** One type of sink: its own keys and those of every sink in one object, so that no other key passes. */
@@ -57,7 +57,7 @@ const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
 }
 
 /** The JSON Schema (draft 2020-12) of a config with these types of sinks. */
-export const jsonSchema = (sinkTypes: SinkTypes): object => {
+export const jsonSchema = (sinkTypes: ConfiguredTypes): object => {
   const { schema, definitions } = generate(ConfigFile)
   const types = Object.keys(sinkTypes)
   const defs: Record<string, unknown> = { ...definitions }
@@ -81,4 +81,5 @@ export const jsonSchema = (sinkTypes: SinkTypes): object => {
 }
 
 /** The same as the text of `config/relay.schema.json`. */
-export const jsonSchemaText = (sinkTypes: SinkTypes): string => `${JSON.stringify(jsonSchema(sinkTypes), null, 2)}\n`
+export const jsonSchemaText = (sinkTypes: ConfiguredTypes): string =>
+  `${JSON.stringify(jsonSchema(sinkTypes), null, 2)}\n`

@@ -6,7 +6,7 @@ import { ConfigError, type Diagnostic } from "../../../../src/config/diagnostics
 import { load } from "../../../../src/config/load/Load.ts"
 import { hmacSha256 } from "../../../../src/event/Signature.ts"
 import * as RoutingTable from "../../../../src/routing/RoutingTable.ts"
-import { sinkTypes } from "../../../../src/sinks/Sinks.ts"
+import { sinkTypes } from "../../../../src/sinks/SinkTypes.ts"
 import { badConfigs } from "../../../config/BadConfigs.ts"
 import { config, readFile } from "../../../config/fixture.ts"
 import type { Found, Fuzz, Random } from "./Random.ts"
