@@ -19,8 +19,8 @@ import * as Key from "./formats/OrderKey.ts"
 import * as Counters from "./ingest/Counters.ts"
 import { Ingest } from "./ingest/Ingest.ts"
 import * as Snapshot from "./ingest/RoutingTable.ts"
-import { WorkerEntrypoint } from "./journal/sqlite/JournalWorker.ts"
-import * as SqliteJournal from "./journal/sqlite/SqliteJournal.ts"
+import * as Journals from "./journal/Journals.ts"
+import { WorkerEntrypoint } from "./journal/WorkerEntrypoint.ts"
 import { Reload } from "./reload/Reload.ts"
 import * as Runtime from "./runtime/Runtime.ts"
 import { SinkError, SinkMisconfigured } from "./sinks/Sink.ts"
@@ -65,9 +65,7 @@ const clientsOf = ({ clients }: RelayConfig) => (clients === undefined ? Effect.
 const running = (config: RelayConfig, options: RelayOptions, laneSpec: (config: LaneConfig) => LaneSpec) => {
   let inForce = version(config)
   const current = () => inForce.config
-  const journal = SqliteJournal.layer(config.journal).pipe(
-    Layer.provide(Layer.succeed(WorkerEntrypoint, options.entry)),
-  )
+  const journal = Journals.layer(config.journal).pipe(Layer.provide(Layer.succeed(WorkerEntrypoint, options.entry)))
   const events = RelayEvents.layer(() => inForce.snapshot.router)
   const lanes = Lanes.layer({ specs: config.sinks.map(laneSpec), grace: drains.attempts })
   const ingest = Ingest.layer(() => inForce.snapshot)

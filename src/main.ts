@@ -2,7 +2,7 @@
  * Where the program starts: the command line, or the journal's worker.
  *
  * A compiled binary has but one module, so the worker is this module again
- * (see `journal/Checkpointer.ts`). Everything is imported after that choice is
+ * (see `journal/WorkerEntrypoint.ts`). Everything is imported after that choice is
  * made: neither side loads the other.
  */
 import { isMainThread } from "./runtime/Thread.ts"
@@ -11,6 +11,6 @@ if (isMainThread) {
   const { start } = await import("./cli/support/start.ts")
   await start(new URL(import.meta.url))
 } else {
-  const { runWorker } = await import("./journal/sqlite/JournalWorker.ts")
-  runWorker()
+  const { runWorker } = await import("./journal/Journals.ts")
+  await runWorker()
 }

@@ -15,13 +15,13 @@ import { Attempt, Imported, Kept } from "./ImportLine.ts"
 export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "full", "broken", "red"]),
   message: Schema.String,
-  path: Schema.String,
+  path: Schema.optionalKey(Schema.String),
   head: Schema.Int,
   tail: Schema.Int,
   usedBytes: Schema.Finite,
   maxBytes: Schema.Finite,
-  walBytes: Schema.Finite,
-  freeDiskBytes: Schema.Finite,
+  walBytes: Schema.optionalKey(Schema.Finite),
+  freeDiskBytes: Schema.optionalKey(Schema.Finite),
   filling: Schema.Literals([0, 50, 80, 95]),
 })
 
@@ -96,7 +96,7 @@ export type DeadLetter = typeof DeadLetter.Type
 /** What became of an event at a sink: as the journal's `Fate` says it. */
 export const Fate = Schema.Struct({
   sink: Schema.String,
-  outcome: Schema.Literals(["delivered", "pending", "retrying", "dead", "gone"]),
+  outcome: Schema.Literals(["delivered", "pending", "retrying", "dead", "laneRemoved"]),
   due: Schema.optionalKey(Schema.Finite),
   at: Schema.optionalKey(Schema.Finite),
   attempts: Schema.Array(Attempt),

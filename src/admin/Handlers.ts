@@ -7,7 +7,7 @@ import { ownWebhook } from "../delivery/RelayEvents.ts"
 import { type Event, quarantine } from "../event/Event.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
-import { Journal, type JournalError, type OwedEvent, type StoredDeadLetter } from "../journal/Journal.ts"
+import { Journal, type JournalError, type StoredDeadLetter, type UndeliveredEvent } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
@@ -69,7 +69,7 @@ const deadLetterOf = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLe
 const owedOf = (
   { sequence, pending, replayed, bodyBase64, at, attempts, journal: _, in: place, ...facts }: Kept,
   sinks: ReadonlySet<string>,
-): OwedEvent => ({
+): UndeliveredEvent => ({
   sequence,
   event: { ...facts, body: new Uint8Array(Buffer.from(bodyBase64, "base64")) },
   replayed,
@@ -96,15 +96,14 @@ const relay = HttpApiBuilder.group(
     const work = yield* Work
     return handlers.handleAll({
       status: Effect.fnUntraced(function* () {
-        const { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling } =
-          yield* journal.status
+        const { health, message, engine, head, first, usedBytes, maxBytes, filling } = yield* journal.status
         return {
           version: info.version,
           configFile: info.configFile,
           startedAt: info.startedAt,
           now: yield* Clock.currentTimeMillis,
           draining: yield* info.draining,
-          journal: { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling },
+          journal: { health, message, ...engine, head, tail: first, usedBytes, maxBytes, filling },
           config: yield* standing,
           work: yield* work.underWay,
           webhooks: (yield* info.config).webhooks.map((webhook) => webhookOf(webhook, info.counters)),

@@ -10,7 +10,8 @@ import { bytes, count, plain, print, printJson, say } from "../support/output.ts
 import { lazily } from "../support/Program.ts"
 import { bar } from "../support/progressBar.ts"
 
-const maintenance = lazily(() => import("../../journal/sqlite/file/Maintenance.ts"))
+const journals = lazily(() => import("../../journal/Journals.ts"))
+const maintenance = Effect.flatMap(journals, ({ maintenance }) => lazily(maintenance))
 
 const journal = Argument.String("journal").pipe(
   Argument.withDescription("A journal's file; that of the config without it"),
@@ -21,7 +22,9 @@ const to = (what: string) => Argument.String("to").pipe(Argument.withDescription
 /** The config is read only where it is needed: a salvage must not fail for a secret that is out of reach. */
 const pathOf = Effect.fnUntraced(function* (file: Option.Option<string>) {
   if (file._tag === "Some") return file.value
-  return (yield* loadConfig).config.journal.path
+  const { fileOf } = yield* journals
+  const path = fileOf((yield* loadConfig).config.journal)?.path
+  return path ?? (yield* io("the journal of the config keeps no file: name one"))
 })
 
 const asIo = Effect.mapError(({ message }: { readonly message: string }) => io(message))
@@ -81,8 +84,8 @@ const salvage = Command.make(
     const lost = [
       ...(report.damaged.length === 0 ? [] : [`${count(report.damaged.length, "record")} damaged`]),
       ...(report.unreadable === 0 ? [] : [`${count(report.unreadable, "part")} of the file could not be read`]),
-      ...(report.mended ? ["the file could not be opened as it is: a copy was mended"] : []),
-      ...(report.dug === 0 ? [] : [`${count(report.dug, "event")} found only page by page`]),
+      ...(report.repaired ? ["the file could not be opened as it is: a copy was repaired"] : []),
+      ...(report.fromPages === 0 ? [] : [`${count(report.fromPages, "event")} found only in its pages`]),
     ]
     yield* print(
       `${count(report.events, "event")} written to ${plain(to)}${lost.length === 0 ? "" : `; ${lost.join(", ")}`}`,

@@ -26,7 +26,7 @@ const fateOf = ({ outcome, due, at, lane }: Sink): string => {
       return `waiting for a retry, tried again at ${time(due ?? 0)}${waits}`
     case "dead":
       return `dead letter since ${time(at ?? 0)}`
-    case "gone":
+    case "laneRemoved":
       return "its lane is no more: what waited there was moved or given up"
   }
 }

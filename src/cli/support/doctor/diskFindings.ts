@@ -1,6 +1,6 @@
 /** The journal's disk: may it be written, how long is a sync, and is there room? Nothing is left behind. */
 import { Duration, Effect, FileSystem, Path, type PlatformError } from "effect"
-import type { RelayConfig } from "../../../config/Config.ts"
+import type { JournalFile } from "../../../journal/JournalType.ts"
 import { patience } from "../checkSinks.ts"
 import { bytes } from "../output.ts"
 import { lazily } from "../Program.ts"
@@ -55,7 +55,7 @@ const mayWrite = (journal: string) =>
     ),
   )
 
-const look = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: RelayConfig["journal"]) {
+const look = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: JournalFile) {
   const { freeBytes } = yield* lazily(() => import("../../../runtime/DiskSpace.ts"))
   const directory = (yield* Path.Path).dirname(journal)
   const nearest = yield* standing(directory)
@@ -73,7 +73,7 @@ const look = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: R
 })
 
 /** A disk that hangs, as one of the network may, is told too. */
-export const disk = (journal: RelayConfig["journal"]) =>
+export const disk = (journal: JournalFile) =>
   Effect.timeoutOrElse(look(journal), {
     duration: patience,
     orElse: () =>

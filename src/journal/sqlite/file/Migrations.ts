@@ -1,12 +1,12 @@
 /**
  * The journal's schema, as the list of steps that lead to it.
  *
- * The version is `PRAGMA user_version`. A step is never edited once released:
- * a change is a new step. An older relay refuses a newer file, because it could
- * not keep what it does not know.
+ * The version is `PRAGMA user_version`. A released step is never edited: a
+ * change is a new step. An older relay refuses a newer file.
  */
 import type { DatabaseSync } from "node:sqlite"
-import { broken, transactions } from "./SqliteErrors.ts"
+import { broken } from "../../JournalError.ts"
+import { transactions } from "./SqliteErrors.ts"
 
 const steps: ReadonlyArray<ReadonlyArray<string>> = [
   [

@@ -6,6 +6,7 @@ import { ConfigError, type Diagnostic } from "../../../../src/config/diagnostics
 import { load } from "../../../../src/config/load/Load.ts"
 import { hmacSha256 } from "../../../../src/event/Signature.ts"
 import * as Snapshot from "../../../../src/ingest/RoutingTable.ts"
+import { journalTypes } from "../../../../src/journal/Journals.ts"
 import { sinkTypes } from "../../../../src/sinks/Sinks.ts"
 import { badConfigs } from "../../../config/BadConfigs.ts"
 import { config, readFile } from "../../../config/fixture.ts"
@@ -75,7 +76,7 @@ const round = async (random: Random): Promise<Found> => {
   const text = damage(random.pick(random.chance(0.7) ? good : bad), random)
   const files = readFile({ "relay.config.json": text, x: "from a file" })
   const exit = await Effect.runPromiseExit(
-    load("relay.config.json", { sinkTypes, env: { HOME: "/home/x" }, readFile: files }),
+    load("relay.config.json", { sinkTypes, journalTypes, env: { HOME: "/home/x" }, readFile: files }),
   )
   const tell = (side: string, what: string): Found => ({ side, wrong: `${what}: ${JSON.stringify(text)}` })
   if (Exit.isSuccess(exit)) {
