@@ -34,8 +34,8 @@ export class CommitBatch {
   #lastSinks: ReadonlyArray<string> | undefined
   #lastRoute = 0
 
+  #waiters: Array<(exit: AppendExit) => void> = []
   #shared: Promise<AppendExit> | undefined
-  #resolveShared: ((exit: AppendExit) => void) | undefined
 
   get isEmpty(): boolean {
     return this.entries.length === 0
@@ -77,19 +77,21 @@ export class CommitBatch {
 
   /** The promise that all events of this batch share. */
   get promise(): Promise<AppendExit> {
-    this.#shared ??= new Promise((resolve) => {
-      this.#resolveShared = resolve
-    })
+    this.#shared ??= new Promise((resolve) => this.onDone(resolve))
     return this.#shared
+  }
+
+  onDone(waiter: (exit: AppendExit) => void): void {
+    this.#waiters.push(waiter)
   }
 
   /** Answers all who wait, and starts the next batch at `first`. */
   finish(exit: AppendExit, first: number): void {
-    const resolve = this.#resolveShared
+    const waiters = this.#waiters
+    this.#waiters = []
     this.#shared = undefined
-    this.#resolveShared = undefined
     this.clear(first)
-    resolve?.(exit)
+    for (const waiter of waiters) waiter(exit)
   }
 
   clear(first: number): void {

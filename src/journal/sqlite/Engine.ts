@@ -138,6 +138,15 @@ export class Engine {
     return result === "appended" ? promise : promise.then(asDuplicate)
   }
 
+  /** The same with a callback, for callers without a turn of the event loop; the exit when it is known at once. */
+  append(event: Event, sinks: ReadonlyArray<string>, done: (exit: AppendExit) => void): AppendExit | undefined {
+    const result = this.#offer(event, sinks)
+    if (typeof result !== "string") return result
+    this.#batch.onDone(result === "appended" ? done : (exit) => done(asDuplicate(exit)))
+    this.#schedule()
+    return undefined
+  }
+
   /** Adds an event to the open batch; the exit when it is known at once. */
   #offer(event: Event, sinks: ReadonlyArray<string>): AppendExit | Appended {
     if (this.#refusal !== undefined) return this.#refusal

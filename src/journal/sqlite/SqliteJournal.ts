@@ -12,7 +12,7 @@
  */
 import { Clock, Deferred, Duration, Effect, Latch, Layer, type Scope } from "effect"
 import type { EventQuery } from "../EventQuery.ts"
-import { Journal, type JournalStatus } from "../Journal.ts"
+import { type Appended, Journal, type JournalStatus } from "../Journal.ts"
 import { type JournalBroken, JournalError } from "../JournalError.ts"
 import * as WallClock from "../WallClock.ts"
 import { WorkerEntrypoint } from "../WorkerEntrypoint.ts"
@@ -259,14 +259,9 @@ const make = Effect.fnUntraced(function* (
   return Journal.of({
     appendUnsafe: (event, sinks) => engine.appendUnsafe(event, sinks),
     append: (event, sinks) =>
-      Effect.suspend(() => {
-        const exit = engine.appendUnsafe(event, sinks)
-        return exit instanceof Promise
-          ? Effect.flatMap(
-              Effect.promise(() => exit),
-              (exit) => exit,
-            )
-          : exit
+      Effect.callback<Appended, JournalError>((resume) => {
+        const exit = engine.append(event, sinks, resume)
+        if (exit !== undefined) resume(exit)
       }),
     read: (after, limit) => attempt(() => engine.read(after, limit)),
     settle: (settlements) =>

@@ -70,7 +70,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a lane waits for is kept when the log is pruned",
     file: "src/journal/sqlite/Retention.ts",
-    find: "        engine.owed.keep(stored)\n",
+    find: "        engine.pending.add(stored)\n",
     replace: "",
     line,
   },

@@ -535,8 +535,8 @@ describe("SqliteJournal and room", () => {
       yield* session(at, (journal) =>
         Effect.gen(function* () {
           expect((yield* journal.status).health).toBe("ok")
-          const owed = (yield* journal.read(0, 200)).filter(({ sinks }) => sinks.includes("away"))
-          expect(owed.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 20 }, (_, n) => n * 100 + 7))
+          const pending = (yield* journal.read(0, 200)).filter(({ sinks }) => sinks.includes("away"))
+          expect(pending.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 20 }, (_, n) => n * 100 + 7))
           // Read from anywhere, and settled in pieces, it is the same log as ever.
           expect((yield* journal.read(507, 1)).map(({ sequence }) => sequence)).toEqual([607])
           yield* journal.settle([
@@ -548,8 +548,8 @@ describe("SqliteJournal and room", () => {
           expect(yield* lane(journal, "away")).toMatchObject({ backlog: 18 })
           expect(yield* journal.moveLane("away", "heir")).toBe(18)
           expect((yield* journal.lanes).map(({ name, backlog }) => [name, backlog])).toEqual([
-            ["idle", 0],
             ["heir", 18],
+            ["idle", 0],
             ["lake", 0],
           ])
         }),

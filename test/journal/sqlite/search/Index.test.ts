@@ -28,7 +28,7 @@ const filled = (steps: number) => {
     engine.store.close()
   })
   for (const _ of scan(engine, at, Date.now()));
-  for (let first = 1; first <= steps * step.indexed; first += row) {
+  for (let first = 1; first <= steps * (step.indexed + row); first += row) {
     const events = Array.from({ length: row }, (_, index) => ({
       event: event(`evt_${first + index}`),
       sinks: ["lake"],

@@ -45,7 +45,7 @@ const types = ["appointment.created", "client.updated", "a", 'odd."type\\', "grÃ
 const webhooks = ["scheduling", "platform", "relay"]
 const accounts = Array.from({ length: 40 }, (_, index) => (index % 7 === 0 ? `acct_"${index}Ã¼` : `acct_${index}`))
 const routes = [["lake"], ["lake", "audit"], ["audit"], []]
-const count = step.indexed * 2 + 700
+const count = step.indexed * 2 + 2_500
 /** Until there the log is pruned. */
 const pruned = 1000
 
