@@ -1,13 +1,11 @@
 /**
- * The trace that an event belongs to (W3C Trace Context): what came with the
- * delivery, what is kept with the event, and what goes out to the sinks.
+ * The trace that an event belongs to (W3C Trace Context): received with the
+ * delivery, kept with the event, and sent to the sinks.
  */
-import type { Event } from "./Event.ts"
-
 export interface TraceContext {
   /** `00-`, 32 hexadecimal digits of the trace, 16 of its last span, and flags. */
   readonly traceparent: string
-  /** What other tracers on the way noted; absent when none did. */
+  /** What other tracers added; absent when none did. */
   readonly tracestate?: string
 }
 
@@ -41,7 +39,11 @@ export const stateOf = (tracestate: string | null): string | undefined =>
 const none: ReadonlyArray<readonly [string, string]> = []
 
 /** The headers by which a receiver joins the event's trace; none where it has none. */
-export const traceHeaders = ({ trace }: Event): ReadonlyArray<readonly [name: string, value: string]> => {
+export const traceHeaders = ({
+  trace,
+}: {
+  readonly trace?: TraceContext
+}): ReadonlyArray<readonly [name: string, value: string]> => {
   if (trace === undefined) return none
   const { traceparent, tracestate } = trace
   return tracestate === undefined

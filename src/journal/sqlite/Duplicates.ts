@@ -16,7 +16,7 @@
  * A ring in order of arrival (16 bytes an entry) and an open-addressed index
  * into it; both are plain typed arrays, so a million entries cost no garbage
  * collection, and memory is only touched as it fills. The newest entry of a key
- * is the key's anchor and lies in the index by its key, all others by key and
+ * is the key's anchor and is in the index by its key, all others by key and
  * body: so each is found at once, and no more is kept than one place an entry.
  */
 import { createHash, randomInt } from "node:crypto"
@@ -49,7 +49,7 @@ export class Duplicates {
   keyLo = 0
 
   readonly #ring: Uint32Array
-  /** Ring position plus one; negative where it lies by key and body; zero is empty. */
+  /** Ring position plus one; negative where it is indexed by key and body; zero is empty. */
   readonly #index: Int32Array
   readonly #mask: number
   /** Random at each start: no sender can know which ids collide. */

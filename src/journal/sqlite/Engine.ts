@@ -29,16 +29,12 @@ import type { Store } from "./file/Store.ts"
 import { HeadWaiters } from "./HeadWaiters.ts"
 import { allOf, type Committed, LaneStore } from "./LaneStore.ts"
 import { Log } from "./Log.ts"
+import { LogReader } from "./LogReader.ts"
 import { Losses } from "./Losses.ts"
 import { PendingEvents } from "./PendingEvents.ts"
-import { RecentEntries } from "./RecentEntries.ts"
 import { bodyChecksum, Origin } from "./Record.ts"
 import type { SqliteConfig } from "./SqliteConfig.ts"
 
-/** Few: old garbage is expensive to collect, and a lane that keeps up reads what is a few milliseconds old. */
-const maxRecent = { bytes: 4 * 1024 * 1024, entries: 4096 }
-/** Bytes of bodies that one read returns from the disk, about. */
-const readBytes = 8 * 1024 * 1024
 const appended: AppendExit = Exit.succeed("appended")
 const duplicate: AppendExit = Exit.succeed("duplicate")
 const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
@@ -73,7 +69,7 @@ export class Engine {
 
   readonly store: Store
   readonly #transact: <A>(work: () => A) => A
-  readonly #recent = new RecentEntries(maxRecent.bytes, maxRecent.entries)
+  readonly #reader: LogReader
   readonly #batch = new CommitBatch()
   #tasks: Array<Task> = []
   readonly #scheduler = new CommitScheduler(
@@ -96,9 +92,10 @@ export class Engine {
       this.losses.found(from, to)
     })
     this.pending = new PendingEvents(store.db, (sequence) => this.log.damaged(sequence))
+    this.#reader = new LogReader(this.log, this.pending)
     this.lanes = new LaneStore(
       store.db,
-      (sequence) => this.#recent.get(sequence) ?? this.pending.find(sequence) ?? this.log.find(sequence),
+      (sequence) => this.#reader.find(sequence),
       (lane, sequence) => {
         this.raiseAlarm(
           `Event ${sequence} of lane ${lane} can't be read as it was written: it is not delivered; the sender may send it again.`,
@@ -112,7 +109,7 @@ export class Engine {
       count: options.duplicates.count,
       age: Duration.toMillis(options.duplicates.age),
     })
-    this.losses = new Losses(this, (store) => this.#storeSoon(store))
+    this.losses = new Losses(store.db, this, (store) => this.#storeSoon(store))
     this.space = new Space(store, options)
     this.checkpoints = new Checkpoints(store.db, this.space, (error) => this.failed(error))
     for (const problem of store.problems) this.raiseAlarm(problem)
@@ -127,8 +124,6 @@ export class Engine {
   get isStarting(): boolean {
     return this.#refusal !== undefined && this.brokenBy === undefined
   }
-
-  // ---- append
 
   appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit> {
     const result = this.#offer(event, sinks)
@@ -184,8 +179,6 @@ export class Engine {
     this.#batch.add(event, sinks, origin, key)
   }
 
-  // ---- commit
-
   #schedule(): void {
     if (this.#batch.isFull) this.flush()
     else this.#scheduler.joined()
@@ -238,7 +231,7 @@ export class Engine {
       for (const entry of batch.entries) {
         for (const sink of entry.sinks) this.lanes.backlogs.get(sink)?.routed(entry.sequence)
       }
-      this.#recent.push(batch.entries)
+      this.#reader.push(batch.entries)
       for (const apply of committed) apply()
       this.space.wrote(batch.size)
     } catch (error) {
@@ -303,8 +296,6 @@ export class Engine {
     throw failure
   }
 
-  // ---- settle
-
   settle(settlements: ReadonlyArray<Settlement>, done: (exit: Exit.Exit<void, JournalError>) => void): void {
     this.#enqueue(() => {
       return allOf(settlements.map((settlement) => this.lanes.settle(settlement)))
@@ -320,18 +311,10 @@ export class Engine {
     }
   }
 
-  // ---- read
-
   /** Entries above `after`, at most `limit`: recent ones from memory, else some megabytes at a time. */
   read(after: number, limit: number): ReadonlyArray<Entry> {
-    if (this.brokenBy === undefined && after + 1 >= this.#recent.first) return this.#recent.read(after, limit)
-    return this.guard(() => {
-      if (after >= this.head) return []
-      if (after >= this.pending.last) return this.log.read(after, limit, readBytes)
-      const older = this.pending.read(after, limit, readBytes)
-      const room = readBytes - older.reduce((bytes, { event }) => bytes + event.body.length, 0)
-      return older.concat(this.log.read(this.pending.last, limit - older.length, room))
-    })
+    const recent = this.brokenBy === undefined ? this.#reader.readRecent(after, limit) : undefined
+    return recent ?? this.guard(() => (after >= this.head ? [] : this.#reader.read(after, limit)))
   }
 
   /** Runs a read, with its errors classified. */
@@ -360,8 +343,6 @@ export class Engine {
     const replaced = this.store.replaced()
     if (replaced !== undefined) throw broken(`${replaced} What came last may be lost, so the relay stops.`)
   }
-
-  // ---- health
 
   /** The journal is `red` until a person acknowledges this, across restarts. */
   raiseAlarm(message: string): void {

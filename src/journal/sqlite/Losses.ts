@@ -5,20 +5,29 @@
  *
  * An event that every sink had stays a duplicate.
  */
+import type { DatabaseSync } from "node:sqlite"
 import { keyWidth, notDelivered } from "./CommitBatch.ts"
-import type { Engine } from "./Engine.ts"
-import { ranges } from "./Log.ts"
+import type { Duplicates } from "./Duplicates.ts"
+import type { LaneStore } from "./LaneStore.ts"
+import { type Log, ranges } from "./Log.ts"
 
 export class Losses {
   readonly #known: Array<readonly [from: number, to: number]>
   readonly #insert
-  readonly #engine: Engine
+  readonly #log: Log
+  readonly #duplicates: Duplicates
+  readonly #lanes: LaneStore
   readonly #storeSoon: (work: () => void) => void
 
-  constructor(engine: Engine, storeSoon: (work: () => void) => void) {
-    this.#engine = engine
+  constructor(
+    db: DatabaseSync,
+    { log, duplicates, lanes }: { readonly log: Log; readonly duplicates: Duplicates; readonly lanes: LaneStore },
+    storeSoon: (work: () => void) => void,
+  ) {
+    this.#log = log
+    this.#duplicates = duplicates
+    this.#lanes = lanes
     this.#storeSoon = storeSoon
-    const { db } = engine.store
     this.#insert = db.prepare("INSERT OR REPLACE INTO hole (first, last) VALUES (?, ?)")
     this.#known = db
       .prepare("SELECT first, last FROM hole")
@@ -33,8 +42,7 @@ export class Losses {
 
   /** Forgets the duplicates of a range that a lane still waits for; all of the range where `isPending` says so. */
   found(from: number, to: number, isPending = false): void {
-    const { log, duplicates } = this.#engine
-    const row = log.keysOf(log.rowStart(from) - 1, 1)[0]
+    const row = this.#log.keysOf(this.#log.rowStart(from) - 1, 1)[0]
     if (row === undefined || row.first > from) return
     const forgotten: Array<number> = []
     for (let sequence = from; sequence <= Math.min(to, row.first + row.count - 1); sequence++) {
@@ -43,7 +51,11 @@ export class Losses {
       const route = row.keys.readUInt32LE(key + 12)
       if ((route & notDelivered) !== 0) continue
       if (!isPending && !this.#isPending(sequence, row.routes[route])) continue
-      duplicates.forget(row.keys.readUInt32LE(key), row.keys.readUInt32LE(key + 4), row.keys.readUInt32LE(key + 8))
+      this.#duplicates.forget(
+        row.keys.readUInt32LE(key),
+        row.keys.readUInt32LE(key + 4),
+        row.keys.readUInt32LE(key + 8),
+      )
       forgotten.push(sequence)
     }
     if (forgotten.length === 0) return
@@ -56,7 +68,7 @@ export class Losses {
 
   /** Where the route is damaged, every lane that has not passed the event may wait for it. */
   #isPending(sequence: number, sinks: ReadonlyArray<string> | undefined): boolean {
-    for (const [name, backlog] of this.#engine.lanes.backlogs) {
+    for (const [name, backlog] of this.#lanes.backlogs) {
       if ((sinks === undefined || sinks.includes(name)) && backlog.isPending(sequence)) return true
     }
     return false

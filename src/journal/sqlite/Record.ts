@@ -214,9 +214,9 @@ export interface IndexFields {
 }
 
 /**
- * Passes over a row of the log without decoding it: for an index, in a fraction
- * of the time. What is damaged may be told wrongly or left out, so whoever is
- * led to an event by it decodes that. The head is the same object each time.
+ * Reads the fields of a row's events for the index, in a fraction of the time of
+ * decoding. Damaged events may come out wrong or be left out, so a search decodes
+ * what it finds. `visit` gets the same object each time.
  */
 export const indexFields = (
   row: Uint8Array,

@@ -13,7 +13,7 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID`,
     // One row per group commit. "routes" lists the distinct sets of sinks; "keys" holds 16 bytes an event:
     // both hashes of the duplicate key, the body's checksum, and its index in "routes". They serve the start,
-    // which so reads a fiftieth of the log; what is promised lies in "bytes".
+    // which so reads a fiftieth of the log; the events are in "bytes".
     `CREATE TABLE log (
       first INTEGER PRIMARY KEY, count INTEGER NOT NULL,
       received_from INTEGER NOT NULL, received_to INTEGER NOT NULL,

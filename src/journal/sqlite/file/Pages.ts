@@ -158,7 +158,7 @@ const rowsOf = function* (page: Buffer, source: Source, read: (page: number) => 
   }
 }
 
-/** Every row of a leaf page of a table that lies in the file or in its write-ahead log; the same one more than once. */
+/** Every row of a leaf page of a table in the file or its write-ahead log; some more than once. */
 export const rows = function* (path: string, wal = `${path}-wal`): Generator<PageRow> {
   const source = new Source(path, wal)
   try {

@@ -170,7 +170,7 @@ const tracesOf = (path: string): ReadonlyArray<string> => {
 
 const number = (value: unknown): number => (typeof value === "number" ? value : 0)
 
-/** The end of the last row, or where a new file was told to begin. */
+/** The end of the last row, or where a new file starts. */
 const lastSequence = (db: DatabaseSync): number => {
   const row = db.prepare("SELECT first + count - 1 AS last FROM log ORDER BY first DESC LIMIT 1").get()
   const base = Number(meta(db, "base") ?? 0)

@@ -18,7 +18,7 @@ import type { Index } from "./Index.ts"
 
 /** How far the search has come, and the event there. */
 interface Place {
-  /** Everything from here up was looked at. */
+  /** Everything from here up was searched. */
   readonly at: number
   /** Events since the place before. */
   readonly passed: number
@@ -53,7 +53,7 @@ export class Search {
     this.#sql = {
       begin: db.prepare("BEGIN"),
       end: db.prepare("COMMIT"),
-      tail: db.prepare("SELECT first FROM log ORDER BY first LIMIT 1"),
+      first: db.prepare("SELECT first FROM log ORDER BY first LIMIT 1"),
       rowAt: db.prepare("SELECT first, count, bytes FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1"),
       retrying: kept("retry_record"),
       dead: kept("dead"),
@@ -101,11 +101,11 @@ export class Search {
   *#places(query: EventQuery, match: Match): Generator<Place> {
     const { outcome, sequence = Number.MAX_SAFE_INTEGER, before = Number.MAX_SAFE_INTEGER } = query
     const floor = query.sequence ?? (outcome === "pending" ? this.#deliveries.pendingFrom : 1)
-    const tail = Number(this.#sql.tail.get()?.first ?? Number.MAX_SAFE_INTEGER)
+    const first = Number(this.#sql.first.get()?.first ?? Number.MAX_SAFE_INTEGER)
     let below = Math.min(sequence + 1, before)
     if (outcome === "retrying" || outcome === "dead") return yield* this.#kept(this.#sql[outcome], below, floor)
-    yield* this.#logged(query, match, below - 1, Math.max(floor, tail))
-    below = Math.min(below, tail)
+    yield* this.#logged(query, match, below - 1, Math.max(floor, first))
+    below = Math.min(below, first)
     yield* this.#kept(outcome === "pending" ? this.#sql.pending : this.#sql.kept, below, floor)
   }
 
