@@ -258,7 +258,7 @@ describe("SqliteJournal and damage", () => {
     }),
   )
 
-  it.live("says which events are gone when a row of the log is", () =>
+  it.live("says which events are lost when a row of the log is missing", () =>
     Effect.gen(function* () {
       const at = options()
       yield* session(at, (journal) => Effect.forEach(ids(3), (id) => journal.append(event(id), ["lake"])))
@@ -276,7 +276,7 @@ describe("SqliteJournal and damage", () => {
     }),
   )
 
-  it.live("says which events are gone when the oldest that wait are", () =>
+  it.live("says which events are lost when the oldest pending rows are missing", () =>
     Effect.gen(function* () {
       const at = options()
       yield* session(at, (journal) =>
