@@ -98,7 +98,7 @@ export const append = (count: number, sinks: ReadonlyArray<string>, account: (n:
     yield* journal.awaitBeyond(before + count - 1)
   })
 
-/** Lets the test clock run in small steps, so that waits begin when they would. */
+/** Lets the test clock run in small steps, so that waits start when they would. */
 export const pass = (time: Duration.Input) =>
   Effect.gen(function* () {
     for (let left = Duration.toMillis(time); left > 0; left -= 100) yield* TestClock.adjust(Math.min(100, left))

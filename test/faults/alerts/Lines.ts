@@ -7,9 +7,9 @@ export const lines: ReadonlyArray<Line> = [digests, clients]
 export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a digest goes when all of it is on disk",
-    file: "src/delivery/lane/Lane.ts",
-    find: "if (digest !== undefined && due.length > 0 && !this.ledger.isWhole(due))",
-    replace: "if (digest === undefined && due.length > 0 && !this.ledger.isWhole(due))",
+    file: "src/delivery/lane/DueRetries.ts",
+    find: "if (isDigest && due.length > 0 && !progress.isWhole(due))",
+    replace: "if (!isDigest && due.length > 0 && !progress.isWhole(due))",
     line: "simulation",
     seed: 2003859,
   },
@@ -30,8 +30,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "all events of a digest get their attempt back",
     file: "src/delivery/lane/Outcome.ts",
-    find: "for (const sequence of pardoned) ledger.pardon(sequence)",
-    replace: "for (const sequence of pardoned.slice(0, 1)) ledger.pardon(sequence)",
+    find: "for (const sequence of refunded) progress.refundAttempt(sequence)",
+    replace: "for (const sequence of refunded.slice(0, 1)) progress.refundAttempt(sequence)",
     line: digests.name,
   },
   {

@@ -7,15 +7,15 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a lane has decided is on disk before the next one takes its place",
     file: "src/delivery/RunningLanes.ts",
-    find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain }))",
+    find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleRetries }))",
     replace: "end(lane)",
     line: reload.name,
   },
   {
     gone: "attempts under way end before another lane sends the same events",
     file: "src/delivery/RunningLanes.ts",
-    find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain }))",
-    replace: "Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain })",
+    find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleRetries }))",
+    replace: "Effect.repeat(settle, { until: (stored) => stored, schedule: settleRetries })",
     line: reload.name,
   },
   {
