@@ -1,5 +1,5 @@
 /**
- * A seed from its first life to the end: storm, crashes and restarts, then
+ * A seed from its first life to the end: faults, crashes and restarts, then
  * quiet, and the oracle's last word.
  */
 import { Cause, Duration, Effect, Exit, type Layer, Semaphore } from "effect"
@@ -12,8 +12,8 @@ import * as MemoryJournal from "../../journal/MemoryJournal.ts"
 import { Disk } from "./Disk.ts"
 import { Draw } from "./Draw.ts"
 import * as Life from "./Life.ts"
+import * as Operator from "./Operator.ts"
 import { Oracle, type Verdict } from "./Oracle.ts"
-import * as Person from "./Person.ts"
 import { drawPlan, drawSink, type End, type Plan, type Reload, type RoutePlan, sinkName } from "./Plan.ts"
 import { Senders } from "./Senders.ts"
 import { heartbeat, SimulatedSink, simulatedBug } from "./Sinks.ts"
@@ -21,7 +21,7 @@ import { World } from "./World.ts"
 
 /** The first moment of a seed on the wall clock. */
 const epoch = Date.UTC(2026, 0, 1)
-/** How long after the storm all must be quiet, in milliseconds. */
+/** How long after the faults all must be quiet, in milliseconds. */
 const enough = 120_000
 /** How long a relay may take to stop: its lanes' grace, and some. */
 const stopWithin = 10_000
@@ -87,12 +87,12 @@ class Simulation {
     const world = this.#world
     const oracle = this.#oracle
     this.#life += 1
-    oracle.begins(this.#life)
+    oracle.startLife(this.#life)
     oracle.now = () => world.now
-    oracle.note(`life ${this.#life} begins`)
+    oracle.note(`life ${this.#life} starts`)
     this.#armDisk(world, end)
     const inside = <A>(work: () => A): A => this.#disk.watch(() => world.within(work))
-    const life = inside(() => Life.begin(this.#options(world, end)))
+    const life = inside(() => Life.start(this.#options(world, end)))
     const exit = () => life.fiber.pollUnsafe()
     const runUntil = (done: () => boolean): void =>
       inside(() => world.run(() => done() || exit() !== undefined || oracle.broken !== undefined))
@@ -119,7 +119,7 @@ class Simulation {
       `life ${this.#life} ends: ${failed ? ended.cause : world.dead ? (end?.how ?? "all is quiet") : "stopped"}`,
     )
     if (!world.dead && !failed) oracle.stopped()
-    this.#disk.bury()
+    this.#disk.closeLeftOpen()
     return oracle.broken !== undefined || !failed || end?.how === "fsync fails"
   }
 
@@ -128,9 +128,9 @@ class Simulation {
     world.die()
   }
 
-  /** Only in the storm may a life end because of its journal. */
+  /** Only while there are faults may a life end because of its journal. */
   #diskFails(world: World): boolean {
-    return this.#memory === undefined && world.now < this.#plan.storm + 5_000
+    return this.#memory === undefined && world.now < this.#plan.faultsUntil + 5_000
   }
 
   #armDisk(world: World, end: End | undefined): void {
@@ -186,19 +186,19 @@ class Simulation {
     })
   }
 
-  /** What goes on beside the relay; comes to its end when all is quiet. */
+  /** What runs beside the relay; ends when all is quiet. */
   #busy(world: World, last: boolean, { router, reload }: Life.Inside): Effect.Effect<void, never, Journal | Lanes> {
     const oracle = this.#oracle
     const sinks = () => this.#placed().map(({ sink }) => sink)
     const oneAtATime = Semaphore.makeUnsafe(1)
-    const person = { draw: this.#draw, oracle, sinks, oneAtATime, isDead: () => world.dead }
-    // A person has two hands, and does one thing after the other.
-    const hands = Semaphore.makeUnsafe(1)
-    const storming = () => world.now < this.#plan.storm
-    const meddling = Effect.forever(
+    const operator = { draw: this.#draw, oracle, sinks, oneAtATime, isDead: () => world.dead }
+    // The operator does one thing after the other.
+    const oneAct = Semaphore.makeUnsafe(1)
+    const hasFaults = () => world.now < this.#plan.faultsUntil
+    const operating = Effect.forever(
       Effect.suspend(() => Effect.sleep(this.#draw.real(50, 1_500))).pipe(
         Effect.andThen(
-          Effect.suspend(() => (storming() ? hands.withPermit(Effect.ignore(Person.meddle(person))) : Effect.never)),
+          Effect.suspend(() => (hasFaults() ? oneAct.withPermit(Effect.ignore(Operator.act(operator))) : Effect.never)),
         ),
       ),
     )
@@ -240,21 +240,21 @@ class Simulation {
         }).pipe(oneAtATime.withPermit, Effect.delay(Duration.millis(Math.max(0, at - world.now)))),
       { discard: true },
     )
-    const looking = Effect.forever(Effect.delay(Effect.ignore(Person.look(oracle)), 700)).pipe(
+    const looking = Effect.forever(Effect.delay(Effect.ignore(Operator.look(oracle)), 700)).pipe(
       // Once at the start, as soon as the sinks are open: a crash may come before anybody looks.
-      (often) => Effect.andThen(Effect.delay(Effect.ignore(Person.look(oracle)), 1), often),
+      (often) => Effect.andThen(Effect.delay(Effect.ignore(Operator.look(oracle)), 1), often),
     )
     const senders = this.#senders
     const quieting = Effect.gen({ self: this }, function* () {
-      yield* Effect.sleep(Duration.millis(Math.max(0, this.#plan.storm - world.now)))
+      yield* Effect.sleep(Duration.millis(Math.max(0, this.#plan.faultsUntil - world.now)))
       for (;;) {
-        yield* hands.withPermit(Effect.ignore(Person.mend(person)))
+        yield* oneAct.withPermit(Effect.ignore(Operator.runAll(operator)))
         yield* Effect.ignore(this.#beat(sinks()))
         yield* Effect.sleep(500)
-        const statuses = yield* Person.look(oracle)
-        if (senders.idle && Person.isQuiet(statuses)) break
-        if (world.now > this.#plan.storm + enough) {
-          const busy = statuses.filter((status) => !Person.isQuiet([status]))
+        const statuses = yield* Operator.look(oracle)
+        if (senders.idle && Operator.isQuiet(statuses)) break
+        if (world.now > this.#plan.faultsUntil + enough) {
+          const busy = statuses.filter((status) => !Operator.isQuiet([status]))
           const said = busy.map(
             ({ name, backlog, retrying, condition }) =>
               `${name} is ${condition} with ${backlog} events, ${retrying} of them retrying`,
@@ -268,12 +268,12 @@ class Simulation {
       oracle.finish(yield* journal.deadLetters({ limit: 100_000 }))
     }).pipe(
       Effect.catch((error: JournalError) =>
-        Effect.sync(() => oracle.fail(`the journal failed after the storm: ${error.message}`)),
+        Effect.sync(() => oracle.fail(`the journal failed after the faults: ${error.message}`)),
       ),
     )
     return Effect.gen({ self: this }, function* () {
       yield* Effect.forkChild(senders.run(router, () => world.now))
-      yield* Effect.forkChild(meddling)
+      yield* Effect.forkChild(operating)
       yield* Effect.forkChild(jumping)
       yield* Effect.forkChild(reloading)
       yield* Effect.forkChild(looking)
@@ -296,21 +296,21 @@ class Simulation {
 
   #newWorld(before: { readonly now: number; readonly wallOffset: number }): World {
     return new World(before, new Draw(this.#plan.seed, `life ${this.#life + 1}`), (text) =>
-      text.includes(simulatedBug) && !text.includes("has ended")
+      text.includes(simulatedBug) && !text.includes("it restarts within")
         ? this.#oracle.note(`a bug was logged: ${text.slice(0, 80)}`)
         : this.#oracle.fail(`an error was logged: ${text}`),
     )
   }
 
   #newSink(name?: string, like?: SimulatedSink): SimulatedSink {
-    const { seed, storm, burst, sinks } = this.#plan
+    const { seed, faultsUntil, burst, sinks } = this.#plan
     const index = this.#sinksEver
     this.#sinksEver += 1
-    const plan = like?.plan ?? sinks[index] ?? drawSink(seed, index, storm, burst)
+    const plan = like?.plan ?? sinks[index] ?? drawSink(seed, index, faultsUntil, burst)
     const sink = new SimulatedSink(
       name ?? sinkName(index),
       plan,
-      storm,
+      faultsUntil,
       this.#oracle,
       new Draw(seed, `answers ${index}`),
     )
@@ -373,7 +373,7 @@ class Simulation {
         // Renamed twice, the first may have been cut short: then it is a lane that nobody has heard of.
         sink.paused = placed.sink.paused && placed.renamedFrom === undefined
         this.#put(place, { sink, renamedFrom: placed.sink.name, tuned: 0 })
-        this.#oracle.inherited(placed.sink.name, sink.name, false)
+        this.#oracle.moved(placed.sink.name, sink.name, false)
         break
       }
       case "return": {
