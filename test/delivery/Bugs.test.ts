@@ -218,7 +218,7 @@ describe("a lane that a bug ends", () => {
       ...config,
       delivery: {
         ...config.delivery,
-        get maxParked(): number {
+        get maxRetrying(): number {
           throw new TypeError("no such thing")
         },
       },
@@ -266,7 +266,7 @@ describe("a lane that a bug ends", () => {
       ...config,
       delivery: {
         ...config.delivery,
-        get maxParked(): number {
+        get maxRetrying(): number {
           throw new TypeError("no such thing")
         },
       },

@@ -58,7 +58,7 @@ export const spec = (name: string, sink: Sink, overrides: Partial<LaneConfig> = 
       timeout: Duration.seconds(10),
       retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.seconds(5) },
       pauseAfter: 5,
-      maxParked: 10_000,
+      maxRetrying: 10_000,
       maxDeadLetters: 1_000_000_000,
     },
     concurrency: 4,

@@ -15,6 +15,7 @@ import * as Rules from "../rules/Rules.ts"
 import { Admin, ConfigFile, Delivery, Lane } from "../schema/ConfigFile.ts"
 import { embedded } from "./Defaults.ts"
 import { decodeText, type Environment, reasonOf, resolve } from "./References.ts"
+import * as RenamedKeys from "./RenamedKeys.ts"
 
 /** The part of a `SinkType` that a config needs. */
 export type SinkTypes = Readonly<
@@ -216,13 +217,14 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     return yield* fail([error([], "a config is an object: { … }", "`relay init` writes a config to start from")])
   }
   const { value: resolved, findings: unresolved, hide } = yield* resolve(source.value, [], options)
-  const root = isFields(resolved) ? resolved : {}
+  const { value: root, findings: renamed } = RenamedKeys.rename(isFields(resolved) ? resolved : {})
   const whole = part(decode(ConfigFile, root, []))
   const common = delivery(root.delivery, ["delivery"])
   const sinks = Object.entries(isFields(root.sinks) ? root.sinks : {}).map(([name, value]) =>
     sink(name, value, common.findings.length === 0 ? root.delivery : undefined, options.sinkTypes),
   )
   const shape = [
+    ...renamed,
     ...whole.findings,
     ...(whole.findings.length === 0 ? common.findings : []),
     ...sinks.flatMap((_) => _.findings),

@@ -262,7 +262,7 @@ export class Lane {
     return (
       events < maxOpen &&
       bytes < maxOpenBytes &&
-      this.progress.retries.size < this.config.delivery.maxParked &&
+      this.progress.retries.size < this.config.delivery.maxRetrying &&
       this.state.blocked === ""
     )
   }

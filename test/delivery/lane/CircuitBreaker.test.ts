@@ -8,7 +8,7 @@ const delivery: Delivery = {
   timeout: Duration.seconds(10),
   retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.minutes(10) },
   pauseAfter: 5,
-  maxParked: 100,
+  maxRetrying: 100,
   maxDeadLetters: 1_000_000,
 }
 const always = () => 0.999

@@ -171,7 +171,7 @@ const drawPlainSink = (seed: number, index: number, faultsUntil: number, burst: 
           ...(draw.chance(0.4) ? { maxAttempts: draw.int(1, 5) } : {}),
         },
         pauseAfter: draw.int(3, 8),
-        maxParked: burst ? 10_000 : draw.pick([3, 20, 1_000]),
+        maxRetrying: burst ? 10_000 : draw.pick([3, 20, 1_000]),
         maxDeadLetters: burst ? 1_000_000 : draw.pick([2_000, 1_000_000]),
       },
       ...(draw.chance(0.15) && !burst ? { rateLimit: { events: draw.int(20, 200), per: Duration.seconds(1) } } : {}),
@@ -191,7 +191,7 @@ const digesting = (plan: SinkPlan, draw: Draw): SinkPlan => {
       ...config,
       order: "none",
       digest: { wait: Duration.millis(draw.int(50, 2_000)), maxEvents },
-      delivery: { ...delivery, maxParked: Math.max(delivery.maxParked, maxEvents) },
+      delivery: { ...delivery, maxRetrying: Math.max(delivery.maxRetrying, maxEvents) },
       ...(backlog === undefined ? {} : { backlog: { ...backlog, whenFull: "refuse" } }),
     },
   }
@@ -216,11 +216,11 @@ const straining = (plan: SinkPlan, draw: Draw): SinkPlan => {
   const { delivery } = plan.config
   const retry = { ...delivery.retry, maxAttempts: delivery.retry.maxAttempts ?? draw.int(3, 5) }
   // Others must have room to pass: by those alone that it can't bear nobody can tell whether it is away.
-  const maxParked = 1_000
+  const maxRetrying = 1_000
   return {
     ...plan,
     unbearable,
-    config: unbearable.drops === 0 ? plan.config : { ...plan.config, delivery: { ...delivery, retry, maxParked } },
+    config: unbearable.drops === 0 ? plan.config : { ...plan.config, delivery: { ...delivery, retry, maxRetrying } },
   }
 }
 
