@@ -82,7 +82,7 @@ const aboutSink = ({ name, condition }: Lane): ReadonlyArray<string> => {
   if (condition === "waiting") return [`wait, it is tried again by itself; relay lanes resume ${name} tries at once`]
   if (condition === "misconfigured")
     return ["mend the sink, and it goes on by itself; or its config, then relay reload"]
-  if (condition === "failed") return ["nothing, it begins anew by itself; the log has the cause, please report it"]
+  if (condition === "failed") return ["nothing, it restarts by itself; the log has the cause, please report it"]
   return []
 }
 
