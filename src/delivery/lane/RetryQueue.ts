@@ -75,7 +75,8 @@ export class RetryQueue {
   }
 
   put(event: QueuedRetry): void {
-    const isNew = this.#events.get(event.sequence)?.key !== event.key
+    const before = this.#events.get(event.sequence)
+    const isNew = before?.key !== event.key
     this.#events.set(event.sequence, event)
     if (event.key !== "") {
       const waiting = this.#keys.get(event.key) ?? []
@@ -87,7 +88,9 @@ export class RetryQueue {
       }
       if (this.#isFull(waiting)) this.#nextDue = Number.NEGATIVE_INFINITY
     }
-    if (this.#isHead(event)) this.#nextDue = Math.min(this.#nextDue, event.dueAt)
+    // The end of an attempt lets the head of its group go, even one that came before it meanwhile.
+    const head = before?.taken === true ? this.#headOf(event) : event
+    if (this.#isHead(head)) this.#nextDue = Math.min(this.#nextDue, head.dueAt)
   }
 
   /** Forgets an event and lets the next of its key go at once. */
@@ -142,6 +145,8 @@ export class RetryQueue {
         next = Math.min(next, at)
         continue
       }
+      // Earlier events may have joined a group that is in flight: one after the other.
+      if (waiting.some((sequence) => this.#events.get(sequence)?.taken)) continue
       next = Math.min(next, due?.at ?? next)
       due = { at, waiting }
     }
@@ -176,6 +181,11 @@ export class RetryQueue {
   retryNow(monotonic: number): void {
     for (const event of this.#events.values()) if (!event.taken) event.dueAt = monotonic
     this.#nextDue = monotonic
+  }
+
+  #headOf(event: QueuedRetry): QueuedRetry {
+    const [first = event.sequence] = this.#keys.get(event.key) ?? []
+    return this.#events.get(first) ?? event
   }
 
   #isHead(event: QueuedRetry): boolean {

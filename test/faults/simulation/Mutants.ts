@@ -159,6 +159,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
+    gone: "a digest in flight is not joined by another of its group",
+    file: "src/delivery/lane/RetryQueue.ts",
+    find: "if (waiting.some((sequence) => this.#events.get(sequence)?.taken)) continue",
+    replace: "",
+    line,
+    seed: 20_200,
+  },
+  {
     gone: "what was retrying without a group goes by itself",
     file: "src/delivery/lane/RetryQueue.ts",
     find: 'one.key === "" && this.#together > 1',
