@@ -109,11 +109,11 @@ const moveOrDrop = Effect.fnUntraced(function* (name: string, backlog: number, {
   const target = there[draw.int(0, there.length - 1)]
   if (target === undefined || draw.chance(0.3)) {
     oracle.note(`the operator drops the lane ${name}`)
-    oracle.gaveUp(name)
+    oracle.moves.gaveUp(name)
     yield* lanes.drop(name)
   } else {
     oracle.note(`the operator moves ${backlog} events of ${name} to ${target.name}`)
-    oracle.moved(name, target.name, true)
+    oracle.moves.moved(name, target.name, true)
     yield* lanes.move(name, target.name)
   }
 })

@@ -9,76 +9,12 @@
 import type { Event } from "../../../src/event/Event.ts"
 import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
 import type { Entry, Settlement, StoredDeadLetter } from "../../../src/journal/Journal.ts"
-
-/** One time that a body was appended to the journal. */
-export interface Sending {
-  readonly sinks: ReadonlyArray<string>
-  readonly at: number
-  readonly life: number
-  state: "open" | "refused" | "appended" | "duplicate"
-}
-
-/** A body that somebody sent, or that the relay made. */
-export interface Known {
-  readonly name: string
-  readonly event: Event
-  readonly sendings: Array<Sending>
-  /** The sinks that an acknowledgement promised it to. */
-  readonly promised: Set<string>
-  /** Other bodies under its id that were remembered when it was kept. */
-  readonly namesakes: Set<Known>
-}
-
-/** What a sink got of one sequence. */
-interface Receipt {
-  readonly known: Known
-  readonly firstSentAt: number
-  readonly firstLife: number
-  sends: number
-  applied: number
-  rejected: boolean
-  /** What the sink last answered; `open` while it has not, and for ever if a crash came first. */
-  answer: "open" | "taken" | "not taken"
-  /** The life of the last answer or attempt. */
-  life: number
-  /** A settlement that holds its end is on disk. */
-  stored: boolean
-}
-
-/** What the oracle needs to know of a sink's config. */
-export interface Rules {
-  readonly order: boolean
-  /** `undefined` until the relay has said it. */
-  readonly bound: number | undefined
-  readonly maxAttempts: number
-  readonly maxAge: number
-  readonly givesUp: boolean
-  /** Whether no key can be made of an event. */
-  readonly unrenderable: (event: Event) => boolean
-}
-
-export interface Verdict {
-  readonly acknowledged: number
-  readonly lost: number
-  readonly duplicates: number
-  readonly bound: number
-  /** Of all its lives' event loops. */
-  readonly steps: number
-  /** Empty when all held; else the first broken rule and the history of its event. */
-  readonly broken: ReadonlyArray<string>
-}
-
-interface Note {
-  readonly at: number
-  readonly text: string
-  readonly known: Known | undefined
-}
+import { History, type Known, type Receipt, type Rules, type Sending, type Verdict } from "./Facts.ts"
+import { Groups } from "./Groups.ts"
+import { Moves } from "./Moves.ts"
 
 /** Longer than any seed's events grow old, in milliseconds. */
 const aSeed = 300_000
-
-/** Lines of history that a failing seed prints. */
-const shown = 40
 
 const isNamesake = (one: Event, other: Event): boolean =>
   one.id !== "" && one.id === other.id && one.problem === undefined && other.problem === undefined
@@ -87,52 +23,26 @@ const isNamesake = (one: Event, other: Event): boolean =>
 const isKeptOnce = ({ sendings }: Known): boolean =>
   sendings.filter(({ state }) => state === "appended" || state === "open").length === 1
 
-export class Oracle {
-  life = 0
+export class Oracle extends History {
   steps = 0
-  /** Monotonic milliseconds of the world that lives. */
-  now: () => number = () => 0
-  broken: string | undefined
   clockJumped = false
   readonly rules = new Map<string, Rules>()
   readonly #known = new Map<number | bigint, Known>()
   readonly #receipts = new Map<string, Map<number, Receipt>>()
   /** Taken by the sink, by lane, and not in a settlement yet. */
   #unsettled = new Map<string, Array<Receipt>>()
-  /** Lanes that took over what another was promised. */
-  readonly #targets = new Set<string>()
-  readonly #movedTo = new Map<string, Set<string>>()
-  /** Lanes whose events the operator gave up, and dead letters that one dropped: `lane` and the event's name. */
-  readonly #givenUp = new Set<string>()
-  /** By sink and key: the highest sequence that was taken first, ever and in this life. */
-  readonly #furthest = new Map<string, { ever: number; life: number; here: number }>()
   /** By sink, webhook and idempotency key. */
   readonly #byKey = new Map<string, Known>()
-  /** By sink and sequence: what it was sent together with. */
-  readonly #digests = new Map<string, Map<number, ReadonlyArray<number>>>()
-  /** Lanes that the operator moved others' events into: what waited for a retry there knows no order. */
-  readonly #mixed = new Set<string>()
   #replays: Array<{ readonly sequence: number; readonly sink: string; readonly known: Known }> = []
   /** Deliveries that one crash repeated, by life and sink. */
   readonly #repeats = new Map<string, number>()
   readonly #asked: Array<{ readonly type: string; readonly sink: string }> = []
   #settlingFails = false
   #lost = 0
-  readonly #notes: Array<Note> = []
+  readonly moves = new Moves()
+  readonly #groups = new Groups(this)
 
   // --- what happens ---------------------------------------------------------
-
-  note(text: string, known?: Known): void {
-    this.#notes.push({ at: this.now(), text, known })
-  }
-
-  /** A rule is broken: only the first is reported. */
-  fail(rule: string, known?: Known): void {
-    if (this.broken !== undefined) return
-    const reported = this.#notes.filter((note) => note.known === undefined || note.known === known)
-    const lines = reported.slice(-shown).map(({ at, text }) => `    ${at.toFixed(1).padStart(9)} ms  ${text}`)
-    this.broken = [`${rule}${known === undefined ? "" : ` (${known.name})`}`, ...lines].join("\n")
-  }
 
   /** A body is appended to the journal. */
   sending(event: Event, sinks: ReadonlyArray<string>): { readonly known: Known; readonly sending: Sending } {
@@ -199,35 +109,19 @@ export class Oracle {
     const receipt = this.#receipt(sink, entry)
     if (receipt === undefined) return
     // What waited for a retry in another lane keeps its sequence when it is moved: it may have been here before.
-    if (!this.#mixed.has(sink)) this.#again(sink, receipt)
+    if (!this.moves.isMixed(sink)) this.#again(sink, receipt)
     receipt.sends += 1
     receipt.answer = "open"
     receipt.life = this.life
   }
 
-  /**
-   * A digest is of one group, and one that is sent again holds all that it held:
-   * what has come meanwhile may have joined it, and what was tried too often or for
-   * too long has left it. What the operator moved knows no groups.
-   */
+  /** What the operator moved knows no groups. */
   together(sink: string, batch: ReadonlyArray<Entry>): void {
-    if (this.#mixed.has(sink)) return
-    const groups = new Set(batch.map(({ event }) => event.accountId))
-    if (groups.size > 1) this.fail(`${sink} gets a digest of ${groups.size} groups`)
-    const digests = this.#digests.get(sink) ?? new Map<number, ReadonlyArray<number>>()
-    this.#digests.set(sink, digests)
-    const sequences = batch.map(({ sequence }) => sequence)
-    for (const sequence of sequences) {
-      const missing = digests.get(sequence)?.filter((one) => !sequences.includes(one) && !this.#mayBeDead(sink, one))
-      if (missing !== undefined && missing.length > 0)
-        this.fail(`${sink} gets #${sequence} again without all of its digest`)
-    }
-    for (const sequence of sequences) digests.set(sequence, sequences)
+    if (!this.moves.isMixed(sink)) this.#groups.together(sink, batch, (one) => this.#mayBeDead(sink, one))
   }
 
-  /** A digest died of a bug: its events go one by one from now on. */
   isolated(sink: string, batch: ReadonlyArray<Entry>): void {
-    for (const { sequence } of batch) this.#digests.get(sink)?.delete(sequence)
+    this.#groups.isolated(sink, batch)
   }
 
   #mayBeDead(sink: string, sequence: number): boolean {
@@ -244,7 +138,10 @@ export class Oracle {
     this.note(`${sink} takes ${receipt.known.name} as #${entry.sequence}`, receipt.known)
     receipt.applied += 1
     this.#compareByKey(sink, entry, receipt.known)
-    if (receipt.applied === 1 && !entry.replayed && entry.event.accountId !== "") this.#ordered(sink, entry, receipt)
+    const rules = this.rules.get(sink)
+    if (rules?.order !== true || this.moves.isMixed(sink)) return
+    if (receipt.applied === 1 && !entry.replayed && entry.event.accountId !== "")
+      this.#groups.ordered(sink, entry, receipt, rules)
   }
 
   /** A receiver that drops what has a key that it knows drops no other event. */
@@ -311,8 +208,8 @@ export class Oracle {
       event.webhookId === webhookId &&
       event.signature === signature
     if (!same) this.fail(`at ${where}, what stands beside the body is not what was sent`, known)
-    const replayed = this.#asked.some((one) => one.type === event.type && this.#lanesAfter(one.sink).has(where))
-    const routed = known.sendings.some(({ sinks }) => sinks.some((sink) => this.#lanesAfter(sink).has(where)))
+    const replayed = this.#asked.some((one) => one.type === event.type && this.moves.after(one.sink).has(where))
+    const routed = known.sendings.some(({ sinks }) => sinks.some((sink) => this.moves.after(sink).has(where)))
     if (!routed && !replayed) this.fail(`${where} gets an event that was not routed to it`, known)
     return known
   }
@@ -335,27 +232,6 @@ export class Oracle {
     this.note(`${sink} gets ${receipt.known.name} again after a crash`, receipt.known)
     if (bound !== undefined && repeats > bound)
       this.fail(`a crash repeated ${repeats} deliveries at ${sink}, its bound is ${bound}`, receipt.known)
-  }
-
-  /**
-   * Events of one key are taken first in the journal's order. A crash may
-   * forget that an event was a dead letter, which had released its key: then,
-   * and only then, it comes after later ones.
-   */
-  #ordered(sink: string, entry: Entry, receipt: Receipt): void {
-    const rules = this.rules.get(sink)
-    if (rules?.order !== true || this.#mixed.has(sink)) return
-    const key = `${sink} ${entry.event.accountId}`
-    const furthest = this.#furthest.get(key) ?? { ever: 0, life: 0, here: 0 }
-    if (furthest.life !== this.life) furthest.here = 0
-    const forgotten = receipt.firstLife < this.life || rules.givesUp
-    if (entry.sequence < furthest.here || (entry.sequence < furthest.ever && !forgotten)) {
-      this.fail(`${sink} takes #${entry.sequence} after #${furthest.ever} of its key`, receipt.known)
-    }
-    furthest.ever = Math.max(furthest.ever, entry.sequence)
-    furthest.here = Math.max(furthest.here, entry.sequence)
-    furthest.life = this.life
-    this.#furthest.set(key, furthest)
   }
 
   // --- what the journal confirms, and what the operator does --------------------
@@ -387,26 +263,10 @@ export class Oracle {
     this.#unsettled = new Map()
   }
 
-  /** What was pending or dead for one lane is another's now. */
-  moved(from: string, to: string, mixed: boolean): void {
-    this.#movedTo.set(from, (this.#movedTo.get(from) ?? new Set()).add(to))
-    this.#targets.add(to)
-    if (mixed || this.#mixed.has(from)) this.#mixed.add(to)
-  }
-
-  gaveUp(lane: string): void {
-    this.#givenUp.add(lane)
-  }
-
-  /** Whether the operator has ended the lane, so that one of its name starts from nothing. */
-  isGone(lane: string): boolean {
-    return this.#givenUp.has(lane) || this.#movedTo.has(lane)
-  }
-
   droppedLetter(lane: string, event: Event): void {
     const known = this.#known.get(Bun.hash(event.body))
     if (known === undefined) return
-    this.#givenUp.add(`${lane} ${known.name}`)
+    this.moves.gaveUp(lane, known)
     this.note(`the operator drops the dead letter of ${known.name} at ${lane}`, known)
   }
 
@@ -427,13 +287,6 @@ export class Oracle {
     else this.#replays.push({ sequence: entry.sequence, sink, known })
   }
 
-  /** The lane itself and all that took over from it. */
-  #lanesAfter(lane: string): ReadonlySet<string> {
-    const found = new Set([lane])
-    for (const one of found) for (const target of this.#movedTo.get(one) ?? []) found.add(target)
-    return found
-  }
-
   // --- the end ---------------------------------------------------------------
 
   /** The faults are over and all is quiet: is everything where it was promised? */
@@ -448,18 +301,18 @@ export class Oracle {
     }
     for (const known of this.#known.values()) {
       for (const sink of known.promised) {
-        const lanes = [...this.#lanesAfter(sink)]
+        const lanes = [...this.moves.after(sink)]
         const settled = lanes.some((lane) => this.#hasTaken(lane, known) || dead.has(`${lane} ${known.name}`))
-        const released = lanes.some((lane) => this.#givenUp.has(lane) || this.#givenUp.has(`${lane} ${known.name}`))
+        const released = this.moves.released(lanes, known)
         if (!settled && !released) this.#lose(`${sink} was promised an event that it never got`, known)
       }
     }
     for (const { sequence, sink, known } of this.#replays) {
-      const lanes = [...this.#lanesAfter(sink)]
+      const lanes = [...this.moves.after(sink)]
       const settled = lanes.some(
         (lane) => (this.#receipts.get(lane)?.get(sequence)?.applied ?? 0) > 0 || dead.has(`${lane} #${sequence}`),
       )
-      const released = lanes.some((lane) => this.#givenUp.has(lane) || this.#givenUp.has(`${lane} ${known.name}`))
+      const released = this.moves.released(lanes, known)
       // One that moved to another lane on its way has another sequence there; and a later one, where it has come back.
       const moved =
         lanes.length > 1 &&
@@ -490,15 +343,9 @@ export class Oracle {
     }
     const rules = this.rules.get(lane)
     const receipt = this.#receipts.get(lane)?.get(sequence)
-    if (rules === undefined || receipt === undefined || this.#mixed.has(lane)) {
+    if (rules === undefined || receipt === undefined || this.moves.isMixed(lane)) {
       const keyless = last.reason === "DeliveryRejected" && rules?.unrenderable(entry.event) === true
-      if (
-        rules !== undefined &&
-        receipt === undefined &&
-        last.reason !== "BacklogFull" &&
-        !keyless &&
-        this.#movedTo.size === 0
-      )
+      if (rules !== undefined && receipt === undefined && last.reason !== "BacklogFull" && !keyless && !this.moves.any)
         this.fail(`a dead letter at ${lane} was never sent there`, known)
       return
     }
@@ -512,7 +359,7 @@ export class Oracle {
             attempts.length < rules.maxAttempts &&
             // A restart believes the wall clock, whatever was written under another.
             !(this.clockJumped && receipt.firstLife < receipt.life) &&
-            !this.#targets.has(lane) &&
+            !this.moves.isTarget(lane) &&
             this.now() - receipt.firstSentAt < rules.maxAge &&
             !entry.replayed
     if (unfounded)

@@ -11,9 +11,10 @@ import type { Route } from "../../../src/routing/Router.ts"
 import * as MemoryJournal from "../../journal/MemoryJournal.ts"
 import { Disk } from "./Disk.ts"
 import { Draw } from "./Draw.ts"
+import type { Verdict } from "./Facts.ts"
 import * as Life from "./Life.ts"
 import * as Operator from "./Operator.ts"
-import { Oracle, type Verdict } from "./Oracle.ts"
+import { Oracle } from "./Oracle.ts"
 import { drawPlan, drawSink, type End, type Plan, type Reload, type RoutePlan, sinkName } from "./Plan.ts"
 import { Senders } from "./Senders.ts"
 import { heartbeat, SimulatedSink, simulatedBug } from "./Sinks.ts"
@@ -373,7 +374,7 @@ class Simulation {
         // Renamed twice, the first may have been cut short: then it is a lane that nobody has heard of.
         sink.paused = placed.sink.paused && placed.renamedFrom === undefined
         this.#put(place, { sink, renamedFrom: placed.sink.name, tuned: 0 })
-        this.#oracle.moved(placed.sink.name, sink.name, false)
+        this.#oracle.moves.moved(placed.sink.name, sink.name, false)
         break
       }
       case "return": {
@@ -381,7 +382,7 @@ class Simulation {
         if (back === undefined) return
         this.#removed = this.#removed.slice(0, -1)
         // A pause goes with its lane.
-        if (this.#oracle.isGone(back.sink.name)) back.sink.paused = false
+        if (this.#oracle.moves.isGone(back.sink.name)) back.sink.paused = false
         this.#put(back.place, { sink: back.sink, renamedFrom: undefined, tuned: 0 })
         break
       }
