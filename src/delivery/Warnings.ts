@@ -6,10 +6,9 @@
  * notice makes the same event, and the journal drops it as a duplicate within
  * its duplicate window (a day unless the config says otherwise).
  */
-import { Clock, Effect, Layer, Schedule } from "effect"
+import { Clock, Effect, Hash, Layer, Schedule } from "effect"
 import { noticeOfExpiry, type Webhook } from "../config/Config.ts"
 import { Journal } from "../journal/Journal.ts"
-import { hashOf } from "../journal/sqlite/Record.ts"
 import { RelayEvents } from "./RelayEvents.ts"
 
 const day = 86_400_000
@@ -45,7 +44,7 @@ export const layer = (webhooks: () => ReadonlyArray<Webhook>): Layer.Layer<never
       const red = Effect.gen(function* () {
         const { red, health } = yield* journal.status
         for (const problem of red.lines) {
-          const key = `red:${red.since}:${hashOf(problem)}`
+          const key = `red:${red.since}:${Hash.string(problem)}`
           if (!logged.has(key)) yield* Effect.logError(`the journal is red: ${problem}`)
           logged.add(key)
           if (health === "starting" || emitted.has(key)) continue
