@@ -3,40 +3,29 @@
  * breaker and the rate limit allow and the sink takes at once, and not before
  * it has had its time to fill.
  */
-import type { LaneConfig } from "../../config/Config.ts"
-import type { Sink } from "../../sinks/Sink.ts"
-import type { CircuitBreaker } from "./CircuitBreaker.ts"
-import type { Progress } from "./Progress.ts"
-import type { Item, Limits, Queue } from "./Queue.ts"
+import type { LaneParts } from "./LaneParts.ts"
+import type { Item, Limits } from "./Queue.ts"
 import { RateLimit } from "./RateLimit.ts"
-import type { Suspects } from "./Suspects.ts"
+
+type Parts = Pick<LaneParts, "config" | "sink" | "queue" | "progress" | "breaker" | "suspects">
 
 const endless = Number.POSITIVE_INFINITY
 
-export interface BatcherOptions {
-  readonly config: LaneConfig
-  readonly sink: Sink
-  readonly queue: Queue
-  readonly progress: Progress
-  readonly breaker: CircuitBreaker
-  readonly suspects: Suspects
-}
-
 export class Batcher {
-  readonly #options: BatcherOptions
+  readonly #parts: Parts
   readonly #isDigest: boolean
   readonly #rateLimit: RateLimit | undefined
 
-  constructor(options: BatcherOptions) {
-    const { digest, rateLimit } = options.config
-    this.#options = options
+  constructor(parts: Parts) {
+    const { digest, rateLimit } = parts.config
+    this.#parts = parts
     this.#isDigest = digest !== undefined
     this.#rateLimit = rateLimit && new RateLimit(rateLimit)
   }
 
   /** Empty when nothing may go. `mayLinger` says whether waiting for more events is of use. */
   next(now: number, inFlight: number, mayLinger: boolean): ReadonlyArray<Item> {
-    const { queue, progress, breaker } = this.#options
+    const { queue, progress, breaker } = this.#parts
     const allowed = Math.min(breaker.allowance(now, inFlight), this.#rateLimit?.available(now) ?? endless)
     if (allowed < 1 || queue.size === 0 || (mayLinger && this.#lingers(now))) return []
     const batch = queue.next(
@@ -50,7 +39,7 @@ export class Batcher {
   }
 
   #limits(allowed: number): Limits {
-    const { sink, breaker, suspects } = this.#options
+    const { sink, breaker, suspects } = this.#parts
     const { isIsolated } = suspects
     // What is in the queue is one digest, and goes as one.
     if (this.#isDigest) return { events: endless, bytes: endless, probing: false, isIsolated }
@@ -60,7 +49,7 @@ export class Batcher {
 
   /** A sink that pays by the batch says how long one may wait to fill. */
   #lingers(now: number): boolean {
-    const { sink, queue, breaker } = this.#options
+    const { sink, queue, breaker } = this.#parts
     const { linger = 0, maxEvents } = sink.batch
     return now - queue.fillingSince < linger && queue.size < maxEvents && queue.retries === 0 && !breaker.probing
   }

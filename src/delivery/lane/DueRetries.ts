@@ -3,12 +3,11 @@
  * back from the journal.
  */
 import { Effect } from "effect"
-import type { LaneConfig } from "../../config/Config.ts"
-import type { Entry, Journal } from "../../journal/Journal.ts"
-import type { LaneClock } from "./LaneClock.ts"
-import type { Progress } from "./Progress.ts"
+import type { Entry } from "../../journal/Journal.ts"
+import type { LaneParts } from "./LaneParts.ts"
 import type { Item } from "./Queue.ts"
-import type { Suspects } from "./Suspects.ts"
+
+type Parts = Pick<LaneParts, "config" | "journal" | "clock" | "progress" | "suspects" | "events">
 
 /** Events that are read back at once. */
 const readAtOnce = 256
@@ -17,26 +16,16 @@ const maxBytes = 8 * 1024 * 1024
 /** Milliseconds after which an event is looked for again that the journal does not have yet. */
 const notStoredWait = 100
 
-interface DueOptions {
-  readonly config: LaneConfig
-  readonly journal: Journal["Service"]
-  readonly clock: LaneClock
-  readonly progress: Progress
-  readonly suspects: Suspects
-  /** Asks for the progress to be stored now. */
-  readonly settle: () => void
-}
-
 export class DueRetries {
-  readonly #options: DueOptions
+  readonly #parts: Parts
 
-  constructor(options: DueOptions) {
-    this.#options = options
+  constructor(parts: Parts) {
+    this.#parts = parts
   }
 
   /** Up to `limit` events that are due, or one digest. */
   readonly take = Effect.fnUntraced(function* (this: DueRetries, limit: number) {
-    const { config, clock, progress, suspects, settle } = this.#options
+    const { config, clock, progress, suspects, events } = this.#parts
     const { retries } = progress
     const now = clock.now()
     const isDigest = config.digest !== undefined
@@ -50,7 +39,7 @@ export class DueRetries {
     // Otherwise a crash would split what was sent as one digest, or join what was sent as two.
     if (isDigest && due.length > 0 && !progress.isWhole(due)) {
       giveBack(due, now)
-      settle()
+      events.settle()
       return []
     }
     const entries = yield* this.#read(due).pipe(Effect.onError(() => Effect.sync(() => giveBack(due, now))))
@@ -67,7 +56,7 @@ export class DueRetries {
   })
 
   readonly #read = Effect.fnUntraced(function* (this: DueRetries, sequences: ReadonlyArray<number>) {
-    const { config, journal, progress } = this.#options
+    const { config, journal, progress } = this.#parts
     const read: Array<Entry> = []
     for (let next = 0, bytes = 0; next < sequences.length && bytes < maxBytes; ) {
       const asked = sequences.slice(next, next + readAtOnce)

@@ -4,34 +4,24 @@
  * oldest become dead letters.
  */
 import { Cause, Duration } from "effect"
-import type { LaneConfig } from "../../config/Config.ts"
 import { Unrenderable } from "../../formats/Rendering.ts"
 import type { Entry } from "../../journal/Journal.ts"
-import type { Progress } from "./Progress.ts"
-import type { Queue } from "./Queue.ts"
-import type { LaneEvents, RetryPolicy } from "./RetryPolicy.ts"
-import type { Suspects } from "./Suspects.ts"
+import type { LaneParts } from "./LaneParts.ts"
+import type { RetryPolicy } from "./RetryPolicy.ts"
 
-export interface IntakeOptions {
-  readonly config: LaneConfig
-  /** The order key of an event, or the group of its digest. It may throw `Unrenderable`. */
-  readonly key: (entry: Entry) => string
-  readonly queue: Queue
-  readonly progress: Progress
+type Parts = Pick<LaneParts, "config" | "key" | "queue" | "progress" | "suspects" | "events"> & {
   readonly policy: RetryPolicy
-  readonly suspects: Suspects
-  readonly events: Pick<LaneEvents, "defect">
 }
 
 export class Intake {
-  readonly #options: IntakeOptions
+  readonly #parts: Parts
 
-  constructor(options: IntakeOptions) {
-    this.#options = options
+  constructor(parts: Parts) {
+    this.#parts = parts
   }
 
   take(entry: Entry, now: number): void {
-    const { config, progress, queue } = this.#options
+    const { config, progress, queue } = this.#parts
     if (!progress.take(entry)) return
     const { digest, order } = config
     const key = digest !== undefined || (order === "key" && !entry.replayed) ? this.#keyOf(entry) : ""
@@ -41,7 +31,7 @@ export class Intake {
   }
 
   enforceBacklogLimit(): void {
-    const { queue, progress, policy, suspects } = this.#options
+    const { queue, progress, policy, suspects } = this.#parts
     if (progress.excess <= 0) return
     const message = "the lane's backlog is over its limit and backlog.whenFull is deadLetter"
     for (const item of queue.takeOldest(progress.excess)) {
@@ -52,7 +42,7 @@ export class Intake {
 
   /** `undefined` when no key can be made of the event: then it is a dead letter. */
   #keyOf(entry: Entry): string | undefined {
-    const { key, events, policy } = this.#options
+    const { key, events, policy } = this.#parts
     try {
       return key(entry)
     } catch (error) {

@@ -19,8 +19,8 @@
  */
 import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
-import { type Entry, Journal, type OpenedLane } from "../../journal/Journal.ts"
-import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
+import { Journal, type OpenedLane } from "../../journal/Journal.ts"
+import type { Failures, SinkError } from "../../sinks/Sink.ts"
 import type { AttemptStats } from "./AttemptStats.ts"
 import { Batcher } from "./Batcher.ts"
 import { CircuitBreaker } from "./CircuitBreaker.ts"
@@ -28,12 +28,13 @@ import { DueRetries } from "./DueRetries.ts"
 import { type Batch, type Fork, InFlight } from "./InFlight.ts"
 import { Intake } from "./Intake.ts"
 import { LaneClock } from "./LaneClock.ts"
+import type { LaneParts } from "./LaneParts.ts"
 import { LaneState } from "./LaneState.ts"
 import { Outcome } from "./Outcome.ts"
 import { Progress } from "./Progress.ts"
 import { Queue } from "./Queue.ts"
 import { RejectionRate } from "./RejectionRate.ts"
-import { type LaneEvents, RetryPolicy } from "./RetryPolicy.ts"
+import { RetryPolicy } from "./RetryPolicy.ts"
 import { Suspects } from "./Suspects.ts"
 
 /** Events that a lane holds above its cursor at most. */
@@ -48,16 +49,9 @@ const maxUnstored = 1_024
 const journalWait = Duration.seconds(1)
 const endless = Number.POSITIVE_INFINITY
 
-export interface LaneOptions {
-  readonly config: LaneConfig
-  readonly sink: Sink
+export interface LaneOptions extends Pick<LaneParts, "config" | "sink" | "key" | "events" | "wallClockTrusted"> {
   readonly state: OpenedLane
-  /** The order key of an event, or the group of its digest; only called where the lane keeps either. It may throw `Unrenderable`. */
-  readonly key: (entry: Entry) => string
-  readonly events: LaneEvents
   readonly stats: AttemptStats
-  /** False while the wall clock can't be trusted: no event is too old then. */
-  readonly wallClockTrusted: () => boolean
   /** When monotonic time began, by the wall clock as it was when the relay started. */
   readonly started: number
   /** Rejections don't block this lane: rejecting is what it is for (the quarantine). */
@@ -103,16 +97,16 @@ export class Lane {
     this.#breaker = new CircuitBreaker(config, random)
     this.#rejections = options.rejects ? undefined : new RejectionRate()
     this.state = new LaneState(config.name, state.paused, this.#breaker, this.clock)
-    const shared = {
+    const parts = {
       ...{ config, events, journal, random, sink: options.sink, key: options.key },
-      ...{ clock: this.clock, progress: this.progress, state: this.state },
+      ...{ clock: this.clock, progress: this.progress, state: this.state, wallClockTrusted: options.wallClockTrusted },
       ...{ queue: this.#queue, suspects: this.#suspects, breaker: this.#breaker, rejections: this.#rejections },
     }
-    const policy = new RetryPolicy({ ...shared, wallClockTrusted: options.wallClockTrusted })
-    this.#intake = new Intake({ ...shared, policy })
-    this.#due = new DueRetries({ ...shared, settle: events.settle })
-    this.#batcher = new Batcher(shared)
-    this.#outcome = new Outcome({ ...shared, policy, isDigest: config.digest !== undefined })
+    const policy = new RetryPolicy(parts)
+    this.#intake = new Intake({ ...parts, policy })
+    this.#due = new DueRetries(parts)
+    this.#batcher = new Batcher(parts)
+    this.#outcome = new Outcome({ ...parts, policy })
   }
 
   // --- what the outside reads and controls ---------------------------------

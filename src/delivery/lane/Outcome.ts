@@ -7,35 +7,29 @@
  * circuit breaker, once an attempt. A bug costs the event that meets it, and no
  * other.
  */
-import type { CircuitBreaker, SinkFailure } from "./CircuitBreaker.ts"
+import type { SinkFailure } from "./CircuitBreaker.ts"
 import type { Attempt, Failure } from "./InFlight.ts"
-import type { Progress } from "./Progress.ts"
+import type { LaneParts } from "./LaneParts.ts"
 import type { Item } from "./Queue.ts"
-import type { RejectionRate } from "./RejectionRate.ts"
-import type { LaneEvents, RetryPolicy } from "./RetryPolicy.ts"
-import type { Suspects } from "./Suspects.ts"
+import type { RetryPolicy } from "./RetryPolicy.ts"
 
-export interface OutcomeOptions {
-  /** A digest is one message: its events succeed or fail together. */
-  readonly isDigest: boolean
-  readonly progress: Progress
+type Parts = Pick<LaneParts, "config" | "progress" | "breaker" | "suspects" | "rejections" | "events"> & {
   readonly policy: RetryPolicy
-  readonly breaker: CircuitBreaker
-  readonly suspects: Suspects
-  readonly rejections: RejectionRate | undefined
-  readonly events: Pick<LaneEvents, "paused" | "resumed" | "defect">
 }
 
 export class Outcome {
-  readonly #options: OutcomeOptions
+  readonly #parts: Parts
+  readonly #isDigest: boolean
 
-  constructor(options: OutcomeOptions) {
-    this.#options = options
+  constructor(parts: Parts) {
+    this.#parts = parts
+    this.#isDigest = parts.config.digest !== undefined
   }
 
   /** Settles the events of an attempt; gives those that go back into the queue. */
   settle(attempt: Attempt, now: number): ReadonlyArray<Item> {
-    const { isDigest, progress, policy, breaker, suspects, events } = this.#options
+    const { progress, policy, breaker, suspects, events } = this.#parts
+    const isDigest = this.#isDigest
     const { items, whole } = attempt
     if (attempt.defect !== undefined) events.defect(attempt.defect)
     if (attempt.delivered > 0) this.#passed(attempt.delivered)
@@ -104,19 +98,19 @@ export class Outcome {
   }
 
   #passed(delivered: number): void {
-    const { isDigest, breaker, rejections, suspects, events } = this.#options
+    const { breaker, rejections, suspects, events } = this.#parts
     suspects.passed()
-    rejections?.passed(isDigest ? 1 : delivered)
+    rejections?.passed(this.#isDigest ? 1 : delivered)
     if (breaker.answered()) events.resumed()
   }
 
   /** Charged before a restart: no other retry was caused by such a reason. */
   #wasCharged(sequence: number): boolean {
-    return this.#options.progress.retries.get(sequence)?.lastFailure.startsWith("Sink") === true
+    return this.#parts.progress.retries.get(sequence)?.lastFailure.startsWith("Sink") === true
   }
 
   #blame(reason: SinkFailure, failed: ReadonlyArray<number>, startedAt: number, now: number): void {
-    const { breaker, progress, events } = this.#options
+    const { breaker, progress, events } = this.#parts
     const { opened, refunded } = breaker.failed(reason, failed, startedAt, now)
     for (const sequence of refunded) progress.refundAttempt(sequence)
     if (opened) events.paused(breaker.message)
@@ -124,7 +118,7 @@ export class Outcome {
 
   /** Puts a retry back where it was taken from; false for an event that was none. */
   #giveBack({ entry: { sequence } }: Item, now: number): boolean {
-    const { progress, policy, suspects } = this.#options
+    const { progress, policy, suspects } = this.#parts
     const retrying = progress.retries.get(sequence)
     if (retrying === undefined) return false
     // One that was charged can wait: the sink may be away, and no circuit breaker holds it back.

@@ -2,64 +2,38 @@
  * What happens to an event that was not delivered: it waits for a retry, or it
  * is a dead letter. Blocks the lane where too many events are given up.
  */
-import type { Cause } from "effect"
 import { Duration } from "effect"
-import type { LaneConfig } from "../../config/Config.ts"
-import type { Entry } from "../../journal/Journal.ts"
 import { brief } from "../../sinks/Sink.ts"
 import { backoff, throttled } from "./Backoff.ts"
 import type { Failure } from "./InFlight.ts"
-import type { LaneState } from "./LaneState.ts"
-import type { Progress } from "./Progress.ts"
+import type { LaneParts } from "./LaneParts.ts"
 import type { Item } from "./Queue.ts"
-import type { RejectionRate } from "./RejectionRate.ts"
 
 /** Attempts in a row that may end in a bug: waiting mends none, a reload may. */
 const maxDefects = 3
 const endless = Number.POSITIVE_INFINITY
 
-/** What a lane reports as it happens. */
-export interface LaneEvents {
-  readonly deadLettered: (entry: Entry, reason: string, message: string) => void
-  readonly paused: (message: string) => void
-  readonly resumed: () => void
-  /** Progress should be stored now, not at the next interval. */
-  readonly settle: () => void
-  /** A bug, for the log. */
-  readonly defect: (cause: Cause.Cause<unknown>) => void
-}
-
 /** Why an event is a dead letter without another attempt. */
-export type Refusal = "DeliveryRejected" | "BacklogFull" | "Defect"
+type Refusal = "DeliveryRejected" | "BacklogFull" | "Defect"
 
-export interface PolicyOptions {
-  readonly config: LaneConfig
-  readonly progress: Progress
-  readonly state: LaneState
-  /** Absent where rejections don't block the lane. */
-  readonly rejections: RejectionRate | undefined
-  readonly events: Pick<LaneEvents, "deadLettered" | "paused">
-  readonly random: () => number
-  /** False while the wall clock can't be trusted: no event is too old then. */
-  readonly wallClockTrusted: () => boolean
-}
+type Parts = Pick<LaneParts, "config" | "progress" | "state" | "rejections" | "events" | "random" | "wallClockTrusted">
 
 export class RetryPolicy {
-  readonly #options: PolicyOptions
+  readonly #parts: Parts
 
-  constructor(options: PolicyOptions) {
-    this.#options = options
+  constructor(parts: Parts) {
+    this.#parts = parts
   }
 
   /** Milliseconds before the next attempt, after so many. */
   delay(tried: number): number {
-    const { config, random } = this.#options
+    const { config, random } = this.#parts
     return backoff(config.delivery.retry, tried, random())
   }
 
   /** Charges a failed attempt. False when it was the last, and the event is a dead letter. */
   retry(item: Item, failure: Failure): boolean {
-    const { config, progress, wallClockTrusted } = this.#options
+    const { config, progress, wallClockTrusted } = this.#parts
     const { retry } = config.delivery
     const message = brief(failure.message)
     const tried = progress.tried(item) + 1
@@ -92,7 +66,7 @@ export class RetryPolicy {
 
   /** `failure` is what became of the last attempt, `reason` why there is no other. */
   #deadLetter(item: Item, failure: string, reason: string, message: string): void {
-    const { progress, events, config } = this.#options
+    const { progress, events, config } = this.#parts
     progress.deadLetter(item, progress.failed(failure, message))
     events.deadLettered(item.entry, reason, message)
     if (progress.deadLetterBytes > config.delivery.maxDeadLetters) {
@@ -103,7 +77,7 @@ export class RetryPolicy {
   }
 
   #rejected(message: string): void {
-    const { rejections, config } = this.#options
+    const { rejections, config } = this.#parts
     if (rejections?.rejected() !== true) return
     this.#block(
       `more than half of the last 20 events were rejected (${message}); correct the sink, then \`relay lanes resume ${config.name}\``,
@@ -111,7 +85,7 @@ export class RetryPolicy {
   }
 
   #block(message: string): void {
-    const { state, events } = this.#options
+    const { state, events } = this.#parts
     if (state.block(message)) events.paused(message)
   }
 }
