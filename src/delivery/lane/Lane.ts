@@ -24,7 +24,6 @@ import type { Failures, SinkError } from "../../sinks/Sink.ts"
 import type { AttemptStats } from "./AttemptStats.ts"
 import { Batcher } from "./Batcher.ts"
 import { CircuitBreaker } from "./CircuitBreaker.ts"
-import { DueRetries } from "./DueRetries.ts"
 import { type Batch, type Fork, InFlight } from "./InFlight.ts"
 import { Intake } from "./Intake.ts"
 import { LaneClock } from "./LaneClock.ts"
@@ -71,7 +70,6 @@ export class Lane {
   readonly #rejections: RejectionRate | undefined
   readonly #queue = new Queue()
   readonly #suspects = new Suspects()
-  readonly #due: DueRetries
   readonly #intake: Intake
   readonly #batcher: Batcher
   readonly #outcome: Outcome
@@ -104,7 +102,6 @@ export class Lane {
     }
     const policy = new RetryPolicy(parts)
     this.#intake = new Intake({ ...parts, policy })
-    this.#due = new DueRetries(parts)
     this.#batcher = new Batcher(parts)
     this.#outcome = new Outcome({ ...parts, policy })
   }
@@ -237,16 +234,12 @@ export class Lane {
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
     const room = this.#hasRoom() ? maxOpen - this.progress.open.events : 0
     const entries = room > 0 ? yield* this.#journal.read(this.progress.position, room) : []
-    for (const entry of entries) this.#intake.take(entry, this.clock.now())
+    for (const entry of entries) this.#intake.take(entry)
     // What did not fit can be read as soon as attempts have made room.
     this.#moreToRead = entries.length > 0 && (entries.length === room || this.progress.open.bytes >= maxOpenBytes)
     this.#intake.enforceBacklogLimit()
-    let due = 0
-    if (!this.state.stopped && this.#queue.retries === 0) {
-      const retries = yield* this.#due.take(this.config.concurrency * this.#maxEvents)
-      for (const item of retries) this.#queue.addRetry(item)
-      due = retries.length
-    }
+    const mayTakeDue = !this.state.stopped && this.#queue.retries === 0
+    const due = mayTakeDue ? yield* this.#intake.takeDue(this.config.concurrency * this.#maxEvents) : 0
     this.#launch()
     return (entries.length > 0 && this.#queue.fresh === 0) || (due > 0 && this.#queue.retries === 0)
   })

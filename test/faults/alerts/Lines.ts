@@ -7,7 +7,7 @@ export const lines: ReadonlyArray<Line> = [digests, clients]
 export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a digest goes when all of it is on disk",
-    file: "src/delivery/lane/DueRetries.ts",
+    file: "src/delivery/lane/Intake.ts",
     find: "if (isDigest && due.length > 0 && !progress.isWhole(due))",
     replace: "if (!isDigest && due.length > 0 && !progress.isWhole(due))",
     line: "simulation",
