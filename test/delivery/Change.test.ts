@@ -77,7 +77,7 @@ const names = Effect.flatMap(Journal, (journal) =>
 )
 
 describe("a change of sinks", () => {
-  it.effect("leaves a sink that is not touched alone, with what is under way", () => {
+  it.effect("leaves a sink that is not touched alone, with what is in flight", () => {
     const kept = slow()
     const stays = counted("stays", kept.sink, "stays", longTimeout)
     const other = scripted(() => "pass")
@@ -123,7 +123,7 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([])))
   })
 
-  it.effect("lets attempts under way end before another sink takes a lane over, and repeats nothing", () => {
+  it.effect("lets attempts in flight end before another sink takes a lane over, and repeats nothing", () => {
     const before = slow()
     const after = scripted(() => "pass")
     const old = counted("sink", before.sink, "before")

@@ -71,7 +71,7 @@ describe("a lane's circuit breaker", () => {
     expect(Math.max(...waits)).toBeLessThanOrEqual(30_000)
   })
 
-  test("attempts that were under way together and fail together make it wait no longer than one would", () => {
+  test("attempts that were in flight together and fail together make it wait no longer than one would", () => {
     const breaker = new CircuitBreaker({ delivery }, always)
     for (let sequence = 1; sequence <= 16; sequence++) breaker.failed(down, [sequence], 0, 10 + sequence)
     breaker.failed(down, [17], 30, 40)

@@ -14,7 +14,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     seed: 2003859,
   },
   {
-    gone: "a window goes on after a restart",
+    gone: "a window continues after a restart",
     file: "src/delivery/lane/RetryQueue.ts",
     find: "monotonic + remaining(one.due, one.delay, wall)",
     replace: "monotonic + 0 * remaining(one.due, one.delay, wall)",
@@ -28,7 +28,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: digests.name,
   },
   {
-    gone: "all events of a digest get their attempt back",
+    gone: "all events of a digest get their attempt refunded",
     file: "src/delivery/lane/Outcome.ts",
     find: "for (const sequence of refunded) progress.refundAttempt(sequence)",
     replace: "for (const sequence of refunded.slice(0, 1)) progress.refundAttempt(sequence)",

@@ -12,14 +12,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: reload.name,
   },
   {
-    gone: "attempts under way end before another lane sends the same events",
+    gone: "attempts in flight end before another lane sends the same events",
     file: "src/delivery/RunningLanes.ts",
     find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleRetries }))",
     replace: "Effect.repeat(settle, { until: (stored) => stored, schedule: settleRetries })",
     line: reload.name,
   },
   {
-    gone: "what waits for a renamed sink is handed to its new name",
+    gone: "what waits for a renamed sink is moved to its new name",
     file: "src/delivery/Lanes.ts",
     find: "known.has(renamedFrom) && !names.has(renamedFrom) ? renamedFrom : undefined",
     replace: "known.has(renamedFrom) && !names.has(renamedFrom) ? undefined : undefined",

@@ -26,7 +26,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "two batches of one key are never under way together",
+    gone: "two batches of one key are never in flight together",
     file: "src/delivery/lane/Queue.ts",
     find: "          waiting.push(item)\n          continue",
     replace: "          waiting.push()",
@@ -82,7 +82,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "a sink's hand-over to its new name goes on where it was cut short",
+    gone: "a sink's move to its new name continues where it was interrupted",
     file: "src/journal/sqlite/SqliteJournal.ts",
     find: "renamedFrom !== name && engine.lanes.backlogs.has(renamedFrom)",
     replace: "!engine.lanes.backlogs.has(name) && engine.lanes.backlogs.has(renamedFrom)",
@@ -117,7 +117,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "attempts under way end before a reload has another lane send the same events",
+    gone: "attempts in flight end before a reload has another lane send the same events",
     file: "src/delivery/RunningLanes.ts",
     find: "Effect.andThen(end(lane), ",
     replace: "Effect.andThen(Effect.void, ",
@@ -145,7 +145,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "all events of a digest get their attempt back",
+    gone: "all events of a digest get their attempt refunded",
     file: "src/delivery/lane/Outcome.ts",
     find: "for (const sequence of refunded) progress.refundAttempt(sequence)",
     replace: "for (const sequence of refunded.slice(0, 1)) progress.refundAttempt(sequence)",
