@@ -7,7 +7,8 @@
  * counted and not kept.
  */
 import { Clock, Duration, Effect, Stream } from "effect"
-import { type Entry, Journal } from "../journal/Journal.ts"
+import type { Entry } from "../event/Entry.ts"
+import { Journal } from "../journal/Journal.ts"
 import type { Pattern } from "../routing/Pattern.ts"
 import type * as Api from "./Api.ts"
 

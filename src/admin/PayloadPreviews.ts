@@ -2,8 +2,8 @@
 import { Result } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { fields as clientFields } from "../enrichment/Clients.ts"
+import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
-import type { Entry } from "../journal/Journal.ts"
 import { masked, type Preview } from "../sinks/Sink.ts"
 import type { AnySinkType } from "../sinks/Sinks.ts"
 

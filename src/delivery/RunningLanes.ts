@@ -21,8 +21,9 @@ import {
   Semaphore,
 } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
+import type { Entry } from "../event/Entry.ts"
 import { quarantine } from "../event/Event.ts"
-import { type Entry, Journal, type OpenedLane } from "../journal/Journal.ts"
+import { Journal, type OpenedLane } from "../journal/Journal.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
 import { Tracing } from "../telemetry/Tracing.ts"

@@ -8,10 +8,10 @@
  */
 import { Effect, Result } from "effect"
 import type { ClientsConfig, LaneConfig } from "../config/Config.ts"
+import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
 import * as Pointer from "../event/Pointer.ts"
 import * as Template from "../formats/Template.ts"
-import type { Entry } from "../journal/Journal.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import {
   DeliveryFailed,

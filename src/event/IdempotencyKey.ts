@@ -15,7 +15,7 @@
  * too long stands its hash, and of none the body's.
  */
 import { createHash } from "node:crypto"
-import type { Entry } from "../journal/Journal.ts"
+import type { Entry } from "./Entry.ts"
 
 const longestId = 200
 

@@ -11,9 +11,10 @@
  * "source"): the source is the webhook, the id the idempotency key, so an event
  * that is replayed is another event.
  */
+
+import type { Entry } from "../event/Entry.ts"
 import type { Event } from "../event/Event.ts"
 import { idempotencyKey } from "../event/IdempotencyKey.ts"
-import type { Entry } from "../journal/Journal.ts"
 import * as Template from "./Template.ts"
 
 /** Attributes by name; those without a value are left out. */

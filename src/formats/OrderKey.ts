@@ -3,8 +3,8 @@
  * of, and what a recovery has in common with the failure that it ends.
  */
 import type { LaneConfig } from "../config/Config.ts"
+import type { Entry } from "../event/Entry.ts"
 import { asFailure } from "../event/Recovery.ts"
-import type { Entry } from "../journal/Journal.ts"
 import * as Template from "./Template.ts"
 
 /** Events without any of the fields that a digest is made by belong together too. */

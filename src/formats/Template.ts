@@ -9,11 +9,11 @@
  * the others parse it once an event.
  */
 import { Result } from "effect"
+import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
 import { resource } from "../event/EventType.ts"
 import * as Numbers from "../event/Numbers.ts"
 import * as Pointer from "../event/Pointer.ts"
-import type { Entry } from "../journal/Journal.ts"
 import * as Rendering from "./Rendering.ts"
 
 /** Where the text goes: it decides how a value is escaped. `json` is the inside of a JSON string. */

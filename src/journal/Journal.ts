@@ -14,18 +14,8 @@
  * after it every call fails with `JournalBroken` and the process must end.
  */
 import { Context, type Effect, type Exit, Schema } from "effect"
+import type { Entry } from "../event/Entry.ts"
 import type { Event } from "../event/Event.ts"
-
-/** An event in the log. */
-export interface Entry {
-  /** Its place in the log: 1, 2, 3, … */
-  readonly sequence: number
-  readonly event: Event
-  /** The sinks the router chose when it was accepted. A reload never changes what was promised. */
-  readonly sinks: ReadonlyArray<string>
-  /** Set when it stands here by `replay`: outside of order by key, with an idempotency key of its own. */
-  readonly replayed: boolean
-}
 
 /** What became of an `append`. */
 export type Appended = "appended" | "duplicate"

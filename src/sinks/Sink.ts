@@ -9,7 +9,7 @@
  * `bun test/config/reference.ts` writes from the schema's descriptions.
  */
 import { type Effect, Schema, type Scope } from "effect"
-import type { Entry } from "../journal/Journal.ts"
+import type { Entry } from "../event/Entry.ts"
 
 /** Refused, reset, broker down: nothing was wrong with the event. The lane pauses and backs off; no attempt is used. */
 export class SinkUnavailable extends Schema.TaggedError<SinkUnavailable>()("SinkUnavailable", {

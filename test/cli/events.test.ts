@@ -108,7 +108,9 @@ describe("relay explain EVENT_ID", () => {
       expect(stdout).toContain(`sha256=${"A".repeat(64)}, verified by the secret current`)
       expect(stdout).toMatch(/clients +takes it +matches client\.\* +lake, new/)
       expect(stdout).toContain("promised to lake when it was accepted; by the routes of now: lake, new")
-      expect(stdout).toContain("waiting for a retry, tried again at 1970-01-01T00:00:02.000Z; the sink is paused: by a person")
+      expect(stdout).toContain(
+        "waiting for a retry, tried again at 1970-01-01T00:00:02.000Z; the sink is paused: by a person",
+      )
       expect(stdout).toContain("1970-01-01T00:00:00.005Z  DeliveryFailed: the sink answered 500")
       expect(stdout).toContain(
         "what lake would be sent, rendered now by the config in force; what may be personal is masked",

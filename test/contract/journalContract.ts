@@ -5,9 +5,10 @@
  */
 import { describe, expect } from "bun:test"
 import { Effect, Exit, Fiber, type Layer } from "effect"
+import type { Entry } from "../../src/event/Entry.ts"
 import type { Event } from "../../src/event/Event.ts"
 import { idempotencyKey } from "../../src/event/IdempotencyKey.ts"
-import { type Entry, Journal, type JournalError } from "../../src/journal/Journal.ts"
+import { Journal, type JournalError } from "../../src/journal/Journal.ts"
 import { attempts, event, letter, retrying, settlement, waiting } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { seeded } from "../lib/seeded.ts"

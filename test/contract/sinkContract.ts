@@ -7,8 +7,8 @@
  */
 import { describe, expect } from "bun:test"
 import { Effect, Exit, Fiber, Scope } from "effect"
+import type { Entry } from "../../src/event/Entry.ts"
 import type { Event } from "../../src/event/Event.ts"
-import type { Entry } from "../../src/journal/Journal.ts"
 import type { Reason, Sink, SinkError } from "../../src/sinks/Sink.ts"
 import { event } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"

@@ -4,7 +4,8 @@ import { TestClock } from "effect/testing"
 import type { LaneConfig } from "../../src/config/Config.ts"
 import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
-import { type Entry, Journal } from "../../src/journal/Journal.ts"
+import type { Entry } from "../../src/event/Entry.ts"
+import { Journal } from "../../src/journal/Journal.ts"
 import * as Router from "../../src/routing/Router.ts"
 import {
   allSent,

@@ -1,10 +1,10 @@
 /** The official SDK is the oracle: it must read what the relay writes, and find nothing to complain about. */
 import { describe, expect, test } from "bun:test"
 import { HTTP, Kafka, type KafkaMessage } from "cloudevents"
+import type { Entry } from "../../src/event/Entry.ts"
 import type { Event } from "../../src/event/Event.ts"
 import { idempotencyKey } from "../../src/event/IdempotencyKey.ts"
 import * as CloudEvents from "../../src/formats/CloudEvents.ts"
-import type { Entry } from "../../src/journal/Journal.ts"
 import { seeded } from "../lib/seeded.ts"
 import { entry } from "../sinks/samples.ts"
 

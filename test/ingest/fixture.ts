@@ -1,10 +1,11 @@
 /** Ingest over a journal in memory, and requests to send it. */
 import { Context, Duration, Effect, Layer, Redacted } from "effect"
 import type { Webhook } from "../../src/config/Config.ts"
+import type { Entry } from "../../src/event/Entry.ts"
 import { hmacSha256, sign } from "../../src/event/Signature.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
 import * as Snapshot from "../../src/ingest/RoutingTable.ts"
-import { type Entry, Journal } from "../../src/journal/Journal.ts"
+import { Journal } from "../../src/journal/Journal.ts"
 import type { Route } from "../../src/routing/Router.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 

@@ -5,6 +5,7 @@
  * on duplicates and no limit but a lane's backlog, and it never prunes.
  */
 import { Effect, Exit, Layer } from "effect"
+import type { Entry } from "../../src/event/Entry.ts"
 import { type Event, quarantine } from "../../src/event/Event.ts"
 import * as Match from "../../src/journal/EventMatch.ts"
 import {
@@ -12,7 +13,6 @@ import {
   type Attempt,
   type Cursor,
   type DeliveryStatus,
-  type Entry,
   type FoundEvent,
   Journal,
   keptAttempts,

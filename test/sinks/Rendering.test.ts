@@ -1,7 +1,7 @@
 /** What can't be rendered for a sink is that event's own end. */
 import { describe, expect } from "bun:test"
 import { Effect, Schema } from "effect"
-import type { Entry } from "../../src/journal/Journal.ts"
+import type { Entry } from "../../src/event/Entry.ts"
 import { Slack, SlackConfig } from "../../src/sinks/alerts/slack/Slack.ts"
 import { Http } from "../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../src/sinks/http/HttpConfig.ts"

@@ -1,7 +1,7 @@
 /** Entries as the journal gives them to sinks, and what a sink says of them. */
 import { Cause, Effect, Exit } from "effect"
+import type { Entry } from "../../src/event/Entry.ts"
 import type { Event } from "../../src/event/Event.ts"
-import type { Entry } from "../../src/journal/Journal.ts"
 import type { Reason, SinkError } from "../../src/sinks/Sink.ts"
 
 export const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)

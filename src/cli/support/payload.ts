@@ -2,8 +2,8 @@
 import { Result } from "effect"
 import { render } from "../../admin/PayloadPreviews.ts"
 import type { LaneConfig } from "../../config/Config.ts"
+import type { Entry } from "../../event/Entry.ts"
 import * as Envelope from "../../event/Envelope.ts"
-import type { Entry } from "../../journal/Journal.ts"
 import type { AnySinkType } from "../../sinks/Sinks.ts"
 import { sample } from "./sample.ts"
 

@@ -4,8 +4,8 @@
  * backlog is over its limit, the oldest become dead letters.
  */
 import { Cause, Duration, Effect } from "effect"
+import type { Entry } from "../../event/Entry.ts"
 import { Unrenderable } from "../../formats/Rendering.ts"
-import type { Entry } from "../../journal/Journal.ts"
 import type { LaneParts } from "./LaneParts.ts"
 import type { RetryPolicy } from "./RetryPolicy.ts"
 

@@ -1,7 +1,8 @@
 /** The parts of a lane that its steps share. Each step names those that it needs. */
 import type { Cause } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
-import type { Entry, Journal } from "../../journal/Journal.ts"
+import type { Entry } from "../../event/Entry.ts"
+import type { Journal } from "../../journal/Journal.ts"
 import type { Sink } from "../../sinks/Sink.ts"
 import type { CircuitBreaker } from "./CircuitBreaker.ts"
 import type { LaneClock } from "./LaneClock.ts"

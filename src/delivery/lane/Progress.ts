@@ -6,7 +6,8 @@
  * waiting for a retry, dead letter), and the settlement that moves the cursor
  * past it says which.
  */
-import type { Attempt, Entry, LaneInfo, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
+import type { Entry } from "../../event/Entry.ts"
+import type { Attempt, LaneInfo, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
 import { Changes } from "./Changes.ts"
 import type { LaneClock } from "./LaneClock.ts"
 import type { Item } from "./Queue.ts"

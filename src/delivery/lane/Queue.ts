@@ -5,7 +5,7 @@
  * Events of one key do go together in one batch: a sink sends a batch in its
  * order. An event whose key is in flight waits for that batch to end.
  */
-import type { Entry } from "../../journal/Journal.ts"
+import type { Entry } from "../../event/Entry.ts"
 
 export interface Item {
   readonly entry: Entry

@@ -2,8 +2,10 @@
  * The group of events that the next commit writes: one row, one fsync, one
  * completion for all who wait.
  */
+
+import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
-import type { AppendExit, Entry } from "../Journal.ts"
+import type { AppendExit } from "../Journal.ts"
 import { type Origin, Writer } from "./Record.ts"
 
 /** A commit takes at most this much; a body above it goes alone. */

@@ -13,8 +13,9 @@
  */
 import { Duration, Exit } from "effect"
 import type { RelayConfig } from "../../config/Config.ts"
+import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
-import type { AppendExit, Appended, Entry, JournalBroken, JournalError, Settlement } from "../Journal.ts"
+import type { AppendExit, Appended, JournalBroken, JournalError, Settlement } from "../Journal.ts"
 import { Alarm } from "./Alarm.ts"
 import { Backlog } from "./Backlog.ts"
 import { CommitBatch, type Key } from "./CommitBatch.ts"

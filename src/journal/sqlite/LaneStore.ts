@@ -6,12 +6,12 @@
  * never shows.
  */
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
+import type { Entry } from "../../event/Entry.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import type {
   Attempt,
   Cursor,
   DeadLetterQuery,
-  Entry,
   LaneInfo,
   Retry,
   RetryChange,

@@ -6,7 +6,7 @@
  * reported through `onLost`, once, by sequence.
  */
 import type { DatabaseSync } from "node:sqlite"
-import type { Entry } from "../Journal.ts"
+import type { Entry } from "../../event/Entry.ts"
 import type { CommitBatch } from "./CommitBatch.ts"
 import { type Decoded, decodeOne, decodeRow, type Stored } from "./Record.ts"
 

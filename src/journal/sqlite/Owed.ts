@@ -7,7 +7,8 @@
  * the log, with the same cursor.
  */
 import type { DatabaseSync } from "node:sqlite"
-import type { Cursor, Entry } from "../Journal.ts"
+import type { Entry } from "../../event/Entry.ts"
+import type { Cursor } from "../Journal.ts"
 import type { Backlog } from "./Backlog.ts"
 import { decodeStored, encode, type Stored } from "./Record.ts"
 

@@ -2,7 +2,7 @@
  * The newest entries of the log, in memory, so that lanes that keep up never
  * touch the disk. Bounded by bytes and by count; the oldest leave first.
  */
-import type { Entry } from "../Journal.ts"
+import type { Entry } from "../../event/Entry.ts"
 
 /** What an entry weighs beside its body, about. */
 const overhead = 512

@@ -10,8 +10,8 @@
  * reported as damaged and never returned.
  */
 import { crc32 } from "node:zlib"
+import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
-import type { Entry } from "../Journal.ts"
 
 /** How an entry came into the log. */
 export const Origin = { delivered: 0, replayed: 1, moved: 2 } as const

@@ -10,13 +10,14 @@
  * One event makes an alert, and so does a group of them: the samples' common
  * facts stand once, what differs stands with each sample.
  */
+
+import type { Entry } from "../../event/Entry.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import * as Numbers from "../../event/Numbers.ts"
 import { asFailure, failureEndedBy } from "../../event/Recovery.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as Template from "../../formats/Template.ts"
-import type { Entry } from "../../journal/Journal.ts"
 import { clean, type Fact } from "./AlertText.ts"
 
 export type Action = "trigger" | "resolve"

@@ -8,10 +8,10 @@
 import { write as writeFile } from "node:fs"
 import process from "node:process"
 import { Effect, Schema } from "effect"
+import type { Entry } from "../../event/Entry.ts"
 import * as Shown from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
 import { escaped, plain } from "../../formats/Terminal.ts"
-import type { Entry } from "../../journal/Journal.ts"
 import {
   allSent,
   type Failures,

@@ -12,9 +12,9 @@
 import { fdatasync } from "node:fs"
 import { Clock, Effect, Schema, type Scope, Semaphore } from "effect"
 import { Units } from "../../config/schema/Units.ts"
+import type { Entry } from "../../event/Entry.ts"
 import * as Shown from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
-import type { Entry } from "../../journal/Journal.ts"
 import {
   allSent,
   type Failures,

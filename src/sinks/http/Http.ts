@@ -7,8 +7,8 @@
  * for many services the URL is the secret.
  */
 import { Clock, Effect, Redacted, Result, type Scope } from "effect"
+import type { Entry } from "../../event/Entry.ts"
 import * as Template from "../../formats/Template.ts"
-import type { Entry } from "../../journal/Journal.ts"
 import { drain } from "../../runtime/HttpDrain.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"

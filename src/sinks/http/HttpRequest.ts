@@ -8,13 +8,13 @@
  * verifies both.
  */
 import { Redacted } from "effect"
+import type { Entry } from "../../event/Entry.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import { hmacSha256, sign } from "../../event/Signature.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as Shown from "../../formats/DisplayBytes.ts"
 import * as Template from "../../formats/Template.ts"
-import type { Entry } from "../../journal/Journal.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { masked, type Preview } from "../Sink.ts"
 import type * as HttpAnswer from "./HttpAnswer.ts"

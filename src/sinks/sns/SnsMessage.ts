@@ -12,12 +12,12 @@
  * attributes on to a queue: with `encoding` and the trace there are ten.
  */
 import { createHash } from "node:crypto"
+import type { Entry } from "../../event/Entry.ts"
 import { resource } from "../../event/EventType.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as Template from "../../formats/Template.ts"
-import type { Entry } from "../../journal/Journal.ts"
 
 /** Bytes of a message, and of all messages of a request, at most. */
 export const largest = 256 * 1024

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test"
 import { Duration, Effect } from "effect"
 import type { LaneConfig } from "../../../src/config/Config.ts"
 import { Suspects } from "../../../src/delivery/lane/Suspects.ts"
-import type { Entry } from "../../../src/journal/Journal.ts"
+import type { Entry } from "../../../src/event/Entry.ts"
 import {
   allSent,
   type Failures,

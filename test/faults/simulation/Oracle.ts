@@ -6,9 +6,11 @@
  * sinks and what they answered, what the journal confirmed, and at the end the
  * dead letters. It outlives every crash. The first broken rule ends the seed.
  */
+
+import type { Entry } from "../../../src/event/Entry.ts"
 import type { Event } from "../../../src/event/Event.ts"
 import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
-import type { Entry, Settlement, StoredDeadLetter } from "../../../src/journal/Journal.ts"
+import type { Settlement, StoredDeadLetter } from "../../../src/journal/Journal.ts"
 import { History, type Known, type Receipt, type Rules, type Sending, type Verdict } from "./Facts.ts"
 import { Groups } from "./Groups.ts"
 import { Moves } from "./Moves.ts"

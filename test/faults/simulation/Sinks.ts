@@ -9,8 +9,8 @@
  */
 import { crc32 } from "node:zlib"
 import { Duration, Effect } from "effect"
+import type { Entry } from "../../../src/event/Entry.ts"
 import type { Event } from "../../../src/event/Event.ts"
-import type { Entry } from "../../../src/journal/Journal.ts"
 import {
   allSent,
   DeliveryFailed,

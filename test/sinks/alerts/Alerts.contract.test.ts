@@ -1,5 +1,5 @@
 import { Effect, Schema } from "effect"
-import type { Entry } from "../../../src/journal/Journal.ts"
+import type { Entry } from "../../../src/event/Entry.ts"
 import type { Reason } from "../../../src/sinks/Sink.ts"
 import { sinkTypes } from "../../../src/sinks/Sinks.ts"
 import { canary, sinkContract } from "../../contract/sinkContract.ts"

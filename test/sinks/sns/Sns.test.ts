@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "bun:test"
 import { HTTP } from "cloudevents"
 import { Effect, Fiber, Schema } from "effect"
-import type { Entry } from "../../../src/journal/Journal.ts"
+import type { Entry } from "../../../src/event/Entry.ts"
 import type { Failures } from "../../../src/sinks/Sink.ts"
 import { SnsConfig } from "../../../src/sinks/sns/Sns.ts"
 import { largest } from "../../../src/sinks/sns/SnsMessage.ts"

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
+import type { Entry } from "../../../src/event/Entry.ts"
 import type { Event } from "../../../src/event/Event.ts"
 import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
-import type { Entry } from "../../../src/journal/Journal.ts"
 import { encoder, largest, type Message, next } from "../../../src/sinks/sns/SnsMessage.ts"
 import { awkward } from "../../contract/sinkContract.ts"
 import { seeded } from "../../lib/seeded.ts"

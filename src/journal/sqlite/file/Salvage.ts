@@ -8,8 +8,9 @@
  */
 import { randomBytes } from "node:crypto"
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
+import type { Entry } from "../../../event/Entry.ts"
 import type { TraceContext } from "../../../event/TraceContext.ts"
-import type { Attempt, Cursor, Entry } from "../../Journal.ts"
+import type { Attempt, Cursor } from "../../Journal.ts"
 import { CursorRows } from "../CursorRows.ts"
 import { decode, decodeAll, decodeRow } from "../Record.ts"
 import { isPassed } from "../search/DeliveryStatus.ts"

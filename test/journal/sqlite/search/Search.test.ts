@@ -84,7 +84,10 @@ const filled = async (random: Picking) => {
   for (const lane of ["lake", "audit"]) {
     const sequence = Math.floor(count * 0.9) + random.upTo(100)
     const cursor = { sequence, settled: [[sequence + 50, sequence + 99]] as const }
-    const change = { retry: [] as Array<ReturnType<typeof retrying>>, deadLetter: [] as Array<ReturnType<typeof letter>> }
+    const change = {
+      retry: [] as Array<ReturnType<typeof retrying>>,
+      deadLetter: [] as Array<ReturnType<typeof letter>>,
+    }
     for (const one of kept) {
       const at = one.fates.findIndex(({ sink }) => sink === lane)
       if (at === -1 || (one.sequence > sequence && (one.sequence < sequence + 50 || one.sequence > sequence + 99)))
