@@ -5,6 +5,7 @@
 import { Effect, PlatformError, Predicate, Schema } from "effect"
 import type { ConfigError } from "../../src/config/diagnostics/Diagnostic.ts"
 import { type Loaded, load, type SinkTypes } from "../../src/config/load/Load.ts"
+import { journalTypes } from "../../src/journal/Journals.ts"
 
 export const sinkTypes: SinkTypes = {
   console: { concurrency: 1, config: Schema.Struct({}) },
@@ -49,8 +50,11 @@ export const readFile =
     return Effect.succeed(typeof text === "string" ? new TextEncoder().encode(text) : text)
   }
 
+export { journalTypes } from "../../src/journal/Journals.ts"
+
 export const options = (files: Files = {}, env: Readonly<Record<string, string>> = {}) => ({
   sinkTypes,
+  journalTypes,
   env,
   readFile: readFile(files),
 })

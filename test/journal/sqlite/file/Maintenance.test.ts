@@ -4,6 +4,7 @@ import { dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
 import { Journal } from "../../../../src/journal/Journal.ts"
+import type { MaintenanceError } from "../../../../src/journal/JournalError.ts"
 import * as Maintenance from "../../../../src/journal/sqlite/file/Maintenance.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
 import { it } from "../../../lib/effect.ts"
@@ -79,7 +80,7 @@ describe("an empty file beside a write-ahead log", () => {
       writeFileSync(at.path, "")
       writeFileSync(`${at.path}-wal`, "what is left of a journal")
       for (const refused of [Maintenance.check(at.path), Maintenance.backup(at.path, `${at.path}.backup`)]) {
-        expect((yield* Effect.flip(refused as Effect.Effect<unknown, Maintenance.MaintenanceError>)).message).toContain(
+        expect((yield* Effect.flip(refused as Effect.Effect<unknown, MaintenanceError>)).message).toContain(
           "`relay journal salvage` gets out what its write-ahead log holds",
         )
       }

@@ -7,8 +7,8 @@ import { Journal } from "../../../../src/journal/Journal.ts"
 import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
 import * as Salvage from "../../../../src/journal/sqlite/file/Salvage.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
-import { recover } from "../../../../src/journal/sqlite/Restore.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
+import { scan } from "../../../../src/journal/sqlite/StartupScan.ts"
 import { it } from "../../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
@@ -74,7 +74,7 @@ describe("salvage", () => {
       const { closed, killed } = yield* filled
       for (const path of [closed, killed]) {
         const { found, owed, report } = read(path)
-        expect(report).toEqual({ damaged: [], unreadable: 0, dug: 0, mended: false })
+        expect(report).toEqual({ damaged: [], unreadable: 0, fromPages: 0, repaired: false })
         expect(found).toHaveLength(count + 2)
         expect(sequences(owed)).toEqual(all)
         expect(owed.find((line) => line.in === "dead")).toMatchObject({ sequence: 60, at: 9, problem: "none" })
@@ -98,7 +98,7 @@ describe("salvage", () => {
         harm(file)
         writeFileSync(closed, file)
         const { owed, report } = read(closed)
-        expect(report.mended).toBe(true)
+        expect(report.repaired).toBe(true)
         expect(sequences(owed)).toEqual(all)
         expect(owed.filter((line) => line.in !== "log").map((line) => [line.in, line.sequence])).toEqual([
           ["dead", 60],
@@ -133,7 +133,7 @@ describe("salvage", () => {
       // Without checkpoints: all of it lies in the log.
       const at = options()
       const engine = new Engine(open(at.path), at)
-      for (const _ of recover(engine, at, Date.now()));
+      for (const _ of scan(engine, at, Date.now()));
       for (let index = 1; index <= 100; index++) {
         await engine.appendUnsafe(event(`evt_${index}`, { body: body(index) }), ["lake"])
       }
@@ -146,7 +146,7 @@ describe("salvage", () => {
       wal.writeUInt8((wal[place] ?? 0) ^ 4, place)
       writeFileSync(`${killed}-wal`, wal)
       const { owed, report } = read(killed)
-      expect(report.dug).toBeGreaterThan(0)
+      expect(report.fromPages).toBeGreaterThan(0)
       expect(sequences(owed).length).toBeGreaterThan(75)
       truncateSync(killed, 0)
       expect(sequences(read(killed).owed).length).toBeGreaterThan(75)
