@@ -58,7 +58,7 @@ export interface Delivery {
   /** The lane pauses after this many failures in a row, over at least three different events. */
   readonly pauseAfter: number
   /** Parked events beyond which the lane pauses. */
-  readonly maxParked: number
+  readonly maxRetrying: number
   /** Bytes of dead letters beyond which the lane pauses. */
   readonly maxDeadLetters: number
 }

@@ -1,10 +1,10 @@
 /**
- * What a person should hear of before it hurts, as lines of the log and as
- * events of the relay's own: a journal that fills or is red, a secret that expires.
+ * Warnings to the operator, in the log and as the relay's own events: a journal
+ * that fills or is red, a secret that expires.
  *
- * A secret's notices are told once each. Whatever tells one again, a restart
- * above all, makes the very same event, and the journal keeps that once within
- * its window of duplicates (a day unless the config says otherwise).
+ * **Guarantee.** A secret's notices are given once each. After a restart the same
+ * notice makes the same event, and the journal drops it as a duplicate within
+ * its duplicate window (a day unless the config says otherwise).
  */
 import { Clock, Effect, Hash, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -16,7 +16,7 @@ const day = 86_400_000
 /** Milliseconds before a secret expires, the shortest first. */
 const notices = [day, 3 * day, noticeOfExpiry]
 
-/** The notice that is due: the shortest that has begun; none for a secret that lasts, or has expired. */
+/** The notice that is due: the shortest that applies; none for a secret that lasts, or has expired. */
 export const dueNotice = (expires: number, now: number): number | undefined =>
   expires <= now ? undefined : notices.find((notice) => expires - now <= notice)
 
@@ -39,17 +39,17 @@ export const layer: Layer.Layer<never, never, Journal | RelayEvents | ActiveConf
       filled = filling
     })
 
-    const said = new Set<string>()
-    const told = new Set<string>()
-    /** Each line once a start in the log, and once in all as an event: what was told before is a duplicate. */
+    const logged = new Set<string>()
+    const emitted = new Set<string>()
+    /** Each line once a start in the log, and once in all as an event: one that was emitted before is a duplicate. */
     const red = Effect.gen(function* () {
       const { alarm, health } = yield* journal.status
       for (const problem of alarm.lines) {
         const key = `red:${alarm.since}:${Hash.string(problem)}`
-        if (!said.has(key)) yield* Effect.logError(`the journal is red: ${problem}`)
-        said.add(key)
-        if (health === "starting" || told.has(key)) continue
-        told.add(key)
+        if (!logged.has(key)) yield* Effect.logError(`the journal is red: ${problem}`)
+        logged.add(key)
+        if (health === "starting" || emitted.has(key)) continue
+        emitted.add(key)
         yield* events.emit("relay.journal_red", { problem }, undefined, { key, at: alarm.since })
       }
     })
