@@ -18,8 +18,8 @@ import { RelayEvents } from "./delivery/RelayEvents.ts"
 import * as Warnings from "./delivery/Warnings.ts"
 import * as Counters from "./ingest/Counters.ts"
 import { Ingest } from "./ingest/Ingest.ts"
-import { WorkerEntrypoint } from "./journal/sqlite/JournalWorker.ts"
-import * as SqliteJournal from "./journal/sqlite/SqliteJournal.ts"
+import * as Journals from "./journal/Journals.ts"
+import { WorkerEntrypoint } from "./journal/WorkerEntrypoint.ts"
 import { Reload } from "./reload/Reload.ts"
 import * as Runtime from "./runtime/Runtime.ts"
 
@@ -61,7 +61,7 @@ const then =
     Layer.provideMerge(next, before)
 
 const journal = (config: RelayConfig, { entry }: RelayOptions) =>
-  Layer.provide(SqliteJournal.layer(config.journal), Layer.succeed(WorkerEntrypoint, entry))
+  Layer.provide(Journals.layer(config.journal), Layer.succeed(WorkerEntrypoint, entry))
 
 /** A lane for each sink, which it opens. */
 const lanes = ({ sinks }: RelayConfig) =>

@@ -2,7 +2,7 @@
  * The main module: the command line, or the journal's worker.
  *
  * A compiled binary has only one module, so the worker runs this one again (see
- * `journal/sqlite/JournalWorker.ts`). Imports come after the choice, so that
+ * `journal/WorkerEntrypoint.ts`). Imports come after the choice, so that
  * neither loads the other.
  */
 import { isMainThread } from "./runtime/Thread.ts"
@@ -11,6 +11,6 @@ if (isMainThread) {
   const { start } = await import("./cli/support/start.ts")
   await start(new URL(import.meta.url))
 } else {
-  const { runWorker } = await import("./journal/sqlite/JournalWorker.ts")
-  runWorker()
+  const { runWorker } = await import("./journal/Journals.ts")
+  await runWorker()
 }

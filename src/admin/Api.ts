@@ -14,13 +14,13 @@ import { Attempt, Imported, Kept } from "./ImportLine.ts"
 export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "full", "broken", "red"]),
   message: Schema.String,
-  path: Schema.String,
+  path: Schema.optionalKey(Schema.String),
   head: Schema.Int,
   tail: Schema.Int,
   usedBytes: Schema.Finite,
   maxBytes: Schema.Finite,
-  walBytes: Schema.Finite,
-  freeDiskBytes: Schema.Finite,
+  walBytes: Schema.optionalKey(Schema.Finite),
+  freeDiskBytes: Schema.optionalKey(Schema.Finite),
   filling: Schema.Literals([0, 50, 80, 95]),
 })
 
@@ -95,7 +95,7 @@ export type DeadLetter = typeof DeadLetter.Type
 /** The state of an event at a sink. */
 export const DeliveryStatus = Schema.Struct({
   sink: Schema.String,
-  outcome: Schema.Literals(["delivered", "pending", "retrying", "dead", "gone"]),
+  outcome: Schema.Literals(["delivered", "pending", "retrying", "dead", "laneRemoved"]),
   due: Schema.optionalKey(Schema.Finite),
   at: Schema.optionalKey(Schema.Finite),
   attempts: Schema.Array(Attempt),

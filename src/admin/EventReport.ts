@@ -16,7 +16,7 @@ import { sinkTypes } from "../sinks/SinkTypes.ts"
 import type * as Api from "./Api.ts"
 import { render } from "./PayloadPreviews.ts"
 
-export const eventOf = ({ sequence, origin, event, fates }: FoundEvent): Api.Event => ({
+export const eventOf = ({ sequence, origin, event, deliveries }: FoundEvent): Api.Event => ({
   sequence,
   origin,
   id: event.id,
@@ -24,15 +24,15 @@ export const eventOf = ({ sequence, origin, event, fates }: FoundEvent): Api.Eve
   accountId: event.accountId,
   webhook: event.webhook,
   receivedAt: event.receivedAt,
-  sinks: fates,
+  sinks: deliveries,
 })
 
 /** The event as it may be shown; `undefined` when nothing of its body may. */
-const shownEntry = ({ sequence, origin, event, body, fates }: FoundEvent, reveal: boolean): Entry | undefined => {
+const shownEntry = ({ sequence, origin, event, body, deliveries }: FoundEvent, reveal: boolean): Entry | undefined => {
   if (body === undefined) return undefined
   // The relay's own events hold nobody's data.
   const shown = reveal || event.webhook === ownWebhook ? body : Masked.body(body)
-  const sinks = fates.map(({ sink }) => sink)
+  const sinks = deliveries.map(({ sink }) => sink)
   return shown && { sequence, event: { ...event, body: shown }, sinks, replayed: origin === "replayed" }
 }
 
@@ -68,15 +68,15 @@ export const reportsOf = (
   const router = Router.of({ ...config, webhooks: [] })
   const hasDelivery = found.some(({ origin }) => origin === "delivered")
   return found.map((one) => {
-    const { event, body, fates, origin } = one
+    const { event, body, deliveries, origin } = one
     const isRendered = origin === "delivered" || !hasDelivery
     const entry = isRendered ? shownEntry(one, reveal) : undefined
-    const sinks = fates.map((fate) => {
-      const lane = fate.outcome === "pending" || fate.outcome === "retrying" ? laneOf(lanes, fate.sink) : ""
+    const sinks = deliveries.map((delivery) => {
+      const lane = delivery.outcome === "pending" || delivery.outcome === "retrying" ? laneOf(lanes, delivery.sink) : ""
       return {
-        ...fate,
+        ...delivery,
         ...(lane !== "" && { lane }),
-        ...(isRendered && payloadOf(config, fate.sink, entry)),
+        ...(isRendered && payloadOf(config, delivery.sink, entry)),
       }
     })
     return {

@@ -182,7 +182,7 @@ export const render = Effect.gen(function* () {
     metric("gauge", "relay_journal_bytes", "Bytes that the journal uses", [[{}, journal.usedBytes]]),
     metric("gauge", "relay_journal_max_bytes", "The journal's largest size", [[{}, journal.maxBytes]]),
     metric("gauge", "relay_journal_red", "What is lost or damaged in the journal and not acknowledged", [
-      [{}, journal.red.lines.length],
+      [{}, journal.alarm.lines.length],
     ]),
     metric("gauge", "relay_config_last_reload_successful", "1 when the config in force is the newest", [
       [{}, refusal === "" ? 1 : 0],

@@ -8,7 +8,7 @@ import { ownWebhook } from "../delivery/RelayEvents.ts"
 import { quarantine } from "../event/Event.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
-import { Journal, type OwedEvent } from "../journal/Journal.ts"
+import { Journal, type UndeliveredEvent } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
@@ -34,7 +34,7 @@ const webhookOf = ({ name, secrets }: Webhook, counters: Counters): Api.Webhook 
 const owedOf = (
   { sequence, pending, replayed, bodyBase64, at, attempts, journal: _, in: place, ...facts }: Kept,
   sinks: ReadonlySet<string>,
-): OwedEvent => ({
+): UndeliveredEvent => ({
   sequence,
   event: { ...facts, body: new Uint8Array(Buffer.from(bodyBase64, "base64")) },
   replayed,
@@ -74,13 +74,12 @@ export const layer = HttpApiBuilder.group(
 
     return handlers.handleAll({
       status: Effect.fnUntraced(function* () {
-        const { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling } =
-          yield* journal.status
+        const { health, message, engine, head, first, usedBytes, maxBytes, filling } = yield* journal.status
         return {
           ...info,
           now: yield* Clock.currentTimeMillis,
           draining: yield* draining,
-          journal: { health, message, path, head, tail, usedBytes, maxBytes, walBytes, freeDiskBytes, filling },
+          journal: { health, message, ...engine, head, tail: first, usedBytes, maxBytes, filling },
           config: yield* reload.status,
           work: yield* work.running,
           webhooks: active.current.config.webhooks.map((webhook) => webhookOf(webhook, counters)),

@@ -108,22 +108,19 @@ export interface ClientsConfig {
   readonly events: Readonly<Record<string, string>>
 }
 
+/** A journal's type, and the keys that only this type knows. */
+export interface JournalConfig {
+  readonly type: string
+  readonly [key: string]: unknown
+}
+
 export interface RelayConfig {
   readonly listen: Address
   readonly tls?: Tls
   readonly admin: { readonly listen: Address; readonly token?: Redacted.Redacted<string> }
   readonly telemetry: { readonly otlp?: Otlp }
   readonly clients?: ClientsConfig
-  readonly journal: {
-    readonly type: "sqlite"
-    readonly path: string
-    readonly retention: Duration.Duration
-    /** Bytes. */
-    readonly maxSize: number
-    /** Bytes that must stay free on the disk. */
-    readonly minFree: number
-    readonly duplicates: { readonly age: Duration.Duration; readonly count: number }
-  }
+  readonly journal: JournalConfig
   readonly webhooks: ReadonlyArray<Webhook>
   readonly sinks: ReadonlyArray<LaneConfig>
   readonly routes: ReadonlyArray<Route>

@@ -6,11 +6,10 @@
  * above all, makes the very same event, and the journal keeps that once within
  * its window of duplicates (a day unless the config says otherwise).
  */
-import { Clock, Effect, Layer, Schedule } from "effect"
+import { Clock, Effect, Hash, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { noticeOfExpiry } from "../config/Config.ts"
 import { Journal } from "../journal/Journal.ts"
-import { hashOf } from "../journal/sqlite/Record.ts"
 import { RelayEvents } from "./RelayEvents.ts"
 
 const day = 86_400_000
@@ -44,14 +43,14 @@ export const layer: Layer.Layer<never, never, Journal | RelayEvents | ActiveConf
     const told = new Set<string>()
     /** Each line once a start in the log, and once in all as an event: what was told before is a duplicate. */
     const red = Effect.gen(function* () {
-      const { red, health } = yield* journal.status
-      for (const problem of red.lines) {
-        const key = `red:${red.since}:${hashOf(problem)}`
+      const { alarm, health } = yield* journal.status
+      for (const problem of alarm.lines) {
+        const key = `red:${alarm.since}:${Hash.string(problem)}`
         if (!said.has(key)) yield* Effect.logError(`the journal is red: ${problem}`)
         said.add(key)
         if (health === "starting" || told.has(key)) continue
         told.add(key)
-        yield* events.emit("relay.journal_red", { problem }, undefined, { key, at: red.since })
+        yield* events.emit("relay.journal_red", { problem }, undefined, { key, at: alarm.since })
       }
     })
 

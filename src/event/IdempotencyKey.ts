@@ -1,18 +1,17 @@
 /**
- * The key under which a receiver may drop a duplicate: the `idempotency-key` of
+ * The key by which a receiver recognizes duplicates: the `idempotency-key` of
  * HTTP and Kafka, the CloudEvents id, a part of SNS' deduplication id.
  *
- * **Promise.** Within a webhook two events have one key only if the sender says
- * that they are one: same id, same bytes. The key is the same at each attempt,
- * after a restart, from a dead letter and in another lane; only a replay makes
- * a new one. It is visible ASCII, at most 300 characters, so that every place
- * takes it as it stands.
+ * **Guarantee.** Two events of a webhook have the same key only if they have the
+ * same id and the same bytes. The key is the same at each attempt, after a
+ * restart, from a dead letter and in another lane; only a replay has a new one.
+ * It is visible ASCII, at most 300 characters, so that it is valid everywhere.
  *
- * It is the event's id, then `:altered:` and the body's hash where the id came
- * before with other bytes, then `:replay:` and the sequence. An id's own `:` and
- * `%` are percent-encoded, as is what is not visible ASCII, so nothing that a
- * sender names an event can pass for another's key. In place of an id that is
- * too long stands its hash, and of none the body's.
+ * It is the event's id, then `:altered:` and the body's hash where the same id
+ * came before with other bytes, then `:replay:` and the sequence. `:`, `%` and
+ * what is not visible ASCII are percent-encoded in the id, so that no id can
+ * look like the key of another event. An id that is too long is replaced by its
+ * hash, a missing one by the body's.
  */
 import { createHash } from "node:crypto"
 import type { Entry } from "./Entry.ts"

@@ -6,8 +6,8 @@
  * event costs the same with one route as with a thousand; only `where` looks
  * into an event, and only for the routes that ask.
  *
- * A sink that is to hear when a failure is over gets the recovery by the routes
- * that lead the failure to it, without a route of its own.
+ * A sink that resolves alerts gets the event that ends a failure by the routes of
+ * the failure, without a route of its own.
  */
 import type { Envelope } from "../event/Envelope.ts"
 import { eventTypes, relayEventTypes } from "../event/EventType.ts"
@@ -71,13 +71,13 @@ interface Compiled {
   readonly conditions: ReadonlyArray<Condition>
 }
 
-/** What is known of a (webhook, type) before the event is looked at. */
+/** The routes of a (webhook, type), resolved before an event is read. */
 interface Plan {
   readonly always: ReadonlyArray<string>
   readonly conditional: ReadonlyArray<Compiled>
 }
 
-/** Types that no catalogue names are remembered too, up to here: a sender may invent them without end. */
+/** Types outside the catalogue are cached too, up to here: a sender may invent them without end. */
 const maxRemembered = 10_000
 
 const compile = (route: Route): Compiled => ({
@@ -96,7 +96,7 @@ const takes = (compiled: Compiled, webhook: string, type: string): boolean =>
   compiled.match.some((pattern) => pattern.matches(type)) &&
   !compiled.except.some((pattern) => pattern.matches(type))
 
-/** The route with those of its sinks that are to hear of recoveries; `undefined` when none is. */
+/** The route with those of its sinks that get recoveries; `undefined` when there is none. */
 const narrowed = (compiled: Compiled, resolving: ReadonlySet<string>): Compiled | undefined => {
   const to = compiled.route.to.filter((sink) => resolving.has(sink))
   return to.length === 0 ? undefined : { ...compiled, route: { ...compiled.route, to } }
@@ -107,7 +107,7 @@ const failing = (compiled: Compiled, envelope: unknown): Condition | undefined =
 
 /**
  * Builds the router. `webhooks` are the names whose pairs with the catalogue are
- * resolved at once, `resolving` the sinks that are to hear of recoveries.
+ * resolved at once, `resolving` the sinks that get recoveries.
  */
 export const make = (
   routes: ReadonlyArray<Route>,

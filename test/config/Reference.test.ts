@@ -5,6 +5,7 @@ import { parse } from "jsonc-parser"
 import { embedded } from "../../src/config/load/Defaults.ts"
 import { load } from "../../src/config/load/Load.ts"
 import { jsonSchema, jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"
+import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { it } from "../lib/effect.ts"
 import { readFile } from "./fixture.ts"
@@ -12,7 +13,7 @@ import { renew, sections } from "./reference.ts"
 import { validate } from "./validate.ts"
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")
-const schema = jsonSchema(sinkTypes)
+const schema = jsonSchema(sinkTypes, journalTypes)
 
 const examples = [
   "relay.config.json",
@@ -46,7 +47,7 @@ const credentials = {
 
 describe("the committed files", () => {
   test("the JSON Schema is what `relay schema` prints; if not: bun test/config/reference.ts", () => {
-    expect(read("config/relay.schema.json")).toBe(jsonSchemaText(sinkTypes))
+    expect(read("config/relay.schema.json")).toBe(jsonSchemaText(sinkTypes, journalTypes))
   })
 
   test("relay.config.json is what the relay falls back to and `relay init` writes", () => {
@@ -58,7 +59,7 @@ describe("the committed files", () => {
       Effect.gen(function* () {
         const text = read(path)
         const files = { ...credentials, [path]: text }
-        const { warnings } = yield* load(path, { sinkTypes, env, readFile: readFile(files) })
+        const { warnings } = yield* load(path, { sinkTypes, journalTypes, env, readFile: readFile(files) })
         expect(warnings).toEqual([])
         expect(validate(schema, parse(text, [], { allowTrailingComma: true }))).toEqual([])
       }),

@@ -6,6 +6,7 @@ import { Effect, PlatformError, Predicate, Schema } from "effect"
 import type { ConfigError } from "../../src/config/diagnostics/Diagnostic.ts"
 import { type Loaded, load } from "../../src/config/load/Load.ts"
 import type { ConfiguredTypes } from "../../src/config/schema/ConfiguredTypes.ts"
+import { journalTypes } from "../../src/journal/Journals.ts"
 
 export const sinkTypes: ConfiguredTypes = {
   console: { concurrency: 1, config: Schema.Struct({}) },
@@ -60,8 +61,11 @@ export const readFile =
     return Effect.succeed(typeof text === "string" ? new TextEncoder().encode(text) : text)
   }
 
+export { journalTypes } from "../../src/journal/Journals.ts"
+
 export const options = (files: Files = {}, env: Readonly<Record<string, string>> = {}) => ({
   sinkTypes,
+  journalTypes,
   env,
   readFile: readFile(files),
 })

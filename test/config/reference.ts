@@ -8,6 +8,7 @@
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { jsonSchema, jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"
+import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -113,6 +114,6 @@ export const renew = (reference: string, schema: object): string => {
 
 if (import.meta.main) {
   const file = (name: string) => new URL(`../../config/${name}`, import.meta.url)
-  writeFileSync(file("relay.schema.json"), jsonSchemaText(sinkTypes))
-  writeFileSync(file("README.md"), renew(readFileSync(file("README.md"), "utf8"), jsonSchema(sinkTypes)))
+  writeFileSync(file("relay.schema.json"), jsonSchemaText(sinkTypes, journalTypes))
+  writeFileSync(file("README.md"), renew(readFileSync(file("README.md"), "utf8"), jsonSchema(sinkTypes, journalTypes)))
 }

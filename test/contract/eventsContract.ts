@@ -1,19 +1,19 @@
-/** What every journal must say of the events it keeps; `open` makes a new, empty journal. */
+/** What every journal must say of the events it keeps; `create` makes a new, empty journal. */
 import { describe, expect } from "bun:test"
-import { Effect, type Layer } from "effect"
+import { Effect } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import { collect } from "../../src/journal/EventPages.ts"
-import { type EventQuery, Journal, type JournalError } from "../../src/journal/Journal.ts"
+import type { EventQuery } from "../../src/journal/EventQuery.ts"
+import type { Journal } from "../../src/journal/Journal.ts"
 import { attempts, letter, event as old, retrying, settlement } from "../journal/samples.ts"
-import { it } from "../lib/effect.ts"
+import { type Create, testWith } from "./journal/sessions.ts"
 
 /** Received a moment ago: what is old and passed by every lane may be pruned. */
 const now = Date.now()
 const event = (id: string, more: Partial<Event> = {}): Event => old(id, { receivedAt: now, ...more })
 
-export const eventsContract = (name: string, open: () => Layer.Layer<Journal, JournalError>): void => {
-  const test = (title: string, body: (journal: Journal["Service"]) => Effect.Effect<void, JournalError>): void =>
-    it.live(title, () => Effect.flatMap(Journal, body).pipe(Effect.provide(open())))
+export const eventsContract = (name: string, create: Create): void => {
+  const test = testWith(create)
 
   /** Looks as often as it takes: on a busy machine a moment may not be enough. */
   const look = (journal: Journal["Service"], query: Partial<EventQuery> = {}) =>
@@ -21,8 +21,8 @@ export const eventsContract = (name: string, open: () => Layer.Layer<Journal, Jo
   const sequences = (journal: Journal["Service"], query: Partial<EventQuery>) =>
     Effect.map(look(journal, query), ({ events }) => events.map(({ sequence }) => sequence))
 
-  /** One event of each fate in the lane `lake`, by sequence: delivered, parked, dead, pending; and one that went nowhere. */
-  const fates = Effect.fnUntraced(function* (journal: Journal["Service"]) {
+  /** One event of each state in the lane `lake`, by sequence: delivered, retrying, dead, pending; and one that went nowhere. */
+  const eachState = Effect.fnUntraced(function* (journal: Journal["Service"]) {
     yield* journal.openLane("lake")
     for (const id of ["a", "b", "c", "d"]) yield* journal.append(event(id), ["lake"])
     yield* journal.append(event("e"), [])
@@ -39,7 +39,7 @@ export const eventsContract = (name: string, open: () => Layer.Layer<Journal, Jo
           sequence: 3,
           origin: "delivered",
           event: facts,
-          fates: [{ sink: "lake", outcome: "pending", attempts: [] }],
+          deliveries: [{ sink: "lake", outcome: "pending", attempts: [] }],
         })
         expect(page.events.map(({ sequence }) => sequence)).toEqual([3, 2])
         expect(page.next).toBe(2)
@@ -96,10 +96,10 @@ export const eventsContract = (name: string, open: () => Layer.Layer<Journal, Jo
 
     test("say what became of them at each sink, with the attempts that failed", (journal) =>
       Effect.gen(function* () {
-        yield* fates(journal)
+        yield* eachState(journal)
         const { events } = yield* look(journal)
         const lake = { sink: "lake", attempts: [] }
-        expect(events.map((found) => found.fates)).toEqual([
+        expect(events.map((found) => found.deliveries)).toEqual([
           [],
           [{ ...lake, outcome: "pending" }],
           [{ ...lake, outcome: "dead", at: 9, attempts }],
@@ -110,7 +110,7 @@ export const eventsContract = (name: string, open: () => Layer.Layer<Journal, Jo
 
     test("are found by what became of them", (journal) =>
       Effect.gen(function* () {
-        yield* fates(journal)
+        yield* eachState(journal)
         for (const [outcome, found] of [
           ["delivered", 1],
           ["retrying", 2],
@@ -131,9 +131,9 @@ export const eventsContract = (name: string, open: () => Layer.Layer<Journal, Jo
         yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(1)] })])
         yield* journal.moveLane("lake", "audit")
         const { events } = yield* look(journal)
-        expect(events.map((found) => found.fates.map(({ sink, outcome }) => `${sink} ${outcome}`))).toEqual([
-          ["lake gone"],
-          ["lake gone", "audit dead"],
+        expect(events.map((found) => found.deliveries.map(({ sink, outcome }) => `${sink} ${outcome}`))).toEqual([
+          ["lake laneRemoved"],
+          ["lake laneRemoved", "audit dead"],
         ])
         expect(yield* sequences(journal, { outcome: "dead" })).toEqual([1])
       }))

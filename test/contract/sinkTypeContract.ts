@@ -8,6 +8,7 @@ import { load as loadConfig } from "../../src/config/load/Load.ts"
 import { jsonSchema } from "../../src/config/schema/JsonSchema.ts"
 import { traitOf, written as writtenSchema } from "../../src/config/schema/Traits.ts"
 import type { Entry } from "../../src/event/Entry.ts"
+import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { validate } from "../config/validate.ts"
 import { it } from "../lib/effect.ts"
@@ -39,7 +40,7 @@ export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTyp
         routes: [{ name: "all", match: "**", to: ["it"] }],
       })
       const readFile = () => Effect.succeed(utf8.encode(text))
-      return Effect.result(loadConfig("relay.config.json", { env: {}, readFile, sinkTypes }))
+      return Effect.result(loadConfig("relay.config.json", { env: {}, readFile, sinkTypes, journalTypes }))
     }
     const preview = (entry: Entry) =>
       JSON.stringify(sinkType.preview(Schema.decodeUnknownSync(sinkType.config)(config), [entry]))
@@ -48,7 +49,7 @@ export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTyp
       Effect.gen(function* () {
         const loaded = yield* load(written)
         expect(Result.isFailure(loaded) ? loaded.failure.message : "").toBe("")
-        const schema = fields(jsonSchema(sinkTypes))
+        const schema = fields(jsonSchema(sinkTypes, journalTypes))
         const own = { ...schema, ...fields(fields(schema.$defs)[`sink.${type}`]) }
         expect(validate(own, written)).toEqual([])
       }),

@@ -121,7 +121,7 @@ describe("a journal that is red", () => {
       const status = Effect.map(memory.status, (status) => ({
         ...status,
         health,
-        red: { lines: problems, since: 86_400_000 },
+        alarm: { lines: problems, since: 86_400_000 },
       }))
       const journal = Layer.succeed(Journal, Journal.of({ ...memory, status }))
       const run = Effect.fnUntraced(function* () {

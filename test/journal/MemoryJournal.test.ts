@@ -2,5 +2,9 @@ import { eventsContract } from "../contract/eventsContract.ts"
 import { journalContract } from "../contract/journalContract.ts"
 import * as MemoryJournal from "./MemoryJournal.ts"
 
-journalContract("MemoryJournal", () => MemoryJournal.layer)
-eventsContract("MemoryJournal", () => MemoryJournal.layer)
+const create = () => {
+  const layer = MemoryJournal.create()
+  return () => layer
+}
+journalContract("MemoryJournal", create)
+eventsContract("MemoryJournal", create)

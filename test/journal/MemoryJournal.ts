@@ -1,27 +1,18 @@
 /**
- * The journal in memory: for tests, and the plainest reading of the contract.
+ * The journal in memory, for tests: the simplest one that keeps the contract.
  *
- * Everything is "on disk" at once, so an append never waits. It keeps no window
- * on duplicates and no limit but a lane's backlog, and it never prunes.
+ * Everything is durable at once, so an append never waits. It remembers every
+ * delivery, limits only the backlog of lanes, and never prunes. Opened again it
+ * has the state that it was closed with.
  */
 import { Effect, Exit, Layer } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"
 import { type Event, quarantine } from "../../src/event/Event.ts"
-import * as Match from "../../src/journal/EventMatch.ts"
-import {
-  type AppendExit,
-  type Attempt,
-  type Cursor,
-  type DeliveryStatus,
-  type FoundEvent,
-  Journal,
-  keptAttempts,
-  type LaneInfo,
-  type Retry,
-  type StoredDeadLetter,
-  type Tries,
-} from "../../src/journal/Journal.ts"
-import { full, unavailable } from "../../src/journal/sqlite/file/SqliteErrors.ts"
+import { type DeliveryStatus, type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
+import { type AppendExit, Journal } from "../../src/journal/Journal.ts"
+import { full, unavailable } from "../../src/journal/JournalError.ts"
+import type { LaneInfo, Retry, StoredDeadLetter } from "../../src/journal/LaneInfo.ts"
+import { type Attempt, type Cursor, keptAttempts, type Tries } from "../../src/journal/Settlement.ts"
 import { bodyChecksum } from "../../src/journal/sqlite/Record.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 
@@ -139,21 +130,21 @@ const make = (): Journal["Service"] => {
       )
       .sort((a, b) => b.sequence - a.sequence || (a.lane < b.lane ? 1 : -1))
 
-  const fateAt = (sink: string, sequence: number): DeliveryStatus => {
+  const deliveryAt = (sink: string, sequence: number): DeliveryStatus => {
     const lane = lanes.get(sink)
     const dead = lane?.dead.get(sequence)
     if (dead !== undefined) return { sink, outcome: "dead", at: dead.at, attempts: dead.attempts }
     const kept = lane?.retrying.get(sequence)
     if (kept !== undefined) return { sink, outcome: "retrying", due: kept.retrying.due, attempts: kept.attempts }
-    const outcome = lane === undefined ? "gone" : isAbove(lane.cursor, sequence) ? "pending" : "delivered"
+    const outcome = lane === undefined ? "laneRemoved" : isAbove(lane.cursor, sequence) ? "pending" : "delivered"
     return { sink, outcome, attempts: [] }
   }
 
   const found = ({ sequence, event: { body, ...event }, sinks }: Entry): FoundEvent => {
     const holding = [...lanes].filter(([, { dead, retrying }]) => dead.has(sequence) || retrying.has(sequence))
     const names = new Set([...sinks, ...holding.map(([name]) => name).sort()])
-    const fates = [...names].map((sink) => fateAt(sink, sequence))
-    return { sequence, origin: copies.get(sequence) ?? "delivered", event, body, fates }
+    const deliveries = [...names].map((sink) => deliveryAt(sink, sequence))
+    return { sequence, origin: copies.get(sequence) ?? "delivered", event, body, deliveries }
   }
 
   const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
@@ -305,10 +296,10 @@ const make = (): Journal["Service"] => {
         for (const { event } of found) put(event, [query.sink], "replayed")
         return found.length
       }),
-    import: (journal, owed) =>
+    import: (journal, events) =>
       Effect.sync(() => {
         const counts = { pending: 0, deadLetters: 0, known: 0 }
-        for (const { sequence, event, replayed, pending, dead } of owed) {
+        for (const { sequence, event, replayed, pending, dead } of events) {
           const keyFor = (lane: string) => JSON.stringify([journal, sequence, lane])
           const isKnown = dead === undefined && !replayed && event.problem === undefined && isSeen(event)
           const fresh = isKnown ? [] : pending.filter((lane) => !imported.has(keyFor(lane)))
@@ -327,12 +318,12 @@ const make = (): Journal["Service"] => {
       }),
     events: (query) =>
       Effect.sync(() => {
-        const match = Match.make(query)
+        const match = matchOf(query)
         const looked = log.filter(({ sequence }) => sequence < (query.before ?? Number.POSITIVE_INFINITY))
         const all = looked
           .filter((entry) => match.event(entry.sequence, entry.event, entry.sinks))
           .map(found)
-          .filter(({ fates }) => match.fates(fates))
+          .filter(({ deliveries }) => match.deliveries(deliveries))
           .reverse()
         const events = all.slice(0, query.limit)
         const last = events.at(-1)
@@ -347,20 +338,22 @@ const make = (): Journal["Service"] => {
     status: Effect.sync(() => ({
       health: "ok" as const,
       message: "",
-      red: { lines: [], since: 0 },
+      alarm: { lines: [], since: 0 },
       head: log.length,
-      tail: 1,
+      first: 1,
       usedBytes: log.reduce((sum, entry) => sum + size(entry), 0),
       maxBytes: Number.MAX_SAFE_INTEGER,
-      walBytes: 0,
-      freeDiskBytes: Number.MAX_SAFE_INTEGER,
-      path: "",
       filling: 0 as const,
       counters: { ...counters },
+      engine: {},
     })),
     broken: Effect.never,
     acknowledge: Effect.void,
   })
 }
 
+/** A new, empty journal; the layer opens the same one again. */
+export const create = (): Layer.Layer<Journal> => Layer.succeed(Journal, make())
+
+/** A new one each time that it is built. */
 export const layer: Layer.Layer<Journal> = Layer.sync(Journal, make)

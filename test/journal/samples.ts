@@ -2,7 +2,7 @@
 import { Duration } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import type { Attempt, Settlement } from "../../src/journal/Journal.ts"
-import type { Options } from "../../src/journal/sqlite/Engine.ts"
+import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
 
 const utf8 = new TextEncoder()
 
@@ -48,8 +48,7 @@ export const retrying = (sequence: number, key = "") => ({
 })
 export const letter = (sequence: number) => ({ sequence, at: 9, refunded: 0, failed: attempts })
 
-export const optionsAt = (path: string): Options => ({
-  type: "sqlite",
+export const optionsAt = (path: string): SqliteConfig => ({
   path,
   retention: Duration.days(7),
   maxSize: 1024 ** 3,

@@ -1,9 +1,10 @@
-/** Journals on disk for tests: a directory of their own, gone when the test file is done. */
+/** Journals on disk for tests: in a directory that is deleted after the test file. */
 import { afterAll } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Options } from "../../src/journal/sqlite/Engine.ts"
+import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
+import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
 import { optionsAt } from "./samples.ts"
 
 const root = mkdtempSync(join(tmpdir(), "relay-journal-"))
@@ -11,7 +12,13 @@ afterAll(() => rmSync(root, { recursive: true, force: true }))
 
 let count = 0
 
-export const options = (more: Partial<Options> = {}): Options => ({
+/** A new, empty journal on disk, as the contracts want it. */
+export const createSqlite = () => {
+  const at = options()
+  return () => SqliteJournal.layer(at)
+}
+
+export const options = (more: Partial<SqliteConfig> = {}): SqliteConfig => ({
   ...optionsAt(join(root, String(++count), "journal.db")),
   ...more,
 })

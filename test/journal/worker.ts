@@ -1,4 +1,4 @@
-/** A main module as far as the checkpointer is concerned: what it does in a worker thread. */
+/** A main module as the journal's worker needs it. */
 import { isMainThread } from "node:worker_threads"
 import { runWorker } from "../../src/journal/sqlite/JournalWorker.ts"
 

@@ -4,6 +4,7 @@ import { join, resolve } from "node:path"
 import { Effect, Equal, FileSystem } from "effect"
 import type { RelayConfig } from "../../src/config/Config.ts"
 import { load } from "../../src/config/load/Load.ts"
+import { journalTypes } from "../../src/journal/Journals.ts"
 import * as Difference from "../../src/reload/Difference.ts"
 import { services } from "../../src/runtime/Process.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
@@ -35,6 +36,7 @@ const written = (config: object): Effect.Effect<RelayConfig> =>
       env: {},
       readFile: () => Effect.succeed(new TextEncoder().encode(JSON.stringify(config))),
       sinkTypes,
+      journalTypes,
     }),
     ({ config }) => config,
   ).pipe(Effect.orDie)
@@ -61,6 +63,7 @@ describe("the difference between two configs", () => {
           env: variables,
           readFile: (name: string) => (name === path ? readFile(name) : anything()),
           sinkTypes,
+          journalTypes,
         }
         const [one, two] = [yield* Effect.result(load(path, options)), yield* Effect.result(load(path, options))]
         if (one._tag === "Failure" || two._tag === "Failure") continue

@@ -15,6 +15,7 @@ import { secrets } from "../support/doctor/secretFindings.ts"
 import { Json } from "../support/flags.ts"
 import { loadQuietly } from "../support/loadConfig.ts"
 import { count, type Paint, paint, plain, print, printJson, table } from "../support/output.ts"
+import { lazily } from "../support/Program.ts"
 
 const verdicts = { wrong: "red", warning: "yellow", ok: "green" } as const
 const order: ReadonlyArray<Verdict> = ["wrong", "warning", "ok"]
@@ -51,8 +52,16 @@ export const doctor = Command.make(
   {},
   Effect.fn(function* () {
     const { file: name, config, warnings } = yield* loadQuietly
+    const { fileOf } = yield* lazily(() => import("../../journal/Journals.ts"))
+    const journalFile = fileOf(config.journal)
     const [reached, ofDisk, ofClock, ofPorts, now] = yield* Effect.all(
-      [checkSinks(config), disk(config.journal), clock, ports(config), Clock.currentTimeMillis],
+      [
+        checkSinks(config),
+        journalFile === undefined ? Effect.succeed([]) : disk(journalFile),
+        clock,
+        ports(config),
+        Clock.currentTimeMillis,
+      ],
       { concurrency: "unbounded" },
     )
     const found = [

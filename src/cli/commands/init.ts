@@ -20,11 +20,12 @@ export const init = Command.make(
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
     const { command } = yield* Program
-    const [{ defaultFile }, { embedded }, { jsonSchemaText }, { sinkTypes }] = yield* Effect.all([
+    const [{ defaultFile }, { embedded }, { jsonSchemaText }, { sinkTypes }, { journalTypes }] = yield* Effect.all([
       lazily(() => import("../../config/load/Load.ts")),
       lazily(() => import("../../config/load/Defaults.ts")),
       lazily(() => import("../../config/schema/JsonSchema.ts")),
       lazily(() => import("../../sinks/SinkTypes.ts")),
+      lazily(() => import("../../journal/Journals.ts")),
     ])
     const chosen = yield* Config
     const file = Option.getOrElse(chosen, () => defaultFile)
@@ -41,7 +42,9 @@ export const init = Command.make(
       )
     // For editors only: the relay does not need it.
     yield* Effect.ignore(
-      fs.writeFileString(path.join(path.dirname(file), schemaFile), jsonSchemaText(sinkTypes), { flag: "wx" }),
+      fs.writeFileString(path.join(path.dirname(file), schemaFile), jsonSchemaText(sinkTypes, journalTypes), {
+        flag: "wx",
+      }),
     )
     if (yield* Json) return yield* printJson({ file })
     const flag = Option.isSome(chosen) ? ` -c ${quoted(file)}` : ""

@@ -10,7 +10,8 @@ import { bytes, count, plain, print, printJson, say } from "../support/output.ts
 import { lazily } from "../support/Program.ts"
 import { bar } from "../support/progressBar.ts"
 
-const maintenance = lazily(() => import("../../journal/sqlite/file/Maintenance.ts"))
+const journals = lazily(() => import("../../journal/Journals.ts"))
+const maintenance = Effect.flatMap(journals, ({ maintenance }) => lazily(maintenance))
 
 const file = Argument.String("journal").pipe(
   Argument.withDescription("The journal's file; by default that of the config"),
@@ -21,7 +22,9 @@ const to = (what: string) => Argument.String("to").pipe(Argument.withDescription
 /** The config is read only where it is needed: a salvage must not fail because a secret can't be read. */
 const pathOf = Effect.fnUntraced(function* (file: Option.Option<string>) {
   if (file._tag === "Some") return file.value
-  return (yield* loadConfig).config.journal.path
+  const { fileOf } = yield* journals
+  const path = fileOf((yield* loadConfig).config.journal)?.path
+  return path ?? (yield* io("the journal of the config keeps no file: name one"))
 })
 
 const asIoError = Effect.mapError(({ message }: { readonly message: string }) => io(message))
@@ -81,8 +84,8 @@ const salvage = Command.make(
     const lost = [
       ...(report.damaged.length === 0 ? [] : [`${count(report.damaged.length, "record")} damaged`]),
       ...(report.unreadable === 0 ? [] : [`${count(report.unreadable, "part")} of the file could not be read`]),
-      ...(report.mended ? ["the file could not be opened: a copy was repaired and read"] : []),
-      ...(report.dug === 0 ? [] : [`${count(report.dug, "event")} found by reading the file page by page`]),
+      ...(report.repaired ? ["the file could not be opened: a copy was repaired and read"] : []),
+      ...(report.fromPages === 0 ? [] : [`${count(report.fromPages, "event")} found by reading the file page by page`]),
     ]
     yield* print(
       `${count(report.events, "event")} written to ${plain(to)}${lost.length === 0 ? "" : `; ${lost.join(", ")}`}`,

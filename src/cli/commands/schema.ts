@@ -8,11 +8,12 @@ export const schema = Command.make(
   "schema",
   {},
   Effect.fn(function* () {
-    const [{ jsonSchemaText }, { sinkTypes }] = yield* Effect.all([
+    const [{ jsonSchemaText }, { sinkTypes }, { journalTypes }] = yield* Effect.all([
       lazily(() => import("../../config/schema/JsonSchema.ts")),
       lazily(() => import("../../sinks/SinkTypes.ts")),
+      lazily(() => import("../../journal/Journals.ts")),
     ])
-    yield* print(jsonSchemaText(sinkTypes).trimEnd())
+    yield* print(jsonSchemaText(sinkTypes, journalTypes).trimEnd())
   }),
 ).pipe(
   Command.withDescription("Print the JSON Schema of relay.config.json"),

@@ -26,7 +26,7 @@ const outcomeOf = ({ outcome, due, at, lane }: Sink): string => {
       return `waiting for a retry, next attempt at ${time(due ?? 0)}${waits}`
     case "dead":
       return `dead letter since ${time(at ?? 0)}`
-    case "gone":
+    case "laneRemoved":
       return "the lane was removed: its events were moved or dropped"
   }
 }

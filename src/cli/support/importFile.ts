@@ -4,9 +4,9 @@
  */
 import { Effect, Option, Schema } from "effect"
 import { type Imported, Kept } from "../../admin/ImportLine.ts"
-import { items } from "../../journal/sqlite/file/ImportFile.ts"
-import { MaintenanceError } from "../../journal/sqlite/file/Maintenance.ts"
-import { NewerJournal } from "../../journal/sqlite/file/Salvage.ts"
+import { MaintenanceError } from "../../journal/JournalError.ts"
+import { maintenance } from "../../journal/Journals.ts"
+import { lazily } from "./Program.ts"
 
 /** The largest request: events, and bytes of their bodies. */
 const slice = { events: 200, bytes: 1024 * 1024 }
@@ -26,6 +26,7 @@ export const read = <E, R>(
   Effect.gen(function* () {
     const all = { pending: 0, deadLetters: 0, known: 0, damaged: 0 }
     const strange = new Map<string, number>()
+    const { items, NewerJournal } = yield* lazily(maintenance)
     const source = yield* Effect.acquireRelease(
       Effect.sync(() => items(path)),
       (source) => Effect.sync(() => source.return(undefined)),

@@ -10,11 +10,12 @@ export const loadQuietly = Effect.gen(function* () {
   const file = yield* Config
   const { env } = yield* Program
   const readFile = readerOf(yield* FileSystem.FileSystem)
-  const [{ load, loadOrEmbedded }, { sinkTypes }] = yield* Effect.all([
+  const [{ load, loadOrEmbedded }, { sinkTypes }, { journalTypes }] = yield* Effect.all([
     lazily(() => import("../../config/load/Load.ts")),
     lazily(() => import("../../sinks/SinkTypes.ts")),
+    lazily(() => import("../../journal/Journals.ts")),
   ])
-  const options = { env, readFile, sinkTypes }
+  const options = { env, readFile, sinkTypes, journalTypes }
   return yield* Option.match(file, { onNone: () => loadOrEmbedded(options), onSome: (path) => load(path, options) })
 })
 

@@ -5,8 +5,8 @@
  * place, key and hint, in a `ConfigError`; a config that loads is complete, and
  * its secrets are `Redacted`.
  */
-import { Clock, Duration, Effect, Result } from "effect"
-import type { LaneConfig, RelayConfig, Webhook } from "../Config.ts"
+import { Clock, Duration, Effect, Result, type Schema } from "effect"
+import type { JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
 import { ConfigError, type Diagnostic } from "../diagnostics/Diagnostic.ts"
 import { decode, didYouMean, keysOf } from "../diagnostics/Issues.ts"
 import { error, type Finding, type Path, parse, type Source } from "../diagnostics/Source.ts"
@@ -14,11 +14,13 @@ import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
 import { Admin, ConfigFile, Delivery, Lane } from "../schema/ConfigFile.ts"
 import { type ConfiguredTypes, mayBeShown } from "../schema/ConfiguredTypes.ts"
+import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
 import { embedded } from "./Defaults.ts"
 import { decodeText, type Environment, reasonOf, resolve } from "./References.ts"
 
 export interface LoadOptions extends Environment {
   readonly sinkTypes: ConfiguredTypes
+  readonly journalTypes: JournalTypes
 }
 
 export interface Loaded {
@@ -156,7 +158,14 @@ const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: Confi
   }
 }
 
-const assemble = (file: ConfigFile, sinks: ReadonlyArray<LaneConfig>): RelayConfig => ({
+/** The journal, by its type. */
+const journalOf = (value: unknown, journalTypes: JournalTypes): Part<JournalConfig> => {
+  const type = isFields(value) && typeof value.type === "string" ? value.type : ""
+  const schema = journalSchema(type, journalTypes) as Schema.ConstraintDecoder<JournalConfig>
+  return part(decode(schema, value ?? {}, ["journal"]))
+}
+
+const assemble = (file: ConfigFile, journal: JournalConfig, sinks: ReadonlyArray<LaneConfig>): RelayConfig => ({
   listen: file.listen,
   ...(file.tls === undefined ? {} : { tls: file.tls }),
   admin: file.admin,
@@ -164,7 +173,7 @@ const assemble = (file: ConfigFile, sinks: ReadonlyArray<LaneConfig>): RelayConf
   ...(file.clients === undefined
     ? {}
     : { clients: { ...file.clients, baseUrl: file.clients.baseUrl.replace(/\/+$/, "") } }),
-  journal: file.journal,
+  journal,
   webhooks: Object.entries(file.webhooks).map(
     ([name, { id, headers, ...webhook }]): Webhook => ({
       ...webhook,
@@ -206,12 +215,14 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
   const { value: resolved, findings: unresolved, hide } = yield* resolve(source.value, [], options)
   const root = isFields(resolved) ? resolved : {}
   const whole = part(decode(ConfigFile, root, []))
+  const journal = journalOf(root.journal, options.journalTypes)
   const common = delivery(root.delivery, ["delivery"])
   const sinks = Object.entries(isFields(root.sinks) ? root.sinks : {}).map(([name, value]) =>
     sink(name, value, common.findings.length === 0 ? root.delivery : undefined, options.sinkTypes),
   )
   const shape = [
     ...whole.findings,
+    ...journal.findings,
     ...(whole.findings.length === 0 ? common.findings : []),
     ...sinks.flatMap((_) => _.findings),
   ]
@@ -220,12 +231,13 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     hide,
   )
   const lanes = sinks.flatMap((_) => (_.value === undefined ? [] : [_.value]))
-  if (whole.value === undefined || source.problems.length > 0 || findings.some((_) => _.severity === "error")) {
+  const invalid = whole.value === undefined || journal.value === undefined
+  if (invalid || source.problems.length > 0 || findings.some((_) => _.severity === "error")) {
     return yield* fail(findings)
   }
   const loaded: Loaded = {
     file,
-    config: assemble(whole.value, lanes),
+    config: assemble(whole.value, journal.value, lanes),
     warnings: located(source, [...findings, ...Rules.idle(root)]),
   }
   return loaded

@@ -3,8 +3,9 @@
  *
  * Every key has its description and its default here and nowhere else: the
  * decoder, the JSON Schema for editors and the reference all come from this.
- * Sinks are left as they are: `Load.ts` decodes each by its type, because a
- * union of all types would answer a small mistake with a useless message.
+ * Sinks and the journal are left as they are: `Load.ts` decodes each by its
+ * type, because a union of all types would answer a small mistake with a useless
+ * message.
  */
 import { Effect, Schema } from "effect"
 import { count, countOr, flag, headerName, oneOf, secret, Text, templateOr, text, textOr } from "./Keys.ts"
@@ -64,20 +65,6 @@ export const Telemetry = Schema.Struct({
     }).annotate({ description: "Traces and logs to an OpenTelemetry collector, by OTLP over HTTP" }),
   ),
 }).annotate({ description: "What the relay tells of itself elsewhere; nothing unless asked" })
-
-export const Journal = Schema.Struct({
-  type: oneOf("The kind of journal", ["sqlite"], "sqlite"),
-  path: textOr("The journal's file; its directory is made when it is missing", "./data/journal.db"),
-  retention: Units.duration.or("7 days", "How long delivered events stay, for `replay`; what is pending always stays"),
-  maxSize: Units.bytes.or("10 GiB", "The journal's largest size; when it is reached the receiver answers 503"),
-  minFree: Units.bytes.or("256 MiB", "Space that must stay free on the disk; below it the receiver answers 503"),
-  duplicates: Schema.Struct({
-    age: Units.duration.or("24 hours", "How long a delivery is remembered"),
-    count: countOr("How many deliveries are remembered", 1_000_000, 1, 100_000_000),
-  })
-    .annotate({ description: "A delivery that comes twice within this window is accepted and not relayed again" })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-}).annotate({ description: "Where accepted events are kept until every sink has them" })
 
 export const Secret = Schema.Struct({
   name: text("What logs and metrics call this secret; never the secret itself"),
@@ -281,7 +268,7 @@ export const ConfigFile = Schema.Struct({
   admin: Admin.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   telemetry: Telemetry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   clients: Schema.optionalKey(Clients),
-  journal: Journal.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  journal: Schema.Unknown.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   webhooks: Schema.Record(Schema.String, Webhook).annotate({ description: "The sender's webhooks, by name" }),
   sinks: Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "Where events go, by name" }),
   routes: Schema.Array(Route).annotate({ description: "Which events go to which sinks" }),

@@ -9,6 +9,7 @@
 import { Schema } from "effect"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
 import type { ConfiguredTypes } from "./ConfiguredTypes.ts"
+import { type JournalTypes, journalSchema } from "./JournalSchema.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -56,8 +57,8 @@ const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
   })
 }
 
-/** The JSON Schema (draft 2020-12) of a config with these types of sinks. */
-export const jsonSchema = (sinkTypes: ConfiguredTypes): object => {
+/** The JSON Schema (draft 2020-12) of a config with these types of sinks and journals. */
+export const jsonSchema = (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes): object => {
   const { schema, definitions } = generate(ConfigFile)
   const types = Object.keys(sinkTypes)
   const defs: Record<string, unknown> = { ...definitions }
@@ -74,12 +75,20 @@ export const jsonSchema = (sinkTypes: ConfiguredTypes): object => {
     required: ["type"],
     oneOf: types.map((type) => ({ $ref: `#/$defs/sink.${type}` })),
   }
-  const properties = fields(schema.properties)
+  const journals = Object.keys(journalTypes).map((type) => {
+    const own = generate(journalSchema(type, journalTypes))
+    Object.assign(defs, own.definitions)
+    return own.schema
+  })
+  const properties: Json = {
+    ...fields(schema.properties),
+    journal: journals.length === 1 ? journals[0] : { anyOf: journals },
+  }
   const sinks = { ...fields(properties.sinks), additionalProperties: { $ref: "#/$defs/sink" } }
   const whole = { ...schema, properties: { ...properties, sinks }, $defs: defs }
   return { $schema: "https://json-schema.org/draft/2020-12/schema", ...fields(rewrite(whole, allowReferences)) }
 }
 
 /** The same as the text of `config/relay.schema.json`. */
-export const jsonSchemaText = (sinkTypes: ConfiguredTypes): string =>
-  `${JSON.stringify(jsonSchema(sinkTypes), null, 2)}\n`
+export const jsonSchemaText = (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes): string =>
+  `${JSON.stringify(jsonSchema(sinkTypes, journalTypes), null, 2)}\n`

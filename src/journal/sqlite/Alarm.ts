@@ -1,27 +1,23 @@
-/**
- * Why the journal is red: losses that a person has to know of. They stay until
- * acknowledged, across restarts.
- */
+/** Losses that a person has to know of: the journal is `red` until they are acknowledged, across restarts. */
 import type { DatabaseSync } from "node:sqlite"
 import { meta, setMeta } from "./file/Meta.ts"
 
-/** More than this says nothing more. */
 const maxLines = 20
 
 export class Alarm {
-  /** In words, a line each; empty when it is not red. */
+  /** One line per loss; empty when there is none. */
   message: string
-  /** Since when, in epoch milliseconds; 0 when it is not. */
+  /** When the first was found, in epoch milliseconds; 0 when there is none. */
   since: number
-  private readonly db: DatabaseSync
+  readonly #db: DatabaseSync
 
   constructor(db: DatabaseSync) {
-    this.db = db
+    this.#db = db
     this.message = meta(db, "red") ?? ""
     this.since = this.message === "" ? 0 : Number(meta(db, "red_since") ?? Date.now())
   }
 
-  /** Whether it was not known. It is kept by the `store` that follows. */
+  /** Whether the line is new: `store` makes it durable. */
   add(line: string): boolean {
     const lines = this.message === "" ? [] : this.message.split("\n")
     if (lines.includes(line) || lines.length > maxLines) return false
@@ -33,13 +29,13 @@ export class Alarm {
 
   /** Within a transaction of the caller's. */
   store(): void {
-    setMeta(this.db, "red", this.message)
-    setMeta(this.db, "red_since", String(this.since))
+    setMeta(this.#db, "red", this.message)
+    setMeta(this.#db, "red_since", String(this.since))
   }
 
   /** Within a transaction of the caller's; what it returns comes after the commit. */
   clear(): () => void {
-    setMeta(this.db, "red", "")
+    setMeta(this.#db, "red", "")
     return () => {
       this.message = ""
       this.since = 0

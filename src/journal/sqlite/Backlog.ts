@@ -1,11 +1,11 @@
 /**
- * What is routed to a lane and not settled, counted exactly and cheaply.
+ * The events that are routed to a lane and not settled, counted exactly.
  *
  * Sequences routed to the lane are kept as runs, so a lane that takes
  * everything costs one run, whatever its backlog. It follows the log: only what
  * is committed is counted.
  */
-import type { Cursor } from "../Journal.ts"
+import type { Cursor } from "../Settlement.ts"
 
 export class Backlog {
   readonly lane: string
@@ -20,19 +20,19 @@ export class Backlog {
   deadLetterBytes = 0
 
   /** Ascending runs of routed sequences above the cursor, both ends included. */
-  private runs: Array<{ from: number; to: number }> = []
-  private start = 0
-  private above = 0
-  private inRanges = 0
+  #runs: Array<{ from: number; to: number }> = []
+  #start = 0
+  #above = 0
+  #inRanges = 0
 
   constructor(lane: string, cursor: Cursor) {
     this.lane = lane
     this.cursor = cursor
   }
 
-  /** Events in the log above the cursor that are not settled, and parked ones. */
+  /** Events in the log above the cursor that are not settled, and retries. */
   get size(): number {
-    return this.above - this.inRanges + this.retrying.size
+    return this.#above - this.#inRanges + this.retrying.size
   }
 
   get isFull(): boolean {
@@ -46,43 +46,43 @@ export class Backlog {
   /** An event was committed for this lane, or found in the log at start. Ascending. */
   routed(sequence: number): void {
     if (sequence <= this.cursor.sequence) return
-    const last = this.start < this.runs.length ? this.runs[this.runs.length - 1] : undefined
+    const last = this.#start < this.#runs.length ? this.#runs[this.#runs.length - 1] : undefined
     if (last !== undefined && last.to >= sequence) return
     if (last?.to === sequence - 1) last.to = sequence
-    else this.runs.push({ from: sequence, to: sequence })
-    this.above++
+    else this.#runs.push({ from: sequence, to: sequence })
+    this.#above++
   }
 
-  /** The cursor stands here now. */
+  /** The cursor has moved. */
   settle(cursor: Cursor): void {
     this.cursor = cursor
     for (;;) {
-      const run = this.runs[this.start]
+      const run = this.#runs[this.#start]
       if (run === undefined || run.from > cursor.sequence) break
       if (run.to > cursor.sequence) {
-        this.above -= cursor.sequence + 1 - run.from
+        this.#above -= cursor.sequence + 1 - run.from
         run.from = cursor.sequence + 1
         break
       }
-      this.above -= run.to - run.from + 1
-      this.start++
+      this.#above -= run.to - run.from + 1
+      this.#start++
     }
-    if (this.start > 1024 && this.start * 2 > this.runs.length) {
-      this.runs = this.runs.slice(this.start)
-      this.start = 0
+    if (this.#start > 1024 && this.#start * 2 > this.#runs.length) {
+      this.#runs = this.#runs.slice(this.#start)
+      this.#start = 0
     }
     this.recount()
   }
 
   /** Counts what the settled ranges cover: needed after a load, `settle` does it by itself. */
   recount(): void {
-    this.inRanges = 0
-    let index = this.start
+    this.#inRanges = 0
+    let index = this.#start
     for (const [from, to] of this.cursor.settled) {
-      for (; index < this.runs.length; index++) {
-        const run = this.runs[index]
+      for (; index < this.#runs.length; index++) {
+        const run = this.#runs[index]
         if (run === undefined || run.from > to) break
-        this.inRanges += Math.max(0, Math.min(to, run.to) - Math.max(from, run.from) + 1)
+        this.#inRanges += Math.max(0, Math.min(to, run.to) - Math.max(from, run.from) + 1)
         if (run.to > to) break
       }
     }
@@ -92,8 +92,8 @@ export class Backlog {
   pendingWithin(from: number, to: number): ReadonlyArray<number> {
     if (to <= this.cursor.sequence) return []
     const found: Array<number> = []
-    for (let index = this.runFrom(from); index < this.runs.length; index++) {
-      const run = this.runs[index]
+    for (let index = this.#runFrom(from); index < this.#runs.length; index++) {
+      const run = this.#runs[index]
       if (run === undefined || run.from > to) break
       for (let sequence = Math.max(run.from, from); sequence <= Math.min(run.to, to); sequence++) {
         if (this.isPending(sequence)) found.push(sequence)
@@ -103,12 +103,12 @@ export class Backlog {
   }
 
   /** The index of the first run that ends at `sequence` or above. */
-  private runFrom(sequence: number): number {
-    let low = this.start
-    let high = this.runs.length
+  #runFrom(sequence: number): number {
+    let low = this.#start
+    let high = this.#runs.length
     while (low < high) {
       const middle = (low + high) >>> 1
-      if ((this.runs[middle]?.to ?? 0) < sequence) low = middle + 1
+      if ((this.#runs[middle]?.to ?? 0) < sequence) low = middle + 1
       else high = middle
     }
     return low

@@ -1,7 +1,4 @@
-/**
- * The group of events that the next commit writes: one row, one fsync, one
- * completion for all who wait.
- */
+/** The events that the next commit writes: one row, one fsync, one promise for all who wait. */
 
 import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
@@ -14,7 +11,7 @@ const maxEvents = 512
 
 /** Bytes of an event in the row's `keys`: both hashes, body checksum, route. */
 export const keyWidth = 16
-/** Set in the route of an entry that is no delivery: it has no part in finding duplicates. */
+/** Set in the route of an entry that is not a delivery: it is no part of the duplicates. */
 export const notDelivered = 0x80000000
 
 export interface Key {
@@ -26,80 +23,74 @@ export interface Key {
 export class CommitBatch {
   first = 1
   readonly entries: Array<Entry> = []
-  /** Lanes that nobody has opened yet, and that this commit makes. */
+  /** Lanes that nobody has opened yet: this commit inserts them. */
   readonly newLanes: Array<string> = []
   receivedFrom = Number.POSITIVE_INFINITY
   receivedTo = 0
 
-  private readonly writer = new Writer()
-  private readonly keyBuffer = Buffer.alloc(maxEvents * keyWidth)
-  private readonly distinct = new Map<string, number>()
-  private lastSinks: ReadonlyArray<string> | undefined
-  private lastRoute = 0
+  readonly #writer = new Writer()
+  readonly #keyBuffer = Buffer.alloc(maxEvents * keyWidth)
+  readonly #distinct = new Map<string, number>()
+  #lastSinks: ReadonlyArray<string> | undefined
+  #lastRoute = 0
 
-  private waiters: Array<(exit: AppendExit) => void> = []
-  private shared: Promise<AppendExit> | undefined
-  private resolveShared: ((exit: AppendExit) => void) | undefined
+  #waiters: Array<(exit: AppendExit) => void> = []
+  #shared: Promise<AppendExit> | undefined
 
   get isEmpty(): boolean {
     return this.entries.length === 0
   }
 
   get isFull(): boolean {
-    return this.entries.length >= maxEvents || this.writer.length >= maxBytes
+    return this.entries.length >= maxEvents || this.#writer.length >= maxBytes
   }
 
   get size(): number {
-    return this.writer.length
+    return this.#writer.length
   }
 
   add(event: Event, sinks: ReadonlyArray<string>, origin: Origin, key: Key): void {
     const index = this.entries.length
     const sequence = this.first + index
-    this.writer.add(sequence, event, sinks, origin, key.bodyCrc)
+    this.#writer.add(sequence, event, sinks, origin, key.bodyCrc)
     const at = index * keyWidth
-    this.keyBuffer.writeUInt32LE(key.hi, at)
-    this.keyBuffer.writeUInt32LE(key.lo, at + 4)
-    this.keyBuffer.writeUInt32LE(key.bodyCrc, at + 8)
-    this.keyBuffer.writeUInt32LE((this.routeOf(sinks) | (origin === 0 ? 0 : notDelivered)) >>> 0, at + 12)
+    this.#keyBuffer.writeUInt32LE(key.hi, at)
+    this.#keyBuffer.writeUInt32LE(key.lo, at + 4)
+    this.#keyBuffer.writeUInt32LE(key.bodyCrc, at + 8)
+    this.#keyBuffer.writeUInt32LE((this.#routeOf(sinks) | (origin === 0 ? 0 : notDelivered)) >>> 0, at + 12)
     if (event.receivedAt < this.receivedFrom) this.receivedFrom = event.receivedAt
     if (event.receivedAt > this.receivedTo) this.receivedTo = event.receivedAt
     this.entries.push({ sequence, event, sinks, replayed: origin === 1 })
   }
 
   routes(): string {
-    return `[${[...this.distinct.keys()].join(",")}]`
+    return `[${[...this.#distinct.keys()].join(",")}]`
   }
 
   keys(): Uint8Array {
-    return this.keyBuffer.subarray(0, this.entries.length * keyWidth)
+    return this.#keyBuffer.subarray(0, this.entries.length * keyWidth)
   }
 
   bytes(): Uint8Array {
-    return this.writer.bytes()
+    return this.#writer.bytes()
   }
 
-  /** The promise that all events of this group share. */
+  /** The promise that all events of this batch share. */
   get promise(): Promise<AppendExit> {
-    this.shared ??= new Promise((resolve) => {
-      this.resolveShared = resolve
-    })
-    return this.shared
+    this.#shared ??= new Promise((resolve) => this.onDone(resolve))
+    return this.#shared
   }
 
   onDone(waiter: (exit: AppendExit) => void): void {
-    this.waiters.push(waiter)
+    this.#waiters.push(waiter)
   }
 
-  /** Tells all who wait, and makes it ready for the next commit, from `first` on. */
+  /** Answers all who wait, and starts the next batch at `first`. */
   finish(exit: AppendExit, first: number): void {
-    const waiters = this.waiters
-    const resolve = this.resolveShared
-    this.waiters = []
-    this.shared = undefined
-    this.resolveShared = undefined
+    const waiters = this.#waiters
+    this.#waiters = []
+    this.#shared = undefined
     this.clear(first)
-    resolve?.(exit)
     for (const waiter of waiters) waiter(exit)
   }
 
@@ -109,22 +100,22 @@ export class CommitBatch {
     this.newLanes.length = 0
     this.receivedFrom = Number.POSITIVE_INFINITY
     this.receivedTo = 0
-    this.writer.clear()
-    this.distinct.clear()
-    this.lastSinks = undefined
+    this.#writer.clear()
+    this.#distinct.clear()
+    this.#lastSinks = undefined
   }
 
-  private routeOf(sinks: ReadonlyArray<string>): number {
+  #routeOf(sinks: ReadonlyArray<string>): number {
     // The router gives the same array for the same type, so mostly this is one comparison.
-    if (sinks === this.lastSinks) return this.lastRoute
+    if (sinks === this.#lastSinks) return this.#lastRoute
     const text = JSON.stringify(sinks)
-    let route = this.distinct.get(text)
+    let route = this.#distinct.get(text)
     if (route === undefined) {
-      route = this.distinct.size
-      this.distinct.set(text, route)
+      route = this.#distinct.size
+      this.#distinct.set(text, route)
     }
-    this.lastSinks = sinks
-    this.lastRoute = route
+    this.#lastSinks = sinks
+    this.#lastRoute = route
     return route
   }
 }

@@ -1,25 +1,25 @@
 /**
- * When to commit. Three turns of the event loop let a group grow to what is in
- * flight. A commit costs nearly the same for one event as for fifty, so a small
- * one close behind another waits for company, a few milliseconds at most; but
- * not where events come one by one, each sent when the one before was answered.
+ * Decides when to commit. Three turns of the event loop let a batch grow to what
+ * is in flight. A commit costs nearly the same for one event as for fifty, so a
+ * small batch right after a commit waits for more, a few milliseconds at most;
+ * but not where events come one by one, each after the answer to the one before.
  */
 
-/** Fewer events than this wait for others, until so many milliseconds have passed since the last commit. */
-const company = 32
+/** A smaller batch waits for more events, until so many milliseconds after the last commit. */
+const enough = 32
 const commitGap = 3
-/** Commits of so many events are events that come one by one. */
+/** After a commit of so few events they come one by one. */
 const oneByOne = 2
-/** A settlement waits this long for a group to share its fsync with, in milliseconds. */
+/** A settlement waits this long for a batch to share its fsync with, in milliseconds. */
 const settleDelay = 5
 
 export class CommitScheduler {
   readonly #flush: () => void
-  /** Events in the open group. */
+  /** Events in the open batch. */
   readonly #open: () => number
   #scheduled = false
   #settling: ReturnType<typeof setTimeout> | undefined
-  #crowding: ReturnType<typeof setTimeout> | undefined
+  #waiting: ReturnType<typeof setTimeout> | undefined
   #committedAt = 0
   #committedEvents = 0
 
@@ -28,7 +28,7 @@ export class CommitScheduler {
     this.#open = open
   }
 
-  /** An event has joined the open group. */
+  /** An event was added to the open batch. */
   joined(): void {
     if (this.#scheduled) return
     this.#scheduled = true
@@ -40,10 +40,10 @@ export class CommitScheduler {
     this.#settling ??= setTimeout(this.#flush, settleDelay)
   }
 
-  /** What is open is being committed: nothing is due any more. */
+  /** The open batch is being committed. */
   flushed(): void {
     this.#scheduled = false
-    clearTimeout(this.#crowding)
+    clearTimeout(this.#waiting)
     clearTimeout(this.#settling)
     this.#settling = undefined
   }
@@ -55,9 +55,9 @@ export class CommitScheduler {
   }
 
   readonly #turn = (): void => {
-    const crowded = this.#committedEvents > oneByOne && this.#open() < company
-    const wait = crowded ? commitGap - (performance.now() - this.#committedAt) : 0
-    if (wait > 0) this.#crowding = setTimeout(this.#flush, wait)
+    const mayWait = this.#committedEvents > oneByOne && this.#open() < enough
+    const wait = mayWait ? commitGap - (performance.now() - this.#committedAt) : 0
+    if (wait > 0) this.#waiting = setTimeout(this.#flush, wait)
     else this.#flush()
   }
 }

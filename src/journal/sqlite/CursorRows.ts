@@ -1,18 +1,19 @@
 /**
- * Where lanes stand, on disk: a row each with a checksum, and once more the
- * list of their names.
+ * The lanes' cursors on disk: one row per lane with a checksum, and a list of
+ * all names.
  *
- * **Promise.** A cursor that is not what was written is never believed, and a
- * lane whose row is gone is missed: either would skip events without a word.
- * Such a lane is reported as lost. Begun again at the oldest event that is kept,
- * it sends some twice and skips none.
+ * **Guarantee.** A damaged cursor is never used, and a lane whose row is missing
+ * is noticed: either would skip events silently. Such a lane is reported as lost
+ * and starts again at the oldest event that is kept: it sends some events twice
+ * and skips none.
  *
- * A row without a checksum is an older relay's, and is believed.
+ * **Gotcha.** Relays of schema 1 wrote no checksum: such a row is used as it is.
  */
 import type { DatabaseSync } from "node:sqlite"
 import { crc32 } from "node:zlib"
-import type { Cursor } from "../Journal.ts"
+import type { Cursor } from "../Settlement.ts"
 import { meta, setMeta } from "./file/Meta.ts"
+import { tolerant } from "./Rows.ts"
 
 export interface LaneRow {
   readonly name: string
@@ -22,13 +23,13 @@ export interface LaneRow {
   readonly pausedFor: number
 }
 
-export interface Found {
+export interface FoundLanes {
   readonly rows: ReadonlyArray<LaneRow>
-  /** Lanes whose rows are damaged or gone. */
+  /** Lanes whose rows are damaged or missing. */
   readonly lost: ReadonlyArray<string>
-  /** Something is not as it was written: `repair` makes it whole. */
+  /** A row is damaged or missing: see `repair`. */
   readonly damaged: boolean
-  /** The list of names is there, and sound. */
+  /** There is a list of names, and it is not damaged. */
   readonly isListed: boolean
 }
 
@@ -40,13 +41,7 @@ const listed = (names: ReadonlyArray<string>): string => {
   return `${crc32(text)} ${text}`
 }
 
-const rangesOf = (settled: string): Cursor["settled"] | undefined => {
-  try {
-    return JSON.parse(settled) as Cursor["settled"]
-  } catch {
-    return undefined
-  }
-}
+const rangesOf = (settled: string) => tolerant(() => JSON.parse(settled) as Cursor["settled"])
 
 /** The names of a list; `undefined` when there is none, or it is damaged. */
 const namesOf = (list: string | undefined): ReadonlyArray<string> | undefined => {
@@ -55,12 +50,12 @@ const namesOf = (list: string | undefined): ReadonlyArray<string> | undefined =>
 }
 
 export class CursorRows {
-  private readonly db: DatabaseSync
-  private readonly sql
+  readonly #db: DatabaseSync
+  readonly #sql
 
   constructor(db: DatabaseSync) {
-    this.db = db
-    this.sql = {
+    this.#db = db
+    this.#sql = {
       all: db.prepare("SELECT name, cursor, settled, paused, paused_for, crc FROM lane ORDER BY name"),
       names: db.prepare("SELECT name FROM lane ORDER BY name"),
       insert: db.prepare(
@@ -73,10 +68,10 @@ export class CursorRows {
     }
   }
 
-  find(): Found {
+  find(): FoundLanes {
     const rows: Array<LaneRow> = []
     let damaged = false
-    for (const { name, cursor, settled, paused, paused_for, crc } of this.sql.all.all()) {
+    for (const { name, cursor, settled, paused, paused_for, crc } of this.#sql.all.all()) {
       const row = { name: String(name), sequence: Number(cursor), settled: String(settled) }
       const ranges = rangesOf(row.settled)
       if (ranges === undefined || (crc !== null && crc !== checksum(row.name, row.sequence, row.settled))) {
@@ -87,46 +82,45 @@ export class CursorRows {
       rows.push({ name: row.name, cursor: at, paused: paused === 1, pausedFor: Number(paused_for) })
     }
     const known = new Set(rows.map(({ name }) => name))
-    const names = namesOf(meta(this.db, "lanes"))
+    const names = namesOf(meta(this.#db, "lanes"))
     const lost = (names ?? []).filter((name) => !known.has(name))
     return { rows, lost, damaged: damaged || lost.length > 0, isListed: names !== undefined }
   }
 
-  /** Keeps what was found sound, and begins the lost lanes after `sequence`. Within a transaction of the caller's. */
-  repair({ rows, lost }: Found, sequence: number): void {
-    this.sql.deleteAll.run()
-    for (const row of rows) this.put(row)
-    for (const name of lost) this.put({ name, cursor: { sequence, settled: [] }, paused: false, pausedFor: 0 })
+  /** Keeps the rows that were found, and starts the lost lanes after `sequence`. Within a transaction of the caller's. */
+  repair({ rows, lost }: FoundLanes, sequence: number): void {
+    this.#sql.deleteAll.run()
+    for (const row of rows) this.#put(row)
+    for (const name of lost) this.#put({ name, cursor: { sequence, settled: [] }, paused: false, pausedFor: 0 })
     this.list()
   }
 
-  /** A lane that is there already stays as it is. */
   insert(name: string, sequence: number): void {
-    this.put({ name, cursor: { sequence, settled: [] }, paused: false, pausedFor: 0 })
+    this.#put({ name, cursor: { sequence, settled: [] }, paused: false, pausedFor: 0 })
     this.list()
   }
 
   move(name: string, { sequence, settled }: Cursor, pausedFor: number): void {
     const ranges = JSON.stringify(settled)
-    this.sql.move.run(sequence, ranges, checksum(name, sequence, ranges), pausedFor, name)
+    this.#sql.move.run(sequence, ranges, checksum(name, sequence, ranges), pausedFor, name)
   }
 
   setPaused(name: string, paused: boolean): void {
-    this.sql.pause.run(paused ? 1 : 0, name)
+    this.#sql.pause.run(paused ? 1 : 0, name)
   }
 
   delete(name: string): void {
-    this.sql.delete.run(name)
+    this.#sql.delete.run(name)
     this.list()
   }
 
-  private put({ name, cursor: { sequence, settled }, paused, pausedFor }: LaneRow): void {
+  #put({ name, cursor: { sequence, settled }, paused, pausedFor }: LaneRow): void {
     const ranges = JSON.stringify(settled)
-    this.sql.insert.run(name, sequence, ranges, paused ? 1 : 0, pausedFor, checksum(name, sequence, ranges))
+    this.#sql.insert.run(name, sequence, ranges, paused ? 1 : 0, pausedFor, checksum(name, sequence, ranges))
   }
 
-  /** Writes the names down: with each change, and where an older relay has not. */
+  /** Writes the list of names: with each change, and where an older relay did not. */
   list(): void {
-    setMeta(this.db, "lanes", listed(this.sql.names.all().map(({ name }) => String(name))))
+    setMeta(this.#db, "lanes", listed(this.#sql.names.all().map(({ name }) => String(name))))
   }
 }

@@ -2,11 +2,11 @@
  * Which deliveries were seen before: (webhook name, event id), or the body
  * itself where there is no id, within a window by age and count.
  *
- * **Promise.** Within the window a delivery with the same key and the same
- * bytes is found. The same key with other bytes is not a duplicate: it is kept,
- * and told apart, because only its sender knows what it means. Older than the
- * window, or beyond its count, nothing is found. What a sender chooses, many
- * bodies under one id or ids that hash alike, costs no more than anything else.
+ * **Guarantee.** Within the window a delivery with the same key and the same
+ * bytes is found. The same key with different bytes is not a duplicate: only its
+ * sender knows what it means, so it is kept and marked as altered. Beyond the
+ * window nothing is found. Hostile senders (many bodies under one id, ids with
+ * equal hashes) cost no more than others.
  *
  * **Gotcha.** Keys are 64-bit hashes and stand beside a checksum of the body:
  * a false hit needs both to collide. The hashes lie in the log, so the function
@@ -16,7 +16,7 @@
  * A ring in order of arrival (16 bytes an entry) and an open-addressed index
  * into it; both are plain typed arrays, so a million entries cost no garbage
  * collection, and memory is only touched as it fills. The newest entry of a key
- * is the key's anchor and lies in the index by its key, all others by key and
+ * is the key's anchor and is in the index by its key, all others by key and
  * body: so each is found at once, and no more is kept than one place an entry.
  */
 import { createHash, randomInt } from "node:crypto"
@@ -31,7 +31,7 @@ const body = 2
 const at = 3
 const width = 4
 
-/** In place of a time: the event is lost, so its like is no duplicate. */
+/** In place of a time: the event is lost, so a repetition is no duplicate. */
 const lost = 0xffff_ffff
 
 /** Spreads every bit of a number over all of them (the end of MurmurHash3). */
@@ -48,221 +48,221 @@ export class Duplicates {
   keyHi = 0
   keyLo = 0
 
-  private readonly ring: Uint32Array
-  /** Ring position plus one; negative where it lies by key and body; zero is empty. */
-  private readonly index: Int32Array
-  private readonly mask: number
-  /** Drawn at each start: no sender can know which ids fall together. */
-  private readonly seedLo = randomInt(2 ** 32)
-  private readonly seedHi = randomInt(2 ** 32)
-  private readonly seedBody = randomInt(2 ** 32)
-  /** Entries are numbered for ever; `oldest <= n < next` are in the window, from `pending` on not committed. */
-  private oldest = 0
-  private pending = 0
-  private next = 0
-  /** Of each that is pending, the number of the anchor that it took the place of, or -1. */
-  private readonly displaced: Array<number> = []
+  readonly #ring: Uint32Array
+  /** Ring position plus one; negative where it is indexed by key and body; zero is empty. */
+  readonly #index: Int32Array
+  readonly #mask: number
+  /** Random at each start: no sender can know which ids collide. */
+  readonly #seedLo = randomInt(2 ** 32)
+  readonly #seedHi = randomInt(2 ** 32)
+  readonly #seedBody = randomInt(2 ** 32)
+  /** Entries are numbered: `oldest <= n < next` are in the window, those from `pending` on are not committed. */
+  #oldest = 0
+  #pending = 0
+  #next = 0
+  /** For each pending entry, the number of the anchor that it replaced, or -1. */
+  readonly #displaced: Array<number> = []
 
-  /** Where the search for an anchor ended that there is not. */
-  private vacant = 0
+  /** The free slot where the search for a missing anchor ended. */
+  #vacant = 0
 
-  private readonly capacity: number
-  private readonly ageSeconds: number
+  readonly #capacity: number
+  readonly #ageSeconds: number
 
   /** `age` in milliseconds. The count has a floor, so that one commit always fits. */
   constructor(options: { readonly count: number; readonly age: number }) {
-    this.capacity = Math.max(1024, Math.ceil(options.count))
-    this.ageSeconds = Math.max(0, Math.ceil(options.age / 1000))
-    this.ring = new Uint32Array(this.capacity * width)
-    const slots = 2 ** Math.ceil(Math.log2(this.capacity * 2))
-    this.index = new Int32Array(slots)
-    this.mask = slots - 1
+    this.#capacity = Math.max(1024, Math.ceil(options.count))
+    this.#ageSeconds = Math.max(0, Math.ceil(options.age / 1000))
+    this.#ring = new Uint32Array(this.#capacity * width)
+    const slots = 2 ** Math.ceil(Math.log2(this.#capacity * 2))
+    this.#index = new Int32Array(slots)
+    this.#mask = slots - 1
   }
 
   /** How many are remembered. */
   get size(): number {
-    return this.next - this.oldest
+    return this.#next - this.#oldest
   }
 
   /** Looks a delivery up. */
   find(event: Event, bodyCrc: number): Found {
-    this.hash(event)
+    this.#hash(event)
     this.isAltered = false
-    const anchor = this.anchorOf(this.keyHi, this.keyLo)
+    const anchor = this.#anchorOf(this.keyHi, this.keyLo)
     if (anchor < 0) return "new"
-    const position = this.locate(anchor, bodyCrc, event.receivedAt)
-    if (position >= 0) return this.isPending(position) ? "pending" : "seen"
-    this.isAltered = !this.expired(anchor, event.receivedAt)
+    const position = this.#locate(anchor, bodyCrc, event.receivedAt)
+    if (position >= 0) return this.#isPending(position) ? "pending" : "seen"
+    this.isAltered = !this.#expired(anchor, event.receivedAt)
     return "new"
   }
 
   /** Remembers what `find` just looked for, as part of the commit to come. */
   add(bodyCrc: number, receivedAt: number): void {
-    this.insert(this.keyHi, this.keyLo, bodyCrc, receivedAt)
+    this.#insert(this.keyHi, this.keyLo, bodyCrc, receivedAt)
   }
 
   /** Remembers what the log holds, at start. */
   restore(keyHi: number, keyLo: number, bodyCrc: number, receivedAt: number): void {
-    this.insert(keyHi, keyLo, bodyCrc, receivedAt)
+    this.#insert(keyHi, keyLo, bodyCrc, receivedAt)
     this.commit()
   }
 
   /** Its event is lost: sent again, it is new. */
   forget(keyHi: number, keyLo: number, bodyCrc: number): void {
-    const anchor = this.anchorOf(keyHi, keyLo)
-    const position = anchor < 0 ? -1 : this.locate(anchor, bodyCrc, 0)
-    if (position >= 0) this.ring[position * width + at] = lost
+    const anchor = this.#anchorOf(keyHi, keyLo)
+    const position = anchor < 0 ? -1 : this.#locate(anchor, bodyCrc, 0)
+    if (position >= 0) this.#ring[position * width + at] = lost
   }
 
   /** What was added is on disk. */
   commit(): void {
-    this.pending = this.next
-    this.displaced.length = 0
+    this.#pending = this.#next
+    this.#displaced.length = 0
   }
 
-  /** What was added is not on disk: its keys are free again. */
+  /** What was added is not on disk: forgets it. */
   rollback(): void {
-    while (this.next > this.pending) {
-      this.next--
-      const position = this.next % this.capacity
-      const before = this.displaced.pop() ?? -1
-      if (before < this.oldest) {
-        this.remove(position)
+    while (this.#next > this.#pending) {
+      this.#next--
+      const position = this.#next % this.#capacity
+      const before = this.#displaced.pop() ?? -1
+      if (before < this.#oldest) {
+        this.#remove(position)
       } else {
-        const anchor = before % this.capacity
-        this.free(this.slotOf(-anchor - 1))
-        this.index[this.slotOf(position + 1)] = anchor + 1
+        const anchor = before % this.#capacity
+        this.#free(this.#slotOf(-anchor - 1))
+        this.#index[this.#slotOf(position + 1)] = anchor + 1
       }
     }
   }
 
-  private insert(keyHi: number, keyLo: number, bodyCrc: number, receivedAt: number): void {
-    if (this.next - this.oldest === this.capacity) this.forgetOldest()
+  #insert(keyHi: number, keyLo: number, bodyCrc: number, receivedAt: number): void {
+    if (this.#next - this.#oldest === this.#capacity) this.#forgetOldest()
     // Two at a time, so the expired leave faster than new ones come, and no call pays for all of them.
-    for (let i = 0; i < 2 && this.oldest < this.pending; i++) {
-      if (!this.expired(this.oldest % this.capacity, receivedAt)) break
-      this.forgetOldest()
+    for (let i = 0; i < 2 && this.#oldest < this.#pending; i++) {
+      if (!this.#expired(this.#oldest % this.#capacity, receivedAt)) break
+      this.#forgetOldest()
     }
-    const position = this.next % this.capacity
-    const anchor = this.anchorOf(keyHi, keyLo)
-    this.ring[position * width + hi] = keyHi
-    this.ring[position * width + lo] = keyLo
-    this.ring[position * width + body] = bodyCrc
-    this.ring[position * width + at] = Math.floor(receivedAt / 1000)
+    const position = this.#next % this.#capacity
+    const anchor = this.#anchorOf(keyHi, keyLo)
+    this.#ring[position * width + hi] = keyHi
+    this.#ring[position * width + lo] = keyLo
+    this.#ring[position * width + body] = bodyCrc
+    this.#ring[position * width + at] = Math.floor(receivedAt / 1000)
     if (anchor < 0) {
-      this.displaced.push(-1)
-      this.index[this.vacant] = position + 1
+      this.#displaced.push(-1)
+      this.#index[this.#vacant] = position + 1
     } else {
       // Never older than the one before: when an anchor has expired, so has all of its key.
-      const before = this.ring[anchor * width + at] ?? 0
-      if (before !== lost) this.ring[position * width + at] = Math.max(before, Math.floor(receivedAt / 1000))
-      this.displaced.push(this.next - ((position - anchor + this.capacity) % this.capacity))
-      this.index[this.slotOf(anchor + 1)] = position + 1
-      this.place(-anchor - 1)
+      const before = this.#ring[anchor * width + at] ?? 0
+      if (before !== lost) this.#ring[position * width + at] = Math.max(before, Math.floor(receivedAt / 1000))
+      this.#displaced.push(this.#next - ((position - anchor + this.#capacity) % this.#capacity))
+      this.#index[this.#slotOf(anchor + 1)] = position + 1
+      this.#place(-anchor - 1)
     }
-    this.next++
+    this.#next++
   }
 
-  private expired(position: number, now: number): boolean {
-    const seconds = this.ring[position * width + at] ?? 0
-    return seconds === lost || Math.floor(now / 1000) - seconds > this.ageSeconds
+  #expired(position: number, now: number): boolean {
+    const seconds = this.#ring[position * width + at] ?? 0
+    return seconds === lost || Math.floor(now / 1000) - seconds > this.#ageSeconds
   }
 
-  private isPending(position: number): boolean {
-    const ahead = (position - (this.pending % this.capacity) + this.capacity) % this.capacity
-    return ahead < this.next - this.pending
+  #isPending(position: number): boolean {
+    const ahead = (position - (this.#pending % this.#capacity) + this.#capacity) % this.#capacity
+    return ahead < this.#next - this.#pending
   }
 
-  private forgetOldest(): void {
-    this.remove(this.oldest % this.capacity)
-    this.oldest++
-    if (this.pending < this.oldest) this.pending = this.oldest
+  #forgetOldest(): void {
+    this.#remove(this.#oldest % this.#capacity)
+    this.#oldest++
+    if (this.#pending < this.#oldest) this.#pending = this.#oldest
   }
 
   /** The anchor of a key: the ring position of its newest entry; -1 when there is none. */
-  private anchorOf(keyHi: number, keyLo: number): number {
-    for (let slot = this.keyHash(keyHi, keyLo) & this.mask; ; slot = (slot + 1) & this.mask) {
-      const value = this.index[slot] ?? 0
+  #anchorOf(keyHi: number, keyLo: number): number {
+    for (let slot = this.#keyHash(keyHi, keyLo) & this.#mask; ; slot = (slot + 1) & this.#mask) {
+      const value = this.#index[slot] ?? 0
       if (value === 0) {
-        this.vacant = slot
+        this.#vacant = slot
         return -1
       }
       const field = (value - 1) * width
-      if (value > 0 && this.ring[field + lo] === keyLo && this.ring[field + hi] === keyHi) return value - 1
+      if (value > 0 && this.#ring[field + lo] === keyLo && this.#ring[field + hi] === keyHi) return value - 1
     }
   }
 
   /** The ring position of the anchor's key with this body; -1 when there is none that counts. */
-  private locate(anchor: number, bodyCrc: number, now: number): number {
+  #locate(anchor: number, bodyCrc: number, now: number): number {
     const own = anchor * width
-    if (this.ring[own + body] === bodyCrc && !this.expired(anchor, now)) return anchor
-    const keyHi = this.ring[own + hi] ?? 0
-    const keyLo = this.ring[own + lo] ?? 0
-    for (let slot = this.pairHash(keyHi, keyLo, bodyCrc) & this.mask; ; slot = (slot + 1) & this.mask) {
-      const value = this.index[slot] ?? 0
+    if (this.#ring[own + body] === bodyCrc && !this.#expired(anchor, now)) return anchor
+    const keyHi = this.#ring[own + hi] ?? 0
+    const keyLo = this.#ring[own + lo] ?? 0
+    for (let slot = this.#pairHash(keyHi, keyLo, bodyCrc) & this.#mask; ; slot = (slot + 1) & this.#mask) {
+      const value = this.#index[slot] ?? 0
       if (value === 0) return -1
       const field = (-value - 1) * width
-      if (value > 0 || this.ring[field + body] !== bodyCrc) continue
-      if (this.ring[field + lo] !== keyLo || this.ring[field + hi] !== keyHi) continue
-      if (!this.expired(-value - 1, now)) return -value - 1
+      if (value > 0 || this.#ring[field + body] !== bodyCrc) continue
+      if (this.#ring[field + lo] !== keyLo || this.#ring[field + hi] !== keyHi) continue
+      if (!this.#expired(-value - 1, now)) return -value - 1
     }
   }
 
   /** Takes a position out of the index. An anchor is the last of its key then: the others were older. */
-  private remove(position: number): void {
+  #remove(position: number): void {
     const field = position * width
-    const isAnchor = this.anchorOf(this.ring[field + hi] ?? 0, this.ring[field + lo] ?? 0) === position
-    this.free(this.slotOf(isAnchor ? position + 1 : -position - 1))
+    const isAnchor = this.#anchorOf(this.#ring[field + hi] ?? 0, this.#ring[field + lo] ?? 0) === position
+    this.#free(this.#slotOf(isAnchor ? position + 1 : -position - 1))
   }
 
-  private place(value: number): void {
-    let slot = this.homeOf(value)
-    while (this.index[slot] !== 0) slot = (slot + 1) & this.mask
-    this.index[slot] = value
+  #place(value: number): void {
+    let slot = this.#homeOf(value)
+    while (this.#index[slot] !== 0) slot = (slot + 1) & this.#mask
+    this.#index[slot] = value
   }
 
-  private slotOf(value: number): number {
-    let slot = this.homeOf(value)
-    while (this.index[slot] !== value) slot = (slot + 1) & this.mask
+  #slotOf(value: number): number {
+    let slot = this.#homeOf(value)
+    while (this.#index[slot] !== value) slot = (slot + 1) & this.#mask
     return slot
   }
 
-  /** Empties a slot and closes the hole, so that probing never has to skip graves. */
-  private free(from: number): void {
+  /** Empties a slot and closes the gap, so that probing meets no deleted slots. */
+  #free(from: number): void {
     let slot = from
-    let hole = from
+    let gap = from
     for (;;) {
-      slot = (slot + 1) & this.mask
-      const moved = this.index[slot] ?? 0
+      slot = (slot + 1) & this.#mask
+      const moved = this.#index[slot] ?? 0
       if (moved === 0) break
-      // It may move back only if its home is not between the hole and itself.
-      if (((slot - this.homeOf(moved)) & this.mask) >= ((slot - hole) & this.mask)) {
-        this.index[hole] = moved
-        hole = slot
+      // It may move back only if its home is not between the gap and itself.
+      if (((slot - this.#homeOf(moved)) & this.#mask) >= ((slot - gap) & this.#mask)) {
+        this.#index[gap] = moved
+        gap = slot
       }
     }
-    this.index[hole] = 0
+    this.#index[gap] = 0
   }
 
   /** Where the search for what an index entry stands for begins. */
-  private homeOf(value: number): number {
+  #homeOf(value: number): number {
     const field = (Math.abs(value) - 1) * width
-    const keyHi = this.ring[field + hi] ?? 0
-    const keyLo = this.ring[field + lo] ?? 0
-    const hash = value > 0 ? this.keyHash(keyHi, keyLo) : this.pairHash(keyHi, keyLo, this.ring[field + body] ?? 0)
-    return hash & this.mask
+    const keyHi = this.#ring[field + hi] ?? 0
+    const keyLo = this.#ring[field + lo] ?? 0
+    const hash = value > 0 ? this.#keyHash(keyHi, keyLo) : this.#pairHash(keyHi, keyLo, this.#ring[field + body] ?? 0)
+    return hash & this.#mask
   }
 
-  private keyHash(keyHi: number, keyLo: number): number {
-    return mixed(mixed(keyLo ^ this.seedLo) + (keyHi ^ this.seedHi))
+  #keyHash(keyHi: number, keyLo: number): number {
+    return mixed(mixed(keyLo ^ this.#seedLo) + (keyHi ^ this.#seedHi))
   }
 
-  private pairHash(keyHi: number, keyLo: number, bodyCrc: number): number {
-    return mixed(this.keyHash(keyHi, keyLo) + (bodyCrc ^ this.seedBody))
+  #pairHash(keyHi: number, keyLo: number, bodyCrc: number): number {
+    return mixed(this.#keyHash(keyHi, keyLo) + (bodyCrc ^ this.#seedBody))
   }
 
   /** Two 32-bit multiplicative hashes over webhook name and id, mixed at the end. */
-  private hash(event: Event): void {
+  #hash(event: Event): void {
     const id = event.id === "" ? createHash("sha256").update(event.body).digest("base64") : event.id
     let a = 0x9e3779b9 ^ id.length
     let b = 0x85ebca6b ^ event.webhook.length

@@ -1,21 +1,20 @@
-/** Who waits for something new in the log. */
+/** Wakes those that wait for new events. */
 export class HeadWaiters {
-  private readonly waiters = new Set<{ readonly after: number; readonly wake: () => void }>()
+  readonly #waiters = new Set<{ readonly after: number; readonly wake: () => void }>()
 
-  /** Calls `wake` once the log is beyond `after`; the answer takes it back. */
+  /** Calls `wake` once the head is above `after`; the result cancels that. */
   add(after: number, wake: () => void): () => void {
     const waiter = { after, wake }
-    this.waiters.add(waiter)
+    this.#waiters.add(waiter)
     return () => {
-      this.waiters.delete(waiter)
+      this.#waiters.delete(waiter)
     }
   }
 
-  /** The log has come to `head`. */
   reached(head: number): void {
-    for (const waiter of this.waiters) {
+    for (const waiter of this.#waiters) {
       if (waiter.after >= head) continue
-      this.waiters.delete(waiter)
+      this.#waiters.delete(waiter)
       waiter.wake()
     }
   }

@@ -1,27 +1,27 @@
 /**
- * Brings back what another journal still owed: one that was set aside, or what
- * was salvaged of it.
+ * Imports the undelivered events of another journal: one that was set aside, or
+ * what was salvaged of it.
  *
- * **Promise.** Each event comes back once for each lane that it was owed to. The
- * commit that appends it also notes its place in its journal, so neither a
- * second import nor one after a crash repeats it; and what the sender has sent
- * again meanwhile is known by its bytes, and not appended.
+ * **Guarantee.** Each event is imported once per lane. The commit that appends
+ * it also records it as imported, so neither a second import nor one after a
+ * crash repeats it. An event that was received again meanwhile is found as a
+ * duplicate and not appended.
  */
-
-import type { Imported, OwedEvent } from "../Journal.ts"
+import type { ImportCounts, UndeliveredEvent } from "../Journal.ts"
+import { unavailable } from "../JournalError.ts"
 import type { Engine } from "./Engine.ts"
 import { meta } from "./file/Meta.ts"
-import { unavailable } from "./file/SqliteErrors.ts"
-import type { Committed } from "./LaneStore.ts"
+import { allOf, type Committed } from "./LaneStore.ts"
 import { bodyChecksum, Origin } from "./Record.ts"
+import { list } from "./Rows.ts"
 
 /** A commit takes at most so many events, or so many bytes of bodies. */
 const most = { events: 256, bytes: 1024 * 1024 }
 
-const parts = function* (owed: ReadonlyArray<OwedEvent>): Generator<ReadonlyArray<OwedEvent>> {
-  let part: Array<OwedEvent> = []
+const parts = function* (events: ReadonlyArray<UndeliveredEvent>): Generator<ReadonlyArray<UndeliveredEvent>> {
+  let part: Array<UndeliveredEvent> = []
   let bytes = 0
-  for (const one of owed) {
+  for (const one of events) {
     if (part.length > 0 && (part.length >= most.events || bytes + one.event.body.length > most.bytes)) {
       yield part
       part = []
@@ -33,14 +33,18 @@ const parts = function* (owed: ReadonlyArray<OwedEvent>): Generator<ReadonlyArra
   if (part.length > 0) yield part
 }
 
-export const importOwed = (engine: Engine, journal: string, owed: ReadonlyArray<OwedEvent>): Imported => {
+export const importEvents = (
+  engine: Engine,
+  journal: string,
+  events: ReadonlyArray<UndeliveredEvent>,
+): ImportCounts => {
   if (engine.guard(() => meta(engine.store.db, "identity")) === journal) {
     throw unavailable(
       `That is the journal that the relay runs on, or a copy of it: what it owes is on its way. Only what another journal owed can be imported.`,
     )
   }
   const counts = { pending: 0, deadLetters: 0, known: 0 }
-  for (const part of parts(owed)) {
+  for (const part of parts(events)) {
     engine.requireRoom("What was imported stays; import the file again to go on.")
     const { pending, deadLetters, known } = importPart(engine, journal, part)
     counts.pending += pending
@@ -50,13 +54,13 @@ export const importOwed = (engine: Engine, journal: string, owed: ReadonlyArray<
   return counts
 }
 
-/** The sender, or a person, sent it again since. */
-const isReceived = (engine: Engine, { event, replayed }: OwedEvent): boolean => {
+/** It was received again since. */
+const isReceived = (engine: Engine, { event, replayed }: UndeliveredEvent): boolean => {
   if (replayed || event.problem !== undefined) return false
   return engine.duplicates.find(event, bodyChecksum(event)) !== "new"
 }
 
-const importPart = (engine: Engine, journal: string, part: ReadonlyArray<OwedEvent>): Imported => {
+const importPart = (engine: Engine, journal: string, part: ReadonlyArray<UndeliveredEvent>): ImportCounts => {
   const { db } = engine.store
   engine.flush()
   const notes = db.prepare("SELECT lanes FROM imported WHERE journal = ? AND sequence = ?")
@@ -65,13 +69,12 @@ const importPart = (engine: Engine, journal: string, part: ReadonlyArray<OwedEve
   const before = (sequence: number): Set<string> => {
     const known = lanesOf.get(sequence)
     if (known !== undefined) return known
-    const lanes = engine.guard(() => notes.get(journal, sequence)?.lanes)
-    const found = new Set(lanes === undefined ? [] : (JSON.parse(String(lanes)) as ReadonlyArray<string>))
+    const found = new Set(list<string>(engine.guard(() => notes.get(journal, sequence)?.lanes)))
     lanesOf.set(sequence, found)
     return found
   }
   let known = 0
-  const chosen: Array<OwedEvent> = []
+  const chosen: Array<UndeliveredEvent> = []
   for (const one of part) {
     const lanes = before(one.sequence)
     const pending = one.pending.filter((lane) => !lanes.has(lane))
@@ -83,7 +86,7 @@ const importPart = (engine: Engine, journal: string, part: ReadonlyArray<OwedEve
   }
   if (chosen.length === 0) return { pending: 0, deadLetters: 0, known }
   const first = engine.head + 1
-  // A dead letter has its place in the log for its sequence's sake, and nobody sends it from there.
+  // A dead letter is appended too, to get a sequence; no lane sends it from there.
   const entries = chosen.map(({ event, pending, dead }) => ({ event, sinks: dead === undefined ? pending : [] }))
   engine.appendWith(entries, Origin.moved, () => {
     const committed: Array<Committed> = []
@@ -95,9 +98,7 @@ const importPart = (engine: Engine, journal: string, part: ReadonlyArray<OwedEve
         committed.push(engine.lanes.addDeadLetter(lane, entry, dead.at, dead.attempts))
       }
     }
-    return () => {
-      for (const apply of committed) apply()
-    }
+    return allOf(committed)
   })
   const count = (isDead: boolean): number =>
     chosen.reduce((sum, { pending, dead }) => sum + ((dead !== undefined) === isDead ? pending.length : 0), 0)

@@ -1,39 +1,25 @@
 /**
- * The journal's worker: what takes long, off the event loop. It moves the
- * write-ahead log into the journal's file, indexes what is in the log, and
- * searches it.
+ * The journal's worker thread does what takes long: it checkpoints the
+ * write-ahead log, indexes the log, and searches it.
  *
- * **Why so.** SQLite syncs the file only in the pass that reaches the end of
- * the log. Under constant load passes seldom do, and the one that does pays for
- * all before it: 30 ms in which nobody is answered. So a second connection in a
- * worker makes small passes and syncs the file itself after each.
+ * SQLite syncs the file only in the checkpoint that reaches the end of the log.
+ * Under constant load few do, and the one that does pays for all before it: 30 ms
+ * in which nobody is answered. So a second connection makes small checkpoints
+ * and syncs the file itself after each.
  *
- * **Traps.** The worker's descriptor is never closed: that would drop the
- * process's locks on the file. And only the main connection can bring the log
- * to an end, between two commits: it does when the worker reports it too long.
+ * **Gotcha.** The worker's descriptor is never closed: that would drop the
+ * process's locks on the file. And only the main connection can reach the end of
+ * the log, between two commits: see `Checkpoints.ts`.
  */
 import { fdatasyncSync, openSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import { parentPort, Worker, workerData } from "node:worker_threads"
-import { Context } from "effect"
-import type { EventPage, EventQuery } from "../Journal.ts"
+import type { EventPage, EventQuery } from "../EventQuery.ts"
 import { errorCode, isCorrupt, isFinal } from "./file/SqliteErrors.ts"
 import { Index } from "./search/Index.ts"
 import { Search } from "./search/Search.ts"
 
-/**
- * Where the worker starts: the URL of the program's main module, which calls
- * {@link runWorker} when it is not the main thread. It can't be this file's own:
- * a compiled binary has but one module. Without it (tests) the journal
- * checkpoints on its own connection.
- */
-export const WorkerEntrypoint = Context.Reference<URL | undefined>("relay/journal/Checkpointer/Entry", {
-  defaultValue: () => undefined,
-})
-
-/** Above this many bytes of log the main connection finishes the pass itself: 2 to 3 ms. */
-export const logLimit = 16 * 1024 * 1024
-
+/** Milliseconds between checkpoints. */
 const interval = 100
 
 /** Given to the worker with its start: a message sent before it listens is lost under Deno. */
@@ -41,7 +27,7 @@ interface WorkerData {
   readonly path: string
 }
 
-/** A search that lasts is asked for again, so that no checkpoint waits for long. */
+/** Milliseconds of a search: then a checkpoint may run, and the search goes on. */
 const searchSlice = 20
 
 type ToWorker = { readonly number: number; readonly query: EventQuery } | "stop"
@@ -52,10 +38,10 @@ interface Failed {
 }
 
 type FromWorker =
-  /** Frames in the log after a pass. */
+  /** Frames in the log after a checkpoint. */
   | { readonly frames: number }
   | Failed
-  /** What a search came to. */
+  /** The result of a search. */
   | { readonly number: number; readonly answer: EventPage | Failed }
   | "stopped"
 
@@ -64,7 +50,7 @@ const failedBy = (error: unknown): Failed => ({
   code: errorCode(error),
 })
 
-/** Without an index searches take longer. */
+/** Without an index searches only take longer. */
 const indexOf = (db: DatabaseSync, path: string): Index | undefined => {
   try {
     return new Index(db, path)
@@ -73,7 +59,7 @@ const indexOf = (db: DatabaseSync, path: string): Index | undefined => {
   }
 }
 
-/** SQLite's number for a failed fsync: whoever made it, what was written before can't be trusted any more. */
+/** SQLite's code of a failed fsync: what was written before it can't be trusted. */
 const failedSync = 1034
 
 const sync = (fd: number): void => {
@@ -98,8 +84,8 @@ const open = (path: string): { readonly db: DatabaseSync; readonly fd: number } 
   }
 }
 
-/** Milliseconds after which a file that could not be opened is tried again: descriptors may be used up for a while. */
-const openAgain = 1_000
+/** Milliseconds until the file is opened again: descriptors may be used up for a while. */
+const reopenAfter = 1_000
 
 /** The worker's side; called by the main module in a worker thread. */
 export const runWorker = (): void => {
@@ -119,7 +105,7 @@ export const runWorker = (): void => {
         synced = state
         report({ frames: Number(row?.log ?? 0) })
       } catch (error) {
-        // A disk may be full for a while, or descriptors used up: without passes the log would go on growing after it.
+        // A full disk, or descriptors that are used up, pass: the checkpoints go on after it.
         if (isFinal(error)) clearInterval(timer)
         report(failedBy(error))
       }
@@ -159,7 +145,7 @@ export const runWorker = (): void => {
       look = () => {
         throw error
       }
-      const timer = setTimeout(begin, openAgain)
+      const timer = setTimeout(begin, reopenAfter)
       stop = () => clearTimeout(timer)
     }
   }
@@ -167,7 +153,7 @@ export const runWorker = (): void => {
 }
 
 export interface JournalWorker {
-  /** Looks for a moment; rejects with SQLite's error. `undefined` when there is no worker any more. */
+  /** Searches for a moment; rejects with SQLite's error. `undefined` when the worker has ended. */
   readonly search: (query: EventQuery) => Promise<EventPage | undefined>
   readonly stop: () => Promise<void>
 }
@@ -177,22 +163,22 @@ export const start = (
   entry: URL,
   path: string,
   on: {
-    readonly pass: (frames: number) => void
+    readonly checkpoint: (frames: number) => void
     /** The worker can't go on: an SQLite result code, 0 when it was something else. */
     readonly failure: (message: string, code: number) => void
   },
 ): JournalWorker => {
   // Not the global Worker: in one of those Deno says that it is the main thread.
   const worker = new Worker(entry, { workerData: { path } satisfies WorkerData })
-  const gone = Promise.withResolvers<void>()
-  let isGone = false
+  const end = Promise.withResolvers<void>()
+  let hasEnded = false
   let searches = 0
   const searching = new Map<number, PromiseWithResolvers<EventPage | undefined>>()
   const ended = (): void => {
-    isGone = true
+    hasEnded = true
     for (const { resolve } of searching.values()) resolve(undefined)
     searching.clear()
-    gone.resolve()
+    end.resolve()
   }
   const answered = (number: number, answer: EventPage | Failed): void => {
     const waiting = searching.get(number)
@@ -202,7 +188,7 @@ export const start = (
   }
   worker.on("message", (message: FromWorker) => {
     if (message === "stopped") ended()
-    else if ("frames" in message) on.pass(message.frames)
+    else if ("frames" in message) on.checkpoint(message.frames)
     else if ("answer" in message) answered(message.number, message.answer)
     else on.failure(message.failed, message.code)
   })
@@ -213,7 +199,7 @@ export const start = (
   worker.on("exit", ended)
   return {
     search: (query) => {
-      if (isGone) return Promise.resolve(undefined)
+      if (hasEnded) return Promise.resolve(undefined)
       const waiting = Promise.withResolvers<EventPage | undefined>()
       searching.set(++searches, waiting)
       worker.postMessage({ number: searches, query } satisfies ToWorker)
@@ -223,7 +209,7 @@ export const start = (
       worker.postMessage("stop" satisfies ToWorker)
       const deadline = Promise.withResolvers<void>()
       const timer = setTimeout(deadline.resolve, 1000)
-      await Promise.race([gone.promise, deadline.promise])
+      await Promise.race([end.promise, deadline.promise])
       clearTimeout(timer)
       await worker.terminate()
     },

@@ -1,16 +1,16 @@
 /**
- * The log on disk: one row a group commit, appended, read, and pruned by whole
- * rows.
+ * The log on disk: one row per group commit, pruned by whole rows.
  *
- * **Promise.** What can't be read as it was written is never returned; it is
- * reported through `onLost`, once, by sequence.
+ * **Guarantee.** A damaged event is never returned; it is reported through
+ * `onLost`, once.
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../event/Entry.ts"
 import type { CommitBatch } from "./CommitBatch.ts"
 import { type Decoded, decodeOne, decodeRow, type Stored } from "./Record.ts"
+import { bytes, int, list } from "./Rows.ts"
 
-/** What is kept of a row without its events' bytes. */
+/** A row without its events' bytes. */
 export interface RowKeys {
   readonly first: number
   readonly count: number
@@ -20,24 +20,13 @@ export interface RowKeys {
   readonly keys: Buffer
 }
 
-export interface Row extends Decoded {
+export interface LogRow extends Decoded {
   readonly first: number
   readonly last: number
 }
 
-/** Decoded rows kept for lanes that lag: one row serves several short reads. */
+/** Decoded rows that are cached: one serves several short reads of a lane that lags. */
 const cachedRows = 8
-
-const int = (value: unknown): number => Number(value)
-const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
-
-const parseRoutes = (text: unknown): ReadonlyArray<ReadonlyArray<string>> => {
-  try {
-    return JSON.parse(String(text)) as ReadonlyArray<ReadonlyArray<string>>
-  } catch {
-    return []
-  }
-}
 
 /** Ascending numbers as ranges, both ends included. */
 export const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [from: number, to: number]> => {
@@ -51,45 +40,45 @@ export const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [
 }
 
 export class Log {
-  private readonly cache = new Map<number, Row>()
-  private readonly reported = new Set<number>()
+  readonly #cache = new Map<number, LogRow>()
+  readonly #reported = new Set<number>()
 
-  private readonly insertRow
-  private readonly rowAt
-  private readonly rowAfter
-  private readonly keysAfter
-  private readonly oldest
-  private readonly deleteRow
-  private readonly insertHole
-  private readonly holeAt
+  readonly #insertRow
+  readonly #rowAt
+  readonly #rowAfter
+  readonly #keysAfter
+  readonly #oldest
+  readonly #deleteRow
+  readonly #insertLoss
+  readonly #lossAt
 
-  private readonly onLost: (from: number, to: number, why: string) => void
+  readonly #onLost: (from: number, to: number, why: string) => void
 
   constructor(db: DatabaseSync, onLost: (from: number, to: number, why: string) => void) {
-    this.onLost = onLost
-    this.insertRow = db.prepare(
+    this.#onLost = onLost
+    this.#insertRow = db.prepare(
       "INSERT INTO log (first, count, received_from, received_to, routes, keys, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
     )
-    this.rowAt = db.prepare("SELECT first, count, bytes FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1")
-    this.rowAfter = db.prepare("SELECT first, count, bytes FROM log WHERE first > ? ORDER BY first LIMIT 1")
-    this.keysAfter = db.prepare(
+    this.#rowAt = db.prepare("SELECT first, count, bytes FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1")
+    this.#rowAfter = db.prepare("SELECT first, count, bytes FROM log WHERE first > ? ORDER BY first LIMIT 1")
+    this.#keysAfter = db.prepare(
       "SELECT first, count, received_from, received_to, routes, keys FROM log WHERE first > ? ORDER BY first LIMIT ?",
     )
-    this.oldest = db.prepare("SELECT first, count, received_to FROM log ORDER BY first LIMIT 1")
-    this.deleteRow = db.prepare("DELETE FROM log WHERE first = ?")
-    this.insertHole = db.prepare("INSERT OR REPLACE INTO hole (first, last) VALUES (?, ?)")
-    this.holeAt = db.prepare("SELECT last FROM hole WHERE first <= ? AND last >= ? LIMIT 1")
+    this.#oldest = db.prepare("SELECT first, count, received_to FROM log ORDER BY first LIMIT 1")
+    this.#deleteRow = db.prepare("DELETE FROM log WHERE first = ?")
+    this.#insertLoss = db.prepare("INSERT OR REPLACE INTO hole (first, last) VALUES (?, ?)")
+    this.#lossAt = db.prepare("SELECT last FROM hole WHERE first <= ? AND last >= ? LIMIT 1")
   }
 
-  insert(group: CommitBatch): void {
-    this.insertRow.run(
-      group.first,
-      group.entries.length,
-      group.receivedFrom,
-      group.receivedTo,
-      group.routes(),
-      group.keys(),
-      group.bytes(),
+  insert(batch: CommitBatch): void {
+    this.#insertRow.run(
+      batch.first,
+      batch.entries.length,
+      batch.receivedFrom,
+      batch.receivedTo,
+      batch.routes(),
+      batch.keys(),
+      batch.bytes(),
     )
   }
 
@@ -116,50 +105,50 @@ export class Log {
   }
 
   /** The row that holds `sequence`, or the first one above it; `undefined` at the end. */
-  rowFrom(sequence: number): Row | undefined {
-    for (const row of this.cache.values()) if (row.first <= sequence && sequence <= row.last) return row
-    const at = this.rowAt.get(sequence)
-    const found = at !== undefined && int(at.first) + int(at.count) > sequence ? at : this.rowAfter.get(sequence)
+  rowFrom(sequence: number): LogRow | undefined {
+    for (const row of this.#cache.values()) if (row.first <= sequence && sequence <= row.last) return row
+    const at = this.#rowAt.get(sequence)
+    const found = at !== undefined && int(at.first) + int(at.count) > sequence ? at : this.#rowAfter.get(sequence)
     if (found === undefined) return undefined
     const first = int(found.first)
     const count = int(found.count)
     const row = { first, last: first + count - 1, ...decodeRow(bytes(found.bytes), first, count) }
     for (const [from, to] of ranges(row.damaged)) this.damaged(from, to)
-    this.cache.set(first, row)
-    for (const oldest of this.cache.keys()) {
-      if (this.cache.size <= cachedRows) break
-      this.cache.delete(oldest)
+    this.#cache.set(first, row)
+    for (const oldest of this.#cache.keys()) {
+      if (this.#cache.size <= cachedRows) break
+      this.#cache.delete(oldest)
     }
     return row
   }
 
   /** Rows that begin above `first`, without their events' bytes, at most `limit`. */
   keysOf(first: number, limit: number): ReadonlyArray<RowKeys> {
-    return this.keysAfter.all(first, limit).map((row) => ({
+    return this.#keysAfter.all(first, limit).map((row) => ({
       first: int(row.first),
       count: int(row.count),
       receivedFrom: int(row.received_from),
       receivedTo: int(row.received_to),
-      routes: parseRoutes(row.routes),
+      routes: list(row.routes),
       keys: Buffer.from(bytes(row.keys)),
     }))
   }
 
   /** The first sequence of the row that holds `sequence`; 0 when there is none. */
   rowStart(sequence: number): number {
-    return int(this.rowAt.get(sequence)?.first ?? 0)
+    return int(this.#rowAt.get(sequence)?.first ?? 0)
   }
 
-  /** The oldest row: its ends, and when its newest event was received. */
+  /** The oldest row, and when its newest event was received. */
   oldestRow(): { readonly first: number; readonly last: number; readonly receivedTo: number } | undefined {
-    const row = this.oldest.get()
+    const row = this.#oldest.get()
     if (row === undefined) return undefined
     return { first: int(row.first), last: int(row.first) + int(row.count) - 1, receivedTo: int(row.received_to) }
   }
 
-  /** Some events of a row, as they are stored; one that can't be read is reported. */
+  /** Some events of a row, as they are stored; damaged ones are reported. */
   stored(first: number, sequences: ReadonlyArray<number>): ReadonlyArray<Stored> {
-    const row = sequences.length === 0 ? undefined : this.rowAt.get(first)
+    const row = sequences.length === 0 ? undefined : this.#rowAt.get(first)
     if (row === undefined) return []
     return sequences.flatMap((sequence) => {
       const found = decodeOne(bytes(row.bytes), first, sequence)
@@ -170,24 +159,24 @@ export class Log {
 
   /** The bytes of an event on disk are not what was written. */
   damaged(from: number, to = from): void {
-    this.lost(from, to, "their bytes on disk are not what was written")
+    this.#lost(from, to, "their bytes on disk are not what was written")
   }
 
   delete(first: number): void {
-    this.deleteRow.run(first)
-    this.cache.delete(first)
+    this.#deleteRow.run(first)
+    this.#cache.delete(first)
   }
 
-  /** Notes that sequences are gone; a loss that is known already is not reported again. */
+  /** Rows are missing; a loss that is known is not reported again. */
   missing(from: number, to: number): void {
-    if (this.holeAt.get(from, to) !== undefined) return
-    this.insertHole.run(from, to)
-    this.lost(from, to, "their rows are missing")
+    if (this.#lossAt.get(from, to) !== undefined) return
+    this.#insertLoss.run(from, to)
+    this.#lost(from, to, "their rows are missing")
   }
 
-  private lost(from: number, to: number, why: string): void {
-    if (this.reported.has(from)) return
-    this.reported.add(from)
-    this.onLost(from, to, why)
+  #lost(from: number, to: number, why: string): void {
+    if (this.#reported.has(from)) return
+    this.#reported.add(from)
+    this.#onLost(from, to, why)
   }
 }

@@ -4,51 +4,51 @@
  */
 import type { Entry } from "../../event/Entry.ts"
 
-/** What an entry weighs beside its body, about. */
+/** About the memory that an entry takes beside its body. */
 const overhead = 512
 
 export class RecentEntries {
-  private entries: Array<Entry> = []
-  private start = 0
-  private bytes = 0
+  #entries: Array<Entry> = []
+  #start = 0
+  #bytes = 0
 
-  private readonly maxBytes: number
-  private readonly maxEntries: number
+  readonly #maxBytes: number
+  readonly #maxEntries: number
 
   constructor(maxBytes: number, maxEntries: number) {
-    this.maxBytes = maxBytes
-    this.maxEntries = maxEntries
+    this.#maxBytes = maxBytes
+    this.#maxEntries = maxEntries
   }
 
   /** The lowest sequence it holds; infinite when it is empty. */
   get first(): number {
-    return this.entries[this.start]?.sequence ?? Number.POSITIVE_INFINITY
+    return this.#entries[this.#start]?.sequence ?? Number.POSITIVE_INFINITY
   }
 
-  /** Takes what was committed: sequences follow on from each other without a hole. */
+  /** Takes what was committed: sequences follow on from each other without gaps. */
   push(entries: ReadonlyArray<Entry>): void {
     for (const entry of entries) {
-      this.entries.push(entry)
-      this.bytes += entry.event.body.length + overhead
+      this.#entries.push(entry)
+      this.#bytes += entry.event.body.length + overhead
     }
-    while (this.bytes > this.maxBytes || this.entries.length - this.start > this.maxEntries) {
-      const entry = this.entries[this.start++]
+    while (this.#bytes > this.#maxBytes || this.#entries.length - this.#start > this.#maxEntries) {
+      const entry = this.#entries[this.#start++]
       if (entry === undefined) break
-      this.bytes -= entry.event.body.length + overhead
+      this.#bytes -= entry.event.body.length + overhead
     }
-    if (this.start > 1024 && this.start * 2 > this.entries.length) {
-      this.entries = this.entries.slice(this.start)
-      this.start = 0
+    if (this.#start > 1024 && this.#start * 2 > this.#entries.length) {
+      this.#entries = this.#entries.slice(this.#start)
+      this.#start = 0
     }
   }
 
   get(sequence: number): Entry | undefined {
-    return sequence < this.first ? undefined : this.entries[this.start + sequence - this.first]
+    return sequence < this.first ? undefined : this.#entries[this.#start + sequence - this.first]
   }
 
   /** Entries above `after`, at most `limit`; only to be asked when `after + 1 >= first`. */
   read(after: number, limit: number): ReadonlyArray<Entry> {
-    const from = this.start + after + 1 - this.first
-    return this.entries.slice(from, from + limit)
+    const from = this.#start + after + 1 - this.first
+    return this.#entries.slice(from, from + limit)
   }
 }

@@ -6,7 +6,7 @@
  * small JSON header, and the signed bytes as they came. Each record names its
  * own sequence, so a stale or swapped page can't pass for another one.
  *
- * **Promise.** What decodes is bit for bit what was written; anything else is
+ * **Guarantee.** What decodes is bit for bit what was written; anything else is
  * reported as damaged and never returned.
  */
 import { crc32 } from "node:zlib"
@@ -61,7 +61,7 @@ export const bodyChecksum = (event: Event): number => crc32(event.body)
 
 /** Collects records in one growing buffer, which it uses again after `clear`. */
 export class Writer {
-  private buffer = Buffer.allocUnsafe(64 * 1024)
+  #buffer = Buffer.allocUnsafe(64 * 1024)
   length = 0
 
   add(sequence: number, event: Event, sinks: ReadonlyArray<string>, origin: Origin, bodyCrc: number): void {
@@ -87,8 +87,8 @@ export class Writer {
     } else if (event.problem !== undefined) fields.push(event.problem)
     const header = JSON.stringify(fields)
     const start = this.length
-    this.reserve(frame + header.length * 3 + event.body.length)
-    const buffer = this.buffer
+    this.#reserve(frame + header.length * 3 + event.body.length)
+    const buffer = this.#buffer
     const headerLength = buffer.write(header, start + frame)
     const end = start + frame + headerLength
     buffer.writeUInt32LE(headerLength + event.body.length, start + 4)
@@ -101,22 +101,22 @@ export class Writer {
 
   /** A view of what was written: valid until the next `add` or `clear`. */
   bytes(): Uint8Array {
-    return this.buffer.subarray(0, this.length)
+    return this.#buffer.subarray(0, this.length)
   }
 
   clear(): void {
     this.length = 0
   }
 
-  private reserve(more: number): void {
-    if (this.length + more <= this.buffer.length) return
-    const grown = Buffer.allocUnsafe(Math.max(this.buffer.length * 2, this.length + more))
-    this.buffer.copy(grown, 0, 0, this.length)
-    this.buffer = grown
+  #reserve(more: number): void {
+    if (this.length + more <= this.#buffer.length) return
+    const grown = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.length + more))
+    this.#buffer.copy(grown, 0, 0, this.length)
+    this.#buffer = grown
   }
 }
 
-/** One record by itself, as parked events and dead letters keep it. */
+/** One record by itself, as retries and dead letters keep it. */
 export const encode = (
   entry: Entry,
   origin: Origin = entry.replayed ? Origin.replayed : Origin.delivered,
@@ -161,7 +161,7 @@ const decodeAt = (bytes: Buffer, offset: number, sequence?: number): { stored: S
 const quote = 0x22
 const backslash = 0x5c
 
-/** FNV-1a over a JSON text's bytes, from the one after its opening quote. It lies in indexes, so it can't change without them. */
+/** FNV-1a over the bytes of a JSON text, from the one after its opening quote. A change needs another format of the index. */
 class TextHash {
   hash = 0
   /** Where its closing quote is. */
@@ -180,26 +180,43 @@ class TextHash {
   }
 }
 
+/** The last of the numbers before the first text of a header: when the event was received. */
+const numberBefore = (bytes: Uint8Array, from: number, limit: number): number => {
+  let number = 0
+  let last = 0
+  for (let at = from; at < limit && bytes[at] !== quote; at++) {
+    const digit = (bytes[at] ?? 0) - 0x30
+    if (digit >= 0 && digit <= 9) number = number * 10 + digit
+    else {
+      last = number
+      number = 0
+    }
+  }
+  return Number.isSafeInteger(last) ? last : 0
+}
+
 /** What {@link indexFields} makes of an id or an account. */
 export const hashOf = (text: string): number => {
   const bytes = Buffer.from(JSON.stringify(text))
   return new TextHash().of(bytes, 1, bytes.length)
 }
 
-/** What an index needs of an event: hashes of its first texts; and the texts themselves, of a kind that is new. */
+/** What an index needs of an event: hashes of its first texts, and the texts of a kind that is new. */
 export interface IndexFields {
   readonly id: number
   readonly type: number
   readonly account: number
   readonly webhook: number
+  /** Epoch milliseconds. */
+  readonly receivedAt: number
   /** `undefined` where they are damaged. */
   readonly kind: () => readonly [type: string, webhook: string] | undefined
 }
 
 /**
- * Passes over a row of the log without decoding it: for an index, in a fraction
- * of the time. What is damaged may be told wrongly or left out, so whoever is
- * led to an event by it decodes that. The head is the same object each time.
+ * Reads the fields of a row's events for the index, in a fraction of the time of
+ * decoding. Damaged events may come out wrong or be left out, so a search decodes
+ * what it finds. `visit` gets the same object each time.
  */
 export const indexFields = (
   row: Uint8Array,
@@ -220,11 +237,12 @@ export const indexFields = (
       return undefined
     }
   }
-  const head = { id: 0, type: 0, account: 0, webhook: 0, kind }
+  const fields = { id: 0, type: 0, account: 0, webhook: 0, receivedAt: 0, kind }
   let offset = 0
   for (let index = 0; index < count && offset + frame <= bytes.length; index++) {
     const end = Math.min(bytes.length, offset + frame + bytes.readUInt32LE(offset + 12))
     let at = offset + frame
+    fields.receivedAt = numberBefore(bytes, at, end)
     for (let field = 0; field < hashes.length; field++) {
       while (at < end && bytes[at] !== quote) at++
       from[field] = at + 1
@@ -232,11 +250,11 @@ export const indexFields = (
       to[field] = text.end
       at = text.end + 1
     }
-    head.id = hashes[0] ?? 0
-    head.type = hashes[1] ?? 0
-    head.account = hashes[2] ?? 0
-    head.webhook = hashes[3] ?? 0
-    if (at < end) visit(index, head)
+    fields.id = hashes[0] ?? 0
+    fields.type = hashes[1] ?? 0
+    fields.account = hashes[2] ?? 0
+    fields.webhook = hashes[3] ?? 0
+    if (at < end) visit(index, fields)
     offset += frame + bytes.readUInt32LE(offset + 4)
   }
 }
@@ -258,7 +276,7 @@ const view = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byte
 export const decodeStored = (bytes: Uint8Array, sequence: number): Stored | undefined =>
   decodeAt(view(bytes), 0, sequence)?.stored
 
-/** The same of a parked event or dead letter: how it came into the log is not told any more. */
+/** The same of a retry or dead letter, without its origin. */
 export const decode = (bytes: Uint8Array, sequence: number): Entry | undefined => decodeStored(bytes, sequence)?.entry
 
 export interface Decoded {

@@ -1,9 +1,9 @@
 /**
- * Prunes the log: its oldest rows go when they are older than the retention, or
- * in the way of new ones.
+ * Prunes the log: the oldest rows are deleted when they are older than the
+ * retention, or when room is needed.
  *
- * **Promise.** What a lane still waits for is copied to what is owed in the same
- * transaction, so no lane holds back more than its own events.
+ * **Guarantee.** An event that a lane still waits for is copied to the pending
+ * events in the same transaction, so a lane keeps only its own events on disk.
  */
 import type { Engine } from "./Engine.ts"
 import { setMeta } from "./file/Meta.ts"
@@ -31,7 +31,7 @@ export const prune = (engine: Engine, before: number): boolean => {
     while (row !== undefined && performance.now() - started < budget) {
       const { first, last } = row
       for (const stored of engine.log.stored(first, engine.lanes.pendingWithin(first, last))) {
-        engine.owed.keep(stored)
+        engine.pending.add(stored)
         kept = stored.entry.sequence
       }
       engine.log.delete(first)
@@ -43,18 +43,18 @@ export const prune = (engine: Engine, before: number): boolean => {
     return {
       result: row !== undefined,
       committed: () => {
-        engine.owed.last = Math.max(engine.owed.last, kept)
+        engine.pending.last = Math.max(engine.pending.last, kept)
       },
     }
   })
 }
 
-/** Removes what no lane waits for any more, some of it; whether there may be more. */
+/** Removes some pending events that no lane waits for any more; whether there may be more. */
 export const sweep = (engine: Engine): boolean => {
-  if (!engine.owed.mayRemove) return false
+  if (!engine.pending.mayRemove) return false
   engine.exclusively(() => {
-    const swept = engine.owed.sweep(engine.lanes.backlogs, budget)
-    return { result: undefined, committed: () => engine.owed.swept(swept) }
+    const swept = engine.pending.sweep(engine.lanes.backlogs, budget)
+    return { result: undefined, committed: () => engine.pending.swept(swept) }
   })
-  return engine.owed.mayRemove
+  return engine.pending.mayRemove
 }

@@ -2,8 +2,8 @@
  * The journal on SQLite (`node:sqlite`, WAL, `synchronous=FULL`): the embedded
  * default.
  *
- * **Guarantee.** As `Journal` states it. One fsync acknowledges every append
- * that waited for it, and takes the lanes' settlements along.
+ * **Guarantee.** That of `Journal`. One fsync acknowledges every append that
+ * waited for it, and stores the lanes' settlements.
  *
  * **Gotchas.** SQLite is synchronous: a commit holds the event loop for the
  * length of an fsync (0.3 to 3 ms on a good disk). The layer fails when another
@@ -11,39 +11,37 @@
  * process must end: nothing in it can be trusted with the file any more.
  */
 import { Clock, Deferred, Duration, Effect, Latch, Layer, type Scope } from "effect"
-import {
-  type Appended,
-  type EventQuery,
-  Journal,
-  type JournalBroken,
-  JournalError,
-  type JournalStatus,
-} from "../Journal.ts"
+import type { EventQuery } from "../EventQuery.ts"
+import { type Appended, Journal, type JournalStatus } from "../Journal.ts"
+import { type JournalBroken, JournalError } from "../JournalError.ts"
 import * as WallClock from "../WallClock.ts"
+import { WorkerEntrypoint } from "../WorkerEntrypoint.ts"
 import { Backlog } from "./Backlog.ts"
-import { Engine, type Options } from "./Engine.ts"
+import * as BulkOperations from "./BulkOperations.ts"
+import { Engine } from "./Engine.ts"
 import { classify, isCorrupt } from "./file/SqliteErrors.ts"
 import { open } from "./file/Store.ts"
-import { importOwed } from "./Import.ts"
-import * as Checkpointer from "./JournalWorker.ts"
-import * as Handover from "./Reappend.ts"
-import { recover } from "./Restore.ts"
+import { importEvents } from "./Import.ts"
+import * as JournalWorker from "./JournalWorker.ts"
+import { allOf, readBytes } from "./LaneStore.ts"
 import { prune, sweep } from "./Retention.ts"
+import type { SqliteConfig } from "./SqliteConfig.ts"
+import { scan } from "./StartupScan.ts"
 import * as Search from "./search/Search.ts"
 
-/** How often room and age are looked at, in milliseconds; sooner while there is more to prune, or room gets tight. */
-const lookEvery = 250
+/** How often room and age are checked, in milliseconds; sooner while there is more to prune, or room gets tight. */
+const inspectEvery = 250
 const pruneAgainAfter = 20
-/** The start reads this long before it lets anything else run, in milliseconds: a small journal is ready at once. */
+/** Milliseconds that the start reads before anything else runs: a small journal is ready at once. */
 const startSlice = 20
-/** As long may a search hold the event loop, in milliseconds, where no worker does it. */
+/** Milliseconds that a search may hold the event loop, where there is no worker. */
 const searchSlice = 5
 
 const macrotask = Effect.callback<void>((resume) => {
   setImmediate(() => resume(Effect.void))
 })
 
-/** Work on the engine, with its errors where they belong. Anything but a `JournalError` is a bug. */
+/** Anything but a `JournalError` is a bug. */
 const attempt = <A>(work: () => A): Effect.Effect<A, JournalError> =>
   Effect.suspend(() => {
     try {
@@ -53,7 +51,7 @@ const attempt = <A>(work: () => A): Effect.Effect<A, JournalError> =>
     }
   })
 
-/** Runs a sliced work to its end; other work comes in between. */
+/** Runs an operation slice by slice; other work runs in between. */
 const sliced = <A>(engine: Engine, steps: () => Generator<void, A>): Effect.Effect<A, JournalError> =>
   Effect.suspend(() => {
     const generator = steps()
@@ -70,10 +68,10 @@ const sliced = <A>(engine: Engine, steps: () => Generator<void, A>): Effect.Effe
 
 /** Opens the journal for the length of a scope. */
 const make = Effect.fnUntraced(function* (
-  options: Options,
+  options: SqliteConfig,
 ): Effect.fn.Return<Journal["Service"], JournalError, Scope.Scope> {
   const clock = yield* Clock.Clock
-  const entry = yield* Checkpointer.WorkerEntrypoint
+  const entry = yield* WorkerEntrypoint
   const wallClock = WallClock.make(clock)
   const now = () => clock.currentTimeMillisUnsafe()
   const engine = yield* Effect.acquireRelease(
@@ -90,7 +88,7 @@ const make = Effect.fnUntraced(function* (
     (engine) =>
       Effect.sync(() => {
         engine.stop()
-        if (engine.brokenBy === undefined) engine.checkpoint()
+        if (engine.brokenBy === undefined) engine.checkpoints.run()
         engine.store.close()
       }),
   )
@@ -102,46 +100,48 @@ const make = Effect.fnUntraced(function* (
     ready.openUnsafe()
   }
 
-  // Start: what is held is read back.
-  const recovery = recover(engine, options, now())
-  const recoverUntil = (deadline: number): boolean => {
-    while (recovery.next().done !== true) if (performance.now() > deadline) return false
+  // The start.
+  const startup = scan(engine, options, now())
+  const startUntil = (deadline: number): boolean => {
+    while (startup.next().done !== true) if (performance.now() > deadline) return false
     ready.openUnsafe()
     return true
   }
-  const recoverSome = attempt(() => {
+  const startSlices = attempt(() => {
     try {
-      return recoverUntil(performance.now() + startSlice)
+      return startUntil(performance.now() + startSlice)
     } catch (error) {
       throw engine.failed(error)
     }
   })
-  if (!(yield* recoverSome)) {
-    yield* Effect.repeat(Effect.andThen(macrotask, recoverSome), { until: (done) => done }).pipe(
-      // Without it nothing is known of lanes and duplicates, so there is no going on.
+  if (!(yield* startSlices)) {
+    yield* Effect.repeat(Effect.andThen(macrotask, startSlices), { until: (done) => done }).pipe(
+      // Without lanes and duplicates it can't go on.
       Effect.catch((error) => Effect.sync(() => engine.breakDown(error.message))),
       Effect.forkScoped,
     )
   }
 
   // Checkpoints and searches.
-  let checkpointer: Checkpointer.JournalWorker | undefined
+  let worker: JournalWorker.JournalWorker | undefined
   if (entry !== undefined) {
-    checkpointer = yield* Effect.acquireRelease(
+    worker = yield* Effect.acquireRelease(
       Effect.sync(() =>
-        Checkpointer.start(entry, engine.store.path, {
-          pass: (frames) => engine.checkpointed(frames),
-          failure: (message, code) => engine.checkpointFailed(message, code),
+        JournalWorker.start(entry, engine.store.path, {
+          checkpoint: (frames) => {
+            if (engine.brokenBy === undefined) engine.checkpoints.reported(frames)
+          },
+          failure: (message, code) => engine.checkpoints.failed(message, code),
         }),
       ),
-      (checkpointer) => Effect.promise(checkpointer.stop),
+      (worker) => Effect.promise(worker.stop),
     )
   }
-  engine.ownCheckpoints = entry === undefined
+  engine.checkpoints.isOwn = entry === undefined
   const ownSearch = yield* attempt(() => engine.guard(() => new Search.Search(engine.store.db)))
   const search = Effect.fnUntraced(function* (query: EventQuery) {
     const page = yield* Effect.tryPromise({
-      try: async () => engine.guard(() => checkpointer?.search(query)),
+      try: async () => engine.guard(() => worker?.search(query)),
       catch: (error) => engine.failed(error),
     })
     if (page !== undefined) return page
@@ -153,11 +153,11 @@ const make = Effect.fnUntraced(function* (
   const retention = Duration.toMillis(options.retention)
   const tight = Latch.makeUnsafe(false)
   engine.space.onTight = () => tight.openUnsafe()
-  const look = Effect.suspend(() => {
+  const inspect = Effect.suspend(() => {
     if (engine.brokenBy !== undefined) return Effect.never
     let more = false
     try {
-      engine.look()
+      engine.inspect()
       if (!engine.isStarting) {
         const swept = sweep(engine)
         more = prune(engine, wallClock.trusted() ? now() - retention : 0) || swept
@@ -166,10 +166,10 @@ const make = Effect.fnUntraced(function* (
       engine.failed(error)
     }
     tight.closeUnsafe()
-    const idle = Effect.raceFirst(tight.await, Effect.sleep(lookEvery - pruneAgainAfter))
+    const idle = Effect.raceFirst(tight.await, Effect.sleep(inspectEvery - pruneAgainAfter))
     return Effect.andThen(Effect.sleep(pruneAgainAfter), more ? Effect.void : idle)
   })
-  yield* Effect.forkScoped(Effect.forever(look))
+  yield* Effect.forkScoped(Effect.forever(inspect))
 
   const started = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> => ready.whenOpen(effect)
   const opened = new Set<string>()
@@ -187,22 +187,22 @@ const make = Effect.fnUntraced(function* (
       }
       opened.add(name)
       const { pausedFor } = backlog
-      return { ...engine.lanes.state(backlog), pausedFor, retries: engine.lanes.retries(name) }
+      return { ...engine.lanes.info(backlog), pausedFor, retries: engine.lanes.retries.ofLane(name) }
     })
 
   const setPaused = (lane: string, paused: boolean) =>
     attempt(() => engine.exclusively(() => ({ result: undefined, committed: engine.lanes.setPaused(lane, paused) })))
 
-  const dropLane = (name: string) => sliced(engine, () => Handover.dropLane(engine, name))
+  const dropLane = (name: string) => sliced(engine, () => BulkOperations.dropLane(engine, name))
 
   const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
-    const moved = yield* sliced(engine, () => Handover.moveLane(engine, from, to))
-    // One that nobody sends from has no reason to be listed any more.
+    const moved = yield* sliced(engine, () => BulkOperations.moveLane(engine, from, to))
+    // A lane without a sink is not listed any more.
     if (!opened.has(from) && from !== to) yield* dropLane(from)
     return moved
   })
 
-  /** A renamed sink: who paused it paused it by whatever name. */
+  /** A renamed sink stays paused. */
   const adopt = Effect.fnUntraced(function* (from: string, name: string) {
     yield* openOne(name)
     if (engine.lanes.backlogs.get(from)?.paused === true) yield* setPaused(name, true)
@@ -215,13 +215,8 @@ const make = Effect.fnUntraced(function* (
       const read = engine.guard(() => engine.lanes.readRetries(lane, sequences))
       if (read.lost.length > 0) {
         engine.exclusively(() => {
-          const committed = read.lost.map((sequence) => engine.lanes.forget(lane, sequence))
-          return {
-            result: undefined,
-            committed: () => {
-              for (const apply of committed) apply()
-            },
-          }
+          const committed = read.lost.map((sequence) => engine.lanes.loseRetry(lane, sequence))
+          return { result: undefined, committed: allOf(committed) }
         })
       }
       return read
@@ -247,19 +242,17 @@ const make = Effect.fnUntraced(function* (
       message: [engine.brokenBy?.message ?? "", message, engine.alarm.message, clockMessage]
         .filter((text) => text !== "")
         .join("\n"),
-      red: {
+      alarm: {
         lines: engine.alarm.message === "" ? [] : engine.alarm.message.split("\n"),
         since: engine.alarm.since,
       },
       head: engine.head,
-      tail: engine.brokenBy === undefined ? (engine.log.oldestRow()?.first ?? engine.head + 1) : 0,
+      first: engine.brokenBy === undefined ? (engine.log.oldestRow()?.first ?? engine.head + 1) : 0,
       usedBytes,
       maxBytes: options.maxSize,
-      walBytes,
-      freeDiskBytes,
-      path: options.path,
       filling,
       counters: { ...engine.counters },
+      engine: { path: options.path, walBytes, freeDiskBytes },
     }
   })
 
@@ -288,7 +281,7 @@ const make = Effect.fnUntraced(function* (
       attempt(() => {
         engine.flush()
         return [...engine.lanes.backlogs.values()]
-          .map((backlog) => engine.lanes.state(backlog))
+          .map((backlog) => engine.lanes.info(backlog))
           .sort((a, b) => (a.name < b.name ? -1 : 1))
       }),
     ),
@@ -317,12 +310,12 @@ const make = Effect.fnUntraced(function* (
         }),
       ),
     readRetries,
-    deadLetters: (query) => attempt(() => engine.guard(() => engine.lanes.deadLetters(query))),
+    deadLetters: (query) => attempt(() => engine.guard(() => engine.lanes.deadLetters.query(query, readBytes))),
     replayDeadLetters: (ids, reroute) =>
-      started(sliced(engine, () => Handover.replayDeadLetters(engine, ids, reroute))),
-    dropDeadLetters: (ids) => started(sliced(engine, () => Handover.dropDeadLetters(engine, ids))),
-    replay: (query) => started(sliced(engine, () => Handover.replay(engine, query))),
-    import: (journal, owed) => started(attempt(() => importOwed(engine, journal, owed))),
+      started(sliced(engine, () => BulkOperations.replayDeadLetters(engine, ids, reroute))),
+    dropDeadLetters: (ids) => started(sliced(engine, () => BulkOperations.dropDeadLetters(engine, ids))),
+    replay: (query) => started(sliced(engine, () => BulkOperations.replay(engine, query))),
+    import: (journal, events) => started(attempt(() => importEvents(engine, journal, events))),
     events: (query) => Search.page(query, search),
     status,
     broken: Deferred.await(brokenSignal),
@@ -330,4 +323,4 @@ const make = Effect.fnUntraced(function* (
   })
 })
 
-export const layer = (options: Options): Layer.Layer<Journal, JournalError> => Layer.effect(Journal, make(options))
+export const layer = (options: SqliteConfig): Layer.Layer<Journal, JournalError> => Layer.effect(Journal, make(options))

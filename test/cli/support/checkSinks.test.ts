@@ -3,6 +3,7 @@ import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { checkSinks, type SinkCheck } from "../../../src/cli/support/checkSinks.ts"
 import { load } from "../../../src/config/load/Load.ts"
+import { journalTypes } from "../../../src/journal/Journals.ts"
 import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
 import { readFile } from "../../config/fixture.ts"
 import { it } from "../../lib/effect.ts"
@@ -14,6 +15,7 @@ const configOf = (sinks: object) =>
   Effect.map(
     load(file, {
       sinkTypes,
+      journalTypes,
       env: {},
       readFile: readFile({
         [file]: JSON.stringify({

@@ -4,10 +4,10 @@ import { parse } from "jsonc-parser"
 import { embedded } from "../../../src/config/load/Defaults.ts"
 import { jsonSchema } from "../../../src/config/schema/JsonSchema.ts"
 import { it } from "../../lib/effect.ts"
-import { config, sinkTypes } from "../fixture.ts"
+import { config, journalTypes, sinkTypes } from "../fixture.ts"
 import { validate } from "../validate.ts"
 
-const schema = jsonSchema(sinkTypes)
+const schema = jsonSchema(sinkTypes, journalTypes)
 const read = (text: string): unknown => parse(text, [], { allowTrailingComma: true })
 
 describe("the JSON Schema", () => {

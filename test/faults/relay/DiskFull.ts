@@ -49,7 +49,7 @@ export const diskFull: Line = {
       disk.giveBack()
       if (!(await accepts())) broken.push("it accepts nothing after another program had the disk")
       sender.refused.clear()
-      const free = async () => (await subject.status()).journal.freeDiskBytes
+      const free = async () => (await subject.status()).journal.freeDiskBytes ?? 0
       if (!(await eventually(() => sender.refused.has(503), 60))) broken.push("it accepts more than the disk holds")
       const left = await free()
       if (left < leastLeft) broken.push(`${left} bytes were left when the first was refused`)

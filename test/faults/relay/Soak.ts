@@ -46,7 +46,7 @@ export const soak: Line = {
       const at = (performance.now() - began) / 1_000
       const now = { memory: memory(relay.pid), files: openFiles(relay.pid) }
       void subject.status().then(
-        ({ journal }) => samples.push({ at, ...now, log: journal.walBytes / mebibyte }),
+        ({ journal }) => samples.push({ at, ...now, log: (journal.walBytes ?? 0) / mebibyte }),
         () => {},
       )
     }, 1_000)

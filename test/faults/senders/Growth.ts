@@ -11,6 +11,7 @@ import { load } from "../../../src/config/load/Load.ts"
 import * as Envelope from "../../../src/event/Envelope.ts"
 import { hmacSha256, verify } from "../../../src/event/Signature.ts"
 import * as Template from "../../../src/formats/Template.ts"
+import { journalTypes } from "../../../src/journal/Journals.ts"
 import * as Pattern from "../../../src/routing/Pattern.ts"
 import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
 import { config, readFile } from "../../config/fixture.ts"
@@ -45,7 +46,7 @@ const loaded =
   (make: (size: number) => string): Work =>
   (size) => {
     const files = readFile({ "relay.config.json": make(size) })
-    return Effect.runPromiseExit(load("relay.config.json", { sinkTypes, env: {}, readFile: files }))
+    return Effect.runPromiseExit(load("relay.config.json", { sinkTypes, journalTypes, env: {}, readFile: files }))
   }
 const each = <A>(size: number, make: (index: number) => A): ReadonlyArray<A> =>
   Array.from({ length: size }, (_, i) => make(i))

@@ -70,13 +70,13 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a lane waits for is kept when the log is pruned",
     file: "src/journal/sqlite/Retention.ts",
-    find: "        engine.owed.keep(stored)\n",
+    find: "        engine.pending.add(stored)\n",
     replace: "",
     line,
   },
   {
     gone: "what is owed to a lane stays until that lane has settled it",
-    file: "src/journal/sqlite/Owed.ts",
+    file: "src/journal/sqlite/PendingEvents.ts",
     find: "if (!sinks.some((sink) => lanes.get(sink)?.isPending(sequence)))",
     replace: "if (!sinks.every((sink) => lanes.get(sink)?.isPending(sequence)))",
     line,
@@ -90,7 +90,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "the duplicates of before a restart are known after it",
-    file: "src/journal/sqlite/Restore.ts",
+    file: "src/journal/sqlite/StartupScan.ts",
     find: "if (remembered && delivered) {",
     replace: "if (remembered && !delivered) {",
     line,

@@ -177,7 +177,6 @@ class Simulation {
     if (this.#memory !== undefined) return this.#memory
     const { retention, maxSize, duplicatesAge } = this.#plan.journal
     return SqliteJournal.layer({
-      type: "sqlite",
       path: this.#disk.path,
       retention: Duration.millis(retention),
       maxSize,

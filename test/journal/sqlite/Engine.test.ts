@@ -1,14 +1,15 @@
 import { describe, expect, test } from "bun:test"
 import { Exit } from "effect"
 import type { JournalError } from "../../../src/journal/Journal.ts"
-import { Engine, type Options } from "../../../src/journal/sqlite/Engine.ts"
+import { Engine } from "../../../src/journal/sqlite/Engine.ts"
 import { classify } from "../../../src/journal/sqlite/file/SqliteErrors.ts"
 import { open } from "../../../src/journal/sqlite/file/Store.ts"
-import { recover } from "../../../src/journal/sqlite/Restore.ts"
+import type { SqliteConfig } from "../../../src/journal/sqlite/SqliteConfig.ts"
+import { scan } from "../../../src/journal/sqlite/StartupScan.ts"
 import { event, settlement } from "../samples.ts"
 import { options } from "../temporary.ts"
 
-const withEngine = async (at: Options, use: (engine: Engine) => Promise<void>): Promise<void> => {
+const withEngine = async (at: SqliteConfig, use: (engine: Engine) => Promise<void>): Promise<void> => {
   const engine = new Engine(open(at.path), at)
   try {
     await use(engine)
@@ -18,8 +19,8 @@ const withEngine = async (at: Options, use: (engine: Engine) => Promise<void>): 
   }
 }
 
-const start = (engine: Engine, at: Options): void => {
-  for (const _ of recover(engine, at, Date.now()));
+const start = (engine: Engine, at: SqliteConfig): void => {
+  for (const _ of scan(engine, at, Date.now()));
 }
 
 const reason = (exit: Exit.Exit<unknown, JournalError>): string =>
@@ -110,7 +111,7 @@ describe("Engine", () => {
 
       // Room again: the same event is no duplicate, and its sequence was not used up.
       engine.store.db.prepare("PRAGMA max_page_count = 100000").get()
-      engine.look()
+      engine.inspect()
       expect(await engine.appendUnsafe(large, ["lake"])).toEqual(Exit.succeed("appended"))
       expect(engine.read(1, 9).map((entry) => [entry.sequence, entry.event.id])).toEqual([[2, "large"]])
     })

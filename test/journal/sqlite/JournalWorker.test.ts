@@ -1,32 +1,33 @@
 import { describe, expect, test } from "bun:test"
+import { maxLogBytes } from "../../../src/journal/sqlite/Checkpoints.ts"
 import { Engine } from "../../../src/journal/sqlite/Engine.ts"
 import { isFinal } from "../../../src/journal/sqlite/file/SqliteErrors.ts"
 import { open } from "../../../src/journal/sqlite/file/Store.ts"
-import * as Checkpointer from "../../../src/journal/sqlite/JournalWorker.ts"
-import { recover } from "../../../src/journal/sqlite/Restore.ts"
+import * as JournalWorker from "../../../src/journal/sqlite/JournalWorker.ts"
+import { scan } from "../../../src/journal/sqlite/StartupScan.ts"
 import { event } from "../samples.ts"
 import { options } from "../temporary.ts"
 
 const opened = () => {
   const at = options()
   const engine = new Engine(open(at.path), at)
-  for (const _ of recover(engine, at, Date.now()));
+  for (const _ of scan(engine, at, Date.now()));
   return engine
 }
 
 const worker = (file: string) => new URL(file, import.meta.url)
 
-describe("Checkpointer", () => {
+describe("JournalWorker", () => {
   test("moves what is committed into the file, and says how long the log is", async () => {
     const engine = opened()
-    let checkpointer: Checkpointer.JournalWorker | undefined
+    let journalWorker: JournalWorker.JournalWorker | undefined
     try {
       for (let index = 0; index < 20; index++) {
         await engine.appendUnsafe(event(`evt_${index}`, { body: new Uint8Array(50_000) }), ["lake"])
       }
       const frames = await new Promise<number>((resolve, reject) => {
-        checkpointer = Checkpointer.start(worker("../worker.ts"), engine.store.path, {
-          pass: resolve,
+        journalWorker = JournalWorker.start(worker("../worker.ts"), engine.store.path, {
+          checkpoint: resolve,
           failure: (message) => reject(new Error(message)),
         })
       })
@@ -35,7 +36,7 @@ describe("Checkpointer", () => {
       await engine.appendUnsafe(event("more"), ["lake"])
       expect(Number(engine.store.db.prepare("PRAGMA wal_checkpoint(PASSIVE)").get()?.log)).toBeLessThan(10)
     } finally {
-      await checkpointer?.stop()
+      await journalWorker?.stop()
       engine.stop()
       engine.store.close()
     }
@@ -44,10 +45,10 @@ describe("Checkpointer", () => {
   test("reports a file that it can't open, and a worker that does not start", async () => {
     const failure = (entry: string, path: string) =>
       new Promise<string>((resolve) => {
-        const checkpointer = Checkpointer.start(worker(entry), path, {
-          pass: () => resolve("a pass"),
+        const journalWorker = JournalWorker.start(worker(entry), path, {
+          checkpoint: () => resolve("a pass"),
           failure: (message) => {
-            void checkpointer.stop().then(() => resolve(message))
+            void journalWorker.stop().then(() => resolve(message))
           },
         })
       })
@@ -70,8 +71,8 @@ describe("Checkpointer", () => {
       }
       const frames = () => Number(engine.store.db.prepare("PRAGMA wal_checkpoint(NOOP)").get()?.log)
       const grown = frames()
-      engine.checkpointed(10)
-      engine.checkpointed(Math.ceil(Checkpointer.logLimit / 32_768))
+      engine.checkpoints.reported(10)
+      engine.checkpoints.reported(Math.ceil(maxLogBytes / 32_768))
       await engine.appendUnsafe(event("more"), ["lake"])
       expect(frames()).toBeLessThan(grown)
     } finally {

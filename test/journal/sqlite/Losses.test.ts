@@ -1,9 +1,9 @@
-/** What was lost on disk while it was owed can be sent again. */
+/** Events that were lost before they were delivered can be sent again. */
 import { describe, expect } from "bun:test"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
 import { Journal, type JournalError } from "../../../src/journal/Journal.ts"
-import type { Options } from "../../../src/journal/sqlite/Engine.ts"
+import type { SqliteConfig } from "../../../src/journal/sqlite/SqliteConfig.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
 import { it } from "../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../samples.ts"
@@ -11,7 +11,7 @@ import { options } from "../temporary.ts"
 
 type Service = Journal["Service"]
 
-const session = <A>(at: Options, use: (journal: Service) => Effect.Effect<A, JournalError>) =>
+const session = <A>(at: SqliteConfig, use: (journal: Service) => Effect.Effect<A, JournalError>) =>
   Effect.flatMap(Journal, use).pipe(Effect.provide(SqliteJournal.layer(at)), Effect.scoped)
 
 const now = Date.now()
@@ -20,7 +20,7 @@ const send = (journal: Service, id: string, sinks = ["lake"]) => journal.append(
 const ids = ["a", "b", "c"]
 
 /** Three events in one row, for two lanes; what `use` does before the disk fails. */
-const three = (at: Options, use: (journal: Service) => Effect.Effect<void, JournalError> = () => Effect.void) =>
+const three = (at: SqliteConfig, use: (journal: Service) => Effect.Effect<void, JournalError> = () => Effect.void) =>
   session(at, (journal) =>
     Effect.gen(function* () {
       yield* journal.openLane("lake")
@@ -39,7 +39,7 @@ const flip = (bytes: Uint8Array, text: string): Uint8Array => {
 }
 
 /** Alters the body of `b`, wherever it is kept. */
-const harm = (at: Options, table: "log" | "retry_record" | "dead"): void => {
+const harm = (at: SqliteConfig, table: "log" | "retry_record" | "dead"): void => {
   const column = table === "log" ? "bytes" : "record"
   const db = new DatabaseSync(at.path)
   const row = db.prepare(`SELECT rowid AS row, ${column} AS bytes FROM ${table}`).get()
@@ -131,7 +131,7 @@ describe("an event that is lost on disk", () => {
     )
   }
 
-  it.live("is taken when its row is gone, or the log ends before it", () =>
+  it.live("is taken when its row is missing, or the log ends before it", () =>
     Effect.gen(function* () {
       for (const rows of ["first = 2", "first >= 2"]) {
         const at = options()

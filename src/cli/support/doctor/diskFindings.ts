@@ -1,6 +1,6 @@
 /** Checks the journal's disk: write permission, the time of a sync, free space. Leaves no file behind. */
 import { Duration, Effect, FileSystem, Path, type PlatformError } from "effect"
-import type { RelayConfig } from "../../../config/Config.ts"
+import type { JournalFile } from "../../../journal/JournalType.ts"
 import { withDeadline } from "../deadline.ts"
 import { bytes } from "../output.ts"
 import { lazily } from "../Program.ts"
@@ -58,7 +58,7 @@ const mayWrite = (journal: string) =>
     ),
   )
 
-const check = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: RelayConfig["journal"]) {
+const check = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: JournalFile) {
   const { freeBytes } = yield* lazily(() => import("../../../runtime/DiskSpace.ts"))
   const directory = (yield* Path.Path).dirname(journal)
   const nearest = yield* nearestExisting(directory)
@@ -75,7 +75,7 @@ const check = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: 
   return [writing, ...own, at(...room({ free: yield* freeBytes(nearest), used, maxSize, minFree }))]
 })
 
-export const disk = (journal: RelayConfig["journal"]) =>
+export const disk = (journal: JournalFile) =>
   withDeadline((time) =>
     Effect.succeed([finder("disk", journal.path)("wrong", `the disk does not answer within ${time}`)]),
   )(check(journal))

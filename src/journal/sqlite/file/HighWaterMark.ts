@@ -1,10 +1,11 @@
 /**
- * The mark beside the journal: which file it was, and how far it had come.
+ * The high-water mark beside the journal (`-mark`): the file's identity and its
+ * highest sequence.
  *
- * SQLite opens a deleted or emptied file as a new, empty database, and a damaged
- * write-ahead log just ends earlier: neither is an error to it. The mark knows
- * better. It is written after each commit, without fsync: it may lag behind the
- * journal, never lead it.
+ * SQLite opens a deleted or emptied file as a new, empty database, and reads a
+ * damaged write-ahead log as a shorter one, without an error: the mark shows it.
+ * It is written after each commit, without fsync, so it may be behind the
+ * journal and never ahead of it.
  */
 import { closeSync, constants, openSync, readFileSync, writeSync } from "node:fs"
 
@@ -32,30 +33,30 @@ export const read = (file: string): HighWaterMark | undefined => {
   return { identity, head: Number(head), damaged: state === "damaged" }
 }
 
-/** Writes marks in place, always the same length, so that one is never torn by a crash of the process. */
+/** Writes the mark in place, always with the same length, so that a crash of the process can't tear it. */
 export class HighWaterMarkFile {
-  private readonly fd: number
-  private readonly line: Buffer
+  readonly #fd: number
+  readonly #line: Buffer
 
   constructor(file: string, mark: HighWaterMark) {
-    this.line = Buffer.from(
+    this.#line = Buffer.from(
       `relay journal ${mark.identity} ${String(mark.head).padStart(16, "0")} ${mark.damaged ? "damaged" : "sound  "}\n`,
     )
-    this.fd = openSync(file, constants.O_RDWR | constants.O_CREAT, 0o600)
-    writeSync(this.fd, this.line, 0, this.line.length, 0)
+    this.#fd = openSync(file, constants.O_RDWR | constants.O_CREAT, 0o600)
+    writeSync(this.#fd, this.#line, 0, this.#line.length, 0)
   }
 
   reached(head: number): void {
-    this.line.write(String(head).padStart(16, "0"), 47)
-    writeSync(this.fd, this.line, 0, this.line.length, 0)
+    this.#line.write(String(head).padStart(16, "0"), 47)
+    writeSync(this.#fd, this.#line, 0, this.#line.length, 0)
   }
 
   damaged(): void {
-    this.line.write("damaged", 64)
-    writeSync(this.fd, this.line, 0, this.line.length, 0)
+    this.#line.write("damaged", 64)
+    writeSync(this.#fd, this.#line, 0, this.#line.length, 0)
   }
 
   close(): void {
-    closeSync(this.fd)
+    closeSync(this.#fd)
   }
 }

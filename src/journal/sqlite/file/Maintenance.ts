@@ -1,5 +1,5 @@
 /**
- * What a person does to a journal: `check`, `backup`, `salvage`.
+ * `relay journal check`, `backup` and `salvage`.
  *
  * `check` and `backup` only read, and work while a relay runs on the journal.
  * `salvage` reads a damaged file and writes what it can as lines of JSON; it
@@ -8,14 +8,15 @@
 import { closeSync, existsSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "node:fs"
 import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { Effect, Schema } from "effect"
+import { Effect } from "effect"
+import { MaintenanceError } from "../../JournalError.ts"
 import { decode, decodeRow } from "../Record.ts"
+import { bytes, int } from "../Rows.ts"
 import { current, version } from "./Migrations.ts"
 import * as Salvage from "./Salvage.ts"
 
-export class MaintenanceError extends Schema.TaggedError<MaintenanceError>()("MaintenanceError", {
-  message: Schema.String,
-}) {}
+export { items } from "./ImportSource.ts"
+export { NewerJournal } from "./Salvage.ts"
 
 export interface CheckReport {
   readonly path: string
@@ -36,7 +37,7 @@ export interface CheckReport {
   readonly sqlite: ReadonlyArray<string>
 }
 
-export interface SalvageReport extends Salvage.Found {
+export interface SalvageReport extends Salvage.SalvageResult {
   readonly from: string
   readonly to: string
   /** Lines written. */
@@ -44,8 +45,6 @@ export interface SalvageReport extends Salvage.Found {
 }
 
 const words = (error: unknown): string => (error instanceof Error ? error.message : String(error))
-const int = (value: unknown): number => Number(value)
-const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
 
 /** Opens a journal to read from; the scope closes it. */
 const openReadOnly = (path: string) =>
@@ -176,7 +175,7 @@ export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, 
         closeSync(fd)
       }
     })
-    if (report.events > 0 || !report.mended) return report
+    if (report.events > 0 || !report.repaired) return report
     rmSync(to, { force: true })
     return yield* new MaintenanceError({ message: `Nothing in ${path} can be read as a journal of the relay.` })
   })

@@ -1,19 +1,19 @@
 /**
  * The journal's schema, as the list of steps that lead to it.
  *
- * The version is `PRAGMA user_version`. A step is never edited once released:
- * a change is a new step. An older relay refuses a newer file, because it could
- * not keep what it does not know.
+ * The version is `PRAGMA user_version`. A released step is never edited: a
+ * change is a new step. An older relay refuses a newer file.
  */
 import type { DatabaseSync } from "node:sqlite"
-import { broken, transactions } from "./SqliteErrors.ts"
+import { broken } from "../../JournalError.ts"
+import { transactions } from "./SqliteErrors.ts"
 
 const steps: ReadonlyArray<ReadonlyArray<string>> = [
   [
     `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID`,
     // One row per group commit. "routes" lists the distinct sets of sinks; "keys" holds 16 bytes an event:
     // both hashes of the duplicate key, the body's checksum, and its index in "routes". They serve the start,
-    // which so reads a fiftieth of the log; what is promised lies in "bytes".
+    // which so reads a fiftieth of the log; the events are in "bytes".
     `CREATE TABLE log (
       first INTEGER PRIMARY KEY, count INTEGER NOT NULL,
       received_from INTEGER NOT NULL, received_to INTEGER NOT NULL,

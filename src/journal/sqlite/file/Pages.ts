@@ -1,12 +1,10 @@
 /**
- * Reads rows out of a database's pages without SQLite: for what it refuses to
- * open, or can't find any more. Each leaf page speaks for itself, so neither the
- * header nor the tree above it is needed; a row's long values lie in a chain of
- * overflow pages, and end where that is broken.
+ * Reads rows out of a database's pages without SQLite, for files that it refuses
+ * to open. A leaf page can be read without the header and the tree above it; a
+ * row's long values are in a chain of overflow pages, and end where that breaks.
  *
- * Pages of the write-ahead log are read as well, whether SQLite believes them or
- * not. What is found may be old, or freed: whoever uses a row compares its
- * checksums and its sequence.
+ * **Gotcha.** Pages of the write-ahead log are read too, valid or not. A row may
+ * be old or deleted: callers check its checksums and its sequence.
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs"
 
@@ -63,62 +61,62 @@ const integer = (bytes: Buffer): number =>
 
 class Source {
   readonly pageSize: number
-  private readonly file: number | undefined
-  private readonly wal: number | undefined
+  readonly #file: number | undefined
+  readonly #wal: number | undefined
   readonly filePages: number
   readonly walFrames: number
-  /** Where the newest copy of a page lies in the log. */
-  private readonly newest = new Map<number, number>()
+  /** The frame of the newest copy of a page in the log. */
+  readonly #newest = new Map<number, number>()
 
   constructor(path: string, wal: string) {
-    this.file = existsSync(path) ? openSync(path, "r") : undefined
-    this.wal = existsSync(wal) ? openSync(wal, "r") : undefined
-    const inFile = this.bytes(this.file, 16, 2).readUInt16BE(0)
-    const inWal = this.bytes(this.wal, 8, 4).readUInt32BE(0)
+    this.#file = existsSync(path) ? openSync(path, "r") : undefined
+    this.#wal = existsSync(wal) ? openSync(wal, "r") : undefined
+    const inFile = this.#bytes(this.#file, 16, 2).readUInt16BE(0)
+    const inWal = this.#bytes(this.#wal, 8, 4).readUInt32BE(0)
     this.pageSize = [inFile === 1 ? 65_536 : inFile, inWal].find(isPageSize) ?? usualPage
-    this.filePages = this.file === undefined ? 0 : Math.ceil(fstatSync(this.file).size / this.pageSize)
-    const walSize = this.wal === undefined ? 0 : fstatSync(this.wal).size
+    this.filePages = this.#file === undefined ? 0 : Math.ceil(fstatSync(this.#file).size / this.pageSize)
+    const walSize = this.#wal === undefined ? 0 : fstatSync(this.#wal).size
     this.walFrames = Math.max(0, Math.ceil((walSize - walHeader) / (this.pageSize + frameHeader)))
     for (let frame = 0; frame < this.walFrames; frame++) {
-      this.newest.set(this.bytes(this.wal, this.frameAt(frame), 4).readUInt32BE(0), frame)
+      this.#newest.set(this.#bytes(this.#wal, this.#frameAt(frame), 4).readUInt32BE(0), frame)
     }
   }
 
-  private frameAt(frame: number): number {
+  #frameAt(frame: number): number {
     return walHeader + frame * (this.pageSize + frameHeader)
   }
 
   /** Zeros where there is nothing, or where the disk can't read it. */
-  private bytes(fd: number | undefined, from: number, length: number): Buffer {
+  #bytes(fd: number | undefined, from: number, length: number): Buffer {
     const bytes = Buffer.alloc(length)
     try {
       if (fd !== undefined) readSync(fd, bytes, 0, length, from)
     } catch {
-      // A sector that is gone costs the rows in it.
+      // A bad sector costs the rows in it.
     }
     return bytes
   }
 
   inFile(number: number): Buffer {
-    return this.bytes(this.file, (number - 1) * this.pageSize, this.pageSize)
+    return this.#bytes(this.#file, (number - 1) * this.pageSize, this.pageSize)
   }
 
   inLog(frame: number): Buffer {
-    return this.bytes(this.wal, this.frameAt(frame) + frameHeader, this.pageSize)
+    return this.#bytes(this.#wal, this.#frameAt(frame) + frameHeader, this.pageSize)
   }
 
-  /** A page as it is by now. */
+  /** The newest copy of a page. */
   current(number: number): Buffer {
-    const frame = this.newest.get(number)
+    const frame = this.#newest.get(number)
     return frame === undefined ? this.inFile(number) : this.inLog(frame)
   }
 
   has(number: number): boolean {
-    return number > 0 && (number <= this.filePages || this.newest.has(number))
+    return number > 0 && (number <= this.filePages || this.#newest.has(number))
   }
 
   close(): void {
-    for (const fd of [this.file, this.wal]) if (fd !== undefined) closeSync(fd)
+    for (const fd of [this.#file, this.#wal]) if (fd !== undefined) closeSync(fd)
   }
 }
 
@@ -160,7 +158,7 @@ const rowsOf = function* (page: Buffer, source: Source, read: (page: number) => 
   }
 }
 
-/** Every row of a leaf page of a table that lies in the file or in its write-ahead log; the same one more than once. */
+/** Every row of a leaf page of a table in the file or its write-ahead log; some more than once. */
 export const rows = function* (path: string, wal = `${path}-wal`): Generator<PageRow> {
   const source = new Source(path, wal)
   try {

@@ -1,7 +1,6 @@
 /**
- * The indexes of parked events and dead letters. One that the disk has damaged
- * hides rows without an error, so they are checked at the start, and built anew
- * from their tables.
+ * Rebuilds damaged indexes of retries and dead letters. A damaged index hides
+ * rows without an error, so the indexes are checked at the start.
  */
 import type { DatabaseSync } from "node:sqlite"
 
@@ -19,8 +18,8 @@ const isSound = (db: DatabaseSync, table: string): boolean =>
 /** What SQLite itself calls a damaged file. */
 const corrupt = (table: string): Error => Object.assign(new Error(`the table ${table} is malformed`), { errcode: 11 })
 
-/** Builds damaged indexes anew; which tables had one. Throws SQLite's error when more than an index is damaged. */
-export const mend = (db: DatabaseSync): ReadonlyArray<string> =>
+/** The tables whose indexes were rebuilt. Throws SQLite's error when more than an index is damaged. */
+export const reindexDamaged = (db: DatabaseSync): ReadonlyArray<string> =>
   tables.filter((table) => {
     const rows = Number(db.prepare(`SELECT count(*) AS rows FROM ${table}`).get()?.rows)
     if (rows > mostRows || isSound(db, table)) return false

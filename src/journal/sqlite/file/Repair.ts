@@ -1,8 +1,8 @@
 /**
- * Opens a journal for reading, whatever is left of it. What SQLite refuses is
- * copied, and mended in the copy until it does not: its header, which also says
- * how long the file is, and then its whole first page, become those of a new
- * journal, whose tables begin on the same pages.
+ * Opens a damaged journal for reading. A file that SQLite refuses is copied, and
+ * the copy is repaired: its header, which also says how long the file is, or its
+ * whole first page is replaced by that of a new journal, whose tables begin on
+ * the same pages.
  */
 import {
   closeSync,
@@ -22,9 +22,9 @@ import { DatabaseSync } from "node:sqlite"
 import { current, migrate, version } from "./Migrations.ts"
 
 export interface Readable {
-  /** Nothing where not even a mended copy can be opened. */
+  /** `undefined` where not even a repaired copy can be opened. */
   readonly db: DatabaseSync | undefined
-  /** It is the file itself, as it is. */
+  /** It is the file itself, not a copy. */
   readonly isOriginal: boolean
   readonly close: () => void
 }
@@ -32,11 +32,11 @@ export interface Readable {
 const headerBytes = 100
 const usualPage = 32_768
 
-/** A version this far above is no newer relay's, but damage. */
-const soonest = 1_000
+/** A version this far above is damage, not that of a newer relay. */
+const damagedFrom = 1_000
 
 /** Whether a newer relay wrote it, whose tables this one does not know. */
-export const isNewer = (db: DatabaseSync): boolean => version(db) > current && version(db) < current + soonest
+export const isNewer = (db: DatabaseSync): boolean => version(db) > current && version(db) < current + damagedFrom
 
 /** Whether the tables can be asked. */
 const isReadable = (db: DatabaseSync): boolean => {
@@ -54,7 +54,7 @@ const tryOpen = (path: string, readOnly: boolean): DatabaseSync | undefined => {
     db.prepare("PRAGMA busy_timeout = 5000").get()
     if (isReadable(db)) return db
   } catch {
-    // It is mended, or not to be opened at all.
+    // A repaired copy may open.
   }
   db?.close()
   return undefined
@@ -85,8 +85,8 @@ const headerOf = (file: string): Buffer => {
 
 const isHeader = (bytes: Buffer): boolean => bytes.subarray(0, 16).toString("latin1") === "SQLite format 3\0"
 
-/** The ways to mend a copy, the mildest first. */
-const ways: ReadonlyArray<(file: string, directory: string) => void> = [
+/** How a copy is repaired: the smallest change first. */
+const repairs: ReadonlyArray<(file: string, directory: string) => void> = [
   (file, directory) => replaceStart(file, directory, headerBytes),
   (file, directory) => replaceStart(file, directory, usualPage),
 ]
@@ -94,7 +94,7 @@ const ways: ReadonlyArray<(file: string, directory: string) => void> = [
 const replaceStart = (file: string, directory: string, length: number): void => {
   const pages = Math.max(1, Math.ceil(statSync(file).size / usualPage))
   const first = newPage(directory)
-  // With a write-ahead log, of so many pages, none of them free, and their number believed.
+  // In WAL mode, with so many pages and no free ones; the change counter makes the number valid.
   first.writeUInt16BE(0x0202, 18)
   first.writeUInt32BE(pages, 28)
   first.fill(0, 32, 40)
@@ -108,7 +108,7 @@ const replaceStart = (file: string, directory: string, length: number): void => 
   truncateSync(file, pages * usualPage)
 }
 
-/** Opens the journal at `path`; copies are made in `directory`, and gone when it is closed. */
+/** Opens the journal at `path`; copies are made in `directory`, and deleted when it is closed. */
 export const openReadable = (path: string, directory: string): Readable => {
   // SQLite, asked for an empty file, deletes the write-ahead log beside it.
   const original = isHeader(headerOf(path)) ? tryOpen(path, true) : undefined
@@ -116,12 +116,12 @@ export const openReadable = (path: string, directory: string): Readable => {
   const work = mkdtempSync(join(directory, ".relay-salvage-"))
   const remove = () => rmSync(work, { recursive: true, force: true })
   try {
-    for (const [index, mend] of ways.entries()) {
-      // Without its log as well: a damaged one can spoil a file that is sound.
+    for (const [index, repair] of repairs.entries()) {
+      // Without the write-ahead log as well: a damaged one can spoil a sound file.
       for (const suffixes of [["", "-wal"], [""]]) {
         const copy = join(work, `${index}-${suffixes.length}.db`)
         for (const suffix of suffixes) if (existsSync(path + suffix)) copyFileSync(path + suffix, copy + suffix)
-        mend(copy, work)
+        repair(copy, work)
         const db = tryOpen(copy, false)
         if (db === undefined) {
           for (const suffix of ["", "-wal", "-shm"]) rmSync(copy + suffix, { force: true })

@@ -1,29 +1,30 @@
 /**
- * What a journal holds, whatever became of its file: read through SQLite as far
- * as that can, past the parts that it can't; what it does not find any more is
- * looked for page by page. The file is never changed.
+ * Reads what is left in a damaged journal: through SQLite as far as possible,
+ * skipping the parts that it can't read; then page by page. The file is never
+ * changed.
  *
  * A line says which lanes had not settled an event, so that `journal import`
- * can bring it to them.
+ * can append it for them.
  */
 import { randomBytes } from "node:crypto"
-import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
+import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../../event/Entry.ts"
 import type { TraceContext } from "../../../event/TraceContext.ts"
-import type { Attempt, Cursor } from "../../Journal.ts"
+import type { Attempt, Cursor } from "../../Settlement.ts"
 import { CursorRows } from "../CursorRows.ts"
 import { decode, decodeAll, decodeRow } from "../Record.ts"
+import { bytes, int, list, type Row, tolerant } from "../Rows.ts"
 import { isPassed } from "../search/DeliveryStatus.ts"
 import { meta } from "./Meta.ts"
 import * as Pages from "./Pages.ts"
 import { isNewer, openReadable } from "./Repair.ts"
 
-/** Tables that keep one record a row, by a sequence: an event that a lane still needs. */
+/** Tables with one record per row: events that a lane still needs. */
 export const keptTables = ["dead", "parked", "retry_record", "owed"] as const
 
 /** A line of a salvaged file. */
 export interface SalvagedLine {
-  /** The random id of the journal that it is from: the same event is brought back once. */
+  /** The random id of its journal: the same event is imported once. */
   readonly journal: string
   readonly in: "log" | (typeof keptTables)[number]
   /** The lanes that had not settled it; for `parked` and `dead` the lane itself. */
@@ -47,35 +48,22 @@ export interface SalvagedLine {
   readonly attempts?: ReadonlyArray<Attempt>
 }
 
-export interface Found {
+export interface SalvageResult {
   /** Sequences of which only a damaged record was found. */
   readonly damaged: ReadonlyArray<number>
-  /** How many times the file could not be read on, and a part of it was passed over. */
+  /** How many parts of the file could not be read. */
   readonly unreadable: number
-  /** Events that only a look at the pages themselves has found. */
-  readonly dug: number
-  /** SQLite refused the file as it is: a copy was mended, and read. */
-  readonly mended: boolean
-}
-
-type Row = Record<string, SQLOutputValue>
-
-const int = (value: unknown): number => Number(value)
-const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
-
-export const tolerant = <A>(work: () => A): A | undefined => {
-  try {
-    return work()
-  } catch {
-    return undefined
-  }
+  /** Events that were found in the pages alone, past SQLite. */
+  readonly fromPages: number
+  /** SQLite refused the file: a repaired copy was read. */
+  readonly repaired: boolean
 }
 
 /** Those of {@link keptTables} that the file has. */
 export const tablesOf = (db: DatabaseSync): ReadonlyArray<(typeof keptTables)[number]> =>
   keptTables.filter((table) => tolerant(() => db.prepare(`SELECT record FROM ${table}`)) !== undefined)
 
-/** Visits a table's rows by rowid, past the parts that can't be read; says so with `undefined`, once a part. */
+/** A table's rows by rowid; `undefined` once for each part that can't be read. */
 const rowsOf = function* (db: DatabaseSync, table: string): Generator<Row | undefined> {
   const after = tolerant(() =>
     db.prepare(`SELECT rowid AS place, * FROM ${table} WHERE rowid >= ? ORDER BY rowid LIMIT 1`),
@@ -99,11 +87,6 @@ const rowsOf = function* (db: DatabaseSync, table: string): Generator<Row | unde
   }
 }
 
-const attemptsOf = (value: unknown): ReadonlyArray<Attempt> => {
-  const parsed = tolerant((): unknown => JSON.parse(String(value)))
-  return Array.isArray(parsed) ? parsed : []
-}
-
 const cursorsOf = (db: DatabaseSync): ReadonlyMap<string, Cursor> => {
   const sound = tolerant(() => new CursorRows(db).find().rows.map(({ name, cursor }) => [name, cursor] as const))
   // The first relays wrote no checksums of lanes.
@@ -119,37 +102,37 @@ export class NewerJournal extends Error {}
 class Salvage {
   readonly damaged = new Set<number>()
   unreadable = 0
-  dug = 0
-  private readonly seen = new Set<string>()
-  private readonly identity: string
-  private readonly cursors: ReadonlyMap<string, Cursor>
-  private readonly path: string
-  private readonly tell: (share: number) => void
-  private readonly db: DatabaseSync | undefined
+  fromPages = 0
+  readonly #seen = new Set<string>()
+  readonly #identity: string
+  readonly #cursors: ReadonlyMap<string, Cursor>
+  readonly #path: string
+  readonly #onProgress: (share: number) => void
+  readonly #db: DatabaseSync | undefined
 
-  constructor(path: string, db: DatabaseSync | undefined, tell: (share: number) => void) {
-    this.path = path
-    this.tell = tell
-    this.db = db
-    // One that can't be read is a journal of its own: what is brought back from it is not known from before.
-    this.identity = tolerant(() => db && meta(db, "identity")) ?? randomBytes(16).toString("hex")
-    this.cursors = db === undefined ? new Map() : cursorsOf(db)
+  constructor(path: string, db: DatabaseSync | undefined, onProgress: (share: number) => void) {
+    this.#path = path
+    this.#onProgress = onProgress
+    this.#db = db
+    // Where it can't be read, the events count as those of a journal that was never imported.
+    this.#identity = tolerant(() => db && meta(db, "identity")) ?? randomBytes(16).toString("hex")
+    this.#cursors = db === undefined ? new Map() : cursorsOf(db)
   }
 
-  /** Lanes that have not settled it. One whose place could not be read may have settled nothing. */
-  private pending({ sequence, sinks }: Entry): ReadonlyArray<string> {
+  /** Lanes that have not settled it, as far as their cursors can be read. */
+  #pending({ sequence, sinks }: Entry): ReadonlyArray<string> {
     return sinks.filter((sink) => {
-      const cursor = this.cursors.get(sink)
+      const cursor = this.#cursors.get(sink)
       return cursor === undefined || !isPassed(cursor, sequence)
     })
   }
 
-  private line(place: SalvagedLine["in"], pending: ReadonlyArray<string>, entry: Entry, row?: Row): SalvagedLine {
-    for (const lane of pending) this.seen.add(`${entry.sequence} ${lane}`)
-    this.seen.add(String(entry.sequence))
+  #line(place: SalvagedLine["in"], pending: ReadonlyArray<string>, entry: Entry, row?: Row): SalvagedLine {
+    for (const lane of pending) this.#seen.add(`${entry.sequence} ${lane}`)
+    this.#seen.add(String(entry.sequence))
     const { body, ...facts } = entry.event
     return {
-      journal: this.identity,
+      journal: this.#identity,
       in: place,
       pending,
       sequence: entry.sequence,
@@ -157,20 +140,20 @@ class Salvage {
       sinks: entry.sinks,
       replayed: entry.replayed,
       bodyBase64: Buffer.from(body).toString("base64"),
-      ...(place === "dead" && { at: int(row?.at ?? 0), attempts: attemptsOf(row?.attempts) }),
+      ...(place === "dead" && { at: int(row?.at ?? 0), attempts: list<Attempt>(row?.attempts) }),
     }
   }
 
-  /** What waits apart first: it is older than what waits in the log. */
+  /** Pending events, retries and dead letters first: they are older than those in the log. */
   *lines(): Generator<SalvagedLine> {
-    if (this.db !== undefined) {
-      for (const table of tablesOf(this.db)) yield* this.kept(this.db, table)
-      yield* this.log(this.db)
+    if (this.#db !== undefined) {
+      for (const table of tablesOf(this.#db)) yield* this.#kept(this.#db, table)
+      yield* this.#log(this.#db)
     }
-    yield* this.dig()
+    yield* this.#pages()
   }
 
-  private *kept(db: DatabaseSync, table: (typeof keptTables)[number]): Generator<SalvagedLine> {
+  *#kept(db: DatabaseSync, table: (typeof keptTables)[number]): Generator<SalvagedLine> {
     for (const row of rowsOf(db, table)) {
       if (row === undefined) {
         this.unreadable++
@@ -179,19 +162,19 @@ class Salvage {
       const entry = decode(bytes(row.record), int(row.sequence))
       if (entry === undefined) this.damaged.add(int(row.sequence))
       else
-        yield this.line(
+        yield this.#line(
           table === "retry_record" ? "parked" : table,
-          "lane" in row ? [String(row.lane)] : this.pending(entry),
+          "lane" in row ? [String(row.lane)] : this.#pending(entry),
           entry,
           row,
         )
     }
   }
 
-  private *log(db: DatabaseSync): Generator<SalvagedLine> {
+  *#log(db: DatabaseSync): Generator<SalvagedLine> {
     const ends = tolerant(() => db.prepare("SELECT min(first) AS first, max(first) AS last FROM log").get())
     for (const row of rowsOf(db, "log")) {
-      this.tell(
+      this.#onProgress(
         (int(row?.first ?? 0) - int(ends?.first ?? 0)) / Math.max(1, int(ends?.last ?? 0) - int(ends?.first ?? 0)),
       )
       if (row === undefined) {
@@ -200,32 +183,32 @@ class Salvage {
       }
       const decoded = decodeRow(bytes(row.bytes), int(row.first), int(row.count))
       for (const sequence of decoded.damaged) this.damaged.add(sequence)
-      for (const { entry } of decoded.stored) yield this.line("log", this.pending(entry), entry)
+      for (const { entry } of decoded.stored) yield this.#line("log", this.#pending(entry), entry)
     }
   }
 
   /**
-   * Looks at the pages themselves. Rows of the log that were pruned lie about,
-   * too: of those that the tables do not have, only what a lane still waits for
-   * counts. Whether a row that stood apart was deleted nobody can tell, so such
-   * a one counts only where the tables could not be read to their end.
+   * Reads the pages themselves. They still hold pruned rows of the log: only
+   * those that a lane waits for count. Deleted rows of the other tables can't be
+   * told from lost ones: they count only where the tables could not be read to
+   * their end.
    */
-  private *dig(): Generator<SalvagedLine> {
-    const isWhole = this.db !== undefined && this.unreadable === 0
-    for (const { columns } of Pages.rows(this.path)) {
+  *#pages(): Generator<SalvagedLine> {
+    const isWhole = this.#db !== undefined && this.unreadable === 0
+    for (const { columns } of Pages.rows(this.#path)) {
       const [lane, , at] = columns
       const entries = columns.flatMap((column) => (column instanceof Uint8Array ? decodeAll(column) : []))
       for (const entry of entries) {
-        const isApart = typeof lane === "string"
-        if (isApart ? isWhole : this.seen.has(String(entry.sequence))) continue
-        const pending = (isApart ? [lane] : this.pending(entry)).filter(
-          (lane) => !this.seen.has(`${entry.sequence} ${lane}`),
+        const isOutsideLog = typeof lane === "string"
+        if (isOutsideLog ? isWhole : this.#seen.has(String(entry.sequence))) continue
+        const pending = (isOutsideLog ? [lane] : this.#pending(entry)).filter(
+          (lane) => !this.#seen.has(`${entry.sequence} ${lane}`),
         )
         if (pending.length === 0) continue
-        this.dug++
+        this.fromPages++
         this.damaged.delete(entry.sequence)
-        const isDead = isApart && typeof at === "number"
-        yield this.line(isDead ? "dead" : isApart ? "parked" : "log", pending, entry, {
+        const isDead = isOutsideLog && typeof at === "number"
+        yield this.#line(isDead ? "dead" : isOutsideLog ? "parked" : "log", pending, entry, {
           at: typeof at === "number" ? at : null,
           attempts: isDead ? String(columns[5]) : null,
         })
@@ -235,22 +218,22 @@ class Salvage {
 }
 
 /**
- * Every event that can be read from the journal at `path`; copies that have to
- * be mended are made in `directory`. `tell` hears how much of the log is read,
- * from 0 to 1.
+ * Every event that can be read from the journal at `path`; repaired copies are
+ * made in `directory`. `onProgress` is called with the share of the log that was
+ * read, from 0 to 1.
  */
 export const lines = function* (
   path: string,
   directory: string,
-  tell: (share: number) => void = () => {},
-): Generator<SalvagedLine, Found> {
+  onProgress: (share: number) => void = () => {},
+): Generator<SalvagedLine, SalvageResult> {
   const readable = openReadable(path, directory)
   try {
     if (readable.db !== undefined && isNewer(readable.db)) throw new NewerJournal()
-    const salvage = new Salvage(path, readable.db, tell)
+    const salvage = new Salvage(path, readable.db, onProgress)
     yield* salvage.lines()
-    const { damaged, unreadable, dug } = salvage
-    return { damaged: [...damaged].sort((a, b) => a - b), unreadable, dug, mended: !readable.isOriginal }
+    const { damaged, unreadable, fromPages } = salvage
+    return { damaged: [...damaged].sort((a, b) => a - b), unreadable, fromPages, repaired: !readable.isOriginal }
   } finally {
     readable.close()
   }

@@ -1,14 +1,14 @@
 /**
- * What an SQLite error means for the relay, and a transaction that keeps to it.
+ * What SQLite's errors mean for the relay, and transactions.
  *
- * **Traps.** After a failed fsync later commits go on "succeeding", so any I/O
+ * **Gotcha.** After a failed fsync later commits go on "succeeding", so any I/O
  * error is final. A full disk rolls the transaction back by itself, and a second
  * ROLLBACK would throw. Under Deno only prepared statements carry the error's
  * number, so whatever is classified here is prepared, BEGIN and COMMIT too.
  */
 import type { DatabaseSync } from "node:sqlite"
-import { JournalBroken, JournalError, JournalFull, JournalUnavailable } from "../../Journal.ts"
-import { causeOf } from "./WriteFailure.ts"
+import { broken, full, JournalError, unavailable } from "../../JournalError.ts"
+import { causeOf } from "./WriteProbe.ts"
 
 const primary = (code: number): number => code & 0xff
 
@@ -28,22 +28,14 @@ export const isBusy = (error: unknown): boolean => [5, 6].includes(primary(error
 /** 13 is a full disk; 778 (a failed write) is what a file size limit or a quota looks like. */
 export const isFull = (error: unknown): boolean => primary(errorCode(error)) === 13 || errorCode(error) === 778
 
-/** Nothing that passes: what was written before it, or where, can't be trusted any more. */
+/** A lasting error: what was written before it can't be trusted any more. */
 export const isFinal = (error: unknown): boolean =>
   !isFull(error) && [0, 10, 11, 26].includes(primary(errorCode(error)))
 
 /** Read-only, or not to be opened. */
 const isUnwritable = (error: unknown): boolean => [3, 8, 14].includes(primary(errorCode(error)))
 
-export const unavailable = (message: string): JournalError =>
-  new JournalError({ reason: new JournalUnavailable({ message }) })
-
-export const broken = (message: string): JournalError => new JournalError({ reason: new JournalBroken({ message }) })
-
-export const full = (cause: JournalFull["cause"], message: string): JournalError =>
-  new JournalError({ reason: new JournalFull({ cause, message }) })
-
-/** Decides what an error while working on the journal at `path` means. */
+/** Classifies an error of the journal at `path`. */
 export const classify = (path: string, error: unknown): JournalError => {
   if (error instanceof JournalError) return error
   if (isFull(error)) {

@@ -1,27 +1,27 @@
 /**
- * Opens the journal's file, and knows whether it is the one that was left.
+ * Opens the journal's file, and checks that it is the one that was closed.
  *
- * Beside `journal.db` and SQLite's own `-wal` and `-shm` lie `-lock` (held as
- * long as a relay runs on it), and `-mark` (see Mark.ts). A file that is
- * damaged, deleted or emptied is set aside as `journal.db.<time>.damaged`, and a
- * new one begun after the last sequence that is known: loudly, and `red` until
- * a person acknowledges it. What looks damaged is read again first: to SQLite a
- * disk that fails a read for a moment looks the same.
+ * Beside `journal.db` and SQLite's own `-wal` and `-shm` are `-lock` (held while
+ * a relay runs on it) and `-mark` (see HighWaterMark.ts). A file that is damaged,
+ * deleted or emptied is set aside as `journal.db.<time>.damaged`, and a new one
+ * starts after the last known sequence; the journal is `red` until a person
+ * acknowledges that. A file that looks damaged is read again first: SQLite
+ * reports a read that failed for a moment as damage.
  *
- * **Trap.** POSIX drops a process's locks on a file when any descriptor of it
+ * **Gotcha.** POSIX drops a process's locks on a file when any descriptor of it
  * is closed: nothing here opens and closes the database's file by itself.
  */
 import { randomBytes } from "node:crypto"
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, statSync } from "node:fs"
 import { basename, dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import type { JournalError } from "../../Journal.ts"
+import { broken, type JournalError, unavailable } from "../../JournalError.ts"
 import { CursorRows } from "../CursorRows.ts"
 import { type HighWaterMark, HighWaterMarkFile, read as readMark } from "./HighWaterMark.ts"
 import { meta, setMeta } from "./Meta.ts"
 import { migrate } from "./Migrations.ts"
-import { mend } from "./Reindex.ts"
-import { broken, classify, isBusy, isCorrupt, isFull, unavailable } from "./SqliteErrors.ts"
+import { reindexDamaged } from "./Reindex.ts"
+import { classify, isBusy, isCorrupt, isFull } from "./SqliteErrors.ts"
 
 export interface Store {
   readonly path: string
@@ -29,18 +29,18 @@ export interface Store {
   readonly mark: HighWaterMarkFile
   /** The highest sequence that was ever on disk. */
   readonly head: number
-  /** What was found wrong when opening, in words. */
-  readonly findings: ReadonlyArray<string>
-  /** Says what is wrong when the file at `path` is no longer the one that is open, or was cut off. */
+  /** What was wrong when it was opened, in words. */
+  readonly problems: ReadonlyArray<string>
+  /** What is wrong when the file at `path` is no longer the one that is open, or was truncated. */
   readonly replaced: () => string | undefined
-  /** Throws when a file was cut off since it was last looked at: what is written next would hide that. */
+  /** Throws when a file was truncated since the last call: the next write would hide that. */
   readonly requireUncut: () => void
-  /** A commit has come to `head`. */
+  /** A commit has reached `head`. */
   readonly reached: (head: number) => void
   readonly close: () => void
 }
 
-/** The write-ahead log is handed back to the disk above this, once it starts over. */
+/** The write-ahead log is truncated to this when it starts over. */
 const walSizeLimit = 32 * 1024 * 1024
 
 /** Holds the lock until closed. The caller keeps the reference: a collected one would drop it. */
@@ -102,8 +102,8 @@ const openDatabase = (path: string): DatabaseSync => {
 
 interface Sound {
   readonly db: DatabaseSync
-  /** Tables whose indexes were built anew. */
-  readonly mended: ReadonlyArray<string>
+  /** Tables whose indexes were rebuilt. */
+  readonly reindexed: ReadonlyArray<string>
 }
 
 /** What SQLite itself calls a damaged file. */
@@ -118,38 +118,35 @@ const requireIntegrity = (db: DatabaseSync): void => {
   if (found !== "ok") throw malformed(found ?? "it can't be checked")
 }
 
-/**
- * Opens the file, and reads what no checksum of ours covers, and all of it where
- * it is in doubt; throws SQLite's error where that is damaged.
- */
-const openSound = (path: string, isDoubted: boolean): Sound => {
+/** Opens the file and checks what no checksum covers, or all of it; throws SQLite's error where that is damaged. */
+const openSound = (path: string, checkAll: boolean): Sound => {
   const db = openDatabase(path)
   try {
     lastSequence(db)
     meta(db, "identity")
     new CursorRows(db).find()
-    const mended = mend(db)
-    if (isDoubted) requireIntegrity(db)
-    return { db, mended }
+    const reindexed = reindexDamaged(db)
+    if (checkAll) requireIntegrity(db)
+    return { db, reindexed }
   } catch (error) {
     db.close()
     throw error
   }
 }
 
-/** What looks damaged is looked at again after so many milliseconds each: SQLite takes a read that failed for damage. */
+/** A file that looks damaged is read again after so many milliseconds: SQLite reports a failed read as damage. */
 const looksAfter = [50, 250, 700]
 
 const pause = (millis: number): void => {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, millis)
 }
 
-/** Opens the file once it is sound, in a second at most; `passed` is what was wrong meanwhile. */
-const openPatiently = (path: string, isDoubted: boolean): { readonly sound: Sound; readonly passed?: string } => {
+/** Opens the file, again for a second while it looks damaged; `passed` is what was wrong meanwhile. */
+const openWithRetries = (path: string, checkAll: boolean): { readonly sound: Sound; readonly passed?: string } => {
   let passed: string | undefined
   for (const wait of looksAfter) {
     try {
-      const sound = openSound(path, isDoubted || passed !== undefined)
+      const sound = openSound(path, checkAll || passed !== undefined)
       return { sound, ...(passed !== undefined && { passed }) }
     } catch (error) {
       if (!isCorrupt(error)) throw error
@@ -160,7 +157,7 @@ const openPatiently = (path: string, isDoubted: boolean): { readonly sound: Soun
   return { sound: openSound(path, true), ...(passed !== undefined && { passed }) }
 }
 
-/** Files that only an earlier life of this journal can have left beside it, copies of it included. */
+/** Files that an earlier journal of this name has left, copies of it included. */
 const tracesOf = (path: string): ReadonlyArray<string> => {
   const name = basename(path)
   const trace = /^(-lock|-mark|-ballast|-wal|-shm|-index.*|\..*(damaged|backup|bak|old|copy)(-wal|-shm)?)$/
@@ -173,7 +170,7 @@ const tracesOf = (path: string): ReadonlyArray<string> => {
 
 const number = (value: unknown): number => (typeof value === "number" ? value : 0)
 
-/** The end of the last row, or where a new file was told to begin. */
+/** The end of the last row, or where a new file starts. */
 const lastSequence = (db: DatabaseSync): number => {
   const row = db.prepare("SELECT first + count - 1 AS last FROM log ORDER BY first DESC LIMIT 1").get()
   const base = Number(meta(db, "base") ?? 0)
@@ -200,15 +197,15 @@ const openError = (path: string, error: unknown): JournalError => {
 }
 
 const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<string>): Store => {
-  const findings: Array<string> = []
+  const problems: Array<string> = []
   const before = readMark(`${path}-mark`)
   let expected: HighWaterMark | undefined = before
-  const begin = (problem: string): void => {
+  const startNew = (problem: string): void => {
     const aside = setAside(path)
     const kept = existsSync(aside) || existsSync(`${aside}-wal`)
     const from =
       expected === undefined ? "at event 1: how far the old one had come is not known" : `after event ${expected.head}`
-    findings.push(
+    problems.push(
       `${problem} A new journal was begun ${from}; what was pending in the old one was not delivered.${
         kept ? ` The old file is ${aside}: \`relay journal import\` delivers what it still owes.` : ""
       }`,
@@ -217,27 +214,27 @@ const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<stri
   }
 
   const there = statSync(path, { throwIfNoEntry: false })
-  const gone = there === undefined || there.size === 0
-  if (gone && before !== undefined) begin(`The journal ${path} was deleted or emptied.`)
-  else if (gone && (there !== undefined || traces.length > 0)) {
-    begin(
+  const isMissing = there === undefined || there.size === 0
+  if (isMissing && before !== undefined) startNew(`The journal ${path} was deleted or emptied.`)
+  else if (isMissing && (there !== undefined || traces.length > 0)) {
+    startNew(
       `The journal ${path} is gone, or empty, and so is the mark beside it, but it was there before: ${traces.length === 0 ? path : traces.join(", ")} is left of it. Bring the journal back from a backup or from where it was moved to, or \`relay journal import\` what is left of it.`,
     )
   }
 
-  const doubted = !gone && before?.damaged === true
-  let opened: ReturnType<typeof openPatiently>
+  const checkAll = !isMissing && before?.damaged === true
+  let opened: ReturnType<typeof openWithRetries>
   try {
-    opened = openPatiently(path, doubted)
+    opened = openWithRetries(path, checkAll)
   } catch (error) {
     if (!isCorrupt(error)) throw error
-    begin(`The journal ${path} is damaged (${reason(error)}).`)
-    opened = openPatiently(path, false)
+    startNew(`The journal ${path} is damaged (${reason(error)}).`)
+    opened = openWithRetries(path, false)
   }
-  const { db, mended } = opened.sound
-  if (findings.length === 0 && (doubted || opened.passed !== undefined)) {
-    findings.push(
-      `The journal ${path} could not be read ${doubted ? "while it was in use" : `at first (${opened.passed})`}, and is sound: all of it was read again, and nothing is lost. The disk failed for a moment: look at the kernel's log.`,
+  const { db, reindexed } = opened.sound
+  if (problems.length === 0 && (checkAll || opened.passed !== undefined)) {
+    problems.push(
+      `The journal ${path} could not be read ${checkAll ? "while it was in use" : `at first (${opened.passed})`}, and is sound: all of it was read again, and nothing is lost. The disk failed for a moment: look at the kernel's log.`,
     )
   }
 
@@ -247,7 +244,7 @@ const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<stri
       identity = randomBytes(16).toString("hex")
       setMeta(db, "identity", identity)
     } else if (expected !== undefined && expected.identity !== identity) {
-      findings.push(
+      problems.push(
         `The journal ${path} is not the file that was there before. It is used as it is; if it was put there by mistake, stop the relay and bring the old one back.`,
       )
       expected = undefined
@@ -258,23 +255,23 @@ const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<stri
     if (head > found) {
       // Sequences that may have been answered for are never given out again: a lane's cursor may stand above them.
       setMeta(db, "base", String(head))
-      if (findings.length === 0 && expected?.identity !== "") {
+      if (problems.length === 0 && expected?.identity !== "") {
         db.prepare("INSERT OR REPLACE INTO hole (first, last) VALUES (?, ?)").run(found + 1, head)
-        findings.push(
+        problems.push(
           `The journal ${path} ends at event ${found}, but ${head} was on disk before: events ${found + 1} to ${head} are lost. An older copy of the file, or damage to its write-ahead log, does this.`,
         )
       }
     }
-    for (const table of mended) {
-      findings.push(
+    for (const table of reindexed) {
+      problems.push(
         `An index of the journal ${path} was damaged (table ${table}). It was built anew from what the table holds; check the disk.`,
       )
     }
     const mark = new HighWaterMarkFile(`${path}-mark`, { identity, head, damaged: false })
     const inodes = [path, `${path}-wal`].map((file) => [file, statSync(file).ino] as const)
     const sizes = new Map<string, number>()
-    /** Neither file ever shrinks in use, but for the log's handing back what is above its limit. */
-    const cut = (): string | undefined => {
+    /** Neither file shrinks in use, except that the log is truncated to its limit. */
+    const truncated = (): string | undefined => {
       for (const [file] of inodes) {
         const size = statSync(file, { throwIfNoEntry: false })?.size
         if (size === undefined) continue
@@ -292,17 +289,17 @@ const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<stri
         if (found === undefined) return `The file ${file} was deleted while the relay was running on it.`
         if (found.ino !== inode) return `The file ${file} was replaced while the relay was running on it.`
       }
-      return cut()
+      return truncated()
     }
     const requireUncut = (): void => {
-      const found = cut()
+      const found = truncated()
       if (found !== undefined) throw broken(`${found} What came last may be lost, so the relay stops.`)
     }
     const reached = (sequence: number): void => {
       try {
         mark.reached(sequence)
       } catch {
-        // A full disk may not even take this line; a mark that lags says less, and nothing wrong.
+        // The disk may be full; a mark that is behind is not wrong.
       }
     }
     const close = (): void => {
@@ -310,7 +307,7 @@ const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<stri
       db.close()
       lock.close()
     }
-    return { path, db, mark, head, findings, replaced, requireUncut, reached, close }
+    return { path, db, mark, head, problems, replaced, requireUncut, reached, close }
   } catch (error) {
     db.close()
     throw error instanceof Error && isCorrupt(error) ? broken(classify(path, error).message) : error

@@ -1,65 +1,60 @@
 /**
- * An index beside the journal: which of its events have an id, a type, an
- * account. `journal.db-index` is made of the log alone, in the background; it
- * may be deleted while no relay runs, and is then made again.
+ * An index of the log, so that a search reads few events: an event's id and
+ * account as hashes, when it was received, and its kind. `journal.db-index` is
+ * made from the log in the background, in steps of some thousand events. It may
+ * be deleted while no relay runs, and is then made again.
  *
- * A span of the log is indexed once the log has passed it, newest first. To look
- * through all of it takes some 25 milliseconds a million events, and the log's
- * writer pays nothing for it.
+ * The table has no index of its own, so it is appended to and read in order.
+ * Measured at 2,000,000 events of 900 bytes: 0.8 µs of the worker's CPU per
+ * event, 61 MB, an id or account found in 50 to 65 ms. With SQLite indexes on id and
+ * account: 9.4 µs, 8.5 KB written per event, 146 MB, under 1 ms. As columns of
+ * 4,096 events (the format before): 0.5 µs, 34 MB, 25 ms, and twice the code.
  *
- * **Promise.** It leads to events, it never stands for one: who is led by it
- * reads the log. **Trap.** So damage to it can hide an event; SQLite finds most
- * of it, and the index is then begun again.
+ * **Guarantee.** A search reads each event that the index names in the log.
+ * **Gotcha.** So damage to it can only hide events; SQLite finds most damage,
+ * and the index is then made again.
  */
 import { chmodSync, rmSync } from "node:fs"
-import { DatabaseSync, type SQLOutputValue } from "node:sqlite"
-import type { Match } from "../../EventMatch.ts"
-import type { EventQuery } from "../../Journal.ts"
-import { isFull } from "../file/SqliteErrors.ts"
-import type { Columns, LogRow } from "./IndexBlock.ts"
-import * as Span from "./IndexBlock.ts"
+import { DatabaseSync } from "node:sqlite"
+import type { EventQuery, Kind, Match } from "../../EventQuery.ts"
+import { keyWidth, notDelivered } from "../CommitBatch.ts"
+import { isFull, transactions } from "../file/SqliteErrors.ts"
+import { hashOf, indexFields } from "../Record.ts"
+import { bytes, int, list, type Row, text } from "../Rows.ts"
 
-/** Another one when what lies in the file changes: the columns, or how their hashes are made. */
-const format = 1
+/** Another one when the tables change, or how hashes are made. */
+const format = 2
 
 const schema = [
-  "CREATE TABLE journal (identity TEXT NOT NULL) STRICT",
-  `CREATE TABLE span (
-    number INTEGER PRIMARY KEY, received_from INTEGER NOT NULL, received_to INTEGER NOT NULL,
-    kinds TEXT NOT NULL, kind BLOB NOT NULL, account BLOB NOT NULL, id BLOB NOT NULL) STRICT`,
+  "CREATE TABLE journal (identity TEXT NOT NULL, through INTEGER NOT NULL) STRICT",
+  "CREATE TABLE kind (code INTEGER PRIMARY KEY, type TEXT NOT NULL, webhook TEXT NOT NULL, sinks TEXT NOT NULL) STRICT",
+  `CREATE TABLE event (
+    sequence INTEGER PRIMARY KEY, id INTEGER NOT NULL, account INTEGER NOT NULL, received_at INTEGER NOT NULL,
+    kind INTEGER NOT NULL) STRICT`,
   `PRAGMA user_version = ${format}`,
 ]
 
-type Row = Record<string, SQLOutputValue>
-
-const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
-
-/** As an array of their own, wherever in memory the bytes lie. */
-const copied = (value: unknown): ArrayBuffer => new Uint8Array(bytes(value)).buffer
-
-const logRowOf = (row: Row): LogRow => ({
-  first: Number(row.first),
-  count: Number(row.count),
-  receivedFrom: Number(row.received_from),
-  receivedTo: Number(row.received_to),
-  routes: String(row.routes),
-  keys: bytes(row.keys),
-  bytes: bytes(row.bytes),
-})
+/** Events that are indexed, searched or forgotten at a time, at least. */
+export const step = { indexed: 4096, searched: 65_536, forgotten: 16_384 }
+/** Of these the ones that match are read in parts. */
+const maxCandidates = 512
+/** A sender may invent types without end: those beyond have no kind, and match always. */
+const maxKinds = 10_000
+const noKind = 0
 
 const openFile = (file: string, identity: string): DatabaseSync => {
   const db = new DatabaseSync(file)
   try {
     chmodSync(file, 0o600)
     db.prepare("PRAGMA page_size = 32768").run()
-    // Synced only when it is checkpointed: what a power cut takes is indexed again.
+    // Synced only at checkpoints: what a power cut takes is indexed again.
     db.prepare("PRAGMA journal_mode = WAL").get()
     db.prepare("PRAGMA synchronous = NORMAL").run()
     db.prepare("PRAGMA wal_autocheckpoint = 64").get()
-    const version = () => Number(db.prepare("PRAGMA user_version").get()?.user_version)
+    const version = () => int(db.prepare("PRAGMA user_version").get()?.user_version)
     if (version() === 0) {
       for (const statement of schema) db.prepare(statement).run()
-      db.prepare("INSERT INTO journal (identity) VALUES (?)").run(identity)
+      db.prepare("INSERT INTO journal (identity, through) VALUES (?, 0)").run(identity)
     }
     const found = db.prepare("SELECT identity FROM journal").get()?.identity
     if (version() !== format || found !== identity) throw new Error("this is the index of another journal")
@@ -70,8 +65,8 @@ const openFile = (file: string, identity: string): DatabaseSync => {
   }
 }
 
-/** Opens the index of the journal at `path`; begun anew where it is not that journal's, or damaged. */
-const openOrBegin = (path: string, identity: string): DatabaseSync => {
+/** Opens the index of the journal at `path`; a new one where it is another journal's, or damaged. */
+const openOrCreate = (path: string, identity: string): DatabaseSync => {
   const file = `${path}-index`
   try {
     return openFile(file, identity)
@@ -82,107 +77,172 @@ const openOrBegin = (path: string, identity: string): DatabaseSync => {
 }
 
 export interface Candidates {
+  /** Newest first. */
   readonly sequences: ReadonlyArray<number>
-  /** When the first event of the span was received, in epoch milliseconds. */
-  readonly receivedFrom: number
+  /** Everything from here up was searched. */
+  readonly from: number
+  /** When the event there was received, in epoch milliseconds; 0 when there is none. */
+  readonly receivedAt: number
 }
 
 export class Index {
-  private readonly log
-  private readonly db: DatabaseSync
-  private readonly sql
-  private readonly indexed: Set<number>
+  readonly #log
+  readonly #db: DatabaseSync
+  readonly #sql
+  readonly #transact
+  readonly #kinds: Map<number, Kind>
+  /** Codes of kinds by the hashes of webhook and type, and the list of sinks. */
+  readonly #codes = new Map<string, Map<number, Map<number, number>>>()
+  /** The lowest event that is indexed, or the next one. */
+  #first: number
+  /** The highest. */
+  #through: number
   /** Once it is not, searches read the log itself. */
-  private isUsable = true
+  #isUsable = true
 
   /** `log` is a connection to the journal at `path`. Throws when there can be no index. */
   constructor(log: DatabaseSync, path: string) {
-    const identity = String(log.prepare("SELECT value FROM meta WHERE key = 'identity'").get()?.value)
-    this.log = {
-      tail: log.prepare("SELECT first FROM log ORDER BY first LIMIT 1"),
+    const identity = text(log.prepare("SELECT value FROM meta WHERE key = 'identity'").get()?.value)
+    this.#log = {
+      first: log.prepare("SELECT first FROM log ORDER BY first LIMIT 1"),
       head: log.prepare("SELECT first + count - 1 AS head FROM log ORDER BY first DESC LIMIT 1"),
-      rows: log.prepare(
-        `SELECT first, count, received_from, received_to, routes, keys, bytes FROM log
-         WHERE first >= (SELECT coalesce(max(first), 0) FROM log WHERE first <= ?1) AND first <= ?2 ORDER BY first`,
+      rows: log.prepare("SELECT first, count, routes, keys, bytes FROM log WHERE first > ? ORDER BY first"),
+    }
+    const db = openOrCreate(path, identity)
+    this.#db = db
+    this.#transact = transactions(db)
+    this.#sql = {
+      insert: db.prepare("INSERT INTO event (sequence, id, account, received_at, kind) VALUES (?, ?, ?, ?, ?)"),
+      insertKind: db.prepare("INSERT INTO kind (code, type, webhook, sinks) VALUES (?, ?, ?, ?)"),
+      setThrough: db.prepare("UPDATE journal SET through = ?"),
+      prune: db.prepare("DELETE FROM event WHERE sequence < ?"),
+      candidates: db.prepare(
+        `SELECT sequence FROM event WHERE sequence BETWEEN ?1 AND ?2
+           AND (?3 IS NULL OR id = ?3) AND (?4 IS NULL OR account = ?4) AND received_at >= ?5 AND received_at < ?6
+           AND (?7 IS NULL OR kind IN (SELECT value FROM json_each(?7)))
+         ORDER BY sequence DESC LIMIT ${maxCandidates}`,
       ),
+      receivedAt: db.prepare("SELECT received_at FROM event WHERE sequence BETWEEN ? AND ? ORDER BY sequence LIMIT 1"),
     }
-    this.db = openOrBegin(path, identity)
-    this.sql = {
-      insert: this.db.prepare("INSERT OR REPLACE INTO span VALUES (?, ?, ?, ?, ?, ?, ?)"),
-      span: this.db.prepare("SELECT received_from, received_to, kinds FROM span WHERE number = ?"),
-      kind: this.db.prepare("SELECT kind AS bytes FROM span WHERE number = ?"),
-      account: this.db.prepare("SELECT account AS bytes FROM span WHERE number = ?"),
-      id: this.db.prepare("SELECT id AS bytes FROM span WHERE number = ?"),
-      prune: this.db.prepare("DELETE FROM span WHERE number < ?"),
-    }
-    this.indexed = new Set(
-      this.db
-        .prepare("SELECT number FROM span")
+    this.#kinds = new Map(
+      db
+        .prepare("SELECT code, type, webhook, sinks FROM kind")
         .all()
-        .map(({ number }) => Number(number)),
+        .map((row) => [int(row.code), { type: text(row.type), webhook: text(row.webhook), sinks: list(row.sinks) }]),
     )
+    for (const [code, { type, webhook, sinks }] of this.#kinds) {
+      this.#codesOf(JSON.stringify(sinks), hashOf(webhook)).set(hashOf(type), code)
+    }
+    this.#through = int(db.prepare("SELECT through FROM journal").get()?.through)
+    this.#first = int(db.prepare("SELECT min(sequence) AS first FROM event").get()?.first ?? this.#through + 1)
   }
 
-  /** Indexes the newest span that is not yet, and forgets those that the log has pruned; whether there was one to index. */
+  /** Indexes the next events of the log if there are enough, and forgets those that were pruned; whether it indexed some. */
   grow(): boolean {
-    if (!this.isUsable) return false
+    if (!this.#isUsable) return false
     try {
-      const tail = Span.numberOf(Number(this.log.tail.get()?.first ?? 1))
-      this.prune(tail)
-      let number = Span.numberOf(Number(this.log.head.get()?.head ?? 0) + 1) - 1
-      while (number >= tail && this.indexed.has(number)) number--
-      if (number < tail) return false
-      this.index(number)
+      const first = int(this.#log.first.get()?.first ?? 1)
+      if (this.#first < first) this.#forget(Math.min(first, this.#first + step.forgotten))
+      const after = Math.max(this.#through, first - 1)
+      if (int(this.#log.head.get()?.head ?? 0) - after < step.indexed) return false
+      this.#through = this.#transact(() => this.#insert(after))
       return true
     } catch (error) {
       // A disk may be full for a while.
-      this.isUsable = isFull(error)
+      this.#isUsable = isFull(error)
       return false
     }
   }
 
-  private prune(tail: number): void {
-    const pruned = [...this.indexed].filter((number) => number < tail)
-    if (pruned.length === 0) return
-    this.sql.prune.run(tail)
-    for (const number of pruned) this.indexed.delete(number)
+  #forget(below: number): void {
+    this.#sql.prune.run(below)
+    this.#first = below
   }
 
-  private index(number: number): void {
-    const first = Span.firstOf(number)
-    const rows = this.log.rows.all(first, first + Span.size - 1).map(logRowOf)
-    const { receivedFrom, receivedTo, kinds, kind, account, id } = Span.make(number, rows)
-    const columns = [kind(), account(), id()].map(({ buffer }) => new Uint8Array(buffer))
-    this.sql.insert.run(number, receivedFrom, receivedTo, JSON.stringify(kinds), ...columns)
-    this.indexed.add(number)
+  /** Indexes rows of the log above a sequence; how far it came. */
+  #insert(after: number): number {
+    let through = after
+    for (const row of this.#log.rows.iterate(after)) {
+      this.#insertRow(row)
+      through = int(row.first) + int(row.count) - 1
+      if (through - after >= step.indexed) break
+    }
+    this.#sql.setThrough.run(through)
+    return through
   }
 
-  /** Sequences of a span that may match, from `highest` down, and since when it has events; `undefined` where it is not indexed. */
-  candidates(number: number, query: EventQuery, match: Match, highest: number): Candidates | undefined {
-    if (!this.isUsable || !this.indexed.has(number)) return undefined
+  #insertRow(row: Row): void {
+    const routes = list<ReadonlyArray<string>>(row.routes)
+    const names = routes.map((sinks) => JSON.stringify(sinks))
+    const keys = Buffer.from(bytes(row.keys))
+    const first = int(row.first)
+    indexFields(bytes(row.bytes), int(row.count), (index, fields) => {
+      const key = index * keyWidth + 12
+      if (key + 4 > keys.length) return
+      const route = keys.readUInt32LE(key) & ~notDelivered
+      const codes = this.#codesOf(names[route] ?? "[]", fields.webhook)
+      let code = codes.get(fields.type)
+      if (code === undefined) {
+        const [type, webhook] = fields.kind() ?? []
+        if (type === undefined || webhook === undefined) return
+        code = this.#newKind({ type, webhook, sinks: routes[route] ?? [] })
+        if (code !== noKind) codes.set(fields.type, code)
+      }
+      this.#sql.insert.run(first + index, fields.id, fields.account, fields.receivedAt, code)
+    })
+  }
+
+  #codesOf(sinks: string, webhook: number): Map<number, number> {
+    const webhooks = this.#codes.get(sinks) ?? new Map<number, Map<number, number>>()
+    const codes = webhooks.get(webhook) ?? new Map<number, number>()
+    if (codes.size > 0) return codes
+    webhooks.set(webhook, codes)
+    this.#codes.set(sinks, webhooks)
+    return codes
+  }
+
+  #newKind(kind: Kind): number {
+    if (this.#kinds.size >= maxKinds) return noKind
+    const code = this.#kinds.size + 1
+    this.#sql.insertKind.run(code, kind.type, kind.webhook, JSON.stringify(kind.sinks))
+    this.#kinds.set(code, kind)
+    return code
+  }
+
+  /** The highest sequence that is indexed, 0 when there is none. */
+  get through(): number {
+    return this.#isUsable ? this.#through : 0
+  }
+
+  /** Events that may match, from `highest` down to `lowest`; `undefined` where the events are not indexed. */
+  candidates(query: EventQuery, match: Match, highest: number, lowest: number): Candidates | undefined {
+    if (highest > this.through || highest < this.#first) return undefined
     try {
-      const row = this.sql.span.get(number)
-      if (row === undefined) return undefined
-      const column = (statement: Index["sql"]["id"]) => copied(statement.get(number)?.bytes)
-      const columns: Columns = {
-        receivedFrom: Number(row.received_from),
-        receivedTo: Number(row.received_to),
-        kinds: JSON.parse(String(row.kinds)) as Columns["kinds"],
-        kind: () => new Uint16Array(column(this.sql.kind)),
-        account: () => new Uint32Array(column(this.sql.account)),
-        id: () => new Uint32Array(column(this.sql.id)),
-      }
-      return {
-        sequences: Span.candidates(number, columns, query, match, highest),
-        receivedFrom: columns.receivedFrom,
-      }
+      let from = Math.max(lowest, this.#first, highest + 1 - step.searched)
+      const { id, account, since = 0, until = Number.MAX_SAFE_INTEGER } = query
+      const kinds = [...this.#kinds].filter(([, kind]) => match.kind(kind)).map(([code]) => code)
+      const isNone = kinds.length === 0 && this.#kinds.size < maxKinds
+      const rows = isNone
+        ? []
+        : this.#sql.candidates.all(
+            from,
+            highest,
+            id === undefined ? null : hashOf(id),
+            account === undefined ? null : hashOf(account),
+            since,
+            until,
+            kinds.length === this.#kinds.size ? null : JSON.stringify([...kinds, noKind]),
+          )
+      const sequences = rows.map((row) => int(row.sequence))
+      if (sequences.length === maxCandidates) from = sequences.at(-1) ?? from
+      return { sequences, from, receivedAt: int(this.#sql.receivedAt.get(from, highest)?.received_at ?? 0) }
     } catch {
-      this.isUsable = false
+      this.#isUsable = false
       return undefined
     }
   }
 
   close(): void {
-    this.db.close()
+    this.#db.close()
   }
 }

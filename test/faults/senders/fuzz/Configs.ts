@@ -5,6 +5,7 @@ import { Cause, Effect, Exit, Result } from "effect"
 import { ConfigError, type Diagnostic } from "../../../../src/config/diagnostics/Diagnostic.ts"
 import { load } from "../../../../src/config/load/Load.ts"
 import { hmacSha256 } from "../../../../src/event/Signature.ts"
+import { journalTypes } from "../../../../src/journal/Journals.ts"
 import * as RoutingTable from "../../../../src/routing/RoutingTable.ts"
 import { sinkTypes } from "../../../../src/sinks/SinkTypes.ts"
 import { badConfigs } from "../../../config/BadConfigs.ts"
@@ -75,7 +76,7 @@ const round = async (random: Random): Promise<Found> => {
   const text = damage(random.pick(random.chance(0.7) ? good : bad), random)
   const files = readFile({ "relay.config.json": text, x: "from a file" })
   const exit = await Effect.runPromiseExit(
-    load("relay.config.json", { sinkTypes, env: { HOME: "/home/x" }, readFile: files }),
+    load("relay.config.json", { sinkTypes, journalTypes, env: { HOME: "/home/x" }, readFile: files }),
   )
   const tell = (side: string, what: string): Found => ({ side, wrong: `${what}: ${JSON.stringify(text)}` })
   if (Exit.isSuccess(exit)) {

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
 import { Journal } from "../../../../src/journal/Journal.ts"
+import type { MaintenanceError } from "../../../../src/journal/JournalError.ts"
 import * as Maintenance from "../../../../src/journal/sqlite/file/Maintenance.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
 import { it } from "../../../lib/effect.ts"
@@ -12,7 +13,7 @@ import { options } from "../../temporary.ts"
 
 const secret = new TextEncoder().encode("bytes that are altered on disk")
 
-/** A journal with six events of one row each, one of them parked and one a dead letter. */
+/** A journal with six events of one row each, one of them a retry and one a dead letter. */
 const filled = Effect.gen(function* () {
   const at = options()
   yield* Effect.flatMap(Journal, (journal) =>
@@ -79,7 +80,7 @@ describe("an empty file beside a write-ahead log", () => {
       writeFileSync(at.path, "")
       writeFileSync(`${at.path}-wal`, "what is left of a journal")
       for (const refused of [Maintenance.check(at.path), Maintenance.backup(at.path, `${at.path}.backup`)]) {
-        expect((yield* Effect.flip(refused as Effect.Effect<unknown, Maintenance.MaintenanceError>)).message).toContain(
+        expect((yield* Effect.flip(refused as Effect.Effect<unknown, MaintenanceError>)).message).toContain(
           "`relay journal salvage` gets out what its write-ahead log holds",
         )
       }

@@ -1,4 +1,4 @@
-/** What becomes of a journal whose files are damaged, seem so, are cut or are gone. */
+/** Journals whose files are damaged, look damaged, are truncated or missing. */
 import { describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
 import {
@@ -12,21 +12,22 @@ import {
   writeFileSync,
 } from "node:fs"
 import { basename, dirname } from "node:path"
-import { Engine, type Options } from "../../../../src/journal/sqlite/Engine.ts"
+import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
-import { causeOf } from "../../../../src/journal/sqlite/file/WriteFailure.ts"
-import { recover } from "../../../../src/journal/sqlite/Restore.ts"
+import { causeOf } from "../../../../src/journal/sqlite/file/WriteProbe.ts"
+import type { SqliteConfig } from "../../../../src/journal/sqlite/SqliteConfig.ts"
+import { scan } from "../../../../src/journal/sqlite/StartupScan.ts"
 import { event } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
-const session = async (at: Options, use: (engine: Engine) => Promise<void> | void): Promise<void> => {
+const session = async (at: SqliteConfig, use: (engine: Engine) => Promise<void> | void): Promise<void> => {
   const engine = new Engine(open(at.path), at)
   try {
-    for (const _ of recover(engine, at, Date.now()));
+    for (const _ of scan(engine, at, Date.now()));
     await use(engine)
   } finally {
     engine.stop()
-    engine.checkpoint()
+    engine.checkpoints.run()
     engine.store.close()
   }
 }
@@ -38,7 +39,7 @@ const fill = (engine: Engine, count: number, name = "evt") =>
     ),
   )
 
-const aside = (at: Options) => readdirSync(dirname(at.path)).filter((name) => /damaged$/.test(name))
+const aside = (at: SqliteConfig) => readdirSync(dirname(at.path)).filter((name) => /damaged$/.test(name))
 const malformed = () => Object.assign(new Error("database disk image is malformed"), { errcode: 11 })
 
 describe("a journal that seemed damaged while it was in use", () => {
@@ -92,9 +93,9 @@ describe("a file that is cut off while the relay runs on it", () => {
       const at = options()
       await session(at, async (engine) => {
         await fill(engine, 50)
-        engine.look()
+        engine.inspect()
         truncateSync(at.path + suffix, Math.floor(statSync(at.path + suffix).size / 2))
-        expect(() => engine.look()).toThrow("was cut off while the relay was running on it")
+        expect(() => engine.inspect()).toThrow("was cut off while the relay was running on it")
       })
     })
 
@@ -102,7 +103,7 @@ describe("a file that is cut off while the relay runs on it", () => {
       const at = options()
       await session(at, async (engine) => {
         await fill(engine, 50)
-        engine.look()
+        engine.inspect()
         truncateSync(at.path + suffix, Math.floor(statSync(at.path + suffix).size / 2))
         const [exit] = await fill(engine, 200, "more")
         expect(JSON.stringify(exit)).toContain("was cut off while the relay was running on it")
@@ -111,13 +112,13 @@ describe("a file that is cut off while the relay runs on it", () => {
   }
 })
 
-describe("a journal that is gone with its mark", () => {
+describe("a journal that is missing with its mark", () => {
   const begin = async () => {
     const at = options()
     await session(at, (engine) => void engine.appendUnsafe(event("a"), ["lake"]))
     return at
   }
-  const keepOnly = (at: Options, suffix: string) => {
+  const keepOnly = (at: SqliteConfig, suffix: string) => {
     for (const name of readdirSync(dirname(at.path))) {
       if (name !== basename(at.path) + suffix) rmSync(`${dirname(at.path)}/${name}`)
     }

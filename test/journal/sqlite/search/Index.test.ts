@@ -1,14 +1,12 @@
 import { afterEach, describe, expect, test } from "bun:test"
 import { existsSync, statSync, writeFileSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
-import * as Match from "../../../../src/journal/EventMatch.ts"
-import type { EventQuery } from "../../../../src/journal/Journal.ts"
+import { type EventQuery, matchOf } from "../../../../src/journal/EventQuery.ts"
 import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import { Origin } from "../../../../src/journal/sqlite/Record.ts"
-import { recover } from "../../../../src/journal/sqlite/Restore.ts"
-import { Index } from "../../../../src/journal/sqlite/search/Index.ts"
-import * as Span from "../../../../src/journal/sqlite/search/IndexBlock.ts"
+import { scan } from "../../../../src/journal/sqlite/StartupScan.ts"
+import { Index, step } from "../../../../src/journal/sqlite/search/Index.ts"
 import { Search } from "../../../../src/journal/sqlite/search/Search.ts"
 import { event } from "../../samples.ts"
 import { options } from "../../temporary.ts"
@@ -18,17 +16,19 @@ afterEach(() => {
   for (const close of closing.splice(0).reverse()) close()
 })
 
-/** A journal of so many spans, and a bit. */
-const filled = (spans: number) => {
+/** Events of a row. */
+const row = 400
+
+/** A journal with so many steps of the index, and a few events more. */
+const filled = (steps: number) => {
   const at = options()
   const engine = new Engine(open(at.path), at)
   closing.push(() => {
     engine.stop()
     engine.store.close()
   })
-  for (const _ of recover(engine, at, Date.now()));
-  const row = 400
-  for (let first = 1; first <= spans * Span.size; first += row) {
+  for (const _ of scan(engine, at, Date.now()));
+  for (let first = 1; first <= steps * (step.indexed + row); first += row) {
     const events = Array.from({ length: row }, (_, index) => ({
       event: event(`evt_${first + index}`),
       sinks: ["lake"],
@@ -45,24 +45,35 @@ const indexOf = ({ store }: Engine) => {
 }
 
 const everything = { limit: 1 }
-/** How many of a span's events the index leads to; `undefined` where it is not indexed. */
-const indexed = (index: Index, number: number, query: EventQuery = everything) =>
-  index.candidates(number, query, Match.make(query), Number.MAX_SAFE_INTEGER)?.sequences.length
+/** The events from `highest` down to `lowest` that may match; `undefined` where they are not indexed. */
+const indexed = (index: Index, highest: number, lowest: number, query: EventQuery = everything) => {
+  const found: Array<number> = []
+  for (let next = highest; next >= lowest; ) {
+    const candidates = index.candidates(query, matchOf(query), next, lowest)
+    if (candidates === undefined) return undefined
+    found.push(...candidates.sequences)
+    next = candidates.from - 1
+  }
+  return found.length
+}
 const fileOf = ({ store }: Engine) => `${store.path}-index`
 const find = (engine: Engine, index: Index, id: string) =>
   new Search(engine.store.db, index).look({ id, limit: 9 }, 10_000).events.map(({ sequence }) => sequence)
 
 describe("an index", () => {
-  test("is made of whole spans, the newest first, and kept", () => {
+  test("is made in steps, the oldest first, and kept", () => {
     const engine = filled(2)
     const index = indexOf(engine)
-    expect(indexed(index, 0)).toBeUndefined()
-    expect([index.grow(), indexed(index, 0), indexed(index, 1)]).toEqual([true, undefined, Span.size])
+    expect(indexed(index, 1, 1)).toBeUndefined()
+    expect(index.grow()).toBe(true)
+    const { through } = index
+    expect(through).toBeWithin(step.indexed, step.indexed + row)
+    expect([indexed(index, through, 1), indexed(index, through + 1, 1)]).toEqual([through, undefined])
     expect([index.grow(), index.grow()]).toEqual([true, false])
     index.close()
     closing.pop()
     const again = indexOf(engine)
-    expect(again.grow()).toBe(false)
+    expect([again.grow(), again.through]).toEqual([false, index.through])
     expect(find(engine, again, "evt_17")).toEqual([17])
     expect(statSync(fileOf(engine)).mode & 0o777).toBe(0o600)
   })
@@ -71,16 +82,35 @@ describe("an index", () => {
     const engine = filled(2)
     const index = indexOf(engine)
     while (index.grow());
+    const { through } = index
     let oldest = engine.log.oldestRow()
-    while (oldest !== undefined && oldest.first <= Span.size) {
+    while (oldest !== undefined && oldest.first <= step.indexed) {
       engine.log.delete(oldest.first)
       oldest = engine.log.oldestRow()
     }
+    const first = oldest?.first ?? 0
     const events = Array.from({ length: 500 }, (_, n) => ({ event: event(`more_${n}`), sinks: [] }))
     for (let n = 0; n < 9; n++) engine.appendWith(events, Origin.delivered, () => () => {})
     expect(index.grow()).toBe(true)
-    expect([indexed(index, 0), indexed(index, 2)]).toEqual([undefined, Span.size])
-    expect(indexed(index, 2, { outcome: "unrouted", limit: 1 })).toBeLessThan(Span.size)
+    expect(indexed(index, first - 1, 1)).toBeUndefined()
+    expect(indexed(index, index.through, first)).toBe(index.through + 1 - first)
+    expect(index.through).toBeGreaterThan(through)
+    const unrouted = indexed(index, index.through, first, { outcome: "unrouted", limit: 1 }) ?? 0
+    expect(unrouted).toBeGreaterThan(0)
+    expect(unrouted).toBeLessThan(index.through - through + 1)
+  })
+
+  test("gives candidates in parts, and only those whose kind, id, account and time may match", () => {
+    const engine = filled(1)
+    const index = indexOf(engine)
+    index.grow()
+    const { through } = index
+    const count = (query: Partial<EventQuery>) => indexed(index, through, 1, { limit: 1, ...query })
+    expect(count({})).toBe(through)
+    expect([count({ id: "evt_17" }), count({ id: "none" })]).toEqual([1, 0])
+    expect([count({ account: "acct_1" }), count({ account: "none" })]).toEqual([through, 0])
+    expect([count({ since: 1_000 }), count({ since: 1_001 }), count({ until: 1_000 })]).toEqual([through, 0, 0])
+    expect([count({ types: ["appointment.*"] }), count({ types: ["client.*"] })]).toEqual([through, 0])
   })
 
   test("of another journal, of another format, or that is damaged is begun again", () => {
@@ -112,10 +142,10 @@ describe("an index", () => {
     const index = indexOf(engine)
     index.grow()
     const db = new DatabaseSync(fileOf(engine))
-    db.prepare("UPDATE span SET kinds = 'no JSON'").run()
+    db.prepare("DROP TABLE event").run()
     db.close()
     expect(find(engine, index, "evt_17")).toEqual([17])
-    expect(indexed(index, 0)).toBeUndefined()
+    expect(indexed(index, 17, 17)).toBeUndefined()
   })
 
   test("passes over what is damaged in the log", () => {

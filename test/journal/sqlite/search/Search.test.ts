@@ -4,27 +4,28 @@ import type { Event } from "../../../../src/event/Event.ts"
 import type { DeliveryStatus, EventQuery } from "../../../../src/journal/Journal.ts"
 import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
-import { WorkerEntrypoint } from "../../../../src/journal/sqlite/JournalWorker.ts"
 import { Origin } from "../../../../src/journal/sqlite/Record.ts"
-import { recover } from "../../../../src/journal/sqlite/Restore.ts"
-import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
-import { Index } from "../../../../src/journal/sqlite/search/Index.ts"
-import * as Span from "../../../../src/journal/sqlite/search/IndexBlock.ts"
+import { scan } from "../../../../src/journal/sqlite/StartupScan.ts"
+import { Index, step } from "../../../../src/journal/sqlite/search/Index.ts"
 import { Search } from "../../../../src/journal/sqlite/search/Search.ts"
+import { WorkerEntrypoint } from "../../../../src/journal/WorkerEntrypoint.ts"
 import * as Pattern from "../../../../src/routing/Pattern.ts"
 import { eventsContract } from "../../../contract/eventsContract.ts"
 import { seeded } from "../../../lib/seeded.ts"
 import { attempts, event, letter, retrying, settlement } from "../../samples.ts"
-import { options } from "../../temporary.ts"
+import { createSqlite, options } from "../../temporary.ts"
 
 const worker = Layer.succeed(WorkerEntrypoint, new URL("../../worker.ts", import.meta.url))
-eventsContract("SqliteJournal", () => SqliteJournal.layer(options()))
-eventsContract("SqliteJournal with its worker", () => SqliteJournal.layer(options()).pipe(Layer.provide(worker)))
+eventsContract("SqliteJournal", createSqlite)
+eventsContract("SqliteJournal with its worker", () => {
+  const open = createSqlite()
+  return () => Layer.provide(open(), worker)
+})
 
 const opened = () => {
   const at = options()
   const engine = new Engine(open(at.path), at)
-  for (const _ of recover(engine, at, Date.now()));
+  for (const _ of scan(engine, at, Date.now()));
   return engine
 }
 
@@ -37,14 +38,14 @@ const close = (engine: Engine) => {
 interface Kept {
   readonly sequence: number
   readonly event: Event
-  readonly fates: Array<DeliveryStatus>
+  readonly deliveries: Array<DeliveryStatus>
 }
 
 const types = ["appointment.created", "client.updated", "a", 'odd."type\\', "größe.neu", "x".repeat(300)]
 const webhooks = ["scheduling", "platform", "relay"]
 const accounts = Array.from({ length: 40 }, (_, index) => (index % 7 === 0 ? `acct_"${index}ü` : `acct_${index}`))
 const routes = [["lake"], ["lake", "audit"], ["audit"], []]
-const count = Span.size * 2 + 700
+const count = step.indexed * 2 + 2_500
 /** Until there the log is pruned. */
 const pruned = 1000
 
@@ -65,7 +66,7 @@ const made = (sequence: number, { pick, upTo, maybe }: Picking): Event =>
     body: new Uint8Array(upTo(100)).fill(sequence),
   })
 
-/** Two spans and a bit of events of all kinds, in rows of all lengths; what a lane parked or buried has outlived the log. */
+/** More events of all kinds than two steps of the index, in rows of all lengths; retries and dead letters are older than the log. */
 const filled = async (random: Picking) => {
   const engine = opened()
   const kept: Array<Kept> = []
@@ -77,8 +78,8 @@ const filled = async (random: Picking) => {
     }))
     engine.appendWith(group, random.maybe(0.2) ? Origin.replayed : Origin.delivered, () => () => {})
     for (const { event, sinks } of group) {
-      const fates = sinks.map((sink): DeliveryStatus => ({ sink, outcome: "pending", attempts: [] }))
-      kept.push({ sequence: kept.length + 1, event, fates })
+      const deliveries = sinks.map((sink): DeliveryStatus => ({ sink, outcome: "pending", attempts: [] }))
+      kept.push({ sequence: kept.length + 1, event, deliveries })
     }
   }
   for (const lane of ["lake", "audit"]) {
@@ -89,17 +90,17 @@ const filled = async (random: Picking) => {
       deadLetter: [] as Array<ReturnType<typeof letter>>,
     }
     for (const one of kept) {
-      const at = one.fates.findIndex(({ sink }) => sink === lane)
+      const at = one.deliveries.findIndex(({ sink }) => sink === lane)
       if (at === -1 || (one.sequence > sequence && (one.sequence < sequence + 50 || one.sequence > sequence + 99)))
         continue
-      one.fates[at] = { sink: lane, outcome: "delivered", attempts: [] }
-      const fate = random.upTo(50)
-      if (fate === 0) {
+      one.deliveries[at] = { sink: lane, outcome: "delivered", attempts: [] }
+      const state = random.upTo(50)
+      if (state === 0) {
         change.retry.push(retrying(one.sequence))
-        one.fates[at] = { sink: lane, outcome: "retrying", due: 2_000, attempts }
-      } else if (fate === 1) {
+        one.deliveries[at] = { sink: lane, outcome: "retrying", due: 2_000, attempts }
+      } else if (state === 1) {
         change.deadLetter.push(letter(one.sequence))
-        one.fates[at] = { sink: lane, outcome: "dead", at: 9, attempts }
+        one.deliveries[at] = { sink: lane, outcome: "dead", at: 9, attempts }
       }
     }
     await new Promise((done) => engine.settle([settlement(lane, sequence, { cursor, ...change })], done))
@@ -109,9 +110,12 @@ const filled = async (random: Picking) => {
     engine.log.delete(oldest.first)
     oldest = engine.log.oldestRow()
   }
-  const tail = oldest?.first ?? 0
+  const first = oldest?.first ?? 0
   const held = ({ outcome }: DeliveryStatus) => outcome === "retrying" || outcome === "dead"
-  return { engine, kept: kept.filter(({ sequence, fates }) => sequence >= tail || fates.some(held)).reverse() }
+  return {
+    engine,
+    kept: kept.filter(({ sequence, deliveries }) => sequence >= first || deliveries.some(held)).reverse(),
+  }
 }
 
 const queried = ({ pick, upTo, maybe }: Picking, kept: ReadonlyArray<Kept>): EventQuery => {
@@ -144,7 +148,9 @@ const expected = (query: EventQuery, kept: ReadonlyArray<Kept>): ReadonlyArray<K
       (until === undefined || one.event.receivedAt < until) &&
       (before === undefined || one.sequence < before) &&
       (outcome === undefined ||
-        (outcome === "unrouted" ? one.fates.length === 0 : one.fates.some((fate) => fate.outcome === outcome))),
+        (outcome === "unrouted"
+          ? one.deliveries.length === 0
+          : one.deliveries.some((delivery) => delivery.outcome === outcome))),
   )
 }
 
@@ -166,8 +172,8 @@ describe("Search", () => {
     const { db, path } = engine.store
     const index = new Index(db, path)
     try {
-      for (const spans of [0, 1, 1]) {
-        for (let n = 0; n < spans; n++) expect(index.grow()).toBe(true)
+      for (const steps of [0, 1, 1]) {
+        for (let n = 0; n < steps; n++) expect(index.grow()).toBe(true)
         const search = new Search(db, index)
         for (let n = 0; n < 6; n++) {
           const query = queried(random, kept)
@@ -179,7 +185,10 @@ describe("Search", () => {
           })
           for (const [index, one] of found.slice(0, 20).entries()) {
             const { body: _, ...facts } = model[index]?.event ?? event("")
-            expect({ event: one.event, fates: one.fates }).toEqual({ event: facts, fates: model[index]?.fates ?? [] })
+            expect({ event: one.event, deliveries: one.deliveries }).toEqual({
+              event: facts,
+              deliveries: model[index]?.deliveries ?? [],
+            })
           }
         }
       }

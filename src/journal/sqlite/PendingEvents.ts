@@ -1,38 +1,28 @@
 /**
- * What the log was pruned of while lanes still waited for it: an event each,
+ * Pending events that the log was pruned of: one row per event (table `owed`),
  * until the last of its lanes has settled it.
  *
- * So room is taken by what is owed, and not by everything that came after it.
- * All of it lies below the log's oldest row: a lane reads it first, and then
- * the log, with the same cursor.
+ * A lane that lags so keeps only its own events on disk, not everything that
+ * came after them. All of them are older than the log's oldest row: a lane reads
+ * them first, then the log, with the same cursor.
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../event/Entry.ts"
-import type { Cursor } from "../Journal.ts"
+import type { Cursor } from "../Settlement.ts"
 import type { Backlog } from "./Backlog.ts"
 import { decodeStored, encode, type Stored } from "./Record.ts"
+import { bytes, int, list } from "./Rows.ts"
 
-/** Rows that are looked at together. */
+/** Rows that are read at a time. */
 const slice = 256
 
-const int = (value: unknown): number => Number(value)
-const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
-
-const namesOf = (text: unknown): ReadonlyArray<string> => {
-  try {
-    return JSON.parse(String(text)) as ReadonlyArray<string>
-  } catch {
-    return []
-  }
-}
-
-export class Owed {
+export class PendingEvents {
   /** The highest sequence that it holds, or held since the start; 0 when it never held any. */
   last: number
 
   readonly #sql
   readonly #onLost: (sequence: number) => void
-  /** Where rows may lie that nobody waits for any more: above `from`, up to `to`. */
+  /** Rows that nobody waits for any more can only be above `from`, up to `to`. */
   #settled = { from: 0, to: Number.POSITIVE_INFINITY }
 
   constructor(db: DatabaseSync, onLost: (sequence: number) => void) {
@@ -43,7 +33,7 @@ export class Owed {
       read: db.prepare("SELECT sequence, record FROM owed WHERE sequence > ? ORDER BY sequence"),
       find: db.prepare("SELECT record FROM owed WHERE sequence = ?"),
       sinks: db.prepare(`SELECT sequence, sinks FROM owed WHERE sequence > ? ORDER BY sequence LIMIT ${slice}`),
-      keep: db.prepare("INSERT OR REPLACE INTO owed (sequence, sinks, record) VALUES (?, ?, ?)"),
+      add: db.prepare("INSERT OR REPLACE INTO owed (sequence, sinks, record) VALUES (?, ?, ?)"),
       remove: db.prepare("DELETE FROM owed WHERE sequence = ?"),
     }
     this.last = int(this.#sql.last.get()?.last ?? 0)
@@ -56,8 +46,8 @@ export class Owed {
   }
 
   /** Within a transaction of the caller's. */
-  keep({ entry, origin }: Stored): void {
-    this.#sql.keep.run(entry.sequence, JSON.stringify(entry.sinks), encode(entry, origin))
+  add({ entry, origin }: Stored): void {
+    this.#sql.add.run(entry.sequence, JSON.stringify(entry.sinks), encode(entry, origin))
   }
 
   /** Entries above `after`, at most `limit`, and no more once they have `maxBytes`. */
@@ -88,10 +78,10 @@ export class Owed {
 
   /** The sinks of what it holds above `after`, a slice of it. */
   sinks(after: number): ReadonlyArray<readonly [sequence: number, sinks: ReadonlyArray<string>]> {
-    return this.#sql.sinks.all(after).map((row) => [int(row.sequence), namesOf(row.sinks)] as const)
+    return this.#sql.sinks.all(after).map((row) => [int(row.sequence), list<string>(row.sinks)] as const)
   }
 
-  /** A lane went from one cursor to the next: what lies between may be owed to nobody. */
+  /** A lane's cursor moved: nobody may wait for what is between. */
   moved(from: Cursor, to: Cursor): void {
     if (from.sequence >= this.last) return
     const highest = Math.max(to.sequence, to.settled.at(-1)?.[1] ?? 0)
@@ -99,7 +89,7 @@ export class Owed {
     this.#settled.to = Math.max(this.#settled.to, Math.min(highest, this.last))
   }
 
-  /** All of it may be owed to nobody: a lane is gone. */
+  /** A lane was dropped: nobody may wait for any of it. */
   dropped(): void {
     this.#settled = { from: 0, to: this.last }
   }
@@ -109,8 +99,8 @@ export class Owed {
   }
 
   /**
-   * Removes some of what no lane waits for, for so many milliseconds; within a
-   * transaction of the caller's, who says `swept` after its commit.
+   * Removes events that no lane waits for, for so many milliseconds; within a
+   * transaction of the caller's, who calls `swept` after its commit.
    */
   sweep(lanes: ReadonlyMap<string, Backlog>, millis: number): number {
     const started = performance.now()
@@ -123,7 +113,7 @@ export class Owed {
     return rows.length < slice ? this.#settled.to : (rows.at(-1)?.[0] ?? this.#settled.to)
   }
 
-  /** Everything up to `sequence` was looked at. */
+  /** Everything up to `sequence` was checked. */
   swept(sequence: number): void {
     this.#settled.from = sequence
     if (!this.mayRemove) this.#settled = { from: Number.POSITIVE_INFINITY, to: 0 }

@@ -1,32 +1,25 @@
 /**
- * Entries that are appended anew: dead letters and the retained log when a
- * person replays them, a lane's backlog when another takes it over.
+ * Operations on many events: replays, and lanes that are moved or dropped.
  *
- * In slices of about a row, each one transaction, so that the relay goes on
- * answering in between. A crash leaves what is done done and the rest where it
- * was: whoever asks again goes on there.
+ * They run in slices of about a row, each in one transaction, so that the relay
+ * answers in between. After a crash the slices that were committed stay, and the
+ * operation can be started again.
  */
 import { quarantine } from "../../event/Event.ts"
-import type { ReplayQuery, Reroute, StoredDeadLetter } from "../Journal.ts"
+import type { ReplayQuery, Reroute } from "../Journal.ts"
+import { unavailable } from "../JournalError.ts"
+import type { StoredDeadLetter } from "../LaneInfo.ts"
 import { Backlog } from "./Backlog.ts"
-import type { Again, Engine } from "./Engine.ts"
-import { unavailable } from "./file/SqliteErrors.ts"
-import type { Committed } from "./LaneStore.ts"
+import type { Engine, Reappended } from "./Engine.ts"
+import { allOf, type Committed } from "./LaneStore.ts"
 import { Origin } from "./Record.ts"
 
-/** What is taken up at a time: so many dead letters, of so many bytes. */
-const lettersASlice = 64
-const bytesASlice = 1024 * 1024
-/** Entries of the log that are looked at together. */
-const entriesASlice = 256
+/** A slice has at most so many dead letters, so many bytes of bodies, or so many entries of the log. */
+const slice = { letters: 64, bytes: 1024 * 1024, entries: 256 }
 /** Milliseconds that a slice of many small changes may take. */
 const budget = 2
 
 const nothing = (): void => {}
-
-const all = (committed: ReadonlyArray<Committed>) => (): void => {
-  for (const apply of committed) apply()
-}
 
 /** Each step is one slice; the result is how many were appended. */
 export const replayDeadLetters = function* (
@@ -38,16 +31,16 @@ export const replayDeadLetters = function* (
   const wanted = [...new Set(ids)]
   for (let next = 0; next < wanted.length; ) {
     const letters: Array<StoredDeadLetter> = []
-    for (let size = 0; next < wanted.length && letters.length < lettersASlice && size < bytesASlice; next++) {
-      const letter = engine.lanes.deadLetter(wanted[next] ?? "")
+    for (let size = 0; next < wanted.length && letters.length < slice.letters && size < slice.bytes; next++) {
+      const letter = engine.lanes.deadLetters.get(wanted[next] ?? "")
       if (letter === undefined) continue
       letters.push(letter)
       size += letter.entry.event.body.length
     }
     if (letters.length === 0) continue
     engine.requireRoom(`${count} dead letters were replayed, the others stay.`)
-    const again: Array<Again & { readonly id: string }> = []
-    const routed: Array<Again & { readonly id: string }> = []
+    const again: Array<Reappended & { readonly id: string }> = []
+    const routed: Array<Reappended & { readonly id: string }> = []
     for (const { id, entry, lane } of letters) {
       if (lane !== quarantine || reroute === undefined) {
         again.push({ id, event: entry.event, sinks: [lane] })
@@ -56,16 +49,16 @@ export const replayDeadLetters = function* (
       const found = reroute(entry.event)
       if (found !== undefined) routed.push({ id, ...found })
     }
-    // What was never routed is no replay: it has the place and the key of the delivery that it came by.
-    if (again.length > 0) engine.appendWith(again, Origin.replayed, () => exhumed(engine, again))
-    if (routed.length > 0) engine.deliverWith(routed, () => exhumed(engine, routed))
+    // What was never routed is no replay: it has the key of the delivery that it came with.
+    if (again.length > 0) engine.appendWith(again, Origin.replayed, () => removed(engine, again))
+    if (routed.length > 0) engine.deliverWith(routed, () => removed(engine, routed))
     count += again.length + routed.length
     yield
   }
   return count
 }
 
-/** Changes one thing after the other, as many in a transaction as fit into its time, until there is none; how many. */
+/** Applies changes until there are no more, as many in a transaction as fit into its time; how many. */
 const sliced = function* (engine: Engine, change: () => Committed | undefined): Generator<void, number> {
   let count = 0
   for (;;) {
@@ -77,7 +70,7 @@ const sliced = function* (engine: Engine, change: () => Committed | undefined): 
         next = change()
         if (next !== undefined) committed.push(next)
       } while (next !== undefined && performance.now() - started < budget)
-      return { result: { changed: committed.length, more: next !== undefined }, committed: all(committed) }
+      return { result: { changed: committed.length, more: next !== undefined }, committed: allOf(committed) }
     })
     count += changed
     if (!more) return count
@@ -96,19 +89,19 @@ export const dropDeadLetters = function* (engine: Engine, ids: ReadonlyArray<str
   })
 }
 
-/** Forgets a lane with all that it holds; the number of events given up. */
+/** Removes a lane with all that it holds; how many events were given up. */
 export const dropLane = function* (engine: Engine, name: string): Generator<void, number> {
   engine.flush()
   const backlog = engine.lanes.backlogs.get(name)
   const count = backlog === undefined ? 0 : backlog.size + backlog.deadLetters
   yield* sliced(engine, () => engine.lanes.takeRetry(name))
-  yield* sliced(engine, () => engine.lanes.takeDead(name))
+  yield* sliced(engine, () => engine.lanes.takeDeadLetter(name))
   engine.exclusively(() => ({ result: undefined, committed: engine.lanes.drop(name) }))
   return count
 }
 
-const exhumed = (engine: Engine, letters: ReadonlyArray<{ readonly id: string }>): Committed =>
-  all(letters.map(({ id }) => engine.lanes.removeDeadLetter(id) ?? nothing))
+const removed = (engine: Engine, letters: ReadonlyArray<{ readonly id: string }>): Committed =>
+  allOf(letters.map(({ id }) => engine.lanes.removeDeadLetter(id) ?? nothing))
 
 export const replay = function* (engine: Engine, query: ReplayQuery): Generator<void, number> {
   const end = engine.head
@@ -123,10 +116,10 @@ export const replay = function* (engine: Engine, query: ReplayQuery): Generator<
     first ??= keys.first
     query.progress?.((keys.first - first) / (end - first + 1))
     if (keys.receivedTo < query.since || keys.receivedFrom >= query.until) continue
-    const again: Array<Again> = []
+    const again: Array<Reappended> = []
     for (const { entry, origin } of engine.log.rowFrom(keys.first)?.stored ?? []) {
       const { receivedAt, type, problem } = entry.event
-      // Copies are left out: what they are copies of is in the log, or was given up with it.
+      // Copies are left out: their originals are in the log, or were pruned with it.
       if (origin !== Origin.delivered || problem !== undefined) continue
       if (receivedAt >= query.since && receivedAt < query.until && query.types(type)) {
         again.push({ event: entry.event, sinks })
@@ -141,7 +134,7 @@ export const replay = function* (engine: Engine, query: ReplayQuery): Generator<
   }
 }
 
-/** Hands everything that `from` holds to `to`; `from` is left empty, at the head. */
+/** Moves everything that `from` holds to `to`; `from` is left empty, at the head. */
 export const moveLane = function* (engine: Engine, from: string, to: string): Generator<void, number> {
   engine.flush()
   const source = engine.lanes.backlogs.get(from)
@@ -158,16 +151,16 @@ export const moveLane = function* (engine: Engine, from: string, to: string): Ge
   let count = 0
   const sinks = [to]
   while (source.cursor.sequence < end) {
-    const again: Array<Again> = []
+    const again: Array<Reappended> = []
     let last = end
     let size = 0
-    for (const { sequence, event, sinks: routed } of engine.read(source.cursor.sequence, entriesASlice)) {
+    for (const { sequence, event, sinks: routed } of engine.read(source.cursor.sequence, slice.entries)) {
       if (sequence > end) break
       last = sequence
       if (!routed.includes(from) || !source.isPending(sequence)) continue
       again.push({ event, sinks })
       size += event.body.length
-      if (size >= bytesASlice) break
+      if (size >= slice.bytes) break
     }
     const cursor = { sequence: last, settled: source.cursor.settled.filter(([, to]) => to > last) }
     const advance = () =>
@@ -178,5 +171,5 @@ export const moveLane = function* (engine: Engine, from: string, to: string): Ge
     yield
   }
   count += yield* sliced(engine, () => engine.lanes.takeRetry(from, to))
-  return count + (yield* sliced(engine, () => engine.lanes.takeDead(from, to)))
+  return count + (yield* sliced(engine, () => engine.lanes.takeDeadLetter(from, to)))
 }

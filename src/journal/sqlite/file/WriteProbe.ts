@@ -1,12 +1,12 @@
 /**
- * Why a write to the journal fails: SQLite's error does not carry the system's
- * number, so it is looked for, and a small write is tried beside the journal.
+ * Finds out why a write to the journal fails: SQLite's error does not carry the
+ * system's code, so a small file is written beside the journal.
  */
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, statSync, writeSync } from "node:fs"
 
 const probeBytes = 64 * 1024
-/** Looked for again after so many milliseconds: a disk that fails is not to be troubled for each refusal. */
-const holds = 1_000
+/** Milliseconds that a cause is kept: a failing disk is not probed for each refusal. */
+const keptFor = 1_000
 
 const causes: Readonly<Record<string, string>> = {
   ENOSPC: "its disk is full. Free some space",
@@ -21,7 +21,7 @@ const causes: Readonly<Record<string, string>> = {
 
 const passes = "a write failed, and passes when it is tried again. Look at the kernel's log for a failing disk"
 
-/** The longest file that this process may write; none where nobody says. */
+/** The file size limit of this process; infinite where it is not known. */
 const fileSizeLimit = (): number => {
   try {
     const [, soft] = /^Max file size\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1")) ?? []
@@ -37,11 +37,11 @@ const isAtLimit = (path: string): boolean => {
   return Math.max(...sizes) + probeBytes > limit
 }
 
-/** The system's code of a write that is tried; `undefined` when it passes. */
+/** The system's code of a failed write; `undefined` when it succeeds. */
 const tryWrite = (path: string): string | undefined => {
   const probe = `${path}-probe`
   try {
-    // What there is must be writable too: the directory may be, and the file not.
+    // The directory may be writable, and the file not.
     closeSync(openSync(`${path}-mark`, "r+"))
     const fd = openSync(probe, "w", 0o600)
     try {
@@ -68,10 +68,10 @@ const remove = (file: string): void => {
 
 let last = { path: "", at: Number.NEGATIVE_INFINITY, cause: "" }
 
-/** What keeps the journal at `path` from being written, and what to do: the end of a sentence. `wasFull` when SQLite said so. */
+/** Why the journal at `path` can't be written, and what to do: the end of a sentence. `wasFull` when SQLite said so. */
 export const causeOf = (path: string, wasFull: boolean): string => {
   const now = performance.now()
-  if (last.path === path && now - last.at < holds) return last.cause
+  if (last.path === path && now - last.at < keptFor) return last.cause
   const code = isAtLimit(path) ? "EFBIG" : tryWrite(path)
   const cause =
     code === undefined

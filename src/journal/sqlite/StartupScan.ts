@@ -1,21 +1,22 @@
 /**
- * What the journal holds is read back into memory at start: the duplicate
- * window and each lane's backlog. In slices, because the relay is up meanwhile;
- * appends are refused until it is done.
+ * Loads the state in memory at the start: the duplicates and each lane's
+ * backlog. In slices, because the relay is up meanwhile; appends are refused
+ * until it is done.
  */
 import { Duration } from "effect"
 import { keyWidth, notDelivered } from "./CommitBatch.ts"
-import type { Engine, Options } from "./Engine.ts"
+import type { Engine } from "./Engine.ts"
 import { meta } from "./file/Meta.ts"
-import type { Committed } from "./LaneStore.ts"
+import { allOf, type Committed } from "./LaneStore.ts"
 import type { RowKeys } from "./Log.ts"
+import type { SqliteConfig } from "./SqliteConfig.ts"
 
 const rowsASlice = 64
 
 /** Each step reads one slice of the log, oldest first; the last one makes the journal ready. */
-export const recover = function* (engine: Engine, options: Options, now: number): Generator<void> {
-  beginAgain(engine)
-  yield* restoreOwed(engine)
+export const scan = function* (engine: Engine, options: SqliteConfig, now: number): Generator<void> {
+  repairCursors(engine)
+  yield* loadPending(engine)
   const windowStart = engine.log.rowStart(engine.head - options.duplicates.count + 1)
   const keysSince = now - Duration.toMillis(options.duplicates.age)
   const passed = Math.min(Math.max(engine.lanes.passed, pruned(engine)), engine.head)
@@ -28,43 +29,43 @@ export const recover = function* (engine: Engine, options: Options, now: number)
       const due = expected ?? passed + 1
       if (row.first > due) engine.log.missing(due, row.first - 1)
       expected = row.first + row.count
-      restore(engine, row, windowStart, keysSince)
+      loadRow(engine, row, windowStart, keysSince)
       after = row.first
     }
     if (rows.length < rowsASlice) break
     yield
   }
-  forgetStrayed(engine)
-  nameStrayed(engine)
+  removeUnknownRetries(engine)
+  reportUnknownDeadLetters(engine)
   for (const backlog of engine.lanes.backlogs.values()) backlog.recount()
   engine.ready()
 }
 
-/** Lanes whose place is damaged begin again at the oldest event that is kept. */
-const beginAgain = (engine: Engine): void => {
+/** Lanes whose cursor is damaged start again at the oldest event that is kept. */
+const repairCursors = (engine: Engine): void => {
   const { damaged, lost } = engine.lanes.found
   if (!damaged) return
-  mend(engine, () => {
+  withAlarm(engine, () => {
     for (const name of lost) {
       engine.raiseAlarm(
         `The place of lane ${name} in the journal was damaged: it begins again at the oldest event that is kept, so some are sent twice.`,
       )
     }
     if (lost.length === 0) engine.raiseAlarm("The place of a lane that is not known was damaged in the journal.")
-    return [engine.lanes.beginAgain((engine.owed.first ?? engine.log.oldestRow()?.first ?? engine.head + 1) - 1)]
+    return [engine.lanes.repairCursors((engine.pending.first ?? engine.log.oldestRow()?.first ?? engine.head + 1) - 1)]
   })
 }
 
-/** The log was pruned up to here: what was waited for stands in what is owed. */
+/** The log was pruned up to here: what lanes waited for is among the pending events. */
 const pruned = ({ store }: Engine): number => {
   const sequence = Number(meta(store.db, "pruned") ?? 0)
   return Number.isSafeInteger(sequence) ? sequence : 0
 }
 
-const restoreOwed = function* (engine: Engine): Generator<void> {
+const loadPending = function* (engine: Engine): Generator<void> {
   let after = 0
   for (;;) {
-    const rows = engine.owed.sinks(after)
+    const rows = engine.pending.sinks(after)
     for (const [sequence, sinks] of rows) {
       for (const sink of sinks) engine.lanes.backlogs.get(sink)?.routed(sequence)
       after = sequence
@@ -74,41 +75,36 @@ const restoreOwed = function* (engine: Engine): Generator<void> {
   }
 }
 
-/** What is parked for a lane that is not known can't be sent: it is named and given up. */
-const forgetStrayed = (engine: Engine): void => {
-  const strayed = engine.lanes.strayedRetries()
-  if (strayed.length === 0) return
-  mend(engine, () => strayed.map(({ lane, sequence }) => engine.lanes.forget(lane, sequence)))
+/** Retries of an unknown lane can't be sent: they are removed and reported. */
+const removeUnknownRetries = (engine: Engine): void => {
+  const unknown = engine.lanes.unknownRetries()
+  if (unknown.length === 0) return
+  withAlarm(engine, () => unknown.map(({ lane, sequence }) => engine.lanes.loseRetry(lane, sequence)))
 }
 
-/** Dead letters are never given up: that they strayed is said. */
-const nameStrayed = (engine: Engine): void => {
-  for (const lane of engine.lanes.strayed()) {
+/** Dead letters of an unknown lane are kept, and reported. */
+const reportUnknownDeadLetters = (engine: Engine): void => {
+  for (const lane of engine.lanes.unknownDeadLetterLanes()) {
     engine.raiseAlarm(
       `Dead letters stand under ${JSON.stringify(lane)}, which is no lane that the journal knows: its name can't be read as it was written. \`relay dlq list\` shows them.`,
     )
   }
 }
 
-/** In one transaction with what is said about it. */
-const mend = (engine: Engine, work: () => ReadonlyArray<Committed>): void =>
+/** In one transaction with the alarm that it raises. */
+const withAlarm = (engine: Engine, work: () => ReadonlyArray<Committed>): void =>
   engine.exclusively(() => {
     const committed = work()
     engine.alarm.store()
-    return {
-      result: undefined,
-      committed: () => {
-        for (const apply of committed) apply()
-      },
-    }
+    return { result: undefined, committed: allOf(committed) }
   })
 
-const restore = (engine: Engine, row: RowKeys, windowStart: number, keysSince: number): void => {
+const loadRow = (engine: Engine, row: RowKeys, windowStart: number, keysSince: number): void => {
   const remembered = row.first >= windowStart && row.receivedTo >= keysSince
-  const pending = [...engine.lanes.backlogs.values()].some(
+  const isPending = [...engine.lanes.backlogs.values()].some(
     (backlog) => backlog.cursor.sequence < row.first + row.count - 1,
   )
-  if (!remembered && !pending) return
+  if (!remembered && !isPending) return
   for (let index = 0; index < row.count; index++) {
     const at = index * keyWidth
     if (at + keyWidth > row.keys.length) break
@@ -122,7 +118,7 @@ const restore = (engine: Engine, row: RowKeys, windowStart: number, keysSince: n
         row.receivedTo,
       )
     }
-    if (!pending) continue
+    if (!isPending) continue
     for (const sink of row.routes[route & ~notDelivered] ?? []) {
       engine.lanes.backlogs.get(sink)?.routed(row.first + index)
     }

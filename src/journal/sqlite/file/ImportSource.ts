@@ -1,15 +1,13 @@
-/**
- * The events of a file that `journal import` is given: a journal, or what was
- * salvaged of one.
- */
+/** Reads the events of a file for `journal import`: a journal, or what was salvaged of one. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs"
 import { dirname } from "node:path"
+import { tolerant } from "../Rows.ts"
 import * as Salvage from "./Salvage.ts"
 
 export interface Item {
-  /** As `journal salvage` writes it; nothing where a line or a record can't be read. */
+  /** As `journal salvage` writes it; `undefined` where a line or a record can't be read. */
   readonly line: unknown
-  /** How far it is, from 0 to 1. */
+  /** The share of the file that was read, from 0 to 1. */
   readonly share: number
 }
 
@@ -23,7 +21,7 @@ const fromLines = function* (fd: number): Generator<Item> {
   let rest: Array<Buffer> = []
   let read = 0
   const item = (line: Buffer): Item => ({
-    line: Salvage.tolerant((): unknown => JSON.parse(line.toString("utf8"))),
+    line: tolerant((): unknown => JSON.parse(line.toString("utf8"))),
     share: read / size,
   })
   for (let more = readSync(fd, chunk, 0, chunkBytes, read); more > 0; more = readSync(fd, chunk, 0, chunkBytes, read)) {
@@ -41,16 +39,15 @@ const fromLines = function* (fd: number): Generator<Item> {
 
 const fromJournal = function* (path: string): Generator<Item> {
   let share = 0
-  const tell = (now: number): void => {
+  const lines = Salvage.lines(path, dirname(path), (now) => {
     share = now
-  }
-  const lines = Salvage.lines(path, dirname(path), tell)
+  })
   let next = lines.next()
   for (; next.done !== true; next = lines.next()) yield { line: next.value, share }
   for (let left = next.value.damaged.length; left > 0; left--) yield { line: undefined, share: 1 }
 }
 
-/** Reads it from one end to the other; throws the system's errors. */
+/** Throws the system's errors. */
 export const items = function* (path: string): Generator<Item> {
   const fd = openSync(path, "r")
   let isText: boolean

@@ -1,0 +1,15 @@
+/** The schema of `"journal"`: its type, and the keys of that type. */
+import { Effect, Schema } from "effect"
+
+/** The part of a `JournalType` that a config needs. The first is the default. */
+export type JournalTypes = Readonly<Record<string, { readonly config: Schema.Struct<Schema.Struct.Fields> }>>
+
+export const journalSchema = (type: string, journalTypes: JournalTypes) => {
+  const types = Object.keys(journalTypes)
+  const [usual = ""] = types
+  const key = Schema.Literals(types).annotate({ description: "The kind of journal", default: usual })
+  return Schema.Struct({
+    type: key.pipe(Schema.withDecodingDefaultKey(Effect.succeed(usual))),
+    ...(journalTypes[type] ?? journalTypes[usual])?.config.fields,
+  }).annotate({ description: "Where accepted events are kept until every sink has them" })
+}

@@ -1,0 +1,39 @@
+/** Why a journal refuses: the reason decides what the caller does next. */
+import { Schema } from "effect"
+
+/** Full: `maxSize`, the free-space watermark, or a lane's backlog. A retry is wanted. */
+export class JournalFull extends Schema.TaggedError<JournalFull>()("JournalFull", {
+  cause: Schema.Literals(["maxSize", "disk", "backlog"]),
+  message: Schema.String,
+}) {}
+
+/** Not now: it is starting, or this commit failed and was rolled back. A retry is wanted. */
+export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()("JournalUnavailable", {
+  message: Schema.String,
+}) {}
+
+/** Never again in this process: an fsync failed, or the file is not the one that was opened. */
+export class JournalBroken extends Schema.TaggedError<JournalBroken>()("JournalBroken", {
+  message: Schema.String,
+}) {}
+
+export class JournalError extends Schema.TaggedError<JournalError>()("JournalError", {
+  reason: Schema.Union([JournalFull, JournalUnavailable, JournalBroken]),
+}) {
+  override get message(): string {
+    return this.reason.message
+  }
+}
+
+export const full = (cause: JournalFull["cause"], message: string): JournalError =>
+  new JournalError({ reason: new JournalFull({ cause, message }) })
+
+export const unavailable = (message: string): JournalError =>
+  new JournalError({ reason: new JournalUnavailable({ message }) })
+
+export const broken = (message: string): JournalError => new JournalError({ reason: new JournalBroken({ message }) })
+
+/** Work on a journal's file that failed: `relay journal …`. */
+export class MaintenanceError extends Schema.TaggedError<MaintenanceError>()("MaintenanceError", {
+  message: Schema.String,
+}) {}

@@ -1,0 +1,41 @@
+/** The journals there are. The only file that names them: a new one is a line here. */
+import { Effect, Layer } from "effect"
+import type { JournalConfig } from "../config/Config.ts"
+import type { Journal } from "./Journal.ts"
+import { type JournalError, unavailable } from "./JournalError.ts"
+import type { JournalFile, JournalType } from "./JournalType.ts"
+import { Sqlite } from "./sqlite/Sqlite.ts"
+
+/** A type whose config only its own schema knows: what is decoded by `config` goes into `load` and `file`. */
+export type AnyJournalType = JournalType<unknown>
+
+const erase = <Config>({ config, load, file }: JournalType<Config>): AnyJournalType => ({
+  config,
+  load: async () => {
+    const { layer } = await load()
+    return { layer: (config) => layer(config as Config) }
+  },
+  ...(file && { file: (config) => file(config as Config) }),
+})
+
+/** The first is the default. */
+export const journalTypes: Readonly<Record<string, AnyJournalType>> = {
+  sqlite: erase(Sqlite),
+}
+
+/** The journal of a config. */
+export const layer = (config: JournalConfig): Layer.Layer<Journal, JournalError> => {
+  const type = journalTypes[config.type]
+  const unknown = unavailable(`There is no journal of the type ${config.type}.`)
+  if (type === undefined) return Layer.unwrap(Effect.fail(unknown))
+  return Layer.unwrap(Effect.map(Effect.promise(type.load), ({ layer }) => layer(config)))
+}
+
+/** The file that the journal of a config keeps, if it keeps one. */
+export const fileOf = (config: JournalConfig): JournalFile | undefined => journalTypes[config.type]?.file?.(config)
+
+/** The work on a journal's file, for `relay journal`. */
+export const maintenance = () => import("./sqlite/file/Maintenance.ts")
+
+/** What the main module runs in a worker thread. */
+export const runWorker = async (): Promise<void> => (await import("./sqlite/JournalWorker.ts")).runWorker()

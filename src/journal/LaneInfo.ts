@@ -1,0 +1,57 @@
+/** What a journal says of a lane, and of the events that it keeps for it. */
+import type { Entry } from "../event/Entry.ts"
+import type { Attempt, Cursor, Wait } from "./Settlement.ts"
+
+/** What the journal knows of a lane. */
+export interface LaneInfo {
+  readonly name: string
+  readonly cursor: Cursor
+  /** How many events wait for a retry. */
+  readonly retrying: number
+  readonly deadLetters: number
+  readonly deadLetterBytes: number
+  /** Events routed to it and not settled: in the log above the cursor, or waiting for a retry. */
+  readonly backlog: number
+  /** Paused by a person (`lanes pause`), across restarts. */
+  readonly paused: boolean
+}
+
+/** A lane as it is opened, with its retries; `readRetries` reads their bytes. */
+export interface OpenedLane extends LaneInfo {
+  /** How long it was paused in all, in milliseconds. */
+  readonly pausedFor: number
+  readonly retries: ReadonlyArray<Retry>
+}
+
+export interface RetryEntries {
+  /** In the order asked for. */
+  readonly entries: ReadonlyArray<Entry>
+  /** Those whose bytes are not what was written: they are lost, and removed. */
+  readonly lost: ReadonlyArray<number>
+}
+
+export interface DeadLetterQuery {
+  readonly lane?: string
+  /** A pattern of event types. */
+  readonly type?: string
+  /** Only older than this id, for paging. Newest first. */
+  readonly before?: string
+  readonly limit: number
+}
+
+/** An event that waits for a retry, as the journal keeps it. */
+export interface Retry extends Wait {
+  /** The reason of its newest failed attempt, e.g. `DeliveryFailed`; empty when there is none. */
+  readonly lastFailure: string
+}
+
+export interface StoredDeadLetter {
+  /** Identifies it on the command line: the lane and the sequence, `lake:42`. */
+  readonly id: string
+  readonly lane: string
+  readonly sequence: number
+  /** Epoch milliseconds. */
+  readonly at: number
+  readonly attempts: ReadonlyArray<Attempt>
+  readonly entry: Entry
+}

@@ -1,0 +1,77 @@
+/** What a lane makes durable: its cursor, events that wait for a retry, and dead letters. */
+
+/** Everything up to `sequence` is settled, waits for a retry, or is not routed to the lane. */
+export interface Cursor {
+  readonly sequence: number
+  /** Ranges above `sequence` that are settled too, both ends included, ascending. */
+  readonly settled: ReadonlyArray<readonly [from: number, to: number]>
+}
+
+/** A failed attempt, as it is kept with a retry or a dead letter. */
+export interface Attempt {
+  /** Epoch milliseconds. */
+  readonly at: number
+  /** The reason's tag, e.g. `DeliveryFailed`. */
+  readonly reason: string
+  /** What the sink saw; holds no secret and no payload. */
+  readonly message: string
+}
+
+/** When an event that waits for a retry is tried again. */
+export interface Wait {
+  readonly sequence: number
+  /** The lane's order key of the event; empty where the lane keeps no order. */
+  readonly key: string
+  /** Wall-clock due time in epoch milliseconds; a load waits clamp(due − now, 0, delay). */
+  readonly due: number
+  /** The delay in milliseconds that led to `due`. */
+  readonly delay: number
+  /**
+   * When the first attempt was, in epoch milliseconds less the time that the
+   * lane had been paused until then; 0 when there was none.
+   */
+  readonly firstAttemptAt: number
+  /** Attempts that count; those during a sink's outage don't. */
+  readonly tried: number
+}
+
+/** Attempts since the last settlement: see {@link keptAttempts}. */
+export interface Tries {
+  /** So many of the newest attempts that the journal has don't count any more: the sink was down. */
+  readonly refunded: number
+  /** The attempts that failed since. */
+  readonly failed: ReadonlyArray<Attempt>
+}
+
+/** How many attempts of an event are kept: the first and the newest. */
+const maxAttempts = 10
+
+/** The attempts to keep, of those before and those since. */
+export const keptAttempts = (before: ReadonlyArray<Attempt>, { refunded, failed }: Tries): ReadonlyArray<Attempt> => {
+  const all = [...before.slice(0, Math.max(0, before.length - refunded)), ...failed]
+  return all.length <= maxAttempts ? all : [...all.slice(0, 1), ...all.slice(1 - maxAttempts)]
+}
+
+/** A retry that is new or changed. */
+export interface RetryChange extends Wait, Tries {}
+
+/** An event that won't be tried again until a person replays it. */
+export interface DeadLetter extends Tries {
+  readonly sequence: number
+  /** Epoch milliseconds. */
+  readonly at: number
+}
+
+/** Applied in one transaction with those of other lanes. */
+export interface Settlement {
+  readonly lane: string
+  readonly cursor: Cursor
+  /** The journal finds the bytes by sequence: in the log, or among the retries that it has. */
+  readonly retry: ReadonlyArray<RetryChange>
+  /** Retries that were delivered. */
+  readonly endRetry: ReadonlyArray<number>
+  /** New dead letters; they wait for no retry any more. */
+  readonly deadLetter: ReadonlyArray<DeadLetter>
+  /** How long the lane was paused in all, in milliseconds. */
+  readonly pausedFor: number
+}

@@ -1,0 +1,43 @@
+/** Reads entries wherever they are: recent ones in memory, then the log, and older ones among the pending events. */
+import type { Entry } from "../../event/Entry.ts"
+import type { Log } from "./Log.ts"
+import type { PendingEvents } from "./PendingEvents.ts"
+import { RecentEntries } from "./RecentEntries.ts"
+
+/** Few: old garbage is expensive to collect, and a lane that keeps up reads what is a few milliseconds old. */
+const maxRecent = { bytes: 4 * 1024 * 1024, entries: 4096 }
+/** Bytes of bodies that one read returns from the disk, about. */
+const readBytes = 8 * 1024 * 1024
+
+export class LogReader {
+  readonly #recent = new RecentEntries(maxRecent.bytes, maxRecent.entries)
+  readonly #log: Log
+  readonly #pending: PendingEvents
+
+  constructor(log: Log, pending: PendingEvents) {
+    this.#log = log
+    this.#pending = pending
+  }
+
+  /** Entries were committed. */
+  push(entries: ReadonlyArray<Entry>): void {
+    this.#recent.push(entries)
+  }
+
+  find(sequence: number): Entry | undefined {
+    return this.#recent.get(sequence) ?? this.#pending.find(sequence) ?? this.#log.find(sequence)
+  }
+
+  /** Entries above `after` from memory; `undefined` when they are older. */
+  readRecent(after: number, limit: number): ReadonlyArray<Entry> | undefined {
+    return after + 1 >= this.#recent.first ? this.#recent.read(after, limit) : undefined
+  }
+
+  /** Entries above `after` from the disk, some megabytes at a time. */
+  read(after: number, limit: number): ReadonlyArray<Entry> {
+    if (after >= this.#pending.last) return this.#log.read(after, limit, readBytes)
+    const older = this.#pending.read(after, limit, readBytes)
+    const room = readBytes - older.reduce((bytes, { event }) => bytes + event.body.length, 0)
+    return older.concat(this.#log.read(this.#pending.last, limit - older.length, room))
+  }
+}

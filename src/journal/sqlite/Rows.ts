@@ -1,0 +1,23 @@
+/** Columns of SQLite's rows, as the types that the tables have. */
+import type { SQLOutputValue } from "node:sqlite"
+
+export type Row = Record<string, SQLOutputValue>
+
+export const int = (value: unknown): number => Number(value)
+export const text = (value: unknown): string => String(value)
+export const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
+
+/** The result of `work`; `undefined` where it throws, because the disk has damaged what it reads. */
+export const tolerant = <A>(work: () => A): A | undefined => {
+  try {
+    return work()
+  } catch {
+    return undefined
+  }
+}
+
+/** A list that is kept as JSON; empty where the disk has damaged it. */
+export const list = <A>(value: unknown): ReadonlyArray<A> => {
+  const parsed = tolerant((): unknown => JSON.parse(String(value)))
+  return Array.isArray(parsed) ? parsed : []
+}

@@ -1,0 +1,163 @@
+/** What a journal holds after it was closed and opened again. */
+import { describe, expect } from "bun:test"
+import { Effect } from "effect"
+import type { JournalError } from "../../../src/journal/JournalError.ts"
+import { event, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
+import { it } from "../../lib/effect.ts"
+import { appendAll, type Create, lane, type Session, sessionsOf } from "./sessions.ts"
+
+const ids = (count: number, prefix = "evt"): ReadonlyArray<string> =>
+  Array.from({ length: count }, (_, index) => `${prefix}_${index}`)
+
+export const durabilityContract = (name: string, create: Create): void => {
+  const test = (title: string, body: (session: Session) => Effect.Effect<void, JournalError>): void =>
+    it.live(title, () => body(sessionsOf(create())))
+
+  describe(`${name}: opened again`, () => {
+    test("has the log, the lanes, retries and dead letters as they were", (session) =>
+      Effect.gen(function* () {
+        const before = yield* session((journal) =>
+          Effect.gen(function* () {
+            yield* journal.openLane("lake")
+            yield* appendAll(journal, ids(200), ["lake"])
+            yield* appendAll(journal, ids(5, "other"), ["audit"])
+            yield* journal.settle([
+              settlement("lake", 20, {
+                cursor: { sequence: 20, settled: [[25, 30]] },
+                retry: [retrying(3, "k")],
+                deadLetter: [letter(4)],
+              }),
+            ])
+            yield* journal.setPaused("lake", true)
+            return { lanes: yield* journal.lanes, log: yield* journal.read(0, 1000) }
+          }),
+        )
+        yield* session((journal) =>
+          Effect.gen(function* () {
+            expect(yield* journal.lanes).toEqual(before.lanes)
+            expect(yield* journal.read(0, 1000)).toEqual(before.log)
+            expect((yield* journal.deadLetters({ limit: 9 })).map((letter) => letter.entry)).toEqual(
+              before.log.slice(3, 4),
+            )
+            expect((yield* journal.readRetries("lake", [3])).entries).toEqual(before.log.slice(2, 3))
+            expect((yield* journal.lanes).map((lane) => lane.backlog)).toEqual([5, 175])
+            expect(yield* journal.openLane("lake")).toMatchObject({ paused: true, retries: [waiting(3, "k")] })
+            expect((yield* journal.status).health).toBe("ok")
+          }),
+        )
+      }))
+
+    test("goes on with the log where it ended", (session) =>
+      Effect.gen(function* () {
+        yield* session((journal) => appendAll(journal, ["a", "b"], ["lake"]))
+        yield* session((journal) =>
+          Effect.gen(function* () {
+            expect(yield* journal.head).toBe(2)
+            yield* appendAll(journal, ["c"], ["lake"])
+            expect((yield* journal.read(0, 9)).map(({ event }) => event.id)).toEqual(["a", "b", "c"])
+          }),
+        )
+      }))
+
+    test("still knows duplicates, and what came under the same id with other bytes", (session) =>
+      Effect.gen(function* () {
+        const now = Date.now()
+        const one = event("a", { receivedAt: now })
+        const other = { ...one, body: new TextEncoder().encode("other") }
+        yield* session((journal) => journal.append(one, ["lake"]))
+        yield* session((journal) =>
+          Effect.gen(function* () {
+            expect(yield* journal.append(one, ["lake"])).toBe("duplicate")
+            expect(yield* journal.append(other, ["lake"])).toBe("appended")
+            expect((yield* journal.read(1, 9)).map(({ event }) => event.altered)).toEqual([true])
+          }),
+        )
+        yield* session((journal) =>
+          Effect.map(journal.append(other, ["lake"]), (appended) => expect(appended).toBe("duplicate")),
+        )
+      }))
+
+    test("does not take a replayed event for a delivery", (session) =>
+      Effect.gen(function* () {
+        yield* session((journal) =>
+          Effect.gen(function* () {
+            yield* journal.append(event("a", { receivedAt: Date.now() }), ["lake"])
+            yield* journal.replay({ since: 0, until: Number.MAX_SAFE_INTEGER, types: () => true, sink: "lake" })
+          }),
+        )
+        yield* session((journal) =>
+          Effect.gen(function* () {
+            expect((yield* journal.read(0, 9)).map((entry) => entry.replayed)).toEqual([false, true])
+            expect(yield* journal.append(event("b", { receivedAt: Date.now() }), ["lake"])).toBe("appended")
+          }),
+        )
+      }))
+
+    test("has forgotten the retries and dead letters that ended", (session) =>
+      Effect.gen(function* () {
+        yield* session((journal) =>
+          Effect.gen(function* () {
+            yield* journal.openLane("lake")
+            yield* appendAll(journal, ids(4), ["lake"])
+            yield* journal.settle([
+              settlement("lake", 4, { retry: [retrying(1), retrying(2)], deadLetter: [letter(3), letter(4)] }),
+            ])
+          }),
+        )
+        yield* session((journal) =>
+          Effect.gen(function* () {
+            yield* journal.settle([settlement("lake", 4, { endRetry: [1], deadLetter: [letter(2)] })])
+            yield* journal.dropDeadLetters(["lake:3"])
+            expect(yield* journal.replayDeadLetters(["lake:4"])).toBe(1)
+          }),
+        )
+        yield* session((journal) =>
+          Effect.gen(function* () {
+            expect((yield* journal.openLane("lake")).retries).toEqual([])
+            expect((yield* journal.deadLetters({ limit: 9 })).map(({ id }) => id)).toEqual(["lake:2"])
+            expect(yield* lane(journal, "lake")).toMatchObject({ retrying: 0, deadLetters: 1, backlog: 1 })
+            expect((yield* journal.read(4, 9)).map(({ event, replayed }) => [event.id, replayed])).toEqual([
+              ["evt_3", true],
+            ])
+          }),
+        )
+      }))
+
+    test("knows a lane that moved, and has forgotten the one that was dropped", (session) =>
+      Effect.gen(function* () {
+        yield* session((journal) =>
+          Effect.gen(function* () {
+            yield* appendAll(journal, ["a", "b"], ["old", "away"])
+            yield* journal.settle([settlement("old", 1, { retry: [retrying(1)] })])
+            yield* journal.openLane("new", "old")
+            yield* journal.dropLane("away")
+          }),
+        )
+        yield* session((journal) =>
+          Effect.gen(function* () {
+            expect((yield* journal.lanes).map(({ name, backlog, retrying }) => [name, backlog, retrying])).toEqual([
+              ["new", 2, 1],
+            ])
+            expect((yield* journal.openLane("new")).retries).toEqual([waiting(1)])
+          }),
+        )
+      }))
+
+    test("imports nothing twice", (session) =>
+      Effect.gen(function* () {
+        const undelivered = [1, 2].map((sequence) => ({
+          sequence,
+          event: event(`evt_${sequence}`, { problem: "not in the catalogue" }),
+          replayed: false,
+          pending: ["lake"],
+        }))
+        yield* session((journal) => journal.import("other", undelivered.slice(0, 1)))
+        yield* session((journal) =>
+          Effect.gen(function* () {
+            expect(yield* journal.import("other", undelivered)).toEqual({ pending: 1, deadLetters: 0, known: 1 })
+            expect((yield* lane(journal, "lake"))?.backlog).toBe(2)
+          }),
+        )
+      }))
+  })
+}

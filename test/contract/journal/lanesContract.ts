@@ -1,0 +1,118 @@
+/** Lanes: cursors, backlogs, pauses and retries. */
+import { describe, expect } from "bun:test"
+import { Effect } from "effect"
+import { attempts, event, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
+import { seeded } from "../../lib/seeded.ts"
+import { appendAll, type Create, lane, testWith } from "./sessions.ts"
+
+export const lanesContract = (name: string, create: Create): void => {
+  const test = testWith(create)
+
+  describe(`${name}: lanes`, () => {
+    test("opens a new lane at the head, and a known one where it stood", (journal) =>
+      Effect.gen(function* () {
+        yield* appendAll(journal, ["a"], [])
+        expect((yield* journal.openLane("lake")).cursor).toEqual({ sequence: 1, settled: [] })
+        yield* appendAll(journal, ["b", "c", "d"], ["lake"])
+        yield* journal.settle([settlement("lake", 2, { cursor: { sequence: 2, settled: [[4, 4]] } })])
+        const state = yield* journal.openLane("lake")
+        expect(state.cursor).toEqual({ sequence: 2, settled: [[4, 4]] })
+        expect(state.backlog).toBe(1)
+      }))
+
+    test("holds for a lane that is not open what was routed to it", (journal) =>
+      Effect.gen(function* () {
+        yield* appendAll(journal, ["a", "b"], ["late"])
+        const state = yield* journal.openLane("late")
+        expect(state.cursor.sequence).toBe(0)
+        expect(state.backlog).toBe(2)
+      }))
+
+    test("counts a lane's backlog as what was routed to it and is not settled", (journal) =>
+      Effect.gen(function* () {
+        const random = seeded(7)
+        yield* journal.openLane("lake")
+        const routed: Array<number> = []
+        for (let sequence = 1; sequence <= 60; sequence++) {
+          const isRouted = random() < 0.6
+          if (isRouted) routed.push(sequence)
+          yield* journal.append(event(`evt_${sequence}`), isRouted ? ["lake"] : ["other"])
+        }
+        let cursor = 0
+        for (let round = 0; round < 12; round++) {
+          cursor = Math.min(60, cursor + Math.floor(random() * 8))
+          const settled: Array<readonly [number, number]> = []
+          for (let from = cursor + 2; from < 60 && settled.length < 3; from += 2 + Math.floor(random() * 9)) {
+            const to = Math.min(60, from + Math.floor(random() * 4))
+            settled.push([from, to])
+            from = to + 1
+          }
+          yield* journal.settle([settlement("lake", cursor, { cursor: { sequence: cursor, settled } })])
+          const open = routed.filter((s) => s > cursor && !settled.some(([from, to]) => from <= s && s <= to))
+          expect((yield* lane(journal, "lake"))?.backlog).toBe(open.length)
+        }
+      }))
+
+    test("never moves a cursor back", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        yield* appendAll(journal, ["a", "b", "c"], ["lake"])
+        yield* journal.settle([settlement("lake", 3)])
+        yield* journal.settle([settlement("lake", 1)])
+        expect((yield* lane(journal, "lake"))?.cursor.sequence).toBe(3)
+      }))
+
+    test("refuses appends for a lane whose backlog is at its limit, and takes them again after", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        yield* journal.openLane("audit")
+        yield* journal.limitBacklog("lake", 2)
+        yield* appendAll(journal, ["a", "b"], ["lake", "audit"])
+        const refused = yield* Effect.orDie(Effect.flip(journal.append(event("c"), ["lake", "audit"])))
+        expect(refused.reason).toMatchObject({ _tag: "JournalFull", cause: "backlog" })
+        expect(refused.message).toContain("lake")
+        expect(yield* journal.append(event("d"), ["audit"])).toBe("appended")
+        yield* journal.settle([settlement("lake", 1)])
+        expect(yield* journal.append(event("c"), ["lake"])).toBe("appended")
+        yield* journal.limitBacklog("lake", undefined)
+        yield* appendAll(journal, ["e", "f"], ["lake"])
+      }))
+
+    test("remembers that a person paused a lane", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        yield* journal.setPaused("lake", true)
+        expect((yield* journal.openLane("lake")).paused).toBe(true)
+        yield* journal.setPaused("lake", false)
+        expect((yield* journal.openLane("lake")).paused).toBe(false)
+      }))
+
+    test("keeps retries with their bytes, changes them, and removes them", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        yield* appendAll(journal, ["a", "b", "c"], ["lake"])
+        yield* journal.settle([settlement("lake", 3, { retry: [retrying(1, "k"), retrying(3)] })])
+        const read = yield* journal.readRetries("lake", [3, 1, 2])
+        expect(read.entries.map((entry) => entry.event.id)).toEqual(["c", "a"])
+        expect((yield* journal.openLane("lake")).retries).toEqual([waiting(1, "k"), waiting(3)])
+        expect(yield* lane(journal, "lake")).toMatchObject({ retrying: 2, backlog: 2 })
+        yield* journal.settle([settlement("lake", 3, { retry: [{ ...retrying(1), due: 9_000 }], endRetry: [3] })])
+        const state = yield* journal.openLane("lake")
+        expect(state).toMatchObject({ retries: [{ ...waiting(1), due: 9_000 }], retrying: 1, backlog: 1 })
+      }))
+
+    test("keeps of an event's attempts the first and the newest, however often it was tried", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        yield* appendAll(journal, ["a"], ["lake"])
+        for (let tried = 1; tried <= 30; tried++) {
+          const failed = [{ at: tried, reason: "DeliveryFailed", message: `attempt ${tried}` }]
+          yield* journal.settle([settlement("lake", 1, { retry: [{ ...retrying(1), tried, failed }] })])
+        }
+        expect((yield* journal.openLane("lake")).retries).toEqual([{ ...waiting(1), tried: 30 }])
+        yield* journal.settle([settlement("lake", 1, { deadLetter: [letter(1)] })])
+        const [dead] = yield* journal.deadLetters({ limit: 1 })
+        expect(dead?.attempts.map(({ at }) => at)).toEqual([1, 23, 24, 25, 26, 27, 28, 29, 30, 5])
+      }))
+  })
+}

@@ -1,0 +1,60 @@
+/** The log: append, read, and waiting for more. */
+import { describe, expect } from "bun:test"
+import { Effect, Fiber } from "effect"
+import { event } from "../../journal/samples.ts"
+import { appendAll, type Create, testWith } from "./sessions.ts"
+
+export const logContract = (name: string, create: Create): void => {
+  const test = testWith(create)
+
+  describe(`${name}: the log`, () => {
+    test("gives back the bytes and facts of an event as they came", (journal) =>
+      Effect.gen(function* () {
+        const body = Uint8Array.from({ length: 300 }, (_, index) => index % 256)
+        const odd = event('evt_"ü\u0000\n', { type: "", problem: "the body is not UTF-8", body })
+        yield* journal.append(odd, ["lake", "audit"])
+        const [entry] = yield* journal.read(0, 10)
+        expect(entry).toEqual({ sequence: 1, event: odd, sinks: ["lake", "audit"], replayed: false })
+      }))
+
+    test("numbers entries from one, without gaps, in the order they were appended", (journal) =>
+      Effect.gen(function* () {
+        yield* appendAll(journal, ["a", "b", "c"], ["lake"])
+        const entries = yield* journal.read(0, 10)
+        expect(entries.map((entry) => [entry.sequence, entry.event.id])).toEqual([
+          [1, "a"],
+          [2, "b"],
+          [3, "c"],
+        ])
+        expect(yield* journal.head).toBe(3)
+      }))
+
+    test("reads above a place, at most as many as asked for, and nothing at the head", (journal) =>
+      Effect.gen(function* () {
+        yield* appendAll(journal, ["a", "b", "c", "d"], ["lake"])
+        expect((yield* journal.read(1, 2)).map((entry) => entry.sequence)).toEqual([2, 3])
+        expect(yield* journal.read(4, 10)).toEqual([])
+      }))
+
+    test("keeps everything that is appended at once", (journal) =>
+      Effect.gen(function* () {
+        const ids = Array.from({ length: 700 }, (_, index) => `evt_${index}`)
+        const results = yield* Effect.forEach(ids, (id) => journal.append(event(id), ["lake"]), {
+          concurrency: "unbounded",
+        })
+        expect(new Set(results)).toEqual(new Set(["appended"]))
+        expect((yield* journal.read(0, 1000)).map((entry) => entry.event.id)).toEqual(ids)
+      }))
+
+    test("wakes who waits for something new, and does not let wait who need not", (journal) =>
+      Effect.gen(function* () {
+        yield* appendAll(journal, ["a"], ["lake"])
+        yield* journal.awaitBeyond(0)
+        const waiting = yield* Effect.forkChild(Effect.andThen(journal.awaitBeyond(1), journal.head), {
+          startImmediately: true,
+        })
+        yield* appendAll(journal, ["b"], ["lake"])
+        expect(yield* Fiber.join(waiting)).toBe(2)
+      }))
+  })
+}

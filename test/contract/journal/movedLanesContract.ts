@@ -1,0 +1,74 @@
+/** Lanes that are dropped, moved or renamed. */
+import { describe, expect } from "bun:test"
+import { Effect } from "effect"
+import { letter, retrying, settlement, waiting } from "../../journal/samples.ts"
+import { appendAll, type Create, lane, testWith } from "./sessions.ts"
+
+export const movedLanesContract = (name: string, create: Create): void => {
+  const test = testWith(create)
+
+  describe(`${name}: lanes that move`, () => {
+    test("ignores the progress of a lane that was dropped", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        yield* appendAll(journal, ["a", "b"], ["lake"])
+        expect(yield* journal.dropLane("lake")).toBe(2)
+        yield* journal.settle([settlement("lake", 2)])
+        expect(yield* journal.lanes).toEqual([])
+      }))
+
+    test("hands everything pending of a lane to another, in order", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("new")
+        yield* appendAll(journal, ["a", "b", "c", "d", "e"], ["old"])
+        yield* journal.settle([
+          settlement("old", 2, {
+            cursor: { sequence: 2, settled: [[4, 4]] },
+            retry: [retrying(1)],
+            deadLetter: [letter(2)],
+          }),
+        ])
+        expect(yield* journal.moveLane("old", "new")).toBe(4)
+        expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
+        expect(yield* lane(journal, "new")).toMatchObject({ backlog: 3, deadLetters: 1, retrying: 1 })
+        expect((yield* journal.openLane("new")).retries).toEqual([waiting(1)])
+        const moved = yield* journal.read(5, 10)
+        expect(moved.map((entry) => [entry.event.id, entry.sinks, entry.replayed])).toEqual([
+          ["c", ["new"], false],
+          ["e", ["new"], false],
+        ])
+      }))
+
+    test("keeps a lane paused when its sink changes its name", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("old")
+        yield* journal.setPaused("old", true)
+        expect((yield* journal.openLane("new", "old")).paused).toBe(true)
+        expect((yield* lane(journal, "new"))?.paused).toBe(true)
+      }))
+
+    test("adopts the lane that a sink had under its former name", (journal) =>
+      Effect.gen(function* () {
+        yield* appendAll(journal, ["a", "b"], ["old"])
+        yield* journal.settle([settlement("old", 1)])
+        const state = yield* journal.openLane("new", "old")
+        expect(state.backlog).toBe(1)
+        expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
+        expect((yield* journal.openLane("new", "old")).backlog).toBe(1)
+      }))
+
+    test("adopts it also where the new name was a lane before, and what an earlier take-over has left", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("new")
+        yield* appendAll(journal, ["a", "b"], ["new"])
+        yield* journal.settle([settlement("new", 1)])
+        yield* appendAll(journal, ["c", "d"], ["old"])
+        yield* journal.settle([settlement("old", 2, { deadLetter: [letter(3)], cursor: { sequence: 3, settled: [] } })])
+        expect(yield* journal.openLane("new", "old")).toMatchObject({ backlog: 2, deadLetters: 1 })
+        expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
+        expect((yield* journal.read(1, 9)).filter(({ sinks }) => sinks.includes("new")).map((e) => e.event.id)).toEqual(
+          ["b", "d"],
+        )
+      }))
+  })
+}

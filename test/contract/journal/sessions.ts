@@ -1,0 +1,29 @@
+/** What the parts of the journal's contract share. */
+import { Effect, type Layer } from "effect"
+import { Journal, type JournalError } from "../../../src/journal/Journal.ts"
+import { event } from "../../journal/samples.ts"
+import { it } from "../../lib/effect.ts"
+
+export type Service = Journal["Service"]
+
+/** Makes a new, empty journal; each layer that the result gives opens the same one again. */
+export type Create = () => () => Layer.Layer<Journal, JournalError>
+
+/** Opens a journal, uses it, closes it. */
+export type Session = <A>(use: (journal: Service) => Effect.Effect<A, JournalError>) => Effect.Effect<A, JournalError>
+
+export const sessionsOf = (open: () => Layer.Layer<Journal, JournalError>): Session => {
+  return (use) => Effect.scoped(Effect.provide(Effect.flatMap(Journal, use), open()))
+}
+
+/** Defines tests of one session with a new journal. */
+export const testWith =
+  (create: Create) =>
+  (title: string, body: (journal: Service) => Effect.Effect<void, JournalError>): void =>
+    it.live(title, () => sessionsOf(create())(body))
+
+export const appendAll = (journal: Service, ids: ReadonlyArray<string>, sinks: ReadonlyArray<string>) =>
+  Effect.forEach(ids, (id) => journal.append(event(id), sinks), { discard: true })
+
+export const lane = (journal: Service, name: string) =>
+  Effect.map(journal.lanes, (lanes) => lanes.find((lane) => lane.name === name))
