@@ -20,7 +20,7 @@ export interface RowKeys {
   readonly keys: Buffer
 }
 
-export interface LogRow extends Decoded {
+interface LogRow extends Decoded {
   readonly first: number
   readonly last: number
 }
