@@ -237,7 +237,7 @@ export class Lane {
     return (
       this.ledger.window.size < windowSize &&
       this.ledger.bytes < windowBytes &&
-      this.ledger.parking.size < this.config.delivery.maxParked &&
+      this.ledger.parking.hasRoom(this.config.delivery.maxParked) &&
       this.standing.blocked === ""
     )
   }

@@ -32,10 +32,17 @@ export interface ParkedEvent {
   taken: boolean
 }
 
+/**
+ * How many times as many may be parked as may wait for a retry of their own. One event that fails for ever must not
+ * keep the lane from other keys, so what waits behind it is bounded only by the memory that it takes.
+ */
+const behindEach = 100
+
 export class Parking {
   /** How many of one key go together. */
   readonly #together: number
   readonly #events = new Map<number, ParkedEvent>()
+  readonly #unkeyed = new Map<number, ParkedEvent>()
   readonly #keys = new Map<string, Array<number>>()
   #nextDue = Number.POSITIVE_INFINITY
 
@@ -45,6 +52,11 @@ export class Parking {
 
   get size(): number {
     return this.#events.size
+  }
+
+  /** Whether more may be parked: what waits behind one that fails hardly counts. */
+  hasRoom(maxParked: number): boolean {
+    return this.#keys.size + this.#unkeyed.size < maxParked && this.size < maxParked * behindEach
   }
 
   get(sequence: number): ParkedEvent | undefined {
@@ -77,7 +89,8 @@ export class Parking {
   put(event: ParkedEvent): void {
     const isNew = this.#events.get(event.sequence)?.key !== event.key
     this.#events.set(event.sequence, event)
-    if (event.key !== "") {
+    if (event.key === "") this.#unkeyed.set(event.sequence, event)
+    else {
       const waiting = this.#keys.get(event.key) ?? []
       this.#keys.set(event.key, waiting)
       const last = waiting.at(-1)
@@ -95,6 +108,7 @@ export class Parking {
     const event = this.#events.get(sequence)
     if (event === undefined) return
     this.#events.delete(sequence)
+    this.#unkeyed.delete(sequence)
     const waiting = this.#keys.get(event.key)
     if (waiting === undefined) return
     if (waiting[0] === sequence) waiting.shift()
@@ -114,8 +128,8 @@ export class Parking {
     if (now < this.#nextDue || limit <= 0) return []
     const due: Array<ParkedEvent> = []
     let next = Number.POSITIVE_INFINITY
-    for (const event of this.#events.values()) {
-      if (event.taken || !this.#isHead(event)) continue
+    for (const event of this.#heads()) {
+      if (event.taken) continue
       if (event.dueAt <= now) due.push(event)
       else next = Math.min(next, event.dueAt)
     }
@@ -176,6 +190,15 @@ export class Parking {
   hasten(monotonic: number): void {
     for (const event of this.#events.values()) if (!event.taken) event.dueAt = monotonic
     this.#nextDue = monotonic
+  }
+
+  /** Those that wait for a retry of their own. */
+  *#heads(): Iterable<ParkedEvent> {
+    yield* this.#unkeyed.values()
+    for (const [first = 0] of this.#keys.values()) {
+      const head = this.#events.get(first)
+      if (head !== undefined) yield head
+    }
   }
 
   #isHead(event: ParkedEvent): boolean {
