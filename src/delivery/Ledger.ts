@@ -224,9 +224,11 @@ export class Ledger {
     this.#changes.moved()
   }
 
-  #put(item: Item, { tried, firstAttemptAt, delay, failed }: Cause): void {
+  #put(item: Item, { tried, firstAttemptAt, delay: asked, failed }: Cause): void {
     const { sequence } = item.entry
     const { key } = item
+    // A sink may ask for a fraction of a millisecond, and the journal stores whole ones.
+    const delay = Math.ceil(asked)
     const dueAt = this.now() + delay
     const due = this.wall() + delay
     const lastFailure = failed?.reason ?? this.parking.get(sequence)?.lastFailure ?? ""

@@ -101,6 +101,18 @@ describe("a lane that takes over what was parked in another", () => {
   )
 })
 
+describe("a wait", () => {
+  // Found by the simulation (seed 477000503): one such event kept every lane's progress from being stored.
+  it.effect("of a fraction of a millisecond, as a sink may ask for, is stored as whole ones", () =>
+    Effect.gen(function* () {
+      const ledger = new Ledger(state([]), "lake", yield* Clock.Clock, 1)
+      ledger.park(item(11), failed, 64.57)
+      const [parked] = ledger.takeChanges()?.park ?? []
+      expect(parked).toMatchObject({ delay: 65, due: ledger.wall() + 65 })
+    }),
+  )
+})
+
 describe("what the journal is told of failed attempts", () => {
   const attempt = (message: string) => ({ ...failed, message })
 
