@@ -210,10 +210,11 @@ const straining = (plan: SinkPlan, draw: Draw): SinkPlan => {
   const retry = { ...delivery.retry, maxAttempts: delivery.retry.maxAttempts ?? draw.int(3, 5) }
   // Others must have room to pass: by those alone that it can't bear nobody can tell whether it is away.
   const maxParked = 1_000
+  const { backlog: _, ...config } = plan.config
   return {
     ...plan,
     unbearable,
-    config: unbearable.drops === 0 ? plan.config : { ...plan.config, delivery: { ...delivery, retry, maxParked } },
+    config: unbearable.drops === 0 ? plan.config : { ...config, delivery: { ...delivery, retry, maxParked } },
   }
 }
 
