@@ -82,12 +82,16 @@ export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtA
 
 type Heirs = Pick<PersonOptions, "draw" | "oracle" | "sinks">
 
-/** Lets every lane go its way: those that wait or are stopped go on, those without a sink find an heir. */
-export const mend = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Heirs) {
+/**
+ * Lets every lane go its way: those that are stopped go on, those without a sink find an heir. One that goes on by
+ * itself is only hastened where the person is `impatient`: whoever does so again and again has it begin with the same
+ * events each time, and never get to others.
+ */
+export const mend = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Heirs, impatient: boolean) {
   const lanes = yield* Lanes
   for (const { name, condition, backlog } of yield* lanes.status) {
     if (condition === "orphaned") yield* bequeath(name, backlog, { draw, oracle, sinks })
-    else if (condition !== "running" || backlog > 0) {
+    else if (impatient ? condition !== "running" || backlog > 0 : condition !== "running" && condition !== "waiting") {
       const sink = sinks().find((one) => one.name === name)
       if (sink !== undefined) sink.paused = false
       yield* lanes.resume(name)

@@ -247,8 +247,8 @@ class Simulation {
     const senders = this.#senders
     const quieting = Effect.gen({ self: this }, function* () {
       yield* Effect.sleep(Duration.millis(Math.max(0, this.#plan.storm - world.now)))
-      for (;;) {
-        yield* hands.withPermit(Effect.ignore(Person.mend(person)))
+      for (let turn = 0; ; turn++) {
+        yield* hands.withPermit(Effect.ignore(Person.mend(person, turn % 20 === 0)))
         yield* Effect.ignore(this.#beat(sinks()))
         yield* Effect.sleep(500)
         const statuses = yield* Person.look(oracle)
