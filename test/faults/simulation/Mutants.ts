@@ -200,4 +200,12 @@ export const mutants: ReadonlyArray<Mutant> = [
     replace: "if (error instanceof Unrenderable) throw error",
     line,
   },
+  {
+    gone: "a wait is stored as whole milliseconds",
+    file: "src/delivery/Ledger.ts",
+    find: "const delay = Math.ceil(asked)",
+    replace: "const delay = asked",
+    line,
+    seed: 477000503,
+  },
 ]
