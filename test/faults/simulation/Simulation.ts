@@ -248,7 +248,7 @@ class Simulation {
     const quieting = Effect.gen({ self: this }, function* () {
       yield* Effect.sleep(Duration.millis(Math.max(0, this.#plan.storm - world.now)))
       for (let turn = 0; ; turn++) {
-        yield* hands.withPermit(Effect.ignore(Person.mend(person, turn % 20 === 0)))
+        yield* hands.withPermit(Effect.ignore(Person.mend(person, turn % 9 === 0)))
         yield* Effect.ignore(this.#beat(sinks()))
         yield* Effect.sleep(500)
         const statuses = yield* Person.look(oracle)
