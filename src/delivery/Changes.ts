@@ -17,8 +17,8 @@ export class Changes {
   #park = new Map<number, Park>()
   /** Parked by the settlement that is being stored. */
   #storing: ReadonlySet<number> = new Set()
-  /** The settlement that is being stored lets events go that were parked. */
-  #ending = false
+  /** Events that were parked and that the settlement which is being stored lets go. */
+  #ending: ReadonlySet<number> = new Set()
   #unpark = new Set<number>()
   #bury = new Map<number, DeadLetter>()
   #stored: number
@@ -69,7 +69,7 @@ export class Changes {
 
   /** Whether the journal has yet to hear that a parked event is no longer. */
   ends(sequence: number): boolean {
-    return this.#unpark.has(sequence) || this.#bury.has(sequence)
+    return this.#unpark.has(sequence) || this.#bury.has(sequence) || this.#ending.has(sequence)
   }
 
   bury(sequence: number, last: Attempt): void {
@@ -91,7 +91,7 @@ export class Changes {
       pausedFor,
     }
     this.#storing = new Set(this.#park.keys())
-    this.#ending = this.#unpark.size + this.#bury.size > 0
+    this.#ending = new Set([...this.#unpark, ...this.#bury.keys()])
     this.#park = new Map()
     this.#unpark = new Set()
     this.#bury = new Map()
@@ -108,13 +108,13 @@ export class Changes {
 
   /** Whether events that were parked have ended, and the disk does not say so. */
   get isEnding(): boolean {
-    return this.#ending || this.#unpark.size + this.#bury.size > 0
+    return this.#ending.size + this.#unpark.size + this.#bury.size > 0
   }
 
   /** The settlement that was taken last is on disk. */
   stored(): void {
     this.#storing = new Set()
-    this.#ending = false
+    this.#ending = new Set()
     this.unstored -= this.#taken
     this.#taken = 0
   }
@@ -122,7 +122,7 @@ export class Changes {
   /** Takes back what could not be stored; it goes with the next settlement. */
   restore(settlement: Settlement): void {
     this.#storing = new Set()
-    this.#ending = false
+    this.#ending = new Set()
     const since = (sequence: number) => this.#unpark.has(sequence) || this.#bury.has(sequence)
     for (const one of settlement.park) {
       const { sequence } = one

@@ -75,6 +75,21 @@ describe("a lane that takes over what was parked in another", () => {
     }),
   )
 
+  // Found by the simulation (seed 900000663): it parked the event once more, which the journal no longer had.
+  it.effect("nor while that is being stored, and again once it could not be", () =>
+    Effect.gen(function* () {
+      const ledger = new Ledger(state([1, 2, 3]), "lake", yield* Clock.Clock, 1)
+      ledger.delivered(item(1))
+      ledger.bury(item(2), failed)
+      const settlement = ledger.takeChanges()
+      ledger.adopt(state([1, 2, 3]).waiting)
+      expect([...ledger.parking.all()].map(({ sequence }) => sequence)).toEqual([3])
+      if (settlement !== undefined) ledger.restore(settlement)
+      ledger.adopt(state([1, 2, 3]).waiting)
+      expect([...ledger.parking.all()].map(({ sequence }) => sequence)).toEqual([3])
+    }),
+  )
+
   it.effect("goes on with an event that it has in hand itself, and lets the parked one go", () =>
     Effect.gen(function* () {
       const ledger = new Ledger(state([]), "lake", yield* Clock.Clock, 1)
