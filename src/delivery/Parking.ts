@@ -163,7 +163,8 @@ export class Parking {
     const group: Array<ParkedEvent> = []
     for (const sequence of due?.waiting ?? []) {
       const event = this.#events.get(sequence)
-      if (event === undefined || group.length === this.#together) break
+      // One that was moved here may stand before others whose digest is under way.
+      if (event === undefined || event.taken || group.length === this.#together) break
       const [head] = group
       if (head !== undefined && (event.tried !== head.tried || apart(sequence))) break
       group.push(event)
