@@ -24,7 +24,9 @@ export class Changes {
   #moved = false
   #stored: { readonly cursor: number; readonly pausedFor: number }
   /** Of the settlement that is being stored: its retries, whether it ends any, and its share of `unstored`. */
-  #storing: { readonly retries: ReadonlySet<number>; readonly ends: boolean; readonly settled: number } | undefined
+  #storing:
+    | { readonly retries: ReadonlySet<number>; readonly ended: ReadonlySet<number>; readonly settled: number }
+    | undefined
 
   /** The cursor and the time paused, as the journal has them. */
   constructor(cursor: number, pausedFor: number) {
@@ -75,6 +77,10 @@ export class Changes {
 
   /** Whether the event's wait for a retry ended, and the journal has yet to be told. */
   ends(sequence: number): boolean {
+    return this.#hasEnded(sequence) || this.#storing?.ended.has(sequence) === true
+  }
+
+  #hasEnded(sequence: number): boolean {
     return this.#endedRetries.has(sequence) || this.#deadLetters.has(sequence)
   }
 
@@ -85,7 +91,7 @@ export class Changes {
 
   /** Whether waits for a retry have ended that are still on disk. */
   get isEnding(): boolean {
-    return this.#storing?.ends === true || this.#endsAny
+    return (this.#storing?.ended.size ?? 0) > 0 || this.#endsAny
   }
 
   get #endsAny(): boolean {
@@ -104,7 +110,11 @@ export class Changes {
       deadLetter: [...this.#deadLetters.values()],
       pausedFor,
     }
-    this.#storing = { retries: new Set(this.#retries.keys()), ends: this.#endsAny, settled: this.unstored }
+    this.#storing = {
+      retries: new Set(this.#retries.keys()),
+      ended: new Set([...this.#endedRetries, ...this.#deadLetters.keys()]),
+      settled: this.unstored,
+    }
     this.#retries = new Map()
     this.#endedRetries = new Set()
     this.#deadLetters = new Map()
@@ -127,7 +137,7 @@ export class Changes {
       const [retrying, dead] = [this.#retries.get(sequence), this.#deadLetters.get(sequence)]
       if (retrying !== undefined) this.#retries.set(sequence, { ...retrying, ...joined(one, retrying) })
       else if (dead !== undefined) this.#deadLetters.set(sequence, { ...dead, ...joined(one, dead) })
-      else if (!this.ends(sequence)) this.#retries.set(sequence, one)
+      else if (!this.#hasEnded(sequence)) this.#retries.set(sequence, one)
     }
     for (const sequence of settlement.endRetry) if (!this.#retries.has(sequence)) this.#endedRetries.add(sequence)
     for (const one of settlement.deadLetter) this.#deadLetters.set(one.sequence, one)

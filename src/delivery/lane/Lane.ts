@@ -249,7 +249,7 @@ export class Lane {
     return (
       events < maxOpen &&
       bytes < maxOpenBytes &&
-      this.progress.retries.size < this.config.delivery.maxRetrying &&
+      this.progress.retries.hasRoom(this.config.delivery.maxRetrying) &&
       this.state.blocked === ""
     )
   }

@@ -237,9 +237,11 @@ export class Progress {
     return before > 0 ? before : this.#clock.laneTime()
   }
 
-  #wait(item: Item, { tried, firstAttemptAt, delay, failed }: Waiting): void {
+  #wait(item: Item, { tried, firstAttemptAt, delay: asked, failed }: Waiting): void {
     const { sequence } = item.entry
     const { key } = item
+    // A sink may ask for a fraction of a millisecond, and the journal stores whole ones.
+    const delay = Math.ceil(asked)
     const dueAt = this.#clock.now() + delay
     const due = this.#clock.wall() + delay
     const lastFailure = failed?.reason ?? this.retries.get(sequence)?.lastFailure ?? ""

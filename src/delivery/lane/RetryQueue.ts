@@ -32,10 +32,17 @@ export interface QueuedRetry {
   taken: boolean
 }
 
+/**
+ * How many times as many may be queued as may wait for a retry of their own. One event that keeps failing must not
+ * keep the lane from other keys, so those behind it are bounded only by the memory that they take.
+ */
+const behindEach = 100
+
 export class RetryQueue {
   /** How many of one key go together. */
   readonly #together: number
   readonly #events = new Map<number, QueuedRetry>()
+  readonly #unkeyed = new Map<number, QueuedRetry>()
   readonly #keys = new Map<string, Array<number>>()
   #nextDue = Number.POSITIVE_INFINITY
 
@@ -45,6 +52,11 @@ export class RetryQueue {
 
   get size(): number {
     return this.#events.size
+  }
+
+  /** Whether more may be queued: those behind one that fails hardly count. */
+  hasRoom(maxRetrying: number): boolean {
+    return this.#keys.size + this.#unkeyed.size < maxRetrying && this.size < maxRetrying * behindEach
   }
 
   get(sequence: number): QueuedRetry | undefined {
@@ -78,7 +90,8 @@ export class RetryQueue {
     const before = this.#events.get(event.sequence)
     const isNew = before?.key !== event.key
     this.#events.set(event.sequence, event)
-    if (event.key !== "") {
+    if (event.key === "") this.#unkeyed.set(event.sequence, event)
+    else {
       const waiting = this.#keys.get(event.key) ?? []
       this.#keys.set(event.key, waiting)
       const last = waiting.at(-1)
@@ -98,6 +111,7 @@ export class RetryQueue {
     const event = this.#events.get(sequence)
     if (event === undefined) return
     this.#events.delete(sequence)
+    this.#unkeyed.delete(sequence)
     const waiting = this.#keys.get(event.key)
     if (waiting === undefined) return
     if (waiting[0] === sequence) waiting.shift()
@@ -117,8 +131,8 @@ export class RetryQueue {
     if (now < this.#nextDue || limit <= 0) return []
     const due: Array<QueuedRetry> = []
     let next = Number.POSITIVE_INFINITY
-    for (const event of this.#events.values()) {
-      if (event.taken || !this.#isHead(event)) continue
+    for (const event of this.#heads()) {
+      if (event.taken) continue
       if (event.dueAt <= now) due.push(event)
       else next = Math.min(next, event.dueAt)
     }
@@ -181,6 +195,15 @@ export class RetryQueue {
   retryNow(monotonic: number): void {
     for (const event of this.#events.values()) if (!event.taken) event.dueAt = monotonic
     this.#nextDue = monotonic
+  }
+
+  /** Those that wait for a retry of their own. */
+  *#heads(): Iterable<QueuedRetry> {
+    yield* this.#unkeyed.values()
+    for (const [first = 0] of this.#keys.values()) {
+      const head = this.#events.get(first)
+      if (head !== undefined) yield head
+    }
   }
 
   #headOf(event: QueuedRetry): QueuedRetry {

@@ -79,6 +79,21 @@ describe("a lane that takes over what was retrying in another", () => {
     }),
   )
 
+  // Found by the simulation (seed 900000663): the retry was stored once more, and the journal no longer had the event.
+  it.effect("nor while that is being stored, and again once it could not be", () =>
+    Effect.gen(function* () {
+      const progress = progressOf([1, 2, 3], yield* Clock.Clock)
+      progress.delivered(item(1))
+      progress.deadLetter(item(2), failed)
+      const settlement = progress.takeChanges()
+      progress.adopt(state([1, 2, 3]).retries)
+      expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([3])
+      if (settlement !== undefined) progress.restore(settlement)
+      progress.adopt(state([1, 2, 3]).retries)
+      expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([3])
+    }),
+  )
+
   it.effect("keeps an event that it has taken from the log itself, and lets the retrying one go", () =>
     Effect.gen(function* () {
       const progress = progressOf([], yield* Clock.Clock)
@@ -102,6 +117,19 @@ describe("a lane that takes over what was retrying in another", () => {
         expect(settlement?.retry.map(({ sequence }) => sequence)).toEqual([1])
         expect(settlement?.endRetry).toEqual([])
       }),
+  )
+})
+
+describe("a wait", () => {
+  // Found by the simulation (seed 477000503): one such event kept every lane's progress from being stored.
+  it.effect("of a fraction of a millisecond, as a sink may ask for, is stored as whole ones", () =>
+    Effect.gen(function* () {
+      const progress = progressOf([], yield* Clock.Clock)
+      progress.retry(item(11), failed, 64.57)
+      const [retry] = progress.takeChanges()?.retry ?? []
+      expect(retry?.delay).toBe(65)
+      expect(Number.isInteger(retry?.due)).toBe(true)
+    }),
   )
 })
 

@@ -6,9 +6,10 @@ import { drip, type Misdeed, ok, pour, sayAndDrip } from "./Wild.ts"
 /**
  * `waits`: it asks for a wait, or says that the sink must be mended; the status
  * says so, and when the receiver is healed and a person resumes the lane, all
- * of it is delivered.
+ * of it is delivered. `alone`: where others pass, the event may as well wait by
+ * itself for as long as was asked, and its lane runs.
  */
-export type End = Fate | { readonly waits: RegExp }
+export type End = Fate | { readonly waits: RegExp; readonly alone?: true }
 
 export interface Case {
   readonly name: string
@@ -21,6 +22,7 @@ export interface Case {
 }
 
 const waits = (message: RegExp): End => ({ waits: message })
+const waitsAlone = (message: RegExp): End => ({ waits: message, alone: true })
 
 /** Says one thing to each attempt. */
 const says =
@@ -188,12 +190,12 @@ export const cases: ReadonlyArray<Case> = [
   {
     name: "asks for a wait of 300,000 years",
     does: says(status("429 Too Many Requests", "retry-after: 9999999999999\r\n")),
-    end: waits(/429/),
+    end: waitsAlone(/429/),
   },
   {
     name: "asks for a wait until the year 9999",
     does: says(status("503 Busy", "retry-after: Fri, 31 Dec 9999 23:59:59 GMT\r\n")),
-    end: waits(/503/),
+    end: waitsAlone(/503/),
   },
   {
     name: "asks once for a wait below nought",

@@ -66,14 +66,15 @@ const cut = async (options: Options, count: number, normal: boolean) => {
 
 /**
  * What a file system leaves of a file sink's output behind the last sync: parts
- * of lines, and blocks of zeros between lines that did come to the disk.
+ * of lines, and blocks of zeros between lines that did come to the disk. Each in
+ * its turn, whatever the seed.
  */
-const garbage = (random: () => number): string => {
+const garbage = (round: number, random: () => number): string => {
   const line = () => `${JSON.stringify({ id: "torn", note: "x".repeat(Math.floor(random() * 500)) })}\n`
   const part = () => line().slice(0, -2 - Math.floor(random() * 10))
   const zeros = () => "\0".repeat(1 + Math.floor(random() * 10_000))
   const kinds = [part, zeros, () => `${part()}${zeros()}\n`, () => `${zeros()}\n${line()}${zeros()}`]
-  return kinds[Math.floor(random() * kinds.length)]?.() ?? ""
+  return kinds[round % kinds.length]?.() ?? ""
 }
 
 const outputRounds = 8
@@ -104,7 +105,7 @@ const cutOutput = async (options: Options): Promise<ReadonlyArray<string>> => {
     }
     const missing = [...subject.sender.acknowledged].filter((number) => !found.has(number)).length
     if (missing > 0) broken.push(`round ${round}: ${missing} events are missing in the file`)
-    appendFileSync(path, garbage(random))
+    appendFileSync(path, garbage(round, random))
   }
   if (broken.length === 0) subject.remove()
   return broken

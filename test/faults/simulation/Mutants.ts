@@ -208,4 +208,12 @@ export const mutants: ReadonlyArray<Mutant> = [
     replace: "if (error instanceof Unrenderable) throw error",
     line,
   },
+  {
+    gone: "a wait is stored as whole milliseconds",
+    file: "src/delivery/lane/Progress.ts",
+    find: "const delay = Math.ceil(asked)",
+    replace: "const delay = asked",
+    line,
+    seed: 477000503,
+  },
 ]

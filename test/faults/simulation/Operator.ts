@@ -90,12 +90,16 @@ export const act = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtATim
 
 type Moving = Pick<OperatorOptions, "draw" | "oracle" | "sinks">
 
-/** Makes every lane run: those that wait or are stopped are resumed, those without a sink are moved or dropped. */
-export const runAll = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Moving) {
+/**
+ * Makes every lane run: those that are stopped are resumed, those without a sink are moved or dropped. A lane that
+ * recovers by itself is only resumed by an `impatient` operator: resumed again and again it starts with the same
+ * events each time, and never comes to others.
+ */
+export const runAll = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Moving, impatient: boolean) {
   const lanes = yield* Lanes
   for (const { name, condition, backlog } of yield* lanes.status) {
     if (condition === "orphaned") yield* moveOrDrop(name, backlog, { draw, oracle, sinks })
-    else if (condition !== "running" || backlog > 0) {
+    else if (impatient ? condition !== "running" || backlog > 0 : condition !== "running" && condition !== "waiting") {
       const sink = sinks().find((one) => one.name === name)
       if (sink !== undefined) sink.paused = false
       yield* lanes.resume(name)

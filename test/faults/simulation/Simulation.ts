@@ -243,8 +243,8 @@ class Simulation {
     const senders = this.#senders
     const quieting = Effect.gen({ self: this }, function* () {
       yield* Effect.sleep(Duration.millis(Math.max(0, this.#plan.faultsUntil - world.now)))
-      for (;;) {
-        yield* oneAct.withPermit(Effect.ignore(Operator.runAll(operator)))
+      for (let turn = 0; ; turn++) {
+        yield* oneAct.withPermit(Effect.ignore(Operator.runAll(operator, turn % 9 === 0)))
         yield* Effect.ignore(this.#beat(sinks()))
         yield* Effect.sleep(500)
         const statuses = yield* Operator.look(oracle)

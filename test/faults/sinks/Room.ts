@@ -19,7 +19,7 @@ const sizes = {
 const maxSize = 16 * 1024 * 1024
 const bodyBytes = 8 * 1024
 /** One event in so many goes to the sink that is away, or fails for ever. */
-const few = 100
+const few = 200
 const rate = 200
 const window = 3
 /** The same as in `Away.ts`: share, and milliseconds of noise. */
