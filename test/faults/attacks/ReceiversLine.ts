@@ -89,7 +89,7 @@ const run = async (options: Options): Promise<Outcome> => {
     if ("waits" in end) {
       const told = await found(async () => {
         const { condition = "", message = "", backlog = 0, retrying = 0 } = (await lane(name)) ?? {}
-        if (end.alone === true && parked === 1 && backlog === 1) return "the event waits by itself"
+        if (end.alone === true && retrying === 1 && backlog === 1) return "the event waits by itself"
         return condition !== "running" && end.waits.test(message) ? message : undefined
       }, 10)
       const letterOfIt = told === undefined ? await letter(name) : undefined

@@ -42,8 +42,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what could not be stored goes with the next settlement",
     file: "src/delivery/lane/Changes.ts",
-    find: "else if (!this.ends(sequence)) this.#retries.set(sequence, one)",
-    replace: "else this.ends(sequence)",
+    find: "else if (!this.#hasEnded(sequence)) this.#retries.set(sequence, one)",
+    replace: "else this.#hasEnded(sequence)",
     line,
   },
   {
