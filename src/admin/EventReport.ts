@@ -12,7 +12,7 @@ import { quarantine } from "../event/Event.ts"
 import * as Masked from "../event/Masked.ts"
 import type { FoundEvent } from "../journal/Journal.ts"
 import * as Router from "../routing/Router.ts"
-import { sinkTypes } from "../sinks/Sinks.ts"
+import { sinkTypes } from "../sinks/SinkTypes.ts"
 import type * as Api from "./Api.ts"
 import { render } from "./PayloadPreviews.ts"
 

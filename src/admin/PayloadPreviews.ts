@@ -4,8 +4,8 @@ import type { LaneConfig } from "../config/Config.ts"
 import { fields as clientFields } from "../enrichment/Clients.ts"
 import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
+import type { AnySinkType } from "../sinks/Sink.ts"
 import { masked, type Preview } from "../sinks/Sink.ts"
-import type { AnySinkType } from "../sinks/Sinks.ts"
 
 /** The client's details are masked: they are not shown. */
 const withMaskedClient = (body: Uint8Array): Uint8Array => {
@@ -16,12 +16,12 @@ const withMaskedClient = (body: Uint8Array): Uint8Array => {
 
 /** `undefined` where the sink's type has no preview. */
 export const render = (
-  { config, digest, key, enrich }: LaneConfig,
+  { config, enrich }: LaneConfig,
   type: AnySinkType | undefined,
   entry: Entry,
 ): Preview | ReadonlyArray<Preview> | undefined => {
   const { event } = entry
   const shown = enrich === undefined ? entry : { ...entry, event: { ...event, body: withMaskedClient(event.body) } }
-  const previews = type?.preview?.(config, [shown], digest && key)
+  const previews = type?.preview(config, [shown])
   return previews?.length === 1 ? previews[0] : previews
 }

@@ -1,21 +1,20 @@
 /**
  * The config as the relay uses it: everything resolved, defaulted and decoded.
  *
- * `ConfigFile.ts` is the file as it is written, `Load.ts` the way from there to
- * here. Durations are `Duration`s, sizes are bytes, times are epoch
+ * `ConfigFile.ts` describes the file, and `Load.ts` makes this of it. Durations are `Duration`s, sizes are bytes, times are epoch
  * milliseconds, and secrets are `Redacted`.
  */
 import type { Duration, Redacted } from "effect"
 import type { Route } from "../routing/Router.ts"
 import type { Address } from "./Address.ts"
 
-/** The signing secret of the embedded config. Everybody knows it, so it is refused beyond loopback. */
+/** The signing secret of the embedded config. It is public, so it is refused beyond loopback. */
 export const developmentSecret = "relay-development-secret"
 
-/** Bytes of all bodies that are being read or committed, so no single one can be larger. */
+/** The limit of all bodies in flight together, in bytes; no single body can be larger. */
 export const maxInFlight = 64 * 1024 * 1024
 
-/** A secret that expires within so many milliseconds is spoken of. */
+/** How long before a secret's expiry it is announced, in milliseconds. */
 export const noticeOfExpiry = 14 * 86_400_000
 
 export interface Tls {
@@ -70,13 +69,13 @@ export interface LaneConfig {
   readonly delivery: Delivery
   readonly concurrency: number
   readonly order: "none" | "key"
-  /** A template over the envelope, e.g. `{{account_id}}`: what `order` keeps apart, and what a digest is made of. */
+  /** The template of the key by which events are ordered or put into digests, e.g. `{{account_id}}`. */
   readonly key: string
-  /** Events of one key within the window go to the sink as one. */
+  /** Events of one key within the window are sent as one message. */
   readonly digest?: { readonly wait: Duration.Duration; readonly maxEvents: number }
-  /** Its events carry client details; what to do when there are none to be had. */
+  /** Client details are added to its events; what to do where they can't be had. */
   readonly enrich?: "deliver" | "wait" | "deadLetter"
-  /** Recoveries of what is routed to it come too, and end what the failures began. */
+  /** Recoveries of the failures that are routed to it are sent too. */
   readonly resolves?: boolean
   readonly rateLimit?: { readonly events: number; readonly per: Duration.Duration }
   readonly backlog?: { readonly max: number; readonly whenFull: "refuse" | "deadLetter" }

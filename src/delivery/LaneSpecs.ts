@@ -5,7 +5,7 @@ import * as Clients from "../enrichment/Clients.ts"
 import * as Enriched from "../enrichment/Enriched.ts"
 import * as OrderKey from "../formats/OrderKey.ts"
 import { SinkError, SinkMisconfigured } from "../sinks/Sink.ts"
-import { sinkTypes } from "../sinks/Sinks.ts"
+import { sinkTypes } from "../sinks/SinkTypes.ts"
 import type { LaneSpec } from "./RunningLanes.ts"
 
 export class LaneSpecs extends Context.Service<LaneSpecs, { readonly of: (config: LaneConfig) => LaneSpec }>()(
@@ -35,8 +35,8 @@ export class LaneSpecs extends Context.Service<LaneSpecs, { readonly of: (config
     )
 }
 
-const open = ({ type: name, name: sink, config, digest, key }: LaneConfig): LaneSpec["open"] => {
+const open = ({ type: name, config }: LaneConfig): LaneSpec["open"] => {
   const type = sinkTypes[name]
   const unknown = new SinkError({ reason: new SinkMisconfigured({ message: `no sink type is named ${name}` }) })
-  return type === undefined ? Effect.fail(unknown) : type.open(sink, config, digest && key)
+  return type === undefined ? Effect.fail(unknown) : type.open(config)
 }

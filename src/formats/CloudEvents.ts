@@ -1,15 +1,12 @@
 /**
- * CloudEvents 1.0, made by hand: an event's attributes, and the two ways to
- * send them.
+ * CloudEvents 1.0: an event's attributes, and the two modes to send them in.
  *
- * **Binary**: attributes as headers, the body the very bytes that were signed,
- * so a receiver can still verify them. **Structured**: one JSON document; the
- * body stands in `data` as it was written, or base64 in `data_base64` where it
- * is no JSON of an envelope.
+ * Binary: attributes as headers, and the signed bytes as the body, so a receiver
+ * can verify them. Structured: one JSON document with the body in `data` as it
+ * was written, or as base64 in `data_base64` if it isn't an envelope.
  *
- * `source` and `id` together name an event once in the world (CloudEvents 1.0,
- * "source"): the source is the webhook, the id the idempotency key, so an event
- * that is replayed is another event.
+ * `source` and `id` together identify an event (CloudEvents 1.0, "source"): the
+ * webhook and the idempotency key, so a replayed event is another event.
  */
 
 import type { Entry } from "../event/Entry.ts"
@@ -17,19 +14,19 @@ import type { Event } from "../event/Event.ts"
 import { idempotencyKey } from "../event/IdempotencyKey.ts"
 import * as Template from "./Template.ts"
 
-/** Attributes by name; those without a value are left out. */
+/** Attributes by name, without empty ones. */
 export type Attributes = Readonly<Record<string, string>>
 
-/** The type of what has none: signed, and no envelope. */
+/** The type of a signed body that isn't an envelope. */
 const untyped = "relay.undecodable"
 
 const createdAt = Template.compile("{{created_at}}", "text")
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/
 
-/** What the attributes may hold: no control characters, no halves of characters (CloudEvents 1.0, "String"). */
+/** Attributes hold no control characters and no lone surrogates (CloudEvents 1.0, "String"). */
 const clean = (text: string): string => text.toWellFormed().replace(/[\p{Cc}\p{Noncharacter_Code_Point}]/gu, " ")
 
-/** When it happened by the sender's word, or else when it came. */
+/** The sender's `created_at`, or else when the event was received. */
 export const time = (entry: Entry): string => {
   const text = createdAt.render(entry)
   return timestamp.test(text) && !Number.isNaN(Date.parse(text)) ? text : new Date(entry.event.receivedAt).toISOString()
@@ -50,13 +47,13 @@ export const attributes = (entry: Entry): Attributes => {
   }
 }
 
-/** How a protocol writes attributes into headers. */
+/** How a protocol writes attributes as headers. */
 export interface Binding {
   readonly prefix: string
   readonly escape: (value: string) => string
 }
 
-/** The HTTP binding: what a header can't hold is percent-encoded, as are space, `"` and `%`. */
+/** The HTTP binding: percent-encodes space, `"`, `%` and what a header can't hold. */
 export const http: Binding = {
   prefix: "ce-",
   escape: (value) => value.replace(/[^\x21\x23\x24\x26-\x7e]+/g, encodeURIComponent),

@@ -1,24 +1,23 @@
 /**
- * The key of an event in a lane: what `order` keeps apart, what a digest is made
- * of, and what a recovery has in common with the failure that it ends.
+ * The key of an event in a lane: events of one key are kept in order, or put
+ * into one digest; a recovery has the key of the failure that it ends.
  */
 import type { Entry } from "../event/Entry.ts"
 import { asFailure } from "../event/Recovery.ts"
 import * as Template from "./Template.ts"
 
-/** Events without any of the fields that a digest is made by belong together too. */
+/** The key of digests for events that have none of its fields. */
 const nothing = "-"
 
-/** The part of a lane's config that makes the key. */
-interface Grouping {
-  /** A template. */
+/** The part of a lane that decides about keys. */
+export interface Grouped {
   readonly key: string
-  readonly digest?: object
+  readonly digest?: unknown
   readonly resolves?: boolean
 }
 
-/** Empty where an event has none of it and order is kept: such events are in nobody's way. */
-export const compile = ({ key, digest, resolves }: Grouping): ((entry: Entry) => string) => {
+/** The key is empty where an event has none: such events keep no order with any other. */
+export const compile = ({ key, digest, resolves }: Grouped): ((entry: Entry) => string) => {
   const { render } = Template.compile(key, "text")
   const keyOf = (entry: Entry) => render(resolves === true ? { ...entry, event: asFailure(entry.event) } : entry)
   return digest === undefined ? keyOf : (entry) => keyOf(entry) || nothing

@@ -1,14 +1,14 @@
 /**
- * Values of an event put into text. What can't be is an {@link Unrenderable},
- * with the place that it stands at, and the end of that one event: whoever
- * renders takes it as a value, by {@link attempt}.
+ * Rendering values of an event as text. A value that can't be rendered throws
+ * {@link Unrenderable}, which names its place and concerns that event alone;
+ * {@link attempt} returns it as a value.
  */
 import { Predicate, Result } from "effect"
 
-/** A signed body may be nested so deep that JSON can be read and not written (some 40,000 levels); few receivers take a hundred. */
+/** A body may be nested deeper than JSON can be written (some 40,000 levels); few receivers accept a hundred. */
 export const deepest = 1_000
 
-/** Its message holds nothing of the event. */
+/** Its message holds no part of the event. */
 export class Unrenderable extends Error {
   override readonly name = "Unrenderable"
 }
@@ -22,16 +22,16 @@ const isDeeper = (value: unknown, levels: number): boolean => {
   return false
 }
 
-/** Whether JSON can be written of it. */
+/** Whether it can be written as JSON. */
 export const isFlat = (value: unknown): boolean => !isDeeper(value, deepest)
 
-/** The value, of which JSON can be written; `where` is how the config names its place. */
+/** The value, if it can be written as JSON; `where` is its place in the config's notation. */
 export const flat = (value: unknown, where: string): unknown => {
   if (isFlat(value)) return value
   throw new Unrenderable(`can't be rendered: what stands at ${where} is nested more than ${deepest} levels deep`)
 }
 
-/** What `make` makes of an event, or why it can't be made. A bug is thrown on. */
+/** The result of `make`, or why the event can't be rendered. Other errors are thrown. */
 export const attempt = <A>(make: () => A): Result.Result<A, Unrenderable> => {
   try {
     return Result.succeed(make())

@@ -3,10 +3,9 @@
  * `{{account_id}}`, `{{webhook}}`, `{{created_at}}`, `{{received_at}}`, and a
  * JSON Pointer into the envelope, `{{/data/object/id}}`.
  *
- * A value is escaped for the place that it is put into: it comes from outside,
- * and must not start a header, a path or a topic of its own. A value that is
- * missing is empty text. Templates that need no pointer never parse a body, and
- * the others parse it once an event.
+ * A value is escaped for its place, because it comes from outside and must not
+ * begin another header, path or topic. A missing value is an empty text.
+ * Templates without a pointer never parse a body; others parse it once per event.
  */
 import { Result } from "effect"
 import type { Entry } from "../event/Entry.ts"
@@ -16,18 +15,18 @@ import * as Numbers from "../event/Numbers.ts"
 import * as Pointer from "../event/Pointer.ts"
 import * as Rendering from "./Rendering.ts"
 
-/** Where the text goes: it decides how a value is escaped. `json` is the inside of a JSON string. */
+/** Where the text is used, which decides how values are escaped. `json` is the inside of a JSON string. */
 export type Place = "text" | "json" | "url" | "header" | "topic"
 
 export interface Template {
   /**
-   * Of a digest, `group` is all of its events, the oldest first, and `entry` the last of them.
-   * Throws `Unrenderable` where a value can't be put into text, and nothing else.
+   * For a digest, `group` is all of its events, oldest first, and `entry` the last.
+   * Throws `Unrenderable` where a value can't be rendered, and nothing else.
    */
   readonly render: (entry: Entry, group?: ReadonlyArray<Entry>) => string
 }
 
-/** What a template is filled in from. */
+/** The source of a template's values. */
 interface Source {
   readonly entry: Entry
   readonly group: ReadonlyArray<Entry>
@@ -38,7 +37,7 @@ type Field = (source: Source) => unknown
 
 const iso = (millis: number): string => new Date(millis).toISOString()
 
-/** Events that `{{events}}` lists; of more, the first and the last. */
+/** The most events that `{{events}}` lists: of more, the first and the last. */
 const listed = 20
 
 const list = (group: ReadonlyArray<Entry>): string => {
@@ -48,7 +47,7 @@ const list = (group: ReadonlyArray<Entry>): string => {
   return shown.join("\n")
 }
 
-/** At most so many of a group: its first and its last events. */
+/** At most so many events of a group: the first and the last. */
 export const some = (group: ReadonlyArray<Entry>, most: number): ReadonlyArray<Entry> =>
   group.length <= most ? group : [...group.slice(0, most / 2), ...group.slice(-most / 2)]
 
@@ -63,7 +62,7 @@ const eventFields: Readonly<Record<string, Field>> = {
   created_at: ({ envelope }) => Pointer.get(["created_at"], envelope()),
 }
 
-/** Fields of a digest; a single event is one of one. */
+/** Fields of a digest; a single event counts as a digest of one. */
 const digestFields: Readonly<Record<string, Field>> = {
   count: ({ group }) => group.length,
   first: ({ group, entry }) => iso((group[0] ?? entry).event.receivedAt),
@@ -75,10 +74,10 @@ const fields: Readonly<Record<string, Field>> = { ...eventFields, ...digestField
 
 const placeholder = /\{\{([^{}]*)\}\}/g
 
-/** Whether a text holds anything to fill in. */
+/** Whether a text has placeholders. */
 export const hasPlaceholder = (text: string): boolean => text.includes("{{")
 
-/** A text with every placeholder replaced by one word, to look at what is around them. */
+/** A text with each placeholder replaced by a word, to check the rest. */
 export const withoutPlaceholders = (text: string, word = "x"): string => text.replaceAll(placeholder, word)
 
 const isOneOf = (fields: Readonly<Record<string, Field>>, name: string): boolean =>
@@ -87,7 +86,7 @@ const isOneOf = (fields: Readonly<Record<string, Field>>, name: string): boolean
 const choice = (fields: Readonly<Record<string, Field>>): string =>
   `it is one of ${Object.keys(fields).join(", ")}, or a JSON Pointer such as /data/object/id`
 
-/** What a template does wrong, in words; `undefined` when nothing. */
+/** What is wrong with a template; `undefined` if nothing is. */
 export const problem = (text: string): string | undefined => {
   for (const [whole, name = ""] of text.matchAll(placeholder)) {
     if (!isOneOf(fields, name.trim())) return `${whole} is no placeholder: ${choice(fields)}`
@@ -95,7 +94,7 @@ export const problem = (text: string): string | undefined => {
   return /\{\{|\}\}/.test(text.replaceAll(placeholder, "")) ? "a {{ has no }} or the other way round" : undefined
 }
 
-/** The same of a name that must be a field of an event. */
+/** What is wrong with a name that must be a field of an event. */
 export const fieldProblem = (name: string): string | undefined =>
   isOneOf(eventFields, name) ? undefined : `${name} is no field: ${choice(eventFields)}`
 
@@ -116,7 +115,8 @@ const lazyEnvelope = (entry: Entry): (() => unknown) => {
   }
 }
 
-const toText = (value: unknown): string => {
+/** A value as text; empty where it is missing. */
+export const toText = (value: unknown): string => {
   if (typeof value === "string") return value
   if (value === undefined || value === null) return ""
   return typeof value === "object" ? JSON.stringify(value) : String(value)
@@ -124,14 +124,14 @@ const toText = (value: unknown): string => {
 
 /**
  * Percent-encodes whatever could end a path segment or a query value. Dots alone
- * would climb out of the path, and stay what they are when encoded: they become `_`.
+ * would climb out of the path even when encoded, so they become `_`.
  */
 export const escapeUrl = (value: string): string =>
   /^\.+$/.test(value) ? "_".repeat(value.length) : encodeURIComponent(value.toWellFormed())
 
 /**
- * Percent-encodes whatever is not visible ASCII: a line break must not start a
- * header of its own, and two ids that differ must not become the same key.
+ * Percent-encodes whatever isn't visible ASCII, so that a line break doesn't begin
+ * another header, and ids that differ stay different.
  */
 export const escapeHeader = (value: string): string =>
   value.replace(/[^\x20-\x7e]+/g, (odd) => encodeURIComponent(odd.toWellFormed()))

@@ -1,26 +1,18 @@
 /**
- * Certificates of one's own, for sinks that speak TLS: PEM files, read and
- * looked at when a sink opens, because a client may pass over a broken one in
- * silence.
+ * Configured certificates for TLS: PEM files, read and checked when a sink
+ * opens, because a client may silently ignore a broken one.
  */
 import { createPrivateKey, X509Certificate } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { Effect, Redacted, Schema } from "effect"
+import { secret, text } from "../config/schema/Keys.ts"
 import { SinkError, SinkMisconfigured } from "./Sink.ts"
 
 export const CertificatesConfig = Schema.Struct({
-  ca: Schema.optionalKey(
-    Schema.String.annotate({ description: "PEM file of the authorities to trust, instead of the system's" }),
-  ),
-  certificate: Schema.optionalKey(Schema.String.annotate({ description: "PEM file of the client certificate" })),
-  key: Schema.optionalKey(
-    Schema.RedactedFromValue(
-      Schema.NonEmptyString.annotate({
-        description: "PEM file of the client certificate's key, or the PEM text itself",
-      }),
-    ),
-  ),
-})
+  ca: Schema.optionalKey(text("PEM file of the authorities to trust, instead of the system's")),
+  certificate: Schema.optionalKey(text("PEM file of the client certificate")),
+  key: Schema.optionalKey(secret("PEM file of the client certificate's key, or the PEM text itself")),
+}).annotate({ together: ["certificate", "key"] })
 export type CertificatesConfig = typeof CertificatesConfig.Type
 
 /** PEM texts. */
@@ -32,13 +24,13 @@ export interface Certificates {
 
 const misconfigured = (message: string) => new SinkError({ reason: new SinkMisconfigured({ message }) })
 
-/** A PEM text as it is, or the file that holds it. */
+/** The PEM text itself, or the content of the file. */
 const readPem = (what: string, textOrPath: string): string => {
   if (textOrPath.includes("-----BEGIN ")) return textOrPath
   try {
     return readFileSync(textOrPath, "utf8")
   } catch {
-    // What stands at "key" may be a key that was garbled on its way here.
+    // The value of "key" may be a damaged key rather than a path: it isn't shown.
     throw misconfigured(`the file of "tls.${what}" can't be read${what === "key" ? "" : `: ${textOrPath}`}`)
   }
 }

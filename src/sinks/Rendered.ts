@@ -1,4 +1,4 @@
-/** What a sink makes of an event. An event of which it can't be made is rejected, and only that one. */
+/** Renders an event for a sink; one that can't be rendered is rejected by itself. */
 import { Result } from "effect"
 import * as Rendering from "../formats/Rendering.ts"
 import { DeliveryRejected, SinkError } from "./Sink.ts"

@@ -2,45 +2,44 @@
  * What a sink is: all that an implementer must know.
  *
  * A sink sends batches and reports only what it saw. It does not retry, log,
- * count or remember: the lane does, by the `reason` of the error. Add one in
- * four steps: a file here (`Console.ts` is the smallest), a line in `Sinks.ts`, a
- * test that calls the sink contract (`test/contract/sinkContract.ts`), and a
- * section of `config/README.md` with `<!-- sink: TYPE -->`, whose table
- * `bun test/config/reference.ts` writes from the schema's descriptions.
+ * count or remember: the lane does, by the `reason` of the error. To add one:
+ * a folder here with its code and `reference.md`, a line in `Sinks.ts`, and a
+ * test that calls the sink contract (`test/contract/sinkContract.ts`).
  */
-import { type Effect, Schema, type Scope } from "effect"
+import { Effect, Schema, type Scope } from "effect"
+import type { ConfiguredType } from "../config/schema/ConfiguredTypes.ts"
 import type { Entry } from "../event/Entry.ts"
 
-/** Refused, reset, broker down: nothing was wrong with the event. The lane pauses and backs off; no attempt is used. */
+/** The sink can't be reached; nothing is wrong with the event. The lane backs off; no attempt is used. */
 export class SinkUnavailable extends Schema.TaggedError<SinkUnavailable>()("SinkUnavailable", {
   message: Schema.String,
 }) {}
 
-/** Asked to wait. The lane pauses for `retryAfter` milliseconds, an hour at most. */
+/** The sink asks to wait. The lane pauses for `retryAfter` milliseconds, an hour at most. */
 export class SinkThrottled extends Schema.TaggedError<SinkThrottled>()("SinkThrottled", {
   message: Schema.String,
   retryAfter: Schema.Number,
 }) {}
 
-/** This event failed and may pass later: the lane parks it. */
+/** This event failed and may succeed later: the lane retries it. */
 export class DeliveryFailed extends Schema.TaggedError<DeliveryFailed>()("DeliveryFailed", {
   message: Schema.String,
 }) {}
 
-/** This event will never pass: a dead letter now. */
+/** This event will never be accepted: it becomes a dead letter at once. */
 export class DeliveryRejected extends Schema.TaggedError<DeliveryRejected>()("DeliveryRejected", {
   message: Schema.String,
 }) {}
 
-/** Nothing will pass until a person acts: the lane pauses and probes, and says what to do. */
+/** Nothing is accepted until a person acts: the lane pauses, probes, and shows the message. */
 export class SinkMisconfigured extends Schema.TaggedError<SinkMisconfigured>()("SinkMisconfigured", {
   message: Schema.String,
 }) {}
 
-/** Code units of a message that are kept: it goes into the journal, the log and `status`. */
+/** The longest message, in code units: it is kept in the journal, the log and `status`. */
 const longestMessage = 1_000
 
-/** A sink's message, cut where it is too long. */
+/** A message, cut to that length. */
 export const brief = (message: string): string =>
   message.length <= longestMessage ? message : `${message.slice(0, longestMessage - 1).toWellFormed()}…`
 
@@ -54,33 +53,37 @@ export class SinkError extends Schema.TaggedError<SinkError>()("SinkError", { re
   }
 }
 
-/** Failures of a batch that partly passed: the index in the batch, and why. Empty: all passed. */
+/** Failures by index in the batch; empty when every event was sent. */
 export type Failures = ReadonlyMap<number, SinkError>
 export const allSent: Failures = new Map()
+export const passed = Effect.succeed(allSent)
+
+/** After a final failure the next event of the same key may be sent. */
+export const isFinal = ({ reason }: SinkError): boolean => reason._tag === "DeliveryRejected"
 
 export interface Sink {
-  /** The lane fills a batch up to both; never more. One event above `maxBytes` still comes, alone. */
+  /** Limits of a batch. An event larger than `maxBytes` is sent alone. */
   readonly batch: {
     readonly maxEvents: number
     readonly maxBytes: number
-    /** Milliseconds that a batch may wait to fill; without it the lane sends what it has. */
+    /** How long a batch may wait to fill, in milliseconds; without it nothing waits. */
     readonly linger?: number
   }
   /**
-   * Sends a batch, in its order. Success means that the sink has it durably;
-   * failing means that nothing is known to have passed. Interruptible: a
-   * deadline interrupts it, and the lane treats that as `DeliveryFailed`.
+   * Sends a batch in its order. Success means that the sink has stored it,
+   * except for the failures; failing means that nothing is known to be stored.
+   * A timeout interrupts it, and the lane treats that as `DeliveryFailed`.
    */
   send(batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError>
-  /** Reaches the sink without sending an event: `validate` and `doctor`. */
+  /** Tests the connection without sending an event, for `validate` and `doctor`. */
   readonly check: Effect.Effect<void, SinkError>
-  /** What will go wrong for some events although the sink can be reached: sentences for `validate` and `doctor`. */
+  /** What will fail for some events although the sink can be reached: sentences for `validate` and `doctor`. */
   readonly advise?: (limits: Limits) => Effect.Effect<ReadonlyArray<string>, SinkError>
 }
 
-/** What the relay lets in, for a sink to hold against its own limits. */
+/** The relay's own limits, for a sink to compare with those of its receiver. */
 export interface Limits {
-  /** Bytes of the largest body that any webhook takes. */
+  /** The largest body that any webhook accepts, in bytes. */
   readonly maxBody: number
 }
 
@@ -88,22 +91,19 @@ export type Preview = Readonly<Record<string, unknown>>
 /** Stands in a {@link Preview} where a secret is. */
 export const masked = "***"
 
-/** A kind of sink: its config's schema, and how to open one. What opens is closed with the scope. */
-export interface SinkType<Config> {
-  readonly type: string
-  /** The `type`'s own keys; the keys that every sink has are added by `config`. */
-  readonly config: Schema.Codec<Config, unknown>
-  /** How many batches may be in flight unless the config says otherwise. */
-  readonly concurrency: number
-  /** Where the lane sends digests, `group` is the template of the key that all events of a batch share. */
-  readonly open: (name: string, config: Config, group?: string) => Effect.Effect<Sink, SinkError, Scope.Scope>
-  /** Whether what it sends is a message of its own making: then a batch is one message, and it may have `digest` and `enrich`. */
-  readonly composes?: (config: Config) => boolean
-  /** Asked to say when a failure is over: the template of the key that the failure and its recovery share. */
-  readonly resolves?: (config: Config) => string | undefined
+/** A type of sink: its config's schema, and what is made of a config. */
+export interface SinkType<Config> extends ConfiguredType<Config> {
+  /** Opens a sink; it is closed with the scope. */
+  open(config: Config): Effect.Effect<Sink, SinkError, Scope.Scope>
   /**
-   * What a batch would be sent as, a JSON object each, secrets {@link masked};
-   * opens nothing. It is shown to people and kept in golden files.
+   * What a batch would be sent as, a JSON object each; opens nothing. The
+   * secrets of the config are {@link masked} already. It is shown to people and
+   * kept in golden files.
    */
-  readonly preview?: (config: Config, batch: ReadonlyArray<Entry>, group?: string) => ReadonlyArray<Preview>
+  preview(config: Config, batch: ReadonlyArray<Entry>): ReadonlyArray<Preview>
+  /** What OpenTelemetry's conventions call the system, where they don't call it what the config does. */
+  readonly messagingSystem?: string
 }
+
+/** A type whose config only its own schema knows: what comes out of `config` is what goes into `open`. */
+export type AnySinkType = SinkType<unknown>

@@ -18,6 +18,7 @@ import type { Event } from "../event/Event.ts"
 import { idempotencyKey } from "../event/IdempotencyKey.ts"
 import * as TraceContext from "../event/TraceContext.ts"
 import type { Failures, Sink, SinkError } from "../sinks/Sink.ts"
+import { sinkTypes } from "../sinks/SinkTypes.ts"
 
 /** A traced delivery. */
 export interface Delivery {
@@ -37,9 +38,6 @@ export interface Tracing {
 export const Tracing = Context.Reference<Tracing | undefined>("relay/telemetry/Tracing", {
   defaultValue: () => undefined,
 })
-
-/** Names of systems in the conventions that differ from those in the config. */
-const systems: Readonly<Record<string, string>> = { sns: "aws.sns" }
 
 /** A failure without a stack trace, which would only name code of relay. */
 const failed = (type: string, message: string): Exit.Exit<never, Error> => {
@@ -122,7 +120,7 @@ export const make = Effect.fnUntraced(function* (tracer: Tracer.Tracer, sampleRa
       const parent = trace === undefined ? undefined : TraceContext.spanOf(trace.traceparent)
       if (parent?.sampled !== true) return undefined
       return begin(`send ${name}`, "producer", parent, clock.currentTimeNanosUnsafe(), {
-        "messaging.system": systems[type] ?? type,
+        "messaging.system": sinkTypes[type]?.messagingSystem ?? type,
         "messaging.operation.name": "send",
         "messaging.operation.type": "send",
         "messaging.destination.name": name,

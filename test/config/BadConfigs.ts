@@ -729,8 +729,8 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     findings: [
       {
         key: "sinks.audit.digest",
-        message: "a file sink sends each event by itself and can't make a digest",
-        hint: 'alert services do, and http with "format": "template"',
+        message: "file sinks send each event by itself and can't make a digest",
+        hint: 'these can: chat, http with "format": "template"',
       },
     ],
   },
@@ -740,8 +740,8 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     findings: [
       {
         key: "sinks.audit.digest",
-        message: 'with this "format" an http sink sends each event by itself and can\'t make a digest',
-        hint: 'alert services do, and http with "format": "template"',
+        message: 'http sinks without "format": "template" send each event by itself and can\'t make a digest',
+        hint: 'these can: chat, http with "format": "template"',
       },
     ],
   },
@@ -843,8 +843,8 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     findings: [
       {
         key: "sinks.audit.enrich",
-        message: "a file sink sends events as they came, and can't add to them",
-        hint: 'alert services do, and http with "format": "template"',
+        message: "file sinks send events as they came, and can't add to them",
+        hint: 'these can: chat, http with "format": "template"',
       },
     ],
   },

@@ -4,6 +4,7 @@ import { Effect, Redacted, Result } from "effect"
 import { render, toJson } from "../../src/config/diagnostics/Diagnostic.ts"
 import { type Path, parse } from "../../src/config/diagnostics/Source.ts"
 import { load } from "../../src/config/load/Load.ts"
+import { mayBeShown } from "../../src/config/schema/ConfiguredTypes.ts"
 import { it } from "../lib/effect.ts"
 import { config, loadText, options, sinkTypes } from "./fixture.ts"
 
@@ -80,7 +81,7 @@ describe("a secret", () => {
         webhooks: webhooks({ name: "a", value: canary }),
         sinks: http({ headers: { authorization: canary } }),
       }).replaceAll("\n", " ")
-      const { locate, value } = parse("x", text)
+      const { locate, value } = parse("x", text, mayBeShown(sinkTypes))
       const paths = (node: unknown, path: Path): ReadonlyArray<Path> =>
         typeof node === "object" && node !== null
           ? [

@@ -4,30 +4,41 @@
  */
 import { Effect, PlatformError, Predicate, Schema } from "effect"
 import type { ConfigError } from "../../src/config/diagnostics/Diagnostic.ts"
-import { type Loaded, load, type SinkTypes } from "../../src/config/load/Load.ts"
+import { type Loaded, load } from "../../src/config/load/Load.ts"
+import type { ConfiguredTypes } from "../../src/config/schema/ConfiguredTypes.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
 
-export const sinkTypes: SinkTypes = {
+export const sinkTypes: ConfiguredTypes = {
   console: { concurrency: 1, config: Schema.Struct({}) },
-  file: { concurrency: 1, config: Schema.Struct({ path: Schema.NonEmptyString }) },
+  file: { concurrency: 1, config: Schema.Struct({ path: Schema.NonEmptyString.annotate({ ownFile: true }) }) },
   chat: {
     concurrency: 1,
     config: Schema.Struct({ resolve: Schema.optionalKey(Schema.Boolean) }),
-    composes: () => true,
-    resolves: (config) =>
-      Predicate.hasProperty(config, "resolve") && config.resolve === true
-        ? "{{type}}/{{account_id}}/{{/data/object/id}}"
-        : undefined,
+    messages: {
+      recoveries: {
+        askedBy: "resolve",
+        ownKey: "dedupKey",
+        key: (config) =>
+          Predicate.hasProperty(config, "resolve") && config.resolve === true
+            ? "{{type}}/{{account_id}}/{{/data/object/id}}"
+            : undefined,
+      },
+    },
   },
   http: {
     concurrency: 16,
     config: Schema.Struct({
       url: Schema.RedactedFromValue(Schema.String.check(Schema.isPattern(/^http/u))),
       method: Schema.Literals(["POST", "PUT"]).pipe(Schema.withDecodingDefaultKey(Effect.succeed("POST" as const))),
-      headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.RedactedFromValue(Schema.String))),
-      body: Schema.optionalKey(Schema.Unknown),
-      tls: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
+      headers: Schema.optionalKey(
+        Schema.Record(Schema.String, Schema.RedactedFromValue(Schema.String)).annotate({ headerNames: true }),
+      ),
+      body: Schema.optionalKey(Schema.Unknown.annotate({ template: true })),
+      tls: Schema.optionalKey(
+        Schema.Record(Schema.String, Schema.String).annotate({ together: ["certificate", "key"] }),
+      ),
     }),
+    messages: { composes: () => false, with: '"format": "template"' },
   },
 }
 

@@ -1,14 +1,15 @@
 /**
- * The tables of the reference (`config/README.md`), made from the JSON Schema:
- * a row for each key, with its type, default and meaning. A table stands behind
- * a mark, `<!-- keys: listen tls -->` or `<!-- sink: http -->`.
+ * The reference (`config/README.md`): its tables, made from the JSON Schema, a
+ * row for each key with its type, default and meaning; and its sections on
+ * sinks, each made of the `reference.md` beside the sink's code and its table.
+ * A table stands behind a mark, `<!-- keys: listen tls -->`.
  *
- * After a change of a schema: bun test/config/reference.ts
+ * After a change of a schema or a note: bun test/config/reference.ts
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { jsonSchema, jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
-import { sinkTypes } from "../../src/sinks/Sinks.ts"
+import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -82,20 +83,33 @@ export const sections = (schema: object): ReadonlyArray<Section> => {
 }
 
 const head = ["| key | type | default | meaning |", "|---|---|---|---|"]
+const sinks = new URL("../../src/sinks/", import.meta.url)
 
-/** The reference with its tables as the schema has them now. */
+/** What a sink's folder says of it; a folder is called as its type. */
+const notesOf = (type: string): string => {
+  const file = [...new Bun.Glob(`**/${type}/reference.md`).scanSync(sinks.pathname)][0]
+  if (file === undefined) throw new Error(`a folder src/sinks/${type} with a reference.md is missing`)
+  return readFileSync(new URL(file, sinks), "utf8").trim()
+}
+
+const marked = (mark: string, rows: ReadonlyArray<string>): string =>
+  `<!-- ${mark} -->\n\n${[...head, ...rows].join("\n")}\n`
+
+/** The reference with its tables, and the notes on sinks, as they are now. */
 export const renew = (reference: string, schema: object): string => {
-  const all = sections(schema)
-  const rows = (kind: string, names: string): ReadonlyArray<string> => {
-    const section = all.find(({ title }) => title === (kind === "keys" ? "the whole file" : names))?.rows ?? []
+  const [whole, everySink, ...types] = sections(schema)
+  const [written = "", mark] = reference.split(/(?<=<!-- sinks: .* -->\n)/)
+  if (mark === undefined && !written.includes("<!-- sinks: ")) throw new Error("the mark of the sinks is missing")
+  const tables = written.replaceAll(/<!-- (keys|sink): (.*) -->\n\n*(?:\|.*\n)*/g, (_, kind: string, names: string) => {
     const keys = names.split(" ")
-    return kind === "sink" ? section : section.filter((line) => keys.includes(/^\| `([^`.[]+)/.exec(line)?.[1] ?? ""))
-  }
-  const renewed = reference.replaceAll(
-    /(<!-- (keys|sink): (.*) -->\n)\n*(?:\|.*\n)*\n*/g,
-    (_, mark: string, kind: string, names: string) => `${mark}\n${[...head, ...rows(kind, names)].join("\n")}\n\n`,
+    const isNamed = (row: string) => keys.includes(/^\| `([^`.[]+)/.exec(row)?.[1] ?? "")
+    const rows = kind === "sink" ? everySink?.rows : whole?.rows.filter(isNamed)
+    return marked(`${kind}: ${names}`, rows ?? [])
+  })
+  const sinks = types.map(
+    ({ title, rows }) => `\n### ${title}\n\n${notesOf(title)}\n\n${marked(`sink: ${title}`, rows)}`,
   )
-  return `${renewed.trimEnd()}\n`
+  return `${tables}${sinks.join("")}`
 }
 
 if (import.meta.main) {

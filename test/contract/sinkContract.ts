@@ -10,8 +10,9 @@ import { Effect, Exit, Fiber, Scope } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"
 import type { Event } from "../../src/event/Event.ts"
 import type { Reason, Sink, SinkError } from "../../src/sinks/Sink.ts"
-import { event } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
+import { canary, entry } from "./sinkEntries.ts"
+import { type SinkTypeContract, sinkTypeContract } from "./sinkTypeContract.ts"
 
 /** A receiver, and sinks to it. */
 export interface Receiver {
@@ -39,6 +40,8 @@ export interface Wrong {
 }
 
 export interface SinkContract {
+  /** What its type must hold to besides; one of a type's contracts has it. */
+  readonly ofType?: SinkTypeContract
   readonly make: Effect.Effect<Receiver, never, Scope.Scope>
   readonly wrong: ReadonlyArray<Wrong>
   /** The largest body it carries; a larger one must be rejected. None: it carries 1 MiB. */
@@ -49,21 +52,7 @@ export interface SinkContract {
   readonly bytesOf?: (entry: Entry) => Uint8Array
 }
 
-/** Stands in every secret of a set-up and in every payload of the contract: no message may hold it. */
-export const canary = "canary-3f9a1c"
-
 const utf8 = new TextEncoder()
-
-/** An entry with a body that tells itself apart; personal data in it is a canary too. */
-export const entry = (sequence: number, more: Partial<Event> = {}): Entry => ({
-  sequence,
-  event: event(`evt_${sequence}`, {
-    body: utf8.encode(`{"id":"evt_${sequence}","data":{"type":"appointment.created","object":{"name":"${canary}"}}}`),
-    ...more,
-  }),
-  sinks: ["sink"],
-  replayed: false,
-})
 
 const entries = (count: number, from = 1): ReadonlyArray<Entry> =>
   Array.from({ length: count }, (_, index) => entry(from + index))
@@ -119,7 +108,9 @@ const sorted = (all: ReadonlyArray<Uint8Array>): ReadonlyArray<string> =>
   all.map((bytes) => Buffer.from(bytes).toString("latin1")).sort()
 
 export const sinkContract = (name: string, contract: SinkContract): void => {
-  const { make, wrong, maxBody, ordered = true, bytesOf = ({ event }) => event.body } = contract
+  const { ofType, make, wrong, maxBody, ordered = true, bytesOf = ({ event }) => event.body } = contract
+
+  if (ofType !== undefined) sinkTypeContract(ofType)
 
   /** A receiver and an open sink. */
   const test = (title: string, body: (sink: Sink, receiver: Receiver) => Effect.Effect<void, SinkError, Scope.Scope>) =>

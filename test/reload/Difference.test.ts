@@ -7,7 +7,7 @@ import { load } from "../../src/config/load/Load.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
 import * as Difference from "../../src/reload/Difference.ts"
 import { services } from "../../src/runtime/Process.ts"
-import { sinkTypes } from "../../src/sinks/Sinks.ts"
+import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { it } from "../lib/effect.ts"
 
 const base = {

@@ -5,8 +5,8 @@ import type { Entry } from "../../src/event/Entry.ts"
 import { Slack, SlackConfig } from "../../src/sinks/alerts/slack/Slack.ts"
 import { Http } from "../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../src/sinks/http/HttpConfig.ts"
-import { KafkaTrouble } from "../../src/sinks/kafka/KafkaClient.ts"
-import * as KafkaTroubles from "../../src/sinks/kafka/KafkaErrors.ts"
+import { KafkaError } from "../../src/sinks/kafka/KafkaClient.ts"
+import * as KafkaErrors from "../../src/sinks/kafka/KafkaErrors.ts"
 import { Sns } from "../../src/sinks/sns/Sns.ts"
 import { it } from "../lib/effect.ts"
 import { serve } from "./receiver.ts"
@@ -49,7 +49,7 @@ describe("an event that is nested too deep", () => {
       Effect.gen(function* () {
         const { url, bodies } = yield* receiving
         const decoded = Schema.decodeUnknownSync(HttpConfig)({ url: `${url}/${path}`, ...config })
-        const sink = yield* Http.open("sink", decoded)
+        const sink = yield* Http.open(decoded)
         const reason = yield* reasonOf(sink.send([deep(1)]))
         expect(reason).toMatchObject({ _tag: "DeliveryRejected", message: tooDeep("/data/object/list") })
         expect(bodies).toEqual([])
@@ -60,7 +60,7 @@ describe("an event that is nested too deep", () => {
   it.live("is sent as it is by a sink that needs none of it", () =>
     Effect.gen(function* () {
       const { url, bodies } = yield* receiving
-      const sink = yield* Http.open("sink", Schema.decodeUnknownSync(HttpConfig)({ url }))
+      const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
       expect(yield* reasonOf(sink.send([deep(1)]))).toBeUndefined()
       expect(bodies).toEqual([Buffer.from(deep(1).event.body).toString()])
     }),
@@ -69,7 +69,7 @@ describe("an event that is nested too deep", () => {
   it.live("ends alone in a digest: the others are one message", () =>
     Effect.gen(function* () {
       const { url, bodies } = yield* receiving
-      const sink = yield* Slack.open("sink", Schema.decodeUnknownSync(SlackConfig)({ url }))
+      const sink = yield* Slack.open(Schema.decodeUnknownSync(SlackConfig)({ url }))
       const failures = yield* sink.send([entry(1), deep(2), entry(3)])
       expect([...failures].map(([index, { message }]) => [index, message])).toEqual([[1, tooDeep("/data/object/id")]])
       expect(bodies.length).toBe(1)
@@ -83,7 +83,6 @@ describe("an event that is nested too deep", () => {
     Effect.gen(function* () {
       const server = yield* snsServer()
       const sink = yield* Sns.open(
-        "sink",
         Schema.decodeUnknownSync(Sns.config)({
           topicArn: "arn:aws:sns:eu-west-1:123456789012:events.fifo",
           endpoint: server.url,
@@ -100,7 +99,7 @@ describe("an event that is nested too deep", () => {
 
 it.effect("a topic that is no name is not repeated at length", () =>
   Effect.sync(() => {
-    const reason = KafkaTroubles.reasonOf(new KafkaTrouble({ code: "INVALID_TOPIC_EXCEPTION", detail: "" }), {
+    const reason = KafkaErrors.reasonOf(new KafkaError({ code: "INVALID_TOPIC_EXCEPTION", detail: "" }), {
       brokers: "b:9092",
       topic: "x".repeat(1_000_000),
       isTemplated: true,

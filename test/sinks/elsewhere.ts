@@ -8,7 +8,7 @@ import { createInterface } from "node:readline"
 import { Cause, Effect, Exit, Fiber, Schema, Scope } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"
 import { type Limits, type Sink, SinkError } from "../../src/sinks/Sink.ts"
-import { sinkTypes } from "../../src/sinks/Sinks.ts"
+import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 
 /** What is asked: whether it is there, to open a sink under a number, to use it, to end a call by its number. */
 export type Asked =
@@ -33,7 +33,7 @@ const open = Effect.fnUntraced(function* (number: number, type: string, config: 
   if (sinkType === undefined) return yield* Effect.die(`no sink type ${type}`)
   const scope = yield* Scope.make()
   const decoded = Schema.decodeUnknownSync(sinkType.config)(config)
-  const sink = yield* Effect.onError(Scope.provide(sinkType.open(type, decoded), scope), (cause) =>
+  const sink = yield* Effect.onError(Scope.provide(sinkType.open(decoded), scope), (cause) =>
     Scope.close(scope, Exit.failCause(cause)),
   )
   opened.set(number, { sink, scope })

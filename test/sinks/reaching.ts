@@ -15,7 +15,7 @@ for await (const chunk of process.stdin) input += chunk
 const configs: Readonly<Record<string, unknown>> = JSON.parse(input)
 const reasons: Record<string, unknown> = {}
 for (const [name, config] of Object.entries(configs)) {
-  const sink = Effect.suspend(() => Http.open("oncall", Schema.decodeUnknownSync(HttpConfig)(config)))
+  const sink = Effect.suspend(() => Http.open(Schema.decodeUnknownSync(HttpConfig)(config)))
   const sent = Effect.scoped(Effect.flatMap(sink, (sink) => sink.send([entry(1)])))
   const reason = await Effect.runPromise(reasonOf(sent))
   reasons[name] = reason === undefined ? "delivered" : `${reason._tag}: ${reason.message}`

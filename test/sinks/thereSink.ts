@@ -12,13 +12,14 @@ const under = process.env.RELAY_UNDER
 
 /** Opens a sink of the type; RELAY_UNDER says under which runtime, or in a binary. */
 export const openThere = <Config>(
+  name: string,
   type: SinkType<Config>,
   config: () => Record<string, unknown>,
 ): Effect.Effect<Sink, SinkError, Scope.Scope> =>
   Effect.suspend(() =>
     under === undefined
-      ? type.open(type.type, Schema.decodeUnknownSync(type.config)(config()))
-      : openElsewhere(under, type.type, config()),
+      ? type.open(Schema.decodeUnknownSync(type.config)(config()))
+      : openElsewhere(under, name, config()),
   )
 
 /** Starts what RELAY_UNDER names: before a suite, because it takes longer than a test may. */

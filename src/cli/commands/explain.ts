@@ -29,7 +29,7 @@ const printPayload = Effect.fnUntraced(function* (config: RelayConfig, sink: str
     const names = config.sinks.map(({ name }) => name).join(", ")
     return yield* usage(`there is no sink ${plain(sink)} in the config; it has ${names}`)
   }
-  const { sinkTypes } = yield* lazily(() => import("../../sinks/Sinks.ts"))
+  const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
   const payload = payloadOf(lane, sinkTypes[lane.type], webhook, fixedBody(type))
   if (payload === undefined) return yield* usage(`a ${lane.type} sink can't show what it would be sent`)
   yield* print(payload.split("\n").map(plain).join("\n"))

@@ -24,7 +24,7 @@ export const init = Command.make(
       lazily(() => import("../../config/load/Load.ts")),
       lazily(() => import("../../config/load/Defaults.ts")),
       lazily(() => import("../../config/schema/JsonSchema.ts")),
-      lazily(() => import("../../sinks/Sinks.ts")),
+      lazily(() => import("../../sinks/SinkTypes.ts")),
       lazily(() => import("../../journal/Journals.ts")),
     ])
     const chosen = yield* Config

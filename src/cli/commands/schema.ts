@@ -10,7 +10,7 @@ export const schema = Command.make(
   Effect.fn(function* () {
     const [{ jsonSchemaText }, { sinkTypes }, { journalTypes }] = yield* Effect.all([
       lazily(() => import("../../config/schema/JsonSchema.ts")),
-      lazily(() => import("../../sinks/Sinks.ts")),
+      lazily(() => import("../../sinks/SinkTypes.ts")),
       lazily(() => import("../../journal/Journals.ts")),
     ])
     yield* print(jsonSchemaText(sinkTypes, journalTypes).trimEnd())

@@ -1,8 +1,7 @@
 /** Checks that the sinks of a config can be reached, without sending an event: for `validate` and `doctor`. */
 import { Effect } from "effect"
 import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
-import type { Limits } from "../../sinks/Sink.ts"
-import type { AnySinkType } from "../../sinks/Sinks.ts"
+import type { AnySinkType, Limits } from "../../sinks/Sink.ts"
 import { withDeadline } from "./deadline.ts"
 import { lazily } from "./Program.ts"
 
@@ -15,21 +14,17 @@ export interface SinkCheck {
   readonly advice: ReadonlyArray<string>
 }
 
-const check = Effect.fnUntraced(function* (
-  type: AnySinkType | undefined,
-  { name, config }: LaneConfig,
-  limits: Limits,
-) {
+const check = Effect.fnUntraced(function* (type: AnySinkType | undefined, { config }: LaneConfig, limits: Limits) {
   // The types of a config that loads exist.
   if (type === undefined) return []
-  const sink = yield* type.open(name, config)
+  const sink = yield* type.open(config)
   yield* sink.check
   return sink.advise === undefined ? [] : yield* sink.advise(limits)
 })
 
 /** Checks all sinks at once. */
 export const checkSinks = Effect.fnUntraced(function* (config: RelayConfig) {
-  const { sinkTypes } = yield* lazily(() => import("../../sinks/Sinks.ts"))
+  const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
   const limits = { maxBody: Math.max(0, ...config.webhooks.map(({ maxBody }) => maxBody)) }
   return yield* Effect.forEach(
     config.sinks,

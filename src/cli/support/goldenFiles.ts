@@ -92,7 +92,7 @@ export const compare = Effect.fnUntraced(function* (
   files: Files,
   update: boolean,
 ) {
-  const { sinkTypes } = yield* lazily(() => import("../../sinks/Sinks.ts"))
+  const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
   const compared: Array<Compared> = []
   for (const { test, body } of samples) {
     const webhook = isRelayEvent(test.event) ? "relay" : (test.webhook ?? config.webhooks[0]?.name ?? "")

@@ -12,7 +12,7 @@ export const loadQuietly = Effect.gen(function* () {
   const readFile = readerOf(yield* FileSystem.FileSystem)
   const [{ load, loadOrEmbedded }, { sinkTypes }, { journalTypes }] = yield* Effect.all([
     lazily(() => import("../../config/load/Load.ts")),
-    lazily(() => import("../../sinks/Sinks.ts")),
+    lazily(() => import("../../sinks/SinkTypes.ts")),
     lazily(() => import("../../journal/Journals.ts")),
   ])
   const options = { env, readFile, sinkTypes, journalTypes }

@@ -1,8 +1,8 @@
 /**
  * A config file's text, with the place of every key and value in it.
  *
- * **Trap.** `maySecret` decides which values a diagnostic may show: what a
- * sink's type defines is taken for a secret, because only the type knows.
+ * **Gotcha.** A value may be a secret: `mayBeShown` decides which a diagnostic
+ * shows (see `schema/ConfiguredTypes.ts`).
  */
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser"
 import type { Diagnostic } from "./Diagnostic.ts"
@@ -49,29 +49,6 @@ export const formatPath = (path: Path): string =>
     if (!/^[A-Za-z_$][A-Za-z0-9_$-]*$/.test(key)) return `${text}[${JSON.stringify(key)}]`
     return text === "" ? key : `${text}.${key}`
   }, "")
-
-/** Keys of a sink that are the same for every type: what they hold is no secret. */
-const openSinkKeys = new Set([
-  "type",
-  "delivery",
-  "concurrency",
-  "order",
-  "key",
-  "rateLimit",
-  "backlog",
-  "digest",
-  "enrich",
-  "renamedFrom",
-])
-
-/** Whether the value at a path may be a secret: all of a secret, and whatever a sink's type defines. */
-const maySecret = (path: Path): boolean => {
-  if (path[0] === "sinks") return path.length > 2 && !openSinkKeys.has(String(path[2]))
-  if (path[0] === "webhooks") return path[2] === "secrets"
-  if (path[0] === "clients") return path[1] === "headers"
-  if (path[0] === "telemetry") return path[2] === "headers" || path[2] === "url"
-  return path[0] === "admin" && path[1] === "token"
-}
 
 const nodeAt = (root: Node | undefined, path: Path): Node | undefined => {
   let node = root
@@ -121,7 +98,7 @@ const syntaxMessages: Readonly<Record<string, readonly [message: string, hint?: 
 const deepest = 100
 
 /** Parses the text. It never fails: problems are part of the result. */
-export const parse = (file: string, text: string): Source => {
+export const parse = (file: string, text: string, mayBeShown: (path: Path, config: unknown) => boolean): Source => {
   const errors: Array<ParseError> = []
   const deep = tooDeep(text, deepest)
   const root = deep === undefined ? parseTree(text, errors, { allowTrailingComma: true }) : undefined
@@ -195,14 +172,15 @@ export const parse = (file: string, text: string): Source => {
     })
   }
 
+  const value = root === undefined ? undefined : toValue(root)
   const problems = [...syntax(), ...(root === undefined ? [] : repeated(root, []))]
   return {
     file,
-    value: root === undefined || errors.length > 0 ? undefined : toValue(root),
+    value: errors.length > 0 ? undefined : value,
     problems,
     locate: ({ severity, path, at, message, hint }) => {
-      const value = nodeAt(root, path)
-      const node = at === "key" ? (value?.parent?.children?.[0] ?? value) : value
+      const found = nodeAt(root, path)
+      const node = at === "key" ? (found?.parent?.children?.[0] ?? found) : found
       // A missing key is shown at the object that should have it.
       if (node === undefined && path.length > 0) {
         const parent = nodeAt(root, path.slice(0, -1))
@@ -213,7 +191,7 @@ export const parse = (file: string, text: string): Source => {
         }
       }
       const span = node ?? { offset: 0, length: 1 }
-      const shows = at === "key" || !maySecret(path)
+      const shows = at === "key" || mayBeShown(path, value)
       return { ...diagnose(span, formatPath(path), message, hint, shows), severity }
     },
   }

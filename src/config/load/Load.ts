@@ -13,26 +13,14 @@ import { error, type Finding, type Path, parse, type Source } from "../diagnosti
 import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
 import { Admin, ConfigFile, Delivery, Lane } from "../schema/ConfigFile.ts"
+import { type ConfiguredTypes, mayBeShown } from "../schema/ConfiguredTypes.ts"
 import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
 import { embedded } from "./Defaults.ts"
 import { decodeText, type Environment, reasonOf, resolve } from "./References.ts"
 import * as RenamedKeys from "./RenamedKeys.ts"
 
-/** The part of a `SinkType` that a config needs. */
-export type SinkTypes = Readonly<
-  Record<
-    string,
-    {
-      readonly config: Schema.ConstraintDecoder<unknown>
-      readonly concurrency: number
-      readonly composes?: (config: unknown) => boolean
-      readonly resolves?: (config: unknown) => string | undefined
-    }
-  >
->
-
 export interface LoadOptions extends Environment {
-  readonly sinkTypes: SinkTypes
+  readonly sinkTypes: ConfiguredTypes
   readonly journalTypes: JournalTypes
 }
 
@@ -108,7 +96,7 @@ const delivery = (value: unknown, path: Path): Part<LaneConfig["delivery"]> => {
 }
 
 /** A sink is decoded in two steps: its type first, then the keys of that type and those of every sink. */
-const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: SinkTypes): Part<LaneConfig> => {
+const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: ConfiguredTypes): Part<LaneConfig> => {
   const path: Path = ["sinks", name]
   const types = Object.keys(sinkTypes)
   if (!isFields(value))
@@ -150,13 +138,13 @@ const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: SinkT
   if (findings.length > 0) return { findings }
   if (lane.value === undefined || merged.value === undefined)
     return { findings: value.delivery === undefined ? [] : merged.findings }
-  const abilities = {
-    composes: sinkType.composes?.(config.value) ?? false,
-    resolves: sinkType.resolves?.(config.value),
-  }
   const effective = { ...lane.value, delivery: merged.value }
   const { digest: _, ...common } = effective
-  const grouped = Grouping.of(type, effective, new Set(Object.keys(value)), abilities, path)
+  const grouped = Grouping.of(type, sinkTypes, config.value, {
+    lane: effective,
+    given: new Set(Object.keys(value)),
+    path,
+  })
   if (grouped.findings.length > 0) return { findings: grouped.findings }
   return {
     findings,
@@ -166,7 +154,7 @@ const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: SinkT
       name,
       type,
       concurrency: lane.value.concurrency ?? sinkType.concurrency,
-      config: config.value,
+      config: grouped.config,
     },
   }
 }
@@ -219,7 +207,7 @@ const located = (source: Source, findings: ReadonlyArray<Finding>): ReadonlyArra
 
 /** Decodes and checks the text. */
 const build = Effect.fnUntraced(function* (file: string, text: string, options: LoadOptions) {
-  const source = parse(file, text)
+  const source = parse(file, text, mayBeShown(options.sinkTypes))
   const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })
   if (source.value === undefined) return yield* fail([])
   if (!isFields(source.value)) {
@@ -240,7 +228,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     ...(whole.findings.length === 0 ? common.findings : []),
     ...sinks.flatMap((_) => _.findings),
   ]
-  const rules = Rules.check(root, yield* Clock.currentTimeMillis)
+  const rules = Rules.check(root, options.sinkTypes, yield* Clock.currentTimeMillis)
   const findings = [...unresolved, ...[...shape, ...rules].filter((finding) => !isReported(unresolved, finding))].map(
     hide,
   )
@@ -277,7 +265,7 @@ export const loadOrEmbedded = Effect.fn("Config.loadOrEmbedded")(function* (opti
 export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (file: string | undefined, options: Environment) {
   const name = file ?? defaultFile
   const text = (yield* read(name, options)) ?? (file === undefined ? embedded : yield* missing(name))
-  const source = parse(name, text)
+  const source = parse(name, text, mayBeShown({}))
   const admin = isFields(source.value) ? (source.value.admin ?? {}) : undefined
   if (admin === undefined) return yield* new ConfigError({ file: name, diagnostics: located(source, []) })
   const { value, findings } = yield* resolve(admin, ["admin"], options)

@@ -1,43 +1,45 @@
 /**
- * What of a sink's events belongs together: by `order` and `key`, by `digest`,
- * or because the sink is told when a failure is over (`resolve`). Three wishes,
- * one key; what can't be had together is said here.
+ * How a sink's events are grouped: kept in order by `key`, sent together by
+ * `digest`, or paired with the recovery that ends a failure (`resolve`). All
+ * three use the one key of a lane; what excludes each other is refused here.
  */
 import * as Template from "../../formats/Template.ts"
 import type { LaneConfig } from "../Config.ts"
 import { error, type Finding, type Path } from "../diagnostics/Source.ts"
 import type { Lane } from "../schema/ConfigFile.ts"
-
-/** What a sink's type, given its config, can do with events that belong together. */
-export interface Abilities {
-  /** What it sends is a message of its own making: it can tell of many events, and of more than the event. */
-  readonly composes: boolean
-  /** The template of the key that a failure and its recovery share; absent where recoveries are not asked for. */
-  readonly resolves: string | undefined
-}
-
-/** Who sends an event's own bytes, or many of them, one by one. */
-const plainly = (type: string): string => (type === "http" ? 'with this "format" an http sink' : `a ${type} sink`)
-const composers = 'alert services do, and http with "format": "template"'
+import type { ConfiguredTypes, Recoveries } from "../schema/ConfiguredTypes.ts"
 
 export type Grouping = Pick<LaneConfig, "order" | "key" | "digest" | "resolves">
 
+/** What a config holds of grouping, and where it stands. `given` are the keys that are written there. */
+export interface Asked {
+  readonly lane: typeof Lane.Type
+  readonly given: ReadonlySet<string>
+  readonly path: Path
+}
+
 const placeholders = (names: ReadonlyArray<string>): string => names.map((name) => `{{${name}}}`).join("/")
 
-const digestRules = (
-  lane: typeof Lane.Type,
-  given: ReadonlySet<string>,
-  composes: boolean,
-  type: string,
-  path: Path,
-) => {
+/** `digest` and `enrich` change what is sent: only a sink that composes its messages can have them. */
+const composerRules = (type: string, sinkTypes: ConfiguredTypes, { lane, path }: Asked): ReadonlyArray<Finding> => {
+  const phrase = (type: string, verb: string) => {
+    const needs = sinkTypes[type]?.messages?.with
+    return `${type}${verb}${needs === undefined ? "" : ` with${verb === "" ? "" : "out"} ${needs}`}`
+  }
+  const others = Object.keys(sinkTypes).filter((type) => sinkTypes[type]?.messages !== undefined)
+  const hint = `these can: ${others.map((type) => phrase(type, "")).join(", ")}`
+  const cannot = (key: string, why: string) => error([...path, key], `${phrase(type, " sinks")} ${why}`, hint, "key")
+  return [
+    ...(lane.digest === undefined ? [] : [cannot("digest", "send each event by itself and can't make a digest")]),
+    ...(lane.enrich === undefined ? [] : [cannot("enrich", "send events as they came, and can't add to them")]),
+  ]
+}
+
+const digestRules = ({ lane, given, path }: Asked): ReadonlyArray<Finding> => {
   const { digest, backlog, delivery } = lane
   if (digest === undefined) return []
   const at = [...path, "digest"]
   const found: Array<Finding> = []
-  if (!composes) {
-    found.push(error(at, `${plainly(type)} sends each event by itself and can't make a digest`, composers, "key"))
-  }
   for (const key of ["order", "key"]) {
     if (!given.has(key)) continue
     found.push(error([...path, key], 'a digest has its own key: "digest.by"', "take this key out", "key"))
@@ -62,62 +64,55 @@ const digestRules = (
 }
 
 /** A recovery can only find its alert when all that its key is made of is the same throughout a digest. */
-const resolveRules = (
-  by: ReadonlyArray<string> | undefined,
-  resolves: string,
-  given: ReadonlySet<string>,
-  path: Path,
-) => {
+const recoveryRules = ({ askedBy, ownKey }: Recoveries<unknown>, template: string, { lane, given, path }: Asked) => {
+  const by = lane.digest?.by
   if (by === undefined) {
     return ["order", "key"].flatMap((key) =>
       given.has(key)
-        ? error([...path, key], '"resolve" keeps the order of its own key', "take this key out", "key")
+        ? error([...path, key], `"${askedBy}" keeps the order of its own key`, "take this key out", "key")
         : [],
     )
   }
-  const missing = [...new Set(Template.names(resolves))].filter((name) => !by.includes(name))
+  const missing = [...new Set(Template.names(template))].filter((name) => !by.includes(name))
+  const other = ownKey === undefined ? "" : `, or give the alert a "${ownKey}" of what is there`
   return missing.length === 0
     ? []
     : [
         error(
-          [...path, "resolve"],
+          [...path, askedBy],
           `a recovery would not find its alert: the alert's key needs ${missing.join(" and ")}, which "digest.by" leaves out`,
-          'add it to "digest.by", or give the alert a "dedupKey" of what is there',
+          `add it to "digest.by"${other}`,
           "key",
         ),
       ]
 }
 
-/** What the lane is to do, and what is wrong with it. `given` are the keys that the sink's config holds. */
+/** How the lane groups events, the sink's own config for that, and what is wrong. */
 export const of = (
   type: string,
-  lane: typeof Lane.Type,
-  given: ReadonlySet<string>,
-  { composes, resolves }: Abilities,
-  path: Path,
-): { readonly findings: ReadonlyArray<Finding>; readonly grouping: Grouping } => {
-  const { digest, order, key } = lane
+  sinkTypes: ConfiguredTypes,
+  config: unknown,
+  asked: Asked,
+): { readonly findings: ReadonlyArray<Finding>; readonly grouping: Grouping; readonly config: unknown } => {
+  const { digest, order, key } = asked.lane
+  const messages = sinkTypes[type]?.messages
+  const composes = messages !== undefined && (messages.composes?.(config) ?? true)
+  const recoveryKey = messages?.recoveries?.key(config)
   const findings = [
-    ...digestRules(lane, given, composes, type, path),
-    ...(lane.enrich === undefined || composes
+    ...(composes ? [] : composerRules(type, sinkTypes, asked)),
+    ...digestRules(asked),
+    ...(messages?.recoveries === undefined || recoveryKey === undefined
       ? []
-      : [
-          error(
-            [...path, "enrich"],
-            `${plainly(type)} sends events as they came, and can't add to them`,
-            composers,
-            "key",
-          ),
-        ]),
-    ...(resolves === undefined ? [] : resolveRules(digest?.by, resolves, given, path)),
+      : recoveryRules(messages.recoveries, recoveryKey, asked)),
   ]
-  const recovering = resolves === undefined ? {} : { resolves: true }
+  const recovering = recoveryKey === undefined ? {} : { resolves: true }
   if (digest !== undefined) {
     const { by, ...window } = digest
-    return { findings, grouping: { order: "none", key: placeholders(by), digest: window, ...recovering } }
+    const shared = placeholders(by)
+    const grouping: Grouping = { order: "none", key: shared, digest: window, ...recovering }
+    return { findings, grouping, config: messages?.ofDigests?.(config, shared) ?? config }
   }
-  return {
-    findings,
-    grouping: resolves === undefined ? { order, key } : { order: "key", key: resolves, ...recovering },
-  }
+  const grouping: Grouping =
+    recoveryKey === undefined ? { order, key } : { order: "key", key: recoveryKey, ...recovering }
+  return { findings, grouping, config }
 }

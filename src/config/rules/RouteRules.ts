@@ -1,4 +1,4 @@
-/** Rules for which events go where: the routes, what they name, and the tests of them. */
+/** Rules for routes, and for the tests of them. */
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
 import * as Pointer from "../../event/Pointer.ts"
 import * as Pattern from "../../routing/Pattern.ts"
@@ -27,10 +27,10 @@ const patternRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
   ]
 }
 
-/** The pattern nearest to `given` that does match: its segments, each mended by a type's where it fits none. */
+/** The nearest pattern that matches a type: each segment that doesn't match is replaced by the type's. */
 const nearestPattern = (given: string, types: ReadonlyArray<string>): string | undefined => {
   const segments = given.split(".")
-  const mended = types.flatMap((type) => {
+  const corrected = types.flatMap((type) => {
     const parts = type.split(".")
     if (parts.length !== segments.length) return []
     return [
@@ -42,7 +42,7 @@ const nearestPattern = (given: string, types: ReadonlyArray<string>): string | u
         .join("."),
     ]
   })
-  return Pattern.nearest(given, [...mended, ...types])
+  return Pattern.nearest(given, [...corrected, ...types])
 }
 
 export const routeRules = (root: Fields): ReadonlyArray<Finding> => {
@@ -132,7 +132,7 @@ export const testRules = (root: Fields): ReadonlyArray<Finding> => {
   })
 }
 
-/** What is allowed and probably not meant. Told only where nothing is wrong: a mistake would cause them all. */
+/** Warnings about what is allowed but probably not meant; only where there is no error, which might be the cause. */
 export const idleRules = (root: Fields): ReadonlyArray<Finding> => {
   const routes = items(root.routes).map(fields)
   const reached = new Set(routes.flatMap((route) => texts(route.to, []).map(({ text }) => text)))

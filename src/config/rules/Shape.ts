@@ -1,4 +1,4 @@
-/** What the rules share: a config's resolved JSON, looked at without trusting its shape. */
+/** Helpers of the rules: they read a config's resolved JSON without trusting its shape. */
 import { error, type Finding, type Path } from "../diagnostics/Source.ts"
 
 export type Fields = Readonly<Record<string, unknown>>
@@ -19,7 +19,7 @@ export const texts = (value: unknown, path: Path): ReadonlyArray<Text> =>
     : [[value, path] as const]
   ).flatMap(([text, path]) => (typeof text === "string" ? [{ text, path }] : []))
 
-/** The second and later of what must be there once, each with where the first is. */
+/** The duplicates among items that must be unique, each with the first. */
 export const repeated = <A extends { readonly path: Path }>(
   all: ReadonlyArray<A>,
   identity: (item: A) => string,
@@ -32,7 +32,7 @@ export const repeated = <A extends { readonly path: Path }>(
   })
 }
 
-/** Names stand in metrics, in the ids of dead letters (`sink:42`) and on the command line. */
+/** Names are used in metrics, in the ids of dead letters (`sink:42`) and on the command line. */
 export const nameRules = (name: string, at: Path, what: string): ReadonlyArray<Finding> => {
   if (name.startsWith("_")) {
     return [

@@ -1,47 +1,78 @@
-/** Rules for where events go: the sinks, their templates and files, and the client details they may ask for. */
+/** Rules for sinks, and for the client details that they ask for. */
 import * as Pointer from "../../event/Pointer.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import { error, type Finding, formatPath, type Path, warning } from "../diagnostics/Source.ts"
+import { type ConfiguredTypes, schemasOf } from "../schema/ConfiguredTypes.ts"
+import { headerNamePattern } from "../schema/Keys.ts"
+import { partOf, traitOf, visit } from "../schema/Traits.ts"
 import { type Fields, fields, nameRules, repeated, type Text, texts } from "./Shape.ts"
 
-/** Keys that are templates in every type of sink that has them. */
-const templated = ["key", "url", "topic", "headers", "body", "summary", "objectId", "details", "dedupKey"]
-
-/** Every text below a value. */
+/** Every text of a value. */
 const deepTexts = (value: unknown, path: Path): ReadonlyArray<Text> => {
   if (typeof value === "string") return [{ path, text: value }]
   if (Array.isArray(value)) return value.flatMap((item, index) => deepTexts(item, [...path, index]))
   return Object.entries(fields(value)).flatMap(([key, item]) => deepTexts(item, [...path, key]))
 }
 
-const templateRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
-  const problem = Template.problem(text)
-  return problem === undefined ? [] : [error(path, problem)]
-}
-
-/** A client certificate is two files. */
-const tlsRules = (tls: Fields, at: Path): ReadonlyArray<Finding> => {
-  const [half] = ["certificate", "key"].filter((key) => tls[key] === undefined)
-  return half === undefined || (tls.certificate === undefined && tls.key === undefined)
-    ? []
-    : [error([...at, half], `the key "${half}" is missing`, '"certificate" and "key" go together')]
-}
-
-/** Each file has one writer: two would cut off each other's lines, and the journal would not survive it. */
-export const fileRules = (root: Fields): ReadonlyArray<Finding> => {
-  const journal = texts(fields(root.journal).path ?? "./data/journal.db", ["journal", "path"])
-  const files = Object.entries(fields(root.sinks)).flatMap(([name, value]) => {
-    const { type, path } = fields(value)
-    return type === "file" ? texts(path, ["sinks", name, "path"]) : []
+const templateRules = (texts: ReadonlyArray<Text>): ReadonlyArray<Finding> =>
+  texts.flatMap(({ path, text }) => {
+    const problem = Template.problem(text)
+    return problem === undefined ? [] : [error(path, problem)]
   })
+
+const headerRules = (headers: Fields, at: Path): ReadonlyArray<Finding> =>
+  Object.keys(headers).flatMap((header) =>
+    headerNamePattern.test(header)
+      ? []
+      : [error([...at, header], "this is no header name", "letters, digits and dashes", "key")],
+  )
+
+/** Keys that go together, such as the two files of a client certificate. */
+const togetherRules = (keys: ReadonlyArray<string>, value: Fields, at: Path): ReadonlyArray<Finding> => {
+  const missing = keys.filter((key) => value[key] === undefined)
+  if (missing.length === keys.length) return []
+  return missing.map((key) =>
+    error([...at, key], `the key "${key}" is missing`, `${keys.map((one) => `"${one}"`).join(" and ")} go together`),
+  )
+}
+
+/** Visits each value of a sink with its schema: its type's, or that of the keys of every sink. */
+const visitSink = (sink: Fields, at: Path, sinkTypes: ConfiguredTypes, on: Parameters<typeof visit>[3]): void => {
+  const type = typeof sink.type === "string" && Object.hasOwn(sinkTypes, sink.type) ? sinkTypes[sink.type] : undefined
+  const schemas = schemasOf(type)
+  for (const [key, value] of Object.entries(sink)) {
+    const schema = schemas.map((one) => partOf(one, key)).find((part) => part !== undefined)
+    if (schema !== undefined) visit(schema, value, [...at, key], on)
+  }
+}
+
+/** Rules that follow from what the schemas say of the values. */
+const traitRules = (sink: Fields, at: Path, sinkTypes: ConfiguredTypes): ReadonlyArray<Finding> => {
+  const found: Array<Finding> = []
+  visitSink(sink, at, sinkTypes, (schema, value, path) => {
+    if (traitOf(schema, "template") === true) found.push(...templateRules(deepTexts(value, path)))
+    if (traitOf(schema, "headerNames") === true) found.push(...headerRules(fields(value), path))
+    found.push(...togetherRules(traitOf(schema, "together") ?? [], fields(value), path))
+  })
+  return found
+}
+
+/** Each file has one writer: two would damage each other's lines, or the journal. */
+export const fileRules = (root: Fields, sinkTypes: ConfiguredTypes): ReadonlyArray<Finding> => {
+  const files = [...texts(fields(root.journal).path ?? "./data/journal.db", ["journal", "path"])]
+  for (const [name, sink] of Object.entries(fields(root.sinks))) {
+    visitSink(fields(sink), ["sinks", name], sinkTypes, (schema, value, path) => {
+      if (traitOf(schema, "ownFile") === true) files.push(...texts(value, path))
+    })
+  }
   const plain = (path: string) => path.replaceAll(/\/(\.?\/)+/g, "/").replace(/^\.\//, "")
-  return repeated([...journal, ...files], ({ text }) => plain(text)).map(([again, first]) =>
+  return repeated(files, ({ text }) => plain(text)).map(([again, first]) =>
     error(again.path, `${formatPath(first.path)} is the same file`, "give each a file of its own"),
   )
 }
 
-export const sinkRules = (root: Fields): ReadonlyArray<Finding> => {
+export const sinkRules = (root: Fields, sinkTypes: ConfiguredTypes): ReadonlyArray<Finding> => {
   const sinks = fields(root.sinks)
   const adopted: Array<Text> = []
   const found = Object.entries(sinks).flatMap(([name, value]) => {
@@ -62,13 +93,7 @@ export const sinkRules = (root: Fields): ReadonlyArray<Finding> => {
             ]
           : [],
       ),
-      ...templated.flatMap((key) => deepTexts(sink[key], [...at, key])).flatMap(templateRules),
-      ...Object.keys(fields(sink.headers)).flatMap((header) =>
-        /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(header)
-          ? []
-          : [error([...at, "headers", header], "this is no header name", "letters, digits and dashes", "key")],
-      ),
-      ...tlsRules(fields(sink.tls), [...at, "tls"]),
+      ...traitRules(sink, at, sinkTypes),
     ]
   })
   const twice = repeated(adopted, ({ text }) => text).map(([again, first]) =>
@@ -77,7 +102,7 @@ export const sinkRules = (root: Fields): ReadonlyArray<Finding> => {
   return [...found, ...twice]
 }
 
-/** Details can only be had where the API is told of, and for types and places that are some. */
+/** Client details need an API, and valid patterns and pointers. */
 export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
   const asking = Object.entries(fields(root.sinks)).filter(([, sink]) => fields(sink).enrich !== undefined)
   if (root.clients === undefined) {

@@ -1,4 +1,4 @@
-/** Rules for where deliveries come in: webhooks, their secrets, and the listeners. */
+/** Rules for webhooks, their secrets, and the listeners. */
 import { ByteSize, Option } from "effect"
 import { longest } from "../../event/Envelope.ts"
 import { isLoopback } from "../Address.ts"
@@ -7,10 +7,10 @@ import { error, type Finding, formatPath, type Path, warning } from "../diagnost
 import { parseAddress } from "../schema/Units.ts"
 import { type Fields, fields, items, nameRules, repeated, texts } from "./Shape.ts"
 
-/** Whether a header can hold a text, and ingest takes it for an id. */
+/** Whether a text can be a webhook id: a header must hold it. */
 const comesInHeader = (id: string): boolean => id.length <= longest && /^[!-~]([ -~]*[!-~])?$/.test(id)
 
-/** Secrets that two webhooks share: neither path nor id is signed, so a delivery to one would pass for one to the other. */
+/** Secrets that two webhooks share: neither path nor id is signed, so a delivery to one would be accepted by the other. */
 const sharedSecrets = (webhooks: Fields): ReadonlyArray<Finding> => {
   const all = Object.entries(webhooks).flatMap(([name, value]) => {
     const { path: url, secrets } = fields(value)

@@ -8,61 +8,14 @@
  * message.
  */
 import { Effect, Schema } from "effect"
+import { count, countOr, flag, headerName, oneOf, secret, Text, templateOr, text, textOr } from "./Keys.ts"
 import { Units } from "./Units.ts"
 
-const Text = Schema.String.check(
-  Schema.makeFilter((text: string) => text !== "" || "this can't be empty", {
-    expected: "text in double quotes",
-    toJsonSchema: () => ({ minLength: 1 }),
-  }),
-)
-const text = (description: string) => Text.annotate({ description })
-const flag = (description: string, value: boolean) =>
-  Schema.Boolean.annotate({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
-const textOr = (description: string, value: string) =>
-  Text.annotate({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
-const count = (description: string, minimum: number, maximum: number) =>
-  Schema.Int.check(
-    Schema.isBetween({ minimum, maximum }, { expected: `a whole number from ${minimum} to ${maximum}` }),
-  ).annotate({ description })
-const countOr = (description: string, value: number, minimum: number, maximum: number) =>
-  count(description, minimum, maximum)
-    .annotate({ default: value })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
-const oneOf = <const L extends ReadonlyArray<string>>(
-  description: string,
-  literals: L,
-  value: L[number],
-): Schema.withDecodingDefaultKey<Schema.Literals<L>> => {
-  const schema: Schema.Literals<L> = Schema.Literals(literals).annotate({ description, default: value })
-  return Schema.withDecodingDefaultKey<Schema.Literals<L>>(Effect.succeed(value))(schema)
-}
 const textOrTexts = (description: string) =>
   Schema.Union([Text, Schema.Array(Text)]).annotate({
     description,
     expected: "text, or a list of texts",
   })
-
-/** A value that is never shown. An empty one is an error: an unset variable must not become an open door. */
-const secret = (description: string) =>
-  Schema.String.annotate({ description })
-    .check(
-      Schema.makeFilter((value: string) => value.trim() !== "" || "a secret can't be empty", {
-        expected: "a secret that is not empty",
-        toJsonSchema: () => ({ minLength: 1 }),
-      }),
-    )
-    .pipe((schema) => Schema.RedactedFromValue(schema))
-
-/** A header's name, in the lowercase that headers are compared in. */
-const headerName = (description: string, value: string) =>
-  Schema.String.annotate({ description, default: value })
-    .check(
-      Schema.isPattern(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/u, {
-        message: "this is no header name: letters, digits and dashes, without spaces or a colon",
-      }),
-    )
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
 
 export const Tls = Schema.Struct({
   certificate: text("PEM file of the certificate chain"),
@@ -117,9 +70,10 @@ export const Secret = Schema.Struct({
   name: text("What logs and metrics call this secret; never the secret itself"),
   value: secret("The signing secret: `file:PATH` or `${VAR}` keep it out of this file"),
   expires: Schema.optionalKey(Units.time({ description: "From this time on it no longer verifies" })),
-}).annotate({ description: "One signing secret" })
+  // A secret may stand at the wrong key.
+}).annotate({ description: "One signing secret", hidden: true })
 
-/** What is wrong with a webhook's path: requests come with the path that their URL is parsed to, and only an equal one matches. */
+/** What is wrong with a webhook's path. A request's path is that of the parsed URL, and must be equal to it. */
 const pathProblem = (path: string): string | undefined => {
   if (!path.startsWith("/")) return "a path starts with `/`"
   if (/[\s?#]/.test(path)) return "a path has no spaces, no `?` and no `#`: a query is no part of it"
@@ -142,13 +96,15 @@ export const Webhook = Schema.Struct({
   id: Schema.optionalKey(
     textOrTexts("The webhook id, or several; the header is not signed, so it only selects the secrets"),
   ),
-  path: Schema.String.annotate({ description: "The path of the receiver URL", examples: ["/hooks/scheduling"] }).check(
-    Schema.makeFilter(
-      (path: string) => {
-        return pathProblem(path) ?? true
-      },
-      { expected: "a path such as /hooks/scheduling", toJsonSchema: () => ({ pattern: "^/[^\\s?#]*$" }) },
-    ),
+  path: Schema.String.annotate({
+    description: "The path of the receiver URL",
+    examples: ["/hooks/scheduling"],
+    shown: true,
+  }).check(
+    Schema.makeFilter((path: string) => pathProblem(path) ?? true, {
+      expected: "a path such as /hooks/scheduling",
+      toJsonSchema: () => ({ pattern: "^/[^\\s?#]*$" }),
+    }),
   ),
   secrets: Schema.Array(Secret)
     .check(Schema.isMinLength(1, { message: "without a secret no delivery can be verified" }))
@@ -171,7 +127,12 @@ export const Webhook = Schema.Struct({
   strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
 }).annotate({ description: "One webhook of the sender" })
 
-const scalar = Schema.Union([Schema.String, Schema.Finite, Schema.Boolean, Schema.Null]).annotate({
+const scalar = Schema.Union([
+  Schema.String.annotate({ shown: true }),
+  Schema.Finite,
+  Schema.Boolean,
+  Schema.Null,
+]).annotate({
   expected: "text, a number, true, false or null",
 })
 
@@ -214,6 +175,7 @@ const rateLimit = (description: string) =>
 
 export const Clients = Schema.Struct({
   baseUrl: Schema.String.annotate({
+    shown: true,
     description: "The API's base URL; `/v1/clients/ID` is added",
     examples: ["https://api.example.com"],
   }).check(isHttpUrl),
@@ -242,7 +204,7 @@ export const Lane = Schema.Struct({
   delivery: Delivery.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   concurrency: Schema.optionalKey(count("Batches in flight at once; the default depends on the type", 1, 1_000)),
   order: oneOf("`key`: events of one key in the order they came; `none`: as fast as may be", ["none", "key"], "none"),
-  key: textOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
+  key: templateOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
   rateLimit: Schema.optionalKey(
     rateLimit('At most so many events: "100/second", or { "events": 100, "per": "1 second" }'),
   ),

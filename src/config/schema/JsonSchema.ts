@@ -1,14 +1,14 @@
 /**
- * The JSON Schema of `relay.config.json`, for editors: generated from the
- * schemas that the relay itself decodes with, so the two can't part.
+ * The JSON Schema of `relay.config.json` for editors, generated from the schemas
+ * that decode the config.
  *
  * It is looser than the relay where it must be: a text may hold a reference
  * (`${VAR}`, `file:PATH`) where the relay wants a duration, and rules between
  * parts of the file are the relay's alone.
  */
 import { Schema } from "effect"
-import type { SinkTypes } from "../load/Load.ts"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
+import type { ConfiguredTypes } from "./ConfiguredTypes.ts"
 import { type JournalTypes, journalSchema } from "./JournalSchema.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -31,7 +31,7 @@ const rewrite = (value: unknown, change: (schema: Json) => Json): unknown => {
 const allowReferences = (schema: Json): Json =>
   typeof schema.pattern === "string" ? { ...schema, pattern: `${schema.pattern}|\\$\\{|^file:` } : schema
 
-/** What a sink does not override is not its type's default but the common `delivery`'s. */
+/** A sink's `delivery` has no defaults of its own: the common `delivery` is its default. */
 const withoutDefault = ({ default: _, ...schema }: Json): Json => schema
 
 /** One type of sink: its own keys and those of every sink in one object, so that no other key passes. */
@@ -58,7 +58,7 @@ const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
 }
 
 /** The JSON Schema (draft 2020-12) of a config with these types of sinks and journals. */
-export const jsonSchema = (sinkTypes: SinkTypes, journalTypes: JournalTypes): object => {
+export const jsonSchema = (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes): object => {
   const { schema, definitions } = generate(ConfigFile)
   const types = Object.keys(sinkTypes)
   const defs: Record<string, unknown> = { ...definitions }
@@ -90,5 +90,5 @@ export const jsonSchema = (sinkTypes: SinkTypes, journalTypes: JournalTypes): ob
 }
 
 /** The same as the text of `config/relay.schema.json`. */
-export const jsonSchemaText = (sinkTypes: SinkTypes, journalTypes: JournalTypes): string =>
+export const jsonSchemaText = (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes): string =>
   `${JSON.stringify(jsonSchema(sinkTypes, journalTypes), null, 2)}\n`

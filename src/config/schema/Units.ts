@@ -15,14 +15,14 @@ export interface Doc {
   readonly examples?: ReadonlyArray<string>
 }
 
-/** How one kind of word is read, and what to say when it can't be. */
+/** One kind of value: how it is parsed, and the error when it can't be. */
 interface Word<A> {
   readonly kind: string
   /** How to write it. */
   readonly how: string
   readonly pattern: string
   readonly examples: ReadonlyArray<string>
-  /** The value, or why there is none; an empty reason stands for "it is no such thing". */
+  /** The value, or what is wrong; an empty text stands for the usual message. */
   readonly parse: (text: string) => A | Problem
   readonly format: (value: A) => string
 }
@@ -44,13 +44,13 @@ const word =
       },
       { expected: `${kind === "address" ? "an" : "a"} ${kind}: ${how}`, toJsonSchema: () => ({ pattern }) },
     )
-    return Schema.String.annotate({ examples, ...doc })
+    return Schema.String.annotate({ examples, shown: true, ...doc })
       .check(reads)
       .pipe(
         Schema.decodeTo(
           Schema.declare((_): _ is A => true),
           {
-            // The check above has passed, so what is parsed here is never a problem.
+            // The check above has succeeded, so this is a value.
             decode: SchemaGetter.transform((text: string): A => parse(text) as A),
             encode: SchemaGetter.transform((value: A) => format(value)),
           },
@@ -62,7 +62,7 @@ const word =
 const orDefault = <S extends Schema.Codec<unknown, string>>(schema: S, value: string) =>
   schema.pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
 
-/** What people write out of habit, and what it is called here. */
+/** Common abbreviations, and the units they mean. */
 const durationUnits: Readonly<Record<string, string>> = {
   ms: "millis",
   msec: "millis",
@@ -102,7 +102,7 @@ const sizeUnits: Readonly<Record<string, string>> = {
   tib: "TiB",
 }
 
-/** `30s` and `10 mb`: near enough to say what was meant; otherwise nothing. */
+/** A suggestion for texts such as `30s` and `10 mb`; empty if there is none. */
 const meant = (text: string, units: Readonly<Record<string, string>>, kind: string): string => {
   const match = /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*$/.exec(text)
   const unit = match === null ? undefined : units[(match[2] ?? "").toLowerCase()]

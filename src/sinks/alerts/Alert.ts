@@ -1,14 +1,14 @@
 /**
- * What an alert says, before any service's own shape.
+ * The content of an alert, before a service's payload is made of it.
  *
- * **Promise.** Unless its options ask for more it holds no personal data: the
+ * **Guarantee.** Unless its options ask for more it holds no personal data: the
  * event's type, account, id and time, and the id of its object. The interface
  * shows no error code and no schema of the objects, so nothing else is known to
  * be harmless. The relay's own events hold neither secret nor payload, and are
  * shown whole.
  *
- * One event makes an alert, and so does a group of them: the samples' common
- * facts stand once, what differs stands with each sample.
+ * An alert tells of one event or of a group. What all samples of a group have in
+ * common is told once, what differs with each sample.
  */
 
 import type { Entry } from "../../event/Entry.ts"
@@ -25,42 +25,42 @@ export type Action = "trigger" | "resolve"
 /** What an alert is made of. */
 export interface Group {
   readonly action: Action
-  /** Some of the events, oldest first; at least one. */
+  /** Some of the events, at least one, oldest first. */
   readonly samples: ReadonlyArray<Entry>
   /** How many events there were. */
   readonly count: number
-  /** When the first and the last of them came, in epoch milliseconds. */
+  /** When the first and the last event were received, in epoch milliseconds. */
   readonly first: number
   readonly last: number
   /** The group's own key; without one it is the last sample's. */
   readonly key?: string
 }
 
-/** Texts are as long as they are, and may hold anything: a service's format cuts and escapes them. */
+/** Its texts are neither cut nor escaped: that depends on the service. */
 export interface Alert {
   readonly action: Action
-  /** Alerts of one key are one trouble; a resolve ends it. */
+  /** Alerts of one key are one incident; a resolve ends it. */
   readonly key: string
-  /** The event type and the account; empty where the events have none, or not the same. */
+  /** The event type and the account; empty unless all events have the same. */
   readonly type: string
   readonly account: string
   /** The webhook's name; `relay` for the relay's own events. */
   readonly webhook: string
   readonly summary: string
-  /** ISO 8601: when it happened, by the last of the samples. */
+  /** The time of the last sample, ISO 8601. */
   readonly time: string
   readonly facts: ReadonlyArray<Fact>
-  /** What differs, an event each; empty where there is one event. */
+  /** What differs, by event; empty for a single event. */
   readonly samples: ReadonlyArray<Fact>
 }
 
 /** Templates over an event. */
 export interface Options {
-  /** Recoveries have the key and the words of the failures that they end. */
+  /** Whether a recovery has the key and the summary of the failure that it ends. */
   readonly resolve?: boolean
-  /** The alert's one line; by default words for the failure types, the type for others, and the account. */
+  /** The alert's one line; by default a sentence for each failure type, else the type, and the account. */
   readonly summary?: string
-  /** What belongs together; by default the type with the object, or with the event where it has none. */
+  /** The alert's key; by default the type with the object, or with the event where there is none. */
   readonly dedupKey?: string
   readonly objectId: string
   /** Further facts, by the name they are shown under. */
@@ -83,41 +83,36 @@ const summaries: Readonly<Record<string, string>> = {
 }
 const usualSummary = "{{type}}"
 
-/** What of the relay's own events tells one trouble from another. */
+/** The fields of the relay's own events that make their keys. */
 const ownKey = ["sink", "webhook", "secret"]
 
-const text = (value: unknown): string => {
-  if (typeof value === "string") return value
-  if (value === undefined || value === null) return ""
-  return typeof value === "object" ? JSON.stringify(value) : String(value)
-}
-
-/** An id is text or a number; anything else that stands in its place may hold more than an id. */
-const idOf = (value: unknown): string => (typeof value === "string" || Numbers.isNumber(value) ? text(value) : "")
+/** An id is a text or a number; any other value may hold more than an id. */
+const idOf = (value: unknown): string =>
+  typeof value === "string" || Numbers.isNumber(value) ? Template.toText(value) : ""
 
 const fields = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null ? { ...value } : {}
 
 const factsOf = (all: Readonly<Record<string, unknown>>): ReadonlyArray<Fact> =>
   Object.entries(all).flatMap(([name, value]) => {
-    const shown = text(value)
-    // A blank is no fact, and some services refuse one.
+    const shown = Template.toText(value)
+    // Some services refuse blank values.
     return clean(shown.slice(0, 1_024)) === "" ? [] : [{ name, value: shown }]
   })
 
-/** What an event says of itself. */
+/** What an alert says about one event. */
 interface Told {
   readonly summary: string
   readonly key: string
-  /** What a group may have in common. */
+  /** What the events of a group may have in common. */
   readonly facts: ReadonlyArray<Fact>
-  /** Its id; nothing where it has none. */
+  /** Its id, if it has one. */
   readonly event: ReadonlyArray<Fact>
   readonly time: string
 }
 
 const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((entry: Entry) => Told) => {
-  // One template for all: the body is decoded once.
+  // A single template, so that the body is decoded once.
   const template = (summary: string, own: boolean) =>
     Template.compileBody({ summary, key: dedupKey ?? null, objectId, details, own: own ? "{{/data/object}}" : null })
   const usual = template(summary ?? usualSummary, false)
@@ -126,17 +121,17 @@ const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((e
   )
   return (entry) => {
     const { event } = entry
-    const trouble = resolve === true ? asFailure(event) : event
-    const read = fields(Numbers.parse((special.get(trouble.type) ?? usual).render({ ...entry, event: trouble })))
+    const subject = resolve === true ? asFailure(event) : event
+    const read = fields(Numbers.parse((special.get(subject.type) ?? usual).render({ ...entry, event: subject })))
     const object = idOf(read.objectId)
     const own = fields(read.own)
     const time = CloudEvents.time(entry)
     const usualKey = isRelayEvent(event.type)
-      ? [event.type, ...ownKey.map((name) => text(own[name])).filter((value) => value !== "")]
-      : [trouble.type, event.accountId, object || idempotencyKey(entry)]
+      ? [event.type, ...ownKey.map((name) => Template.toText(own[name])).filter((value) => value !== "")]
+      : [subject.type, event.accountId, object || idempotencyKey(entry)]
     return {
-      summary: text(read.summary),
-      key: text(read.key) || usualKey.join("/"),
+      summary: Template.toText(read.summary),
+      key: Template.toText(read.key) || usualKey.join("/"),
       facts: factsOf({ Type: event.type, Account: event.accountId, Object: object, ...own, ...fields(read.details) }),
       event: factsOf({ Event: event.id }),
       time,
@@ -147,10 +142,10 @@ const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((e
 const isIn = (facts: ReadonlyArray<Fact>, { name, value }: Fact): boolean =>
   facts.some((fact) => fact.name === name && fact.value === value)
 
-/** Samples of a group at most; a service shows fewer. */
+/** The most samples of a group; services show fewer. */
 const maxSamples = 50
 
-/** Events that belong together, oldest first; at least one. The last one says how it stands. */
+/** The group of at least one event, oldest first. The last decides whether it is over. */
 export const group = (entries: ReadonlyArray<Entry>, resolve = false): Group => {
   const last = entries.at(-1)
   return {
@@ -171,7 +166,7 @@ const named = (facts: ReadonlyArray<Fact>, name: string): string =>
 
 const words = (facts: ReadonlyArray<Fact>): string => facts.map(({ name, value }) => `${name} ${value}`).join(", ")
 
-/** Compiles the options into what makes an alert of a group. */
+/** Compiles the options to a function that makes the alert of a group. */
 export const compile = (options: Options): ((group: Group) => Alert) => {
   const tell = teller(options)
   return ({ action, samples, count, first, last, key }) => {

@@ -1,34 +1,33 @@
 /**
- * Text for alert services: within a limit, and nothing in it that steers.
+ * Texts for alert services: within a limit, and without control characters.
  *
- * **Counting.** Services say "characters" and mean code points or UTF-16 code
- * units. Here it is code units, after escaping: the larger number, so a text
- * fits whichever is meant. What is cut ends between characters as a person
- * sees them, with an ellipsis.
+ * **Gotcha.** A service's "characters" are code points or UTF-16 code units. Here
+ * code units after escaping are counted, which is the larger number. A text is
+ * cut between graphemes, and ends with an ellipsis.
  */
 
-/** Makes one character harmless to a service. It sees one at a time, so an escape is never cut in two. */
+/** Escapes one character for a service. One at a time, so that no escape is cut in two. */
 export type Escape = (text: string) => string
 
 export const asItIs: Escape = (text) => text
 
-/** Control characters, line and paragraph separators, and what reverses the text after it. */
+/** Control characters, line and paragraph separators, and marks that change the direction of text. */
 const steering = /[\p{Cc}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/gu
 
-/** One line of whole characters. */
+/** The text as one line, without control characters and lone surrogates. */
 export const clean = (text: string): string => text.toWellFormed().replace(steering, " ").replace(/ {2,}/g, " ").trim()
 
 const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" })
 
-/** Code units read beyond a limit: as much as a grapheme, or blanks that are dropped, may take. */
+/** Code units read beyond a limit: room for a grapheme, and for blanks that are dropped. */
 const beyond = 256
 
-/** The first half of a character whose other half was sliced off. */
+/** A lone surrogate at the end of a slice. */
 const halved = /[\ud800-\udbff]$/
 
 const ellipsis = "…"
 
-/** The text cleaned, escaped and cut to `limit` code units. No more of it is looked at than may be needed. */
+/** The text cleaned, escaped and cut to `limit` code units. Only as much of it is read as may be needed. */
 export const fit = (text: string, limit: number, harmless: Escape = asItIs): string => {
   const isWhole = text.length <= limit + beyond
   const near = clean(isWhole ? text : text.slice(0, limit + beyond).replace(halved, ""))
@@ -37,13 +36,13 @@ export const fit = (text: string, limit: number, harmless: Escape = asItIs): str
     if (escaped.length <= limit) return escaped
   }
   const characters = Array.from(graphemes.segment(near), ({ segment }) => segment)
-  // Where the text goes on the last one may be half of what it was.
+  // The last one may be incomplete.
   if (!isWhole) characters.pop()
-  // A letter under a pile of marks may be larger than the limit: then it is cut between its marks.
+  // A single grapheme may exceed the limit: then it is cut within.
   return take(characters, limit, harmless) || take(near, limit, harmless)
 }
 
-/** As many of the characters as leave room for the ellipsis, and the ellipsis; empty when that is none. */
+/** The characters that fit before the ellipsis, and the ellipsis; empty if none fits. */
 const take = (characters: Iterable<string>, limit: number, harmless: Escape): string => {
   let out = ""
   for (const character of characters) {
@@ -54,13 +53,13 @@ const take = (characters: Iterable<string>, limit: number, harmless: Escape): st
   return out === "" ? "" : `${out}${ellipsis}`
 }
 
-/** A name and what it holds, both as they are: not yet cleaned, escaped or cut. */
+/** A name and a value, not yet cleaned, escaped or cut. */
 export interface Fact {
   readonly name: string
   readonly value: string
 }
 
-/** How many facts a service has room for, and code units for each and for all. */
+/** A service's limits: the number of facts, and code units of each part and in total. */
 export interface Room {
   readonly facts: number
   readonly name: number
@@ -68,10 +67,10 @@ export interface Room {
   readonly total: number
 }
 
-/** Code units kept free for saying that more was left out. */
+/** Code units reserved for the note that facts were left out. */
 const note = 24
 
-/** The facts that there is room for, in their order; what is left out is counted in a last one. */
+/** The facts that fit, in order; a last one counts those that don't. */
 export const arrange = (facts: ReadonlyArray<Fact>, room: Room, harmless: Escape = asItIs): ReadonlyArray<Fact> => {
   const kept: Array<Fact> = []
   let left = room.total - note

@@ -1,20 +1,21 @@
 /**
- * The console sink: a line an event on standard output, for a first look.
+ * The console sink: one line per event on standard output.
  *
- * **Promise.** A terminal that was stopped or a reader that is slow holds
- * nothing up but this sink. Without `format: "raw"` a line shows what an event
- * is, never what it holds.
+ * **Guarantee.** A stopped terminal or a slow reader delays this sink only.
+ * Without `format: "raw"` a line shows no part of the payload.
  */
 import { write as writeFile } from "node:fs"
 import process from "node:process"
 import { Effect, Schema } from "effect"
+import { oneOf } from "../../config/schema/Keys.ts"
 import type { Entry } from "../../event/Entry.ts"
-import * as Shown from "../../formats/DisplayBytes.ts"
+import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
 import { escaped, plain } from "../../formats/Terminal.ts"
+import { codeOf } from "../ErrorCode.ts"
 import {
-  allSent,
   type Failures,
+  passed,
   type Sink,
   SinkError,
   SinkMisconfigured,
@@ -25,18 +26,16 @@ import {
 // --- config ------------------------------------------------------------------
 
 export const ConsoleConfig = Schema.Struct({
-  format: Schema.Literals(["summary", "raw"])
-    .annotate({ description: "`summary`: time, type, ids and sinks. `raw`: the signed body", default: "summary" })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("summary"))),
+  format: oneOf("`summary`: time, type, ids and sinks. `raw`: the signed body", ["summary", "raw"], "summary"),
 })
 export type ConsoleConfig = typeof ConsoleConfig.Type
 
-/** Where lines go; standard output unless a test brings another. */
+/** Where lines are written: standard output, except in tests. */
 export interface Output {
-  /** Writes some or all of the bytes: how many, or the system's error. Never called before the last call ended. */
+  /** Writes some of the bytes and returns how many, or rejects with the system's error. Calls don't overlap. */
   readonly write: (bytes: Uint8Array) => Promise<number>
   readonly color: boolean
-  /** Whether a person looks: what is signed is then written as the same JSON without characters that steer. */
+  /** On a terminal, control characters are written as JSON escapes. */
   readonly isTerminal: boolean
 }
 
@@ -64,7 +63,7 @@ const encode = (
 
 // --- send --------------------------------------------------------------------
 
-/** A full pipe that does not block is looked at again after so many milliseconds. */
+/** Milliseconds until a full non-blocking pipe is tried again. */
 const lookAgain = 20
 
 export const make = (config: ConsoleConfig, output: Output): Sink => {
@@ -79,7 +78,7 @@ export const make = (config: ConsoleConfig, output: Output): Sink => {
     }
   }
 
-  // A write can't be called back: the next waits for it even where its own deadline gave up on it.
+  // A write can't be canceled: the next one waits for it, even after a timeout.
   let last: Promise<void> = Promise.resolve()
 
   const send = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> =>
@@ -99,8 +98,6 @@ export const make = (config: ConsoleConfig, output: Output): Sink => {
   return { batch: { maxEvents: 256, maxBytes: 1024 * 1024 }, send, check: Effect.void }
 }
 
-const passed = Effect.succeed(allSent)
-
 const stdout = (): Output => ({
   write: (bytes) =>
     new Promise((resolve, reject) => {
@@ -112,14 +109,9 @@ const stdout = (): Output => ({
 
 // --- classify ----------------------------------------------------------------
 
-const codeOf = (error: unknown): string => {
-  if (!(error instanceof Error)) return "unknown error"
-  return "code" in error && typeof error.code === "string" ? error.code : error.name
-}
-
 const classify = (error: unknown): SinkError => {
   const code = codeOf(error)
-  // Nobody can open it again for this process.
+  // This process can't open it again.
   const gone = code === "EPIPE" || code === "EBADF" || code === "EIO"
   return new SinkError({
     reason: gone
@@ -131,12 +123,11 @@ const classify = (error: unknown): SinkError => {
 }
 
 export const Console: SinkType<ConsoleConfig> = {
-  type: "console",
   config: ConsoleConfig,
   concurrency: 1,
-  open: (_, config) => Effect.sync(() => make(config, stdout())),
+  open: (config) => Effect.sync(() => make(config, stdout())),
   preview: (config, batch) =>
     batch.map((entry) => ({
-      line: Shown.show(encode([entry], config, { color: false, isTerminal: false }).subarray(0, -1)),
+      line: DisplayBytes.show(encode([entry], config, { color: false, isTerminal: false }).subarray(0, -1)),
     })),
 }

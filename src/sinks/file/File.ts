@@ -1,23 +1,26 @@
 /**
- * The file sink: an event a line (NDJSON), on disk before it counts as sent.
+ * The file sink: one line of JSON per event (NDJSON), synced to disk before it
+ * counts as sent.
  *
- * **Promise.** A batch is written and synced, and then it has passed. What a
- * crash or a power cut left of lines at the end of the file is mended before
- * the first write, and told: its batch never passed and comes again. A file that was moved away or
- * deleted (logrotate) is noticed at the next batch, and a new one begun.
+ * **Guarantee.** A batch succeeds once it is written and synced. Torn lines that
+ * a crash left at the end of the file are repaired before the first write, and
+ * logged; their batch had not succeeded, so it is sent again. A file that was
+ * moved or deleted (logrotate) is replaced by a new one at the next batch.
  *
- * **Trap.** Opening and checking touch nothing: `relay validate` runs beside a
- * relay that is writing to this very file, perhaps as another user.
+ * **Gotcha.** Opening and checking don't touch the file: `relay validate` may run
+ * beside a relay that is writing to it, perhaps as another user.
  */
 import { fdatasync } from "node:fs"
 import { Clock, Effect, Schema, type Scope, Semaphore } from "effect"
+import { count, flag, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import type { Entry } from "../../event/Entry.ts"
-import * as Shown from "../../formats/DisplayBytes.ts"
+import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
+import { codeOf } from "../ErrorCode.ts"
 import {
-  allSent,
   type Failures,
+  passed,
   type Sink,
   SinkError,
   SinkMisconfigured,
@@ -29,34 +32,25 @@ import * as LogFile from "./LogFile.ts"
 // --- config ------------------------------------------------------------------
 
 export const FileConfig = Schema.Struct({
-  path: Schema.NonEmptyString.annotate({
-    description: "The file; its directory is made if need be",
-    examples: ["./data/events.ndjson"],
-  }),
+  path: text("The file; its directory is made if need be", { examples: ["./data/events.ndjson"], ownFile: true }),
   rotate: Schema.Struct({
     size: Schema.optionalKey(
       Units.bytes.required({ description: "A new file is begun when this one is larger", examples: ["256 MiB"] }),
     ),
-    daily: Schema.Boolean.annotate({ description: "A new file is begun each day (UTC)", default: false }).pipe(
-      Schema.withDecodingDefaultKey(Effect.succeed(false)),
-    ),
-    keep: Schema.optionalKey(
-      Schema.Int.check(
-        Schema.isBetween({ minimum: 1, maximum: 1_000_000 }, { expected: "a whole number from 1 to 1000000" }),
-      ).annotate({ description: "Only so many old files stay, the newest; all of them when absent" }),
-    ),
+    daily: flag("A new file is begun each day (UTC)", false),
+    keep: Schema.optionalKey(count("Only so many old files stay, the newest; all of them when absent", 1, 1_000_000)),
   })
     .annotate({ description: "When a new file is begun; the old one is renamed with its time" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
 })
 export type FileConfig = typeof FileConfig.Type
 
-/** Events and bytes of a batch at most. */
+/** The largest batch. */
 const batch = { maxEvents: 1_024, maxBytes: 4 * 1024 * 1024, linger: 20 }
 
 // --- encode ------------------------------------------------------------------
 
-/** One buffer for all batches: a batch is written before the next is encoded. */
+/** One buffer serves all batches: each is written before the next is encoded. */
 class Lines {
   #buffer = Buffer.allocUnsafe(256 * 1024)
   #length = 0
@@ -108,27 +102,25 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
       }
     })
 
-  const tellOfMended = Effect.suspend(() => {
-    const mended = file.takeMended()
-    if (mended === undefined) return Effect.void
+  const logRepaired = Effect.suspend(() => {
+    const repaired = file.takeRepaired()
+    if (repaired === undefined) return Effect.void
     const parts = [
-      ...(mended.cut > 0 ? [`${mended.cut} bytes behind the last whole line were cut off`] : []),
-      ...(mended.blanked > 0 ? [`${mended.blanked} bytes between whole lines were made spaces`] : []),
+      ...(repaired.cut > 0 ? [`${repaired.cut} bytes after the last whole line were cut off`] : []),
+      ...(repaired.blanked > 0 ? [`${repaired.blanked} bytes between whole lines were overwritten with spaces`] : []),
     ]
     return Effect.logWarning(
-      `${config.path} was mended: ${parts.join(", ")}. A crash or a power cut leaves such garbage; it was of events that had not passed, and they are written again`,
+      `${config.path} was repaired: ${parts.join(", ")}. A crash or a power cut leaves such garbage; its events had not been delivered, and are written again`,
     )
   })
 
   return {
     batch,
-    // A write that was begun is ended: the next one must know where the file ends.
-    send: (entries) => oneAtATime.withPermit(Effect.uninterruptible(Effect.ensuring(append(entries), tellOfMended))),
+    // Uninterruptible, because the next write must know where the file ends.
+    send: (entries) => oneAtATime.withPermit(Effect.uninterruptible(Effect.ensuring(append(entries), logRepaired))),
     check: Effect.try({ try: () => LogFile.check(config.path), catch: (error) => classify(config.path, error) }),
   }
 })
-
-const passed = Effect.succeed(allSent)
 
 // --- classify ----------------------------------------------------------------
 
@@ -154,7 +146,7 @@ const unavailable: Readonly<Record<string, string>> = {
 }
 
 const classify = (path: string, error: unknown): SinkError => {
-  const code = LogFile.codeOf(error)
+  const code = codeOf(error)
   const say = (why: string) => `${path} can't be written (${code}): ${why}`
   const fault = misconfigured[code]
   return new SinkError({
@@ -166,9 +158,8 @@ const classify = (path: string, error: unknown): SinkError => {
 }
 
 export const File: SinkType<FileConfig> = {
-  type: "file",
   config: FileConfig,
   concurrency: 1,
-  open: (_, config) => make(config),
-  preview: ({ path }, batch) => batch.map(({ event }) => ({ file: path, line: Shown.show(Raw.line(event)) })),
+  open: make,
+  preview: ({ path }, batch) => batch.map(({ event }) => ({ file: path, line: DisplayBytes.show(Raw.line(event)) })),
 }

@@ -1,11 +1,10 @@
 /**
- * A file of lines that is only ever appended to, and begun anew by size, by
- * day, or when it was moved away. Plain calls that throw the system's errors:
- * `File.ts` says what they mean.
+ * An append-only file of lines, rotated by size, by day, or when it was moved
+ * away. Its methods throw the system's errors; `File.ts` classifies them.
  *
- * **Promise.** It holds whole lines, whatever ended the last process, and a
- * failed write leaves nothing behind. The names of new and rotated files are
- * durable before a line is written to them.
+ * **Guarantee.** The file holds whole lines only, however the last process
+ * ended, and a failed write leaves nothing behind. The names of new and rotated
+ * files are durable before a line is written to them.
  */
 import {
   accessSync,
@@ -23,16 +22,16 @@ import {
   writeSync,
 } from "node:fs"
 import { basename, dirname, extname, join, resolve } from "node:path"
-import { type Mended, mend } from "./TornLines.ts"
+import { type Repaired, repair } from "./TornLines.ts"
 
 export const lineFeed = 0x0a
 
-/** When a new file is begun. */
+/** When the file is rotated. */
 export interface Rotation {
   /** Bytes. */
   readonly size?: number
   readonly daily: boolean
-  /** How many old files stay; all when absent. */
+  /** How many rotated files are kept; all when absent. */
   readonly keep?: number
 }
 
@@ -40,14 +39,8 @@ interface Open {
   readonly fd: number
   readonly device: number
   readonly inode: number
-  /** The day (UTC) that the file was begun. */
+  /** The day (UTC) on which the file was created. */
   readonly day: number
-}
-
-/** The system's code of an error (`ENOSPC`), or its name. */
-export const codeOf = (error: unknown): string => {
-  if (!(error instanceof Error)) return "unknown error"
-  return "code" in error && typeof error.code === "string" ? error.code : error.name
 }
 
 class NotRegular extends Error {
@@ -62,7 +55,7 @@ const dayOf = (millis: number): number => Math.floor(millis / 86_400_000)
 
 const statOf = (path: string) => statSync(path, { throwIfNoEntry: false })
 
-/** A name in a directory is only durable when the directory is. */
+/** Syncs a directory: only then is a new name in it durable. */
 const syncDirectory = (path: string): void => {
   const fd = openSync(path, "r")
   try {
@@ -72,7 +65,7 @@ const syncDirectory = (path: string): void => {
   }
 }
 
-/** Makes the directory and those above it, each durable in the one above. */
+/** Creates a directory and its parents, and syncs each parent. */
 const makeDirectory = (path: string): void => {
   const first = mkdirSync(path, { recursive: true })
   if (first === undefined) return
@@ -82,10 +75,10 @@ const makeDirectory = (path: string): void => {
   }
 }
 
-/** Lines hold business data: the relay's user and its group may read them. */
+/** Lines hold business data: only the relay's user and its group may read them. */
 const mode = 0o640
 
-const begin = (path: string, now: number, isStart: boolean): Open & { readonly mended: Mended } => {
+const begin = (path: string, now: number, isStart: boolean): Open & { readonly repaired: Repaired } => {
   makeDirectory(dirname(path))
   const there = statOf(path)
   // Opening a pipe or a device could wait for ever.
@@ -93,11 +86,11 @@ const begin = (path: string, now: number, isStart: boolean): Open & { readonly m
   const fd = openSync(path, "a+", mode)
   try {
     const { dev, ino, size, birthtimeMs, mtimeMs } = fstatSync(fd)
-    const mended = mend(fd, path, size, isStart)
-    if (mended === undefined) throw new NotOurs(path)
+    const repaired = repair(fd, path, size, isStart)
+    if (repaired === undefined) throw new NotOurs(path)
     if (there === undefined) syncDirectory(dirname(path))
     const begun = birthtimeMs > 0 ? birthtimeMs : mtimeMs
-    return { fd, device: dev, inode: ino, day: dayOf(size === mended.cut ? now : begun), mended }
+    return { fd, device: dev, inode: ino, day: dayOf(size === repaired.cut ? now : begun), repaired }
   } catch (error) {
     closeSync(fd)
     throw error
@@ -109,7 +102,7 @@ const stampOf = (now: number): string => new Date(now).toISOString().slice(0, 19
 interface Rotated {
   readonly path: string
   readonly stamp: string
-  /** Tells apart what was rotated within one second: 0, 1, 2, … */
+  /** Numbers the files rotated within one second: 0, 1, 2, … */
   readonly number: number
 }
 
@@ -128,7 +121,7 @@ const rotatedFiles = (path: string): ReadonlyArray<Rotated> => {
     .toSorted((a, b) => (a.stamp === b.stamp ? a.number - b.number : a.stamp < b.stamp ? -1 : 1))
 }
 
-/** `events.ndjson` as `events-2026-11-21T08-00-00Z.ndjson`, and numbered above what that second has already. */
+/** `events.ndjson` as `events-2026-11-21T08-00-00Z.ndjson`, with a number when that name is taken. */
 const rotatedName = (path: string, now: number): string => {
   const extension = extname(path)
   const stamp = stampOf(now)
@@ -141,10 +134,10 @@ export class LogFile {
   readonly #path: string
   readonly #rotation: Rotation
   #open: Open | undefined
-  /** Where the file ended before the last append, and how much that was. */
+  /** The file's size before the last append, and the size of that append. */
   #before = 0
   #appended = 0
-  #mended: Mended | undefined
+  #repaired: Repaired | undefined
   #isStart = true
 
   constructor(path: string, rotation: Rotation) {
@@ -161,22 +154,22 @@ export class LogFile {
     return fd
   }
 
-  /** What was mended since this was last asked. */
-  takeMended(): Mended | undefined {
-    const mended = this.#mended
-    this.#mended = undefined
-    return mended
+  /** The repairs since the last call. */
+  takeRepaired(): Repaired | undefined {
+    const repaired = this.#repaired
+    this.#repaired = undefined
+    return repaired
   }
 
-  /** Takes back an append that failed in part or could not be synced, as far as the disk lets it. */
+  /** Truncates an append that was cut short or could not be synced, if the disk allows it. */
   undo(): void {
     if (this.#open === undefined) return
     try {
-      // Longer than we made it: another writes to it too, and what it wrote is not ours to cut.
+      // A file longer than we made it has another writer, whose lines must stay.
       const isOurs = fstatSync(this.#open.fd).size <= this.#before + this.#appended
       if (isOurs) ftruncateSync(this.#open.fd, this.#before)
     } catch {
-      // What is left of the lines is mended when the file is opened again; whole ones are repeated.
+      // Torn lines are repaired when the file is opened again; whole ones are sent twice.
     }
     this.close()
   }
@@ -188,17 +181,17 @@ export class LogFile {
     closeSync(fd)
   }
 
-  /** The file to write to: begun, begun anew where it was moved away, or rotated. */
+  /** The open file; created, reopened after it was moved away, or rotated as needed. */
   #current(now: number): Open {
     const there = statOf(this.#path)
     const same = there?.ino === this.#open?.inode && there?.dev === this.#open?.device
     if (!same) this.close()
     this.#before = there?.size ?? 0
     if (this.#open === undefined) {
-      const { mended, ...open } = begin(this.#path, now, this.#isStart)
+      const { repaired, ...open } = begin(this.#path, now, this.#isStart)
       this.#isStart = false
       this.#open = open
-      if (mended.cut + mended.blanked > 0) this.#mended = mended
+      if (repaired.cut + repaired.blanked > 0) this.#repaired = repaired
       this.#before = fstatSync(this.#open.fd).size
     }
     if (this.#before === 0 || !this.#isDue(this.#open, now)) return this.#open
@@ -222,7 +215,7 @@ export class LogFile {
   }
 }
 
-/** Throws what a first write would, as far as that can be known without touching anything. */
+/** Throws the error that a first write would, as far as it can be foreseen without touching the file. */
 export const check = (path: string): void => {
   const there = statOf(path)
   if (there !== undefined) {

@@ -1,33 +1,33 @@
 /**
- * Mends a file of lines at its end, after a power cut or a crash: a line that
- * was cut short, and what a file system leaves of blocks that were never
- * written, zeros above all, also between lines that were.
+ * Repairs the end of a file of lines after a crash or a power cut: a line that
+ * was cut short, and blocks that were never written, mostly zeros, which may
+ * stand between lines that were.
  *
- * **Promise.** No valid line is touched. What stands behind the last one is cut
- * off. What stands before it becomes spaces, its line feed too, so that the next
- * line merely begins with them, which no reader of JSON minds.
+ * **Guarantee.** No valid line is touched. Garbage after the last valid line is
+ * truncated. Garbage before it is overwritten with spaces, line feeds included:
+ * the next line then begins with spaces, which JSON allows.
  *
- * What is garbage was never synced, so its batch never passed and comes again.
+ * Garbage was never synced, so its batch had not succeeded and is sent again.
  */
 import { closeSync, fdatasyncSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs"
 
 const lineFeed = 0x0a
 const space = 0x20
 
-/** How much of the end is read after a start: twice what a batch writes before it is synced. */
+/** Bytes read at the end after a start: twice the largest batch. */
 const startBytes = 8 * 1024 * 1024
-/** As much later on, when a write that failed can have left no more than half a batch at the end. */
+/** Bytes read later on, when only a failed write of this process can have left garbage. */
 const laterBytes = 64 * 1024
 
-/** What was mended, in bytes. */
-export interface Mended {
-  /** Cut off the end. */
+/** What was repaired, in bytes. */
+export interface Repaired {
+  /** Truncated at the end. */
   readonly cut: number
-  /** Made spaces, before the last valid line. */
+  /** Overwritten with spaces, before the last valid line. */
   readonly blanked: number
 }
 
-/** Whether a line is a JSON object, or blank. Bytes that are no UTF-8 inside of it are not for us to judge. */
+/** Whether a line is blank or a JSON object; bytes in it that aren't UTF-8 don't matter. */
 const isValid = (line: Buffer): boolean => {
   if (line.every((byte) => byte === space || byte === 0x09 || byte === 0x0d)) return true
   const hasMark = line[0] === 0xef && line[1] === 0xbb && line[2] === 0xbf
@@ -52,14 +52,14 @@ interface Garbage {
   readonly to: number
 }
 
-/** The end of the file as lines; the first of a part begins after a line feed. */
-interface Tail {
+/** The lines at the end of the file. */
+interface LastLines {
   readonly garbage: ReadonlyArray<Garbage>
   /** Where the last valid line ends; undefined when there is none. */
   readonly end: number | undefined
 }
 
-const tailOf = (bytes: Buffer, at: number): Tail => {
+const parseLines = (bytes: Buffer, at: number): LastLines => {
   const garbage: Array<Garbage> = []
   let end: number | undefined
   for (let start = 0; start < bytes.length; ) {
@@ -73,18 +73,18 @@ const tailOf = (bytes: Buffer, at: number): Tail => {
 }
 
 /** Reads the end, and further back until there is a valid line in it. */
-const findTail = (fd: number, size: number, least: number): Tail => {
+const readLastLines = (fd: number, size: number, least: number): LastLines => {
   for (let window = least; ; window *= 2) {
     const from = Math.max(0, size - window)
     const bytes = readAt(fd, from, size - from)
-    // A part that does not begin the file begins somewhere in a line.
+    // Unless it starts at the beginning of the file, the window starts within a line.
     const skip = from === 0 ? 0 : bytes.indexOf(lineFeed) + 1
-    const tail = from === 0 || skip > 0 ? tailOf(bytes.subarray(skip), from + skip) : undefined
-    if (tail !== undefined && (from === 0 || tail.end !== undefined)) return tail
+    const last = from === 0 || skip > 0 ? parseLines(bytes.subarray(skip), from + skip) : undefined
+    if (last !== undefined && (from === 0 || last.end !== undefined)) return last
   }
 }
 
-/** The first line, as far as it is looked at. */
+/** The first line, cut at the window's size. */
 const firstLine = (fd: number, size: number): Buffer => {
   const bytes = readAt(fd, 0, Math.min(size, startBytes))
   const feed = bytes.indexOf(lineFeed)
@@ -92,35 +92,37 @@ const firstLine = (fd: number, size: number): Buffer => {
 }
 
 /**
- * A path that was mistaken for ours must not cost a file of something else its
- * lines: ours begins with a line of an event, or with what a crash made of one.
+ * Whether the file looks like one of ours: it begins with an event's line, or
+ * with what a crash made of one. A path that is set by mistake must not damage
+ * another file.
  */
-const isOurs = (fd: number, size: number, tail: Tail): boolean => {
+const isOurs = (fd: number, size: number, last: LastLines): boolean => {
   const first = firstLine(fd, size)
   if (isValid(first)) return true
   const begins = first[0] === 0x7b || first[0] === space || first[0] === 0x09
-  if (tail.end !== undefined) return first.includes(0)
+  if (last.end !== undefined) return first.includes(0)
   const isOne = first.length === size
   return begins ? isOne || first.includes(0) : isOne && first.every((byte) => byte === 0)
 }
 
 /**
- * Mends the file open at `fd`, in append mode, and found at `path`; `undefined`
- * when it holds something else, and its last line has no end: it is left as it is.
+ * Repairs the file that is open at `fd` in append mode and stands at `path`.
+ * A file of something else whose last line is incomplete is left as it is:
+ * `undefined`.
  */
-export const mend = (fd: number, path: string, size: number, isStart: boolean): Mended | undefined => {
-  const tail = findTail(fd, size, isStart ? startBytes : laterBytes)
-  if (tail.garbage.length === 0) return { cut: 0, blanked: 0 }
-  // What ends in a whole line can be appended to, whatever it is.
-  if (!isOurs(fd, size, tail)) return readAt(fd, size - 1, 1)[0] === lineFeed ? { cut: 0, blanked: 0 } : undefined
-  const end = tail.end ?? 0
-  const inner = tail.garbage.filter(({ to }) => to <= end)
+export const repair = (fd: number, path: string, size: number, isStart: boolean): Repaired | undefined => {
+  const last = readLastLines(fd, size, isStart ? startBytes : laterBytes)
+  if (last.garbage.length === 0) return { cut: 0, blanked: 0 }
+  // Any file that ends in a whole line can be appended to.
+  if (!isOurs(fd, size, last)) return readAt(fd, size - 1, 1)[0] === lineFeed ? { cut: 0, blanked: 0 } : undefined
+  const end = last.end ?? 0
+  const inner = last.garbage.filter(({ to }) => to <= end)
   for (const { from, to } of inner) blank(path, from, to)
   if (size > end) ftruncateSync(fd, end)
   return { cut: size - end, blanked: inner.reduce((sum, { from, to }) => sum + to - from, 0) }
 }
 
-/** In append mode the system writes at the end, wherever it is told to. */
+/** Opens the file anew: in append mode every write goes to the end. */
 const blank = (path: string, from: number, to: number): void => {
   const fd = openSync(path, "r+")
   try {

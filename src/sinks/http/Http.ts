@@ -1,8 +1,8 @@
 /**
- * The HTTP sink: a request an event, or a digest. The alert services are presets
+ * The HTTP sink: one request per event or digest. The alert services are presets
  * over it: each brings its {@link Service}, and this is what sends.
  *
- * **Promise.** A 2xx is the only success. Redirects are not followed, at most
+ * **Guarantee.** A 2xx is the only success. Redirects are not followed, at most
  * 64 KiB of an answer are read, and nothing of the URL but its origin is shown:
  * for many services the URL is the secret.
  */
@@ -13,7 +13,7 @@ import { drain } from "../../runtime/HttpDrain.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"
 import { rendered } from "../Rendered.ts"
-import { allSent, type Failures, type Reason, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import { type Failures, passed, type Reason, type Sink, SinkError, type SinkType } from "../Sink.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { HttpConfig } from "./HttpConfig.ts"
 import { batchOf, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
@@ -23,7 +23,7 @@ interface Answer {
   readonly body: ReadonlyArray<Uint8Array>
 }
 
-/** Opens the sink that a config describes; as a preset where a service is given. */
+/** Opens a sink; for an alert service with its payload and its reading of answers. */
 export const make = Effect.fnUntraced(function* (
   config: HttpConfig,
   service?: Service,
@@ -47,7 +47,7 @@ export const make = Effect.fnUntraced(function* (
     return { response, body: await drain(response, abort) }
   }
 
-  /** One request, cut off when it is interrupted. */
+  /** One request; an interruption aborts it. */
   const exchange = <A>(
     { url, init }: Encoded,
     answered: (answer: Answer) => Effect.Effect<A, SinkError>,
@@ -56,7 +56,7 @@ export const make = Effect.fnUntraced(function* (
       const abort = new AbortController()
       request({ url, init: { ...init, signal: abort.signal } }, abort).then(
         (answer) => resume(answered(answer)),
-        (error) => resume(fail(HttpAnswer.reasonOfTrouble(HttpTransport.failureOf(error), receiver))),
+        (error) => resume(fail(HttpAnswer.reasonOfFailure(HttpTransport.failureOf(error), receiver))),
       )
       return Effect.sync(() => abort.abort())
     })
@@ -67,7 +67,7 @@ export const make = Effect.fnUntraced(function* (
     return reason === undefined ? passed : fail(reason)
   }
 
-  /** Of a digest that can't be made, what can: the events that it can't be made of end by themselves. */
+  /** A digest without the events that can't be rendered: those are rejected by themselves. */
   const sendRest = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> => {
     const failures = new Map<number, SinkError>()
     const rest = entries.filter((entry, index) => {
@@ -88,19 +88,17 @@ export const make = Effect.fnUntraced(function* (
       if (Result.isSuccess(made)) return exchange(made.success, classify)
       return entries.length === 1 ? Effect.fail(made.failure) : sendRest(entries)
     },
-    // Any answer will do: a receiver that is there may well refuse a bare HEAD.
+    // Any answer will do: many receivers refuse HEAD.
     check: exchange({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD" } }, () => Effect.void),
   }
 })
 
-const passed = Effect.succeed(allSent)
 const fail = (reason: Reason) => Effect.fail(new SinkError({ reason }))
 
 export const Http: SinkType<HttpConfig> = {
-  type: "http",
   config: HttpConfig,
   concurrency: 16,
-  composes: ({ format }) => format === "template",
-  open: (_, config) => make(config),
-  preview,
+  messages: { composes: ({ format }) => format === "template", with: '"format": "template"' },
+  open: (config) => make(config),
+  preview: (config, batch) => preview(config, batch),
 }

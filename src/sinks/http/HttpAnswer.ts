@@ -1,7 +1,7 @@
 /**
- * What an answer, or none, says about an event and about the sink. Pure; what
- * is in an answer's body counts only where a service documents it, and is never
- * repeated: many receivers answer with what they were sent.
+ * What an answer, or its absence, means for the event and the sink. The body of
+ * an answer is read only where a service documents it, and never repeated: many
+ * receivers echo what they were sent.
  *
  * | status | verdict |
  * |---|---|
@@ -11,7 +11,7 @@
  * | below 200, 408, 409, 423, 424, 425, 5xx | retry |
  * | other 4xx | reject |
  *
- * Where the event decides the path, 404, 405 and 410 are about the event: retry.
+ * Where the path is a template, 404, 405 and 410 are about the event: retry.
  */
 import type { Failure } from "../../runtime/HttpTransport.ts"
 import {
@@ -26,28 +26,28 @@ import {
 export const verdicts = ["delivered", "retry", "reject", "throttle", "misconfigured"] as const
 export type Verdict = (typeof verdicts)[number]
 
-/** A status, `409`, or a class of them, `4xx`. */
+/** Whether a key is a status, `409`, or a class, `4xx`. */
 export const isStatus = (key: string): boolean => /^[2-5](\d\d|xx)$/.test(key)
 
-/** What a service documents of an answer. */
+/** The documented meaning of an answer. */
 export interface Documented {
   readonly verdict: Verdict
-  /** What happened and what to do, in our words. */
+  /** What happened and what to do. */
   readonly because?: string
-  /** Milliseconds to wait, where it is not in `Retry-After`. */
+  /** The wait in milliseconds, where it isn't in `Retry-After`. */
   readonly retryAfter?: number | undefined
 }
 
-/** How a service documents its answers; `undefined` where it is the usual. `text` is the body, or what came of it. */
+/** A service's documented answers; `undefined` where the usual meaning holds. `text` is the body as far as it came. */
 export type Meaning = (status: number, text: () => string) => Documented | undefined
 
-/** What of a sink decides about its answers. */
+/** The part of a sink that its answers depend on. */
 export interface Receiver {
-  /** What messages call it: the method and the URL's origin. */
+  /** Its name in messages: the method and the URL's origin. */
   readonly name: string
-  /** Verdicts of its own, by status or class. */
+  /** The config's verdicts, by status or class. */
   readonly overrides: Readonly<Record<string, Verdict>>
-  /** Whether events choose the path. */
+  /** Whether the path is a template. */
   readonly isTemplated: boolean
   readonly meaning?: Meaning
 }
@@ -57,7 +57,7 @@ const passing = new Set([408, 409, 423, 424, 425])
 const ofThePath = new Set([404, 405, 410])
 
 const usual = (status: number, mayWait: boolean, isTemplated: boolean): Verdict => {
-  // Below 200 no answer has come: an odd status line, or a switch to another protocol.
+  // Below 200 it isn't a final answer.
   if (status < 200) return "retry"
   if (status < 300) return "delivered"
   if (status < 400) return "misconfigured"
@@ -70,14 +70,14 @@ const usual = (status: number, mayWait: boolean, isTemplated: boolean): Verdict 
 /** Milliseconds. */
 const wait = { usual: 5_000, least: 1_000, most: 3_600_000 } as const
 
-/** `Retry-After` in milliseconds, seconds or an HTTP date; not a number where it is neither. */
+/** `Retry-After`, seconds or an HTTP date, in milliseconds; NaN if it is neither. */
 const retryAfter = (header: string | null, now: number): number => {
   const text = header?.trim() ?? ""
   const isDate = /^[A-Z][a-z]{2,8}, .+ GMT$/.test(text)
   return /^\d+$/.test(text) ? Number(text) * 1_000 : isDate ? Date.parse(text) - now : Number.NaN
 }
 
-/** Between a second and an hour; five seconds where nothing was said that can be read. */
+/** Between a second and an hour; five seconds if no wait is given. */
 const bounded = (asked: number): number =>
   Number.isNaN(asked) ? wait.usual : Math.min(Math.max(asked, wait.least), wait.most)
 
@@ -96,11 +96,11 @@ const whatToDo = (status: number): string => {
     case 410:
       return 'the receiver says that this address is gone for good; check "url"'
     default:
-      return 'mend it, or say in "classify" what this status means'
+      return 'correct it, or say in "classify" what this status means'
   }
 }
 
-/** The reason that the lane decides by; `undefined` when the event was delivered. `now` is in epoch milliseconds. */
+/** The reason for the lane; `undefined` when the event was delivered. `now` is in epoch milliseconds. */
 export const reasonOf = (
   { status, headers }: { readonly status: number; readonly headers: Pick<Headers, "get"> },
   text: () => string,
@@ -131,7 +131,7 @@ export const reasonOf = (
   }
 }
 
-const mendable: Readonly<Partial<Record<Failure, string>>> = {
+const needsAction: Readonly<Partial<Record<Failure, string>>> = {
   "untrusted certificate":
     'no authority that is trusted signed its certificate; name its authority in "tls": { "ca": … }',
   "expired certificate":
@@ -142,17 +142,17 @@ const mendable: Readonly<Partial<Record<Failure, string>>> = {
   "no HTTP": "what answers there does not speak HTTP; check scheme and port of the URL",
 }
 
-const passingTroubles: Readonly<Partial<Record<Failure, string>>> = {
+const transient: Readonly<Partial<Record<Failure, string>>> = {
   refused: "nothing listens there (connection refused)",
   reset: "the connection was closed before an answer came",
   "unknown host": "its host name has no address",
   unreachable: "there is no way to it (unreachable, or timed out)",
 }
 
-/** The reason when there was no answer. What the runtime says is not repeated: it may hold the URL. */
-export const reasonOfTrouble = (trouble: Failure, { name }: Receiver): Reason => {
-  const fault = mendable[trouble]
+/** The reason when there was no answer. The runtime's message isn't repeated: it may hold the URL. */
+export const reasonOfFailure = (failure: Failure, { name }: Receiver): Reason => {
+  const fault = needsAction[failure]
   return fault === undefined
-    ? new SinkUnavailable({ message: `${name} can't be reached: ${passingTroubles[trouble] ?? "the request failed"}` })
+    ? new SinkUnavailable({ message: `${name} can't be reached: ${transient[failure] ?? "the request failed"}` })
     : new SinkMisconfigured({ message: `${name}: ${fault}` })
 }

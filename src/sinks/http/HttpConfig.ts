@@ -1,5 +1,6 @@
-/** The config of an HTTP sink, and the keys of it that the alert services have too. */
+/** The config of an HTTP sink; alert services share some of its keys. */
 import { Effect, Schema } from "effect"
+import { headerName, oneOf, secret } from "../../config/schema/Keys.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
@@ -15,33 +16,14 @@ const urlProblem = (url: string): string | undefined => {
   return URL.canParse(Template.withoutPlaceholders(url)) ? undefined : "this is no http:// or https:// URL"
 }
 
-const header = (description: string, value: string) =>
-  Schema.String.annotate({ description, default: value })
-    .check(
-      Schema.isPattern(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/u, {
-        message: "this is no header name: letters, digits and dashes, without spaces or a colon",
-      }),
-    )
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
-
-export const secret = (description: string) =>
-  Schema.RedactedFromValue(
-    Schema.String.annotate({ description }).check(
-      Schema.makeFilter((value: string) => value.trim() !== "" || "a secret can't be empty", {
-        expected: "a secret that is not empty",
-        toJsonSchema: () => ({ minLength: 1 }),
-      }),
-    ),
-  )
-
-/** A URL to send to. It may be the secret itself, so it is never shown. */
+/** A URL to send to. It is never shown: for many services it is the secret. */
 export const url = (doc: {
   readonly description: string
   readonly examples: ReadonlyArray<string>
   readonly default?: string
 }) =>
   Schema.RedactedFromValue(
-    Schema.String.annotate(doc).check(
+    Schema.String.annotate({ ...doc, template: true, shown: false }).check(
       Schema.makeFilter(urlProblem, {
         expected: "an http:// or https:// URL",
         toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }),
@@ -49,7 +31,7 @@ export const url = (doc: {
     ),
   )
 
-/** Headers that say where a request ends: fetch writes them, and another value would garble the connection. */
+/** Headers that frame a request: fetch sets them, and other values would break the connection. */
 const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]
 
 export const HttpConfig = Schema.Struct({
@@ -57,19 +39,20 @@ export const HttpConfig = Schema.Struct({
     description: "Where events are sent; path and query may hold placeholders",
     examples: ["https://example.com/hooks", "https://example.com/{{resource}}/{{id}}"],
   }),
-  method: Schema.Literals(["POST", "PUT", "PATCH"])
-    .annotate({ description: "The request's method", default: "POST" })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("POST"))),
+  method: oneOf("The request's method", ["POST", "PUT", "PATCH"], "POST"),
   headers: Schema.Record(
     Schema.String,
     Schema.RedactedFromValue(
-      // Written as it is, unlike a placeholder's value: a credential that is changed on its way is worse than none.
-      Schema.String.check(
+      // Not escaped, unlike a placeholder's value: a credential must be sent as it is.
+      Schema.String.annotate({ template: true, shown: false }).check(
         Schema.isPattern(/^[\x20-\x7e]*$/, { message: "a header holds visible ASCII only, and no line break" }),
       ),
     ),
   )
-    .annotate({ description: "Headers beside those of the relay; values may hold placeholders and are never shown" })
+    .annotate({
+      description: "Headers beside those of the relay; values may hold placeholders and are never shown",
+      headerNames: true,
+    })
     .check(
       Schema.makeFilter((headers: Readonly<Record<string, unknown>>) =>
         Object.keys(headers)
@@ -78,12 +61,11 @@ export const HttpConfig = Schema.Struct({
       ),
     )
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  format: Schema.Literals(["raw", "cloudevents", "template"])
-    .annotate({
-      description: "`raw`: the signed bytes. `cloudevents`: as CloudEvents 1.0. `template`: `body`, filled in",
-      default: "raw",
-    })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("raw"))),
+  format: oneOf(
+    "`raw`: the signed bytes. `cloudevents`: as CloudEvents 1.0. `template`: `body`, filled in",
+    ["raw", "cloudevents", "template"],
+    "raw",
+  ),
   mode: Schema.optionalKey(
     Schema.Literals(["binary", "structured"]).annotate({
       description:
@@ -91,18 +73,21 @@ export const HttpConfig = Schema.Struct({
     }),
   ),
   body: Schema.optionalKey(
-    Schema.Json.annotate({ description: "For `format: template`: any JSON whose strings may hold placeholders" }),
+    Schema.Json.annotate({
+      template: true,
+      description: "For `format: template`: any JSON whose strings may hold placeholders",
+    }),
   ),
   forward: Schema.Struct({
-    signature: header("Carries the sender's signature", "x-service-signature"),
-    webhookId: header("Carries the sender's webhook id", "x-service-webhook-id"),
+    signature: headerName("Carries the sender's signature", "x-service-signature"),
+    webhookId: headerName("Carries the sender's webhook id", "x-service-webhook-id"),
   })
     .annotate({ description: "Headers that carry what came with the event, where the signed bytes are sent" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   sign: Schema.optionalKey(
     Schema.Struct({
       secret: secret("The key of the HMAC-SHA256"),
-      header: header("The header: `sha256=` and 64 uppercase hexadecimal digits", "x-relay-signature"),
+      header: headerName("The header: `sha256=` and 64 uppercase hexadecimal digits", "x-relay-signature"),
     }).annotate({ description: "Signs the body that is sent, in the sender's own form" }),
   ),
   classify: Schema.Record(Schema.String, Schema.Literals(HttpAnswer.verdicts))

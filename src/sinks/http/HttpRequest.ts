@@ -1,5 +1,5 @@
 /**
- * From events to a request: its body in the sink's format, and its headers.
+ * Encodes events as a request: the body in the sink's format, and the headers.
  *
  * **How an event is signed.** `raw` and `cloudevents` send the sender's own
  * signature along with the bytes that it signs. `sign` adds one of ours in the
@@ -13,7 +13,7 @@ import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import { hmacSha256, sign } from "../../event/Signature.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
-import * as Shown from "../../formats/DisplayBytes.ts"
+import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Template from "../../formats/Template.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { masked, type Preview } from "../Sink.ts"
@@ -27,14 +27,14 @@ export interface Encoded {
 
 const utf8 = new TextEncoder()
 
-/** What a preset exchanges: the body, and what an answer means. The rest of an exchange is the same for all. */
+/** What an alert service has of its own: the body, and what an answer means. */
 export interface Service {
   readonly body: Template.Template
   readonly meaning: HttpAnswer.Meaning
 }
 
 type HeaderFields = Record<string, string>
-/** Events that go in one request, the oldest first, and the last of them. */
+/** The events of one request, oldest first, and the last of them. */
 export interface Batch {
   readonly entries: ReadonlyArray<Entry>
   readonly entry: Entry
@@ -45,7 +45,7 @@ export const batchOf = (entries: ReadonlyArray<Entry>): Batch | undefined => {
   return entry && { entry, entries }
 }
 
-/** The body of a request; what it says in headers is added to those of every request. */
+/** Makes the body of a request, and adds the headers that go with it. */
 type Payload = (batch: Batch, headers: HeaderFields) => Uint8Array
 
 const identify = ({ event }: Entry, headers: HeaderFields): void => {
@@ -78,13 +78,13 @@ export const payloadOf = ({ format, mode, body, forward }: HttpConfig, preset?: 
   }
 }
 
-/** An event's request, and what it is made of. */
+/** A request and its parts. */
 interface Rendered extends Encoded {
   readonly headers: HeaderFields
   readonly bytes: Uint8Array
 }
 
-/** A digest has a key of its own: it is tried again with the same events. */
+/** The idempotency key. A digest is retried with the same events, so it has a key of its own. */
 const requestKey = ({ entry, entries }: Batch): string =>
   entries.length > 1 && entries[0] !== undefined
     ? `${idempotencyKey(entries[0])}:digest:${entries.length}`
@@ -118,23 +118,18 @@ export const encoder = (config: HttpConfig, payload: Payload): ((batch: Batch) =
   }
 }
 
-/** What would be sent, without the URL, which may be a secret, and the values of headers that the config sets. */
+/** What would be sent, without the URL: it may be a secret. */
 export const preview = (
   config: HttpConfig,
-  batch: ReadonlyArray<Entry>,
-  group?: string,
+  entries: ReadonlyArray<Entry>,
   preset?: Template.Template,
 ): ReadonlyArray<Preview> => {
-  const encode = encoder(config, payloadOf(config, preset))
-  const secret = [...Object.keys(config.headers), ...(config.sign === undefined ? [] : [config.sign.header])]
-  const hidden = Object.fromEntries(secret.map((name) => [name.toLowerCase(), masked]))
-  const digests = group === undefined ? batch.map((entry) => [entry]) : [batch]
-  return digests.flatMap((entries) => {
-    const batch = batchOf(entries)
-    if (batch === undefined) return []
-    const { headers, bytes } = encode(batch)
-    // These two say nothing of the event.
-    const { "user-agent": _, "accept-encoding": __, ...telling } = headers
-    return { method: config.method, headers: { ...telling, ...hidden }, body: Shown.show(bytes) }
-  })
+  const batch = batchOf(entries)
+  if (batch === undefined) return []
+  const { headers, bytes } = encoder(config, payloadOf(config, preset))(batch)
+  // These two don't depend on the event.
+  const { "user-agent": _, "accept-encoding": __, ...telling } = headers
+  // The secret is masked, so a signature made with it would be wrong.
+  const signature = config.sign === undefined ? {} : { [config.sign.header]: masked }
+  return [{ method: config.method, headers: { ...telling, ...signature }, body: DisplayBytes.show(bytes) }]
 }

@@ -1,21 +1,20 @@
 /**
- * What the Kafka sink needs of a client library: the port that both stand
- * behind.
+ * The port to a Kafka client library; both clients implement it.
  *
- * **Promise.** A record that has no trouble in the answer of `send` is on every
- * in-sync replica. Records of one partition go as one batch: all of them passed
- * or none, so nothing overtakes a failed one. A send that is interrupted takes
- * its connections with it: nothing of it is retried behind the caller's back.
+ * **Guarantee.** A record without an error in the result of `send` is on every
+ * in-sync replica. The records of a partition are one batch, written as a whole
+ * or not at all, so nothing overtakes a failed record. An interrupted send closes
+ * its connections, so that the library can't retry it later.
  */
 import { Effect, Schema } from "effect"
 
 /**
- * What a broker or the way to it said, in Kafka's own word for it
- * (`MESSAGE_TOO_LARGE`), or one of ours where it has none.
+ * An error of a broker or of the connection to it, by Kafka's name for it
+ * (`MESSAGE_TOO_LARGE`), or by one of ours below.
  */
-export class KafkaTrouble extends Schema.TaggedError<KafkaTrouble>()("KafkaTrouble", {
+export class KafkaError extends Schema.TaggedError<KafkaError>()("KafkaError", {
   code: Schema.String,
-  /** What the library or the system said; empty when it adds nothing. Holds no payload. */
+  /** The message of the library or the system; may be empty. Holds no payload. */
   detail: Schema.String,
 }) {
   override get message(): string {
@@ -23,11 +22,11 @@ export class KafkaTrouble extends Schema.TaggedError<KafkaTrouble>()("KafkaTroub
   }
 }
 
-/** Codes of ours, for what happens before a broker answers. */
+/** Our codes, for errors before a broker answers. */
 export const unreachable = "UNREACHABLE"
 export const untrusted = "TLS_UNTRUSTED"
 export const timedOut = "TIMED_OUT"
-/** The other side speaks TLS and this one does not, or the other way round. */
+/** Only one side speaks TLS. */
 export const tlsMissing = "TLS_MISSING"
 export const tlsUnwanted = "TLS_UNWANTED"
 
@@ -47,7 +46,7 @@ export interface ClientOptions {
   readonly clientId: string
   /** As in `127.0.0.1:9092`. */
   readonly brokers: ReadonlyArray<string>
-  /** PEM texts; absent is no TLS, empty is TLS with the system's authorities. */
+  /** PEM texts. Absent: no TLS. Empty: TLS with the system's authorities. */
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
   readonly sasl?: {
     readonly mechanism: (typeof mechanisms)[number]
@@ -55,7 +54,7 @@ export interface ClientOptions {
     readonly password: string
   }
   readonly compression: (typeof compressions)[number]
-  /** Milliseconds that a broker may take to answer one request. */
+  /** The timeout of one request, in milliseconds. */
   readonly requestTimeout: number
 }
 
@@ -64,30 +63,30 @@ export interface Topic {
 }
 
 export interface KafkaClient {
-  /** Reaches the brokers; their addresses. */
-  readonly brokers: Effect.Effect<ReadonlyArray<string>, KafkaTrouble>
-  /** Fails with `UNKNOWN_TOPIC_OR_PARTITION` when there is none; never makes one. May be some seconds old. */
-  readonly topic: (name: string) => Effect.Effect<Topic, KafkaTrouble>
-  /** Succeeds too when the topic is there already. */
+  /** Connects, and returns the brokers' addresses. */
+  readonly brokers: Effect.Effect<ReadonlyArray<string>, KafkaError>
+  /** Fails with `UNKNOWN_TOPIC_OR_PARTITION` when it doesn't exist. The answer may be some seconds old. */
+  readonly topic: (name: string) => Effect.Effect<Topic, KafkaError>
+  /** Succeeds when the topic exists already. */
   readonly createTopic: (
     name: string,
     shape: { readonly partitions: number; readonly replication: number },
-  ) => Effect.Effect<void, KafkaTrouble>
-  /** Bytes of a batch of records that the topic takes at most. */
-  readonly largestBatch: (topic: string) => Effect.Effect<number, KafkaTrouble>
+  ) => Effect.Effect<void, KafkaError>
+  /** The largest batch of records that the topic accepts, in bytes. */
+  readonly largestBatch: (topic: string) => Effect.Effect<number, KafkaError>
   /** Whether the relay's user may write to the topic; `undefined` where the client can't ask. */
-  readonly mayWrite: (topic: string) => Effect.Effect<boolean | undefined, KafkaTrouble>
+  readonly mayWrite: (topic: string) => Effect.Effect<boolean | undefined, KafkaError>
   /**
-   * Milliseconds for which a broker asked to be left alone, because a quota is
-   * used up; 0 when none did. It answers at once and then reads nothing more from
-   * the connection, so what is sent meanwhile seems to hang.
+   * Milliseconds left of a broker's throttling; 0 without one. The broker answers
+   * at once and then stops reading from the connection, so requests sent
+   * meanwhile seem to hang.
    */
   readonly throttled: () => number
-  /** Troubles by index of record. Failing means that nothing is known of any. */
-  readonly send: (records: ReadonlyArray<KafkaRecord>) => Effect.Effect<ReadonlyMap<number, KafkaTrouble>, KafkaTrouble>
+  /** Errors by index of the record. Failing means that nothing is known about any record. */
+  readonly send: (records: ReadonlyArray<KafkaRecord>) => Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError>
 }
 
-/** Remembers what brokers ask for: `note` takes milliseconds from now. */
+/** Remembers throttling by brokers; `note` takes milliseconds from now. */
 export const makeThrottle = () => {
   let until = 0
   return {
@@ -98,48 +97,48 @@ export const makeThrottle = () => {
   }
 }
 
-/** Closes connections, and waits a second at most: a broker that hangs must not hold up whoever leaves it. */
+/** Closes connections, within a second: a broker that hangs must not delay it. */
 export const leave = (close: () => Promise<unknown>): Effect.Effect<void> =>
   Effect.promise(() => close().catch(() => undefined)).pipe(Effect.timeoutOption("1 second"), Effect.asVoid)
 
 export const place = (record: { readonly topic: string; readonly partition: number }): string =>
   `${record.topic}:${record.partition}`
 
-/** A property of a library's error, where it is a text. */
+/** A property of an error, if it is a text. */
 export const textOf = (error: object, key: string): string => {
   const value: unknown = Reflect.get(error, key)
   return typeof value === "string" ? value : ""
 }
 
-/** All that a broker says to who speaks in the wrong way to it. */
+/** A broker closes the connection without an answer when the protocol is wrong. */
 const closed =
   'it closed the connection; if it goes on, see which port this is, and whether it wants "tls", a client certificate or "sasl"'
 
 const certificateCodes =
   /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|ERR_TLS|ERR_SSL|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i
 
-/** A failure below Kafka's protocol, by the system's code or, where there is none, its words. */
-export const below = (error: Error, code: string): KafkaTrouble => {
+/** An error below Kafka's protocol, by the system's code or else by its message. */
+export const below = (error: Error, code: string): KafkaError => {
   const said = `${code} ${error.message}`
-  if (/requires TLS/.test(said)) return new KafkaTrouble({ code: tlsMissing, detail: "" })
+  if (/requires TLS/.test(said)) return new KafkaError({ code: tlsMissing, detail: "" })
   if (/wrong version number|ERR_SSL_WRONG_VERSION/i.test(said)) {
-    return new KafkaTrouble({ code: tlsUnwanted, detail: "" })
+    return new KafkaError({ code: tlsUnwanted, detail: "" })
   }
   const certificate = certificateCodes.exec(said)
   if (certificate !== null) {
-    return new KafkaTrouble({ code: untrusted, detail: code === "" ? certificate[0] : code })
+    return new KafkaError({ code: untrusted, detail: code === "" ? certificate[0] : code })
   }
-  if (/timed? ?out|ETIMEDOUT/i.test(said)) return new KafkaTrouble({ code: timedOut, detail: "" })
-  return new KafkaTrouble({ code: unreachable, detail: /closed|before secure TLS/i.test(said) ? closed : code })
+  if (/timed? ?out|ETIMEDOUT/i.test(said)) return new KafkaError({ code: timedOut, detail: "" })
+  return new KafkaError({ code: unreachable, detail: /closed|before secure TLS/i.test(said) ? closed : code })
 }
 
-/** Of several, what a person must hear: what stays wrong before what may pass by itself. */
-export const worst = (troubles: ReadonlyArray<KafkaTrouble>): KafkaTrouble => {
+/** The error to report: lasting ones before transient ones. */
+export const worst = (errors: ReadonlyArray<KafkaError>): KafkaError => {
   const passing = [unreachable, timedOut]
   return (
-    troubles.find(({ code }) => code.startsWith("TLS_") || code.includes("SASL")) ??
-    troubles.findLast(({ code }) => !passing.includes(code)) ??
-    troubles.at(-1) ??
-    new KafkaTrouble({ code: unreachable, detail: "" })
+    errors.find(({ code }) => code.startsWith("TLS_") || code.includes("SASL")) ??
+    errors.findLast(({ code }) => !passing.includes(code)) ??
+    errors.at(-1) ??
+    new KafkaError({ code: unreachable, detail: "" })
   )
 }

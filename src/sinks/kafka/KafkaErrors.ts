@@ -1,6 +1,6 @@
 /**
- * What a Kafka trouble means for the lane, and what a person should do about
- * it: the one table for both clients.
+ * What a Kafka error means for the lane, and what a person should do about it;
+ * the same for both clients.
  */
 
 import {
@@ -11,26 +11,26 @@ import {
   SinkThrottled,
   SinkUnavailable,
 } from "../Sink.ts"
-import { type KafkaTrouble, timedOut, tlsMissing, tlsUnwanted, unreachable, untrusted } from "./KafkaClient.ts"
+import { type KafkaError, timedOut, tlsMissing, tlsUnwanted, unreachable, untrusted } from "./KafkaClient.ts"
 
-/** Where a trouble was met, for its words. */
+/** What a message names. */
 export interface Place {
-  /** The brokers, as the config names them. */
+  /** The brokers of the config. */
   readonly brokers: string
-  /** The topic; empty where it is not about one. */
+  /** The topic; empty if the error isn't about one. */
   readonly topic: string
-  /** The topic comes out of a template: what is wrong with it is wrong for this event only. */
+  /** Whether the topic is a template: then an error about it concerns this event only. */
   readonly isTemplated: boolean
-  /** Bytes of the record; 0 where it is not about one. */
+  /** The size of the record; 0 if the error isn't about one. */
   readonly bytes: number
 }
 
-/** The broker refused the batch for what one record in it may be to blame for: sent apart, the others pass. */
-export const isOneRecords = ({ code }: KafkaTrouble): boolean => rejected.has(code)
+/** Whether one record may be the reason that a batch was refused: split, the others are accepted. */
+export const isOneRecords = ({ code }: KafkaError): boolean => rejected.has(code)
 
 const tooLarge = (code: string): boolean => code === "MESSAGE_TOO_LARGE" || code === "RECORD_LIST_TOO_LARGE"
 
-/** Codes about a record that no retry mends. */
+/** Codes of records that no retry helps. */
 const rejected = new Set([
   "MESSAGE_TOO_LARGE",
   "RECORD_LIST_TOO_LARGE",
@@ -39,15 +39,15 @@ const rejected = new Set([
   "UNSUPPORTED_FOR_MESSAGE_FORMAT",
 ])
 
-/** Codes that a person must act on, and how. */
+/** Codes that need a person, and what to do. */
 const advice: Readonly<Record<string, string>> = {
   [untrusted]:
     'the certificate of the other side is not trusted: name its authority with "tls": { "ca": … }, renew it, or set "certificate" and "key" if the broker asks for them',
   [tlsMissing]: 'the broker speaks TLS at this port: set "tls"',
   [tlsUnwanted]: 'the broker speaks no TLS at this port: name another, or take "tls" out',
-  SASL_AUTHENTICATION_FAILED: 'the broker refused the user or its password: mend "sasl"',
+  SASL_AUTHENTICATION_FAILED: 'the broker refused the user or its password: correct "sasl"',
   UNSUPPORTED_SASL_MECHANISM: 'the broker does not know this mechanism: change "sasl.mechanism"',
-  ILLEGAL_SASL_STATE: 'the broker expects no such login here: mend "sasl", or the port',
+  ILLEGAL_SASL_STATE: 'the broker expects no such login here: correct "sasl", or the port',
   CLUSTER_AUTHORIZATION_FAILED: "the user lacks IdempotentWrite on the cluster: grant it",
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the user lacks Write on the transactional id: grant it",
   UNSUPPORTED_COMPRESSION_TYPE: 'the broker does not know this compression: change "compression"',
@@ -57,31 +57,31 @@ const advice: Readonly<Record<string, string>> = {
   INVALID_PARTITIONS: 'the broker refuses this number of partitions: change "createTopics.partitions"',
 }
 
-/** Codes about the topic: a person must act, and where the topic is a template it may be about this event only. */
+/** Codes about the topic, and what to do; of a template they may concern this event only. */
 const topicAdvice: Readonly<Record<string, string>> = {
   UNKNOWN_TOPIC_OR_PARTITION: 'there is no such topic: make it, or let the relay do so with "createTopics"',
   TOPIC_AUTHORIZATION_FAILED: "the user lacks Write (or Describe) on the topic: grant it",
 }
 
-/** It is about the topic: what goes to other topics may pass. */
-export const isTopics = ({ code }: KafkaTrouble): boolean => code in topicAdvice || code === "INVALID_TOPIC_EXCEPTION"
+/** Whether it is about the topic: records of other topics may be accepted. */
+export const isTopics = ({ code }: KafkaError): boolean => code in topicAdvice || code === "INVALID_TOPIC_EXCEPTION"
 
 const seconds = 1_000
 
-/** A broker asks for a rest of so many milliseconds. */
+/** A broker throttles the client for so many milliseconds. */
 export const throttledFor = (millis: number, brokers: string, clientId: string): Reason =>
   new SinkThrottled({
     message: `kafka ${brokers} throttles the client "${clientId}": a quota of it, or of its user, is used up; nothing is sent for ${Math.ceil(millis / seconds)} s. If it falls behind, raise the quota (kafka-configs)`,
     retryAfter: millis,
   })
 
-export const reasonOf = (trouble: KafkaTrouble, { brokers, topic, isTemplated, bytes }: Place): Reason => {
-  const { code } = trouble
-  // A template may make anything of an event: what is no name is not repeated at length.
+export const reasonOf = (error: KafkaError, { brokers, topic, isTemplated, bytes }: Place): Reason => {
+  const { code } = error
+  // A template may render any text: one that is too long for a name is cut.
   const name = topic.length > 249 ? `${topic.slice(0, 60)}…` : topic
   const at = name === "" ? `kafka ${brokers}` : `kafka ${brokers}, topic ${name}`
   if (code === unreachable) {
-    const why = trouble.detail === "" ? "" : ` (${trouble.detail})`
+    const why = error.detail === "" ? "" : ` (${error.detail})`
     return new SinkUnavailable({ message: `kafka ${brokers} can't be reached${why}` })
   }
   if (code === timedOut) return new SinkUnavailable({ message: `kafka ${brokers} does not answer` })
@@ -90,7 +90,7 @@ export const reasonOf = (trouble: KafkaTrouble, { brokers, topic, isTemplated, b
       message: `${at}: an event of ${bytes} bytes is larger than the broker takes: raise the topic's max.message.bytes, or lower the webhook's maxBody`,
     })
   }
-  if (rejected.has(code)) return new DeliveryRejected({ message: `${at} refused the event: ${trouble.message}` })
+  if (rejected.has(code)) return new DeliveryRejected({ message: `${at} refused the event: ${error.message}` })
   if (code === "INVALID_TOPIC_EXCEPTION") {
     const message = `${at}: this is no name for a topic: at most 249 letters, digits, ".", "_" and "-"`
     return isTemplated ? new DeliveryRejected({ message }) : new SinkMisconfigured({ message })
@@ -102,12 +102,12 @@ export const reasonOf = (trouble: KafkaTrouble, { brokers, topic, isTemplated, b
   }
   const todo = advice[code]
   if (todo !== undefined) {
-    const said = trouble.detail === "" ? code : trouble.detail
+    const said = error.detail === "" ? code : error.detail
     return new SinkMisconfigured({ message: `${at}: ${todo} (${said})` })
   }
   if (code === "THROTTLING_QUOTA_EXCEEDED") {
     return new SinkThrottled({ message: `${at}: a quota is used up`, retryAfter: 5 * seconds })
   }
-  // All that is left passes by itself: an election, too few replicas in sync, a disk that fails over.
+  // The rest is transient: an election, too few in-sync replicas, a disk that fails over.
   return new SinkUnavailable({ message: `${at} can't take events now (${code})` })
 }

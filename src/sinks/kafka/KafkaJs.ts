@@ -1,11 +1,10 @@
 /**
  * The port over `kafkajs`: not idempotent and one send at a time, because
- * idempotent sends side by side have lost acknowledged records.
+ * concurrent idempotent sends have lost acknowledged records.
  *
- * **Traps.** Its errors hide the cause and guess at `retriable`: the innermost
- * one is what happened. It never says which partition was refused, so after a
- * refusal each partition is sent by itself, and one that had passed gets its
- * records a second time.
+ * **Gotcha.** The innermost of its errors is what happened; `retriable` is a guess.
+ * It doesn't say which partition was refused, so after a refusal each partition
+ * is sent by itself, and one that was written gets its records twice.
  */
 import { connect, isIP, type Socket } from "node:net"
 import { connect as connectTls } from "node:tls"
@@ -15,8 +14,8 @@ import {
   below,
   type ClientOptions,
   type KafkaClient,
+  KafkaError,
   type KafkaRecord,
-  KafkaTrouble,
   leave,
   makeThrottle,
   place,
@@ -26,7 +25,7 @@ import {
   unreachable,
 } from "./KafkaClient.ts"
 
-// CommonJS: Deno sees no names in it, only the whole.
+// CommonJS: Deno knows only its default export.
 const {
   CompressionTypes,
   ConfigResourceTypes,
@@ -39,7 +38,7 @@ const {
   Partitioners,
 } = kafkajs
 
-/** What is known of a topic is asked for again after this many milliseconds. */
+/** How long a topic's metadata is cached, in milliseconds. */
 const topicAge = 30_000
 
 interface Connected {
@@ -90,7 +89,7 @@ export const make = Effect.fnUntraced(function* (
     const sockets = new Set<Socket>()
     const kafka = new Kafka({
       ...settings(options),
-      // Nothing of its log is shown: it is the one place where it tells of a throttle.
+      // Its log isn't printed; it is the only place where it reports throttling.
       logLevel: logLevel.DEBUG,
       logCreator:
         () =>
@@ -98,14 +97,14 @@ export const make = Effect.fnUntraced(function* (
           const throttled = /^Client side throttling in effect for (\d+)ms$/.exec(log.message)
           if (throttled !== null) throttle.note(Number(throttled[1]))
         },
-      // Its own sockets are only half closed when it disconnects, and a send that was given up may still go out.
+      // Disconnecting only half-closes its sockets, and an abandoned send may still go out.
       socketFactory: ({ host, port, ssl, onConnect }) => {
         const socket: Socket = ssl
           ? connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }), ...ssl }, onConnect)
           : connect({ host, port }, onConnect)
         sockets.add(socket)
         socket.once("close", () => sockets.delete(socket))
-        // It tries again although nobody waits.
+        // It retries although nobody waits.
         if (signal.aborted) socket.destroy()
         return socket.setKeepAlive(true, 60_000)
       },
@@ -128,7 +127,7 @@ export const make = Effect.fnUntraced(function* (
       signal.removeEventListener("abort", disconnect)
       return { producer, admin, topics: new Map(), disconnect }
     } catch (error) {
-      // It waits for answers that will never come, under Deno for as long as a request may take.
+      // It waits for answers that won't come; under Deno for as long as the request timeout.
       void disconnect()
       throw error
     }
@@ -141,12 +140,12 @@ export const make = Effect.fnUntraced(function* (
   })
   yield* Effect.addFinalizer(() => close)
 
-  const current: Effect.Effect<Connected, KafkaTrouble> = Effect.suspend(() =>
+  const current: Effect.Effect<Connected, KafkaError> = Effect.suspend(() =>
     connected === undefined
       ? connecting.withPermits(1)(
           Effect.suspend(() =>
             connected === undefined
-              ? Effect.tap(Effect.tryPromise({ try: open, catch: troubleOf }), (made) =>
+              ? Effect.tap(Effect.tryPromise({ try: open, catch: kafkaErrorOf }), (made) =>
                   Effect.sync(() => {
                     connected = made
                   }),
@@ -156,10 +155,10 @@ export const make = Effect.fnUntraced(function* (
         )
       : Effect.succeed(connected),
   )
-  const call = <A>(use: (connected: Connected) => Promise<A>): Effect.Effect<A, KafkaTrouble> =>
-    Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: troubleOf }))
+  const call = <A>(use: (connected: Connected) => Promise<A>): Effect.Effect<A, KafkaError> =>
+    Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: kafkaErrorOf }))
 
-  const sendAll = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<void, KafkaTrouble> =>
+  const sendAll = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<void, KafkaError> =>
     call(({ producer }) =>
       producer.sendBatch({
         acks: -1,
@@ -172,20 +171,20 @@ export const make = Effect.fnUntraced(function* (
       }),
     ).pipe(Effect.asVoid)
 
-  const send = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<ReadonlyMap<number, KafkaTrouble>, KafkaTrouble> =>
+  const send = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError> =>
     sendAll(records).pipe(
-      Effect.as(new Map<number, KafkaTrouble>()),
-      Effect.catch((trouble) => {
+      Effect.as(new Map<number, KafkaError>()),
+      Effect.catch((error) => {
         const places = Map.groupBy(records.keys(), (index) => place(records[index] as KafkaRecord))
-        if (!isRefusal(trouble)) return Effect.fail(trouble)
-        if (places.size === 1) return Effect.succeed(new Map(records.map((_, index) => [index, trouble])))
+        if (!isRefusal(error)) return Effect.fail(error)
+        if (places.size === 1) return Effect.succeed(new Map(records.map((_, index) => [index, error])))
         return Effect.gen(function* () {
-          const troubles = new Map<number, KafkaTrouble>()
+          const errors = new Map<number, KafkaError>()
           for (const indexes of places.values()) {
             const alone = yield* Effect.result(sendAll(indexes.map((index) => records[index] as KafkaRecord)))
-            if (alone._tag === "Failure") for (const index of indexes) troubles.set(index, alone.failure)
+            if (alone._tag === "Failure") for (const index of indexes) errors.set(index, alone.failure)
           }
-          return troubles
+          return errors
         })
       }),
     )
@@ -211,7 +210,7 @@ export const make = Effect.fnUntraced(function* (
       }),
     createTopic: (name, { partitions, replication }) =>
       Effect.asVoid(
-        // Answers false when it is there already.
+        // Returns false when the topic exists already.
         call(({ admin }) =>
           admin.createTopics({ topics: [{ topic: name, numPartitions: partitions, replicationFactor: replication }] }),
         ),
@@ -241,9 +240,9 @@ const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => 
 
 // --- what an error says ----------------------------------------------------------
 
-const isRefusal = ({ code }: KafkaTrouble): boolean => /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL")
+const isRefusal = ({ code }: KafkaError): boolean => /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL")
 
-/** The innermost error of a chain of causes, the first where there are several: what happened. */
+/** The innermost cause of an error; of several causes the first. */
 const innermost = (error: unknown): unknown => {
   let one = error
   for (let depth = 0; depth < 10 && one instanceof Error; depth++) {
@@ -254,14 +253,14 @@ const innermost = (error: unknown): unknown => {
   return one
 }
 
-const troubleOf = (error: unknown): KafkaTrouble => {
+const kafkaErrorOf = (error: unknown): KafkaError => {
   const inner = innermost(error)
-  if (inner instanceof KafkaJSProtocolError) return new KafkaTrouble({ code: inner.type, detail: "" })
+  if (inner instanceof KafkaJSProtocolError) return new KafkaError({ code: inner.type, detail: "" })
   if (inner instanceof KafkaJSSASLAuthenticationError) {
-    return new KafkaTrouble({ code: "SASL_AUTHENTICATION_FAILED", detail: "" })
+    return new KafkaError({ code: "SASL_AUTHENTICATION_FAILED", detail: "" })
   }
-  if (inner instanceof KafkaJSRequestTimeoutError) return new KafkaTrouble({ code: timedOut, detail: "" })
+  if (inner instanceof KafkaJSRequestTimeoutError) return new KafkaError({ code: timedOut, detail: "" })
   return inner instanceof Error
     ? below(inner, textOf(inner, "code"))
-    : new KafkaTrouble({ code: unreachable, detail: "" })
+    : new KafkaError({ code: unreachable, detail: "" })
 }

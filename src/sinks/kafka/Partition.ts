@@ -1,7 +1,7 @@
 /**
- * Where a key goes: murmur2 as Kafka's own producer places keys, so the relay
- * and any Java producer put a key into the same partition. The clients have the
- * same hash, over BigInt, at many times the cost.
+ * The partition of a key, by murmur2 as in Kafka's own producer: the relay and a
+ * Java producer choose the same partition. The clients have the same hash over
+ * BigInt, many times slower.
  */
 const seed = 0x9747b28c
 const m = 0x5bd1e995
@@ -22,13 +22,13 @@ export const murmur2 = (key: Uint8Array): number => {
     h = Math.imul(h, m) ^ mix(k)
   }
   if (words < length) {
-    // What is left, little-endian; past the end stand zeros.
+    // The remaining bytes, little-endian, padded with zeros.
     h = Math.imul(h ^ byte(words) ^ (byte(words + 1) << 8) ^ (byte(words + 2) << 16), m)
   }
   h = Math.imul(h ^ (h >>> 13), m)
   return h ^ (h >>> 15)
 }
 
-/** The partition of a key among so many. */
+/** The partition of a key in a topic with so many partitions. */
 export const partitionOf = (key: string, partitions: number): number =>
   (murmur2(Buffer.from(key)) & 0x7fffffff) % partitions

@@ -1,11 +1,11 @@
 /**
  * The port over `@platformatic/kafka`, the default client: idempotent, one
- * request in flight a connection, everything for a broker in one request.
+ * request in flight per connection, everything for a broker in one request.
  *
- * **Traps.** Idempotence makes its retries endless unless there are at least
- * two; the deadline is the caller's. An error is a tree: what was said of each
- * partition stands in the `response` of its leaves, over all attempts, and a
- * partition that any attempt wrote is written.
+ * **Gotcha.** With idempotence the library retries for ever unless `retries` is at
+ * least two; the caller sets the timeout. An error is a tree: the `response` of
+ * its leaves has the results of all attempts by partition, and a partition that
+ * any attempt wrote is written.
  */
 import {
   Admin,
@@ -23,8 +23,8 @@ import {
   below,
   type ClientOptions,
   type KafkaClient,
+  KafkaError,
   type KafkaRecord,
-  KafkaTrouble,
   leave,
   makeThrottle,
   place,
@@ -33,7 +33,7 @@ import {
   worst,
 } from "./KafkaClient.ts"
 
-/** Metadata this old is asked for again: it bounds how long a new partition stays unused. */
+/** How long metadata is cached: it bounds how long a new partition stays unused. */
 const metadataMaxAge = 30_000
 
 const settings = (options: ClientOptions) => ({
@@ -41,7 +41,7 @@ const settings = (options: ClientOptions) => ({
   bootstrapBrokers: [...options.brokers],
   ...(options.tls !== undefined && { tls: options.tls }),
   ...(options.sasl !== undefined && { sasl: options.sasl }),
-  // Fewer would be read as endless; the lane does the rest.
+  // Fewer would mean endless retries.
   retries: 2,
   retryDelay: 100,
   timeout: options.requestTimeout,
@@ -76,7 +76,7 @@ export const make = Effect.fnUntraced(function* (
   yield* Effect.addFinalizer(() => close)
 
   const throttle = makeThrottle()
-  // The library passes on no throttle time; what it tells of its connections is for the whole process.
+  // The library reports throttling only on a channel for the connections of the whole process.
   const heard = (told: unknown): void => {
     if (!isAnswer(told) || told.connection.ownerId !== producer?.instanceId) return
     if (told.result.throttleTimeMs > 0) throttle.note(told.result.throttleTimeMs)
@@ -86,25 +86,25 @@ export const make = Effect.fnUntraced(function* (
     () => Effect.sync(() => connectionsApiChannel.asyncStart.unsubscribe(heard)),
   )
 
-  const call = <A>(use: (producer: Made) => Promise<A>): Effect.Effect<A, KafkaTrouble> =>
-    Effect.tryPromise({ try: () => use(current()), catch: troubleOf })
+  const call = <A>(use: (producer: Made) => Promise<A>): Effect.Effect<A, KafkaError> =>
+    Effect.tryPromise({ try: () => use(current()), catch: kafkaErrorOf })
 
-  const asAdmin = <A>(use: (admin: Admin) => Promise<A>): Effect.Effect<A, KafkaTrouble> =>
+  const asAdmin = <A>(use: (admin: Admin) => Promise<A>): Effect.Effect<A, KafkaError> =>
     Effect.acquireUseRelease(
       Effect.sync(() => new Admin(settings(options))),
-      (admin) => Effect.tryPromise({ try: () => use(admin), catch: troubleOf }),
+      (admin) => Effect.tryPromise({ try: () => use(admin), catch: kafkaErrorOf }),
       (admin) => leave(() => admin.close()),
     )
 
   const topic = (name: string) =>
     Effect.flatMap(
-      // Without retries: a topic that is missing must not hold up the batches of the others.
+      // Without retries, so that a missing topic doesn't delay the others.
       call((producer) => producer.metadata({ topics: [name], retries: 0 })),
       ({ topics }) => {
         const partitions = topics.get(name)?.partitionsCount ?? 0
         return partitions > 0
           ? Effect.succeed({ partitions })
-          : Effect.fail(new KafkaTrouble({ code: "UNKNOWN_TOPIC_OR_PARTITION", detail: "" }))
+          : Effect.fail(new KafkaError({ code: "UNKNOWN_TOPIC_OR_PARTITION", detail: "" }))
       },
     )
 
@@ -117,7 +117,7 @@ export const make = Effect.fnUntraced(function* (
     createTopic: (name, { partitions, replication }) =>
       asAdmin((admin) => admin.createTopics({ topics: [name], partitions, replicas: replication })).pipe(
         Effect.asVoid,
-        Effect.catch((trouble) => (trouble.code === "TOPIC_ALREADY_EXISTS" ? Effect.void : Effect.fail(trouble))),
+        Effect.catch((error) => (error.code === "TOPIC_ALREADY_EXISTS" ? Effect.void : Effect.fail(error))),
       ),
     largestBatch: (name) =>
       Effect.map(
@@ -143,7 +143,7 @@ export const make = Effect.fnUntraced(function* (
           const connection = await producer.connections.get(broker)
           const { topics } = await metadataV12.api.async(connection, [name], false, true)
           const allowed = topics[0]?.topicAuthorizedOperations ?? 0
-          // A set of operations by their numbers; 4 is WRITE (Kafka's AclOperation).
+          // A bit set of operations; 4 is WRITE (Kafka's AclOperation).
           return (allowed & (1 << 4)) !== 0
         })
       }),
@@ -177,7 +177,7 @@ const isAnswer = (told: unknown): told is Answer =>
   "throttleTimeMs" in told.result &&
   typeof told.result.throttleTimeMs === "number"
 
-/** Header names as bytes: they are few, and stand in every record. */
+/** Header names as bytes, cached: they are few, and in every record. */
 const names = new Map<string, Buffer>()
 const nameOf = (name: string): Buffer => {
   const known = names.get(name)
@@ -214,7 +214,7 @@ const hasResponses = (error: object): error is { readonly response: PartitionRes
 const hasProduced = (error: object): error is { readonly produced: ProduceResult } =>
   "produced" in error && typeof error.produced === "object" && error.produced !== null
 
-/** Every error of the tree, the tree itself first. */
+/** All errors of a tree, the root first. */
 const walk = (error: unknown): ReadonlyArray<Error> => {
   if (!(error instanceof Error)) return []
   const inner = error instanceof AggregateError ? error.errors : [error.cause]
@@ -224,9 +224,9 @@ const walk = (error: unknown): ReadonlyArray<Error> => {
 const outcomes = (
   records: ReadonlyArray<KafkaRecord>,
   error: unknown,
-): Effect.Effect<ReadonlyMap<number, KafkaTrouble>, KafkaTrouble> => {
+): Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError> => {
   const written = new Set<string>()
-  const refused = new Map<string, KafkaTrouble>()
+  const refused = new Map<string, KafkaError>()
   for (const one of walk(error)) {
     if (hasProduced(one)) for (const offset of one.produced.offsets ?? []) written.add(place(offset))
     if (!hasResponses(one)) continue
@@ -237,36 +237,35 @@ const outcomes = (
         else
           refused.set(
             where,
-            new KafkaTrouble({ code: protocolErrorsCodesById[errorCode] ?? String(errorCode), detail: "" }),
+            new KafkaError({ code: protocolErrorsCodesById[errorCode] ?? String(errorCode), detail: "" }),
           )
       }
     }
   }
-  const rest = troubleOf(error)
+  const rest = kafkaErrorOf(error)
   if (written.size === 0 && refused.size === 0) return Effect.fail(rest)
-  const troubles = new Map<number, KafkaTrouble>()
+  const errors = new Map<number, KafkaError>()
   records.forEach((record, index) => {
     const where = place(record)
-    if (!written.has(where)) troubles.set(index, refused.get(where) ?? rest)
+    if (!written.has(where)) errors.set(index, refused.get(where) ?? rest)
   })
-  return Effect.succeed(troubles)
+  return Effect.succeed(errors)
 }
 
-const leaf = (error: Error): ReadonlyArray<KafkaTrouble> => {
+const leaf = (error: Error): ReadonlyArray<KafkaError> => {
   const protocol = textOf(error, "apiId")
-  if (protocol !== "") return [new KafkaTrouble({ code: protocol, detail: textOf(error, "serverErrorMessage") })]
+  if (protocol !== "") return [new KafkaError({ code: protocol, detail: textOf(error, "serverErrorMessage") })]
   const code = textOf(error, "code")
-  if (code === "PLT_KFK_AUTHENTICATION") return [new KafkaTrouble({ code: "SASL_AUTHENTICATION_FAILED", detail: "" })]
-  if (/^Unknown topic/.test(error.message))
-    return [new KafkaTrouble({ code: "UNKNOWN_TOPIC_OR_PARTITION", detail: "" })]
-  // Only wraps what is said below it.
+  if (code === "PLT_KFK_AUTHENTICATION") return [new KafkaError({ code: "SASL_AUTHENTICATION_FAILED", detail: "" })]
+  if (/^Unknown topic/.test(error.message)) return [new KafkaError({ code: "UNKNOWN_TOPIC_OR_PARTITION", detail: "" })]
+  // Only a wrapper of its causes.
   if (error instanceof MultipleErrors || (error.cause instanceof Error && GenericError.isGenericError(error))) return []
   if (code === "PLT_KFK_UNSUPPORTED_COMPRESSION")
-    return [new KafkaTrouble({ code: "UNSUPPORTED_COMPRESSION_TYPE", detail: "" })]
+    return [new KafkaError({ code: "UNSUPPORTED_COMPRESSION_TYPE", detail: "" })]
   return [below(error, code.startsWith("PLT_KFK") ? "" : code)]
 }
 
-const troubleOf = (error: unknown): KafkaTrouble => {
-  const troubles = walk(error).flatMap(leaf)
-  return troubles.length === 0 ? new KafkaTrouble({ code: unreachable, detail: "" }) : worst(troubles)
+const kafkaErrorOf = (error: unknown): KafkaError => {
+  const errors = walk(error).flatMap(leaf)
+  return errors.length === 0 ? new KafkaError({ code: unreachable, detail: "" }) : worst(errors)
 }

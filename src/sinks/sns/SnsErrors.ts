@@ -1,9 +1,9 @@
 /**
- * What goes wrong with SNS, read out of what the SDK throws and what a batch's
- * answer says, and what it means for the lane and for a person.
+ * Errors of SNS, as the SDK throws them and as a batch's answer reports them:
+ * the reason for the lane, and the message for a person.
  *
- * What the other side says in words is not repeated: it may be what it was
- * sent. Only AWS's own code is, and the action that was denied.
+ * **Guarantee.** Nothing of AWS's own text is repeated except error codes and
+ * the action that was denied: the text may hold what was sent.
  */
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import {
@@ -15,24 +15,24 @@ import {
   SinkUnavailable,
 } from "../Sink.ts"
 
-/** A refusal, or no answer. */
-export interface SnsTrouble {
-  /** AWS's word for it, such as `NotFound`; empty when it is none of AWS's. */
+/** A failed request, or a failed entry of one. */
+export interface SnsError {
+  /** AWS's error code, such as `NotFound`; empty when there is none. */
   readonly code: string
-  /** What AWS adds to its code; may hold anything. */
+  /** AWS's message; it may hold anything. */
   readonly detail: string
-  /** 0: there was no answer. */
+  /** The HTTP status; 0 without an answer. */
   readonly status: number
   readonly transport: HttpTransport.Failure
   /** There are no credentials to sign with. */
   readonly isUnsigned: boolean
-  /** The role that was asked for when it happened, of STS; empty: it was SNS. */
+  /** The role that STS refused; empty where the error is of SNS. */
   readonly role: string
-  /** Milliseconds; what `Retry-After` asked for. */
+  /** `Retry-After` in milliseconds. */
   readonly retryAfter?: number
 }
 
-/** STS did not give the role: the SDK would throw its error as if SNS had answered. */
+/** STS refused the role. The SDK alone would throw this as if SNS had answered. */
 export class RoleRefused extends Error {
   readonly role: string
   constructor(role: string, cause: unknown) {
@@ -41,16 +41,16 @@ export class RoleRefused extends Error {
   }
 }
 
-/** Where a trouble was met, for its words. */
+/** What a message names. */
 export interface Place {
   readonly topicArn: string
-  /** Where the config says that SNS is; empty: where AWS says. */
+  /** The configured endpoint; empty for AWS's own. */
   readonly endpoint: string
-  /** The profile that the credentials come from; empty: none is named. */
+  /** The configured profile; empty without one. */
   readonly profile: string
 }
 
-/** What the SDK throws: all that is looked at. */
+/** The part of the SDK's errors that is read. */
 interface Thrown {
   readonly name?: unknown
   readonly message?: unknown
@@ -64,7 +64,7 @@ const wordOf = (code: unknown): string =>
 
 const seconds = 1_000
 
-export const ofThrown = (thrown: unknown): SnsTrouble => {
+export const ofThrown = (thrown: unknown): SnsError => {
   const [error, role] = thrown instanceof RoleRefused ? [thrown.cause, thrown.role] : [thrown, ""]
   const { name, message, Code, $metadata, $response }: Thrown = error instanceof Error ? error : {}
   const asked = $response?.headers?.["retry-after"] ?? ""
@@ -73,7 +73,7 @@ export const ofThrown = (thrown: unknown): SnsTrouble => {
     code,
     detail: String(message),
     status: $metadata?.httpStatusCode ?? 0,
-    // Where AWS has answered with a code, its words are no account of the connection.
+    // With a code there was an answer, so its text says nothing about the connection.
     transport: code === "" ? HttpTransport.failureOf(error) : "other",
     isUnsigned: code === "" && /Credentials|Provider|Token|SSO/.test(String(name)),
     role,
@@ -81,26 +81,26 @@ export const ofThrown = (thrown: unknown): SnsTrouble => {
   }
 }
 
-const unknownKey = "AWS does not know this access key: mend the credentials"
+const unknownKey = "AWS does not know this access key: correct the credentials"
 
-/** Codes that a person must act on, and how. */
+/** Codes that need a person, and what to do. */
 const advice: Readonly<Record<string, string>> = {
-  NotFound: 'there is no such topic: make it, or mend "topicArn"',
+  NotFound: 'there is no such topic: make it, or correct "topicArn"',
   InvalidClientTokenId: unknownKey,
   UnrecognizedClient: unknownKey,
   InvalidAccessKeyId: unknownKey,
   MissingAuthenticationToken: "the request carries no credentials: set them",
-  SignatureDoesNotMatch: "the secret of the access key is wrong, or this machine's clock is: mend it",
-  IncompleteSignature: "the access key is not written as one is: mend the credentials",
-  InvalidSecurity: "AWS can't verify the signature: mend the credentials",
+  SignatureDoesNotMatch: "the secret of the access key is wrong, or this machine's clock is: correct it",
+  IncompleteSignature: "the access key is not written as one is: correct the credentials",
+  InvalidSecurity: "AWS can't verify the signature: correct the credentials",
   ExpiredToken: "the session token has expired: renew the credentials",
   RequestExpired: "this machine's clock is wrong: set it",
   OptInRequired: "the account is not subscribed to SNS in this region",
-  ValidationError: 'AWS refuses how the role is asked for: mend "role"',
+  ValidationError: 'AWS refuses how the role is asked for: correct "role"',
   KMSAccessDenied:
     "the relay may not use the key that encrypts the topic: grant kms:GenerateDataKey and kms:Decrypt on it",
   KMSDisabled: "the key that encrypts the topic is disabled: enable it",
-  KMSInvalidState: "the key that encrypts the topic can't be used as it is: mend it",
+  KMSInvalidState: "the key that encrypts the topic can't be used as it is: correct it",
   KMSNotFound: "the key that encrypts the topic is gone: give the topic another",
   KMSOptInRequired: "the account is not subscribed to KMS in this region",
 }
@@ -108,12 +108,12 @@ const advice: Readonly<Record<string, string>> = {
 const isDenial = (code: string): boolean => /^(AuthorizationError|AccessDenied|AuthFailure)$/.test(code)
 const isThrottling = (code: string): boolean =>
   /Throttl|^(TooManyRequests|RequestLimitExceeded|SlowDown|PriorRequestNotComplete)$/.test(code)
-/** What SNS says of a message that it can't take. Any other code may be about everything that is sent. */
+/** Codes about one message. Any other code may concern every message. */
 const isMessages = (code: string): boolean => /^(InvalidParameter|InvalidParameterValue|Validation)$/.test(code)
-const isTooLong = ({ code, detail }: SnsTrouble): boolean =>
+const isTooLong = ({ code, detail }: SnsError): boolean =>
   code === "BatchRequestTooLong" || (isMessages(code) && /too long/i.test(detail))
 
-const denied = ({ detail, role }: SnsTrouble): string => {
+const denied = ({ detail, role }: SnsError): string => {
   if (role !== "") return "the credentials may not assume it: grant sts:AssumeRole, and let the role trust them"
   const action = /perform:\s*([A-Za-z0-9-]{1,32}:[A-Za-z]{1,64})/.exec(detail)?.[1]
   return action === undefined
@@ -124,12 +124,12 @@ const denied = ({ detail, role }: SnsTrouble): string => {
 const unsigned = ({ profile }: Place): string =>
   profile === ""
     ? 'no credentials were found: set "credentials" or "profile", AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role'
-    : `the profile ${profile} gives no credentials: look into ~/.aws/config and ~/.aws/credentials, or mend "profile"`
+    : `the profile ${profile} gives no credentials: look into ~/.aws/config and ~/.aws/credentials, or correct "profile"`
 
 const misdirected = (status: number, { endpoint }: Place, role = ""): string =>
   endpoint === "" || role !== ""
     ? `what answers there (${status}) is not AWS: look for a proxy on the way`
-    : `what answers at ${endpoint} (${status}) is not SNS: mend "endpoint"`
+    : `what answers at ${endpoint} (${status}) is not SNS: correct "endpoint"`
 
 const words: Readonly<Partial<Record<HttpTransport.Failure, string>>> = {
   refused: "nothing listens there (connection refused)",
@@ -147,33 +147,33 @@ const untrusted: ReadonlySet<HttpTransport.Failure> = new Set([
   "no HTTP",
 ])
 
-/** Milliseconds that a lane waits where AWS does not say for how long. */
+/** The wait where AWS names none, in milliseconds. */
 const pause = 1 * seconds
 
-/** What a code of AWS means, whoever it is said of; `undefined` where that depends. */
-const ofCode = (trouble: SnsTrouble, at: string): Reason | undefined => {
-  const { code, retryAfter = pause } = trouble
+/** The reason for a code that means the same for a request and an entry; `undefined` for any other. */
+const ofCode = (error: SnsError, at: string): Reason | undefined => {
+  const { code, retryAfter = pause } = error
   if (isThrottling(code)) return new SinkThrottled({ message: `${at} asks to slow down (${code})`, retryAfter })
-  if (isDenial(code)) return new SinkMisconfigured({ message: `${at}: ${denied(trouble)}` })
+  if (isDenial(code)) return new SinkMisconfigured({ message: `${at}: ${denied(error)}` })
   const todo = advice[code]
   if (todo !== undefined) return new SinkMisconfigured({ message: `${at}: ${todo} (${code})` })
-  if (isTooLong(trouble)) return new DeliveryRejected({ message: `${at} finds the event too large (${code})` })
+  if (isTooLong(error)) return new DeliveryRejected({ message: `${at} finds the event too large (${code})` })
   return undefined
 }
 
 const placeOf = ({ topicArn, endpoint }: Place, role = ""): string =>
   role === "" ? `SNS topic ${topicArn}${endpoint === "" ? "" : ` at ${endpoint}`}` : `AWS STS (for the role ${role})`
 
-/** Of a whole request, from what the SDK threw. */
-export const reasonOf = (trouble: SnsTrouble, place: Place): Reason => {
-  const { code, detail, status, transport, isUnsigned, role, retryAfter } = trouble
+/** The reason for a failed request. */
+export const reasonOf = (error: SnsError, place: Place): Reason => {
+  const { code, detail, status, transport, isUnsigned, role, retryAfter } = error
   const at = placeOf(place, role)
-  const known = ofCode(trouble, at)
+  const known = ofCode(error, at)
   if (known !== undefined) return known
-  // Another region's topic is refused as a parameter: that is no event's fault.
+  // A topic of another region is refused as a parameter: it isn't about the event.
   if (isMessages(code) && /^Invalid parameter: TopicArn/.test(detail)) {
     return new SinkMisconfigured({
-      message: `${at}: SNS refuses the topic's name: mend "topicArn" or "region" (${code})`,
+      message: `${at}: SNS refuses the topic's name: correct "topicArn" or "region" (${code})`,
     })
   }
   if (untrusted.has(transport)) {
@@ -195,7 +195,7 @@ export const reasonOf = (trouble: SnsTrouble, place: Place): Reason => {
   return new SinkMisconfigured({ message: `${at}: ${todo}` })
 }
 
-/** Of one entry of a batch that was answered: `SenderFault` decides where the code does not. */
+/** The reason for a failed entry of a batch; where the code doesn't decide, `SenderFault` does. */
 export const reasonOfEntry = (
   {
     Code,
@@ -209,7 +209,7 @@ export const reasonOfEntry = (
   place: Place,
 ): Reason => {
   const code = wordOf(Code)
-  const trouble: SnsTrouble = {
+  const error: SnsError = {
     code,
     detail: Message ?? "",
     status: 200,
@@ -218,7 +218,7 @@ export const reasonOfEntry = (
     role: "",
   }
   const at = placeOf(place)
-  const known = ofCode(trouble, at)
+  const known = ofCode(error, at)
   if (known !== undefined) return known
   const said = code === "" ? "" : ` (${code})`
   return SenderFault === true
@@ -226,11 +226,11 @@ export const reasonOfEntry = (
     : new DeliveryFailed({ message: `${at} failed to take the event${said}` })
 }
 
-/** An answer that names none of a batch's entries is not one of SNS, whatever its status says. */
+/** An answer without any of the batch's entries isn't from SNS, whatever its status. */
 export const notSns = (place: Place): Reason =>
   new SinkMisconfigured({ message: `${placeOf(place)}: ${misdirected(200, place)}` })
 
-/** The answer named others and not this one: whether it passed is not known. */
+/** The answer doesn't name this entry: whether it was sent is unknown. */
 export const unnamed = (place: Place): Reason =>
   new DeliveryFailed({ message: `${placeOf(place)} did not say what became of the event` })
 

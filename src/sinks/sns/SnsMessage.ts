@@ -1,15 +1,14 @@
 /**
- * An event as a message of SNS: what it says, what it weighs, and how messages
- * go together into requests.
+ * SNS messages: their text, attributes and size, and how they are put into
+ * requests.
  *
- * **Promise.** A message's text is the bytes that were signed wherever SNS
- * takes them as text. Where it does not, because they are no UTF-8 or hold a
- * character that XML can't, it is their base64 and the attribute `encoding`
- * says so.
+ * **Guarantee.** The text is the signed bytes wherever SNS accepts them. Bytes
+ * that aren't UTF-8, or hold a character that XML doesn't allow, are sent as
+ * base64 with the attribute `encoding`.
  *
- * **Trap.** SNS counts names, types and values of the attributes with the text,
- * refuses a text or a value that is empty, and hands no more than ten
- * attributes on to a queue: with `encoding` and the trace there are ten.
+ * **Gotcha.** SNS counts the names, types and values of attributes towards the
+ * size, refuses empty texts and values, and passes at most ten attributes on to
+ * a queue; with `encoding` and the trace there are ten.
  */
 import { createHash } from "node:crypto"
 import type { Entry } from "../../event/Entry.ts"
@@ -19,33 +18,33 @@ import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as Template from "../../formats/Template.ts"
 
-/** Bytes of a message, and of all messages of a request, at most. */
+/** The largest message, and the largest request, in bytes. */
 export const largest = 256 * 1024
-/** Messages of a request at most. */
+/** The most messages in a request. */
 export const most = 10
 
 export interface Message {
-  /** Where its event stands in the lane's batch. */
+  /** The event's index in the lane's batch. */
   readonly index: number
   readonly text: string
-  /** All of them strings, none of them empty. */
+  /** None is empty. */
   readonly attributes: Readonly<Record<string, string>>
   /** Bytes, as SNS counts them. */
   readonly size: number
-  /** Set where the topic is FIFO: what is kept in order, and what tells a duplicate. */
+  /** The message group and deduplication id, on a FIFO topic. */
   readonly fifo?: { readonly group: string; readonly deduplication: string }
 }
 
-/** What a config decides about messages. */
+/** The part of a config that shapes messages. */
 export interface Shape {
   readonly format: "raw" | "cloudevents"
-  /** A template: the group of a message, where the topic is FIFO. */
+  /** The template of the message group on a FIFO topic. */
   readonly key: string
   readonly isFifo: boolean
 }
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
-/** The characters of XML 1.0 are those that SNS and SQS take. */
+/** SNS and SQS accept the characters of XML 1.0. */
 const refused = /[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/u
 
 type Attributes = Record<string, string>
@@ -67,20 +66,20 @@ const decoded = (body: Uint8Array): string | undefined => {
   }
 }
 
-/** The text, and how it is written; `""` where it is the bytes themselves. */
+/** The text and its encoding; the encoding is empty where the text is the signed bytes. */
 const textOf = (body: Uint8Array): readonly [text: string, encoding: string] => {
-  // A text that is empty is refused, so nothing needs a word too.
+  // SNS refuses an empty text.
   if (body.length === 0) return ["empty", "empty"]
   const text = decoded(body)
   return text === undefined || refused.test(text) ? [Buffer.from(body).toString("base64"), "base64"] : [text, ""]
 }
 
 const everyRefused = new RegExp(refused, "gu")
-/** A value with what SNS refuses percent-encoded. */
+/** Percent-encodes the characters that SNS refuses. */
 const acceptable = (value: string): string =>
   value.replace(everyRefused, (character) => encodeURIComponent(character.toWellFormed()))
 
-/** Group and deduplication ids hold up to 128 characters of visible ASCII; of others, their hash. */
+/** Group and deduplication ids are at most 128 characters of visible ASCII; any other value is hashed. */
 const idOf = (value: string): string =>
   /^[\x21-\x7e]{1,128}$/.test(value) ? value : `sha256-${createHash("sha256").update(value).digest("hex")}`
 
@@ -93,7 +92,7 @@ const attributesOf = (entry: Entry, format: Shape["format"], encoding: string): 
     ["event_id", event.id],
     ["idempotency_key", idempotencyKey(entry)],
     ["webhook_id", event.webhookId],
-    // Over bytes that a CloudEvent is not.
+    // It signs the original bytes, which a CloudEvent doesn't hold as they are.
     ["signature", format === "raw" ? event.signature : ""],
     ["encoding", encoding],
     ...traceHeaders(event),
@@ -111,17 +110,17 @@ export const encoder = ({ format, key, isFifo }: Shape): ((entry: Entry, index: 
     const attributes = attributesOf(entry, format, encoding)
     const size = Buffer.byteLength(text) + sizeOf(attributes)
     if (!isFifo) return { index, text, attributes, size }
-    // Ids are unique within a webhook: an event that comes by two of them is sent twice, here as anywhere.
+    // Ids are unique within a webhook only.
     const deduplication = idOf(`${entry.event.webhook}:${idempotencyKey(entry)}`)
-    // An event without a key keeps no order with any other.
+    // An event without a key is in a group of its own.
     return { index, text, attributes, size, fifo: { group: idOf(group.render(entry) || deduplication), deduplication } }
   }
 }
 
 /**
- * The messages of the next request: as many as fit, in order. Of a group only
- * the first goes: a request may pass in part, and nothing may overtake a message
- * of its group that failed.
+ * The messages of the next request: as many as fit, in order, and only one of
+ * each group. A request may succeed in part, and nothing may overtake a failed
+ * message of its group.
  */
 export const next = (waiting: ReadonlyArray<Message>, atMost = most): ReadonlyArray<Message> => {
   const request: Array<Message> = []

@@ -1,15 +1,17 @@
 import { describe, expect, test } from "bun:test"
+import { Redacted } from "effect"
 import { sample } from "../../../src/cli/support/sampleEvent.ts"
 import { eventTypes, relayEventTypes } from "../../../src/event/EventType.ts"
 import * as Alert from "../../../src/sinks/alerts/Alert.ts"
-import * as Discord from "../../../src/sinks/alerts/discord/DiscordMessage.ts"
-import * as PagerDuty from "../../../src/sinks/alerts/pagerduty/PagerDutyMessage.ts"
-import * as Slack from "../../../src/sinks/alerts/slack/SlackMessage.ts"
-import * as Teams from "../../../src/sinks/alerts/teams/TeamsMessage.ts"
+import * as Discord from "../../../src/sinks/alerts/discord/Discord.ts"
+import * as PagerDuty from "../../../src/sinks/alerts/pagerduty/PagerDuty.ts"
+import * as Slack from "../../../src/sinks/alerts/slack/Slack.ts"
+import * as Teams from "../../../src/sinks/alerts/teams/Teams.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { bytes, entry, envelope } from "../samples.ts"
 import { hostile, huge } from "./hostile.ts"
-import { names, routingKey, services } from "./services.ts"
+import { routingKey } from "./pagerduty/pagerdutyService.ts"
+import { names, services } from "./services.ts"
 
 const usual: Alert.Options = { objectId: "{{/data/object/id}}", details: {} }
 const failure = "appointment.meeting.create_failed"
@@ -21,7 +23,7 @@ const alertOf = (object: unknown, options: Partial<Alert.Options> = {}, event: P
   Alert.compile({ ...usual, ...options })(Alert.group([of(1, object, event)]))
 
 const payloads = (alert: Alert.Alert): Readonly<Record<(typeof names)[number], object>> => ({
-  pagerduty: PagerDuty.payload(alert, { routingKey, severity: "error" }),
+  pagerduty: PagerDuty.payload(alert, { routingKey: Redacted.make(routingKey), severity: "error" }),
   slack: Slack.payload(alert),
   teams: Teams.payload(alert),
   discord: Discord.payload(alert),

@@ -1,12 +1,14 @@
 import { Effect } from "effect"
 import * as Console from "../../../src/sinks/console/Console.ts"
-import { canary, sinkContract } from "../../contract/sinkContract.ts"
+import { sinkContract } from "../../contract/sinkContract.ts"
+import { canary } from "../../contract/sinkEntries.ts"
 import { bodies } from "../../lib/lines.ts"
 
 const open = (write: Console.Output["write"]) =>
   Effect.sync(() => Console.make({ format: "raw" }, { write, color: false, isTerminal: false }))
 
 sinkContract("the console sink", {
+  ofType: { type: "console", config: { format: "raw" } },
   make: Effect.sync(() => {
     const chunks: Array<Uint8Array> = []
     return {

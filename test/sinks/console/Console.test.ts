@@ -1,9 +1,10 @@
-import { describe, expect } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { Effect, Fiber } from "effect"
 import { type ConsoleConfig, make, type Output } from "../../../src/sinks/console/Console.ts"
 import { it } from "../../lib/effect.ts"
 import { bodies as linesOf } from "../../lib/lines.ts"
-import { bytes, entries, entry, reasonOf } from "../samples.ts"
+import { preview } from "../preview.ts"
+import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 
 /** An output that keeps what is written, at most `atOnce` bytes a call. */
 const captured = (atOnce = Number.POSITIVE_INFINITY, color = false, isTerminal = false) => {
@@ -139,5 +140,12 @@ describe("the console", () => {
       // The first was under way and could not be called back; the second had not begun.
       expect(linesOf(bytes()).map((body) => JSON.parse(Buffer.from(body).toString()).id)).toEqual(["evt_1", "evt_3"])
     }),
+  )
+})
+
+test("a preview of the console has its line", () => {
+  expect(preview("console", { format: "raw" })).toEqual({ line: JSON.parse(JSON.stringify(envelope(1))) })
+  expect(preview("console", {}).line).toBe(
+    "2026-11-21T08:00:01.000Z  appointment.created  evt_1  acct_1  via scheduling  to audit",
   )
 })

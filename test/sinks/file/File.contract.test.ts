@@ -18,14 +18,14 @@ const descriptors = (root: string): number =>
     }
   }).length
 
-const wrongAt = (make: (root: string) => string) =>
-  Effect.flatMap(directory, (root) => File.open("file", config(make(root))))
+const wrongAt = (make: (root: string) => string) => Effect.flatMap(directory, (root) => File.open(config(make(root))))
 
 sinkContract("the file sink", {
+  ofType: { type: "file", config: { path: "./events.ndjson" } },
   make: Effect.map(directory, (root) => {
     const path = join(root, "deep", "events.ndjson")
     return {
-      open: File.open("file", config(path)),
+      open: File.open(config(path)),
       // A batch that settled is in the file: there is nothing to wait for.
       received: () => Effect.sync(() => bodies(readFileSync(path))),
       held: Effect.sync(() => descriptors(root)),

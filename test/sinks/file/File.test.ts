@@ -1,4 +1,4 @@
-import { describe, expect } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import {
@@ -20,9 +20,10 @@ import { directory } from "../../lib/directory.ts"
 import { it } from "../../lib/effect.ts"
 import { bodies as linesOf } from "../../lib/lines.ts"
 import { seeded } from "../../lib/seeded.ts"
-import { entries, entry, reasonOf } from "../samples.ts"
+import { preview } from "../preview.ts"
+import { entries, entry, envelope, reasonOf } from "../samples.ts"
 
-const open = (config: typeof FileConfig.Encoded) => File.open("audit", Schema.decodeUnknownSync(FileConfig)(config))
+const open = (config: typeof FileConfig.Encoded) => File.open(Schema.decodeUnknownSync(FileConfig)(config))
 
 const bodies = (path: string) => linesOf(readFileSync(path)).map((body) => Buffer.from(body).toString())
 const expected = (from: number, to: number) =>
@@ -77,8 +78,8 @@ describe("a file", () => {
         for (const line of text.trimEnd().split("\n")) JSON.parse(line)
         const cut = `{"id":"evt_4`.length + 700 + 1 + 4_096
         expect(lines).toHaveLength(1)
-        expect(lines[0]).toContain(`${path} was mended: ${cut} bytes behind the last whole line were cut off`)
-        expect(lines[0]).toContain(`${inner.length + 1} bytes between whole lines were made spaces`)
+        expect(lines[0]).toContain(`${path} was repaired: ${cut} bytes after the last whole line were cut off`)
+        expect(lines[0]).toContain(`${inner.length + 1} bytes between whole lines were overwritten with spaces`)
       }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])))
     },
   )
@@ -345,4 +346,11 @@ describe("a line", () => {
       )
     }),
   )
+})
+
+test("a preview of a file has its line", () => {
+  expect(preview("file", { path: "events.ndjson" })).toEqual({
+    file: "events.ndjson",
+    line: JSON.parse(JSON.stringify(envelope(1))),
+  })
 })

@@ -1,7 +1,8 @@
 import { Effect, Redacted } from "effect"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import type { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
-import { canary, type SinkContract, sinkContract } from "../../contract/sinkContract.ts"
+import { type SinkContract, sinkContract } from "../../contract/sinkContract.ts"
+import { canary } from "../../contract/sinkEntries.ts"
 import { serve } from "../receiver.ts"
 
 const config = (url: string): HttpConfig => ({
@@ -28,7 +29,7 @@ const receiver = (
       response.writeHead(204).end()
     })
     return {
-      open: Http.open("http", { ...config(`${url}/${canary}?key=${canary}`), ...more }),
+      open: Http.open({ ...config(`${url}/${canary}?key=${canary}`), ...more }),
       received: (count) =>
         Effect.promise(async () => {
           while (bodies.length < count) await new Promise<void>((resolve) => wake.push(resolve))
@@ -47,6 +48,16 @@ const dataOf = (body: Uint8Array): Uint8Array => {
 }
 
 sinkContract("the HTTP sink", {
+  ofType: {
+    type: "http",
+    carriesTrace: true,
+    config: {
+      url: `https://example.com/${canary}?key=${canary}`,
+      headers: { Authorization: canary },
+      sign: { secret: canary },
+      tls: { certificate: "cert.pem", key: canary },
+    },
+  },
   make: receiver(),
   wrong: [
     ...[
@@ -60,20 +71,20 @@ sinkContract("the HTTP sink", {
       title: `an answer of ${status}`,
       open: Effect.gen(function* () {
         const { url } = yield* serve((_, response) => response.writeHead(status, { location: "file:///" }).end(canary))
-        return yield* Http.open("http", config(`${url}/${canary}`))
+        return yield* Http.open(config(`${url}/${canary}`))
       }),
       reason: "SinkMisconfigured" as const,
       says: [/POST http:\/\/127\.0\.0\.1:\d+ answered/, String(status), ...says],
     })),
     {
       title: "a receiver that is not there",
-      open: Http.open("http", config(`http://127.0.0.1:1/${canary}`)),
+      open: Http.open(config(`http://127.0.0.1:1/${canary}`)),
       reason: "SinkUnavailable",
       says: ["http://127.0.0.1:1", /can't be reached/],
     },
     {
       title: "a certificate file that is not there",
-      open: Http.open("http", { ...config(`https://127.0.0.1:1/${canary}`), tls: { ca: "no-such.pem" } }),
+      open: Http.open({ ...config(`https://127.0.0.1:1/${canary}`), tls: { ca: "no-such.pem" } }),
       reason: "SinkMisconfigured",
       says: ["no-such.pem", /read/],
     },

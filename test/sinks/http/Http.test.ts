@@ -12,7 +12,7 @@ import { it } from "../../lib/effect.ts"
 import { type Handler, listening, type Received, serve } from "../receiver.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 
-const open = (config: typeof HttpConfig.Encoded) => Http.open("oncall", Schema.decodeUnknownSync(HttpConfig)(config))
+const open = (config: typeof HttpConfig.Encoded) => Http.open(Schema.decodeUnknownSync(HttpConfig)(config))
 
 /** Sends one event to a server that keeps the request and answers as `handler` does. */
 const sendTo = Effect.fnUntraced(function* (

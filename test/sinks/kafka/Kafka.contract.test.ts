@@ -1,5 +1,7 @@
 import { Effect } from "effect"
-import { canary, sinkContract } from "../../contract/sinkContract.ts"
+import { sinkContract } from "../../contract/sinkContract.ts"
+import { canary } from "../../contract/sinkEntries.ts"
+import { sinkTypeContract } from "../../contract/sinkTypeContract.ts"
 import { connectionsTo } from "../../lib/connections.ts"
 import { type Broker, user } from "../../parts/Kafka.ts"
 import { follow, makeTopic } from "../../parts/Topics.ts"
@@ -72,6 +74,17 @@ const contract = (broker: () => Broker, client: "platformatic" | "kafkajs", mech
     ],
   })
 }
+
+sinkTypeContract({
+  type: "kafka",
+  carriesTrace: true,
+  config: {
+    brokers: ["broker:9092"],
+    topic: "events",
+    sasl: { mechanism: "PLAIN", username: "relay", password: canary },
+    tls: { certificate: "cert.pem", key: canary },
+  },
+})
 
 withBroker("the Kafka sink's contract against a real broker", (started) => {
   contract(started, "platformatic", "SCRAM-SHA-512")

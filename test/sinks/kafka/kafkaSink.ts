@@ -6,7 +6,7 @@ import { openThere, suitesWith } from "../thereSink.ts"
 
 export const clients = ["platformatic", "kafkajs"] as const
 
-export const openKafka = (config: () => Record<string, unknown>) => openThere(Kafka, config)
+export const openKafka = (config: () => Record<string, unknown>) => openThere("kafka", Kafka, config)
 
 /** Tests against a real broker. */
 export const withBroker = suitesWith(reasonToSkip, sharedBroker)

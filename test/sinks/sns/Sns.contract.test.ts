@@ -1,9 +1,17 @@
 import { Effect } from "effect"
 import { largest } from "../../../src/sinks/sns/SnsMessage.ts"
 import { sinkContract } from "../../contract/sinkContract.ts"
+import { canary } from "../../contract/sinkEntries.ts"
+import { sinkTypeContract } from "../../contract/sinkTypeContract.ts"
 import { connectionsTo } from "../../lib/connections.ts"
 import { bytesOf, makeTopic } from "../../parts/Queues.ts"
 import { openSns, topicArn, withMoto } from "./snsSink.ts"
+
+sinkTypeContract({
+  type: "sns",
+  carriesTrace: true,
+  config: { topicArn, credentials: { accessKeyId: canary, secretAccessKey: canary, sessionToken: canary } },
+})
 
 withMoto("the SNS sink's contract against moto", (moto) => {
   const endpoint = () => ({ endpoint: moto().url })

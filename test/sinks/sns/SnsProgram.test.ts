@@ -156,7 +156,7 @@ withMoto("relay run with SNS sinks", (shared) => {
         expect(line("keyless")).toContain('no credentials were found: set "credentials" or "profile"')
         expect(line("profiled")).toContain("the profile nobody gives no credentials")
         expect(line("distrusted")).toContain(`AWS STS (for the role ${role.arn}): the credentials may not assume it`)
-        expect(line("nowhere")).toContain('there is no such topic: make it, or mend "topicArn"')
+        expect(line("nowhere")).toContain('there is no such topic: make it, or correct "topicArn"')
       }),
     60_000,
   )

@@ -9,7 +9,7 @@ export const credentials = { accessKeyId: "test", secretAccessKey: "canary-3f9a1
 export const topicArn = "arn:aws:sns:eu-west-1:123456789012:events"
 
 export const openSns = (more: () => Record<string, unknown>) =>
-  openThere(Sns, () => ({ topicArn, credentials, ...more() }))
+  openThere("sns", Sns, () => ({ topicArn, credentials, ...more() }))
 
 /** Tests against moto. */
 export const withMoto = suitesWith(reasonToSkip, sharedMoto)

@@ -1,10 +1,17 @@
-/** The PagerDuty sink: an event of the Events API v2, which triggers an alert. */
+/**
+ * PagerDuty's Events API v2: an event that triggers or resolves an alert.
+ *
+ * Its documented limits: `dedup_key` 255 characters, `payload.summary` 1024, a
+ * request 512 KB. The other texts have no stated limit; 255 is ours.
+ */
 import { Effect, Redacted, Schema } from "effect"
+import { oneOf, secret, template, text } from "../../../config/schema/Keys.ts"
+import { hmacSha256 } from "../../../event/Signature.ts"
 import type { Meaning } from "../../http/HttpAnswer.ts"
-import { secret, url } from "../../http/HttpConfig.ts"
-import { masked } from "../../Sink.ts"
-import * as Alerts from "../Alerts.ts"
-import * as PagerDutyEvent from "./PagerDutyMessage.ts"
+import { url } from "../../http/HttpConfig.ts"
+import type { Alert } from "../Alert.ts"
+import { keys, sinkType } from "../AlertService.ts"
+import { arrange, clean, type Fact, fit } from "../AlertText.ts"
 
 // --- config ------------------------------------------------------------------
 
@@ -12,25 +19,63 @@ const enqueue = "https://events.pagerduty.com/v2/enqueue"
 
 export const PagerDutyConfig = Schema.Struct({
   routingKey: secret("The integration key of a service's Events API v2 integration"),
-  severity: Schema.Literals(PagerDutyEvent.severities)
-    .annotate({ description: "How bad it is", default: "error" })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("error"))),
+  severity: oneOf("How bad it is", ["critical", "error", "warning", "info"], "error"),
   url: url({
     description: "Where events are sent; the EU region has its own",
     examples: ["https://events.eu.pagerduty.com/v2/enqueue"],
     default: enqueue,
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(enqueue))),
-  source: Schema.optionalKey(
-    Schema.NonEmptyString.annotate({ description: "What the alert is about; by default the webhook's name" }),
-  ),
+  source: Schema.optionalKey(text("What the alert is about; by default the webhook's name")),
   dedupKey: Schema.optionalKey(
-    Schema.NonEmptyString.annotate({
-      description: "Alerts of one key are one incident; may hold placeholders. By default the type with the object",
-    }),
+    template("Alerts of one key are one incident; may hold placeholders. By default the type with the object"),
   ),
-  ...Alerts.keys,
+  ...keys,
 })
 export type PagerDutyConfig = typeof PagerDutyConfig.Type
+
+// --- encode ------------------------------------------------------------------
+
+/** Of the config, what stands in an event. */
+export type Options = Pick<PagerDutyConfig, "routingKey" | "severity" | "source">
+
+/** At three bytes a code unit, both together stay far below 512 KB. */
+const room = {
+  facts: { facts: 100, name: 128, value: 8_192, total: 100_000 },
+  samples: { facts: 50, name: 64, value: 1_024, total: 40_000 },
+}
+
+/** An HMAC under a key that everybody knows is a hash. */
+const hash = hmacSha256("relay")
+
+/** A key that is too long, or that a service might trim or clean, is hashed: two that differ stay two. */
+export const dedupKey = (key: string): string =>
+  key.length <= 255 && key !== "" && key === clean(key)
+    ? key
+    : `relay:${Buffer.from(hash(Buffer.from(key))).toString("hex")}`
+
+const record = (facts: ReadonlyArray<Fact>) => Object.fromEntries(facts.map(({ name, value }) => [name, value]))
+
+export const payload = (alert: Alert, { routingKey, severity, source }: Options): object => ({
+  routing_key: Redacted.value(routingKey),
+  event_action: alert.action,
+  dedup_key: dedupKey(alert.key),
+  // A resolve needs its key and nothing else.
+  ...(alert.action === "trigger" && {
+    client: "relay",
+    payload: {
+      summary: fit(alert.summary, 1_024),
+      source: fit(source ?? alert.webhook, 255) || "relay",
+      severity,
+      timestamp: alert.time,
+      ...(alert.account !== "" && { group: fit(alert.account, 255) }),
+      ...(alert.type !== "" && { class: fit(alert.type, 255) }),
+      custom_details: {
+        ...record(arrange(alert.facts, room.facts)),
+        ...(alert.samples.length > 0 && { Samples: arrange(alert.samples, room.samples) }),
+      },
+    },
+  }),
+})
 
 // --- classify ----------------------------------------------------------------
 
@@ -49,11 +94,8 @@ const meaning: Meaning = (status, text) => {
     : { verdict: "reject", because: "PagerDuty refuses the alert as invalid" }
 }
 
-export const PagerDuty = Alerts.sinkType<PagerDutyConfig>({
-  type: "pagerduty",
+export const PagerDuty = sinkType<PagerDutyConfig>({
   config: PagerDutyConfig,
-  payload: (alert, { routingKey, ...config }) =>
-    PagerDutyEvent.payload(alert, { ...config, routingKey: Redacted.value(routingKey) }),
-  mask: (config) => ({ ...config, routingKey: Redacted.make(masked) }),
+  payload,
   meaning,
 })

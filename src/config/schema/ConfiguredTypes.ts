@@ -1,0 +1,63 @@
+/** What the config needs to know of each type of sink; `sinks/Sink.ts` has the rest of a type. */
+import { Predicate, type Schema, type SchemaAST } from "effect"
+import { ConfigFile, Lane } from "./ConfigFile.ts"
+import { mayShow, type Path, partOf, written } from "./Traits.ts"
+
+/** A sink that is told when a failure is over. */
+export interface Recoveries<Config> {
+  /** The key of the config that asks for it. */
+  readonly askedBy: string
+  /** The key by which a config sets the message's own key, where there is one. */
+  readonly ownKey?: string
+  /** The template of the key that a failure and its recovery share; absent where recoveries are not asked for. */
+  key(config: Config): string | undefined
+}
+
+/**
+ * Sinks whose messages tell of events instead of carrying them, such as alerts:
+ * they may have `digest` and `enrich`.
+ */
+export interface Messages<Config> {
+  /** Whether a config makes such messages; every config of the type unless given. */
+  composes?(config: Config): boolean
+  /** What makes a config compose, as it is written: `"format": "template"`. */
+  readonly with?: string
+  readonly recoveries?: Recoveries<Config>
+  /** The config of a sink of digests; `key` is the template of the key that the events of each share. */
+  ofDigests?(config: Config, key: string): Config
+}
+
+export interface ConfiguredType<Config> {
+  /** The type's own keys, each with what it holds (`config/schema/Keys.ts`); the keys that every sink has are added. */
+  readonly config: Schema.Codec<Config, unknown>
+  /** How many batches may be in flight unless the config says otherwise. */
+  readonly concurrency: number
+  readonly messages?: Messages<Config>
+}
+
+export type ConfiguredTypes = Readonly<Record<string, ConfiguredType<unknown>>>
+
+const file = written(ConfigFile)
+const lane = written(Lane)
+
+/** The schemas of a sink as it is written: its type's own keys, and those of every sink. */
+export const schemasOf = (type: ConfiguredType<unknown> | undefined): ReadonlyArray<SchemaAST.AST> =>
+  type === undefined ? [lane] : [written(type.config), lane]
+
+const typeOf = (config: unknown, sink: string): unknown =>
+  Predicate.hasProperty(config, "sinks") && Predicate.hasProperty(config.sinks, sink)
+    ? Predicate.hasProperty(config.sinks[sink], "type") && config.sinks[sink].type
+    : undefined
+
+/** Whether a diagnostic may show the value at a path of a config: its schema must say so. */
+export const mayBeShown =
+  (sinkTypes: ConfiguredTypes) =>
+  (path: Path, config: unknown): boolean => {
+    const [first, name, key] = path
+    if (first !== "sinks") return mayShow(file, path)
+    if (key === undefined || key === "type") return true
+    const type = String(typeOf(config, String(name)))
+    const schemas = schemasOf(Object.hasOwn(sinkTypes, type) ? sinkTypes[type] : undefined)
+    const schema = schemas.find((one) => partOf(one, key) !== undefined)
+    return schema !== undefined && mayShow(schema, path.slice(2))
+  }

@@ -1,0 +1,75 @@
+/**
+ * The schemas that the keys of a config are made of. Each carries what the
+ * reference, the rules and the diagnostics need to know of the key ({@link Traits}).
+ */
+import { Effect, Schema } from "effect"
+import type { Traits } from "./Traits.ts"
+
+/** What the reference says of a key beside its description. */
+export interface More extends Traits {
+  readonly default?: string
+  readonly examples?: ReadonlyArray<string>
+}
+
+const notEmpty = Schema.makeFilter((text: string) => text !== "" || "this can't be empty", {
+  expected: "text in double quotes",
+  toJsonSchema: () => ({ minLength: 1 }),
+})
+
+export const Text = Schema.String.check(notEmpty).annotate({ shown: true })
+
+export const text = (description: string, more: More = {}) => Text.annotate({ description, shown: true, ...more })
+
+/** A text that is filled in from an event. */
+export const template = (description: string, more: More = {}) => text(description, { template: true, ...more })
+
+export const textOr = (description: string, value: string, more: More = {}) =>
+  text(description, { default: value, ...more }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+
+export const templateOr = (description: string, value: string) => textOr(description, value, { template: true })
+
+export const flag = (description: string, value: boolean) =>
+  Schema.Boolean.annotate({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+
+export const count = (description: string, minimum: number, maximum: number) =>
+  Schema.Int.check(
+    Schema.isBetween({ minimum, maximum }, { expected: `a whole number from ${minimum} to ${maximum}` }),
+  ).annotate({ description })
+
+export const countOr = (description: string, value: number, minimum: number, maximum: number) =>
+  count(description, minimum, maximum)
+    .annotate({ default: value })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+
+export const oneOf = <const L extends ReadonlyArray<string>>(
+  description: string,
+  literals: L,
+  value: L[number],
+): Schema.withDecodingDefaultKey<Schema.Literals<L>> => {
+  const schema: Schema.Literals<L> = Schema.Literals(literals).annotate({ description, default: value, shown: true })
+  return Schema.withDecodingDefaultKey<Schema.Literals<L>>(Effect.succeed(value))(schema)
+}
+
+/** A value that is never shown. An empty one is an error: an unset variable must not disable a check. */
+export const secret = (description: string) =>
+  Schema.RedactedFromValue(
+    Schema.String.annotate({ description, shown: false }).check(
+      Schema.makeFilter((value: string) => value.trim() !== "" || "a secret can't be empty", {
+        expected: "a secret that is not empty",
+        toJsonSchema: () => ({ minLength: 1 }),
+      }),
+    ),
+  )
+
+/** A token of HTTP (RFC 9110, section 5.6.2). */
+export const headerNamePattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/u
+
+/** A header's name. */
+export const headerName = (description: string, value: string) =>
+  Schema.String.annotate({ description, default: value, shown: true })
+    .check(
+      Schema.isPattern(headerNamePattern, {
+        message: "this is no header name: letters, digits and dashes, without spaces or a colon",
+      }),
+    )
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))

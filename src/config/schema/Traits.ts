@@ -1,0 +1,92 @@
+/**
+ * What the schema of a key says of its value beyond the value's shape, as
+ * annotations. The rules, the diagnostics and the tests read it here, so no
+ * other code knows the keys of a sink by name.
+ *
+ * **Guarantee.** A text whose schema says nothing is taken for a secret: one
+ * that was forgotten is not shown.
+ */
+import { type Schema, SchemaAST } from "effect"
+
+/** As in `sinks`, `audit`, `headers`, `authorization`. */
+export type Path = ReadonlyArray<string | number>
+
+export interface Traits {
+  /** Whether diagnostics may show it. */
+  readonly shown?: boolean
+  /** Its texts are templates over an event. */
+  readonly template?: boolean
+  /** It names a file that nothing else may write to. */
+  readonly ownFile?: boolean
+  /** Keys of this object that are given all together or not at all. */
+  readonly together?: ReadonlyArray<string>
+  /** The keys of this object are names of headers. */
+  readonly headerNames?: boolean
+  /** Nothing below may be shown: a misplaced secret of it would be. */
+  readonly hidden?: boolean
+}
+
+/** What a schema says of its value; annotations stand on the last check where there are checks. */
+export const traitOf = <const T extends keyof Traits>(ast: SchemaAST.AST, trait: T): Traits[T] => {
+  const all = [ast.annotations, ...(ast.checks ?? []).map(({ annotations }) => annotations)]
+  return all.findLast((annotations) => annotations?.[trait] !== undefined)?.[trait] as Traits[T]
+}
+
+/** A schema as the file is written. */
+export const written = (schema: Schema.ConstraintDecoder<unknown>): SchemaAST.AST => SchemaAST.toEncoded(schema.ast)
+
+const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** The schema of what stands at a key; `undefined` where nothing may. */
+export const partOf = (ast: SchemaAST.AST, key: string | number): SchemaAST.AST | undefined => {
+  switch (ast._tag) {
+    case "Objects":
+      return (
+        ast.propertySignatures.find(({ name }) => name === key)?.type ??
+        ast.indexSignatures.find(() => typeof key === "string")?.type
+      )
+    case "Arrays":
+      return typeof key === "number" ? (ast.elements[key] ?? ast.rest[0]) : undefined
+    case "Union":
+      return ast.types.map((type) => partOf(type, key)).find((found) => found !== undefined)
+    default:
+      return undefined
+  }
+}
+
+/** Calls `on` with each part of a value that its schema knows, the outer ones first. */
+export const visit = (
+  ast: SchemaAST.AST,
+  value: unknown,
+  path: Path,
+  on: (ast: SchemaAST.AST, value: unknown, path: Path) => void,
+): void => {
+  on(ast, value, path)
+  const inner: Iterable<readonly [string | number, unknown]> = Array.isArray(value)
+    ? value.entries()
+    : isFields(value)
+      ? Object.entries(value)
+      : []
+  for (const [key, item] of inner) {
+    const type = partOf(ast, key)
+    if (type !== undefined) visit(type, item, [...path, key], on)
+  }
+}
+
+const isOpen = (ast: SchemaAST.AST): boolean => {
+  const said = traitOf(ast, "shown")
+  if (said !== undefined) return said
+  if (ast._tag === "Union") return ast.types.every(isOpen)
+  return !["String", "Literal", "Unknown", "Declaration"].includes(ast._tag)
+}
+
+/** Whether the value at a path may be shown: everything about it is known, and none of it is a secret. */
+export const mayShow = (ast: SchemaAST.AST, path: Path): boolean => {
+  let at: SchemaAST.AST | undefined = ast
+  for (const key of path) {
+    at = partOf(at, key)
+    if (at === undefined || traitOf(at, "hidden") === true) return false
+  }
+  return isOpen(at)
+}

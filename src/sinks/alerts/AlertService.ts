@@ -1,0 +1,87 @@
+/**
+ * What alert services share: each is the HTTP sink with a payload and a reading
+ * of answers of its own. To add one: a folder here with its code and
+ * `reference.md`, a line in `Sinks.ts`, and a test that calls the contract
+ * (`test/sinks/alerts/alertContract.ts`).
+ *
+ * A batch is one alert: of one event, or of a digest.
+ */
+import { Effect, type Redacted, Schema } from "effect"
+import { flag, template, templateOr } from "../../config/schema/Keys.ts"
+import { partOf, written } from "../../config/schema/Traits.ts"
+import { make } from "../http/Http.ts"
+import type { Meaning } from "../http/HttpAnswer.ts"
+import { HttpConfig } from "../http/HttpConfig.ts"
+import { preview, type Service } from "../http/HttpRequest.ts"
+import type { SinkType } from "../Sink.ts"
+import * as Alert from "./Alert.ts"
+
+/** The keys of every alert service, beside its `url`. */
+export const keys = {
+  summary: Schema.optionalKey(
+    template("The alert's one line; may hold placeholders. By default the failure in words, and the account"),
+  ),
+  objectId: templateOr(
+    "Where the id of the event's object stands; shown where it is text or a number",
+    "{{/data/object/id}}",
+  ),
+  details: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
+    .annotate({ description: "What else to show, by name; values hold placeholders. What they show leaves the relay" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  resolve: flag("Whether a recovery, such as `connected_account.reconnected`, says that its failure is over", false),
+  headers: HttpConfig.fields.headers,
+  classify: HttpConfig.fields.classify,
+  tls: HttpConfig.fields.tls,
+}
+
+const Keys = Schema.Struct(keys)
+
+/** What every alert service's config has. */
+export type Config = typeof Keys.Type & { readonly url: Redacted.Redacted<string>; readonly dedupKey?: string }
+
+/** What differs between alert services. */
+export interface AlertService<C extends Config> {
+  readonly config: Schema.Codec<C, unknown>
+  /** The JSON that is sent. */
+  payload(alert: Alert.Alert, config: C): object
+  readonly meaning: Meaning
+}
+
+const http = ({ url, headers, classify, tls }: Config): HttpConfig => ({
+  url,
+  method: "POST",
+  headers,
+  format: "template",
+  forward: { signature: "x-service-signature", webhookId: "x-service-webhook-id" },
+  classify,
+  ...(tls !== undefined && { tls }),
+})
+
+export const sinkType = <C extends Config>({ config, payload, meaning }: AlertService<C>): SinkType<C> => {
+  const service = (config: C): Service => {
+    const alertOf = Alert.compile(config)
+    return {
+      meaning,
+      body: {
+        render: (entry, group) =>
+          JSON.stringify(payload(alertOf(Alert.group(group ?? [entry], config.resolve)), config)),
+      },
+    }
+  }
+  return {
+    config,
+    // Such services accept about one message a second.
+    concurrency: 1,
+    messages: {
+      recoveries: {
+        askedBy: "resolve",
+        ...(partOf(written(config), "dedupKey") && { ownKey: "dedupKey" }),
+        key: (config) => (config.resolve ? Alert.keyOf(config) : undefined),
+      },
+      // The events of a digest are one incident.
+      ofDigests: (config, key) => ({ ...config, dedupKey: config.dedupKey ?? key }),
+    },
+    open: (config) => make(http(config), service(config)),
+    preview: (config, batch) => preview(http(config), batch, service(config).body),
+  }
+}

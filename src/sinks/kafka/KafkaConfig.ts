@@ -1,0 +1,76 @@
+/** The config of a Kafka sink. */
+import { Effect, Schema } from "effect"
+import { countOr, oneOf, secret, template, templateOr, text } from "../../config/schema/Keys.ts"
+import { Units } from "../../config/schema/Units.ts"
+import * as Certificates from "../Certificates.ts"
+import { compressions, mechanisms } from "./KafkaClient.ts"
+
+/** A broker that is written wrong may hold a password, so none is shown. */
+const broker = Schema.String.annotate({ shown: false }).check(
+  Schema.isPattern(/^(\[[0-9A-Fa-f:.]+\]|[^\s:/[\]]+):\d{1,5}$/u, {
+    message: 'this is no broker: write host and port, such as "broker-1.example.com:9092"',
+  }),
+)
+
+export const KafkaConfig = Schema.Struct({
+  brokers: Schema.Array(broker)
+    .annotate({ description: "Where to begin; the brokers name the others", examples: [["127.0.0.1:9092"]] })
+    .check(Schema.isMinLength(1, { message: "without a broker there is nowhere to begin" })),
+  client: oneOf(
+    "The client library: the faster one, or the one with the longest record",
+    ["platformatic", "kafkajs"],
+    "platformatic",
+  ),
+  clientId: Schema.NonEmptyString.check(Schema.isPattern(/^\S+$/u, { message: "a client id has no spaces" }))
+    .annotate({
+      description: "What the brokers call the relay in their logs and quotas",
+      default: "relay",
+      shown: true,
+    })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("relay"))),
+  topic: template("The topic; may hold placeholders", { examples: ["events", "scheduling.{{resource}}"] }),
+  // The lane reads it too: it is both the order key and the record's key.
+  key: templateOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
+  headers: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
+    .annotate({ description: "Headers beside those of the relay; values may hold placeholders", headerNames: true })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  format: oneOf(
+    "The signed bytes both times; with `cloudevents` the headers are those of CloudEvents 1.0",
+    ["raw", "cloudevents"],
+    "raw",
+  ),
+  compression: oneOf("How batches are compressed; kafkajs knows `none` and `gzip`", compressions, "none"),
+  sasl: Schema.optionalKey(
+    Schema.Struct({
+      mechanism: Schema.Literals(mechanisms).annotate({ description: "How to log in" }),
+      username: text("The user"),
+      password: secret("Its password"),
+    }).annotate({ description: "Log in to the brokers" }),
+  ),
+  tls: Schema.optionalKey(
+    Certificates.CertificatesConfig.annotate({
+      description: "Speak TLS to the brokers; `{}` trusts the system's authorities",
+    }),
+  ),
+  createTopics: Schema.optionalKey(
+    Schema.Struct({
+      partitions: countOr("Partitions of a new topic", 6, 1, 10_000),
+      replication: countOr("Copies of each partition", 3, 1, 100),
+    }).annotate({ description: "Make topics that are missing; without it they must be there" }),
+  ),
+  batch: Schema.Struct({
+    maxEvents: countOr("Events in a batch at most", 500, 1, 1_000),
+    maxBytes: Units.bytes.or("512 KiB", "Bytes of bodies in a batch at most; a larger event goes alone"),
+    linger: Units.duration.or("20 millis", "How long a batch may wait to fill"),
+  })
+    .annotate({ description: "How batches fill" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  requestTimeout: Units.duration.or("8 seconds", "How long the brokers may take for a batch"),
+}).check(
+  Schema.makeFilter((config: { readonly client: string; readonly compression: string }) =>
+    config.client === "kafkajs" && !["none", "gzip"].includes(config.compression)
+      ? { path: ["compression"], issue: 'kafkajs knows "none" and "gzip" only: take one, or the other client' }
+      : undefined,
+  ),
+)
+export type KafkaConfig = typeof KafkaConfig.Type

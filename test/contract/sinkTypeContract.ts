@@ -1,0 +1,102 @@
+/**
+ * What every type of sink must hold to, whatever it sends to: its config, its
+ * preview, and that nothing shows a secret.
+ */
+import { describe, expect } from "bun:test"
+import { Effect, Result, Schema, type SchemaAST } from "effect"
+import { load as loadConfig } from "../../src/config/load/Load.ts"
+import { jsonSchema } from "../../src/config/schema/JsonSchema.ts"
+import { traitOf, written as writtenSchema } from "../../src/config/schema/Traits.ts"
+import type { Entry } from "../../src/event/Entry.ts"
+import { journalTypes } from "../../src/journal/Journals.ts"
+import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
+import { validate } from "../config/validate.ts"
+import { it } from "../lib/effect.ts"
+import { canary, entry } from "./sinkEntries.ts"
+
+export interface SinkTypeContract {
+  /** The type's name in `Sinks.ts`. */
+  readonly type: string
+  /** A config as it stands in a file, with all that is secret; each secret holds the canary. */
+  readonly config: Readonly<Record<string, unknown>>
+  /** Whether the trace of an event goes along. */
+  readonly carriesTrace?: boolean
+}
+
+const utf8 = new TextEncoder()
+
+const fields = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null ? { ...value } : {}
+
+export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTypeContract): void => {
+  describe(`the sink type ${type}`, () => {
+    const sinkType = sinkTypes[type]
+    if (sinkType === undefined) throw new Error(`a line for ${type} is missing in Sinks.ts`)
+    const written = { type, ...config }
+    const load = (sink: object) => {
+      const text = JSON.stringify({
+        webhooks: { hooks: { path: "/", secrets: [{ name: "now", value: "a secret of this test" }] } },
+        sinks: { it: sink },
+        routes: [{ name: "all", match: "**", to: ["it"] }],
+      })
+      const readFile = () => Effect.succeed(utf8.encode(text))
+      return Effect.result(loadConfig("relay.config.json", { env: {}, readFile, sinkTypes, journalTypes }))
+    }
+    const preview = (entry: Entry) =>
+      JSON.stringify(sinkType.preview(Schema.decodeUnknownSync(sinkType.config)(config), [entry]))
+
+    it.effect("its config loads, and is what an editor is told", () =>
+      Effect.gen(function* () {
+        const loaded = yield* load(written)
+        expect(Result.isFailure(loaded) ? loaded.failure.message : "").toBe("")
+        const schema = fields(jsonSchema(sinkTypes, journalTypes))
+        const own = { ...schema, ...fields(fields(schema.$defs)[`sink.${type}`]) }
+        expect(validate(own, written)).toEqual([])
+      }),
+    )
+
+    it.effect("every text of its config says whether it may be shown", () =>
+      Effect.sync(() => {
+        const silent: Array<string> = []
+        const look = (ast: SchemaAST.AST, at: string): void => {
+          if (ast._tag === "String" && traitOf(ast, "shown") === undefined) silent.push(at)
+          if (ast._tag === "Objects") {
+            for (const { name, type } of ast.propertySignatures) look(type, `${at}.${String(name)}`)
+            for (const { type } of ast.indexSignatures) look(type, `${at}.*`)
+          }
+          if (ast._tag === "Arrays") for (const type of [...ast.elements, ...ast.rest]) look(type, `${at}[]`)
+          if (ast._tag === "Union") for (const type of ast.types) look(type, at)
+        }
+        look(writtenSchema(sinkType.config), type)
+        expect(silent).toEqual([])
+      }),
+    )
+
+    it.effect("no secret is in what a mistake in its config prints, nor in a preview", () =>
+      Effect.gen(function* () {
+        for (const key of ["unheard", ...Object.keys(config)]) {
+          for (const value of [1, [canary], "{{"]) {
+            const loaded = yield* load({ ...written, [key]: value })
+            const told = Result.isFailure(loaded) ? loaded.failure.message : JSON.stringify(loaded.success.warnings)
+            expect(told).not.toContain(canary)
+          }
+        }
+        const shown = preview(entry(1, { body: utf8.encode('{"id":"evt_1"}') }))
+        expect(shown).toContain("evt_1")
+        expect(shown).not.toContain(canary)
+      }),
+    )
+
+    if (carriesTrace) {
+      it.effect("the trace of an event that has one goes along, and nothing of one where there is none", () =>
+        Effect.sync(() => {
+          const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, tracestate: "vendor=1" }
+          const shown = preview(entry(1, { trace }))
+          expect(shown).toContain(trace.traceparent)
+          expect(shown).toContain(trace.tracestate)
+          expect(preview(entry(1))).not.toContain("trace")
+        }),
+      )
+    }
+  })
+}

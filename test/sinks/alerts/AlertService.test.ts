@@ -1,0 +1,161 @@
+import { describe, expect } from "bun:test"
+import { inspect } from "node:util"
+import { Effect, Redacted, Result, Schema } from "effect"
+import { load } from "../../../src/config/load/Load.ts"
+import type { Entry } from "../../../src/event/Entry.ts"
+import { PagerDutyConfig } from "../../../src/sinks/alerts/pagerduty/PagerDuty.ts"
+import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
+import { config, options } from "../../config/fixture.ts"
+import { it } from "../../lib/effect.ts"
+import { serve } from "../receiver.ts"
+import { bytes, entry, envelope, reasonOf } from "../samples.ts"
+import { openAlert } from "./alertContract.ts"
+import { local } from "./localService.ts"
+import { routingKey } from "./pagerduty/pagerdutyService.ts"
+import { type Name, names, own, services } from "./services.ts"
+
+describe("an answer", () => {
+  it.live("of Discord that asks to wait says so in its body, in fractions of a second", () =>
+    Effect.gen(function* () {
+      const wait = Effect.fnUntraced(function* (body: string, headers = {}) {
+        const { url } = yield* serve((_, response) => response.writeHead(429, headers).end(body))
+        const reason = yield* reasonOf((yield* openAlert("discord", { url })).send([entry(1)]))
+        return reason?._tag === "SinkThrottled" ? reason.retryAfter : reason
+      })
+      const body = (seconds: number) => `{"message":"…","retry_after":${seconds},"global":true}`
+      expect(yield* wait(body(64.57), { "retry-after": "65" })).toBe(64_570)
+      expect(yield* wait(body(0.2))).toBe(1_000)
+      expect(yield* wait(body(999_999))).toBe(3_600_000)
+      expect(yield* wait('{"retry_after":"soon"}')).toBe(5_000)
+    }),
+  )
+
+  it.live("of Slack that says its ok in pieces has said it", () =>
+    Effect.gen(function* () {
+      const { url } = yield* serve((_, response) => {
+        response.writeHead(200)
+        response.write("o")
+        response.end("k")
+      })
+      expect(yield* reasonOf((yield* openAlert("slack", { url })).send([entry(1)]))).toBeUndefined()
+    }),
+  )
+})
+
+describe("a batch of events that belong together", () => {
+  const failure = (sequence: number, type = "appointment.meeting.create_failed", object = "mtg_1") =>
+    entry(sequence, {
+      type,
+      body: bytes(JSON.stringify({ ...envelope(sequence), data: { type, object: { id: object } } })),
+    })
+
+  /** The bodies that a service was sent for these batches. */
+  const sent = Effect.fnUntraced(function* (
+    name: Name,
+    batches: ReadonlyArray<ReadonlyArray<Entry>>,
+    more: object = {},
+    group?: string,
+  ) {
+    const accepted: Array<string> = []
+    const { url } = yield* local(services[name], ({ body }) => accepted.push(Buffer.from(body).toString("utf8")))
+    const sink = yield* openAlert(name, { ...own[name], url: `${url}/hook`, ...more }, group)
+    for (const batch of batches) expect(yield* reasonOf(sink.send(batch))).toBeUndefined()
+    return accepted
+  })
+
+  it.live("has the key of what they have in common, so that the next digest finds the incident", () =>
+    Effect.gen(function* () {
+      const batches = [[failure(1), failure(2, undefined, "mtg_2")], [failure(3, undefined, "mtg_3")]]
+      const keys = (yield* sent("pagerduty", batches, {}, "{{type}}/{{account_id}}")).map(
+        (body) => JSON.parse(body).dedup_key,
+      )
+      expect(keys).toEqual(Array(2).fill("appointment.meeting.create_failed/acct_1"))
+    }),
+  )
+
+  it.live("that ends with a recovery resolves what the failure opened, by the same key", () =>
+    Effect.gen(function* () {
+      const created = (sequence: number) => failure(sequence, "appointment.meeting.created")
+      const asked = yield* sent("pagerduty", [[failure(1)], [created(2)], [failure(3), created(4)]], { resolve: true })
+      const events = asked.map((body) => JSON.parse(body))
+      expect(events.map(({ event_action }) => event_action)).toEqual(["trigger", "resolve", "resolve"])
+      expect(new Set(events.map(({ dedup_key }) => dedup_key)).size).toBe(1)
+      const [unasked] = yield* sent("pagerduty", [[created(5)]])
+      expect(JSON.parse(unasked ?? "").event_action).toBe("trigger")
+    }),
+  )
+
+  it.live("says in words what is over", () =>
+    Effect.gen(function* () {
+      const [text] = yield* sent("slack", [[failure(1, "connected_account.reconnected", "cal_1")]], { resolve: true })
+      expect(JSON.parse(text ?? "").text).toBe(
+        "Resolved: A calendar has lost its access and must be connected again (acct_1)",
+      )
+    }),
+  )
+})
+
+describe("a config", () => {
+  const sinks = (type: Name, more: object = {}) => ({
+    audit: { type, ...own[type], ...(type === "pagerduty" ? {} : { url: "https://example.com/canary" }), ...more },
+  })
+  const loaded = (text: string) => load("relay.config.json", { ...options({ "relay.config.json": text }), sinkTypes })
+  const findings = (parts: Readonly<Record<string, unknown>>) =>
+    Effect.map(Effect.flip(loaded(config(parts))), ({ diagnostics }) => diagnostics.map(({ key }) => key))
+
+  it.live("needs nothing but where an alert goes", () =>
+    Effect.gen(function* () {
+      for (const name of names) yield* loaded(config({ sinks: sinks(name) }))
+    }),
+  )
+
+  it.live("is refused where a placeholder is none, a secret is empty or a URL is missing", () =>
+    Effect.gen(function* () {
+      for (const name of names) {
+        const more = { summary: "{{typ}}", details: { Why: "{{/a" } }
+        expect(yield* findings({ sinks: sinks(name, more) })).toEqual([
+          "sinks.audit.summary",
+          "sinks.audit.details.Why",
+        ])
+        if (name !== "pagerduty") {
+          expect(yield* findings({ sinks: { audit: { type: name } } })).toEqual(["sinks.audit.url"])
+        }
+      }
+      const wrong = { routingKey: " ", dedupKey: "{{key}}", severity: "fatal" }
+      const keys = yield* findings({ sinks: sinks("pagerduty", wrong) })
+      expect([...keys].sort()).toEqual(["sinks.audit.dedupKey", "sinks.audit.routingKey", "sinks.audit.severity"])
+    }),
+  )
+
+  it.live("never shows its secrets, right or wrong", () =>
+    Effect.gen(function* () {
+      for (const name of names) {
+        for (const more of [{}, { lisen: 1 }, { classify: { "1": "retry" } }]) {
+          const secret = name === "pagerduty" ? { routingKey: "canary", url: "https://example.com/canary" } : {}
+          const parts = sinks(name, { ...secret, headers: { authorization: "canary" }, ...more })
+          const result = yield* Effect.result(loaded(config({ sinks: parts })))
+          const value = Result.isSuccess(result) ? result.success : result.failure
+          expect(inspect(value, { depth: 20 }) + JSON.stringify(value)).not.toContain("canary")
+        }
+      }
+    }),
+  )
+
+  it.live("of digests has the key of what their events have in common, unless it has its own", () =>
+    Effect.gen(function* () {
+      const digests = (more: object) =>
+        Effect.map(loaded(config({ sinks: sinks("pagerduty", { digest: {}, ...more }) })), (found) =>
+          Reflect.get(Object(found.config.sinks[0]?.config), "dedupKey"),
+        )
+      expect(yield* digests({})).toBe("{{type}}/{{account_id}}")
+      expect(yield* digests({ dedupKey: "{{type}}" })).toBe("{{type}}")
+    }),
+  )
+
+  it.live("leads to PagerDuty itself unless it says otherwise", () =>
+    Effect.sync(() => {
+      const { url } = Schema.decodeUnknownSync(PagerDutyConfig)({ routingKey })
+      expect(Redacted.value(url)).toBe("https://events.pagerduty.com/v2/enqueue")
+    }),
+  )
+})

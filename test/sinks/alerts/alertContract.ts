@@ -1,0 +1,210 @@
+/**
+ * What every alert service must hold to: the contract of sinks, and what its
+ * own documentation says of requests and answers.
+ */
+import { describe, expect } from "bun:test"
+import { Effect, Fiber, Schema } from "effect"
+import type { Entry } from "../../../src/event/Entry.ts"
+import type { AnySinkType, Reason } from "../../../src/sinks/Sink.ts"
+import * as sinks from "../../../src/sinks/Sinks.ts"
+import { sinkContract } from "../../contract/sinkContract.ts"
+import { canary } from "../../contract/sinkEntries.ts"
+import { it } from "../../lib/effect.ts"
+import { type Handler, type Received, serve } from "../receiver.ts"
+import { bytes, entry, envelope, reasonOf } from "../samples.ts"
+import { hostiles } from "./hostile.ts"
+import { local, type Service } from "./localService.ts"
+
+type Answer = readonly [status: number, body: string, headers?: Readonly<Record<string, string>>]
+
+export interface AlertContract {
+  /** The type's name in `Sinks.ts`. */
+  readonly type: string
+  readonly service: Service
+  /** The keys that it needs beside `url`, as the local service wants them; all of them are secrets. */
+  readonly config?: Readonly<Record<string, string>>
+  /** Answers that only a person can do something about, and what the message must say. */
+  readonly wrong: ReadonlyArray<readonly [status: number, body: string, says: RegExp]>
+  /** The documented answers, and what each means to the lane. */
+  readonly documented: ReadonlyArray<readonly [Answer, Reason["_tag"] | undefined]>
+}
+
+const types: Readonly<Record<string, AnySinkType>> = sinks
+
+/** Opens a sink of the type; with `digestKey` as in a lane of digests. */
+export const openAlert = Effect.fnUntraced(function* (type: string, config: object, digestKey?: string) {
+  const sinkType = types[type]
+  if (sinkType === undefined) throw new Error(`there is no sink type ${type}`)
+  const decoded = Schema.decodeUnknownSync(sinkType.config)(config)
+  return yield* sinkType.open(digestKey === undefined ? decoded : sinkType.messages?.ofDigests?.(decoded, digestKey))
+})
+
+const say =
+  ([status, body, headers = {}]: Answer): Handler =>
+  (_, response) =>
+    response.writeHead(status, headers).end(body)
+
+export const alertContract = ({ type, service, config = {}, wrong, documented }: AlertContract): void => {
+  const open = (url: string, more: object = {}) => openAlert(type, { ...config, url, ...more })
+
+  /** What becomes of an alert that is answered like this. */
+  const answered = Effect.fnUntraced(function* (handler: Handler, more: object = {}) {
+    const { url } = yield* serve(handler)
+    return yield* reasonOf((yield* open(`${url}/hook`, more)).send([entry(1)]))
+  })
+
+  const withCanary = (url: string) => open(`${url}/${canary}`, { headers: { authorization: canary } })
+
+  /** The body that is sent of an event, as its preview has it before secrets are masked. */
+  const bytesOf = (entry: Entry): Uint8Array => {
+    const sinkType = types[type]
+    const decoded = sinkType && Schema.decodeUnknownSync(sinkType.config)({ ...config, url: "https://example.com" })
+    return bytes(JSON.stringify(sinkType?.preview(decoded, [entry])[0]?.body))
+  }
+
+  sinkContract(`the ${type} sink`, {
+    ofType: {
+      type,
+      carriesTrace: true,
+      config: {
+        url: `https://example.com/${canary}`,
+        ...Object.fromEntries(Object.keys(config).map((key) => [key, canary])),
+        headers: { authorization: canary },
+      },
+    },
+    bytesOf,
+    make: Effect.gen(function* () {
+      const bodies: Array<Uint8Array> = []
+      let wake: Array<() => void> = []
+      const { url } = yield* local(service, ({ body }) => {
+        bodies.push(body)
+        for (const waiter of wake.splice(0)) waiter()
+      })
+      return {
+        open: withCanary(url),
+        received: (count) =>
+          Effect.promise(async () => {
+            while (bodies.length < count) await new Promise<void>((resolve) => wake.push(resolve))
+            wake = []
+            return bodies
+          }),
+      }
+    }),
+    wrong: [
+      ...wrong.map(([status, body, says]) => ({
+        title: `an answer of ${status} ${body}`,
+        open: Effect.gen(function* () {
+          const { url } = yield* serve((_, response) => response.writeHead(status).end(body))
+          return yield* withCanary(url)
+        }),
+        reason: "SinkMisconfigured" as Reason["_tag"],
+        says: [/POST http:\/\/127\.0\.0\.1:\d+ answered/, String(status), says],
+      })),
+      {
+        title: "a service that is not there",
+        open: withCanary("http://127.0.0.1:1"),
+        reason: "SinkUnavailable",
+        says: ["http://127.0.0.1:1", /can't be reached/],
+      },
+    ],
+  })
+
+  describe(`the ${type} sink: an answer`, () => {
+    it.live("means what the service's documentation says", () =>
+      Effect.gen(function* () {
+        const found: Array<readonly [Answer, Reason["_tag"] | undefined]> = []
+        for (const [answer] of documented) found.push([answer, (yield* answered(say(answer)))?._tag])
+        expect(found).toEqual([...documented])
+      }),
+    )
+
+    it.live("that asks to wait is heard", () =>
+      Effect.gen(function* () {
+        const reason = yield* answered(say([429, "", { "retry-after": "30" }]))
+        expect(reason).toMatchObject({ _tag: "SinkThrottled", retryAfter: 30_000 })
+      }),
+    )
+
+    it.live("means what `classify` says first", () =>
+      Effect.gen(function* () {
+        const reason = yield* answered(say([404, "no_service"]), { classify: { "404": "retry" } })
+        expect(reason?._tag).toBe("DeliveryFailed")
+      }),
+    )
+
+    it.live("is never repeated: it may hold what was sent", () =>
+      Effect.gen(function* () {
+        for (const status of [200, 302, 400, 401, 404, 429, 500]) {
+          const reason = yield* answered(say([status, "canary routing_key canary"]))
+          expect(reason?.message ?? "").not.toContain("canary")
+        }
+      }),
+    )
+
+    it.live("that is a connection reset means that the service is not reached: the event is innocent", () =>
+      Effect.gen(function* () {
+        const reason = yield* answered((_, __, raw) => raw.socket.destroy())
+        expect(reason).toMatchObject({ _tag: "SinkUnavailable" })
+      }),
+    )
+
+    it.live("that is slow is given up when the lane gives up, and its connection is closed", () =>
+      Effect.gen(function* () {
+        let begun = () => {}
+        const hasBegun = new Promise<void>((resolve) => {
+          begun = resolve
+        })
+        let closed = () => {}
+        const hasClosed = new Promise<void>((resolve) => {
+          closed = resolve
+        })
+        const { url } = yield* serve((_, __, raw) => {
+          raw.socket.on("close", () => closed())
+          begun()
+        })
+        const sink = yield* open(url)
+        const sending = yield* Effect.forkChild(sink.send([entry(1)]), { startImmediately: true })
+        yield* Effect.promise(() => hasBegun)
+        yield* Fiber.interrupt(sending)
+        yield* Effect.promise(() => hasClosed)
+      }),
+    )
+  })
+
+  describe(`the ${type} sink: an alert`, () => {
+    it.live("is what the service takes, whatever the event and the headers hold", () =>
+      Effect.gen(function* () {
+        const accepted: Array<Received> = []
+        const { url } = yield* local(service, (request) => accepted.push(request))
+        const text = "{{/data/object/text}}"
+        const sink = yield* open(url, {
+          summary: text,
+          objectId: text,
+          details: { Why: text },
+          headers: { "x-why": text },
+        })
+        // Longer ones would only find the end of what a server reads of headers.
+        const all = ["plain\r\nx-evil: 1", ...hostiles(20).map((text) => text.slice(0, 200))]
+        for (const [index, text] of all.entries()) {
+          const event = { id: text, type: text, body: bytes(JSON.stringify(envelope(index, { text }))) }
+          expect(yield* reasonOf(sink.send([entry(index, event)]))).toBeUndefined()
+        }
+        expect(accepted).toHaveLength(all.length)
+        expect(accepted.filter(({ headers }) => "x-evil" in headers)).toEqual([])
+        expect(accepted[0]?.headers["x-why"]).toBe("plain%0D%0Ax-evil: 1")
+      }),
+    )
+
+    it.live("of a thousand events is one valid message, with their number", () =>
+      Effect.gen(function* () {
+        const accepted: Array<string> = []
+        const { url } = yield* local(service, ({ body }) => accepted.push(Buffer.from(body).toString("utf8")))
+        const sink = yield* openAlert(type, { ...config, url: `${url}/hook` }, "{{type}}/{{account_id}}")
+        const many = Array.from({ length: 1_000 }, (_, index) => entry(index + 1))
+        expect(yield* reasonOf(sink.send(many))).toBeUndefined()
+        expect(accepted).toHaveLength(1)
+        expect(accepted[0]).toContain("1000 × ")
+      }),
+    )
+  })
+}
