@@ -12,7 +12,7 @@ import type { Entry } from "../../event/Entry.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
 import { escaped, plain } from "../../formats/Terminal.ts"
-import { codeOf } from "../ErrorCode.ts"
+import { codeOf } from "../../runtime/ErrorCode.ts"
 import {
   type Failures,
   passed,

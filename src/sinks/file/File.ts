@@ -17,7 +17,7 @@ import { Units } from "../../config/schema/Units.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
-import { codeOf } from "../ErrorCode.ts"
+import { codeOf } from "../../runtime/ErrorCode.ts"
 import {
   type Failures,
   passed,
