@@ -1,4 +1,4 @@
-/** Journals on disk for tests: a directory of their own, gone when the test file is done. */
+/** Journals on disk for tests: in a directory that is deleted after the test file. */
 import { afterAll } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"

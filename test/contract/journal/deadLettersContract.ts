@@ -9,7 +9,7 @@ export const deadLettersContract = (name: string, create: Create): void => {
   const test = testWith(create)
 
   describe(`${name}: dead letters and replay`, () => {
-    const buried = Effect.fnUntraced(function* (journal: Service) {
+    const withDeadLetters = Effect.fnUntraced(function* (journal: Service) {
       yield* journal.openLane("lake")
       yield* journal.openLane("audit")
       yield* appendAll(journal, ["a", "b", "c"], ["lake", "audit"])
@@ -21,7 +21,7 @@ export const deadLettersContract = (name: string, create: Create): void => {
 
     test("keeps an event with the attempts that failed, newest first, in pages", (journal) =>
       Effect.gen(function* () {
-        yield* buried(journal)
+        yield* withDeadLetters(journal)
         const all = yield* journal.deadLetters({ limit: 10 })
         expect(all.map((letter) => letter.id)).toEqual(["lake:3", "audit:3", "lake:2"])
         expect(all[0]).toMatchObject({ lane: "lake", at: 9, attempts, entry: { event: event("c") } })
@@ -36,7 +36,7 @@ export const deadLettersContract = (name: string, create: Create): void => {
 
     test("makes a dead letter of a retrying event, which then is no longer retrying", (journal) =>
       Effect.gen(function* () {
-        yield* buried(journal)
+        yield* withDeadLetters(journal)
         yield* journal.settle([settlement("lake", 3, { deadLetter: [letter(1)] })])
         const state = yield* lane(journal, "lake")
         expect(state).toMatchObject({ retrying: 0, deadLetters: 3, backlog: 0 })
@@ -45,7 +45,7 @@ export const deadLettersContract = (name: string, create: Create): void => {
 
     test("appends replayed dead letters for their lane only, and forgets them", (journal) =>
       Effect.gen(function* () {
-        yield* buried(journal)
+        yield* withDeadLetters(journal)
         expect(yield* journal.replayDeadLetters(["lake:2", "lake:2", "lake:99", "nonsense"])).toBe(1)
         const [entry] = yield* journal.read(3, 10)
         expect(entry).toEqual({ sequence: 4, event: event("b"), sinks: ["lake"], replayed: true })
@@ -55,7 +55,7 @@ export const deadLettersContract = (name: string, create: Create): void => {
         expect(yield* journal.append(event("b"), ["lake"])).toBe("duplicate")
       }))
 
-    test("routes what is in quarantine anew, once, as the delivery that it came by, or leaves it there", (journal) =>
+    test("routes what is in quarantine again, once, as a delivery, or leaves it there", (journal) =>
       Effect.gen(function* () {
         const quarantine = "_quarantine"
         const problem = "the event type is not in the catalogue"
@@ -81,7 +81,7 @@ export const deadLettersContract = (name: string, create: Create): void => {
 
     test("drops dead letters", (journal) =>
       Effect.gen(function* () {
-        yield* buried(journal)
+        yield* withDeadLetters(journal)
         expect(yield* journal.dropDeadLetters(["lake:2", "audit:3", "lake:7"])).toBe(2)
         expect((yield* journal.deadLetters({ limit: 9 })).map((letter) => letter.id)).toEqual(["lake:3"])
         expect(yield* lane(journal, "audit")).toMatchObject({ deadLetters: 0, deadLetterBytes: 0 })

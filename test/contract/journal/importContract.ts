@@ -9,23 +9,23 @@ export const importContract = (name: string, create: Create): void => {
   const test = testWith(create)
 
   describe(`${name}: import`, () => {
-    const owed = (sequence: number, id: string, pending: ReadonlyArray<string>) => ({
+    const undelivered = (sequence: number, id: string, pending: ReadonlyArray<string>) => ({
       sequence,
       event: event(id),
       replayed: false,
       pending,
     })
 
-    test("appends for just the lanes that it was owed to, dead letters as such, each once a lane", (journal) =>
+    test("appends for just the lanes that an event waits for, dead letters as such, each once per lane", (journal) =>
       Effect.gen(function* () {
         for (const name of ["lake", "audit"]) yield* journal.openLane(name)
         yield* journal.append(event("before"), ["lake", "audit"])
         const dead = { at: 7, attempts }
         const all = [
-          owed(900, "a", ["lake"]),
-          owed(901, "b", ["lake", "audit"]),
-          { ...owed(902, "c", ["audit"]), dead },
-          owed(902, "c", ["lake"]),
+          undelivered(900, "a", ["lake"]),
+          undelivered(901, "b", ["lake", "audit"]),
+          { ...undelivered(902, "c", ["audit"]), dead },
+          undelivered(902, "c", ["lake"]),
         ]
         expect(yield* journal.import("other", all)).toEqual({ pending: 4, deadLetters: 1, known: 0 })
         const entries = yield* journal.read(1, 10)
@@ -43,11 +43,14 @@ export const importContract = (name: string, create: Create): void => {
         ])
         // Again, and for one lane more.
         expect(yield* journal.import("other", all)).toEqual({ pending: 0, deadLetters: 0, known: 5 })
-        expect(yield* journal.import("other", [owed(900, "a", ["lake", "audit"])])).toMatchObject({
+        expect(yield* journal.import("other", [undelivered(900, "a", ["lake", "audit"])])).toMatchObject({
           pending: 1,
           known: 1,
         })
-        expect(yield* journal.import("third", [owed(900, "d", ["lake"])])).toMatchObject({ pending: 1, known: 0 })
+        expect(yield* journal.import("third", [undelivered(900, "d", ["lake"])])).toMatchObject({
+          pending: 1,
+          known: 0,
+        })
         expect(yield* journal.replayDeadLetters(["audit:4"])).toBe(1)
       }))
 
@@ -55,7 +58,7 @@ export const importContract = (name: string, create: Create): void => {
       Effect.gen(function* () {
         yield* journal.openLane("lake")
         yield* journal.append(event("a"), ["lake"])
-        const again = [owed(1, "a", ["lake"]), { ...owed(2, "a", ["lake"]), replayed: true }]
+        const again = [undelivered(1, "a", ["lake"]), { ...undelivered(2, "a", ["lake"]), replayed: true }]
         expect(yield* journal.import("other", again)).toEqual({ pending: 1, deadLetters: 0, known: 1 })
         expect((yield* journal.status).counters.altered).toBe(0)
       }))
@@ -63,7 +66,7 @@ export const importContract = (name: string, create: Create): void => {
     test("takes many at once", (journal) =>
       Effect.gen(function* () {
         yield* journal.openLane("lake")
-        const many = Array.from({ length: 1_000 }, (_, index) => owed(index + 1, `evt_${index}`, ["lake"]))
+        const many = Array.from({ length: 1_000 }, (_, index) => undelivered(index + 1, `evt_${index}`, ["lake"]))
         expect(yield* journal.import("other", many)).toEqual({ pending: 1_000, deadLetters: 0, known: 0 })
         expect((yield* lane(journal, "lake"))?.backlog).toBe(1_000)
         expect(yield* journal.import("other", many)).toEqual({ pending: 0, deadLetters: 0, known: 1_000 })

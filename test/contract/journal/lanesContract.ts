@@ -87,7 +87,7 @@ export const lanesContract = (name: string, create: Create): void => {
         expect((yield* journal.openLane("lake")).paused).toBe(false)
       }))
 
-    test("parks events with their bytes, changes them, and lets them go", (journal) =>
+    test("keeps retries with their bytes, changes them, and removes them", (journal) =>
       Effect.gen(function* () {
         yield* journal.openLane("lake")
         yield* appendAll(journal, ["a", "b", "c"], ["lake"])

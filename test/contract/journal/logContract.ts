@@ -17,7 +17,7 @@ export const logContract = (name: string, create: Create): void => {
         expect(entry).toEqual({ sequence: 1, event: odd, sinks: ["lake", "audit"], replayed: false })
       }))
 
-    test("numbers entries from one, without holes, in the order they were appended", (journal) =>
+    test("numbers entries from one, without gaps, in the order they were appended", (journal) =>
       Effect.gen(function* () {
         yield* appendAll(journal, ["a", "b", "c"], ["lake"])
         const entries = yield* journal.read(0, 10)

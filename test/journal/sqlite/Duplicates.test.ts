@@ -31,11 +31,11 @@ describe("Duplicates", () => {
         expect(offer(duplicates, id, body, now)).toBe(expected)
         expect(duplicates.isAltered).toBe(known === undefined && others)
         if (known === undefined) kept.push({ key, at: now, pending: true })
-        const fate = random()
-        if (fate < 0.2) {
+        const choice = random()
+        if (choice < 0.2) {
           duplicates.commit()
           kept = kept.map((one) => ({ ...one, pending: false }))
-        } else if (fate < 0.3) {
+        } else if (choice < 0.3) {
           duplicates.rollback()
           kept = kept.filter((one) => !one.pending)
         }

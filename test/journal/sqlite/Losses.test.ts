@@ -1,4 +1,4 @@
-/** What was lost on disk while it was owed can be sent again. */
+/** Events that were lost before they were delivered can be sent again. */
 import { describe, expect } from "bun:test"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
@@ -131,7 +131,7 @@ describe("an event that is lost on disk", () => {
     )
   }
 
-  it.live("is taken when its row is gone, or the log ends before it", () =>
+  it.live("is taken when its row is missing, or the log ends before it", () =>
     Effect.gen(function* () {
       for (const rows of ["first = 2", "first >= 2"]) {
         const at = options()

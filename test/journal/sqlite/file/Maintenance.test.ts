@@ -13,7 +13,7 @@ import { options } from "../../temporary.ts"
 
 const secret = new TextEncoder().encode("bytes that are altered on disk")
 
-/** A journal with six events of one row each, one of them parked and one a dead letter. */
+/** A journal with six events of one row each, one of them a retry and one a dead letter. */
 const filled = Effect.gen(function* () {
   const at = options()
   yield* Effect.flatMap(Journal, (journal) =>

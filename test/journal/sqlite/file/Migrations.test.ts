@@ -9,9 +9,9 @@ import { it } from "../../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
-// Written by the relay before parked events had tables of their own: thirteen events, three lanes. Lane "lake"
-// stands at 8 with 10 settled, holds 3 (tried 200 times) and 4 parked and 5 as a dead letter; "chat" is paused.
-it.live("a journal of an older relay goes on with its backlog, what is parked and its dead letters", () =>
+// Written by the relay before retries had tables of their own: thirteen events, three lanes. Lane "lake"
+// has its cursor at 8 with 10 settled, holds retries of 3 (tried 200 times) and 4 and 5 as a dead letter; "chat" is paused.
+it.live("a journal of an older relay goes on with its backlog, retries and dead letters", () =>
   Effect.gen(function* () {
     const at = options({})
     mkdirSync(dirname(at.path), { recursive: true })

@@ -1,4 +1,4 @@
-/** What is got out of a journal whose file SQLite refuses, in part or as a whole. */
+/** What can be read of a journal whose file SQLite refuses, in part or as a whole. */
 import { describe, expect } from "bun:test"
 import { copyFileSync, cpSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -17,7 +17,7 @@ const size = (index: number): number => (index % 10 === 0 ? 70_000 : 900)
 const body = (index: number): Uint8Array => new Uint8Array(size(index)).fill(33 + (index % 90))
 const count = 600
 
-/** Six hundred events for lake, of which 1 to 100 are settled, 50 is parked and 60 a dead letter; some are long. */
+/** Six hundred events for lake, of which 1 to 100 are settled, 50 waits for a retry and 60 a dead letter; some are long. */
 const filled = Effect.gen(function* () {
   const at = options()
   const live = options()
@@ -56,12 +56,12 @@ const read = (path: string) => {
   // Neither it nor anything beside it is changed.
   expect(readFileSync(path).equals(bytes)).toBe(true)
   expect(filesBeside(path)).toEqual(before)
-  const owed = found.filter(({ pending }) => pending.length > 0)
+  const undelivered = found.filter(({ pending }) => pending.length > 0)
   for (const { sequence, bodyBase64, id } of found) {
     expect(id).toBe(`evt_${sequence}`)
     expect(Buffer.from(bodyBase64, "base64").equals(body(sequence))).toBe(true)
   }
-  return { found, owed, report: next.value }
+  return { found, undelivered, report: next.value }
 }
 
 const all = [50, 60, ...Array.from({ length: count - 100 }, (_, index) => 101 + index)]
@@ -69,23 +69,23 @@ const sequences = (lines: ReadonlyArray<Salvage.SalvagedLine>) =>
   [...new Set(lines.map(({ sequence }) => sequence))].sort((a, b) => a - b)
 
 describe("salvage", () => {
-  it.live("finds everything in a sound journal, closed or killed, and which of it is owed", () =>
+  it.live("finds everything in a sound journal, closed or killed, and which of it is undelivered", () =>
     Effect.gen(function* () {
       const { closed, killed } = yield* filled
       for (const path of [closed, killed]) {
-        const { found, owed, report } = read(path)
+        const { found, undelivered, report } = read(path)
         expect(report).toEqual({ damaged: [], unreadable: 0, fromPages: 0, repaired: false })
         expect(found).toHaveLength(count + 2)
-        expect(sequences(owed)).toEqual(all)
-        expect(owed.find((line) => line.in === "dead")).toMatchObject({ sequence: 60, at: 9, problem: "none" })
-        expect(owed.find((line) => line.in === "dead")?.attempts).toHaveLength(1)
+        expect(sequences(undelivered)).toEqual(all)
+        expect(undelivered.find((line) => line.in === "dead")).toMatchObject({ sequence: 60, at: 9, problem: "none" })
+        expect(undelivered.find((line) => line.in === "dead")?.attempts).toHaveLength(1)
       }
     }),
   )
 
   for (const [what, harm] of [
     ["header is zeroed", (file: Buffer) => void file.fill(0, 0, 100)],
-    ["magic bytes are gone", (file: Buffer) => void file.write("garbage", 0)],
+    ["magic bytes are missing", (file: Buffer) => void file.write("garbage", 0)],
     ["page size is another", (file: Buffer) => void file.writeUInt16BE(4_096, 16)],
     ["version is damaged", (file: Buffer) => void file.writeUInt32BE(1 << 24, 60)],
     ["first page is zeroed", (file: Buffer) => void file.fill(0, 0, 32_768)],
@@ -97,10 +97,10 @@ describe("salvage", () => {
         const file = readFileSync(closed)
         harm(file)
         writeFileSync(closed, file)
-        const { owed, report } = read(closed)
+        const { undelivered, report } = read(closed)
         expect(report.repaired).toBe(true)
-        expect(sequences(owed)).toEqual(all)
-        expect(owed.filter((line) => line.in !== "log").map((line) => [line.in, line.sequence])).toEqual([
+        expect(sequences(undelivered)).toEqual(all)
+        expect(undelivered.filter((line) => line.in !== "log").map((line) => [line.in, line.sequence])).toEqual([
           ["dead", 60],
           ["parked", 50],
         ])
@@ -117,11 +117,11 @@ describe("salvage", () => {
         const cut = `${closed}.${share}`
         copyFileSync(closed, cut)
         truncateSync(cut, Math.floor(whole * share))
-        const { owed } = read(cut)
-        const got = sequences(owed).length
+        const { undelivered } = read(cut)
+        const got = sequences(undelivered).length
         expect(got).toBeGreaterThanOrEqual(before)
         before = got
-        // What is gone is gone, and no more than that: events lie in the order they came.
+        // Only what was cut off is missing: events are stored in the order they came.
         expect(got).toBeGreaterThan((share - 0.35) * count)
       }
       expect(before).toBeGreaterThan(0.65 * count)
@@ -145,11 +145,11 @@ describe("salvage", () => {
       const place = wal.indexOf(Buffer.from(body(51)))
       wal.writeUInt8((wal[place] ?? 0) ^ 4, place)
       writeFileSync(`${killed}-wal`, wal)
-      const { owed, report } = read(killed)
+      const { undelivered, report } = read(killed)
       expect(report.fromPages).toBeGreaterThan(0)
-      expect(sequences(owed).length).toBeGreaterThan(75)
+      expect(sequences(undelivered).length).toBeGreaterThan(75)
       truncateSync(killed, 0)
-      expect(sequences(read(killed).owed).length).toBeGreaterThan(75)
+      expect(sequences(read(killed).undelivered).length).toBeGreaterThan(75)
     }),
   )
 })

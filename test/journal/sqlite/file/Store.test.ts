@@ -1,4 +1,4 @@
-/** What becomes of a journal whose files are damaged, seem so, are cut or are gone. */
+/** Journals whose files are damaged, look damaged, are truncated or missing. */
 import { describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
 import {
@@ -112,7 +112,7 @@ describe("a file that is cut off while the relay runs on it", () => {
   }
 })
 
-describe("a journal that is gone with its mark", () => {
+describe("a journal that is missing with its mark", () => {
   const begin = async () => {
     const at = options()
     await session(at, (engine) => void engine.appendUnsafe(event("a"), ["lake"]))
