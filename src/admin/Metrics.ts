@@ -5,7 +5,7 @@
  */
 import { Clock, Effect } from "effect"
 import { Lanes } from "../delivery/Lanes.ts"
-import { durationBuckets } from "../delivery/lane/InFlight.ts"
+import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
 import { commitBuckets } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Journal } from "../journal/Journal.ts"

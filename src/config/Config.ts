@@ -57,7 +57,7 @@ export interface Delivery {
   /** The lane pauses after this many failures in a row, over at least three different events. */
   readonly pauseAfter: number
   /** The lane pauses when more events than this wait for a retry. */
-  readonly maxParked: number
+  readonly maxRetrying: number
   /** The lane pauses when its dead letters are larger than this, in bytes. */
   readonly maxDeadLetters: number
 }

@@ -1,23 +1,23 @@
 /**
- * What happens in a lane, told: to the log, and as the relay's own events.
+ * Reports what happens in a lane: to the log, and as the relay's own events.
  *
- * **Promise.** Each dead letter is counted in one `relay.dead_letter`. A burst is
- * told at once, a second after it began, and what goes on every ten seconds: a
- * poisoned stream must not double itself. What is untold when the relay stops is
- * told then.
+ * **Guarantee.** Each dead letter is counted in one `relay.dead_letter`. A burst
+ * makes one event, a second after its first dead letter, and a lasting stream
+ * one every ten seconds: it must not double itself. What is pending when the
+ * relay stops is announced then.
  */
 import { Clock, Duration, Effect, Fiber } from "effect"
 import { quarantine } from "../event/Event.ts"
-import type { LaneEvents } from "./lane/Outcome.ts"
+import type { LaneEvents } from "./lane/LaneParts.ts"
 import { ownWebhook, RelayEvents } from "./RelayEvents.ts"
 
-/** Milliseconds: how long a burst is gathered, and how far apart two tellings of a lane are at least. */
-const gatherFor = 1_000
+/** Milliseconds: how long a burst is collected, and how far apart two announcements of a lane are at least. */
+const collectFor = 1_000
 const announceEvery = 10_000
-/** How long the journal may take for what is told when the relay stops. */
-const lastWord = Duration.seconds(2)
+/** How long the journal may take for what is announced when the relay stops. */
+const stopTimeout = Duration.seconds(2)
 
-/** What a lane of a name tells; `settle` asks that its progress be stored now. */
+/** The events of a lane by its name; `settle` asks for its progress to be stored now. */
 export type Announce = (name: string, settle: () => void) => LaneEvents
 
 type First = {
@@ -27,13 +27,13 @@ type First = {
   readonly event_type: string
 }
 
-/** The dead letters of a lane that are yet to be told, by their first. */
-class Untold {
+/** The dead letters of a lane that are yet to be announced, by their first. */
+class Pending {
   /** Monotonic milliseconds. */
-  toldAt = Number.NEGATIVE_INFINITY
+  announcedAt = Number.NEGATIVE_INFINITY
   count = 0
   first: First | undefined
-  telling: Fiber.Fiber<void> | undefined
+  timer: Fiber.Fiber<void> | undefined
 }
 
 export const make = Effect.gen(function* () {
@@ -41,17 +41,17 @@ export const make = Effect.gen(function* () {
   const clock = yield* Clock.Clock
   const run = Effect.runForkWith(yield* Effect.context<never>())
   const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
-  // A lane that ends and begins anew has the same.
-  const lanes = new Map<string, Untold>()
+  // A lane that is restarted keeps its own.
+  const lanes = new Map<string, Pending>()
 
-  const tell = (name: string, untold: Untold) =>
+  const announceDeadLetters = (name: string, pending: Pending) =>
     Effect.suspend(() => {
-      const { first, count } = untold
+      const { first, count } = pending
       if (first === undefined) return Effect.void
-      untold.toldAt = now()
-      untold.count = 0
-      untold.first = undefined
-      untold.telling = undefined
+      pending.announcedAt = now()
+      pending.count = 0
+      pending.first = undefined
+      pending.timer = undefined
       const { reason, message, event_id, event_type } = first
       return Effect.logWarning(`sink ${name}: dead letter (${reason}): ${message}`).pipe(
         Effect.annotateLogs({ event: event_id, type: event_type, count }),
@@ -60,24 +60,24 @@ export const make = Effect.gen(function* () {
     })
 
   yield* Effect.addFinalizer(() =>
-    Effect.forEach(lanes, ([name, untold]) =>
+    Effect.forEach(lanes, ([name, pending]) =>
       Effect.andThen(
-        untold.telling === undefined ? Effect.void : Fiber.interrupt(untold.telling),
-        Effect.timeoutOption(tell(name, untold), lastWord),
+        pending.timer === undefined ? Effect.void : Fiber.interrupt(pending.timer),
+        Effect.timeoutOption(announceDeadLetters(name, pending), stopTimeout),
       ),
     ),
   )
 
   const announce: Announce = (name, settle) => {
-    const untold = lanes.get(name) ?? new Untold()
-    lanes.set(name, untold)
+    const pending = lanes.get(name) ?? new Pending()
+    lanes.set(name, pending)
     return {
       deadLettered: ({ event }, reason, message) => {
         if (name === quarantine || event.webhook === ownWebhook) return
-        untold.count += 1
-        untold.first ??= { reason, message, event_id: event.id, event_type: event.type }
-        const wait = Math.max(gatherFor, untold.toldAt + announceEvery - now())
-        untold.telling ??= run(Effect.delay(Effect.uninterruptible(tell(name, untold)), Duration.millis(wait)))
+        pending.count += 1
+        pending.first ??= { reason, message, event_id: event.id, event_type: event.type }
+        const wait = Duration.millis(Math.max(collectFor, pending.announcedAt + announceEvery - now()))
+        pending.timer ??= run(Effect.delay(Effect.uninterruptible(announceDeadLetters(name, pending)), wait))
       },
       paused: (message) => {
         run(
@@ -87,13 +87,13 @@ export const make = Effect.gen(function* () {
         )
       },
       resumed: () => {
-        run(Effect.logInfo(`sink ${name} goes on`))
+        run(Effect.logInfo(`sink ${name} is resumed`))
       },
       settle,
       defect: (cause) => {
         run(
           Effect.logError(
-            `sink ${name}: a bug in relay; what it met is tried again or given up, and the lane goes on`,
+            `sink ${name}: a bug in relay; the event that met it is tried again or given up, and the lane continues`,
             cause,
           ),
         )

@@ -1,11 +1,10 @@
 /**
- * The lanes: one for each sink, the quarantine, and those that a removed sink
- * left behind, which stay until a person moves or drops them.
+ * The lanes: one for each sink, the quarantine, and those of removed sinks, which
+ * stay until an operator moves or drops them.
  *
- * **A change of sinks while it runs.** What is new is open in the journal
- * before anything is routed to it, and what is removed ends after nothing is
- * routed to it any more: so an event that is accepted at any moment has a lane
- * for each of its sinks.
+ * **Guarantee.** When the sinks change while the relay runs, every event has a
+ * lane for each of its sinks: a new lane is open in the journal before anything
+ * is routed to it, and one is retired only after nothing is.
  */
 import { Context, Duration, Effect, Equal, Exit, Layer, Schedule, Schema, Scope, Semaphore } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
@@ -13,22 +12,22 @@ import { quarantine } from "../event/Event.ts"
 import { Journal, type JournalError, type LaneInfo } from "../journal/Journal.ts"
 import type { SinkError } from "../sinks/Sink.ts"
 import * as Announcements from "./Announcements.ts"
-import { durationBuckets } from "./lane/InFlight.ts"
+import { AttemptStats } from "./lane/AttemptStats.ts"
 import type { Lane } from "./lane/Lane.ts"
 import type { Condition } from "./lane/LaneState.ts"
 import * as Quarantine from "./Quarantine.ts"
 import type { RelayEvents } from "./RelayEvents.ts"
-import * as LaneSet from "./RunningLanes.ts"
+import * as RunningLanes from "./RunningLanes.ts"
 
 export type { LaneSpec } from "./RunningLanes.ts"
 
-/** `orphaned`: it has a cursor and no sink, which was removed or renamed in the config. */
+/** `orphaned`: its sink was removed or renamed in the config. */
 export type LaneCondition = Condition | "orphaned"
 
-/** A lane whose sink is in the config can't be moved or dropped: its events would be missed, not given up. */
+/** A lane whose sink is in the config can't be moved or dropped: its sink would miss the events. */
 export class LaneInUse extends Schema.TaggedError<LaneInUse>()("LaneInUse", { message: Schema.String }) {}
 
-/** A new sink can't work until a person acts. */
+/** A new sink can't work as it is configured. */
 export class SinkUnusable extends Schema.TaggedError<SinkUnusable>()("SinkUnusable", { message: Schema.String }) {}
 
 export interface LaneStatus {
@@ -38,7 +37,7 @@ export interface LaneStatus {
   readonly condition: LaneCondition
   /** Why, and what to do; empty while it runs. */
   readonly message: string
-  /** Events routed to it and not settled, parked ones included. */
+  /** Events routed to it and not settled, those that wait for a retry included. */
   readonly backlog: number
   readonly retrying: number
   readonly deadLetters: number
@@ -54,8 +53,8 @@ export interface LaneStatus {
 }
 
 export interface LanesOptions {
-  readonly specs: ReadonlyArray<LaneSet.LaneSpec>
-  /** How long attempts under way may take when the relay stops, or a sink is removed or changed. */
+  readonly specs: ReadonlyArray<RunningLanes.LaneSpec>
+  /** How long attempts in flight may take when the relay stops, or a sink is removed or changed. */
   readonly grace: Duration.Duration
 }
 
@@ -66,17 +65,17 @@ export class Lanes extends Context.Service<
     /** False when there is no such lane. */
     pause(name: string): Effect.Effect<boolean, JournalError>
     resume(name: string): Effect.Effect<boolean, JournalError>
-    /** Hands what is pending in an orphaned lane to another; the number of events. */
+    /** Moves the backlog of an orphaned lane to another; the number of events. */
     move(from: string, to: string): Effect.Effect<number, JournalError | LaneInUse>
-    /** Gives up what is pending and forgets an orphaned lane; the number of events. */
+    /** Gives up the backlog of an orphaned lane and removes the lane; the number of events. */
     drop(name: string): Effect.Effect<number, JournalError | LaneInUse>
     /**
-     * Goes over to other specs. `swap` puts in force what routes to them; an
-     * error means that it was not run and nothing has changed. Gives what a
-     * person should know, in sentences.
+     * Changes to other specs. `swap` puts their routes in force; an error means
+     * that it was not run and nothing has changed. Gives what the operator
+     * should know, in sentences.
      */
     change(
-      specs: ReadonlyArray<LaneSet.LaneSpec>,
+      specs: ReadonlyArray<RunningLanes.LaneSpec>,
       swap: Effect.Effect<void>,
     ): Effect.Effect<ReadonlyArray<string>, JournalError | SinkUnusable>
   }
@@ -85,13 +84,13 @@ export class Lanes extends Context.Service<
     Layer.effect(Lanes, make(options))
 }
 
-/** How long a reload waits for a new sink to open: one that takes longer is away, and its lane waits. */
+/** How long a reload waits for a new sink to open. One that takes longer is away, and its lane waits. */
 const openTimeout = Duration.seconds(5)
-/** When the journal is asked again for a lane that it could not open. */
-const again = Schedule.spaced("1 second")
+/** How often opening a lane is retried. */
+const openRetries = Schedule.spaced("1 second")
 
-const waiting = ({ name, backlog }: LaneInfo): string =>
-  `${backlog === 1 ? "1 event waits" : `${backlog} events wait`} for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` hands over what waits, \`relay lanes drop ${name}\` gives it up, or a sink adopts it with "renamedFrom"`
+const unclaimed = ({ name, backlog }: LaneInfo): string =>
+  `${backlog === 1 ? "1 event waits" : `${backlog} events wait`} for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` moves the backlog to another sink, \`relay lanes drop ${name}\` gives it up, or a sink takes it over with "renamedFrom"`
 
 /** `renamedFrom` says where a lane comes from, not how it runs. */
 const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
@@ -100,7 +99,8 @@ const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
   return Equal.equals(rest, others)
 }
 
-/** What the journal alone knows of a lane, and what it is doing where it runs. */
+const noAttempts = new AttemptStats()
+
 const statusOf = (state: LaneInfo, lane: Lane | undefined): LaneStatus => {
   const { name, backlog, deadLetters } = state
   if (lane === undefined) {
@@ -115,8 +115,8 @@ const statusOf = (state: LaneInfo, lane: Lane | undefined): LaneStatus => {
       cursor: state.cursor.sequence,
       oldestAt: 0,
       duplicateBound: 0,
-      attempts: {},
-      durations: { counts: durationBuckets.map(() => 0).concat(0), sum: 0 },
+      attempts: noAttempts.outcomes,
+      durations: noAttempts.durations,
     }
   }
   return {
@@ -130,24 +130,24 @@ const statusOf = (state: LaneInfo, lane: Lane | undefined): LaneStatus => {
     cursor: lane.progress.cursor,
     oldestAt: lane.oldestAt,
     duplicateBound: lane.duplicateBound,
-    attempts: lane.inFlight.outcomes,
-    durations: lane.inFlight.durations,
+    attempts: lane.attempts.outcomes,
+    durations: lane.attempts.durations,
   }
 }
 
 const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   const journal = yield* Journal
-  const lanes = yield* LaneSet.make(yield* Announcements.make, grace)
-  /** What changes which lanes there are is done one after the other. */
+  const lanes = yield* RunningLanes.make(yield* Announcements.make, grace)
+  /** Changes of the lanes are made one after the other. */
   const oneChange = yield* Semaphore.make(1)
 
-  // All are open before one runs: an event of our own for a sink that is not would begin its lane, and it adopts none then.
+  // All are open before one runs: an own event for a sink whose lane is not would create it, and it could adopt none.
   const open = yield* Effect.forEach([...specs, Quarantine.spec], (spec) =>
     Effect.map(journal.openLane(spec.config.name, spec.config.renamedFrom), (state) => ({ spec, state })),
   )
-  for (const { spec, state } of open) yield* lanes.start(spec, state, yield* lanes.hold(spec))
+  for (const { spec, state } of open) yield* lanes.start(spec, state, yield* lanes.acquire(spec))
   for (const state of yield* journal.lanes) {
-    if (lanes.get(state.name) === undefined && state.backlog > 0) yield* Effect.logWarning(waiting(state))
+    if (lanes.get(state.name) === undefined && state.backlog > 0) yield* Effect.logWarning(unclaimed(state))
   }
 
   const setPaused = Effect.fn("Lanes.setPaused")(function* (name: string, paused: boolean) {
@@ -156,7 +156,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     yield* journal.setPaused(name, paused)
     if (paused) {
       lane.state.pause()
-      yield* Effect.logInfo(`sink ${name} is paused by a person`)
+      yield* Effect.logInfo(`sink ${name} is paused by an operator`)
     } else lane.resume()
     return true
   })
@@ -164,40 +164,40 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   const inUse = (name: string) =>
     new LaneInUse({ message: `the sink ${name} is in the config: only a lane without a sink can be moved or dropped` })
 
-  /** Hands over what a lane that does not run holds; the lane is forgotten once it holds nothing. */
-  const hand = Effect.fnUntraced(function* (from: string, to: string) {
+  /** Moves the backlog of a lane that does not run; the lane is removed once it has nothing left. */
+  const moveBacklog = Effect.fnUntraced(function* (from: string, to: string) {
     const moved = yield* journal.moveLane(from, to)
     const left = (yield* journal.lanes).find(({ name }) => name === from)
     if (left !== undefined && left.backlog + left.deadLetters === 0) yield* journal.dropLane(from)
     return moved
   })
 
-  /** The same for a renamed sink: a person who paused it paused it by whatever name. */
+  /** The same for a renamed sink. If it was paused it stays so under its new name. */
   const adopt = Effect.fnUntraced(function* (from: string, to: string) {
     const source = (yield* journal.lanes).find(({ name }) => name === from)
     if (source?.paused === true) yield* journal.setPaused(to, true)
-    yield* hand(from, to)
+    yield* moveBacklog(from, to)
   })
 
-  /** Opens what a new or changed sink needs, or says what a person must mend first. */
-  const prepare = Effect.fnUntraced(function* (spec: LaneSet.LaneSpec) {
+  /** Opens a new or changed sink; `failure` is why it can't be. */
+  const prepare = Effect.fnUntraced(function* (spec: RunningLanes.LaneSpec) {
     const isOpen = yield* lanes.isOpen(spec)
-    const held = yield* lanes.hold(spec)
-    if (isOpen) return { spec, held, trouble: undefined }
-    const trouble = yield* Effect.match(Effect.timeoutOption(held.ensureOpen, openTimeout), {
+    const acquired = yield* lanes.acquire(spec)
+    if (isOpen) return { spec, acquired, failure: undefined }
+    const failure = yield* Effect.match(Effect.timeoutOption(acquired.ensureOpen, openTimeout), {
       onSuccess: () => undefined,
       onFailure: (error: SinkError) => error,
     })
-    return { spec, held, trouble }
+    return { spec, acquired, failure }
   })
 
   const change = Effect.fn("Lanes.change")(function* (
-    specs: ReadonlyArray<LaneSet.LaneSpec>,
+    specs: ReadonlyArray<RunningLanes.LaneSpec>,
     swap: Effect.Effect<void>,
   ) {
     const names = new Set([quarantine, ...specs.map(({ config }) => config.name)])
     const known = new Set((yield* journal.lanes).map(({ name }) => name))
-    /** The lane that a sink takes over: what it left there before, or what was left of it when a take-over was cut short. */
+    /** The lane that a renamed sink takes over, or what is left of it when that was interrupted. */
     const former = ({ renamedFrom }: LaneConfig) =>
       renamedFrom !== undefined && known.has(renamedFrom) && !names.has(renamedFrom) ? renamedFrom : undefined
     const touched = specs.filter(({ config }) => {
@@ -205,14 +205,14 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
       return lane === undefined || !isSame(lane.config, config) || former(config) !== undefined
     })
     const prepared = yield* Effect.forEach(touched, prepare, { concurrency: "unbounded" })
-    const undo = Effect.forEach(prepared, ({ held, spec }) =>
+    const undo = Effect.forEach(prepared, ({ acquired, spec }) =>
       Effect.andThen(
-        Scope.close(held.scope, Exit.void),
+        Scope.close(acquired.scope, Exit.void),
         known.has(spec.config.name) ? Effect.void : Effect.ignore(journal.dropLane(spec.config.name)),
       ),
     )
-    const unusable = prepared.flatMap(({ spec, trouble }) =>
-      trouble?.reason._tag === "SinkMisconfigured" ? [`sink ${spec.config.name}: ${trouble.message}`] : [],
+    const unusable = prepared.flatMap(({ spec, failure }) =>
+      failure?.reason._tag === "SinkMisconfigured" ? [`sink ${spec.config.name}: ${failure.message}`] : [],
     )
     yield* Effect.gen(function* () {
       if (unusable.length > 0) return yield* new SinkUnusable({ message: unusable.join("\n") })
@@ -220,13 +220,13 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     }).pipe(Effect.onError(() => undo))
     yield* swap
 
-    const notes = prepared.flatMap(({ spec, trouble }) =>
-      trouble === undefined
+    const notes = prepared.flatMap(({ spec, failure }) =>
+      failure === undefined
         ? []
-        : [`the sink ${spec.config.name} can't be reached, its lane waits: ${trouble.message}`],
+        : [`the sink ${spec.config.name} can't be reached, its lane waits: ${failure.message}`],
     )
     const renamed = new Set<string>()
-    const starting = prepared.map(({ spec, held }) => {
+    const starting = prepared.map(({ spec, acquired }) => {
       const { name } = spec.config
       const from = former(spec.config)
       if (from !== undefined) renamed.add(from)
@@ -238,14 +238,14 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
           yield* Effect.catch(adopt(from, name), ({ message }) =>
             Effect.sync(() =>
               notes.push(
-                `what waits for ${from} could not all be handed to ${name}: ${message} The next reload or start goes on with it.`,
+                `the backlog of ${from} could not all be moved to ${name}: ${message} The next reload or start continues.`,
               ),
             ),
           )
         }
-        // It was open a moment ago: what fails here passes, or ends the relay.
-        const state = yield* Effect.retry(journal.openLane(name), { schedule: again })
-        yield* lanes.start(spec, state, held, before)
+        // It was open a moment ago: a failure here is temporary, or ends the relay.
+        const state = yield* Effect.retry(journal.openLane(name), { schedule: openRetries })
+        yield* lanes.start(spec, state, acquired, before)
       })
     })
     const removed = lanes.names().filter((name) => !names.has(name) && !renamed.has(name))
@@ -256,23 +256,23 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     )
     yield* Effect.all([...starting, ...ending], { concurrency: "unbounded", discard: true })
     const left = yield* Effect.orElseSucceed(journal.lanes, () => [])
-    return notes.concat(left.filter(({ name, backlog }) => !names.has(name) && backlog > 0).map(waiting))
+    return notes.concat(left.filter(({ name, backlog }) => !names.has(name) && backlog > 0).map(unclaimed))
   })
 
   return Lanes.of({
     status: Effect.map(journal.lanes, (states) => states.map((state) => statusOf(state, lanes.get(state.name)))),
-    // In a change a lane may be between two lives of its own.
+    // During a change a lane may be retired and not yet started again.
     pause: (name) => oneChange.withPermit(setPaused(name, true)),
     resume: (name) => oneChange.withPermit(setPaused(name, false)),
     move: (from, to) =>
       oneChange.withPermit(
         Effect.gen(function* () {
           if (lanes.get(from) !== undefined) return yield* inUse(from)
-          // What the lane has decided must be on disk, or it would be taken for its own after the move.
+          // What the target has ended must be on disk, or it would adopt it again after the move.
           yield* lanes.settle
           const adopt = Effect.map(journal.openLane(to), (opened) => lanes.get(to)?.adopt(opened))
-          // Also when the move fails on its way: what has come would lie parked with nobody to send it.
-          return yield* Effect.ensuring(hand(from, to), Effect.ignore(adopt))
+          // Also when the move fails half way: the retries that were moved would never be sent.
+          return yield* Effect.ensuring(moveBacklog(from, to), Effect.ignore(adopt))
         }),
       ),
     drop: (name) =>

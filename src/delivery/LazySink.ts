@@ -1,12 +1,12 @@
 /**
  * A sink that is opened when it is first needed, and again after opening
- * failed: the relay starts, accepts and waits while a broker is away, and the
- * lane's gate paces the attempts as it paces any other.
+ * failed: the relay starts and accepts events while a broker is away, and the
+ * lane's circuit breaker paces the attempts as it paces any other.
  */
 import { Effect, Exit, Scope, Semaphore } from "effect"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
 
-/** Until it is open nothing is known of its batches: one event at a time. */
+/** Until it is open nothing is known about its batches: one event at a time. */
 const cautious: Sink["batch"] = { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY }
 
 export const make = Effect.fnUntraced(function* (open: Effect.Effect<Sink, SinkError, Scope.Scope>) {

@@ -1,6 +1,6 @@
 /**
- * The quarantine: a lane whose sink rejects every event with what was wrong
- * with it, so that its dead letters are what is quarantined.
+ * The quarantine: a lane whose sink rejects every event with what is wrong with
+ * it, so that its dead letters are the quarantined events.
  */
 import { Duration, Effect } from "effect"
 import { quarantine } from "../event/Event.ts"
@@ -8,7 +8,7 @@ import { DeliveryRejected, type Sink, SinkError } from "../sinks/Sink.ts"
 import type { LaneSpec } from "./RunningLanes.ts"
 
 const rejecting: Sink = {
-  // Nobody waits for it, and nearly every commit holds nothing for it.
+  // Nothing is urgent, and nearly every commit holds nothing for it.
   batch: { maxEvents: 256, maxBytes: 4 * 1024 * 1024, linger: 50 },
   send: (batch) =>
     Effect.succeed(
@@ -30,7 +30,7 @@ export const spec: LaneSpec = {
       timeout: Duration.seconds(10),
       retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.minutes(10) },
       pauseAfter: 5,
-      maxParked: 10_000,
+      maxRetrying: 10_000,
       maxDeadLetters: 1024 * 1024 * 1024,
     },
     concurrency: 1,

@@ -1,8 +1,8 @@
 /**
- * The relay's own events: journaled and routed like the sender's, by name.
+ * The relay's own events: journaled and routed like the sender's, by type.
  *
- * They never cause themselves: trouble with an event of ours makes no further
- * event, and an event about a lane is not routed to that lane.
+ * **Guarantee.** They never cause themselves: a failure of such an event makes
+ * no further event, and an event about a lane is not routed to that lane.
  */
 import { Clock, Context, Effect, Layer } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -13,20 +13,20 @@ import { Journal } from "../journal/Journal.ts"
 /** The webhook name that the relay's own events carry. */
 export const ownWebhook = "relay"
 
-/** What an own event says: no secret and no payload. */
+/** The data of an own event: no secret and no payload. */
 export type Facts = Readonly<Record<string, string | number | boolean>>
 
-/** Makes an event the same whenever it is told again, so that the journal takes it for a duplicate. */
+/** Gives an event the same identity each time it is emitted, so that the journal takes it for a duplicate. */
 export interface Once {
   readonly key: string
-  /** When it came to be, in epoch milliseconds. */
+  /** When it happened, in epoch milliseconds. */
   readonly at: number
 }
 
 export class RelayEvents extends Context.Service<
   RelayEvents,
   {
-    /** Journals an event about `lane` (or the relay as a whole). A full journal loses it: it is in the log as well. */
+    /** Journals an event about `lane`, or about the relay as a whole. A full journal loses it: it is in the log as well. */
     emit(type: RelayEventType, facts: Facts, lane?: string, once?: Once): Effect.Effect<void>
   }
 >()("relay/delivery/RelayEvents") {

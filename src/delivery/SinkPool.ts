@@ -1,14 +1,14 @@
 /**
  * The sinks that are open, by type and resolved config.
  *
- * **Promise.** As long as a lane holds a sink its connections stay: a reload
- * that changes only how a lane delivers, or what it is called, opens nothing.
+ * **Guarantee.** As long as a lane uses a sink its connections stay: a reload
+ * that changes only how a lane delivers, or its name, opens nothing.
  */
 import { type Effect, Equal, Hash, RcMap, type Scope } from "effect"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
 import * as LazySink from "./LazySink.ts"
 
-/** Which sink: the same type and config are the same sink. One that has no config is told by what opens it. */
+/** The same type and config are the same sink. One without a config is known by what opens it. */
 export class SinkKey implements Equal.Equal {
   readonly type: string
   readonly config: unknown
@@ -34,5 +34,5 @@ export class SinkKey implements Equal.Equal {
   }
 }
 
-/** Its sinks are closed when the last scope that holds them is. */
+/** A sink is closed when the last scope that uses it is. */
 export const make = RcMap.make({ lookup: (key: SinkKey) => LazySink.make(key.open) })

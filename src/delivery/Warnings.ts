@@ -1,10 +1,10 @@
 /**
- * What a person should hear of before it hurts, as lines of the log and as
- * events of the relay's own: a journal that fills or is red, a secret that expires.
+ * Warnings to the operator, in the log and as the relay's own events: a journal
+ * that fills or is red, a secret that expires.
  *
- * A secret's notices are told once each. Whatever tells one again, a restart
- * above all, makes the very same event, and the journal keeps that once within
- * its window of duplicates (a day unless the config says otherwise).
+ * **Guarantee.** A secret's notices are given once each. After a restart the same
+ * notice makes the same event, and the journal drops it as a duplicate within
+ * its duplicate window (a day unless the config says otherwise).
  */
 import { Clock, Effect, Hash, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -16,7 +16,7 @@ const day = 86_400_000
 /** Milliseconds before a secret expires, the shortest first. */
 const notices = [day, 3 * day, noticeOfExpiry]
 
-/** The notice that is due: the shortest that has begun; none for a secret that lasts, or has expired. */
+/** The notice that is due: the shortest that applies; none for a secret that lasts, or has expired. */
 export const dueNotice = (expires: number, now: number): number | undefined =>
   expires <= now ? undefined : notices.find((notice) => expires - now <= notice)
 

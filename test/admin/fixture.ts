@@ -31,7 +31,7 @@ const delivery = {
   timeout: Duration.seconds(10),
   retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.minutes(10) },
   pauseAfter: 5,
-  maxParked: 10_000,
+  maxRetrying: 10_000,
   maxDeadLetters: 1024,
 }
 

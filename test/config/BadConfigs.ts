@@ -746,9 +746,20 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     ],
   },
   {
+    name: "a key by its old name and its new one",
+    text: text({ more: '"delivery": { §"maxParked": 10, "maxRetrying": 20 },' }),
+    findings: [
+      {
+        key: "delivery.maxParked",
+        message: '"maxParked" is the old name of "maxRetrying", which is here as well',
+        hint: "take this key out",
+      },
+    ],
+  },
+  {
     name: "a digest with an order of another kind, by what is no field, that never fills",
     text: chat(
-      '§"order": "key", "digest": { "by": ["typ", "count"], "maxEvents": 20 }, "delivery": { "maxParked": 10 }',
+      '§"order": "key", "digest": { "by": ["typ", "count"], "maxEvents": 20 }, "delivery": { "maxRetrying": 10 }',
     ),
     findings: [
       {
@@ -768,7 +779,7 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
       },
       {
         key: "sinks.audit.digest.maxEvents",
-        message: 'a digest of so many never fills: "delivery.maxParked" is less',
+        message: 'a digest of so many never fills: "delivery.maxRetrying" is less',
         hint: "raise that, or lower this",
       },
     ],

@@ -8,13 +8,13 @@ import { it } from "../lib/effect.ts"
 import { entry } from "../sinks/samples.ts"
 import { pass } from "./fixture.ts"
 
-/** What lanes tell, into a list: the facts, and when. */
-const telling = Effect.gen(function* () {
-  const told: Array<{ readonly facts: Facts; readonly at: number }> = []
+/** What lanes announce, into a list: the facts, and when. */
+const announcing = Effect.gen(function* () {
+  const announced: Array<{ readonly facts: Facts; readonly at: number }> = []
   const own = Layer.succeed(
     RelayEvents,
     RelayEvents.of({
-      emit: (_, facts) => Effect.map(Clock.currentTimeMillis, (at) => void told.push({ facts, at })),
+      emit: (_, facts) => Effect.map(Clock.currentTimeMillis, (at) => void announced.push({ facts, at })),
     }),
   )
   const scope = yield* Scope.make()
@@ -22,24 +22,24 @@ const telling = Effect.gen(function* () {
   const lane = announce("sink", () => {})
   const dies = (sequence: number, of: Entry = entry(sequence)) => lane.deadLettered(of, "DeliveryRejected", "no")
   return {
-    told,
+    announced,
     dies,
     announce,
     stop: Scope.close(scope, Exit.void),
-    counts: () => told.map(({ facts }) => facts.count),
+    counts: () => announced.map(({ facts }) => facts.count),
   }
 })
 
 describe("a dead letter", () => {
-  it.effect("is told with those that come within a second of it, by the first of them", () =>
+  it.effect("is announced with those that come within a second of it, by the first of them", () =>
     Effect.gen(function* () {
-      const { told, dies } = yield* telling
+      const { announced, dies } = yield* announcing
       for (let sequence = 1; sequence <= 500; sequence++) dies(sequence)
       yield* pass("500 millis")
       dies(501)
-      expect(told).toEqual([])
+      expect(announced).toEqual([])
       yield* pass("1 minute")
-      expect(told.map(({ facts }) => facts)).toEqual([
+      expect(announced.map(({ facts }) => facts)).toEqual([
         {
           sink: "sink",
           count: 501,
@@ -52,16 +52,16 @@ describe("a dead letter", () => {
     }),
   )
 
-  it.effect("of a stream is in one of its tellings, ten seconds apart, the last ones too", () =>
+  it.effect("of a stream is in one of its announcements, ten seconds apart, the last ones too", () =>
     Effect.gen(function* () {
-      const { told, dies, counts } = yield* telling
+      const { announced, dies, counts } = yield* announcing
       for (let sequence = 1; sequence <= 35; sequence++) {
         dies(sequence)
         yield* pass("1 second")
       }
       yield* pass("1 minute")
       expect(counts().reduce((sum: number, count) => sum + Number(count), 0)).toBe(35)
-      const times = told.map(({ at }) => at)
+      const times = announced.map(({ at }) => at)
       expect(times.length).toBe(5)
       for (const [index, at] of times.entries()) if (index > 0) expect(at - (times[index - 1] ?? 0)).toBe(10_000)
       dies(36)
@@ -70,9 +70,9 @@ describe("a dead letter", () => {
     }),
   )
 
-  it.effect("is told when the relay stops, if it has not been", () =>
+  it.effect("is announced when the relay stops, if it has not been", () =>
     Effect.gen(function* () {
-      const { dies, stop, counts } = yield* telling
+      const { dies, stop, counts } = yield* announcing
       dies(1)
       yield* pass("2 seconds")
       dies(2)
@@ -84,7 +84,7 @@ describe("a dead letter", () => {
     }),
   )
 
-  it.effect("is told in its time whatever the wall clock is set to meanwhile", () =>
+  it.effect("is announced in its time whatever the wall clock is set to meanwhile", () =>
     Effect.gen(function* () {
       const clock = yield* Clock.Clock
       let ahead = 0
@@ -94,7 +94,7 @@ describe("a dead letter", () => {
         monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
         currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + ahead,
       }
-      const { dies, counts } = yield* telling.pipe(Effect.provideService(Clock.Clock, jumping))
+      const { dies, counts } = yield* announcing.pipe(Effect.provideService(Clock.Clock, jumping))
       dies(1)
       yield* TestClock.adjust("2 seconds")
       ahead = -86_400_000
@@ -110,9 +110,9 @@ describe("a dead letter", () => {
     }),
   )
 
-  it.effect("of a lane that began anew is told with those of before", () =>
+  it.effect("of a lane that was restarted is announced with those of before", () =>
     Effect.gen(function* () {
-      const { dies, announce, counts } = yield* telling
+      const { dies, announce, counts } = yield* announcing
       dies(1)
       announce("sink", () => {}).deadLettered(entry(2), "Defect", "a bug")
       yield* pass("1 minute")

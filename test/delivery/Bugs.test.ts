@@ -50,7 +50,7 @@ describe("an event whose key can't be made", () => {
     ["the group of a digest", { digest: { wait: Duration.seconds(1), maxEvents: 10 } }],
   ]
   for (const [what, config] of keyed) {
-    it.effect(`is a dead letter that says where it is too deep, and the others go on: ${what}`, () => {
+    it.effect(`is a dead letter that says where it is too deep, and the others continue: ${what}`, () => {
       const sink = scripted(() => "pass", 10)
       const template = { ...config, key: "{{account_id}}/{{/data/object}}" }
       return Effect.gen(function* () {
@@ -66,7 +66,7 @@ describe("an event whose key can't be made", () => {
       }).pipe(Effect.provide(relay([{ ...spec("sink", sink.sink, template), key: Key.compile({ ...template }) }])))
     })
 
-    it.effect(`by a bug is a dead letter, the log has the cause, and the others go on: ${what}`, () => {
+    it.effect(`by a bug is a dead letter, the log has the cause, and the others continue: ${what}`, () => {
       const sink = scripted(() => "pass", 10)
       const log = logging()
       const buggy = {
@@ -150,7 +150,7 @@ describe("a batch that dies of a bug", () => {
 })
 
 /** A journal of which one call dies of a bug, as often as `times` says. */
-const buggy = (times: number, call: "read" | "readParked" | "settle" | "awaitBeyond") => {
+const buggy = (times: number, call: "read" | "readRetries" | "settle" | "awaitBeyond") => {
   let left = times
   const bug = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.suspend(() => (left-- > 0 ? Effect.die(new TypeError("no such thing")) : effect))
@@ -160,7 +160,7 @@ const buggy = (times: number, call: "read" | "readParked" | "settle" | "awaitBey
       Journal.of({
         ...journal,
         ...(call === "read" && { read: (after, limit) => bug(journal.read(after, limit)) }),
-        ...(call === "readParked" && { readRetries: (lane, some) => bug(journal.readRetries(lane, some)) }),
+        ...(call === "readRetries" && { readRetries: (lane, some) => bug(journal.readRetries(lane, some)) }),
         ...(call === "awaitBeyond" && {
           // Of the lanes: tests wait for less.
           awaitBeyond: (after) => (after < 30 ? journal.awaitBeyond(after) : bug(journal.awaitBeyond(after))),
@@ -171,7 +171,7 @@ const buggy = (times: number, call: "read" | "readParked" | "settle" | "awaitBey
   ).pipe(Layer.provideMerge(MemoryJournal.layer))
 }
 
-/** A journal whose count of its lanes dies of a bug once they have begun. */
+/** A journal whose count of its lanes dies of a bug once they run. */
 const late = Layer.effect(
   Journal,
   Effect.map(Journal, (journal) => {
@@ -185,8 +185,8 @@ const late = Layer.effect(
 ).pipe(Layer.provideMerge(MemoryJournal.layer))
 
 describe("a lane that a bug ends", () => {
-  for (const call of ["read", "readParked", "awaitBeyond"] as const) {
-    it.effect(`says so in its condition and at ERROR, and begins anew with all that it had: ${call}`, () => {
+  for (const call of ["read", "readRetries", "awaitBeyond"] as const) {
+    it.effect(`says so in its condition and at ERROR, and restarts with all that it had: ${call}`, () => {
       const sink = scripted((entry, attempt) => (entry.sequence % 3 === 0 && attempt === 1 ? failed : "pass"))
       const log = logging()
       return Effect.gen(function* () {
@@ -197,7 +197,7 @@ describe("a lane that a bug ends", () => {
           seen.add((yield* statusOf("sink"))?.condition ?? "")
         }
         expect([...seen]).toContain("failed")
-        expect(log.errors.join()).toContain("the lane of sink sink has ended, 1 in a row; it begins anew within 1 s")
+        expect(log.errors.join()).toContain("the lane of sink sink ended, 1 in a row; it restarts within 1 s")
         expect(log.errors.join()).toContain("no such thing")
         expect(sorted([...new Set(sink.delivered)])).toEqual(range(1, 30))
         expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "", backlog: 0, retrying: 0 })
@@ -208,7 +208,7 @@ describe("a lane that a bug ends", () => {
     })
   }
 
-  it.effect("waits longer each time, and lets the others go on", () => {
+  it.effect("waits longer each time, and does not stop the others", () => {
     const sink = scripted(() => "pass")
     const other = scripted(() => "pass")
     const log = logging()
@@ -218,7 +218,7 @@ describe("a lane that a bug ends", () => {
       ...config,
       delivery: {
         ...config.delivery,
-        get maxParked(): number {
+        get maxRetrying(): number {
           throw new TypeError("no such thing")
         },
       },
@@ -236,7 +236,7 @@ describe("a lane that a bug ends", () => {
     )
   })
 
-  it.effect("by what came of an attempt holds nothing in hand for ever", () => {
+  it.effect("at the end of an attempt loses no event", () => {
     let bugs = 2
     const sink = scripted((entry, attempt) => (entry.sequence === 2 && attempt < 4 ? failed : "pass"))
     const { config } = spec("sink", sink.sink, { order: "key" })
@@ -266,7 +266,7 @@ describe("a lane that a bug ends", () => {
       ...config,
       delivery: {
         ...config.delivery,
-        get maxParked(): number {
+        get maxRetrying(): number {
           throw new TypeError("no such thing")
         },
       },
@@ -290,7 +290,7 @@ it.effect("a settlement that dies of a bug is loud, and goes with the next", () 
   return Effect.gen(function* () {
     yield* append(5, ["sink"])
     yield* pass("5 seconds")
-    expect(log.errors.join()).toContain("what lanes have come to could not be stored")
+    expect(log.errors.join()).toContain("the progress of the lanes could not be stored")
     expect(yield* statusOf("sink")).toMatchObject({ backlog: 0, cursor: 5, deadLetters: 1 })
     expect(sink.attempted.length).toBe(5)
   }).pipe(

@@ -10,8 +10,8 @@ import { activeConfig } from "../lib/activeConfig.ts"
 import { it } from "../lib/effect.ts"
 import { append, failed, pass, scripted, spec, statusOf } from "./fixture.ts"
 
-/** A sink that says when it is opened and closed; `config` is what tells it from others. */
-const told = (name: string, sink: Sink, config: unknown = name, overrides: Partial<LaneConfig> = {}) => {
+/** A sink that counts how often it is opened and closed; sinks differ by `config`. */
+const counted = (name: string, sink: Sink, config: unknown = name, overrides: Partial<LaneConfig> = {}) => {
   const seen = { opened: 0, closed: 0 }
   const open = Effect.acquireRelease(
     Effect.sync(() => {
@@ -27,16 +27,16 @@ const told = (name: string, sink: Sink, config: unknown = name, overrides: Parti
   return { ...given, seen }
 }
 
-/** A sink whose attempts land when the latch is opened. */
+/** A sink whose attempts end when the latch is opened. */
 const slow = () => {
-  const gate = Latch.makeUnsafe(false)
+  const release = Latch.makeUnsafe(false)
   const delivered: Array<number> = []
   const attempted: Array<number> = []
   const sink: Sink = {
     batch: { maxEvents: 1, maxBytes: 1_000_000 },
     send: (batch) => {
       attempted.push(...batch.map(({ sequence }) => sequence))
-      return gate.whenOpen(
+      return release.whenOpen(
         Effect.sync(() => {
           delivered.push(...batch.map(({ sequence }) => sequence))
           return allSent
@@ -45,11 +45,11 @@ const slow = () => {
     },
     check: Effect.void,
   }
-  return { sink, gate, delivered, attempted }
+  return { sink, release, delivered, attempted }
 }
 
 const { delivery } = spec("", slow().sink).config
-const patient = { delivery: { ...delivery, timeout: Duration.hours(1) } }
+const longTimeout = { delivery: { ...delivery, timeout: Duration.hours(1) } }
 
 const lanes = (specs: ReadonlyArray<LaneSpec>) =>
   Lanes.layer({ specs, grace: Duration.seconds(10) }).pipe(
@@ -57,7 +57,7 @@ const lanes = (specs: ReadonlyArray<LaneSpec>) =>
   )
 const running = (specs: ReadonlyArray<LaneSpec>) => Layer.provideMerge(lanes(specs), MemoryJournal.layer)
 
-/** Changes the lanes while time goes on; what came of it, and whether the swap was made. */
+/** Changes the lanes while time passes; the result, and whether the swap was made. */
 const change = (specs: ReadonlyArray<LaneSpec>, during: Effect.Effect<void, never, Lanes | Journal> = Effect.void) =>
   Effect.gen(function* () {
     const lanes = yield* Lanes
@@ -77,20 +77,22 @@ const names = Effect.flatMap(Journal, (journal) =>
 )
 
 describe("a change of sinks", () => {
-  it.effect("leaves a sink that is not touched alone, with what is under way", () => {
+  it.effect("leaves a sink that is not touched alone, with what is in flight", () => {
     const kept = slow()
-    const stays = told("stays", kept.sink, "stays", patient)
+    const stays = counted("stays", kept.sink, "stays", longTimeout)
     const other = scripted(() => "pass")
     return Effect.gen(function* () {
       yield* append(2, ["stays"])
       yield* pass("200 millis")
       expect(kept.attempted).toEqual([1, 2])
-      expect(yield* change([told("stays", kept.sink, "stays", patient), told("new", other.sink)])).toMatchObject({
+      expect(
+        yield* change([counted("stays", kept.sink, "stays", longTimeout), counted("new", other.sink)]),
+      ).toMatchObject({
         swapped: true,
       })
       yield* append(1, ["stays", "new"])
       yield* pass("200 millis")
-      yield* kept.gate.open
+      yield* kept.release.open
       yield* pass("1 second")
       expect(stays.seen).toEqual({ opened: 1, closed: 0 })
       expect([kept.attempted.toSorted(), kept.delivered.toSorted(), other.delivered]).toEqual([
@@ -112,7 +114,7 @@ describe("a change of sinks", () => {
       })
       yield* append(1, ["added-not"])
       yield* lanes.change(
-        [told("added", added.sink)],
+        [counted("added", added.sink)],
         Effect.orDie(Effect.provideContext(swap, yield* Effect.context<Journal>())),
       )
       expect(there).toContain("added")
@@ -121,10 +123,10 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([])))
   })
 
-  it.effect("lets attempts under way end before another sink takes a lane over, and repeats nothing", () => {
+  it.effect("lets attempts in flight end before another sink takes a lane over, and repeats nothing", () => {
     const before = slow()
     const after = scripted(() => "pass")
-    const old = told("sink", before.sink, "before")
+    const old = counted("sink", before.sink, "before")
     return Effect.gen(function* () {
       yield* append(6, ["sink"])
       yield* pass("200 millis")
@@ -132,9 +134,9 @@ describe("a change of sinks", () => {
       const during = Effect.gen(function* () {
         expect([before.delivered, after.attempted]).toEqual([[], []])
         yield* append(1, ["sink"])
-        yield* before.gate.open
+        yield* before.release.open
       })
-      yield* change([told("sink", after.sink, "after")], Effect.orDie(during))
+      yield* change([counted("sink", after.sink, "after")], Effect.orDie(during))
       expect(before.delivered).toEqual([1, 2, 3, 4])
       expect(after.delivered).toEqual([5, 6, 7])
       expect(old.seen).toEqual({ opened: 1, closed: 1 })
@@ -147,9 +149,9 @@ describe("a change of sinks", () => {
     const after = scripted(() => "pass")
     return Effect.gen(function* () {
       yield* append(2, ["sink"])
-      yield* change([told("sink", after.sink, "after", patient)])
+      yield* change([counted("sink", after.sink, "after", longTimeout)])
       expect(after.delivered).toEqual([1, 2])
-    }).pipe(Effect.provide(running([told("sink", stuck.sink, "before", patient)])))
+    }).pipe(Effect.provide(running([counted("sink", stuck.sink, "before", longTimeout)])))
   })
 
   it.effect("takes what is retrying along, with its attempts, to be sent when it is due", () => {
@@ -159,16 +161,16 @@ describe("a change of sinks", () => {
       yield* append(3, ["sink"])
       yield* pass("1 second")
       expect(yield* statusOf("sink")).toMatchObject({ retrying: 1, attempts: { delivered: 2 } })
-      yield* change([told("sink", after.sink, "after")])
+      yield* change([counted("sink", after.sink, "after")])
       expect(after.delivered).toEqual([1])
       expect(yield* statusOf("sink")).toMatchObject({ retrying: 0, backlog: 0 })
-    }).pipe(Effect.provide(running([told("sink", failing.sink, "before")])))
+    }).pipe(Effect.provide(running([counted("sink", failing.sink, "before")])))
   })
 
   it.effect("of how a lane delivers keeps its connection", () => {
     const up = scripted(() => "pass")
-    const before = told("sink", up.sink)
-    const after = told("sink", up.sink, "sink", { concurrency: 1 })
+    const before = counted("sink", up.sink)
+    const after = counted("sink", up.sink, "sink", { concurrency: 1 })
     return Effect.gen(function* () {
       yield* append(1, ["sink"])
       yield* pass("200 millis")
@@ -186,7 +188,7 @@ describe("a change of sinks", () => {
   it.effect("lets a removed sink that works have what was promised to it, then closes it", () => {
     const up = scripted(() => "pass")
     const unhurried: Sink = { ...up.sink, send: (batch) => Effect.delay(up.sink.send(batch), "100 millis") }
-    const old = told("old", unhurried)
+    const old = counted("old", unhurried)
     return Effect.gen(function* () {
       yield* append(50, ["old"])
       const { result } = yield* change([])
@@ -197,27 +199,30 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([old])))
   })
 
-  it.effect("keeps what waits for a removed sink that is away, names it, and a sink of its name goes on there", () => {
-    let isAway = true
-    const sink = scripted(() => (isAway ? new SinkUnavailable({ message: "refused" }) : "pass"))
-    return Effect.gen(function* () {
-      yield* append(10, ["sink"])
-      yield* pass("5 seconds")
-      const { result } = yield* change([])
-      expect(result).toMatchObject({ success: [expect.stringContaining("10 events wait for the sink sink")] })
-      expect(yield* statusOf("sink")).toMatchObject({ condition: "orphaned", backlog: 10 })
-      isAway = false
-      yield* change([told("sink", sink.sink, "again")])
-      expect(sink.delivered.toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
-      expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0 })
-    }).pipe(Effect.provide(running([told("sink", sink.sink)])))
-  })
+  it.effect(
+    "keeps what waits for a removed sink that is away, names it, and a sink of its name continues there",
+    () => {
+      let isAway = true
+      const sink = scripted(() => (isAway ? new SinkUnavailable({ message: "refused" }) : "pass"))
+      return Effect.gen(function* () {
+        yield* append(10, ["sink"])
+        yield* pass("5 seconds")
+        const { result } = yield* change([])
+        expect(result).toMatchObject({ success: [expect.stringContaining("10 events wait for the sink sink")] })
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "orphaned", backlog: 10 })
+        isAway = false
+        yield* change([counted("sink", sink.sink, "again")])
+        expect(sink.delivered.toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0 })
+      }).pipe(Effect.provide(running([counted("sink", sink.sink)])))
+    },
+  )
 
-  it.effect("hands what waits for a renamed sink to its new name, over the same connection", () => {
+  it.effect("moves the backlog of a renamed sink to its new name, over the same connection", () => {
     let isMended = false
     const sink = scripted((entry) => (entry.sequence === 1 && !isMended ? failed : "pass"))
-    const before = told("before", sink.sink, "same")
-    const after = told("after", sink.sink, "same", { renamedFrom: "before" })
+    const before = counted("before", sink.sink, "same")
+    const after = counted("after", sink.sink, "same", { renamedFrom: "before" })
     return Effect.gen(function* () {
       const { pause, resume } = yield* Lanes
       yield* append(1, ["before"])
@@ -237,12 +242,12 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([before])))
   })
 
-  it.effect("is refused as a whole when a new sink can't work until a person acts", () => {
+  it.effect("is refused as a whole when a new sink's config is wrong", () => {
     const up = scripted(() => "pass")
-    const stays = told("stays", up.sink)
-    const [changed, fine] = [told("stays", up.sink, "changed"), told("fine", up.sink)]
+    const stays = counted("stays", up.sink)
+    const [changed, fine] = [counted("stays", up.sink, "changed"), counted("fine", up.sink)]
     const wrong: LaneSpec = {
-      ...told("wrong", up.sink),
+      ...counted("wrong", up.sink),
       open: Effect.fail(new SinkError({ reason: new SinkMisconfigured({ message: "no such CA file" }) })),
     }
     return Effect.gen(function* () {
@@ -263,14 +268,14 @@ describe("a change of sinks", () => {
     const up = scripted(() => "pass")
     let isAway = true
     const away: LaneSpec = {
-      ...told("away", up.sink),
+      ...counted("away", up.sink),
       open: Effect.suspend(() =>
         isAway
           ? Effect.fail(new SinkError({ reason: new SinkUnavailable({ message: "no broker" }) }))
           : Effect.succeed(up.sink),
       ),
     }
-    const stuck: LaneSpec = { ...told("stuck", up.sink), open: Effect.never }
+    const stuck: LaneSpec = { ...counted("stuck", up.sink), open: Effect.never }
     return Effect.gen(function* () {
       const { result, swapped } = yield* change([away, stuck])
       expect(swapped).toBe(true)
@@ -296,14 +301,14 @@ describe("a change of sinks", () => {
       yield* pass("1 second")
       yield* pause("sink")
       yield* pass("2 minutes")
-      yield* change([told("sink", sink.sink, "after", overrides)])
+      yield* change([counted("sink", sink.sink, "after", overrides)])
       yield* resume("sink")
       yield* pass("31 seconds")
       expect([sink.delivered, (yield* statusOf("sink"))?.deadLetters]).toEqual([[2, 1], 0])
-    }).pipe(Effect.provide(running([told("sink", sink.sink, "before", overrides)])))
+    }).pipe(Effect.provide(running([counted("sink", sink.sink, "before", overrides)])))
   })
 
-  it.effect("that is cut off by a stop loses nothing: the next start goes on", () => {
+  it.effect("that is cut off by a stop loses nothing: the next start continues", () => {
     const before = slow()
     const after = scripted(() => "pass")
     return Effect.gen(function* () {
@@ -311,13 +316,13 @@ describe("a change of sinks", () => {
         yield* append(6, ["sink"])
         yield* pass("200 millis")
         const { change } = yield* Lanes
-        yield* Effect.forkChild(change([told("sink", after.sink, "after")], Effect.void), {
+        yield* Effect.forkChild(change([counted("sink", after.sink, "after")], Effect.void), {
           startImmediately: true,
         })
         yield* pass("200 millis")
-        yield* before.gate.open
-      }).pipe(Effect.provide(lanes([told("sink", before.sink, "before")])))
-      yield* Effect.provide(pass("1 second"), lanes([told("sink", after.sink, "after")]))
+        yield* before.release.open
+      }).pipe(Effect.provide(lanes([counted("sink", before.sink, "before")])))
+      yield* Effect.provide(pass("1 second"), lanes([counted("sink", after.sink, "after")]))
       expect([...before.delivered, ...after.delivered].toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6])
     }).pipe(Effect.provide(MemoryJournal.layer))
   })

@@ -161,7 +161,7 @@ describe("a digest", () => {
     }).pipe(Effect.provide(relay([digests(chat.sink)])))
   })
 
-  it.effect("waits out an outage and then goes once, with its attempts given back", () => {
+  it.effect("waits out an outage and then goes once, with its attempts refunded", () => {
     let up = false
     const chat = messages(() => (up ? "pass" : away))
     return Effect.gen(function* () {
@@ -229,24 +229,24 @@ describe("a digest", () => {
   })
 })
 
-describe("the parking of digests", () => {
+describe("the retry queue of digests", () => {
   it.effect("gives each event once, in the order of its group, never more at once than go together", () =>
     Effect.sync(() => {
       for (let seed = 1; seed <= 200; seed++) {
         const random = seeded(seed)
         const most = 2 + Math.floor(random() * 5)
-        const parking = new RetryQueue(most)
+        const retries = new RetryQueue(most)
         const given = new Map<string, Array<number>>()
         let now = 0
         let sequence = 0
         const take = () => {
-          for (let group = parking.takeGroup(now); group.length > 0; group = parking.takeGroup(now)) {
+          for (let group = retries.takeGroup(now); group.length > 0; group = retries.takeGroup(now)) {
             expect(group.length).toBeLessThanOrEqual(most)
             const [first] = group
             expect(group.every(({ key }) => key === first?.key)).toBe(true)
             for (const one of group) {
               given.set(one.key, [...(given.get(one.key) ?? []), one.sequence])
-              parking.remove(one.sequence, now)
+              retries.remove(one.sequence, now)
             }
           }
         }
@@ -256,7 +256,7 @@ describe("the parking of digests", () => {
           const key = `acct_${Math.floor(random() * 3)}`
           sequence += 1
           expected.set(key, [...(expected.get(key) ?? []), sequence])
-          parking.put({
+          retries.put({
             sequence,
             key,
             dueAt: now + 20,
@@ -273,7 +273,7 @@ describe("the parking of digests", () => {
         now += 1_000
         take()
         expect(given).toEqual(expected)
-        expect(parking.size).toBe(0)
+        expect(retries.size).toBe(0)
       }
     }),
   )

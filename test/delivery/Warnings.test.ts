@@ -18,7 +18,7 @@ const secrets = [
 ]
 const route = { name: "own", match: ["relay.*"], except: [], where: {}, to: ["chat"] }
 
-/** A journal, and relays that start and stop over it; `told` is the secrets' events in it. */
+/** A journal, and relays that start and stop over it; `emitted` is the secrets' events in it. */
 const start = Effect.gen(function* () {
   const context = yield* Layer.build(MemoryJournal.layer)
   const journal = Context.get(context, Journal)
@@ -33,19 +33,19 @@ const start = Effect.gen(function* () {
     ).pipe(Scope.provide(scope))
     return { stop: Scope.close(scope, Exit.void) }
   })
-  const told = Effect.map(Effect.orDie(journal.read(0, 100)), (entries) =>
+  const emitted = Effect.map(Effect.orDie(journal.read(0, 100)), (entries) =>
     entries.map(({ event, sinks }) => {
       const { data, created_at } = JSON.parse(Buffer.from(event.body).toString())
       return { type: event.type, sinks, at: created_at, ...data.object }
     }),
   )
-  return { run, told }
+  return { run, emitted }
 })
 
 describe("a secret that expires", () => {
-  it.effect("is told of 14 days, 3 days and 1 day before, once each, and one that lasts never", () =>
+  it.effect("is given 14 days, 3 days and 1 day before, once each, and one that lasts never", () =>
     Effect.gen(function* () {
-      const { run, told } = yield* start
+      const { run, emitted } = yield* start
       for (const [at, count] of [
         [85, 0],
         [86, 1],
@@ -58,11 +58,11 @@ describe("a secret that expires", () => {
         yield* TestClock.adjust("1 hour")
         yield* TestClock.adjust("1 hour")
         yield* stop
-        expect(yield* told).toHaveLength(count)
+        expect(yield* emitted).toHaveLength(count)
       }
       const expires_at = "1970-04-11T00:00:00.000Z"
       const facts = { type: "relay.secret_expiring", sinks: ["chat"], webhook: "scheduling", secret: "old", expires_at }
-      expect(yield* told).toEqual([
+      expect(yield* emitted).toEqual([
         { ...facts, at: "1970-03-28T00:00:00Z" },
         { ...facts, at: "1970-04-08T00:00:00Z" },
         { ...facts, at: "1970-04-10T00:00:00Z" },
@@ -70,16 +70,16 @@ describe("a secret that expires", () => {
     }),
   )
 
-  it.effect("is told of once however often the relay starts", () =>
+  it.effect("is given once however often the relay starts", () =>
     Effect.gen(function* () {
-      const { run, told } = yield* start
+      const { run, emitted } = yield* start
       yield* TestClock.adjust("90 days")
       for (let n = 0; n < 5; n++) {
         const { stop } = yield* run()
         yield* TestClock.adjust("1 hour")
         yield* stop
       }
-      expect(yield* told).toHaveLength(1)
+      expect(yield* emitted).toHaveLength(1)
     }),
   )
 })
@@ -110,7 +110,7 @@ test("the notice that is due is the shortest that has begun (1,000 seeds)", () =
 })
 
 describe("a journal that is red", () => {
-  it.effect("is told of at ERROR at each start, and as an event once, when the journal takes one", () => {
+  it.effect("is logged at ERROR at each start, and as an event once, when the journal takes one", () => {
     const lines: Array<string> = []
     const logger = Logger.make(({ message, logLevel }) => void lines.push(`${logLevel}: ${message}`))
     return Effect.gen(function* () {
@@ -136,21 +136,21 @@ describe("a journal that is red", () => {
         yield* TestClock.adjust("10 seconds")
         return { stop: Scope.close(scope, Exit.void) }
       })
-      const told = Effect.map(memory.read(0, 100), (entries) =>
+      const emitted = Effect.map(memory.read(0, 100), (entries) =>
         entries.map(({ event, sinks }) => {
           const { data, created_at } = JSON.parse(Buffer.from(event.body).toString())
           return [event.type, sinks, created_at, data.object.problem]
         }),
       )
       const first = yield* run()
-      expect(yield* told).toEqual([])
+      expect(yield* emitted).toEqual([])
       health = "red"
       yield* TestClock.adjust("10 seconds")
       problems = [...problems, "The journal j.db was deleted or emptied."]
       yield* TestClock.adjust("10 seconds")
       yield* first.stop
       yield* run()
-      expect(yield* told).toEqual(
+      expect(yield* emitted).toEqual(
         problems.map((problem) => ["relay.journal_red", ["chat"], "1970-01-02T00:00:00Z", problem]),
       )
       const said = problems.map((problem) => `Error: the journal is red: ${problem}`)

@@ -60,7 +60,7 @@ export const spec = (name: string, sink: Sink, overrides: Partial<LaneConfig> = 
       timeout: Duration.seconds(10),
       retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.seconds(5) },
       pauseAfter: 5,
-      maxParked: 10_000,
+      maxRetrying: 10_000,
       maxDeadLetters: 1_000_000_000,
     },
     concurrency: 4,
@@ -100,7 +100,7 @@ export const append = (count: number, sinks: ReadonlyArray<string>, account: (n:
     yield* journal.awaitBeyond(before + count - 1)
   })
 
-/** Lets the test clock run in small steps, so that waits begin when they would. */
+/** Lets the test clock run in small steps, so that waits start when they would. */
 export const pass = (time: Duration.Input) =>
   Effect.gen(function* () {
     for (let left = Duration.toMillis(time); left > 0; left -= 100) yield* TestClock.adjust(Math.min(100, left))

@@ -17,6 +17,7 @@ import { type ConfiguredTypes, mayBeShown } from "../schema/ConfiguredTypes.ts"
 import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
 import { embedded } from "./Defaults.ts"
 import { decodeText, type Environment, reasonOf, resolve } from "./References.ts"
+import * as RenamedKeys from "./RenamedKeys.ts"
 
 export interface LoadOptions extends Environment {
   readonly sinkTypes: ConfiguredTypes
@@ -213,7 +214,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     return yield* fail([error([], "a config is an object: { … }", "`relay init` writes a config to start from")])
   }
   const { value: resolved, findings: unresolved, hide } = yield* resolve(source.value, [], options)
-  const root = isFields(resolved) ? resolved : {}
+  const { value: root, findings: renamed } = RenamedKeys.rename(isFields(resolved) ? resolved : {})
   const whole = part(decode(ConfigFile, root, []))
   const journal = journalOf(root.journal, options.journalTypes)
   const common = delivery(root.delivery, ["delivery"])
@@ -221,6 +222,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     sink(name, value, common.findings.length === 0 ? root.delivery : undefined, options.sinkTypes),
   )
   const shape = [
+    ...renamed,
     ...whole.findings,
     ...journal.findings,
     ...(whole.findings.length === 0 ? common.findings : []),

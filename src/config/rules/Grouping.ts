@@ -47,11 +47,11 @@ const digestRules = ({ lane, given, path }: Asked): ReadonlyArray<Finding> => {
   if (backlog?.whenFull === "deadLetter") {
     found.push(error([...path, "backlog"], 'a digest is sent or given up as a whole: its backlog can only "refuse"'))
   }
-  if (digest.maxEvents > delivery.maxParked) {
+  if (digest.maxEvents > delivery.maxRetrying) {
     found.push(
       error(
         [...at, "maxEvents"],
-        'a digest of so many never fills: "delivery.maxParked" is less',
+        'a digest of so many never fills: "delivery.maxRetrying" is less',
         "raise that, or lower this",
       ),
     )

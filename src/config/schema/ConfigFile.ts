@@ -160,7 +160,7 @@ export const Delivery = Schema.Struct({
   timeout: Units.duration.or("10 seconds", "How long one attempt may take"),
   retry: Retry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   pauseAfter: countOr("Failures in a row, over three events or more, that pause the lane", 5, 1, 10_000),
-  maxParked: countOr("Events waiting for a retry beyond which the lane pauses", 10_000, 1, 10_000_000),
+  maxRetrying: countOr("Events waiting for a retry beyond which the lane pauses", 10_000, 1, 10_000_000),
   maxDeadLetters: Units.bytes.or("1 GiB", "Dead letters beyond which the lane pauses; nothing is dropped"),
 }).annotate({ description: "How events are delivered; a sink's own `delivery` overrides it key by key" })
 

@@ -1,6 +1,7 @@
 /**
- * What a lane has decided and not yet handed to the journal. A later decision
- * on an event replaces an earlier one, so a settlement never contradicts itself.
+ * What a lane has decided and the journal does not know. A later decision on an
+ * event replaces an earlier one, so a settlement never contradicts itself. Part
+ * of {@link Progress}.
  */
 import type { Attempt, Cursor, DeadLetter, RetryChange, Settlement, Tries, Wait } from "../../journal/Journal.ts"
 
@@ -15,61 +16,49 @@ const joined = (earlier: Tries, later: Tries): Tries => {
 
 export class Changes {
   #retries = new Map<number, RetryChange>()
-  /** Parked by the settlement that is being stored. */
-  #storing: ReadonlySet<number> = new Set()
-  /** The settlement that is being stored lets events go that were parked. */
-  #ending = false
-  #ended = new Set<number>()
+  #endedRetries = new Set<number>()
   #deadLetters = new Map<number, DeadLetter>()
-  #stored: number
-  #moved = false
   /** Events settled that the journal does not know of: a crash would send them again. */
   unstored = 0
-  #taken = 0
+  /** The cursor or its ranges differ from what is stored. */
+  #moved = false
+  #stored: { readonly cursor: number; readonly pausedFor: number }
+  /** Of the settlement that is being stored: its retries, whether it ends any, and its share of `unstored`. */
+  #storing: { readonly retries: ReadonlySet<number>; readonly ends: boolean; readonly settled: number } | undefined
 
-  /** `stored` is the cursor that the journal has. */
-  constructor(stored: number) {
-    this.#stored = stored
+  /** The cursor and the time paused, as the journal has them. */
+  constructor(cursor: number, pausedFor: number) {
+    this.#stored = { cursor, pausedFor }
   }
 
-  /** The cursor or its ranges are others than stored. */
-  moved(): void {
+  /** An event was settled. */
+  settled(): void {
     this.#moved = true
+    this.unstored += 1
   }
 
-  /** `last` is the attempt that leads to it, if one does. */
-  retry(retrying: Wait, last?: Attempt): void {
-    this.#ended.delete(retrying.sequence)
-    this.#retries.set(retrying.sequence, { ...retrying, ...this.#tries(retrying.sequence, last) })
+  /** `last` is the attempt that led to it, if there was one. */
+  retry(wait: Wait, last?: Attempt): void {
+    this.#endedRetries.delete(wait.sequence)
+    this.#retries.set(wait.sequence, { ...wait, ...this.#tries(wait.sequence, last) })
   }
 
-  /** The same, with its newest attempt given back. */
-  refund(retrying: Wait): void {
-    const { failed, refunded } = this.#tries(retrying.sequence)
+  /** The same, with its newest attempt refunded. */
+  refund(wait: Wait): void {
+    const { failed, refunded } = this.#tries(wait.sequence)
     const tries = failed.length > 0 ? { failed: failed.slice(0, -1), refunded } : { failed, refunded: refunded + 1 }
-    this.#retries.set(retrying.sequence, { ...retrying, ...tries })
-  }
-
-  /** What the journal has yet to hear of an event's attempts. */
-  #tries(sequence: number, last?: Attempt): Tries {
-    const { failed = [], refunded = 0 } = this.#retries.get(sequence) ?? {}
-    return { failed: last === undefined ? failed : [...failed, last], refunded }
+    this.#retries.set(wait.sequence, { ...wait, ...tries })
   }
 
   endRetry(sequence: number): void {
     this.#retries.delete(sequence)
-    this.#ended.add(sequence)
+    this.#endedRetries.add(sequence)
     this.unstored += 1
   }
 
-  /** Nothing is to be said of an event any more. */
+  /** The journal has lost the event and said so. */
   forget(sequence: number): void {
     this.#retries.delete(sequence)
-  }
-
-  /** Whether the journal has yet to hear that a parked event is no longer. */
-  ends(sequence: number): boolean {
-    return this.#ended.has(sequence) || this.#deadLetters.has(sequence)
   }
 
   deadLetter(sequence: number, last: Attempt): void {
@@ -78,60 +67,69 @@ export class Changes {
     this.#deadLetters.set(sequence, { sequence, at: last.at, ...tries })
   }
 
-  /** All of it, with the cursor as it is now; `undefined` when the journal has it all. */
+  /** What the journal has yet to hear of an event's attempts. */
+  #tries(sequence: number, last?: Attempt): Tries {
+    const { failed = [], refunded = 0 } = this.#retries.get(sequence) ?? {}
+    return { failed: last === undefined ? failed : [...failed, last], refunded }
+  }
+
+  /** Whether the event's wait for a retry ended, and the journal has yet to be told. */
+  ends(sequence: number): boolean {
+    return this.#endedRetries.has(sequence) || this.#deadLetters.has(sequence)
+  }
+
+  /** Whether the event's wait for a retry is not on disk as it is here. */
+  isRetrying(sequence: number): boolean {
+    return this.#retries.has(sequence) || this.#storing?.retries.has(sequence) === true
+  }
+
+  /** Whether waits for a retry have ended that are still on disk. */
+  get isEnding(): boolean {
+    return this.#storing?.ends === true || this.#endsAny
+  }
+
+  get #endsAny(): boolean {
+    return this.#endedRetries.size + this.#deadLetters.size > 0
+  }
+
+  /** All of it, with the cursor as it is now; `undefined` when the journal knows it all. */
   take(lane: string, cursor: Cursor, pausedFor: number): Settlement | undefined {
-    const decided = this.#retries.size + this.#ended.size + this.#deadLetters.size > 0
-    if (!decided && !this.#moved && cursor.sequence === this.#stored) return undefined
+    const isSame = cursor.sequence === this.#stored.cursor && pausedFor === this.#stored.pausedFor
+    if (isSame && !this.#moved && !this.#endsAny && this.#retries.size === 0) return undefined
     const settlement: Settlement = {
       lane,
       cursor,
       retry: [...this.#retries.values()],
-      endRetry: [...this.#ended],
+      endRetry: [...this.#endedRetries],
       deadLetter: [...this.#deadLetters.values()],
       pausedFor,
     }
-    this.#storing = new Set(this.#retries.keys())
-    this.#ending = this.#ended.size + this.#deadLetters.size > 0
+    this.#storing = { retries: new Set(this.#retries.keys()), ends: this.#endsAny, settled: this.unstored }
     this.#retries = new Map()
-    this.#ended = new Set()
+    this.#endedRetries = new Set()
     this.#deadLetters = new Map()
-    this.#stored = cursor.sequence
+    this.#stored = { cursor: cursor.sequence, pausedFor }
     this.#moved = false
-    this.#taken = this.unstored
     return settlement
-  }
-
-  /** Whether an event is parked otherwise than the disk says. */
-  isRetrying(sequence: number): boolean {
-    return this.#retries.has(sequence) || this.#storing.has(sequence)
-  }
-
-  /** Whether events that were parked have ended, and the disk does not say so. */
-  get isEnding(): boolean {
-    return this.#ending || this.#ended.size + this.#deadLetters.size > 0
   }
 
   /** The settlement that was taken last is on disk. */
   stored(): void {
-    this.#storing = new Set()
-    this.#ending = false
-    this.unstored -= this.#taken
-    this.#taken = 0
+    this.unstored -= this.#storing?.settled ?? 0
+    this.#storing = undefined
   }
 
   /** Takes back what could not be stored; it goes with the next settlement. */
   restore(settlement: Settlement): void {
-    this.#storing = new Set()
-    this.#ending = false
-    const since = (sequence: number) => this.#ended.has(sequence) || this.#deadLetters.has(sequence)
+    this.#storing = undefined
     for (const one of settlement.retry) {
       const { sequence } = one
       const [retrying, dead] = [this.#retries.get(sequence), this.#deadLetters.get(sequence)]
       if (retrying !== undefined) this.#retries.set(sequence, { ...retrying, ...joined(one, retrying) })
       else if (dead !== undefined) this.#deadLetters.set(sequence, { ...dead, ...joined(one, dead) })
-      else if (!since(sequence)) this.#retries.set(sequence, one)
+      else if (!this.ends(sequence)) this.#retries.set(sequence, one)
     }
-    for (const sequence of settlement.endRetry) if (!this.#retries.has(sequence)) this.#ended.add(sequence)
+    for (const sequence of settlement.endRetry) if (!this.#retries.has(sequence)) this.#endedRetries.add(sequence)
     for (const one of settlement.deadLetter) this.#deadLetters.set(one.sequence, one)
     this.#moved = true
   }

@@ -1,12 +1,13 @@
 /**
- * The attempts of a lane that are under way: started, timed, cut off when they
- * are overdue, and counted when they land.
+ * A lane's attempts in flight: started, timed, interrupted when they are
+ * overdue, and counted when they end.
  *
- * Attempts are no children of the pump: when it has stopped, a drain lets them
+ * Attempts are not children of the pump: when it has stopped, a drain lets them
  * end.
  */
-import { Duration, Effect, type Exit, Fiber } from "effect"
-import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
+import { Cause, Duration, Effect, Exit, Fiber } from "effect"
+import { DeliveryFailed, type Failures, type Reason, type Sink, type SinkError } from "../../sinks/Sink.ts"
+import type { AttemptStats } from "./AttemptStats.ts"
 import type { Item } from "./Queue.ts"
 
 export interface Batch {
@@ -15,75 +16,77 @@ export interface Batch {
   readonly startedAt: number
 }
 
-type Attempt = Effect.Effect<Failures, SinkError>
-type Running = Fiber.Fiber<Failures, SinkError>
-export type Fork = (attempt: Attempt) => Running
-export type Completed = (flight: Batch, exit: Exit.Exit<Failures, SinkError>) => void
+/** Why an event was not delivered: the sink's reason, a bug, or the relay stopped during the attempt. */
+export type Failure =
+  | Reason
+  | { readonly _tag: "Interrupted"; readonly message: string }
+  | { readonly _tag: "Defect"; readonly message: string }
 
-/** Upper bounds in seconds of the delivery duration histogram. */
-export const durationBuckets = [0.005, 0.025, 0.1, 0.5, 1, 5, 10, 30] as const
+/** An attempt that has ended. */
+export interface Attempt extends Batch {
+  /** Why the batch failed as a whole. */
+  readonly whole: Failure | undefined
+  /** Why the event at this place was not delivered; `undefined` when it was. */
+  readonly failure: (index: number) => Failure | undefined
+  /** How many were delivered. */
+  readonly delivered: number
+  /** The bug that ended it, for the log. */
+  readonly defect: Cause.Cause<unknown> | undefined
+}
+
+type Running = Fiber.Fiber<Failures, SinkError>
+export type Fork = (attempt: Effect.Effect<Failures, SinkError>) => Running
+type Ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>) => void
 
 export class InFlight {
-  /** Events by what became of an attempt with them: `delivered`, or a reason's tag. */
-  readonly outcomes: Record<string, number> = {}
-  /** Attempts by duration: one count a bucket and one above them all; the sum is in seconds. */
-  readonly durations = { counts: new Array<number>(durationBuckets.length + 1).fill(0), sum: 0 }
-  readonly #underWay = new Map<Batch, Running | undefined>()
+  readonly #running = new Map<Batch, Running | undefined>()
   readonly #fork: Fork
-  readonly #timeout: number
+  readonly #stats: AttemptStats
+  readonly #timeout: Duration.Duration
+  #stopping = false
 
-  constructor(fork: Fork, timeout: Duration.Duration) {
+  constructor(fork: Fork, timeout: Duration.Duration, stats: AttemptStats) {
     this.#fork = fork
-    this.#timeout = Duration.toMillis(timeout)
+    this.#timeout = timeout
+    this.#stats = stats
   }
 
   get size(): number {
-    return this.#underWay.size
+    return this.#running.size
   }
 
-  all(): Iterable<Batch> {
-    return this.#underWay.keys()
+  /** Epoch milliseconds when the oldest event in flight was received; infinite when there is none. */
+  get oldestReceivedAt(): number {
+    let oldest = Number.POSITIVE_INFINITY
+    for (const { items } of this.#running.keys()) {
+      for (const { entry } of items) oldest = Math.min(oldest, entry.event.receivedAt)
+    }
+    return oldest
   }
 
-  /** Starts an attempt. It may land before this returns. */
-  start(sink: Sink, items: ReadonlyArray<Item>, now: () => number, landed: Completed): void {
-    const flight: Batch = { items, startedAt: now() }
-    this.#underWay.set(flight, undefined)
+  /** Starts an attempt. It may end before this returns. */
+  start(sink: Sink, items: ReadonlyArray<Item>, now: () => number, ended: Ended): void {
+    const batch: Batch = { items, startedAt: now() }
+    this.#running.set(batch, undefined)
     const fiber = this.#fork(Effect.suspend(() => sink.send(items.map((item) => item.entry))))
-    this.#underWay.set(flight, fiber)
+    this.#running.set(batch, fiber)
     fiber.addObserver((exit) => {
-      this.#underWay.delete(flight)
-      this.#observe((now() - flight.startedAt) / 1_000)
-      landed(flight, exit)
+      this.#running.delete(batch)
+      this.#stats.observe((now() - batch.startedAt) / 1_000)
+      ended(batch, exit)
     })
   }
 
-  /** Goes on counting where the lane's flights before these ended. */
-  takeOver({ outcomes, durations }: InFlight): void {
-    for (const [outcome, events] of Object.entries(outcomes)) this.count(outcome, events)
-    durations.counts.forEach((count, bucket) => {
-      this.durations.counts[bucket] = (this.durations.counts[bucket] ?? 0) + count
-    })
-    this.durations.sum += durations.sum
-  }
-
-  count(outcome: string, events: number): void {
-    this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + events
-  }
-
-  isOverdue(flight: Batch, now: number): boolean {
-    return now - flight.startedAt >= this.#timeout
-  }
-
-  /** Cuts off what has had its time. */
+  /** Interrupts attempts that have had their time. */
   interruptOverdue(now: number): void {
-    for (const [flight, fiber] of this.#underWay) if (this.isOverdue(flight, now)) fiber?.interruptUnsafe()
+    for (const [batch, fiber] of this.#running) if (this.#isOverdue(batch, now)) fiber?.interruptUnsafe()
   }
 
-  /** Waits until all have landed, and cuts off those that don't within `grace`. */
-  settleAll(grace: Duration.Duration): Effect.Effect<void> {
+  /** Waits until all have ended, and interrupts those that don't within `grace`. */
+  stop(grace: Duration.Duration): Effect.Effect<void> {
     return Effect.suspend(() => {
-      const fibers = [...this.#underWay.values()].flatMap((fiber) => fiber ?? [])
+      this.#stopping = true
+      const fibers = [...this.#running.values()].flatMap((fiber) => fiber ?? [])
       return Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded", discard: true }).pipe(
         Effect.timeoutOption(grace),
         Effect.andThen(Fiber.interruptAll(fibers)),
@@ -91,10 +94,41 @@ export class InFlight {
     })
   }
 
-  #observe(seconds: number): void {
-    const bucket = durationBuckets.findIndex((bound) => seconds <= bound)
-    const index = bucket === -1 ? durationBuckets.length : bucket
-    this.durations.counts[index] = (this.durations.counts[index] ?? 0) + 1
-    this.durations.sum += seconds
+  /** What an ended attempt came to; counts it. */
+  result(batch: Batch, exit: Exit.Exit<Failures, SinkError>, now: number): Attempt {
+    const whole = Exit.isFailure(exit) ? this.#failure(exit.cause, batch, now) : undefined
+    const failures = Exit.isSuccess(exit) ? exit.value : undefined
+    const attempt: Attempt = {
+      ...batch,
+      whole,
+      failure: (index) => whole ?? failures?.get(index)?.reason,
+      delivered: failures === undefined ? 0 : batch.items.length - failures.size,
+      defect: Exit.isFailure(exit) && whole?._tag === "Defect" ? exit.cause : undefined,
+    }
+    this.#count(attempt)
+    return attempt
+  }
+
+  #isOverdue(batch: Batch, now: number): boolean {
+    return now - batch.startedAt >= Duration.toMillis(this.#timeout)
+  }
+
+  #failure(cause: Cause.Cause<SinkError>, batch: Batch, now: number): Failure {
+    const error = Cause.findErrorOption(cause)
+    if (error._tag === "Some") return error.value.reason
+    if (!Cause.hasInterruptsOnly(cause)) {
+      return { _tag: "Defect", message: "a bug in relay while sending; the log has its cause" }
+    }
+    return this.#stopping && !this.#isOverdue(batch, now)
+      ? { _tag: "Interrupted", message: "the relay stopped" }
+      : new DeliveryFailed({ message: `no answer within ${Duration.format(this.#timeout)}` })
+  }
+
+  #count({ items, delivered, failure }: Attempt): void {
+    if (delivered > 0) this.#stats.count("delivered", delivered)
+    for (let index = 0; delivered < items.length && index < items.length; index++) {
+      const tag = failure(index)?._tag
+      if (tag !== undefined && tag !== "Interrupted") this.#stats.count(tag, 1)
+    }
   }
 }

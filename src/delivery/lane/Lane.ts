@@ -1,59 +1,57 @@
 /**
- * A lane: takes what was routed to one sink out of the journal, in order,
- * and sees to it that each event is settled: delivered, parked to be tried
- * again, or a dead letter.
+ * A lane: reads the events that were routed to one sink from the journal, in
+ * order, and settles each: delivered, waiting for a retry, or a dead letter.
  *
- * **Promise.** The cursor only passes an event that is settled, and what is
- * parked or dead is handed to the journal with the very settlement that moves
- * the cursor past it. A crash repeats deliveries, at most `duplicateBound` of
- * them; it never skips one.
+ * **Guarantee.** The cursor only passes an event that is settled, and retries
+ * and dead letters are stored by the same settlement that moves the cursor past
+ * them. A crash repeats deliveries, at most `duplicateBound` of them; it never
+ * skips one.
  *
- * **How it runs.** One fiber pumps: it reads, fills batches and starts
- * attempts. Three things wake it: a commit, a finished attempt, and a tick that
- * also enforces deadlines. No timer and no race an event: those would cost more
- * than the delivery itself.
+ * **Gotcha.** A bug costs the event that meets it. One in the lane itself ends
+ * {@link Lane.run}; whoever runs it makes another lane from the journal.
  *
- * **A bug** costs the event that meets it. One in the lane itself ends
- * {@link Lane.run}; whoever runs it builds another from the journal.
+ * One fiber pumps: it reads, fills batches and starts attempts. Three things
+ * wake it: a commit, an attempt that ends, and a tick that also enforces
+ * deadlines. A timer or a race for each event would cost more than its delivery.
  *
- * **A digest** is a retry that many share: each event is parked under its group
- * as it comes, and when the group is due it goes to the sink in one batch.
+ * A lane that sends digests puts each event into the retry queue under its
+ * group; when the group is due it goes to the sink in one batch.
  */
 import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
-import type { Entry } from "../../event/Entry.ts"
 import { Journal, type OpenedLane } from "../../journal/Journal.ts"
-import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
+import type { Failures, SinkError } from "../../sinks/Sink.ts"
+import type { AttemptStats } from "./AttemptStats.ts"
+import { Batcher } from "./Batcher.ts"
 import { CircuitBreaker } from "./CircuitBreaker.ts"
 import { type Batch, type Fork, InFlight } from "./InFlight.ts"
+import { Intake } from "./Intake.ts"
+import { LaneClock } from "./LaneClock.ts"
+import type { LaneParts } from "./LaneParts.ts"
 import { LaneState } from "./LaneState.ts"
-import { type LaneEvents, Outcomes } from "./Outcome.ts"
+import { Outcome } from "./Outcome.ts"
 import { Progress } from "./Progress.ts"
-import { type Item, type Limits, Queue } from "./Queue.ts"
+import { Queue } from "./Queue.ts"
+import { RejectionRate } from "./RejectionRate.ts"
+import { RetryPolicy } from "./RetryPolicy.ts"
 import { Suspects } from "./Suspects.ts"
 
 /** Events that a lane holds above its cursor at most. */
-const windowSize = 1_024
+const maxOpen = 1_024
 /** Bytes that a lane holds in memory at most, one event more included. */
-const windowBytes = 8 * 1024 * 1024
-/** How often deadlines and waits are looked at. */
+const maxOpenBytes = 8 * 1024 * 1024
+/** How often deadlines and waits are checked. */
 const tick = Duration.millis(25)
 /** Settled events that the journal may not know of yet: it bounds what a crash repeats. */
 const maxUnstored = 1_024
-/** Parked events that are read back for another attempt at once. */
-const retriesInHand = 256
+/** How long a lane waits when the journal can't be read. */
+const journalWait = Duration.seconds(1)
 const endless = Number.POSITIVE_INFINITY
 
-export interface LaneOptions {
-  readonly config: LaneConfig
-  readonly sink: Sink
+export interface LaneOptions extends Pick<LaneParts, "config" | "sink" | "key" | "events" | "wallClockTrusted"> {
   readonly state: OpenedLane
-  /** The order key of an event, or the group of its digest; only called where the lane keeps either. It may throw `Unrenderable`. */
-  readonly key: (entry: Entry) => string
-  readonly events: LaneEvents
-  /** False while the wall clock can't be trusted: nothing is given up by age then. */
-  readonly wallClockTrusted: () => boolean
-  /** When monotonic time began, by the wall clock as it was when the relay started: a reload has not set it right or wrong. */
+  readonly stats: AttemptStats
+  /** When monotonic time began, by the wall clock as it was when the relay started. */
   readonly started: number
   /** Rejections don't block this lane: rejecting is what it is for (the quarantine). */
   readonly rejects: boolean
@@ -61,69 +59,67 @@ export interface LaneOptions {
 
 export class Lane {
   readonly config: LaneConfig
+  readonly clock: LaneClock
   readonly progress: Progress
   readonly inFlight: InFlight
   readonly state: LaneState
 
   readonly #options: LaneOptions
   readonly #journal: Journal["Service"]
-  readonly #gate: CircuitBreaker
+  readonly #breaker: CircuitBreaker
+  readonly #rejections: RejectionRate | undefined
   readonly #queue = new Queue()
   readonly #suspects = new Suspects()
-  readonly #landing: Outcomes
+  readonly #intake: Intake
+  readonly #batcher: Batcher
+  readonly #outcome: Outcome
   readonly #wake = Latch.makeUnsafe(true)
-  #fillingSince = 0
   #launching = false
   #moreToRead = false
-  /** The journal could not be read: not again for a second. */
+  /** The journal could not be read. */
   #resting = false
   /** The relay stops: no batch waits to fill. */
   #hurry = false
   #draining = false
-  /** A bug outside the pump, in what an attempt's end sets off: the pump dies of it. */
+  /** A bug outside the pump, in what the end of an attempt sets off: it ends the pump. */
   #broken: { readonly defect: unknown } | undefined
-  /** So many events are too many, when so many had ended. */
-  #excess = { events: 0, ended: 0 }
 
   constructor(options: LaneOptions, journal: Journal["Service"], clock: Clock.Clock, random: () => number, fork: Fork) {
-    this.config = options.config
-    this.progress = new Progress(
-      options.state,
-      options.config.name,
-      clock,
-      options.config.digest?.maxEvents ?? 1,
-      options.started,
-    )
+    const { config, events, state } = options
     this.#options = options
     this.#journal = journal
-    this.inFlight = new InFlight(fork, options.config.delivery.timeout)
-    this.#gate = new CircuitBreaker(options.config)
-    this.state = new LaneState(options.config.name, options.state.paused, this.#gate, this.progress)
-    this.#landing = new Outcomes({
-      ...options,
-      progress: this.progress,
-      inFlight: this.inFlight,
-      breaker: this.#gate,
-      queue: this.#queue,
-      state: this.state,
-      suspects: this.#suspects,
-      random,
-    })
+    this.config = config
+    this.clock = new LaneClock(clock, state.pausedFor, options.started)
+    this.progress = new Progress(state, config.name, this.clock, config.digest?.maxEvents ?? 1)
+    this.inFlight = new InFlight(fork, config.delivery.timeout, options.stats)
+    this.#breaker = new CircuitBreaker(config, random)
+    this.#rejections = options.rejects ? undefined : new RejectionRate()
+    this.state = new LaneState(config.name, state.paused, this.#breaker, this.clock)
+    const parts = {
+      ...{ config, events, journal, random, sink: options.sink, key: options.key },
+      ...{ clock: this.clock, progress: this.progress, state: this.state, wallClockTrusted: options.wallClockTrusted },
+      ...{ queue: this.#queue, suspects: this.#suspects, breaker: this.#breaker, rejections: this.#rejections },
+    }
+    const policy = new RetryPolicy(parts)
+    this.#intake = new Intake({ ...parts, policy })
+    this.#batcher = new Batcher(parts)
+    this.#outcome = new Outcome({ ...parts, policy })
   }
 
-  // --- what the outside reads and turns ------------------------------------
+  // --- what the outside reads and controls ---------------------------------
 
-  /** Epoch milliseconds of the oldest event in hand; 0 when nothing is. */
+  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
   get oldestAt(): number {
-    let oldest = this.progress.oldestAttempt
-    oldest = Math.min(oldest, this.#queue.first?.entry.event.receivedAt ?? endless)
-    for (const flight of this.inFlight.all()) {
-      for (const item of flight.items) oldest = Math.min(oldest, item.entry.event.receivedAt)
-    }
+    const queued = this.#queue.first?.entry.event.receivedAt ?? endless
+    const oldest = Math.min(this.progress.oldestAttempt, queued, this.inFlight.oldestReceivedAt)
     return oldest === endless ? 0 : oldest
   }
 
-  /** The most events that a crash at any moment sends twice: those under way, and those whose end is not on disk. */
+  get attempts(): AttemptStats {
+    return this.#options.stats
+  }
+
+  /** The most events that a crash at any moment sends twice: those in flight, and those whose end is not on disk. */
   get duplicateBound(): number {
     return maxUnstored + this.config.concurrency * this.#maxEvents
   }
@@ -135,17 +131,15 @@ export class Lane {
 
   resume(): void {
     this.state.resume()
-    this.progress.retries.retryNow(this.#now())
+    this.#rejections?.reset()
+    this.progress.retries.retryNow(this.clock.now())
     this.#options.events.resumed()
     this.#wake.openUnsafe()
   }
 
-  /**
-   * Events beyond the lane's backlog limit: the oldest go to the dead letters instead of the sink. The journal counted
-   * them when it knew of `ended` that had: what has ended since is too many no more, though the journal has yet to hear.
-   */
+  /** So many events are beyond the backlog limit: the oldest become dead letters. See {@link Progress.overLimit}. */
   giveUp(events: number, ended: number): void {
-    this.#excess = { events, ended }
+    this.progress.overLimit(events, ended)
     if (events > 0) this.#wake.openUnsafe()
   }
 
@@ -155,13 +149,13 @@ export class Lane {
     this.#wake.openUnsafe()
   }
 
-  /** The ledger's last changes are on disk: a lane that waited for that goes on. */
+  /** The changes that were taken last are on disk: the lane may have waited for that. */
   stored(): void {
     this.progress.stored()
     this.#wake.openUnsafe()
   }
 
-  // --- the pump ------------------------------------------------------------
+  // --- what runs -----------------------------------------------------------
 
   /** Pumps until interrupted, or drained. A bug in any part of it ends the whole. */
   get run(): Effect.Effect<void> {
@@ -176,10 +170,10 @@ export class Lane {
     return Effect.raceFirst(pump, Effect.raceFirst(this.#follow, this.#keepTime))
   }
 
-  /** The journal says by itself what is wrong with it; a lane only has to come back. */
+  /** The journal reports by itself what is wrong with it; a lane only tries again. */
   get #rest(): Effect.Effect<true> {
     this.#resting = true
-    return Effect.sleep("1 second").pipe(
+    return Effect.sleep(journalWait).pipe(
       Effect.map(() => {
         this.#resting = false
         return true as const
@@ -189,24 +183,24 @@ export class Lane {
 
   /**
    * Sends once more what a working sink can take at once, then starts nothing,
-   * lets attempts under way end, and interrupts those that don't within `grace`.
+   * lets attempts in flight end, and interrupts those that don't within `grace`.
    */
   drain(grace: Duration.Duration): Effect.Effect<void> {
     const last = Effect.suspend(() => {
       this.#hurry = true
-      if (this.#gate.probing || this.state.failed !== "") return Effect.void
+      if (this.#breaker.probing || this.state.failed !== "") return Effect.void
       return Effect.catchDefect(Effect.ignore(this.#pump()), (defect) => Effect.sync(() => this.#break(defect)))
     })
-    const landing = Effect.suspend(() => {
+    const stop = Effect.suspend(() => {
       this.#draining = true
-      return this.inFlight.settleAll(grace)
+      return this.inFlight.stop(grace)
     })
-    return last.pipe(Effect.andThen(landing), Effect.andThen(Effect.sync(() => this.state.track())))
+    return last.pipe(Effect.andThen(stop), Effect.andThen(Effect.sync(() => this.state.track())))
   }
 
   get #follow(): Effect.Effect<never> {
     return Effect.forever(
-      Effect.suspend(() => this.#journal.awaitBeyond(this.progress.window.position)).pipe(
+      Effect.suspend(() => this.#journal.awaitBeyond(this.progress.position)).pipe(
         Effect.tap(() => Effect.sync(() => this.#wake.openUnsafe())),
         // A lane that lets batches fill need not hear of every commit. One that is full, or can't read,
         // leaves its position where it is: look again later, not at once.
@@ -226,7 +220,7 @@ export class Lane {
       Effect.sleep(tick).pipe(
         Effect.tap(() =>
           Effect.sync(() => {
-            this.inFlight.interruptOverdue(this.#now())
+            this.inFlight.interruptOverdue(this.clock.now())
             if (this.#queue.size + this.progress.retries.size > 0) this.#wake.openUnsafe()
           }),
         ),
@@ -234,161 +228,63 @@ export class Lane {
     )
   }
 
+  // --- the pump ------------------------------------------------------------
+
+  /** Reads, takes up retries, starts attempts. True when there may be more to do at once. */
+  readonly #pump = Effect.fnUntraced(function* (this: Lane) {
+    const room = this.#hasRoom() ? maxOpen - this.progress.open.events : 0
+    const entries = room > 0 ? yield* this.#journal.read(this.progress.position, room) : []
+    for (const entry of entries) this.#intake.take(entry)
+    // What did not fit can be read as soon as attempts have made room.
+    this.#moreToRead = entries.length > 0 && (entries.length === room || this.progress.open.bytes >= maxOpenBytes)
+    this.#intake.enforceBacklogLimit()
+    const mayTakeDue = !this.state.stopped && this.#queue.retries === 0
+    const due = mayTakeDue ? yield* this.#intake.takeDue(this.config.concurrency * this.#maxEvents) : 0
+    this.#launch()
+    return (entries.length > 0 && this.#queue.fresh === 0) || (due > 0 && this.#queue.retries === 0)
+  })
+
   #hasRoom(): boolean {
+    const { events, bytes } = this.progress.open
     return (
-      this.progress.window.size < windowSize &&
-      this.progress.bytes < windowBytes &&
-      this.progress.retries.size < this.config.delivery.maxParked &&
+      events < maxOpen &&
+      bytes < maxOpenBytes &&
+      this.progress.retries.size < this.config.delivery.maxRetrying &&
       this.state.blocked === ""
     )
   }
 
-  /** Reads, takes up what is due, starts attempts. True when there may be more to do at once. */
-  readonly #pump = Effect.fnUntraced(function* (this: Lane) {
-    const room = this.#hasRoom() ? windowSize - this.progress.window.size : 0
-    let read = 0
-    if (room > 0) {
-      const entries = yield* this.#journal.read(this.progress.window.position, room)
-      read = entries.length
-      for (const entry of entries) this.#intake(entry)
-    }
-    // What did not fit is there to be read as soon as attempts have made room.
-    this.#moreToRead = read > 0 && (read === room || this.progress.bytes >= windowBytes)
-    const tooMany = this.#excess.events - (this.progress.ended - this.#excess.ended)
-    if (tooMany > 0) this.#landing.giveUp(this.#queue.takeOldest(tooMany))
-    const due = !this.state.stopped && this.#queue.retries === 0 ? yield* this.#takeDue(this.#now()) : 0
-    this.#launch()
-    return (read > 0 && this.#queue.fresh === 0) || (due > 0 && this.#queue.retries === 0)
-  })
-
   /** Starts attempts for as long as there are places and batches. */
   #launch(): void {
-    // An attempt may end before its start returns: the loop below goes on, it must not nest.
+    // An attempt may end before its start returns: the loop below continues, it must not nest.
     if (this.#launching) return
     this.#launching = true
-    const now = this.#now()
-    while (!this.#draining && this.inFlight.size < this.config.concurrency) {
-      // Progress that is not on disk is what a crash repeats: past the bound, the disk comes first.
+    const now = this.clock.now()
+    while (!this.#draining && !this.state.stopped && this.inFlight.size < this.config.concurrency) {
+      // A crash repeats progress that is not on disk: past the bound, the disk comes first.
       if (this.progress.unstored >= maxUnstored) {
         this.#options.events.settle()
         break
       }
-      const batch = this.#nextBatch(now)
+      const batch = this.#batcher.next(now, this.inFlight.size, !this.#hurry && this.#hasRoom())
       if (batch.length === 0) break
-      this.#gate.started(batch.length)
-      this.inFlight.start(this.#options.sink, batch, () => this.#now(), this.#landed)
+      this.inFlight.start(this.#options.sink, batch, () => this.clock.now(), this.#ended)
     }
     this.#launching = false
   }
 
-  /** Takes up what is due, as much as goes out at once; the number of events. */
-  readonly #takeDue = Effect.fnUntraced(function* (this: Lane, now: number) {
-    const { retries } = this.progress
-    const { digest, concurrency } = this.config
-    const limit = Math.min(concurrency * this.#maxEvents, retriesInHand)
-    const due = (
-      digest === undefined ? retries.takeDue(now, limit) : retries.takeGroup(now, this.#suspects.isApart)
-    ).map((_) => _.sequence)
-    // Or a crash would send in two what had been sent as one, and together what had been two.
-    if (digest !== undefined && due.length > 0 && !this.progress.isWhole(due)) {
-      for (const sequence of due) retries.giveBack(sequence, now)
-      this.#options.events.settle()
-      return 0
-    }
-    const entries = yield* this.#readParked(due).pipe(
-      Effect.onError(() =>
-        Effect.sync(() => {
-          for (const sequence of due) retries.giveBack(sequence, now)
-        }),
-      ),
-    )
-    const read = new Set<number>()
-    for (const entry of entries) {
-      read.add(entry.sequence)
-      const key = retries.get(entry.sequence)?.key
-      if (key !== undefined) this.#queue.addRetry({ entry, key })
-    }
-    // Due before the settlement that parks it is on disk: the next turn finds it.
-    for (const sequence of due) if (!read.has(sequence)) retries.giveBack(sequence, now + 100)
-    return read.size
-  })
-
-  /** Reads parked events back, as many as a lane may hold; what is lost is given up. */
-  readonly #readParked = Effect.fnUntraced(function* (this: Lane, sequences: ReadonlyArray<number>) {
-    const read: Array<Entry> = []
-    for (let next = 0, bytes = 0; next < sequences.length && bytes < windowBytes; ) {
-      const asked = sequences.slice(next, next + retriesInHand)
-      const { entries, lost } = yield* this.#journal.readRetries(this.config.name, asked)
-      for (const sequence of lost) this.progress.lost(sequence)
-      for (const entry of entries) bytes += entry.event.body.length
-      read.push(...entries)
-      // Of what was asked for some may not be stored yet; and an answer ends when it is large.
-      const last = Math.max(...[...entries.map(({ sequence }) => sequence), ...lost].map((one) => asked.indexOf(one)))
-      next += last < 0 ? asked.length : last + 1
-    }
-    return read
-  })
-
-  #intake(entry: Entry): void {
-    // One that came parked from another lane, and was routed here as well, goes on as the parked one.
-    if (!entry.sinks.includes(this.config.name) || this.progress.retries.has(entry.sequence)) {
-      this.progress.window.skip(entry.sequence)
-      return
-    }
-    if (!this.progress.window.take(entry.sequence)) return
-    const { digest, order } = this.config
-    this.progress.bytes += entry.event.body.length
-    const key = digest !== undefined || (order === "key" && !entry.replayed) ? this.#landing.keyOf(entry) : ""
-    if (key === undefined) return
-    if (digest !== undefined) {
-      this.progress.collect({ entry, key }, Duration.toMillis(digest.wait))
-      return
-    }
-    if (this.#queue.size === 0) this.#fillingSince = this.#now()
-    this.#queue.add({ entry, key })
-  }
-
-  #nextBatch(now: number): ReadonlyArray<Item> {
-    const allowed = this.#gate.allowance(now, this.inFlight.size)
-    if (allowed < 1 || this.#queue.size === 0 || this.state.stopped || this.#lingers(now)) return []
-    this.#fillingSince = now
-    return this.#queue.next(
-      this.#limits(allowed),
-      (key) => this.progress.retries.holds(key),
-      (item) => this.progress.retryBehind(item),
-    )
-  }
-
-  #limits(allowed: number): Limits {
-    // What is in the queue is one digest, and goes as one.
-    const apart = this.#suspects.isApart
-    if (this.config.digest !== undefined) return { events: endless, bytes: endless, probing: false, apart }
-    const { maxEvents, maxBytes } = this.#options.sink.batch
-    const { probing } = this.#gate
-    return { events: Math.min(allowed, maxEvents), bytes: maxBytes, probing, apart }
-  }
-
-  /** Whether the batch may wait to fill: a sink that pays by the batch says for how long. */
-  #lingers(now: number): boolean {
-    const { linger = 0, maxEvents } = this.#options.sink.batch
-    return (
-      !this.#hurry &&
-      now - this.#fillingSince < linger &&
-      this.#queue.size < maxEvents &&
-      this.#queue.retries === 0 &&
-      !this.#gate.probing &&
-      this.#hasRoom()
-    )
-  }
-
-  readonly #landed = (flight: Batch, exit: Exit.Exit<Failures, SinkError>): void => {
+  /** An attempt has ended: settles its events and starts the next one. */
+  readonly #ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>): void => {
     try {
-      this.#landing.landed(flight, exit, this.#draining)
+      const now = this.clock.now()
+      const back = this.#outcome.settle(this.inFlight.result(batch, exit, now), now)
+      this.#queue.ended(batch.items, back)
+      this.state.track()
       this.#launch()
     } catch (defect) {
       this.#break(defect)
     }
-    if (this.#moreToRead && this.#queue.fresh < windowSize / 2) this.#wake.openUnsafe()
+    if (this.#moreToRead && this.#queue.fresh < maxOpen / 2) this.#wake.openUnsafe()
   }
 
   #break(defect: unknown): void {
@@ -396,13 +292,9 @@ export class Lane {
     this.#options.events.defect(Cause.die(defect))
     this.#wake.openUnsafe()
   }
-
-  #now(): number {
-    return this.progress.now()
-  }
 }
 
-/** Opens a lane over a sink that is open. It does nothing until `Lane.run`. */
+/** Makes a lane over a sink. It does nothing until `Lane.run`. */
 export const make = Effect.fnUntraced(function* (options: LaneOptions) {
   const journal = yield* Journal
   const clock = yield* Clock.Clock

@@ -1,93 +1,95 @@
 /**
- * Whether a lane goes on, and why not: a person paused it, it is blocked until
- * a person has looked, or its gate waits for the sink.
+ * Whether a lane sends, and why not: an operator paused it, it is blocked until
+ * an operator has looked, or its circuit is open.
  */
 import type { CircuitBreaker } from "./CircuitBreaker.ts"
-import type { Progress } from "./Progress.ts"
+import type { LaneClock } from "./LaneClock.ts"
 
 export type Condition =
-  /** Sends as events come. */
+  /** Sends events as they come. */
   | "running"
-  /** The sink is away or asked to wait; it probes by itself. */
+  /** The sink is away or asked to wait. The lane probes it. */
   | "waiting"
-  /** Nothing passes until a person mends the sink's config; it probes by itself. */
+  /** The sink's config is wrong and must be corrected. The lane probes it. */
   | "misconfigured"
-  /** A person paused it. */
+  /** An operator paused it. */
   | "paused"
-  /** Too much is parked, rejected or dead-lettered; a person must look. */
+  /** Too many events were rejected, or its dead letters take too much. An operator must resume it. */
   | "blocked"
-  /** A bug ended it; it is begun anew by itself. */
+  /** A bug ended it. It is restarted by itself. */
   | "failed"
 
 export class LaneState {
-  pausedByPerson: boolean
-  /** Why a person must look; empty while none has to. */
+  pausedByOperator: boolean
+  /** Why an operator must look; empty while it is not blocked. */
   blocked = ""
-  /** Which bug ended the lane, and what comes of it; empty while it lives. */
+  /** Which bug ended the lane; empty while it runs. */
   failed = ""
   readonly #lane: string
-  readonly #gate: CircuitBreaker
-  readonly #ledger: Progress
+  readonly #breaker: CircuitBreaker
+  readonly #clock: LaneClock
   #pausedSince: number | undefined
 
-  constructor(lane: string, pausedByPerson: boolean, gate: CircuitBreaker, ledger: Progress) {
+  constructor(lane: string, pausedByOperator: boolean, breaker: CircuitBreaker, clock: LaneClock) {
     this.#lane = lane
-    this.pausedByPerson = pausedByPerson
-    this.#gate = gate
-    this.#ledger = ledger
+    this.pausedByOperator = pausedByOperator
+    this.#breaker = breaker
+    this.#clock = clock
   }
 
   get condition(): Condition {
     if (this.failed !== "") return "failed"
-    if (this.pausedByPerson) return "paused"
+    if (this.pausedByOperator) return "paused"
     if (this.blocked !== "") return "blocked"
-    return this.#gate.condition ?? "running"
+    return this.#breaker.condition ?? "running"
   }
 
   get message(): string {
     if (this.failed !== "") return this.failed
-    if (this.pausedByPerson) return `by a person; \`relay lanes resume ${this.#lane}\` lets it go on`
-    return this.blocked === "" ? this.#gate.message : this.blocked
+    if (this.pausedByOperator) return `by an operator; \`relay lanes resume ${this.#lane}\` resumes it`
+    return this.blocked === "" ? this.#breaker.message : this.blocked
   }
 
-  /** A bug has ended the lane: it is as if it were paused until another takes its place. */
+  /** Only an operator resumes it. */
+  get stopped(): boolean {
+    return this.pausedByOperator || this.blocked !== ""
+  }
+
+  pause(): void {
+    this.pausedByOperator = true
+    this.track()
+  }
+
+  /** False when it was blocked already. */
+  block(message: string): boolean {
+    if (this.blocked !== "") return false
+    this.blocked = message
+    return true
+  }
+
+  resume(): void {
+    this.pausedByOperator = false
+    this.blocked = ""
+    this.#breaker.answered()
+    this.track()
+  }
+
+  /** A bug has ended the lane: it counts as paused until another takes its place. */
   fail(message: string): void {
     this.failed = message
     this.track()
   }
 
-  /** Only a person lets it go on. */
-  get stopped(): boolean {
-    return this.pausedByPerson || this.blocked !== ""
-  }
-
-  pause(): void {
-    this.pausedByPerson = true
-    this.track()
-  }
-
-  resume(): void {
-    this.pausedByPerson = false
-    this.blocked = ""
-    this.#gate.reset()
-    this.track()
-  }
-
-  /** Time in a pause does not age an event: when the pause ends, first attempts move by its length. */
+  /** Time in a pause does not age an event: when the pause ends, it is taken out of the lane's own time. */
   track(): void {
-    const paused = this.condition !== "running"
-    if (paused === (this.#pausedSince !== undefined)) return
-    if (this.#pausedSince === undefined) this.#pausedSince = this.#ledger.now()
-    else {
-      this.#ledger.excludePause(this.#ledger.now() - this.#pausedSince)
-      this.#pausedSince = undefined
-    }
+    if (this.condition === "running") this.end()
+    else this.#pausedSince ??= this.#clock.now()
   }
 
-  /** The lane ends: what is parked has not aged in a pause that it did not live to see the end of. */
+  /** The lane ends, and with it its pause. */
   end(): void {
     if (this.#pausedSince === undefined) return
-    this.#ledger.excludePause(this.#ledger.now() - this.#pausedSince)
+    this.#clock.excludePause(this.#clock.now() - this.#pausedSince)
     this.#pausedSince = undefined
   }
 }

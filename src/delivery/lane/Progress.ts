@@ -1,22 +1,23 @@
 /**
- * A lane's book: what it has taken from the log, what is parked, and what the
- * journal has yet to be told of either.
+ * A lane's progress: what it has taken from the log, what waits for a retry,
+ * and what the journal has yet to be told. It alone owns these counts.
  *
- * **Promise.** Each event that was taken ends in exactly one way (delivered,
- * parked, dead), and the settlement that moves the cursor past it says which.
+ * **Guarantee.** Each event that was taken ends in exactly one way (delivered,
+ * waiting for a retry, dead letter), and the settlement that moves the cursor
+ * past it says which.
  */
-import type { Clock } from "effect"
-import type { Attempt, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
+import type { Entry } from "../../event/Entry.ts"
+import type { Attempt, LaneInfo, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
 import { Changes } from "./Changes.ts"
+import type { LaneClock } from "./LaneClock.ts"
 import type { Item } from "./Queue.ts"
 import { RetryQueue } from "./RetryQueue.ts"
 import { Window } from "./Window.ts"
 
-/** Characters of what a failed attempt says that are kept. */
+/** Characters of a failed attempt's message that are kept. */
 const maxMessage = 1_000
 
-/** How an event comes to be parked. */
-interface Cause {
+interface Waiting {
   readonly tried: number
   readonly firstAttemptAt: number
   /** Milliseconds. */
@@ -25,50 +26,46 @@ interface Cause {
 }
 
 export class Progress {
-  readonly window: Window
   readonly retries: RetryQueue
-  /** Bytes of the events in the window. */
-  bytes = 0
-  deadLetters: number
-  deadLetterBytes: number
   readonly #lane: string
-  readonly #clock: Clock.Clock
-  readonly #started: number
+  readonly #clock: LaneClock
+  readonly #window: Window
+  readonly #changes: Changes
+  #bytes = 0
+  #deadLetterBytes: number
   /** Events that have ended, delivered or dead: all, those in the settlement that is being stored, and those on disk. */
   #ended = 0
   #storing = 0
   #stored = 0
-  readonly #changes: Changes
-  /** How long the lane was paused in all, in milliseconds. */
-  #pausedFor: number
+  /** How many events of the backlog were too many, when so many had ended. */
+  #excess = { events: 0, ended: 0 }
 
-  /** Of one key, `together` events go as one. `started` is that of `WallClock`; that of now unless told. */
-  constructor(state: OpenedLane, lane: string, clock: Clock.Clock, together: number, started?: number) {
-    this.retries = new RetryQueue(together)
-    this.window = new Window(state.cursor)
-    this.deadLetters = state.deadLetters
-    this.deadLetterBytes = state.deadLetterBytes
+  /** Of one key, `together` events go as one. */
+  constructor(state: OpenedLane, lane: string, clock: LaneClock, together: number) {
     this.#lane = lane
-    this.#pausedFor = state.pausedFor
     this.#clock = clock
-    this.#started = started ?? this.wall() - this.now()
-    this.#changes = new Changes(state.cursor.sequence)
-    this.retries.load(state.retries, this.wall(), this.now())
+    this.#window = new Window(state.cursor)
+    this.#changes = new Changes(state.cursor.sequence, state.pausedFor)
+    this.#deadLetterBytes = state.deadLetterBytes
+    this.retries = new RetryQueue(together)
+    this.retries.load(state.retries, clock.wall(), clock.now())
   }
 
-  /** Monotonic milliseconds. */
-  now(): number {
-    return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1e6
+  // --- counts --------------------------------------------------------------
+
+  /** Events taken from the log and not settled, and their bytes. */
+  get open(): { readonly events: number; readonly bytes: number } {
+    return { events: this.#window.size, bytes: this.#bytes }
   }
 
-  /** Epoch milliseconds. */
-  wall(): number {
-    return this.#clock.currentTimeMillisUnsafe()
+  /** The highest sequence that was read. */
+  get position(): number {
+    return this.#window.position
   }
 
-  /** What ages are told by: the wall clock as it was at the start, and monotonic since. Whoever sets the clock ages nobody. */
-  steady(): number {
-    return Math.round(this.#started + this.now())
+  get cursor(): number {
+    const { oldest, position } = this.#window
+    return oldest === undefined ? position : oldest - 1
   }
 
   /** Settled events that a crash would send again. */
@@ -76,24 +73,45 @@ export class Progress {
     return this.#changes.unstored
   }
 
-  get cursor(): number {
-    const { oldest, position } = this.window
-    return oldest === undefined ? position : oldest - 1
-  }
-
-  /** How many events have ended since the lane began; `endedOnDisk` of them the journal knows of. */
-  get ended(): number {
-    return this.#ended
-  }
-
+  /** How many events have ended since the lane started, as far as the journal knows. */
   get endedOnDisk(): number {
     return this.#stored
   }
 
-  /** What the journal has yet to be told; `undefined` when nothing is. */
+  get deadLetterBytes(): number {
+    return this.#deadLetterBytes
+  }
+
+  /** What the journal has counted: dead letters may have been dropped or replayed. */
+  counted({ deadLetterBytes }: LaneInfo): void {
+    this.#deadLetterBytes = deadLetterBytes
+  }
+
+  /** The journal counted so many events beyond the backlog limit, when it knew of `ended` that had ended. */
+  overLimit(events: number, ended: number): void {
+    this.#excess = { events, ended }
+  }
+
+  /** How many events are still too many: less those that have ended since. */
+  get excess(): number {
+    return this.#excess.events - (this.#ended - this.#excess.ended)
+  }
+
+  /** Epoch milliseconds of the oldest first attempt of an event that waits for a retry; infinite when there is none. */
+  get oldestAttempt(): number {
+    let oldest = Number.POSITIVE_INFINITY
+    for (const { firstAttemptAt } of this.retries.all()) {
+      if (firstAttemptAt > 0) oldest = Math.min(oldest, firstAttemptAt + this.#clock.pausedFor)
+    }
+    return oldest
+  }
+
+  // --- what the journal is told --------------------------------------------
+
+  /** What the journal has yet to be told; `undefined` when it knows it all. */
   takeChanges(): Settlement | undefined {
     this.#storing = this.#ended
-    return this.#changes.take(this.#lane, this.window.cursor(), this.#pausedFor)
+    return this.#changes.take(this.#lane, this.#window.cursor(), this.#clock.pausedFor)
   }
 
   /** What was taken last is on disk. */
@@ -102,82 +120,9 @@ export class Progress {
     this.#changes.stored()
   }
 
-  /** Takes changes back that could not be stored: they go with the next ones. */
+  /** Takes back changes that could not be stored: they go with the next ones. */
   restore(settlement: Settlement): void {
     this.#changes.restore(settlement)
-  }
-
-  delivered(item: Item): void {
-    const { sequence } = item.entry
-    if (this.retries.size > 0 && this.retries.get(sequence) !== undefined) {
-      this.retries.remove(sequence, this.now())
-      this.#changes.endRetry(sequence)
-    }
-    this.#ended += 1
-    this.#close(item)
-  }
-
-  /**
-   * Takes over what the journal moved here from another lane: what it has parked
-   * and this lane does not know. What this lane has just ended the journal may
-   * still have, and taken over it would hold its key for ever. What this lane has
-   * in hand itself goes on so: twice in hand, one would settle the other.
-   */
-  adopt(retrying: ReadonlyArray<Retry>): void {
-    const unknown = retrying.filter(({ sequence }) => !this.retries.has(sequence) && !this.#changes.ends(sequence))
-    for (const { sequence } of unknown) if (this.window.isOpen(sequence)) this.#changes.endRetry(sequence)
-    const taken = unknown.filter(({ sequence }) => !this.window.isOpen(sequence))
-    this.retries.load(taken, this.wall(), this.now())
-  }
-
-  /** An attempt that failed just now. */
-  failed(reason: string, message: string): Attempt {
-    return { at: this.wall(), reason, message: message.slice(0, maxMessage) }
-  }
-
-  /** How often the event was tried before. */
-  tried(item: Item): number {
-    return this.retries.get(item.entry.sequence)?.tried ?? 0
-  }
-
-  /** How many of its newest attempts in a row died of a bug. */
-  defects(item: Item): number {
-    return this.retries.get(item.entry.sequence)?.defects ?? 0
-  }
-
-  /** The lane's own time, which stands still while it is paused. */
-  get #time(): number {
-    return Math.round(this.steady() - this.#pausedFor)
-  }
-
-  /** When the event was first tried, in the lane's own time; now, if this is the first time. */
-  #firstAttemptAt(item: Item): number {
-    const before = this.retries.get(item.entry.sequence)?.firstAttemptAt ?? 0
-    return before > 0 ? before : this.#time
-  }
-
-  /** How long ago the event was first tried, in milliseconds, without the time that the lane was paused. */
-  age(item: Item): number {
-    return this.#time - this.#firstAttemptAt(item)
-  }
-
-  /** When the oldest parked event was first tried, in epoch milliseconds; infinite when none was. */
-  get oldestAttempt(): number {
-    let oldest = Number.POSITIVE_INFINITY
-    for (const { firstAttemptAt } of this.retries.all()) {
-      if (firstAttemptAt > 0) oldest = Math.min(oldest, firstAttemptAt + this.#pausedFor)
-    }
-    return oldest
-  }
-
-  /** To be tried again after `delay` milliseconds. */
-  retry(item: Item, failed: Attempt, delay: number): void {
-    this.#put(item, { tried: this.tried(item) + 1, firstAttemptAt: this.#firstAttemptAt(item), delay, failed })
-  }
-
-  /** Behind another event of its key: it goes when that one is settled. */
-  retryBehind(item: Item): void {
-    this.#put(item, { tried: 0, firstAttemptAt: 0, delay: 0 })
   }
 
   /** Whether a crash would find the digest of these events as it is here, and not with more or fewer. */
@@ -185,62 +130,129 @@ export class Progress {
     return !this.#changes.isEnding && !sequences.some((sequence) => this.#changes.isRetrying(sequence))
   }
 
-  /** Into the digest of its key, whose window is so many milliseconds from its first event. */
-  collect(item: Item, window: number): void {
-    this.#put(item, { tried: 0, firstAttemptAt: 0, delay: window })
+  // --- an event's way ------------------------------------------------------
+
+  /** Takes an event from the log; false when it is not this lane's to send, or not from here. */
+  take({ sequence, event, sinks }: Entry): boolean {
+    // One that was moved here while it waited for a retry, and was routed here as well, stays in the retry queue.
+    if (!sinks.includes(this.#lane) || this.retries.has(sequence)) {
+      this.#window.skip(sequence)
+      return false
+    }
+    if (!this.#window.take(sequence)) return false
+    this.#bytes += event.body.length
+    return true
   }
 
-  /** A parked event turned out to be lost: the journal has named it and given it up. */
+  /**
+   * Takes over events that the journal moved here from another lane, where they
+   * waited for a retry. Those that this lane has just ended are left out: the
+   * journal may still have them, and their key would never be free again. So are
+   * those that this lane has open itself: one would settle the other.
+   */
+  adopt(retrying: ReadonlyArray<Retry>): void {
+    const unknown = retrying.filter(({ sequence }) => !this.retries.has(sequence) && !this.#changes.ends(sequence))
+    for (const { sequence } of unknown) if (this.#window.isOpen(sequence)) this.#changes.endRetry(sequence)
+    const taken = unknown.filter(({ sequence }) => !this.#window.isOpen(sequence))
+    this.retries.load(taken, this.#clock.wall(), this.#clock.now())
+  }
+
+  delivered(item: Item): void {
+    const { sequence } = item.entry
+    if (this.retries.has(sequence)) {
+      this.retries.remove(sequence, this.#clock.now())
+      this.#changes.endRetry(sequence)
+    }
+    this.#ended += 1
+    this.#settle(item)
+  }
+
+  deadLetter(item: Item, failed: Attempt): void {
+    const { sequence } = item.entry
+    this.retries.remove(sequence, this.#clock.now())
+    this.#changes.deadLetter(sequence, failed)
+    this.#ended += 1
+    this.#settle(item)
+    this.#deadLetterBytes += item.entry.event.body.length
+  }
+
+  /** To be tried again after `delay` milliseconds. */
+  retry(item: Item, failed: Attempt, delay: number): void {
+    this.#wait(item, { tried: this.tried(item) + 1, firstAttemptAt: this.#firstAttemptAt(item), delay, failed })
+  }
+
+  /** Waits behind an earlier event of its key, until that one has ended. */
+  retryBehind(item: Item): void {
+    this.#wait(item, { tried: 0, firstAttemptAt: 0, delay: 0 })
+  }
+
+  /** Goes with the digest of its key, whose window is so many milliseconds from its first event. */
+  collect(item: Item, window: number): void {
+    this.#wait(item, { tried: 0, firstAttemptAt: 0, delay: window })
+  }
+
+  /** The journal could not read an event that waits for a retry, and has given it up. */
   lost(sequence: number): void {
-    this.retries.remove(sequence, this.now())
+    this.retries.remove(sequence, this.#clock.now())
     this.#changes.forget(sequence)
   }
 
-  /** Gives an attempt back that the sink's outage used, and lets the event go when the sink is back. */
+  /** Gives back an attempt that the sink's outage used; the event goes as soon as the sink is back. */
   refundAttempt(sequence: number): void {
     const retrying = this.retries.get(sequence)
     if (retrying === undefined || retrying.taken || retrying.tried === 0) return
     retrying.tried -= 1
-    retrying.dueAt = this.now()
+    retrying.dueAt = this.#clock.now()
     retrying.lastFailure = ""
     this.retries.put(retrying)
     const { key, due, delay, firstAttemptAt, tried } = retrying
     this.#changes.refund({ sequence, key, due, delay, firstAttemptAt, tried })
   }
 
-  deadLetter(item: Item, failed: Attempt): void {
-    const { sequence } = item.entry
-    this.retries.remove(sequence, this.now())
-    this.#changes.deadLetter(sequence, failed)
-    this.#ended += 1
-    this.#close(item)
-    this.deadLetters += 1
-    this.deadLetterBytes += item.entry.event.body.length
+  // --- an event's attempts -------------------------------------------------
+
+  /** An attempt that failed just now. */
+  failed(reason: string, message: string): Attempt {
+    return { at: this.#clock.wall(), reason, message: message.slice(0, maxMessage) }
   }
 
-  /** A pause of so many milliseconds does not age an event. */
-  excludePause(length: number): void {
-    this.#pausedFor += Math.round(length)
-    this.#changes.moved()
+  /** How often the event was tried before. */
+  tried(item: Item): number {
+    return this.retries.get(item.entry.sequence)?.tried ?? 0
   }
 
-  #put(item: Item, { tried, firstAttemptAt, delay, failed }: Cause): void {
+  /** How many of its newest attempts in a row ended in a bug. */
+  defects(item: Item): number {
+    return this.retries.get(item.entry.sequence)?.defects ?? 0
+  }
+
+  /** Milliseconds since the event was first tried, less the time that the lane was paused. */
+  age(item: Item): number {
+    return this.#clock.laneTime() - this.#firstAttemptAt(item)
+  }
+
+  /** When the event was first tried, in the lane's own time; now, if this is the first time. */
+  #firstAttemptAt(item: Item): number {
+    const before = this.retries.get(item.entry.sequence)?.firstAttemptAt ?? 0
+    return before > 0 ? before : this.#clock.laneTime()
+  }
+
+  #wait(item: Item, { tried, firstAttemptAt, delay, failed }: Waiting): void {
     const { sequence } = item.entry
     const { key } = item
-    const dueAt = this.now() + delay
-    const due = this.wall() + delay
+    const dueAt = this.#clock.now() + delay
+    const due = this.#clock.wall() + delay
     const lastFailure = failed?.reason ?? this.retries.get(sequence)?.lastFailure ?? ""
     const defects = failed?.reason === "Defect" ? this.defects(item) + 1 : 0
     this.retries.put({ sequence, key, dueAt, due, delay, firstAttemptAt, tried, lastFailure, defects, taken: false })
     this.#changes.retry({ sequence, key, due, delay, firstAttemptAt, tried }, failed)
-    this.#close(item)
+    this.#settle(item)
   }
 
-  /** The window lets the event go. A retry's has done so before. */
-  #close(item: Item): void {
-    if (!this.window.settle(item.entry.sequence)) return
-    this.bytes -= item.entry.event.body.length
-    this.#changes.moved()
-    this.#changes.unstored += 1
+  /** The cursor may pass the event. One that waited for a retry was settled before. */
+  #settle({ entry }: Item): void {
+    if (!this.#window.settle(entry.sequence)) return
+    this.#bytes -= entry.event.body.length
+    this.#changes.settled()
   }
 }

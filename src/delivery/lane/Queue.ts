@@ -1,9 +1,9 @@
 /**
- * What a lane has in hand and may send: batches in order, and where order is
- * kept by key, never two batches of one key under way.
+ * The events that a lane holds in memory and may send: batches in order, and
+ * where order is kept by key, never two batches of one key in flight.
  *
  * Events of one key do go together in one batch: a sink sends a batch in its
- * order. An event whose key is under way waits for that batch to land.
+ * order. An event whose key is in flight waits for that batch to end.
  */
 import type { Entry } from "../../event/Entry.ts"
 
@@ -16,10 +16,10 @@ export interface Item {
 export interface Limits {
   readonly events: number
   readonly bytes: number
-  /** Failures stand unanswered: take another event than the last time, one after the other. */
+  /** The sink is probed: take another event than the last time, one after the other. */
   readonly probing: boolean
-  /** Goes by itself, in no batch with others. */
-  readonly apart: (sequence: number) => boolean
+  /** Whether the event goes in a batch of its own. */
+  readonly isIsolated: (sequence: number) => boolean
 }
 
 const bySequence = (a: Item, b: Item) => a.entry.sequence - b.entry.sequence
@@ -27,9 +27,12 @@ const bySequence = (a: Item, b: Item) => a.entry.sequence - b.entry.sequence
 export class Queue {
   #fresh: Array<Item> = []
   #retries: Array<Item> = []
-  readonly #underWay = new Map<string, Array<Item>>()
+  /** By key in flight, the events that wait for it. */
+  readonly #blocked = new Map<string, Array<Item>>()
+  /** When the oldest fresh event came, or the last batch went: monotonic milliseconds. */
+  fillingSince = 0
   #retryTurn = false
-  /** The last that was taken of either, by sequence. */
+  /** The sequence that the last batch of either started with. */
   #lastFresh = 0
   #lastRetry = 0
 
@@ -49,7 +52,8 @@ export class Queue {
     return this.#fresh[0]
   }
 
-  add(item: Item): void {
+  add(item: Item, now: number): void {
+    if (this.size === 0) this.fillingSince = now
     this.#fresh.push(item)
   }
 
@@ -62,28 +66,37 @@ export class Queue {
     return this.#fresh.splice(0, limit)
   }
 
-  /** The next batch; retries and fresh events take turns. `behind` gets what must wait behind a parked event of its key. */
-  next(limits: Limits, isParked: (key: string) => boolean, behind: (item: Item) => void): ReadonlyArray<Item> {
+  /**
+   * The next batch; retries and fresh events take turns. `isRetrying` says whether an event of the key waits for a
+   * retry, `wait` gets a fresh event that must wait behind it.
+   */
+  next(
+    limits: Limits,
+    now: number,
+    isRetrying: (key: string) => boolean,
+    wait: (item: Item) => void,
+  ): ReadonlyArray<Item> {
+    this.fillingSince = now
     this.#retryTurn = !this.#retryTurn
-    // Each has its own place: one for both would go to and fro between two bad events, and never get to a good one.
+    // Each has a place of its own: with one for both, two bad events would take turns and no good one be tried.
     if (this.#retries.length > 0 && (this.#retryTurn || this.#fresh.length === 0)) {
-      const batch = this.#fill(this.#retries, limits, limits.probing ? this.#lastRetry : 0, undefined, behind)
+      const batch = this.#fill(this.#retries, limits, limits.probing ? this.#lastRetry : 0, undefined, wait)
       this.#lastRetry = batch[0]?.entry.sequence ?? 0
       return batch
     }
-    const batch = this.#fill(this.#fresh, limits, limits.probing ? this.#lastFresh : 0, isParked, behind)
+    const batch = this.#fill(this.#fresh, limits, limits.probing ? this.#lastFresh : 0, isRetrying, wait)
     this.#lastFresh = batch[0]?.entry.sequence ?? 0
     return batch
   }
 
-  /** A batch has landed: its keys are free, and what was not settled goes back in order. */
-  landed(items: ReadonlyArray<Item>, back: ReadonlyArray<Item>): void {
+  /** A batch has ended: its keys are free, and what was not settled goes back in order. */
+  ended(items: ReadonlyArray<Item>, back: ReadonlyArray<Item>): void {
     const ready = [...back]
-    if (this.#underWay.size > 0) {
+    if (this.#blocked.size > 0) {
       for (const { key } of items) {
-        const waiting = this.#underWay.get(key)
+        const waiting = this.#blocked.get(key)
         if (waiting === undefined) continue
-        this.#underWay.delete(key)
+        this.#blocked.delete(key)
         ready.push(...waiting)
       }
     }
@@ -94,8 +107,8 @@ export class Queue {
     queue: Array<Item>,
     limits: Limits,
     after: number,
-    isParked: ((key: string) => boolean) | undefined,
-    behind: (item: Item) => void,
+    isRetrying: ((key: string) => boolean) | undefined,
+    wait: (item: Item) => void,
   ): ReadonlyArray<Item> {
     const batch: Array<Item> = []
     const passed: Array<Item> = []
@@ -107,34 +120,34 @@ export class Queue {
       const item = queue[index] as Item
       const { key } = item
       const size = item.entry.event.body.length
-      const apart = limits.apart(item.entry.sequence)
-      if (batch.length > 0 && (apart || bytes + size > limits.bytes)) break
+      const isolated = limits.isIsolated(item.entry.sequence)
+      if (batch.length > 0 && (isolated || bytes + size > limits.bytes)) break
       if (item.entry.sequence <= after || (key !== "" && passedKeys.has(key))) {
         passed.push(item)
         if (key !== "") passedKeys.add(key)
         continue
       }
       if (key !== "" && !own.has(key)) {
-        if (isParked?.(key)) {
-          behind(item)
+        if (isRetrying?.(key)) {
+          wait(item)
           continue
         }
-        const waiting = this.#underWay.get(key)
+        const waiting = this.#blocked.get(key)
         if (waiting !== undefined) {
           waiting.push(item)
           continue
         }
         own.add(key)
-        this.#underWay.set(key, [])
+        this.#blocked.set(key, [])
       }
       batch.push(item)
       bytes += size
-      if (!apart) continue
+      if (!isolated) continue
       index += 1
       break
     }
     queue.splice(0, index, ...passed)
-    // Nothing is left after the event that went last: begin anew.
-    return batch.length === 0 && passed.length > 0 ? this.#fill(queue, limits, 0, isParked, behind) : batch
+    // Nothing is left after the event that went last: start from the first.
+    return batch.length === 0 && passed.length > 0 ? this.#fill(queue, limits, 0, isRetrying, wait) : batch
   }
 }

@@ -1,13 +1,13 @@
 /**
- * The parked events of a lane, by sequence: when each is due, and which wait
- * behind an earlier one of their key. The bytes are in the journal.
+ * The events of a lane that wait for a retry, by sequence: when each is due, and
+ * which wait behind an earlier one of their key. Their bytes are in the journal.
  *
- * A lane that sends digests parks whatever comes, by the group it belongs to:
- * the first of a group is due when its window ends, or when the group is full,
- * and what waits behind it goes with it. Nothing else makes a digest durable.
+ * A lane that sends digests puts every event here, by its group: the first of a
+ * group is due when its window ends, or when the group is full, and those behind
+ * it go with it. Nothing else makes a digest durable.
  *
- * Due times are kept on the monotonic clock; the wall clock is only what is
- * stored, for a process that is not born yet.
+ * Due times are on the monotonic clock. The wall clock is only what is stored,
+ * for the next process.
  */
 import type { Retry } from "../../journal/Journal.ts"
 import { remaining } from "./Backoff.ts"
@@ -22,13 +22,13 @@ export interface QueuedRetry {
   due: number
   delay: number
   firstAttemptAt: number
-  /** Attempts that are charged to it. What they came to is in the journal. */
+  /** Attempts that are charged to it. Their errors are in the journal. */
   tried: number
   /** The reason of its newest failed attempt; empty when there is none. */
   lastFailure: string
-  /** How many of its newest attempts in a row died of a bug, since the start. */
+  /** How many of its newest attempts in a row ended in a bug, since the start. */
   defects: number
-  /** An attempt is under way, or about to be. */
+  /** An attempt is in flight, or about to be. */
   taken: boolean
 }
 
@@ -59,15 +59,15 @@ export class RetryQueue {
     return this.#events.values()
   }
 
-  /** Whether an event of this key must wait behind one that is parked. */
-  holds(key: string): boolean {
+  /** Whether an event of this key waits: later ones must wait behind it. */
+  hasKey(key: string): boolean {
     return key !== "" && this.#keys.has(key)
   }
 
-  /** Takes over what was parked before a restart. */
+  /** Takes over events that waited before a restart, or in another lane. */
   load(retrying: ReadonlyArray<Retry>, wall: number, monotonic: number): void {
     for (const one of [...retrying].sort((a, b) => a.sequence - b.sequence)) {
-      // Parked before its lane sent digests: a group of its own.
+      // It waited before its lane sent digests: a group of its own.
       const key = one.key === "" && this.#together > 1 ? `#${one.sequence}` : one.key
       const defects = one.lastFailure === "Defect" ? 1 : 0
       this.put({ ...one, key, defects, dueAt: monotonic + remaining(one.due, one.delay, wall), taken: false })
@@ -75,7 +75,8 @@ export class RetryQueue {
   }
 
   put(event: QueuedRetry): void {
-    const isNew = this.#events.get(event.sequence)?.key !== event.key
+    const before = this.#events.get(event.sequence)
+    const isNew = before?.key !== event.key
     this.#events.set(event.sequence, event)
     if (event.key !== "") {
       const waiting = this.#keys.get(event.key) ?? []
@@ -87,7 +88,9 @@ export class RetryQueue {
       }
       if (this.#isFull(waiting)) this.#nextDue = Number.NEGATIVE_INFINITY
     }
-    if (this.#isHead(event)) this.#nextDue = Math.min(this.#nextDue, event.dueAt)
+    // The end of an attempt lets the head of its group go, even one that came before it meanwhile.
+    const head = before?.taken === true ? this.#headOf(event) : event
+    if (this.#isHead(head)) this.#nextDue = Math.min(this.#nextDue, head.dueAt)
   }
 
   /** Forgets an event and lets the next of its key go at once. */
@@ -104,7 +107,7 @@ export class RetryQueue {
       return
     }
     const next = this.#events.get(waiting[0] ?? 0)
-    // What waited for another event has waited enough; the next digest of a group has a window of its own.
+    // It has waited long enough behind the other one; the next digest of a group has a window of its own.
     if (next !== undefined && next.tried === 0 && this.#together === 1) next.dueAt = monotonic
     this.#nextDue = Math.min(this.#nextDue, next?.dueAt ?? Number.POSITIVE_INFINITY)
   }
@@ -127,10 +130,10 @@ export class RetryQueue {
   }
 
   /**
-   * Marks one due group as taken, the longest due first: the head of a key, and what was tried as often behind it.
-   * What `apart` says goes by itself.
+   * Marks one due group as taken, the longest due first: the head of a key, and those behind it that were tried as
+   * often. What is isolated goes by itself.
    */
-  takeGroup(now: number, apart: (sequence: number) => boolean = () => false): ReadonlyArray<QueuedRetry> {
+  takeGroup(now: number, isIsolated: (sequence: number) => boolean = () => false): ReadonlyArray<QueuedRetry> {
     if (now < this.#nextDue) return []
     let due: { readonly at: number; readonly waiting: ReadonlyArray<number> } | undefined
     let next = Number.POSITIVE_INFINITY
@@ -142,6 +145,8 @@ export class RetryQueue {
         next = Math.min(next, at)
         continue
       }
+      // Earlier events may have joined a group that is in flight: one after the other.
+      if (waiting.some((sequence) => this.#events.get(sequence)?.taken)) continue
       next = Math.min(next, due?.at ?? next)
       due = { at, waiting }
     }
@@ -151,9 +156,9 @@ export class RetryQueue {
       const event = this.#events.get(sequence)
       if (event === undefined || group.length === this.#together) break
       const [head] = group
-      if (head !== undefined && (event.tried !== head.tried || apart(sequence))) break
+      if (head !== undefined && (event.tried !== head.tried || isIsolated(sequence))) break
       group.push(event)
-      if (apart(sequence)) break
+      if (isIsolated(sequence)) break
     }
     for (const event of group) event.taken = true
     return group
@@ -172,10 +177,15 @@ export class RetryQueue {
     this.#nextDue = Math.min(this.#nextDue, dueAt)
   }
 
-  /** All are due again at `monotonic`: a person resumed the lane. */
+  /** All are due at once: an operator resumed the lane. */
   retryNow(monotonic: number): void {
     for (const event of this.#events.values()) if (!event.taken) event.dueAt = monotonic
     this.#nextDue = monotonic
+  }
+
+  #headOf(event: QueuedRetry): QueuedRetry {
+    const [first = event.sequence] = this.#keys.get(event.key) ?? []
+    return this.#events.get(first) ?? event
   }
 
   #isHead(event: QueuedRetry): boolean {

@@ -1,6 +1,6 @@
 /**
- * What a lane has taken from the log and not yet settled, and the cursor that
- * follows from it.
+ * The events that a lane has taken from the log and not settled, and the cursor
+ * that follows from them. Part of {@link Progress}.
  *
  * Sequences are taken in ascending order, so the set's first element is the
  * lowest that is open: the cursor costs nothing to know.
@@ -8,7 +8,7 @@
 import type { Cursor } from "../../journal/Journal.ts"
 
 export class Window {
-  /** The highest sequence that was looked at, routed here or not. */
+  /** The highest sequence that was read, routed to the lane or not. */
   position: number
   readonly #open = new Set<number>()
   /** Settled before a restart, above the cursor: not to be sent again. */
@@ -34,7 +34,7 @@ export class Window {
     return this.#open.has(sequence)
   }
 
-  /** Passes over a sequence that is not routed here. */
+  /** Passes over a sequence that is not routed to the lane. */
   skip(sequence: number): void {
     this.position = sequence
   }
@@ -59,10 +59,10 @@ export class Window {
     return this.#open.delete(sequence)
   }
 
-  /** The cursor as it is to be stored: all below the lowest open sequence, and the closed ranges above it. */
+  /** The cursor to store: everything below the lowest open sequence, and the settled ranges above it. */
   cursor(): Cursor {
     const lowest = this.oldest
-    if (lowest === undefined) return { sequence: this.position, settled: this.#unseen() }
+    if (lowest === undefined) return { sequence: this.position, settled: this.#unread() }
     const settled: Array<readonly [number, number]> = []
     let next = lowest
     for (const sequence of this.#open) {
@@ -70,10 +70,10 @@ export class Window {
       next = sequence + 1
     }
     if (next <= this.position) settled.push([next, this.position])
-    return { sequence: lowest - 1, settled: settled.concat(this.#unseen()) }
+    return { sequence: lowest - 1, settled: settled.concat(this.#unread()) }
   }
 
-  #unseen(): ReadonlyArray<readonly [number, number]> {
+  #unread(): ReadonlyArray<readonly [number, number]> {
     return this.#settledBefore
       .filter(([, to]) => to > this.position)
       .map(([from, to]) => [Math.max(from, this.position + 1), to] as const)

@@ -1,6 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
+import { LaneClock } from "../../../src/delivery/lane/LaneClock.ts"
 import { Progress } from "../../../src/delivery/lane/Progress.ts"
 import type { OpenedLane } from "../../../src/journal/Journal.ts"
 import * as WallClock from "../../../src/journal/WallClock.ts"
@@ -19,6 +20,9 @@ const state = (sequences: ReadonlyArray<number>): OpenedLane => ({
   paused: false,
 })
 
+const progressOf = (sequences: ReadonlyArray<number>, clock: Clock.Clock) =>
+  new Progress(state(sequences), "lake", new LaneClock(clock, 0), 1)
+
 const failed = { at: 5, reason: "DeliveryFailed", message: "the sink answered 500" }
 
 const item = (sequence: number) => ({
@@ -32,24 +36,24 @@ it.effect("an event grows older by the time that passes, whatever the wall clock
     const clock = yield* Clock.Clock
     let ahead = 0
     const wall = () => clock.currentTimeMillisUnsafe() + ahead
-    const ledger = new Progress(state([]), "lake", { ...clock, currentTimeMillisUnsafe: wall }, 1)
+    const progress = progressOf([], { ...clock, currentTimeMillisUnsafe: wall })
     yield* TestClock.adjust("1 minute")
     ahead = -3_600_000
-    ledger.retry(item(1), failed, 0)
+    progress.retry(item(1), failed, 0)
     ahead = 0
     yield* TestClock.adjust("1 second")
-    expect(ledger.age(item(1))).toBe(1_000)
+    expect(progress.age(item(1))).toBe(1_000)
   }),
 )
 
-// Found by the simulation: a reload while the clock was wrong made lanes that aged what was parked by the error.
+// Found by the simulation: a reload while the clock was wrong made lanes that aged what waited for a retry by the error.
 it.effect("nor by a reload meanwhile: a lane that it makes tells ages as the one before", () =>
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
     const ahead = { ...clock, currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + 3_600_000 }
     const { start } = WallClock.make(clock)
-    const before = new Progress(state([]), "lake", clock, 1, start)
-    const reloaded = new Progress(state([]), "lake", ahead, 1, start)
+    const before = new LaneClock(clock, 0, start)
+    const reloaded = new LaneClock(ahead, 0, start)
     yield* TestClock.adjust("1 second")
     expect(reloaded.steady()).toBe(before.steady())
   }),
@@ -58,43 +62,43 @@ it.effect("nor by a reload meanwhile: a lane that it makes tells ages as the one
 describe("a lane that takes over what was retrying in another", () => {
   it.effect("knows what is new to it, once", () =>
     Effect.gen(function* () {
-      const ledger = new Progress(state([1]), "lake", yield* Clock.Clock, 1)
-      ledger.adopt(state([1, 2]).retries)
-      ledger.adopt(state([1, 2]).retries)
-      expect([...ledger.retries.all()].map(({ sequence }) => sequence)).toEqual([1, 2])
+      const progress = progressOf([1], yield* Clock.Clock)
+      progress.adopt(state([1, 2]).retries)
+      progress.adopt(state([1, 2]).retries)
+      expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([1, 2])
     }),
   )
 
-  it.effect("does not take back what it has just delivered or buried, which the journal still has", () =>
+  it.effect("does not take back what it has just delivered or dead-lettered, which the journal still has", () =>
     Effect.gen(function* () {
-      const ledger = new Progress(state([1, 2, 3]), "lake", yield* Clock.Clock, 1)
-      ledger.delivered(item(1))
-      ledger.deadLetter(item(2), failed)
-      ledger.adopt(state([1, 2, 3]).retries)
-      expect([...ledger.retries.all()].map(({ sequence }) => sequence)).toEqual([3])
+      const progress = progressOf([1, 2, 3], yield* Clock.Clock)
+      progress.delivered(item(1))
+      progress.deadLetter(item(2), failed)
+      progress.adopt(state([1, 2, 3]).retries)
+      expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([3])
     }),
   )
 
-  it.effect("goes on with an event that it has in hand itself, and lets the retrying one go", () =>
+  it.effect("keeps an event that it has taken from the log itself, and lets the retrying one go", () =>
     Effect.gen(function* () {
-      const ledger = new Progress(state([]), "lake", yield* Clock.Clock, 1)
-      ledger.window.take(11)
-      ledger.adopt(state([11, 12]).retries)
-      expect([...ledger.retries.all()].map(({ sequence }) => sequence)).toEqual([12])
-      expect(ledger.takeChanges()).toMatchObject({ cursor: { sequence: 10 }, endRetry: [11] })
+      const progress = progressOf([], yield* Clock.Clock)
+      progress.take(item(11).entry)
+      progress.adopt(state([11, 12]).retries)
+      expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([12])
+      expect(progress.takeChanges()).toMatchObject({ cursor: { sequence: 10 }, endRetry: [11] })
     }),
   )
 
-  // Found by the simulation (`bun run faults --only simulation --seed 196`): the event stood parked in
-  // memory alone, and every later one of its key behind it.
+  // Found by the simulation (`bun run faults --only simulation --seed 196`): the event waited for a retry
+  // in memory alone, and every later one of its key behind it.
   it.effect(
-    "may have an event in hand itself, and then parks it for good although it has just ended the other one",
+    "may have taken an event from the log itself, and stores its retry although it has just ended the other one",
     () =>
       Effect.gen(function* () {
-        const ledger = new Progress(state([1]), "lake", yield* Clock.Clock, 1)
-        ledger.delivered(item(1))
-        ledger.retryBehind(item(1))
-        const settlement = ledger.takeChanges()
+        const progress = progressOf([1], yield* Clock.Clock)
+        progress.delivered(item(1))
+        progress.retryBehind(item(1))
+        const settlement = progress.takeChanges()
         expect(settlement?.retry.map(({ sequence }) => sequence)).toEqual([1])
         expect(settlement?.endRetry).toEqual([])
       }),
@@ -106,25 +110,25 @@ describe("what the journal is told of failed attempts", () => {
 
   it.effect("is each of them once, also where one settlement could not be stored", () =>
     Effect.gen(function* () {
-      const ledger = new Progress(state([]), "lake", yield* Clock.Clock, 1)
-      ledger.retry(item(11), attempt("first"), 0)
-      const lost = ledger.takeChanges()
-      ledger.retry(item(11), attempt("second"), 0)
-      if (lost !== undefined) ledger.restore(lost)
-      ledger.retry(item(11), attempt("third"), 0)
-      expect(ledger.takeChanges()?.retry).toMatchObject([
+      const progress = progressOf([], yield* Clock.Clock)
+      progress.retry(item(11), attempt("first"), 0)
+      const lost = progress.takeChanges()
+      progress.retry(item(11), attempt("second"), 0)
+      if (lost !== undefined) progress.restore(lost)
+      progress.retry(item(11), attempt("third"), 0)
+      expect(progress.takeChanges()?.retry).toMatchObject([
         { sequence: 11, tried: 3, failed: [{ message: "first" }, { message: "second" }, { message: "third" }] },
       ])
-      ledger.stored()
-      ledger.deadLetter(item(11), attempt("last"))
-      expect(ledger.takeChanges()?.deadLetter).toMatchObject([{ sequence: 11, failed: [{ message: "last" }] }])
+      progress.stored()
+      progress.deadLetter(item(11), attempt("last"))
+      expect(progress.takeChanges()?.deadLetter).toMatchObject([{ sequence: 11, failed: [{ message: "last" }] }])
     }),
   )
 
-  it.effect("is no longer than a person reads", () =>
+  it.effect("is no longer than an operator reads", () =>
     Effect.gen(function* () {
-      const ledger = new Progress(state([]), "lake", yield* Clock.Clock, 1)
-      expect(ledger.failed("DeliveryFailed", "x".repeat(1_000_000)).message.length).toBe(1_000)
+      const progress = progressOf([], yield* Clock.Clock)
+      expect(progress.failed("DeliveryFailed", "x".repeat(1_000_000)).message.length).toBe(1_000)
     }),
   )
 })

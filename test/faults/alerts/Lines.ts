@@ -7,14 +7,14 @@ export const lines: ReadonlyArray<Line> = [digests, clients]
 export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a digest goes when all of it is on disk",
-    file: "src/delivery/lane/Lane.ts",
-    find: "if (digest !== undefined && due.length > 0 && !this.ledger.isWhole(due))",
-    replace: "if (digest === undefined && due.length > 0 && !this.ledger.isWhole(due))",
+    file: "src/delivery/lane/Intake.ts",
+    find: "if (isDigest && due.length > 0 && !progress.isWhole(due))",
+    replace: "if (!isDigest && due.length > 0 && !progress.isWhole(due))",
     line: "simulation",
     seed: 2003859,
   },
   {
-    gone: "a window goes on after a restart",
+    gone: "a window continues after a restart",
     file: "src/delivery/lane/RetryQueue.ts",
     find: "monotonic + remaining(one.due, one.delay, wall)",
     replace: "monotonic + 0 * remaining(one.due, one.delay, wall)",
@@ -28,10 +28,10 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: digests.name,
   },
   {
-    gone: "all events of a digest get their attempt back",
+    gone: "all events of a digest get their attempt refunded",
     file: "src/delivery/lane/Outcome.ts",
-    find: "for (const sequence of pardoned) ledger.pardon(sequence)",
-    replace: "for (const sequence of pardoned.slice(0, 1)) ledger.pardon(sequence)",
+    find: "for (const sequence of refunded) progress.refundAttempt(sequence)",
+    replace: "for (const sequence of refunded.slice(0, 1)) progress.refundAttempt(sequence)",
     line: digests.name,
   },
   {

@@ -53,7 +53,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "attacks-operations",
   },
   {
-    gone: "a person's pause goes along with a new name",
+    gone: "an operator's pause goes along with a new name",
     file: "src/delivery/Lanes.ts",
     find: "if (source?.paused === true) yield* journal.setPaused(to, true)",
     replace: "void source",

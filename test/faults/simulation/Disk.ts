@@ -92,7 +92,7 @@ export class Disk {
 
   constructor(draw: Draw) {
     this.#draw = draw
-    this.#begin()
+    this.#nextLife()
   }
 
   get path(): string {
@@ -106,7 +106,7 @@ export class Disk {
   /** The process dies here: the next life opens the files as they stand. `torn` says otherwise of one of them. */
   crash(torn: Readonly<Record<string, Buffer>> = {}): void {
     const from = this.path
-    this.#begin()
+    this.#nextLife()
     for (const suffix of files) {
       const bytes = torn[suffix]
       if (bytes !== undefined) writeFileSync(this.path + suffix, bytes)
@@ -116,7 +116,7 @@ export class Disk {
   }
 
   /** Closes what a dead process left open: a hundred thousand seeds are more lives than there are descriptors. */
-  bury(): void {
+  closeLeftOpen(): void {
     for (const db of this.#open) if (db.isOpen) db.close()
     this.#open.clear()
     for (const name of existsSync(descriptors) ? readdirSync(descriptors) : []) {
@@ -125,7 +125,7 @@ export class Disk {
   }
 
   remove(): void {
-    this.bury()
+    this.closeLeftOpen()
     rmSync(this.#root, { recursive: true, force: true })
   }
 
@@ -155,7 +155,7 @@ export class Disk {
     }
   }
 
-  #begin(): void {
+  #nextLife(): void {
     this.#life += 1
     mkdirSync(this.#directory)
     this.#hasBallast = false
@@ -190,7 +190,7 @@ export class Disk {
       case "torn commit": {
         const before = this.#read("-wal")
         const done = act()
-        // A log that begins anew has its new header synced before any frame: SQLite sees to that.
+        // A log that is restarted has its new header synced before any frame: SQLite sees to that.
         this.crash({ "-wal": this.#torn(before, this.#read("-wal"), walHeader) })
         return done
       }

@@ -1,6 +1,6 @@
 /**
  * One life of the relay: the real journal, lanes and router, with the oracle
- * looking on, senders that send and a person who meddles.
+ * watching, senders that send and an operator who acts.
  *
  * **To join in.** A new part of the relay joins as a layer in `relay` below. What
  * a seed decides about it is drawn in `Plan.ts`, what it promises is a rule in
@@ -29,7 +29,7 @@ export interface Placed {
   readonly tuned: number
 }
 
-/** The relay's inside, for what goes on beside it. */
+/** The relay's inside, for what runs beside it. */
 export interface Inside {
   readonly router: () => Router.Router
   /** Puts another config in force, as `relay reload` does. */
@@ -49,7 +49,7 @@ export interface LifeOptions {
   readonly routes: ReadonlyArray<Router.Route>
   /** Whether a duplicate that was acknowledged at `at`, in `life`, must still be known. */
   readonly remembers: (first: { readonly at: number; readonly life: number }) => boolean
-  /** What goes on beside: the senders, a person. */
+  /** What runs beside it: the senders, the operator. */
   readonly busy: (inside: Inside) => Effect.Effect<void, never, Journal | Lanes>
 }
 
@@ -59,7 +59,7 @@ export interface Life {
   readonly stop: () => void
 }
 
-export const begin = (options: LifeOptions): Life => {
+export const start = (options: LifeOptions): Life => {
   const { world, sinks, routes } = options
   const active = makeActive({ routes })
   const stopping = Latch.makeUnsafe(false)

@@ -1,9 +1,9 @@
-/** A thousand seeds, one after the other; the first three that fail are told. */
+/** A thousand seeds, one after the other; the first three that fail are reported. */
 import type { Line, Outcome } from "../Line.ts"
 import { mutants } from "./Mutants.ts"
 import { simulate } from "./Simulation.ts"
 
-const told = 3
+const reported = 3
 
 export const simulation: Line = {
   name: "simulation",
@@ -12,7 +12,7 @@ export const simulation: Line = {
     const seeds = long ? 100_000 : 1_000
     const broken: Array<string> = []
     let [rounds, acknowledged, lost, duplicates, bound] = [0, 0, 0, 0, 0]
-    for (; rounds < seeds && broken.length < told; rounds++) {
+    for (; rounds < seeds && broken.length < reported; rounds++) {
       const verdict = simulate(seed + rounds)
       acknowledged += verdict.acknowledged
       lost += verdict.lost

@@ -14,7 +14,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what settled above the cursor is stored with it",
     file: "src/delivery/lane/Window.ts",
-    find: "settled: settled.concat(this.#unseen())",
+    find: "settled: settled.concat(this.#unread())",
     replace: "settled: []",
     line,
   },
@@ -26,7 +26,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "two batches of one key are never under way together",
+    gone: "two batches of one key are never in flight together",
     file: "src/delivery/lane/Queue.ts",
     find: "          waiting.push(item)\n          continue",
     replace: "          waiting.push()",
@@ -35,27 +35,27 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "dead letters go with the settlement",
     file: "src/delivery/lane/Changes.ts",
-    find: "bury: [...this.#deadLetters.values()]",
-    replace: "bury: []",
+    find: "deadLetter: [...this.#deadLetters.values()]",
+    replace: "deadLetter: []",
     line,
   },
   {
     gone: "what could not be stored goes with the next settlement",
     file: "src/delivery/lane/Changes.ts",
-    find: "else if (!since(sequence)) this.#retries.set(sequence, one)",
-    replace: "else since(sequence)",
+    find: "else if (!this.ends(sequence)) this.#retries.set(sequence, one)",
+    replace: "else this.ends(sequence)",
     line,
   },
   {
     gone: "an attempt has a deadline",
     file: "src/delivery/lane/InFlight.ts",
-    find: "return now - flight.startedAt >= this.#timeout",
+    find: "return now - batch.startedAt >= Duration.toMillis(this.#timeout)",
     replace: "return false",
     line,
   },
   {
     gone: "nothing is given up by age while the wall clock can't be trusted",
-    file: "src/delivery/lane/Outcome.ts",
+    file: "src/delivery/lane/RetryPolicy.ts",
     find: " && wallClockTrusted()",
     replace: "",
     line,
@@ -63,8 +63,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a crash may repeat is bounded",
     file: "src/delivery/lane/Lane.ts",
-    find: "this.ledger.unstored >= maxUnstored",
-    replace: "this.ledger.unstored < 0",
+    find: "this.progress.unstored >= maxUnstored",
+    replace: "this.progress.unstored < 0",
     line,
   },
   {
@@ -82,7 +82,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "a sink's hand-over to its new name goes on where it was cut short",
+    gone: "a sink's move to its new name continues where it was interrupted",
     file: "src/journal/sqlite/SqliteJournal.ts",
     find: "renamedFrom !== name && engine.lanes.backlogs.has(renamedFrom)",
     replace: "!engine.lanes.backlogs.has(name) && engine.lanes.backlogs.has(renamedFrom)",
@@ -117,7 +117,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "attempts under way end before a reload has another lane send the same events",
+    gone: "attempts in flight end before a reload has another lane send the same events",
     file: "src/delivery/RunningLanes.ts",
     find: "Effect.andThen(end(lane), ",
     replace: "Effect.andThen(Effect.void, ",
@@ -126,7 +126,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a lane that a reload ends is on disk before the next one begins",
     file: "src/delivery/RunningLanes.ts",
-    find: "Effect.repeat(settle, { until: (stored) => stored, schedule: settleAgain })",
+    find: "Effect.repeat(settle, { until: (stored) => stored, schedule: settleRetries })",
     replace: "Effect.void",
     line,
   },
@@ -145,10 +145,10 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "all events of a digest get their attempt back",
+    gone: "all events of a digest get their attempt refunded",
     file: "src/delivery/lane/Outcome.ts",
-    find: "for (const sequence of pardoned) ledger.pardon(sequence)",
-    replace: "for (const sequence of pardoned.slice(0, 1)) ledger.pardon(sequence)",
+    find: "for (const sequence of refunded) progress.refundAttempt(sequence)",
+    replace: "for (const sequence of refunded.slice(0, 1)) progress.refundAttempt(sequence)",
     line,
   },
   {
@@ -157,6 +157,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: "|| group.length === this.#together",
     replace: "",
     line,
+  },
+  {
+    gone: "a digest in flight is not joined by another of its group",
+    file: "src/delivery/lane/RetryQueue.ts",
+    find: "if (waiting.some((sequence) => this.#events.get(sequence)?.taken)) continue",
+    replace: "",
+    line,
+    seed: 20_200,
   },
   {
     gone: "what was retrying without a group goes by itself",
@@ -168,8 +176,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a lane's pause outlives a restart",
     file: "src/delivery/lane/Lane.ts",
-    find: "options.state.paused",
-    replace: "false",
+    find: "config.name, state.paused,",
+    replace: "config.name, false,",
     line,
   },
   {
@@ -182,21 +190,21 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "of a batch that failed as a whole each event goes by itself",
     file: "src/delivery/lane/Outcome.ts",
-    find: "if (isAtFault) suspects.setApart(sequence)",
+    find: "if (isAtFault) suspects.isolate(sequence)",
     replace: "",
     line,
   },
   {
     gone: "an event that is a bug's each time is given up",
-    file: "src/delivery/lane/Outcome.ts",
-    find: "ledger.defects(item) + 1 >= maxDefects",
-    replace: "ledger.defects(item) < 0",
+    file: "src/delivery/lane/RetryPolicy.ts",
+    find: "progress.defects(item) + 1 >= maxDefects",
+    replace: "progress.defects(item) < 0",
     line,
   },
   {
     gone: "an event whose key can't be rendered ends by itself",
-    file: "src/delivery/lane/Outcome.ts",
-    find: 'if (error instanceof Unrenderable) this.refuse(item, "DeliveryRejected", error.message)',
+    file: "src/delivery/lane/Intake.ts",
+    find: 'if (error instanceof Unrenderable) policy.refuse(item, "DeliveryRejected", error.message)',
     replace: "if (error instanceof Unrenderable) throw error",
     line,
   },

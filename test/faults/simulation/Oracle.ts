@@ -11,76 +11,12 @@ import type { Entry } from "../../../src/event/Entry.ts"
 import type { Event } from "../../../src/event/Event.ts"
 import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
 import type { Settlement, StoredDeadLetter } from "../../../src/journal/Journal.ts"
-
-/** One time that a body was handed to the journal. */
-export interface Sending {
-  readonly sinks: ReadonlyArray<string>
-  readonly at: number
-  readonly life: number
-  state: "open" | "refused" | "appended" | "duplicate"
-}
-
-/** A body that somebody sent, or that the relay made. */
-export interface Known {
-  readonly name: string
-  readonly event: Event
-  readonly sendings: Array<Sending>
-  /** The sinks that an acknowledgement promised it to. */
-  readonly promised: Set<string>
-  /** Other bodies under its id that were remembered when it was kept. */
-  readonly namesakes: Set<Known>
-}
-
-/** A sequence at a sink. */
-interface Visit {
-  readonly known: Known
-  readonly firstSentAt: number
-  readonly firstLife: number
-  sends: number
-  applied: number
-  rejected: boolean
-  /** What the sink last answered; `open` while it has not, and for ever if a crash came first. */
-  answer: "open" | "taken" | "not taken"
-  /** The life of the last answer or attempt. */
-  life: number
-  /** A settlement that holds its end is on disk. */
-  stored: boolean
-}
-
-/** What the oracle needs to know of a sink's config. */
-export interface Rules {
-  readonly order: boolean
-  /** `undefined` until the relay has said it. */
-  readonly bound: number | undefined
-  readonly maxAttempts: number
-  readonly maxAge: number
-  readonly givesUp: boolean
-  /** Whether no key can be made of an event. */
-  readonly unrenderable: (event: Event) => boolean
-}
-
-export interface Verdict {
-  readonly acknowledged: number
-  readonly lost: number
-  readonly duplicates: number
-  readonly bound: number
-  /** Of all its lives' event loops. */
-  readonly steps: number
-  /** Empty when all held; else the first broken rule and the history of its event. */
-  readonly broken: ReadonlyArray<string>
-}
-
-interface Note {
-  readonly at: number
-  readonly text: string
-  readonly known: Known | undefined
-}
+import { History, type Known, type Receipt, type Rules, type Sending, type Verdict } from "./Facts.ts"
+import { Groups } from "./Groups.ts"
+import { Moves } from "./Moves.ts"
 
 /** Longer than any seed's events grow old, in milliseconds. */
 const aSeed = 300_000
-
-/** Lines of history that a failing seed prints. */
-const shown = 40
 
 const isNamesake = (one: Event, other: Event): boolean =>
   one.id !== "" && one.id === other.id && one.problem === undefined && other.problem === undefined
@@ -89,60 +25,34 @@ const isNamesake = (one: Event, other: Event): boolean =>
 const isKeptOnce = ({ sendings }: Known): boolean =>
   sendings.filter(({ state }) => state === "appended" || state === "open").length === 1
 
-export class Oracle {
-  life = 0
+export class Oracle extends History {
   steps = 0
-  /** Monotonic milliseconds of the world that lives. */
-  now: () => number = () => 0
-  broken: string | undefined
   clockJumped = false
   readonly rules = new Map<string, Rules>()
   readonly #known = new Map<number | bigint, Known>()
-  readonly #visits = new Map<string, Map<number, Visit>>()
+  readonly #receipts = new Map<string, Map<number, Receipt>>()
   /** Taken by the sink, by lane, and not in a settlement yet. */
-  #unsettled = new Map<string, Array<Visit>>()
-  /** Lanes that took over what another was promised. */
-  readonly #inherits = new Set<string>()
-  readonly #heirs = new Map<string, Set<string>>()
-  /** Lanes whose events a person gave up, and dead letters that one dropped: `lane` and the event's name. */
-  readonly #givenUp = new Set<string>()
-  /** By sink and key: the highest sequence that was taken first, ever and in this life. */
-  readonly #furthest = new Map<string, { ever: number; life: number; here: number }>()
+  #unsettled = new Map<string, Array<Receipt>>()
   /** By sink, webhook and idempotency key. */
   readonly #byKey = new Map<string, Known>()
-  /** By sink and sequence: what it was sent together with. */
-  readonly #digests = new Map<string, Map<number, ReadonlyArray<number>>>()
-  /** Lanes that a person moved others' events into: what was parked there knows no order. */
-  readonly #mixed = new Set<string>()
   #replays: Array<{ readonly sequence: number; readonly sink: string; readonly known: Known }> = []
   /** Deliveries that one crash repeated, by life and sink. */
   readonly #repeats = new Map<string, number>()
   readonly #asked: Array<{ readonly type: string; readonly sink: string }> = []
   #settlingFails = false
   #lost = 0
-  readonly #notes: Array<Note> = []
+  readonly moves = new Moves()
+  readonly #groups = new Groups(this)
 
   // --- what happens ---------------------------------------------------------
 
-  note(text: string, known?: Known): void {
-    this.#notes.push({ at: this.now(), text, known })
-  }
-
-  /** A rule is broken: only the first is told. */
-  fail(rule: string, known?: Known): void {
-    if (this.broken !== undefined) return
-    const told = this.#notes.filter((note) => note.known === undefined || note.known === known)
-    const lines = told.slice(-shown).map(({ at, text }) => `    ${at.toFixed(1).padStart(9)} ms  ${text}`)
-    this.broken = [`${rule}${known === undefined ? "" : ` (${known.name})`}`, ...lines].join("\n")
-  }
-
-  /** A body is handed to the journal. */
+  /** A body is appended to the journal. */
   sending(event: Event, sinks: ReadonlyArray<string>): { readonly known: Known; readonly sending: Sending } {
     const id = Bun.hash(event.body)
     const known = this.#known.get(id) ?? {
       name:
         event.id === ""
-          ? `the body that begins ${JSON.stringify(new TextDecoder().decode(event.body.slice(0, 20)))}`
+          ? `the body that starts with ${JSON.stringify(new TextDecoder().decode(event.body.slice(0, 20)))}`
           : event.id,
       event,
       sendings: [],
@@ -198,59 +108,46 @@ export class Oracle {
   // --- at the sinks ---------------------------------------------------------
 
   sent(sink: string, entry: Entry): void {
-    const visit = this.#visit(sink, entry)
-    if (visit === undefined) return
-    // What was parked in another lane keeps its sequence when it is moved: it may have been here before.
-    if (!this.#mixed.has(sink)) this.#again(sink, visit)
-    visit.sends += 1
-    visit.answer = "open"
-    visit.life = this.life
+    const receipt = this.#receipt(sink, entry)
+    if (receipt === undefined) return
+    // What waited for a retry in another lane keeps its sequence when it is moved: it may have been here before.
+    if (!this.moves.isMixed(sink)) this.#again(sink, receipt)
+    receipt.sends += 1
+    receipt.answer = "open"
+    receipt.life = this.life
   }
 
-  /**
-   * A digest is of one group, and one that is sent again holds all that it held:
-   * what has come meanwhile may have joined it, and what was tried too often or for
-   * too long has left it. What a person moved knows no groups.
-   */
+  /** What the operator moved knows no groups. */
   together(sink: string, batch: ReadonlyArray<Entry>): void {
-    if (this.#mixed.has(sink)) return
-    const groups = new Set(batch.map(({ event }) => event.accountId))
-    if (groups.size > 1) this.fail(`${sink} gets a digest of ${groups.size} groups`)
-    const digests = this.#digests.get(sink) ?? new Map<number, ReadonlyArray<number>>()
-    this.#digests.set(sink, digests)
-    const sequences = batch.map(({ sequence }) => sequence)
-    for (const sequence of sequences) {
-      const missing = digests.get(sequence)?.filter((one) => !sequences.includes(one) && !this.#mayBeDead(sink, one))
-      if (missing !== undefined && missing.length > 0)
-        this.fail(`${sink} gets #${sequence} again without all of its digest`)
-    }
-    for (const sequence of sequences) digests.set(sequence, sequences)
+    if (!this.moves.isMixed(sink)) this.#groups.together(sink, batch, (one) => this.#mayBeDead(sink, one))
   }
 
-  /** A digest died of a bug: its events go one by one from now on. */
-  apart(sink: string, batch: ReadonlyArray<Entry>): void {
-    for (const { sequence } of batch) this.#digests.get(sink)?.delete(sequence)
+  isolated(sink: string, batch: ReadonlyArray<Entry>): void {
+    this.#groups.isolated(sink, batch)
   }
 
   #mayBeDead(sink: string, sequence: number): boolean {
-    const visit = this.#visits.get(sink)?.get(sequence)
+    const receipt = this.#receipts.get(sink)?.get(sequence)
     const { maxAttempts = 0, maxAge = 0 } = this.rules.get(sink) ?? {}
     const givesUp = maxAttempts < Number.POSITIVE_INFINITY || maxAge < aSeed || this.clockJumped
-    return visit?.rejected === true || (givesUp && visit?.answer === "not taken")
+    return receipt?.rejected === true || (givesUp && receipt?.answer === "not taken")
   }
 
   /** The sink has taken it; what it will answer is another matter. */
   took(sink: string, entry: Entry): void {
-    const visit = this.#visit(sink, entry)
-    if (visit === undefined) return
-    this.note(`${sink} takes ${visit.known.name} as #${entry.sequence}`, visit.known)
-    visit.applied += 1
-    this.#told(sink, entry, visit.known)
-    if (visit.applied === 1 && !entry.replayed && entry.event.accountId !== "") this.#ordered(sink, entry, visit)
+    const receipt = this.#receipt(sink, entry)
+    if (receipt === undefined) return
+    this.note(`${sink} takes ${receipt.known.name} as #${entry.sequence}`, receipt.known)
+    receipt.applied += 1
+    this.#compareByKey(sink, entry, receipt.known)
+    const rules = this.rules.get(sink)
+    if (rules?.order !== true || this.moves.isMixed(sink)) return
+    if (receipt.applied === 1 && !entry.replayed && entry.event.accountId !== "")
+      this.#groups.ordered(sink, entry, receipt, rules)
   }
 
   /** A receiver that drops what has a key that it knows drops no other event. */
-  #told(sink: string, entry: Entry, known: Known): void {
+  #compareByKey(sink: string, entry: Entry, known: Known): void {
     const key = `${sink} ${entry.event.webhook} ${idempotencyKey(entry)}`
     const before = this.#byKey.get(key) ?? known
     this.#byKey.set(key, before)
@@ -260,28 +157,28 @@ export class Oracle {
   }
 
   answered(sink: string, entry: Entry, answer: "taken" | "rejected" | "not taken", why: string): void {
-    const visit = this.#visit(sink, entry)
-    if (visit === undefined) return
+    const receipt = this.#receipt(sink, entry)
+    if (receipt === undefined) return
     if (answer === "taken") {
       const unsettled = this.#unsettled.get(sink) ?? []
-      unsettled.push(visit)
+      unsettled.push(receipt)
       this.#unsettled.set(sink, unsettled)
-    } else this.note(`${sink} answers for ${visit.known.name}, #${entry.sequence}: ${why}`, visit.known)
-    visit.answer = answer === "taken" ? "taken" : "not taken"
-    visit.rejected ||= answer === "rejected"
+    } else this.note(`${sink} answers for ${receipt.known.name}, #${entry.sequence}: ${why}`, receipt.known)
+    receipt.answer = answer === "taken" ? "taken" : "not taken"
+    receipt.rejected ||= answer === "rejected"
   }
 
-  #visit(sink: string, entry: Entry): Visit | undefined {
-    const visits = this.#visits.get(sink) ?? new Map<number, Visit>()
-    this.#visits.set(sink, visits)
-    const found = visits.get(entry.sequence)
+  #receipt(sink: string, entry: Entry): Receipt | undefined {
+    const receipts = this.#receipts.get(sink) ?? new Map<number, Receipt>()
+    this.#receipts.set(sink, receipts)
+    const found = receipts.get(entry.sequence)
     const known = this.#recognise(sink, entry)
     if (known === undefined) return undefined
     if (found !== undefined) {
       if (found.known !== known) this.fail(`#${entry.sequence} was ${found.known.name} before`, known)
       return found
     }
-    const visit: Visit = {
+    const receipt: Receipt = {
       known,
       firstSentAt: this.now(),
       firstLife: this.life,
@@ -292,8 +189,8 @@ export class Oracle {
       life: this.life,
       stored: false,
     }
-    visits.set(entry.sequence, visit)
-    return visit
+    receipts.set(entry.sequence, receipt)
+    return receipt
   }
 
   /** The bytes are those that were sent, and it is where it belongs. */
@@ -313,54 +210,33 @@ export class Oracle {
       event.webhookId === webhookId &&
       event.signature === signature
     if (!same) this.fail(`at ${where}, what stands beside the body is not what was sent`, known)
-    const replayed = this.#asked.some((one) => one.type === event.type && this.#heirsOf(one.sink).has(where))
-    const routed = known.sendings.some(({ sinks }) => sinks.some((sink) => this.#heirsOf(sink).has(where)))
+    const replayed = this.#asked.some((one) => one.type === event.type && this.moves.after(one.sink).has(where))
+    const routed = known.sendings.some(({ sinks }) => sinks.some((sink) => this.moves.after(sink).has(where)))
     if (!routed && !replayed) this.fail(`${where} gets an event that was not routed to it`, known)
     return known
   }
 
   /** Sent again although the sink has taken it: a crash may do that, so often and no more. */
-  #again(sink: string, visit: Visit): void {
-    if (visit.stored) this.fail(`${sink} gets it again although its end was on disk`, visit.known)
-    if (visit.applied === 0 || visit.answer === "not taken") return
-    if (visit.life === this.life) {
+  #again(sink: string, receipt: Receipt): void {
+    if (receipt.stored) this.fail(`${sink} gets it again although its end was on disk`, receipt.known)
+    if (receipt.applied === 0 || receipt.answer === "not taken") return
+    if (receipt.life === this.life) {
       this.fail(
-        `${sink} gets it again in the same life, and had ${visit.answer === "taken" ? "taken it" : "not answered"}`,
-        visit.known,
+        `${sink} gets it again in the same life, and had ${receipt.answer === "taken" ? "taken it" : "not answered"}`,
+        receipt.known,
       )
       return
     }
-    const crash = `${visit.life} ${sink}`
+    const crash = `${receipt.life} ${sink}`
     const repeats = (this.#repeats.get(crash) ?? 0) + 1
     this.#repeats.set(crash, repeats)
     const bound = this.rules.get(sink)?.bound
-    this.note(`${sink} gets ${visit.known.name} again after a crash`, visit.known)
+    this.note(`${sink} gets ${receipt.known.name} again after a crash`, receipt.known)
     if (bound !== undefined && repeats > bound)
-      this.fail(`a crash repeated ${repeats} deliveries at ${sink}, its bound is ${bound}`, visit.known)
+      this.fail(`a crash repeated ${repeats} deliveries at ${sink}, its bound is ${bound}`, receipt.known)
   }
 
-  /**
-   * Events of one key are taken first in the journal's order. A crash may
-   * forget that an event was a dead letter, which had released its key: then,
-   * and only then, it comes after later ones.
-   */
-  #ordered(sink: string, entry: Entry, visit: Visit): void {
-    const rules = this.rules.get(sink)
-    if (rules?.order !== true || this.#mixed.has(sink)) return
-    const key = `${sink} ${entry.event.accountId}`
-    const furthest = this.#furthest.get(key) ?? { ever: 0, life: 0, here: 0 }
-    if (furthest.life !== this.life) furthest.here = 0
-    const forgotten = visit.firstLife < this.life || rules.givesUp
-    if (entry.sequence < furthest.here || (entry.sequence < furthest.ever && !forgotten)) {
-      this.fail(`${sink} takes #${entry.sequence} after #${furthest.ever} of its key`, visit.known)
-    }
-    furthest.ever = Math.max(furthest.ever, entry.sequence)
-    furthest.here = Math.max(furthest.here, entry.sequence)
-    furthest.life = this.life
-    this.#furthest.set(key, furthest)
-  }
-
-  // --- what the journal confirms, and what a person does --------------------
+  // --- what the journal confirms, and what the operator does --------------------
 
   /** A settlement is on its way; the answer says how it ended. */
   settling(settlements: ReadonlyArray<Settlement>): (stored: boolean) => void {
@@ -368,77 +244,54 @@ export class Oracle {
     for (const [lane] of taken) this.#unsettled.delete(lane)
     return (stored) => {
       this.#settlingFails = !stored
-      for (const [lane, visits] of taken) {
-        if (stored) for (const visit of visits) visit.stored = true
-        else this.#unsettled.set(lane, [...visits, ...(this.#unsettled.get(lane) ?? [])])
+      for (const [lane, receipts] of taken) {
+        if (stored) for (const receipt of receipts) receipt.stored = true
+        else this.#unsettled.set(lane, [...receipts, ...(this.#unsettled.get(lane) ?? [])])
       }
     }
   }
 
   /** The relay stopped as it was asked to: what it knows is on disk. */
   stopped(): void {
-    for (const [lane, visits] of this.#unsettled) {
-      const [first] = visits
+    for (const [lane, receipts] of this.#unsettled) {
+      const [first] = receipts
       if (first !== undefined && !this.#settlingFails)
         this.fail(`it stopped and did not store what ${lane} had taken`, first.known)
     }
   }
 
-  begins(life: number): void {
+  startLife(life: number): void {
     this.life = life
     this.#unsettled = new Map()
-  }
-
-  /** What was pending or dead for one lane is another's now. */
-  inherited(from: string, to: string, mixed: boolean): void {
-    this.#heirs.set(from, (this.#heirs.get(from) ?? new Set()).add(to))
-    this.#inherits.add(to)
-    if (mixed || this.#mixed.has(from)) this.#mixed.add(to)
-  }
-
-  gaveUp(lane: string): void {
-    this.#givenUp.add(lane)
-  }
-
-  /** Whether a person has ended the lane, so that one of its name begins anew. */
-  isGone(lane: string): boolean {
-    return this.#givenUp.has(lane) || this.#heirs.has(lane)
   }
 
   droppedLetter(lane: string, event: Event): void {
     const known = this.#known.get(Bun.hash(event.body))
     if (known === undefined) return
-    this.#givenUp.add(`${lane} ${known.name}`)
-    this.note(`a person drops the dead letter of ${known.name} at ${lane}`, known)
+    this.moves.gaveUp(lane, known)
+    this.note(`the operator drops the dead letter of ${known.name} at ${lane}`, known)
   }
 
-  /** A person asks for a replay: a crash may leave it half done and the person without an answer. */
+  /** The operator asks for a replay: a crash may leave it half done and the operator without an answer. */
   asked(type: string, sink: string): void {
     this.#asked.push({ type, sink })
   }
 
   /** A dead letter is about to be replayed: what it was promised by its sequence, its copy is promised instead. */
-  exhumed(lane: string, sequence: number): void {
+  replayedDeadLetter(lane: string, sequence: number): void {
     this.#replays = this.#replays.filter((one) => one.sink !== lane || one.sequence !== sequence)
   }
 
-  /** A person had it sent again: that is a promise of its own. */
+  /** The operator had it sent again: that is a promise of its own. */
   replayed(entry: Entry, sink: string): void {
     const known = this.#known.get(Bun.hash(entry.event.body))
     if (known === undefined) this.fail(`#${entry.sequence} is replayed with a body that nobody sent`)
     else this.#replays.push({ sequence: entry.sequence, sink, known })
   }
 
-  /** The lane itself and all that took over from it. */
-  #heirsOf(lane: string): ReadonlySet<string> {
-    const found = new Set([lane])
-    for (const one of found) for (const heir of this.#heirs.get(one) ?? []) found.add(heir)
-    return found
-  }
-
   // --- the end ---------------------------------------------------------------
 
-  /** The storm is over and all is quiet: is everything where it was promised? */
+  /** The faults are over and all is quiet: is everything where it was promised? */
   finish(letters: ReadonlyArray<StoredDeadLetter>): void {
     const dead = new Set<string>()
     for (const letter of letters) {
@@ -450,18 +303,18 @@ export class Oracle {
     }
     for (const known of this.#known.values()) {
       for (const sink of known.promised) {
-        const lanes = [...this.#heirsOf(sink)]
+        const lanes = [...this.moves.after(sink)]
         const settled = lanes.some((lane) => this.#hasTaken(lane, known) || dead.has(`${lane} ${known.name}`))
-        const released = lanes.some((lane) => this.#givenUp.has(lane) || this.#givenUp.has(`${lane} ${known.name}`))
+        const released = this.moves.released(lanes, known)
         if (!settled && !released) this.#lose(`${sink} was promised an event that it never got`, known)
       }
     }
     for (const { sequence, sink, known } of this.#replays) {
-      const lanes = [...this.#heirsOf(sink)]
+      const lanes = [...this.moves.after(sink)]
       const settled = lanes.some(
-        (lane) => (this.#visits.get(lane)?.get(sequence)?.applied ?? 0) > 0 || dead.has(`${lane} #${sequence}`),
+        (lane) => (this.#receipts.get(lane)?.get(sequence)?.applied ?? 0) > 0 || dead.has(`${lane} #${sequence}`),
       )
-      const released = lanes.some((lane) => this.#givenUp.has(lane) || this.#givenUp.has(`${lane} ${known.name}`))
+      const released = this.moves.released(lanes, known)
       // One that moved to another lane on its way has another sequence there; and a later one, where it has come back.
       const moved =
         lanes.length > 1 &&
@@ -478,8 +331,8 @@ export class Oracle {
   }
 
   #hasTaken(lane: string, known: Known, from = 0): boolean {
-    for (const [sequence, visit] of this.#visits.get(lane) ?? [])
-      if (visit.known === known && visit.applied > 0 && sequence >= from) return true
+    for (const [sequence, receipt] of this.#receipts.get(lane) ?? [])
+      if (receipt.known === known && receipt.applied > 0 && sequence >= from) return true
     return false
   }
 
@@ -491,31 +344,25 @@ export class Oracle {
       return
     }
     const rules = this.rules.get(lane)
-    const visit = this.#visits.get(lane)?.get(sequence)
-    if (rules === undefined || visit === undefined || this.#mixed.has(lane)) {
+    const receipt = this.#receipts.get(lane)?.get(sequence)
+    if (rules === undefined || receipt === undefined || this.moves.isMixed(lane)) {
       const keyless = last.reason === "DeliveryRejected" && rules?.unrenderable(entry.event) === true
-      if (
-        rules !== undefined &&
-        visit === undefined &&
-        last.reason !== "BacklogFull" &&
-        !keyless &&
-        this.#heirs.size === 0
-      )
+      if (rules !== undefined && receipt === undefined && last.reason !== "BacklogFull" && !keyless && !this.moves.any)
         this.fail(`a dead letter at ${lane} was never sent there`, known)
       return
     }
     const isBug = attempts.length >= 3 && attempts.slice(-3).every(({ reason }) => reason === "Defect")
     const unfounded =
       last.reason === "DeliveryRejected"
-        ? !visit.rejected && !rules.unrenderable(entry.event)
+        ? !receipt.rejected && !rules.unrenderable(entry.event)
         : last.reason === "BacklogFull"
           ? !rules.givesUp
           : !isBug &&
             attempts.length < rules.maxAttempts &&
             // A restart believes the wall clock, whatever was written under another.
-            !(this.clockJumped && visit.firstLife < visit.life) &&
-            !this.#inherits.has(lane) &&
-            this.now() - visit.firstSentAt < rules.maxAge &&
+            !(this.clockJumped && receipt.firstLife < receipt.life) &&
+            !this.moves.isTarget(lane) &&
+            this.now() - receipt.firstSentAt < rules.maxAge &&
             !entry.replayed
     if (unfounded)
       this.fail(

@@ -15,7 +15,7 @@ import type { CommitFault } from "./Disk.ts"
 import { Draw } from "./Draw.ts"
 
 /** What a sink does for a while. */
-export type Mood =
+export type Behaviour =
   | "fine"
   | "slow"
   /** Never answers; whether it took the events is open. */
@@ -38,16 +38,16 @@ export type Unbearable =
   /** Its key can't be rendered. */
   | "unrenderable"
 
-const moods = ["fine", "slow", "hangs", "away", "throttles", "misconfigured", "picky", "fails", "forgets"] as const
+const behaviours = ["fine", "slow", "hangs", "away", "throttles", "misconfigured", "picky", "fails", "forgets"] as const
 
 export interface SinkPlan {
   readonly config: LaneConfig
   readonly batch: Sink["batch"]
-  /** Share of the events that it never takes: rejected, or failed until the storm is over. */
+  /** Share of the events that it never takes: rejected, or failed until the faults are over. */
   readonly poison: number
-  /** Shares of the events that it can't bear, whatever the weather. */
+  /** Shares of the events that it can't bear, whatever its behaviour. */
   readonly unbearable: Readonly<Record<Unbearable, number>>
-  readonly weather: ReadonlyArray<{ readonly until: number; readonly mood: Mood }>
+  readonly phases: ReadonlyArray<{ readonly until: number; readonly behaviour: Behaviour }>
 }
 
 /** A kind of route, and in plain code what it takes: what the router is held against. */
@@ -78,7 +78,7 @@ export const types = [
   "custom.thing",
 ] as const
 
-/** How a life ends. All but the last of a seed do so in the storm. */
+/** How a life ends. All but the last of a seed do so while there are faults. */
 export interface End {
   readonly at: number
   readonly how: "stop" | "kill" | Exclude<CommitFault, "disk full" | "busy"> | "torn checkpoint"
@@ -107,8 +107,8 @@ export interface Plan {
   readonly own: number | undefined
   readonly ends: ReadonlyArray<End>
   readonly reloads: ReadonlyArray<Reload>
-  /** When the storm is over: sinks heal, the disk too. */
-  readonly storm: number
+  /** When the faults are over: sinks heal, the disk too. */
+  readonly faultsUntil: number
   readonly events: number
   /** In these times such a share of the commits fails. */
   readonly badDisk: ReadonlyArray<{
@@ -122,26 +122,33 @@ export interface Plan {
 }
 
 /** A burst: events come, the sinks wake up, the disk takes nothing any more, the relay is killed. */
-export const scene = { from: 100, until: 400, diskFails: 550, sinksWake: 600, killed: 2_000, storm: 2_600 } as const
+export const scene = {
+  from: 100,
+  until: 400,
+  diskFails: 550,
+  sinksWake: 600,
+  killed: 2_000,
+  faultsUntil: 2_600,
+} as const
 
 const hour = 3_600_000
 const year = 365 * 24 * hour
 
 export const sinkName = (index: number): string => `sink${index}`
 
-const drawPlainSink = (seed: number, index: number, storm: number, burst: boolean): SinkPlan => {
+const drawPlainSink = (seed: number, index: number, faultsUntil: number, burst: boolean): SinkPlan => {
   const draw = new Draw(seed, `sink ${index}`)
-  const weather: Array<SinkPlan["weather"][number]> = []
-  if (burst) weather.push({ until: scene.sinksWake, mood: "away" })
-  for (let at = 0; at < storm && !burst; ) {
+  const phases: Array<SinkPlan["phases"][number]> = []
+  if (burst) phases.push({ until: scene.sinksWake, behaviour: "away" })
+  for (let at = 0; at < faultsUntil && !burst; ) {
     at += draw.real(100, 4_000)
-    weather.push({ until: at, mood: draw.chance(0.4) ? "fine" : draw.pick(moods) })
+    phases.push({ until: at, behaviour: draw.chance(0.4) ? "fine" : draw.pick(behaviours) })
   }
   const backlog = draw.chance(0.2)
     ? { max: draw.int(5, 40), whenFull: draw.pick(["refuse", "deadLetter"] as const) }
     : undefined
   return {
-    weather,
+    phases,
     poison: draw.pick([0, 0, 0.02, 0.1]),
     unbearable: { drops: 0, bug: 0, unrenderable: 0 },
     batch: {
@@ -164,7 +171,7 @@ const drawPlainSink = (seed: number, index: number, storm: number, burst: boolea
           ...(draw.chance(0.4) ? { maxAttempts: draw.int(1, 5) } : {}),
         },
         pauseAfter: draw.int(3, 8),
-        maxParked: burst ? 10_000 : draw.pick([3, 20, 1_000]),
+        maxRetrying: burst ? 10_000 : draw.pick([3, 20, 1_000]),
         maxDeadLetters: burst ? 1_000_000 : draw.pick([2_000, 1_000_000]),
       },
       ...(draw.chance(0.15) && !burst ? { rateLimit: { events: draw.int(20, 200), per: Duration.seconds(1) } } : {}),
@@ -184,15 +191,15 @@ const digesting = (plan: SinkPlan, draw: Draw): SinkPlan => {
       ...config,
       order: "none",
       digest: { wait: Duration.millis(draw.int(50, 2_000)), maxEvents },
-      delivery: { ...delivery, maxParked: Math.max(delivery.maxParked, maxEvents) },
+      delivery: { ...delivery, maxRetrying: Math.max(delivery.maxRetrying, maxEvents) },
       ...(backlog === undefined ? {} : { backlog: { ...backlog, whenFull: "refuse" } }),
     },
   }
 }
 
 /** A sink, by its number: one that comes later is drawn like those of the beginning. */
-export const drawSink = (seed: number, index: number, storm: number, burst: boolean): SinkPlan => {
-  const plan = drawPlainSink(seed, index, storm, burst)
+export const drawSink = (seed: number, index: number, faultsUntil: number, burst: boolean): SinkPlan => {
+  const plan = drawPlainSink(seed, index, faultsUntil, burst)
   const draw = new Draw(seed, `digest ${index}`)
   const drawn = burst || draw.chance(0.75) ? plan : digesting(plan, draw)
   return burst || !strains(seed) ? drawn : straining(drawn, new Draw(seed, `strain ${index}`))
@@ -209,18 +216,18 @@ const straining = (plan: SinkPlan, draw: Draw): SinkPlan => {
   const { delivery } = plan.config
   const retry = { ...delivery.retry, maxAttempts: delivery.retry.maxAttempts ?? draw.int(3, 5) }
   // Others must have room to pass: by those alone that it can't bear nobody can tell whether it is away.
-  const maxParked = 1_000
+  const maxRetrying = 1_000
   return {
     ...plan,
     unbearable,
-    config: unbearable.drops === 0 ? plan.config : { ...plan.config, delivery: { ...delivery, retry, maxParked } },
+    config: unbearable.drops === 0 ? plan.config : { ...plan.config, delivery: { ...delivery, retry, maxRetrying } },
   }
 }
 
-const drawReloads = (seed: number, storm: number): ReadonlyArray<Reload> => {
+const drawReloads = (seed: number, faultsUntil: number): ReadonlyArray<Reload> => {
   const draw = new Draw(seed, "reloads")
   return Array.from({ length: draw.int(0, 4) }, () => ({
-    at: draw.real(0, storm),
+    at: draw.real(0, faultsUntil),
     change: draw.pick(["nothing", "add", "remove", "remove", "rename", "return", "return", "tune", "tune"] as const),
   })).sort((a, b) => a.at - b.at)
 }
@@ -230,8 +237,10 @@ export const drawPlan = (seed: number): Plan => {
   const burst = draw.chance(0.01)
   // The journal in memory counts a backlog by looking through it: no place for a burst.
   const memory = !burst && draw.chance(0.25)
-  const storm = burst ? scene.storm : draw.int(2_000, 6_000)
-  const sinks = Array.from({ length: draw.int(2, burst ? 2 : 4) }, (_, index) => drawSink(seed, index, storm, burst))
+  const faultsUntil = burst ? scene.faultsUntil : draw.int(2_000, 6_000)
+  const sinks = Array.from({ length: draw.int(2, burst ? 2 : 4) }, (_, index) =>
+    drawSink(seed, index, faultsUntil, burst),
+  )
   const places = sinks.map((_, index) => index)
   const kill: End = { at: scene.killed, how: "kill", steps: draw.int(0, 60), change: "nothing", away: 50 }
   const ends = Array.from({ length: draw.int(1, 3) }, (): End => {
@@ -248,7 +257,7 @@ export const drawPlan = (seed: number): Plan => {
           "fsync fails",
         ] as const)
     return {
-      at: draw.real(0, storm),
+      at: draw.real(0, faultsUntil),
       how: draw.chance(0.25) ? "stop" : crash,
       steps: draw.int(0, 60),
       change: draw.chance(0.5) ? "nothing" : draw.pick(["add", "remove", "remove", "rename", "return"] as const),
@@ -268,14 +277,14 @@ export const drawPlan = (seed: number): Plan => {
         })),
     own: draw.chance(0.5) ? draw.pick([0, ...places]) : undefined,
     ends: burst ? [kill] : ends,
-    reloads: burst ? [] : drawReloads(seed, storm),
-    storm,
+    reloads: burst ? [] : drawReloads(seed, faultsUntil),
+    faultsUntil,
     events: burst ? draw.int(1_800, 2_500) : draw.int(15, 80),
     badDisk: burst
-      ? [{ from: scene.diskFails, until: scene.storm, fault: "busy", share: 1 }]
+      ? [{ from: scene.diskFails, until: scene.faultsUntil, fault: "busy", share: 1 }]
       : draw.chance(0.25)
         ? [0, 1].map(() => {
-            const from = draw.real(0, storm)
+            const from = draw.real(0, faultsUntil)
             return {
               from,
               until: from + draw.real(50, 1_500),
@@ -285,7 +294,7 @@ export const drawPlan = (seed: number): Plan => {
           })
         : [],
     jumps: draw.chance(0.3)
-      ? [0, 1].map(() => ({ at: draw.real(0, storm), by: draw.pick([hour, -hour, 10 * year, -10 * year]) }))
+      ? [0, 1].map(() => ({ at: draw.real(0, faultsUntil), by: draw.pick([hour, -hour, 10 * year, -10 * year]) }))
       : [],
     journal: {
       retention: draw.pick([500, 5_000, 7 * 24 * hour]),

@@ -24,7 +24,7 @@ interface Delivery {
 
 const utf8 = new TextEncoder()
 /** How long a sender waits for an answer. */
-const patience = 3_000
+const answerTimeout = 3_000
 
 export class Senders {
   /** Not acknowledged yet; the next first. */
@@ -37,7 +37,7 @@ export class Senders {
     const draw = new Draw(plan.seed, "senders")
     this.#draw = draw
     const bodies: Array<Uint8Array> = []
-    const [from, until] = plan.burst ? [scene.from, scene.until] : [0, plan.storm]
+    const [from, until] = plan.burst ? [scene.from, scene.until] : [0, plan.faultsUntil]
     this.#waiting = Array.from({ length: plan.events }, (_, index): Delivery => {
       const again = bodies.length > 0 && draw.chance(0.1)
       const body = again ? (bodies[draw.int(0, bodies.length - 1)] ?? bodies[0]) : this.#body(index, plan.burst)
@@ -90,7 +90,7 @@ export class Senders {
     return Effect.gen({ self: this }, function* () {
       const journal = yield* Journal
       const { event, sinks } = decide(delivery.body, yield* Clock.currentTimeMillis, router())
-      const exit = yield* Effect.exit(Effect.timeout(journal.append(event, sinks), patience))
+      const exit = yield* Effect.exit(Effect.timeout(journal.append(event, sinks), answerTimeout))
       this.#open.delete(delivery)
       if (Exit.isSuccess(exit) || Cause.hasDies(exit.cause)) return
       // A few give up: what nobody acknowledged, nobody promised.

@@ -1,5 +1,5 @@
 /**
- * A seed from its first life to the end: storm, crashes and restarts, then
+ * A seed from its first life to the end: faults, crashes and restarts, then
  * quiet, and the oracle's last word.
  */
 import { Cause, Duration, Effect, Exit, type Layer, Semaphore } from "effect"
@@ -7,21 +7,22 @@ import type { Lanes } from "../../../src/delivery/Lanes.ts"
 import type { Event } from "../../../src/event/Event.ts"
 import { Journal, type JournalError } from "../../../src/journal/Journal.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
-import type { Route } from "../../../src/routing/Router.ts"
 import * as MemoryJournal from "../../journal/MemoryJournal.ts"
 import { Disk } from "./Disk.ts"
 import { Draw } from "./Draw.ts"
+import type { Verdict } from "./Facts.ts"
 import * as Life from "./Life.ts"
-import { Oracle, type Verdict } from "./Oracle.ts"
-import * as Person from "./Person.ts"
-import { drawPlan, drawSink, type End, type Plan, type Reload, type RoutePlan, sinkName } from "./Plan.ts"
+import * as Operator from "./Operator.ts"
+import { Oracle } from "./Oracle.ts"
+import { drawPlan, type End, type Plan } from "./Plan.ts"
 import { Senders } from "./Senders.ts"
-import { heartbeat, SimulatedSink, simulatedBug } from "./Sinks.ts"
+import { SinkPlaces } from "./SinkPlaces.ts"
+import { heartbeat, type SimulatedSink, simulatedBug } from "./Sinks.ts"
 import { World } from "./World.ts"
 
 /** The first moment of a seed on the wall clock. */
 const epoch = Date.UTC(2026, 0, 1)
-/** How long after the storm all must be quiet, in milliseconds. */
+/** How long after the faults all must be quiet, in milliseconds. */
 const enough = 120_000
 /** How long a relay may take to stop: its lanes' grace, and some. */
 const stopWithin = 10_000
@@ -34,11 +35,7 @@ class Simulation {
   readonly #memory: Layer.Layer<Journal> | undefined
   readonly #senders: Senders
   readonly #draw: Draw
-  /** By place: routes name places, so that a sink may change its name. `undefined`: removed. */
-  #places: ReadonlyArray<Life.Placed | undefined>
-  /** Removed, and still what they were. */
-  #removed: ReadonlyArray<{ readonly place: number; readonly sink: SimulatedSink }> = []
-  #sinksEver = 0
+  readonly #places: SinkPlaces
   #beats = 0
   #world: World
   #life = 0
@@ -50,7 +47,7 @@ class Simulation {
     this.#disk = new Disk(new Draw(plan.seed, "disk"))
     this.#memory = plan.memory ? Life.kept(MemoryJournal.layer) : undefined
     this.#senders = new Senders(plan)
-    this.#places = plan.sinks.map(() => ({ sink: this.#newSink(), renamedFrom: undefined, tuned: 0 }))
+    this.#places = new SinkPlaces(plan, this.#oracle, this.#draw)
     this.#world = this.#newWorld({ now: 0, wallOffset: epoch })
   }
 
@@ -59,7 +56,7 @@ class Simulation {
       for (const end of this.#plan.ends) {
         this.#liveUntil(end)
         if (this.#oracle.broken !== undefined) return this.#oracle.verdict()
-        this.#change(end.change)
+        this.#places.change(end.change)
         this.#pause(end.away)
       }
       this.#liveUntil(undefined)
@@ -87,12 +84,12 @@ class Simulation {
     const world = this.#world
     const oracle = this.#oracle
     this.#life += 1
-    oracle.begins(this.#life)
+    oracle.startLife(this.#life)
     oracle.now = () => world.now
-    oracle.note(`life ${this.#life} begins`)
+    oracle.note(`life ${this.#life} starts`)
     this.#armDisk(world, end)
     const inside = <A>(work: () => A): A => this.#disk.watch(() => world.within(work))
-    const life = inside(() => Life.begin(this.#options(world, end)))
+    const life = inside(() => Life.start(this.#options(world, end)))
     const exit = () => life.fiber.pollUnsafe()
     const runUntil = (done: () => boolean): void =>
       inside(() => world.run(() => done() || exit() !== undefined || oracle.broken !== undefined))
@@ -119,7 +116,7 @@ class Simulation {
       `life ${this.#life} ends: ${failed ? ended.cause : world.dead ? (end?.how ?? "all is quiet") : "stopped"}`,
     )
     if (!world.dead && !failed) oracle.stopped()
-    this.#disk.bury()
+    this.#disk.closeLeftOpen()
     return oracle.broken !== undefined || !failed || end?.how === "fsync fails"
   }
 
@@ -128,9 +125,9 @@ class Simulation {
     world.die()
   }
 
-  /** Only in the storm may a life end because of its journal. */
+  /** Only while there are faults may a life end because of its journal. */
   #diskFails(world: World): boolean {
-    return this.#memory === undefined && world.now < this.#plan.storm + 5_000
+    return this.#memory === undefined && world.now < this.#plan.faultsUntil + 5_000
   }
 
   #armDisk(world: World, end: End | undefined): void {
@@ -160,8 +157,8 @@ class Simulation {
       oracle: this.#oracle,
       journal: this.#journal(),
       planted: this.#planted,
-      sinks: this.#placed(),
-      routes: this.#routes(),
+      sinks: this.#places.placed(),
+      routes: this.#places.routes(),
       remembers: ({ at, life }) =>
         !this.#oracle.clockJumped &&
         !this.#plan.burst &&
@@ -185,19 +182,19 @@ class Simulation {
     })
   }
 
-  /** What goes on beside the relay; comes to its end when all is quiet. */
+  /** What runs beside the relay; ends when all is quiet. */
   #busy(world: World, last: boolean, { router, reload }: Life.Inside): Effect.Effect<void, never, Journal | Lanes> {
     const oracle = this.#oracle
-    const sinks = () => this.#placed().map(({ sink }) => sink)
+    const sinks = () => this.#places.placed().map(({ sink }) => sink)
     const oneAtATime = Semaphore.makeUnsafe(1)
-    const person = { draw: this.#draw, oracle, sinks, oneAtATime, isDead: () => world.dead }
-    // A person has two hands, and does one thing after the other.
-    const hands = Semaphore.makeUnsafe(1)
-    const storming = () => world.now < this.#plan.storm
-    const meddling = Effect.forever(
+    const operator = { draw: this.#draw, oracle, sinks, oneAtATime, isDead: () => world.dead }
+    // The operator does one thing after the other.
+    const oneAct = Semaphore.makeUnsafe(1)
+    const hasFaults = () => world.now < this.#plan.faultsUntil
+    const operating = Effect.forever(
       Effect.suspend(() => Effect.sleep(this.#draw.real(50, 1_500))).pipe(
         Effect.andThen(
-          Effect.suspend(() => (storming() ? hands.withPermit(Effect.ignore(Person.meddle(person))) : Effect.never)),
+          Effect.suspend(() => (hasFaults() ? oneAct.withPermit(Effect.ignore(Operator.act(operator))) : Effect.never)),
         ),
       ),
     )
@@ -218,20 +215,20 @@ class Simulation {
       this.#plan.reloads.filter(({ at }) => at >= world.now),
       ({ at, change }) =>
         Effect.gen({ self: this }, function* () {
-          const [places, removed] = [this.#places, this.#removed]
+          const before = this.#places.placed()
+          const undo = this.#places.snapshot()
           // From here on the file says so: it is what the next life finds.
-          this.#change(change)
+          this.#places.change(change)
           // A rename that is cut short, by a crash or by a disk that takes nothing, may cost the lane its pause.
           const began = world.now
-          const paused = this.#placed().flatMap(({ sink }) =>
-            sink.paused && !places.some((place) => place?.sink === sink) ? [sink] : [],
-          )
+          const paused = this.#places
+            .placed()
+            .flatMap(({ sink }) => (sink.paused && !before.some((place) => place.sink === sink) ? [sink] : []))
           for (const sink of paused) sink.paused = false
-          yield* Effect.catch(reload(this.#placed(), this.#routes()), ({ message }) =>
+          yield* Effect.catch(reload(this.#places.placed(), this.#places.routes()), ({ message }) =>
             Effect.sync(() => {
               oracle.note(`the config is not in force: ${message}`)
-              this.#places = places
-              this.#removed = removed
+              undo()
             }),
           )
           if (world.dead || this.#plan.badDisk.some(({ from, until }) => from <= world.now && began < until)) return
@@ -239,21 +236,21 @@ class Simulation {
         }).pipe(oneAtATime.withPermit, Effect.delay(Duration.millis(Math.max(0, at - world.now)))),
       { discard: true },
     )
-    const looking = Effect.forever(Effect.delay(Effect.ignore(Person.look(oracle)), 700)).pipe(
+    const looking = Effect.forever(Effect.delay(Effect.ignore(Operator.look(oracle)), 700)).pipe(
       // Once at the start, as soon as the sinks are open: a crash may come before anybody looks.
-      (often) => Effect.andThen(Effect.delay(Effect.ignore(Person.look(oracle)), 1), often),
+      (often) => Effect.andThen(Effect.delay(Effect.ignore(Operator.look(oracle)), 1), often),
     )
     const senders = this.#senders
     const quieting = Effect.gen({ self: this }, function* () {
-      yield* Effect.sleep(Duration.millis(Math.max(0, this.#plan.storm - world.now)))
+      yield* Effect.sleep(Duration.millis(Math.max(0, this.#plan.faultsUntil - world.now)))
       for (;;) {
-        yield* hands.withPermit(Effect.ignore(Person.mend(person)))
+        yield* oneAct.withPermit(Effect.ignore(Operator.runAll(operator)))
         yield* Effect.ignore(this.#beat(sinks()))
         yield* Effect.sleep(500)
-        const statuses = yield* Person.look(oracle)
-        if (senders.idle && Person.isQuiet(statuses)) break
-        if (world.now > this.#plan.storm + enough) {
-          const busy = statuses.filter((status) => !Person.isQuiet([status]))
+        const statuses = yield* Operator.look(oracle)
+        if (senders.idle && Operator.isQuiet(statuses)) break
+        if (world.now > this.#plan.faultsUntil + enough) {
+          const busy = statuses.filter((status) => !Operator.isQuiet([status]))
           const said = busy.map(
             ({ name, backlog, retrying, condition }) =>
               `${name} is ${condition} with ${backlog} events, ${retrying} of them retrying`,
@@ -267,12 +264,12 @@ class Simulation {
       oracle.finish(yield* journal.deadLetters({ limit: 100_000 }))
     }).pipe(
       Effect.catch((error: JournalError) =>
-        Effect.sync(() => oracle.fail(`the journal failed after the storm: ${error.message}`)),
+        Effect.sync(() => oracle.fail(`the journal failed after the faults: ${error.message}`)),
       ),
     )
     return Effect.gen({ self: this }, function* () {
       yield* Effect.forkChild(senders.run(router, () => world.now))
-      yield* Effect.forkChild(meddling)
+      yield* Effect.forkChild(operating)
       yield* Effect.forkChild(jumping)
       yield* Effect.forkChild(reloading)
       yield* Effect.forkChild(looking)
@@ -295,104 +292,9 @@ class Simulation {
 
   #newWorld(before: { readonly now: number; readonly wallOffset: number }): World {
     return new World(before, new Draw(this.#plan.seed, `life ${this.#life + 1}`), (text) =>
-      text.includes(simulatedBug) && !text.includes("has ended")
+      text.includes(simulatedBug) && !text.includes("it restarts within")
         ? this.#oracle.note(`a bug was logged: ${text.slice(0, 80)}`)
         : this.#oracle.fail(`an error was logged: ${text}`),
-    )
-  }
-
-  #newSink(name?: string, like?: SimulatedSink): SimulatedSink {
-    const { seed, storm, burst, sinks } = this.#plan
-    const index = this.#sinksEver
-    this.#sinksEver += 1
-    const plan = like?.plan ?? sinks[index] ?? drawSink(seed, index, storm, burst)
-    const sink = new SimulatedSink(
-      name ?? sinkName(index),
-      plan,
-      storm,
-      this.#oracle,
-      new Draw(seed, `answers ${index}`),
-    )
-    const { order, digest, delivery, backlog } = plan.config
-    this.#oracle.rules.set(sink.name, {
-      order: order === "key" || digest !== undefined,
-      bound: undefined,
-      maxAttempts: delivery.retry.maxAttempts ?? Number.POSITIVE_INFINITY,
-      maxAge: Duration.toMillis(delivery.retry.maxAge),
-      givesUp: backlog?.whenFull === "deadLetter",
-      unrenderable: (event) => sink.unbearable(event, "unrenderable"),
-    })
-    return sink
-  }
-
-  #placed(): ReadonlyArray<Life.Placed> {
-    return this.#places.filter((place) => place !== undefined)
-  }
-
-  #routes(): ReadonlyArray<Route> {
-    const names = (to: ReadonlyArray<number>) => to.flatMap((place) => this.#places[place]?.sink.name ?? [])
-    const route = (
-      { match, except = [], where = {} }: Pick<RoutePlan, "match" | "except" | "where">,
-      name: string,
-      to: ReadonlyArray<number>,
-    ) => ({
-      name,
-      match,
-      except,
-      where,
-      to: names(to),
-    })
-    const { routes, own } = this.#plan
-    return [
-      ...routes.map(({ plan, to }, index) => route(plan, `route ${index}`, to)),
-      ...(own === undefined ? [] : [route({ match: ["relay.*"] }, "own", [own])]),
-    ]
-  }
-
-  #put(at: number, placed: Life.Placed | undefined): void {
-    this.#places = this.#places.map((before, place) => (place === at ? placed : before))
-  }
-
-  /** The next config. */
-  #change(change: Reload["change"]): void {
-    const place = this.#draw.int(0, this.#places.length - 1)
-    const placed = this.#places[place]
-    switch (change) {
-      case "add":
-        this.#places = [...this.#places, { sink: this.#newSink(), renamedFrom: undefined, tuned: 0 }]
-        break
-      case "remove":
-        if (placed === undefined || this.#places.filter((one) => one !== undefined).length < 2) return
-        this.#put(place, undefined)
-        this.#removed = [...this.#removed, { place, sink: placed.sink }]
-        break
-      case "rename": {
-        if (placed === undefined) return
-        const sink = this.#newSink(undefined, placed.sink)
-        // Renamed twice, the first may have been cut short: then it is a lane that nobody has heard of.
-        sink.paused = placed.sink.paused && placed.renamedFrom === undefined
-        this.#put(place, { sink, renamedFrom: placed.sink.name, tuned: 0 })
-        this.#oracle.inherited(placed.sink.name, sink.name, false)
-        break
-      }
-      case "return": {
-        const back = this.#removed.at(-1)
-        if (back === undefined) return
-        this.#removed = this.#removed.slice(0, -1)
-        // A pause goes with its lane.
-        if (this.#oracle.isGone(back.sink.name)) back.sink.paused = false
-        this.#put(back.place, { sink: back.sink, renamedFrom: undefined, tuned: 0 })
-        break
-      }
-      case "tune":
-        if (placed === undefined) return
-        this.#put(place, { ...placed, tuned: placed.tuned + 1 })
-        break
-      case "nothing":
-        return
-    }
-    this.#oracle.note(
-      `the config changes: ${change}; sinks are now ${this.#places.map((one) => one?.sink.name ?? "-").join(", ")}`,
     )
   }
 }

@@ -1,11 +1,11 @@
 /**
  * The sinks: other people's systems, which outlive the relay. What they do is
- * drawn by the seed and changes with time; after the storm they work, but for
+ * drawn by the seed and changes with time; after the faults they work, but for
  * the events that they reject for ever.
  *
  * A sink holds the lane to the contract of `Sink.ts`: batches within their
  * limits, digests of one group, never more at once than its concurrency, none beyond its deadline,
- * none while a person has paused the lane.
+ * none while the operator has paused the lane.
  */
 import { crc32 } from "node:zlib"
 import { Duration, Effect } from "effect"
@@ -25,7 +25,7 @@ import {
 } from "../../../src/sinks/Sink.ts"
 import type { Draw } from "./Draw.ts"
 import type { Oracle } from "./Oracle.ts"
-import type { Mood, SinkPlan, Unbearable } from "./Plan.ts"
+import type { Behaviour, SinkPlan, Unbearable } from "./Plan.ts"
 
 /** How much longer than its deadline an attempt may last: lanes look at theirs every 25 ms. */
 const tolerance = 60
@@ -40,32 +40,32 @@ const triesInSecond = 30
 export interface Caller {
   readonly now: () => number
   readonly isDead: () => boolean
-  /** When it is not, attempts under way have the lanes' grace, whatever their deadline. */
+  /** When it is not, attempts in flight have the lanes' grace, whatever their deadline. */
   readonly isRunning: () => boolean
 }
 
 export class SimulatedSink {
-  /** A person has paused its lane. */
+  /** The operator has paused its lane. */
   paused = false
   readonly name: string
   readonly plan: SinkPlan
   readonly #oracle: Oracle
   readonly #draw: Draw
-  readonly #storm: number
+  readonly #faultsUntil: number
   /** When events dropped a connection, by sequence. */
   readonly #drops = new Map<number, Array<number>>()
 
-  constructor(name: string, plan: SinkPlan, storm: number, oracle: Oracle, draw: Draw) {
+  constructor(name: string, plan: SinkPlan, faultsUntil: number, oracle: Oracle, draw: Draw) {
     this.name = name
     this.plan = plan
-    this.#storm = storm
+    this.#faultsUntil = faultsUntil
     this.#oracle = oracle
     this.#draw = draw
   }
 
   /** The sink as one life of the relay holds it. */
   open(caller: Caller): Sink {
-    let underWay = 0
+    let inFlight = 0
     return {
       batch: this.plan.batch,
       check: Effect.void,
@@ -73,14 +73,14 @@ export class SimulatedSink {
         Effect.suspend(() => {
           if (caller.isDead()) return Effect.never
           const started = caller.now()
-          underWay += 1
-          this.#accepts(batch, underWay)
+          inFlight += 1
+          this.#accepts(batch, inFlight)
           for (const entry of batch) this.#oracle.sent(this.name, entry)
           return this.#bear(batch, started).pipe(
             Effect.onInterrupt(() => Effect.sync(() => this.#interrupted(batch, caller))),
             Effect.ensuring(
               Effect.sync(() => {
-                underWay -= 1
+                inFlight -= 1
                 if (!caller.isDead() && caller.isRunning()) this.#inTime(caller.now() - started)
               }),
             ),
@@ -98,11 +98,11 @@ export class SimulatedSink {
   #bear(batch: ReadonlyArray<Entry>, now: number): Effect.Effect<Failures, SinkError> {
     if (batch.some(({ event }) => this.unbearable(event, "bug"))) {
       for (const entry of batch) this.#oracle.answered(this.name, entry, "not taken", "a bug")
-      this.#oracle.apart(this.name, batch)
+      this.#oracle.isolated(this.name, batch)
       return Effect.die(new TypeError(simulatedBug))
     }
     const dropping = batch.filter(({ event }) => this.unbearable(event, "drops"))
-    if (dropping.length === 0) return this.#attempt(batch, this.#mood(now))
+    if (dropping.length === 0) return this.#attempt(batch, this.#behaviour(now))
     for (const { sequence } of dropping) {
       const tries = [...(this.#drops.get(sequence) ?? []), now].filter((at) => at > now - 1_000)
       this.#drops.set(sequence, tries)
@@ -111,18 +111,18 @@ export class SimulatedSink {
     return this.#fail(batch, new SinkUnavailable({ message: "simulated: the connection was dropped" }))
   }
 
-  #mood(now: number): Mood {
-    if (now >= this.#storm) return "fine"
-    return this.plan.weather.find(({ until }) => now < until)?.mood ?? "fine"
+  #behaviour(now: number): Behaviour {
+    if (now >= this.#faultsUntil) return "fine"
+    return this.plan.phases.find(({ until }) => now < until)?.behaviour ?? "fine"
   }
 
-  #attempt(batch: ReadonlyArray<Entry>, mood: Mood): Effect.Effect<Failures, SinkError> {
+  #attempt(batch: ReadonlyArray<Entry>, behaviour: Behaviour): Effect.Effect<Failures, SinkError> {
     const draw = this.#draw
     const { timeout } = this.plan.config.delivery
     const latency =
-      mood === "slow" ? draw.real(0, 1.5 * Duration.toMillis(timeout)) : draw.pick([0, 0, draw.real(0, 60)])
+      behaviour === "slow" ? draw.real(0, 1.5 * Duration.toMillis(timeout)) : draw.pick([0, 0, draw.real(0, 60)])
     const wait = latency === 0 ? Effect.void : Effect.sleep(Duration.millis(latency))
-    switch (mood) {
+    switch (behaviour) {
       case "fine":
       case "slow":
         return Effect.andThen(
@@ -154,7 +154,7 @@ export class SimulatedSink {
       default:
         return Effect.andThen(
           wait,
-          Effect.suspend(() => this.#fail(batch, refusal(mood, draw))),
+          Effect.suspend(() => this.#fail(batch, refusal(behaviour, draw))),
         )
     }
   }
@@ -212,11 +212,11 @@ export class SimulatedSink {
 
   // --- what it holds the lane to --------------------------------------------
 
-  #accepts(batch: ReadonlyArray<Entry>, underWay: number): void {
+  #accepts(batch: ReadonlyArray<Entry>, inFlight: number): void {
     const { config, batch: limits } = this.plan
     const bytes = batch.reduce((sum, { event }) => sum + event.body.length, 0)
-    if (this.paused) this.#oracle.fail(`${this.name} is sent to although a person has paused it`)
-    if (underWay > config.concurrency) this.#oracle.fail(`${this.name} has ${underWay} batches at once`)
+    if (this.paused) this.#oracle.fail(`${this.name} is sent to although the operator has paused it`)
+    if (inFlight > config.concurrency) this.#oracle.fail(`${this.name} has ${inFlight} batches at once`)
     const { maxEvents, maxBytes } =
       config.digest === undefined ? limits : { ...config.digest, maxBytes: Number.POSITIVE_INFINITY }
     if (batch.length === 0 || batch.length > maxEvents || (batch.length > 1 && bytes > maxBytes)) {
@@ -240,9 +240,9 @@ export class SimulatedSink {
 /** The account of events that flow when all else is quiet: what fails while they pass is at fault itself. */
 export const heartbeat = "acct_heartbeat"
 
-const refusal = (mood: "away" | "throttles" | "misconfigured" | "fails", draw: Draw): Reason => {
-  const message = `simulated: ${mood}`
-  switch (mood) {
+const refusal = (behaviour: "away" | "throttles" | "misconfigured" | "fails", draw: Draw): Reason => {
+  const message = `simulated: ${behaviour}`
+  switch (behaviour) {
     case "away":
       return new SinkUnavailable({ message })
     case "throttles":

@@ -25,7 +25,7 @@ interface Timer {
 const endless = 1_000_000
 
 export class World {
-  /** Monotonic milliseconds since the seed began: a life goes on where the one before ended. */
+  /** Monotonic milliseconds since the seed started: a life continues where the one before ended. */
   now: number
   /** By how much the wall clock is ahead of `now`. */
   wallOffset: number

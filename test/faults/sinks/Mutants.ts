@@ -8,7 +8,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "sink-500",
     gone: "an event is given up after one attempt",
-    file: "src/delivery/lane/Outcome.ts",
+    file: "src/delivery/lane/RetryPolicy.ts",
     find: "(retry.maxAttempts ?? endless)",
     replace: "1",
   },
@@ -16,15 +16,15 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "sink-429-retry-after",
     gone: "a throttled sink is asked all the same",
     file: "src/delivery/lane/CircuitBreaker.ts",
-    find: "Math.max(this.#until, now + Math.min(reason.retryAfter, longestThrottle))",
+    find: "Math.max(this.#until, now + throttled(reason.retryAfter))",
     replace: "now",
   },
   {
     line: "sink-slow",
     gone: "an attempt has no deadline",
     file: "src/delivery/lane/InFlight.ts",
-    find: "if (this.isOverdue(flight, now)) fiber?.interruptUnsafe()",
-    replace: "void [flight, fiber, now]",
+    find: "if (this.#isOverdue(batch, now)) fiber?.interruptUnsafe()",
+    replace: "void [batch, fiber, now]",
   },
   {
     line: "sink-endless",

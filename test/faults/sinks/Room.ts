@@ -159,7 +159,7 @@ export const waitingLine: Line = {
     // Every other one passes: a sink that fails everything would be waited for, and its events not charged.
     picky.answer = () => (picky.requests % 2 === 0 ? new Response(null, { status: 500 }) : undefined)
     // As many as may wait, and nothing that would pause the lane.
-    const delivery = { retry: { initial: "24 hours", max: "24 hours" }, maxParked: waiting * 2, pauseAfter: 10_000 }
+    const delivery = { retry: { initial: "24 hours", max: "24 hours" }, maxRetrying: waiting * 2, pauseAfter: 10_000 }
     const sinks = {
       up: { type: "http", url: up.url },
       picky: { type: "http", url: picky.url, concurrency: 1, delivery },

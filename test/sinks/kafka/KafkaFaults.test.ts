@@ -23,7 +23,7 @@ const delivery = {
   timeout: Duration.seconds(10),
   retry: { maxAge: Duration.hours(72), initial: Duration.millis(200), max: Duration.seconds(1) },
   pauseAfter: 5,
-  maxParked: 10_000,
+  maxRetrying: 10_000,
   maxDeadLetters: 1_000_000_000,
 }
 

@@ -91,7 +91,7 @@ withBroker("relay run with Kafka sinks", (shared) => {
     for (const one of sent) expect(await deliver(url, one)).toBe(202)
     await running.prints(`sink lake is paused: kafka ${late.plain} can't be reached`)
     await late.start()
-    await running.prints("sink lake goes on")
+    await running.prints("sink lake is resumed")
     expect((await read(late.plain, "late", 20)).toSorted()).toEqual(sent.toSorted())
     expect(await running.kill()).toBe(0)
   }, 60_000)

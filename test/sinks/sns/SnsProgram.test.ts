@@ -207,7 +207,7 @@ withMoto("relay run with SNS sinks", (shared) => {
       socket.on("error", () => there.destroy()).pipe(there)
       there.on("error", () => socket.destroy()).pipe(socket)
     }).listen(port, "127.0.0.1")
-    await running.prints("sink fanout goes on")
+    await running.prints("sink fanout is resumed")
     expect((await bodiesOf(topic)).toSorted()).toEqual(sent.toSorted())
     expect(await running.kill()).toBe(0)
     way.close()

@@ -44,7 +44,10 @@ export const cases: ReadonlyArray<Case> = [
   through("order by key, on and off, with what waits", {}, [keyed, {}, keyed, { ...keyed, key: "{{id}}" }, {}]),
   through("concurrency 1, then 100, then 1", { concurrency: 1 }, [{ concurrency: 100 }, { concurrency: 1 }]),
   through("a rate limit comes and goes", { rateLimit: "1/minute" }, [{}, { rateLimit: "10/second" }, {}]),
-  through("maxParked below what is retrying", {}, [{ delivery: { maxParked: 1 } }, { delivery: { maxParked: 5 } }]),
+  through("maxRetrying below what is retrying", {}, [
+    { delivery: { maxRetrying: 1 } },
+    { delivery: { maxRetrying: 5 } },
+  ]),
   through("the shortest deadline", {}, [{ delivery: { timeout: "1 millis" } }, {}], 100),
   through("a signature of our own, in and out", {}, [
     { sign: { secret: "s" } },

@@ -1,6 +1,6 @@
 /**
- * The person at the command line: pauses and resumes lanes, replays, works the
- * dead letters, and in the end sees to it that everything can go its way.
+ * The operator at the command line: pauses and resumes lanes, replays, works on
+ * dead letters, and in the end makes every lane run.
  */
 import { Effect, type Semaphore } from "effect"
 import { type LaneStatus, Lanes } from "../../../src/delivery/Lanes.ts"
@@ -11,7 +11,7 @@ import { learnBounds } from "./Life.ts"
 import type { Oracle } from "./Oracle.ts"
 import type { SimulatedSink } from "./Sinks.ts"
 
-export interface PersonOptions {
+export interface OperatorOptions {
   readonly draw: Draw
   readonly oracle: Oracle
   /** The sinks in the config as it is now. */
@@ -22,8 +22,8 @@ export interface PersonOptions {
   readonly isDead: () => boolean
 }
 
-/** What a person does once, now and then. */
-export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtATime, isDead }: PersonOptions) {
+/** One act of the operator, now and then. */
+export const act = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtATime, isDead }: OperatorOptions) {
   const answered = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.tap(effect, () => (isDead() ? Effect.never : Effect.void))
   const journal = yield* Journal
@@ -39,7 +39,7 @@ export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtA
     const count = yield* answered(replay)
     const entries = (yield* journal.read(head, count + 1_000)).filter(({ replayed }) => replayed)
     for (const entry of entries) for (const to of entry.sinks) oracle.replayed(entry, to)
-    oracle.note(`a person replays: ${count} events`)
+    oracle.note(`the operator replays: ${count} events`)
   }, oneAtATime.withPermit)
   const some = Effect.gen(function* () {
     const letters = yield* journal.deadLetters({ limit: 20 })
@@ -47,15 +47,23 @@ export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtA
   })
 
   switch (
-    draw.pick(["pause", "resume", "resume", "replay", "replay dead letters", "drop dead letters", "hand on"] as const)
+    draw.pick([
+      "pause",
+      "resume",
+      "resume",
+      "replay",
+      "replay dead letters",
+      "drop dead letters",
+      "move orphans",
+    ] as const)
   ) {
     case "pause":
       if (yield* answered(lanes.pause(name))) sink.paused = true
-      return oracle.note(`a person pauses ${name}`)
+      return oracle.note(`the operator pauses ${name}`)
     case "resume":
       sink.paused = false
       yield* lanes.resume(name)
-      return oracle.note(`a person resumes ${name}`)
+      return oracle.note(`the operator resumes ${name}`)
     case "replay": {
       const type = draw.pick(["appointment.created", "client.updated"] as const)
       oracle.asked(type, name)
@@ -64,7 +72,7 @@ export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtA
     }
     case "replay dead letters": {
       const letters = yield* some
-      for (const { lane, sequence } of letters) oracle.exhumed(lane, sequence)
+      for (const { lane, sequence } of letters) oracle.replayedDeadLetter(lane, sequence)
       return yield* replaying(journal.replayDeadLetters(letters.map(({ id }) => id)))
     }
     case "drop dead letters": {
@@ -73,20 +81,20 @@ export const meddle = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtA
       yield* journal.dropDeadLetters(letters.map(({ id }) => id))
       return
     }
-    case "hand on":
+    case "move orphans":
       for (const { name, condition, backlog } of yield* lanes.status) {
-        if (condition === "orphaned") yield* bequeath(name, backlog, { draw, oracle, sinks })
+        if (condition === "orphaned") yield* moveOrDrop(name, backlog, { draw, oracle, sinks })
       }
   }
 })
 
-type Heirs = Pick<PersonOptions, "draw" | "oracle" | "sinks">
+type Moving = Pick<OperatorOptions, "draw" | "oracle" | "sinks">
 
-/** Lets every lane go its way: those that wait or are stopped go on, those without a sink find an heir. */
-export const mend = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Heirs) {
+/** Makes every lane run: those that wait or are stopped are resumed, those without a sink are moved or dropped. */
+export const runAll = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Moving) {
   const lanes = yield* Lanes
   for (const { name, condition, backlog } of yield* lanes.status) {
-    if (condition === "orphaned") yield* bequeath(name, backlog, { draw, oracle, sinks })
+    if (condition === "orphaned") yield* moveOrDrop(name, backlog, { draw, oracle, sinks })
     else if (condition !== "running" || backlog > 0) {
       const sink = sinks().find((one) => one.name === name)
       if (sink !== undefined) sink.paused = false
@@ -95,18 +103,18 @@ export const mend = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Heirs)
   }
 })
 
-const bequeath = Effect.fnUntraced(function* (name: string, backlog: number, { draw, oracle, sinks }: Heirs) {
+const moveOrDrop = Effect.fnUntraced(function* (name: string, backlog: number, { draw, oracle, sinks }: Moving) {
   const lanes = yield* Lanes
   const there = sinks()
-  const heir = there[draw.int(0, there.length - 1)]
-  if (heir === undefined || draw.chance(0.3)) {
-    oracle.note(`a person drops the lane ${name}`)
-    oracle.gaveUp(name)
+  const target = there[draw.int(0, there.length - 1)]
+  if (target === undefined || draw.chance(0.3)) {
+    oracle.note(`the operator drops the lane ${name}`)
+    oracle.moves.gaveUp(name)
     yield* lanes.drop(name)
   } else {
-    oracle.note(`a person moves ${backlog} events of ${name} to ${heir.name}`)
-    oracle.inherited(name, heir.name, true)
-    yield* lanes.move(name, heir.name)
+    oracle.note(`the operator moves ${backlog} events of ${name} to ${target.name}`)
+    oracle.moves.moved(name, target.name, true)
+    yield* lanes.move(name, target.name)
   }
 })
 

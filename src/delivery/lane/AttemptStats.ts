@@ -1,0 +1,22 @@
+/** Attempts of a sink since the start, by outcome and by duration. The lanes that follow one another share them. */
+
+/** Upper bounds in seconds of the delivery duration histogram. */
+export const durationBuckets = [0.005, 0.025, 0.1, 0.5, 1, 5, 10, 30] as const
+
+export class AttemptStats {
+  /** Events by the outcome of an attempt with them: `delivered`, or a reason's tag. */
+  readonly outcomes: Record<string, number> = {}
+  /** Attempts by duration: one count a bucket and one above them all; the sum is in seconds. */
+  readonly durations = { counts: new Array<number>(durationBuckets.length + 1).fill(0), sum: 0 }
+
+  count(outcome: string, events: number): void {
+    this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + events
+  }
+
+  observe(seconds: number): void {
+    const bucket = durationBuckets.findIndex((bound) => seconds <= bound)
+    const index = bucket === -1 ? durationBuckets.length : bucket
+    this.durations.counts[index] = (this.durations.counts[index] ?? 0) + 1
+    this.durations.sum += seconds
+  }
+}

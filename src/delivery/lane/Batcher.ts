@@ -1,0 +1,56 @@
+/**
+ * The next batch of a lane, and whether it goes now: as much as the circuit
+ * breaker and the rate limit allow and the sink takes at once, and not before
+ * it has had its time to fill.
+ */
+import type { LaneParts } from "./LaneParts.ts"
+import type { Item, Limits } from "./Queue.ts"
+import { RateLimit } from "./RateLimit.ts"
+
+type Parts = Pick<LaneParts, "config" | "sink" | "queue" | "progress" | "breaker" | "suspects">
+
+const endless = Number.POSITIVE_INFINITY
+
+export class Batcher {
+  readonly #parts: Parts
+  readonly #isDigest: boolean
+  readonly #rateLimit: RateLimit | undefined
+
+  constructor(parts: Parts) {
+    const { digest, rateLimit } = parts.config
+    this.#parts = parts
+    this.#isDigest = digest !== undefined
+    this.#rateLimit = rateLimit && new RateLimit(rateLimit)
+  }
+
+  /** Empty when nothing may go. `mayLinger` says whether waiting for more events is of use. */
+  next(now: number, inFlight: number, mayLinger: boolean): ReadonlyArray<Item> {
+    const { queue, progress, breaker } = this.#parts
+    const allowed = Math.min(breaker.allowance(now, inFlight), this.#rateLimit?.available(now) ?? endless)
+    if (allowed < 1 || queue.size === 0 || (mayLinger && this.#lingers(now))) return []
+    const batch = queue.next(
+      this.#limits(allowed),
+      now,
+      (key) => progress.retries.hasKey(key),
+      (item) => progress.retryBehind(item),
+    )
+    this.#rateLimit?.take(this.#isDigest ? Math.min(1, batch.length) : batch.length)
+    return batch
+  }
+
+  #limits(allowed: number): Limits {
+    const { sink, breaker, suspects } = this.#parts
+    const { isIsolated } = suspects
+    // What is in the queue is one digest, and goes as one.
+    if (this.#isDigest) return { events: endless, bytes: endless, probing: false, isIsolated }
+    const { maxEvents, maxBytes } = sink.batch
+    return { events: Math.min(allowed, maxEvents), bytes: maxBytes, probing: breaker.probing, isIsolated }
+  }
+
+  /** A sink that pays by the batch says how long one may wait to fill. */
+  #lingers(now: number): boolean {
+    const { sink, queue, breaker } = this.#parts
+    const { linger = 0, maxEvents } = sink.batch
+    return now - queue.fillingSince < linger && queue.size < maxEvents && queue.retries === 0 && !breaker.probing
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * Fills a lane's queue: with events that are read from the log, and with retries
+ * that are due. An event for a digest goes into the retry queue first. Where the
+ * backlog is over its limit, the oldest become dead letters.
+ */
+import { Cause, Duration, Effect } from "effect"
+import type { Entry } from "../../event/Entry.ts"
+import { Unrenderable } from "../../formats/Rendering.ts"
+import type { LaneParts } from "./LaneParts.ts"
+import type { RetryPolicy } from "./RetryPolicy.ts"
+
+type Parts = Pick<LaneParts, "config" | "journal" | "key" | "clock" | "queue" | "progress" | "suspects" | "events"> & {
+  readonly policy: RetryPolicy
+}
+
+/** Events that are read back at once. */
+const readAtOnce = 256
+/** Bytes that are read back at most, one answer of the journal more included. */
+const maxBytes = 8 * 1024 * 1024
+/** Milliseconds after which an event is looked for again that the journal does not have yet. */
+const notStoredWait = 100
+
+export class Intake {
+  readonly #parts: Parts
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  /** An event that was read from the log. */
+  take(entry: Entry): void {
+    const { config, clock, progress, queue } = this.#parts
+    if (!progress.take(entry)) return
+    const { digest, order } = config
+    const key = digest !== undefined || (order === "key" && !entry.replayed) ? this.#keyOf(entry) : ""
+    if (key === undefined) return
+    if (digest === undefined) queue.add({ entry, key }, clock.now())
+    else progress.collect({ entry, key }, Duration.toMillis(digest.wait))
+  }
+
+  enforceBacklogLimit(): void {
+    const { queue, progress, policy, suspects } = this.#parts
+    if (progress.excess <= 0) return
+    const message = "the lane's backlog is over its limit and backlog.whenFull is deadLetter"
+    for (const item of queue.takeOldest(progress.excess)) {
+      policy.refuse(item, "BacklogFull", message)
+      suspects.ended(item.entry.sequence)
+    }
+  }
+
+  /** `undefined` when no key can be made of the event: then it is a dead letter. */
+  #keyOf(entry: Entry): string | undefined {
+    const { key, events, policy } = this.#parts
+    try {
+      return key(entry)
+    } catch (error) {
+      const item = { entry, key: "" }
+      if (error instanceof Unrenderable) policy.refuse(item, "DeliveryRejected", error.message)
+      else {
+        events.defect(Cause.die(error))
+        policy.refuse(item, "Defect", "a bug in relay while its key was made; the log has its cause")
+      }
+      return undefined
+    }
+  }
+
+  /** Takes up retries that are due: up to `limit` events, or one digest; how many. */
+  readonly takeDue = Effect.fnUntraced(function* (this: Intake, limit: number) {
+    const { config, clock, progress, suspects, events } = this.#parts
+    const { retries } = progress
+    const now = clock.now()
+    const isDigest = config.digest !== undefined
+    const taken = isDigest
+      ? retries.takeGroup(now, suspects.isIsolated)
+      : retries.takeDue(now, Math.min(limit, readAtOnce))
+    const due = taken.map(({ sequence }) => sequence)
+    const giveBack = (sequences: ReadonlyArray<number>, dueAt: number) => {
+      for (const sequence of sequences) retries.giveBack(sequence, dueAt)
+    }
+    // Otherwise a crash would split what was sent as one digest, or join what was sent as two.
+    if (isDigest && due.length > 0 && !progress.isWhole(due)) {
+      giveBack(due, now)
+      events.settle()
+      return 0
+    }
+    const entries = yield* this.#read(due).pipe(Effect.onError(() => Effect.sync(() => giveBack(due, now))))
+    const read = new Set(entries.map(({ sequence }) => sequence))
+    // The settlement that has them wait may not be on disk yet.
+    giveBack(
+      due.filter((sequence) => !read.has(sequence)),
+      now + notStoredWait,
+    )
+    for (const entry of entries) {
+      const key = retries.get(entry.sequence)?.key
+      if (key !== undefined) this.#parts.queue.addRetry({ entry, key })
+    }
+    return entries.length
+  })
+
+  /** Reads retries back from the journal. */
+  readonly #read = Effect.fnUntraced(function* (this: Intake, sequences: ReadonlyArray<number>) {
+    const { config, journal, progress } = this.#parts
+    const read: Array<Entry> = []
+    for (let next = 0, bytes = 0; next < sequences.length && bytes < maxBytes; ) {
+      const asked = sequences.slice(next, next + readAtOnce)
+      const { entries, lost } = yield* journal.readRetries(config.name, asked)
+      for (const sequence of lost) progress.lost(sequence)
+      for (const entry of entries) bytes += entry.event.body.length
+      read.push(...entries)
+      // Some may not be stored yet, and a large answer ends early.
+      const last = Math.max(...[...entries.map(({ sequence }) => sequence), ...lost].map((one) => asked.indexOf(one)))
+      next += last < 0 ? asked.length : last + 1
+    }
+    return read
+  })
+}

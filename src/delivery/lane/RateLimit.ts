@@ -1,0 +1,33 @@
+/**
+ * A lane's rate limit: a token bucket that holds what a tenth of a second lets through.
+ *
+ * Pure state over a monotonic clock in milliseconds; it never reads one.
+ */
+import { Duration } from "effect"
+import type { LaneConfig } from "../../config/Config.ts"
+
+const burstMillis = 100
+
+export class RateLimit {
+  readonly #millisPerEvent: number
+  readonly #burst: number
+  #tokens: number
+  #refilledAt = 0
+
+  constructor({ events, per }: NonNullable<LaneConfig["rateLimit"]>) {
+    this.#millisPerEvent = Duration.toMillis(per) / events
+    this.#burst = Math.max(1, Math.floor(burstMillis / this.#millisPerEvent))
+    this.#tokens = this.#burst
+  }
+
+  /** How many events may be sent at `now`. */
+  available(now: number): number {
+    this.#tokens = Math.min(this.#burst, this.#tokens + (now - this.#refilledAt) / this.#millisPerEvent)
+    this.#refilledAt = now
+    return Math.floor(this.#tokens)
+  }
+
+  take(events: number): void {
+    this.#tokens -= events
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * What happens to an event that was not delivered: it waits for a retry, or it
+ * is a dead letter. Blocks the lane where too many events are given up.
+ */
+import { Duration } from "effect"
+import { brief } from "../../sinks/Sink.ts"
+import { backoff, throttled } from "./Backoff.ts"
+import type { Failure } from "./InFlight.ts"
+import type { LaneParts } from "./LaneParts.ts"
+import type { Item } from "./Queue.ts"
+
+/** Attempts in a row that may end in a bug: waiting mends none, a reload may. */
+const maxDefects = 3
+const endless = Number.POSITIVE_INFINITY
+
+/** Why an event is a dead letter without another attempt. */
+type Refusal = "DeliveryRejected" | "BacklogFull" | "Defect"
+
+type Parts = Pick<LaneParts, "config" | "progress" | "state" | "rejections" | "events" | "random" | "wallClockTrusted">
+
+export class RetryPolicy {
+  readonly #parts: Parts
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  /** Milliseconds before the next attempt, after so many. */
+  delay(tried: number): number {
+    const { config, random } = this.#parts
+    return backoff(config.delivery.retry, tried, random())
+  }
+
+  /** Charges a failed attempt. False when it was the last, and the event is a dead letter. */
+  retry(item: Item, failure: Failure): boolean {
+    const { config, progress, wallClockTrusted } = this.#parts
+    const { retry } = config.delivery
+    const message = brief(failure.message)
+    const tried = progress.tried(item) + 1
+    const tooOld = progress.age(item) >= Duration.toMillis(retry.maxAge) && wallClockTrusted()
+    if (tooOld || tried >= (retry.maxAttempts ?? endless)) {
+      this.#deadLetter(item, failure._tag, tooOld ? "TooOld" : "TooManyAttempts", message)
+      return false
+    }
+    if (failure._tag === "Defect" && progress.defects(item) + 1 >= maxDefects) {
+      this.refuse(item, "Defect", message)
+      this.#rejected(message)
+      return false
+    }
+    const asked = failure._tag === "SinkThrottled" ? throttled(failure.retryAfter) : 0
+    progress.retry(item, progress.failed(failure._tag, message), Math.max(asked, this.delay(tried)))
+    return true
+  }
+
+  /** The sink rejected the event. `counts` is false for all events of a digest but one: it was rejected once. */
+  reject(item: Item, reason: string, counts: boolean): void {
+    const message = brief(reason)
+    this.refuse(item, "DeliveryRejected", message)
+    if (counts) this.#rejected(message)
+  }
+
+  /** The sink will never get the event: it is a dead letter now. */
+  refuse(item: Item, reason: Refusal, message: string): void {
+    this.#deadLetter(item, reason, reason, message)
+  }
+
+  /** `failure` is what became of the last attempt, `reason` why there is no other. */
+  #deadLetter(item: Item, failure: string, reason: string, message: string): void {
+    const { progress, events, config } = this.#parts
+    progress.deadLetter(item, progress.failed(failure, message))
+    events.deadLettered(item.entry, reason, message)
+    if (progress.deadLetterBytes > config.delivery.maxDeadLetters) {
+      this.#block(
+        `its dead letters take more than delivery.maxDeadLetters; look with \`relay dlq list --sink ${config.name}\`, replay or drop them, then \`relay lanes resume ${config.name}\``,
+      )
+    }
+  }
+
+  #rejected(message: string): void {
+    const { rejections, config } = this.#parts
+    if (rejections?.rejected() !== true) return
+    this.#block(
+      `more than half of the last 20 events were rejected (${message}); correct the sink, then \`relay lanes resume ${config.name}\``,
+    )
+  }
+
+  #block(message: string): void {
+    const { state, events } = this.#parts
+    if (state.block(message)) events.paused(message)
+  }
+}

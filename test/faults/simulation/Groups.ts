@@ -1,0 +1,58 @@
+/** What holds between events of one key: their order, and the digests that they are sent in. */
+import type { Entry } from "../../../src/event/Entry.ts"
+import type { History, Receipt, Rules } from "./Facts.ts"
+
+export class Groups {
+  readonly #history: History
+  /** By sink and key: the highest sequence that was taken first, ever and in this life. */
+  readonly #furthest = new Map<string, { ever: number; life: number; here: number }>()
+  /** By sink and sequence: what it was sent together with. */
+  readonly #digests = new Map<string, Map<number, ReadonlyArray<number>>>()
+
+  constructor(history: History) {
+    this.#history = history
+  }
+
+  /**
+   * A digest is of one group, and one that is sent again holds all that it held:
+   * what has come meanwhile may have joined it, and what `mayBeDead` has left it.
+   */
+  together(sink: string, batch: ReadonlyArray<Entry>, mayBeDead: (sequence: number) => boolean): void {
+    const groups = new Set(batch.map(({ event }) => event.accountId))
+    if (groups.size > 1) this.#history.fail(`${sink} gets a digest of ${groups.size} groups`)
+    const digests = this.#digests.get(sink) ?? new Map<number, ReadonlyArray<number>>()
+    this.#digests.set(sink, digests)
+    const sequences = batch.map(({ sequence }) => sequence)
+    for (const sequence of sequences) {
+      const missing = digests.get(sequence)?.filter((one) => !sequences.includes(one) && !mayBeDead(one))
+      if (missing !== undefined && missing.length > 0)
+        this.#history.fail(`${sink} gets #${sequence} again without all of its digest`)
+    }
+    for (const sequence of sequences) digests.set(sequence, sequences)
+  }
+
+  /** A digest died of a bug: its events go one by one from now on. */
+  isolated(sink: string, batch: ReadonlyArray<Entry>): void {
+    for (const { sequence } of batch) this.#digests.get(sink)?.delete(sequence)
+  }
+
+  /**
+   * Events of one key are taken first in the journal's order. A crash may
+   * forget that an event was a dead letter, which had released its key: then,
+   * and only then, it comes after later ones.
+   */
+  ordered(sink: string, entry: Entry, receipt: Receipt, rules: Rules): void {
+    const { life } = this.#history
+    const key = `${sink} ${entry.event.accountId}`
+    const furthest = this.#furthest.get(key) ?? { ever: 0, life: 0, here: 0 }
+    if (furthest.life !== life) furthest.here = 0
+    const forgotten = receipt.firstLife < life || rules.givesUp
+    if (entry.sequence < furthest.here || (entry.sequence < furthest.ever && !forgotten)) {
+      this.#history.fail(`${sink} takes #${entry.sequence} after #${furthest.ever} of its key`, receipt.known)
+    }
+    furthest.ever = Math.max(furthest.ever, entry.sequence)
+    furthest.here = Math.max(furthest.here, entry.sequence)
+    furthest.life = life
+    this.#furthest.set(key, furthest)
+  }
+}

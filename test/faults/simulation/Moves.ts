@@ -1,0 +1,52 @@
+/** Where the events of a lane may be by now: the operator moved them, gave them up, or renamed their sink. */
+import type { Known } from "./Facts.ts"
+
+export class Moves {
+  readonly #movedTo = new Map<string, Set<string>>()
+  /** Lanes that took over what another was promised. */
+  readonly #targets = new Set<string>()
+  /** Lanes that the operator moved others' events into: what waited for a retry there knows no order. */
+  readonly #mixed = new Set<string>()
+  /** Lanes whose events the operator gave up, and dead letters that one dropped: `lane` and the event's name. */
+  readonly #givenUp = new Set<string>()
+
+  /** What was pending or dead for one lane is another's now. */
+  moved(from: string, to: string, mixed: boolean): void {
+    this.#movedTo.set(from, (this.#movedTo.get(from) ?? new Set()).add(to))
+    this.#targets.add(to)
+    if (mixed || this.#mixed.has(from)) this.#mixed.add(to)
+  }
+
+  gaveUp(lane: string, known?: Known): void {
+    this.#givenUp.add(known === undefined ? lane : `${lane} ${known.name}`)
+  }
+
+  /** Whether the operator has ended the lane, so that one of its name starts from nothing. */
+  isGone(lane: string): boolean {
+    return this.#givenUp.has(lane) || this.#movedTo.has(lane)
+  }
+
+  isMixed(lane: string): boolean {
+    return this.#mixed.has(lane)
+  }
+
+  isTarget(lane: string): boolean {
+    return this.#targets.has(lane)
+  }
+
+  get any(): boolean {
+    return this.#movedTo.size > 0
+  }
+
+  /** The lane itself and all that took over from it. */
+  after(lane: string): ReadonlySet<string> {
+    const found = new Set([lane])
+    for (const one of found) for (const target of this.#movedTo.get(one) ?? []) found.add(target)
+    return found
+  }
+
+  /** Whether the operator gave up the event in one of these lanes. */
+  released(lanes: ReadonlyArray<string>, known: Known): boolean {
+    return lanes.some((lane) => this.#givenUp.has(lane) || this.#givenUp.has(`${lane} ${known.name}`))
+  }
+}
