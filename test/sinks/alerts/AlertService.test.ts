@@ -141,6 +141,17 @@ describe("a config", () => {
     }),
   )
 
+  it.live("of digests has the key of what their events have in common, unless it has its own", () =>
+    Effect.gen(function* () {
+      const digests = (more: object) =>
+        Effect.map(loaded(config({ sinks: sinks("pagerduty", { digest: {}, ...more }) })), (found) =>
+          Reflect.get(Object(found.config.sinks[0]?.config), "dedupKey"),
+        )
+      expect(yield* digests({})).toBe("{{type}}/{{account_id}}")
+      expect(yield* digests({ dedupKey: "{{type}}" })).toBe("{{type}}")
+    }),
+  )
+
   it.live("leads to PagerDuty itself unless it says otherwise", () =>
     Effect.sync(() => {
       const { url } = Schema.decodeUnknownSync(PagerDutyConfig)({ routingKey })
