@@ -24,7 +24,7 @@ export const Envelope = Schema.Struct({
 
 export type Envelope = typeof Envelope.Type
 
-/** Why a body is no envelope, in words that hold none of the body's values. */
+/** Why a body is no envelope; holds none of the body's values. */
 export interface Undecodable {
   readonly problem: string
 }
@@ -45,9 +45,9 @@ const describe = (value: unknown): string => {
 }
 
 /**
- * Bytes of UTF-8 that a text of the envelope's own may have. They become labels,
- * header fields, attributes and keys, and are matched by patterns: everything
- * behind this file may take them for short.
+ * Bytes of UTF-8 that a text of the envelope may have. They become labels, header
+ * fields, attributes and keys, and patterns match them: later code relies on
+ * their being short.
  */
 export const longest = 256
 
@@ -64,9 +64,8 @@ const longField = ({ id, account_id, version, created_at, data }: Envelope): str
 }
 
 /**
- * Decodes the raw bytes of a delivery. Pure, and total: a body that is no
- * envelope is a value, not an exception. What copies values out of it parses by
- * `Numbers`.
+ * Decodes the raw bytes of a delivery; a body that is no envelope is a value, not
+ * an exception. Code that copies values out of a body parses it with `Numbers`.
  */
 export const decode = (
   body: Uint8Array,

@@ -1,9 +1,9 @@
 /**
  * The event types of the sender's catalogue (webhook interface, section 6).
  *
- * The list is what patterns are checked against and what `relay trigger` can
- * make. It is not a gate: a type that is not in it is kept and routed like any
- * other (`unknownTypes` decides).
+ * Patterns are checked against this list, and `relay trigger` makes its types. A
+ * type that is not in it is kept and routed like any other, unless `unknownTypes`
+ * says otherwise.
  */
 
 /** The 42 event types, in the order of the interface. */

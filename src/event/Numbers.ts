@@ -1,10 +1,10 @@
 /**
- * JSON whose numbers keep their digits where no double holds them: an id of 64
- * bits, `1e400`. Such a number becomes what `JSON.rawJSON` makes, an object that
- * `JSON.stringify` writes as the sender did; all others are numbers as ever.
+ * Parses JSON without rounding numbers that no double holds: an id of 64 bits,
+ * `1e400`. Such a number becomes the object that `JSON.rawJSON` makes, which
+ * `JSON.stringify` writes as the sender did; all others are numbers.
  */
 
-/** Of TypeScript's libraries only the newest know it; Bun and Deno do. */
+/** Bun and Deno have these; TypeScript's libraries do not declare them yet. */
 interface Raw {
   readonly rawJSON: (text: string) => unknown
   readonly isRawJSON: (value: unknown) => boolean

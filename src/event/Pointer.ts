@@ -1,6 +1,5 @@
 /**
- * JSON Pointers (RFC 6901) into a decoded body: what `where`, templates and
- * keys look values up with.
+ * JSON Pointers (RFC 6901) into a decoded body, for `where`, templates and keys.
  */
 import { JsonPointer, Predicate } from "effect"
 

@@ -1,6 +1,6 @@
 /**
- * Which event types end what a failure began (webhook interface, section 6): the
- * same thing done to the same object, this time with success.
+ * Event types that end a failure (webhook interface, section 6): the same action
+ * on the same object, this time with success.
  */
 import type { Event } from "./Event.ts"
 import type { EventType } from "./EventType.ts"

@@ -7,7 +7,7 @@ import type { JournalFile, JournalType } from "./JournalType.ts"
 import { Sqlite } from "./sqlite/Sqlite.ts"
 
 /** A type whose config only its own schema knows: what is decoded by `config` goes into `load` and `file`. */
-export type AnyJournalType = JournalType<unknown>
+type AnyJournalType = JournalType<unknown>
 
 const erase = <Config>({ config, load, file }: JournalType<Config>): AnyJournalType => ({
   config,

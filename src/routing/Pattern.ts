@@ -5,7 +5,7 @@
  */
 import { Glob } from "effect"
 import { longest } from "../event/Envelope.ts"
-import { eventTypes, isRelayEvent } from "../event/EventType.ts"
+import { isRelayEvent } from "../event/EventType.ts"
 
 export interface Pattern {
   readonly source: string
@@ -134,6 +134,3 @@ export const nearest = (given: string, candidates: ReadonlyArray<string>): strin
   }
   return bestDistance <= Math.max(2, Math.floor(given.length / 3)) ? best : undefined
 }
-
-/** The catalogue's event types that a pattern matches. */
-export const matchedTypes = (pattern: Pattern): ReadonlyArray<string> => eventTypes.filter(pattern.matches)

@@ -15,7 +15,7 @@ import type { Cursor } from "../Settlement.ts"
 import { meta, setMeta } from "./file/Meta.ts"
 import { tolerant } from "./Rows.ts"
 
-export interface LaneRow {
+interface LaneRow {
   readonly name: string
   readonly cursor: Cursor
   readonly paused: boolean

@@ -202,7 +202,7 @@ export const hashOf = (text: string): number => {
 }
 
 /** What an index needs of an event: hashes of its first texts, and the texts of a kind that is new. */
-export interface IndexFields {
+interface IndexFields {
   readonly id: number
   readonly type: number
   readonly account: number

@@ -1,7 +1,7 @@
 /** Lanes: cursors, backlogs, pauses and retries. */
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
-import { attempts, event, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
+import { event, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { appendAll, type Create, lane, testWith } from "./sessions.ts"
 

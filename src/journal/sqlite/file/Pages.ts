@@ -8,9 +8,9 @@
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs"
 
-export type Column = number | string | Uint8Array | null
+type Column = number | string | Uint8Array | null
 
-export interface PageRow {
+interface PageRow {
   readonly rowid: number
   readonly columns: ReadonlyArray<Column>
 }

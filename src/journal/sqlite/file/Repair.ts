@@ -21,7 +21,7 @@ import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { current, migrate, version } from "./Migrations.ts"
 
-export interface Readable {
+interface Readable {
   /** `undefined` where not even a repaired copy can be opened. */
   readonly db: DatabaseSync | undefined
   /** It is the file itself, not a copy. */

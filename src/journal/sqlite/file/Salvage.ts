@@ -20,7 +20,7 @@ import * as Pages from "./Pages.ts"
 import { isNewer, openReadable } from "./Repair.ts"
 
 /** Tables with one record per row: events that a lane still needs. */
-export const keptTables = ["dead", "parked", "retry_record", "owed"] as const
+const keptTables = ["dead", "parked", "retry_record", "owed"] as const
 
 /** A line of a salvaged file. */
 export interface SalvagedLine {

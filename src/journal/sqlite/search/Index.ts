@@ -76,7 +76,7 @@ const openOrCreate = (path: string, identity: string): DatabaseSync => {
   }
 }
 
-export interface Candidates {
+interface Candidates {
   /** Newest first. */
   readonly sequences: ReadonlyArray<number>
   /** Everything from here up was searched. */

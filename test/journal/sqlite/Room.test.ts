@@ -1,0 +1,150 @@
+/** What the journal does when its room or its disk is used up, and when events get old. */
+import { describe, expect } from "bun:test"
+import { Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import type { JournalError } from "../../../src/journal/JournalError.ts"
+import { it } from "../../lib/effect.ts"
+import { event, letter, retrying, settlement } from "../samples.ts"
+import { options } from "../temporary.ts"
+import { appendAll, failure, ids, lane, read, session } from "./session.ts"
+
+describe("SqliteJournal and room", () => {
+  const large = (id: string) => event(id, { body: new Uint8Array(100_000) })
+
+  it.effect("refuses appends when maxSize is reached, lets lanes settle, and takes appends again", () =>
+    Effect.gen(function* () {
+      const at = options({ maxSize: 3_000_000 })
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("lake")
+          let refused: JournalError | undefined
+          let count = 0
+          while (refused === undefined && count < 100) {
+            const result = yield* Effect.result(journal.append(large(`evt_${count}`), ["lake"]))
+            if (result._tag === "Failure") refused = result.failure
+            else count++
+          }
+          expect(refused?.reason).toMatchObject({ _tag: "JournalFull", cause: "maxSize" })
+          expect(count).toBeGreaterThan(20)
+          expect(yield* journal.status).toMatchObject({ health: "full", filling: 95 })
+          expect(yield* journal.append(large("evt_0"), ["lake"])).toBe("duplicate")
+          yield* journal.settle([settlement("lake", count)])
+          yield* TestClock.adjust(Duration.seconds(2))
+          expect(yield* journal.append(large("more"), ["lake"])).toBe("appended")
+          const status = yield* journal.status
+          expect(status.health).toBe("ok")
+          expect(status.first).toBeGreaterThan(1)
+        }),
+      )
+    }),
+  )
+
+  it.live("refuses appends while the disk has less than minFree, and lets lanes settle", () =>
+    Effect.gen(function* () {
+      const at = options()
+      yield* session(at, (journal) => appendAll(journal, ["a", "b"]))
+      yield* session({ ...at, minFree: Number.MAX_SAFE_INTEGER }, (journal) =>
+        Effect.gen(function* () {
+          const refused = yield* failure(journal.append(event("c"), ["lake"]))
+          expect(refused.reason).toMatchObject({ _tag: "JournalFull", cause: "disk" })
+          yield* journal.settle([settlement("lake", 2)])
+          expect((yield* journal.openLane("lake")).backlog).toBe(0)
+        }),
+      )
+    }),
+  )
+
+  it.effect("forgets what is older than the retention, but not what a lane still waits for", () =>
+    Effect.gen(function* () {
+      const at = options({ retention: Duration.hours(1) })
+      yield* TestClock.setTime(10 * 3_600_000)
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("slow")
+          const old = (id: string) => event(id, { receivedAt: 10 * 3_600_000 })
+          for (const id of ids(6)) yield* journal.append(old(id), ["lake", "slow"])
+          yield* journal.settle([
+            settlement("lake", 6),
+            settlement("slow", 3, { retry: [retrying(2)], deadLetter: [letter(3)] }),
+          ])
+          yield* TestClock.adjust(Duration.minutes(59))
+          expect((yield* journal.status).first).toBe(1)
+          yield* TestClock.adjust(Duration.minutes(2))
+          // The last row stays: it says how far the log had come.
+          expect((yield* journal.status).first).toBe(6)
+          expect((yield* journal.readRetries("slow", [2])).entries.length).toBe(1)
+          expect((yield* journal.deadLetters({ limit: 9 })).length).toBe(1)
+          expect(yield* lane(journal, "slow")).toMatchObject({ backlog: 4 })
+        }),
+      )
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          expect(yield* lane(journal, "slow")).toMatchObject({ backlog: 4, cursor: { sequence: 3 } })
+          expect(yield* read(journal, 3)).toEqual(["evt_3", "evt_4", "evt_5"])
+          yield* journal.settle([settlement("slow", 6, { deadLetter: [letter(5)] })])
+          expect((yield* journal.deadLetters({ limit: 1 })).map(({ entry }) => entry.event.id)).toEqual(["evt_4"])
+          yield* TestClock.adjust(Duration.minutes(1))
+        }),
+      )
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          expect(yield* read(journal)).toEqual(["evt_5"])
+          expect(yield* journal.head).toBe(6)
+          expect((yield* journal.status).health).toBe("ok")
+        }),
+      )
+    }),
+  )
+
+  // Ten times what the journal may hold, while one lane waits for a few events and one for none.
+  it.effect(
+    "a sink that is away takes the room of its own events, and nobody else's",
+    () =>
+      Effect.gen(function* () {
+        const at = options({ maxSize: 4_000_000 })
+        const some = (id: string) => event(id, { body: new Uint8Array(20_000) })
+        const together = 10
+        yield* session(at, (journal) =>
+          Effect.gen(function* () {
+            yield* journal.openLane("away")
+            yield* journal.openLane("idle")
+            for (let first = 1; first <= 2_000; first += together) {
+              yield* Effect.forEach(
+                Array.from({ length: together }, (_, index) => first + index),
+                (sequence) =>
+                  journal.append(some(`evt_${sequence}`), sequence % 100 === 7 ? ["lake", "away"] : ["lake"]),
+                { concurrency: "unbounded", discard: true },
+              )
+              yield* journal.settle([settlement("lake", first + together - 1)])
+              yield* TestClock.adjust(Duration.millis(250))
+            }
+            expect((yield* journal.status).usedBytes).toBeLessThan(4_000_000)
+            expect(yield* lane(journal, "away")).toMatchObject({ backlog: 20, cursor: { sequence: 0 } })
+          }),
+        )
+        yield* session(at, (journal) =>
+          Effect.gen(function* () {
+            expect((yield* journal.status).health).toBe("ok")
+            const pending = (yield* journal.read(0, 200)).filter(({ sinks }) => sinks.includes("away"))
+            expect(pending.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 20 }, (_, n) => n * 100 + 7))
+            // Read from anywhere, and settled in pieces, it is the same log as ever.
+            expect((yield* journal.read(507, 1)).map(({ sequence }) => sequence)).toEqual([607])
+            yield* journal.settle([
+              settlement("away", 200, { cursor: { sequence: 200, settled: [[300, 310]] }, retry: [retrying(7)] }),
+            ])
+            yield* TestClock.adjust(Duration.seconds(1))
+            expect((yield* journal.read(0, 3)).map(({ sequence }) => sequence)).toEqual([207, 407, 507])
+            expect((yield* journal.readRetries("away", [7])).entries.map(({ event }) => event.id)).toEqual(["evt_7"])
+            expect(yield* lane(journal, "away")).toMatchObject({ backlog: 18 })
+            expect(yield* journal.moveLane("away", "heir")).toBe(18)
+            expect((yield* journal.lanes).map(({ name, backlog }) => [name, backlog])).toEqual([
+              ["heir", 18],
+              ["idle", 0],
+              ["lake", 0],
+            ])
+          }),
+        )
+      }),
+    30_000,
+  )
+})
