@@ -213,15 +213,13 @@ const straining = (plan: SinkPlan, draw: Draw): SinkPlan => {
   if (draw.chance(0.4)) return plan
   const share = () => draw.pick([0, 0.03, 0.1])
   const unbearable = { drops: share(), bug: share(), unrenderable: share() }
-  const { delivery } = plan.config
+  const { delivery, backlog, ...config } = plan.config
   const retry = { ...delivery.retry, maxAttempts: delivery.retry.maxAttempts ?? draw.int(3, 5) }
+  if (unbearable.drops === 0) return { ...plan, unbearable }
   // Others must have room to pass: by those alone that it can't bear nobody can tell whether it is away.
-  const maxRetrying = 1_000
-  return {
-    ...plan,
-    unbearable,
-    config: unbearable.drops === 0 ? plan.config : { ...plan.config, delivery: { ...delivery, retry, maxRetrying } },
-  }
+  const larger = backlog?.whenFull === "refuse" ? { ...backlog, max: 1_000 } : backlog
+  const room = { delivery: { ...delivery, retry, maxRetrying: 1_000 }, ...(larger && { backlog: larger }) }
+  return { ...plan, unbearable, config: { ...config, ...room } }
 }
 
 const drawReloads = (seed: number, faultsUntil: number): ReadonlyArray<Reload> => {
