@@ -14,8 +14,8 @@ export interface Room {
   /** A folder of src, or a file of it. */
   readonly name: string
   readonly imports: ReadonlyArray<string>
-  /** The files that other rooms may import; all of them where there is none. */
-  readonly doors: ReadonlyArray<string>
+  /** Whether its folders are its own: other rooms import only the files beside them. */
+  readonly ownFolders: boolean
   /** Whether `node:` modules belong here, or the files where they do. */
   readonly node: boolean | ReadonlyArray<string>
 }
@@ -28,12 +28,12 @@ export const rooms: ReadonlyArray<Room> = architecture
   .split("\n")
   .filter((line) => line.startsWith("| `"))
   .map((line) => {
-    const [name = "", , imports = "", doors = "", node = ""] = line.split("|").slice(1)
+    const [name = "", , imports = "", folders = "", node = ""] = line.split("|").slice(1)
     const files = codes(node)
     return {
       name: codes(name)[0] ?? "",
       imports: codes(imports),
-      doors: codes(doors),
+      ownFolders: folders.trim() === "own",
       node: files.length > 0 ? files : node.trim() === "yes",
     }
   })
@@ -45,7 +45,7 @@ const specifiers = (room: string): string => (isFile(room) ? `**/${room}` : `**/
 
 const patterns = ({ name, imports }: Room, mayNode: boolean): ReadonlyArray<object> => {
   const denied = rooms.filter((room) => room.name !== name && !imports.includes(room.name))
-  const doors = rooms.filter((room) => imports.includes(room.name) && room.doors.length > 0)
+  const closed = rooms.filter((room) => imports.includes(room.name) && room.ownFolders)
   return [
     ...(mayNode ? [] : [{ group: ["node:*"], message: "Take what you need from a service of runtime or journal." }]),
     ...(name === "runtime"
@@ -64,9 +64,9 @@ const patterns = ({ name, imports }: Room, mayNode: boolean): ReadonlyArray<obje
             message: `${name} may import: ${imports.join(", ") || "nothing of ours"} (ARCHITECTURE.md).`,
           },
         ]),
-    ...doors.map((room) => ({
-      group: [specifiers(room.name), ...room.doors.map((door) => `!**/${room.name}/${door}`)],
-      message: `Of ${room.name} import ${room.doors.join(", ")} only (ARCHITECTURE.md).`,
+    ...closed.map((room) => ({
+      group: [`**/${room.name}/*/**`],
+      message: `Of ${room.name} import only the files beside its folders (ARCHITECTURE.md).`,
     })),
   ]
 }

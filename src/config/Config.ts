@@ -56,9 +56,9 @@ export interface Delivery {
   }
   /** The lane pauses after this many failures in a row, over at least three different events. */
   readonly pauseAfter: number
-  /** Parked events beyond which the lane pauses. */
+  /** The lane pauses when more events than this wait for a retry. */
   readonly maxRetrying: number
-  /** Bytes of dead letters beyond which the lane pauses. */
+  /** The lane pauses when its dead letters are larger than this, in bytes. */
   readonly maxDeadLetters: number
 }
 

@@ -1,9 +1,20 @@
 /** The command line in this process: arguments in; exit code, stdout and stderr out. */
+import { afterAll } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { Console, Effect } from "effect"
 import { run } from "../../src/cli/Cli.ts"
 import { report } from "../../src/cli/support/exitReport.ts"
 import { Program } from "../../src/cli/support/Program.ts"
 import { services } from "../../src/runtime/Process.ts"
+
+/** A directory that is removed after the tests of the file. */
+export const temporary = (): string => {
+  const directory = mkdtempSync(join(tmpdir(), "relay-cli-"))
+  afterAll(() => rmSync(directory, { recursive: true }))
+  return directory
+}
 
 export interface Finished {
   readonly code: number

@@ -1,7 +1,6 @@
 /** `events` and `explain EVENT_ID`, over HTTP, against the admin API on a journal in memory. */
-import { afterAll, describe, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { describe, expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"
 import type { EventReport } from "../../../src/admin/Api.ts"
@@ -10,10 +9,9 @@ import { painted } from "../../../src/cli/support/output.ts"
 import { lane, config as plainConfig, start } from "../../admin/fixture.ts"
 import { event, letter, retrying, settlement } from "../../journal/samples.ts"
 import { it } from "../../lib/effect.ts"
-import { cli } from "../harness.ts"
+import { cli, temporary } from "../harness.ts"
 
-const directory = mkdtempSync(join(tmpdir(), "relay-events-"))
-afterAll(() => rmSync(directory, { recursive: true }))
+const directory = temporary()
 
 let files = 0
 const person = "Ann Example"

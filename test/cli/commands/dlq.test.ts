@@ -1,0 +1,76 @@
+import { describe, expect } from "bun:test"
+import { Effect } from "effect"
+import { event, settlement } from "../../journal/samples.ts"
+import { it } from "../../lib/effect.ts"
+import { temporary } from "../harness.ts"
+import { runningIn } from "../running.ts"
+
+const directory = temporary()
+const running = runningIn(directory)
+
+const deadLetter = (sequence: number) => ({
+  sequence,
+  at: 9,
+  refunded: 0,
+  failed: [{ at: 5, reason: "DeliveryRejected", message: "the sink answered 422\u001b[2J" }],
+})
+
+describe("dlq", () => {
+  it.live("dead letters are listed with why, shown in full, replayed and dropped", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* running()
+      yield* journal.openLane("lake")
+      for (const sequence of [1, 2, 3]) {
+        yield* journal.append(event(`evt_${sequence}`), ["lake"])
+        yield* journal.settle([settlement("lake", sequence, { deadLetter: [deadLetter(sequence)] })])
+      }
+      const list = yield* ask("dlq", "list")
+      expect(list.stdout).toMatch(/lake:3 +appointment\.created +evt_3 .* the sink answered 422/)
+      // What a sink answered must not clear the terminal.
+      expect(list.stdout).not.toContain("\u001b")
+      expect((yield* ask("dlq", "list", "--limit", "2")).stderr).toContain("--before lake:2")
+      expect((yield* ask("dlq", "show", "lake:2")).stdout).toContain('{"id":"evt_2"}')
+      expect((yield* ask("dlq", "show", "lake:7")).code).toBe(1)
+      expect((yield* ask("dlq", "replay", "lake:1", "lake:2")).stdout).toBe(
+        "2 dead letters queued for delivery again\n",
+      )
+      const absent = yield* ask("dlq", "replay", "lake:1")
+      expect([absent.code, absent.stdout]).toEqual([1, "0 dead letters queued for delivery again\n"])
+      expect(absent.stderr).toContain("`relay dlq list` shows the dead letters")
+      expect((yield* ask("dlq", "drop", "--all", "--json")).stdout).toBe('{\n  "count": 1\n}\n')
+      expect((yield* ask("dlq", "list")).stderr).toBe("no dead letters\n")
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("what is in quarantine says how it gets out, and why it does not", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* running()
+      yield* journal.openLane("_quarantine")
+      for (const sequence of [1, 2]) {
+        yield* journal.append(event(`evt_${sequence}`, { problem: "the body is not JSON" }), ["_quarantine"])
+        yield* journal.settle([settlement("_quarantine", sequence, { deadLetter: [deadLetter(sequence)] })])
+      }
+      expect((yield* ask("dlq", "list")).stderr).toContain("`relay dlq replay` routes what is in _quarantine again")
+      expect((yield* ask("dlq", "show", "_quarantine:2")).stdout).toContain("relay dlq replay _quarantine:2")
+      const why = "the webhook scheduling is not in the config"
+      expect(yield* ask("dlq", "replay", "_quarantine:1", "_quarantine:2")).toEqual({
+        code: 0,
+        stdout: `0 dead letters queued for delivery again\n2 dead letters still in quarantine: ${why}\n`,
+        stderr: "",
+      })
+      expect(JSON.parse((yield* ask("dlq", "replay", "--all", "--json")).stdout)).toEqual({
+        count: 0,
+        stayed: [{ why, count: 2 }],
+      })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("nothing is replayed or dropped because nothing was said, or two things were", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* running()
+      for (const args of [[], ["lake:1", "--all"], ["--all", "--sink", "lake"], ["lake:1", "--type", "a.b"]]) {
+        expect((yield* ask("dlq", "drop", ...args)).code).toBe(64)
+      }
+    }).pipe(Effect.orDie),
+  )
+})

@@ -1,0 +1,31 @@
+import { describe, expect, test } from "bun:test"
+import { configsIn } from "../configs.ts"
+import { cli, temporary } from "../harness.ts"
+
+const directory = temporary()
+const config = configsIn(directory)
+
+describe("explain", () => {
+  test("says which routes take a type, which don't, and why", async () => {
+    const { stdout } = await cli(["explain", "appointment.meeting.create_failed", "-c", config()])
+    expect(stdout).toMatch(/everything +takes it +matches \*\* +audit/)
+    expect(stdout).toMatch(/failures +takes it +matches \*\*\.\*_failed +audit, screen/)
+    expect(stdout).toContain("→ audit, screen")
+    const other = await cli(["explain", "connected_account.refresh_failed", "-c", config()])
+    expect(other.stdout).toMatch(/failures +- +excepted by connected_account\.\*/)
+  })
+
+  test("of a type outside the catalogue says so, with the nearest", async () => {
+    const { code, stderr } = await cli(["explain", "appointment.creatd", "-c", config()])
+    expect(code).toBe(0)
+    expect(stderr).toContain("did you mean appointment.created?")
+    expect((await cli(["explain", "appointment", "-c", config()])).code).toBe(64)
+    expect((await cli(["explain", "a.b", "--webhook", "nope", "-c", config()])).code).toBe(64)
+  })
+
+  test("tells a route that depends on the event apart", async () => {
+    const routes = [{ name: "some", match: "**", where: { "/account_id": "acct_1" }, to: "audit" }]
+    const { stdout } = await cli(["explain", "block.created", "--json", "-c", config({ routes })])
+    expect(JSON.parse(stdout)).toMatchObject({ sinks: [], conditional: ["audit"] })
+  })
+})

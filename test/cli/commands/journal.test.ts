@@ -1,0 +1,71 @@
+import { describe, expect, test } from "bun:test"
+import { appendFileSync } from "node:fs"
+import { join } from "node:path"
+import { Effect } from "effect"
+import { Journal } from "../../../src/journal/Journal.ts"
+import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
+import { event, optionsAt, retrying, settlement } from "../../journal/samples.ts"
+import { it } from "../../lib/effect.ts"
+import { configsIn } from "../configs.ts"
+import { cli, temporary } from "../harness.ts"
+import { runningIn } from "../running.ts"
+
+const directory = temporary()
+const running = runningIn(directory)
+const config = configsIn(directory)
+
+const deadLetter = (sequence: number) => ({
+  sequence,
+  at: 9,
+  refunded: 0,
+  failed: [{ at: 5, reason: "DeliveryRejected", message: "the sink answered 422\u001b[2J" }],
+})
+
+describe("journal", () => {
+  it.live("journal import brings back what a journal or its salvage owed, once, and names sinks that are no more", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* running()
+      yield* journal.openLane("lake")
+      const other = optionsAt(join(directory, "other", "journal.db"))
+      yield* Effect.flatMap(Journal, (journal) =>
+        Effect.gen(function* () {
+          for (const lane of ["lake", "old"]) yield* journal.openLane(lane)
+          for (let index = 1; index <= 450; index++) yield* journal.append(event(`evt_${index}`), ["lake", "old"])
+          const done = Array.from({ length: 400 }, (_, index) => index + 1)
+          yield* journal.settle([
+            settlement("lake", done.length, { deadLetter: [deadLetter(7)], retry: [retrying(9)] }),
+          ])
+        }),
+      ).pipe(Effect.provide(SqliteJournal.layer(other)))
+      const salvaged = join(directory, "salvaged.ndjson")
+      expect((yield* ask("journal", "salvage", salvaged, other.path)).code).toBe(0)
+      const first = yield* ask("journal", "import", other.path)
+      expect([first.code, first.stderr]).toEqual([0, ""])
+      expect(first.stdout).toBe(
+        "51 events queued for delivery, 1 dead letter restored\n  450 events for old not imported: the config has no such sink; add it and import again, or ignore them\n",
+      )
+      const entries = (yield* journal.read(0, 1_000)).filter(({ sinks }) => sinks.length > 0)
+      expect(entries.map(({ event }) => event)).toEqual(
+        [9, ...Array.from({ length: 50 }, (_, i) => 401 + i)].map((n) => event(`evt_${n}`)),
+      )
+      // A line that was cut short costs itself alone.
+      appendFileSync(salvaged, '{"journal":"cut sh')
+      const again = yield* ask("journal", "import", salvaged)
+      expect([again.code, again.stderr]).toEqual([0, ""])
+      expect(again.stdout).toStartWith(
+        "0 events queued for delivery, 52 events already in the journal\n  1 record of it could not be read\n  450 ",
+      )
+      expect(JSON.parse((yield* ask("journal", "import", salvaged, "--json")).stdout)).toMatchObject({
+        known: 52,
+        pending: 0,
+      })
+      const { code, stderr } = yield* ask("journal", "import", join(directory, "nothing"))
+      expect([code, stderr]).toEqual([74, expect.stringContaining("nothing can't be read")])
+    }).pipe(Effect.orDie),
+  )
+
+  test("check of a journal that is not there exits 74", async () => {
+    const { code, stderr } = await cli(["journal", "check", "-c", config()])
+    expect([code, stderr]).toEqual([74, expect.stringContaining("There is no journal")])
+  })
+})

@@ -1,0 +1,27 @@
+import { describe, expect } from "bun:test"
+import { Effect } from "effect"
+import { it } from "../../lib/effect.ts"
+import { temporary } from "../harness.ts"
+import { runningIn } from "../running.ts"
+
+const directory = temporary()
+const running = runningIn(directory)
+
+describe("lanes", () => {
+  it.live("lanes are listed and steered, and a refusal is told as the relay said it", () =>
+    Effect.gen(function* () {
+      const { ask, told } = yield* running()
+      expect((yield* ask("lanes", "list")).stdout).toMatch(/old +- +orphaned +3/)
+      expect((yield* ask("lanes", "pause", "lake")).code).toBe(0)
+      expect((yield* ask("lanes", "move", "old", "lake")).stdout).toBe("3 events moved from old to lake\n")
+      expect(yield* told).toEqual(["pause lake", "move old lake"])
+      expect(yield* ask("lanes", "drop", "lake")).toMatchObject({
+        code: 1,
+        stderr: "relay: the sink lake is in the config\n",
+      })
+      expect((yield* ask("lanes", "resume", "nope")).stderr).toBe(
+        "relay: there is no lane nope; `relay lanes list` shows them\n",
+      )
+    }).pipe(Effect.orDie),
+  )
+})

@@ -1,0 +1,37 @@
+import { describe, expect, test } from "bun:test"
+import { join } from "node:path"
+import { canary, configsIn } from "../configs.ts"
+import { cli, temporary } from "../harness.ts"
+
+const directory = temporary()
+const config = configsIn(directory)
+
+describe("validate", () => {
+  test("reaches the sinks, and not with --offline", async () => {
+    const file = config()
+    expect(await cli(["validate", "-c", file])).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/audit +reached/),
+    })
+    const offline = await cli(["validate", "--offline", "-c", file])
+    expect(offline).toMatchObject({ code: 0, stdout: expect.not.stringContaining("reached") })
+  })
+
+  test("exits 1 and names the sink that can't be reached", async () => {
+    const sinks = { audit: { type: "file", path: join(config(), "audit.ndjson") }, screen: { type: "console" } }
+    const { code, stdout, stderr } = await cli(["validate", "-c", config({ sinks })])
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/audit +NOT REACHED +\S/)
+    expect(stderr).toContain("audit")
+  })
+
+  test("tells all mistakes at once as JSON too, with their places and without the secrets", async () => {
+    const file = config({ lisen: 1, routes: [{ name: "x", match: "**", to: "adit" }] })
+    const { code, stdout, stderr } = await cli(["validate", "--json", "-c", file])
+    expect(code).toBe(78)
+    const { ok, diagnostics } = JSON.parse(stdout)
+    expect(ok).toBe(false)
+    expect(diagnostics.map(({ key }: { key: string }) => key)).toEqual(["routes[0].to", "lisen"])
+    expect(stdout + stderr).not.toContain(canary)
+  })
+})

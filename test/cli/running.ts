@@ -1,0 +1,24 @@
+/** A running relay to ask: its admin API over HTTP, on a journal in memory. */
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { Effect } from "effect"
+import { type Setup, start } from "../admin/fixture.ts"
+import { cli } from "./harness.ts"
+
+let files = 0
+
+/** Its configs are written into the directory. */
+export const runningIn = (directory: string) =>
+  Effect.fnUntraced(function* (setup: Setup = {}, token?: string) {
+    const admin = yield* start(setup)
+    const server = yield* Effect.acquireRelease(
+      Effect.sync(() => Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: admin.handle })),
+      (server) => Effect.promise(() => server.stop(true)),
+    )
+    const file = join(directory, `running-${files++}.json`)
+    const section = { listen: `127.0.0.1:${server.port}`, ...(token === undefined ? {} : { token }) }
+    // Only the admin part can be read: the rest is out of this user's reach.
+    writeFileSync(file, JSON.stringify({ admin: section, webhooks: { a: { secrets: "file:/nonexistent" } } }))
+    const ask = (...args: ReadonlyArray<string>) => Effect.promise(() => cli([...args, "-c", file]))
+    return { ...admin, ask }
+  })
