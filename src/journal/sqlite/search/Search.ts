@@ -176,16 +176,9 @@ export class Search {
   }
 }
 
-<<<<<<< HEAD
 /** Milliseconds that a page may take. */
 const pageTimeout = 150
 
 /** Searches until a page is full, everything was searched, or the time is up. */
-=======
-/** How long a page may be looked for, in milliseconds. */
-const pageTimeout = 150
-
-/** Looks until a page is full, everything has been looked at, or it has taken too long. */
->>>>>>> h/map
 export const page = (query: EventQuery, look: (query: EventQuery) => Effect.Effect<EventPage, JournalError>) =>
   EventPages.collect(query, look, pageTimeout)
