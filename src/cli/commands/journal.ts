@@ -44,7 +44,7 @@ const check = Command.make(
         ...(report.damaged.length === 0 ? [] : [`damaged: ${report.damaged.join(", ")}`]),
         ...(lost.length === 0 ? [] : [`missing: ${lost.join(", ")}`]),
       ]
-      const holds = `${count(report.events, "event")}, ${count(report.retrying, "event waiting for a retry")}, ${count(report.deadLetters, "dead letter")}, ${count(report.lanes, "lane")}`
+      const holds = `${count(report.events, "event")}, ${count(report.retrying, "event")} waiting for a retry, ${count(report.deadLetters, "dead letter")}, ${count(report.lanes, "lane")}`
       yield* print(
         [
           `${plain(report.path)}: ${report.sound ? "sound" : "NOT SOUND"}`,

@@ -42,36 +42,30 @@ export const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [
 export class Log {
   readonly #cache = new Map<number, LogRow>()
   readonly #reported = new Set<number>()
-
-  readonly #insertRow
-  readonly #rowAt
-  readonly #rowAfter
-  readonly #keysAfter
-  readonly #oldest
-  readonly #deleteRow
-  readonly #insertLoss
-  readonly #lossAt
+  readonly #sql
 
   readonly #onLost: (from: number, to: number, why: string) => void
 
   constructor(db: DatabaseSync, onLost: (from: number, to: number, why: string) => void) {
     this.#onLost = onLost
-    this.#insertRow = db.prepare(
-      "INSERT INTO log (first, count, received_from, received_to, routes, keys, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
-    )
-    this.#rowAt = db.prepare("SELECT first, count, bytes FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1")
-    this.#rowAfter = db.prepare("SELECT first, count, bytes FROM log WHERE first > ? ORDER BY first LIMIT 1")
-    this.#keysAfter = db.prepare(
-      "SELECT first, count, received_from, received_to, routes, keys FROM log WHERE first > ? ORDER BY first LIMIT ?",
-    )
-    this.#oldest = db.prepare("SELECT first, count, received_to FROM log ORDER BY first LIMIT 1")
-    this.#deleteRow = db.prepare("DELETE FROM log WHERE first = ?")
-    this.#insertLoss = db.prepare("INSERT OR REPLACE INTO hole (first, last) VALUES (?, ?)")
-    this.#lossAt = db.prepare("SELECT last FROM hole WHERE first <= ? AND last >= ? LIMIT 1")
+    this.#sql = {
+      insert: db.prepare(
+        "INSERT INTO log (first, count, received_from, received_to, routes, keys, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
+      ),
+      rowAt: db.prepare("SELECT first, count, bytes FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1"),
+      rowAfter: db.prepare("SELECT first, count, bytes FROM log WHERE first > ? ORDER BY first LIMIT 1"),
+      keysAfter: db.prepare(
+        "SELECT first, count, received_from, received_to, routes, keys FROM log WHERE first > ? ORDER BY first LIMIT ?",
+      ),
+      oldest: db.prepare("SELECT first, count, received_to FROM log ORDER BY first LIMIT 1"),
+      delete: db.prepare("DELETE FROM log WHERE first = ?"),
+      insertLoss: db.prepare("INSERT OR REPLACE INTO hole (first, last) VALUES (?, ?)"),
+      lossAt: db.prepare("SELECT last FROM hole WHERE first <= ? AND last >= ? LIMIT 1"),
+    }
   }
 
   insert(batch: CommitBatch): void {
-    this.#insertRow.run(
+    this.#sql.insert.run(
       batch.first,
       batch.entries.length,
       batch.receivedFrom,
@@ -107,8 +101,8 @@ export class Log {
   /** The row that holds `sequence`, or the first one above it; `undefined` at the end. */
   rowFrom(sequence: number): LogRow | undefined {
     for (const row of this.#cache.values()) if (row.first <= sequence && sequence <= row.last) return row
-    const at = this.#rowAt.get(sequence)
-    const found = at !== undefined && int(at.first) + int(at.count) > sequence ? at : this.#rowAfter.get(sequence)
+    const at = this.#sql.rowAt.get(sequence)
+    const found = at !== undefined && int(at.first) + int(at.count) > sequence ? at : this.#sql.rowAfter.get(sequence)
     if (found === undefined) return undefined
     const first = int(found.first)
     const count = int(found.count)
@@ -124,7 +118,7 @@ export class Log {
 
   /** Rows that begin above `first`, without their events' bytes, at most `limit`. */
   keysOf(first: number, limit: number): ReadonlyArray<RowKeys> {
-    return this.#keysAfter.all(first, limit).map((row) => ({
+    return this.#sql.keysAfter.all(first, limit).map((row) => ({
       first: int(row.first),
       count: int(row.count),
       receivedFrom: int(row.received_from),
@@ -136,19 +130,19 @@ export class Log {
 
   /** The first sequence of the row that holds `sequence`; 0 when there is none. */
   rowStart(sequence: number): number {
-    return int(this.#rowAt.get(sequence)?.first ?? 0)
+    return int(this.#sql.rowAt.get(sequence)?.first ?? 0)
   }
 
   /** The oldest row, and when its newest event was received. */
   oldestRow(): { readonly first: number; readonly last: number; readonly receivedTo: number } | undefined {
-    const row = this.#oldest.get()
+    const row = this.#sql.oldest.get()
     if (row === undefined) return undefined
     return { first: int(row.first), last: int(row.first) + int(row.count) - 1, receivedTo: int(row.received_to) }
   }
 
   /** Some events of a row, as they are stored; damaged ones are reported. */
   stored(first: number, sequences: ReadonlyArray<number>): ReadonlyArray<Stored> {
-    const row = sequences.length === 0 ? undefined : this.#rowAt.get(first)
+    const row = sequences.length === 0 ? undefined : this.#sql.rowAt.get(first)
     if (row === undefined) return []
     return sequences.flatMap((sequence) => {
       const found = decodeOne(bytes(row.bytes), first, sequence)
@@ -163,14 +157,14 @@ export class Log {
   }
 
   delete(first: number): void {
-    this.#deleteRow.run(first)
+    this.#sql.delete.run(first)
     this.#cache.delete(first)
   }
 
   /** Rows are missing; a loss that is known is not reported again. */
   missing(from: number, to: number): void {
-    if (this.#lossAt.get(from, to) !== undefined) return
-    this.#insertLoss.run(from, to)
+    if (this.#sql.lossAt.get(from, to) !== undefined) return
+    this.#sql.insertLoss.run(from, to)
     this.#lost(from, to, "their rows are missing")
   }
 

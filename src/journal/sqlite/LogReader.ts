@@ -4,13 +4,11 @@ import type { Log } from "./Log.ts"
 import type { PendingEvents } from "./PendingEvents.ts"
 import { RecentEntries } from "./RecentEntries.ts"
 
-/** Few: old garbage is expensive to collect, and a lane that keeps up reads what is a few milliseconds old. */
-const maxRecent = { bytes: 4 * 1024 * 1024, entries: 4096 }
 /** Bytes of bodies that one read returns from the disk, about. */
 const readBytes = 8 * 1024 * 1024
 
 export class LogReader {
-  readonly #recent = new RecentEntries(maxRecent.bytes, maxRecent.entries)
+  readonly #recent = new RecentEntries()
   readonly #log: Log
   readonly #pending: PendingEvents
 

@@ -4,6 +4,8 @@
  */
 import type { Entry } from "../../event/Entry.ts"
 
+/** Few: old garbage is expensive to collect, and a lane that keeps up reads what is a few milliseconds old. */
+const max = { bytes: 4 * 1024 * 1024, entries: 4096 }
 /** About the memory that an entry takes beside its body. */
 const overhead = 512
 
@@ -11,14 +13,6 @@ export class RecentEntries {
   #entries: Array<Entry> = []
   #start = 0
   #bytes = 0
-
-  readonly #maxBytes: number
-  readonly #maxEntries: number
-
-  constructor(maxBytes: number, maxEntries: number) {
-    this.#maxBytes = maxBytes
-    this.#maxEntries = maxEntries
-  }
 
   /** The lowest sequence it holds; infinite when it is empty. */
   get first(): number {
@@ -31,7 +25,7 @@ export class RecentEntries {
       this.#entries.push(entry)
       this.#bytes += entry.event.body.length + overhead
     }
-    while (this.#bytes > this.#maxBytes || this.#entries.length - this.#start > this.#maxEntries) {
+    while (this.#bytes > max.bytes || this.#entries.length - this.#start > max.entries) {
       const entry = this.#entries[this.#start++]
       if (entry === undefined) break
       this.#bytes -= entry.event.body.length + overhead
