@@ -132,7 +132,7 @@ const pageOf = <S extends Schema.Top>(event: S) =>
 export const EventPage = pageOf(Event)
 
 /** All that is known of an event. */
-export const Story = Schema.Struct({
+export const EventReport = Schema.Struct({
   ...Event.fields,
   webhookId: Schema.String,
   /** The signature header as received, and the name of the secret that verified it; empty for the relay's own events. */
@@ -163,10 +163,10 @@ export const Story = Schema.Struct({
     }),
   ),
 })
-export type Story = typeof Story.Type
+export type EventReport = typeof EventReport.Type
 
-export const Stories = pageOf(Story)
-export type Stories = typeof Stories.Type
+export const EventReports = pageOf(EventReport)
+export type EventReports = typeof EventReports.Type
 
 /** With the signed bytes in base64, because they need not be UTF-8. */
 export const DeadLetterInFull = Schema.Struct({ ...DeadLetter.fields, signature: Schema.String, body: Schema.String })
@@ -371,7 +371,7 @@ export class Events extends HttpApiGroup.make("events").add(
   HttpApiEndpoint.get("explain", "/events/:id", {
     params: { id: Schema.String },
     query: { reveal: Schema.optional(Schema.Literal("true")) },
-    success: Stories,
+    success: EventReports,
     error: Unavailable,
   }),
 ) {}

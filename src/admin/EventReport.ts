@@ -36,7 +36,7 @@ const shownEntry = ({ sequence, origin, event, body, deliveries }: FoundEvent, r
   return shown && { sequence, event: { ...event, body: shown }, sinks, replayed: origin === "replayed" }
 }
 
-type Payload = Pick<Api.Story["sinks"][number], "payload" | "note">
+type Payload = Pick<Api.EventReport["sinks"][number], "payload" | "note">
 
 const payloadOf = (config: RelayConfig, sink: string, entry: Entry | undefined): Payload => {
   if (sink === quarantine) return {}
@@ -54,7 +54,7 @@ const laneOf = (lanes: ReadonlyArray<LaneStatus>, sink: string): string => {
   return lane === undefined || lane.condition === "running" ? "" : `${lane.condition}: ${lane.message}`
 }
 
-const routesOf = (router: Router.Router, { event, body }: FoundEvent): Api.Story["routes"] => {
+const routesOf = (router: Router.Router, { event, body }: FoundEvent): Api.EventReport["routes"] => {
   const envelope = body && Result.getOrUndefined(Envelope.decode(body))
   return event.type === "" ? [] : router.explain(event.webhook, event.type, envelope)
 }
@@ -63,7 +63,7 @@ const routesOf = (router: Router.Router, { event, body }: FoundEvent): Api.Story
 export const reportsOf = (
   found: ReadonlyArray<FoundEvent>,
   { config, lanes, reveal }: { config: RelayConfig; lanes: ReadonlyArray<LaneStatus>; reveal: boolean },
-): ReadonlyArray<Api.Story> => {
+): ReadonlyArray<Api.EventReport> => {
   // Without webhooks it resolves nothing beforehand.
   const router = Router.of({ ...config, webhooks: [] })
   const hasDelivery = found.some(({ origin }) => origin === "delivered")

@@ -39,17 +39,17 @@ export const layer: Layer.Layer<never, never, Journal | RelayEvents | ActiveConf
       filled = filling
     })
 
-    const said = new Set<string>()
-    const told = new Set<string>()
-    /** Each line once a start in the log, and once in all as an event: what was told before is a duplicate. */
+    const logged = new Set<string>()
+    const emitted = new Set<string>()
+    /** Each line once a start in the log, and once in all as an event: one that was emitted before is a duplicate. */
     const red = Effect.gen(function* () {
       const { alarm, health } = yield* journal.status
       for (const problem of alarm.lines) {
         const key = `red:${alarm.since}:${Hash.string(problem)}`
-        if (!said.has(key)) yield* Effect.logError(`the journal is red: ${problem}`)
-        said.add(key)
-        if (health === "starting" || told.has(key)) continue
-        told.add(key)
+        if (!logged.has(key)) yield* Effect.logError(`the journal is red: ${problem}`)
+        logged.add(key)
+        if (health === "starting" || emitted.has(key)) continue
+        emitted.add(key)
         yield* events.emit("relay.journal_red", { problem }, undefined, { key, at: alarm.since })
       }
     })

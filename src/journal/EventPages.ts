@@ -1,6 +1,6 @@
 /** Reading events page after page. */
 import { Clock, Effect } from "effect"
-import type { EventPage, EventQuery } from "./Journal.ts"
+import type { EventPage, EventQuery } from "./EventQuery.ts"
 
 /**
  * Looks until the query's limit is reached, everything has been looked at, or

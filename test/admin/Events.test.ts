@@ -1,6 +1,6 @@
 import { describe, expect } from "bun:test"
 import { Effect, Schema } from "effect"
-import { EventPage, Stories } from "../../src/admin/Api.ts"
+import { EventPage, EventReports } from "../../src/admin/Api.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
 import { attempts, event, letter, retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
@@ -51,7 +51,7 @@ const kept = Effect.fnUntraced(function* (setup: Setup = {}) {
     Effect.flatMap(admin.ask(`/api/v1/events?${query}`), json).pipe(Effect.map(Schema.decodeUnknownSync(EventPage)))
   const explain = (id: string, query = "") =>
     Effect.flatMap(admin.ask(`/api/v1/events/${encodeURIComponent(id)}${query}`), json).pipe(
-      Effect.map(Schema.decodeUnknownSync(Stories)),
+      Effect.map(Schema.decodeUnknownSync(EventReports)),
     )
   return { ...admin, list, explain }
 })

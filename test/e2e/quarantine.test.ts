@@ -69,7 +69,7 @@ test("what was in quarantine is delivered by `dlq replay` or sent again, as the 
     const { code, stdout } = await replay()
     expect([code, stdout]).toEqual([
       0,
-      "3 dead letters on the way again\n1 dead letter still in quarantine: the body is not JSON\n",
+      "3 dead letters queued for delivery again\n1 dead letter still in quarantine: the body is not JSON\n",
     ])
     for (const body of bodies) expect(await send(body)).toBe(202)
     while (received.length < 3) await Bun.sleep(10)

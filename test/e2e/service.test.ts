@@ -138,7 +138,7 @@ describe("the log of a service", () => {
       .map((line) => JSON.parse(line))
     expect(lines.map(({ level, message }) => `${level} ${message}`)).toEqual([
       "INFO started",
-      "INFO SIGTERM: draining; a second one ends the relay at once",
+      "INFO SIGTERM: draining; a second signal exits at once",
       "INFO drained, everything accepted is on disk",
     ])
   }, 20_000)

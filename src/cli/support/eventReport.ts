@@ -1,6 +1,6 @@
 /** `relay explain EVENT_ID`: everything the running relay knows about an event. */
 import { Effect, Option } from "effect"
-import type { Stories, Story } from "../../admin/Api.ts"
+import type { EventReport, EventReports } from "../../admin/Api.ts"
 import { ask } from "./adminClient.ts"
 import { failed, usage } from "./CommandError.ts"
 import { Json } from "./flags.ts"
@@ -13,7 +13,7 @@ const time = (millis: number): string => new Date(millis).toISOString()
 export const nameOf = ({ id, sequence }: { readonly id: string; readonly sequence: number }): string =>
   id === "" ? `seq_${sequence}` : id
 
-type Sink = Story["sinks"][number]
+type Sink = EventReport["sinks"][number]
 
 const outcomeOf = ({ outcome, due, at, lane }: Sink): string => {
   const waits = lane === undefined ? "" : `; the sink is ${lane}`
@@ -38,21 +38,21 @@ const sinkRows = (sink: Sink): ReadonlyArray<ReadonlyArray<string>> => [
 
 const origins = { delivered: "received", replayed: "replay of what was received", moved: "moved; received" } as const
 
-const facts = (story: Story): ReadonlyArray<ReadonlyArray<string>> => [
-  ["type", story.type === "" ? "-" : story.type],
-  ["account", story.accountId === "" ? "-" : story.accountId],
+const facts = (report: EventReport): ReadonlyArray<ReadonlyArray<string>> => [
+  ["type", report.type === "" ? "-" : report.type],
+  ["account", report.accountId === "" ? "-" : report.accountId],
   [
-    origins[story.origin],
-    `${time(story.receivedAt)} by webhook ${story.webhook}${story.webhookId === "" ? "" : ` (${story.webhookId})`}`,
+    origins[report.origin],
+    `${time(report.receivedAt)} by webhook ${report.webhook}${report.webhookId === "" ? "" : ` (${report.webhookId})`}`,
   ],
-  ["stored as", `seq_${story.sequence}, ${count(story.size, "byte")}`],
-  story.signature === ""
+  ["stored as", `seq_${report.sequence}, ${count(report.size, "byte")}`],
+  report.signature === ""
     ? ["signature", "none, it is the relay's own event"]
-    : ["signature", `${story.signature}, verified by the secret ${story.secret}`],
-  ...(story.problem === undefined ? [] : [["quarantined", story.problem]]),
+    : ["signature", `${report.signature}, verified by the secret ${report.secret}`],
+  ...(report.problem === undefined ? [] : [["quarantined", report.problem]]),
 ]
 
-const routing = ({ sinks, routes, type }: Story): string => {
+const routing = ({ sinks, routes, type }: EventReport): string => {
   const names = sinks.map(({ sink }) => sink)
   const routed = names.length === 0 ? "no route matched" : `routed to ${names.join(", ")}`
   if (type === "") return `${routed} when it was accepted`
@@ -61,7 +61,7 @@ const routing = ({ sinks, routes, type }: Story): string => {
   return `${routed} when it was accepted${isSame ? "" : `; the current routes: ${now.join(", ") || "no sink"}`}`
 }
 
-const payloads = ({ sinks }: Story, style: Paint, reveal: boolean): ReadonlyArray<string> => {
+const payloads = ({ sinks }: EventReport, style: Paint, reveal: boolean): ReadonlyArray<string> => {
   const masked = reveal ? "" : "; personal data is masked, --reveal shows it"
   return sinks.flatMap(({ sink, payload, note }) => {
     if (payload === undefined && note === undefined) return []
@@ -71,19 +71,19 @@ const payloads = ({ sinks }: Story, style: Paint, reveal: boolean): ReadonlyArra
   })
 }
 
-export const render = (story: Story, style: Paint, reveal: boolean): string =>
+export const render = (report: EventReport, style: Paint, reveal: boolean): string =>
   [
-    style("bold", plain(nameOf(story))),
-    table(facts(story)),
+    style("bold", plain(nameOf(report))),
+    table(facts(report)),
     "",
-    ...(story.origin === "delivered" && story.routes.length > 0 ? [routesTable(story.routes), ""] : []),
-    ...(story.origin === "delivered" ? [plain(routing(story)), ""] : []),
-    ...(story.sinks.length === 0 ? [] : [table([["SINK", "STATE"], ...story.sinks.flatMap(sinkRows)])]),
-    ...payloads(story, style, reveal),
+    ...(report.origin === "delivered" && report.routes.length > 0 ? [routesTable(report.routes), ""] : []),
+    ...(report.origin === "delivered" ? [plain(routing(report)), ""] : []),
+    ...(report.sinks.length === 0 ? [] : [table([["SINK", "STATE"], ...report.sinks.flatMap(sinkRows)])]),
+    ...payloads(report, style, reveal),
   ].join("\n")
 
 /** What to add when nothing was found, or when there may be more. */
-export const remark = ({ events, looked, lookedTo, next }: Stories, id: string): string => {
+export const remark = ({ events, looked, lookedTo, next }: EventReports, id: string): string => {
   const far = lookedTo === 0 ? "" : `${count(looked, "event")} looked at, back to ${time(lookedTo)}`
   if (next !== undefined) {
     return events.length > 0
@@ -117,7 +117,7 @@ export const explainEvent = Effect.fnUntraced(function* (id: string, { webhook, 
   }
   if (yield* Json) return yield* printJson({ ...found, events })
   const style = yield* paint
-  yield* print(events.map((story) => render(story, style, reveal)).join("\n\n"))
+  yield* print(events.map((report) => render(report, style, reveal)).join("\n\n"))
   if (events.some(({ sinks }) => sinks.some(({ outcome }) => outcome === "delivered"))) yield* say(`\n${delivered}`)
   if (note !== "") yield* say(`\n${note}`)
 })

@@ -1,5 +1,6 @@
 /** The config of a Kafka sink. */
 import { Effect, Schema } from "effect"
+import * as Address from "../../config/Address.ts"
 import { countOr, oneOf, secret, template, templateOr, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import * as Certificates from "../Certificates.ts"
@@ -7,7 +8,7 @@ import { compressions, mechanisms } from "./KafkaClient.ts"
 
 /** A broker that is written wrong may hold a password, so none is shown. */
 const broker = Schema.String.annotate({ shown: false }).check(
-  Schema.isPattern(/^(\[[0-9A-Fa-f:.]+\]|[^\s:/[\]]+):\d{1,5}$/u, {
+  Schema.isPattern(new RegExp(pattern, "u"), {
     message: 'this is no broker: write host and port, such as "broker-1.example.com:9092"',
   }),
 )

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"
-import type { Story } from "../../../src/admin/Api.ts"
+import type { EventReport } from "../../../src/admin/Api.ts"
 import { remark, render } from "../../../src/cli/support/eventReport.ts"
 import { painted } from "../../../src/cli/support/output.ts"
 import { lane, config as plainConfig, start } from "../../admin/fixture.ts"
@@ -181,8 +181,8 @@ describe("relay explain EVENT_ID", () => {
     )
   })
 
-  test("has a story without a signature for the relay's own, and for one that nobody took", () => {
-    const story: Story = {
+  test("says that the relay's own event has no signature, and that no route took an event", () => {
+    const report: EventReport = {
       sequence: 1,
       origin: "delivered",
       id: "evt_relay_1",
@@ -197,7 +197,7 @@ describe("relay explain EVENT_ID", () => {
       sinks: [],
       routes: [],
     }
-    const text = render(story, painted(false), false)
+    const text = render(report, painted(false), false)
     expect(text).toContain("none, it is the relay's own event")
     expect(text).toContain("no route matched when it was accepted")
   })

@@ -176,9 +176,9 @@ export class Search {
   }
 }
 
-/** How long a page may be looked for, in milliseconds. */
+/** Milliseconds that a page may take. */
 const pageTimeout = 150
 
-/** Looks until a page is full, everything has been looked at, or it has taken too long. */
+/** Searches until a page is full, everything was searched, or the time is up. */
 export const page = (query: EventQuery, look: (query: EventQuery) => Effect.Effect<EventPage, JournalError>) =>
   EventPages.collect(query, look, pageTimeout)
