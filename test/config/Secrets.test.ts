@@ -81,7 +81,7 @@ describe("a secret", () => {
         webhooks: webhooks({ name: "a", value: canary }),
         sinks: http({ headers: { authorization: canary } }),
       }).replaceAll("\n", " ")
-      const { locate, value } = parse("x", text, mayBeShown(sinkTypes))
+      const { locate, value } = parse("x", text, mayBeShown(sinkTypes, journalTypes))
       const paths = (node: unknown, path: Path): ReadonlyArray<Path> =>
         typeof node === "object" && node !== null
           ? [

@@ -207,7 +207,7 @@ const located = (source: Source, findings: ReadonlyArray<Finding>): ReadonlyArra
 
 /** Decodes and checks the text. */
 const build = Effect.fnUntraced(function* (file: string, text: string, options: LoadOptions) {
-  const source = parse(file, text, mayBeShown(options.sinkTypes))
+  const source = parse(file, text, mayBeShown(options.sinkTypes, options.journalTypes))
   const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })
   if (source.value === undefined) return yield* fail([])
   if (!isFields(source.value)) {
@@ -228,7 +228,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     ...(whole.findings.length === 0 ? common.findings : []),
     ...sinks.flatMap((_) => _.findings),
   ]
-  const rules = Rules.check(root, options.sinkTypes, yield* Clock.currentTimeMillis)
+  const rules = Rules.check(root, options, yield* Clock.currentTimeMillis)
   const findings = [...unresolved, ...[...shape, ...rules].filter((finding) => !isReported(unresolved, finding))].map(
     hide,
   )
@@ -265,7 +265,7 @@ export const loadOrEmbedded = Effect.fn("Config.loadOrEmbedded")(function* (opti
 export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (file: string | undefined, options: Environment) {
   const name = file ?? defaultFile
   const text = (yield* read(name, options)) ?? (file === undefined ? embedded : yield* missing(name))
-  const source = parse(name, text, mayBeShown({}))
+  const source = parse(name, text, mayBeShown({}, {}))
   const admin = isFields(source.value) ? (source.value.admin ?? {}) : undefined
   if (admin === undefined) return yield* new ConfigError({ file: name, diagnostics: located(source, []) })
   const { value, findings } = yield* resolve(admin, ["admin"], options)

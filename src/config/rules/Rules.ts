@@ -8,19 +8,25 @@
 
 import type { Finding } from "../diagnostics/Source.ts"
 import type { ConfiguredTypes } from "../schema/ConfiguredTypes.ts"
+import type { JournalTypes } from "../schema/JournalSchema.ts"
 import { idleRules, routeRules, testRules } from "./RouteRules.ts"
 import { fields } from "./Shape.ts"
 import { clientRules, fileRules, sinkRules } from "./SinkRules.ts"
 import { listenRules, webhookRules } from "./WebhookRules.ts"
 
+interface Types {
+  readonly sinkTypes: ConfiguredTypes
+  readonly journalTypes: JournalTypes
+}
+
 /** All findings of the rules. `now` is in epoch milliseconds. */
-export const check = (resolved: unknown, sinkTypes: ConfiguredTypes, now: number): ReadonlyArray<Finding> => {
+export const check = (resolved: unknown, { sinkTypes, journalTypes }: Types, now: number): ReadonlyArray<Finding> => {
   const root = fields(resolved)
   return [
     ...listenRules(root),
     ...webhookRules(root, now),
     ...sinkRules(root, sinkTypes),
-    ...fileRules(root, sinkTypes),
+    ...fileRules(root, sinkTypes, journalTypes),
     ...routeRules(root),
     ...testRules(root),
     ...clientRules(root),

@@ -4,8 +4,9 @@ import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import { error, type Finding, formatPath, type Path, warning } from "../diagnostics/Source.ts"
 import { type ConfiguredTypes, schemasOf } from "../schema/ConfiguredTypes.ts"
+import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
 import { headerNamePattern } from "../schema/Keys.ts"
-import { partOf, traitOf, visit } from "../schema/Traits.ts"
+import { ownFiles, partOf, traitOf, visit, written } from "../schema/Traits.ts"
 import { type Fields, fields, nameRules, repeated, type Text, texts } from "./Shape.ts"
 
 /** Every text of a value. */
@@ -59,8 +60,14 @@ const traitRules = (sink: Fields, at: Path, sinkTypes: ConfiguredTypes): Readonl
 }
 
 /** Each file has one writer: two would damage each other's lines, or the journal. */
-export const fileRules = (root: Fields, sinkTypes: ConfiguredTypes): ReadonlyArray<Finding> => {
-  const files = [...texts(fields(root.journal).path ?? "./data/journal.db", ["journal", "path"])]
+export const fileRules = (
+  root: Fields,
+  sinkTypes: ConfiguredTypes,
+  journalTypes: JournalTypes,
+): ReadonlyArray<Finding> => {
+  const journal = fields(root.journal)
+  const schema = written(journalSchema(String(journal.type), journalTypes))
+  const files = ownFiles(schema).flatMap(([key, usual]) => texts(journal[key] ?? usual, ["journal", key]))
   for (const [name, sink] of Object.entries(fields(root.sinks))) {
     visitSink(fields(sink), ["sinks", name], sinkTypes, (schema, value, path) => {
       if (traitOf(schema, "ownFile") === true) files.push(...texts(value, path))

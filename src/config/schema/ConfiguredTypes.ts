@@ -1,6 +1,7 @@
 /** What the config needs to know of each type of sink; `sinks/Sink.ts` has the rest of a type. */
 import { Predicate, type Schema, type SchemaAST } from "effect"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
+import { type JournalTypes, journalSchema } from "./JournalSchema.ts"
 import { mayShow, type Path, partOf, written } from "./Traits.ts"
 
 /** A sink that is told when a failure is over. */
@@ -44,19 +45,21 @@ const lane = written(Lane)
 export const schemasOf = (type: ConfiguredType<unknown> | undefined): ReadonlyArray<SchemaAST.AST> =>
   type === undefined ? [lane] : [written(type.config), lane]
 
-const typeOf = (config: unknown, sink: string): unknown =>
-  Predicate.hasProperty(config, "sinks") && Predicate.hasProperty(config.sinks, sink)
-    ? Predicate.hasProperty(config.sinks[sink], "type") && config.sinks[sink].type
-    : undefined
+const typeOf = (value: unknown): string => (Predicate.hasProperty(value, "type") ? String(value.type) : "")
+
+/** What stands at a key; `undefined` where nothing does. */
+const at = (value: unknown, key: string): unknown => (Predicate.hasProperty(value, key) ? value[key] : undefined)
 
 /** Whether a diagnostic may show the value at a path of a config: its schema must say so. */
 export const mayBeShown =
-  (sinkTypes: ConfiguredTypes) =>
+  (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes) =>
   (path: Path, config: unknown): boolean => {
     const [first, name, key] = path
+    if (first === "journal")
+      return mayShow(written(journalSchema(typeOf(at(config, first)), journalTypes)), path.slice(1))
     if (first !== "sinks") return mayShow(file, path)
     if (key === undefined || key === "type") return true
-    const type = String(typeOf(config, String(name)))
+    const type = typeOf(at(at(config, first), String(name)))
     const schemas = schemasOf(Object.hasOwn(sinkTypes, type) ? sinkTypes[type] : undefined)
     const schema = schemas.find((one) => partOf(one, key) !== undefined)
     return schema !== undefined && mayShow(schema, path.slice(2))

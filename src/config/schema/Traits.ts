@@ -27,13 +27,24 @@ export interface Traits {
 }
 
 /** What a schema says of its value; annotations stand on the last check where there are checks. */
-export const traitOf = <const T extends keyof Traits>(ast: SchemaAST.AST, trait: T): Traits[T] => {
+export const traitOf = <const T extends keyof Traits>(ast: SchemaAST.AST, trait: T): Traits[T] =>
+  annotationOf(ast, trait) as Traits[T]
+
+const annotationOf = (ast: SchemaAST.AST, name: string): unknown => {
   const all = [ast.annotations, ...(ast.checks ?? []).map(({ annotations }) => annotations)]
-  return all.findLast((annotations) => annotations?.[trait] !== undefined)?.[trait] as Traits[T]
+  return all.findLast((annotations) => annotations?.[name] !== undefined)?.[name]
 }
 
 /** A schema as the file is written. */
 export const written = (schema: Schema.ConstraintDecoder<unknown>): SchemaAST.AST => SchemaAST.toEncoded(schema.ast)
+
+/** The keys of an object that name a file of its own, each with its default. */
+export const ownFiles = (ast: SchemaAST.AST): ReadonlyArray<readonly [key: string, usual: unknown]> =>
+  ast._tag !== "Objects"
+    ? []
+    : ast.propertySignatures.flatMap(({ name, type }) =>
+        traitOf(type, "ownFile") === true ? [[String(name), annotationOf(type, "default")] as const] : [],
+      )
 
 const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
