@@ -5,6 +5,7 @@ import { render, toJson } from "../../src/config/diagnostics/Diagnostic.ts"
 import { type Path, parse } from "../../src/config/diagnostics/Source.ts"
 import { load } from "../../src/config/load/Load.ts"
 import { mayBeShown } from "../../src/config/schema/ConfiguredTypes.ts"
+import { journalTypes } from "../../src/journal/Journals.ts"
 import { it } from "../lib/effect.ts"
 import { config, loadText, options, sinkTypes } from "./fixture.ts"
 
