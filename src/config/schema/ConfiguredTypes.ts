@@ -3,7 +3,7 @@ import { Predicate, type Schema, type SchemaAST } from "effect"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
 import { mayShow, type Path, partOf, written } from "./Traits.ts"
 
-/** A sink that is told when a failure is over. */
+/** How a sink reports recoveries: events that say that an earlier failure is over. */
 export interface Recoveries<Config> {
   /** The key of the config that asks for it. */
   readonly askedBy: string
