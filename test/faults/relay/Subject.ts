@@ -98,8 +98,8 @@ export class Subject {
   }
 
   /** What the admin listener says at a path. */
-  async ask(path: string, method = "GET", patience = 60_000): Promise<string> {
-    const signal = AbortSignal.timeout(patience)
+  async ask(path: string, method = "GET", timeout = 60_000): Promise<string> {
+    const signal = AbortSignal.timeout(timeout)
     // A connection of its own: one that is kept would answer where none can be made.
     const headers = { connection: "close" }
     return (await fetch(`http://${this.admin}${path}`, { method, signal, headers })).text()

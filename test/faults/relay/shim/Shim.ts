@@ -3,7 +3,9 @@
  * what it tells SQLite of the disk, and the relay of the time.
  *
  * It works on the compiled binary as on the source, with what Bun brings along:
- * no compiler, no root. **Trap.** It sees SQLite's calls and those that Bun
+ * no compiler, no root.
+ *
+ * **Gotcha.** It sees SQLite's calls and those that Bun
  * makes through libc; a plain `writeSync` is a system call of Bun's own.
  */
 import { closeSync, openSync, readSync, writeFileSync, writeSync } from "node:fs"
