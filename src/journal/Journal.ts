@@ -131,7 +131,7 @@ export class Journal extends Context.Service<
     readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
     /**
      * Opens a lane at its cursor, or at the head when it is new. A lane
-     * `renamedFrom` is moved into it; a move that a crash interrupted goes on.
+     * `renamedFrom` is moved into it; a move that a crash interrupted is completed.
      */
     openLane(name: string, renamedFrom?: string): Effect.Effect<OpenedLane, JournalError>
     /** Appends are refused while the lane's backlog is above `max`; no bound when `undefined`. */

@@ -2,11 +2,13 @@
  * The JavaScript runtime, Bun or Deno: HTTP servers, HMAC and signals. Only this
  * folder names either of them.
  *
- * **Drain.** The listener stays open until no request is in progress: `onDrain`
- * tells the handler to refuse new requests, those in progress end or reach the
- * deadline, and only then is the listener closed, if need be by force. Closing
- * it first is worse on both runtimes: Bun's `stop()` waits for a half-sent body
- * as long as that stalls, and Deno's `shutdown()` cuts it off.
+ * **Guarantee.** A drain lets requests in progress end: `onDrain` tells the
+ * handler to refuse new ones, and the listener is closed only when none is in
+ * progress or the deadline has passed, then by force.
+ *
+ * **Gotcha.** Closing the listener first is worse on both runtimes: Bun's
+ * `stop()` waits for as long as a half-sent body stalls, and Deno's `shutdown()`
+ * cuts it off.
  */
 import { readFileSync } from "node:fs"
 import process from "node:process"

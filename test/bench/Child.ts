@@ -17,7 +17,7 @@ export interface Child {
 
 const root = new URL("../..", import.meta.url).pathname
 /** How long a server may take to start, and to end. */
-const patience = Duration.seconds(30)
+const timeout = Duration.seconds(30)
 
 /** `log` gets what it prints; `ready` is a URL that answers 200 as soon as it can take load. */
 export const spawn = (
@@ -37,7 +37,7 @@ export const spawn = (
         Effect.promise(() => {
           spawned.kill("SIGTERM")
           return spawned.exited
-        }).pipe(Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.sync(() => spawned.kill("SIGKILL")) })),
+        }).pipe(Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.sync(() => spawned.kill("SIGKILL")) })),
     )
     const alive = Effect.suspend(() =>
       subprocess.exitCode === null && subprocess.signalCode === null
@@ -46,7 +46,7 @@ export const spawn = (
     )
     yield* awaitReady(ready, alive).pipe(
       Effect.timeoutOrElse({
-        duration: patience,
+        duration: timeout,
         orElse: () => Effect.fail(new BenchError({ message: `${name} did not get ready:\n${tail(log)}` })),
       }),
     )

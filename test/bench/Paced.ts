@@ -16,58 +16,58 @@ export interface Pace {
 
 /** A keep-alive connection with one request in flight; what is due meanwhile waits its turn. */
 class Connection {
-  private socket: Bun.Socket | undefined
-  private received = ""
-  private readonly waiting: Array<{ readonly text: string; readonly due: number }> = []
-  private inFlight: number | undefined
+  #socket: Bun.Socket | undefined
+  #received = ""
+  readonly #waiting: Array<{ readonly text: string; readonly due: number }> = []
+  #inFlight: number | undefined
 
-  private readonly answered: (status: number, due: number) => void
-  private broke: (why: string) => void
+  readonly #answered: (status: number, due: number) => void
+  #broke: (why: string) => void
 
   constructor(answered: (status: number, due: number) => void, broke: (why: string) => void) {
-    this.answered = answered
-    this.broke = broke
+    this.#answered = answered
+    this.#broke = broke
   }
 
   async open(port: number): Promise<void> {
-    this.socket = await Bun.connect({
+    this.#socket = await Bun.connect({
       hostname: "127.0.0.1",
       port,
       socket: {
-        data: (_, bytes) => this.receive(bytes),
-        close: () => this.broke("the server closed a connection"),
-        error: (_, error) => this.broke(error.message),
+        data: (_, bytes) => this.#receive(bytes),
+        close: () => this.#broke("the server closed a connection"),
+        error: (_, error) => this.#broke(error.message),
       },
     })
   }
 
   send(text: string, due: number): void {
-    if (this.inFlight !== undefined) {
-      this.waiting.push({ text, due })
+    if (this.#inFlight !== undefined) {
+      this.#waiting.push({ text, due })
       return
     }
-    this.inFlight = due
-    if (this.socket?.write(text) !== text.length) this.broke("the server takes no more bytes")
+    this.#inFlight = due
+    if (this.#socket?.write(text) !== text.length) this.#broke("the server takes no more bytes")
   }
 
   close(): void {
-    this.broke = () => {}
-    this.socket?.end()
+    this.#broke = () => {}
+    this.#socket?.end()
   }
 
-  private receive(bytes: Buffer): void {
-    this.received += bytes.toString("latin1")
-    const end = this.received.indexOf("\r\n\r\n")
+  #receive(bytes: Buffer): void {
+    this.#received += bytes.toString("latin1")
+    const end = this.#received.indexOf("\r\n\r\n")
     if (end === -1) return
-    const length = Number(/content-length: *(\d+)/i.exec(this.received)?.[1] ?? 0)
-    if (this.received.length < end + 4 + length) return
-    const status = Number(this.received.slice(9, 12))
-    const due = this.inFlight ?? 0
-    this.received = ""
-    this.inFlight = undefined
-    const next = this.waiting.shift()
+    const length = Number(/content-length: *(\d+)/i.exec(this.#received)?.[1] ?? 0)
+    if (this.#received.length < end + 4 + length) return
+    const status = Number(this.#received.slice(9, 12))
+    const due = this.#inFlight ?? 0
+    this.#received = ""
+    this.#inFlight = undefined
+    const next = this.#waiting.shift()
     if (next !== undefined) this.send(next.text, next.due)
-    this.answered(status, due)
+    this.#answered(status, due)
   }
 }
 

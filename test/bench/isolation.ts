@@ -34,58 +34,58 @@ class Sink {
   disordered = 0
   readonly name: string
   readonly ordered: boolean
-  private readonly seen = new Set<number>()
-  private readonly last = new Int32Array(accounts).fill(-1)
-  private trouble: Trouble | undefined
-  private server: Bun.Server<undefined>
-  private readonly port: number
+  readonly #seen = new Set<number>()
+  readonly #last = new Int32Array(accounts).fill(-1)
+  #trouble: Trouble | undefined
+  #server: Bun.Server<undefined>
+  readonly #port: number
 
   constructor(name: string, ordered: boolean) {
     this.name = name
     this.ordered = ordered
-    this.server = this.listen(0)
+    this.#server = this.#listen(0)
     // A server that was stopped no longer knows it.
-    this.port = this.server.port ?? 0
+    this.#port = this.#server.port ?? 0
   }
 
   get config() {
-    const url = `http://127.0.0.1:${this.port}/`
+    const url = `http://127.0.0.1:${this.#port}/`
     return { type: "http", url, order: this.ordered ? "key" : "none", key: "{{account_id}}" }
   }
 
   async goDown(trouble: Trouble): Promise<void> {
-    this.trouble = trouble
-    if (trouble === "refuse") await this.server.stop(true)
+    this.#trouble = trouble
+    if (trouble === "refuse") await this.#server.stop(true)
   }
 
   comeBack(): void {
-    if (this.trouble === "refuse") this.server = this.listen(this.port)
-    this.trouble = undefined
+    if (this.#trouble === "refuse") this.#server = this.#listen(this.#port)
+    this.#trouble = undefined
   }
 
   close(): Promise<void> {
-    return this.server.stop(true)
+    return this.#server.stop(true)
   }
 
-  private listen(port: number): Bun.Server<undefined> {
-    return Bun.serve({ hostname: "127.0.0.1", port, idleTimeout: 0, fetch: (request) => this.take(request) })
+  #listen(port: number): Bun.Server<undefined> {
+    return Bun.serve({ hostname: "127.0.0.1", port, idleTimeout: 0, fetch: (request) => this.#take(request) })
   }
 
-  private async take(request: Request): Promise<Response> {
-    if (this.trouble === "hang") return new Promise(() => {})
-    if (this.trouble === "fail") return new Response(null, { status: 500 })
+  async #take(request: Request): Promise<Response> {
+    if (this.#trouble === "hang") return new Promise(() => {})
+    if (this.#trouble === "fail") return new Response(null, { status: 500 })
     const { data } = (await request.json()) as { data: { object: { stamp: Stamp } } }
     const { number, sentAt } = data.object.stamp
     const account = number % accounts
-    if (this.seen.has(number)) {
+    if (this.#seen.has(number)) {
       this.surplus += 1
       return new Response()
     }
-    this.seen.add(number)
+    this.#seen.add(number)
     this.arrived += 1
     this.lags.push(Date.now() - sentAt)
-    if (number < (this.last[account] ?? -1)) this.disordered += 1
-    this.last[account] = number
+    if (number < (this.#last[account] ?? -1)) this.disordered += 1
+    this.#last[account] = number
     return new Response()
   }
 }

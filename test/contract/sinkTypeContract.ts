@@ -5,8 +5,9 @@
 import { describe, expect } from "bun:test"
 import { Effect, Result, Schema, type SchemaAST } from "effect"
 import { load as loadConfig } from "../../src/config/load/Load.ts"
+import { Lane } from "../../src/config/schema/ConfigFile.ts"
 import { jsonSchema } from "../../src/config/schema/JsonSchema.ts"
-import { traitOf, written as writtenSchema } from "../../src/config/schema/Traits.ts"
+import { partOf, traitOf, written as writtenSchema } from "../../src/config/schema/Traits.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
@@ -52,6 +53,16 @@ export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTyp
         const schema = fields(jsonSchema(sinkTypes, journalTypes))
         const own = { ...schema, ...fields(fields(schema.$defs)[`sink.${type}`]) }
         expect(validate(own, written)).toEqual([])
+      }),
+    )
+
+    it.effect("its config has no key that every sink has, but for `key` with the same meaning and default", () =>
+      Effect.sync(() => {
+        const shared = Object.keys(Lane.fields).filter((key) => partOf(writtenSchema(sinkType.config), key))
+        expect(shared.filter((key) => key !== "key")).toEqual([])
+        const { key: _, ...others } = config
+        const decoded = fields(Schema.decodeUnknownSync(sinkType.config)(others))
+        if (shared.includes("key")) expect(decoded.key).toBe(Schema.decodeUnknownSync(Lane)({}).key)
       }),
     )
 

@@ -185,7 +185,7 @@ export const Clients = Schema.Struct({
     examples: ["https://api.example.com"],
   }).check(isHttpUrl),
   headers: Schema.Record(Schema.String, secret("A header"))
-    .annotate({ description: "How the API is told who asks, such as `authorization`; never shown" })
+    .annotate({ description: "Headers that authenticate the relay to the API, such as `authorization`; never shown" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   timeout: Units.duration.or("3 seconds", "How long the API may take; it is within the sink's own `delivery.timeout`"),
   concurrency: countOr("Requests under way at once", 4, 1, 1_000),

@@ -4,7 +4,7 @@ import { ConfigFile, Lane } from "./ConfigFile.ts"
 import { type JournalTypes, journalSchema } from "./JournalSchema.ts"
 import { mayShow, type Path, partOf, written } from "./Traits.ts"
 
-/** A sink that is told when a failure is over. */
+/** How a sink reports recoveries: events that say that an earlier failure is over. */
 export interface Recoveries<Config> {
   /** The key of the config that asks for it. */
   readonly askedBy: string

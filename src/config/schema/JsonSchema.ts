@@ -57,6 +57,17 @@ const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
   })
 }
 
+/** A type of journal that is not the default: a config has to name it. */
+const namedJournal = (own: Json): Json => {
+  const properties = fields(own.properties)
+  const required = Array.isArray(own.required) ? own.required : []
+  return {
+    ...own,
+    properties: { ...properties, type: withoutDefault(fields(properties.type)) },
+    required: ["type", ...required],
+  }
+}
+
 /** The JSON Schema (draft 2020-12) of a config with these types of sinks and journals. */
 export const jsonSchema = (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes): object => {
   const { schema, definitions } = generate(ConfigFile)
@@ -75,14 +86,14 @@ export const jsonSchema = (sinkTypes: ConfiguredTypes, journalTypes: JournalType
     required: ["type"],
     oneOf: types.map((type) => ({ $ref: `#/$defs/sink.${type}` })),
   }
-  const journals = Object.keys(journalTypes).map((type) => {
-    const own = generate(journalSchema(type, journalTypes))
+  const journals = Object.entries(journalTypes).map(([type, journalType], index) => {
+    const own = generate(journalSchema(type, { [type]: journalType }))
     Object.assign(defs, own.definitions)
-    return own.schema
+    return index === 0 ? own.schema : namedJournal(own.schema)
   })
   const properties: Json = {
     ...fields(schema.properties),
-    journal: journals.length === 1 ? journals[0] : { anyOf: journals },
+    journal: journals.length === 1 ? journals[0] : { description: journals[0]?.description, anyOf: journals },
   }
   const sinks = { ...fields(properties.sinks), additionalProperties: { $ref: "#/$defs/sink" } }
   const whole = { ...schema, properties: { ...properties, sinks }, $defs: defs }

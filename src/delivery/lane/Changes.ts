@@ -75,7 +75,7 @@ export class Changes {
     return { failed: last === undefined ? failed : [...failed, last], refunded }
   }
 
-  /** Whether the event's wait for a retry ended, and the journal has yet to be told. */
+  /** Whether the event's wait for a retry ended, and the journal has not stored that. */
   ends(sequence: number): boolean {
     return this.#hasEnded(sequence) || this.#storing?.ended.has(sequence) === true
   }

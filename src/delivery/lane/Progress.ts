@@ -1,6 +1,6 @@
 /**
  * A lane's progress: what it has taken from the log, what waits for a retry,
- * and what the journal has yet to be told. It alone owns these counts.
+ * and the changes that the journal has not stored. It alone owns these counts.
  *
  * **Guarantee.** Each event that was taken ends in exactly one way (delivered,
  * waiting for a retry, dead letter), and the settlement that moves the cursor
@@ -106,9 +106,9 @@ export class Progress {
     return oldest
   }
 
-  // --- what the journal is told --------------------------------------------
+  // --- what the journal stores ---------------------------------------------
 
-  /** What the journal has yet to be told; `undefined` when it knows it all. */
+  /** The changes since the last call, for the journal to store; `undefined` when there are none. */
   takeChanges(): Settlement | undefined {
     this.#storing = this.#ended
     return this.#changes.take(this.#lane, this.#window.cursor(), this.#clock.pausedFor)

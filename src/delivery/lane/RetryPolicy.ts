@@ -9,7 +9,7 @@ import type { Failure } from "./InFlight.ts"
 import type { LaneParts } from "./LaneParts.ts"
 import type { Item } from "./Queue.ts"
 
-/** Attempts in a row that may end in a bug: waiting mends none, a reload may. */
+/** Attempts in a row that may end in a bug: waiting fixes no bug, another config may. */
 const maxDefects = 3
 const endless = Number.POSITIVE_INFINITY
 

@@ -2,7 +2,7 @@
  * Whose fault it is when an attempt fails for a reason that blames the whole
  * sink (away, throttled, misconfigured): the sink's, or the event's.
  *
- * **Rule.** Failing once proves nothing. An event that fails again although
+ * Failing once proves nothing. An event that fails again although
  * others have passed since is at fault itself: it is charged an attempt, and the
  * sink is not blamed. From then on it is charged each time, unless others fail
  * as well and nothing passes: while the sink is away nobody is charged.

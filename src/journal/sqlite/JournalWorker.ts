@@ -27,7 +27,7 @@ interface WorkerData {
   readonly path: string
 }
 
-/** Milliseconds of a search: then a checkpoint may run, and the search goes on. */
+/** Milliseconds that a search runs before a checkpoint may; then it continues. */
 const searchSlice = 20
 
 type ToWorker = { readonly number: number; readonly query: EventQuery } | "stop"

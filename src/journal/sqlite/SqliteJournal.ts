@@ -5,7 +5,7 @@
  * **Guarantee.** That of `Journal`. One fsync acknowledges every append that
  * waited for it, and stores the lanes' settlements.
  *
- * **Gotchas.** SQLite is synchronous: a commit holds the event loop for the
+ * **Gotcha.** SQLite is synchronous: a commit holds the event loop for the
  * length of an fsync (0.3 to 3 ms on a good disk). The layer fails when another
  * relay holds the journal, or when a newer one wrote it. After `broken` the
  * process must end: nothing in it can be trusted with the file any more.

@@ -8,7 +8,7 @@
  * shown whole.
  *
  * An alert tells of one event or of a group. What all samples of a group have in
- * common is told once, what differs with each sample.
+ * common is listed once, what differs with each sample.
  */
 
 import type { Entry } from "../../event/Entry.ts"

@@ -138,8 +138,8 @@ const misconfigured: Readonly<Record<string, string>> = {
 }
 
 const unavailable: Readonly<Record<string, string>> = {
-  ENOSPC: "the disk is full; make room, and it goes on by itself",
-  EDQUOT: "the quota of the relay's user is used up; raise it, and it goes on by itself",
+  ENOSPC: "the disk is full; make room, and writing resumes by itself",
+  EDQUOT: "the quota of the relay's user is used up; raise it, and writing resumes by itself",
   EFBIG: "the file is as large as it may be; rotate it by size",
   EIO: "the disk has failed to write; look at the kernel's log",
   EMFILE: "the relay has too many files open; raise its limit",

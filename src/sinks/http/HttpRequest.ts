@@ -1,7 +1,7 @@
 /**
  * Encodes events as a request: the body in the sink's format, and the headers.
  *
- * **How an event is signed.** `raw` and `cloudevents` send the sender's own
+ * `raw` and `cloudevents` send the sender's own
  * signature along with the bytes that it signs. `sign` adds one of ours in the
  * same form (webhook interface, section 5.1): `sha256=` and the HMAC-SHA256 of
  * the body that is sent, in 64 uppercase hexadecimal digits. One piece of code

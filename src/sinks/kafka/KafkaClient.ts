@@ -112,7 +112,7 @@ export const textOf = (error: object, key: string): string => {
 
 /** A broker closes the connection without an answer when the protocol is wrong. */
 const closed =
-  'it closed the connection; if it goes on, see which port this is, and whether it wants "tls", a client certificate or "sasl"'
+  'it closed the connection; if that persists, check which port this is, and whether it wants "tls", a client certificate or "sasl"'
 
 const certificateCodes =
   /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|ERR_TLS|ERR_SSL|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i

@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import { parse } from "jsonc-parser"
 import { embedded } from "../../../src/config/load/Defaults.ts"
 import { jsonSchema } from "../../../src/config/schema/JsonSchema.ts"
@@ -27,6 +27,18 @@ describe("the JSON Schema", () => {
           ),
         ),
       ).toEqual([])
+    }),
+  )
+
+  it.effect("knows a journal's keys by its type, and takes one without a type for the default", () =>
+    Effect.sync(() => {
+      const two = jsonSchema(sinkTypes, { ...journalTypes, other: { config: Schema.Struct({ size: Schema.Int }) } })
+      const journal = (value: object) => validate(two, read(config({ journal: value })))
+      expect(journal({ path: "x" })).toEqual([])
+      expect(journal({ type: "other", size: 1 })).toEqual([])
+      expect(journal({ size: 1 })).not.toEqual([])
+      expect(journal({ type: "sqlite", size: 1 })).not.toEqual([])
+      expect(two).toMatchObject({ properties: { journal: { description: expect.stringContaining("events") } } })
     }),
   )
 

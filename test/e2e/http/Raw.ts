@@ -19,7 +19,7 @@ export interface Connection {
   readonly destroy: () => void
 }
 
-const patience = 5_000
+const timeout = 5_000
 
 export const open = async (port: number): Promise<Connection> => {
   const socket = connect(port, "127.0.0.1")
@@ -46,7 +46,7 @@ export const open = async (port: number): Promise<Connection> => {
     closed,
   })
   const until = async (done: () => boolean): Promise<Exchange> => {
-    const deadline = Date.now() + patience
+    const deadline = Date.now() + timeout
     while (!done() && Date.now() < deadline) {
       const timer = setTimeout(changed, deadline - Date.now())
       await new Promise<void>((resolve) => wake.push(resolve))

@@ -2,7 +2,7 @@
  * Hostile content through the whole relay: signed, and so accepted, and then
  * the sinks', the templates' and the receivers' trouble.
  *
- * **Promise.** Each event costs itself alone: honest events to its sink and to
+ * **Guarantee.** Each event costs itself alone: honest events to its sink and to
  * another one, sent right behind it, are there before the next case begins.
  */
 import type { Line, Options, Outcome } from "../Line.ts"
@@ -23,7 +23,7 @@ const honestBehind = 2
 /** A lane that stands still: said once. */
 const stuck = "honest events behind it do not come any more"
 /** Seconds that an honest event may take to its sink. */
-const patience = 10
+const timeoutSeconds = 10
 
 interface Letter {
   readonly eventId: string
@@ -93,7 +93,7 @@ const attack = async (stage: Stage, one: Content): Promise<Floods.Result> => {
   for (const { id, body } of behind) {
     const places = to === "steady" ? [to] : [to, "steady"]
     for (const place of places) {
-      if (await eventually(() => stage.has(place, id, body), patience)) continue
+      if (await eventually(() => stage.has(place, id, body), timeoutSeconds)) continue
       broken.push(place === to ? stuck : `an honest event behind it did not come to ${place}`)
       lost += 1
       if (place === to) return { acknowledged, lost, broken }
@@ -109,7 +109,7 @@ const attack = async (stage: Stage, one: Content): Promise<Floods.Result> => {
   // The other sink has the bytes, whatever the first made of them.
   if (expected === 202 && !("quarantined" in fate)) {
     for (const body of bodies) {
-      if (await eventually(() => stage.times("steady", body) > 0, patience)) continue
+      if (await eventually(() => stage.times("steady", body) > 0, timeoutSeconds)) continue
       broken.push("the other sink did not get it")
       lost += 1
     }

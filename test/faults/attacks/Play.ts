@@ -2,7 +2,7 @@
  * The stage of an unlucky operation: a relay with the sink `steady`, two more
  * receivers to do with as a case likes, and honest events all the while.
  *
- * **Promise.** Whatever is done, `steady` has every event that was
+ * **Guarantee.** Whatever is done, `steady` has every event that was
  * acknowledged, none is refused unless the case says so, and the relay is alive
  * and honest in the end.
  */

@@ -1,7 +1,7 @@
 /**
  * Receivers that do to one event what no receiver should.
  *
- * **Promise.** That event ends: delivered, or a dead letter with the reason; or
+ * **Guarantee.** That event ends: delivered, or a dead letter with the reason; or
  * its lane waits and says for what. Honest events to the same sink pass, if the
  * sink did not ask for a wait; those to other sinks always do.
  */

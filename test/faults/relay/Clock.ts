@@ -36,7 +36,7 @@ export const clock: Line = {
       const subject = await Subject.make(options, { sinks: ends.sinks })
       const { sender } = subject
       const shim = new Shim(subject.directory, subject.journal)
-      // One in ten fails for a while, so that it is parked and tried again.
+      // One in ten fails for a while, so that it waits for a retry.
       ends.late.answer = (number) => (number % 10 === 0 ? new Response(null, { status: 500 }) : undefined)
       const relay = await subject.start({ env: shim.env })
       await sender.burst(200)
@@ -52,7 +52,7 @@ export const clock: Line = {
       if (dead.length > 0) say(`${dead.length} were given up by age`)
       ends.open()
       if (!(await subject.drained(15))) say("retries that are due did not come")
-      // The next start knows no other clock: what is parked is due within its delay all the same.
+      // The next start knows no other clock: a retry is due within its delay all the same.
       ends.shut()
       await sender.burst(20)
       await Bun.sleep(500)

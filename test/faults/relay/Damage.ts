@@ -46,7 +46,7 @@ const sequencesOf = (journal: string): Map<number, number> => {
   return found
 }
 
-/** A journal with a log, parked events and dead letters, as kill -9 and as a clean stop leave it. */
+/** A journal with a log, retries and dead letters, as kill -9 and as a clean stop leave it. */
 const prepare = async (subject: Subject, ends: Ends): Promise<Base> => {
   const from = dirname(subject.journal)
   const copy = (name: string): string => {

@@ -47,19 +47,19 @@ export class Subject {
   readonly config: string
   /** Where deliveries are taken. */
   readonly port: number
-  private readonly settings: object
+  readonly #settings: object
   /** Host and port of the admin API. */
   readonly admin: string
-  private readonly binary: string | undefined
+  readonly #binary: string | undefined
 
   private constructor(options: Options, setup: Setup, ports: readonly [deliveries: number, admin: number]) {
     const listen = `127.0.0.1:${ports[0]}`
     kept.add(this.directory)
     this.port = ports[0]
     this.admin = `127.0.0.1:${ports[1]}`
-    this.binary = options.binary
+    this.#binary = options.binary
     this.sender = new Sender(listen)
-    this.settings = {
+    this.#settings = {
       listen,
       admin: { listen: this.admin },
       journal: { type: "sqlite", path: this.journal, minFree: "1 MiB", ...setup.journal },
@@ -78,28 +78,28 @@ export class Subject {
   /** Another config of the same relay. */
   write(name: string, changes: object): string {
     const file = join(this.directory, name)
-    writeFileSync(file, JSON.stringify({ ...this.settings, ...changes }))
+    writeFileSync(file, JSON.stringify({ ...this.#settings, ...changes }))
     return file
   }
 
   async start({ env = {}, after }: Start = {}, config = this.config): Promise<Relay> {
-    const binary = after === undefined ? this.binary : this.script(after)
+    const binary = after === undefined ? this.#binary : this.#script(after)
     const relay = await startRelay(config, { cwd: this.directory, env, ...(binary === undefined ? {} : { binary }) })
     running.add(relay)
     void relay.exited.then(() => running.delete(relay))
     return relay
   }
 
-  private script(line: string): string {
+  #script(line: string): string {
     const file = join(this.directory, "relay.sh")
-    const words = command(this.binary).map((word) => `'${word}'`)
+    const words = command(this.#binary).map((word) => `'${word}'`)
     writeFileSync(file, `#!/bin/sh\n${line} && exec ${words.join(" ")} "$@"\n`, { mode: 0o755 })
     return file
   }
 
   /** What the admin listener says at a path. */
-  async ask(path: string, method = "GET", patience = 60_000): Promise<string> {
-    const signal = AbortSignal.timeout(patience)
+  async ask(path: string, method = "GET", timeout = 60_000): Promise<string> {
+    const signal = AbortSignal.timeout(timeout)
     // A connection of its own: one that is kept would answer where none can be made.
     const headers = { connection: "close" }
     return (await fetch(`http://${this.admin}${path}`, { method, signal, headers })).text()
@@ -125,7 +125,7 @@ export class Subject {
 
   /** Runs a command on the config; what it printed, and its exit code. */
   async run(...args: ReadonlyArray<string>): Promise<{ readonly code: number; readonly said: string }> {
-    const [program = "", ...words] = [...command(this.binary), ...args, "-c", this.config]
+    const [program = "", ...words] = [...command(this.#binary), ...args, "-c", this.config]
     const child = Bun.spawn([program, ...words], { cwd: this.directory, stdout: "pipe", stderr: "pipe" })
     const [out, error] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
     return { code: await child.exited, said: out + error }

@@ -37,11 +37,11 @@ export class Sender {
   next = 0
   /** What an event's number stands for. */
   bodyOf = bodyOf
-  private readonly address: string
+  readonly #address: string
 
   /** `address` is the relay's: host and port. */
   constructor(address: string) {
-    this.address = address
+    this.#address = address
   }
 
   /** Sends an event, a new one unless told; the status, `undefined` when no answer came. */
@@ -50,7 +50,7 @@ export class Sender {
     this.sentAt.set(number, performance.now())
     const headers = { "content-type": "application/json", "x-service-signature": sign(body) }
     try {
-      const response = await fetch(`http://${this.address}${path}`, { method: "POST", body, headers })
+      const response = await fetch(`http://${this.#address}${path}`, { method: "POST", body, headers })
       await response.arrayBuffer()
       if (response.status === 202) this.acknowledged.add(number)
       else {
@@ -114,28 +114,28 @@ export class Receiver {
   /** Called for each event that was taken. */
   onArrival: (arrival: Arrival) => void = () => {}
   readonly port: number
-  private server: Bun.Server<undefined> | undefined
-  private readonly tls: Bun.TLSOptions | undefined
+  #server: Bun.Server<undefined> | undefined
+  readonly #tls: Bun.TLSOptions | undefined
 
   constructor(tls?: Bun.TLSOptions) {
-    this.tls = tls
-    this.server = this.listen(0)
-    this.port = this.server.port ?? 0
+    this.#tls = tls
+    this.#server = this.#listen(0)
+    this.port = this.#server.port ?? 0
   }
 
   get url(): string {
-    return `http${this.tls === undefined ? "" : "s"}://127.0.0.1:${this.port}/`
+    return `http${this.#tls === undefined ? "" : "s"}://127.0.0.1:${this.port}/`
   }
 
   /** Nothing listens there any more. */
   async goAway(): Promise<void> {
-    await this.server?.stop(true)
-    this.server = undefined
+    await this.#server?.stop(true)
+    this.#server = undefined
   }
 
   /** It listens again, with another certificate if one is given. */
-  comeBack(tls = this.tls): void {
-    this.server ??= this.listen(this.port, tls)
+  comeBack(tls = this.#tls): void {
+    this.#server ??= this.#listen(this.port, tls)
   }
 
   /** Of `numbers`, those that never came. */
@@ -143,18 +143,18 @@ export class Receiver {
     return [...numbers].filter((number) => !this.times.has(number))
   }
 
-  private listen(port: number, tls = this.tls): Bun.Server<undefined> {
+  #listen(port: number, tls = this.#tls): Bun.Server<undefined> {
     const secured = tls === undefined ? {} : { tls }
     return Bun.serve({
       port,
       hostname: "127.0.0.1",
       idleTimeout: 0,
       ...secured,
-      fetch: (request) => this.take(request),
+      fetch: (request) => this.#take(request),
     })
   }
 
-  private async take(request: Request): Promise<Response> {
+  async #take(request: Request): Promise<Response> {
     if (request.method !== "POST") return new Response()
     this.requests += 1
     const text = await request.text()

@@ -1,7 +1,7 @@
 /**
  * A hostile request and what must come of it.
  *
- * **Promise.** A case says every answer that it gets and every body that may be
+ * **Guarantee.** A case says every answer that it gets and every body that may be
  * kept: one that is answered 2xx is one of its signed bodies, and stands in the
  * journal byte for byte; of everything else nothing does.
  */

@@ -2,7 +2,7 @@
  * Seeded fuzzing in this process: 10,000 rounds of each kind, a million in the
  * long run.
  *
- * **Promise.** Nothing throws, what an oracle refuses is refused, and a round
+ * **Guarantee.** Nothing throws, what an oracle refuses is refused, and a round
  * that failed is found again by the campaign's seed.
  */
 import type { Line, Options, Outcome } from "../Line.ts"

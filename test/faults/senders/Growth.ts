@@ -2,7 +2,7 @@
  * Input that is made to be slow: eight times as much of it may cost about
  * eight times as much, and never sixty-four.
  *
- * **Promise.** Nothing that a sender can say, and no config, takes time by the
+ * **Guarantee.** Nothing that a sender can say, and no config, takes time by the
  * square of its length. What takes no time worth telling, whatever its growth,
  * passes: a machine that stumbles is not the relay's fault.
  */

@@ -2,7 +2,7 @@
  * Hostile requests over raw TCP: every case of the table, then good requests
  * with random damage, then a look at all that the relay kept of it.
  *
- * **Promise.** The relay lives, answers a good delivery after each kind, says
+ * **Guarantee.** The relay lives, answers a good delivery after each kind, says
  * nothing of itself in an answer, and its journal and sink hold the accepted
  * bodies, byte for byte, and nothing else.
  */

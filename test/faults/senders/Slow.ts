@@ -2,7 +2,7 @@
  * Slow senders (slowloris): 500 connections that send a head or a body byte by
  * byte, while signed load runs beside them.
  *
- * **Promise.** They cost the others nothing: a window of load has its p99 under
+ * **Guarantee.** They cost the others nothing: a window of load has its p99 under
  * 100 ms, or at most twice what it was without them, where the machine is so
  * busy that it would not be otherwise. And an honest sender that is slow is served: each of them ends its delivery, is
  * answered 202 and kept. In the long run they go on: a body is given 30 seconds
@@ -20,7 +20,7 @@ const windows = 5
 const perSecond = 200
 const limit = 100
 /** Milliseconds that a delivery of the load waits for its answer. */
-const patience = 10_000
+const answerTimeout = 10_000
 /** Milliseconds that Bun gives a head, and a time by which the deadline of a body has passed. */
 const headDeadline = 9_000
 const allDeadlines = 36_000
@@ -68,7 +68,7 @@ const load = async (target: Target, seconds: number) => {
   const one = async () => {
     const body = envelope()
     const began = performance.now()
-    const signal = AbortSignal.timeout(patience)
+    const signal = AbortSignal.timeout(answerTimeout)
     const response = await fetch(target.url(), { method: "POST", body, headers: headers(body), signal }).catch(() => {})
     millis.push(performance.now() - began)
     if (response?.status === 202) accepted.push(body)

@@ -3,7 +3,7 @@
  * kept; when it is back it has everything within five minutes; the relay has
  * not grown beyond what full speed takes, and the other sink has not noticed.
  *
- * **Whether it noticed** is told by the best window: the lowest p99 that it had
+ * The other sink is judged by its best window: the lowest p99 that it had
  * with the sink away, against the lowest with the sink there, in turn. On a
  * shared machine noise only ever adds, so the best is what is left of the relay
  * itself; the medians are printed beside.

@@ -81,14 +81,14 @@ describe("an alert of one event", () => {
     expect(alert.facts).toContainEqual({ name: "Object", value: "42" })
   })
 
-  test("shows an id of more digits than a double has as it is, and makes it another trouble than the one beside it", () => {
+  test("shows an id of more digits than a double has as it is, and makes it another incident than the one beside it", () => {
     const alert = (id: string) =>
       alertOf({}, {}, { body: bytes(JSON.stringify(envelope(1, { id: 0 })).replace('"id":0', `"id":${id}`)) })
     expect(alert("9007199254740993").facts).toContainEqual({ name: "Object", value: "9007199254740993" })
     expect(alert("9007199254740993").key).not.toBe(alert("9007199254740992").key)
   })
 
-  test("is one trouble with others of its type and object, and with none where there is no object", () => {
+  test("is one incident with others of its type and object, and with none where there is no object", () => {
     const key = (sequence: number, object: unknown) => Alert.compile(usual)(Alert.group([of(sequence, object)])).key
     expect(key(1, { id: "apt_1" })).toBe(key(2, { id: "apt_1" }))
     expect(key(1, { id: "apt_1" })).not.toBe(key(1, { id: "apt_2" }))
@@ -100,7 +100,7 @@ describe("an alert of one event", () => {
     expect(facts.map(({ name }) => name)).toEqual(["Type", "Account", "c", "Event", "Time"])
   })
 
-  test("of the relay itself shows all that it says, as one trouble a sink", () => {
+  test("of the relay itself shows all that it says, as one incident a sink", () => {
     const ofOwn = (type: string) => {
       const body = sample(type, 0, { isFixed: true })
       return Alert.compile(usual)(

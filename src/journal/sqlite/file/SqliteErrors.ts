@@ -46,7 +46,7 @@ export const classify = (path: string, error: unknown): JournalError => {
   }
   if (isCorrupt(error)) {
     return broken(
-      `The journal ${path} is damaged (${words(error)}). The relay stops. At its next start the file is read again: it goes on when the file is sound after all, and sets it aside when it is not.`,
+      `The journal ${path} is damaged (${words(error)}). The relay stops. At its next start the file is read again: if the file is sound after all the relay continues with it, else it sets it aside.`,
     )
   }
   if (primary(errorCode(error)) === 10) {

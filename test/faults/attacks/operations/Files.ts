@@ -58,7 +58,7 @@ const numbersIn = (text: string): ReadonlySet<number> =>
 const output = (
   name: string,
   spoil: (file: string) => void,
-  { mend, also = () => [] }: { mend?: (file: string) => void; also?: (file: string) => ReadonlyArray<string> } = {},
+  { repair, also = () => [] }: { repair?: (file: string) => void; also?: (file: string) => ReadonlyArray<string> } = {},
 ): Case => ({
   name: `a file sink's output ${name}`,
   meanwhile: others,
@@ -71,12 +71,12 @@ const output = (
     const early = numbersIn(readFileSync(file, "utf8"))
     spoil(file)
     await play.burst(30)
-    if (mend !== undefined) {
+    if (repair !== undefined) {
       await play.until(
         async () => (await play.lane("a"))?.condition === "misconfigured",
         "it is not shown as misconfigured",
       )
-      mend(file)
+      repair(file)
       await play.tell("/lanes/a/resume", undefined, 204)
     }
     await play.until(async () => (await play.lane("a"))?.backlog === 0, "it does not go on")
@@ -126,7 +126,7 @@ export const cases: ReadonlyArray<Case> = [
       rmSync(file)
       mkdirSync(file)
     },
-    { mend: (file) => rmSync(file, { recursive: true }) },
+    { repair: (file) => rmSync(file, { recursive: true }) },
   ),
   output(
     "becomes a pipe",
@@ -134,7 +134,7 @@ export const cases: ReadonlyArray<Case> = [
       rmSync(file)
       fifo(file)
     },
-    { mend: (file) => rmSync(file) },
+    { repair: (file) => rmSync(file) },
   ),
   output(
     "becomes somebody's text",
@@ -142,6 +142,6 @@ export const cases: ReadonlyArray<Case> = [
       rmSync(file)
       writeFileSync(file, "Dear diary")
     },
-    { mend: (file) => rmSync(file) },
+    { repair: (file) => rmSync(file) },
   ),
 ]

@@ -15,7 +15,7 @@ const waits = async (play: Play, count = 60, more: object = {}): Promise<Readonl
 /** Some of what waits are dead letters. */
 const mortal = { delivery: { retry: { initial: "20 millis", max: "40 millis", maxAttempts: 2 }, pauseAfter: 10_000 } }
 
-const buried = async (play: Play): Promise<ReadonlyArray<number>> => {
+const withDeadLetters = async (play: Play): Promise<ReadonlyArray<number>> => {
   play.shut(play.a)
   await play.start({ a: play.to(play.a, mortal) })
   await play.burst(30)
@@ -55,7 +55,7 @@ export const cases: ReadonlyArray<Case> = [
     name: "a sink is removed with dead letters, and brought back",
     meanwhile: others,
     run: async (play) => {
-      const sent = await buried(play)
+      const sent = await withDeadLetters(play)
       await play.reload({})
       await play.burst(10)
       play.open(play.a)
@@ -80,7 +80,7 @@ export const cases: ReadonlyArray<Case> = [
     name: "a sink is renamed with dead letters",
     meanwhile: others,
     run: async (play) => {
-      const sent = await buried(play)
+      const sent = await withDeadLetters(play)
       play.open(play.a)
       await play.reload({ z: play.to(play.a, { ...mortal, renamedFrom: "a" }) })
       await play.tell("/dead-letters/replay", { lane: "z" })

@@ -17,7 +17,7 @@ const orphaned = async (play: Play, count = 100): Promise<ReadonlyArray<number>>
   return sent
 }
 
-const buried = async (play: Play, count = 100): Promise<ReadonlyArray<number>> => {
+const withDeadLetters = async (play: Play, count = 100): Promise<ReadonlyArray<number>> => {
   play.shut(play.a)
   await play.start({ a: play.to(play.a, mortal) })
   await play.burst(count)
@@ -107,7 +107,7 @@ export const cases: ReadonlyArray<Case> = [
     name: "one dead letter is replayed ten times at once",
     meanwhile: others,
     run: async (play) => {
-      await buried(play, 20)
+      await withDeadLetters(play, 20)
       const [letter] = JSON.parse(await play.subject.ask("/api/v1/dead-letters?lane=a")) as ReadonlyArray<{
         id: string
       }>
@@ -124,7 +124,7 @@ export const cases: ReadonlyArray<Case> = [
     name: "dead letters are dropped while they are replayed",
     meanwhile: others,
     run: async (play) => {
-      await buried(play, 500)
+      await withDeadLetters(play, 500)
       const delivered = play.a.times.size
       const there = (await play.lane("a"))?.deadLetters ?? 0
       const [replayed, dropped] = await Promise.all([

@@ -3,7 +3,9 @@
  * what it tells SQLite of the disk, and the relay of the time.
  *
  * It works on the compiled binary as on the source, with what Bun brings along:
- * no compiler, no root. **Trap.** It sees SQLite's calls and those that Bun
+ * no compiler, no root.
+ *
+ * **Gotcha.** It sees SQLite's calls and those that Bun
  * makes through libc; a plain `writeSync` is a system call of Bun's own.
  */
 import { closeSync, openSync, readSync, writeFileSync, writeSync } from "node:fs"
@@ -45,7 +47,7 @@ export class Shim {
   /** What was recorded: Trace.ts reads it. */
   readonly trace: string
   readonly env: Readonly<Record<string, string>>
-  private readonly fd: number
+  readonly #fd: number
 
   /** `journal` is the path of the journal's file; `normal` makes SQLite run with `synchronous=NORMAL`. */
   constructor(
@@ -56,7 +58,7 @@ export class Shim {
     const control = join(directory, "shim.control")
     this.trace = join(directory, "shim.trace")
     writeFileSync(control, Buffer.alloc(controlBytes))
-    this.fd = openSync(control, "r+")
+    this.#fd = openSync(control, "r+")
     this.env = {
       BUN_OPTIONS: `--preload=${join(import.meta.dir, "preload.ts")}`,
       RELAY_SHIM_CONTROL: control,
@@ -68,49 +70,49 @@ export class Shim {
 
   /** From now on calls fail, so many times. */
   fail({ call, error, on, times, passFirst = 0 }: Fault): void {
-    this.put32(at.passFirst, passFirst)
-    this.put32(at.inLog, on === "wal" ? 1 : 0)
+    this.#put32(at.passFirst, passFirst)
+    this.#put32(at.inLog, on === "wal" ? 1 : 0)
     const first = { write: at.writeError, sync: at.syncError, read: at.readError }[call]
-    this.put32(first, errors[error])
-    this.put32(first + 4, times)
+    this.#put32(first, errors[error])
+    this.#put32(first + 4, times)
   }
 
   /** How many calls have failed. */
   get hits(): number {
     const bytes = Buffer.alloc(4)
-    readSync(this.fd, bytes, 0, 4, at.hits)
+    readSync(this.#fd, bytes, 0, 4, at.hits)
     return bytes.readUInt32LE()
   }
 
   /** The process dies, as by kill -9, right after its next `writes`th write: before the sync that follows. */
   dieAfter(writes: number): void {
-    this.put64(at.lastWrite, writes)
+    this.#put64(at.lastWrite, writes)
   }
 
   /** Sets the relay's wall clock ahead, in milliseconds; back when negative. */
   skew(millis: number): void {
-    this.put64(at.skew, millis)
+    this.#put64(at.skew, millis)
   }
 
   /** Pretends that the journal's disk has so many bytes, of which others use some. */
   disk(bytes: number, foreign: number): void {
-    this.put64(at.foreign, foreign)
-    this.put64(at.disk, bytes)
+    this.#put64(at.foreign, foreign)
+    this.#put64(at.disk, bytes)
   }
 
   close(): void {
-    closeSync(this.fd)
+    closeSync(this.#fd)
   }
 
-  private put32(offset: number, value: number): void {
+  #put32(offset: number, value: number): void {
     const bytes = Buffer.alloc(4)
     bytes.writeUInt32LE(value)
-    writeSync(this.fd, bytes, 0, 4, offset)
+    writeSync(this.#fd, bytes, 0, 4, offset)
   }
 
-  private put64(offset: number, value: number): void {
+  #put64(offset: number, value: number): void {
     const bytes = Buffer.alloc(8)
     bytes.writeBigInt64LE(BigInt(value))
-    writeSync(this.fd, bytes, 0, 8, offset)
+    writeSync(this.#fd, bytes, 0, 8, offset)
   }
 }

@@ -15,62 +15,62 @@ interface Write {
 
 /** A file as the disk has it, and what is on its way there. */
 class Image {
-  private bytes: Buffer
-  private length: number
-  private pending: Array<Write> = []
+  #bytes: Buffer
+  #length: number
+  #pending: Array<Write> = []
   /** Of `pending`, those that a sync under way takes along. */
-  private underWay = 0
+  #underWay = 0
 
   constructor(before: Buffer) {
-    this.bytes = before
-    this.length = before.length
+    this.#bytes = before
+    this.#length = before.length
   }
 
   write(write: Write): void {
-    this.pending.push(write)
+    this.#pending.push(write)
   }
 
   syncBegins(): void {
-    this.underWay = this.pending.length
+    this.#underWay = this.#pending.length
   }
 
   syncEnds(): void {
-    for (const write of this.pending.splice(0, this.underWay)) this.apply(write)
-    this.underWay = 0
+    for (const write of this.#pending.splice(0, this.#underWay)) this.#apply(write)
+    this.#underWay = 0
   }
 
   /** Unsynced writes are all lost without `random`; else each is lost, kept, or torn. */
   cut(random?: () => number): Buffer {
     if (random !== undefined) {
-      for (const { offset, bytes } of this.pending) {
+      for (const { offset, bytes } of this.#pending) {
         const fate = random()
         if (fate < 0.4) continue
-        if (bytes === undefined || fate < 0.8) this.apply({ offset, ...(bytes === undefined ? {} : { bytes }) })
-        else this.apply({ offset, bytes: bytes.subarray(0, Math.floor((random() * bytes.length) / sector) * sector) })
+        if (bytes === undefined || fate < 0.8) this.#apply({ offset, ...(bytes === undefined ? {} : { bytes }) })
+        else this.#apply({ offset, bytes: bytes.subarray(0, Math.floor((random() * bytes.length) / sector) * sector) })
       }
     }
-    return this.bytes.subarray(0, this.length)
+    return this.#bytes.subarray(0, this.#length)
   }
 
   /** Writes that a cut puts at risk. */
   get unsynced(): number {
-    return this.pending.length
+    return this.#pending.length
   }
 
-  private apply({ offset, bytes }: Write): void {
+  #apply({ offset, bytes }: Write): void {
     if (bytes === undefined) {
-      this.bytes.fill(0, Math.min(offset, this.length), this.length)
-      this.length = offset
+      this.#bytes.fill(0, Math.min(offset, this.#length), this.#length)
+      this.#length = offset
       return
     }
     const end = offset + bytes.length
-    if (end > this.bytes.length) {
-      const grown = Buffer.alloc(Math.max(end, this.bytes.length * 2))
-      this.bytes.copy(grown, 0, 0, this.length)
-      this.bytes = grown
+    if (end > this.#bytes.length) {
+      const grown = Buffer.alloc(Math.max(end, this.#bytes.length * 2))
+      this.#bytes.copy(grown, 0, 0, this.#length)
+      this.#bytes = grown
     }
-    bytes.copy(this.bytes, offset)
-    this.length = Math.max(this.length, end)
+    bytes.copy(this.#bytes, offset)
+    this.#length = Math.max(this.#length, end)
   }
 }
 
