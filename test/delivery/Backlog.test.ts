@@ -4,7 +4,7 @@ import { Duration, Effect, Layer } from "effect"
 import { Journal, JournalError, JournalUnavailable } from "../../src/journal/Journal.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { it } from "../lib/effect.ts"
-import { append, away, lanesOf, letters, pass, scripted, spec, statusOf } from "./fixture.ts"
+import { append, away, failed, lanesOf, letters, pass, relay, scripted, spec, statusOf } from "./fixture.ts"
 
 describe("a backlog that is full", () => {
   it.effect("gives up nothing for what was delivered and is not yet on disk", () => {
@@ -49,5 +49,18 @@ describe("a backlog that is full", () => {
       expect(dead.length).toBe(35 - sink.delivered.length - 20)
       for (const sequence of dead) expect(sink.delivered).not.toContain(sequence)
     }).pipe(Effect.provide(Layer.provideMerge(lanesOf([spec("sink", sink.sink, overrides)]), stuck)))
+  })
+
+  it.effect("gives up the oldest, which wait for a retry, and not what comes after them", () => {
+    const sink = scripted((entry) => (entry.sequence === 1 ? failed : "pass"))
+    const overrides = { order: "key" as const, backlog: { max: 20, whenFull: "deadLetter" as const } }
+    return Effect.gen(function* () {
+      yield* append(25, ["sink"])
+      yield* pass("20 seconds")
+      yield* append(5, ["sink"], () => "acct_2")
+      yield* pass("20 seconds")
+      expect((yield* letters("sink")).map(({ sequence }) => sequence)).toEqual([5, 4, 3, 2, 1])
+      expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 25 }, (_, index) => index + 6))
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
   })
 })

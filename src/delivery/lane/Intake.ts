@@ -7,6 +7,7 @@ import { Cause, Duration, Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import { Unrenderable } from "../../formats/Rendering.ts"
 import type { LaneParts } from "./LaneParts.ts"
+import type { Item } from "./Queue.ts"
 import type { RetryPolicy } from "./RetryPolicy.ts"
 
 type Parts = Pick<LaneParts, "config" | "journal" | "key" | "clock" | "queue" | "progress" | "suspects" | "events"> & {
@@ -38,14 +39,22 @@ export class Intake {
     else progress.collect({ entry, key }, Duration.toMillis(digest.wait))
   }
 
-  enforceBacklogLimit(): void {
-    const { queue, progress, policy, suspects } = this.#parts
+  /** Those that wait for a retry are the oldest. Spared, one that keeps failing would cost every later event. */
+  readonly enforceBacklogLimit = Effect.fnUntraced(function* (this: Intake) {
+    const { progress, queue } = this.#parts
     if (progress.excess <= 0) return
-    const message = "the lane's backlog is over its limit and backlog.whenFull is deadLetter"
-    for (const item of queue.takeOldest(progress.excess)) {
-      policy.refuse(item, "BacklogFull", message)
-      suspects.ended(item.entry.sequence)
-    }
+    const waiting = progress.retries.oldest(Math.min(progress.excess, readAtOnce))
+    const entries = yield* this.#read(waiting)
+    for (const entry of entries) this.#giveUp({ entry, key: progress.retries.get(entry.sequence)?.key ?? "" })
+    // The settlement that has an event wait may not be on disk yet: it is given up next time.
+    if (waiting.length > 0) return
+    for (const item of queue.takeOldest(progress.excess)) this.#giveUp(item)
+  })
+
+  #giveUp(item: Item): void {
+    const { policy, suspects } = this.#parts
+    policy.refuse(item, "BacklogFull", "the lane's backlog is over its limit and backlog.whenFull is deadLetter")
+    suspects.ended(item.entry.sequence)
   }
 
   /** `undefined` when no key can be made of the event: then it is a dead letter. */

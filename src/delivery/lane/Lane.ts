@@ -237,7 +237,7 @@ export class Lane {
     for (const entry of entries) this.#intake.take(entry)
     // What did not fit can be read as soon as attempts have made room.
     this.#moreToRead = entries.length > 0 && (entries.length === room || this.progress.open.bytes >= maxOpenBytes)
-    this.#intake.enforceBacklogLimit()
+    yield* this.#intake.enforceBacklogLimit()
     const mayTakeDue = !this.state.stopped && this.#queue.retries === 0
     const due = mayTakeDue ? yield* this.#intake.takeDue(this.config.concurrency * this.#maxEvents) : 0
     this.#launch()

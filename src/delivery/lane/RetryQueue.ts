@@ -178,6 +178,12 @@ export class RetryQueue {
     return group
   }
 
+  /** Up to `limit` that are not taken, the oldest first. */
+  oldest(limit: number): ReadonlyArray<number> {
+    const waiting = [...this.#events.values()].flatMap(({ sequence, taken }) => (taken ? [] : [sequence]))
+    return waiting.sort((a, b) => a - b).slice(0, limit)
+  }
+
   #isFull(waiting: ReadonlyArray<number>): boolean {
     return this.#together > 1 && waiting.length >= this.#together
   }

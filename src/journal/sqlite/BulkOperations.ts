@@ -148,7 +148,8 @@ export const moveLane = function* (engine: Engine, from: string, to: string): Ge
       return { result: undefined, committed }
     })
   }
-  let count = 0
+  // First: a move that is cut short must not leave them behind later events of their key.
+  let count = yield* sliced(engine, () => engine.lanes.takeRetry(from, to))
   const sinks = [to]
   while (source.cursor.sequence < end) {
     const again: Array<Reappended> = []
@@ -170,6 +171,5 @@ export const moveLane = function* (engine: Engine, from: string, to: string): Ge
     count += again.length
     yield
   }
-  count += yield* sliced(engine, () => engine.lanes.takeRetry(from, to))
   return count + (yield* sliced(engine, () => engine.lanes.takeDeadLetter(from, to)))
 }

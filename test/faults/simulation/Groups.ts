@@ -4,7 +4,7 @@ import type { History, Receipt, Rules } from "./Facts.ts"
 
 export class Groups {
   readonly #history: History
-  /** By sink and key: the highest sequence that was taken first, ever and in this life. */
+  /** By sink, origin and key: the highest sequence that was taken first, ever and in this life. */
   readonly #furthest = new Map<string, { ever: number; life: number; here: number }>()
   /** By sink and sequence: what it was sent together with. */
   readonly #digests = new Map<string, Map<number, ReadonlyArray<number>>>()
@@ -37,13 +37,14 @@ export class Groups {
   }
 
   /**
-   * Events of one key are taken first in the journal's order. A crash may
-   * forget that an event was a dead letter, which had released its key: then,
+   * Events of one key are taken first in the journal's order, those that the
+   * sink took over from its former name, `origin`, apart from its own. A crash
+   * may forget that an event was a dead letter, which had released its key: then,
    * and only then, it comes after later ones.
    */
-  ordered(sink: string, entry: Entry, receipt: Receipt, rules: Rules): void {
+  ordered(sink: string, origin: string, entry: Entry, receipt: Receipt, rules: Rules): void {
     const { life } = this.#history
-    const key = `${sink} ${entry.event.accountId}`
+    const key = `${sink} ${origin} ${entry.event.accountId}`
     const furthest = this.#furthest.get(key) ?? { ever: 0, life: 0, here: 0 }
     if (furthest.life !== life) furthest.here = 0
     const forgotten = receipt.firstLife < life || rules.givesUp

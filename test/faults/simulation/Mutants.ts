@@ -216,4 +216,12 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
     seed: 477000503,
   },
+  {
+    gone: "a backlog over its limit gives up what waits for a retry, not what comes after it",
+    file: "src/delivery/lane/Intake.ts",
+    find: "progress.retries.oldest(Math.min(progress.excess, readAtOnce))",
+    replace: "progress.retries.oldest(0)",
+    line,
+    seed: 300_159,
+  },
 ]

@@ -142,8 +142,17 @@ export class Oracle extends History {
     this.#compareByKey(sink, entry, receipt.known)
     const rules = this.rules.get(sink)
     if (rules?.order !== true || this.moves.isMixed(sink)) return
+    const [origin, ...others] = this.#origins(sink, receipt.known)
+    // Of a body that was sent under both names, nobody outside can tell which one this is.
+    if (origin === undefined || others.length > 0) return
     if (receipt.applied === 1 && !entry.replayed && entry.event.accountId !== "")
-      this.#groups.ordered(sink, entry, receipt, rules)
+      this.#groups.ordered(sink, origin, entry, receipt, rules)
+  }
+
+  /** The lanes that the event was routed to and from which the sink may have it: its own, and those of its former names. */
+  #origins(sink: string, { sendings }: Known): ReadonlyArray<string> {
+    const routed = new Set(sendings.flatMap(({ sinks }) => sinks))
+    return [...routed].filter((lane) => this.moves.after(lane).has(sink))
   }
 
   /** A receiver that drops what has a key that it knows drops no other event. */
