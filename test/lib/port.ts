@@ -1,14 +1,22 @@
 import { once } from "node:events"
 import { createServer } from "node:net"
 
-/** A port that was free a moment ago. */
+/** Below the ports that the system gives to outgoing connections: one of those could take it while nobody listens. */
+const range = { from: 12_000, to: 32_000 }
+
+/** A port that is free, and stays so while a relay on it is restarted. */
 export const freePort = async (): Promise<number> => {
-  const server = createServer()
-  server.listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const address = server.address()
-  server.close()
-  await once(server, "close")
-  if (address === null || typeof address === "string") throw new Error("no port")
-  return address.port
+  for (;;) {
+    const port = range.from + Math.floor(Math.random() * (range.to - range.from))
+    const server = createServer()
+    const listening = once(server, "listening").then(
+      () => true,
+      () => false,
+    )
+    server.listen(port, "127.0.0.1")
+    if (!(await listening)) continue
+    server.close()
+    await once(server, "close")
+    return port
+  }
 }
