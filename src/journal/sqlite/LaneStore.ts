@@ -12,7 +12,7 @@ import type { LaneInfo, RetryEntries } from "../LaneInfo.ts"
 import type { Attempt, Cursor, RetryChange, Settlement } from "../Settlement.ts"
 import { Backlog } from "./Backlog.ts"
 import { CursorRows, type FoundLanes } from "./CursorRows.ts"
-import { type DeadLetterChange, DeadLetters } from "./DeadLetters.ts"
+import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "./DeadLetters.ts"
 import { decode } from "./Record.ts"
 import { Retries } from "./Retries.ts"
 
@@ -41,14 +41,10 @@ export class LaneStore {
 
   readonly #cursors: CursorRows
   readonly #find: (sequence: number) => Entry | undefined
-  readonly #onUnreadable: (lane: string, sequence: number) => void
+  readonly #onUnreadable: OnUnreadable
 
   /** `find` reads an entry of the log. */
-  constructor(
-    db: DatabaseSync,
-    find: (sequence: number) => Entry | undefined,
-    onUnreadable: (lane: string, sequence: number) => void,
-  ) {
+  constructor(db: DatabaseSync, find: (sequence: number) => Entry | undefined, onUnreadable: OnUnreadable) {
     this.#find = find
     this.#onUnreadable = onUnreadable
     this.#cursors = new CursorRows(db)
@@ -106,7 +102,7 @@ export class LaneStore {
 
   /** Removes a retry that can't be sent, and reports it. */
   loseRetry(lane: string, sequence: number): Committed {
-    this.#onUnreadable(lane, sequence)
+    this.#onUnreadable(lane, sequence, this.retries.duplicateKey(lane, sequence))
     this.retries.delete(lane, sequence)
     return () => this.backlogs.get(lane)?.retrying.delete(sequence)
   }
@@ -136,11 +132,11 @@ export class LaneStore {
     for (const item of settlement.deadLetter) {
       const record = this.retries.record(lane, item.sequence)
       const attempts = this.retries.attempts(lane, item.sequence, item)
-      if (record !== undefined) this.retries.delete(lane, item.sequence)
       ended.push(item.sequence)
       const entry = record === undefined ? this.#find(item.sequence) : decode(record, item.sequence)
-      if (entry === undefined) this.#onUnreadable(lane, item.sequence)
-      else changes.push(this.deadLetters.put(lane, entry, item.at, attempts))
+      if (entry === undefined) this.#onUnreadable(lane, item.sequence, this.retries.duplicateKey(lane, item.sequence))
+      if (record !== undefined) this.retries.delete(lane, item.sequence)
+      if (entry !== undefined) changes.push(this.deadLetters.put(lane, entry, item.at, attempts))
     }
     // A cursor never moves back: what was settled stays settled.
     const cursor = settlement.cursor.sequence < backlog.cursor.sequence ? backlog.cursor : settlement.cursor
