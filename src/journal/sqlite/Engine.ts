@@ -14,9 +14,9 @@
 import { Duration, Exit } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
-import type { AppendExit, Appended } from "../Journal.ts"
+import type { AppendExit, Appended, SettleExit } from "../Journal.ts"
 import { broken, full, type JournalBroken, type JournalError, unavailable } from "../JournalError.ts"
-import type { Settlement } from "../Settlement.ts"
+import type { RefusedSettlement, Settlement } from "../Settlement.ts"
 import { Alarm } from "./Alarm.ts"
 import { Backlog } from "./Backlog.ts"
 import { Checkpoints } from "./Checkpoints.ts"
@@ -28,7 +28,7 @@ import { Space } from "./file/Space.ts"
 import { classify, isCorrupt, transactions } from "./file/SqliteErrors.ts"
 import type { Store } from "./file/Store.ts"
 import { HeadWaiters } from "./HeadWaiters.ts"
-import { allOf, type Committed, LaneStore } from "./LaneStore.ts"
+import { type Committed, LaneStore } from "./LaneStore.ts"
 import { Log } from "./Log.ts"
 import { LogReader } from "./LogReader.ts"
 import { Losses } from "./Losses.ts"
@@ -98,7 +98,7 @@ export class Engine {
     })
     this.#reader = new LogReader(this.log, this.pending)
     this.lanes = new LaneStore(
-      store.db,
+      store,
       (sequence) => this.#reader.find(sequence),
       (lane, sequence, key) => {
         this.raiseAlarm(
@@ -300,10 +300,13 @@ export class Engine {
     throw failure
   }
 
-  settle(settlements: ReadonlyArray<Settlement>, done: (exit: Exit.Exit<void, JournalError>) => void): void {
-    this.#enqueue(() => {
-      return allOf(settlements.map((settlement) => this.lanes.settle(settlement)))
-    }, done)
+  settle(settlements: ReadonlyArray<Settlement>, done: (exit: SettleExit) => void): void {
+    let refused: Array<RefusedSettlement> = []
+    const apply = () => {
+      refused = []
+      return this.lanes.settleEach(settlements, refused)
+    }
+    this.#enqueue(apply, (exit) => done(Exit.map(exit, () => refused)))
   }
 
   #enqueue(apply: () => Committed, done: (exit: Exit.Exit<void, JournalError>) => void): void {

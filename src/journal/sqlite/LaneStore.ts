@@ -6,13 +6,15 @@
  * do to the counts once that is committed, so a change that is rolled back is
  * never seen.
  */
-import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../event/Entry.ts"
+import { JournalError } from "../JournalError.ts"
 import type { LaneInfo, RetryEntries } from "../LaneInfo.ts"
-import type { Attempt, Cursor, RetryChange, Settlement } from "../Settlement.ts"
+import type { Attempt, Cursor, RefusedSettlement, RetryChange, Settlement } from "../Settlement.ts"
 import { Backlog } from "./Backlog.ts"
 import { CursorRows, type FoundLanes } from "./CursorRows.ts"
 import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "./DeadLetters.ts"
+import { savepoints } from "./file/SqliteErrors.ts"
+import type { Store } from "./file/Store.ts"
 import { decode } from "./Record.ts"
 import { Retries } from "./Retries.ts"
 
@@ -40,14 +42,20 @@ export class LaneStore {
   onDropped: () => void = () => {}
 
   readonly #cursors: CursorRows
+  readonly #isolate: <A>(work: () => A) => A | JournalError
   readonly #find: (sequence: number) => Entry | undefined
   readonly #onUnreadable: OnUnreadable
 
   /** `find` reads an entry of the log. */
-  constructor(db: DatabaseSync, find: (sequence: number) => Entry | undefined, onUnreadable: OnUnreadable) {
+  constructor(
+    { db, path }: Pick<Store, "db" | "path">,
+    find: (sequence: number) => Entry | undefined,
+    onUnreadable: OnUnreadable,
+  ) {
     this.#find = find
     this.#onUnreadable = onUnreadable
     this.#cursors = new CursorRows(db)
+    this.#isolate = savepoints(db, path)
     this.found = this.#cursors.find()
     if (!this.found.isListed && !this.found.damaged) this.#cursors.list()
     this.retries = new Retries(db)
@@ -118,6 +126,17 @@ export class LaneStore {
       const backlog = this.backlogs.get(name)
       if (backlog !== undefined) backlog.paused = paused
     }
+  }
+
+  /** Applies settlements, each by itself; those that can't be stored are put into `refused`. */
+  settleEach(settlements: ReadonlyArray<Settlement>, refused: Array<RefusedSettlement>): Committed {
+    const committed: Array<Committed> = []
+    for (const settlement of settlements) {
+      const result = this.#isolate(() => this.settle(settlement))
+      if (result instanceof JournalError) refused.push({ lane: settlement.lane, error: result })
+      else committed.push(result)
+    }
+    return allOf(committed)
   }
 
   /** Applies a lane's settlement; that of a lane that was dropped meanwhile is ignored. */

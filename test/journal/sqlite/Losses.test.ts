@@ -21,7 +21,7 @@ const send = (journal: Service, id: string, sinks = ["lake"]) => journal.append(
 const ids = ["a", "b", "c"]
 
 /** Three events in one row, for two lanes; what `use` does before the disk fails. */
-const three = (at: SqliteConfig, use: (journal: Service) => Effect.Effect<void, JournalError> = () => Effect.void) =>
+const three = (at: SqliteConfig, use: (journal: Service) => Effect.Effect<unknown, JournalError> = () => Effect.void) =>
   session(at, (journal) =>
     Effect.gen(function* () {
       yield* journal.openLane("lake")
