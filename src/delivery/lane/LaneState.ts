@@ -90,6 +90,12 @@ export class LaneState {
     return true
   }
 
+  accept(): void {
+    if (this.refused === "") return
+    this.refused = ""
+    this.track()
+  }
+
   /** Time in a pause does not age an event: when the pause ends, it is taken out of the lane's own time. */
   track(): void {
     if (this.condition === "running") this.end()
