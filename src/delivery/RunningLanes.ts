@@ -213,12 +213,10 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
     return lane
   })
 
+  const isStored = (lane: Lane.Lane) => (unstored: ReadonlySet<Lane.Lane>) => !unstored.has(lane)
   /** Attempts in flight end, and their outcomes are stored. What can't be stored for long is repeated, as after a crash. */
   const finish = (lane: Lane.Lane) =>
-    Effect.andThen(
-      end(lane),
-      Effect.repeat(settle, { until: (unstored) => !unstored.has(lane), schedule: settleRetries }),
-    )
+    Effect.andThen(end(lane), Effect.repeat(settle, { until: isStored(lane), schedule: settleRetries }))
 
   /**
    * Runs a lane, and restarts one that a bug has ended from what the journal knows: events that it held in memory are
