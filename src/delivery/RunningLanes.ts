@@ -23,7 +23,7 @@ import {
 import type { LaneConfig } from "../config/Config.ts"
 import type { Entry } from "../event/Entry.ts"
 import { quarantine } from "../event/Event.ts"
-import { Journal, type OpenedLane } from "../journal/Journal.ts"
+import { Journal, type OpenedLane, type RefusedSettlement } from "../journal/Journal.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
 import { Tracing } from "../telemetry/Tracing.ts"
@@ -84,24 +84,45 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
   const settleNow = Latch.makeUnsafe(false)
   const oneSettlement = yield* Semaphore.make(1)
 
-  /** Whether all is on disk. */
+  /** What the journal refused stays with its lane: a crash sends it again, and the lane stops at its bound. */
+  const refuse = (lane: Lane.Lane, { error }: RefusedSettlement) =>
+    lane.state.refuse(
+      `the journal refuses the progress of this lane, and takes that of others: ${error.message} If it lasts, restart the relay: what is not stored is sent again`,
+    )
+      ? Effect.logError(`sink ${lane.config.name}: ${lane.state.refused}`)
+      : Effect.void
+
+  /** The lanes of which not all is on disk. */
   const settleAll = Effect.suspend(() => {
     const taken = [...running.values()].flatMap(({ lane }) => {
       const changes = lane.progress.takeChanges()
       return changes === undefined ? [] : [{ lane, changes }]
     })
-    if (taken.length === 0) return Effect.succeed(true)
+    const unstored = new Set<Lane.Lane>()
+    if (taken.length === 0) return Effect.succeed(unstored)
     return Effect.matchCauseEffect(journal.settle(taken.map(({ changes }) => changes)), {
-      onSuccess: () => {
-        for (const { lane } of taken) lane.stored()
-        return Effect.succeed(true)
+      onSuccess: (refused) => {
+        const told: Array<Effect.Effect<void>> = []
+        for (const { lane, changes } of taken) {
+          const refusal = refused.find((one) => one.lane === changes.lane)
+          if (refusal === undefined) lane.stored()
+          else {
+            lane.progress.restore(changes)
+            unstored.add(lane)
+            told.push(refuse(lane, refusal))
+          }
+        }
+        return Effect.as(Effect.all(told, { discard: true }), unstored)
       },
       // The journal reports what is wrong; what it could not store goes with the next settlement.
       onFailure: (cause) => {
-        for (const { lane, changes } of taken) lane.progress.restore(changes)
+        for (const { lane, changes } of taken) {
+          lane.progress.restore(changes)
+          unstored.add(lane)
+        }
         return Cause.hasDies(cause)
-          ? Effect.as(logBug("the progress of the lanes could not be stored", cause), false)
-          : Effect.succeed(false)
+          ? Effect.as(logBug("the progress of the lanes could not be stored", cause), unstored)
+          : Effect.succeed(unstored)
       },
     })
   })
@@ -192,9 +213,10 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
     return lane
   })
 
+  const isStored = (lane: Lane.Lane) => (unstored: ReadonlySet<Lane.Lane>) => !unstored.has(lane)
   /** Attempts in flight end, and their outcomes are stored. What can't be stored for long is repeated, as after a crash. */
   const finish = (lane: Lane.Lane) =>
-    Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleRetries }))
+    Effect.andThen(end(lane), Effect.repeat(settle, { until: isStored(lane), schedule: settleRetries }))
 
   /**
    * Runs a lane, and restarts one that a bug has ended from what the journal knows: events that it held in memory are

@@ -19,7 +19,7 @@ import type { Event } from "../event/Event.ts"
 import type { EventPage, EventQuery } from "./EventQuery.ts"
 import type { JournalBroken, JournalError } from "./JournalError.ts"
 import type { DeadLetterQuery, LaneInfo, OpenedLane, RetryEntries, StoredDeadLetter } from "./LaneInfo.ts"
-import type { Attempt, Settlement } from "./Settlement.ts"
+import type { Attempt, RefusedSettlement, Settlement } from "./Settlement.ts"
 
 export type * from "./EventQuery.ts"
 export * from "./JournalError.ts"
@@ -30,6 +30,9 @@ export type * from "./Settlement.ts"
 export type Appended = "appended" | "duplicate"
 
 export type AppendExit = Exit.Exit<Appended, JournalError>
+
+/** The settlements that failed alone. */
+export type SettleExit = Exit.Exit<ReadonlyArray<RefusedSettlement>, JournalError>
 
 export interface ReplayQuery {
   /** Epoch milliseconds, included. */
@@ -119,8 +122,8 @@ export class Journal extends Context.Service<
      * memory. Old ones that no lane waits for may be left out.
      */
     read(after: number, limit: number): Effect.Effect<ReadonlyArray<Entry>, JournalError>
-    /** Makes lanes' progress durable, all in one transaction. */
-    settle(settlements: ReadonlyArray<Settlement>): Effect.Effect<void, JournalError>
+    /** Makes lanes' progress durable, all in one commit; those that can't be stored, which fail alone. */
+    settle(settlements: ReadonlyArray<Settlement>): Effect.Effect<ReadonlyArray<RefusedSettlement>, JournalError>
 
     /** The highest sequence on disk. */
     readonly head: Effect.Effect<number>

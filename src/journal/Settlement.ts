@@ -1,4 +1,5 @@
 /** What a lane makes durable: its cursor, events that wait for a retry, and dead letters. */
+import type { JournalError } from "./JournalError.ts"
 
 /** Everything up to `sequence` is settled, waits for a retry, or is not routed to the lane. */
 export interface Cursor {
@@ -62,7 +63,7 @@ export interface DeadLetter extends Tries {
   readonly at: number
 }
 
-/** Applied in one transaction with those of other lanes. */
+/** Applied in one transaction with those of other lanes: all of it, or nothing. */
 export interface Settlement {
   readonly lane: string
   readonly cursor: Cursor
@@ -74,4 +75,10 @@ export interface Settlement {
   readonly deadLetter: ReadonlyArray<DeadLetter>
   /** How long the lane was paused in all, in milliseconds. */
   readonly pausedFor: number
+}
+
+/** A settlement of which nothing was stored, because of what it holds: those of other lanes were. */
+export interface RefusedSettlement {
+  readonly lane: string
+  readonly error: JournalError
 }

@@ -299,6 +299,43 @@ it.effect("a settlement that dies of a bug is loud, and goes with the next", () 
   )
 })
 
+describe("a lane whose progress the journal refuses", () => {
+  it.effect("says so in its condition and once at ERROR, stops at its bound, and holds up no other", () => {
+    const sink = scripted(() => "pass")
+    const other = scripted((entry) => (entry.sequence % 100 === 0 ? rejected : "pass"))
+    const log = logging()
+    let refuses = true
+    const poisoned = Layer.effect(
+      Journal,
+      Effect.map(Journal, (journal) =>
+        Journal.of({
+          ...journal,
+          settle: (some) =>
+            // A value that no journal stores.
+            journal.settle(some.map((one) => (one.lane === "sink" && refuses ? { ...one, pausedFor: 0.5 } : one))),
+        }),
+      ),
+    ).pipe(Layer.provideMerge(MemoryJournal.layer))
+    return Effect.gen(function* () {
+      yield* append(1_500, ["sink", "other"])
+      yield* pass("10 seconds")
+      expect(yield* statusOf("other")).toMatchObject({ condition: "running", backlog: 0, deadLetters: 15 })
+      const stuck = yield* statusOf("sink")
+      expect(stuck).toMatchObject({ condition: "failed", backlog: 1_500 })
+      expect(stuck?.message).toContain("the journal refuses the progress of this lane")
+      expect(log.errors.filter((line) => line.includes("refuses the progress"))).toHaveLength(1)
+      expect(sink.attempted.length).toBeLessThanOrEqual(stuck?.duplicateBound ?? 0)
+      refuses = false
+      yield* pass("5 seconds")
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "", backlog: 0 })
+      expect(sorted(sink.delivered)).toEqual(range(1, 1_500))
+    }).pipe(
+      Effect.provide(Layer.provideMerge(lanesOf([spec("sink", sink.sink), spec("other", other.sink)]), poisoned)),
+      Effect.provide(log.layer),
+    )
+  })
+})
+
 it.effect("a round of counting that dies of a bug is loud, and the next one counts", () => {
   const sink = scripted(() => rejected)
   const log = logging()

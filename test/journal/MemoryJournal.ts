@@ -12,7 +12,14 @@ import { type DeliveryStatus, type FoundEvent, matchOf } from "../../src/journal
 import { type AppendExit, Journal } from "../../src/journal/Journal.ts"
 import { full, unavailable } from "../../src/journal/JournalError.ts"
 import type { LaneInfo, Retry, StoredDeadLetter } from "../../src/journal/LaneInfo.ts"
-import { type Attempt, type Cursor, keptAttempts, type Tries } from "../../src/journal/Settlement.ts"
+import {
+  type Attempt,
+  type Cursor,
+  keptAttempts,
+  type RefusedSettlement,
+  type Settlement,
+  type Tries,
+} from "../../src/journal/Settlement.ts"
 import { bodyChecksum } from "../../src/journal/sqlite/Record.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 
@@ -33,6 +40,12 @@ interface Lane {
 
 const isAbove = (cursor: Cursor, sequence: number): boolean =>
   sequence > cursor.sequence && !cursor.settled.some(([from, to]) => from <= sequence && sequence <= to)
+
+/** As a journal on disk wants its numbers. */
+const isWhole = ({ retry, pausedFor }: Settlement): boolean =>
+  [pausedFor, ...retry.flatMap((change) => Object.values(change))].every(
+    (value) => typeof value !== "number" || Number.isInteger(value),
+  )
 
 const size = (entry: Entry): number => entry.event.body.length
 
@@ -175,9 +188,14 @@ const make = (): Journal["Service"] => {
     read: (after, limit) => Effect.sync(() => log.slice(after, after + limit)),
     settle: (settlements) =>
       Effect.sync(() => {
+        const refused: Array<RefusedSettlement> = []
         for (const settlement of settlements) {
           const lane = lanes.get(settlement.lane)
           if (lane === undefined) continue
+          if (!isWhole(settlement)) {
+            refused.push({ lane: settlement.lane, error: unavailable("A number of the settlement is not whole.") })
+            continue
+          }
           const find = (sequence: number) => lane.retrying.get(sequence)?.entry ?? log[sequence - 1]
           const attempts = (sequence: number, tries: Tries) =>
             keptAttempts(lane.retrying.get(sequence)?.attempts ?? [], tries)
@@ -196,6 +214,7 @@ const make = (): Journal["Service"] => {
           for (const sequence of settlement.endRetry) lane.retrying.delete(sequence)
           if (settlement.cursor.sequence >= lane.cursor.sequence) lane.cursor = settlement.cursor
         }
+        return refused
       }),
     head: Effect.sync(() => log.length),
     awaitBeyond: (after) =>

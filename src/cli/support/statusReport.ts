@@ -67,8 +67,7 @@ const actions = ({ name, condition }: Lane): ReadonlyArray<string> => {
     return [`none needed, it is retried automatically; relay lanes resume ${name} retries now`]
   if (condition === "misconfigured")
     return ["fix the sink, and the lane resumes by itself; or fix its config, then relay reload"]
-  if (condition === "failed")
-    return ["none needed, the lane restarts by itself; the log has the cause, please report it"]
+  if (condition === "failed") return ["the log has the cause, please report it"]
   return []
 }
 

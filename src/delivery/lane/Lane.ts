@@ -152,6 +152,7 @@ export class Lane {
   /** The changes that were taken last are on disk: the lane may have waited for that. */
   stored(): void {
     this.progress.stored()
+    this.state.accept()
     this.#wake.openUnsafe()
   }
 

@@ -16,7 +16,7 @@ export type Condition =
   | "paused"
   /** Too many events were rejected, or its dead letters take too much. An operator must resume it. */
   | "blocked"
-  /** A bug ended it. It is restarted by itself. */
+  /** A bug ended it, and it is restarted by itself; or the journal refuses its progress. */
   | "failed"
 
 export class LaneState {
@@ -25,6 +25,8 @@ export class LaneState {
   blocked = ""
   /** Which bug ended the lane; empty while it runs. */
   failed = ""
+  /** Why the journal refuses its progress; empty while it takes it. */
+  refused = ""
   readonly #lane: string
   readonly #breaker: CircuitBreaker
   readonly #clock: LaneClock
@@ -38,7 +40,7 @@ export class LaneState {
   }
 
   get condition(): Condition {
-    if (this.failed !== "") return "failed"
+    if (this.failed !== "" || this.refused !== "") return "failed"
     if (this.pausedByOperator) return "paused"
     if (this.blocked !== "") return "blocked"
     return this.#breaker.condition ?? "running"
@@ -46,6 +48,7 @@ export class LaneState {
 
   get message(): string {
     if (this.failed !== "") return this.failed
+    if (this.refused !== "") return this.refused
     if (this.pausedByOperator) return `by an operator; \`relay lanes resume ${this.#lane}\` resumes it`
     return this.blocked === "" ? this.#breaker.message : this.blocked
   }
@@ -77,6 +80,19 @@ export class LaneState {
   /** A bug has ended the lane: it counts as paused until another takes its place. */
   fail(message: string): void {
     this.failed = message
+    this.track()
+  }
+
+  /** The journal refuses the lane's progress; false when it did before. */
+  refuse(message: string): boolean {
+    if (this.refused !== "") return false
+    this.refused = message
+    return true
+  }
+
+  accept(): void {
+    if (this.refused === "") return
+    this.refused = ""
     this.track()
   }
 

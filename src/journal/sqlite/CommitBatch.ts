@@ -3,6 +3,7 @@
 import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import type { AppendExit } from "../Journal.ts"
+import type { DuplicateKey } from "./DuplicateKey.ts"
 import { type Origin, Writer } from "./Record.ts"
 
 /** A commit takes at most this much; a body above it goes alone. */
@@ -13,12 +14,6 @@ const maxEvents = 512
 export const keyWidth = 16
 /** Set in the route of an entry that is not a delivery: it is no part of the duplicates. */
 export const notDelivered = 0x80000000
-
-export interface Key {
-  readonly hi: number
-  readonly lo: number
-  readonly bodyCrc: number
-}
 
 export class CommitBatch {
   first = 1
@@ -49,7 +44,7 @@ export class CommitBatch {
     return this.#writer.length
   }
 
-  add(event: Event, sinks: ReadonlyArray<string>, origin: Origin, key: Key): void {
+  add(event: Event, sinks: ReadonlyArray<string>, origin: Origin, key: DuplicateKey): void {
     const index = this.entries.length
     const sequence = this.first + index
     this.#writer.add(sequence, event, sinks, origin, key.bodyCrc)

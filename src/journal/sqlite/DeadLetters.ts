@@ -4,6 +4,7 @@ import type { Entry } from "../../event/Entry.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import type { DeadLetterQuery, StoredDeadLetter } from "../LaneInfo.ts"
 import type { Attempt } from "../Settlement.ts"
+import { type DuplicateKey, decodeKey, encodeKey } from "./DuplicateKey.ts"
 import { decode, encode } from "./Record.ts"
 import { bytes, int, list, type Row, text } from "./Rows.ts"
 
@@ -12,6 +13,9 @@ export interface DeadLetterChange {
   readonly letters: number
   readonly bytes: number
 }
+
+/** A record is not what was written; its duplicate key, where there is one. */
+export type OnUnreadable = (lane: string, sequence: number, key?: DuplicateKey) => void
 
 /** Splits `lake:42`; `undefined` when the text is no id of a dead letter. */
 const parseId = (id: string | undefined): { readonly lane: string; readonly sequence: number } | undefined => {
@@ -30,16 +34,18 @@ const typeMatches = () => {
 
 export class DeadLetters {
   readonly #sql
-  readonly #onUnreadable: (lane: string, sequence: number) => void
+  readonly #onUnreadable: OnUnreadable
 
-  constructor(db: DatabaseSync, onUnreadable: (lane: string, sequence: number) => void) {
+  constructor(db: DatabaseSync, onUnreadable: OnUnreadable) {
     this.#onUnreadable = onUnreadable
     db.function("type_matches", typeMatches())
     this.#sql = {
       counts: db.prepare("SELECT lane, count(*) AS count, sum(size) AS size FROM dead GROUP BY lane"),
       put: db.prepare(
-        "INSERT INTO dead (lane, sequence, at, type, size, attempts, record) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        `INSERT INTO dead (lane, sequence, at, type, size, attempts, duplicate_key, record)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
       ),
+      duplicateKey: db.prepare("SELECT duplicate_key FROM dead WHERE lane = ? AND sequence = ?"),
       delete: db.prepare("DELETE FROM dead WHERE lane = ? AND sequence = ? RETURNING size"),
       next: db.prepare("SELECT sequence, size FROM dead WHERE lane = ? ORDER BY sequence LIMIT 1"),
       get: db.prepare("SELECT lane, sequence, at, attempts, record FROM dead WHERE lane = ? AND sequence = ?"),
@@ -64,7 +70,8 @@ export class DeadLetters {
     const record = encode(entry)
     const before = this.delete(lane, entry.sequence)
     const { sequence, event } = entry
-    this.#sql.put.run(lane, sequence, at, event.type, record.length, JSON.stringify(attempts), record)
+    const tried = JSON.stringify(attempts)
+    this.#sql.put.run(lane, sequence, at, event.type, record.length, tried, encodeKey(entry), record)
     return { letters: 1 - (before?.letters ?? 0), bytes: record.length - (before?.bytes ?? 0) }
   }
 
@@ -126,7 +133,7 @@ export class DeadLetters {
     const sequence = int(row.sequence)
     const entry = decode(bytes(row.record), sequence)
     if (entry === undefined) {
-      this.#onUnreadable(lane, sequence)
+      this.#onUnreadable(lane, sequence, decodeKey(this.#sql.duplicateKey.get(lane, sequence)?.duplicate_key))
       return undefined
     }
     return { id: `${lane}:${sequence}`, lane, sequence, at: int(row.at), attempts: list(row.attempts), entry }

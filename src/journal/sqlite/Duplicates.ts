@@ -9,9 +9,7 @@
  * equal hashes) cost no more than others.
  *
  * **Gotcha.** Keys are 64-bit hashes and stand beside a checksum of the body:
- * a false hit needs both to collide. The hashes lie in the log, so the function
- * that makes them can't change without a migration. What can't be routed has
- * keys of its own: sent again after the config has changed, it is new.
+ * a false hit needs both to collide.
  *
  * A ring in order of arrival (16 bytes an entry) and an open-addressed index
  * into it; both are plain typed arrays, so a million entries cost no garbage
@@ -19,8 +17,9 @@
  * is the key's anchor and is in the index by its key, all others by key and
  * body: so each is found at once, and no more is kept than one place an entry.
  */
-import { createHash, randomInt } from "node:crypto"
+import { randomInt } from "node:crypto"
 import type { Event } from "../../event/Event.ts"
+import { hashInto } from "./DuplicateKey.ts"
 
 export type Found = "new" | "pending" | "seen"
 
@@ -86,7 +85,7 @@ export class Duplicates {
 
   /** Looks a delivery up. */
   find(event: Event, bodyCrc: number): Found {
-    this.#hash(event)
+    hashInto(this, event)
     this.isAltered = false
     const anchor = this.#anchorOf(this.keyHi, this.keyLo)
     if (anchor < 0) return "new"
@@ -259,27 +258,5 @@ export class Duplicates {
 
   #pairHash(keyHi: number, keyLo: number, bodyCrc: number): number {
     return mixed(this.#keyHash(keyHi, keyLo) + (bodyCrc ^ this.#seedBody))
-  }
-
-  /** Two 32-bit multiplicative hashes over webhook name and id, mixed at the end. */
-  #hash(event: Event): void {
-    const id = event.id === "" ? createHash("sha256").update(event.body).digest("base64") : event.id
-    let a = 0x9e3779b9 ^ id.length
-    let b = 0x85ebca6b ^ event.webhook.length
-    for (let i = 0; i < event.webhook.length; i++) {
-      const c = event.webhook.charCodeAt(i)
-      a = Math.imul(a ^ c, 0x9e3779b1)
-      b = Math.imul(b ^ c, 0x5f356495)
-    }
-    for (let i = 0; i < id.length; i++) {
-      const c = id.charCodeAt(i)
-      a = Math.imul(a ^ c, 0x9e3779b1)
-      b = Math.imul(b ^ c, 0x5f356495)
-    }
-    if (event.problem !== undefined) b = ~b
-    a = Math.imul(a ^ (a >>> 16), 0x85ebca6b) ^ Math.imul(b ^ (b >>> 13), 0xc2b2ae35)
-    b = Math.imul(b ^ (b >>> 16), 0x85ebca6b) ^ Math.imul(a ^ (a >>> 13), 0xc2b2ae35)
-    this.keyLo = (a ^ (a >>> 15)) >>> 0
-    this.keyHi = (b ^ (b >>> 15)) >>> 0
   }
 }

@@ -14,20 +14,21 @@
 import { Duration, Exit } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
-import type { AppendExit, Appended } from "../Journal.ts"
+import type { AppendExit, Appended, SettleExit } from "../Journal.ts"
 import { broken, full, type JournalBroken, type JournalError, unavailable } from "../JournalError.ts"
-import type { Settlement } from "../Settlement.ts"
+import type { RefusedSettlement, Settlement } from "../Settlement.ts"
 import { Alarm } from "./Alarm.ts"
 import { Backlog } from "./Backlog.ts"
 import { Checkpoints } from "./Checkpoints.ts"
-import { CommitBatch, type Key } from "./CommitBatch.ts"
+import { CommitBatch } from "./CommitBatch.ts"
 import { CommitScheduler } from "./CommitScheduler.ts"
+import type { DuplicateKey } from "./DuplicateKey.ts"
 import { Duplicates } from "./Duplicates.ts"
 import { Space } from "./file/Space.ts"
 import { classify, isCorrupt, transactions } from "./file/SqliteErrors.ts"
 import type { Store } from "./file/Store.ts"
 import { HeadWaiters } from "./HeadWaiters.ts"
-import { allOf, type Committed, LaneStore } from "./LaneStore.ts"
+import { type Committed, LaneStore } from "./LaneStore.ts"
 import { Log } from "./Log.ts"
 import { LogReader } from "./LogReader.ts"
 import { Losses } from "./Losses.ts"
@@ -38,7 +39,7 @@ import type { SqliteConfig } from "./SqliteConfig.ts"
 const appended: AppendExit = Exit.succeed("appended")
 const duplicate: AppendExit = Exit.succeed("duplicate")
 const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
-const noKey: Key = { hi: 0, lo: 0, bodyCrc: 0 }
+const noKey: DuplicateKey = { hi: 0, lo: 0, bodyCrc: 0 }
 
 /** An event that is appended again. */
 export interface Reappended {
@@ -91,16 +92,19 @@ export class Engine {
       )
       this.losses.found(from, to)
     })
-    this.pending = new PendingEvents(store.db, (sequence) => this.log.damaged(sequence))
+    this.pending = new PendingEvents(store.db, (sequence, sinks, key) => {
+      this.log.damaged(sequence)
+      if (this.losses.isPending(sequence, sinks)) this.losses.foundCopy(sequence, key)
+    })
     this.#reader = new LogReader(this.log, this.pending)
     this.lanes = new LaneStore(
-      store.db,
+      store,
       (sequence) => this.#reader.find(sequence),
-      (lane, sequence) => {
+      (lane, sequence, key) => {
         this.raiseAlarm(
           `Event ${sequence} of lane ${lane} can't be read as it was written: it is not delivered; the sender may send it again.`,
         )
-        this.losses.found(sequence, sequence, true)
+        this.losses.foundCopy(sequence, key)
       },
     )
     this.lanes.onMoved = (from, to) => this.pending.moved(from, to)
@@ -168,7 +172,7 @@ export class Engine {
     this.#add(isAltered ? { ...event, altered: true } : event, sinks, Origin.delivered, { hi, lo, bodyCrc })
   }
 
-  #add(event: Event, sinks: ReadonlyArray<string>, origin: Origin, key: Key): void {
+  #add(event: Event, sinks: ReadonlyArray<string>, origin: Origin, key: DuplicateKey): void {
     for (const sink of sinks) {
       if (this.lanes.backlogs.has(sink)) continue
       // Nobody has opened this lane yet: it begins here, so that its events are not pruned.
@@ -296,10 +300,13 @@ export class Engine {
     throw failure
   }
 
-  settle(settlements: ReadonlyArray<Settlement>, done: (exit: Exit.Exit<void, JournalError>) => void): void {
-    this.#enqueue(() => {
-      return allOf(settlements.map((settlement) => this.lanes.settle(settlement)))
-    }, done)
+  settle(settlements: ReadonlyArray<Settlement>, done: (exit: SettleExit) => void): void {
+    let refused: Array<RefusedSettlement> = []
+    const apply = () => {
+      refused = []
+      return this.lanes.settleEach(settlements, refused)
+    }
+    this.#enqueue(apply, (exit) => done(Exit.map(exit, () => refused)))
   }
 
   #enqueue(apply: () => Committed, done: (exit: Exit.Exit<void, JournalError>) => void): void {

@@ -6,13 +6,15 @@
  * do to the counts once that is committed, so a change that is rolled back is
  * never seen.
  */
-import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../event/Entry.ts"
+import { JournalError } from "../JournalError.ts"
 import type { LaneInfo, RetryEntries } from "../LaneInfo.ts"
-import type { Attempt, Cursor, RetryChange, Settlement } from "../Settlement.ts"
+import type { Attempt, Cursor, RefusedSettlement, RetryChange, Settlement } from "../Settlement.ts"
 import { Backlog } from "./Backlog.ts"
 import { CursorRows, type FoundLanes } from "./CursorRows.ts"
-import { type DeadLetterChange, DeadLetters } from "./DeadLetters.ts"
+import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "./DeadLetters.ts"
+import { savepoints } from "./file/SqliteErrors.ts"
+import type { Store } from "./file/Store.ts"
 import { decode } from "./Record.ts"
 import { Retries } from "./Retries.ts"
 
@@ -40,18 +42,20 @@ export class LaneStore {
   onDropped: () => void = () => {}
 
   readonly #cursors: CursorRows
+  readonly #isolate: <A>(work: () => A) => A | JournalError
   readonly #find: (sequence: number) => Entry | undefined
-  readonly #onUnreadable: (lane: string, sequence: number) => void
+  readonly #onUnreadable: OnUnreadable
 
   /** `find` reads an entry of the log. */
   constructor(
-    db: DatabaseSync,
+    { db, path }: Pick<Store, "db" | "path">,
     find: (sequence: number) => Entry | undefined,
-    onUnreadable: (lane: string, sequence: number) => void,
+    onUnreadable: OnUnreadable,
   ) {
     this.#find = find
     this.#onUnreadable = onUnreadable
     this.#cursors = new CursorRows(db)
+    this.#isolate = savepoints(db, path)
     this.found = this.#cursors.find()
     if (!this.found.isListed && !this.found.damaged) this.#cursors.list()
     this.retries = new Retries(db)
@@ -106,7 +110,7 @@ export class LaneStore {
 
   /** Removes a retry that can't be sent, and reports it. */
   loseRetry(lane: string, sequence: number): Committed {
-    this.#onUnreadable(lane, sequence)
+    this.#onUnreadable(lane, sequence, this.retries.duplicateKey(lane, sequence))
     this.retries.delete(lane, sequence)
     return () => this.backlogs.get(lane)?.retrying.delete(sequence)
   }
@@ -124,6 +128,17 @@ export class LaneStore {
     }
   }
 
+  /** Applies settlements, each by itself; those that can't be stored are put into `refused`. */
+  settleEach(settlements: ReadonlyArray<Settlement>, refused: Array<RefusedSettlement>): Committed {
+    const committed: Array<Committed> = []
+    for (const settlement of settlements) {
+      const result = this.#isolate(() => this.settle(settlement))
+      if (result instanceof JournalError) refused.push({ lane: settlement.lane, error: result })
+      else committed.push(result)
+    }
+    return allOf(committed)
+  }
+
   /** Applies a lane's settlement; that of a lane that was dropped meanwhile is ignored. */
   settle(settlement: Settlement): Committed {
     const backlog = this.backlogs.get(settlement.lane)
@@ -136,11 +151,11 @@ export class LaneStore {
     for (const item of settlement.deadLetter) {
       const record = this.retries.record(lane, item.sequence)
       const attempts = this.retries.attempts(lane, item.sequence, item)
-      if (record !== undefined) this.retries.delete(lane, item.sequence)
       ended.push(item.sequence)
       const entry = record === undefined ? this.#find(item.sequence) : decode(record, item.sequence)
-      if (entry === undefined) this.#onUnreadable(lane, item.sequence)
-      else changes.push(this.deadLetters.put(lane, entry, item.at, attempts))
+      if (entry === undefined) this.#onUnreadable(lane, item.sequence, this.retries.duplicateKey(lane, item.sequence))
+      if (record !== undefined) this.retries.delete(lane, item.sequence)
+      if (entry !== undefined) changes.push(this.deadLetters.put(lane, entry, item.at, attempts))
     }
     // A cursor never moves back: what was settled stays settled.
     const cursor = settlement.cursor.sequence < backlog.cursor.sequence ? backlog.cursor : settlement.cursor

@@ -7,6 +7,7 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 import { keyWidth, notDelivered } from "./CommitBatch.ts"
+import type { DuplicateKey } from "./DuplicateKey.ts"
 import type { Duplicates } from "./Duplicates.ts"
 import type { LaneStore } from "./LaneStore.ts"
 import { type Log, ranges } from "./Log.ts"
@@ -50,7 +51,7 @@ export class Losses {
       if (key + keyWidth > row.keys.length || this.has(sequence)) continue
       const route = row.keys.readUInt32LE(key + 12)
       if ((route & notDelivered) !== 0) continue
-      if (!isPending && !this.#isPending(sequence, row.routes[route])) continue
+      if (!isPending && !this.isPending(sequence, row.routes[route])) continue
       this.#duplicates.forget(
         row.keys.readUInt32LE(key),
         row.keys.readUInt32LE(key + 4),
@@ -58,16 +59,31 @@ export class Losses {
       )
       forgotten.push(sequence)
     }
-    if (forgotten.length === 0) return
-    const found = ranges(forgotten)
-    this.#known.push(...found)
+    if (forgotten.length > 0) this.#remember(ranges(forgotten))
+  }
+
+  /**
+   * The same of an event that stood outside of the log and that a lane still
+   * needs: by the key beside it, since the log may be pruned of its row, or by
+   * the row, since an older relay kept none.
+   */
+  foundCopy(sequence: number, key: DuplicateKey | undefined): void {
+    if (key === undefined) this.found(sequence, sequence, true)
+    else if (!this.has(sequence)) {
+      this.#duplicates.forget(key.hi, key.lo, key.bodyCrc)
+      this.#remember([[sequence, sequence]])
+    }
+  }
+
+  #remember(lost: ReadonlyArray<readonly [from: number, to: number]>): void {
+    this.#known.push(...lost)
     this.#storeSoon(() => {
-      for (const [first, last] of found) this.#insert.run(first, last)
+      for (const [first, last] of lost) this.#insert.run(first, last)
     })
   }
 
-  /** Where the route is damaged, every lane that has not passed the event may wait for it. */
-  #isPending(sequence: number, sinks: ReadonlyArray<string> | undefined): boolean {
+  /** Whether a lane waits for an event. Where the route is damaged, every lane that has not passed the event may wait for it. */
+  isPending(sequence: number, sinks: ReadonlyArray<string> | undefined): boolean {
     for (const [name, backlog] of this.#lanes.backlogs) {
       if ((sinks === undefined || sinks.includes(name)) && backlog.isPending(sequence)) return true
     }

@@ -10,8 +10,12 @@ import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../event/Entry.ts"
 import type { Cursor } from "../Settlement.ts"
 import type { Backlog } from "./Backlog.ts"
+import { type DuplicateKey, decodeKey, encodeKey } from "./DuplicateKey.ts"
 import { decodeStored, encode, type Stored } from "./Record.ts"
 import { bytes, int, list } from "./Rows.ts"
+
+/** A record is not what was written; its sinks and its duplicate key, where they can be read. */
+type OnLost = (sequence: number, sinks: ReadonlyArray<string> | undefined, key: DuplicateKey | undefined) => void
 
 /** Rows that are read at a time. */
 const slice = 256
@@ -21,11 +25,11 @@ export class PendingEvents {
   last: number
 
   readonly #sql
-  readonly #onLost: (sequence: number) => void
+  readonly #onLost: OnLost
   /** Rows that nobody waits for any more can only be above `from`, up to `to`. */
   #settled = { from: 0, to: Number.POSITIVE_INFINITY }
 
-  constructor(db: DatabaseSync, onLost: (sequence: number) => void) {
+  constructor(db: DatabaseSync, onLost: OnLost) {
     this.#onLost = onLost
     this.#sql = {
       last: db.prepare("SELECT max(sequence) AS last FROM owed"),
@@ -33,7 +37,8 @@ export class PendingEvents {
       read: db.prepare("SELECT sequence, record FROM owed WHERE sequence > ? ORDER BY sequence"),
       find: db.prepare("SELECT record FROM owed WHERE sequence = ?"),
       sinks: db.prepare(`SELECT sequence, sinks FROM owed WHERE sequence > ? ORDER BY sequence LIMIT ${slice}`),
-      add: db.prepare("INSERT OR REPLACE INTO owed (sequence, sinks, record) VALUES (?, ?, ?)"),
+      lost: db.prepare("SELECT sinks, duplicate_key FROM owed WHERE sequence = ?"),
+      add: db.prepare("INSERT OR REPLACE INTO owed (sequence, sinks, duplicate_key, record) VALUES (?, ?, ?, ?)"),
       remove: db.prepare("DELETE FROM owed WHERE sequence = ?"),
     }
     this.last = int(this.#sql.last.get()?.last ?? 0)
@@ -47,7 +52,7 @@ export class PendingEvents {
 
   /** Within a transaction of the caller's. */
   add({ entry, origin }: Stored): void {
-    this.#sql.add.run(entry.sequence, JSON.stringify(entry.sinks), encode(entry, origin))
+    this.#sql.add.run(entry.sequence, JSON.stringify(entry.sinks), encodeKey(entry), encode(entry, origin))
   }
 
   /** Entries above `after`, at most `limit`, and no more once they have `maxBytes`. */
@@ -72,7 +77,11 @@ export class PendingEvents {
 
   #decode(sequence: number, record: unknown): Stored | undefined {
     const stored = decodeStored(bytes(record), sequence)
-    if (stored === undefined) this.#onLost(sequence)
+    if (stored === undefined) {
+      const row = this.#sql.lost.get(sequence)
+      const sinks = list<string>(row?.sinks)
+      this.#onLost(sequence, sinks.length === 0 ? undefined : sinks, decodeKey(row?.duplicate_key))
+    }
     return stored
   }
 

@@ -8,6 +8,7 @@ import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../event/Entry.ts"
 import type { Retry } from "../LaneInfo.ts"
 import { type Attempt, keptAttempts, type RetryChange, type Tries } from "../Settlement.ts"
+import { type DuplicateKey, decodeKey, encodeKey } from "./DuplicateKey.ts"
 import { encode } from "./Record.ts"
 import { bytes, int, list, text } from "./Rows.ts"
 
@@ -25,7 +26,10 @@ export class Retries {
       ),
       record: db.prepare("SELECT record FROM retry_record WHERE lane = ? AND sequence = ?"),
       attempts: db.prepare("SELECT attempts FROM retry WHERE lane = ? AND sequence = ?"),
-      putRecord: db.prepare("INSERT OR IGNORE INTO retry_record (lane, sequence, record) VALUES (?, ?, ?)"),
+      duplicateKey: db.prepare("SELECT duplicate_key FROM retry_record WHERE lane = ? AND sequence = ?"),
+      putRecord: db.prepare(
+        "INSERT OR IGNORE INTO retry_record (lane, sequence, duplicate_key, record) VALUES (?, ?, ?, ?)",
+      ),
       put: db.prepare(
         `INSERT OR REPLACE INTO retry (lane, sequence, key, due, delay, first_attempt_at, tried, attempts)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -65,13 +69,18 @@ export class Retries {
     return row === undefined ? undefined : bytes(row.record)
   }
 
+  /** By which an event that can't be read is taken when it is sent again. */
+  duplicateKey(lane: string, sequence: number): DuplicateKey | undefined {
+    return decodeKey(this.#sql.duplicateKey.get(lane, sequence)?.duplicate_key)
+  }
+
   /** The attempts to keep of an event, with those that failed since. */
   attempts(lane: string, sequence: number, tries: Tries): ReadonlyArray<Attempt> {
     return keptAttempts(list(this.#sql.attempts.get(lane, sequence)?.attempts), tries)
   }
 
   putRecord(lane: string, entry: Entry): void {
-    this.#sql.putRecord.run(lane, entry.sequence, encode(entry))
+    this.#sql.putRecord.run(lane, entry.sequence, encodeKey(entry), encode(entry))
   }
 
   put(lane: string, change: RetryChange): void {

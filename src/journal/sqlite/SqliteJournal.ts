@@ -14,6 +14,7 @@ import { Clock, Deferred, Duration, Effect, Latch, Layer, type Scope } from "eff
 import type { EventQuery } from "../EventQuery.ts"
 import { type Appended, Journal, type JournalStatus } from "../Journal.ts"
 import { type JournalBroken, JournalError } from "../JournalError.ts"
+import type { RefusedSettlement } from "../Settlement.ts"
 import * as WallClock from "../WallClock.ts"
 import { WorkerEntrypoint } from "../WorkerEntrypoint.ts"
 import { Backlog } from "./Backlog.ts"
@@ -266,7 +267,7 @@ const make = Effect.fnUntraced(function* (
     read: (after, limit) => attempt(() => engine.read(after, limit)),
     settle: (settlements) =>
       started(
-        Effect.callback<void, JournalError>((resume) => {
+        Effect.callback<ReadonlyArray<RefusedSettlement>, JournalError>((resume) => {
           engine.settle(settlements, resume)
         }),
       ),

@@ -62,6 +62,33 @@ export const lanesContract = (name: string, create: Create): void => {
         expect((yield* lane(journal, "lake"))?.cursor.sequence).toBe(3)
       }))
 
+    test("refuses a settlement that can't be stored, all of it, and stores those of the other lanes", (journal) =>
+      Effect.gen(function* () {
+        for (const name of ["audit", "chat", "lake"]) yield* journal.openLane(name)
+        yield* appendAll(journal, ["a", "b", "c"], ["lake", "chat", "audit"])
+        const poisoned = (due: number) =>
+          settlement("chat", 3, {
+            deadLetter: [letter(1)],
+            retry: [retrying(2), { ...retrying(3), due }],
+          })
+        const others = [settlement("audit", 2), settlement("lake", 3, { retry: [retrying(1)] })] as const
+        const refused = yield* journal.settle([others[0], poisoned(0.5), others[1]])
+        expect(refused.map(({ lane, error }) => [lane, error.reason._tag])).toEqual([["chat", "JournalUnavailable"]])
+        const backlogs = Effect.map(journal.lanes, (lanes) =>
+          lanes.map(({ name, cursor, backlog, retrying, deadLetters }) => [
+            ...[name, cursor.sequence, backlog, retrying, deadLetters],
+          ]),
+        )
+        expect(yield* backlogs).toEqual([
+          ["audit", 2, 1, 0, 0],
+          ["chat", 0, 3, 0, 0],
+          ["lake", 3, 1, 1, 0],
+        ])
+        expect(yield* journal.settle([poisoned(1)])).toEqual([])
+        expect((yield* backlogs)[1]).toEqual(["chat", 3, 2, 2, 1])
+        expect((yield* journal.readRetries("chat", [2, 3])).entries.map(({ sequence }) => sequence)).toEqual([2, 3])
+      }))
+
     test("refuses appends for a lane whose backlog is at its limit, and takes them again after", (journal) =>
       Effect.gen(function* () {
         yield* journal.openLane("lake")

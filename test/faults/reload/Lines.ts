@@ -7,15 +7,15 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a lane has decided is on disk before the next one takes its place",
     file: "src/delivery/RunningLanes.ts",
-    find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleRetries }))",
+    find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: isStored(lane), schedule: settleRetries }))",
     replace: "end(lane)",
     line: reload.name,
   },
   {
     gone: "attempts in flight end before another lane sends the same events",
     file: "src/delivery/RunningLanes.ts",
-    find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: (stored) => stored, schedule: settleRetries }))",
-    replace: "Effect.repeat(settle, { until: (stored) => stored, schedule: settleRetries })",
+    find: "Effect.andThen(end(lane), Effect.repeat(settle, { until: isStored(lane), schedule: settleRetries }))",
+    replace: "Effect.repeat(settle, { until: isStored(lane), schedule: settleRetries })",
     line: reload.name,
   },
   {

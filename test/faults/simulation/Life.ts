@@ -152,7 +152,9 @@ const watched = ({
           Effect.suspend(() => {
             const settled = oracle.settling(settlements)
             return Effect.onExit(alive(real.settle(settlements)), (exit) =>
-              Effect.sync(() => settled(exit._tag === "Success")),
+              Effect.sync(() =>
+                settled((lane) => exit._tag === "Success" && !exit.value.some((refused) => refused.lane === lane)),
+              ),
             )
           }),
       })

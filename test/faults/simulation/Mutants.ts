@@ -126,7 +126,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a lane that a reload ends is on disk before the next one begins",
     file: "src/delivery/RunningLanes.ts",
-    find: "Effect.repeat(settle, { until: (stored) => stored, schedule: settleRetries })",
+    find: "Effect.repeat(settle, { until: isStored(lane), schedule: settleRetries })",
     replace: "Effect.void",
     line,
   },

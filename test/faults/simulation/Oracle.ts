@@ -248,13 +248,13 @@ export class Oracle extends History {
   // --- what the journal confirms, and what the operator does --------------------
 
   /** A settlement is on its way; the answer says how it ended. */
-  settling(settlements: ReadonlyArray<Settlement>): (stored: boolean) => void {
+  settling(settlements: ReadonlyArray<Settlement>): (isStored: (lane: string) => boolean) => void {
     const taken = settlements.map(({ lane }) => [lane, this.#unsettled.get(lane) ?? []] as const)
     for (const [lane] of taken) this.#unsettled.delete(lane)
-    return (stored) => {
-      this.#settlingFails = !stored
+    return (isStored) => {
+      this.#settlingFails = !taken.every(([lane]) => isStored(lane))
       for (const [lane, receipts] of taken) {
-        if (stored) for (const receipt of receipts) receipt.stored = true
+        if (isStored(lane)) for (const receipt of receipts) receipt.stored = true
         else this.#unsettled.set(lane, [...receipts, ...(this.#unsettled.get(lane) ?? [])])
       }
     }

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test"
 import { Exit } from "effect"
-import type { JournalError } from "../../../src/journal/Journal.ts"
+import type { JournalError, SettleExit } from "../../../src/journal/Journal.ts"
 import { Engine } from "../../../src/journal/sqlite/Engine.ts"
 import { classify } from "../../../src/journal/sqlite/file/SqliteErrors.ts"
 import { open } from "../../../src/journal/sqlite/file/Store.ts"
 import type { SqliteConfig } from "../../../src/journal/sqlite/SqliteConfig.ts"
 import { scan } from "../../../src/journal/sqlite/StartupScan.ts"
-import { event, settlement } from "../samples.ts"
+import { event, retrying, settlement } from "../samples.ts"
 import { options } from "../temporary.ts"
 
 const withEngine = async (at: SqliteConfig, use: (engine: Engine) => Promise<void>): Promise<void> => {
@@ -29,8 +29,10 @@ const reason = (exit: Exit.Exit<unknown, JournalError>): string =>
     onFailure: (cause) => cause.reasons.map((one) => (one._tag === "Fail" ? one.error.reason._tag : one._tag)).join(),
   })
 
+const stored = Exit.succeed([])
+
 const settle = (engine: Engine, sequence: number) =>
-  new Promise<Exit.Exit<void, JournalError>>((resolve) => engine.settle([settlement("lake", sequence)], resolve))
+  new Promise<SettleExit>((resolve) => engine.settle([settlement("lake", sequence)], resolve))
 
 describe("Engine", () => {
   test("refuses appends until it has read what the log holds", () => {
@@ -52,28 +54,50 @@ describe("Engine", () => {
     })
   })
 
-  test("keeps the events that share a commit with a settlement that can't be stored", () => {
+  test("a settlement that can't be stored costs neither the events nor the settlements that share its commit", () => {
     const at = options()
     return withEngine(at, async (engine) => {
       start(engine, at)
-      await engine.appendUnsafe(event("a"), ["lake"])
-      const retrying = {
-        sequence: 1,
-        key: "",
-        due: 1,
-        delay: 1,
-        firstAttemptAt: 0.5,
-        tried: 1,
-        refunded: 0,
-        failed: [],
-      }
-      const settled = new Promise<Exit.Exit<void, JournalError>>((resolve) =>
-        engine.settle([{ ...settlement("lake", 1), retry: [retrying] }], resolve),
+      await engine.appendUnsafe(event("a"), ["lake", "chat", "audit"])
+      const poisoned = settlement("chat", 1, { retry: [retrying(1), { ...retrying(1), firstAttemptAt: 0.5 }] })
+      const settled = new Promise<SettleExit>((resolve) =>
+        engine.settle([settlement("lake", 1), poisoned, settlement("audit", 1)], resolve),
       )
       const appended = engine.appendUnsafe(event("b"), ["lake"])
       expect(await appended).toEqual(Exit.succeed("appended"))
-      expect(reason(await settled)).toBe("JournalUnavailable")
+      expect(await settled).toMatchObject({
+        value: [{ lane: "chat", error: { reason: { _tag: "JournalUnavailable" } } }],
+      })
+      expect(engine.counters.commits).toBe(2)
       expect(engine.read(0, 10).map((entry) => entry.event.id)).toEqual(["a", "b"])
+      const left = [...engine.lanes.backlogs.values()].map(({ lane, size }) => [lane, size])
+      expect(left).toEqual([
+        ["lake", 1],
+        ["chat", 1],
+        ["audit", 0],
+      ])
+      // Nothing of it is left behind, neither in memory nor on disk.
+      expect(engine.lanes.retries.keys()).toEqual([])
+      expect(engine.store.db.prepare("SELECT name, cursor FROM lane ORDER BY name").all()).toEqual([
+        { name: "audit", cursor: 1 },
+        { name: "chat", cursor: 0 },
+        { name: "lake", cursor: 1 },
+      ])
+    })
+  })
+
+  test("a settlement that finds the disk full fails with all of its commit", () => {
+    const at = options()
+    return withEngine(at, async (engine) => {
+      start(engine, at)
+      await engine.appendUnsafe(event("a", { body: new Uint8Array(500_000) }), ["lake", "chat"])
+      const pages = engine.store.db.prepare("PRAGMA page_count").get()?.page_count
+      engine.store.db.prepare(`PRAGMA max_page_count = ${pages}`).get()
+      const settled = new Promise<SettleExit>((resolve) =>
+        engine.settle([settlement("lake", 1), settlement("chat", 1, { retry: [retrying(1)] })], resolve),
+      )
+      expect(reason(await settled)).toBe("JournalFull")
+      expect(engine.store.db.prepare("SELECT max(cursor) AS cursor FROM lane").get()).toEqual({ cursor: 0 })
     })
   })
 
@@ -85,7 +109,7 @@ describe("Engine", () => {
       const settled = settle(engine, 1)
       const appended = engine.appendUnsafe(event("b"), ["lake"])
       expect(await appended).toEqual(Exit.succeed("appended"))
-      expect(await settled).toEqual(Exit.void)
+      expect(await settled).toEqual(stored)
       expect(engine.counters.commits).toBe(2)
       expect(engine.lanes.backlogs.get("lake")?.size).toBe(1)
     })
@@ -105,7 +129,7 @@ describe("Engine", () => {
         engine.appendUnsafe(large, ["lake", "new"]),
       ])
       expect([reason(first), reason(repeated)]).toEqual(["JournalFull", "JournalFull"])
-      expect(await settled).toEqual(Exit.void)
+      expect(await settled).toEqual(stored)
       expect(engine.head).toBe(1)
       expect(engine.lanes.backlogs.has("new")).toBe(false)
 

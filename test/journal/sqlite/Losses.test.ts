@@ -1,7 +1,8 @@
 /** Events that were lost before they were delivered can be sent again. */
 import { describe, expect } from "bun:test"
 import { DatabaseSync } from "node:sqlite"
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
 import { Journal, type JournalError } from "../../../src/journal/Journal.ts"
 import type { SqliteConfig } from "../../../src/journal/sqlite/SqliteConfig.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
@@ -20,7 +21,7 @@ const send = (journal: Service, id: string, sinks = ["lake"]) => journal.append(
 const ids = ["a", "b", "c"]
 
 /** Three events in one row, for two lanes; what `use` does before the disk fails. */
-const three = (at: SqliteConfig, use: (journal: Service) => Effect.Effect<void, JournalError> = () => Effect.void) =>
+const three = (at: SqliteConfig, use: (journal: Service) => Effect.Effect<unknown, JournalError> = () => Effect.void) =>
   session(at, (journal) =>
     Effect.gen(function* () {
       yield* journal.openLane("lake")
@@ -39,10 +40,11 @@ const flip = (bytes: Uint8Array, text: string): Uint8Array => {
 }
 
 /** Alters the body of `b`, wherever it is kept. */
-const harm = (at: SqliteConfig, table: "log" | "retry_record" | "dead"): void => {
+const harm = (at: SqliteConfig, table: "log" | "owed" | "retry_record" | "dead"): void => {
   const column = table === "log" ? "bytes" : "record"
   const db = new DatabaseSync(at.path)
-  const row = db.prepare(`SELECT rowid AS row, ${column} AS bytes FROM ${table}`).get()
+  const rows = db.prepare(`SELECT rowid AS row, ${column} AS bytes FROM ${table}`).all()
+  const row = rows.find(({ bytes }) => Buffer.from(bytes as Uint8Array).includes('{"id":"b"}'))
   const altered = flip(row?.bytes as Uint8Array, '{"id":"b"}')
   db.prepare(`UPDATE ${table} SET ${column} = ? WHERE rowid = ?`).run(altered, row?.row ?? null)
   db.close()
@@ -125,6 +127,48 @@ describe("an event that is lost on disk", () => {
             expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
             yield* read()
             expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+          }),
+        )
+      }),
+    )
+  }
+
+  for (const [table, kept] of [
+    ["owed", undefined],
+    ["retry_record", { retry: [retrying(2)] }],
+    ["dead", { deadLetter: [letter(2)] }],
+  ] as const) {
+    it.effect(`is taken when the log was pruned of it and it can't be read in ${table}`, () =>
+      Effect.gen(function* () {
+        const at = options({ retention: Duration.hours(1) })
+        yield* TestClock.setTime(now)
+        const read = (journal: Service) =>
+          Effect.all([journal.read(0, 3), journal.readRetries("lake", [2]), journal.deadLetters({ limit: 9 })])
+        yield* session(at, (journal) =>
+          Effect.gen(function* () {
+            yield* journal.openLane("lake")
+            yield* answers(journal)
+            // Too large for the memory of recent events to hold any that came before it.
+            yield* journal.append({ ...sent("last"), body: new Uint8Array(5_000_000) }, ["lake"])
+            if (kept !== undefined) yield* journal.settle([settlement("lake", 4, kept)])
+            yield* TestClock.adjust(Duration.minutes(61))
+            expect((yield* journal.status).first).toBe(4)
+            harm(at, table)
+            expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+            yield* read(journal)
+            expect(yield* journal.status).toMatchObject({
+              health: "red",
+              message: expect.stringContaining("the sender may send"),
+            })
+            expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
+            yield* read(journal)
+            expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+          }),
+        )
+        yield* session(at, (journal) =>
+          Effect.gen(function* () {
+            yield* read(journal)
+            expect(yield* send(journal, "b")).toBe("duplicate")
           }),
         )
       }),

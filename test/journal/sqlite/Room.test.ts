@@ -1,5 +1,5 @@
 /** What the journal does when its room or its disk is used up, and when events get old. */
-import { describe, expect } from "bun:test"
+import { describe, expect, spyOn } from "bun:test"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import type { JournalError } from "../../../src/journal/JournalError.ts"
@@ -94,6 +94,34 @@ describe("SqliteJournal and room", () => {
         }),
       )
     }),
+  )
+
+  it.effect("prunes where every look at the time finds it used up, and the next start misses nothing", () =>
+    Effect.gen(function* () {
+      const at = options({ retention: Duration.hours(1) })
+      yield* TestClock.setTime(10 * 3_600_000)
+      const real = performance.now.bind(performance)
+      let late = 0
+      const slow = spyOn(performance, "now").mockImplementation(() => {
+        late += 10
+        return real() + late
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => slow.mockRestore()))
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("slow")
+          for (const id of ids(6)) yield* journal.append(event(id), ["slow"])
+          yield* TestClock.adjust(Duration.minutes(2))
+          expect((yield* journal.status).first).toBe(6)
+        }),
+      )
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          expect(yield* journal.status).toMatchObject({ health: "ok", message: "" })
+          expect(yield* lane(journal, "slow")).toMatchObject({ backlog: 6 })
+        }),
+      )
+    }).pipe(Effect.scoped),
   )
 
   // Ten times what the journal may hold, while one lane waits for a few events and one for none.

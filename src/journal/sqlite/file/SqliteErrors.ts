@@ -1,5 +1,5 @@
 /**
- * What SQLite's errors mean for the relay, and transactions.
+ * What SQLite's errors mean for the relay, transactions and their parts.
  *
  * **Gotcha.** After a failed fsync later commits go on "succeeding", so any I/O
  * error is final. A full disk rolls the transaction back by itself, and a second
@@ -78,6 +78,32 @@ export const transactions = (db: DatabaseSync): (<A>(work: () => A) => A) => {
         }
       }
       throw error
+    }
+  }
+}
+
+/**
+ * Runs `work` as a part of a transaction: when it fails by itself it is undone,
+ * its error is the result, and the transaction goes on. What concerns the disk,
+ * the file or the transaction is thrown.
+ */
+export const savepoints = (db: DatabaseSync, path: string): (<A>(work: () => A) => A | JournalError) => {
+  const begin = db.prepare("SAVEPOINT part")
+  const release = db.prepare("RELEASE part")
+  const undo = db.prepare("ROLLBACK TO part")
+  return (work) => {
+    begin.run()
+    try {
+      const result = work()
+      release.run()
+      return result
+    } catch (error) {
+      const failure = classify(path, error)
+      // Some errors have ended the transaction.
+      if (failure.reason._tag !== "JournalUnavailable" || !db.isTransaction) throw error
+      undo.run()
+      release.run()
+      return failure
     }
   }
 }

@@ -1,0 +1,62 @@
+/**
+ * What makes two deliveries duplicates: 64 bits of webhook name and event id, or
+ * of the body where there is no id, and a checksum of the body.
+ *
+ * **Gotcha.** The hashes lie in the journal, so the function that makes them
+ * can't change without a migration. What can't be routed has keys of its own:
+ * sent again after the config has changed, it is new.
+ */
+import { createHash } from "node:crypto"
+import type { Entry } from "../../event/Entry.ts"
+import type { Event } from "../../event/Event.ts"
+import { bodyChecksum } from "./Record.ts"
+
+/** Bytes of a key that is kept beside a copied record: both hashes and the body's checksum. */
+const width = 12
+
+/** Two 32-bit multiplicative hashes over webhook name and id, mixed at the end. */
+export const hashInto = (key: { keyHi: number; keyLo: number }, event: Event): void => {
+  const id = event.id === "" ? createHash("sha256").update(event.body).digest("base64") : event.id
+  let a = 0x9e3779b9 ^ id.length
+  let b = 0x85ebca6b ^ event.webhook.length
+  for (let i = 0; i < event.webhook.length; i++) {
+    const c = event.webhook.charCodeAt(i)
+    a = Math.imul(a ^ c, 0x9e3779b1)
+    b = Math.imul(b ^ c, 0x5f356495)
+  }
+  for (let i = 0; i < id.length; i++) {
+    const c = id.charCodeAt(i)
+    a = Math.imul(a ^ c, 0x9e3779b1)
+    b = Math.imul(b ^ c, 0x5f356495)
+  }
+  if (event.problem !== undefined) b = ~b
+  a = Math.imul(a ^ (a >>> 16), 0x85ebca6b) ^ Math.imul(b ^ (b >>> 13), 0xc2b2ae35)
+  b = Math.imul(b ^ (b >>> 16), 0x85ebca6b) ^ Math.imul(a ^ (a >>> 13), 0xc2b2ae35)
+  key.keyLo = (a ^ (a >>> 15)) >>> 0
+  key.keyHi = (b ^ (b >>> 15)) >>> 0
+}
+
+/** The key to keep beside the copied record of an entry; none of a replay, which is no delivery. */
+export const encodeKey = ({ event, replayed }: Entry): Uint8Array | null => {
+  if (replayed) return null
+  const key = { keyHi: 0, keyLo: 0 }
+  hashInto(key, event)
+  const bytes = Buffer.alloc(width)
+  bytes.writeUInt32LE(key.keyHi, 0)
+  bytes.writeUInt32LE(key.keyLo, 4)
+  bytes.writeUInt32LE(bodyChecksum(event), 8)
+  return bytes
+}
+
+export interface DuplicateKey {
+  readonly hi: number
+  readonly lo: number
+  readonly bodyCrc: number
+}
+
+/** `undefined` where there is none: of a replay, and of what an older relay wrote. */
+export const decodeKey = (value: unknown): DuplicateKey | undefined => {
+  if (!(value instanceof Uint8Array) || value.length !== width) return undefined
+  const bytes = Buffer.from(value.buffer, value.byteOffset, width)
+  return { hi: bytes.readUInt32LE(0), lo: bytes.readUInt32LE(4), bodyCrc: bytes.readUInt32LE(8) }
+}
