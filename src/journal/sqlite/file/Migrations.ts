@@ -37,9 +37,7 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
   [`ALTER TABLE lane ADD COLUMN crc INTEGER`],
   [
     // What the log was pruned of while lanes waited for it. "sinks" is the router's answer, as the record has it too.
-    // "duplicate_key" is for when the record proves damaged: 12 bytes, none of a replay.
-    `CREATE TABLE owed (
-      sequence INTEGER PRIMARY KEY, sinks TEXT NOT NULL, duplicate_key BLOB, record BLOB NOT NULL) STRICT`,
+    `CREATE TABLE owed (sequence INTEGER PRIMARY KEY, sinks TEXT NOT NULL, record BLOB NOT NULL) STRICT`,
     `CREATE INDEX owed_sinks ON owed (sequence, sinks)`,
     `CREATE INDEX dead_size ON dead (lane, size)`,
     // When an event is tried again changes often, its bytes never: they lie in tables of their own.
@@ -55,11 +53,10 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
          WHERE json_each.key = 0 OR json_each.key > json_array_length(attempts) - 10) END
      FROM parked`,
     `CREATE TABLE retry_record (
-      lane TEXT NOT NULL, sequence INTEGER NOT NULL, duplicate_key BLOB, record BLOB NOT NULL,
-      PRIMARY KEY (lane, sequence)) STRICT`,
-    `INSERT INTO retry_record (lane, sequence, record) SELECT lane, sequence, record FROM parked`,
+      lane TEXT NOT NULL, sequence INTEGER NOT NULL, record BLOB NOT NULL, PRIMARY KEY (lane, sequence)) STRICT`,
+    `INSERT INTO retry_record SELECT lane, sequence, record FROM parked`,
     `DROP TABLE parked`,
-    `ALTER TABLE dead ADD COLUMN duplicate_key BLOB`,
+    `ALTER TABLE retry_record RENAME TO parked`,
     // How long a lane was paused in all, in milliseconds: that time ages no event of it.
     `ALTER TABLE lane ADD COLUMN paused_for INTEGER NOT NULL DEFAULT 0`,
   ],
@@ -68,6 +65,11 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     `CREATE TABLE imported (
       journal TEXT NOT NULL, sequence INTEGER NOT NULL, lanes TEXT NOT NULL, PRIMARY KEY (journal, sequence)
     ) STRICT, WITHOUT ROWID`,
+  ],
+  [
+    `ALTER TABLE parked RENAME TO retry_record`,
+    // For when the record proves damaged: the event's key among the duplicates, 12 bytes; none of a replay.
+    ...["owed", "retry_record", "dead"].map((table) => `ALTER TABLE ${table} ADD COLUMN duplicate_key BLOB`),
   ],
 ]
 

@@ -9,13 +9,13 @@ import { it } from "../../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
-// Written by the relay before retries had tables of their own: thirteen events, three lanes. Lane "lake"
-// has its cursor at 8 with 10 settled, holds retries of 3 (tried 200 times) and 4 and 5 as a dead letter; "chat" is paused.
-it.live("a journal of an older relay goes on with its backlog, retries and dead letters", () =>
+// Each written by a relay of that schema, with thirteen events and three lanes. Lane "lake" has its cursor at 8
+// with 10 settled, holds retries of 3 (tried 200 times) and 4, and 5 as a dead letter; "chat" is paused.
+const older = (schema: number) =>
   Effect.gen(function* () {
     const at = options({})
     mkdirSync(dirname(at.path), { recursive: true })
-    writeFileSync(at.path, gunzipSync(readFileSync(join(import.meta.dir, "older", "schema-2.db.gz"))))
+    writeFileSync(at.path, gunzipSync(readFileSync(join(import.meta.dir, "older", `schema-${schema}.db.gz`))))
     const open = <A>(use: (journal: Journal["Service"]) => Effect.Effect<A, unknown>) =>
       Effect.flatMap(Journal, use).pipe(Effect.provide(SqliteJournal.layer(at)), Effect.scoped)
     const ids = (entries: ReadonlyArray<{ readonly event: { readonly id: string } }>) =>
@@ -60,5 +60,8 @@ it.live("a journal of an older relay goes on with its backlog, retries and dead 
         expect(yield* journal.append(event("evt_new"), ["lake"])).toBe("appended")
       }),
     )
-  }),
-)
+  })
+
+for (const schema of [2, 4]) {
+  it.live(`a journal of schema ${schema} opens with its backlog, retries and dead letters`, () => older(schema))
+}
