@@ -6,7 +6,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { Effect, Redacted, Schema } from "effect"
 import { secret, text } from "../config/schema/Keys.ts"
-import { SinkError, SinkMisconfigured } from "./Sink.ts"
+import { misconfigured, SinkError } from "./Sink.ts"
 
 export const CertificatesConfig = Schema.Struct({
   ca: Schema.optionalKey(text("PEM file of the authorities to trust, instead of the system's")),
@@ -21,8 +21,6 @@ export interface Certificates {
   readonly certificate?: string
   readonly key?: string
 }
-
-const misconfigured = (message: string) => new SinkError({ reason: new SinkMisconfigured({ message }) })
 
 /** The PEM text itself, or the content of the file. */
 const readPem = (what: string, textOrPath: string): string => {
