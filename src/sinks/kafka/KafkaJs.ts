@@ -15,8 +15,9 @@ import {
   below,
   type ClientOptions,
   type KafkaClient,
-  KafkaError,
+  type KafkaError,
   type KafkaRecord,
+  kafkaError,
   leave,
   makeThrottle,
   place,
@@ -237,12 +238,8 @@ const innermost = (error: unknown): unknown => {
 
 const kafkaErrorOf = (error: unknown): KafkaError => {
   const inner = innermost(error)
-  if (inner instanceof kafkajs.KafkaJSProtocolError) return new KafkaError({ code: inner.type, detail: "" })
-  if (inner instanceof kafkajs.KafkaJSSASLAuthenticationError) {
-    return new KafkaError({ code: "SASL_AUTHENTICATION_FAILED", detail: "" })
-  }
-  if (inner instanceof kafkajs.KafkaJSRequestTimeoutError) return new KafkaError({ code: timedOut, detail: "" })
-  return inner instanceof Error
-    ? below(inner, textOf(inner, "code"))
-    : new KafkaError({ code: unreachable, detail: "" })
+  if (inner instanceof kafkajs.KafkaJSProtocolError) return kafkaError(inner.type)
+  if (inner instanceof kafkajs.KafkaJSSASLAuthenticationError) return kafkaError("SASL_AUTHENTICATION_FAILED")
+  if (inner instanceof kafkajs.KafkaJSRequestTimeoutError) return kafkaError(timedOut)
+  return inner instanceof Error ? below(inner, textOf(inner, "code")) : kafkaError(unreachable)
 }
