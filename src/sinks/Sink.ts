@@ -48,6 +48,7 @@ export class SinkError extends Schema.TaggedError<SinkError>()("SinkError", { re
 }
 
 export const unavailable = (message: string) => new SinkError({ reason: new SinkUnavailable({ message }) })
+export const failed = (message: string) => new SinkError({ reason: new DeliveryFailed({ message }) })
 export const rejected = (message: string) => new SinkError({ reason: new DeliveryRejected({ message }) })
 export const misconfigured = (message: string) => new SinkError({ reason: new SinkMisconfigured({ message }) })
 

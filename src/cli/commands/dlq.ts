@@ -6,7 +6,7 @@ import { quarantine } from "../../event/Event.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { given, Json, limit, text, toggle } from "../support/flags.ts"
-import { count, plain, print, printJson, say, table } from "../support/output.ts"
+import { count, plain, print, printDone, printJson, say, table } from "../support/output.ts"
 import { withProgressBar } from "../support/progressBar.ts"
 
 const sink = text(
@@ -149,8 +149,7 @@ const drop = Command.make(
       "drop of dead letters",
       ask((client) => client.deadLetters.drop({ payload })),
     )
-    if (yield* Json) yield* printJson(dropped)
-    else yield* print(`${count(dropped.count, "dead letter")} deleted`)
+    yield* printDone(dropped, `${count(dropped.count, "dead letter")} deleted`)
     yield* refuseAbsent(payload, dropped.count)
   }),
 ).pipe(Command.withDescription("Delete dead letters; their events are not delivered"))
