@@ -226,12 +226,10 @@ export const Replayed = Schema.Struct({
 })
 export type Replayed = typeof Replayed.Type
 
+const message = { message: Schema.String }
+
 /** The request does not match the schema. */
-export class BadRequest extends Schema.TaggedError<BadRequest>()(
-  "BadRequest",
-  { message: Schema.String },
-  { httpApiStatus: 400 },
-) {}
+export class BadRequest extends Schema.TaggedError<BadRequest>()("BadRequest", message, { httpApiStatus: 400 }) {}
 
 /** Answers requests that don't match the schema. */
 export class SchemaErrors extends HttpApiMiddleware.Service<SchemaErrors>()("relay/admin/SchemaErrors", {
@@ -239,32 +237,20 @@ export class SchemaErrors extends HttpApiMiddleware.Service<SchemaErrors>()("rel
 }) {}
 
 /** No lane, dead letter or sink has this name. */
-export class NotFound extends Schema.TaggedError<NotFound>()(
-  "NotFound",
-  { message: Schema.String },
-  { httpApiStatus: 404 },
-) {}
+export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", message, { httpApiStatus: 404 }) {}
 
 /** Not possible in the current state; the message says what is. */
-export class Refused extends Schema.TaggedError<Refused>()(
-  "Refused",
-  { message: Schema.String },
-  { httpApiStatus: 409 },
-) {}
+export class Refused extends Schema.TaggedError<Refused>()("Refused", message, { httpApiStatus: 409 }) {}
 
 /** The new config is wrong; the one in force stays. */
 export class Invalid extends Schema.TaggedError<Invalid>()(
   "Invalid",
-  { message: Schema.String, diagnostics: Schema.Array(Diagnostic) },
+  { ...message, diagnostics: Schema.Array(Diagnostic) },
   { httpApiStatus: 422 },
 ) {}
 
 /** The journal can't do it now. */
-export class Unavailable extends Schema.TaggedError<Unavailable>()(
-  "Unavailable",
-  { message: Schema.String },
-  { httpApiStatus: 503 },
-) {}
+export class Unavailable extends Schema.TaggedError<Unavailable>()("Unavailable", message, { httpApiStatus: 503 }) {}
 
 const name = { name: Schema.String }
 
@@ -286,9 +272,9 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
   HttpApiEndpoint.get("tap", "/tap", {
     query: {
       /** A pattern of event types. */
-      type: Schema.optional(Schema.String),
-      webhook: Schema.optional(Schema.String),
-      sink: Schema.optional(Schema.String),
+      type: Schema.optionalKey(Schema.String),
+      webhook: Schema.optionalKey(Schema.String),
+      sink: Schema.optionalKey(Schema.String),
     },
     success: HttpApiSchema.StreamNdjson({ schema: TapLine }),
     error: [NotFound, Refused],
@@ -321,11 +307,11 @@ export class Lanes extends HttpApiGroup.make("lanes").add(
 export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   HttpApiEndpoint.get("list", "/dead-letters", {
     query: {
-      lane: Schema.optional(Schema.String),
+      lane: Schema.optionalKey(Schema.String),
       /** A pattern of event types. */
-      type: Schema.optional(Schema.String),
-      before: Schema.optional(Schema.String),
-      limit: Schema.optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
+      type: Schema.optionalKey(Schema.String),
+      before: Schema.optionalKey(Schema.String),
+      limit: Schema.optionalKey(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
     },
     success: Schema.Array(DeadLetter),
     error: [NotFound, Refused, Unavailable],
@@ -353,16 +339,16 @@ export class Events extends HttpApiGroup.make("events").add(
   HttpApiEndpoint.get("list", "/events", {
     query: {
       /** A pattern of event types. */
-      type: Schema.optional(Schema.String),
-      account: Schema.optional(Schema.String),
-      webhook: Schema.optional(Schema.String),
+      type: Schema.optionalKey(Schema.String),
+      account: Schema.optionalKey(Schema.String),
+      webhook: Schema.optionalKey(Schema.String),
       /** Epoch milliseconds, included. */
-      since: Schema.optional(Schema.FiniteFromString),
+      since: Schema.optionalKey(Schema.FiniteFromString),
       /** Epoch milliseconds, excluded. */
-      until: Schema.optional(Schema.FiniteFromString),
-      outcome: Schema.optional(Outcome),
-      before: Schema.optional(Schema.FiniteFromString),
-      limit: Schema.optional(Schema.FiniteFromString.check(Schema.isBetween(page))),
+      until: Schema.optionalKey(Schema.FiniteFromString),
+      outcome: Schema.optionalKey(Outcome),
+      before: Schema.optionalKey(Schema.FiniteFromString),
+      limit: Schema.optionalKey(Schema.FiniteFromString.check(Schema.isBetween(page))),
     },
     success: EventPage,
     error: [Refused, Unavailable],
@@ -370,7 +356,7 @@ export class Events extends HttpApiGroup.make("events").add(
   /** By its id, or by its place in the log: `seq_42`. Personal data is masked unless `reveal` is `true`. */
   HttpApiEndpoint.get("explain", "/events/:id", {
     params: { id: Schema.String },
-    query: { reveal: Schema.optional(Schema.Literal("true")) },
+    query: { reveal: Schema.optionalKey(Schema.Literal("true")) },
     success: EventReports,
     error: Unavailable,
   }),

@@ -82,8 +82,7 @@ export const layer = HttpApiBuilder.group(
     })
 
     return handlers.handleAll({
-      list: Effect.fnUntraced(function* ({ query: { lane, type, before, limit = 100 } }) {
-        const filter = { ...(lane !== undefined && { lane }), ...(type !== undefined && { type }) }
+      list: Effect.fnUntraced(function* ({ query: { before, limit = 100, ...filter } }) {
         yield* requireKnown(filter)
         return yield* pages(filter, limit, before).pipe(
           Stream.flatMap((page) => Stream.fromIterable(page.map(deadLetterOf))),

@@ -28,19 +28,9 @@ export const layer = HttpApiBuilder.group(
     const lanes = yield* Lanes
     const active = yield* ActiveConfig
     return handlers.handleAll({
-      list: Effect.fnUntraced(function* ({ query }) {
-        const { type, account, webhook, since, until, outcome, before, limit } = query
+      list: Effect.fnUntraced(function* ({ query: { type, limit = 50, ...query } }) {
         yield* requirePatterns(type)
-        const found = journal.events({
-          ...(type !== undefined && { types: [type] }),
-          ...(account !== undefined && { account }),
-          ...(webhook !== undefined && { webhook }),
-          ...(since !== undefined && { since }),
-          ...(until !== undefined && { until }),
-          ...(outcome !== undefined && { outcome }),
-          ...(before !== undefined && { before }),
-          limit: limit ?? 50,
-        })
+        const found = journal.events({ ...query, ...(type !== undefined && { types: [type] }), limit })
         const page = yield* Effect.mapError(found, unavailable)
         return { ...page, events: page.events.map(eventOf) }
       }),

@@ -71,46 +71,41 @@ export const render = Effect.gen(function* () {
   const now = yield* Clock.currentTimeMillis
   const webhooks = [...counters.webhooks]
 
-  const perWebhook = <Key extends string | number>(
+  const perWebhook = (
     label: string,
-    counts: (webhook: (typeof webhooks)[number][1]) => ReadonlyMap<Key, number>,
+    counted: "answers" | "signatureFailures" | "secretsLastUsed" | "events" | "unredacted",
   ): ReadonlyArray<Sample> =>
-    webhooks.flatMap(([webhook, counted]) =>
-      [...counts(counted)].map(([key, value]): Sample => [{ webhook, [label]: key }, value]),
+    webhooks.flatMap(([webhook, counters]) =>
+      [...counters[counted]].map(([key, value]): Sample => [{ webhook, [label]: key }, value]),
     )
-  const perLane = (value: (lane: (typeof lanes)[number]) => number): ReadonlyArray<Sample> =>
-    lanes.map((lane) => [{ sink: lane.name }, value(lane)])
+  const perLane = (counted: "backlog" | "retrying" | "deadLetters" | "duplicateBound"): ReadonlyArray<Sample> =>
+    lanes.map((lane) => [{ sink: lane.name }, lane[counted]])
 
   return [
     metric(
       "counter",
       "relay_webhook_requests_total",
       "Requests answered, by status; no webhook: none took it",
-      perWebhook("code", (_) => _.answers),
+      perWebhook("code", "answers"),
     ),
     metric(
       "counter",
       "relay_signature_failures_total",
       "Deliveries refused for their signature",
-      perWebhook("reason", (_) => _.signatureFailures),
+      perWebhook("reason", "signatureFailures"),
     ),
     metric(
       "gauge",
       "relay_secret_last_used_timestamp_seconds",
       "When a secret last verified a delivery",
-      perWebhook("secret", (_) => _.secretsLastUsed).map(([labels, millis]) => [labels, millis / 1000]),
+      perWebhook("secret", "secretsLastUsed").map(([labels, millis]) => [labels, millis / 1000]),
     ),
-    metric(
-      "counter",
-      "relay_events_total",
-      "Deliveries accepted, duplicates included",
-      perWebhook("type", (_) => _.events),
-    ),
+    metric("counter", "relay_events_total", "Deliveries accepted, duplicates included", perWebhook("type", "events")),
     metric(
       "counter",
       "relay_unredacted_fields_total",
       "Client objects' fields that should have been null",
-      perWebhook("field", (_) => _.unredacted),
+      perWebhook("field", "unredacted"),
     ),
     metric(
       "counter",
@@ -141,23 +136,13 @@ export const render = Effect.gen(function* () {
       durationBuckets,
       lanes.map(({ name, durations }) => ({ labels: { sink: name }, ...durations })),
     ),
-    metric(
-      "gauge",
-      "relay_lane_backlog_events",
-      "Events routed to a sink and not settled",
-      perLane((_) => _.backlog),
-    ),
-    metric(
-      "gauge",
-      "relay_lane_retrying_events",
-      "Events that wait for another attempt",
-      perLane((_) => _.retrying),
-    ),
+    metric("gauge", "relay_lane_backlog_events", "Events routed to a sink and not settled", perLane("backlog")),
+    metric("gauge", "relay_lane_retrying_events", "Events that wait for another attempt", perLane("retrying")),
     metric(
       "gauge",
       "relay_lane_oldest_age_seconds",
       "Age of the oldest event that is not settled",
-      perLane(({ oldestAt }) => (oldestAt === 0 ? 0 : Math.max(0, now - oldestAt) / 1000)),
+      lanes.map(({ name, oldestAt }) => [{ sink: name }, oldestAt === 0 ? 0 : Math.max(0, now - oldestAt) / 1000]),
     ),
     metric(
       "gauge",
@@ -167,17 +152,12 @@ export const render = Effect.gen(function* () {
         conditions.map((state): Sample => [{ sink: name, state }, state === condition ? 1 : 0]),
       ),
     ),
-    metric(
-      "gauge",
-      "relay_dead_letters",
-      "Dead letters that stand",
-      perLane((_) => _.deadLetters),
-    ),
+    metric("gauge", "relay_dead_letters", "Dead letters that stand", perLane("deadLetters")),
     metric(
       "gauge",
       "relay_duplicate_bound_events",
       "The most events that a crash could have sent twice",
-      perLane((_) => _.duplicateBound),
+      perLane("duplicateBound"),
     ),
     metric("gauge", "relay_journal_bytes", "Bytes that the journal uses", [[{}, journal.usedBytes]]),
     metric("gauge", "relay_journal_max_bytes", "The journal's largest size", [[{}, journal.maxBytes]]),

@@ -99,8 +99,9 @@ export const layer = HttpApiBuilder.group(
       import: ({ payload: { events } }) => importEvents(events),
       acknowledge: () => Effect.mapError(journal.acknowledge, unavailable),
       tap: Effect.fnUntraced(
-        function* ({ query: { type, webhook, sink } }) {
+        function* ({ query: { type, ...filter } }) {
           const { webhooks, sinks } = active.current.config
+          const { webhook, sink } = filter
           const known = (names: ReadonlyArray<{ readonly name: string }>, name: string | undefined) =>
             name === undefined || names.some((one) => one.name === name)
           yield* requirePatterns(type)
@@ -108,11 +109,7 @@ export const layer = HttpApiBuilder.group(
             return yield* new Api.NotFound({ message: `there is no webhook ${webhook} in the config` })
           }
           if (!known([...sinks, { name: quarantine }], sink)) return yield* noSink(sink)
-          return yield* LiveTail.make({
-            ...(type !== undefined && { match: Pattern.make(type) }),
-            ...(webhook !== undefined && { webhook }),
-            ...(sink !== undefined && { sink }),
-          })
+          return yield* LiveTail.make({ ...filter, ...(type !== undefined && { match: Pattern.make(type) }) })
         },
         Effect.provideService(Journal, journal),
       ),

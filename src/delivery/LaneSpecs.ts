@@ -4,7 +4,7 @@ import type { ClientsConfig, LaneConfig } from "../config/Config.ts"
 import * as Clients from "../enrichment/Clients.ts"
 import * as Enriched from "../enrichment/Enriched.ts"
 import * as OrderKey from "../formats/OrderKey.ts"
-import { SinkError, SinkMisconfigured } from "../sinks/Sink.ts"
+import { misconfigured } from "../sinks/Sink.ts"
 import { sinkTypes } from "../sinks/SinkTypes.ts"
 import type { LaneSpec } from "./RunningLanes.ts"
 
@@ -37,6 +37,5 @@ export class LaneSpecs extends Context.Service<LaneSpecs, { readonly of: (config
 
 const open = ({ type: name, config }: LaneConfig): LaneSpec["open"] => {
   const type = sinkTypes[name]
-  const unknown = new SinkError({ reason: new SinkMisconfigured({ message: `no sink type is named ${name}` }) })
-  return type === undefined ? Effect.fail(unknown) : type.open(config)
+  return type === undefined ? Effect.fail(misconfigured(`no sink type is named ${name}`)) : type.open(config)
 }

@@ -4,21 +4,14 @@
  */
 import { Duration, Effect } from "effect"
 import { quarantine } from "../event/Event.ts"
-import { DeliveryRejected, type Sink, SinkError } from "../sinks/Sink.ts"
+import { rejected, type Sink } from "../sinks/Sink.ts"
 import type { LaneSpec } from "./RunningLanes.ts"
 
 const rejecting: Sink = {
   // Nothing is urgent, and nearly every commit holds nothing for it.
   batch: { maxEvents: 256, maxBytes: 4 * 1024 * 1024, linger: 50 },
   send: (batch) =>
-    Effect.succeed(
-      new Map(
-        batch.map(({ event }, index) => [
-          index,
-          new SinkError({ reason: new DeliveryRejected({ message: event.problem ?? "quarantined" }) }),
-        ]),
-      ),
-    ),
+    Effect.succeed(new Map(batch.map(({ event }, index) => [index, rejected(event.problem ?? "quarantined")]))),
   check: Effect.void,
 }
 

@@ -13,14 +13,7 @@ import * as Envelope from "../event/Envelope.ts"
 import * as Pointer from "../event/Pointer.ts"
 import * as Template from "../formats/Template.ts"
 import * as Pattern from "../routing/Pattern.ts"
-import {
-  DeliveryFailed,
-  DeliveryRejected,
-  type Reason,
-  type Sink,
-  SinkError,
-  SinkMisconfigured,
-} from "../sinks/Sink.ts"
+import { failed, misconfigured, rejected, type Sink, type SinkError } from "../sinks/Sink.ts"
 import type { ClientDetails, Clients, ClientsError } from "./Clients.ts"
 
 /** What to do when the details are not available. */
@@ -46,11 +39,11 @@ const withDetails = (entry: Entry, client: ClientDetails): Entry => {
   }
 }
 
-const reasonOf = ({ reason, message }: ClientsError, without: WithoutDetails): Reason | undefined => {
+const failureOf = ({ reason, message }: ClientsError, without: WithoutDetails): SinkError | undefined => {
   // A client that does not exist will not exist later either.
   if (without === "deliver" || (without === "wait" && reason === "unknown")) return undefined
-  if (without === "deadLetter") return new DeliveryRejected({ message })
-  return reason === "refused" ? new SinkMisconfigured({ message }) : new DeliveryFailed({ message })
+  if (without === "deadLetter") return rejected(message)
+  return reason === "refused" ? misconfigured(message) : failed(message)
 }
 
 /** Finds an event's client id; the first pattern that matches decides. */
@@ -76,8 +69,8 @@ export const over = (sink: Sink, clients: Clients, { events }: ClientsConfig, wi
     return clients.get(id).pipe(
       Effect.map((client) => withDetails(entry, client)),
       Effect.catch((error) => {
-        const reason = reasonOf(error, without)
-        return reason === undefined ? Effect.succeed(entry) : Effect.fail(new SinkError({ reason }))
+        const failure = failureOf(error, without)
+        return failure === undefined ? Effect.succeed(entry) : Effect.fail(failure)
       }),
     )
   }

@@ -36,20 +36,13 @@ export const contextOf = ({ traceId, spanId, sampled }: Span, tracestate?: strin
 export const stateOf = (tracestate: string | null): string | undefined =>
   tracestate !== null && tracestate.length <= longestState && isState.test(tracestate) ? tracestate : undefined
 
-const none: ReadonlyArray<readonly [string, string]> = []
+type Headers = ReadonlyArray<readonly [name: string, value: string]>
+const none: Headers = []
 
 /** The headers by which a receiver joins the event's trace; none where it has none. */
-export const traceHeaders = ({
-  trace,
-}: {
-  readonly trace?: TraceContext
-}): ReadonlyArray<readonly [name: string, value: string]> => {
-  if (trace === undefined) return none
-  const { traceparent, tracestate } = trace
-  return tracestate === undefined
-    ? [["traceparent", traceparent]]
-    : [
-        ["traceparent", traceparent],
-        ["tracestate", tracestate],
-      ]
+export const traceHeaders = (event: { readonly trace?: TraceContext }): Headers => {
+  if (event.trace === undefined) return none
+  const { traceparent, tracestate } = event.trace
+  const parent = ["traceparent", traceparent] as const
+  return tracestate === undefined ? [parent] : [parent, ["tracestate", tracestate]]
 }

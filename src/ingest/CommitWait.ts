@@ -5,15 +5,13 @@
  * is done for a request.
  */
 import { Clock, Duration, Effect, Exit, type Scope } from "effect"
-import { type AppendExit, JournalError, JournalUnavailable } from "../journal/Journal.ts"
+import { type AppendExit, unavailable } from "../journal/Journal.ts"
 import { type Counters, observeCommit } from "./Counters.ts"
 
 /** Waits at most about `timeout` milliseconds from the commit's first event. After that the outcome is unknown. */
 export type CommitWait = (commit: Promise<AppendExit>, timeout: number) => Promise<AppendExit>
 
-const overdue: AppendExit = Exit.fail(
-  new JournalError({ reason: new JournalUnavailable({ message: "the commit took longer than commitTimeout" }) }),
-)
+const overdue: AppendExit = Exit.fail(unavailable("the commit took longer than commitTimeout"))
 
 /** How often deadlines are checked; a wait may end so much late. */
 const sweepEvery = Duration.millis(100)

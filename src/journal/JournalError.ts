@@ -1,21 +1,19 @@
 /** Why a journal refuses: the reason decides what the caller does next. */
 import { Schema } from "effect"
 
+const said = { message: Schema.String }
+
 /** Full: `maxSize`, the free-space watermark, or a lane's backlog. A retry is wanted. */
 export class JournalFull extends Schema.TaggedError<JournalFull>()("JournalFull", {
   cause: Schema.Literals(["maxSize", "disk", "backlog"]),
-  message: Schema.String,
+  ...said,
 }) {}
 
 /** Not now: it is starting, or this commit failed and was rolled back. A retry is wanted. */
-export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()("JournalUnavailable", {
-  message: Schema.String,
-}) {}
+export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()("JournalUnavailable", said) {}
 
 /** Never again in this process: an fsync failed, or the file is not the one that was opened. */
-export class JournalBroken extends Schema.TaggedError<JournalBroken>()("JournalBroken", {
-  message: Schema.String,
-}) {}
+export class JournalBroken extends Schema.TaggedError<JournalBroken>()("JournalBroken", said) {}
 
 export class JournalError extends Schema.TaggedError<JournalError>()("JournalError", {
   reason: Schema.Union([JournalFull, JournalUnavailable, JournalBroken]),
@@ -34,6 +32,4 @@ export const unavailable = (message: string): JournalError =>
 export const broken = (message: string): JournalError => new JournalError({ reason: new JournalBroken({ message }) })
 
 /** Work on a journal's file that failed: `relay journal …`. */
-export class MaintenanceError extends Schema.TaggedError<MaintenanceError>()("MaintenanceError", {
-  message: Schema.String,
-}) {}
+export class MaintenanceError extends Schema.TaggedError<MaintenanceError>()("MaintenanceError", said) {}

@@ -12,7 +12,8 @@ export const userAgent = `relay/${manifest.version}`
 export interface Certificates {
   /** Trusted instead of the system's authorities. */
   readonly ca?: string
-  readonly certificate?: string
+  /** The client's own, and its key. */
+  readonly cert?: string
   readonly key?: string
 }
 
@@ -29,27 +30,16 @@ interface DenoLike {
 const deno = (globalThis as { readonly Deno?: DenoLike }).Deno
 
 /** A `fetch` for a scope. It follows no redirect, and decompresses nothing where the runtime allows that. */
-export const make = (certificates: Certificates = {}): Effect.Effect<Fetch, never, Scope.Scope> => {
-  const { ca, certificate: cert, key } = certificates
+export const make = (tls: Certificates = {}): Effect.Effect<Fetch, never, Scope.Scope> => {
+  const { ca, ...own } = tls
   if (deno === undefined) {
-    const isPlain = ca === undefined && cert === undefined
-    const tls = {
-      ...(ca !== undefined && { ca }),
-      ...(cert !== undefined && { cert }),
-      ...(key !== undefined && { key }),
-    }
+    const isPlain = ca === undefined && own.cert === undefined
     const defaults = { redirect: "manual", decompress: false, ...(isPlain ? {} : { tls }) } as const
     return Effect.succeed((url, init) => fetch(url, { ...defaults, ...init }))
   }
   return Effect.map(
     Effect.acquireRelease(
-      Effect.sync(() =>
-        deno.createHttpClient({
-          ...(ca !== undefined && { caCerts: [ca] }),
-          ...(cert !== undefined && { cert }),
-          ...(key !== undefined && { key }),
-        }),
-      ),
+      Effect.sync(() => deno.createHttpClient({ ...own, ...(ca !== undefined && { caCerts: [ca] }) })),
       (client) => Effect.sync(() => client.close()),
     ),
     (client): Fetch =>
@@ -71,6 +61,15 @@ export type Failure =
   | "failed handshake"
   | "no HTTP"
   | "other"
+
+/** The failures that pass by themselves, in words. */
+export const passing: Readonly<Partial<Record<Failure, string>>> = {
+  refused: "nothing listens there (connection refused)",
+  reset: "the connection was closed before an answer came",
+  "unknown host": "its host name has no address",
+  unreachable: "there is no way to it (unreachable, or timed out)",
+  other: "the request failed",
+}
 
 /** Bun reports codes, Deno sentences that contain the URL. The first match counts. */
 const patterns: ReadonlyArray<readonly [RegExp, Failure]> = [

@@ -6,7 +6,8 @@ import { createPrivateKey, X509Certificate } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { Effect, Redacted, Schema } from "effect"
 import { secret, text } from "../config/schema/Keys.ts"
-import { SinkError, SinkMisconfigured } from "./Sink.ts"
+import type { Certificates } from "../runtime/HttpTransport.ts"
+import { misconfigured, SinkError } from "./Sink.ts"
 
 export const CertificatesConfig = Schema.Struct({
   ca: Schema.optionalKey(text("PEM file of the authorities to trust, instead of the system's")),
@@ -14,15 +15,6 @@ export const CertificatesConfig = Schema.Struct({
   key: Schema.optionalKey(secret("PEM file of the client certificate's key, or the PEM text itself")),
 }).annotate({ together: ["certificate", "key"] })
 export type CertificatesConfig = typeof CertificatesConfig.Type
-
-/** PEM texts. */
-export interface Certificates {
-  readonly ca?: string
-  readonly certificate?: string
-  readonly key?: string
-}
-
-const misconfigured = (message: string) => new SinkError({ reason: new SinkMisconfigured({ message }) })
 
 /** The PEM text itself, or the content of the file. */
 const readPem = (what: string, textOrPath: string): string => {
@@ -47,17 +39,17 @@ export const read = (tls: CertificatesConfig): Effect.Effect<Certificates, SinkE
   Effect.try({
     try: () => {
       const ca = tls.ca === undefined ? undefined : readPem("ca", tls.ca)
-      const certificate = tls.certificate === undefined ? undefined : readPem("certificate", tls.certificate)
+      const cert = tls.certificate === undefined ? undefined : readPem("certificate", tls.certificate)
       const key = tls.key === undefined ? undefined : readPem("key", Redacted.value(tls.key))
       if (ca !== undefined) parsed("ca", () => new X509Certificate(ca))
-      if (certificate !== undefined && key !== undefined) {
-        const ours = parsed("certificate", () => new X509Certificate(certificate))
+      if (cert !== undefined && key !== undefined) {
+        const ours = parsed("certificate", () => new X509Certificate(cert))
         const isPair = ours.checkPrivateKey(parsed("key", () => createPrivateKey(key)))
         if (!isPair) throw misconfigured('"tls.key" is not the key of "tls.certificate"')
       }
       return {
         ...(ca !== undefined && { ca }),
-        ...(certificate !== undefined && { certificate }),
+        ...(cert !== undefined && { cert }),
         ...(key !== undefined && { key }),
       }
     },

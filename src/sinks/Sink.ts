@@ -10,31 +10,25 @@ import { Effect, Schema, type Scope } from "effect"
 import type { ConfiguredType } from "../config/schema/ConfiguredTypes.ts"
 import type { Entry } from "../event/Entry.ts"
 
+const said = { message: Schema.String }
+
 /** The sink can't be reached; nothing is wrong with the event. The lane backs off; no attempt is used. */
-export class SinkUnavailable extends Schema.TaggedError<SinkUnavailable>()("SinkUnavailable", {
-  message: Schema.String,
-}) {}
+export class SinkUnavailable extends Schema.TaggedError<SinkUnavailable>()("SinkUnavailable", said) {}
 
 /** The sink asks to wait. The lane pauses for `retryAfter` milliseconds, an hour at most. */
 export class SinkThrottled extends Schema.TaggedError<SinkThrottled>()("SinkThrottled", {
-  message: Schema.String,
+  ...said,
   retryAfter: Schema.Number,
 }) {}
 
 /** This event failed and may succeed later: the lane retries it. */
-export class DeliveryFailed extends Schema.TaggedError<DeliveryFailed>()("DeliveryFailed", {
-  message: Schema.String,
-}) {}
+export class DeliveryFailed extends Schema.TaggedError<DeliveryFailed>()("DeliveryFailed", said) {}
 
 /** This event will never be accepted: it becomes a dead letter at once. */
-export class DeliveryRejected extends Schema.TaggedError<DeliveryRejected>()("DeliveryRejected", {
-  message: Schema.String,
-}) {}
+export class DeliveryRejected extends Schema.TaggedError<DeliveryRejected>()("DeliveryRejected", said) {}
 
 /** Nothing is accepted until a person acts: the lane pauses, probes, and shows the message. */
-export class SinkMisconfigured extends Schema.TaggedError<SinkMisconfigured>()("SinkMisconfigured", {
-  message: Schema.String,
-}) {}
+export class SinkMisconfigured extends Schema.TaggedError<SinkMisconfigured>()("SinkMisconfigured", said) {}
 
 /** The longest message, in code units: it is kept in the journal, the log and `status`. */
 const longestMessage = 1_000
@@ -52,6 +46,11 @@ export class SinkError extends Schema.TaggedError<SinkError>()("SinkError", { re
     return this.reason.message
   }
 }
+
+export const unavailable = (message: string) => new SinkError({ reason: new SinkUnavailable({ message }) })
+export const failed = (message: string) => new SinkError({ reason: new DeliveryFailed({ message }) })
+export const rejected = (message: string) => new SinkError({ reason: new DeliveryRejected({ message }) })
+export const misconfigured = (message: string) => new SinkError({ reason: new SinkMisconfigured({ message }) })
 
 /** Failures by index in the batch; empty when every event was sent. */
 export type Failures = ReadonlyMap<number, SinkError>

@@ -1,12 +1,12 @@
 /** `relay dlq …`: events that could not be delivered, with the error of every attempt. */
-import { Effect, Option } from "effect"
+import { Effect, type Option } from "effect"
 import { Argument, Command } from "effect/cli"
 import type { DeadLetter, Selection } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
-import { Json, limit, text, toggle } from "../support/flags.ts"
-import { count, plain, print, printJson, say, table } from "../support/output.ts"
+import { given, Json, limit, text, toggle } from "../support/flags.ts"
+import { count, plain, print, printDone, printJson, say, table } from "../support/output.ts"
 import { withProgressBar } from "../support/progressBar.ts"
 
 const sink = text(
@@ -26,10 +26,7 @@ interface Filter {
   readonly type: Option.Option<string>
 }
 
-const filterOf = ({ sink, type }: Filter) => ({
-  ...(Option.isSome(sink) ? { lane: sink.value } : {}),
-  ...(Option.isSome(type) ? { type: type.value } : {}),
-})
+const filterOf = ({ sink, type }: Filter) => given({ lane: sink, type })
 
 /** Ids, a filter or `--all`: leaving all of them out never means everything. */
 export const selection = (chosen: Filter & { readonly id: ReadonlyArray<string>; readonly all: boolean }) => {
@@ -56,7 +53,7 @@ const list = Command.make(
     before: text("before", "ID", "Only older than this one, for the next page"),
   },
   Effect.fn(function* ({ sink, type, limit, before }) {
-    const query = { ...filterOf({ sink, type }), limit, ...(Option.isSome(before) ? { before: before.value } : {}) }
+    const query = { ...given({ lane: sink, type, before }), limit }
     const letters = yield* ask((client) => client.deadLetters.list({ query }))
     if (yield* Json) return yield* printJson(letters)
     if (letters.length === 0) return yield* say("no dead letters")
@@ -152,8 +149,7 @@ const drop = Command.make(
       "drop of dead letters",
       ask((client) => client.deadLetters.drop({ payload })),
     )
-    if (yield* Json) yield* printJson(dropped)
-    else yield* print(`${count(dropped.count, "dead letter")} deleted`)
+    yield* printDone(dropped, `${count(dropped.count, "dead letter")} deleted`)
     yield* refuseAbsent(payload, dropped.count)
   }),
 ).pipe(Command.withDescription("Delete dead letters; their events are not delivered"))

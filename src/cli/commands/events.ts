@@ -4,7 +4,7 @@ import { Command, Flag } from "effect/cli"
 import { type Event, outcomes } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { nameOf } from "../support/eventReport.ts"
-import { Json, limit, text } from "../support/flags.ts"
+import { given, Json, limit, text } from "../support/flags.ts"
 import { count, print, printJson, say, table } from "../support/output.ts"
 import { timeFlag } from "../support/parseTime.ts"
 
@@ -42,16 +42,12 @@ export const events = Command.make(
       Flag.optional,
     ),
   },
-  Effect.fn(function* ({ type, account, webhook, since, until, outcome, before, limit }) {
+  Effect.fn(function* ({ since, until, limit, ...flags }) {
     const now = yield* Clock.currentTimeMillis
     const query = {
-      ...(Option.isSome(type) && { type: type.value }),
-      ...(Option.isSome(account) && { account: account.value }),
-      ...(Option.isSome(webhook) && { webhook: webhook.value }),
+      ...given(flags),
       ...(Option.isSome(since) && { since: yield* timeFlag("since", since.value, now) }),
       ...(Option.isSome(until) && { until: yield* timeFlag("until", until.value, now) }),
-      ...(Option.isSome(outcome) && { outcome: outcome.value }),
-      ...(Option.isSome(before) && { before: before.value }),
       limit,
     }
     const page = yield* ask((client) => client.events.list({ query }))

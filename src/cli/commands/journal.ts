@@ -6,7 +6,7 @@ import { ask } from "../support/adminClient.ts"
 import { failed, io } from "../support/CommandError.ts"
 import { Json } from "../support/flags.ts"
 import { loadConfig } from "../support/loadConfig.ts"
-import { bytes, count, plain, print, printJson, say } from "../support/output.ts"
+import { bytes, count, plain, print, printDone, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 import { bar } from "../support/progressBar.ts"
 
@@ -68,8 +68,7 @@ const backup = Command.make(
     const path = yield* pathOf(file)
     const { backup } = yield* maintenance
     const written = yield* asIoError(backup(path, to))
-    if (yield* Json) yield* printJson({ from: path, to, ...written })
-    else yield* print(`${bytes(written.bytes)} written to ${plain(to)}`)
+    yield* printDone({ from: path, to, ...written }, `${bytes(written.bytes)} written to ${to}`)
   }),
 ).pipe(Command.withDescription("Write a consistent copy; works while a relay runs on it"))
 
@@ -148,8 +147,7 @@ const acknowledge = Command.make(
   {},
   Effect.fn(function* () {
     yield* ask((client) => client.acknowledge())
-    if (yield* Json) yield* printJson({ acknowledged: true })
-    else yield* print("acknowledged: the alarm for everything found so far is cleared")
+    yield* printDone({ acknowledged: true }, "acknowledged: the alarm for everything found so far is cleared")
   }),
 ).pipe(Command.withDescription("Clear the running relay's journal alarm, once you have seen its cause"))
 

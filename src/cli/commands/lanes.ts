@@ -3,16 +3,10 @@ import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import { ask } from "../support/adminClient.ts"
 import { Json } from "../support/flags.ts"
-import { count, plain, print, printJson } from "../support/output.ts"
+import { count, print, printDone, printJson } from "../support/output.ts"
 import { lanesTable } from "../support/statusReport.ts"
 
 const name = Argument.String("name").pipe(Argument.withDescription("The lane: its sink's name"))
-
-/** What was done: JSON for a script, a sentence otherwise. */
-const printDone = Effect.fnUntraced(function* (done: object, sentence: string) {
-  if (yield* Json) yield* printJson(done)
-  else yield* print(plain(sentence))
-})
 
 const list = Command.make(
   "list",

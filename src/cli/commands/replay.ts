@@ -3,8 +3,8 @@ import { Clock, Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import { ask } from "../support/adminClient.ts"
 import { usage } from "../support/CommandError.ts"
-import { Json, text } from "../support/flags.ts"
-import { count, plain, print, printJson } from "../support/output.ts"
+import { text } from "../support/flags.ts"
+import { count, printDone } from "../support/output.ts"
 import { timeFlag } from "../support/parseTime.ts"
 import { withProgressBar } from "../support/progressBar.ts"
 
@@ -33,8 +33,7 @@ export const replay = Command.make(
       `replay to ${sink}`,
       ask((client) => client.replay({ payload })),
     )
-    if (yield* Json) return yield* printJson({ ...payload, ...replayed })
-    yield* print(`${count(replayed.count, "event")} queued for ${plain(sink)} again`)
+    yield* printDone({ ...payload, ...replayed }, `${count(replayed.count, "event")} queued for ${sink} again`)
   }),
 ).pipe(
   Command.withDescription("Send what the journal still holds to a sink again, whatever the routes say"),

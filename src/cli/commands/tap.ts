@@ -1,10 +1,10 @@
 /** `relay tap`: follows accepted events until Ctrl-C. */
-import { Effect, Option, Stream } from "effect"
+import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
 import type { Tapped } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
-import { Json, text } from "../support/flags.ts"
+import { given, Json, text } from "../support/flags.ts"
 import { count, type Paint, paint, plain, print, say, toJson } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 
@@ -26,14 +26,11 @@ export const tap = Command.make(
     const json = yield* Json
     const style = yield* paint
     const { firstSignal } = yield* lazily(() => import("../../runtime/Runtime.ts"))
-    const query = Object.fromEntries(
-      Object.entries(flags).flatMap(([name, value]) => (Option.isSome(value) ? [[name, value.value]] : [])),
-    )
     const show = (event: Tapped) => print(json ? toJson(event) : line(event, style))
     const greet = json ? Effect.void : say(style("dim", "accepted events, at most 100 a second; Ctrl-C to stop"))
     const follow = ask((client) =>
       Effect.flatMap(
-        Effect.tap(client.tap({ query }), greet),
+        Effect.tap(client.tap({ query: given(flags) }), greet),
         Stream.runForEach(
           Effect.fnUntraced(function* ({ events, skipped }) {
             for (const event of events) yield* show(event)

@@ -120,13 +120,7 @@ export const trigger = Command.make(
       }
       return answer
     })
-    const answers = yield* Effect.forEach(
-      Array.from({ length: count }, (_, index) => index),
-      send,
-      {
-        concurrency: inFlight,
-      },
-    )
+    const answers = yield* Effect.forEach(Array(count).keys(), send, { concurrency: inFlight })
     const summary = summarize(answers, (yield* Clock.currentTimeMillis) - started)
     if (json) yield* printJson(count <= listed ? { ...summary, answers } : summary)
     else if (count > listed) {

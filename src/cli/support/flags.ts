@@ -1,5 +1,5 @@
 /** Flags: the two that every command takes, before or after its name, and the forms that commands share. */
-import { Schema } from "effect"
+import { type Option, Record, Schema } from "effect"
 import { Flag, GlobalFlag } from "effect/cli"
 
 /** On when it is given. */
@@ -9,6 +9,10 @@ export const toggle = (name: string, description: string) =>
 /** Text that may be left out. */
 export const text = (name: string, metavar: string, description: string) =>
   Flag.String(name).pipe(Flag.withMetavar(metavar), Flag.withDescription(description), Flag.optional)
+
+/** The values of the flags that were given. */
+export const given = <F extends Readonly<Record<string, Option.Option<unknown>>>>(flags: F) =>
+  Record.getSomes(flags) as { readonly [K in keyof F]?: Option.Option.Value<F[K]> }
 
 /** The size of a page. */
 export const limit = Flag.Int("limit").pipe(

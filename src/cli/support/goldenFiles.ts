@@ -4,7 +4,7 @@
  *
  * A test without a webhook uses the first one, because a payload holds its name.
  */
-import { Effect, FileSystem, Path, Result } from "effect"
+import { Effect, FileSystem, Path, Predicate, Result } from "effect"
 import type { RelayConfig } from "../../config/Config.ts"
 import * as Envelope from "../../event/Envelope.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
@@ -27,9 +27,6 @@ export interface Compared {
 }
 
 type Test = RelayConfig["tests"][number]
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** Files beside the config at `config`. */
 export const beside = Effect.fnUntraced(function* (config: string) {
@@ -72,7 +69,9 @@ export const sampled = (config: RelayConfig, files: Files) =>
     Effect.fnUntraced(function* (test): Effect.fn.Return<Sampled, CommandError> {
       const { event, object, sample } = test
       const body =
-        sample === undefined ? fixedBody(event, isObject(object) ? object : undefined) : yield* files.read(sample)
+        sample === undefined
+          ? fixedBody(event, Predicate.isObject(object) ? object : undefined)
+          : yield* files.read(sample)
       const envelope = body && Result.getOrUndefined(Envelope.decode(body))
       if (body !== undefined && envelope?.data.type === event) return { test, body, envelope }
       const fault =

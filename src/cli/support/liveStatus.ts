@@ -10,7 +10,6 @@ import { TerminalCapabilities } from "effect/cli"
 import type { Status } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { screened } from "../../formats/Terminal.ts"
-
 import { ask } from "./adminClient.ts"
 import { Json } from "./flags.ts"
 import { count, paint, plain, print, toJson } from "./output.ts"

@@ -2,6 +2,7 @@
 import { Console, Effect } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import { escaped, plain, screened } from "../../formats/Terminal.ts"
+import { Json } from "./flags.ts"
 
 export { plain }
 
@@ -29,6 +30,11 @@ export const print = (text: string): Effect.Effect<void> => Console.log(text)
 export const say = (text: string): Effect.Effect<void> => Console.error(text)
 export const toJson = (value: unknown, indent = 0): string => escaped(JSON.stringify(value, null, indent))
 export const printJson = (value: unknown): Effect.Effect<void> => print(toJson(value, 2))
+
+/** What was done: JSON for a script, a sentence otherwise. */
+export const printDone = Effect.fnUntraced(function* (done: object, sentence: string) {
+  yield* (yield* Json) ? printJson(done) : print(plain(sentence))
+})
 
 /** Aligned columns. None is cut: a name must be complete to be typed. */
 export const table = (rows: ReadonlyArray<ReadonlyArray<string>>, indent = "  "): string => {

@@ -36,20 +36,14 @@ const problem = (name: string, severity: "red" | "yellow", line: string, action:
   action,
 })
 
-const ofSecret = (webhook: string, secret: Secret, now: number): StatusProblem =>
-  expiresWithin(secret, 0, now)
-    ? problem(
-        webhook,
-        "yellow",
-        `the secret ${secret.name} has expired and verifies nothing`,
-        "remove it from the config",
-      )
-    : problem(
-        webhook,
-        "yellow",
-        `the secret ${secret.name} expires ${expiry(secret, now)}; it signed ${lastSigned(secret, now)}`,
-        "add its successor to the config, then have the sender sign with that",
-      )
+const ofSecret = (webhook: string, secret: Secret, now: number): StatusProblem => {
+  if (expiresWithin(secret, 0, now)) {
+    const line = `the secret ${secret.name} has expired and verifies nothing`
+    return problem(webhook, "yellow", line, "remove it from the config")
+  }
+  const line = `the secret ${secret.name} expires ${expiry(secret, now)}; it signed ${lastSigned(secret, now)}`
+  return problem(webhook, "yellow", line, "add its successor to the config, then have the sender sign with that")
+}
 
 /** Secrets that have expired or are about to. */
 export const secretProblems = ({ webhooks, now }: Status): ReadonlyArray<StatusProblem> =>

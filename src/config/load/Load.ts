@@ -6,6 +6,7 @@
  * its secrets are `Redacted`.
  */
 import { Clock, Duration, Effect, Result, type Schema } from "effect"
+import { isObject as isFields } from "effect/Predicate"
 import type { JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
 import { ConfigError, type Diagnostic } from "../diagnostics/Diagnostic.ts"
 import { decode, didYouMean, keysOf } from "../diagnostics/Issues.ts"
@@ -60,11 +61,8 @@ const read = Effect.fnUntraced(function* (
   return bytes === undefined ? undefined : text
 })
 
-const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-
-const pick = (value: Readonly<Record<string, unknown>>, keep: (key: string) => boolean) =>
-  Object.fromEntries(Object.entries(value).filter(([key]) => keep(key)))
+const pick = (value: Readonly<Record<string, unknown>>, keys: ReadonlyArray<string>) =>
+  Object.fromEntries(Object.entries(value).filter(([key]) => keys.includes(key)))
 
 /** `over` on top of `base`, key by key: how a sink's `delivery` overrides the common one. */
 const merge = (base: unknown, over: unknown): unknown => {
@@ -119,20 +117,8 @@ const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: Confi
     .map((key) =>
       error([...path, key], `unknown key "${key}"`, didYouMean(key, known, `the keys of a ${type} sink are`), "key"),
     )
-  const config = part(
-    decode(
-      sinkType.config,
-      pick(value, (key) => own.includes(key)),
-      path,
-    ),
-  )
-  const lane = part(
-    decode(
-      Lane,
-      pick(value, (key) => laneKeys.includes(key)),
-      path,
-    ),
-  )
+  const config = part(decode(sinkType.config, pick(value, own), path))
+  const lane = part(decode(Lane, pick(value, laneKeys), path))
   const merged = delivery(merge(inherited, value.delivery), [...path, "delivery"])
   const findings = [...unknown, ...config.findings, ...lane.findings]
   if (findings.length > 0) return { findings }

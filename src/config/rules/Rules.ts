@@ -5,7 +5,6 @@
  * mistake doesn't hide another. Values of the wrong shape are skipped: the schema
  * reports them.
  */
-
 import type { Finding } from "../diagnostics/Source.ts"
 import type { ConfiguredTypes } from "../schema/ConfiguredTypes.ts"
 import type { JournalTypes } from "../schema/JournalSchema.ts"

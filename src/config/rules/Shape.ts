@@ -1,10 +1,10 @@
 /** Helpers of the rules: they read a config's resolved JSON without trusting its shape. */
+import { Predicate } from "effect"
 import { error, type Finding, type Path } from "../diagnostics/Source.ts"
 
 export type Fields = Readonly<Record<string, unknown>>
 
-export const fields = (value: unknown): Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {}
+export const fields = (value: unknown): Fields => (Predicate.isObject(value) ? value : {})
 export const items = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
 export interface Text {

@@ -12,10 +12,7 @@ import { count, countOr, flag, headerName, oneOf, secret, Text, templateOr, text
 import { Units } from "./Units.ts"
 
 const textOrTexts = (description: string) =>
-  Schema.Union([Text, Schema.Array(Text)]).annotate({
-    description,
-    expected: "text, or a list of texts",
-  })
+  Schema.Union([Text, Schema.Array(Text)]).annotate({ description, expected: "text, or a list of texts" })
 
 export const Tls = Schema.Struct({
   certificate: text("PEM file of the certificate chain"),
@@ -35,6 +32,11 @@ const isHttpUrl = Schema.makeFilter(
   { expected: "an http:// or https:// URL", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
 )
 
+const secretHeaders = (description: string) =>
+  Schema.Record(Schema.String, secret("A header"))
+    .annotate({ description })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
+
 export const Telemetry = Schema.Struct({
   otlp: Schema.optionalKey(
     Schema.Struct({
@@ -44,9 +46,7 @@ export const Telemetry = Schema.Struct({
           examples: ["http://127.0.0.1:4318"],
         }).check(isHttpUrl),
       ),
-      headers: Schema.Record(Schema.String, secret("A header"))
-        .annotate({ description: "Headers of each export, such as an API key; never shown" })
-        .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+      headers: secretHeaders("Headers of each export, such as an API key; never shown"),
       sampleRate: Schema.Finite.check(
         Schema.isBetween({ minimum: 0, maximum: 1 }, { expected: "a number from 0 to 1" }),
       )
@@ -184,9 +184,7 @@ export const Clients = Schema.Struct({
     description: "The API's base URL; `/v1/clients/ID` is added",
     examples: ["https://api.example.com"],
   }).check(isHttpUrl),
-  headers: Schema.Record(Schema.String, secret("A header"))
-    .annotate({ description: "Headers that authenticate the relay to the API, such as `authorization`; never shown" })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  headers: secretHeaders("Headers that authenticate the relay to the API, such as `authorization`; never shown"),
   timeout: Units.duration.or("3 seconds", "How long the API may take; it is within the sink's own `delivery.timeout`"),
   concurrency: countOr("Requests under way at once", 4, 1, 1_000),
   rateLimit: Schema.optionalKey(rateLimit("At most so many requests, whoever asks")),
@@ -254,10 +252,7 @@ export const Test = Schema.Struct({
   sample: Schema.optionalKey(
     text("File with the body of an event, beside this file; without it the relay makes one, always the same"),
   ),
-  to: Schema.Union([Text, Schema.Array(Text)]).annotate({
-    description: "The sinks it must reach, and no others",
-    expected: "text, or a list of texts",
-  }),
+  to: textOrTexts("The sinks it must reach, and no others"),
   payloads: Schema.Record(Schema.String, Text)
     .annotate({
       description:

@@ -6,16 +6,14 @@
  * (`${VAR}`, `file:PATH`) where the relay wants a duration, and rules between
  * parts of the file are the relay's alone.
  */
-import { Schema } from "effect"
+import { Predicate, Schema } from "effect"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
 import type { ConfiguredTypes } from "./ConfiguredTypes.ts"
 import { type JournalTypes, journalSchema } from "./JournalSchema.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
-const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
-
-const fields = (value: unknown): Json => (isJson(value) ? value : {})
+const fields = (value: unknown): Json => (Predicate.isObject(value) ? value : {})
 
 const generate = (schema: Schema.Constraint): { readonly schema: Json; readonly definitions: Json } =>
   Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" })
@@ -23,7 +21,7 @@ const generate = (schema: Schema.Constraint): { readonly schema: Json; readonly 
 /** Rewrites every schema in a schema, the inner ones first. */
 const rewrite = (value: unknown, change: (schema: Json) => Json): unknown => {
   if (Array.isArray(value)) return value.map((item) => rewrite(item, change))
-  if (!isJson(value)) return value
+  if (!Predicate.isObject(value)) return value
   return change(Object.fromEntries(Object.entries(value).map(([key, item]) => [key, rewrite(item, change)])))
 }
 

@@ -6,7 +6,7 @@
  * **Guarantee.** A text whose schema says nothing is taken for a secret: one
  * that was forgotten is not shown.
  */
-import { type Schema, SchemaAST } from "effect"
+import { Predicate, type Schema, SchemaAST } from "effect"
 
 /** As in `sinks`, `audit`, `headers`, `authorization`. */
 export type Path = ReadonlyArray<string | number>
@@ -46,9 +46,6 @@ export const ownFiles = (ast: SchemaAST.AST): ReadonlyArray<readonly [key: strin
         traitOf(type, "ownFile") === true ? [[String(name), annotationOf(type, "default")] as const] : [],
       )
 
-const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-
 /** The schema of what stands at a key; `undefined` where nothing may. */
 export const partOf = (ast: SchemaAST.AST, key: string | number): SchemaAST.AST | undefined => {
   switch (ast._tag) {
@@ -76,7 +73,7 @@ export const visit = (
   on(ast, value, path)
   const inner: Iterable<readonly [string | number, unknown]> = Array.isArray(value)
     ? value.entries()
-    : isFields(value)
+    : Predicate.isObject(value)
       ? Object.entries(value)
       : []
   for (const [key, item] of inner) {

@@ -58,10 +58,6 @@ const word =
       )
   }
 
-/** Gives the key its default, stated once: in the `default` of its {@link Doc}. */
-const orDefault = <S extends Schema.Codec<unknown, string>>(schema: S, value: string) =>
-  schema.pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
-
 /** Common abbreviations, and the units they mean. */
 const durationUnits: Readonly<Record<string, string>> = {
   ms: "millis",
@@ -183,7 +179,8 @@ const time = word<number>({
 
 const withOr = <S extends Schema.Codec<unknown, string>>(make: (doc: Doc) => S) => ({
   required: make,
-  or: (value: string, description: string) => orDefault(make({ description, default: value }), value),
+  or: (value: string, description: string) =>
+    make({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value))),
 })
 
 export const Units = {

@@ -1,5 +1,4 @@
 /** The events that the next commit writes: one row, one fsync, one promise for all who wait. */
-
 import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import type { AppendExit } from "../Journal.ts"

@@ -15,7 +15,7 @@ import { fdatasyncSync, openSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import { parentPort, Worker, workerData } from "node:worker_threads"
 import type { EventPage, EventQuery } from "../EventQuery.ts"
-import { errorCode, isCorrupt, isFinal } from "./file/SqliteErrors.ts"
+import { errorCode, isCorrupt, isFinal, words } from "./file/SqliteErrors.ts"
 import { Index } from "./search/Index.ts"
 import { Search } from "./search/Search.ts"
 
@@ -46,7 +46,7 @@ type FromWorker =
   | "stopped"
 
 const failedBy = (error: unknown): Failed => ({
-  failed: error instanceof Error ? error.message : String(error),
+  failed: words(error),
   code: errorCode(error),
 })
 
@@ -193,7 +193,7 @@ export const start = (
     else on.failure(message.failed, message.code)
   })
   worker.on("error", (error) => {
-    on.failure(error instanceof Error ? error.message : String(error), 0)
+    on.failure(words(error), 0)
     ended()
   })
   worker.on("exit", ended)

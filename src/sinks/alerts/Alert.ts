@@ -10,7 +10,6 @@
  * An alert tells of one event or of a group. What all samples of a group have in
  * common is listed once, what differs with each sample.
  */
-
 import type { Entry } from "../../event/Entry.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"

@@ -13,15 +13,7 @@ import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
 import { escaped, plain } from "../../formats/Terminal.ts"
 import { codeOf } from "../../runtime/ErrorCode.ts"
-import {
-  type Failures,
-  passed,
-  type Sink,
-  SinkError,
-  SinkMisconfigured,
-  type SinkType,
-  SinkUnavailable,
-} from "../Sink.ts"
+import { type Failures, misconfigured, passed, type Sink, type SinkError, type SinkType, unavailable } from "../Sink.ts"
 
 // --- config ------------------------------------------------------------------
 
@@ -113,13 +105,11 @@ const classify = (error: unknown): SinkError => {
   const code = codeOf(error)
   // This process can't open it again.
   const gone = code === "EPIPE" || code === "EBADF" || code === "EIO"
-  return new SinkError({
-    reason: gone
-      ? new SinkMisconfigured({
-          message: `standard output is closed (${code}): start relay again with one, or take the console sink out of the config`,
-        })
-      : new SinkUnavailable({ message: `standard output can't be written (${code})` }),
-  })
+  return gone
+    ? misconfigured(
+        `standard output is closed (${code}): start relay again with one, or take the console sink out of the config`,
+      )
+    : unavailable(`standard output can't be written (${code})`)
 }
 
 export const Console: SinkType<ConsoleConfig> = {

@@ -18,15 +18,7 @@ import type { Entry } from "../../event/Entry.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
 import { codeOf } from "../../runtime/ErrorCode.ts"
-import {
-  type Failures,
-  passed,
-  type Sink,
-  SinkError,
-  SinkMisconfigured,
-  type SinkType,
-  SinkUnavailable,
-} from "../Sink.ts"
+import { type Failures, misconfigured, passed, type Sink, type SinkError, type SinkType, unavailable } from "../Sink.ts"
 import * as LogFile from "./LogFile.ts"
 
 // --- config ------------------------------------------------------------------
@@ -124,7 +116,7 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
 
 // --- classify ----------------------------------------------------------------
 
-const misconfigured: Readonly<Record<string, string>> = {
+const faults: Readonly<Record<string, string>> = {
   EACCES: "the relay's user may not write there; change the owner, or the path",
   EPERM: "the relay's user may not write there; change the owner, or the path",
   EISDIR: "it is a directory; name a file in it",
@@ -137,7 +129,7 @@ const misconfigured: Readonly<Record<string, string>> = {
   ENAMETOOLONG: "the name is too long",
 }
 
-const unavailable: Readonly<Record<string, string>> = {
+const passing: Readonly<Record<string, string>> = {
   ENOSPC: "the disk is full; make room, and writing resumes by itself",
   EDQUOT: "the quota of the relay's user is used up; raise it, and writing resumes by itself",
   EFBIG: "the file is as large as it may be; rotate it by size",
@@ -147,14 +139,11 @@ const unavailable: Readonly<Record<string, string>> = {
 
 const classify = (path: string, error: unknown): SinkError => {
   const code = codeOf(error)
-  const say = (why: string) => `${path} can't be written (${code}): ${why}`
-  const fault = misconfigured[code]
-  return new SinkError({
-    reason:
-      fault === undefined
-        ? new SinkUnavailable({ message: say(unavailable[code] ?? "it is tried again") })
-        : new SinkMisconfigured({ message: say(fault) }),
-  })
+  const what = `${path} can't be written (${code})`
+  const fault = faults[code]
+  return fault === undefined
+    ? unavailable(`${what}: ${passing[code] ?? "it is tried again"}`)
+    : misconfigured(`${what}: ${fault}`)
 }
 
 export const File: SinkType<FileConfig> = {

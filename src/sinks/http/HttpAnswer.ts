@@ -13,7 +13,7 @@
  *
  * Where the path is a template, 404, 405 and 410 are about the event: retry.
  */
-import type { Failure } from "../../runtime/HttpTransport.ts"
+import { type Failure, passing as transient } from "../../runtime/HttpTransport.ts"
 import {
   DeliveryFailed,
   DeliveryRejected,
@@ -142,17 +142,10 @@ const needsAction: Readonly<Partial<Record<Failure, string>>> = {
   "no HTTP": "what answers there does not speak HTTP; check scheme and port of the URL",
 }
 
-const transient: Readonly<Partial<Record<Failure, string>>> = {
-  refused: "nothing listens there (connection refused)",
-  reset: "the connection was closed before an answer came",
-  "unknown host": "its host name has no address",
-  unreachable: "there is no way to it (unreachable, or timed out)",
-}
-
 /** The reason when there was no answer. The runtime's message isn't repeated: it may hold the URL. */
 export const reasonOfFailure = (failure: Failure, { name }: Receiver): Reason => {
   const fault = needsAction[failure]
   return fault === undefined
-    ? new SinkUnavailable({ message: `${name} can't be reached: ${transient[failure] ?? "the request failed"}` })
+    ? new SinkUnavailable({ message: `${name} can't be reached: ${transient[failure]}` })
     : new SinkMisconfigured({ message: `${name}: ${fault}` })
 }

@@ -22,6 +22,7 @@ import {
   type KafkaClient,
   KafkaError,
   type KafkaRecord,
+  kafkaError,
   place,
   type Topic,
   timedOut,
@@ -48,13 +49,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const client: KafkaClient = yield* loadClient(config.client, {
     clientId: config.clientId,
     brokers: config.brokers,
-    ...(certificates !== undefined && {
-      tls: {
-        ...(certificates.ca !== undefined && { ca: certificates.ca }),
-        ...(certificates.certificate !== undefined && { cert: certificates.certificate }),
-        ...(certificates.key !== undefined && { key: certificates.key }),
-      },
-    }),
+    ...(certificates !== undefined && { tls: certificates }),
     ...(config.sasl !== undefined && {
       sasl: { ...config.sasl, password: Redacted.value(config.sasl.password) },
     }),
@@ -70,7 +65,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const within = <A>(call: Effect.Effect<A, KafkaError>): Effect.Effect<A, KafkaError> =>
     Effect.timeoutOrElse(call, {
       duration: config.requestTimeout,
-      orElse: () => Effect.fail(new KafkaError({ code: timedOut, detail: "" })),
+      orElse: () => Effect.fail(kafkaError(timedOut)),
     })
 
   const fault = (error: KafkaError, record?: Pick<KafkaRecord, "topic" | "value">): SinkError =>
@@ -85,7 +80,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
 
   /** The topic; created first if it is missing and the config allows it. */
   const topicOf = (name: string): Effect.Effect<Topic, KafkaError> => {
-    if (!isTopicName(name)) return Effect.fail(new KafkaError({ code: "INVALID_TOPIC_EXCEPTION", detail: "" }))
+    if (!isTopicName(name)) return Effect.fail(kafkaError("INVALID_TOPIC_EXCEPTION"))
     if (createTopics === undefined) return client.topic(name)
     return Effect.catch(client.topic(name), (error) =>
       error.code === "UNKNOWN_TOPIC_OR_PARTITION"
@@ -175,10 +170,10 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const missing = (error: KafkaError) => error.code === "UNKNOWN_TOPIC_OR_PARTITION" && createTopics !== undefined
 
   const checkTopic = Effect.fnUntraced(function* (name: string) {
-    if (!isTopicName(name)) return yield* new KafkaError({ code: "INVALID_TOPIC_EXCEPTION", detail: "" })
+    if (!isTopicName(name)) return yield* kafkaError("INVALID_TOPIC_EXCEPTION")
     yield* client.topic(name)
     if ((yield* client.mayWrite(name)) === false) {
-      return yield* new KafkaError({ code: "TOPIC_AUTHORIZATION_FAILED", detail: "" })
+      return yield* kafkaError("TOPIC_AUTHORIZATION_FAILED")
     }
   })
 

@@ -22,6 +22,8 @@ export class KafkaError extends Schema.TaggedError<KafkaError>()("KafkaError", {
   }
 }
 
+export const kafkaError = (code: string, detail = "") => new KafkaError({ code, detail })
+
 /** Our codes, for errors before a broker answers. */
 export const unreachable = "UNREACHABLE"
 export const untrusted = "TLS_UNTRUSTED"
@@ -120,16 +122,12 @@ const certificateCodes =
 /** An error below Kafka's protocol, by the system's code or else by its message. */
 export const below = (error: Error, code: string): KafkaError => {
   const said = `${code} ${error.message}`
-  if (/requires TLS/.test(said)) return new KafkaError({ code: tlsMissing, detail: "" })
-  if (/wrong version number|ERR_SSL_WRONG_VERSION/i.test(said)) {
-    return new KafkaError({ code: tlsUnwanted, detail: "" })
-  }
+  if (/requires TLS/.test(said)) return kafkaError(tlsMissing)
+  if (/wrong version number|ERR_SSL_WRONG_VERSION/i.test(said)) return kafkaError(tlsUnwanted)
   const certificate = certificateCodes.exec(said)
-  if (certificate !== null) {
-    return new KafkaError({ code: untrusted, detail: code === "" ? certificate[0] : code })
-  }
-  if (/timed? ?out|ETIMEDOUT/i.test(said)) return new KafkaError({ code: timedOut, detail: "" })
-  return new KafkaError({ code: unreachable, detail: /closed|before secure TLS/i.test(said) ? closed : code })
+  if (certificate !== null) return kafkaError(untrusted, code === "" ? certificate[0] : code)
+  if (/timed? ?out|ETIMEDOUT/i.test(said)) return kafkaError(timedOut)
+  return kafkaError(unreachable, /closed|before secure TLS/i.test(said) ? closed : code)
 }
 
 /** The error to report: lasting ones before transient ones. */
@@ -139,6 +137,6 @@ export const worst = (errors: ReadonlyArray<KafkaError>): KafkaError => {
     errors.find(({ code }) => code.startsWith("TLS_") || code.includes("SASL")) ??
     errors.findLast(({ code }) => !passing.includes(code)) ??
     errors.at(-1) ??
-    new KafkaError({ code: unreachable, detail: "" })
+    kafkaError(unreachable)
   )
 }

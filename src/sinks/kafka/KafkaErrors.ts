@@ -2,7 +2,6 @@
  * What a Kafka error means for the lane, and what a person should do about it;
  * the same for both clients.
  */
-
 import {
   DeliveryFailed,
   DeliveryRejected,

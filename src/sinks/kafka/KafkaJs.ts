@@ -9,13 +9,15 @@
 import { connect, isIP, type Socket } from "node:net"
 import { connect as connectTls } from "node:tls"
 import { Effect, type Scope, Semaphore } from "effect"
+// CommonJS: Deno knows only its default export.
 import kafkajs, { type Admin, type KafkaConfig, type Message, type Producer, type SASLOptions } from "kafkajs"
 import {
   below,
   type ClientOptions,
   type KafkaClient,
-  KafkaError,
+  type KafkaError,
   type KafkaRecord,
+  kafkaError,
   leave,
   makeThrottle,
   place,
@@ -24,19 +26,6 @@ import {
   timedOut,
   unreachable,
 } from "./KafkaClient.ts"
-
-// CommonJS: Deno knows only its default export.
-const {
-  CompressionTypes,
-  ConfigResourceTypes,
-  Kafka,
-  KafkaJSAggregateError,
-  KafkaJSProtocolError,
-  KafkaJSRequestTimeoutError,
-  KafkaJSSASLAuthenticationError,
-  logLevel,
-  Partitioners,
-} = kafkajs
 
 /** How long a topic's metadata is cached, in milliseconds. */
 const topicAge = 30_000
@@ -80,17 +69,17 @@ export const make = Effect.fnUntraced(function* (
   options: ClientOptions,
 ): Effect.fn.Return<KafkaClient, never, Scope.Scope> {
   const throttle = makeThrottle()
-  const compression = options.compression === "gzip" ? CompressionTypes.GZIP : CompressionTypes.None
+  const compression = options.compression === "gzip" ? kafkajs.CompressionTypes.GZIP : kafkajs.CompressionTypes.None
   const oneAtATime = yield* Semaphore.make(1)
   const connecting = yield* Semaphore.make(1)
   let connected: Connected | undefined
 
   const open = async (signal: AbortSignal): Promise<Connected> => {
     const sockets = new Set<Socket>()
-    const kafka = new Kafka({
+    const kafka = new kafkajs.Kafka({
       ...settings(options),
       // Its log isn't printed; it is the only place where it reports throttling.
-      logLevel: logLevel.DEBUG,
+      logLevel: kafkajs.logLevel.DEBUG,
       logCreator:
         () =>
         ({ log }) => {
@@ -113,7 +102,7 @@ export const make = Effect.fnUntraced(function* (
       idempotent: false,
       maxInFlightRequests: 1,
       allowAutoTopicCreation: false,
-      createPartitioner: Partitioners.DefaultPartitioner,
+      createPartitioner: kafkajs.Partitioners.DefaultPartitioner,
     })
     const admin = kafka.admin()
     const disconnect = async (): Promise<void> => {
@@ -140,20 +129,14 @@ export const make = Effect.fnUntraced(function* (
   })
   yield* Effect.addFinalizer(() => close)
 
-  const current: Effect.Effect<Connected, KafkaError> = Effect.suspend(() =>
-    connected === undefined
-      ? connecting.withPermits(1)(
-          Effect.suspend(() =>
-            connected === undefined
-              ? Effect.tap(Effect.tryPromise({ try: open, catch: kafkaErrorOf }), (made) =>
-                  Effect.sync(() => {
-                    connected = made
-                  }),
-                )
-              : Effect.succeed(connected),
-          ),
-        )
-      : Effect.succeed(connected),
+  const current: Effect.Effect<Connected, KafkaError> = connecting.withPermit(
+    Effect.suspend(() => {
+      if (connected !== undefined) return Effect.succeed(connected)
+      return Effect.map(Effect.tryPromise({ try: open, catch: kafkaErrorOf }), (made) => {
+        connected = made
+        return made
+      })
+    }),
   )
   const call = <A>(use: (connected: Connected) => Promise<A>): Effect.Effect<A, KafkaError> =>
     Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: kafkaErrorOf }))
@@ -220,14 +203,14 @@ export const make = Effect.fnUntraced(function* (
         call(({ admin }) =>
           admin.describeConfigs({
             includeSynonyms: false,
-            resources: [{ type: ConfigResourceTypes.TOPIC, name, configNames: ["max.message.bytes"] }],
+            resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name, configNames: ["max.message.bytes"] }],
           }),
         ),
         ({ resources }) => Number(resources[0]?.configEntries[0]?.configValue ?? Number.POSITIVE_INFINITY),
       ),
     mayWrite: () => Effect.succeed(undefined),
     throttled: throttle.left,
-    send: (records) => oneAtATime.withPermits(1)(Effect.onInterrupt(send(records), () => close)),
+    send: (records) => oneAtATime.withPermit(Effect.onInterrupt(send(records), () => close)),
   }
 })
 
@@ -246,7 +229,7 @@ const isRefusal = ({ code }: KafkaError): boolean => /^[A-Z][A-Z_]+$/.test(code)
 const innermost = (error: unknown): unknown => {
   let one = error
   for (let depth = 0; depth < 10 && one instanceof Error; depth++) {
-    const inner: unknown = one instanceof KafkaJSAggregateError ? one.errors[0] : one.cause
+    const inner: unknown = one instanceof kafkajs.KafkaJSAggregateError ? one.errors[0] : one.cause
     if (!(inner instanceof Error)) break
     one = inner
   }
@@ -255,12 +238,8 @@ const innermost = (error: unknown): unknown => {
 
 const kafkaErrorOf = (error: unknown): KafkaError => {
   const inner = innermost(error)
-  if (inner instanceof KafkaJSProtocolError) return new KafkaError({ code: inner.type, detail: "" })
-  if (inner instanceof KafkaJSSASLAuthenticationError) {
-    return new KafkaError({ code: "SASL_AUTHENTICATION_FAILED", detail: "" })
-  }
-  if (inner instanceof KafkaJSRequestTimeoutError) return new KafkaError({ code: timedOut, detail: "" })
-  return inner instanceof Error
-    ? below(inner, textOf(inner, "code"))
-    : new KafkaError({ code: unreachable, detail: "" })
+  if (inner instanceof kafkajs.KafkaJSProtocolError) return kafkaError(inner.type)
+  if (inner instanceof kafkajs.KafkaJSSASLAuthenticationError) return kafkaError("SASL_AUTHENTICATION_FAILED")
+  if (inner instanceof kafkajs.KafkaJSRequestTimeoutError) return kafkaError(timedOut)
+  return inner instanceof Error ? below(inner, textOf(inner, "code")) : kafkaError(unreachable)
 }

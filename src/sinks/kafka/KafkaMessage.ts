@@ -1,5 +1,4 @@
 /** Encodes events as Kafka records, without their partitions, and names the topics that events may have. */
-
 import type { Entry } from "../../event/Entry.ts"
 import { eventTypes } from "../../event/EventType.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"

@@ -19,12 +19,14 @@ import {
   protocolErrorsCodesById,
 } from "@platformatic/kafka"
 import { Effect, type Scope } from "effect"
+import { hasProperty, isObject } from "effect/Predicate"
 import {
   below,
   type ClientOptions,
   type KafkaClient,
-  KafkaError,
+  type KafkaError,
   type KafkaRecord,
+  kafkaError,
   leave,
   makeThrottle,
   place,
@@ -102,9 +104,7 @@ export const make = Effect.fnUntraced(function* (
       call((producer) => producer.metadata({ topics: [name], retries: 0 })),
       ({ topics }) => {
         const partitions = topics.get(name)?.partitionsCount ?? 0
-        return partitions > 0
-          ? Effect.succeed({ partitions })
-          : Effect.fail(new KafkaError({ code: "UNKNOWN_TOPIC_OR_PARTITION", detail: "" }))
+        return partitions > 0 ? Effect.succeed({ partitions }) : Effect.fail(kafkaError("UNKNOWN_TOPIC_OR_PARTITION"))
       },
     )
 
@@ -166,15 +166,11 @@ interface Answer {
   readonly result: { readonly throttleTimeMs: number }
 }
 
-const isObject = (value: unknown): value is object => typeof value === "object" && value !== null
-
 const isAnswer = (told: unknown): told is Answer =>
-  isObject(told) &&
-  "connection" in told &&
+  hasProperty(told, "connection") &&
   isObject(told.connection) &&
-  "result" in told &&
-  isObject(told.result) &&
-  "throttleTimeMs" in told.result &&
+  hasProperty(told, "result") &&
+  hasProperty(told.result, "throttleTimeMs") &&
   typeof told.result.throttleTimeMs === "number"
 
 /** Header names as bytes, cached: they are few, and in every record. */
@@ -205,14 +201,10 @@ interface PartitionResponses {
 }
 
 const hasResponses = (error: object): error is { readonly response: PartitionResponses } =>
-  "response" in error &&
-  typeof error.response === "object" &&
-  error.response !== null &&
-  "responses" in error.response &&
-  Array.isArray(error.response.responses)
+  hasProperty(error, "response") && hasProperty(error.response, "responses") && Array.isArray(error.response.responses)
 
 const hasProduced = (error: object): error is { readonly produced: ProduceResult } =>
-  "produced" in error && typeof error.produced === "object" && error.produced !== null
+  hasProperty(error, "produced") && isObject(error.produced)
 
 /** All errors of a tree, the root first. */
 const walk = (error: unknown): ReadonlyArray<Error> => {
@@ -234,11 +226,7 @@ const outcomes = (
       for (const { index, errorCode } of partitionResponses) {
         const where = place({ topic: name, partition: index })
         if (errorCode === 0) written.add(where)
-        else
-          refused.set(
-            where,
-            new KafkaError({ code: protocolErrorsCodesById[errorCode] ?? String(errorCode), detail: "" }),
-          )
+        else refused.set(where, kafkaError(protocolErrorsCodesById[errorCode] ?? String(errorCode)))
       }
     }
   }
@@ -254,18 +242,17 @@ const outcomes = (
 
 const leaf = (error: Error): ReadonlyArray<KafkaError> => {
   const protocol = textOf(error, "apiId")
-  if (protocol !== "") return [new KafkaError({ code: protocol, detail: textOf(error, "serverErrorMessage") })]
+  if (protocol !== "") return [kafkaError(protocol, textOf(error, "serverErrorMessage"))]
   const code = textOf(error, "code")
-  if (code === "PLT_KFK_AUTHENTICATION") return [new KafkaError({ code: "SASL_AUTHENTICATION_FAILED", detail: "" })]
-  if (/^Unknown topic/.test(error.message)) return [new KafkaError({ code: "UNKNOWN_TOPIC_OR_PARTITION", detail: "" })]
+  if (code === "PLT_KFK_AUTHENTICATION") return [kafkaError("SASL_AUTHENTICATION_FAILED")]
+  if (/^Unknown topic/.test(error.message)) return [kafkaError("UNKNOWN_TOPIC_OR_PARTITION")]
   // Only a wrapper of its causes.
   if (error instanceof MultipleErrors || (error.cause instanceof Error && GenericError.isGenericError(error))) return []
-  if (code === "PLT_KFK_UNSUPPORTED_COMPRESSION")
-    return [new KafkaError({ code: "UNSUPPORTED_COMPRESSION_TYPE", detail: "" })]
+  if (code === "PLT_KFK_UNSUPPORTED_COMPRESSION") return [kafkaError("UNSUPPORTED_COMPRESSION_TYPE")]
   return [below(error, code.startsWith("PLT_KFK") ? "" : code)]
 }
 
 const kafkaErrorOf = (error: unknown): KafkaError => {
   const errors = walk(error).flatMap(leaf)
-  return errors.length === 0 ? new KafkaError({ code: unreachable, detail: "" }) : worst(errors)
+  return errors.length === 0 ? kafkaError(unreachable) : worst(errors)
 }

@@ -5,6 +5,7 @@
  * **Guarantee.** Nothing of AWS's own text is repeated except error codes and
  * the action that was denied: the text may hold what was sent.
  */
+import type { BatchResultErrorEntry } from "@aws-sdk/client-sns"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import {
   DeliveryFailed,
@@ -131,22 +132,6 @@ const misdirected = (status: number, { endpoint }: Place, role = ""): string =>
     ? `what answers there (${status}) is not AWS: look for a proxy on the way`
     : `what answers at ${endpoint} (${status}) is not SNS: correct "endpoint"`
 
-const words: Readonly<Partial<Record<HttpTransport.Failure, string>>> = {
-  refused: "nothing listens there (connection refused)",
-  reset: "the connection was closed before an answer came",
-  "unknown host": "its host name has no address",
-  unreachable: "there is no way to it (unreachable, or timed out)",
-}
-
-const untrusted: ReadonlySet<HttpTransport.Failure> = new Set([
-  "untrusted certificate",
-  "expired certificate",
-  "certificate of another host",
-  "unfit certificate",
-  "failed handshake",
-  "no HTTP",
-])
-
 /** The wait where AWS names none, in milliseconds. */
 const pause = 1 * seconds
 
@@ -176,12 +161,13 @@ export const reasonOf = (error: SnsError, place: Place): Reason => {
       message: `${at}: SNS refuses the topic's name: correct "topicArn" or "region" (${code})`,
     })
   }
-  if (untrusted.has(transport)) {
+  if (HttpTransport.passing[transport] === undefined) {
     return new SinkMisconfigured({
       message: `${at}: no TLS with it (${transport}): check "endpoint" and the clock; NODE_EXTRA_CA_CERTS names authorities of one's own`,
     })
   }
-  if (transport !== "other") return new SinkUnavailable({ message: `${at} can't be reached: ${words[transport]}` })
+  if (transport !== "other")
+    return new SinkUnavailable({ message: `${at} can't be reached: ${HttpTransport.passing[transport]}` })
   if (isUnsigned) return new SinkMisconfigured({ message: `${at}: ${unsigned(place)}` })
   if (status === 0) return new SinkUnavailable({ message: `${at} can't be reached: the request failed` })
   if (status === 429 || (status === 503 && retryAfter !== undefined)) {
@@ -197,26 +183,11 @@ export const reasonOf = (error: SnsError, place: Place): Reason => {
 
 /** The reason for a failed entry of a batch; where the code doesn't decide, `SenderFault` does. */
 export const reasonOfEntry = (
-  {
-    Code,
-    Message,
-    SenderFault,
-  }: {
-    readonly Code?: string | undefined
-    readonly Message?: string | undefined
-    readonly SenderFault?: boolean | undefined
-  },
+  { Code, Message, SenderFault }: Partial<Pick<BatchResultErrorEntry, "Code" | "Message" | "SenderFault">>,
   place: Place,
 ): Reason => {
   const code = wordOf(Code)
-  const error: SnsError = {
-    code,
-    detail: Message ?? "",
-    status: 200,
-    transport: "other",
-    isUnsigned: false,
-    role: "",
-  }
+  const error: SnsError = { code, detail: Message ?? "", status: 200, transport: "other", isUnsigned: false, role: "" }
   const at = placeOf(place)
   const known = ofCode(error, at)
   if (known !== undefined) return known

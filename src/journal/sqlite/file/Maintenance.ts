@@ -13,7 +13,9 @@ import { MaintenanceError } from "../../JournalError.ts"
 import { decode, decodeRow } from "../Record.ts"
 import { bytes, int } from "../Rows.ts"
 import { current, version } from "./Migrations.ts"
+import { integrity } from "./Reindex.ts"
 import * as Salvage from "./Salvage.ts"
+import { words } from "./SqliteErrors.ts"
 
 export { items } from "./ImportSource.ts"
 export { NewerJournal } from "./Salvage.ts"
@@ -43,8 +45,6 @@ export interface SalvageReport extends Salvage.SalvageResult {
   /** Lines written. */
   readonly events: number
 }
-
-const words = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 /** Opens a journal to read from; the scope closes it. */
 const openReadOnly = (path: string) =>
@@ -85,11 +85,7 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
     const db = yield* openReadOnly(path)
     return yield* attempt(`The journal ${path} can't be read to its end`, (): CheckReport => {
       const count = (table: string): number => int(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n)
-      const sqlite = db
-        .prepare("PRAGMA integrity_check(20)")
-        .all()
-        .flatMap((row) => Object.values(row).map(String))
-        .filter((text) => text !== "ok")
+      const sqlite = integrity(db, "20").filter((text) => text !== "ok")
       const damaged: Array<number> = []
       const missing: Array<readonly [number, number]> = []
       let events = 0

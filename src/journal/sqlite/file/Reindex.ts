@@ -9,14 +9,17 @@ const tables = ["retry_record", "dead"] as const
 /** Checking takes about a second for so many rows; more are left to `relay journal check`. */
 const mostRows = 100_000
 
-const isSound = (db: DatabaseSync, table: string): boolean =>
+/** What SQLite's own check says of a table, or of all of them up to so many problems: `ok` when it finds none. */
+export const integrity = (db: DatabaseSync, what: string): ReadonlyArray<string> =>
   db
-    .prepare(`PRAGMA integrity_check(${table})`)
+    .prepare(`PRAGMA integrity_check(${what})`)
     .all()
-    .every((row) => Object.values(row).every((text) => text === "ok"))
+    .flatMap((row) => Object.values(row).map(String))
+
+const isSound = (db: DatabaseSync, table: string): boolean => integrity(db, table).every((text) => text === "ok")
 
 /** What SQLite itself calls a damaged file. */
-const corrupt = (table: string): Error => Object.assign(new Error(`the table ${table} is malformed`), { errcode: 11 })
+export const malformed = (what: string): Error => Object.assign(new Error(what), { errcode: 11 })
 
 /** The tables whose indexes were rebuilt. Throws SQLite's error when more than an index is damaged. */
 export const reindexDamaged = (db: DatabaseSync): ReadonlyArray<string> =>
@@ -24,6 +27,6 @@ export const reindexDamaged = (db: DatabaseSync): ReadonlyArray<string> =>
     const rows = Number(db.prepare(`SELECT count(*) AS rows FROM ${table}`).get()?.rows)
     if (rows > mostRows || isSound(db, table)) return false
     db.prepare(`REINDEX ${table}`).run()
-    if (!isSound(db, table)) throw corrupt(table)
+    if (!isSound(db, table)) throw malformed(`the table ${table} is malformed`)
     return true
   })

@@ -9,7 +9,7 @@
 import { randomBytes } from "node:crypto"
 import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../../event/Entry.ts"
-import type { TraceContext } from "../../../event/TraceContext.ts"
+import type { Event } from "../../../event/Event.ts"
 import type { Attempt, Cursor } from "../../Settlement.ts"
 import { CursorRows } from "../CursorRows.ts"
 import { decode, decodeAll, decodeRow } from "../Record.ts"
@@ -23,23 +23,13 @@ import { isNewer, openReadable } from "./Repair.ts"
 const keptTables = ["dead", "parked", "retry_record", "owed"] as const
 
 /** A line of a salvaged file. */
-export interface SalvagedLine {
+export interface SalvagedLine extends Omit<Event, "body"> {
   /** The random id of its journal: the same event is imported once. */
   readonly journal: string
   readonly in: "log" | (typeof keptTables)[number]
   /** The lanes that had not settled it; for `parked` and `dead` the lane itself. */
   readonly pending: ReadonlyArray<string>
   readonly sequence: number
-  readonly receivedAt: number
-  readonly id: string
-  readonly type: string
-  readonly accountId: string
-  readonly webhook: string
-  readonly webhookId: string
-  readonly signature: string
-  readonly secret: string
-  readonly problem?: string
-  readonly trace?: TraceContext
   readonly sinks: ReadonlyArray<string>
   readonly replayed: boolean
   readonly bodyBase64: string

@@ -7,18 +7,17 @@
  * number, so whatever is classified here is prepared, BEGIN and COMMIT too.
  */
 import type { DatabaseSync } from "node:sqlite"
+import { hasProperty } from "effect/Predicate"
 import { broken, full, JournalError, unavailable } from "../../JournalError.ts"
 import { causeOf } from "./WriteProbe.ts"
 
 const primary = (code: number): number => code & 0xff
 
 /** SQLite's extended result code; 0 when the error is not SQLite's. */
-export const errorCode = (error: unknown): number => {
-  if (typeof error !== "object" || error === null || !("errcode" in error)) return 0
-  return typeof error.errcode === "number" ? error.errcode : 0
-}
+export const errorCode = (error: unknown): number =>
+  hasProperty(error, "errcode") && typeof error.errcode === "number" ? error.errcode : 0
 
-const words = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+export const words = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 /** The file is damaged, or is no database. */
 export const isCorrupt = (error: unknown): boolean => [11, 26].includes(primary(errorCode(error)))

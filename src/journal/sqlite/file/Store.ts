@@ -20,8 +20,8 @@ import { CursorRows } from "../CursorRows.ts"
 import { type HighWaterMark, HighWaterMarkFile, read as readMark } from "./HighWaterMark.ts"
 import { meta, setMeta } from "./Meta.ts"
 import { migrate } from "./Migrations.ts"
-import { reindexDamaged } from "./Reindex.ts"
-import { classify, isBusy, isCorrupt, isFull } from "./SqliteErrors.ts"
+import { integrity, malformed, reindexDamaged } from "./Reindex.ts"
+import { classify, isBusy, isCorrupt, isFull, words } from "./SqliteErrors.ts"
 
 export interface Store {
   readonly path: string
@@ -53,7 +53,7 @@ const acquireLock = (path: string): DatabaseSync => {
     // Whoever can read it can hold it against us.
     chmodSync(file, 0o600)
   } catch (error) {
-    throw unavailable(`The journal ${path} can't be opened: ${reason(error)}. Its directory must be writable.`)
+    throw unavailable(`The journal ${path} can't be opened: ${words(error)}. Its directory must be writable.`)
   }
   try {
     lock.prepare("BEGIN EXCLUSIVE").run()
@@ -66,8 +66,6 @@ const acquireLock = (path: string): DatabaseSync => {
     )
   }
 }
-
-const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 /** Renames the files of a journal out of the way; the name of the first. */
 const setAside = (path: string): string => {
@@ -106,15 +104,9 @@ interface Sound {
   readonly reindexed: ReadonlyArray<string>
 }
 
-/** What SQLite itself calls a damaged file. */
-const malformed = (what: string): Error => Object.assign(new Error(what), { errcode: 11 })
-
 /** Reads every page. */
 const requireIntegrity = (db: DatabaseSync): void => {
-  const [found] = db
-    .prepare("PRAGMA integrity_check(1)")
-    .all()
-    .flatMap((row) => Object.values(row).map(String))
+  const [found] = integrity(db, "1")
   if (found !== "ok") throw malformed(found ?? "it can't be checked")
 }
 
@@ -150,7 +142,7 @@ const openWithRetries = (path: string, checkAll: boolean): { readonly sound: Sou
       return { sound, ...(passed !== undefined && { passed }) }
     } catch (error) {
       if (!isCorrupt(error)) throw error
-      passed = reason(error)
+      passed = words(error)
       pause(wait)
     }
   }
@@ -192,7 +184,7 @@ export const open = (path: string): Store => {
 const openError = (path: string, error: unknown): JournalError => {
   const classified = classify(path, error)
   return classified.reason._tag === "JournalUnavailable" && !(error === classified)
-    ? unavailable(`The journal ${path} can't be opened: ${reason(error)}.`)
+    ? unavailable(`The journal ${path} can't be opened: ${words(error)}.`)
     : classified
 }
 
@@ -228,7 +220,7 @@ const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<stri
     opened = openWithRetries(path, checkAll)
   } catch (error) {
     if (!isCorrupt(error)) throw error
-    startNew(`The journal ${path} is damaged (${reason(error)}).`)
+    startNew(`The journal ${path} is damaged (${words(error)}).`)
     opened = openWithRetries(path, false)
   }
   const { db, reindexed } = opened.sound
