@@ -12,6 +12,8 @@ import { closeSync, openSync } from "node:fs"
 const reserveSize = 8
 /** How many more must be available before the listener opens again. */
 const margin = 4
+/** With fewer left, a sink or a log file may already fail: it opens more than one. */
+const fewest = 3
 
 const closeAll = (descriptors: Array<number>): void => {
   for (const descriptor of descriptors.splice(0)) closeSync(descriptor)
@@ -54,7 +56,7 @@ export const release = (): void => closeAll(held)
  * whose end could be waited for (`isLast`), one descriptor is enough.
  */
 export const check = (isLast: boolean): boolean => {
-  const taken = take(exhausted && !isLast ? reserveSize + margin : 1)
+  const taken = take(!exhausted ? fewest : isLast ? 1 : reserveSize + margin)
   if (taken !== undefined && exhausted) held.push(...taken.splice(margin))
   exhausted = taken === undefined
   closeAll(taken ?? [])

@@ -127,7 +127,7 @@ export const below = (error: Error, code: string): KafkaError => {
   const certificate = certificateCodes.exec(said)
   if (certificate !== null) return kafkaError(untrusted, code === "" ? certificate[0] : code)
   if (/timed? ?out|ETIMEDOUT/i.test(said)) return kafkaError(timedOut)
-  return kafkaError(unreachable, /closed|before secure TLS/i.test(said) ? closed : code)
+  return kafkaError(unreachable, /closed|before secure TLS|write.after.end/i.test(said) ? closed : code)
 }
 
 /** The error to report: lasting ones before transient ones. */

@@ -10,6 +10,8 @@ import { eventually, openFiles, Subject, skipped } from "./Subject.ts"
 import { Ends } from "./Traffic.ts"
 
 const limits = [64, 128, 192] as const
+/** Questions to the admin side in a round: connections come and go, and with them the descriptors. */
+const probes = 20
 const longRounds = 30
 
 /** So many connections that say nothing, and come again when they are refused or ended; the end of them. */
@@ -39,7 +41,10 @@ export const descriptors: Line = {
     if (!existsSync("/proc/self/fd")) return skipped("it counts descriptors in /proc: run it on Linux")
     const ends = new Ends()
     const file = { type: "file", path: "events.ndjson", rotate: { size: "64 KiB" } }
-    const subject = await Subject.make(options, { sinks: { ...ends.sinks, file } })
+    // Few connections to the sinks: those alone must not use up the descriptors that are given back.
+    const few = { concurrency: 4 }
+    const sinks = { live: { ...ends.sinks.live, ...few }, late: { ...ends.sinks.late, ...few }, file }
+    const subject = await Subject.make(options, { sinks })
     const { sender } = subject
     const broken: Array<string> = []
     let told = 0
@@ -54,7 +59,8 @@ export const descriptors: Line = {
       const leave = crowd(subject.port, limit * 2)
       await Bun.sleep(1_500)
       fewest = Math.min(fewest, limit - openFiles(relay.pid))
-      for (let asked = 0; asked < 5; asked++) {
+      for (let asked = 0; asked < probes; asked++) {
+        await Bun.sleep(50)
         const ready = await subject.ask("/readyz", "GET", 2_000).catch(() => "nothing")
         if (ready === "nothing") broken.push(`with ${limit} descriptors, all used up, /readyz answers nothing`)
         if (ready.startsWith("file descriptors are used up")) told += 1
@@ -83,7 +89,7 @@ export const descriptors: Line = {
       lost,
       duplicates: 0,
       broken,
-      notes: [`${fewest} left; told by ${told} of ${rounds * 5} probes`],
+      notes: [`${fewest} left; told by ${told} of ${rounds * probes} probes`],
     }
   },
 }
