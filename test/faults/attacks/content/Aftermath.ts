@@ -22,8 +22,8 @@ const answers = async (stage: Stage, path: string, status = 200): Promise<Readon
   return /\bat .+:\d+:\d+/.test(text) ? [`${path.slice(0, 60)} answers a stack`] : []
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be there.
-const control = /[\u0000-\u0008\u000b-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/
+/** What could move a terminal's cursor or turn its text round; tabs and ends of lines may be printed. */
+const control = /(?![\t\n])[\p{Cc}\p{Bidi_Control}]/u
 
 const prints = async (stage: Stage, args: ReadonlyArray<string>, binary?: string): Promise<ReadonlyArray<string>> => {
   const { subject } = stage
