@@ -113,10 +113,13 @@ export const runWorker = (): void => {
     const index = indexOf(db, path)
     const search = new Search(db, index)
     look = (query) => search.look(query, searchSlice)
+    // Between two checkpoints: the writer, told of one, can't reach the end of the log while the index reads it.
+    let isPassNext = true
     const timer = setInterval(() => {
-      pass()
-      index?.grow()
-    }, interval)
+      if (isPassNext) pass()
+      else index?.grow()
+      isPassNext = !isPassNext
+    }, interval / 2)
     stop = () => {
       clearInterval(timer)
       index?.close()
