@@ -365,7 +365,7 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     findings: [
       {
         key: "listen",
-        message: "a reference is `${NAME}` or `${NAME:-default}`",
+        message: "a reference is `${NAME}`, `${NAME:-default}` or `${file:PATH}`",
         hint: "a name has letters, digits and `_`",
       },
     ],
@@ -378,6 +378,33 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
         key: "webhooks.scheduling.secrets[0].value",
         message: 'the file of "file:/run/nothing" can\'t be read: there is no such file',
         hint: "paths are relative to the directory that relay is started in",
+      },
+    ],
+  },
+  {
+    name: "a file within a text that is not there, and a path that does not end",
+    text: webhook(
+      '"strictId": false',
+      `"secrets": [
+    { "name": "now", "value": §"Bearer \${file:/run/nothing}" },
+    { "name": "next", "value": "Bearer \${file:/run/nothing" },
+    { "name": "last", "value": "\${file:\${NOT_SET}/nothing}" }]`,
+    ),
+    findings: [
+      {
+        key: "webhooks.scheduling.secrets[0].value",
+        message: 'the file of "${file:/run/nothing}" can\'t be read: there is no such file',
+        hint: "paths are relative to the directory that relay is started in",
+      },
+      {
+        key: "webhooks.scheduling.secrets[1].value",
+        message: "a `${` has no `}`",
+        hint: "write `$${` for the two characters themselves",
+      },
+      {
+        key: "webhooks.scheduling.secrets[2].value",
+        message: "the variable NOT_SET is not set",
+        hint: "set NOT_SET, or give it a default: ${NOT_SET:-…}",
       },
     ],
   },

@@ -23,6 +23,14 @@ const holding: ReadonlyArray<readonly [where: string, text: string]> = [
   ["a secret", config({ webhooks: webhooks({ name: "a", value: canary }) })],
   ["a secret from a variable", config({ webhooks: webhooks({ name: "a", value: "${SECRET}" }) })],
   ["a secret from a file", config({ webhooks: webhooks({ name: "a", value: "file:secret" }) })],
+  [
+    "a secret from a file that is part of a wrong text",
+    config({
+      sinks: { audit: { type: "Bearer ${file:secret}" } },
+      listen: "${file:secret} x",
+      journal: { maxSize: "${file:secret}B" },
+    }),
+  ],
   ["the admin token", config({ admin: { token: canary } })],
   ["a sink's own keys", config({ sinks: http({ headers: { authorization: canary } }) })],
   ["a secret beside an unknown key", config({ webhooks: webhooks({ name: "a", value: canary, expirs: "x" }) })],

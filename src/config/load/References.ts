@@ -1,5 +1,7 @@
 /**
- * `${VAR}`, `${VAR:-default}` and `file:PATH` in the config's texts.
+ * `${VAR}`, `${VAR:-default}`, `${file:PATH}` and `file:PATH` in the config's
+ * texts. The last one is a whole text; the others stand anywhere in it, a
+ * variable also in a path.
  *
  * They are resolved once, when the config loads. `$${` is a literal `${`.
  *
@@ -14,27 +16,26 @@ export interface Environment {
   readonly readFile: (path: string) => Effect.Effect<Uint8Array, PlatformError.PlatformError>
 }
 
-const reference = /\$\$\{|\$\{([^}]*)(\}?)/g
+/** `$${`; or `${file:`, a path that may hold variables, and `}`; or `${`, a name and `}`. */
+const reference = /\$\$\{|\$\{file:(?!-)((?:\$\{[^}]*\}|[^}])*)(\}?)|\$\{([^}]*)(\}?)/g
 
-const variables = (text: string, path: Path, env: Environment["env"], findings: Array<Finding>): string | undefined => {
-  let failed = false
-  const fail = (message: string, hint: string): string => {
-    failed = true
+/** The value of a variable; `undefined` when there is none, with a finding. */
+const variable = (
+  inside: string,
+  path: Path,
+  env: Environment["env"],
+  findings: Array<Finding>,
+): string | undefined => {
+  const fail = (message: string, hint: string): undefined => {
     findings.push(error(path, message, hint))
-    return ""
   }
-  const replaced = text.replace(reference, (whole: string, inside: string | undefined, close: string | undefined) => {
-    if (inside === undefined) return whole.slice(1)
-    if (close === "") return fail("a `${` has no `}`", "write `$${` for the two characters themselves")
-    const [name = "", fallback] = inside.split(/:-(.*)/s)
-    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-      return fail("a reference is `${NAME}` or `${NAME:-default}`", "a name has letters, digits and `_`")
-    }
-    const value = env[name]
-    if (fallback !== undefined) return value === undefined || value === "" ? fallback : value
-    return value ?? fail(`the variable ${name} is not set`, `set ${name}, or give it a default: \${${name}:-…}`)
-  })
-  return failed ? undefined : replaced
+  const [name = "", fallback] = inside.split(/:-(.*)/s)
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+    return fail("a reference is `${NAME}`, `${NAME:-default}` or `${file:PATH}`", "a name has letters, digits and `_`")
+  }
+  const value = env[name]
+  if (fallback !== undefined) return value === undefined || value === "" ? fallback : value
+  return value ?? fail(`the variable ${name} is not set`, `set ${name}, or give it a default: \${${name}:-…}`)
 }
 
 /** Why a file could not be read. */
@@ -75,11 +76,8 @@ export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, 
     return text
   }
 
-  const text = Effect.fnUntraced(function* (written: string, at: Path): Effect.fn.Return<string | undefined> {
-    const replaced = variables(written, at, environment.env, findings)
-    if (replaced === undefined) return undefined
-    if (!replaced.startsWith("file:")) return keep(replaced, written)
-    const file = replaced.slice("file:".length)
+  /** The content of a file, less its last line break. */
+  const content = Effect.fnUntraced(function* (file: string, written: string, at: Path) {
     // The default of a variable may be a secret; its name is not.
     const shown = written.replace(/(\$\{[^}]*?:-)[^}]*/g, "$1…")
     const fail = (why: string) => {
@@ -92,10 +90,45 @@ export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, 
       )
       return undefined
     }
-    const read = yield* environment.readFile(file).pipe(
+    return yield* environment.readFile(file).pipe(
       Effect.map((bytes) => decodeText(bytes)?.replace(/\r?\n$/, "") ?? fail("it is not UTF-8 text")),
       Effect.catch((cause) => Effect.sync(() => fail(reasonOf(cause)))),
     )
+  })
+
+  const replacement = Effect.fnUntraced(function* (
+    [whole, file, closesFile, inside = "", closes]: RegExpExecArray,
+    at: Path,
+  ): Effect.fn.Return<string | undefined> {
+    if (whole === "$${") return "${"
+    if ((closesFile ?? closes) === "") {
+      findings.push(error(at, "a `${` has no `}`", "write `$${` for the two characters themselves"))
+      return undefined
+    }
+    if (file === undefined) return variable(inside, at, environment.env, findings)
+    const path = yield* filled(file, at)
+    const read = path === undefined ? undefined : yield* content(path, whole, at)
+    return read === undefined ? undefined : keep(read, whole)
+  })
+
+  /** A text with each reference in it replaced. */
+  const filled = Effect.fnUntraced(function* (written: string, at: Path): Effect.fn.Return<string | undefined> {
+    let text: string | undefined = ""
+    let end = 0
+    for (const match of written.matchAll(reference)) {
+      const value = yield* replacement(match, at)
+      text = text === undefined || value === undefined ? undefined : text + written.slice(end, match.index) + value
+      end = match.index + match[0].length
+    }
+    return text === undefined ? undefined : text + written.slice(end)
+  })
+
+  const text = Effect.fnUntraced(function* (written: string, at: Path): Effect.fn.Return<string | undefined> {
+    const replaced = yield* filled(written, at)
+    if (replaced === undefined) return undefined
+    // What a file holds names no other file.
+    const isFile = replaced.startsWith("file:") && !written.startsWith("${file:")
+    const read = isFile ? yield* content(replaced.slice("file:".length), written, at) : replaced
     return read === undefined ? undefined : keep(read, written)
   })
 

@@ -367,18 +367,27 @@ describe("a config that is right", () => {
               secrets: [
                 { name: "a", value: "file:${DIRECTORY}/secret" },
                 { name: "b", value: "${IN_FILE}" },
+                { name: "c", value: "Bearer ${file:${DIRECTORY}/token}, $${file:x} ${file:/run/other}" },
+                { name: "d", value: "${file:/run/named}" },
               ],
             },
           },
         }),
         { HOST: "localhost", EMPTY: "", DIRECTORY: "/run", IN_FILE: "file:/run/other" },
-        { "/run/secret": "from a file\n", "/run/other": "  kept as it is \r\n" },
+        {
+          "/run/secret": "from a file\n",
+          "/run/other": "  kept as it is \r\n",
+          "/run/token": "abc${HOST}\n",
+          "/run/named": "file:/run/secret",
+        },
       )
       expect(loaded.listen).toEqual({ host: "localhost", port: 8081 })
       expect(loaded.sinks[0]?.config).toEqual({ path: "${literal}/x" })
       expect(loaded.webhooks[0]?.secrets.map(({ value }) => Redacted.value(value))).toEqual([
         "from a file",
         "  kept as it is ",
+        "Bearer abc${HOST}, ${file:x}   kept as it is ",
+        "file:/run/secret",
       ])
     }),
   )
