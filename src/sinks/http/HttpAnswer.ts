@@ -3,15 +3,8 @@
  * an answer is read only where a service documents it, and never repeated: many
  * receivers echo what they were sent.
  *
- * | status | verdict |
- * |---|---|
- * | 2xx | delivered |
- * | 429, 503 with Retry-After | throttle |
- * | 401, 402, 403, 404, 405, 406, 407, 410, 421, 426, 451, 3xx | misconfigured |
- * | below 200, 408, 409, 423, 424, 425, 5xx | retry |
- * | other 4xx | reject |
- *
- * Where the path is a template, 404, 405 and 410 are about the event: retry.
+ * `reference.md` has the usual verdicts as a table, which a test holds against
+ * this file.
  */
 import { type Failure, passing as transient } from "../../runtime/HttpTransport.ts"
 import {
