@@ -7,6 +7,7 @@ import { load } from "../../src/config/load/Load.ts"
 import { jsonSchema, jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
+import { cli } from "../cli/harness.ts"
 import { it } from "../lib/effect.ts"
 import { readFile } from "./fixture.ts"
 import { renew, sections } from "./reference.ts"
@@ -64,6 +65,20 @@ describe("the committed files", () => {
         expect(validate(schema, parse(text, [], { allowTrailingComma: true }))).toEqual([])
       }),
     )
+  }
+})
+
+describe("where no variable is set and no credential is there, as in CI", () => {
+  for (const path of examples) {
+    test(`${path} passes its tests, and what was absent is told`, async () => {
+      const file = new URL(`../../${path}`, import.meta.url).pathname
+      const { code, stdout, stderr } = await cli(["test", "-c", file])
+      expect([code, stdout]).toEqual([0, expect.stringMatching(/^(\d+) of \1 tests? passed\n$/)])
+      const text = read(path)
+      const needed = [...text.matchAll(/^(?! *\/\/).*\$\{([A-Z_]+)\}/gm)].map(([, name]) => name)
+      for (const name of needed) expect(stderr).toContain(`the variable ${name} is not set`)
+      if (needed.length === 0) expect(stderr).toBe("")
+    })
   }
 })
 

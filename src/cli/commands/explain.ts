@@ -11,7 +11,7 @@ import * as Router from "../../routing/Router.ts"
 import { usage } from "../support/CommandError.ts"
 import { explainEvent } from "../support/eventReport.ts"
 import { Json, text, toggle } from "../support/flags.ts"
-import { loadConfig } from "../support/loadConfig.ts"
+import { loadForCheck } from "../support/loadConfig.ts"
 import { paint, plain, print, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 import { fixedBody, payloadOf } from "../support/previewPayload.ts"
@@ -41,7 +41,7 @@ interface Asked {
 }
 
 const explainType = Effect.fnUntraced(function* (type: string, { webhook, payload }: Asked) {
-  const { config } = yield* loadConfig
+  const { config } = yield* loadForCheck
   const names = config.webhooks.map(({ name }) => name)
   if (Option.isSome(webhook) && !names.includes(webhook.value)) {
     return yield* usage(`there is no webhook ${plain(webhook.value)} in the config; it has ${names.join(", ")}`)

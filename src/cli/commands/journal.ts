@@ -5,7 +5,7 @@ import type { Imported } from "../../admin/ImportLine.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, io } from "../support/CommandError.ts"
 import { Json } from "../support/flags.ts"
-import { loadConfig } from "../support/loadConfig.ts"
+import { loadJournal } from "../support/loadConfig.ts"
 import { bytes, count, plain, print, printDone, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 import { bar } from "../support/progressBar.ts"
@@ -19,11 +19,11 @@ const file = Argument.String("journal").pipe(
 )
 const to = (what: string) => Argument.String("to").pipe(Argument.withDescription(what))
 
-/** The config is read only where it is needed: a salvage must not fail because a secret can't be read. */
+/** Of the config, only the journal is read: a salvage must not fail because a secret can't be. */
 const pathOf = Effect.fnUntraced(function* (file: Option.Option<string>) {
   if (file._tag === "Some") return file.value
   const { fileOf } = yield* journals
-  const path = fileOf((yield* loadConfig).config.journal)?.path
+  const path = fileOf(yield* loadJournal)?.path
   return path ?? (yield* io("the journal of the config keeps no file: name one"))
 })
 

@@ -13,7 +13,7 @@ import * as Router from "../../routing/Router.ts"
 import { failed } from "../support/CommandError.ts"
 import { Json, toggle } from "../support/flags.ts"
 import * as Golden from "../support/goldenFiles.ts"
-import { loadConfig } from "../support/loadConfig.ts"
+import { absentIn, loadForCheck } from "../support/loadConfig.ts"
 import { count, type Paint, paint, plain, print, printJson, say } from "../support/output.ts"
 
 export interface Outcome {
@@ -76,16 +76,18 @@ export const test = Command.make(
     update: toggle("update", "Write the golden files from the current payloads"),
   },
   Effect.fn(function* ({ update }) {
-    const { file, config } = yield* loadConfig
+    const loaded = yield* loadForCheck
+    const { file, config } = loaded
     const files = yield* Golden.beside(file)
     const samples = yield* Golden.sampled(config, files)
     const found = outcomes(config, samples)
-    const payloads = yield* Golden.compare(config, samples, files, update)
+    const payloads = yield* Golden.compare(loaded, samples, files, update)
     const [astray, changed] = [found.filter(({ ok }) => !ok), payloads.filter(({ ok }) => !ok)]
-    const all = found.length + payloads.length
+    const skipped = payloads.filter(({ absent }) => absent.length > 0)
+    const all = found.length + payloads.length - skipped.length
     const passed = all - astray.length - changed.length
     if (yield* Json) {
-      yield* printJson({ ok: passed === all, passed, outcomes: found, payloads })
+      yield* printJson({ ok: passed === all, passed, outcomes: found, payloads, ...absentIn(loaded) })
       return passed === all ? undefined : yield* failed()
     }
     if (config.tests.length === 0) {
@@ -97,6 +99,9 @@ export const test = Command.make(
     for (const one of astray) yield* print(`${difference(one)}\n`)
     for (const one of changed) yield* print(`${changes(one, style)}\n`)
     for (const { file } of payloads.filter(({ written }) => written)) yield* say(`${plain(file)} written`)
+    for (const { event, sink, absent } of skipped) {
+      yield* say(`${plain(event)} to ${plain(sink)} was not compared: its payload shows ${absent.join(", ")}`)
+    }
     yield* print(`${passed} of ${count(all, "test")} passed`)
     if (astray.length > 0) {
       return yield* failed(`\`relay explain ${plain(astray[0]?.event ?? "")}\` shows why events are routed as they are`)

@@ -5,26 +5,28 @@ import { render, toJson } from "../../config/diagnostics/Diagnostic.ts"
 import { failed } from "../support/CommandError.ts"
 import { checkSinks } from "../support/checkSinks.ts"
 import { Json, toggle } from "../support/flags.ts"
-import { loadQuietly } from "../support/loadConfig.ts"
+import { absentIn, loadLacking, loadQuietly, sayAbsent } from "../support/loadConfig.ts"
 import { count, plain, print, printJson, say, table } from "../support/output.ts"
 
 export const validate = Command.make(
   "validate",
   {
-    offline: toggle("offline", "Check the file only, not the sinks"),
+    offline: toggle("offline", "Check the file only: not the sinks, and not the secrets that are not here"),
   },
   Effect.fn(function* ({ offline }) {
     const json = yield* Json
-    const { file, config, warnings } = yield* Effect.tapError(loadQuietly, (error) =>
+    const loaded = yield* Effect.tapError(offline ? loadLacking : loadQuietly, (error) =>
       json ? printJson({ ok: false, file: error.file, diagnostics: toJson(error.diagnostics) }) : Effect.void,
     )
+    const { file, config, warnings } = loaded
     const reached = offline ? [] : yield* checkSinks(config)
     const ok = reached.every((sink) => sink.ok)
     if (json) {
-      yield* printJson({ ok, file, diagnostics: toJson(warnings), sinks: reached })
+      yield* printJson({ ok, file, diagnostics: toJson(warnings), ...absentIn(loaded), sinks: reached })
       return ok ? undefined : yield* failed()
     }
     if (warnings.length > 0) yield* say(`${render(warnings)}\n`)
+    yield* sayAbsent(loaded)
     for (const { sink, advice } of reached) for (const one of advice) yield* say(`sink ${sink}: ${one}`)
     if (reached.length > 0) {
       yield* print(table(reached.map(({ sink, ok, message }) => [sink, ok ? "reached" : "NOT REACHED", message])))
@@ -43,7 +45,7 @@ export const validate = Command.make(
     { command: "relay validate", description: "Check relay.config.json and its sinks" },
     {
       command: "relay validate --offline -c new.config.json",
-      description: "Check a file on a machine that can't reach its sinks",
+      description: "Check a file on a machine that has not its secrets, and can't reach its sinks",
     },
   ]),
 )

@@ -4,8 +4,9 @@
  *
  * A test without a webhook uses the first one, because a payload holds its name.
  */
-import { Effect, FileSystem, Path, Predicate, Result } from "effect"
-import type { RelayConfig } from "../../config/Config.ts"
+import { Effect, FileSystem, Path, Predicate, Redacted, Result } from "effect"
+import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
+import type { Loaded } from "../../config/load/Load.ts"
 import * as Envelope from "../../event/Envelope.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import { type CommandError, failed, io } from "./CommandError.ts"
@@ -22,6 +23,8 @@ export interface Compared {
   readonly ok: boolean
   /** Whether `--update` wrote it. */
   readonly written: boolean
+  /** The keys that are absent here and show in the payload, so that it can't be compared. */
+  readonly absent: ReadonlyArray<string>
   /** Where they differ: lines that begin with `-` (golden file), `+` (payload) or a blank. */
   readonly diff: ReadonlyArray<string>
 }
@@ -84,9 +87,21 @@ export const sampled = (config: RelayConfig, files: Files) =>
     }),
   )
 
+/** The absent keys of a sink that its payloads may show; secrets are masked there. */
+const shownOf = (lane: LaneConfig, absent: Loaded["absent"]): ReadonlyArray<string> =>
+  absent.flatMap(({ path: [first, sink, ...rest], key }) => {
+    if (first !== "sinks" || sink !== lane.name) return []
+    let at: unknown = { ...lane, ...(Predicate.isObject(lane.config) && lane.config) }
+    for (const part of rest) {
+      if (Redacted.isRedacted(at)) break
+      at = Predicate.hasProperty(at, part) ? at[part] : undefined
+    }
+    return Redacted.isRedacted(at) ? [] : [key]
+  })
+
 /** Compares each payload with its golden file; with `update`, writes the files that differ. */
 export const compare = Effect.fnUntraced(function* (
-  config: RelayConfig,
+  { config, absent }: Pick<Loaded, "config" | "absent">,
   samples: ReadonlyArray<Sampled>,
   files: Files,
   update: boolean,
@@ -98,12 +113,26 @@ export const compare = Effect.fnUntraced(function* (
     for (const [sink, file] of Object.entries(test.payloads)) {
       const lane = config.sinks.find(({ name }) => name === sink)
       const payload = lane && payloadOf(lane, sinkTypes[lane.type], webhook, body)
-      if (payload === undefined) return yield* failed(`the sink ${plain(sink)} can't show what it would be sent`)
+      if (lane === undefined || payload === undefined)
+        return yield* failed(`the sink ${plain(sink)} can't show what it would be sent`)
       const golden = yield* files.read(file)
       const lines = diff(textOf(golden), payload)
+      const hidden = lines.length === 0 ? [] : shownOf(lane, absent)
+      if (hidden.length > 0) {
+        compared.push({ event: test.event, sink, file, ok: true, written: false, absent: hidden, diff: [] })
+        continue
+      }
       const written = update && lines.length > 0
       if (written) yield* files.write(file, `${payload}\n`)
-      compared.push({ event: test.event, sink, file, ok: written || lines.length === 0, written, diff: lines })
+      compared.push({
+        event: test.event,
+        sink,
+        file,
+        ok: written || lines.length === 0,
+        written,
+        absent: [],
+        diff: lines,
+      })
     }
   }
   return compared

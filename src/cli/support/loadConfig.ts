@@ -1,12 +1,12 @@
 /** Loads the config that the flags name. */
 import { Effect, FileSystem, Option } from "effect"
+import type { Loaded } from "../../config/load/Load.ts"
 import { readerOf } from "../../config/load/ReadFile.ts"
 import { Config } from "./flags.ts"
-import { say } from "./output.ts"
+import { plain, say, table } from "./output.ts"
 import { lazily, Program, quoted } from "./Program.ts"
 
-/** Leaves the warnings to the caller. */
-export const loadQuietly = Effect.gen(function* () {
+const loading = Effect.fnUntraced(function* (mayLack: boolean) {
   const file = yield* Config
   const { env } = yield* Program
   const readFile = readerOf(yield* FileSystem.FileSystem)
@@ -15,20 +15,52 @@ export const loadQuietly = Effect.gen(function* () {
     lazily(() => import("../../sinks/SinkTypes.ts")),
     lazily(() => import("../../journal/Journals.ts")),
   ])
-  const options = { env, readFile, sinkTypes, journalTypes }
+  const options = { env, readFile, sinkTypes, journalTypes, mayLack }
   return yield* Option.match(file, { onNone: () => loadOrEmbedded(options), onSome: (path) => load(path, options) })
 })
 
+/** Leaves the warnings to the caller. */
+export const loadQuietly = loading(false)
+
+/** The same where secrets may be absent: for checks that don't need them. */
+export const loadLacking = loading(true)
+
+const sayWarnings = Effect.fnUntraced(function* ({ warnings }: Loaded) {
+  const { render } = yield* lazily(() => import("../../config/diagnostics/Diagnostic.ts"))
+  if (warnings.length > 0) yield* say(render(warnings))
+})
+
 /** Prints the warnings to stderr. */
-export const loadConfig = Effect.tap(loadQuietly, ({ warnings }) =>
-  Effect.flatMap(
-    lazily(() => import("../../config/diagnostics/Diagnostic.ts")),
-    ({ render }) => (warnings.length === 0 ? Effect.void : say(render(warnings))),
-  ),
-)
+export const loadConfig = Effect.tap(loadQuietly, sayWarnings)
+
+/** Prints to stderr which variables and files were absent. */
+export const sayAbsent = ({ file, absent }: Loaded): Effect.Effect<void> => {
+  if (absent.length === 0) return Effect.void
+  const rows = absent.map(({ key, message }) => [key, message])
+  return say(`${plain(file)}: not here, and so not checked:\n${table(rows)}`)
+}
+
+/** The same for `--json`. */
+export const absentIn = ({ absent }: Loaded): object =>
+  absent.length === 0 ? {} : { absent: absent.map(({ key, message }) => ({ key, message })) }
+
+/** Prints the warnings, and what was absent. */
+export const loadForCheck = Effect.tap(loadLacking, (loaded) => Effect.andThen(sayWarnings(loaded), sayAbsent(loaded)))
 
 /** ` -c FILE` where the flag was given, for printed commands. */
 export const configFlag = Effect.map(
   Config,
   Option.match({ onNone: () => "", onSome: (file) => ` -c ${quoted(file)}` }),
 )
+
+/** The journal of the config; nothing else of it is read. */
+export const loadJournal = Effect.gen(function* () {
+  const file = Option.getOrUndefined(yield* Config)
+  const { env } = yield* Program
+  const readFile = readerOf(yield* FileSystem.FileSystem)
+  const [{ loadJournal }, { journalTypes }] = yield* Effect.all([
+    lazily(() => import("../../config/load/Load.ts")),
+    lazily(() => import("../../journal/Journals.ts")),
+  ])
+  return yield* loadJournal(file, { env, readFile, journalTypes })
+})

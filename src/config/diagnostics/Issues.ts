@@ -103,16 +103,12 @@ const flatten = (issue: SchemaIssue.Issue, path: Path, root: unknown, said?: str
     }
     case "Encoding":
       return flatten(issue.issue, path, root, said)
-    case "Filter":
-      return flatten(
-        issue.issue,
-        path,
-        root,
-        said ??
-          annotated(issue.filter.annotations) ??
-          (issue.issue._tag === "InvalidValue" ? annotated(issue.issue.annotations) : undefined) ??
-          `expected ${issue.filter.annotations?.expected ?? "another value"}`,
-      )
+    case "Filter": {
+      const { annotations } = issue.filter
+      const wanted = annotations?.expected === undefined ? undefined : `expected ${annotations.expected}`
+      const own = issue.issue._tag === "InvalidValue" ? annotated(issue.issue.annotations) : undefined
+      return flatten(issue.issue, path, root, said ?? annotated(annotations) ?? own ?? wanted)
+    }
     case "MissingKey":
       return [error(path, `the key ${quoted(String(path.at(-1) ?? ""))} is missing`)]
     case "InvalidType":

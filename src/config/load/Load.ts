@@ -10,7 +10,7 @@ import { isObject as isFields } from "effect/Predicate"
 import type { JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
 import { ConfigError, type Diagnostic } from "../diagnostics/Diagnostic.ts"
 import { decode, didYouMean, keysOf } from "../diagnostics/Issues.ts"
-import { error, type Finding, type Path, parse, type Source } from "../diagnostics/Source.ts"
+import { error, type Finding, formatPath, type Path, parse, type Source } from "../diagnostics/Source.ts"
 import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
 import { Admin, ConfigFile, Delivery, Lane } from "../schema/ConfigFile.ts"
@@ -19,10 +19,21 @@ import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
 import { embedded } from "./Defaults.ts"
 import { decodeText, type Environment, reasonOf, resolve } from "./References.ts"
 import * as RenamedKeys from "./RenamedKeys.ts"
+import { standIns } from "./StandIns.ts"
 
 export interface LoadOptions extends Environment {
   readonly sinkTypes: ConfiguredTypes
   readonly journalTypes: JournalTypes
+  /** Whether a check goes on without the variables and files that are absent. Such a config is never run. */
+  readonly mayLack?: boolean
+}
+
+/** A value that is absent here: a text stands for it that the key takes. */
+export interface Absent {
+  readonly path: Path
+  readonly key: string
+  /** Which variable or file, and why. */
+  readonly message: string
 }
 
 export interface Loaded {
@@ -30,6 +41,8 @@ export interface Loaded {
   readonly file: string
   readonly config: RelayConfig
   readonly warnings: ReadonlyArray<Diagnostic>
+  /** Empty unless `mayLack`: an absent value is an error then. */
+  readonly absent: ReadonlyArray<Absent>
 }
 
 /** The config's name if no other is given. */
@@ -199,7 +212,9 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
   if (!isFields(source.value)) {
     return yield* fail([error([], "a config is an object: { … }", "`relay init` writes a config to start from")])
   }
-  const { value: resolved, findings: unresolved, hide } = yield* resolve(source.value, [], options)
+  const { sinkTypes, journalTypes, mayLack } = options
+  const standIn = mayLack === true ? standIns(source.value, sinkTypes, journalTypes) : undefined
+  const { value: resolved, findings: unresolved, absent, hide } = yield* resolve(source.value, [], options, standIn)
   const { value: root, findings: renamed } = RenamedKeys.rename(isFields(resolved) ? resolved : {})
   const whole = part(decode(ConfigFile, root, []))
   const journal = journalOf(root.journal, options.journalTypes)
@@ -215,18 +230,17 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     ...sinks.flatMap((_) => _.findings),
   ]
   const rules = Rules.check(root, options, yield* Clock.currentTimeMillis)
-  const findings = [...unresolved, ...[...shape, ...rules].filter((finding) => !isReported(unresolved, finding))].map(
-    hide,
-  )
+  const unknown = [...unresolved, ...absent]
+  const findings = [...unresolved, ...[...shape, ...rules].filter((finding) => !isReported(unknown, finding))].map(hide)
   const lanes = sinks.flatMap((_) => (_.value === undefined ? [] : [_.value]))
-  const invalid = whole.value === undefined || journal.value === undefined
-  if (invalid || source.problems.length > 0 || findings.some((_) => _.severity === "error")) {
-    return yield* fail(findings)
-  }
+  const isWrong = source.problems.length > 0 || findings.some((_) => _.severity === "error")
+  if (isWrong) return yield* fail(findings)
+  if (whole.value === undefined || journal.value === undefined) return yield* fail(absent)
   const loaded: Loaded = {
     file,
     config: assemble(whole.value, journal.value, lanes),
     warnings: located(source, [...findings, ...Rules.idle(root)]),
+    absent: absent.map(({ path, message }) => ({ path, key: formatPath(path), message })),
   }
   return loaded
 })
@@ -243,20 +257,37 @@ export const loadOrEmbedded = Effect.fn("Config.loadOrEmbedded")(function* (opti
   return yield* text === undefined ? build(embeddedName, embedded, options) : build(defaultFile, text, options)
 })
 
-/**
- * The address and token of the admin API, and nothing else: `relay status` may
- * be run by a user who can't read the signing secrets. Without a file it is
- * `relay.config.json`, or the embedded defaults where there is none.
- */
-export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (file: string | undefined, options: Environment) {
+/** One part of the file, of which nothing else is resolved or checked. Without a file it is as in {@link loadOrEmbedded}. */
+const loadPart = Effect.fnUntraced(function* <A>(
+  file: string | undefined,
+  key: string,
+  decodePart: (value: unknown) => Part<A>,
+  options: Environment,
+  journalTypes: JournalTypes = {},
+) {
   const name = file ?? defaultFile
   const text = (yield* read(name, options)) ?? (file === undefined ? embedded : yield* missing(name))
-  const source = parse(name, text, mayBeShown({}, {}))
-  const admin = isFields(source.value) ? (source.value.admin ?? {}) : undefined
-  if (admin === undefined) return yield* new ConfigError({ file: name, diagnostics: located(source, []) })
-  const { value, findings } = yield* resolve(admin, ["admin"], options)
-  const decoded = decode(Admin, value ?? {}, ["admin"])
-  if (Result.isSuccess(decoded) && findings.length === 0) return decoded.success
-  const wrong = Result.isFailure(decoded) ? decoded.failure.filter((finding) => !isReported(findings, finding)) : []
-  return yield* new ConfigError({ file: name, diagnostics: located(source, [...findings, ...wrong]) })
+  const source = parse(name, text, mayBeShown({}, journalTypes))
+  const fail = (findings: ReadonlyArray<Finding>) =>
+    new ConfigError({ file: name, diagnostics: located(source, findings) })
+  if (!isFields(source.value)) return yield* fail([])
+  const { value, findings, hide } = yield* resolve(source.value[key] ?? {}, [key], options)
+  const decoded = decodePart(value ?? {})
+  if (decoded.value !== undefined && findings.length === 0) return decoded.value
+  const wrong = decoded.findings.filter((finding) => !isReported(findings, finding))
+  return yield* fail([...findings, ...wrong].map(hide))
 })
+
+/**
+ * The address and token of the admin API, and nothing else: `relay status` may
+ * be run by a user who can't read the signing secrets.
+ */
+export const loadAdmin = Effect.fn("Config.loadAdmin")((file: string | undefined, options: Environment) =>
+  loadPart(file, "admin", (value) => part(decode(Admin, value, ["admin"])), options),
+)
+
+/** The journal, and nothing else: work on its file must not fail because of a secret, or of a sink. */
+export const loadJournal = Effect.fn("Config.loadJournal")(
+  (file: string | undefined, { journalTypes, ...options }: Environment & Pick<LoadOptions, "journalTypes">) =>
+    loadPart(file, "journal", (value) => journalOf(value, journalTypes), options, journalTypes),
+)

@@ -3,12 +3,13 @@
  * texts. The last one is a whole text; the others stand anywhere in it, a
  * variable also in a path.
  *
- * They are resolved once, when the config loads. `$${` is a literal `${`.
+ * They are resolved once, when the config loads. `$${` is a literal `${`. A check
+ * may go on without what is absent, by stand-ins (`StandIns.ts`).
  *
  * **Guarantee.** A resolved text is never shown: findings name the variable or
  * the file.
  */
-import { Effect, type PlatformError } from "effect"
+import { Effect, type PlatformError, Result } from "effect"
 import { error, type Finding, type Path } from "../diagnostics/Source.ts"
 
 export interface Environment {
@@ -19,23 +20,30 @@ export interface Environment {
 /** `$${`; or `${file:`, a path that may hold variables, and `}`; or `${`, a name and `}`. */
 const reference = /\$\$\{|\$\{file:(?!-)((?:\$\{[^}]*\}|[^}])*)(\}?)|\$\{([^}]*)(\}?)/g
 
-/** The value of a variable; `undefined` when there is none, with a finding. */
-const variable = (
-  inside: string,
-  path: Path,
-  env: Environment["env"],
-  findings: Array<Finding>,
-): string | undefined => {
-  const fail = (message: string, hint: string): undefined => {
-    findings.push(error(path, message, hint))
-  }
+/** A text that is being resolved. */
+interface Reading {
+  readonly path: Path
+  readonly wrong: Array<Finding>
+  /** What is not there, and so may be where the relay runs. */
+  readonly absent: Array<Finding>
+}
+
+/** Stands in a text where something is absent. Two names have two words, which may stand in an address, a header or a path. */
+const wordFor = (name: string): string => `absent-${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}`
+
+/** The value of a variable; `undefined` where the reference is wrong. */
+const variable = (inside: string, env: Environment["env"], { path, wrong, absent }: Reading): string | undefined => {
   const [name = "", fallback] = inside.split(/:-(.*)/s)
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-    return fail("a reference is `${NAME}`, `${NAME:-default}` or `${file:PATH}`", "a name has letters, digits and `_`")
+    const forms = "a reference is `${NAME}`, `${NAME:-default}` or `${file:PATH}`"
+    wrong.push(error(path, forms, "a name has letters, digits and `_`"))
+    return undefined
   }
   const value = env[name]
   if (fallback !== undefined) return value === undefined || value === "" ? fallback : value
-  return value ?? fail(`the variable ${name} is not set`, `set ${name}, or give it a default: \${${name}:-…}`)
+  if (value !== undefined) return value
+  absent.push(error(path, `the variable ${name} is not set`, `set ${name}, or give it a default: \${${name}:-…}`))
+  return wordFor(name)
 }
 
 /** Why a file could not be read. */
@@ -52,6 +60,10 @@ export const reasonOf = (cause: PlatformError.PlatformError): string => {
   }
 }
 
+/** Whether the file may be there for the relay's own user, on its own machine. */
+const mayBeElsewhere = ({ reason }: PlatformError.PlatformError): boolean =>
+  reason._tag === "NotFound" || reason._tag === "PermissionDenied"
+
 /** UTF-8 and nothing else; a byte order mark is dropped. */
 export const decodeText = (bytes: Uint8Array): string | undefined => {
   try {
@@ -64,12 +76,22 @@ export const decodeText = (bytes: Uint8Array): string | undefined => {
 /** A shorter text occurs in messages by chance, and is not a secret. */
 const shortestHidden = 4
 
+/** A text for one of which something is absent, made of the text with words in its place; `undefined` where none would do. */
+export type StandIn = (text: string, path: Path) => string | undefined
+
 /**
  * Resolves every text below `value`. A text that can't be resolved is left out,
- * with a finding. `hide` removes resolved texts from a finding.
+ * with a finding; with `standIn`, one of which something is absent is replaced, and
+ * `absent` tells of it. `hide` removes resolved texts from a finding.
  */
-export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, environment: Environment) {
+export const resolve = Effect.fnUntraced(function* (
+  value: unknown,
+  path: Path,
+  environment: Environment,
+  standIn: StandIn = () => undefined,
+) {
   const findings: Array<Finding> = []
+  const absences: Array<Finding> = []
   const resolved = new Set<string>()
   const keep = (text: string, written: string): string => {
     if (text !== written && text.length >= shortestHidden) resolved.add(text)
@@ -77,59 +99,76 @@ export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, 
   }
 
   /** The content of a file, less its last line break. */
-  const content = Effect.fnUntraced(function* (file: string, written: string, at: Path) {
+  const content = Effect.fnUntraced(function* (file: string, written: string, { path, wrong, absent }: Reading) {
+    // A variable in the path is absent, and so is the file.
+    if (absent.length > 0) return wordFor(file)
     // The default of a variable may be a secret; its name is not.
     const shown = written.replace(/(\$\{[^}]*?:-)[^}]*/g, "$1…")
-    const fail = (why: string) => {
-      findings.push(
-        error(
-          at,
-          `the file of "${shown}" can't be read: ${why}`,
-          "paths are relative to the directory that relay is started in",
-        ),
+    const fault = (why: string): Finding =>
+      error(
+        path,
+        `the file of "${shown}" can't be read: ${why}`,
+        "paths are relative to the directory that relay is started in",
       )
-      return undefined
+    const read = yield* Effect.result(environment.readFile(file))
+    if (Result.isFailure(read)) {
+      const into = mayBeElsewhere(read.failure) ? absent : wrong
+      into.push(fault(reasonOf(read.failure)))
+      return wordFor(file)
     }
-    return yield* environment.readFile(file).pipe(
-      Effect.map((bytes) => decodeText(bytes)?.replace(/\r?\n$/, "") ?? fail("it is not UTF-8 text")),
-      Effect.catch((cause) => Effect.sync(() => fail(reasonOf(cause)))),
-    )
+    const text = decodeText(read.success)?.replace(/\r?\n$/, "")
+    if (text === undefined) wrong.push(fault("it is not UTF-8 text"))
+    return text
   })
 
   const replacement = Effect.fnUntraced(function* (
     [whole, file, closesFile, inside = "", closes]: RegExpExecArray,
-    at: Path,
+    reading: Reading,
   ): Effect.fn.Return<string | undefined> {
     if (whole === "$${") return "${"
     if ((closesFile ?? closes) === "") {
-      findings.push(error(at, "a `${` has no `}`", "write `$${` for the two characters themselves"))
+      reading.wrong.push(error(reading.path, "a `${` has no `}`", "write `$${` for the two characters themselves"))
       return undefined
     }
-    if (file === undefined) return variable(inside, at, environment.env, findings)
-    const path = yield* filled(file, at)
-    const read = path === undefined ? undefined : yield* content(path, whole, at)
+    if (file === undefined) return variable(inside, environment.env, reading)
+    const path = yield* filled(file, reading)
+    const read = path === undefined ? undefined : yield* content(path, whole, reading)
     return read === undefined ? undefined : keep(read, whole)
   })
 
   /** A text with each reference in it replaced. */
-  const filled = Effect.fnUntraced(function* (written: string, at: Path): Effect.fn.Return<string | undefined> {
+  const filled = Effect.fnUntraced(function* (written: string, reading: Reading): Effect.fn.Return<string | undefined> {
     let text: string | undefined = ""
     let end = 0
     for (const match of written.matchAll(reference)) {
-      const value = yield* replacement(match, at)
+      const value = yield* replacement(match, reading)
       text = text === undefined || value === undefined ? undefined : text + written.slice(end, match.index) + value
       end = match.index + match[0].length
     }
     return text === undefined ? undefined : text + written.slice(end)
   })
 
-  const text = Effect.fnUntraced(function* (written: string, at: Path): Effect.fn.Return<string | undefined> {
-    const replaced = yield* filled(written, at)
+  const whole = Effect.fnUntraced(function* (written: string, reading: Reading) {
+    const replaced = yield* filled(written, reading)
     if (replaced === undefined) return undefined
     // What a file holds names no other file.
     const isFile = replaced.startsWith("file:") && !written.startsWith("${file:")
-    const read = isFile ? yield* content(replaced.slice("file:".length), written, at) : replaced
-    return read === undefined ? undefined : keep(read, written)
+    return isFile ? yield* content(replaced.slice("file:".length), written, reading) : replaced
+  })
+
+  const text = Effect.fnUntraced(function* (written: string, path: Path): Effect.fn.Return<string | undefined> {
+    const reading: Reading = { path, wrong: [], absent: [] }
+    const { wrong, absent } = reading
+    const read = yield* whole(written, reading)
+    if (read === undefined || wrong.length > 0) {
+      findings.push(...wrong, ...absent)
+      return undefined
+    }
+    if (absent.length === 0) return keep(read, written)
+    const text = standIn(read, path)
+    const into = text === undefined ? findings : absences
+    into.push(...absent)
+    return text
   })
 
   const walk = Effect.fnUntraced(function* (node: unknown, at: Path): Effect.fn.Return<unknown> {
@@ -148,7 +187,7 @@ export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, 
     return Object.fromEntries(entries)
   })
 
-  const whole = yield* walk(value, path)
+  const root = yield* walk(value, path)
   const scrub = (message: string): string =>
     [...resolved].reduce((text, secret) => text.replaceAll(secret, "…"), message)
   const hide = (finding: Finding): Finding => ({
@@ -156,5 +195,5 @@ export const resolve = Effect.fnUntraced(function* (value: unknown, path: Path, 
     message: scrub(finding.message),
     ...(finding.hint === undefined ? {} : { hint: scrub(finding.hint) }),
   })
-  return { value: whole, findings, hide }
+  return { value: root, findings, absent: absences, hide }
 })

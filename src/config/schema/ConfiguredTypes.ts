@@ -50,17 +50,35 @@ const typeOf = (value: unknown): string => (Predicate.hasProperty(value, "type")
 /** What stands at a key; `undefined` where nothing does. */
 const at = (value: unknown, key: string): unknown => (Predicate.hasProperty(value, key) ? value[key] : undefined)
 
+/** The schema of what stands at a path of a config as it is written; `undefined` where nothing may, or the type of a sink decides and is not known. */
+export const schemaAt =
+  (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes) =>
+  (path: Path, config: unknown): SchemaAST.AST | undefined => {
+    const [root, rest] = placeOf(path, config, sinkTypes, journalTypes)
+    return rest.reduce<SchemaAST.AST | undefined>((ast, key) => ast && partOf(ast, key), root)
+  }
+
+/** The nearest schema above a path that is not part of another one, and the way from there. */
+const placeOf = (
+  path: Path,
+  config: unknown,
+  sinkTypes: ConfiguredTypes,
+  journalTypes: JournalTypes,
+): readonly [SchemaAST.AST | undefined, Path] => {
+  const [first, name, key] = path
+  if (first === "journal") return [written(journalSchema(typeOf(at(config, first)), journalTypes)), path.slice(1)]
+  if (first !== "sinks" || key === undefined) return [file, path]
+  const type = typeOf(at(at(config, first), String(name)))
+  const schemas = schemasOf(Object.hasOwn(sinkTypes, type) ? sinkTypes[type] : undefined)
+  return [schemas.find((one) => partOf(one, key) !== undefined), path.slice(2)]
+}
+
 /** Whether a diagnostic may show the value at a path of a config: its schema must say so. */
 export const mayBeShown =
   (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes) =>
   (path: Path, config: unknown): boolean => {
-    const [first, name, key] = path
-    if (first === "journal")
-      return mayShow(written(journalSchema(typeOf(at(config, first)), journalTypes)), path.slice(1))
-    if (first !== "sinks") return mayShow(file, path)
-    if (key === undefined || key === "type") return true
-    const type = typeOf(at(at(config, first), String(name)))
-    const schemas = schemasOf(Object.hasOwn(sinkTypes, type) ? sinkTypes[type] : undefined)
-    const schema = schemas.find((one) => partOf(one, key) !== undefined)
-    return schema !== undefined && mayShow(schema, path.slice(2))
+    const [first, , key] = path
+    if (first === "sinks" && (key === undefined || key === "type")) return true
+    const [root, rest] = placeOf(path, config, sinkTypes, journalTypes)
+    return root !== undefined && mayShow(root, rest)
   }

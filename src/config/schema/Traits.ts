@@ -35,6 +35,14 @@ const annotationOf = (ast: SchemaAST.AST, name: string): unknown => {
   return all.findLast((annotations) => annotations?.[name] !== undefined)?.[name]
 }
 
+/** Texts of which a schema says that it takes them: its default, its examples, its choices. */
+export const examplesOf = (ast: SchemaAST.AST): ReadonlyArray<string> => {
+  const given = annotationOf(ast, "examples")
+  const choices = ast._tag === "Union" ? ast.types.flatMap(examplesOf) : ast._tag === "Literal" ? [ast.literal] : []
+  const all = [annotationOf(ast, "default"), ...(Array.isArray(given) ? given : []), ...choices]
+  return all.filter((one) => typeof one === "string")
+}
+
 /** A schema as the file is written. */
 export const written = (schema: Schema.ConstraintDecoder<unknown>): SchemaAST.AST => SchemaAST.toEncoded(schema.ast)
 

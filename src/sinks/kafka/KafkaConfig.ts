@@ -7,7 +7,7 @@ import * as Certificates from "../Certificates.ts"
 import { compressions, mechanisms } from "./KafkaClient.ts"
 
 /** A broker that is written wrong may hold a password, so none is shown. */
-const broker = Schema.String.annotate({ shown: false }).check(
+const broker = Schema.String.annotate({ shown: false, examples: ["broker-1.example.com:9092"] }).check(
   Schema.isPattern(new RegExp(Address.pattern, "u"), {
     message: 'this is no broker: write host and port, such as "broker-1.example.com:9092"',
   }),

@@ -28,4 +28,12 @@ describe("explain", () => {
     const { stdout } = await cli(["explain", "block.created", "--json", "-c", config({ routes })])
     expect(JSON.parse(stdout)).toMatchObject({ sinks: [], conditional: ["audit"] })
   })
+
+  test("of a type needs no secret, and says which was not there", async () => {
+    const secrets = [{ name: "main", value: "file:/nowhere/secret" }]
+    const file = config({ webhooks: { scheduling: { path: "/hooks", secrets } } })
+    const { code, stdout, stderr } = await cli(["explain", "block.created", "-c", file])
+    expect([code, stdout]).toEqual([0, expect.stringContaining("→ audit")])
+    expect(stderr).toContain('the file of "file:/nowhere/secret" can\'t be read: there is no such file')
+  })
 })

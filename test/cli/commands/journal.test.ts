@@ -68,4 +68,17 @@ describe("journal", () => {
     const { code, stderr } = await cli(["journal", "check", "-c", config()])
     expect([code, stderr]).toEqual([74, expect.stringContaining("There is no journal")])
   })
+
+  test("reads only the journal of a config: neither a secret nor a sink is in the way", async () => {
+    const path = join(directory, "alone", "journal.db")
+    await Effect.runPromise(Effect.scoped(Effect.provide(Effect.void, SqliteJournal.layer(optionsAt(path)))))
+    const broken = { journal: { path }, webhooks: { a: { secrets: "${NOT_SET}" } }, sinks: { b: { type: "nothing" } } }
+    const { code, stdout, stderr } = await cli(["journal", "check", "-c", config(broken)])
+    expect([code, stderr]).toEqual([0, ""])
+    expect(stdout).toContain(`${path}: sound`)
+    const wrong = await cli(["journal", "check", "-c", config({ journal: { pth: path } })])
+    expect([wrong.code, wrong.stderr]).toEqual([78, expect.stringContaining('did you mean "path"?')])
+    const absent = await cli(["journal", "check", "-c", config({ journal: { path: "${NOT_SET}" } })])
+    expect([absent.code, absent.stderr]).toEqual([78, expect.stringContaining("the variable NOT_SET is not set")])
+  })
 })

@@ -45,4 +45,25 @@ describe("test", () => {
     expect((await run({ event: "block.created", to: "audit" })).stdout).toContain("FAILED  block.created by two")
     expect((await run({ event: "block.created", webhook: "one", to: "audit" })).code).toBe(0)
   })
+
+  test("compares what it can where values are absent: a payload that shows one is not a failure", async () => {
+    const url = "https://example.com/${TOKEN}"
+    const http = { type: "http", url, format: "template" }
+    const sinks = {
+      hides: { ...http, headers: { authorization: "Bearer ${TOKEN}" }, body: { is: "{{type}}" } },
+      shows: { ...http, body: { is: "${WHO}" } },
+    }
+    const routes = [{ name: "all", match: "**", to: ["hides", "shows"] }]
+    const payloads = { hides: "hides.json", shows: "shows.json" }
+    const tests = [{ event: "block.created", to: ["hides", "shows"], payloads }]
+    const changed = { hides: { ...sinks.hides, body: { was: "{{type}}" } } }
+    const env = { TOKEN: canary, WHO: "us" }
+    expect((await cli(["test", "--update", "-c", config({ sinks, routes, tests })], { env })).code).toBe(0)
+    const lacking = await cli(["test", "-c", config({ sinks, routes, tests })])
+    expect([lacking.code, lacking.stdout]).toEqual([0, "2 of 2 tests passed\n"])
+    expect(lacking.stderr).toContain("block.created to shows was not compared: its payload shows sinks.shows.body.is")
+    const different = await cli(["test", "-c", config({ sinks: { ...sinks, ...changed }, routes, tests })])
+    expect([different.code, different.stdout]).toEqual([1, expect.stringContaining("differs from hides.json")])
+    expect((await cli(["test", "-c", config({ sinks, routes, tests })], { env })).stdout).toBe("3 of 3 tests passed\n")
+  })
 })

@@ -34,4 +34,19 @@ describe("validate", () => {
     expect(diagnostics.map(({ key }: { key: string }) => key)).toEqual(["routes[0].to", "lisen"])
     expect(stdout + stderr).not.toContain(canary)
   })
+
+  test("does without its secrets with --offline only, and says which were not there", async () => {
+    const secrets = [{ name: "main", value: "${SIGNING_SECRET}" }]
+    const file = config({ webhooks: { scheduling: { path: "/hooks", secrets } } })
+    const offline = await cli(["validate", "--offline", "-c", file])
+    expect([offline.code, offline.stdout]).toEqual([0, expect.stringContaining(": valid, ")])
+    expect(offline.stderr).toMatch(/webhooks\.scheduling\.secrets\[0\]\.value +the variable SIGNING_SECRET is not set/)
+    const json = await cli(["validate", "--offline", "--json", "-c", file])
+    expect(JSON.parse(json.stdout).absent).toEqual([
+      { key: "webhooks.scheduling.secrets[0].value", message: "the variable SIGNING_SECRET is not set" },
+    ])
+    expect((await cli(["validate", "-c", file])).code).toBe(78)
+    const set = await cli(["validate", "-c", file], { env: { SIGNING_SECRET: canary } })
+    expect([set.code, set.stderr]).toEqual([0, ""])
+  })
 })

@@ -1,0 +1,101 @@
+import { describe, expect } from "bun:test"
+import { readdirSync, readFileSync } from "node:fs"
+import { Effect, Result } from "effect"
+import { parse } from "jsonc-parser"
+import { formatPath, type Path } from "../../../src/config/diagnostics/Source.ts"
+import { load } from "../../../src/config/load/Load.ts"
+import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
+import { it } from "../../lib/effect.ts"
+import { config, journalTypes, options, readFile } from "../fixture.ts"
+
+const folder = new URL("../../../config/", import.meta.url)
+const examples = readdirSync(folder).filter(
+  (name) => name.endsWith(".json") && !["relay.schema.json", "grafana.json"].includes(name),
+)
+
+/** Every text of a config, with the config in which a variable that is not set takes its place. */
+const lacking = (root: unknown): ReadonlyArray<readonly [path: Path, text: string]> => {
+  const found: Array<readonly [Path, string]> = []
+  const walk = (node: unknown, path: Path, whole: (node: unknown) => unknown): void => {
+    if (typeof node === "string") found.push([path, JSON.stringify(whole("${ABSENT}"))])
+    if (typeof node !== "object" || node === null) return
+    for (const [key, value] of Object.entries(node)) {
+      const inside = (value: unknown) =>
+        Array.isArray(node) ? node.with(Number(key), value) : { ...node, [key]: value }
+      walk(value, [...path, Array.isArray(node) ? Number(key) : key], (value) => whole(inside(value)))
+    }
+  }
+  walk(root, [], (node) => node)
+  // What a config is stands in its file: a test names its sinks, and the format decides which keys there are.
+  return found.filter(([path]) => !["$schema", "tests"].includes(String(path[0])) && path.at(-1) !== "format")
+}
+
+const loadLacking = (text: string, files = {}) =>
+  load("x.json", {
+    sinkTypes,
+    journalTypes,
+    env: {},
+    readFile: readFile({ ...files, "x.json": text }),
+    mayLack: true,
+  })
+
+describe("a config without its variables and files", () => {
+  it.effect("loads whichever text is absent, and names its key", () =>
+    Effect.gen(function* () {
+      let checked = 0
+      for (const name of examples) {
+        for (const [path, text] of lacking(
+          parse(readFileSync(new URL(name, folder), "utf8"), [], { allowTrailingComma: true }),
+        )) {
+          const loaded = yield* Effect.result(loadLacking(text))
+          const at = `${name}: ${formatPath(path)}`
+          expect([at, Result.isFailure(loaded) ? loaded.failure.message : "loads"]).toEqual([at, "loads"])
+          if (Result.isSuccess(loaded)) expect(loaded.success.absent.map(({ key }) => key)).toContain(formatPath(path))
+          checked++
+        }
+      }
+      expect(checked).toBeGreaterThan(200)
+    }),
+  )
+
+  it.effect("is not run: an absent value is an error unless a check asks for less", () =>
+    Effect.gen(function* () {
+      const text = config({ admin: { token: "${TOKEN}" } })
+      const { diagnostics } = yield* Effect.flip(load("x", options({ x: text })))
+      expect(diagnostics.map(({ key }) => key)).toEqual(["admin.token"])
+      const { absent } = yield* load("x", { ...options({ x: text }), mayLack: true })
+      expect(absent.map(({ key, message }) => [key, message])).toEqual([
+        ["admin.token", "the variable TOKEN is not set"],
+      ])
+    }),
+  )
+
+  it.effect("has its other mistakes told, and one that no value could mend", () =>
+    Effect.gen(function* () {
+      const wrong = config({ admin: { token: "${TOKEN}" }, lisen: 1, delivery: { pauseAfter: "${MANY}" } })
+      const { diagnostics } = yield* Effect.flip(loadLacking(wrong))
+      expect(diagnostics.map(({ key }) => key)).toEqual(["lisen", "delivery.pauseAfter"])
+    }),
+  )
+
+  it.effect("tells a file that can't be text, a variable that is empty and a reference that is wrong", () =>
+    Effect.gen(function* () {
+      const secrets = ["file:folder", "file:bytes", "${EMPTY}", "${A b}", "file:nothing"]
+      const named = secrets.map((value, index) => ({ name: `${index}`, value }))
+      const { diagnostics } = yield* load("x", {
+        ...options(
+          {
+            x: config({ webhooks: { w: { path: "/w", secrets: named } } }),
+            folder: "directory",
+            bytes: new Uint8Array([0xff]),
+          },
+          { EMPTY: "" },
+        ),
+        mayLack: true,
+      }).pipe(Effect.flip)
+      expect(diagnostics.map(({ key }) => key)).toEqual(
+        [0, 1, 2, 3].map((index) => `webhooks.w.secrets[${index}].value`),
+      )
+    }),
+  )
+})
