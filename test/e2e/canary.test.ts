@@ -126,7 +126,7 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
   await own.prints("sink sns is paused")
   const headers = { authorization: `Bearer ${token}` }
   said.push(await (await fetch(`http://127.0.0.1:${admin}/metrics`, { headers })).text())
-  for (const args of [
+  const commands = [
     ["status"],
     ["status", "--json"],
     ["lanes", "list"],
@@ -138,10 +138,9 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
     ["explain", "evt_0"],
     ["explain", "evt_0", "--json"],
     ["explain", "seq_21"],
-  ]) {
-    const { stdout, stderr } = await relay([...args, "-c", config], { cwd })
-    said.push(stdout, stderr)
-  }
+  ]
+  const printed = await Promise.all(commands.map((args) => relay([...args, "-c", config], { cwd })))
+  for (const { stdout, stderr } of printed) said.push(stdout, stderr)
   expect(said.join("\n")).toContain("relay_dead_letters")
   expect(said.join("\n")).toContain("what http would be sent")
   expect(said.join("\n")).toContain("the body is not JSON")

@@ -29,7 +29,7 @@ const answers = async (url: string, begins: string): Promise<string> => {
   return last
 }
 
-test.skipIf(!existsSync("/proc/self/fd")).each(programs)(
+test.skipIf(!existsSync("/proc/self/fd")).concurrent.each(programs)(
   "%s: the admin side goes on, and deliveries are accepted again when they are gone",
   async (name, words) => {
     const [deliveries, admin] = [await freePort(), await freePort()]

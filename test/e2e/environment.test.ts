@@ -14,7 +14,7 @@ const token = "an-admin-token-of-this-test"
 const programs = { bun: { under: "bun" }, deno: { under: "deno" }, "the binary": { binary: relayBinary() } } as const
 
 /** A proxy that answers everything itself, and what it saw. */
-let seen: Array<string> = []
+const seen: Array<string> = []
 const proxy = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,
@@ -23,13 +23,13 @@ const proxy = Bun.serve({
     return new Response("{}")
   },
 })
-/** What the relay's sink is: it takes whatever comes. */
-let received = 0
+/** What the relays' sinks are: it takes whatever comes, and knows the relay by the path. */
+const received: Array<string> = []
 const receiver = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,
-  fetch: () => {
-    received += 1
+  fetch: (request) => {
+    received.push(new URL(request.url).pathname.slice(1))
     return new Response(null, { status: 204 })
   },
 })
@@ -45,25 +45,25 @@ const proxied = {
   DENO_NO_UPDATE_CHECK: "1",
 }
 
-const config = "relay.config.json"
+const configOf = (name: string) => `${encodeURIComponent(name)}.json`
 beforeAll(async () => {
-  writeFileSync(
-    join(cwd, config),
-    JSON.stringify({
+  for (const name of Object.keys(programs)) {
+    const config = {
       listen: `127.0.0.1:${await freePort()}`,
       admin: { listen: `127.0.0.1:${await freePort()}`, token },
-      journal: { path: "journal.db" },
+      journal: { path: `${name}.db` },
       webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
-      sinks: { endpoint: { type: "http", url: `http://localhost:${receiver.port}/events` } },
+      sinks: { endpoint: { type: "http", url: `http://localhost:${receiver.port}/${encodeURIComponent(name)}` } },
       routes: [{ name: "everything", match: "**", to: "endpoint" }],
-    }),
-  )
+    }
+    writeFileSync(join(cwd, configOf(name)), JSON.stringify(config))
+  }
 })
 
-describe.each(Object.entries(programs))("under %s", (_, program) => {
+describe.concurrent.each(Object.entries(programs))("under %s", (name, program) => {
+  const config = configOf(name)
+
   test("no proxy sees the admin token, nor what goes to this machine", async () => {
-    seen = []
-    received = 0
     const running = await startRelay(config, { cwd, env: proxied, ...program })
     const status = await relay(["status", "-c", config, "--json"], { cwd, env: proxied, ...program })
     expect([status.code, JSON.parse(status.stdout).sinks?.length ?? status.stdout]).toEqual([0, expect.anything()])
@@ -71,7 +71,7 @@ describe.each(Object.entries(programs))("under %s", (_, program) => {
     expect([sent.code, sent.stdout]).toEqual([0, expect.stringMatching(/^202 {2}evt_/)])
     await running.kill()
     expect(seen).toEqual([])
-    expect(received).toBe(1)
+    expect(received.filter((one) => one === encodeURIComponent(name))).toHaveLength(1)
   }, 30_000)
 
   test.each(["0", "false"])("it does not start where certificates would not be checked: %s", async (value) => {
@@ -102,7 +102,7 @@ describe.each(Object.entries(programs))("under %s", (_, program) => {
 test.skipIf(process.platform !== "linux")("nor under Deno's flag that leaves certificates unchecked", () => {
   for (const flag of ["--unsafely-ignore-certificate-errors", "--unsafely-ignore-certificate-errors=localhost"]) {
     const [, , ...rest] = command(undefined, "deno")
-    const refused = Bun.spawnSync([denoBinary(), "run", flag, ...rest, "validate", "-c", join(cwd, config)], {
+    const refused = Bun.spawnSync([denoBinary(), "run", flag, ...rest, "validate", "-c", join(cwd, configOf("deno"))], {
       cwd: root,
     })
     expect([refused.exitCode, refused.stderr.toString()]).toEqual([

@@ -1,5 +1,5 @@
 /** A running relay gets another config, as a process. RELAY_UNDER chooses the runtime, or the binary. */
-import { afterAll, afterEach, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { createHmac } from "node:crypto"
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
@@ -9,8 +9,6 @@ import { freePort } from "../lib/port.ts"
 import { type Relay, relay, startRelay } from "../lib/relay.ts"
 
 const cwd = mkdtempSync(join(tmpdir(), "relay-reload-"))
-afterAll(() => rmSync(cwd, { recursive: true }))
-
 interface Parts {
   readonly secrets?: ReadonlyArray<{ readonly name: string; readonly value: string }>
   readonly sinks?: Readonly<Record<string, object>>
@@ -22,8 +20,9 @@ const file = (name: string) => ({ type: "file", path: `${name}.ndjson` })
 const sinks = (...names: ReadonlyArray<string>) => Object.fromEntries(names.map((name) => [name, file(name)]))
 
 const running: Array<Relay> = []
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((one) => one.kill()))
+afterAll(async () => {
+  await Promise.all(running.map((one) => one.kill()))
+  rmSync(cwd, { recursive: true })
 })
 
 let number = 0
@@ -94,7 +93,7 @@ const arrives = async (name: string, id: string): Promise<void> => {
   while (!idsIn(name).includes(id)) await Bun.sleep(10)
 }
 
-describe("relay reload", () => {
+describe.concurrent("relay reload", () => {
   test("adds, removes and renames sinks, says so, and events go where the new routes say", async () => {
     const { write, reload, ask, deliveries } = await start({ sinks: sinks("one", "two") })
     expect(await send(deliveries, "evt_1")).toBe(202)

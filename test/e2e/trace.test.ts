@@ -40,23 +40,26 @@ const receiver = (status: () => number) => {
   return { url: `http://127.0.0.1:${server.port}/`, got, until }
 }
 
-let ids = 0
-const deliver = async (port: number, headers: Readonly<Record<string, string>> = {}): Promise<number> => {
-  ids += 1
-  const body = JSON.stringify({
-    id: `evt_${ids}`,
-    account_id: "acct_1",
-    version: "1",
-    created_at: "2026-11-21T00:00:00Z",
-    data: { type: "client.created", object: { id: "cli_1" } },
-  })
-  const signature = `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
-  const response = await fetch(`http://127.0.0.1:${port}/hooks/scheduling`, {
-    method: "POST",
-    body,
-    headers: { "content-type": "application/json", "x-service-signature": signature, ...headers },
-  })
-  return response.status
+/** Sends events to a relay, `evt_1` first; the status of the answer. */
+const sender = (port: number) => {
+  let ids = 0
+  return async (headers: Readonly<Record<string, string>> = {}): Promise<number> => {
+    ids += 1
+    const body = JSON.stringify({
+      id: `evt_${ids}`,
+      account_id: "acct_1",
+      version: "1",
+      created_at: "2026-11-21T00:00:00Z",
+      data: { type: "client.created", object: { id: "cli_1" } },
+    })
+    const signature = `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+    const response = await fetch(`http://127.0.0.1:${port}/hooks/scheduling`, {
+      method: "POST",
+      body,
+      headers: { "content-type": "application/json", "x-service-signature": signature, ...headers },
+    })
+    return response.status
+  }
 }
 
 const write = async (name: string, sinks: Readonly<Record<string, string>>, telemetry: object) => {
@@ -76,20 +79,20 @@ const write = async (name: string, sinks: Readonly<Record<string, string>>, tele
     telemetry,
   }
   writeFileSync(file, JSON.stringify(config))
-  return { file, port }
+  return { file, deliver: sender(port) }
 }
 
 const named = (spans: ReadonlyArray<Span>, name: string) => spans.filter((span) => span.name === name)
 
-describe("a trace", () => {
+describe.concurrent("a trace", () => {
   test("goes on from the sender over the delivery to each sink's send, and out with the event", async () => {
     const { spans, logs, resources, wrong, requests, url, stop } = collector()
     cleanups.push(stop)
     const [lake, chat] = [receiver(() => 200), receiver(() => 422)]
     const otlp = { url, headers: { "api-key": "k-1" }, attributes: { "deployment.environment.name": "test" } }
-    const { file, port } = await write("whole", { lake: lake.url, chat: chat.url }, { otlp })
+    const { file, deliver } = await write("whole", { lake: lake.url, chat: chat.url }, { otlp })
     const running = await startRelay(file, { cwd })
-    expect(await deliver(port, incoming)).toBe(202)
+    expect(await deliver(incoming)).toBe(202)
     await Promise.all([lake.until(1), chat.until(1)])
     await running.prints("dead letter")
     expect(await running.kill("SIGTERM")).toBe(0)
@@ -151,9 +154,9 @@ describe("a trace", () => {
     cleanups.push(stop)
     let status = 500
     const lake = receiver(() => status)
-    const { file, port } = await write("restart", { lake: lake.url }, { otlp: { url } })
+    const { file, deliver } = await write("restart", { lake: lake.url }, { otlp: { url } })
     const first = await startRelay(file, { cwd })
-    expect(await deliver(port)).toBe(202)
+    expect(await deliver()).toBe(202)
     await lake.until(1)
     await first.kill("SIGTERM")
     status = 200
@@ -178,10 +181,10 @@ describe("a trace", () => {
     const { spans, url, stop } = collector()
     cleanups.push(stop)
     const lake = receiver(() => 200)
-    const { file, port } = await write("unsampled", { lake: lake.url }, { otlp: { url, sampleRate: 0 } })
+    const { file, deliver } = await write("unsampled", { lake: lake.url }, { otlp: { url, sampleRate: 0 } })
     const running = await startRelay(file, { cwd })
     const unsampled = { traceparent: `00-${traceId}-b7ad6b7169203331-00` }
-    for (const headers of [{}, unsampled, { traceparent: "nonsense" }]) expect(await deliver(port, headers)).toBe(202)
+    for (const headers of [{}, unsampled, { traceparent: "nonsense" }]) expect(await deliver(headers)).toBe(202)
     await lake.until(3)
     await running.kill("SIGTERM")
     expect(spans).toEqual([])
@@ -192,16 +195,16 @@ describe("a trace", () => {
 
   test("is nothing that the relay knows of unless the config asks for it", async () => {
     const lake = receiver(() => 200)
-    const { file, port } = await write("off", { lake: lake.url }, {})
+    const { file, deliver } = await write("off", { lake: lake.url }, {})
     const running = await startRelay(file, { cwd })
-    expect(await deliver(port, incoming)).toBe(202)
+    expect(await deliver(incoming)).toBe(202)
     await lake.until(1)
     await running.kill("SIGTERM")
     expect(lake.got[0]?.get("traceparent")).toBeNull()
   }, 20_000)
 })
 
-describe("a collector that hangs", () => {
+describe.concurrent("a collector that hangs", () => {
   test("holds up neither a delivery nor the end", async () => {
     const stuck = Bun.serve({
       port: 0,
@@ -212,9 +215,9 @@ describe("a collector that hangs", () => {
     cleanups.push(() => stuck.stop(true))
     const lake = receiver(() => 200)
     const otlp = { url: `http://127.0.0.1:${stuck.port}` }
-    const { file, port } = await write("stuck", { lake: lake.url }, { otlp })
+    const { file, deliver } = await write("stuck", { lake: lake.url }, { otlp })
     const running = await startRelay(file, { cwd })
-    for (let n = 0; n < 50; n++) expect(await deliver(port)).toBe(202)
+    for (let n = 0; n < 50; n++) expect(await deliver()).toBe(202)
     await lake.until(50)
     expect(await running.kill("SIGTERM")).toBe(0)
   }, 20_000)

@@ -66,7 +66,8 @@ const holding = (port: number) =>
     (server) => Effect.sync(() => server.close()),
   )
 
-describe("doctor", () => {
+// At once: each watches the clock for half a second.
+describe.concurrent("doctor", () => {
   test("finds a set-up that is well so, a line each, and leaves nothing behind", async () => {
     const file = await config()
     const before = readdirSync(join(file, ".."))

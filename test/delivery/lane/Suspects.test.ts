@@ -53,13 +53,13 @@ const few = (overrides: Partial<LaneConfig> = {}): Partial<LaneConfig> => ({
   ...overrides,
   delivery: {
     ...spec("", scripted(() => "pass").sink).config.delivery,
-    retry: { maxAge: Duration.hours(72), maxAttempts: 4, initial: Duration.seconds(1), max: Duration.seconds(5) },
+    retry: { maxAge: Duration.hours(72), maxAttempts: 4, initial: Duration.millis(200), max: Duration.seconds(1) },
   },
 })
 
 const kinds: ReadonlyArray<readonly [string, Reason]> = [
   ["drops the connection", away],
-  ["asks to wait", new SinkThrottled({ message: "answered 429", retryAfter: 5_000 })],
+  ["asks to wait", new SinkThrottled({ message: "answered 429", retryAfter: 1_000 })],
   ["says that the config is wrong", new SinkMisconfigured({ message: "answered 404" })],
 ]
 const shapes: ReadonlyArray<readonly [string, Partial<LaneConfig>, number]> = [
@@ -79,9 +79,9 @@ describe("an event at which the receiver", () => {
         return Effect.gen(function* () {
           for (let round = 0; round < 30; round++) {
             yield* append(5, ["sink"], (n) => `acct_${n}`)
-            yield* pass("5 seconds")
+            yield* pass("1 second")
           }
-          yield* pass("2 minutes")
+          yield* pass("24 seconds")
           const dead = yield* letters("sink")
           expect(dead.map(({ sequence }) => sequence).toSorted((a, b) => a - b)).toEqual([1, 2, 7])
           for (const { attempts } of dead) {
@@ -120,7 +120,7 @@ describe("an event at which the receiver", () => {
     return Effect.gen(function* () {
       for (let round = 0; round < 10; round++) {
         yield* append(4, ["sink"], (n) => `acct_${n % 4}`)
-        yield* pass("10 seconds")
+        yield* pass("2 seconds")
       }
       expect((yield* letters("sink")).map(({ sequence }) => sequence)).toEqual([2])
       expect(sink.delivered.length).toBe(39)
@@ -133,14 +133,14 @@ describe("an event at which the receiver", () => {
 
   it.effect("drops the connection spoils its digest, and no other", () => {
     const sink = dropping((sequence) => sequence % 30 === 2, away, 1)
-    const digest = { wait: Duration.seconds(2), maxEvents: 100 }
+    const digest = { wait: Duration.millis(400), maxEvents: 100 }
     return Effect.gen(function* () {
       yield* append(9, ["sink"], (n) => `acct_${n % 3}`)
       for (let round = 0; round < 20; round++) {
-        yield* pass("5 seconds")
+        yield* pass("1 second")
         yield* append(1, ["sink"], () => "acct_1")
       }
-      yield* pass("30 seconds")
+      yield* pass("6 seconds")
       expect((yield* letters("sink")).map(({ sequence }) => sequence).toSorted()).toEqual([2, 5, 8])
       expect(new Set(sink.delivered).size).toBe(26)
       expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0 })
@@ -171,14 +171,14 @@ describe("while nothing passes", () => {
         for (let outage = 0; outage < 3; outage++) {
           up = true
           yield* append(10, ["sink"])
-          yield* pass("1 minute")
+          yield* pass("12 seconds")
           up = false
           yield* append(30, ["sink"])
-          yield* pass("10 minutes")
+          yield* pass("2 minutes")
         }
         expect(yield* letters("sink")).toEqual([])
         up = true
-        yield* pass("2 minutes")
+        yield* pass("24 seconds")
         expect(new Set(sink.delivered).size).toBe(120)
         expect(yield* letters("sink")).toEqual([])
       }).pipe(Effect.provide(relay([spec("sink", sink.sink, few({ concurrency: 2 }))])))
@@ -194,11 +194,11 @@ describe("while nothing passes", () => {
       })
       while ((yield* attempts) < 3) {
         yield* append(1, ["sink"])
-        yield* pass("1 second")
+        yield* pass("200 millis")
       }
       up = false
       yield* append(20, ["sink"])
-      yield* pass("30 minutes")
+      yield* pass("6 minutes")
       expect(yield* letters("sink")).toEqual([])
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, few())])))
   })
