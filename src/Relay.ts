@@ -16,7 +16,6 @@ import { LaneSpecs } from "./delivery/LaneSpecs.ts"
 import { Lanes } from "./delivery/Lanes.ts"
 import { RelayEvents } from "./delivery/RelayEvents.ts"
 import * as Warnings from "./delivery/Warnings.ts"
-import * as Counters from "./ingest/Counters.ts"
 import { Ingest } from "./ingest/Ingest.ts"
 import * as Journals from "./journal/Journals.ts"
 import { WorkerEntrypoint } from "./journal/WorkerEntrypoint.ts"
@@ -77,7 +76,7 @@ const listening = (config: RelayConfig) =>
   Layer.effect(
     Listening,
     Effect.gen(function* () {
-      const { handle, drain, counters } = yield* Ingest
+      const { handle, drain, noteRefused } = yield* Ingest
       const admin = yield* Runtime.serve({
         address: config.admin.listen,
         handler: yield* Admin.handler,
@@ -87,7 +86,7 @@ const listening = (config: RelayConfig) =>
         address: config.listen,
         ...(config.tls === undefined ? {} : { tls: config.tls }),
         handler: handle,
-        onRefused: (status) => Counters.add(Counters.ofWebhook(counters, "").answers, status),
+        onRefused: noteRefused,
         onDrain: drain,
         mayPause: true,
         drainTimeout: drains.deliveries,

@@ -8,6 +8,7 @@
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
+import { reasons } from "../ingest/Answers.ts"
 import { verdicts } from "../routing/Router.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
 
@@ -52,6 +53,30 @@ export const Webhook = Schema.Struct({
 })
 export type Webhook = typeof Webhook.Type
 
+/** Why a request was refused. */
+const RefusalReason = Schema.Literals(reasons)
+
+/** The refusals of a webhook in the last hour, for one reason. */
+export const Refusals = Schema.Struct({
+  /** Its name; empty for requests to no webhook. */
+  webhook: Schema.String,
+  reason: RefusalReason,
+  /** Of the answer. */
+  status: Schema.Int,
+  count: Schema.Int,
+  /** Epoch milliseconds. */
+  lastAt: Schema.Finite,
+  /** In the answer to the last of them, and in its line of the log. */
+  lastRequestId: Schema.String,
+  /** The reason in words. */
+  what: Schema.String,
+  /** What to do. */
+  advice: Schema.String,
+  /** Of unknown paths the path, without its query; of others what they have of the kind. The ten most frequent, cut to 200 characters; a stranger may have chosen them. */
+  details: Schema.Array(Schema.Struct({ detail: Schema.String, count: Schema.Int, lastAt: Schema.Finite })),
+})
+export type Refusals = typeof Refusals.Type
+
 /** The config in force. */
 export const Config = Schema.Struct({
   /** Epoch milliseconds. */
@@ -73,6 +98,8 @@ export const Status = Schema.Struct({
   /** Long-running work and its progress from 0 to 1: `replay to lake`. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),
   webhooks: Schema.Array(Webhook),
+  /** The most frequent first. */
+  refusals: Schema.Array(Refusals),
   lanes: Schema.Array(Lane),
 })
 export type Status = typeof Status.Type
@@ -209,10 +236,28 @@ export const Tapped = Schema.Struct({
 })
 export type Tapped = typeof Tapped.Type
 
+/** A refused request. */
+export const TappedRefusal = Schema.Struct({
+  /** Epoch milliseconds. */
+  at: Schema.Finite,
+  /** Its name; empty for a request to no webhook. */
+  webhook: Schema.String,
+  refused: RefusalReason,
+  status: Schema.Int,
+  /** The reason in words. */
+  what: Schema.String,
+  /** As in the status; empty where there is none. */
+  detail: Schema.String,
+  /** In its answer and in the log. */
+  requestId: Schema.String,
+})
+export type TappedRefusal = typeof TappedRefusal.Type
+
 /** A line of a tap. An empty one says only that the connection is alive. */
 export const TapLine = Schema.Struct({
   events: Schema.Array(Tapped),
-  /** Events that are not shown: more than a hundred a second, or missed by a slow reader. */
+  refused: Schema.Array(TappedRefusal),
+  /** Events and refusals that are not shown: more than a hundred a second, or missed by a slow reader. */
   skipped: Schema.Int,
 })
 

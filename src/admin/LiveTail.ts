@@ -1,12 +1,15 @@
 /**
- * Incoming events, live: a filtered reader at the head of the journal.
+ * Incoming events, live: a filtered reader at the head of the journal. Refused
+ * requests come with them.
  *
- * **Guarantee.** No body and no signature is shown. It costs nothing while
- * nobody taps, because it reads the journal and not ingest. A slow reader delays
+ * **Guarantee.** No body and no signature is shown. It costs an accepted event
+ * nothing, because it reads the journal and not ingest. A slow reader delays
  * nothing; what it misses is counted.
  */
 import { Clock, Duration, Effect, Stream } from "effect"
 import type { Entry } from "../event/Entry.ts"
+import { refusals } from "../ingest/Answers.ts"
+import type { RecentRefusals, Refused } from "../ingest/RecentRefusals.ts"
 import { Journal } from "../journal/Journal.ts"
 import type { Pattern } from "../routing/Pattern.ts"
 import type * as Api from "./Api.ts"
@@ -17,7 +20,7 @@ export interface Filter {
   readonly sink?: string
 }
 
-/** Events shown per second; more are only counted. */
+/** Events and refusals shown per second; more are only counted. */
 export const shownPerSecond = 100
 /** How often the journal is read at most. */
 const every = Duration.millis(100)
@@ -37,6 +40,11 @@ const tapped = ({ event, sinks, replayed }: Entry): Api.Tapped => ({
   replayed,
 })
 
+const tappedRefusal = ({ reason, ...refused }: Refused): Api.TappedRefusal => {
+  const { answer, what } = refusals[reason]
+  return { ...refused, refused: reason, status: answer.status, what }
+}
+
 /** Whether an entry matches; a pattern is evaluated once per type. */
 const passes = ({ match, webhook, sink }: Filter) => {
   const types = new Map<string, boolean>()
@@ -54,15 +62,18 @@ const passes = ({ match, webhook, sink }: Filter) => {
     matches(event.type)
 }
 
-const nothing = { events: [], skipped: 0 }
+const nothing = { events: [], refused: [], skipped: 0 }
 
 /** From now on. The first line has no events: it says that the tap has begun. */
-export const make = Effect.fnUntraced(function* (filter: Filter) {
+export const make = Effect.fnUntraced(function* (filter: Filter, recent: RecentRefusals) {
   const journal = yield* Journal
   const clock = yield* Clock.Clock
   const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
   const isWanted = passes(filter)
+  // A refused request has no type, and goes to no sink.
+  const showsRefusals = filter.match === undefined && filter.sink === undefined
   let position = yield* journal.head
+  let seen = recent.total()
   let allowance = shownPerSecond
   let refilledAt = now()
 
@@ -74,33 +85,47 @@ export const make = Effect.fnUntraced(function* (filter: Filter) {
     allowance = Math.min(shownPerSecond, allowance + ((now() - refilledAt) / 1_000) * shownPerSecond)
     refilledAt = now()
     const events: Array<Api.Tapped> = []
+    const refused: Array<Api.TappedRefusal> = []
     let skipped = missed
+    const show = (add: () => void) => {
+      if (allowance < 1) skipped += 1
+      else {
+        allowance -= 1
+        add()
+      }
+    }
     while (position < head) {
       // The journal reports its own errors.
       const entries = yield* Effect.orElseSucceed(journal.read(position, atOnce), () => [])
       if (entries.length === 0) break
       for (const entry of entries) {
         position = entry.sequence
-        if (!isWanted(entry)) continue
-        if (allowance < 1) skipped += 1
-        else {
-          allowance -= 1
-          events.push(tapped(entry))
-        }
+        if (isWanted(entry)) show(() => events.push(tapped(entry)))
       }
     }
-    return { events, skipped }
+    if (showsRefusals) {
+      const fresh = recent.since(seen)
+      skipped += recent.total() - seen - fresh.length
+      seen = recent.total()
+      for (const one of fresh) {
+        if (filter.webhook === undefined || filter.webhook === one.webhook) show(() => refused.push(tappedRefusal(one)))
+      }
+    }
+    return { events, refused, skipped }
   })
 
   const next = Effect.gen(function* () {
     for (const end = now() + Duration.toMillis(heartbeat); now() < end; ) {
       yield* Effect.sleep(every)
       yield* Effect.timeoutOption(
-        Effect.suspend(() => journal.awaitBeyond(position)),
+        Effect.suspend(() => {
+          const accepted = journal.awaitBeyond(position)
+          return showsRefusals ? Effect.raceFirst(accepted, recent.awaitBeyond(seen)) : accepted
+        }),
         Duration.millis(Math.max(0, end - now())),
       )
-      const seen = yield* readNew
-      if (seen.events.length + seen.skipped > 0) return seen
+      const news = yield* readNew
+      if (news.events.length + news.refused.length + news.skipped > 0) return news
     }
     return nothing
   })

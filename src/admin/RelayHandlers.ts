@@ -6,8 +6,10 @@ import type { Webhook } from "../config/Config.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { ownWebhook } from "../delivery/RelayEvents.ts"
 import { quarantine } from "../event/Event.ts"
+import { refusals } from "../ingest/Answers.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
+import type { Counted } from "../ingest/RecentRefusals.ts"
 import { Journal, type UndeliveredEvent } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import * as Pattern from "../routing/Pattern.ts"
@@ -30,6 +32,11 @@ const webhookOf = ({ name, secrets }: Webhook, counters: Counters): Api.Webhook 
   }
 }
 
+const refusalsOf = (counted: Counted): Api.Refusals => {
+  const { answer, what, advice } = refusals[counted.reason]
+  return { ...counted, status: answer.status, what, advice }
+}
+
 /** What of an event is owed to these sinks. */
 const owedOf = (
   { sequence, pending, replayed, bodyBase64, at, attempts, journal: _, in: place, ...facts }: Kept,
@@ -50,7 +57,7 @@ export const layer = HttpApiBuilder.group(
     const lanes = yield* Lanes
     const info = yield* RelayInfo
     const active = yield* ActiveConfig
-    const { counters, draining } = yield* Ingest
+    const ingest = yield* Ingest
     const reload = yield* Reload
     const work = yield* Work
 
@@ -78,11 +85,12 @@ export const layer = HttpApiBuilder.group(
         return {
           ...info,
           now: yield* Clock.currentTimeMillis,
-          draining: yield* draining,
+          draining: yield* ingest.draining,
           journal: { health, message, ...engine, head, tail: first, usedBytes, maxBytes, filling },
           config: yield* reload.status,
           work: yield* work.running,
-          webhooks: active.current.config.webhooks.map((webhook) => webhookOf(webhook, counters)),
+          webhooks: active.current.config.webhooks.map((webhook) => webhookOf(webhook, ingest.counters)),
+          refusals: ingest.refusals.counted().map(refusalsOf),
           lanes: yield* Effect.mapError(lanes.status, unavailable),
         }
       }),
@@ -109,7 +117,8 @@ export const layer = HttpApiBuilder.group(
             return yield* new Api.NotFound({ message: `there is no webhook ${webhook} in the config` })
           }
           if (!known([...sinks, { name: quarantine }], sink)) return yield* noSink(sink)
-          return yield* LiveTail.make({ ...filter, ...(type !== undefined && { match: Pattern.make(type) }) })
+          const match = type === undefined ? {} : { match: Pattern.make(type) }
+          return yield* LiveTail.make({ ...filter, ...match }, ingest.refusals)
         },
         Effect.provideService(Journal, journal),
       ),

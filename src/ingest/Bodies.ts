@@ -15,7 +15,7 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
 
 /** Why there is no body. */
-export type Unread = "too large" | "too many" | "too slow" | "broken off"
+export type Unread = "tooLarge" | "tooMany" | "tooSlow" | "brokenOff"
 
 export interface Bodies {
   /**
@@ -55,7 +55,7 @@ interface Reading {
 const makeRoom = (readings: ReadonlySet<Reading>, max: number, taken: () => number): void => {
   if (taken() <= max) return
   for (const reading of readings) {
-    if (reading.held > 0) reading.cancel("too many")
+    if (reading.held > 0) reading.cancel("tooMany")
     if (taken() <= max) return
   }
 }
@@ -74,7 +74,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   const sweep = Effect.sync(() => {
     const time = now()
     for (const readings of [smalls, counted]) {
-      for (const reading of readings) if (reading.due <= time) reading.cancel("too slow")
+      for (const reading of readings) if (reading.due <= time) reading.cancel("tooSlow")
     }
   })
   yield* Effect.forkScoped(Effect.forever(Effect.delay(sweep, sweepEvery)))
@@ -93,7 +93,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
           gauge.bytesInFlight += body.byteLength
           if (isFull()) {
             gauge.bytesInFlight -= body.byteLength
-            return resolve("too many")
+            return resolve("tooMany")
           }
         }
         resolve(body)
@@ -105,7 +105,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
       // Not bytes(): under Bun it costs 2 µs more than the buffer it wraps.
       request.arrayBuffer().then(
         (buffer) => finish(new Uint8Array(buffer)),
-        () => finish("broken off"),
+        () => finish("brokenOff"),
       )
     })
 
@@ -133,17 +133,17 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
         if (done || unread !== undefined) break
         const size = reading.held + value.byteLength
         if (size > max) {
-          reading.cancel("too large")
+          reading.cancel("tooLarge")
           break
         }
         body = append(body, reading.held, value)
         reading.due = latest
         reading.held = size
         gauge.bytesInFlight += value.byteLength
-        if (isFull()) reading.cancel("too many")
+        if (isFull()) reading.cancel("tooMany")
       }
     } catch {
-      reading.cancel("broken off")
+      reading.cancel("brokenOff")
     }
     counted.delete(reading)
     return unread ?? body.subarray(0, reading.held)
@@ -151,7 +151,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
 
   return {
     read: (request, declared, max) => {
-      if (declared !== undefined && declared > max) return "too large"
+      if (declared !== undefined && declared > max) return "tooLarge"
       return declared !== undefined && declared <= small ? readSmall(request, declared) : readCounted(request, max)
     },
     release: (bytes) => {

@@ -8,6 +8,7 @@ import * as Envelope from "../event/Envelope.ts"
 import { type Event, quarantine } from "../event/Event.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
 import type { RoutingTable } from "../routing/RoutingTable.ts"
+import { type More, refusals } from "./Answers.ts"
 
 /** What is known of a delivery before its body is decoded. */
 export type Received = Omit<Event, "id" | "type" | "accountId" | "problem" | "altered">
@@ -21,7 +22,7 @@ export type Decision =
       readonly unredacted: ReadonlyArray<string>
       readonly refusal?: undefined
     }
-  | { readonly refusal: "undecodable" | "unknownType"; readonly why: string }
+  | { readonly refusal: "undecodable" | "unknownType"; readonly more: More }
 
 const quarantined: ReadonlyArray<string> = [quarantine]
 const none: ReadonlyArray<string> = []
@@ -30,7 +31,7 @@ export const decide = (received: Received, webhook: Webhook, { router }: Routing
   const decoded = Envelope.decode(received.body)
   if (Result.isFailure(decoded)) {
     const { problem } = decoded.failure
-    if (webhook.undecodable === "reject") return { refusal: "undecodable", why: problem }
+    if (webhook.undecodable === "reject") return { refusal: "undecodable", more: { why: problem } }
     const event = { ...received, id: "", type: "", accountId: "", problem }
     return { event, sinks: quarantined, unredacted: none }
   }
@@ -43,7 +44,7 @@ export const decide = (received: Received, webhook: Webhook, { router }: Routing
     unredacted: none,
   })
   if (!isKnown(type)) {
-    if (webhook.unknownTypes === "reject") return { refusal: "unknownType", why: "unknown event type" }
+    if (webhook.unknownTypes === "reject") return { refusal: "unknownType", more: { sent: type } }
     // Only the relay itself makes these: from outside they would pass for its own.
     if (isRelayEvent(type)) return quarantineFor("event types that begin with relay. are the relay's own")
     if (webhook.unknownTypes === "quarantine") return quarantineFor("the event type is not in the catalogue")
@@ -66,7 +67,7 @@ export const reroute = (kept: Event, table: RoutingTable<Webhook>): Rerouted => 
   if (webhook === undefined) return { stays: `the webhook ${kept.webhook} is not in the config` }
   const { problem: _, altered: __, ...received } = kept
   const decision = decide(received, webhook, table)
-  if (decision.refusal !== undefined) return { stays: decision.why }
+  if (decision.refusal !== undefined) return { stays: decision.more.why ?? refusals[decision.refusal].what }
   const { event, sinks } = decision
   if (event.problem !== undefined) return { stays: event.problem }
   return sinks.length === 0 ? { stays: "no route takes it" } : { event, sinks }

@@ -19,19 +19,23 @@ import { type SignatureRefusal, verify } from "../event/Signature.ts"
 import { type AppendExit, Journal } from "../journal/Journal.ts"
 import { candidates, type Receiver } from "../routing/RoutingTable.ts"
 import * as Problem from "../runtime/Problem.ts"
-import type { Handler } from "../runtime/RequestGuard.ts"
+import type { Refusal as GuardRefusal, Handler } from "../runtime/RequestGuard.ts"
 import { type Delivery, Tracing } from "../telemetry/Tracing.ts"
-import { answers, unreadAnswers } from "./Answers.ts"
+import { type More, type RefusalReason, refusals, signatureRefusals } from "./Answers.ts"
 import * as Bodies from "./Bodies.ts"
 import * as CommitWait from "./CommitWait.ts"
 import * as Counters from "./Counters.ts"
 import * as Decide from "./Decide.ts"
+import * as RecentRefusals from "./RecentRefusals.ts"
 
 export class Ingest extends Context.Service<
   Ingest,
   {
     readonly handle: Handler
     readonly counters: Counters.Counters
+    readonly refusals: RecentRefusals.RecentRefusals
+    /** Notes what was refused before it came here. */
+    readonly noteRefused: (refusal: GuardRefusal, requestId: string) => void
     /** From now on every request is refused with 503; those under way end as they would have. */
     readonly drain: Effect.Effect<void>
     readonly draining: Effect.Effect<boolean>
@@ -65,6 +69,10 @@ const declaredLength = (headers: Headers): number | undefined => {
   const length = headers.get("content-length")
   return length === null ? undefined : Number(length)
 }
+
+/** The size of a body that is too large, where it was announced. */
+const sizeOf = (unread: Bodies.Unread, declared: number | undefined): More =>
+  unread === "tooLarge" && declared !== undefined ? { sent: `${declared} bytes` } : {}
 
 /** It goes along to every sink and is not signed: one that is longer than any of the sender's is dropped. */
 const webhookIdOf = (headers: Headers, webhook: Webhook): string => {
@@ -103,17 +111,28 @@ const make = Effect.gen(function* () {
   })
   const committed = yield* CommitWait.make(counters.commits)
   const log = Effect.runForkWith(yield* Effect.context<never>())
-  const warn = (message: string) => {
-    log(Effect.logWarning(message))
+  const warn = (message: string, fields: Readonly<Record<string, string | number>>) => {
+    log(Effect.annotateLogs(Effect.logWarning(message), fields))
   }
+  const recent = RecentRefusals.make(clock)
   let draining = false
 
-  /** `why` is for the log, and holds nothing of the request. */
-  const refuse = (name: string, problem: Problem.Problem, why: string = problem.title): Response => {
-    Counters.add(Counters.ofWebhook(counters, name).answers, problem.status)
-    const to = name === "" ? "a request to no webhook" : `a request to the webhook ${name}`
-    warn(`${to} was refused with ${problem.status}: ${why}`)
-    return Problem.toResponse(problem)
+  const noteRefused = (webhook: string, reason: RefusalReason, requestId: string, more: More = {}): void => {
+    const { answer, what } = refusals[reason]
+    const { status } = answer
+    Counters.add(Counters.ofWebhook(counters, webhook).answers, status)
+    recent.add({ webhook, reason, requestId, detail: more.why ?? more.sent ?? "" })
+    // The guard has logged its cause.
+    if (reason === "bug") return
+    const to = webhook === "" ? "a request to no webhook" : `a request to the webhook ${webhook}`
+    const why = more.why === undefined ? what : `${what} (${more.why})`
+    warn(`${to} was refused with ${status}: ${why}`, { webhook, status, reason, requestId })
+  }
+
+  const refuse = (webhook: string, reason: RefusalReason, more?: More): Response => {
+    const requestId = Problem.requestId()
+    noteRefused(webhook, reason, requestId, more)
+    return Problem.toResponse(refusals[reason].answer, requestId)
   }
 
   const accept = ({ name, respond }: Webhook, event: Event, sinks: ReadonlyArray<string>): Response => {
@@ -123,7 +142,11 @@ const make = Effect.gen(function* () {
     counts.secretsLastUsed.set(event.secret, event.receivedAt)
     if (event.problem !== undefined) {
       counts.quarantined += 1
-      warn(`a delivery to the webhook ${name} went to quarantine (\`relay dlq list\` shows it): ${event.problem}`)
+      warn(`a delivery to the webhook ${name} went to quarantine (\`relay dlq list\` shows it): ${event.problem}`, {
+        webhook: name,
+        event: event.id,
+        type: event.type,
+      })
     } else if (sinks.length === 0) counters.unrouted += 1
     return new Response(null, { status: respond })
   }
@@ -133,44 +156,51 @@ const make = Effect.gen(function* () {
     const error = Cause.findError(exit.cause)
     if (Result.isFailure(error)) throw Cause.squash(exit.cause)
     const { reason } = error.success
-    const problem = reason._tag === "JournalFull" ? answers.full : answers.unavailable
-    return refuse(webhook.name, problem, reason.message)
+    const refusal = reason._tag === "JournalFull" ? "journalFull" : "journalUnavailable"
+    return refuse(webhook.name, refusal, { why: reason.message })
   }
 
-  const noteUnredacted = (name: string, fields: ReadonlyArray<string>): void => {
+  const noteUnredacted = ({ webhook, id, type }: Event, fields: ReadonlyArray<string>): void => {
     for (const field of fields) {
-      Counters.add(Counters.ofWebhook(counters, name).unredacted, field)
-      warn(`a client object came to the webhook ${name} with ${field} not null: the sender should have redacted it`)
+      Counters.add(Counters.ofWebhook(counters, webhook).unredacted, field)
+      warn(
+        `a client object came to the webhook ${webhook} with ${field} not null: the sender should have redacted it`,
+        { webhook, event: id, type, field },
+      )
     }
   }
 
   const receive = async (request: Request): Promise<Response> => {
     const { headers } = request
-    if (draining) return refuse("", answers.draining)
-    const endpoint = active.current.table.endpoints.get(pathOf(request.url))
-    if (endpoint === undefined) return refuse("", answers.unknown)
+    if (draining) return refuse("", "draining")
+    const path = pathOf(request.url)
+    const endpoint = active.current.table.endpoints.get(path)
+    if (endpoint === undefined) return refuse("", "unknownPath", { sent: path })
     const receivers = candidates(endpoint, headers)
     const [first] = receivers
-    if (first === undefined) return refuse("", answers.unknown, "unknown webhook id")
+    if (first === undefined) return refuse("", "unknownWebhookId", { sent: path })
     const { name } = first.webhook
-    if (request.method !== "POST") return refuse(name, answers.method)
-    if (!isJson(headers.get("content-type"))) return refuse(name, answers.contentType)
-    if (!isIdentity(headers.get("content-encoding"))) return refuse(name, answers.encoding)
+    if (request.method !== "POST") return refuse(name, "method", { sent: request.method })
+    if (!isJson(headers.get("content-type"))) return refuse(name, "contentType")
+    if (!isIdentity(headers.get("content-encoding"))) return refuse(name, "contentEncoding")
     const maxBody = receivers.length === 1 ? first.webhook.maxBody : endpoint.maxBody
-    const reading = bodies.read(request, declaredLength(headers), maxBody)
+    const declared = declaredLength(headers)
+    const reading = bodies.read(request, declared, maxBody)
     const body = typeof reading === "string" ? reading : await reading
-    if (typeof body === "string") return refuse(name, unreadAnswers[body])
+    if (typeof body === "string") return refuse(name, body, sizeOf(body, declared))
     try {
       const receivedAt = clock.currentTimeMillisUnsafe()
       const authentic = authenticate(receivers, headers, body, receivedAt)
       if (!authentic.ok) {
         Counters.add(Counters.ofWebhook(counters, name).signatureFailures, authentic.reason)
-        return refuse(name, answers.signature, `signature ${authentic.reason}`)
+        return refuse(name, signatureRefusals[authentic.reason])
       }
       const { webhook } = authentic.receiver
       const webhookId = webhookIdOf(headers, webhook)
       if (webhook.ids.length > 0 && !webhook.ids.includes(webhookId)) {
-        warn(`the webhook ${webhook.name} got a signed delivery under another webhook id than its own`)
+        warn(`the webhook ${webhook.name} got a signed delivery under another webhook id than its own`, {
+          webhook: webhook.name,
+        })
       }
       const traced = tracing?.delivery(headers, webhook, receivedAt)
       const received = {
@@ -188,10 +218,10 @@ const make = Effect.gen(function* () {
         active.current.table,
       )
       if (decision.refusal !== undefined) {
-        return answered(traced, refuse(webhook.name, answers[decision.refusal], decision.why))
+        return answered(traced, refuse(webhook.name, decision.refusal, decision.more))
       }
       const { event, sinks, unredacted } = decision
-      noteUnredacted(webhook.name, unredacted)
+      noteUnredacted(event, unredacted)
       const appended = journal.appendUnsafe(event, sinks)
       const exit = appended instanceof Promise ? await committed(appended, authentic.receiver.commitTimeout) : appended
       return answered(traced, answer(webhook, event, sinks, exit), event)
@@ -203,6 +233,8 @@ const make = Effect.gen(function* () {
   return Ingest.of({
     handle: receive,
     counters,
+    refusals: recent,
+    noteRefused: (refusal, requestId) => noteRefused("", refusal, requestId),
     drain: Effect.sync(() => {
       draining = true
     }),

@@ -24,14 +24,20 @@ export interface Guard {
 const host = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/
 const length = /^[0-9]{1,15}$/
 
-const badHost = Problem.badRequest("the Host header is missing, doubled or malformed")
-const badLength = Problem.badRequest("the Content-Length header is doubled or malformed")
+/** What it answers itself. */
+export const problems = {
+  badHost: Problem.badRequest("the Host header is missing, doubled or malformed"),
+  badLength: Problem.badRequest("the Content-Length header is doubled or malformed"),
+  bug: Problem.bug,
+} satisfies Record<string, Problem.Problem>
 
-/** `report` logs a defect with the request id of the response; `refused` is called with every status that is not the handler's. */
+export type Refusal = keyof typeof problems
+
+/** `report` logs a defect, `refused` notes each answer that is not the handler's, by the request id in the response. */
 export const make = (
   handler: Handler,
-  report: (id: string, defect: unknown) => void,
-  refused: (status: number) => void = () => {},
+  report: (requestId: string, defect: unknown) => void,
+  refused: (refusal: Refusal, requestId: string) => void = () => {},
 ): Guard => {
   let inProgress = 0
   let waiting: Array<() => void> = []
@@ -43,9 +49,10 @@ export const make = (
     waiting = []
     for (const wake of resume) wake()
   }
-  const refuse = (problem: Problem.Problem) => {
-    refused(problem.status)
-    return Problem.toResponse(problem)
+  const refuse = (refusal: Refusal) => {
+    const id = Problem.requestId()
+    refused(refusal, id)
+    return Problem.toResponse(problems[refusal], id)
   }
   const answered = (response: Response) => {
     done()
@@ -53,18 +60,18 @@ export const make = (
   }
   const crashed = (defect: unknown) => {
     done()
-    refused(Problem.bug.status)
     const id = Problem.requestId()
     report(id, defect)
-    return Problem.toResponse(Problem.bug, id)
+    refused("bug", id)
+    return Problem.toResponse(problems.bug, id)
   }
 
   return {
     handle: (request) => {
       const { headers } = request
-      if (!host.test(headers.get("host") ?? "")) return refuse(badHost)
+      if (!host.test(headers.get("host") ?? "")) return refuse("badHost")
       const declared = headers.get("content-length")
-      if (declared !== null && !length.test(declared)) return refuse(badLength)
+      if (declared !== null && !length.test(declared)) return refuse("badLength")
       inProgress += 1
       try {
         const response = handler(request)

@@ -31,8 +31,8 @@ export interface ServeOptions {
   readonly address: Address
   readonly tls?: Tls
   readonly handler: RequestGuard.Handler
-  /** Called with the status of each answer that is not the handler's. */
-  readonly onRefused?: (status: number) => void
+  /** Called with each answer that is not the handler's, and the request id in it. */
+  readonly onRefused?: (refusal: RequestGuard.Refusal, requestId: string) => void
   /** Called once, when the drain begins: refuse from now on. */
   readonly onDrain?: Effect.Effect<void>
   /** How long a drain waits for requests in progress. Default: 10 seconds. */
@@ -96,8 +96,8 @@ export const serve = Effect.fn("Runtime.serve")(function* (
   options: ServeOptions,
 ): Effect.fn.Return<Address, ServeError, Scope.Scope> {
   const run = Effect.runForkWith(yield* Effect.context<never>())
-  const report = (id: string, defect: unknown) => {
-    run(Effect.annotateLogs(Effect.logError("a bug while answering a request", defect), { request: id }))
+  const report = (requestId: string, defect: unknown) => {
+    run(Effect.annotateLogs(Effect.logError("a bug while answering a request", defect), { requestId }))
   }
   const guard = RequestGuard.make(options.handler, report, options.onRefused)
   const tls = options.tls && {

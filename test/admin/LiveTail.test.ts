@@ -1,9 +1,11 @@
 import { describe, expect } from "bun:test"
-import { Effect, Exit, Fiber, Latch, Stream } from "effect"
+import { Clock, Effect, Exit, Fiber, Latch, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import type { TapLine } from "../../src/admin/Api.ts"
 import * as LiveTail from "../../src/admin/LiveTail.ts"
 import type { Event } from "../../src/event/Event.ts"
+import type { RefusalReason } from "../../src/ingest/Answers.ts"
+import * as RecentRefusals from "../../src/ingest/RecentRefusals.ts"
 import { Journal } from "../../src/journal/Journal.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
@@ -28,13 +30,17 @@ const burst = (count: number, prefix: string) =>
 const tapping = (filter: LiveTail.Filter, reading = Latch.makeUnsafe(true)) =>
   Effect.gen(function* () {
     const lines: Array<Line> = []
-    const stream = yield* LiveTail.make(filter)
+    const refusals = RecentRefusals.make(yield* Clock.Clock)
+    const stream = yield* LiveTail.make(filter, refusals)
     const take = (line: Line) => reading.whenOpen(Effect.sync(() => lines.push(line)))
     yield* Effect.forkScoped(Stream.runForEach(stream, take), { startImmediately: true })
     return {
       ids: () => lines.flatMap(({ events }) => events.map(({ id }) => id)),
       skipped: () => lines.reduce((sum, line) => sum + line.skipped, 0),
       lines,
+      refuse: (reason: RefusalReason, webhook = "scheduling", detail = "") =>
+        refusals.add({ webhook, reason, requestId: "abc-1", detail }),
+      refused: () => lines.flatMap(({ refused }) => refused),
     }
   })
 
@@ -58,8 +64,8 @@ describe("a tap", () => {
         replayed: false,
       }
       expect(lines).toEqual([
-        { events: [], skipped: 0 },
-        { events: [shown], skipped: 0 },
+        { events: [], refused: [], skipped: 0 },
+        { events: [shown], refused: [], skipped: 0 },
       ])
     }).pipe(Effect.provide(MemoryJournal.layer)),
   )
@@ -93,6 +99,64 @@ describe("a tap", () => {
     }).pipe(Effect.provide(MemoryJournal.layer)),
   )
 
+  it.effect("shows what is refused as it comes, with the reason and the id in its answer", () =>
+    Effect.gen(function* () {
+      const { refuse, refused, ids } = yield* tapping({})
+      refuse("signatureMismatch")
+      yield* pass(1)
+      refuse("unknownPath", "", "/nowhere")
+      yield* append("evt_1")
+      yield* pass(1)
+      expect([ids(), refused()]).toEqual([
+        ["evt_1"],
+        [
+          {
+            at: 0,
+            webhook: "scheduling",
+            refused: "signatureMismatch",
+            status: 401,
+            what: "the signature does not match",
+            detail: "",
+            requestId: "abc-1",
+          },
+          {
+            at: 1_000,
+            webhook: "",
+            refused: "unknownPath",
+            status: 404,
+            what: "no webhook has this path",
+            detail: "/nowhere",
+            requestId: "abc-1",
+          },
+        ],
+      ])
+    }).pipe(Effect.provide(MemoryJournal.layer)),
+  )
+
+  it.effect("shows refusals of its webhook, and none by type or sink: a refused request has neither", () =>
+    Effect.gen(function* () {
+      const taps = yield* Effect.forEach(
+        [{ webhook: "billing" }, { sink: "lake" }, { match: Pattern.make("**") }],
+        (filter) => tapping(filter),
+      )
+      for (const { refuse } of taps) for (const name of ["scheduling", "billing", ""]) refuse("method", name)
+      yield* pass(1)
+      expect(taps.map(({ refused }) => refused().map(({ webhook }) => webhook))).toEqual([["billing"], [], []])
+    }).pipe(Effect.provide(MemoryJournal.layer)),
+  )
+
+  it.effect("shows a hundred refusals a second and counts the others, also those that nobody kept", () =>
+    Effect.gen(function* () {
+      const { refuse, refused, skipped } = yield* tapping({})
+      for (let n = 0; n < 5_000; n++) refuse("unknownPath", "", `/${n}`)
+      yield* pass(1)
+      expect([refused().length, skipped()]).toEqual([100, 4_900])
+      refuse("unknownPath", "", "/later")
+      yield* pass(1)
+      expect(refused().at(-1)?.detail).toBe("/later")
+    }).pipe(Effect.provide(MemoryJournal.layer)),
+  )
+
   it.effect("whose reader is slow holds nothing back, and goes on near the head", () =>
     Effect.gen(function* () {
       const reading = Latch.makeUnsafe(true)
@@ -118,7 +182,7 @@ describe("a tap", () => {
     Effect.gen(function* () {
       const { lines } = yield* tapping({})
       yield* pass(1)
-      expect(lines).toEqual([{ events: [], skipped: 0 }])
+      expect(lines).toEqual([{ events: [], refused: [], skipped: 0 }])
       yield* pass(25)
       expect(lines).toHaveLength(3)
     }).pipe(Effect.provide(MemoryJournal.layer)),
@@ -136,7 +200,7 @@ describe("a tap over the admin API", () => {
         Effect.promise(() => reader.read()),
         ({ value }) => new TextDecoder().decode(value),
       )
-      expect(JSON.parse(yield* next)).toEqual({ events: [], skipped: 0 })
+      expect(JSON.parse(yield* next)).toEqual({ events: [], refused: [], skipped: 0 })
       const reading = yield* Effect.forkChild(next, { startImmediately: true })
       const body = new TextEncoder().encode('{"first_name":"Ada"}')
       yield* journal.append(event("evt_1", { body, signature: "sha256=AB" }), ["lake"])

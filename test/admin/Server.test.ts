@@ -87,6 +87,27 @@ describe("the admin API", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("says what was refused within the last hour, why, and what to do", () =>
+    Effect.gen(function* () {
+      const refused = { webhook: "", reason: "unknownPath", requestId: "abc-7", detail: "/hooks/schedulng" } as const
+      const { ask } = yield* start({ refused: [refused, refused] })
+      expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({
+        refusals: [
+          {
+            webhook: "",
+            reason: "unknownPath",
+            status: 404,
+            count: 2,
+            lastRequestId: "abc-7",
+            what: "no webhook has this path",
+            advice: expect.stringContaining("edit panel"),
+            details: [{ detail: "/hooks/schedulng", count: 2 }],
+          },
+        ],
+      })
+    }).pipe(Effect.orDie),
+  )
+
   it.live("steers lanes, and says what there is not or can't be", () =>
     Effect.gen(function* () {
       const { post, told } = yield* start()

@@ -6,6 +6,7 @@ import type { RelayConfig } from "../../src/config/Config.ts"
 import { LaneInUse, type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
 import type * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
+import type { RecentRefusals } from "../../src/ingest/RecentRefusals.ts"
 import { Journal, type JournalStatus } from "../../src/journal/Journal.ts"
 import { Reload } from "../../src/reload/Reload.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
@@ -57,6 +58,7 @@ export interface Setup {
   readonly refusal?: string
   /** Fills ingest's counters. */
   readonly counted?: (counters: Counters.Counters) => void
+  readonly refused?: ReadonlyArray<Parameters<RecentRefusals["add"]>[0]>
 }
 
 export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
@@ -96,8 +98,9 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
   const ingest = Ingest.layer.pipe(Layer.provideMerge(Layer.merge(journal, active)))
   const info = RelayInfo.layer({ version: "1.2.3", configFile: "relay.config.json" })
   const context = yield* Layer.build(Layer.mergeAll(lanes, info, reload, ingest))
-  const { counters, drain } = Context.get(context, Ingest)
+  const { counters, drain, refusals } = Context.get(context, Ingest)
   setup.counted?.(counters)
+  for (const one of setup.refused ?? []) refusals.add(one)
   if (setup.draining === true) yield* drain
   const handle = yield* Effect.provideContext(handler, context)
 

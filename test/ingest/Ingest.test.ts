@@ -1,6 +1,6 @@
 /** Ingest by its table of answers, over requests made here and a journal in memory. */
 import { describe, expect } from "bun:test"
-import { Effect, Exit, Fiber, Logger, Redacted } from "effect"
+import { Effect, Exit, Fiber, Logger, Redacted, References } from "effect"
 import { TestClock } from "effect/testing"
 import {
   type AppendExit,
@@ -511,7 +511,7 @@ describe("what is in quarantine", () => {
         { stays: kept[3]?.problem },
       ] as ReadonlyArray<unknown> as ReturnType<typeof rerouted>)
       yield* reload([webhook({ unknownTypes: "reject" })])
-      expect(rerouted()[1]).toEqual({ stays: "unknown event type" })
+      expect(rerouted()[1]).toEqual({ stays: "the event type is not in the catalogue, and `unknownTypes` is reject" })
       yield* reload([webhook({ name: "another" })])
       expect(rerouted()[1]).toEqual({ stays: "the webhook scheduling is not in the config" })
     }),
@@ -651,22 +651,90 @@ describe("a bug", () => {
   )
 })
 
-describe("the log", () => {
-  const captured = () => {
-    const lines: Array<string> = []
-    return { lines, layer: Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]) }
+describe("a refusal", () => {
+  const refused = (request: Request, changes: Parameters<typeof webhook>[0] = {}) =>
+    Effect.gen(function* () {
+      const { ingest, send } = yield* start({ webhooks: [webhook(changes)] })
+      const { requestId } = JSON.parse(yield* Effect.flatMap(send(request), text))
+      const found = ingest.refusals.counted()
+      expect(found).toMatchObject([{ count: 1, lastRequestId: requestId }])
+      return found.flatMap(({ webhook, reason, details }) => [webhook, reason, ...details.map(({ detail }) => detail)])
+    })
+
+  const signed = (header: string | null) => delivery(envelope(), { headers: { "x-service-signature": header } })
+  const digest = "0123456789ABCDEF".repeat(4)
+  const expired = [{ name: "old", value: Redacted.make(secretValue), expires: 0 }]
+  const cases: ReadonlyArray<readonly [Request, ReadonlyArray<string>, Parameters<typeof webhook>[0]?]> = [
+    [signed(null), ["scheduling", "signatureMissing"]],
+    [signed(`sha256=${digest}`), ["scheduling", "signatureMismatch"]],
+    [signed(`sha256=${digest.toLowerCase()}`), ["scheduling", "signatureLowercase"]],
+    [signed(`sha256=${digest}, sha256=${digest}`), ["scheduling", "signatureDoubled"]],
+    [signed("sha1=00"), ["scheduling", "signatureMalformed"]],
+    [delivery(envelope()), ["scheduling", "signatureExpired"], { secrets: expired }],
+    [delivery(envelope(), { path: "/nowhere?token=hush" }), ["", "unknownPath", "/nowhere"]],
+    [delivery(envelope()), ["", "unknownWebhookId", "/hooks/scheduling"], { ids: ["wh_9"], strictId: true }],
+    [delivery("", { method: "GET" }), ["scheduling", "method", "GET"]],
+    [delivery(envelope(), { headers: { "content-type": "text/plain" } }), ["scheduling", "contentType"]],
+    [delivery(envelope(), { headers: { "content-encoding": "gzip" } }), ["scheduling", "contentEncoding"]],
+    [delivery("x".repeat(11)), ["scheduling", "tooLarge", "11 bytes"], { maxBody: 10 }],
+    [delivery("x".repeat(11), { headers: { "content-length": null } }), ["scheduling", "tooLarge"], { maxBody: 10 }],
+    [delivery(envelope("a.b")), ["scheduling", "unknownType", "a.b"], { unknownTypes: "reject" }],
+    [delivery("no"), ["scheduling", "undecodable", "the body is not JSON"], { undecodable: "reject" }],
+  ]
+  for (const [request, expected, changes] of cases) {
+    it.effect(`is noted with its request id: ${expected.join(" ")}`, () =>
+      Effect.gen(function* () {
+        expect(yield* refused(request, changes)).toEqual([...expected])
+      }),
+    )
   }
 
-  it.effect("names the reason of a refusal, in the same words for each of a kind", () => {
+  it.effect("before ingest has its request id in the log, too", () => {
     const { lines, layer } = captured()
+    return Effect.gen(function* () {
+      const { ingest } = yield* start()
+      const guard = Guard.make(ingest.handle, () => {}, ingest.noteRefused)
+      const response = yield* Effect.promise(async () => guard.handle(delivery("", { headers: { host: "a b" } })))
+      const { requestId } = JSON.parse(yield* text(response))
+      expect(lines).toEqual([
+        "a request to no webhook was refused with 400: the Host header is missing, doubled or malformed",
+      ])
+      expect(ingest.refusals.counted()).toMatchObject([{ reason: "badHost", lastRequestId: requestId }])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("costs an accepted delivery nothing", () =>
+    Effect.gen(function* () {
+      const { ingest, send } = yield* start()
+      expect((yield* send(delivery(envelope()))).status).toBe(202)
+      expect([ingest.refusals.total(), ingest.refusals.counted()]).toEqual([0, []])
+    }),
+  )
+})
+
+const captured = () => {
+  const lines: Array<string> = []
+  const fields: Array<Readonly<Record<string, unknown>>> = []
+  const logger = Logger.make(({ message, fiber }) => {
+    lines.push(String(message))
+    fields.push(fiber.getRef(References.CurrentLogAnnotations))
+  })
+  return { lines, fields, layer: Logger.layer([logger]) }
+}
+
+describe("the log", () => {
+  it.effect("names the reason of a refusal, in the same words for each of a kind", () => {
+    const { lines, fields, layer } = captured()
     return Effect.gen(function* () {
       const { send } = yield* start()
       for (let n = 0; n < 2; n++) yield* send(delivery(envelope(), { secret: "whsec_other" }))
-      yield* send(delivery(envelope(), { path: "/nowhere" }))
+      const last = yield* send(delivery(envelope(), { path: "/nowhere" }))
+      const { requestId } = JSON.parse(yield* text(last))
+      expect(fields.at(-1)).toEqual({ webhook: "", status: 404, reason: "unknownPath", requestId })
       expect(lines).toEqual([
-        "a request to the webhook scheduling was refused with 401: signature mismatch",
-        "a request to the webhook scheduling was refused with 401: signature mismatch",
-        "a request to no webhook was refused with 404: No such webhook",
+        "a request to the webhook scheduling was refused with 401: the signature does not match",
+        "a request to the webhook scheduling was refused with 401: the signature does not match",
+        "a request to no webhook was refused with 404: no webhook has this path",
       ])
     }).pipe(Effect.provide(layer))
   })

@@ -89,15 +89,16 @@ describe("a bug in a handler", () => {
     it.live(`${name} is answered 500 with the request id that the log names, and counted`, () => {
       const { lines, layer } = captured()
       return Effect.gen(function* () {
-        const statuses: Array<number> = []
-        const onRefused = (status: number) => void statuses.push(status)
+        const refused: Array<ReadonlyArray<string>> = []
+        const onRefused = (...refusal: ReadonlyArray<string>) => void refused.push(refusal)
         const { port } = yield* Runtime.serve({ address: anywhere, handler, onRefused })
         const response = yield* get(port)
         expect(response.status).toBe(500)
         const body = yield* Effect.promise(() => response.text())
         expect(body).not.toContain("canary")
-        expect(lines.join()).toContain(JSON.parse(body).requestId)
-        expect(statuses).toEqual([500])
+        const { requestId } = JSON.parse(body)
+        expect(lines.join()).toContain(requestId)
+        expect(refused).toEqual([["bug", requestId]])
       }).pipe(Effect.provide(layer))
     })
   }

@@ -1,11 +1,11 @@
-/** `relay tap`: follows accepted events until Ctrl-C. */
+/** `relay tap`: follows accepted events, and refused requests, until Ctrl-C. */
 import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
-import type { Tapped } from "../../admin/Api.ts"
+import type { Tapped, TappedRefusal } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
 import { given, Json, text } from "../support/flags.ts"
-import { count, type Paint, paint, plain, print, say, toJson } from "../support/output.ts"
+import { type Paint, paint, plain, print, say, toJson } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 
 export const line = ({ at, id, type, account, webhook, sinks, replayed }: Tapped, style: Paint): string => {
@@ -13,6 +13,12 @@ export const line = ({ at, id, type, account, webhook, sinks, replayed }: Tapped
   const words = [style("bold", plain(type) || "(no type)"), plain(id) || "(no id)", plain(account), plain(webhook), to]
   const time = style("dim", new Date(at).toISOString())
   return [time, ...words.filter((word) => word !== ""), ...(replayed ? ["(replayed)"] : [])].join("  ")
+}
+
+export const refusalLine = ({ at, webhook, what, detail, status, requestId }: TappedRefusal, style: Paint): string => {
+  const why = detail === "" ? what : `${what}: ${plain(detail)}`
+  const words = [style("yellow", `refused ${status}`), why, plain(webhook), style("dim", requestId)]
+  return [style("dim", new Date(at).toISOString()), ...words.filter((word) => word !== "")].join("  ")
 }
 
 export const tap = Command.make(
@@ -26,15 +32,18 @@ export const tap = Command.make(
     const json = yield* Json
     const style = yield* paint
     const { firstSignal } = yield* lazily(() => import("../../runtime/Runtime.ts"))
-    const show = (event: Tapped) => print(json ? toJson(event) : line(event, style))
-    const greet = json ? Effect.void : say(style("dim", "accepted events, at most 100 a second; Ctrl-C to stop"))
+    const show = (one: Tapped | TappedRefusal) =>
+      print(json ? toJson(one) : "refused" in one ? refusalLine(one, style) : line(one, style))
+    const greet = json
+      ? Effect.void
+      : say(style("dim", "accepted events and refused requests, at most 100 a second; Ctrl-C to stop"))
     const follow = ask((client) =>
       Effect.flatMap(
         Effect.tap(client.tap({ query: given(flags) }), greet),
         Stream.runForEach(
-          Effect.fnUntraced(function* ({ events, skipped }) {
-            for (const event of events) yield* show(event)
-            if (skipped > 0) yield* say(style("dim", `… and ${count(skipped, "event")} more`))
+          Effect.fnUntraced(function* ({ events, refused, skipped }) {
+            for (const one of [...events, ...refused].toSorted((a, b) => a.at - b.at)) yield* show(one)
+            if (skipped > 0) yield* say(style("dim", `… and ${skipped.toLocaleString("en-US")} more`))
           }),
         ),
       ),
@@ -43,7 +52,9 @@ export const tap = Command.make(
     yield* Effect.raceFirst(ended, firstSignal)
   }),
 ).pipe(
-  Command.withDescription("Follow accepted events live, at most 100 a second"),
+  Command.withDescription(
+    "Follow accepted events live, and without --type and --sink the requests that are refused, at most 100 a second",
+  ),
   Command.withExamples([
     { command: "relay tap", description: "Everything" },
     { command: "relay tap --type 'appointment.meeting.*_failed'", description: "Failures only" },

@@ -5,11 +5,12 @@
  * Red is what needs an operator: the journal is full, broken or red, a lane
  * can't continue by itself, or a webhook has no valid secret left. Yellow is
  * what recovers by itself or can wait: a sink that is down, a secret that is
- * about to expire, a reload that was refused.
+ * about to expire, a reload that was refused, requests that were refused.
  */
 import type { Lane, Status } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { bytes, count, type Paint, plain, span, table } from "./output.ts"
+import { refusalProblems } from "./refusalProblems.ts"
 import type { Severity, StatusProblem } from "./StatusProblem.ts"
 import { hasExpired, secretProblems, secretsTable } from "./secretsTable.ts"
 
@@ -71,7 +72,7 @@ const actions = ({ name, condition }: Lane): ReadonlyArray<string> => {
   return []
 }
 
-/** Problems of the journal, the lanes and the config, worst first. */
+/** Problems of the journal, the lanes, the config and refused requests, worst first. */
 export const problems = (status: Status): ReadonlyArray<StatusProblem> => {
   const { health, message } = status.journal
   const action = health === "red" ? "relay journal check, then relay journal acknowledge" : ""
@@ -93,7 +94,12 @@ export const problems = (status: Status): ReadonlyArray<StatusProblem> => {
     lines: [since, ...refusal.split("\n")],
     action: "relay validate, then relay reload",
   }
-  return [...(isJournalRed(status) ? [ofJournal] : []), ...ofLanes, ...(refusal === "" ? [] : [ofConfig])]
+  return [
+    ...(isJournalRed(status) ? [ofJournal] : []),
+    ...ofLanes,
+    ...(refusal === "" ? [] : [ofConfig]),
+    ...refusalProblems(status),
+  ]
 }
 
 export const render = (status: Status, style: Paint): string => {

@@ -44,6 +44,7 @@ const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> 
       ],
     },
   ],
+  refusals: [],
   lanes,
 })
 
@@ -93,6 +94,42 @@ describe("status", () => {
       "lake: 2 events not delivered; the last attempt failed: answered 500\n\nrelay",
     )
     expect(severityOf({ ...failing, backlog: 0 })).toBe("green")
+  })
+
+  test("says what was refused within the last hour, why, and what to do", () => {
+    const refusals = {
+      webhook: "scheduling",
+      reason: "signatureMismatch",
+      status: 401,
+      count: 1_200,
+      lastAt: 290_000,
+      lastRequestId: "abc-1",
+      what: "the signature does not match",
+      advice: "compare the secrets",
+      details: [],
+    } as const
+    const paths = ["/a", "/b", "/c", "/d"].map((detail) => ({ detail, count: 2, lastAt: 0 }))
+    const unknown = {
+      ...refusals,
+      webhook: "",
+      count: 9,
+      status: 404,
+      what: "no webhook has this path",
+      details: paths,
+    }
+    const found = { ...status([lane("lake")]), refusals: [refusals, unknown] }
+    expect(isRed(found)).toBe(false)
+    expect(rendered(found)).toStartWith(
+      [
+        "scheduling: 1,200 refused with 401 in the last hour, the last 10 s ago: the signature does not match",
+        "  what to do: compare the secrets",
+        "",
+        "no webhook: 9 refused with 404 in the last hour, the last 10 s ago: no webhook has this path: /a (2), /b (2), /c (2), others (3)",
+        "  what to do: compare the secrets",
+        "",
+        "relay",
+      ].join("\n"),
+    )
   })
 
   test("of a relay that is well says only that", () => {

@@ -91,8 +91,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     "requests",
     "a refusal tells the signature that would be right",
     ingest,
-    "return refuse(name, answers.signature,",
-    'return refuse(name, { ...answers.signature, detail: Buffer.from(first.secrets[0]?.hmac(body) ?? []).toString("hex") },',
+    "return refuse(name, signatureRefusals[authentic.reason])",
+    'return Problem.toResponse({ ...refusals.signatureMismatch.answer, detail: Buffer.from(first.secrets[0]?.hmac(body) ?? []).toString("hex") })',
   ),
   mutant(
     "requests",

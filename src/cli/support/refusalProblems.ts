@@ -1,0 +1,29 @@
+/** Refused requests as `relay status` and `relay doctor` show them: how many in the last hour, why, and what to do. */
+import type { Refusals, Status } from "../../admin/Api.ts"
+import { span } from "./output.ts"
+import type { StatusProblem } from "./StatusProblem.ts"
+
+/** Details shown; `--json` has more. */
+const shown = 3
+
+/** `/hooks/schedulng (12), /wp-login.php (1), …` */
+const detailsOf = ({ count, details }: Refusals): string => {
+  const first = details.slice(0, shown)
+  const rest = count - first.reduce((sum, { count }) => sum + count, 0)
+  return [...first.map(({ detail, count }) => `${detail} (${count})`), ...(rest > 0 ? [`others (${rest})`] : [])].join(
+    ", ",
+  )
+}
+
+export const refusalProblems = ({ refusals, now }: Status): ReadonlyArray<StatusProblem> =>
+  refusals.map((one) => {
+    const { webhook, count, status, what, lastAt, advice, details } = one
+    const last = `the last ${span(now - lastAt)} ago`
+    const line = `${count.toLocaleString("en-US")} refused with ${status} in the last hour, ${last}: ${what}`
+    return {
+      name: webhook === "" ? "no webhook" : webhook,
+      severity: "yellow",
+      lines: [details.length === 0 ? line : `${line}: ${detailsOf(one)}`],
+      action: advice,
+    }
+  })

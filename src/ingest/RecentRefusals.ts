@@ -1,0 +1,195 @@
+/**
+ * The refusals of the last hour, by webhook and reason, and the latest one by
+ * one: what `relay status` and `relay tap` show.
+ *
+ * **Guarantee.** It costs only what is refused, and its memory has a bound: a
+ * count for each minute, and so many details of a reason. Of more, those that
+ * came least and longest ago are dropped, so the path that a sender repeats
+ * outlasts a scanner's thousands.
+ */
+import type { Clock } from "effect"
+import { Effect } from "effect"
+import type { RefusalReason } from "./Answers.ts"
+
+/** One refused request. */
+export interface Refused {
+  /** Epoch milliseconds. */
+  readonly at: number
+  /** Its name; empty for a request to no webhook. */
+  readonly webhook: string
+  readonly reason: RefusalReason
+  readonly requestId: string
+  /** What of the request tells more than the reason, such as its path; empty where nothing does. */
+  readonly detail: string
+}
+
+/** How often something was refused within the last hour, and when the last time. */
+export interface Count {
+  readonly count: number
+  /** Epoch milliseconds. */
+  readonly lastAt: number
+}
+
+/** The refusals of a webhook for one reason. */
+export interface Counted extends Count, Pick<Refused, "webhook" | "reason"> {
+  /** In the answer to the last of them. */
+  readonly lastRequestId: string
+  /** The most frequent first. */
+  readonly details: ReadonlyArray<Count & { readonly detail: string }>
+}
+
+const minutes = 60
+const minute = 60_000_000_000n
+/** Details of a reason that are counted, and those of them that are shown. */
+const maxDetails = 32
+const shownDetails = 10
+/** Code units of a detail. */
+const maxDetail = 200
+/** Refusals that are kept one by one. */
+const maxLatest = 256
+
+/** Counts over the last sixty minutes, the current one included. */
+class HourCount {
+  readonly #counts = new Uint32Array(minutes)
+  #newest: number
+  total = 0
+  lastAt = 0
+
+  constructor(now: number) {
+    this.#newest = now
+  }
+
+  /** Forgets what is older than an hour; `now` is a minute of the monotonic clock. */
+  advance(now: number): this {
+    for (let at = Math.max(this.#newest, now - minutes) + 1; at <= now; at++) {
+      this.total -= this.#counts[at % minutes] ?? 0
+      this.#counts[at % minutes] = 0
+    }
+    this.#newest = now
+    return this
+  }
+
+  add(now: number, lastAt: number): void {
+    this.advance(now)
+    this.#counts[now % minutes] = (this.#counts[now % minutes] ?? 0) + 1
+    this.total += 1
+    this.lastAt = lastAt
+  }
+}
+
+class Reason {
+  readonly count: HourCount
+  readonly details = new Map<string, HourCount>()
+  last: Refused
+
+  constructor(first: Refused, now: number) {
+    this.count = new HourCount(now)
+    this.last = first
+  }
+
+  add(refused: Refused, now: number): void {
+    this.count.add(now, refused.at)
+    this.last = refused
+    const { detail } = refused
+    if (detail === "") return
+    let counted = this.details.get(detail)
+    if (counted === undefined) {
+      if (this.details.size >= maxDetails) this.#dropDetail(now)
+      counted = new HourCount(now)
+      this.details.set(detail, counted)
+    }
+    counted.add(now, refused.at)
+  }
+
+  #dropDetail(now: number): void {
+    let least: readonly [detail: string, count: HourCount] | undefined
+    for (const one of this.details) {
+      const { total, lastAt } = one[1].advance(now)
+      if (least === undefined || total < least[1].total || (total === least[1].total && lastAt < least[1].lastAt)) {
+        least = one
+      }
+    }
+    if (least !== undefined) this.details.delete(least[0])
+  }
+
+  counted(now: number): Counted {
+    const { webhook, reason, at, requestId } = this.last
+    const details = [...this.details]
+      .map(([detail, count]) => ({ detail, count: count.advance(now).total, lastAt: count.lastAt }))
+      .filter(({ count }) => count > 0)
+      .toSorted((a, b) => b.count - a.count || b.lastAt - a.lastAt)
+    return {
+      webhook,
+      reason,
+      count: this.count.advance(now).total,
+      lastAt: at,
+      lastRequestId: requestId,
+      details: details.slice(0, shownDetails),
+    }
+  }
+}
+
+/** Cut to its bound, and only of characters that can't steer what shows it. */
+const bounded = (detail: string): string => {
+  const start = detail.slice(0, maxDetail).replaceAll(/[^ -~]/g, "\ufffd")
+  return detail.length <= maxDetail ? start : `${start}…`
+}
+
+export interface RecentRefusals {
+  readonly add: (refused: Omit<Refused, "at">) => void
+  /** Of the last hour, the most frequent first. */
+  readonly counted: () => ReadonlyArray<Counted>
+  /** How many there were since the start. */
+  readonly total: () => number
+  /** Those after the first `seen`, as far as they are kept. */
+  readonly since: (seen: number) => ReadonlyArray<Refused>
+  /** Waits until there are more than `seen`. */
+  readonly awaitBeyond: (seen: number) => Effect.Effect<void>
+}
+
+export const make = (clock: Clock.Clock): RecentRefusals => {
+  const reasons = new Map<string, Reason>()
+  const latest: Array<Refused> = []
+  const waiting = new Set<() => void>()
+  let total = 0
+  const now = () => Number(clock.monotonicTimeNanosUnsafe() / minute)
+
+  return {
+    add: (request) => {
+      const refused = { ...request, at: clock.currentTimeMillisUnsafe(), detail: bounded(request.detail) }
+      const key = `${refused.reason} ${refused.webhook}`
+      let reason = reasons.get(key)
+      if (reason === undefined) {
+        reason = new Reason(refused, now())
+        reasons.set(key, reason)
+      }
+      reason.add(refused, now())
+      total += 1
+      latest.push(refused)
+      if (latest.length >= 2 * maxLatest) latest.splice(0, maxLatest)
+      for (const wake of waiting) wake()
+      waiting.clear()
+    },
+    counted: () => {
+      const at = now()
+      const counted: Array<Counted> = []
+      for (const [key, reason] of reasons) {
+        const one = reason.counted(at)
+        if (one.count > 0) counted.push(one)
+        else reasons.delete(key)
+      }
+      return counted.toSorted((a, b) => b.count - a.count || b.lastAt - a.lastAt)
+    },
+    total: () => total,
+    since: (seen) => (seen >= total ? [] : latest.slice(Math.max(0, latest.length - (total - seen)))),
+    awaitBeyond: (seen) =>
+      Effect.callback<void>((resume) => {
+        if (total > seen) return resume(Effect.void)
+        const wake = () => resume(Effect.void)
+        waiting.add(wake)
+        return Effect.sync(() => {
+          waiting.delete(wake)
+        })
+      }),
+  }
+}
