@@ -8,9 +8,9 @@
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
-import { reasons } from "../ingest/Answers.ts"
 import { verdicts } from "../routing/Router.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
+import { Refusals, TappedRefusal } from "./RefusedRequest.ts"
 
 export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "full", "broken", "red"]),
@@ -52,30 +52,6 @@ export const Webhook = Schema.Struct({
   ),
 })
 export type Webhook = typeof Webhook.Type
-
-/** Why a request was refused. */
-const RefusalReason = Schema.Literals(reasons)
-
-/** The refusals of a webhook in the last hour, for one reason. */
-export const Refusals = Schema.Struct({
-  /** Its name; empty for requests to no webhook. */
-  webhook: Schema.String,
-  reason: RefusalReason,
-  /** Of the answer. */
-  status: Schema.Int,
-  count: Schema.Int,
-  /** Epoch milliseconds. */
-  lastAt: Schema.Finite,
-  /** In the answer to the last of them, and in its line of the log. */
-  lastRequestId: Schema.String,
-  /** The reason in words. */
-  what: Schema.String,
-  /** What to do. */
-  advice: Schema.String,
-  /** Of unknown paths the path, without its query; of others what they have of the kind. The ten most frequent, cut to 200 characters; a stranger may have chosen them. */
-  details: Schema.Array(Schema.Struct({ detail: Schema.String, count: Schema.Int, lastAt: Schema.Finite })),
-})
-export type Refusals = typeof Refusals.Type
 
 /** The config in force. */
 export const Config = Schema.Struct({
@@ -235,23 +211,6 @@ export const Tapped = Schema.Struct({
   replayed: Schema.Boolean,
 })
 export type Tapped = typeof Tapped.Type
-
-/** A refused request. */
-export const TappedRefusal = Schema.Struct({
-  /** Epoch milliseconds. */
-  at: Schema.Finite,
-  /** Its name; empty for a request to no webhook. */
-  webhook: Schema.String,
-  refused: RefusalReason,
-  status: Schema.Int,
-  /** The reason in words. */
-  what: Schema.String,
-  /** As in the status; empty where there is none. */
-  detail: Schema.String,
-  /** In its answer and in the log. */
-  requestId: Schema.String,
-})
-export type TappedRefusal = typeof TappedRefusal.Type
 
 /** A line of a tap. An empty one says only that the connection is alive. */
 export const TapLine = Schema.Struct({

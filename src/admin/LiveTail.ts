@@ -13,6 +13,7 @@ import type { RecentRefusals, Refused } from "../ingest/RecentRefusals.ts"
 import { Journal } from "../journal/Journal.ts"
 import type { Pattern } from "../routing/Pattern.ts"
 import type * as Api from "./Api.ts"
+import type { TappedRefusal } from "./RefusedRequest.ts"
 
 export interface Filter {
   readonly match?: Pattern
@@ -40,7 +41,7 @@ const tapped = ({ event, sinks, replayed }: Entry): Api.Tapped => ({
   replayed,
 })
 
-const tappedRefusal = ({ reason, ...refused }: Refused): Api.TappedRefusal => {
+const tappedRefusal = ({ reason, ...refused }: Refused): TappedRefusal => {
   const { answer, what } = refusals[reason]
   return { ...refused, refused: reason, status: answer.status, what }
 }
@@ -85,7 +86,7 @@ export const make = Effect.fnUntraced(function* (filter: Filter, recent: RecentR
     allowance = Math.min(shownPerSecond, allowance + ((now() - refilledAt) / 1_000) * shownPerSecond)
     refilledAt = now()
     const events: Array<Api.Tapped> = []
-    const refused: Array<Api.TappedRefusal> = []
+    const refused: Array<TappedRefusal> = []
     let skipped = missed
     const show = (add: () => void) => {
       if (allowance < 1) skipped += 1

@@ -17,6 +17,7 @@ import * as Api from "./Api.ts"
 import type { Kept } from "./ImportLine.ts"
 import * as LiveTail from "./LiveTail.ts"
 import { noSink, requirePatterns, unavailable } from "./Refusals.ts"
+import type * as RefusedRequest from "./RefusedRequest.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 import { Work } from "./Work.ts"
 
@@ -32,7 +33,7 @@ const webhookOf = ({ name, secrets }: Webhook, counters: Counters): Api.Webhook 
   }
 }
 
-const refusalsOf = (counted: Counted): Api.Refusals => {
+const refusalsOf = (counted: Counted): RefusedRequest.Refusals => {
   const { answer, what, advice } = refusals[counted.reason]
   return { ...counted, status: answer.status, what, advice }
 }

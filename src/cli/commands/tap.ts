@@ -1,7 +1,8 @@
 /** `relay tap`: follows accepted events, and refused requests, until Ctrl-C. */
 import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
-import type { Tapped, TappedRefusal } from "../../admin/Api.ts"
+import type { Tapped } from "../../admin/Api.ts"
+import type { TappedRefusal } from "../../admin/RefusedRequest.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
 import { given, Json, text } from "../support/flags.ts"

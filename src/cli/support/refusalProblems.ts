@@ -1,5 +1,6 @@
 /** Refused requests as `relay status` and `relay doctor` show them: how many in the last hour, why, and what to do. */
-import type { Refusals, Status } from "../../admin/Api.ts"
+import type { Status } from "../../admin/Api.ts"
+import type { Refusals } from "../../admin/RefusedRequest.ts"
 import { span } from "./output.ts"
 import type { StatusProblem } from "./StatusProblem.ts"
 
