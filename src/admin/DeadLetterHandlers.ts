@@ -5,13 +5,14 @@ import type { Event } from "../event/Event.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Journal, type JournalError, type StoredDeadLetter } from "../journal/Journal.ts"
 import * as Api from "./Api.ts"
+import * as Answers from "./AttemptAnswers.ts"
 import { noLane, requirePatterns, unavailable } from "./Refusals.ts"
 import { type OnProgress, Work } from "./Work.ts"
 
 /** A selection is changed in steps of this many, so that none holds the journal for long. */
 const step = 500
 
-const deadLetterOf = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLetter): Api.DeadLetter => ({
+const inFull = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLetter): Api.DeadLetter => ({
   id,
   lane,
   eventId: event.id,
@@ -21,6 +22,10 @@ const deadLetterOf = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLe
   receivedAt: event.receivedAt,
   at,
   attempts,
+})
+const listed = (letter: StoredDeadLetter): Api.DeadLetter => ({
+  ...inFull(letter),
+  attempts: Answers.without(letter.attempts),
 })
 
 /** The id just above `id`: the page before it begins with `id` itself. */
@@ -85,7 +90,7 @@ export const layer = HttpApiBuilder.group(
       list: Effect.fnUntraced(function* ({ query: { before, limit = 100, ...filter } }) {
         yield* requireKnown(filter)
         return yield* pages(filter, limit, before).pipe(
-          Stream.flatMap((page) => Stream.fromIterable(page.map(deadLetterOf))),
+          Stream.flatMap((page) => Stream.fromIterable(page.map(listed))),
           Stream.take(limit),
           Stream.runCollect,
           Effect.mapError(unavailable),
@@ -98,7 +103,7 @@ export const layer = HttpApiBuilder.group(
         if (letter?.id !== id)
           return yield* new Api.NotFound({ message: `there is no dead letter ${id}; \`relay dlq list\` shows them` })
         const { signature, body } = letter.entry.event
-        return { ...deadLetterOf(letter), signature, body: Buffer.from(body).toString("base64") }
+        return { ...inFull(letter), signature, body: Buffer.from(body).toString("base64") }
       }),
       replay: Effect.fnUntraced(function* ({ payload }) {
         const stayed = new Map<string, number>()

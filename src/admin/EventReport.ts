@@ -14,6 +14,7 @@ import type { FoundEvent } from "../journal/Journal.ts"
 import * as Router from "../routing/Router.ts"
 import { sinkTypes } from "../sinks/SinkTypes.ts"
 import type * as Api from "./Api.ts"
+import * as Answers from "./AttemptAnswers.ts"
 import { render } from "./PayloadPreviews.ts"
 
 export const eventOf = ({ sequence, origin, event, deliveries }: FoundEvent): Api.Event => ({
@@ -24,7 +25,7 @@ export const eventOf = ({ sequence, origin, event, deliveries }: FoundEvent): Ap
   accountId: event.accountId,
   webhook: event.webhook,
   receivedAt: event.receivedAt,
-  sinks: deliveries,
+  sinks: deliveries.map((delivery) => ({ ...delivery, attempts: Answers.without(delivery.attempts) })),
 })
 
 /** The event as it may be shown; `undefined` when nothing of its body may. */
@@ -75,6 +76,7 @@ export const reportsOf = (
       const lane = delivery.outcome === "pending" || delivery.outcome === "retrying" ? laneOf(lanes, delivery.sink) : ""
       return {
         ...delivery,
+        attempts: reveal ? delivery.attempts : Answers.masked(delivery.attempts),
         ...(lane !== "" && { lane }),
         ...(isRendered && payloadOf(config, delivery.sink, entry)),
       }

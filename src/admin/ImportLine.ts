@@ -1,7 +1,14 @@
 /** What `journal import` sends of another journal, and the answer. */
 import { Schema } from "effect"
 
-export const Attempt = Schema.Struct({ at: Schema.Finite, reason: Schema.String, message: Schema.String })
+export const Attempt = Schema.Struct({
+  /** Epoch milliseconds. */
+  at: Schema.Finite,
+  reason: Schema.String,
+  message: Schema.String,
+  /** The beginning of what the receiver answered. It may repeat what it was sent: only what shows payloads has it. */
+  answer: Schema.optionalKey(Schema.String),
+})
 
 /** An event of another journal, as `journal salvage` writes it. */
 export const Kept = Schema.Struct({

@@ -9,6 +9,7 @@ export interface LaneInfo {
   /** How many events wait for a retry. */
   readonly retrying: number
   readonly deadLetters: number
+  /** Their events and attempts, with what was answered. */
   readonly deadLetterBytes: number
   /** Events routed to it and not settled: in the log above the cursor, or waiting for a retry. */
   readonly backlog: number

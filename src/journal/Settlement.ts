@@ -16,6 +16,8 @@ export interface Attempt {
   readonly reason: string
   /** What the sink saw; holds no secret and no payload. */
   readonly message: string
+  /** The beginning of what the receiver answered; it may hold a payload, but no secret. */
+  readonly answer?: string
 }
 
 /** When an event that waits for a retry is tried again. */

@@ -10,7 +10,11 @@ import { Effect, Schema, type Scope } from "effect"
 import type { ConfiguredType } from "../config/schema/ConfiguredTypes.ts"
 import type { Entry } from "../event/Entry.ts"
 
-const said = { message: Schema.String }
+const said = {
+  message: Schema.String,
+  /** What the receiver answered, as far as it is kept. It may repeat what it was sent: it is shown where payloads are. */
+  answer: Schema.optionalKey(Schema.RedactedFromValue(Schema.String)),
+}
 
 /** The sink can't be reached; nothing is wrong with the event. The lane backs off; no attempt is used. */
 export class SinkUnavailable extends Schema.TaggedError<SinkUnavailable>()("SinkUnavailable", said) {}

@@ -2,7 +2,7 @@ import { describe, expect } from "bun:test"
 import { Effect, Schema } from "effect"
 import { EventPage, EventReports } from "../../src/admin/Api.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
-import { attempts, event, letter, retrying, settlement } from "../journal/samples.ts"
+import { answer, attempts, event, letter, retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { json, lane, config as plainConfig, type Setup, start, text } from "./fixture.ts"
 
@@ -67,7 +67,9 @@ describe("events of the admin API", () => {
       expect(yield* sequences("since=10&until=20")).toEqual([1])
       expect(yield* sequences("outcome=dead")).toEqual([2])
       expect(yield* list("limit=1&before=3")).toMatchObject({ events: [{ id: "evt_client" }], next: 2 })
-      expect(JSON.stringify(yield* list(""))).not.toContain(person)
+      const listed = JSON.stringify(yield* list(""))
+      expect(listed).toContain("the sink answered 500")
+      expect(listed).not.toContain(person)
       expect((yield* ask("/api/v1/events?outcome=lost")).status).toBe(400)
       const renamed = yield* ask("/api/v1/events?outcome=parked")
       expect([renamed.status, yield* text(renamed)]).toEqual([400, expect.stringContaining("parked is retrying")])
@@ -97,8 +99,14 @@ describe("events of the admin API", () => {
             { route: "blocks", verdict: "no pattern matches" },
           ],
           sinks: [
-            { sink: "lake", outcome: "retrying", due: 2_000, attempts, lane: "waiting: it refuses connections" },
-            { sink: "audit", outcome: "dead", at: 9, attempts, note: "a unknown sink can't say what it would be sent" },
+            {
+              sink: "lake",
+              outcome: "retrying",
+              due: 2_000,
+              attempts: [{ ...attempts[0], answer: "***" }],
+              lane: "waiting: it refuses connections",
+            },
+            { sink: "audit", outcome: "dead", at: 9, note: "a unknown sink can't say what it would be sent" },
             { sink: "old", outcome: "pending", attempts: [], note: "no sink in the config has this name" },
           ],
         },
@@ -106,7 +114,7 @@ describe("events of the admin API", () => {
     }).pipe(Effect.orDie),
   )
 
-  it.live("show nobody's data in what a sink would be sent, unless they are asked to", () =>
+  it.live("show nobody's data in what a sink would be sent or has answered, unless they are asked to", () =>
     Effect.gen(function* () {
       const { explain } = yield* kept()
       const masked = yield* explain("evt_client")
@@ -119,6 +127,7 @@ describe("events of the admin API", () => {
       expect(revealed.events[0]?.sinks[0]?.payload).toMatchObject({
         line: { data: { object: { first_name: person } } },
       })
+      expect(revealed.events[0]?.sinks.map(({ attempts }) => attempts[0]?.answer)).toEqual([answer, answer, undefined])
     }).pipe(Effect.orDie),
   )
 

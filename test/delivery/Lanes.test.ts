@@ -44,14 +44,14 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
-  it.effect("an event that is rejected becomes a dead letter at once, with its attempt's error", () => {
+  it.effect("an event that is rejected becomes a dead letter at once, with its attempt's error and the answer", () => {
     const sink = scripted((entry) => (entry.sequence === 2 ? rejected : "pass"))
     return Effect.gen(function* () {
       yield* append(3, ["sink"])
       yield* pass("1 second")
       const dead = yield* letters("sink")
-      expect(dead.map((one) => [one.entry.sequence, one.attempts.map((_) => _.message)])).toEqual([
-        [2, ["answered 400"]],
+      expect(dead.map((one) => [one.entry.sequence, one.attempts])).toEqual([
+        [2, [{ at: expect.any(Number), reason: "DeliveryRejected", message: "answered 400", answer: "a refusal" }]],
       ])
       expect(sink.attempted.filter((sequence) => sequence === 2)).toEqual([2])
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
@@ -68,7 +68,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
-  it.effect("attempts are unlimited, but an event too old becomes a dead letter with its errors", () => {
+  it.effect("attempts are unlimited, but an event too old becomes a dead letter with its errors and answers", () => {
     // Every other event passes, so that the lane does not take it for an outage.
     const sink = scripted((entry) => (entry.sequence === 1 ? failed : "pass"))
     const overrides = {
@@ -86,6 +86,7 @@ describe("a lane", () => {
       const dead = yield* letters("sink")
       expect(dead.map((one) => one.entry.sequence)).toEqual([1])
       expect(dead[0]?.attempts.length).toBeGreaterThan(5)
+      expect(new Set(dead[0]?.attempts.map(({ answer }) => answer))).toEqual(new Set(["an error"]))
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
   })
 

@@ -1,5 +1,5 @@
 /** Lanes over scripted sinks, a journal in memory and the test clock. */
-import { Clock, Duration, Effect, Layer } from "effect"
+import { Clock, Duration, Effect, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import type { LaneConfig } from "../../src/config/Config.ts"
 import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
@@ -23,8 +23,8 @@ import { activeConfig } from "../lib/activeConfig.ts"
 /** What a scripted sink does with an event: pass, fail for a reason, or never answer. */
 export type Script = (entry: Entry, attempt: number) => Reason | "pass" | "hang"
 
-export const failed = new DeliveryFailed({ message: "answered 500" })
-export const rejected = new DeliveryRejected({ message: "answered 400" })
+export const failed = new DeliveryFailed({ message: "answered 500", answer: Redacted.make("an error") })
+export const rejected = new DeliveryRejected({ message: "answered 400", answer: Redacted.make("a refusal") })
 export const away = new SinkUnavailable({ message: "refused" })
 
 export const scripted = (script: Script, maxEvents = 1) => {

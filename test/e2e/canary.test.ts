@@ -30,7 +30,8 @@ const receiver = Bun.serve({
   fetch: async (request) => {
     const body = await request.text()
     if (request.method === "POST" && new URL(request.url).pathname.startsWith("/alerts")) alerts.push(body)
-    const status = answers[turn++ % answers.length] ?? 500
+    const isRefused = new URL(request.url).pathname.startsWith("/refused")
+    const status = isRefused ? 400 : (answers[turn++ % answers.length] ?? 500)
     return new Response(`${request.url} ${request.headers.get("authorization")} ${body}`, { status })
   },
 })
@@ -85,6 +86,11 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
           headers: { authorization: `Bearer ${credential}` },
           delivery: { retry: { initial: "10 millis", max: "50 millis", maxAttempts: 2 } },
         },
+        refused: {
+          type: "http",
+          url: `http://127.0.0.1:${receiver.port}/refused/${credential}?key=${credential}`,
+          headers: { authorization: `Bearer ${credential}` },
+        },
         console: { type: "console" },
         sns: {
           type: "sns",
@@ -95,12 +101,12 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
         },
         ...Object.fromEntries(services.map((type) => [type, alert(type)])),
       },
-      routes: [{ name: "everything", match: "**", to: ["http", "console", "sns", ...services] }],
+      routes: [{ name: "everything", match: "**", to: ["http", "refused", "console", "sns", ...services] }],
       tests: [
         {
           event: "client.created",
           object: { id: "cli_1", first_name: person },
-          to: ["http", "console", "sns", ...services],
+          to: ["http", "refused", "console", "sns", ...services],
           payloads: Object.fromEntries(services.map((name) => [name, `golden/${name}.json`])),
         },
       ],
@@ -141,6 +147,13 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
   ]
   const printed = await Promise.all(commands.map((args) => relay([...args, "-c", config], { cwd })))
   for (const { stdout, stderr } of printed) said.push(stdout, stderr)
+  // A dead letter is shown with its payload and the answers, in which the person stands, and no credential.
+  const letters = await relay(["dlq", "list", "--sink", "refused", "--json", "-c", config], { cwd })
+  const { attempts } = JSON.parse(
+    (await relay(["dlq", "show", JSON.parse(letters.stdout)[0].id, "--json", "-c", config], { cwd })).stdout,
+  )
+  expect(attempts[0].answer).toContain(person)
+  said.push(JSON.stringify(attempts).replaceAll(person, ""))
   expect(said.join("\n")).toContain("relay_dead_letters")
   expect(said.join("\n")).toContain("what http would be sent")
   expect(said.join("\n")).toContain("the body is not JSON")

@@ -29,7 +29,11 @@ export const settlement = (lane: string, sequence: number, more: Partial<Settlem
   ...more,
 })
 
-export const attempts: ReadonlyArray<Attempt> = [{ at: 5, reason: "DeliveryFailed", message: "the sink answered 500" }]
+/** What receivers answer is any text; its control characters are its own. */
+export const answer = 'Ann Example?\r\n{"error":"no such field"} \u001b[2J ü🙂\n'
+export const attempts: ReadonlyArray<Attempt> = [
+  { at: 5, reason: "DeliveryFailed", message: "the sink answered 500", answer },
+]
 /** As the journal has it. */
 export const waiting = (sequence: number, key = "") => {
   const { failed, refunded: _, ...wait } = retrying(sequence, key)

@@ -4,6 +4,7 @@ import { Argument, Command } from "effect/cli"
 import type { DeadLetter, Selection } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { ask } from "../support/adminClient.ts"
+import { attemptRows } from "../support/attempts.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { given, Json, limit, text, toggle } from "../support/flags.ts"
 import { count, plain, print, printDone, printJson, say, table } from "../support/output.ts"
@@ -95,7 +96,7 @@ const show = Command.make(
         ["webhook", letter.webhook],
         ["received", time(letter.receivedAt)],
         ["dead since", time(letter.at)],
-        ...letter.attempts.map(({ at, reason, message }) => ["attempt", `${time(at)}  ${reason}: ${message}`]),
+        ...attemptRows("attempt", letter.attempts),
       ]),
     )
     if (letter.lane === quarantine) {
@@ -105,7 +106,7 @@ const show = Command.make(
     yield* print("")
     yield* print(Buffer.from(letter.body, "base64").toString("utf8").split("\n").map(plain).join("\n"))
   }),
-).pipe(Command.withDescription("Show one dead letter: every attempt, and the payload"))
+).pipe(Command.withDescription("Show one dead letter: every attempt with the answer to it, and the payload"))
 
 /** An id that was given may be mistyped, or its dead letter removed. */
 const refuseAbsent = (selected: Selection, found: number) => {

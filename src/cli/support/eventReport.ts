@@ -2,6 +2,7 @@
 import { Effect, Option } from "effect"
 import type { EventReport, EventReports } from "../../admin/Api.ts"
 import { ask } from "./adminClient.ts"
+import { attemptRows } from "./attempts.ts"
 import { failed, usage } from "./CommandError.ts"
 import { Json } from "./flags.ts"
 import { count, type Paint, paint, plain, print, printJson, say, table, toJson } from "./output.ts"
@@ -33,7 +34,7 @@ const outcomeOf = ({ outcome, due, at, lane }: Sink): string => {
 
 const sinkRows = (sink: Sink): ReadonlyArray<ReadonlyArray<string>> => [
   [sink.sink, outcomeOf(sink)],
-  ...sink.attempts.map(({ at, reason, message }) => ["", `${time(at)}  ${reason}: ${message}`]),
+  ...attemptRows("", sink.attempts),
 ]
 
 const origins = { delivered: "received", replayed: "replay of what was received", moved: "moved; received" } as const

@@ -42,8 +42,9 @@ export class Outcome {
     const charged: Array<number> = []
     const back: Array<Item> = []
     let last: SinkFailure | undefined
-    const retry = (item: Item, failure: Failure, counted?: Array<number>) => {
-      if (policy.retry(item, failure)) counted?.push(item.entry.sequence)
+    const isOne = (index: number) => index === 0 || !isDigest
+    const retry = (item: Item, index: number, failure: Failure, counted?: Array<number>) => {
+      if (policy.retry(item, failure, isOne(index))) counted?.push(item.entry.sequence)
       else suspects.ended(item.entry.sequence)
     }
     items.forEach((item, index) => {
@@ -56,9 +57,8 @@ export class Outcome {
       }
       switch (failure._tag) {
         case "DeliveryRejected": {
-          const counts = index === 0 || !isDigest
-          if (counts) breaker.answered()
-          policy.reject(item, failure.message, counts)
+          if (isOne(index)) breaker.answered()
+          policy.reject(item, failure, isOne(index))
           suspects.ended(sequence)
           return
         }
@@ -66,14 +66,14 @@ export class Outcome {
           back.push(item)
           return
         case "Defect":
-          if (items.length === 1) retry(item, failure)
+          if (items.length === 1) retry(item, index, failure)
           else {
             suspects.isolate(sequence)
             back.push(item)
           }
           return
         case "DeliveryFailed":
-          retry(item, failure, failed)
+          retry(item, index, failure, failed)
           last = failure
           return
       }
@@ -83,7 +83,7 @@ export class Outcome {
       suspects.failed(sequence)
       if (isOwn) {
         if (!isDigest) suspects.isolate(sequence)
-        retry(item, failure, charged)
+        retry(item, index, failure, charged)
         return
       }
       back.push(item)

@@ -6,6 +6,7 @@
  * waiting for a retry, dead letter), and the settlement that moves the cursor
  * past it says which.
  */
+import { Redacted } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import type { Attempt, LaneInfo, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
 import { Changes } from "./Changes.ts"
@@ -212,8 +213,13 @@ export class Progress {
   // --- an event's attempts -------------------------------------------------
 
   /** An attempt that failed just now. */
-  failed(reason: string, message: string): Attempt {
-    return { at: this.#clock.wall(), reason, message: message.slice(0, maxMessage) }
+  failed(reason: string, message: string, answer?: Redacted.Redacted<string>): Attempt {
+    return {
+      at: this.#clock.wall(),
+      reason,
+      message: message.slice(0, maxMessage),
+      ...(answer !== undefined && { answer: Redacted.value(answer) }),
+    }
   }
 
   /** How often the event was tried before. */

@@ -2,7 +2,7 @@
  * What happens to an event that was not delivered: it waits for a retry, or it
  * is a dead letter. Blocks the lane where too many events are given up.
  */
-import { Duration } from "effect"
+import { Duration, type Redacted } from "effect"
 import { brief } from "../../sinks/Sink.ts"
 import { backoff, throttled } from "./Backoff.ts"
 import type { Failure } from "./InFlight.ts"
@@ -15,6 +15,9 @@ const endless = Number.POSITIVE_INFINITY
 
 /** Why an event is a dead letter without another attempt. */
 type Refusal = "DeliveryRejected" | "BacklogFull" | "Defect"
+
+type Answer = Redacted.Redacted<string> | undefined
+const answerOf = (failure: Failure): Answer => ("answer" in failure ? failure.answer : undefined)
 
 type Parts = Pick<LaneParts, "config" | "progress" | "state" | "rejections" | "events" | "random" | "wallClockTrusted">
 
@@ -31,15 +34,20 @@ export class RetryPolicy {
     return backoff(config.delivery.retry, tried, random())
   }
 
-  /** Charges a failed attempt. False when it was the last, and the event is a dead letter. */
-  retry(item: Item, failure: Failure): boolean {
+  /**
+   * Charges a failed attempt. False when it was the last, and the event is a dead
+   * letter. `isFirst` is false for all events of a digest but one: it got one
+   * answer, which is kept once.
+   */
+  retry(item: Item, failure: Failure, isFirst: boolean): boolean {
     const { config, progress, wallClockTrusted } = this.#parts
     const { retry } = config.delivery
     const message = brief(failure.message)
+    const answer = isFirst ? answerOf(failure) : undefined
     const tried = progress.tried(item) + 1
     const tooOld = progress.age(item) >= Duration.toMillis(retry.maxAge) && wallClockTrusted()
     if (tooOld || tried >= (retry.maxAttempts ?? endless)) {
-      this.#deadLetter(item, failure._tag, tooOld ? "TooOld" : "TooManyAttempts", message)
+      this.#deadLetter(item, failure._tag, tooOld ? "TooOld" : "TooManyAttempts", message, answer)
       return false
     }
     if (failure._tag === "Defect" && progress.defects(item) + 1 >= maxDefects) {
@@ -48,15 +56,15 @@ export class RetryPolicy {
       return false
     }
     const asked = failure._tag === "SinkThrottled" ? throttled(failure.retryAfter) : 0
-    progress.retry(item, progress.failed(failure._tag, message), Math.max(asked, this.delay(tried)))
+    progress.retry(item, progress.failed(failure._tag, message, answer), Math.max(asked, this.delay(tried)))
     return true
   }
 
-  /** The sink rejected the event. `counts` is false for all events of a digest but one: it was rejected once. */
-  reject(item: Item, reason: string, counts: boolean): void {
-    const message = brief(reason)
-    this.refuse(item, "DeliveryRejected", message)
-    if (counts) this.#rejected(message)
+  /** The sink rejected the event. `isFirst` as above: a digest was rejected once. */
+  reject(item: Item, failure: Failure, isFirst: boolean): void {
+    const message = brief(failure.message)
+    this.#deadLetter(item, failure._tag, "DeliveryRejected", message, isFirst ? answerOf(failure) : undefined)
+    if (isFirst) this.#rejected(message)
   }
 
   /** The sink will never get the event: it is a dead letter now. */
@@ -65,9 +73,9 @@ export class RetryPolicy {
   }
 
   /** `failure` is what became of the last attempt, `reason` why there is no other. */
-  #deadLetter(item: Item, failure: string, reason: string, message: string): void {
+  #deadLetter(item: Item, failure: string, reason: string, message: string, answer?: Answer): void {
     const { progress, events, config } = this.#parts
-    progress.deadLetter(item, progress.failed(failure, message))
+    progress.deadLetter(item, progress.failed(failure, message, answer))
     events.deadLettered(item.entry, reason, message)
     if (progress.deadLetterBytes > config.delivery.maxDeadLetters) {
       this.#block(

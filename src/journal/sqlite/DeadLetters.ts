@@ -71,8 +71,9 @@ export class DeadLetters {
     const before = this.delete(lane, entry.sequence)
     const { sequence, event } = entry
     const tried = JSON.stringify(attempts)
-    this.#sql.put.run(lane, sequence, at, event.type, record.length, tried, encodeKey(entry), record)
-    return { letters: 1 - (before?.letters ?? 0), bytes: record.length - (before?.bytes ?? 0) }
+    const size = record.length + Buffer.byteLength(tried)
+    this.#sql.put.run(lane, sequence, at, event.type, size, tried, encodeKey(entry), record)
+    return { letters: 1 - (before?.letters ?? 0), bytes: size - (before?.bytes ?? 0) }
   }
 
   /** What was deleted; `undefined` when there was none. */

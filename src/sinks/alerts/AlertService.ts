@@ -31,6 +31,7 @@ export const keys = {
   resolve: flag("Whether a recovery, such as `connected_account.reconnected`, says that its failure is over", false),
   headers: HttpConfig.fields.headers,
   classify: HttpConfig.fields.classify,
+  keepAnswers: HttpConfig.fields.keepAnswers,
   tls: HttpConfig.fields.tls,
 }
 
@@ -47,13 +48,14 @@ export interface AlertService<C extends Config> {
   readonly meaning: Meaning
 }
 
-const http = ({ url, headers, classify, tls }: Config): HttpConfig => ({
+const http = ({ url, headers, classify, keepAnswers, tls }: Config): HttpConfig => ({
   url,
   method: "POST",
   headers,
   format: "template",
   forward: { signature: "x-service-signature", webhookId: "x-service-webhook-id" },
   classify,
+  keepAnswers,
   ...(tls !== undefined && { tls }),
 })
 
@@ -62,6 +64,7 @@ export const sinkType = <C extends Config>({ config, payload, meaning }: AlertSe
     const alertOf = Alert.compile(config)
     return {
       meaning,
+      secrets: config,
       body: {
         render: (entry, group) =>
           JSON.stringify(payload(alertOf(Alert.group(group ?? [entry], config.resolve)), config)),

@@ -17,6 +17,7 @@ import { type Failures, passed, type Reason, type Sink, SinkError, type SinkType
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { HttpConfig } from "./HttpConfig.ts"
 import { batchOf, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
+import { keeper } from "./KeptAnswer.ts"
 
 interface Answer {
   readonly response: Response
@@ -39,6 +40,7 @@ export const make = Effect.fnUntraced(function* (
     name: `${method} ${address.origin}`,
     overrides: config.classify,
     isTemplated,
+    ...(config.keepAnswers && { keep: keeper([config, service?.secrets]) }),
     ...(service !== undefined && { meaning: service.meaning }),
   }
 

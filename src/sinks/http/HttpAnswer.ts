@@ -1,7 +1,7 @@
 /**
  * What an answer, or its absence, means for the event and the sink. The body of
- * an answer is read only where a service documents it, and never repeated: many
- * receivers echo what they were sent.
+ * an answer is read only where a service documents it or it is kept, and no
+ * message repeats it: many receivers echo what they were sent.
  *
  * `reference.md` has the usual verdicts as a table, which a test holds against
  * this file.
@@ -15,6 +15,7 @@ import {
   SinkThrottled,
   SinkUnavailable,
 } from "../Sink.ts"
+import type { Keep } from "./KeptAnswer.ts"
 
 export const verdicts = ["delivered", "retry", "reject", "throttle", "misconfigured"] as const
 export type Verdict = (typeof verdicts)[number]
@@ -43,6 +44,8 @@ export interface Receiver {
   /** Whether the path is a template. */
   readonly isTemplated: boolean
   readonly meaning?: Meaning
+  /** Keeps the texts of answers to failed attempts; absent where the config says so. */
+  readonly keep?: Keep
 }
 
 const misconfigured = new Set([401, 402, 403, 404, 405, 406, 407, 410, 421, 426, 451])
@@ -97,7 +100,7 @@ const whatToDo = (status: number): string => {
 export const reasonOf = (
   { status, headers }: { readonly status: number; readonly headers: Pick<Headers, "get"> },
   text: () => string,
-  { name, overrides, isTemplated, meaning }: Receiver,
+  { name, overrides, isTemplated, meaning, keep }: Receiver,
   now: number,
 ): Reason | undefined => {
   const documented = meaning?.(status, text)
@@ -107,20 +110,25 @@ export const reasonOf = (
     documented?.verdict ??
     usual(status, status === 503 && headers.get("retry-after") !== null, isTemplated)
   const because = documented?.verdict === verdict ? documented.because : undefined
+  if (verdict === "delivered") return undefined
   const message = `${name} answered ${status}${because === undefined ? "" : `: ${because}`}`
+  // Compressed although we ask for none: the runtimes differ in whether they undo it.
+  const isPlain = (headers.get("content-encoding") ?? "identity") === "identity"
+  const answer = isPlain ? keep?.(text()) : undefined
+  const said = { message, ...(answer !== undefined && { answer }) }
   switch (verdict) {
-    case "delivered":
-      return undefined
     case "retry":
-      return new DeliveryFailed({ message })
+      return new DeliveryFailed(said)
     case "reject":
-      return new DeliveryRejected({ message })
+      return new DeliveryRejected(said)
     case "throttle": {
       const asked = documented?.retryAfter ?? retryAfter(headers.get("retry-after"), now)
-      return new SinkThrottled({ message, retryAfter: bounded(asked) })
+      return new SinkThrottled({ ...said, retryAfter: bounded(asked) })
     }
     case "misconfigured":
-      return new SinkMisconfigured({ message: because === undefined ? `${message}: ${whatToDo(status)}` : message })
+      return new SinkMisconfigured(
+        because === undefined ? { ...said, message: `${message}: ${whatToDo(status)}` } : said,
+      )
   }
 }
 

@@ -1,6 +1,6 @@
 /** The config of an HTTP sink; alert services share some of its keys. */
 import { Effect, Schema } from "effect"
-import { headerName, oneOf, secret } from "../../config/schema/Keys.ts"
+import { flag, headerName, oneOf, secret } from "../../config/schema/Keys.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
@@ -105,6 +105,10 @@ export const HttpConfig = Schema.Struct({
       ),
     )
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  keepAnswers: flag(
+    "Whether a failed attempt keeps the first 2 KiB of the answer's text, for `dlq show` and `explain --reveal`",
+    true,
+  ),
   tls: Schema.optionalKey(Certificates.CertificatesConfig.annotate({ description: "Certificates of one's own" })),
 }).check(
   Schema.makeFilter(({ format, body, mode }: { readonly format: string; readonly body?: unknown; mode?: string }) => {

@@ -31,6 +31,8 @@ const utf8 = new TextEncoder()
 export interface Service {
   readonly body: Template.Template
   readonly meaning: HttpAnswer.Meaning
+  /** What it sends in the body and is never shown. */
+  readonly secrets?: unknown
 }
 
 type HeaderFields = Record<string, string>

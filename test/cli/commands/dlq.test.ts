@@ -1,6 +1,6 @@
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
-import { event, settlement } from "../../journal/samples.ts"
+import { answer, event, settlement } from "../../journal/samples.ts"
 import { it } from "../../lib/effect.ts"
 import { temporary } from "../harness.ts"
 import { runningIn } from "../running.ts"
@@ -12,7 +12,7 @@ const deadLetter = (sequence: number) => ({
   sequence,
   at: 9,
   refunded: 0,
-  failed: [{ at: 5, reason: "DeliveryRejected", message: "the sink answered 422\u001b[2J" }],
+  failed: [{ at: 5, reason: "DeliveryRejected", message: "the sink answered 422\u001b[2J", answer }],
 })
 
 describe("dlq", () => {
@@ -29,7 +29,14 @@ describe("dlq", () => {
       // What a sink answered must not clear the terminal.
       expect(list.stdout).not.toContain("\u001b")
       expect((yield* ask("dlq", "list", "--limit", "2")).stderr).toContain("--before lake:2")
-      expect((yield* ask("dlq", "show", "lake:2")).stdout).toContain('{"id":"evt_2"}')
+      expect(list.stdout + (yield* ask("dlq", "list", "--json")).stdout).not.toContain("no such field")
+      const shown = (yield* ask("dlq", "show", "lake:2")).stdout
+      expect(shown).toContain('{"id":"evt_2"}')
+      // The answer to the attempt, a line a line, and no control character of it.
+      expect(shown).toMatch(
+        /attempt .*the sink answered 422.*\n +Ann Example\?\n +{"error":"no such field"} \ufffd\[2J ü🙂\n/,
+      )
+      expect(JSON.parse((yield* ask("dlq", "show", "lake:2", "--json")).stdout).attempts[0].answer).toBe(answer)
       expect((yield* ask("dlq", "show", "lake:7")).code).toBe(1)
       expect((yield* ask("dlq", "replay", "lake:1", "lake:2")).stdout).toBe(
         "2 dead letters queued for delivery again\n",

@@ -12,6 +12,27 @@ import { appendAll, failure, session } from "./session.ts"
 
 journalContract("SqliteJournal", createSqlite)
 
+describe("SqliteJournal's dead letters", () => {
+  it.live("take room with what was answered to their attempts, and give it back", () =>
+    Effect.gen(function* () {
+      const answer = "ü".repeat(1_024)
+      yield* session(options(), (journal) =>
+        Effect.gen(function* () {
+          const bytes = Effect.map(journal.lanes, (lanes) => lanes.find(({ name }) => name === "lake")?.deadLetterBytes)
+          yield* journal.openLane("lake")
+          yield* journal.append(event("a"), ["lake"])
+          const failed = Array.from({ length: 10 }, (_, at) => ({ at, reason: "DeliveryFailed", message: "", answer }))
+          const letter = { sequence: 1, at: 9, refunded: 0, failed }
+          yield* journal.settle([settlement("lake", 1, { deadLetter: [letter] })])
+          expect(yield* bytes).toBeGreaterThan(10 * 2_048)
+          yield* journal.dropDeadLetters(["lake:1"])
+          expect(yield* bytes).toBe(0)
+        }),
+      )
+    }),
+  )
+})
+
 describe("SqliteJournal across restarts", () => {
   it.live("still knows duplicates, but not those older than the window", () =>
     Effect.gen(function* () {

@@ -13,6 +13,7 @@ const config = (url: string): HttpConfig => ({
   forward: { signature: "x-service-signature", webhookId: "x-service-webhook-id" },
   sign: { secret: Redacted.make(canary), header: "x-relay-signature" },
   classify: {},
+  keepAnswers: true,
 })
 
 /** A receiver that keeps the bodies of what is posted to it, as `signed` reads the signed bytes out of them. */

@@ -1,0 +1,95 @@
+/** What a failed attempt keeps of the answer to it. */
+import { describe, expect, test } from "bun:test"
+import { Effect, Redacted, Schema } from "effect"
+import { Http } from "../../../src/sinks/http/Http.ts"
+import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
+import { keeper, longest } from "../../../src/sinks/http/KeptAnswer.ts"
+import { it } from "../../lib/effect.ts"
+import { serve } from "../receiver.ts"
+import { entry, reasonOf } from "../samples.ts"
+
+const canary = "canary-71c0ffee"
+
+const kept = (config: object, text: string): string | undefined => {
+  const answer = keeper(config)(text)
+  return answer && Redacted.value(answer)
+}
+
+/** What is kept of an answer to a sink of this config, and what it looks like to who prints it. */
+const answered = Effect.fnUntraced(function* (
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  config: Partial<typeof HttpConfig.Encoded> = {},
+) {
+  const { url } = yield* serve((request, response) => {
+    const { authorization } = request.headers
+    response.writeHead(status, headers).end(`of ${request.url} with ${authorization}: ${Buffer.from(request.body)}`)
+  })
+  const sink = yield* Http.open(
+    Schema.decodeUnknownSync(HttpConfig)({
+      url: `${url}/hooks/${canary}?key=${canary}`,
+      headers: { authorization: `Bearer ${canary}` },
+      ...config,
+    }),
+  )
+  const reason = yield* reasonOf(sink.send([entry(1)]))
+  return { reason, answer: reason?.answer && Redacted.value(reason.answer) }
+})
+
+describe("a failed attempt", () => {
+  it.live("keeps the answer, whatever follows from it, and less what is the sink's own secret", () =>
+    Effect.gen(function* () {
+      for (const status of [400, 401, 429, 500]) {
+        const { reason, answer } = yield* answered(status, {})
+        expect(answer).toMatch(/^of \*\*\* with \*\*\*: {"id":"evt_1".*}$/)
+        // A payload may be in it: nothing that prints a failure shows it.
+        expect(`${reason?.message} ${JSON.stringify(reason)} ${Bun.inspect(reason)}`).not.toContain("evt_1")
+      }
+    }),
+  )
+
+  it.live("keeps none that is compressed, of a sink that asks for none, or of one that delivered", () =>
+    Effect.gen(function* () {
+      expect((yield* answered(400, { "content-encoding": "x-own" })).answer).toBeUndefined()
+      expect((yield* answered(400, {}, { keepAnswers: false })).answer).toBeUndefined()
+      expect((yield* answered(200, {})).reason).toBeUndefined()
+    }),
+  )
+})
+
+describe("an answer that is kept", () => {
+  test("has at most 2 KiB, cut between characters and marked", () => {
+    expect(longest).toBe(2_048)
+    expect(kept({}, "x".repeat(longest))).toBe("x".repeat(longest))
+    expect(kept({}, "x".repeat(longest + 1))).toBe(`${"x".repeat(longest - 3)}…`)
+    for (const pad of ["", "x", "xx", "xxx"]) {
+      const text = kept({}, pad + "🙂".repeat(longest)) ?? ""
+      expect(Buffer.byteLength(text)).toBeLessThanOrEqual(longest)
+      expect(text).toMatch(/^x*(🙂)+…$/u)
+    }
+  })
+
+  test("is none where there is no text, and has no NUL", () => {
+    expect(kept({}, "")).toBeUndefined()
+    expect(kept({}, " \r\n ")).toBeUndefined()
+    expect(kept({}, "a\u0000b")).toBe("a\ufffdb")
+  })
+
+  test("has no secret of the config, as it is or in parts, wherever the config has it", () => {
+    const config = {
+      url: Redacted.make(
+        "https://hooks.example.com/services/T0123456789/{{account_id}}/B0123456789abc?token=0123456789abcdef",
+      ),
+      headers: { "x-key": Redacted.make("key-0123"), "x-who": Redacted.make("for {{id}}") },
+      nested: [{ routingKey: Redacted.make("routing-0123") }],
+      shown: "shown-0123456789",
+    }
+    const text = "T0123456789abc? B0123456789abc 0123456789abcdef key-0123 routing-0123 services for shown-0123456789"
+    expect(kept(config, text)).toBe("T0123456789abc? *** *** *** *** services for shown-0123456789")
+  })
+
+  test("is cut after its secrets were taken out, so that none is left in part", () => {
+    const text = `${"x".repeat(longest - 4)}secret-0123456789`
+    expect(kept([Redacted.make("secret-0123456789")], text)).toBe(`${"x".repeat(longest - 4)}***`)
+  })
+})
