@@ -129,7 +129,7 @@ const pageOf = <S extends Schema.Top>(event: S) =>
     events: Schema.Array(event),
     looked: Schema.Int,
     lookedTo: Schema.Finite,
-    next: Schema.optionalKey(Schema.Int),
+    next: Schema.optionalKey(Schema.String),
   })
 
 export const EventPage = pageOf(Event)
@@ -351,7 +351,8 @@ export class Events extends HttpApiGroup.make("events").add(
       /** Epoch milliseconds, excluded. */
       until: Schema.optionalKey(Schema.FiniteFromString),
       outcome: Schema.optionalKey(Outcome),
-      before: Schema.optionalKey(Schema.FiniteFromString),
+      /** The `next` of the page before. */
+      before: Schema.optionalKey(Schema.String),
       limit: Schema.optionalKey(Schema.FiniteFromString.check(Schema.isBetween(page))),
     },
     success: EventPage,

@@ -1,10 +1,11 @@
 /**
- * The lanes that run: each over its sink, pumped by a fiber of its own, its
- * progress stored together with that of the others.
+ * The lanes that run over one stream: each over its sink, pumped by a fiber of
+ * its own, its progress stored together with that of the others.
  *
  * **Guarantee.** A lane that is retired has told the journal all that it decided.
  * The next one of its name, over another sink or by other rules, continues where
- * it ended.
+ * it ended. When another relay has taken the stream nothing more is told: what
+ * these lanes decided since is that relay's to decide.
  */
 import {
   Cause,
@@ -23,12 +24,12 @@ import {
 import type { LaneConfig } from "../config/Config.ts"
 import type { Entry } from "../event/Entry.ts"
 import { quarantine } from "../event/Event.ts"
-import { Journal, type OpenedLane, type RefusedSettlement } from "../journal/Journal.ts"
+import type { JournalError, Log, OpenedLane, OpenOptions, RefusedSettlement } from "../journal/Journal.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
 import { Tracing } from "../telemetry/Tracing.ts"
 import type { Announce } from "./Announcements.ts"
-import { AttemptStats } from "./lane/AttemptStats.ts"
+import type { AttemptStats } from "./lane/AttemptStats.ts"
 import * as Lane from "./lane/Lane.ts"
 import * as SinkPool from "./SinkPool.ts"
 
@@ -74,10 +75,30 @@ const repeating = (failure: string, task: Effect.Effect<void>): Effect.Effect<ne
     ),
   )
 
-/** `grace` is how long attempts in flight may take when a lane is retired, or the relay stops. */
-export const make = Effect.fnUntraced(function* (announce: Announce, grace: Duration.Duration) {
-  const context = yield* Effect.context<Journal>()
-  const journal = yield* Journal
+/** Only one relay may send its events: it must see all of a key, a group, or a time. */
+const isExclusive = ({ order, digest, rateLimit }: LaneConfig): boolean =>
+  order === "key" || digest !== undefined || rateLimit !== undefined
+
+/** How the lane of a config is opened. */
+export const openOptions = (config: LaneConfig): OpenOptions => ({ exclusive: isExclusive(config) })
+
+const isFenced = (cause: Cause.Cause<JournalError>): boolean => {
+  const error = Cause.findErrorOption(cause)
+  return error._tag === "Some" && error.value.reason._tag === "JournalFenced"
+}
+
+export interface RunningLanesOptions {
+  readonly log: Log
+  readonly pool: SinkPool.Pool
+  readonly announce: Announce
+  /** How long attempts in flight may take when a lane is retired, or the relay stops. */
+  readonly grace: Duration.Duration
+  /** How a sink's attempts are counted, in all streams together. */
+  readonly stats: (sink: string) => AttemptStats
+}
+
+export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, stats }: RunningLanesOptions) {
+  const context = yield* Effect.context<never>()
   const tracing = yield* Tracing
   const wallClock = WallClock.make(yield* Clock.Clock)
   const running = new Map<string, Running>()
@@ -100,7 +121,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
     })
     const unstored = new Set<Lane.Lane>()
     if (taken.length === 0) return Effect.succeed(unstored)
-    return Effect.matchCauseEffect(journal.settle(taken.map(({ changes }) => changes)), {
+    return Effect.matchCauseEffect(log.settle(taken.map(({ changes }) => changes)), {
       onSuccess: (refused) => {
         const told: Array<Effect.Effect<void>> = []
         for (const { lane, changes } of taken) {
@@ -116,6 +137,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
       },
       // The journal reports what is wrong; what it could not store goes with the next settlement.
       onFailure: (cause) => {
+        if (isFenced(cause)) return Effect.succeed(unstored)
         for (const { lane, changes } of taken) {
           lane.progress.restore(changes)
           unstored.add(lane)
@@ -132,7 +154,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
   /** Starts nothing more and waits for attempts in flight, which keep their deadline. */
   const end = (lane: Lane.Lane) => {
     const keepTime = Effect.delay(
-      Effect.sync(() => lane.inFlight.interruptOverdue(lane.clock.now())),
+      Effect.sync(() => lane.endAttempts()),
       pollEvery,
     )
     return Effect.andThen(
@@ -143,7 +165,6 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
 
   // Finalizers run in reverse: the pumps stop, attempts in flight end, their outcomes are stored, the sinks close.
   const sinks = yield* Scope.fork(yield* Scope.Scope)
-  const pool = yield* Scope.provide(SinkPool.make, sinks)
   yield* Effect.addFinalizer(() => settle)
   yield* Effect.addFinalizer(() =>
     Effect.forEach(running.values(), ({ lane }) => end(lane), { concurrency: "unbounded", discard: true }),
@@ -164,7 +185,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
   const count = Effect.gen(function* () {
     // Read before the journal counts: events that it does not know of by then have ended all the same.
     const ended = new Map([...running.values()].map(({ lane }) => [lane, lane.progress.endedOnDisk]))
-    for (const state of yield* journal.lanes) {
+    for (const state of yield* log.lanes) {
       const lane = running.get(state.name)?.lane
       const before = lane && ended.get(lane)
       if (lane === undefined || before === undefined) continue
@@ -189,22 +210,18 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
     return { sink: tracing === undefined ? sink : tracing.traced(sink, name, type), ensureOpen, scope }
   })
 
-  /** Makes a lane from what the journal knows; `before` is the one that it replaces. */
-  const place = Effect.fnUntraced(function* (
-    spec: LaneSpec,
-    state: OpenedLane,
-    acquired: AcquiredSink,
-    before?: Lane.Lane,
-  ) {
+  /** Makes a lane from what the journal knows. */
+  const place = Effect.fnUntraced(function* (spec: LaneSpec, state: OpenedLane, acquired: AcquiredSink) {
     const { config, key } = spec
     const { name } = config
     const lane = yield* Lane.make({
       config,
       sink: acquired.sink,
+      log,
       state,
       key,
       events: announce(name, () => settleNow.openUnsafe()),
-      stats: before?.attempts ?? new AttemptStats(),
+      stats: stats(name),
       wallClockTrusted: wallClock.trusted,
       started: wallClock.start,
       rejects: name === quarantine,
@@ -236,23 +253,19 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
       yield* logBug(`the lane of sink ${name} ended, ${failures} in a row; ${within}`, exit.cause)
       yield* finish(lane)
       yield* Effect.sleep(wait)
-      const state = yield* Effect.retry(journal.openLane(name), { schedule: Schedule.spaced("1 second") })
-      const next = yield* place(spec, state, acquired, lane)
+      const opening = log.openLane(name, openOptions(spec.config))
+      const state = yield* Effect.retry(opening, { schedule: Schedule.spaced("1 second") })
+      const next = yield* place(spec, state, acquired)
       next.state.blocked = lane.state.blocked
       lane = next
       yield* Effect.logInfo(`sink ${name}: the lane was restarted`)
     }
   })
 
-  const startInside = Effect.fnUntraced(function* (
-    spec: LaneSpec,
-    state: OpenedLane,
-    acquired: AcquiredSink,
-    before?: Lane.Lane,
-  ) {
+  const startInside = Effect.fnUntraced(function* (spec: LaneSpec, state: OpenedLane, acquired: AcquiredSink) {
     const { name, backlog } = spec.config
-    yield* journal.limitBacklog(name, backlog?.whenFull === "refuse" ? backlog.max : undefined)
-    const lane = yield* place(spec, state, acquired, before)
+    yield* log.limitBacklog(name, backlog?.whenFull === "refuse" ? backlog.max : undefined)
+    const lane = yield* place(spec, state, acquired)
     yield* FiberMap.run(pumps, name, keepRunning(spec, acquired, lane))
   })
   /** A lane outlives its caller, and so takes nothing of the caller's context. */
@@ -272,9 +285,10 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
   })
 
   return {
+    log,
     get: (name: string): Lane.Lane | undefined => running.get(name)?.lane,
     names: (): ReadonlyArray<string> => [...running.keys()],
-    /** Whether a lane has this very sink. */
+    /** Whether a lane of any stream has this very sink. */
     isOpen: (spec: LaneSpec) => RcMap.has(pool, keyOf(spec)),
     acquire,
     start,
@@ -283,7 +297,7 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
     catchUp: Effect.fnUntraced(function* (name: string) {
       const lane = running.get(name)?.lane
       if (lane === undefined) return
-      const head = yield* journal.head
+      const head = yield* log.head
       const isDone = () => lane.progress.cursor >= head || lane.state.condition !== "running"
       yield* Effect.timeoutOption(
         Effect.repeat(
@@ -296,3 +310,4 @@ export const make = Effect.fnUntraced(function* (announce: Announce, grace: Dura
     settle,
   }
 })
+export type RunningLanes = Effect.Success<ReturnType<typeof make>>

@@ -36,3 +36,4 @@ export class SinkKey implements Equal.Equal {
 
 /** A sink is closed when the last scope that uses it is. */
 export const make = RcMap.make({ lookup: (key: SinkKey) => LazySink.make(key.open) })
+export type Pool = Effect.Success<typeof make>

@@ -2,7 +2,7 @@
 import type { Event } from "./Event.ts"
 
 export interface Entry {
-  /** Its place in the log: 1, 2, 3, … */
+  /** Its place in the log: 1, 2, 3, … in the first stream. */
   readonly sequence: number
   readonly event: Event
   /** The sinks the router chose when it was accepted. A reload never changes them. */

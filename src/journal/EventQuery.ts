@@ -39,8 +39,8 @@ export interface EventQuery {
   readonly until?: number
   /** That of at least one sink; `unrouted` went to none. */
   readonly outcome?: Exclude<DeliveryState, "laneRemoved"> | "unrouted"
-  /** Only those below this sequence: the next page. */
-  readonly before?: number
+  /** Where the page before ended: its `next`. Only the journal that said it knows what it means. */
+  readonly before?: string
   readonly limit: number
 }
 
@@ -63,8 +63,8 @@ export interface EventPage {
   readonly looked: number
   /** When the last of them was received, in epoch milliseconds; 0 when there was none. */
   readonly lookedTo: number
-  /** There may be more below this sequence: the next query's `before`. Absent at the end. */
-  readonly next?: number
+  /** There may be more: the next query's `before`. Absent at the end. */
+  readonly next?: string
 }
 
 /** What many events have in common, and an index tells apart. */

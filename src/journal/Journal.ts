@@ -1,7 +1,8 @@
 /**
- * The journal: an append-only log with a cursor per sink.
+ * The journal: an append-only log with a cursor per sink, and what an operator
+ * asks of it.
  *
- * **Guarantee.** When `append` succeeds the event is on disk, and it stays
+ * **Guarantee.** When `append` succeeds the event is durable, and it stays
  * readable until every lane that it was routed to has passed it. An event that
  * waits for a retry or becomes a dead letter is copied out of the log by the
  * same `settle` that moves the cursor past it, so pruning never removes what is
@@ -10,21 +11,22 @@
  * The core is `append`, `read` and `settle`. `journalContract` in
  * `test/contract` says what every journal must do.
  *
- * **Gotcha.** Sequences start at 1 and have no gaps. A failed fsync is final:
- * every later call fails with `JournalBroken`, and the process must end.
+ * **Gotcha.** Sequences of a stream have no gaps; those of the first begin at 1. A
+ * failed fsync is final: every later call fails with `JournalBroken`, and the process must end.
  */
 import { Context, type Effect, type Exit } from "effect"
-import type { Entry } from "../event/Entry.ts"
 import type { Event } from "../event/Event.ts"
 import type { EventPage, EventQuery } from "./EventQuery.ts"
 import type { JournalBroken, JournalError } from "./JournalError.ts"
-import type { DeadLetterQuery, LaneInfo, OpenedLane, RetryEntries, StoredDeadLetter } from "./LaneInfo.ts"
-import type { Attempt, RefusedSettlement, Settlement } from "./Settlement.ts"
+import type { DeadLetterQuery, StoredDeadLetter } from "./LaneInfo.ts"
+import type { Attempt, RefusedSettlement } from "./Settlement.ts"
+import type { Log, Streams } from "./StreamLog.ts"
 
 export type * from "./EventQuery.ts"
 export * from "./JournalError.ts"
 export type * from "./LaneInfo.ts"
 export type * from "./Settlement.ts"
+export type * from "./StreamLog.ts"
 
 /** What became of an `append`. */
 export type Appended = "appended" | "duplicate"
@@ -105,82 +107,65 @@ export interface JournalCounters {
   readonly commitMillis: number
 }
 
+/** What an operator works on: all that the journal holds. */
+export interface Archive {
+  setPaused(lane: string, paused: boolean): Effect.Effect<void, JournalError>
+  /**
+   * Moves everything that `from` holds to `to`: pending events are appended
+   * again for `to`, retries and dead letters change lanes. How many.
+   */
+  moveLane(from: string, to: string): Effect.Effect<number, JournalError>
+  /** Removes a lane with its pending events and dead letters; how many events were given up. */
+  dropLane(name: string): Effect.Effect<number, JournalError>
+
+  /** At most `limit` and at most some megabytes; empty at the end. */
+  deadLetters(query: DeadLetterQuery): Effect.Effect<ReadonlyArray<StoredDeadLetter>, JournalError>
+  /**
+   * Appends dead letters again for their lane and removes them, in one
+   * transaction; how many. Those of the quarantine are routed by `reroute`:
+   * they are appended as deliveries, not as replays, or stay.
+   */
+  replayDeadLetters(ids: ReadonlyArray<string>, reroute?: Reroute): Effect.Effect<number, JournalError>
+  dropDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
+  /** Appends the events of the retained log that match for one sink; how many. */
+  replay(query: ReplayQuery): Effect.Effect<number, JournalError>
+
+  /**
+   * Imports undelivered events of the journal with this id: appended for just
+   * those lanes, dead letters as dead letters. Each event once per lane,
+   * however often it is imported; a few hundred at a time.
+   */
+  import(journal: string, events: ReadonlyArray<UndeliveredEvent>): Effect.Effect<ImportCounts, JournalError>
+
+  /**
+   * Events that are kept, newest first: those of the log, then retries and
+   * dead letters that the log was pruned of. A search ends after a moment and
+   * says how far it came: a page may be empty although there are more.
+   */
+  events(query: EventQuery): Effect.Effect<EventPage, JournalError>
+
+  readonly status: Effect.Effect<JournalStatus>
+  /** A person has seen the alarm. */
+  readonly acknowledge: Effect.Effect<void, JournalError>
+}
+
+/** The stream that this relay writes, and the archive. */
 export class Journal extends Context.Service<
   Journal,
-  {
-    /** Succeeds when the event, or the one that it is a duplicate of, is on disk. One commit serves all that wait for it. */
-    append(event: Event, sinks: ReadonlyArray<string>): Effect.Effect<Appended, JournalError>
-    /**
-     * The same without a fiber, for the hot path: an exit when it is known at
-     * once (a refusal, an old duplicate), else the promise that all events of
-     * one commit share. The promise never rejects.
-     */
-    appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit>
-    /**
-     * Entries above `after`, ascending, at most `limit` and at most some
-     * megabytes; empty at the head, without waiting. Recent ones come from
-     * memory. Old ones that no lane waits for may be left out.
-     */
-    read(after: number, limit: number): Effect.Effect<ReadonlyArray<Entry>, JournalError>
-    /** Makes lanes' progress durable, all in one commit; those that can't be stored, which fail alone. */
-    settle(settlements: ReadonlyArray<Settlement>): Effect.Effect<ReadonlyArray<RefusedSettlement>, JournalError>
-
-    /** The highest sequence on disk. */
-    readonly head: Effect.Effect<number>
-    /** Waits until something above `after` is on disk. */
-    awaitBeyond(after: number): Effect.Effect<void>
-
-    /** All lanes, also those without a sink. */
-    readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
-    /**
-     * Opens a lane at its cursor, or at the head when it is new. A lane
-     * `renamedFrom` is moved into it; a move that a crash interrupted is completed.
-     */
-    openLane(name: string, renamedFrom?: string): Effect.Effect<OpenedLane, JournalError>
-    /** Appends are refused while the lane's backlog is above `max`; no bound when `undefined`. */
-    limitBacklog(lane: string, max: number | undefined): Effect.Effect<void>
-    setPaused(lane: string, paused: boolean): Effect.Effect<void, JournalError>
-    /**
-     * Moves everything that `from` holds to `to`: pending events are appended
-     * again for `to`, retries and dead letters change lanes. How many.
-     */
-    moveLane(from: string, to: string): Effect.Effect<number, JournalError>
-    /** Removes a lane with its pending events and dead letters; how many events were given up. */
-    dropLane(name: string): Effect.Effect<number, JournalError>
-
-    /** Events that wait for a retry, with their bytes: as many as fit into some megabytes, at least one. */
-    readRetries(lane: string, sequences: ReadonlyArray<number>): Effect.Effect<RetryEntries, JournalError>
-
-    /** At most `limit` and at most some megabytes; empty at the end. */
-    deadLetters(query: DeadLetterQuery): Effect.Effect<ReadonlyArray<StoredDeadLetter>, JournalError>
-    /**
-     * Appends dead letters again for their lane and removes them, in one
-     * transaction; how many. Those of the quarantine are routed by `reroute`:
-     * they are appended as deliveries, not as replays, or stay.
-     */
-    replayDeadLetters(ids: ReadonlyArray<string>, reroute?: Reroute): Effect.Effect<number, JournalError>
-    dropDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
-    /** Appends the events of the retained log that match for one sink; how many. */
-    replay(query: ReplayQuery): Effect.Effect<number, JournalError>
-
-    /**
-     * Imports undelivered events of the journal with this id: appended for just
-     * those lanes, dead letters as dead letters. Each event once per lane,
-     * however often it is imported; a few hundred at a time.
-     */
-    import(journal: string, events: ReadonlyArray<UndeliveredEvent>): Effect.Effect<ImportCounts, JournalError>
-
-    /**
-     * Events that are kept, newest first: those of the log, then retries and
-     * dead letters that the log was pruned of. A search ends after a moment and
-     * says how far it came: a page may be empty although there are more.
-     */
-    events(query: EventQuery): Effect.Effect<EventPage, JournalError>
-
-    readonly status: Effect.Effect<JournalStatus>
-    /** Fails once the journal is broken and never succeeds: race the process against it. */
-    readonly broken: Effect.Effect<never, JournalBroken>
-    /** A person has seen the alarm. */
-    readonly acknowledge: Effect.Effect<void, JournalError>
-  }
+  Log &
+    Archive & {
+      /** Succeeds when the event, or the one that it is a duplicate of, is durable. One commit serves all that wait for it. */
+      append(event: Event, sinks: ReadonlyArray<string>): Effect.Effect<Appended, JournalError>
+      /**
+       * The same without a fiber, for the hot path: an exit when it is known at
+       * once (a refusal, an old duplicate), else the promise that all events of
+       * one commit share, so that it may call a duplicate appended. It never
+       * rejects.
+       */
+      appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit>
+      /** Absent where there is but this one. */
+      readonly streams?: Streams
+      /** Fails once the journal is broken and never succeeds: race the process against it. */
+      readonly broken: Effect.Effect<never, JournalBroken>
+    }
 >()("relay/journal/Journal") {}

@@ -15,8 +15,11 @@ export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()
 /** Never again in this process: an fsync failed, or the file is not the one that was opened. */
 export class JournalBroken extends Schema.TaggedError<JournalBroken>()("JournalBroken", said) {}
 
+/** Another relay has taken over the stream: what this one has to say of it is not stored any more. */
+export class JournalFenced extends Schema.TaggedError<JournalFenced>()("JournalFenced", said) {}
+
 export class JournalError extends Schema.TaggedError<JournalError>()("JournalError", {
-  reason: Schema.Union([JournalFull, JournalUnavailable, JournalBroken]),
+  reason: Schema.Union([JournalFull, JournalUnavailable, JournalBroken, JournalFenced]),
 }) {
   override get message(): string {
     return this.reason.message
@@ -30,6 +33,8 @@ export const unavailable = (message: string): JournalError =>
   new JournalError({ reason: new JournalUnavailable({ message }) })
 
 export const broken = (message: string): JournalError => new JournalError({ reason: new JournalBroken({ message }) })
+
+export const fenced = (message: string): JournalError => new JournalError({ reason: new JournalFenced({ message }) })
 
 /** Work on a journal's file that failed: `relay journal …`. */
 export class MaintenanceError extends Schema.TaggedError<MaintenanceError>()("MaintenanceError", said) {}

@@ -18,6 +18,14 @@ export const eventsContract = (name: string, create: Create): void => {
   /** Looks as often as it takes: on a busy machine a moment may not be enough. */
   const look = (journal: Journal["Service"], query: Partial<EventQuery> = {}) =>
     collect({ limit: 10, ...query }, journal.events)
+  /** All pages of one event each. */
+  const pages = Effect.fnUntraced(function* (journal: Journal["Service"], query: Partial<EventQuery>) {
+    const found = [yield* look(journal, { ...query, limit: 1 })]
+    for (let before = found[0]?.next; before !== undefined; before = found.at(-1)?.next) {
+      found.push(yield* look(journal, { ...query, limit: 1, before }))
+    }
+    return found
+  })
   const sequences = (journal: Journal["Service"], query: Partial<EventQuery>) =>
     Effect.map(look(journal, query), ({ events }) => events.map(({ sequence }) => sequence))
 
@@ -42,11 +50,10 @@ export const eventsContract = (name: string, create: Create): void => {
           deliveries: [{ sink: "lake", outcome: "pending", attempts: [] }],
         })
         expect(page.events.map(({ sequence }) => sequence)).toEqual([3, 2])
-        expect(page.next).toBe(2)
-        const rest = yield* look(journal, { limit: 2, before: 2 })
+        expect(page.next).toBeString()
+        const rest = yield* look(journal, { limit: 2, ...(page.next !== undefined && { before: page.next }) })
         expect(rest.events.map(({ sequence }) => sequence)).toEqual([1])
         expect(rest.next).toBeUndefined()
-        expect((yield* look(journal, { before: 1 })).events).toEqual([])
       }))
 
     test("are found by type, account, webhook and time, all of them at once", (journal) =>
@@ -119,7 +126,7 @@ export const eventsContract = (name: string, create: Create): void => {
           ["unrouted", 5],
         ] as const) {
           expect(yield* sequences(journal, { outcome })).toEqual([found])
-          expect(yield* sequences(journal, { outcome, before: found })).toEqual([])
+          expect((yield* pages(journal, { outcome })).flatMap(({ events }) => events).length).toBe(1)
           expect(yield* sequences(journal, { outcome, types: ["nope.*"] })).toEqual([])
         }
       }))
@@ -142,7 +149,8 @@ export const eventsContract = (name: string, create: Create): void => {
       Effect.gen(function* () {
         for (const at of [10, 20, 30]) yield* journal.append(event(`evt_${at}`, { receivedAt: now + at }), ["lake"])
         expect(yield* look(journal, { account: "nobody" })).toEqual({ events: [], looked: 3, lookedTo: now + 10 })
-        expect(yield* look(journal, { before: 1 })).toEqual({ events: [], looked: 0, lookedTo: 0 })
+        const all = yield* pages(journal, {})
+        expect(all.flatMap(({ events }) => events.map(({ sequence }) => sequence))).toEqual([3, 2, 1])
       }))
   })
 }

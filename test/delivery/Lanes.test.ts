@@ -261,7 +261,10 @@ describe("a lane", () => {
       const slow = Layer.effect(
         Journal,
         Effect.map(Journal, (journal) =>
-          Journal.of({ ...journal, openLane: (name, from) => Effect.delay(journal.openLane(name, from), "1 second") }),
+          Journal.of({
+            ...journal,
+            openLane: (name, options) => Effect.delay(journal.openLane(name, options), "1 second"),
+          }),
         ),
       )
       return Effect.gen(function* () {

@@ -20,7 +20,7 @@ import {
   type Settlement,
   type Tries,
 } from "../../src/journal/Settlement.ts"
-import { bodyChecksum } from "../../src/journal/sqlite/Record.ts"
+import { bodyChecksum } from "../../src/journal/stream/Record.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 
 type Attempts = ReadonlyArray<Attempt>
@@ -229,11 +229,12 @@ const make = (): Journal["Service"] => {
     lanes: Effect.sync(() =>
       [...lanes].map(([name, lane]) => state(name, lane)).sort((a, b) => (a.name < b.name ? -1 : 1)),
     ),
-    openLane: Effect.fnUntraced(function* (name, renamedFrom) {
+    openLane: Effect.fnUntraced(function* (name, { renamedFrom } = {}) {
       const lane = laneOf(name)
       const former = renamedFrom === undefined || renamedFrom === name ? undefined : lanes.get(renamedFrom)
       if (former !== undefined) {
         lane.paused ||= former.paused
+        former.opened = false
         yield* moveLane(renamedFrom ?? "", name)
       }
       lane.opened = true
@@ -338,7 +339,7 @@ const make = (): Journal["Service"] => {
     events: (query) =>
       Effect.sync(() => {
         const match = matchOf(query)
-        const looked = log.filter(({ sequence }) => sequence < (query.before ?? Number.POSITIVE_INFINITY))
+        const looked = log.filter(({ sequence }) => sequence < Number(query.before ?? Number.POSITIVE_INFINITY))
         const all = looked
           .filter((entry) => match.event(entry.sequence, entry.event, entry.sinks))
           .map(found)
@@ -351,7 +352,7 @@ const make = (): Journal["Service"] => {
           events: namesOne ? events : events.map(({ body: _, ...rest }) => rest),
           looked: looked.length,
           lookedTo: looked[0]?.event.receivedAt ?? 0,
-          ...(last !== undefined && all.length > events.length && { next: last.sequence }),
+          ...(last !== undefined && all.length > events.length && { next: String(last.sequence) }),
         }
       }),
     status: Effect.sync(() => ({
@@ -366,6 +367,7 @@ const make = (): Journal["Service"] => {
       counters: { ...counters },
       engine: {},
     })),
+    mayStart: () => true,
     broken: Effect.never,
     acknowledge: Effect.void,
   })

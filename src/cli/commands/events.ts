@@ -5,7 +5,7 @@ import { type Event, outcomes } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { nameOf } from "../support/eventReport.ts"
 import { given, Json, limit, text } from "../support/flags.ts"
-import { count, print, printJson, say, table } from "../support/output.ts"
+import { count, plain, print, printJson, say, table } from "../support/output.ts"
 import { timeFlag } from "../support/parseTime.ts"
 
 const row = (event: Event): ReadonlyArray<string> => {
@@ -36,11 +36,7 @@ export const events = Command.make(
       Flag.optional,
     ),
     limit,
-    before: Flag.Int("before").pipe(
-      Flag.withMetavar("N"),
-      Flag.withDescription("Only before this place in the log, for the next page"),
-      Flag.optional,
-    ),
+    before: text("before", "PLACE", "Only older than this place in the log, for the next page"),
   },
   Effect.fn(function* ({ since, until, limit, ...flags }) {
     const now = yield* Clock.currentTimeMillis
@@ -58,7 +54,7 @@ export const events = Command.make(
     const found = page.events.length === 0 ? "no such event among " : ""
     const looked = `${found}${count(page.looked, "event")} looked at`
     const back = page.lookedTo === 0 ? "" : `, back to ${new Date(page.lookedTo).toISOString()}`
-    if (page.next !== undefined) yield* say(`${looked}${back}; for older ones: --before ${page.next}`)
+    if (page.next !== undefined) yield* say(`${looked}${back}; for older ones: --before ${plain(page.next)}`)
     else if (page.events.length === 0) yield* say(`${looked}${back}: the journal holds no others`)
   }),
 ).pipe(

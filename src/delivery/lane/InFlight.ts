@@ -43,6 +43,7 @@ export class InFlight {
   readonly #fork: Fork
   readonly #stats: AttemptStats
   readonly #timeout: Duration.Duration
+  readonly #cutOff = new WeakSet<Batch>()
   #stopping = false
 
   constructor(fork: Fork, timeout: Duration.Duration, stats: AttemptStats) {
@@ -82,6 +83,14 @@ export class InFlight {
     for (const [batch, fiber] of this.#running) if (this.#isOverdue(batch, now)) fiber?.interruptUnsafe()
   }
 
+  /** Interrupts all: another relay may send their events. They go back into the queue uncharged. */
+  cutOff(): void {
+    for (const [batch, fiber] of this.#running) {
+      this.#cutOff.add(batch)
+      fiber?.interruptUnsafe()
+    }
+  }
+
   /** Waits until all have ended, and interrupts those that don't within `grace`. */
   stop(grace: Duration.Duration): Effect.Effect<void> {
     return Effect.suspend(() => {
@@ -119,6 +128,7 @@ export class InFlight {
     if (!Cause.hasInterruptsOnly(cause)) {
       return { _tag: "Defect", message: "a bug in relay while sending; the log has its cause" }
     }
+    if (this.#cutOff.has(batch)) return { _tag: "Interrupted", message: "the stream may be another relay's" }
     return this.#stopping && !this.#isOverdue(batch, now)
       ? { _tag: "Interrupted", message: "the relay stopped" }
       : new DeliveryFailed({ message: `no answer within ${Duration.format(this.#timeout)}` })

@@ -10,7 +10,7 @@ import type { LaneParts } from "./LaneParts.ts"
 import type { Item } from "./Queue.ts"
 import type { RetryPolicy } from "./RetryPolicy.ts"
 
-type Parts = Pick<LaneParts, "config" | "journal" | "key" | "clock" | "queue" | "progress" | "suspects" | "events"> & {
+type Parts = Pick<LaneParts, "config" | "log" | "key" | "clock" | "queue" | "progress" | "suspects" | "events"> & {
   readonly policy: RetryPolicy
 }
 
@@ -108,11 +108,11 @@ export class Intake {
 
   /** Reads retries back from the journal. */
   readonly #read = Effect.fnUntraced(function* (this: Intake, sequences: ReadonlyArray<number>) {
-    const { config, journal, progress } = this.#parts
+    const { config, log, progress } = this.#parts
     const read: Array<Entry> = []
     for (let next = 0, bytes = 0; next < sequences.length && bytes < maxBytes; ) {
       const asked = sequences.slice(next, next + readAtOnce)
-      const { entries, lost } = yield* journal.readRetries(config.name, asked)
+      const { entries, lost } = yield* log.readRetries(config.name, asked)
       for (const sequence of lost) progress.lost(sequence)
       for (const entry of entries) bytes += entry.event.body.length
       read.push(...entries)

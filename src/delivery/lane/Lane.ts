@@ -19,7 +19,7 @@
  */
 import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
-import { Journal, type OpenedLane } from "../../journal/Journal.ts"
+import type { Log, OpenedLane } from "../../journal/Journal.ts"
 import type { Failures, SinkError } from "../../sinks/Sink.ts"
 import type { AttemptStats } from "./AttemptStats.ts"
 import { Batcher } from "./Batcher.ts"
@@ -48,7 +48,8 @@ const maxUnstored = 1_024
 const journalWait = Duration.seconds(1)
 const endless = Number.POSITIVE_INFINITY
 
-export interface LaneOptions extends Pick<LaneParts, "config" | "sink" | "key" | "events" | "wallClockTrusted"> {
+export interface LaneOptions
+  extends Pick<LaneParts, "config" | "sink" | "key" | "log" | "events" | "wallClockTrusted"> {
   readonly state: OpenedLane
   readonly stats: AttemptStats
   /** When monotonic time began, by the wall clock as it was when the relay started. */
@@ -65,7 +66,7 @@ export class Lane {
   readonly state: LaneState
 
   readonly #options: LaneOptions
-  readonly #journal: Journal["Service"]
+  readonly #log: Log
   readonly #breaker: CircuitBreaker
   readonly #rejections: RejectionRate | undefined
   readonly #queue = new Queue()
@@ -84,10 +85,10 @@ export class Lane {
   /** A bug outside the pump, in what the end of an attempt sets off: it ends the pump. */
   #broken: { readonly defect: unknown } | undefined
 
-  constructor(options: LaneOptions, journal: Journal["Service"], clock: Clock.Clock, random: () => number, fork: Fork) {
-    const { config, events, state } = options
+  constructor(options: LaneOptions, clock: Clock.Clock, random: () => number, fork: Fork) {
+    const { config, events, log, state } = options
     this.#options = options
-    this.#journal = journal
+    this.#log = log
     this.config = config
     this.clock = new LaneClock(clock, state.pausedFor, options.started)
     this.progress = new Progress(state, config.name, this.clock, config.digest?.maxEvents ?? 1)
@@ -96,7 +97,7 @@ export class Lane {
     this.#rejections = options.rejects ? undefined : new RejectionRate()
     this.state = new LaneState(config.name, state.paused, this.#breaker, this.clock)
     const parts = {
-      ...{ config, events, journal, random, sink: options.sink, key: options.key },
+      ...{ config, events, log, random, sink: options.sink, key: options.key },
       ...{ clock: this.clock, progress: this.progress, state: this.state, wallClockTrusted: options.wallClockTrusted },
       ...{ queue: this.#queue, suspects: this.#suspects, breaker: this.#breaker, rejections: this.#rejections },
     }
@@ -147,6 +148,12 @@ export class Lane {
   adopt({ retries }: OpenedLane): void {
     this.progress.adopt(retries)
     this.#wake.openUnsafe()
+  }
+
+  /** Ends attempts that have had their time, and all where another relay may send their events. */
+  endAttempts(): void {
+    if (this.#log.mayStart()) this.inFlight.interruptOverdue(this.clock.now())
+    else this.inFlight.cutOff()
   }
 
   /** The changes that were taken last are on disk: the lane may have waited for that. */
@@ -201,7 +208,7 @@ export class Lane {
 
   get #follow(): Effect.Effect<never> {
     return Effect.forever(
-      Effect.suspend(() => this.#journal.awaitBeyond(this.progress.position)).pipe(
+      Effect.suspend(() => this.#log.awaitBeyond(this.progress.position)).pipe(
         Effect.tap(() => Effect.sync(() => this.#wake.openUnsafe())),
         // A lane that lets batches fill need not hear of every commit. One that is full, or can't read,
         // leaves its position where it is: look again later, not at once.
@@ -221,7 +228,7 @@ export class Lane {
       Effect.sleep(tick).pipe(
         Effect.tap(() =>
           Effect.sync(() => {
-            this.inFlight.interruptOverdue(this.clock.now())
+            this.endAttempts()
             if (this.#queue.size + this.progress.retries.size > 0) this.#wake.openUnsafe()
           }),
         ),
@@ -234,7 +241,7 @@ export class Lane {
   /** Reads, takes up retries, starts attempts. True when there may be more to do at once. */
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
     const room = this.#hasRoom() ? maxOpen - this.progress.open.events : 0
-    const entries = room > 0 ? yield* this.#journal.read(this.progress.position, room) : []
+    const entries = room > 0 ? yield* this.#log.read(this.progress.position, room) : []
     for (const entry of entries) this.#intake.take(entry)
     // What did not fit can be read as soon as attempts have made room.
     this.#moreToRead = entries.length > 0 && (entries.length === room || this.progress.open.bytes >= maxOpenBytes)
@@ -262,6 +269,8 @@ export class Lane {
     this.#launching = true
     const now = this.clock.now()
     while (!this.#draining && !this.state.stopped && this.inFlight.size < this.config.concurrency) {
+      // Before each: a process that stood still may have lost the stream a moment ago.
+      if (!this.#log.mayStart()) break
       // A crash repeats progress that is not on disk: past the bound, the disk comes first.
       if (this.progress.unstored >= maxUnstored) {
         this.#options.events.settle()
@@ -297,13 +306,11 @@ export class Lane {
 
 /** Makes a lane over a sink. It does nothing until `Lane.run`. */
 export const make = Effect.fnUntraced(function* (options: LaneOptions) {
-  const journal = yield* Journal
   const clock = yield* Clock.Clock
   const random = yield* Random.Random
   const fork = Effect.runForkWith(yield* Effect.context<never>())
   return new Lane(
     options,
-    journal,
     clock,
     () => random.nextDoubleUnsafe(),
     (send) => fork(send),

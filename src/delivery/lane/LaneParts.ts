@@ -2,7 +2,7 @@
 import type { Cause } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
-import type { Journal } from "../../journal/Journal.ts"
+import type { Log } from "../../journal/Journal.ts"
 import type { Sink } from "../../sinks/Sink.ts"
 import type { CircuitBreaker } from "./CircuitBreaker.ts"
 import type { LaneClock } from "./LaneClock.ts"
@@ -26,7 +26,7 @@ export interface LaneEvents {
 export interface LaneParts {
   readonly config: LaneConfig
   readonly sink: Sink
-  readonly journal: Journal["Service"]
+  readonly log: Log
   readonly events: LaneEvents
   /** The order key of an event, or the group of its digest; only called where the lane keeps either. It may throw `Unrenderable`. */
   readonly key: (entry: Entry) => string

@@ -9,10 +9,10 @@ import { quarantine } from "../../event/Event.ts"
 import type { ReplayQuery, Reroute } from "../Journal.ts"
 import { unavailable } from "../JournalError.ts"
 import type { StoredDeadLetter } from "../LaneInfo.ts"
-import { Backlog } from "./Backlog.ts"
+import { Backlog } from "../stream/Backlog.ts"
+import { Origin } from "../stream/Record.ts"
 import type { Engine, Reappended } from "./Engine.ts"
 import { allOf, type Committed } from "./LaneStore.ts"
-import { Origin } from "./Record.ts"
 
 /** A slice has at most so many dead letters, so many bytes of bodies, or so many entries of the log. */
 const slice = { letters: 64, bytes: 1024 * 1024, entries: 256 }

@@ -4,8 +4,8 @@ import type { Entry } from "../../event/Entry.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import type { DeadLetterQuery, StoredDeadLetter } from "../LaneInfo.ts"
 import type { Attempt } from "../Settlement.ts"
-import { type DuplicateKey, decodeKey, encodeKey } from "./DuplicateKey.ts"
-import { decode, encode } from "./Record.ts"
+import { type DuplicateKey, decodeKey, encodeKey } from "../stream/DuplicateKey.ts"
+import { decode, encode } from "../stream/Record.ts"
 import { bytes, int, list, type Row, text } from "./Rows.ts"
 
 /** How many dead letters there are more, and bytes of them. */

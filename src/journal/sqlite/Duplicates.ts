@@ -19,7 +19,7 @@
  */
 import { randomInt } from "node:crypto"
 import type { Event } from "../../event/Event.ts"
-import { hashInto } from "./DuplicateKey.ts"
+import { hashInto } from "../stream/DuplicateKey.ts"
 
 export type Found = "new" | "pending" | "seen"
 

@@ -17,23 +17,23 @@ import type { Event } from "../../event/Event.ts"
 import type { AppendExit, Appended, SettleExit } from "../Journal.ts"
 import { broken, full, type JournalBroken, type JournalError, unavailable } from "../JournalError.ts"
 import type { RefusedSettlement, Settlement } from "../Settlement.ts"
+import { Backlog } from "../stream/Backlog.ts"
+import { CommitBatch } from "../stream/CommitBatch.ts"
+import { CommitScheduler } from "../stream/CommitScheduler.ts"
+import type { DuplicateKey } from "../stream/DuplicateKey.ts"
+import { HeadWaiters } from "../stream/HeadWaiters.ts"
+import { bodyChecksum, Origin } from "../stream/Record.ts"
 import { Alarm } from "./Alarm.ts"
-import { Backlog } from "./Backlog.ts"
 import { Checkpoints } from "./Checkpoints.ts"
-import { CommitBatch } from "./CommitBatch.ts"
-import { CommitScheduler } from "./CommitScheduler.ts"
-import type { DuplicateKey } from "./DuplicateKey.ts"
 import { Duplicates } from "./Duplicates.ts"
 import { Space } from "./file/Space.ts"
 import { classify, isCorrupt, transactions } from "./file/SqliteErrors.ts"
 import type { Store } from "./file/Store.ts"
-import { HeadWaiters } from "./HeadWaiters.ts"
 import { type Committed, LaneStore } from "./LaneStore.ts"
-import { Log } from "./Log.ts"
 import { LogReader } from "./LogReader.ts"
+import { LogRows } from "./LogRows.ts"
 import { Losses } from "./Losses.ts"
 import { PendingEvents } from "./PendingEvents.ts"
-import { bodyChecksum, Origin } from "./Record.ts"
 import type { SqliteConfig } from "./SqliteConfig.ts"
 
 const appended: AppendExit = Exit.succeed("appended")
@@ -54,7 +54,7 @@ interface Task {
 }
 
 export class Engine {
-  readonly log: Log
+  readonly log: LogRows
   readonly pending: PendingEvents
   readonly lanes: LaneStore
   readonly space: Space
@@ -86,7 +86,7 @@ export class Engine {
     this.alarm = new Alarm(store.db)
     this.head = store.head
     this.#batch.first = this.head + 1
-    this.log = new Log(store.db, (from, to, why) => {
+    this.log = new LogRows(store.db, (from, to, why) => {
       this.raiseAlarm(
         `Events ${from === to ? from : `${from} to ${to}`} of the journal ${store.path} are lost: ${why}. They are not delivered; the sender may send them again.`,
       )

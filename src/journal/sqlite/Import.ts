@@ -9,10 +9,10 @@
  */
 import type { ImportCounts, UndeliveredEvent } from "../Journal.ts"
 import { unavailable } from "../JournalError.ts"
+import { bodyChecksum, Origin } from "../stream/Record.ts"
 import type { Engine } from "./Engine.ts"
 import { meta } from "./file/Meta.ts"
 import { allOf, type Committed } from "./LaneStore.ts"
-import { bodyChecksum, Origin } from "./Record.ts"
 import { list } from "./Rows.ts"
 
 /** A commit takes at most so many events, or so many bytes of bodies. */

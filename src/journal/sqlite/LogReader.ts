@@ -1,18 +1,18 @@
 /** Reads entries wherever they are: recent ones in memory, then the log, and older ones among the pending events. */
 import type { Entry } from "../../event/Entry.ts"
-import type { Log } from "./Log.ts"
+import { RecentEntries } from "../stream/RecentEntries.ts"
+import type { LogRows } from "./LogRows.ts"
 import type { PendingEvents } from "./PendingEvents.ts"
-import { RecentEntries } from "./RecentEntries.ts"
 
 /** Bytes of bodies that one read returns from the disk, about. */
 const readBytes = 8 * 1024 * 1024
 
 export class LogReader {
   readonly #recent = new RecentEntries()
-  readonly #log: Log
+  readonly #log: LogRows
   readonly #pending: PendingEvents
 
-  constructor(log: Log, pending: PendingEvents) {
+  constructor(log: LogRows, pending: PendingEvents) {
     this.#log = log
     this.#pending = pending
   }

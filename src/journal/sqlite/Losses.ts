@@ -6,23 +6,23 @@
  * An event that every sink had stays a duplicate.
  */
 import type { DatabaseSync } from "node:sqlite"
-import { keyWidth, notDelivered } from "./CommitBatch.ts"
-import type { DuplicateKey } from "./DuplicateKey.ts"
+import { keyWidth, notDelivered } from "../stream/CommitBatch.ts"
+import type { DuplicateKey } from "../stream/DuplicateKey.ts"
 import type { Duplicates } from "./Duplicates.ts"
 import type { LaneStore } from "./LaneStore.ts"
-import { type Log, ranges } from "./Log.ts"
+import { type LogRows, ranges } from "./LogRows.ts"
 
 export class Losses {
   readonly #known: Array<readonly [from: number, to: number]>
   readonly #insert
-  readonly #log: Log
+  readonly #log: LogRows
   readonly #duplicates: Duplicates
   readonly #lanes: LaneStore
   readonly #storeSoon: (work: () => void) => void
 
   constructor(
     db: DatabaseSync,
-    { log, duplicates, lanes }: { readonly log: Log; readonly duplicates: Duplicates; readonly lanes: LaneStore },
+    { log, duplicates, lanes }: { readonly log: LogRows; readonly duplicates: Duplicates; readonly lanes: LaneStore },
     storeSoon: (work: () => void) => void,
   ) {
     this.#log = log

@@ -9,9 +9,9 @@
 import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../event/Entry.ts"
 import type { Cursor } from "../Settlement.ts"
-import type { Backlog } from "./Backlog.ts"
-import { type DuplicateKey, decodeKey, encodeKey } from "./DuplicateKey.ts"
-import { decodeStored, encode, type Stored } from "./Record.ts"
+import type { Backlog } from "../stream/Backlog.ts"
+import { type DuplicateKey, decodeKey, encodeKey } from "../stream/DuplicateKey.ts"
+import { decodeStored, encode, type Stored } from "../stream/Record.ts"
 import { bytes, int, list } from "./Rows.ts"
 
 /** A record is not what was written; its sinks and its duplicate key, where they can be read. */

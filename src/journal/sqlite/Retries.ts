@@ -8,8 +8,8 @@ import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../event/Entry.ts"
 import type { Retry } from "../LaneInfo.ts"
 import { type Attempt, keptAttempts, type RetryChange, type Tries } from "../Settlement.ts"
-import { type DuplicateKey, decodeKey, encodeKey } from "./DuplicateKey.ts"
-import { encode } from "./Record.ts"
+import { type DuplicateKey, decodeKey, encodeKey } from "../stream/DuplicateKey.ts"
+import { encode } from "../stream/Record.ts"
 import { bytes, int, list, text } from "./Rows.ts"
 
 export class Retries {

@@ -13,11 +13,11 @@
 import { Clock, Deferred, Duration, Effect, Latch, Layer, type Scope } from "effect"
 import type { EventQuery } from "../EventQuery.ts"
 import { type Appended, Journal, type JournalStatus } from "../Journal.ts"
-import { type JournalBroken, JournalError } from "../JournalError.ts"
+import { type JournalBroken, JournalError, unavailable } from "../JournalError.ts"
 import type { RefusedSettlement } from "../Settlement.ts"
+import { Backlog } from "../stream/Backlog.ts"
 import * as WallClock from "../WallClock.ts"
 import { WorkerEntrypoint } from "../WorkerEntrypoint.ts"
-import { Backlog } from "./Backlog.ts"
 import * as BulkOperations from "./BulkOperations.ts"
 import { Engine } from "./Engine.ts"
 import { classify, isCorrupt } from "./file/SqliteErrors.ts"
@@ -203,10 +203,11 @@ const make = Effect.fnUntraced(function* (
     return moved
   })
 
-  /** A renamed sink stays paused. */
+  /** A renamed sink stays paused, and nothing is left of the lane that it had. */
   const adopt = Effect.fnUntraced(function* (from: string, name: string) {
     yield* openOne(name)
     if (engine.lanes.backlogs.get(from)?.paused === true) yield* setPaused(name, true)
+    opened.delete(from)
     yield* moveLane(from, name)
     return yield* openOne(name)
   })
@@ -286,7 +287,7 @@ const make = Effect.fnUntraced(function* (
           .sort((a, b) => (a.name < b.name ? -1 : 1))
       }),
     ),
-    openLane: (name, renamedFrom) =>
+    openLane: (name, { renamedFrom } = {}) =>
       started(
         Effect.suspend(() =>
           renamedFrom !== undefined && renamedFrom !== name && engine.lanes.backlogs.has(renamedFrom)
@@ -317,7 +318,13 @@ const make = Effect.fnUntraced(function* (
     dropDeadLetters: (ids) => started(sliced(engine, () => BulkOperations.dropDeadLetters(engine, ids))),
     replay: (query) => started(sliced(engine, () => BulkOperations.replay(engine, query))),
     import: (journal, events) => started(attempt(() => importEvents(engine, journal, events))),
-    events: (query) => Search.page(query, search),
+    events: (query) =>
+      query.before === undefined || /^[0-9]{1,16}$/.test(query.before)
+        ? Search.page(query, search)
+        : Effect.fail(
+            unavailable(`The journal has no page ${query.before}: a page begins where the one before ended.`),
+          ),
+    mayStart: () => true,
     status,
     broken: Deferred.await(brokenSignal),
     acknowledge: attempt(() => engine.acknowledge()),

@@ -4,11 +4,11 @@
  * until it is done.
  */
 import { Duration } from "effect"
-import { keyWidth, notDelivered } from "./CommitBatch.ts"
+import { keyWidth, notDelivered } from "../stream/CommitBatch.ts"
 import type { Engine } from "./Engine.ts"
 import { meta } from "./file/Meta.ts"
 import { allOf, type Committed } from "./LaneStore.ts"
-import type { RowKeys } from "./Log.ts"
+import type { RowKeys } from "./LogRows.ts"
 import type { SqliteConfig } from "./SqliteConfig.ts"
 
 const rowsASlice = 64

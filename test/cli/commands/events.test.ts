@@ -175,7 +175,7 @@ describe("relay explain EVENT_ID", () => {
   )
 
   test("says when it has not looked at everything yet", () => {
-    const page = { events: [], looked: 12_000, lookedTo: noon, next: 7 }
+    const page = { events: [], looked: 12_000, lookedTo: noon, next: "7" }
     expect(remark(page, "evt_1")).toBe(
       "evt_1 is not found so far: 12,000 events looked at, back to 2026-01-02T12:00:00.000Z. Older events are still being indexed; try again in a minute",
     )

@@ -129,7 +129,7 @@ export const durabilityContract = (name: string, create: Create): void => {
           Effect.gen(function* () {
             yield* appendAll(journal, ["a", "b"], ["old", "away"])
             yield* journal.settle([settlement("old", 1, { retry: [retrying(1)] })])
-            yield* journal.openLane("new", "old")
+            yield* journal.openLane("new", { renamedFrom: "old" })
             yield* journal.dropLane("away")
           }),
         )

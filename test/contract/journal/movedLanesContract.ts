@@ -43,7 +43,7 @@ export const movedLanesContract = (name: string, create: Create): void => {
       Effect.gen(function* () {
         yield* journal.openLane("old")
         yield* journal.setPaused("old", true)
-        expect((yield* journal.openLane("new", "old")).paused).toBe(true)
+        expect((yield* journal.openLane("new", { renamedFrom: "old" })).paused).toBe(true)
         expect((yield* lane(journal, "new"))?.paused).toBe(true)
       }))
 
@@ -51,10 +51,10 @@ export const movedLanesContract = (name: string, create: Create): void => {
       Effect.gen(function* () {
         yield* appendAll(journal, ["a", "b"], ["old"])
         yield* journal.settle([settlement("old", 1)])
-        const state = yield* journal.openLane("new", "old")
+        const state = yield* journal.openLane("new", { renamedFrom: "old" })
         expect(state.backlog).toBe(1)
         expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
-        expect((yield* journal.openLane("new", "old")).backlog).toBe(1)
+        expect((yield* journal.openLane("new", { renamedFrom: "old" })).backlog).toBe(1)
       }))
 
     test("adopts it also where the new name was a lane before, and what an earlier take-over has left", (journal) =>
@@ -64,7 +64,7 @@ export const movedLanesContract = (name: string, create: Create): void => {
         yield* journal.settle([settlement("new", 1)])
         yield* appendAll(journal, ["c", "d"], ["old"])
         yield* journal.settle([settlement("old", 2, { deadLetter: [letter(3)], cursor: { sequence: 3, settled: [] } })])
-        expect(yield* journal.openLane("new", "old")).toMatchObject({ backlog: 2, deadLetters: 1 })
+        expect(yield* journal.openLane("new", { renamedFrom: "old" })).toMatchObject({ backlog: 2, deadLetters: 1 })
         expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
         expect((yield* journal.read(1, 9)).filter(({ sinks }) => sinks.includes("new")).map((e) => e.event.id)).toEqual(
           ["b", "d"],

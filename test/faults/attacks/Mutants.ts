@@ -54,9 +54,9 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "an operator's pause goes along with a new name",
-    file: "src/delivery/Lanes.ts",
-    find: "if (source?.paused === true) yield* journal.setPaused(to, true)",
-    replace: "void source",
+    file: "src/journal/sqlite/SqliteJournal.ts",
+    find: "if (engine.lanes.backlogs.get(from)?.paused === true) yield* setPaused(name, true)",
+    replace: "void from",
     line: "attacks-operations",
   },
 ]

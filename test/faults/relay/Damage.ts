@@ -9,7 +9,7 @@
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { decodeRow } from "../../../src/journal/sqlite/Record.ts"
+import { decodeRow } from "../../../src/journal/stream/Record.ts"
 import { seeded } from "../../lib/seeded.ts"
 import type { Line } from "../Line.ts"
 import { harm } from "./Harm.ts"

@@ -98,7 +98,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "damaged-journal",
     gone: "a body's checksum is not compared",
-    file: journal("sqlite/Record"),
+    file: journal("stream/Record"),
     find: "if (crc32(body) !== bytes.readUInt32LE(offset + 8)) return undefined",
     replace: "",
   },

@@ -139,9 +139,9 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a pause goes along when a reload renames a sink",
-    file: "src/delivery/Lanes.ts",
-    find: "if (source?.paused === true)",
-    replace: "if (source === undefined)",
+    file: "src/journal/sqlite/SqliteJournal.ts",
+    find: "if (engine.lanes.backlogs.get(from)?.paused === true)",
+    replace: "if (!engine.lanes.backlogs.has(from))",
     line,
   },
   {

@@ -31,7 +31,7 @@ describe("a lane that moves", () => {
       // It ends after its first slice.
       yield* Fiber.interrupt(yield* Effect.forkChild(journal.moveLane("old", "new"), { startImmediately: true }))
       expect((yield* journal.openLane("new")).retries).toEqual([waiting(1, "acct_1")])
-      yield* journal.openLane("new", "old")
+      yield* journal.openLane("new", { renamedFrom: "old" })
       expect((yield* journal.read(3, 10)).map((entry) => entry.event.id)).toEqual(["b", "c"])
     }).pipe(Effect.provide(SqliteJournal.layer(options()))),
   )

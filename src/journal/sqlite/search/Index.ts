@@ -17,9 +17,9 @@
 import { chmodSync, rmSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import type { EventQuery, Kind, Match } from "../../EventQuery.ts"
-import { keyWidth, notDelivered } from "../CommitBatch.ts"
+import { keyWidth, notDelivered } from "../../stream/CommitBatch.ts"
+import { hashOf, indexFields } from "../../stream/Record.ts"
 import { isFull, transactions } from "../file/SqliteErrors.ts"
-import { hashOf, indexFields } from "../Record.ts"
 import { bytes, int, list, type Row, text } from "../Rows.ts"
 
 /** Another one when the tables change, or how hashes are made. */

@@ -12,7 +12,7 @@ import type { Effect } from "effect"
 import * as EventPages from "../../EventPages.ts"
 import { type EventPage, type EventQuery, type FoundEvent, type Match, matchOf } from "../../EventQuery.ts"
 import type { JournalError } from "../../JournalError.ts"
-import { decodeOne, decodeRow, decodeStored, type Stored } from "../Record.ts"
+import { decodeOne, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
 import { bytes } from "../Rows.ts"
 import { DeliveryStatuses } from "./DeliveryStatus.ts"
 import type { Index } from "./Index.ts"
@@ -79,7 +79,7 @@ export class Search {
         const found = place.stored && this.#found(place.stored, query, match)
         if (found !== undefined) events.push(found)
         if (events.length >= query.limit || performance.now() > deadline) {
-          return { events, looked, lookedTo, next: place.at }
+          return { events, looked, lookedTo, next: String(place.at) }
         }
       }
       return { events, looked, lookedTo }
@@ -100,10 +100,10 @@ export class Search {
   }
 
   *#places(query: EventQuery, match: Match): Generator<Place> {
-    const { outcome, sequence = Number.MAX_SAFE_INTEGER, before = Number.MAX_SAFE_INTEGER } = query
+    const { outcome, sequence = Number.MAX_SAFE_INTEGER } = query
     const floor = query.sequence ?? (outcome === "pending" ? this.#deliveries.pendingFrom : 1)
     const first = Number(this.#sql.first.get()?.first ?? Number.MAX_SAFE_INTEGER)
-    let below = Math.min(sequence + 1, before)
+    let below = Math.min(sequence + 1, query.before === undefined ? Number.MAX_SAFE_INTEGER : Number(query.before))
     if (outcome === "retrying" || outcome === "dead") return yield* this.#kept(this.#sql[outcome], below, floor)
     yield* this.#logged(query, match, below - 1, Math.max(floor, first))
     below = Math.min(below, first)

@@ -4,10 +4,10 @@ import type { Event } from "../../../../src/event/Event.ts"
 import type { DeliveryStatus, EventQuery } from "../../../../src/journal/Journal.ts"
 import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
-import { Origin } from "../../../../src/journal/sqlite/Record.ts"
 import { scan } from "../../../../src/journal/sqlite/StartupScan.ts"
 import { Index, step } from "../../../../src/journal/sqlite/search/Index.ts"
 import { Search } from "../../../../src/journal/sqlite/search/Search.ts"
+import { Origin } from "../../../../src/journal/stream/Record.ts"
 import { WorkerEntrypoint } from "../../../../src/journal/WorkerEntrypoint.ts"
 import * as Pattern from "../../../../src/routing/Pattern.ts"
 import { eventsContract } from "../../../contract/eventsContract.ts"
@@ -129,7 +129,7 @@ const queried = ({ pick, upTo, maybe }: Picking, kept: ReadonlyArray<Kept>): Eve
     ...(maybe(0.2) && { since: at - upTo(50_000) }),
     ...(maybe(0.2) && { until: at }),
     ...(maybe(0.4) && { outcome: pick(["delivered", "pending", "retrying", "dead", "unrouted"] as const) }),
-    ...(maybe(0.2) && { before: upTo(count) }),
+    ...(maybe(0.2) && { before: String(upTo(count)) }),
     limit: pick([60, 500, 20_000]),
   }
 }
@@ -146,7 +146,7 @@ const expected = (query: EventQuery, kept: ReadonlyArray<Kept>): ReadonlyArray<K
       (webhook === undefined || one.event.webhook === webhook) &&
       (since === undefined || one.event.receivedAt >= since) &&
       (until === undefined || one.event.receivedAt < until) &&
-      (before === undefined || one.sequence < before) &&
+      (before === undefined || one.sequence < Number(before)) &&
       (outcome === undefined ||
         (outcome === "unrouted"
           ? one.deliveries.length === 0

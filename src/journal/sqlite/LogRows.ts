@@ -6,8 +6,8 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../event/Entry.ts"
-import type { CommitBatch } from "./CommitBatch.ts"
-import { type Decoded, decodeOne, decodeRow, type Stored } from "./Record.ts"
+import type { CommitBatch } from "../stream/CommitBatch.ts"
+import { type Decoded, decodeOne, decodeRow, type Stored } from "../stream/Record.ts"
 import { bytes, int, list } from "./Rows.ts"
 
 /** A row without its events' bytes. */
@@ -39,7 +39,7 @@ export const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [
   return found
 }
 
-export class Log {
+export class LogRows {
   readonly #cache = new Map<number, LogRow>()
   readonly #reported = new Set<number>()
   readonly #sql

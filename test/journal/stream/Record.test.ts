@@ -9,7 +9,7 @@ import {
   indexFields,
   Origin,
   Writer,
-} from "../../../src/journal/sqlite/Record.ts"
+} from "../../../src/journal/stream/Record.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { event } from "../samples.ts"
 

@@ -1,0 +1,75 @@
+/** What is known of a sink's lanes: those of all streams that the relay owns as one. */
+import type { LaneInfo } from "../journal/Journal.ts"
+import { AttemptStats } from "./lane/AttemptStats.ts"
+import type { Lane } from "./lane/Lane.ts"
+import type { Condition } from "./lane/LaneState.ts"
+
+/** `orphaned`: its sink was removed or renamed in the config. */
+export type LaneCondition = Condition | "orphaned"
+
+export interface LaneStatus {
+  readonly name: string
+  /** The sink's type; empty for an orphaned lane. */
+  readonly type: string
+  readonly condition: LaneCondition
+  /** Why, and what to do; empty while it runs. */
+  readonly message: string
+  /** Events routed to it and not settled, those that wait for a retry included. */
+  readonly backlog: number
+  readonly retrying: number
+  readonly deadLetters: number
+  readonly cursor: number
+  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
+  readonly oldestAt: number
+  /** The most events that a crash at any moment sends twice. */
+  readonly duplicateBound: number
+  /** Attempts by outcome since the start: `delivered`, or a reason's tag. */
+  readonly attempts: Readonly<Record<string, number>>
+  /** Attempts by duration: a count for each of `durationBuckets` and one above, and their sum in seconds. */
+  readonly durations: { readonly counts: ReadonlyArray<number>; readonly sum: number }
+}
+
+const noAttempts = new AttemptStats()
+
+/** The worst first: where a sink's lanes differ, this is what an operator is told. */
+const conditions: ReadonlyArray<Condition> = ["failed", "blocked", "misconfigured", "waiting", "paused", "running"]
+
+const sum = (lanes: ReadonlyArray<Lane>, of: (lane: Lane) => number): number =>
+  lanes.reduce((total, lane) => total + of(lane), 0)
+
+const orphaned = ({ name, backlog, deadLetters, retrying, cursor }: LaneInfo): LaneStatus => ({
+  name,
+  type: "",
+  condition: "orphaned",
+  message: `no sink in the config has this name: \`relay lanes move ${name} TO\` or \`relay lanes drop ${name}\``,
+  backlog,
+  retrying,
+  deadLetters,
+  cursor: cursor.sequence,
+  oldestAt: 0,
+  duplicateBound: 0,
+  attempts: noAttempts.outcomes,
+  durations: noAttempts.durations,
+})
+
+/** From what the journal knows, and the lanes that run: none of an orphaned lane. */
+export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>): LaneStatus => {
+  const [first] = lanes
+  if (first === undefined) return orphaned(info)
+  const condition = conditions.find((one) => lanes.some(({ state }) => state.condition === one)) ?? "running"
+  const oldest = lanes.flatMap(({ oldestAt }) => (oldestAt === 0 ? [] : [oldestAt]))
+  return {
+    name: info.name,
+    type: first.config.type,
+    condition,
+    message: lanes.find(({ state }) => state.condition === condition)?.state.message ?? "",
+    backlog: info.backlog,
+    retrying: sum(lanes, ({ progress }) => progress.retries.size),
+    deadLetters: info.deadLetters,
+    cursor: first.progress.cursor,
+    oldestAt: oldest.length === 0 ? 0 : Math.min(...oldest),
+    duplicateBound: sum(lanes, ({ duplicateBound }) => duplicateBound),
+    attempts: first.attempts.outcomes,
+    durations: first.attempts.durations,
+  }
+}

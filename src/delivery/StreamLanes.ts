@@ -1,0 +1,72 @@
+/**
+ * The lanes over every stream that the relay owns: one stream on most journals.
+ * They share the sinks.
+ */
+import { type Duration, Effect, Exit, Scope } from "effect"
+import type { JournalError, Log } from "../journal/Journal.ts"
+import * as Announcements from "./Announcements.ts"
+import { AttemptStats } from "./lane/AttemptStats.ts"
+import type { Lane } from "./lane/Lane.ts"
+import * as RunningLanes from "./RunningLanes.ts"
+import * as SinkPool from "./SinkPool.ts"
+
+interface Running {
+  readonly lanes: RunningLanes.RunningLanes
+  readonly scope: Scope.Closeable
+}
+
+/** `grace` is how long attempts in flight may take when a lane is retired, or the relay stops. */
+export const make = Effect.fnUntraced(function* (grace: Duration.Duration) {
+  const announce = yield* Announcements.make
+  const pool = yield* SinkPool.make
+  const running = new Map<Log, Running>()
+  const counted = new Map<string, AttemptStats>()
+  const stats = (sink: string): AttemptStats => {
+    const found = counted.get(sink) ?? new AttemptStats()
+    counted.set(sink, found)
+    return found
+  }
+
+  const leave = (log: Log) =>
+    Effect.suspend(() => {
+      const scope = running.get(log)?.scope
+      return scope === undefined
+        ? Effect.void
+        : Effect.andThen(
+            Scope.close(scope, Exit.void),
+            Effect.sync(() => running.delete(log)),
+          )
+    })
+  yield* Effect.addFinalizer(() => Effect.forEach([...running.keys()], leave, { concurrency: "unbounded" }))
+
+  /** Starts a lane for each sink. All are open before one runs: an own event for a sink whose lane is not would create it, and it could adopt none. */
+  const follow = Effect.fnUntraced(function* (
+    log: Log,
+    specs: ReadonlyArray<RunningLanes.LaneSpec>,
+  ): Effect.fn.Return<void, JournalError> {
+    const scope = yield* Scope.make()
+    const lanes = yield* Scope.provide(RunningLanes.make({ log, pool, announce, grace, stats }), scope)
+    running.set(log, { lanes, scope })
+    yield* Effect.gen(function* () {
+      const open = yield* Effect.forEach(specs, (spec) =>
+        Effect.map(
+          log.openLane(spec.config.name, {
+            ...RunningLanes.openOptions(spec.config),
+            renamedFrom: spec.config.renamedFrom,
+          }),
+          (state) => ({ spec, state }),
+        ),
+      )
+      for (const { spec, state } of open) yield* lanes.start(spec, state, yield* lanes.acquire(spec))
+    }).pipe(Effect.onError(() => leave(log)))
+  })
+
+  return {
+    follow,
+    leave,
+    logs: (): ReadonlyArray<Log> => [...running.keys()],
+    all: (): ReadonlyArray<RunningLanes.RunningLanes> => [...running.values()].map(({ lanes }) => lanes),
+    /** A sink's lane in each stream; none where the config has no such sink. */
+    of: (name: string): ReadonlyArray<Lane> => [...running.values()].flatMap(({ lanes }) => lanes.get(name) ?? []),
+  }
+})

@@ -1,0 +1,50 @@
+/**
+ * A stream: one log with the progress of the lanes over it.
+ *
+ * A journal is one stream, or several: then a relay writes one, and delivers all
+ * that it owns.
+ */
+import type { Effect, SubscriptionRef } from "effect"
+import type { Entry } from "../event/Entry.ts"
+import type { JournalError } from "./JournalError.ts"
+import type { LaneInfo, OpenedLane, RetryEntries } from "./LaneInfo.ts"
+import type { RefusedSettlement, Settlement } from "./Settlement.ts"
+
+/** How a lane is opened. */
+export interface OpenOptions {
+  /** The sink's former name: that lane is moved into this one. A move that a crash interrupted is completed. */
+  readonly renamedFrom?: string | undefined
+  /** At most one relay may send its events: it keeps an order, collects digests, or has a rate limit. */
+  readonly exclusive?: boolean
+}
+
+export interface Log {
+  /**
+   * Entries above `after`, ascending, at most `limit` and at most some
+   * megabytes; empty at the head, without waiting. Recent ones come from
+   * memory. Old ones that no lane waits for may be left out.
+   */
+  read(after: number, limit: number): Effect.Effect<ReadonlyArray<Entry>, JournalError>
+  /**
+   * Makes lanes' progress durable, all in one commit; those that can't be
+   * stored, which fail alone. With `JournalFenced` none is stored, now or later.
+   */
+  settle(settlements: ReadonlyArray<Settlement>): Effect.Effect<ReadonlyArray<RefusedSettlement>, JournalError>
+  /** The highest sequence that is durable. */
+  readonly head: Effect.Effect<number>
+  /** Waits until something above `after` is durable. */
+  awaitBeyond(after: number): Effect.Effect<void>
+  /** All lanes, also those without a sink. */
+  readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
+  /** Opens a lane at its cursor, or at the head when it is new. */
+  openLane(name: string, options?: OpenOptions): Effect.Effect<OpenedLane, JournalError>
+  /** Appends are refused while the lane's backlog is above `max`; no bound when `undefined`. */
+  limitBacklog(lane: string, max: number | undefined): Effect.Effect<void>
+  /** Events that wait for a retry, with their bytes: as many as fit into some megabytes, at least one. */
+  readRetries(lane: string, sequences: ReadonlyArray<number>): Effect.Effect<RetryEntries, JournalError>
+  /** False while another relay may have taken the stream: no attempt may start or go on. */
+  mayStart(): boolean
+}
+
+/** The streams that a relay owns, the one that it writes first: replaced when one is taken or lost. */
+export type Streams = SubscriptionRef.SubscriptionRef<ReadonlyArray<Log>>
