@@ -64,12 +64,16 @@ export const secret = (description: string) =>
 /** A token of HTTP (RFC 9110, section 5.6.2). */
 export const headerNamePattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/u
 
+const header = (doc: { readonly description: string; readonly default?: string }) =>
+  Schema.String.annotate({ ...doc, shown: true }).check(
+    Schema.isPattern(headerNamePattern, {
+      message: "this is no header name: letters, digits and dashes, without spaces or a colon",
+    }),
+  )
+
 /** A header's name. */
 export const headerName = (description: string, value: string) =>
-  Schema.String.annotate({ description, default: value, shown: true })
-    .check(
-      Schema.isPattern(headerNamePattern, {
-        message: "this is no header name: letters, digits and dashes, without spaces or a colon",
-      }),
-    )
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+  header({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+
+/** A header's name that depends on other keys where it is not given. */
+export const optionalHeaderName = (description: string) => Schema.optionalKey(header({ description }))

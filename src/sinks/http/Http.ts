@@ -16,7 +16,7 @@ import { rendered } from "../Rendered.ts"
 import { type Failures, passed, type Reason, type Sink, SinkError, type SinkType } from "../Sink.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { HttpConfig } from "./HttpConfig.ts"
-import { batchOf, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
+import { type Batch, batchOf, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
 import { keeper } from "./KeptAnswer.ts"
 
 interface Answer {
@@ -31,7 +31,8 @@ export const make = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const clock = yield* Clock.Clock
   const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls)))
-  const encode = encoder(config, payloadOf(config, service?.body))
+  const encoded = encoder(config, payloadOf(config, service?.body))
+  const encode = (batch: Batch) => encoded(batch, clock.currentTimeMillisUnsafe())
   const { method } = config
   const url = Redacted.value(config.url)
   const address = new URL(Template.withoutPlaceholders(url))

@@ -1,9 +1,10 @@
 /** The config of an HTTP sink; alert services share some of its keys. */
 import { Effect, Schema } from "effect"
-import { flag, headerName, oneOf, secret } from "../../config/schema/Keys.ts"
+import { flag, headerName, oneOf } from "../../config/schema/Keys.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
+import { SignatureConfig } from "./HttpSignature.ts"
 
 /** What is wrong with a URL, in words; `undefined` when nothing. */
 const urlProblem = (url: string): string | undefined => {
@@ -84,12 +85,7 @@ export const HttpConfig = Schema.Struct({
   })
     .annotate({ description: "Headers that carry what came with the event, where the signed bytes are sent" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  sign: Schema.optionalKey(
-    Schema.Struct({
-      secret: secret("The key of the HMAC-SHA256"),
-      header: headerName("The header: `sha256=` and 64 uppercase hexadecimal digits", "x-relay-signature"),
-    }).annotate({ description: "Signs the body that is sent, in the sender's own form" }),
-  ),
+  sign: Schema.optionalKey(SignatureConfig),
   classify: Schema.Record(Schema.String, Schema.Literals(HttpAnswer.verdicts))
     .annotate({
       description: 'What an answer means, by status or class, where it is not the usual: `{ "409": "delivered" }`',

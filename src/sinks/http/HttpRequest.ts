@@ -1,24 +1,21 @@
 /**
  * Encodes events as a request: the body in the sink's format, and the headers.
  *
- * `raw` and `cloudevents` send the sender's own
- * signature along with the bytes that it signs. `sign` adds one of ours in the
- * same form (webhook interface, section 5.1): `sha256=` and the HMAC-SHA256 of
- * the body that is sent, in 64 uppercase hexadecimal digits. One piece of code
- * verifies both.
+ * `raw` and `cloudevents` send the sender's own signature along with the bytes
+ * that it signs; `sign` adds one of ours (`HttpSignature.ts`).
  */
 import { Redacted } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
-import { hmacSha256, sign } from "../../event/Signature.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Template from "../../formats/Template.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
-import { masked, type Preview } from "../Sink.ts"
+import type { Preview } from "../Sink.ts"
 import type * as HttpAnswer from "./HttpAnswer.ts"
 import type { HttpConfig } from "./HttpConfig.ts"
+import { previewed, signer } from "./HttpSignature.ts"
 
 export interface Encoded {
   readonly url: string
@@ -83,6 +80,8 @@ export const payloadOf = ({ format, mode, body, forward }: HttpConfig, preset?: 
 /** A request and its parts. */
 interface Rendered extends Encoded {
   readonly headers: HeaderFields
+  /** Those of them that sign the body. */
+  readonly signature: Readonly<HeaderFields>
   readonly bytes: Uint8Array
 }
 
@@ -92,9 +91,12 @@ const requestKey = ({ entry, entries }: Batch): string =>
     ? `${idempotencyKey(entries[0])}:digest:${entries.length}`
     : idempotencyKey(entry)
 
-export const encoder = (config: HttpConfig, payload: Payload): ((batch: Batch) => Rendered) => {
+/** `now` is when the attempt is made, in epoch milliseconds. */
+type Encoder = (batch: Batch, now: number) => Rendered
+
+export const encoder = (config: HttpConfig, payload: Payload): Encoder => {
   const url = Template.compile(Redacted.value(config.url), "url")
-  const own = config.sign && { header: config.sign.header, hmac: hmacSha256(Redacted.value(config.sign.secret)) }
+  const sign = config.sign && signer(config.sign)
   const given: HeaderFields = {}
   const rendered: Array<readonly [name: string, value: Template.Template]> = []
   for (const [name, value] of Object.entries(config.headers)) {
@@ -102,21 +104,23 @@ export const encoder = (config: HttpConfig, payload: Payload): ((batch: Batch) =
     if (Template.hasPlaceholder(text)) rendered.push([name.toLowerCase(), Template.compile(text, "header")])
     else given[name.toLowerCase()] = text
   }
-  return (batch) => {
+  return (batch, now) => {
     const { entry, entries } = batch
+    const id = requestKey(batch)
     const headers: HeaderFields = {
       "content-type": "application/json",
       "user-agent": HttpTransport.userAgent,
       "accept-encoding": "identity",
-      "idempotency-key": requestKey(batch),
+      "idempotency-key": id,
     }
     const bytes = payload(batch, headers) as Uint8Array<ArrayBuffer>
-    if (own !== undefined) headers[own.header] = sign(own.hmac, bytes)
+    const signature = sign?.(bytes, { id, at: now }) ?? {}
+    Object.assign(headers, signature)
     for (const [name, value] of traceHeaders(entry.event)) headers[name] = value
     Object.assign(headers, given)
     for (const [name, value] of rendered) headers[name] = value.render(entry, entries)
     const init = { method: config.method, headers, body: bytes }
-    return { url: url.render(entry, entries), headers, bytes, init }
+    return { url: url.render(entry, entries), headers, signature, bytes, init }
   }
 }
 
@@ -128,10 +132,8 @@ export const preview = (
 ): ReadonlyArray<Preview> => {
   const batch = batchOf(entries)
   if (batch === undefined) return []
-  const { headers, bytes } = encoder(config, payloadOf(config, preset))(batch)
+  const { headers, signature, bytes } = encoder(config, payloadOf(config, preset))(batch, 0)
   // These two don't depend on the event.
   const { "user-agent": _, "accept-encoding": __, ...telling } = headers
-  // The secret is masked, so a signature made with it would be wrong.
-  const signature = config.sign === undefined ? {} : { [config.sign.header]: masked }
-  return [{ method: config.method, headers: { ...telling, ...signature }, body: DisplayBytes.show(bytes) }]
+  return [{ method: config.method, headers: { ...telling, ...previewed(signature) }, body: DisplayBytes.show(bytes) }]
 }

@@ -1,24 +1,28 @@
-import { Effect, Redacted } from "effect"
+/** RELAY_UNDER runs it under another runtime, or in a binary. */
+import { beforeAll } from "bun:test"
+import { Effect } from "effect"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import type { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import { type SinkContract, sinkContract } from "../../contract/sinkContract.ts"
 import { canary } from "../../contract/sinkEntries.ts"
 import { serve } from "../receiver.ts"
+import { openThere, startThere } from "../thereSink.ts"
 
-const config = (url: string): HttpConfig => ({
-  url: Redacted.make(url),
-  method: "POST",
-  headers: { authorization: Redacted.make(`Bearer ${canary}`) },
-  format: "raw",
-  forward: { signature: "x-service-signature", webhookId: "x-service-webhook-id" },
-  sign: { secret: Redacted.make(canary), header: "x-relay-signature" },
-  classify: {},
-  keepAnswers: true,
+type Written = typeof HttpConfig.Encoded
+
+const config = (url: string): Written => ({
+  url,
+  headers: { authorization: `Bearer ${canary}` },
+  sign: { secret: canary },
 })
+
+const open = (written: Written) => openThere("http", Http, () => ({ ...written }))
+
+beforeAll(startThere, 300_000)
 
 /** A receiver that keeps the bodies of what is posted to it, as `signed` reads the signed bytes out of them. */
 const receiver = (
-  more: Partial<HttpConfig> = {},
+  more: Partial<Written> = {},
   signed: (body: Uint8Array) => Uint8Array = (body) => body,
 ): SinkContract["make"] =>
   Effect.gen(function* () {
@@ -30,7 +34,7 @@ const receiver = (
       response.writeHead(204).end()
     })
     return {
-      open: Http.open({ ...config(`${url}/${canary}?key=${canary}`), ...more }),
+      open: open({ ...config(`${url}/${canary}?key=${canary}`), ...more }),
       received: (count) =>
         Effect.promise(async () => {
           while (bodies.length < count) await new Promise<void>((resolve) => wake.push(resolve))
@@ -72,20 +76,20 @@ sinkContract("the HTTP sink", {
       title: `an answer of ${status}`,
       open: Effect.gen(function* () {
         const { url } = yield* serve((_, response) => response.writeHead(status, { location: "file:///" }).end(canary))
-        return yield* Http.open(config(`${url}/${canary}`))
+        return yield* open(config(`${url}/${canary}`))
       }),
       reason: "SinkMisconfigured" as const,
       says: [/POST http:\/\/127\.0\.0\.1:\d+ answered/, String(status), ...says],
     })),
     {
       title: "a receiver that is not there",
-      open: Http.open(config(`http://127.0.0.1:1/${canary}`)),
+      open: open(config(`http://127.0.0.1:1/${canary}`)),
       reason: "SinkUnavailable",
       says: ["http://127.0.0.1:1", /can't be reached/],
     },
     {
       title: "a certificate file that is not there",
-      open: Http.open({ ...config(`https://127.0.0.1:1/${canary}`), tls: { ca: "no-such.pem" } }),
+      open: open({ ...config(`https://127.0.0.1:1/${canary}`), tls: { ca: "no-such.pem" } }),
       reason: "SinkMisconfigured",
       says: ["no-such.pem", /read/],
     },

@@ -90,7 +90,7 @@ describe("the reference's table of headers", () => {
   const headersOf = (config: Partial<typeof HttpConfig.Encoded>, one: Entry): ReadonlyArray<string> => {
     const decoded = Schema.decodeUnknownSync(HttpConfig)({ url: "https://example.com", ...config })
     const batch = batchOf([one])
-    return batch === undefined ? [] : Object.keys(encoder(decoded, payloadOf(decoded))(batch).headers)
+    return batch === undefined ? [] : Object.keys(encoder(decoded, payloadOf(decoded))(batch, 0).headers)
   }
 
   test("names every header that is sent, and none that is not", () => {
@@ -102,7 +102,9 @@ describe("the reference's table of headers", () => {
       headersOf({ format: "cloudevents" }, entry(1)),
       headersOf({ format: "cloudevents", mode: "structured" }, entry(1)),
       headersOf({ format: "template", body: {} }, entry(1)),
-      headersOf({ sign: { secret: "a secret" } }, entry(1)),
+      ...(["sender", "github", "stripe", "standardWebhooks"] as const).map((scheme) =>
+        headersOf({ sign: { scheme, secret: Buffer.alloc(24).toString("base64") } }, entry(1)),
+      ),
     ]
     expect(named.toSorted()).toEqual([...new Set(sent.flat())].toSorted())
   })
