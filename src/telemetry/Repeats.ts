@@ -1,73 +1,87 @@
 /**
  * Limits repeated log lines. The first is written at once; those like it are
- * counted, and written as one line every ten seconds for as long as they come.
+ * held, and reported as one line with their number and the last one's fields:
+ * every ten seconds for as long as they come, and before a new line is written,
+ * so that what came first is read first.
  *
  * Lines are alike when their level and their text without numbers are the same.
  * What differs between lines of a kind belongs in annotations.
  */
-import { Effect, Logger, type Scope } from "effect"
+import { Clock, Effect, Logger, References, type Scope } from "effect"
 
 const writeEvery = 10_000
 const checkEvery = 1_000
+/** A new line waits for no report within so many milliseconds of the last: a flood of new lines must not undo the limit. */
+const reportEvery = 1_000
 /** Kinds that are distinguished at a time; any further line counts to one kind per level. */
 const maxKinds = 1_000
 /** Characters that distinguish kinds: a line may contain a receiver's response. */
 const maxKey = 300
 
+type Line = Logger.Options<unknown>
+
 interface Kind {
   since: number
-  suppressed: number
-  last: Logger.Options<unknown>
+  held: number
+  last: Line
+  /** Of the last line: its fiber's change when it goes on. */
+  fields: Readonly<Record<string, unknown>>
 }
 
 const words = (message: unknown): string =>
   (Array.isArray(message) ? message : [message]).filter((part) => typeof part === "string").join(" ")
 
-/** `logger` with repeats suppressed; what is still counted is written when the scope closes. */
+/** `logger` with repeats held; what is held is reported when the scope closes. */
 export const limit = Effect.fnUntraced(function* (
   logger: Logger.Logger<unknown, void>,
 ): Effect.fn.Return<Logger.Logger<unknown, void>, never, Scope.Scope> {
+  const run = Effect.runSyncWith(yield* Effect.context<never>())
   const kinds = new Map<string, Kind>()
+  let reportedAt = Number.NEGATIVE_INFINITY
 
-  const write = ({ last, suppressed }: Kind): void =>
-    logger.log(
-      suppressed === 1
-        ? last
-        : { ...last, message: `${words(last.message)} (${suppressed} times since the last such line)` },
+  const report = ({ last, fields, held }: Kind, now: number): void => {
+    const times = held === 1 ? "once more" : `${held} times`
+    const message = `${words(last.message)} (${times} since the last such line)`
+    const told = Effect.withFiber((fiber) =>
+      Effect.sync(() => logger.log({ ...last, message, date: new Date(now), fiber })),
     )
+    run(Effect.annotateLogs(told, { ...fields, repeated: held, lastAt: last.date.toISOString() }))
+  }
 
-  const check = Effect.clockWith((clock) =>
-    Effect.sync(() => {
-      const now = clock.currentTimeMillisUnsafe()
-      for (const [key, kind] of kinds) {
-        if (Math.abs(now - kind.since) < writeEvery) continue
-        if (kind.suppressed === 0) kinds.delete(key)
-        else {
-          write(kind)
-          kind.suppressed = 0
-          kind.since = now
-        }
-      }
-    }),
-  )
-  yield* Effect.addFinalizer(() =>
-    Effect.sync(() => {
-      for (const kind of kinds.values()) if (kind.suppressed > 0) write(kind)
-      kinds.clear()
-    }),
-  )
+  /** In the order in which they came last. */
+  const reportHeld = (now: number): void => {
+    const held = [...kinds.values()].filter((kind) => kind.held > 0)
+    for (const kind of held.toSorted((a, b) => a.last.date.getTime() - b.last.date.getTime())) {
+      report(kind, now)
+      kind.held = 0
+      kind.since = now
+    }
+    if (held.length > 0) reportedAt = now
+  }
+
+  const check = Effect.map(Clock.currentTimeMillis, (now) => {
+    const due = [...kinds].filter(([, { since }]) => Math.abs(now - since) >= writeEvery)
+    if (due.some(([, { held }]) => held > 0)) reportHeld(now)
+    for (const [key, { since }] of due) if (since !== now) kinds.delete(key)
+  })
+  yield* Effect.addFinalizer(() => Effect.map(Clock.currentTimeMillis, reportHeld))
   yield* Effect.forkScoped(Effect.forever(Effect.delay(check, checkEvery)))
 
-  return Logger.make((options) => {
-    const own = `${options.logLevel} ${words(options.message).slice(0, maxKey).replaceAll(/\d+/g, "#")}`
-    const key = kinds.size < maxKinds || kinds.has(own) ? own : options.logLevel
+  return Logger.make((line) => {
+    const { message, logLevel, date, fiber } = line
+    const own = `${logLevel} ${words(message).slice(0, maxKey).replaceAll(/\d+/g, "#")}`
+    const key = kinds.size < maxKinds || kinds.has(own) ? own : logLevel
     const kind = kinds.get(key)
-    if (kind === undefined) {
-      kinds.set(key, { since: options.date.getTime(), suppressed: 0, last: options })
-      logger.log(options)
-    } else {
-      kind.suppressed += 1
-      kind.last = options
+    const fields = fiber.getRef(References.CurrentLogAnnotations)
+    if (kind !== undefined) {
+      kind.held += 1
+      kind.last = line
+      kind.fields = fields
+      return
     }
+    const now = date.getTime()
+    if (Math.abs(now - reportedAt) >= reportEvery) reportHeld(now)
+    kinds.set(key, { since: now, held: 0, last: line, fields })
+    logger.log(line)
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { Effect, Exit, Layer, Logger, Scope } from "effect"
+import { Effect, Exit, Layer, Logger, References, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { limit } from "../../src/telemetry/Repeats.ts"
 import { it } from "../lib/effect.ts"
@@ -7,11 +7,16 @@ import { it } from "../lib/effect.ts"
 /** The lines that come through; `close` ends the limiter's scope. */
 const start = Effect.gen(function* () {
   const lines: Array<string> = []
+  const dates: Array<number> = []
+  const fields: Array<Readonly<Record<string, unknown>>> = []
   const scope = yield* Scope.make()
-  const limited = yield* limit(Logger.make(({ message }) => void lines.push(String(message)))).pipe(
-    Scope.provide(scope),
-  )
-  return { lines, logger: Logger.layer([limited]), close: Scope.close(scope, Exit.void) }
+  const logger = Logger.make(({ message, date, fiber }) => {
+    lines.push(String(message))
+    dates.push(date.getTime())
+    fields.push(fiber.getRef(References.CurrentLogAnnotations))
+  })
+  const limited = yield* limit(logger).pipe(Scope.provide(scope))
+  return { lines, dates, fields, logger: Logger.layer([limited]), close: Scope.close(scope, Exit.void) }
 })
 
 const times = (count: number, effect: Effect.Effect<void>) => Effect.replicateEffect(effect, count, { discard: true })
@@ -65,9 +70,60 @@ describe("repeats in the log", () => {
         }),
         logger,
       )
-      expect(lines).toEqual(["sink lake: 3 events wait", "sink lake: 3 events wait", "sink chat: 3 events wait"])
-      yield* TestClock.adjust("11 seconds")
-      expect(lines.at(-1)).toBe("sink lake: 4711 events wait")
+      expect(lines).toEqual([
+        "sink lake: 3 events wait",
+        "sink lake: 4711 events wait (once more since the last such line)",
+        "sink lake: 3 events wait",
+        "sink chat: 3 events wait",
+      ])
+    }),
+  )
+
+  it.effect(
+    "are told before what comes after them, in the order in which they came, and dated when they are told",
+    () =>
+      Effect.gen(function* () {
+        const { lines, dates, logger } = yield* start
+        const say = (words: string) => Effect.provide(Effect.logWarning(words), logger)
+        for (const words of ["resumed", "paused", "paused", "resumed", "paused"]) {
+          yield* say(words)
+          yield* TestClock.adjust("1 second")
+        }
+        yield* say("another")
+        expect(lines).toEqual([
+          "resumed",
+          "paused",
+          "resumed (once more since the last such line)",
+          "paused (2 times since the last such line)",
+          "another",
+        ])
+        expect(dates).toEqual([0, 1_000, 5_000, 5_000, 5_000])
+      }),
+  )
+
+  it.effect("are told no more than once a second, however many new lines come", () =>
+    Effect.gen(function* () {
+      const { lines, logger } = yield* start
+      for (const other of ["a", "b", "c", "d", "e"]) {
+        yield* Effect.provide(Effect.andThen(times(10, Effect.logWarning("refused")), Effect.logInfo(other)), logger)
+        yield* TestClock.adjust("300 millis")
+      }
+      expect(lines.filter((line) => line.startsWith("refused"))).toHaveLength(3)
+    }),
+  )
+
+  it.effect("are told with the fields of the last of them, their number and its time", () =>
+    Effect.gen(function* () {
+      const { fields, logger } = yield* start
+      for (const requestId of ["id-1", "id-2", "id-3"]) {
+        yield* Effect.provide(Effect.annotateLogs(Effect.logWarning("refused"), { requestId }), logger)
+        yield* TestClock.adjust("1 second")
+      }
+      yield* TestClock.adjust("10 seconds")
+      expect(fields).toEqual([
+        { requestId: "id-1" },
+        { requestId: "id-3", repeated: 2, lastAt: "1970-01-01T00:00:02.000Z" },
+      ])
     }),
   )
 

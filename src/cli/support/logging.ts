@@ -23,23 +23,37 @@ export const isJson = Effect.fnUntraced(function* (format: "auto" | "text" | "js
 
 const text = (value: unknown): string => (typeof value === "string" ? value : Formatter.format(value))
 
+/** A line's words, and its fields that hold something. */
+const record = Logger.map(Logger.formatStructured, ({ timestamp, level, message, annotations, cause }) => ({
+  timestamp,
+  level,
+  message: (Array.isArray(message) ? message : [message]).map(text).join(" "),
+  fields: Object.fromEntries(Object.entries(annotations).filter(([, value]) => value !== "" && value != null)),
+  cause,
+}))
+
+/** `{"timestamp":"…","level":"WARN","message":"…","sink":"lake","reason":"SinkUnavailable"}`. */
+const json = Logger.map(record, ({ fields, cause, ...line }) =>
+  escaped(Formatter.formatJson({ ...line, ...fields, cause })),
+)
+
 const styles: Readonly<Record<string, Parameters<Paint>[0]>> = { WARN: "yellow", ERROR: "red", FATAL: "red" }
 
-/** `2026-11-21T03:04:55.694Z WARN  what happened  key=value`. */
+/** `2026-11-21T03:04:55.694Z WARN  what happened  key=value`, without the fields that the words hold already. */
 const lines = (style: Paint) =>
-  Logger.map(Logger.formatStructured, ({ timestamp, level, message, annotations, cause }) => {
-    const words = (Array.isArray(message) ? message : [message]).map((part) => plain(text(part))).join(" ")
-    const facts = Object.entries(annotations).map(([key, value]) => `  ${plain(key)}=${plain(text(value))}`)
+  Logger.map(record, ({ timestamp, level, message, fields, cause }) => {
+    const said = new Set(message.split(/[\s,;()]+|:(?=\s|$)/))
+    const facts = Object.entries(fields)
+      .filter(([, value]) => !said.has(text(value)))
+      .map(([key, value]) => `  ${plain(key)}=${plain(text(value))}`)
     const shown = style(styles[level] ?? "dim", level.padEnd(5))
-    return `${style("dim", timestamp)} ${shown} ${words}${style("dim", facts.join(""))}${cause === undefined ? "" : `\n${cause}`}`
+    return `${style("dim", timestamp)} ${shown} ${plain(message)}${style("dim", facts.join(""))}${cause === undefined ? "" : `\n${cause}`}`
   })
 
-const onStderr = Effect.fnUntraced(function* (json: boolean) {
+const onStderr = Effect.fnUntraced(function* (isJson: boolean) {
   const { env } = yield* Program
   const isColoured = (yield* (yield* Stdio.Stdio).stderrIsTerminal) && (env.NO_COLOR ?? "") === ""
-  return yield* limit(
-    Logger.withConsoleError(json ? Logger.map(Logger.formatJson, escaped) : lines(painted(isColoured))),
-  )
+  return yield* limit(Logger.withConsoleError(isJson ? json : lines(painted(isColoured))))
 })
 
 export const layer = (json: boolean) => Logger.layer([onStderr(json)])

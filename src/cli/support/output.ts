@@ -12,11 +12,12 @@ export const screen = (console: Console.Console): Console.Console => {
     (print: (...parts: ReadonlyArray<unknown>) => void) =>
     (...parts: ReadonlyArray<unknown>): void =>
       print(...parts.map((part) => (typeof part === "string" ? screened(part) : part)))
-  const { log, error, warn, info, debug, trace } = console
+  const { log, warn, info, debug, trace } = console
   return {
     ...console,
     log: through(log),
-    error: through(error),
+    // On a terminal Bun's `error` makes all of a line red, whatever it says.
+    error: through(warn),
     warn: through(warn),
     info: through(info),
     debug: through(debug),

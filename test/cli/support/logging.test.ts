@@ -64,24 +64,40 @@ describe("the log", () => {
         if (json) {
           expect(JSON.parse(pipe.written[0] ?? "")).toMatchObject({
             message: "refused by a\u202eb\u200b",
-            annotations: { "k\u202e": "v\u2066" },
+            "k\u202e": "v\u2066",
           })
         }
       }
     }),
   )
 
-  it.effect("is one JSON object a line for a machine", () =>
+  it.effect("is one JSON object a line for a machine, with fields of their own and none that is empty", () =>
     Effect.gen(function* () {
       const pipe = stderr(false)
-      yield* say.pipe(Effect.provide(Logging.layer(true)), Effect.provide(pipe.services))
+      const line = Effect.annotateLogs(say, { webhook: "", status: 401 })
+      yield* line.pipe(Effect.provide(Logging.layer(true)), Effect.provide(pipe.services))
       expect(pipe.written).toHaveLength(1)
       expect(pipe.written[0]).not.toContain("\n")
-      expect(JSON.parse(pipe.written[0] ?? "")).toMatchObject({
+      expect(JSON.parse(pipe.written[0] ?? "")).toEqual({
+        timestamp: "1970-01-01T00:00:00.000Z",
         level: "WARN",
         message: "the sink said\u001b[2J",
-        annotations: { event: "evt_1" },
+        event: "evt_1",
+        status: 401,
       })
+    }),
+  )
+
+  it.effect("says for a person once what is in the words and in a field", () =>
+    Effect.gen(function* () {
+      const terminal = stderr(false)
+      const line = Effect.logInfo("sink lake: answered 503, again").pipe(
+        Effect.annotateLogs({ sink: "lake", status: 503, reason: "SinkThrottled" }),
+      )
+      yield* line.pipe(Effect.provide(Logging.layer(false)), Effect.provide(terminal.services))
+      expect(terminal.written).toEqual([
+        "1970-01-01T00:00:00.000Z INFO  sink lake: answered 503, again  reason=SinkThrottled",
+      ])
     }),
   )
 })

@@ -2,6 +2,16 @@ import { describe, expect, test } from "bun:test"
 import { bytes, count, plain, screen, span, table, toJson } from "../../../src/cli/support/output.ts"
 
 describe("what commands print", () => {
+  test("messages to stderr by a way that no runtime colours", () => {
+    const printed: Array<string> = []
+    const error = () => {
+      throw new Error("Bun makes this red on a terminal")
+    }
+    const console = screen({ ...globalThis.console, error, warn: (text: string) => void printed.push(text) })
+    console.error("relay 0.1.0")
+    expect(printed).toEqual(["relay 0.1.0"])
+  })
+
   test("a table's columns are aligned and nothing trails", () => {
     expect(
       table([
