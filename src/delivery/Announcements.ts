@@ -54,7 +54,7 @@ export const make = Effect.gen(function* () {
       pending.timer = undefined
       const { reason, message, event_id, event_type } = first
       return Effect.logWarning(`sink ${name}: dead letter (${reason}): ${message}`).pipe(
-        Effect.annotateLogs({ event: event_id, type: event_type, count }),
+        Effect.annotateLogs({ sink: name, reason, event: event_id, type: event_type, count }),
         Effect.andThen(own.emit("relay.dead_letter", { sink: name, count, ...first }, name)),
       )
     })
@@ -79,15 +79,16 @@ export const make = Effect.gen(function* () {
         const wait = Duration.millis(Math.max(collectFor, pending.announcedAt + announceEvery - now()))
         pending.timer ??= run(Effect.delay(Effect.uninterruptible(announceDeadLetters(name, pending)), wait))
       },
-      paused: (message) => {
+      paused: (reason, message) => {
         run(
           Effect.logWarning(`sink ${name} is paused: ${message}`).pipe(
+            Effect.annotateLogs({ sink: name, reason }),
             Effect.andThen(own.emit("relay.lane_paused", { sink: name, message }, name)),
           ),
         )
       },
       resumed: () => {
-        run(Effect.logInfo(`sink ${name} is resumed`))
+        run(Effect.annotateLogs(Effect.logInfo(`sink ${name} is resumed`), { sink: name }))
       },
       settle,
       defect: (cause) => {
@@ -95,7 +96,7 @@ export const make = Effect.gen(function* () {
           Effect.logError(
             `sink ${name}: a bug in relay; the event that met it is tried again or given up, and the lane continues`,
             cause,
-          ),
+          ).pipe(Effect.annotateLogs({ sink: name })),
         )
       },
     }

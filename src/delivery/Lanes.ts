@@ -97,7 +97,8 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   const owned = journal.streams === undefined ? [journal] : SubscriptionRef.getUnsafe(journal.streams)
   for (const log of owned) yield* streams.follow(log, current)
   for (const info of yield* journal.lanes) {
-    if (streams.of(info.name).length === 0 && info.backlog > 0) yield* Effect.logWarning(unclaimed(info))
+    if (streams.of(info.name).length > 0 || info.backlog === 0) continue
+    yield* Effect.annotateLogs(Effect.logWarning(unclaimed(info)), { sink: info.name })
   }
 
   /** Lanes for the streams that were taken, none for those that were lost; false when one could not be opened. */
@@ -125,7 +126,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     const lanes = streams.of(name)
     if (lanes.length === 0) return false
     yield* journal.setPaused(name, paused)
-    if (paused) yield* Effect.logInfo(`sink ${name} is paused by an operator`)
+    if (paused) yield* Effect.annotateLogs(Effect.logInfo(`sink ${name} is paused by an operator`), { sink: name })
     for (const lane of lanes) {
       if (paused) lane.state.pause()
       else lane.resume()

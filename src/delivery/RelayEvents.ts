@@ -42,7 +42,11 @@ export class RelayEvents extends Context.Service<
           if (sinks.length === 0) return
           yield* journal
             .append(make(type, facts, clock.currentTimeMillisUnsafe(), once), sinks)
-            .pipe(Effect.catch((error) => Effect.logWarning(`${type} could not be journaled: ${error.message}`)))
+            .pipe(
+              Effect.catch((error) =>
+                Effect.annotateLogs(Effect.logWarning(`${type} could not be journaled: ${error.message}`), { type }),
+              ),
+            )
         }),
       })
     }),

@@ -110,7 +110,9 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
     lane.state.refuse(
       `the journal refuses the progress of this lane, and takes that of others: ${error.message} If it lasts, restart the relay: what is not stored is sent again`,
     )
-      ? Effect.logError(`sink ${lane.config.name}: ${lane.state.refused}`)
+      ? Effect.logError(`sink ${lane.config.name}: ${lane.state.refused}`).pipe(
+          Effect.annotateLogs({ sink: lane.config.name }),
+        )
       : Effect.void
 
   /** The lanes of which not all is on disk. */
@@ -250,7 +252,9 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
       const wait = Math.min(restart.firstMillis * 2 ** (failures - 1), restart.maxMillis)
       const within = `it restarts within ${wait / 1_000} s`
       lane.state.fail(`a bug in relay ended the lane; ${within}, and the log has the cause`)
-      yield* logBug(`the lane of sink ${name} ended, ${failures} in a row; ${within}`, exit.cause)
+      yield* logBug(`the lane of sink ${name} ended, ${failures} in a row; ${within}`, exit.cause).pipe(
+        Effect.annotateLogs({ sink: name }),
+      )
       yield* finish(lane)
       yield* Effect.sleep(wait)
       const opening = log.openLane(name, openOptions(spec.config))
@@ -258,7 +262,7 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
       const next = yield* place(spec, state, acquired)
       next.state.blocked = lane.state.blocked
       lane = next
-      yield* Effect.logInfo(`sink ${name}: the lane was restarted`)
+      yield* Effect.annotateLogs(Effect.logInfo(`sink ${name}: the lane was restarted`), { sink: name })
     }
   })
 

@@ -33,7 +33,9 @@ export const layer: Layer.Layer<never, never, Journal | RelayEvents | ActiveConf
     const filling = Effect.gen(function* () {
       const { filling, usedBytes, maxBytes } = yield* journal.status
       if (filling > filled) {
-        yield* Effect.logWarning(`the journal is ${filling} % full; at maxSize deliveries are answered 503`)
+        yield* Effect.logWarning(`the journal is ${filling} % full; at maxSize deliveries are answered 503`).pipe(
+          Effect.annotateLogs({ percent: filling }),
+        )
         yield* events.emit("relay.journal_filling", { percent: filling, used_bytes: usedBytes, max_bytes: maxBytes })
       }
       filled = filling
@@ -66,7 +68,7 @@ export const layer: Layer.Layer<never, never, Journal | RelayEvents | ActiveConf
           const expiresAt = new Date(expires).toISOString()
           yield* Effect.logWarning(
             `the secret ${secret} of the webhook ${webhook} expires within ${inDays(notice)}, at ${expiresAt}: add its successor beside it`,
-          )
+          ).pipe(Effect.annotateLogs({ webhook, secret, expiresAt }))
           const facts = { webhook, secret, expires_at: expiresAt }
           yield* events.emit("relay.secret_expiring", facts, undefined, { key, at: expires - notice })
         }

@@ -11,7 +11,7 @@
  */
 import { Clock, Context, Deferred, Effect, Exit, type Latch, Layer, Queue, Schema } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import { type ConfigError, Diagnostic } from "../config/diagnostics/Diagnostic.ts"
+import { type ConfigError, Diagnostic, logDiagnostics } from "../config/diagnostics/Diagnostic.ts"
 import type { Loaded } from "../config/load/Load.ts"
 import { LaneSpecs } from "../delivery/LaneSpecs.ts"
 import { Lanes } from "../delivery/Lanes.ts"
@@ -70,14 +70,15 @@ const refused = (reason: ReloadRefused["reason"], message: string, diagnostics: 
 
 const logReport = Effect.fnUntraced(function* ({ file, changes, notes, warnings }: Report) {
   const words = changes.length === 0 ? "nothing has changed" : changes.map(Difference.show).join("; ")
-  yield* Effect.logInfo(`${file} was reloaded: ${words}`)
-  for (const { line, message } of warnings) yield* Effect.logWarning(`${file}:${line}: ${message}`)
+  yield* Effect.annotateLogs(Effect.logInfo(`${file} was reloaded: ${words}`), { file })
+  yield* logDiagnostics(warnings)
   for (const note of notes) yield* Effect.logWarning(note)
 })
 
-const logRefusal = Effect.fnUntraced(function* ({ message, diagnostics }: ReloadRefused) {
-  yield* Effect.logError(`the config in force stays: ${diagnostics.length === 0 ? message : "the new one is wrong"}`)
-  for (const { file, line, key, message } of diagnostics) yield* Effect.logError(`${file}:${line}: ${key}: ${message}`)
+const logRefusal = Effect.fnUntraced(function* ({ reason, message, diagnostics }: ReloadRefused) {
+  const words = diagnostics.length === 0 ? message : "the new one is wrong"
+  yield* Effect.annotateLogs(Effect.logError(`the config in force stays: ${words}`), { reason })
+  yield* logDiagnostics(diagnostics)
 })
 
 const make = Effect.fnUntraced(function* (load: Effect.Effect<Loaded, ConfigError>) {

@@ -10,6 +10,7 @@ import { Context, Effect, type Latch, Layer, Option } from "effect"
 import { Command } from "effect/cli"
 import * as Address from "../../config/Address.ts"
 import type { RelayConfig } from "../../config/Config.ts"
+import { logDiagnostics } from "../../config/diagnostics/Diagnostic.ts"
 import * as Router from "../../routing/Router.ts"
 import { io } from "../support/CommandError.ts"
 import { Config, toggle } from "../support/flags.ts"
@@ -76,7 +77,7 @@ export const opening = (facts: Opening): string => {
 /** `triggered` is opened by what asks for a reload. */
 const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch) {
   const { file, config, warnings } = yield* json ? loadQuietly : loadConfig
-  if (json) yield* Effect.forEach(warnings, ({ line, message }) => Effect.logWarning(`${file}:${line}: ${message}`))
+  if (json) yield* logDiagnostics(warnings)
   const { command, entry } = yield* Program
   const [Relay, { reloadWhen }, { Journal }, { notifySystemd }] = yield* Effect.all([
     lazily(() => import("../../Relay.ts")),

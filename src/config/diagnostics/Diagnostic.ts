@@ -5,7 +5,7 @@
  * and its excerpt masks every string but the one it is about (see `Excerpt.ts`):
  * a secret may be on the same line.
  */
-import { Runtime, Schema } from "effect"
+import { Effect, Runtime, Schema } from "effect"
 
 export const Diagnostic = Schema.Struct({
   severity: Schema.Literals(["error", "warning"]),
@@ -44,6 +44,18 @@ export const render = (diagnostics: ReadonlyArray<Diagnostic>): string => {
   const counts = (["error", "warning"] as const).flatMap((_) => (count(_) === 0 ? [] : [plural(count(_), _)]))
   return [...diagnostics.map(renderOne), counts.join(", ")].join("\n\n")
 }
+
+/** To the log, a line each. */
+export const logDiagnostics = (diagnostics: ReadonlyArray<Diagnostic>): Effect.Effect<void> =>
+  Effect.forEach(
+    diagnostics,
+    ({ severity, file, line, key, message }) => {
+      const words = `${file}:${line}: ${key === "" ? "" : `${key}: `}${message}`
+      const logged = severity === "error" ? Effect.logError(words) : Effect.logWarning(words)
+      return Effect.annotateLogs(logged, { file, line, key })
+    },
+    { discard: true },
+  )
 
 /** For `--json`: one object each, without the excerpt. */
 export const toJson = (diagnostics: ReadonlyArray<Diagnostic>): ReadonlyArray<Omit<Diagnostic, "excerpt">> =>

@@ -15,7 +15,7 @@ import type { Suspects } from "./Suspects.ts"
 /** What a lane reports as it happens. */
 export interface LaneEvents {
   readonly deadLettered: (entry: Entry, reason: string, message: string) => void
-  readonly paused: (message: string) => void
+  readonly paused: (reason: string, message: string) => void
   readonly resumed: () => void
   /** Progress should be stored now, not at the next interval. */
   readonly settle: () => void

@@ -113,7 +113,7 @@ export class Outcome {
     const { breaker, progress, events } = this.#parts
     const { opened, refunded } = breaker.failed(reason, failed, startedAt, now)
     for (const sequence of refunded) progress.refundAttempt(sequence)
-    if (opened) events.paused(breaker.message)
+    if (opened) events.paused(reason._tag, breaker.message)
   }
 
   /** Puts a retry back where it was taken from; false for an event that was none. */

@@ -94,6 +94,6 @@ export class RetryPolicy {
 
   #block(message: string): void {
     const { state, events } = this.#parts
-    if (state.block(message)) events.paused(message)
+    if (state.block(message)) events.paused("blocked", message)
   }
 }
