@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { Clock, Effect, Exit, Layer, Scope } from "effect"
+import { Clock, Effect, Exit, Layer, Logger, References, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import * as Announcements from "../../src/delivery/Announcements.ts"
 import { type Facts, RelayEvents } from "../../src/delivery/RelayEvents.ts"
@@ -28,6 +28,31 @@ const announcing = Effect.gen(function* () {
     stop: Scope.close(scope, Exit.void),
     counts: () => announced.map(({ facts }) => facts.count),
   }
+})
+
+describe("the log of a lane", () => {
+  const captured = () => {
+    const fields: Array<Readonly<Record<string, unknown>>> = []
+    const logger = Logger.make(({ fiber }) => void fields.push(fiber.getRef(References.CurrentLogAnnotations)))
+    return { fields, layer: Logger.layer([logger]) }
+  }
+
+  it.effect("has the sink, the reason and the event in fields", () => {
+    const { fields, layer } = captured()
+    return Effect.gen(function* () {
+      const { announce, dies } = yield* announcing
+      dies(1)
+      yield* pass("2 seconds")
+      const lane = announce("sink", () => {})
+      lane.paused("SinkUnavailable", "connection refused")
+      lane.resumed()
+      expect(fields).toEqual([
+        { sink: "sink", reason: "DeliveryRejected", event: "evt_1", type: "appointment.created", count: 1 },
+        { sink: "sink", reason: "SinkUnavailable" },
+        { sink: "sink" },
+      ])
+    }).pipe(Effect.provide(layer))
+  })
 })
 
 describe("a dead letter", () => {
