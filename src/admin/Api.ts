@@ -9,8 +9,13 @@ import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 import { verdicts } from "../routing/Router.ts"
+import { BadRequest, Invalid, NotFound, Refused, Unavailable } from "./ApiErrors.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
 import { Refusals, TappedRefusal } from "./RefusedRequest.ts"
+import { Outcome, Replays } from "./ReplayApi.ts"
+
+export * from "./ApiErrors.ts"
+export * from "./ReplayApi.ts"
 
 export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "full", "broken", "red"]),
@@ -102,11 +107,6 @@ export const DeliveryStatus = Schema.Struct({
   due: Schema.optionalKey(Schema.Finite),
   at: Schema.optionalKey(Schema.Finite),
   attempts: Schema.Array(Attempt),
-})
-
-export const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
-const Outcome = Schema.Literals(outcomes).annotate({
-  message: `outcome is one of ${outcomes.join(", ")}; what was called parked is retrying`,
 })
 
 export const Event = Schema.Struct({
@@ -230,49 +230,15 @@ export const Replayed = Schema.Struct({
 })
 export type Replayed = typeof Replayed.Type
 
-const message = { message: Schema.String }
-
-/** The request does not match the schema. */
-export class BadRequest extends Schema.TaggedError<BadRequest>()("BadRequest", message, { httpApiStatus: 400 }) {}
-
 /** Answers requests that don't match the schema. */
 export class SchemaErrors extends HttpApiMiddleware.Service<SchemaErrors>()("relay/admin/SchemaErrors", {
   error: BadRequest,
 }) {}
 
-/** No lane, dead letter or sink has this name. */
-export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", message, { httpApiStatus: 404 }) {}
-
-/** Not possible in the current state; the message says what is. */
-export class Refused extends Schema.TaggedError<Refused>()("Refused", message, { httpApiStatus: 409 }) {}
-
-/** The new config is wrong; the one in force stays. */
-export class Invalid extends Schema.TaggedError<Invalid>()(
-  "Invalid",
-  { ...message, diagnostics: Schema.Array(Diagnostic) },
-  { httpApiStatus: 422 },
-) {}
-
-/** The journal can't do it now. */
-export class Unavailable extends Schema.TaggedError<Unavailable>()("Unavailable", message, { httpApiStatus: 503 }) {}
-
 const name = { name: Schema.String }
 
 export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
   HttpApiEndpoint.get("status", "/status", { success: Status, error: Unavailable }),
-  HttpApiEndpoint.post("replay", "/replay", {
-    payload: Schema.Struct({
-      sink: Schema.String,
-      /** Epoch milliseconds, included. */
-      since: Schema.Finite,
-      /** Epoch milliseconds, excluded. */
-      until: Schema.Finite,
-      /** Patterns of event types; none is all. */
-      types: Schema.Array(Schema.String),
-    }),
-    success: Count,
-    error: [NotFound, Refused, Unavailable],
-  }),
   HttpApiEndpoint.get("tap", "/tap", {
     query: {
       /** A pattern of event types. */
@@ -372,6 +338,7 @@ export class Api extends HttpApi.make("relay-admin")
   .add(Lanes)
   .add(DeadLetters)
   .add(Events)
+  .add(Replays)
   .prefix("/api/v1")
   .middleware(SchemaErrors)
   // A misspelt field must not count as one that is left out: in a filter that means "all of them".

@@ -4,21 +4,16 @@ import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { collect } from "../journal/EventPages.ts"
-import { type EventQuery, Journal } from "../journal/Journal.ts"
+import { Journal } from "../journal/Journal.ts"
 import * as Api from "./Api.ts"
 import { eventOf, reportsOf } from "./EventReport.ts"
 import { requirePatterns, unavailable } from "./Refusals.ts"
+import { named } from "./ReplayRun.ts"
 
 /** Of one id there are the event and its copies; no more of them are shown. */
 const maxCopies = 20
 /** How long one event is looked for, in milliseconds: it takes that long only where the journal is not indexed yet. */
 const explainTimeout = 5_000
-
-/** `seq_42` names an event by its place in the log: it may have no id. */
-const queryOf = (id: string): Partial<EventQuery> => {
-  const [, sequence] = /^seq_([1-9][0-9]{0,14})$/.exec(id) ?? []
-  return sequence === undefined ? { id } : { sequence: Number(sequence) }
-}
 
 export const layer = HttpApiBuilder.group(
   Api.Api,
@@ -35,7 +30,7 @@ export const layer = HttpApiBuilder.group(
         return { ...page, events: page.events.map(eventOf) }
       }),
       explain: Effect.fnUntraced(function* ({ params: { id }, query: { reveal } }) {
-        const found = collect({ ...queryOf(id), limit: maxCopies }, journal.events, explainTimeout)
+        const found = collect({ ...named(id), limit: maxCopies }, journal.events, explainTimeout)
         const page = yield* Effect.mapError(found, unavailable)
         const context = {
           config: active.current.config,

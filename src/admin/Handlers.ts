@@ -6,6 +6,8 @@ import * as DeadLetterHandlers from "./DeadLetterHandlers.ts"
 import * as EventHandlers from "./EventHandlers.ts"
 import * as LaneHandlers from "./LaneHandlers.ts"
 import * as RelayHandlers from "./RelayHandlers.ts"
+import * as ReplayHandlers from "./ReplayHandlers.ts"
+import { Replays } from "./Replays.ts"
 import { Work } from "./Work.ts"
 
 /** A body may hold personal data, so only what is wrong with a URL is repeated. */
@@ -17,7 +19,14 @@ const schemaErrors = HttpApiMiddleware.layerSchemaErrorTransform(Api.SchemaError
 })
 
 export const layer = HttpApiBuilder.layer(Api.Api, { openapiPath: "/openapi.json" }).pipe(
-  Layer.provide([RelayHandlers.layer, LaneHandlers.layer, DeadLetterHandlers.layer, EventHandlers.layer]),
+  Layer.provide([
+    RelayHandlers.layer,
+    LaneHandlers.layer,
+    DeadLetterHandlers.layer,
+    EventHandlers.layer,
+    ReplayHandlers.layer,
+  ]),
+  Layer.provide(Replays.layer),
   Layer.provide(Work.layer),
   Layer.provide(schemaErrors),
 )

@@ -1,4 +1,4 @@
-/** Status, replay, import, live tail and reload. */
+/** Status, import, live tail and reload. */
 import { Clock, Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -94,16 +94,6 @@ export const layer = HttpApiBuilder.group(
           refusals: ingest.refusals.counted().map(refusalsOf),
           lanes: yield* Effect.mapError(lanes.status, unavailable),
         }
-      }),
-      replay: Effect.fnUntraced(function* ({ payload: { sink, since, until, types } }) {
-        yield* requirePatterns(...types)
-        if (!active.current.config.sinks.some(({ name }) => name === sink)) return yield* noSink(sink)
-        const patterns = types.map(Pattern.make)
-        const matches = (type: string) => patterns.length === 0 || patterns.some((pattern) => pattern.matches(type))
-        const count = yield* work.track(`replay to ${sink}`, (progress) =>
-          Effect.mapError(journal.replay({ sink, since, until, types: matches, progress }), unavailable),
-        )
-        return { count }
       }),
       import: ({ payload: { events } }) => importEvents(events),
       acknowledge: () => Effect.mapError(journal.acknowledge, unavailable),

@@ -2,6 +2,10 @@
 import { Clock, Effect } from "effect"
 import type { EventPage, EventQuery } from "./EventQuery.ts"
 
+/** The query of the page after one that ended at `next`. */
+export const nextQuery = (query: EventQuery, next: string): EventQuery =>
+  query.after === undefined ? { ...query, before: next } : { ...query, after: next }
+
 /**
  * Looks until the query's limit is reached, everything has been looked at, or
  * `timeout` milliseconds have passed since the first look: a worker that starts
@@ -17,7 +21,7 @@ export const collect = Effect.fnUntraced(function* <E>(
   let page = yield* look(query)
   const deadline = now() + timeout
   while (page.next !== undefined && page.events.length < query.limit && now() < deadline) {
-    const more = yield* look({ ...query, before: page.next, limit: query.limit - page.events.length })
+    const more = yield* look({ ...nextQuery(query, page.next), limit: query.limit - page.events.length })
     page = {
       ...more,
       events: [...page.events, ...more.events],

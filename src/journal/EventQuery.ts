@@ -41,12 +41,18 @@ export interface EventQuery {
   readonly outcome?: Exclude<DeliveryState, "laneRemoved"> | "unrouted"
   /** Where the page before ended: its `next`. Only the journal that said it knows what it means. */
   readonly before?: string
+  /** The same oldest first, which this asks for: empty for the first page. */
+  readonly after?: string
+  /** Oldest first, and no further than there. */
+  readonly through?: string
   readonly limit: number
 }
 
 /** An event that is kept, and its state at each sink. */
 export interface FoundEvent {
   readonly sequence: number
+  /** Where a page ends that it is the last of: a query's `before`, `after` or `through`. */
+  readonly place: string
   /** How it came into the log: `moved` from one lane to another. */
   readonly origin: "delivered" | "replayed" | "moved"
   readonly event: Omit<Event, "body">
@@ -56,14 +62,14 @@ export interface FoundEvent {
   readonly deliveries: ReadonlyArray<DeliveryStatus>
 }
 
-/** Newest first. */
+/** Newest first, or oldest first where the query has `after`. */
 export interface EventPage {
   readonly events: ReadonlyArray<FoundEvent>
   /** How many events were looked at. */
   readonly looked: number
   /** When the last of them was received, in epoch milliseconds; 0 when there was none. */
   readonly lookedTo: number
-  /** There may be more: the next query's `before`. Absent at the end. */
+  /** There may be more: the next query's `before`, or `after`. Absent at the end. */
   readonly next?: string
 }
 

@@ -36,16 +36,17 @@ export type AppendExit = Exit.Exit<Appended, JournalError>
 /** The settlements that failed alone. */
 export type SettleExit = Exit.Exit<ReadonlyArray<RefusedSettlement>, JournalError>
 
-export interface ReplayQuery {
-  /** Epoch milliseconds, included. */
-  readonly since: number
-  /** Epoch milliseconds, excluded. */
-  readonly until: number
-  readonly types: (type: string) => boolean
-  /** The sink to replay to; whether it was routed there at the time does not matter. */
-  readonly sink: string
-  /** Called now and then with the share of the log that was read, from 0 to 1. */
-  readonly progress?: (share: number) => void
+/** An entry to append again, for these sinks. Whether it was routed to them does not matter. */
+export interface ReplayTarget {
+  readonly sequence: number
+  readonly sinks: ReadonlyArray<string>
+}
+
+export interface ReplayCounts {
+  /** So many of the targets are done, from the first one on. */
+  readonly done: number
+  /** Those of them that are no longer kept, or can't be read: nothing was appended. */
+  readonly gone: ReadonlyArray<number>
 }
 
 /** Routes a quarantined event again: the event with its sinks, or `undefined` while it still can't be routed. */
@@ -127,8 +128,8 @@ export interface Archive {
    */
   replayDeadLetters(ids: ReadonlyArray<string>, reroute?: Reroute): Effect.Effect<number, JournalError>
   dropDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
-  /** Appends the events of the retained log that match for one sink; how many. */
-  replay(query: ReplayQuery): Effect.Effect<number, JournalError>
+  /** Appends entries again as replays, in one commit: as many of the first as have a megabyte, at least one. Ascending targets are read quickest. */
+  replay(targets: ReadonlyArray<ReplayTarget>): Effect.Effect<ReplayCounts, JournalError>
 
   /**
    * Imports undelivered events of the journal with this id: appended for just
@@ -139,10 +140,13 @@ export interface Archive {
 
   /**
    * Events that are kept, newest first: those of the log, then retries and
-   * dead letters that the log was pruned of. A search ends after a moment and
-   * says how far it came: a page may be empty although there are more.
+   * dead letters that the log was pruned of; oldest first for a query with
+   * `after`. A search ends after a moment and says how far it came: a page may
+   * be empty although there are more.
    */
   events(query: EventQuery): Effect.Effect<EventPage, JournalError>
+  /** Where the events that are kept end now: a query's `through`. */
+  readonly end: Effect.Effect<string, JournalError>
 
   readonly status: Effect.Effect<JournalStatus>
   /** A person has seen the alarm. */

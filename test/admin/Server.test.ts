@@ -224,21 +224,6 @@ describe("the admin API", () => {
     }).pipe(Effect.orDie),
   )
 
-  it.live("replays the log to a sink of the config, by time and pattern", () =>
-    Effect.gen(function* () {
-      const admin = yield* start()
-      yield* letters(admin, 4)
-      const replay = (change: object) =>
-        admin.post("/api/v1/replay", { sink: "lake", since: 0, until: 2000, types: [], ...change })
-      expect(yield* json(yield* replay({ types: ["block.*"] }))).toEqual({ count: 2 })
-      expect(yield* json(yield* replay({ until: 1000 }))).toEqual({ count: 0 })
-      expect((yield* replay({ sink: "nope" })).status).toBe(404)
-      const bad = yield* replay({ types: ["block..x"] })
-      expect(bad.status).toBe(409)
-      expect(yield* json(bad)).toMatchObject({ message: expect.stringContaining("empty segment") })
-    }).pipe(Effect.orDie),
-  )
-
   it.live("describes itself as OpenAPI", () =>
     Effect.gen(function* () {
       const { ask } = yield* start()

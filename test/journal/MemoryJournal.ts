@@ -157,7 +157,7 @@ const make = (): Journal["Service"] => {
     const holding = [...lanes].filter(([, { dead, retrying }]) => dead.has(sequence) || retrying.has(sequence))
     const names = new Set([...sinks, ...holding.map(([name]) => name).sort()])
     const deliveries = [...names].map((sink) => deliveryAt(sink, sequence))
-    return { sequence, origin: copies.get(sequence) ?? "delivered", event, body, deliveries }
+    return { sequence, place: String(sequence), origin: copies.get(sequence) ?? "delivered", event, body, deliveries }
   }
 
   const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
@@ -303,18 +303,15 @@ const make = (): Journal["Service"] => {
         for (const { lane, sequence } of found) lanes.get(lane)?.dead.delete(sequence)
         return found.length
       }),
-    replay: (query) =>
+    replay: (targets) =>
       Effect.sync(() => {
-        const found = log.filter(
-          ({ sequence, event }) =>
-            !copies.has(sequence) &&
-            event.problem === undefined &&
-            event.receivedAt >= query.since &&
-            event.receivedAt < query.until &&
-            query.types(event.type),
-        )
-        for (const { event } of found) put(event, [query.sink], "replayed")
-        return found.length
+        const gone: Array<number> = []
+        for (const { sequence, sinks } of targets) {
+          const entry = log[sequence - 1]
+          if (entry === undefined) gone.push(sequence)
+          else put(entry.event, sinks, "replayed")
+        }
+        return { done: targets.length, gone }
       }),
     import: (journal, events) =>
       Effect.sync(() => {
@@ -339,22 +336,28 @@ const make = (): Journal["Service"] => {
     events: (query) =>
       Effect.sync(() => {
         const match = matchOf(query)
-        const looked = log.filter(({ sequence }) => sequence < Number(query.before ?? Number.POSITIVE_INFINITY))
+        const { after = 0, before = Number.POSITIVE_INFINITY, through = Number.POSITIVE_INFINITY } = query
+        const inRange = log.filter(
+          ({ sequence }) => sequence > Number(after) && sequence < Number(before) && sequence <= Number(through),
+        )
+        const looked = query.after === undefined ? inRange.reverse() : inRange
         const all = looked
           .filter((entry) => match.event(entry.sequence, entry.event, entry.sinks))
           .map(found)
           .filter(({ deliveries }) => match.deliveries(deliveries))
-          .reverse()
         const events = all.slice(0, query.limit)
-        const last = events.at(-1)
+        const last = all.length > events.length ? events.at(-1) : undefined
         const namesOne = query.id !== undefined || query.sequence !== undefined
+        const end = looked.findIndex(({ sequence }) => sequence === last?.sequence)
+        const passed = last === undefined ? looked : looked.slice(0, end + 1)
         return {
           events: namesOne ? events : events.map(({ body: _, ...rest }) => rest),
-          looked: looked.length,
-          lookedTo: looked[0]?.event.receivedAt ?? 0,
-          ...(last !== undefined && all.length > events.length && { next: String(last.sequence) }),
+          looked: passed.length,
+          lookedTo: passed.at(-1)?.event.receivedAt ?? 0,
+          ...(last !== undefined && { next: last.place }),
         }
       }),
+    end: Effect.sync(() => String(log.length)),
     status: Effect.sync(() => ({
       health: "ok" as const,
       message: "",

@@ -1,47 +1,179 @@
-/** `relay replay`: sends what the journal still holds to a sink again. */
-import { Clock, Effect, Option } from "effect"
-import { Command, Flag } from "effect/cli"
+/** `relay replay`: sends events that the journal holds again. */
+import { Clock, Effect, Fiber, Option } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import { outcomes, type Replay, type ReplayRequest } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
-import { usage } from "../support/CommandError.ts"
-import { text } from "../support/flags.ts"
-import { count, printDone } from "../support/output.ts"
+import { failed, usage } from "../support/CommandError.ts"
+import { Config, given, Json, text, toggle } from "../support/flags.ts"
+import { count, plain, print, printDone, printJson, say, table } from "../support/output.ts"
+import { lazily, Program } from "../support/Program.ts"
 import { timeFlag } from "../support/parseTime.ts"
-import { withProgressBar } from "../support/progressBar.ts"
+import { commandLine, followed, hasEnded, notes, queued } from "../support/replayReport.ts"
+
+const flags = {
+  event: Argument.String("event").pipe(
+    Argument.withDescription("Only this event: its id, or its place in the log (seq_42)"),
+    Argument.optional,
+  ),
+  sink: text("sink", "NAME", "Send to this sink, whatever the routes say"),
+  routed: toggle("routed", "Send each event to the sinks that it was routed to when it was accepted"),
+  type: Flag.String("type").pipe(
+    Flag.withMetavar("PATTERN"),
+    Flag.withDescription("Only event types that match, such as appointment.**; may be repeated"),
+    Flag.atLeast(0),
+  ),
+  account: text("account", "ID", "Only of this account"),
+  webhook: text("webhook", "NAME", "Only of this webhook"),
+  since: text("since", "TIME", 'Received from then on: 2026-11-20T08:00:00Z, or "2 hours" for two hours ago'),
+  until: text("until", "TIME", "Received before then"),
+  outcome: Flag.Literals("outcome", outcomes).pipe(
+    Flag.withDescription(
+      "Only events with this outcome at a sink; with --routed, only to the sinks where they have it",
+    ),
+    Flag.optional,
+  ),
+  after: text("after", "PLACE", "Only beyond where an earlier replay stopped, which it has said"),
+  through: text("through", "PLACE", "No further than this; by default the newest event"),
+  all: toggle("all", "Everything that the journal holds"),
+  dryRun: toggle("dry-run", "Say how many events would be sent and which, and send nothing"),
+}
+
+type Flags = Command.Command.Config.Infer<typeof flags>
+
+/** What is asked for. Leaving everything out never means everything. */
+const requestOf = Effect.fnUntraced(function* (flags: Flags) {
+  const { event, sink, routed, type, since, until, all, dryRun, account, webhook, outcome, after, through } = flags
+  if (Option.isSome(sink) === routed) {
+    return yield* usage("say where to: --sink NAME, or --routed for the sinks that each event was routed to")
+  }
+  const now = yield* Clock.currentTimeMillis
+  const [first, ...more] = type
+  const events: ReplayRequest["events"] = {
+    ...given({ id: event, account, webhook, outcome, after, through }),
+    ...(first !== undefined && { types: [first, ...more] as const }),
+    ...(Option.isSome(since) && { since: yield* timeFlag("since", since.value, now) }),
+    ...(Option.isSome(until) && { until: yield* timeFlag("until", until.value, now) }),
+  }
+  const isFiltered = Object.keys(events).length > 0
+  if (isFiltered === all) {
+    return yield* usage(
+      all
+        ? "give --all alone, or say which events"
+        : "say which events: an id, --account, --webhook, --type, --since, --until or --outcome; --all for everything",
+    )
+  }
+  if (events.since !== undefined && events.until !== undefined && events.since >= events.until) {
+    return yield* usage("--since must be before --until")
+  }
+  const to: ReplayRequest["to"] = Option.isSome(sink) ? { sink: sink.value } : "routed"
+  return { events, to, dryRun } satisfies ReplayRequest
+})
+
+const printDryRun = Effect.fnUntraced(function* (replay: Replay) {
+  yield* print(`dry run, nothing was sent: ${queued(replay)}`)
+  if (replay.count === 0) return
+  const rows = replay.groups.map(({ type, sink, count }) => [type, sink, count.toLocaleString("en-US")])
+  const others = replay.others === 0 ? [] : [["others", "", replay.others.toLocaleString("en-US")]]
+  yield* print(`\n${table([["TYPE", "SINK", "EVENTS"], ...rows, ...others])}\n`)
+  const shown = replay.first.map(({ sequence, id, type, accountId, receivedAt }) => [
+    id === "" ? `seq_${sequence}` : id,
+    type,
+    accountId,
+    new Date(receivedAt).toISOString(),
+  ])
+  yield* print(table([["FIRST", "TYPE", "ACCOUNT", "RECEIVED"], ...shown]))
+})
+
+/** The result of a replay that has ended. */
+const printEnd = Effect.fnUntraced(function* (replay: Replay) {
+  const isFinished = replay.state === "finished"
+  if (yield* Json) yield* printJson(replay)
+  else {
+    if (replay.dryRun) yield* printDryRun(replay)
+    else if (isFinished) yield* print(queued(replay))
+    for (const note of notes(replay)) yield* print(`  ${note}`)
+  }
+  const { command } = yield* Program
+  const file = yield* Config
+  const { id } = replay.events
+  if (isFinished && id !== undefined && replay.count === 0) {
+    return yield* failed(`the journal has no event ${plain(id)} to send`)
+  }
+  if (isFinished) {
+    return replay.dryRun && replay.count > 0
+      ? yield* say(`\nto send them: ${commandLine(command, file, replay)}`)
+      : undefined
+  }
+  const why = replay.state === "cancelled" ? "cancelled" : `stopped: ${plain(replay.message)}`
+  const at = `${why} at ${Math.floor(replay.share * 100)} %`
+  if (replay.dryRun) return yield* failed(`${at}; nothing was sent`)
+  const rest = commandLine(command, file, replay, { after: replay.reached })
+  return yield* failed(`${at}; ${count(replay.count, "event")} queued again until then\n  to send the rest: ${rest}`)
+})
+
+const list = Command.make(
+  "list",
+  {},
+  Effect.fn(function* () {
+    const replays = yield* ask((client) => client.replays.list())
+    if (yield* Json) return yield* printJson(replays)
+    if (replays.length === 0) return yield* say("no replay since the relay started")
+    yield* print(
+      table([
+        ["ID", "STATE", "DONE", "EVENTS", "TO", "STARTED"],
+        ...replays.map((replay) => [
+          replay.id,
+          `${replay.state}${replay.dryRun ? " (dry run)" : ""}`,
+          `${Math.floor(replay.share * 100)} %`,
+          String(replay.count),
+          replay.to === "routed" ? "as routed" : replay.to.sink,
+          new Date(replay.startedAt).toISOString(),
+        ]),
+      ]),
+    )
+  }),
+).pipe(Command.withDescription("List the replays that run, and the last that ended"))
+
+const cancel = Command.make(
+  "cancel",
+  { id: Argument.String("id").pipe(Argument.withDescription("An id as `replay list` shows it")) },
+  Effect.fn(function* ({ id }) {
+    const replay = yield* ask((client) => client.replays.cancel({ params: { id } }))
+    yield* printDone(replay, `${replay.state}: ${queued(replay)}`)
+  }),
+).pipe(Command.withDescription("Cancel a replay; what it has queued is delivered"))
 
 export const replay = Command.make(
   "replay",
-  {
-    sink: Flag.String("sink").pipe(Flag.withMetavar("NAME"), Flag.withDescription("The sink to send to")),
-    since: Flag.String("since").pipe(
-      Flag.withMetavar("TIME"),
-      Flag.withDescription('Received from then on: 2026-11-20T08:00:00Z, or "2 hours" for two hours ago'),
-    ),
-    until: text("until", "TIME", "Received before then; by default now"),
-    type: Flag.String("type").pipe(
-      Flag.withMetavar("PATTERN"),
-      Flag.withDescription("Only event types that match, such as appointment.**; may be repeated"),
-      Flag.atLeast(0),
-    ),
-  },
-  Effect.fn(function* ({ sink, since, until, type }) {
-    const now = yield* Clock.currentTimeMillis
-    const from = yield* timeFlag("since", since, now)
-    const to = Option.isNone(until) ? now : yield* timeFlag("until", until.value, now)
-    if (from >= to) return yield* usage("--since must be before --until")
-    const payload = { sink, since: from, until: to, types: type }
-    const replayed = yield* withProgressBar(
-      `replay to ${sink}`,
-      ask((client) => client.replay({ payload })),
+  flags,
+  Effect.fn(function* (flags) {
+    const payload = yield* requestOf(flags)
+    const { firstSignal } = yield* lazily(() => import("../../runtime/Runtime.ts"))
+    // From before the start: a replay that nobody follows would go on.
+    const signal = yield* Effect.forkChild(firstSignal, { startImmediately: true })
+    const started = yield* ask((client) => client.replays.start({ payload }))
+    const cancelled = Effect.andThen(
+      Fiber.join(signal),
+      ask((client) => client.replays.cancel({ params: { id: started.id } })),
     )
-    yield* printDone({ ...payload, ...replayed }, `${count(replayed.count, "event")} queued for ${sink} again`)
+    const ended = hasEnded(started) ? started : yield* Effect.raceFirst(followed(started), cancelled)
+    yield* Fiber.interrupt(signal)
+    yield* printEnd(ended)
   }),
 ).pipe(
-  Command.withDescription("Send what the journal still holds to a sink again, whatever the routes say"),
+  Command.withDescription("Send events that the journal holds again, each with a new idempotency key"),
+  Command.withSubcommands([list, cancel]),
   Command.withExamples([
+    { command: "relay replay evt_8sZ2kQ --routed", description: "One event, to the sinks that it was routed to" },
+    {
+      command: "relay replay --account acct_1 --sink lake --dry-run",
+      description: "How many of an account, and which",
+    },
     { command: 'relay replay --sink lake --since "2 hours"', description: "The last two hours" },
     {
       command: "relay replay --sink audit --since 2026-11-20 --until 2026-11-21 --type 'appointment.**'",
       description: "One day's appointments",
     },
+    { command: "relay replay --outcome unrouted --sink lake", description: "What no route took" },
   ]),
 )

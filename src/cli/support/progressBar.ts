@@ -14,7 +14,8 @@ export const bar = (what: string, share: number): string => {
   return `[${"#".repeat(done)}${"-".repeat(width - done)}] ${String(Math.floor(share * 100)).padStart(3)} %  ${plain(what)}`
 }
 
-const erase = "\r\u001b[K"
+/** Clears the line. */
+export const erase = "\r\u001b[K"
 
 /** Awaits `answer` and shows the progress of `what`, as the relay's status calls it. */
 export const withProgressBar = Effect.fnUntraced(function* <A, E, R>(what: string, answer: Effect.Effect<A, E, R>) {

@@ -6,7 +6,7 @@
  * operation can be started again.
  */
 import { quarantine } from "../../event/Event.ts"
-import type { ReplayQuery, Reroute } from "../Journal.ts"
+import type { ReplayCounts, ReplayTarget, Reroute } from "../Journal.ts"
 import { unavailable } from "../JournalError.ts"
 import type { StoredDeadLetter } from "../LaneInfo.ts"
 import { Backlog } from "../stream/Backlog.ts"
@@ -103,35 +103,24 @@ export const dropLane = function* (engine: Engine, name: string): Generator<void
 const removed = (engine: Engine, letters: ReadonlyArray<{ readonly id: string }>): Committed =>
   allOf(letters.map(({ id }) => engine.lanes.removeDeadLetter(id) ?? nothing))
 
-export const replay = function* (engine: Engine, query: ReplayQuery): Generator<void, number> {
-  const end = engine.head
-  const sinks = [query.sink]
-  let count = 0
-  let next = 1
-  let first: number | undefined
-  for (;;) {
-    const keys = engine.log.keysOf(next - 1, 1)[0]
-    if (keys === undefined || keys.first > end) return count
-    next = keys.first + 1
-    first ??= keys.first
-    query.progress?.((keys.first - first) / (end - first + 1))
-    if (keys.receivedTo < query.since || keys.receivedFrom >= query.until) continue
-    const again: Array<Reappended> = []
-    for (const { entry, origin } of engine.log.rowFrom(keys.first)?.stored ?? []) {
-      const { receivedAt, type, problem } = entry.event
-      // Copies are left out: their originals are in the log, or were pruned with it.
-      if (origin !== Origin.delivered || problem !== undefined) continue
-      if (receivedAt >= query.since && receivedAt < query.until && query.types(type)) {
-        again.push({ event: entry.event, sinks })
-      }
-    }
-    if (again.length > 0) {
-      engine.requireRoom(`${count} events were replayed, the others not.`)
-      engine.appendWith(again, Origin.replayed, () => nothing)
-      count += again.length
-    }
-    yield
+/** One slice: the first of the targets, in one transaction. */
+export const replay = (engine: Engine, targets: ReadonlyArray<ReplayTarget>): ReplayCounts => {
+  engine.requireRoom("Nothing is replayed until there is.")
+  const again: Array<Reappended> = []
+  const gone: Array<number> = []
+  const logged = engine.log.finder()
+  const find = (sequence: number) =>
+    engine.guard(() => engine.pending.find(sequence) ?? logged(sequence) ?? engine.lanes.find(sequence))
+  let done = 0
+  for (let size = 0; done < targets.length && again.length < slice.entries && size < slice.bytes; done++) {
+    const { sequence, sinks } = targets[done] as ReplayTarget
+    const event = find(sequence)?.event
+    if (event === undefined) gone.push(sequence)
+    else again.push({ event, sinks })
+    size += event?.body.length ?? 0
   }
+  if (again.length > 0) engine.appendWith(again, Origin.replayed, () => nothing)
+  return { done, gone }
 }
 
 /** Moves everything that `from` holds to `to`; `from` is left empty, at the head. */

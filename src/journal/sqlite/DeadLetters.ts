@@ -48,6 +48,7 @@ export class DeadLetters {
       duplicateKey: db.prepare("SELECT duplicate_key FROM dead WHERE lane = ? AND sequence = ?"),
       delete: db.prepare("DELETE FROM dead WHERE lane = ? AND sequence = ? RETURNING size"),
       next: db.prepare("SELECT sequence, size FROM dead WHERE lane = ? ORDER BY sequence LIMIT 1"),
+      find: db.prepare("SELECT record FROM dead WHERE sequence = ?"),
       get: db.prepare("SELECT lane, sequence, at, attempts, record FROM dead WHERE lane = ? AND sequence = ?"),
       query: db.prepare(
         `SELECT lane, sequence, at, attempts, record FROM dead
@@ -127,6 +128,15 @@ export class DeadLetters {
     const parsed = parseId(id)
     const row = parsed && this.#sql.get.get(parsed.lane, parsed.sequence)
     return row && this.#read(row)
+  }
+
+  /** The entry of a dead letter of any lane. */
+  find(sequence: number): Entry | undefined {
+    for (const row of this.#sql.find.all(sequence)) {
+      const entry = decode(bytes(row.record), sequence)
+      if (entry !== undefined) return entry
+    }
+    return undefined
   }
 
   #read(row: Row): StoredDeadLetter | undefined {

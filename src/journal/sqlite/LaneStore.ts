@@ -201,6 +201,16 @@ export class LaneStore {
     }
   }
 
+  /** A retry or a dead letter of any lane. */
+  find(sequence: number): Entry | undefined {
+    for (const lane of this.backlogs.keys()) {
+      const record = this.retries.record(lane, sequence)
+      const entry = record === undefined ? undefined : decode(record, sequence)
+      if (entry !== undefined) return entry
+    }
+    return this.deadLetters.find(sequence)
+  }
+
   /** Those that can't be read are among the lost; the caller removes them. */
   readRetries(lane: string, sequences: ReadonlyArray<number>): RetryEntries {
     const entries: Array<Entry> = []

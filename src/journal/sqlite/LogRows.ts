@@ -98,6 +98,21 @@ export class LogRows {
     return this.read(sequence - 1, 1, 1).find((entry) => entry.sequence === sequence)
   }
 
+  /** Finds single entries. It keeps the row that it read last and decodes only what it is asked for. */
+  finder(): (sequence: number) => Entry | undefined {
+    let row: { readonly first: number; readonly last: number; readonly bytes: Uint8Array } | undefined
+    return (sequence) => {
+      if (row === undefined || sequence < row.first || row.last < sequence) {
+        const at = this.#sql.rowAt.get(sequence)
+        row = at && { first: int(at.first), last: int(at.first) + int(at.count) - 1, bytes: bytes(at.bytes) }
+      }
+      if (row === undefined || row.last < sequence) return undefined
+      const found = decodeOne(row.bytes, row.first, sequence)
+      if (found === undefined) this.damaged(sequence)
+      return found?.entry
+    }
+  }
+
   /** The row that holds `sequence`, or the first one above it; `undefined` at the end. */
   rowFrom(sequence: number): LogRow | undefined {
     for (const row of this.#cache.values()) if (row.first <= sequence && sequence <= row.last) return row

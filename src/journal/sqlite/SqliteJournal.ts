@@ -13,7 +13,7 @@
 import { Clock, Deferred, Duration, Effect, Latch, Layer, type Scope } from "effect"
 import type { EventQuery } from "../EventQuery.ts"
 import { type Appended, Journal, type JournalStatus } from "../Journal.ts"
-import { type JournalBroken, JournalError, unavailable } from "../JournalError.ts"
+import { type JournalBroken, JournalError } from "../JournalError.ts"
 import type { RefusedSettlement } from "../Settlement.ts"
 import { Backlog } from "../stream/Backlog.ts"
 import * as WallClock from "../WallClock.ts"
@@ -316,15 +316,11 @@ const make = Effect.fnUntraced(function* (
     replayDeadLetters: (ids, reroute) =>
       started(sliced(engine, () => BulkOperations.replayDeadLetters(engine, ids, reroute))),
     dropDeadLetters: (ids) => started(sliced(engine, () => BulkOperations.dropDeadLetters(engine, ids))),
-    replay: (query) => started(sliced(engine, () => BulkOperations.replay(engine, query))),
+    replay: (targets) => started(attempt(() => BulkOperations.replay(engine, targets))),
     import: (journal, events) => started(attempt(() => importEvents(engine, journal, events))),
-    events: (query) =>
-      query.before === undefined || /^[0-9]{1,16}$/.test(query.before)
-        ? Search.page(query, search)
-        : Effect.fail(
-            unavailable(`The journal has no page ${query.before}: a page begins where the one before ended.`),
-          ),
+    events: (query) => Search.page(query, search),
     mayStart: () => true,
+    end: Effect.sync(() => String(engine.head)),
     status,
     broken: Deferred.await(brokenSignal),
     acknowledge: attempt(() => engine.acknowledge()),

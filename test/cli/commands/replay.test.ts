@@ -1,6 +1,7 @@
 import { describe, expect } from "bun:test"
-import { Effect } from "effect"
-import { event } from "../../journal/samples.ts"
+import { Effect, Fiber } from "effect"
+import { config } from "../../admin/fixture.ts"
+import { event, settlement } from "../../journal/samples.ts"
 import { it } from "../../lib/effect.ts"
 import { temporary } from "../harness.ts"
 import { runningIn } from "../running.ts"
@@ -8,19 +9,139 @@ import { runningIn } from "../running.ts"
 const directory = temporary()
 const running = runningIn(directory)
 
+const day = (day: number): number => Date.UTC(2026, 0, day)
+
 describe("replay", () => {
-  it.live("replay sends what the journal holds, between two times", () =>
+  it.live("sends what the journal holds, by type and between two times", () =>
     Effect.gen(function* () {
       const { ask, journal } = yield* running()
       yield* journal.openLane("lake")
-      yield* journal.append(event("evt_1", { receivedAt: Date.UTC(2026, 0, 2) }), ["lake"])
+      yield* journal.append(event("evt_1", { receivedAt: day(2) }), ["lake"])
       const between = (since: string, until: string) =>
         ask("replay", "--sink", "lake", "--since", since, "--until", until, "--type", "appointment.*")
-      expect((yield* between("2026-01-02", "2026-01-03")).stdout).toBe("1 event queued for lake again\n")
       expect((yield* between("2026-01-03", "2026-01-04")).stdout).toBe("0 events queued for lake again\n")
+      const sent = yield* between("2026-01-02", "2026-01-03")
+      expect([sent.code, sent.stdout]).toEqual([
+        0,
+        "1 event queued for lake again\n  1 event still pending, retrying or a dead letter at its sink, and arrives there twice\n",
+      ])
       expect((yield* between("2026-01-03", "2026-01-02")).code).toBe(64)
       expect((yield* ask("replay", "--sink", "nope", "--since", "1 day")).code).toBe(1)
       expect((yield* ask("journal", "acknowledge")).code).toBe(0)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("wants to know where to and which events: everything is asked for by name", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* running()
+      for (const [args, words] of [
+        [["--all"], "--sink NAME, or --routed"],
+        [["--all", "--routed", "--sink", "lake"], "--sink NAME, or --routed"],
+        [["--sink", "lake"], "--all for everything"],
+        [["--sink", "lake", "--all", "--account", "acct_1"], "give --all alone"],
+      ] as const) {
+        const { code, stderr } = yield* ask("replay", ...args)
+        expect([code, stderr]).toEqual([64, expect.stringContaining(words)])
+      }
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("--dry-run says how many and which, sends nothing, and prints the command that does", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* running()
+      for (const id of ["evt_1", "evt_2", ""]) {
+        yield* journal.append(event(id, { receivedAt: day(2), accountId: "acct 7" }), ["lake", "old"])
+      }
+      yield* journal.append(event("evt_4", { type: "client.created", receivedAt: day(3), accountId: "acct 7" }), [])
+      const { code, stdout, stderr } = yield* ask(
+        "replay",
+        "--account",
+        "acct 7",
+        "--routed",
+        "--since",
+        "2026-01-01",
+        "--dry-run",
+      )
+      expect(code).toBe(0)
+      expect(stdout).toBe(
+        [
+          "dry run, nothing was sent: 3 events would be queued again, each for the sinks that it was routed to",
+          "",
+          "  TYPE                 SINK  EVENTS",
+          "  appointment.created  lake  3",
+          "",
+          "  FIRST  TYPE                 ACCOUNT  RECEIVED",
+          "  evt_1  appointment.created  acct 7   2026-01-02T00:00:00.000Z",
+          "  evt_2  appointment.created  acct 7   2026-01-02T00:00:00.000Z",
+          "  seq_3  appointment.created  acct 7   2026-01-02T00:00:00.000Z",
+          "  3 events still pending, retrying or a dead letter at its sink, and would arrive there twice",
+          "  1 event left out: routed to no sink of the config; --sink NAME sends them",
+          "  3 events routed to old, which is not in the config any more",
+          "",
+        ].join("\n"),
+      )
+      expect(stderr).toContain(
+        "\nto send them: relay replay --routed --since 2026-01-01T00:00:00.000Z --account 'acct 7' --through 4 -c ",
+      )
+      expect(yield* journal.head).toBe(4)
+      const printed = stderr.slice(stderr.indexOf("relay replay ") + 13, stderr.indexOf(" -c "))
+      const words = [...printed.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? "")
+      expect((yield* ask("replay", ...words)).stdout).toStartWith(
+        "3 events queued again, each for the sinks that it was routed to\n",
+      )
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("sends one event by its id or its place, and fails where there is none", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* running()
+      for (const id of ["evt_1", "evt_2"]) yield* journal.append(event(id), ["lake"])
+      yield* journal.openLane("lake")
+      yield* journal.settle([settlement("lake", 2)])
+      expect((yield* ask("replay", "evt_2", "--routed")).stdout).toBe(
+        "1 event queued again, each for the sinks that it was routed to\n",
+      )
+      expect((yield* ask("replay", "seq_3", "--sink", "lake")).stdout).toStartWith("1 event queued for lake again\n")
+      expect((yield* journal.read(2, 9)).map(({ event }) => event.id)).toEqual(["evt_2", "evt_2"])
+      const none = yield* ask("replay", "evt_9", "--routed")
+      expect([none.code, none.stderr]).toEqual([1, expect.stringContaining("the journal has no event evt_9 to send")])
+      const json = yield* ask("replay", "evt_2", "--routed", "--json")
+      expect(JSON.parse(json.stdout)).toMatchObject({ state: "finished", count: 1, leftOut: { copies: 2 } })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("cut off by Ctrl-C is cancelled, and says what was sent and how to go on; so does `replay cancel`", () =>
+    Effect.gen(function* () {
+      const sinks = config().sinks.map((sink) => ({ ...sink, backlog: { max: 4, whenFull: "refuse" as const } }))
+      const { ask, journal } = yield* running({ config: { sinks } })
+      for (let n = 1; n <= 9; n++) yield* journal.append(event(`evt_${n}`), [])
+      const waits = Effect.gen(function* () {
+        let [id, state] = ["", ""]
+        while (state !== "waiting") {
+          yield* Effect.sleep(5)
+          const replays = JSON.parse((yield* ask("replay", "list", "--json")).stdout)
+          id = replays[0]?.id ?? ""
+          state = replays[0]?.state ?? ""
+        }
+        return id
+      })
+      const interrupted = yield* Effect.forkChild(ask("replay", "--all", "--sink", "lake"), { startImmediately: true })
+      yield* waits
+      process.emit("SIGINT")
+      const { code, stderr } = yield* Fiber.join(interrupted)
+      expect([code, stderr]).toEqual([1, expect.stringContaining("cancelled at 0 %; 2 events queued again until then")])
+      expect(stderr).toContain("to send the rest: relay replay --sink lake --through 9 --after 2 -c ")
+      yield* journal.settle([settlement("lake", yield* journal.head)])
+      const cancelled = yield* Effect.forkChild(ask("replay", "--sink", "lake", "--after", "2"), {
+        startImmediately: true,
+      })
+      const id = yield* waits
+      expect((yield* ask("replay", "list")).stdout).toContain("waiting")
+      expect((yield* ask("replay", "cancel", id)).stdout).toBe("cancelled: 2 events queued for lake again\n")
+      const other = yield* Fiber.join(cancelled)
+      expect(other.code).toBe(1)
+      expect(other.stderr).toContain("--after 4 ")
+      expect((yield* ask("replay", "cancel", "none")).code).toBe(1)
     }).pipe(Effect.orDie),
   )
 })

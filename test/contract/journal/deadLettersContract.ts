@@ -87,20 +87,32 @@ export const deadLettersContract = (name: string, create: Create): void => {
         expect(yield* lane(journal, "audit")).toMatchObject({ deadLetters: 0, deadLetterBytes: 0 })
       }))
 
-    test("replays the log by time and type for one sink, without the copies of earlier replays", (journal) =>
+    test("replays entries for the sinks that are named, wherever they are kept, and says which are gone", (journal) =>
       Effect.gen(function* () {
-        const at = (id: string, receivedAt: number, type: string) => event(id, { receivedAt, type })
-        yield* journal.append(at("a", 10, "client.created"), ["lake"])
-        yield* journal.append(at("b", 20, "client.created"), ["lake"])
-        yield* journal.append(at("c", 20, "block.created"), ["lake"])
-        yield* journal.append(at("d", 30, "client.created"), ["lake"])
-        const query = { since: 20, until: 30, types: (type: string) => type.startsWith("client."), sink: "audit" }
-        expect(yield* journal.replay(query)).toBe(1)
-        expect(yield* journal.replay({ ...query, until: 31, types: () => true })).toBe(3)
-        const copies = yield* journal.read(4, 10)
-        expect(copies.map((entry) => entry.event.id)).toEqual(["b", "b", "c", "d"])
-        expect(copies.every((entry) => entry.replayed && entry.sinks.join() === "audit")).toBe(true)
-        expect((yield* lane(journal, "audit"))?.backlog).toBe(4)
+        yield* withDeadLetters(journal)
+        const targets = [1, 3, 99].map((sequence) => ({ sequence, sinks: ["audit", "new"] }))
+        expect(yield* journal.replay(targets)).toEqual({ done: 3, gone: [99] })
+        const copies = yield* journal.read(3, 10)
+        expect(copies.map(({ sequence, event }) => [sequence, event.id])).toEqual([
+          [4, "a"],
+          [5, "c"],
+        ])
+        expect(copies.every(({ replayed, sinks }) => replayed && sinks.join() === "audit,new")).toBe(true)
+        expect((yield* lane(journal, "new"))?.backlog).toBe(2)
+        expect((yield* journal.deadLetters({ limit: 10 })).map(({ id }) => id)).toEqual(["lake:3", "audit:3", "lake:2"])
+      }))
+
+    test("replays some megabytes at a time, at least one entry", (journal) =>
+      Effect.gen(function* () {
+        const large = new Uint8Array(9 * 1024 * 1024)
+        for (const id of ["a", "b"]) yield* journal.append(event(id, { body: large }), ["lake"])
+        let targets = [1, 2].map((sequence) => ({ sequence, sinks: ["lake"] }))
+        while (targets.length > 0) {
+          const { done, gone } = yield* journal.replay(targets)
+          expect([done > 0, gone]).toEqual([true, []])
+          targets = targets.slice(done)
+        }
+        expect(yield* journal.head).toBe(4)
       }))
   })
 }

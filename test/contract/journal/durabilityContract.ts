@@ -82,7 +82,7 @@ export const durabilityContract = (name: string, create: Create): void => {
         yield* session((journal) =>
           Effect.gen(function* () {
             yield* journal.append(event("a", { receivedAt: Date.now() }), ["lake"])
-            yield* journal.replay({ since: 0, until: Number.MAX_SAFE_INTEGER, types: () => true, sink: "lake" })
+            yield* journal.replay([{ sequence: 1, sinks: ["lake"] }])
           }),
         )
         yield* session((journal) =>

@@ -7,6 +7,7 @@
  * and honest in the end.
  */
 import { writeFileSync } from "node:fs"
+import type { Replay } from "../../../src/admin/Api.ts"
 import { type Finished, relay as program, type Relay } from "../../lib/relay.ts"
 import type { Options } from "../Line.ts"
 import { eventually, Subject } from "../relay/Subject.ts"
@@ -114,6 +115,20 @@ export class Play {
     } catch {
       return {}
     }
+  }
+
+  /** Replays to a sink what was received before a time; how many, once all is queued. */
+  async replay(sink: string, until: number): Promise<number> {
+    let [status, text] = await this.subject.tell("/replays", { events: { until }, to: { sink } })
+    let replay = JSON.parse(text) as Replay
+    while (replay.endedAt === undefined) {
+      await Bun.sleep(20)
+      text = await this.subject.ask(`/api/v1/replays/${replay.id}`)
+      replay = JSON.parse(text) as Replay
+    }
+    status = replay.state === "finished" ? status : 0
+    this.check(status === 200, `a replay ended with ${status}: ${text.slice(0, 200)}`)
+    return replay.count
   }
 
   /** Runs a command of the program. */

@@ -22,6 +22,26 @@ export interface OperatorOptions {
   readonly isDead: () => boolean
 }
 
+/** Replays all events of a type to a sink, up to where the log ends now. */
+const replayOf = Effect.fnUntraced(function* (journal: Journal["Service"], type: string, sink: string) {
+  const end = yield* journal.head
+  let count = 0
+  for (let after = 0; after < end; ) {
+    const entries = yield* journal.read(after, 100)
+    after = entries.at(-1)?.sequence ?? end
+    let targets = entries
+      .filter(({ sequence, event, replayed }) => sequence <= end && !replayed && event.problem === undefined)
+      .filter(({ event }) => event.type === type)
+      .map(({ sequence }) => ({ sequence, sinks: [sink] }))
+    while (targets.length > 0) {
+      const { done, gone } = yield* journal.replay(targets)
+      count += done - gone.length
+      targets = targets.slice(done)
+    }
+  }
+  return count
+})
+
 /** One act of the operator, now and then. */
 export const act = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtATime, isDead }: OperatorOptions) {
   const answered = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
@@ -67,8 +87,7 @@ export const act = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtATim
     case "replay": {
       const type = draw.pick(["appointment.created", "client.updated"] as const)
       oracle.asked(type, name)
-      const query = { since: 0, until: Number.MAX_SAFE_INTEGER, types: (one: string) => one === type, sink: name }
-      return yield* replaying(journal.replay(query))
+      return yield* replaying(replayOf(journal, type, name))
     }
     case "replay dead letters": {
       const letters = yield* some

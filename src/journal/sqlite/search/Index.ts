@@ -77,13 +77,15 @@ const openOrCreate = (path: string, identity: string): DatabaseSync => {
 }
 
 interface Candidates {
-  /** Newest first. */
+  /** In the order of the search. */
   readonly sequences: ReadonlyArray<number>
-  /** Everything from here up was searched. */
-  readonly from: number
+  /** Everything up to here was searched, or down to here. */
+  readonly end: number
   /** When the event there was received, in epoch milliseconds; 0 when there is none. */
   readonly receivedAt: number
 }
+
+export type Direction = "down" | "up"
 
 export class Index {
   readonly #log
@@ -111,18 +113,23 @@ export class Index {
     const db = openOrCreate(path, identity)
     this.#db = db
     this.#transact = transactions(db)
+    const candidates = (order: string) =>
+      db.prepare(
+        `SELECT sequence FROM event WHERE sequence BETWEEN ?1 AND ?2
+           AND (?3 IS NULL OR id = ?3) AND (?4 IS NULL OR account = ?4) AND received_at >= ?5 AND received_at < ?6
+           AND (?7 IS NULL OR kind IN (SELECT value FROM json_each(?7)))
+         ORDER BY sequence ${order} LIMIT ${maxCandidates}`,
+      )
     this.#sql = {
       insert: db.prepare("INSERT INTO event (sequence, id, account, received_at, kind) VALUES (?, ?, ?, ?, ?)"),
       insertKind: db.prepare("INSERT INTO kind (code, type, webhook, sinks) VALUES (?, ?, ?, ?)"),
       setThrough: db.prepare("UPDATE journal SET through = ?"),
       prune: db.prepare("DELETE FROM event WHERE sequence < ?"),
-      candidates: db.prepare(
-        `SELECT sequence FROM event WHERE sequence BETWEEN ?1 AND ?2
-           AND (?3 IS NULL OR id = ?3) AND (?4 IS NULL OR account = ?4) AND received_at >= ?5 AND received_at < ?6
-           AND (?7 IS NULL OR kind IN (SELECT value FROM json_each(?7)))
-         ORDER BY sequence DESC LIMIT ${maxCandidates}`,
-      ),
-      receivedAt: db.prepare("SELECT received_at FROM event WHERE sequence BETWEEN ? AND ? ORDER BY sequence LIMIT 1"),
+      candidates: { down: candidates("DESC"), up: candidates("ASC") },
+      receivedAt: {
+        down: db.prepare("SELECT received_at FROM event WHERE sequence BETWEEN ? AND ? ORDER BY sequence LIMIT 1"),
+        up: db.prepare("SELECT received_at FROM event WHERE sequence BETWEEN ? AND ? ORDER BY sequence DESC LIMIT 1"),
+      },
     }
     this.#kinds = new Map(
       db
@@ -214,19 +221,34 @@ export class Index {
     return this.#isUsable ? this.#through : 0
   }
 
-  /** Events that may match, from `highest` down to `lowest`; `undefined` where the events are not indexed. */
-  candidates(query: EventQuery, match: Match, highest: number, lowest: number): Candidates | undefined {
-    if (highest > this.through || highest < this.#first) return undefined
+  /** The lowest sequence that is indexed, or the next one. */
+  get first(): number {
+    return this.#first
+  }
+
+  /** Events that may match, from the end of `lowest` to `highest` where a search begins; `undefined` where they are not indexed. */
+  candidates(
+    query: EventQuery,
+    match: Match,
+    {
+      lowest,
+      highest,
+      direction,
+    }: { readonly lowest: number; readonly highest: number; readonly direction: Direction },
+  ): Candidates | undefined {
+    const begin = direction === "down" ? highest : lowest
+    if (begin > this.through || begin < this.#first) return undefined
     try {
-      let from = Math.max(lowest, this.#first, highest + 1 - step.searched)
+      const from = direction === "up" ? lowest : Math.max(lowest, this.#first, highest + 1 - step.searched)
+      const to = direction === "down" ? highest : Math.min(highest, this.through, lowest - 1 + step.searched)
       const { id, account, since = 0, until = Number.MAX_SAFE_INTEGER } = query
       const kinds = [...this.#kinds].filter(([, kind]) => match.kind(kind)).map(([code]) => code)
       const isNone = kinds.length === 0 && this.#kinds.size < maxKinds
       const rows = isNone
         ? []
-        : this.#sql.candidates.all(
+        : this.#sql.candidates[direction].all(
             from,
-            highest,
+            to,
             id === undefined ? null : hashOf(id),
             account === undefined ? null : hashOf(account),
             since,
@@ -234,8 +256,10 @@ export class Index {
             kinds.length === this.#kinds.size ? null : JSON.stringify([...kinds, noKind]),
           )
       const sequences = rows.map((row) => int(row.sequence))
-      if (sequences.length === maxCandidates) from = sequences.at(-1) ?? from
-      return { sequences, from, receivedAt: int(this.#sql.receivedAt.get(from, highest)?.received_at ?? 0) }
+      const isCut = sequences.length === maxCandidates
+      const end = (isCut ? sequences.at(-1) : undefined) ?? (direction === "down" ? from : to)
+      const [low, high] = direction === "down" ? [end, to] : [from, end]
+      return { sequences, end, receivedAt: int(this.#sql.receivedAt[direction].get(low, high)?.received_at ?? 0) }
     } catch {
       this.#isUsable = false
       return undefined

@@ -1,17 +1,19 @@
 /**
- * Finds events that are kept, newest first, and their state at each sink.
+ * Finds events that are kept, newest first or oldest first, and their state at
+ * each sink.
  *
- * It goes down the log, through the index where there is one, and then through
- * the pending events, retries and dead letters that are older than the log.
+ * Newest first it goes down the log, through the index where there is one, and
+ * then through the pending events, retries and dead letters that are older than
+ * the log; oldest first the same way up.
  *
  * **Guarantee.** Every event that it returns is read as it was written. It stops
  * when its time is up, and says where.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite"
-import type { Effect } from "effect"
+import { Effect } from "effect"
 import * as EventPages from "../../EventPages.ts"
 import { type EventPage, type EventQuery, type FoundEvent, type Match, matchOf } from "../../EventQuery.ts"
-import type { JournalError } from "../../JournalError.ts"
+import { type JournalError, unavailable } from "../../JournalError.ts"
 import { decodeOne, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
 import { bytes } from "../Rows.ts"
 import { DeliveryStatuses } from "./DeliveryStatus.ts"
@@ -19,7 +21,7 @@ import type { Index } from "./Index.ts"
 
 /** How far the search has come, and the event there. */
 interface Place {
-  /** Everything from here up was searched. */
+  /** Everything from the beginning to here was searched. */
   readonly at: number
   /** Events since the place before. */
   readonly passed: number
@@ -34,6 +36,15 @@ interface RowBytes {
   readonly bytes: Uint8Array
 }
 
+/** Sequences, both ends included. */
+interface Range {
+  readonly lowest: number
+  readonly highest: number
+}
+
+const decoded = ({ bytes, first, last }: RowBytes): ReadonlyArray<Stored> =>
+  decodeRow(bytes, first, last + 1 - first).stored
+
 /** By `Record.Origin`. */
 const origins = ["delivered", "replayed", "moved"] as const
 
@@ -47,15 +58,21 @@ export class Search {
   constructor(db: DatabaseSync, index?: Index) {
     this.#index = index
     this.#deliveries = new DeliveryStatuses(db)
-    const kept = (...tables: ReadonlyArray<string>) => {
-      const each = tables.map((table) => `SELECT DISTINCT sequence FROM ${table} WHERE sequence < ?1`)
-      return db.prepare(`${each.join(" UNION ")} ORDER BY sequence DESC LIMIT 64`)
+    const keptIn = (tables: ReadonlyArray<string>, beyond: string, order: string) => {
+      const each = tables.map((table) => `SELECT DISTINCT sequence FROM ${table} WHERE sequence ${beyond} ?1`)
+      return db.prepare(`${each.join(" UNION ")} ORDER BY sequence ${order} LIMIT 64`)
     }
+    const kept = (...tables: ReadonlyArray<string>) => ({
+      down: keptIn(tables, "<", "DESC"),
+      up: keptIn(tables, ">", "ASC"),
+    })
     this.#sql = {
       begin: db.prepare("BEGIN"),
       end: db.prepare("COMMIT"),
       first: db.prepare("SELECT first FROM log ORDER BY first LIMIT 1"),
       rowAt: db.prepare("SELECT first, count, bytes FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1"),
+      rowAfter: db.prepare("SELECT first FROM log WHERE first > ? ORDER BY first LIMIT 1"),
+      head: db.prepare("SELECT first + count - 1 AS head FROM log ORDER BY first DESC LIMIT 1"),
       retrying: kept("retry_record"),
       dead: kept("dead"),
       pending: kept("owed"),
@@ -96,27 +113,55 @@ export class Search {
     if (!match.deliveries(deliveries)) return undefined
     const { body, ...event } = entry.event
     const namesOne = query.id !== undefined || query.sequence !== undefined
-    return { sequence, origin: origins[origin], event, ...(namesOne && { body }), deliveries }
+    const place = String(sequence)
+    return { sequence, place, origin: origins[origin], event, ...(namesOne && { body }), deliveries }
   }
 
-  *#places(query: EventQuery, match: Match): Generator<Place> {
+  #places(query: EventQuery, match: Match): Generator<Place> {
     const { outcome, sequence = Number.MAX_SAFE_INTEGER } = query
-    const floor = query.sequence ?? (outcome === "pending" ? this.#deliveries.pendingFrom : 1)
-    const first = Number(this.#sql.first.get()?.first ?? Number.MAX_SAFE_INTEGER)
-    let below = Math.min(sequence + 1, query.before === undefined ? Number.MAX_SAFE_INTEGER : Number(query.before))
-    if (outcome === "retrying" || outcome === "dead") return yield* this.#kept(this.#sql[outcome], below, floor)
-    yield* this.#logged(query, match, below - 1, Math.max(floor, first))
-    below = Math.min(below, first)
-    yield* this.#kept(outcome === "pending" ? this.#sql.pending : this.#sql.kept, below, floor)
+    const { before = Number.MAX_SAFE_INTEGER, after = 0, through = Number.MAX_SAFE_INTEGER } = query
+    const range = {
+      lowest: Math.max(query.sequence ?? (outcome === "pending" ? this.#deliveries.pendingFrom : 1), Number(after) + 1),
+      highest: Math.min(sequence, Number(before) - 1, Number(through)),
+    }
+    return query.after === undefined ? this.#down(query, match, range) : this.#up(query, match, range)
+  }
+
+  /** What is kept outside of the log and may have the query's outcome. */
+  #keptFor({ outcome }: EventQuery) {
+    return outcome === "pending" ? this.#sql.pending : this.#sql.kept
+  }
+
+  get #first(): number {
+    return Number(this.#sql.first.get()?.first ?? Number.MAX_SAFE_INTEGER)
+  }
+
+  *#down(query: EventQuery, match: Match, { lowest, highest }: Range): Generator<Place> {
+    const { outcome } = query
+    if (outcome === "retrying" || outcome === "dead")
+      return yield* this.#kept(this.#sql[outcome].down, highest + 1, (at) => at >= lowest)
+    const first = this.#first
+    yield* this.#loggedDown(query, match, { lowest: Math.max(lowest, first), highest })
+    yield* this.#kept(this.#keptFor(query).down, Math.min(highest + 1, first), (at) => at >= lowest)
+  }
+
+  *#up(query: EventQuery, match: Match, { lowest, highest }: Range): Generator<Place> {
+    const { outcome } = query
+    if (outcome === "retrying" || outcome === "dead")
+      return yield* this.#kept(this.#sql[outcome].up, lowest - 1, (at) => at <= highest)
+    const first = this.#first
+    yield* this.#kept(this.#keptFor(query).up, lowest - 1, (at) => at <= highest && at < first)
+    const head = Number(this.#sql.head.get()?.head ?? 0)
+    yield* this.#loggedUp(query, match, { lowest: Math.max(lowest, first), highest: Math.min(highest, head) })
   }
 
   /** Of the log, from `highest` down to `lowest`. */
-  *#logged(query: EventQuery, match: Match, highest: number, lowest: number): Generator<Place> {
+  *#loggedDown(query: EventQuery, match: Match, { lowest, highest }: Range): Generator<Place> {
     let next = Math.min(highest, this.#rowAt(highest)?.last ?? 0)
     while (next >= lowest) {
-      const candidates = this.#index?.candidates(query, match, next, lowest)
+      const candidates = this.#index?.candidates(query, match, { lowest, highest: next, direction: "down" })
       if (candidates !== undefined) {
-        const end = candidates.from
+        const { end } = candidates
         for (const at of candidates.sequences) {
           const stored = this.#read(at)
           yield { at, passed: next + 1 - at, receivedAt: stored?.entry.event.receivedAt ?? 0, stored }
@@ -130,8 +175,7 @@ export class Search {
       const end = Math.max(lowest, next > through ? through + 1 : 1)
       const row = this.#rowAt(next)
       if (row === undefined) return
-      const stored = decodeRow(row.bytes, row.first, row.last + 1 - row.first).stored
-      for (const one of stored.toReversed()) {
+      for (const one of decoded(row).toReversed()) {
         const { sequence, event } = one.entry
         if (sequence > next || sequence < end) continue
         yield { at: sequence, passed: 1, receivedAt: event.receivedAt, stored: one }
@@ -141,19 +185,56 @@ export class Search {
     }
   }
 
-  /** Of the events outside the log, below a sequence. */
-  *#kept(statement: StatementSync, before: number, floor: number): Generator<Place> {
-    let below = before
+  /** The same from `lowest` up. */
+  *#loggedUp(query: EventQuery, match: Match, { lowest, highest }: Range): Generator<Place> {
+    let next = lowest
+    while (next <= highest) {
+      const candidates = this.#index?.candidates(query, match, { lowest: next, highest, direction: "up" })
+      if (candidates !== undefined) {
+        const { end } = candidates
+        for (const at of candidates.sequences) {
+          const stored = this.#read(at)
+          yield { at, passed: at + 1 - next, receivedAt: stored?.entry.event.receivedAt ?? 0, stored }
+          next = at + 1
+        }
+        if (next <= end) yield { at: end, passed: end + 1 - next, receivedAt: candidates.receivedAt }
+        next = end + 1
+        continue
+      }
+      const indexed = this.#index?.first ?? 0
+      const end = Math.min(highest, next < indexed ? indexed - 1 : highest)
+      const row = this.#rowFrom(next)
+      if (row === undefined) return
+      for (const one of decoded(row)) {
+        const { sequence, event } = one.entry
+        if (sequence < next || sequence > end) continue
+        yield { at: sequence, passed: 1, receivedAt: event.receivedAt, stored: one }
+      }
+      next = Math.min(Math.max(row.last, next), end) + 1
+    }
+  }
+
+  /** Of the events outside the log, beyond a sequence and as far as `isWithin` says. */
+  *#kept(statement: StatementSync, from: number, isWithin: (at: number) => boolean): Generator<Place> {
+    let beyond = from
     for (;;) {
-      const rows = statement.all(below)
+      const rows = statement.all(beyond)
       if (rows.length === 0) return
       for (const row of rows) {
-        below = Number(row.sequence)
-        if (below < floor) return
-        const stored = this.#read(below) ?? this.#readKept(below)
-        yield { at: below, passed: 1, receivedAt: stored?.entry.event.receivedAt ?? 0, stored }
+        beyond = Number(row.sequence)
+        if (!isWithin(beyond)) return
+        const stored = this.#read(beyond) ?? this.#readKept(beyond)
+        yield { at: beyond, passed: 1, receivedAt: stored?.entry.event.receivedAt ?? 0, stored }
       }
     }
+  }
+
+  /** The row that holds `sequence`, or the first one above it. */
+  #rowFrom(sequence: number): RowBytes | undefined {
+    const row = this.#rowAt(sequence)
+    if (row !== undefined && sequence <= row.last) return row
+    const after = this.#sql.rowAfter.get(sequence)
+    return after === undefined ? undefined : this.#rowAt(Number(after.first))
   }
 
   /** The row that holds `sequence`, or the last one below it. */
@@ -179,6 +260,14 @@ export class Search {
 /** Milliseconds that a page may take. */
 const pageTimeout = 150
 
+/** The text of a sequence. */
+const isPlace = (place: string): boolean => /^[0-9]{0,16}$/.test(place)
+
 /** Searches until a page is full, everything was searched, or the time is up. */
-export const page = (query: EventQuery, look: (query: EventQuery) => Effect.Effect<EventPage, JournalError>) =>
-  EventPages.collect(query, look, pageTimeout)
+export const page = (query: EventQuery, look: (query: EventQuery) => Effect.Effect<EventPage, JournalError>) => {
+  const { before = "", after = "", through = "" } = query
+  const strange = [before, after, through].find((place) => !isPlace(place))
+  return strange === undefined
+    ? EventPages.collect(query, look, pageTimeout)
+    : Effect.fail(unavailable(`The journal has no place ${strange}: a place is where an earlier page or replay ended.`))
+}

@@ -122,11 +122,11 @@ export const cases: ReadonlyArray<Case> = [
       await play.has(play.a, sent, "this one")
       await play.tell("/lanes/a/pause", undefined, 204)
       play.a.times.clear()
-      const all = { sink: "a", since: 0, until: Date.now() + 60_000, types: [] }
-      void ask(play, "/replay", all)
+      const until = Date.now() + 60_000
+      void ask(play, "/replays", { events: { until }, to: { sink: "a" } })
       await Bun.sleep(5)
       await play.restart("SIGKILL")
-      await ask(play, "/replay", all)
+      await play.replay("a", until)
       await play.tell("/lanes/a/resume", undefined, 204)
       await play.has(play.a, sent, "this one")
     },

@@ -49,11 +49,19 @@ const everything = { limit: 1 }
 const indexed = (index: Index, highest: number, lowest: number, query: EventQuery = everything) => {
   const found: Array<number> = []
   for (let next = highest; next >= lowest; ) {
-    const candidates = index.candidates(query, matchOf(query), next, lowest)
+    const candidates = index.candidates(query, matchOf(query), { lowest, highest: next, direction: "down" })
     if (candidates === undefined) return undefined
     found.push(...candidates.sequences)
-    next = candidates.from - 1
+    next = candidates.end - 1
   }
+  const upwards: Array<number> = []
+  for (let next = lowest; next <= highest; ) {
+    const candidates = index.candidates(query, matchOf(query), { lowest: next, highest, direction: "up" })
+    if (candidates === undefined) return undefined
+    upwards.push(...candidates.sequences)
+    next = candidates.end + 1
+  }
+  expect(upwards.reverse()).toEqual(found)
   return found.length
 }
 const fileOf = ({ store }: Engine) => `${store.path}-index`

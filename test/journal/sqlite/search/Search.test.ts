@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { Layer } from "effect"
 import type { Event } from "../../../../src/event/Event.ts"
+import { nextQuery } from "../../../../src/journal/EventPages.ts"
 import type { DeliveryStatus, EventQuery } from "../../../../src/journal/Journal.ts"
 import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
@@ -130,14 +131,18 @@ const queried = ({ pick, upTo, maybe }: Picking, kept: ReadonlyArray<Kept>): Eve
     ...(maybe(0.2) && { until: at }),
     ...(maybe(0.4) && { outcome: pick(["delivered", "pending", "retrying", "dead", "unrouted"] as const) }),
     ...(maybe(0.2) && { before: String(upTo(count)) }),
+    ...(maybe(0.5) && {
+      after: maybe(0.5) ? "" : String(upTo(count)),
+      ...(maybe(0.3) && { through: String(upTo(count)) }),
+    }),
     limit: pick([60, 500, 20_000]),
   }
 }
 
 const expected = (query: EventQuery, kept: ReadonlyArray<Kept>): ReadonlyArray<Kept> => {
-  const { id, sequence, types, account, webhook, since, until, outcome, before } = query
+  const { id, sequence, types, account, webhook, since, until, outcome, before, after, through } = query
   const patterns = types?.map(Pattern.make)
-  return kept.filter(
+  return (after === undefined ? kept : kept.toReversed()).filter(
     (one) =>
       (id === undefined || one.event.id === id) &&
       (sequence === undefined || one.sequence === sequence) &&
@@ -147,6 +152,8 @@ const expected = (query: EventQuery, kept: ReadonlyArray<Kept>): ReadonlyArray<K
       (since === undefined || one.event.receivedAt >= since) &&
       (until === undefined || one.event.receivedAt < until) &&
       (before === undefined || one.sequence < Number(before)) &&
+      (after === undefined || one.sequence > Number(after)) &&
+      (through === undefined || one.sequence <= Number(through)) &&
       (outcome === undefined ||
         (outcome === "unrouted"
           ? one.deliveries.length === 0
@@ -157,11 +164,11 @@ const expected = (query: EventQuery, kept: ReadonlyArray<Kept>): ReadonlyArray<K
 /** Page after page until the end. */
 const all = (search: Search, query: EventQuery, millis: number) => {
   const found = []
-  for (let before = query.before; ; ) {
-    const page = search.look({ ...query, ...(before !== undefined && { before }) }, millis)
+  for (let next = query; ; ) {
+    const page = search.look(next, millis)
     found.push(...page.events)
     if (page.next === undefined) return found
-    before = page.next
+    next = nextQuery(query, page.next)
   }
 }
 
@@ -175,7 +182,7 @@ describe("Search", () => {
       for (const steps of [0, 1, 1]) {
         for (let n = 0; n < steps; n++) expect(index.grow()).toBe(true)
         const search = new Search(db, index)
-        for (let n = 0; n < 6; n++) {
+        for (let n = 0; n < 10; n++) {
           const query = queried(random, kept)
           const found = all(search, query, random.pick([1, 1000]))
           const model = expected(query, kept)

@@ -1,0 +1,115 @@
+/**
+ * The part of the admin API that replays events. A replay is started, asked
+ * about while it runs, and cancelled. A dry run is the same without sending
+ * anything, so both are told in the same form.
+ */
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import { NotFound, Refused, Unavailable } from "./ApiErrors.ts"
+
+export const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
+export const Outcome = Schema.Literals(outcomes).annotate({
+  message: `outcome is one of ${outcomes.join(", ")}; what was called parked is retrying`,
+})
+
+const key = Schema.optionalKey
+
+/** Which events: all that is given must hold. Empty, all that the journal holds. */
+export const ReplayEvents = Schema.Struct({
+  /** An event's id, or its place in the log: `seq_42`. */
+  id: key(Schema.String),
+  /** Patterns of event types, one of which matches. */
+  types: key(Schema.NonEmptyArray(Schema.String)),
+  account: key(Schema.String),
+  webhook: key(Schema.String),
+  /** Received from then on: epoch milliseconds. */
+  since: key(Schema.Finite),
+  /** Received before then: epoch milliseconds. */
+  until: key(Schema.Finite),
+  /** That at one of its sinks or, to the sinks that it was routed to, at that sink. */
+  outcome: key(Outcome),
+  /** Only beyond this place: where an earlier replay had come to, its `reached`. */
+  after: key(Schema.String),
+  /** No further than this place. Without it, no further than the newest event at the start. */
+  through: key(Schema.String),
+})
+export type ReplayEvents = typeof ReplayEvents.Type
+
+export const ReplayRequest = Schema.Struct({
+  events: ReplayEvents,
+  /** One sink, or those that each event was routed to when it was accepted. */
+  to: Schema.Union([Schema.Literal("routed"), Schema.Struct({ sink: Schema.String })]),
+  /** Counts and sends nothing. */
+  dryRun: key(Schema.Boolean),
+})
+export type ReplayRequest = typeof ReplayRequest.Type
+
+export const Replay = Schema.Struct({
+  id: Schema.String,
+  /** As asked for, with `through`: after a dry run this starts the replay of the same events. */
+  events: ReplayEvents,
+  to: ReplayRequest.fields.to,
+  dryRun: Schema.Boolean,
+  /** It waits while a sink has many events waiting, or the journal little room. */
+  state: Schema.Literals(["running", "waiting", "finished", "cancelled", "failed"]),
+  /** What it waits for, or why it failed; else empty. */
+  message: Schema.String,
+  /** Epoch milliseconds. */
+  startedAt: Schema.Finite,
+  endedAt: key(Schema.Finite),
+  /** From 0 to 1. */
+  share: Schema.Finite,
+  /** Everything up to this place is done. */
+  reached: Schema.String,
+  /** Events that were sent again, or in a dry run would be. */
+  count: Schema.Int,
+  /** The same events, each counted once for each of its sinks; the largest groups. */
+  groups: Schema.Array(Schema.Struct({ type: Schema.String, sink: Schema.String, count: Schema.Int })),
+  /** Counted in groups that are not listed. */
+  others: Schema.Int,
+  /** The first of them. */
+  first: Schema.Array(
+    Schema.Struct({
+      /** Its place in the log. */
+      sequence: Schema.Int,
+      id: Schema.String,
+      type: Schema.String,
+      accountId: Schema.String,
+      /** Epoch milliseconds. */
+      receivedAt: Schema.Finite,
+      sinks: Schema.Array(Schema.String),
+    }),
+  ),
+  /** Of the counts in groups, those that the sink has not got yet: pending, retrying or dead letters there, and so sent twice. */
+  undelivered: Schema.Int,
+  /** Events that were found and left out. */
+  leftOut: Schema.Struct({
+    /** Copies that earlier replays made, or moves and imports; named by its place, a copy is replayed. */
+    copies: Schema.Int,
+    /** In quarantine: dead letters of `_quarantine`. */
+    quarantined: Schema.Int,
+    /** Routed to no sink of the config. */
+    unrouted: Schema.Int,
+    /** Pruned after they were found, or unreadable. */
+    gone: Schema.Int,
+  }),
+  /** Sinks that events were routed to and that the config does not have any more. */
+  removedSinks: Schema.Array(Schema.Struct({ sink: Schema.String, count: Schema.Int })),
+})
+export type Replay = typeof Replay.Type
+
+const id = { id: Schema.String }
+
+export class Replays extends HttpApiGroup.make("replays").add(
+  /** Answers at once; the replay goes on in the relay. */
+  HttpApiEndpoint.post("start", "/replays", {
+    payload: ReplayRequest,
+    success: Replay,
+    error: [NotFound, Refused, Unavailable],
+  }),
+  /** Those that run and the last that ended, newest first. A restart forgets them. */
+  HttpApiEndpoint.get("list", "/replays", { success: Schema.Array(Replay) }),
+  HttpApiEndpoint.get("show", "/replays/:id", { params: id, success: Replay, error: NotFound }),
+  /** What was sent until then is delivered. Of one that has ended, how it ended. */
+  HttpApiEndpoint.post("cancel", "/replays/:id/cancel", { params: id, success: Replay, error: NotFound }),
+) {}

@@ -1,0 +1,236 @@
+/**
+ * One replay, or its dry run. It walks the events that were asked for, oldest
+ * first, and appends each again for its sinks; a dry run walks the same way and
+ * only counts, so the two agree.
+ *
+ * **Guarantee.** It ends: it goes no further than the newest event at its start,
+ * and leaves out the copies that replays make. However many events match, it
+ * holds one page of them. It gives way to ingest: it waits while a sink has many
+ * events waiting or the journal little room, and works half of the time.
+ */
+import { Clock, Duration, Effect } from "effect"
+import type { RelayConfig } from "../config/Config.ts"
+import { nextQuery } from "../journal/EventPages.ts"
+import type { EventPage, EventQuery, FoundEvent, Journal, JournalError } from "../journal/Journal.ts"
+import { Refused } from "./ApiErrors.ts"
+import type { Replay, ReplayRequest } from "./ReplayApi.ts"
+import { type LeftOut, Summary } from "./ReplaySummary.ts"
+
+/** Events that are found at a time. */
+const pageSize = 256
+/** At so many that wait for a sink a replay waits too; sooner where the sink's `backlog.max` is lower. */
+const maxWaiting = 10_000
+const waitFor = Duration.millis(250)
+
+/** `seq_42` names an event by its place in the log: it may have no id. */
+export const named = (id: string): Pick<EventQuery, "id" | "sequence"> => {
+  const [, sequence] = /^seq_([1-9][0-9]{0,14})$/.exec(id) ?? []
+  return sequence === undefined ? { id } : { sequence: Number(sequence) }
+}
+
+export interface RunOptions {
+  readonly id: string
+  readonly journal: Journal["Service"]
+  /** The config in force. */
+  readonly config: () => RelayConfig
+  readonly request: ReplayRequest
+  readonly onProgress: (share: number) => void
+}
+
+interface Planned {
+  readonly found: FoundEvent
+  readonly sinks: ReadonlyArray<string>
+}
+
+export class ReplayRun {
+  readonly #options: RunOptions
+  readonly #summary = new Summary()
+  readonly #query: EventQuery
+  readonly #through: string
+  readonly #startedAt: number
+  /** Events that the log held at the start. */
+  readonly #held: number
+  #looked = 0
+  #reached: string
+  #state: Replay["state"] = "running"
+  #message = ""
+  #endedAt: number | undefined
+
+  private constructor(options: RunOptions, at: { readonly held: number; readonly end: string; readonly now: number }) {
+    const { id, types, account, webhook, since, until, outcome, after = "", through = at.end } = options.request.events
+    this.#options = options
+    this.#through = through
+    this.#startedAt = at.now
+    this.#held = at.held
+    this.#reached = after
+    this.#query = {
+      ...(id !== undefined && named(id)),
+      ...(types !== undefined && { types }),
+      ...(account !== undefined && { account }),
+      ...(webhook !== undefined && { webhook }),
+      ...(since !== undefined && { since }),
+      ...(until !== undefined && { until }),
+      ...(outcome !== undefined && { outcome }),
+      after,
+      through,
+      limit: pageSize,
+    }
+  }
+
+  static readonly make = Effect.fnUntraced(function* (options: RunOptions) {
+    const { journal } = options
+    const { head, first } = yield* journal.status
+    const end = yield* journal.end
+    return new ReplayRun(options, { held: head + 1 - first, end, now: yield* Clock.currentTimeMillis })
+  })
+
+  get hasEnded(): boolean {
+    return this.#endedAt !== undefined
+  }
+
+  get report(): Replay {
+    const { id, request } = this.#options
+    return {
+      id,
+      events: { ...request.events, through: this.#through },
+      to: request.to,
+      dryRun: request.dryRun === true,
+      state: this.#state,
+      message: this.#message,
+      startedAt: this.#startedAt,
+      ...(this.#endedAt !== undefined && { endedAt: this.#endedAt }),
+      share: this.#share,
+      reached: this.#reached,
+      ...this.#summary.counts,
+    }
+  }
+
+  get #share(): number {
+    return this.#state === "finished" ? 1 : Math.min(0.99, this.#looked / Math.max(1, this.#held))
+  }
+
+  /** Runs to the end. A failure is part of the report. */
+  readonly run: Effect.Effect<void> = Effect.suspend(() => this.#walk()).pipe(
+    Effect.matchEffect({
+      onSuccess: () => this.#end("finished", ""),
+      onFailure: ({ message }) => this.#end("failed", message),
+    }),
+    Effect.onInterrupt(() => this.#end("cancelled", "")),
+  )
+
+  readonly #end = Effect.fnUntraced(
+    { self: this },
+    function* (this: ReplayRun, state: Replay["state"], message: string) {
+      this.#state = state
+      this.#message = message
+      this.#endedAt = yield* Clock.currentTimeMillis
+    },
+  )
+
+  readonly #walk = Effect.fnUntraced({ self: this }, function* (this: ReplayRun): Effect.fn.Return<
+    void,
+    JournalError | Refused
+  > {
+    for (let query: EventQuery | undefined = this.#query; query !== undefined; ) {
+      const page: EventPage = yield* this.#options.journal.events(query)
+      for (let rest = page.events; rest.length > 0; ) rest = yield* this.#take(rest)
+      this.#looked += page.looked
+      this.#reached = page.next ?? this.#through
+      this.#options.onProgress(this.#share)
+      query = page.next === undefined ? undefined : nextQuery(query, page.next)
+    }
+  })
+
+  /** Sends or counts the first of some events; the rest. */
+  readonly #take = Effect.fnUntraced({ self: this }, function* (this: ReplayRun, events: ReadonlyArray<FoundEvent>) {
+    const isDry = this.#options.request.dryRun === true
+    const room = isDry ? events.length : yield* this.#room(events)
+    const taken = events.slice(0, room)
+    const planned = taken.flatMap((found) => this.#plan(found) ?? [])
+    if (isDry) for (const { found, sinks } of planned) this.#summary.sent(found, sinks)
+    else yield* this.#send(planned)
+    this.#reached = taken.at(-1)?.place ?? this.#reached
+    return events.slice(room)
+  })
+
+  /** What becomes of an event; `undefined` where it is left out. */
+  #plan(found: FoundEvent): Planned | undefined {
+    const why = this.#unfit(found)
+    const sinks = why === undefined ? this.#sinksOf(found, (sink) => this.#summary.removedSink(sink)) : []
+    if (sinks.length > 0) return { found, sinks }
+    this.#summary.leftOut(why ?? "unrouted")
+    return undefined
+  }
+
+  #unfit({ origin, event }: FoundEvent): LeftOut | undefined {
+    if (origin !== "delivered" && this.#query.sequence === undefined) return "copies"
+    return event.problem === undefined ? undefined : "quarantined"
+  }
+
+  /** Where an event goes; a sink that was renamed has its new name. */
+  #sinksOf({ deliveries }: FoundEvent, onRemoved: (sink: string) => void = () => {}): ReadonlyArray<string> {
+    const { to, events } = this.#options.request
+    if (to !== "routed") return [to.sink]
+    const { sinks } = this.#options.config()
+    const found = new Set<string>()
+    for (const { sink, outcome } of deliveries) {
+      if (events.outcome !== undefined && events.outcome !== outcome) continue
+      const now = sinks.find(({ name }) => name === sink) ?? sinks.find(({ renamedFrom }) => renamedFrom === sink)
+      if (now === undefined) onRemoved(sink)
+      else found.add(now.name)
+    }
+    return [...found]
+  }
+
+  /** How many of these events there is room for: waits until it is at least one. */
+  readonly #room = Effect.fnUntraced({ self: this }, function* (this: ReplayRun, events: ReadonlyArray<FoundEvent>) {
+    const { journal, config } = this.#options
+    for (;;) {
+      const fit = events.filter((found) => this.#unfit(found) === undefined)
+      const sinks = new Set(fit.flatMap((found) => this.#sinksOf(found)))
+      const { health, filling } = yield* journal.status
+      const lanes = new Map((yield* journal.lanes).map(({ name, backlog }) => [name, backlog]))
+      let room = events.length
+      let why = health === "full" || filling === 95 ? "the journal is almost full" : ""
+      for (const sink of sinks) {
+        const lane = config().sinks.find(({ name }) => name === sink)
+        if (lane === undefined) return yield* new Refused({ message: `the sink ${sink} is not in the config any more` })
+        const backlog = lanes.get(sink) ?? 0
+        const most = Math.max(1, Math.min(maxWaiting, Math.floor((lane.backlog?.max ?? Number.POSITIVE_INFINITY) / 2)))
+        room = Math.min(room, most - backlog)
+        if (backlog >= most) why = `${backlog} events wait for the sink ${sink}`
+      }
+      this.#state = why === "" ? "running" : "waiting"
+      this.#message = why
+      if (why === "") return room
+      yield* Effect.sleep(waitFor)
+    }
+  })
+
+  /** Appends them, some megabytes in a commit. Between two commits it rests for as long as the last one took. */
+  readonly #send = Effect.fnUntraced(
+    { self: this },
+    function* (this: ReplayRun, planned: ReadonlyArray<Planned>): Effect.fn.Return<void, JournalError> {
+      const { journal } = this.#options
+      for (let rest = planned; rest.length > 0; ) {
+        const targets = rest.map(({ found, sinks }) => ({ sequence: found.sequence, sinks }))
+        const [took, done] = yield* Effect.timed(
+          // What was appended is counted, also when it is cancelled now.
+          Effect.uninterruptible(
+            Effect.map(journal.replay(targets), ({ done, gone }) => {
+              const isGone = new Set(gone)
+              for (const { found, sinks } of rest.slice(0, done)) {
+                if (isGone.has(found.sequence)) this.#summary.leftOut("gone")
+                else this.#summary.sent(found, sinks)
+                this.#reached = found.place
+              }
+              return done
+            }),
+          ),
+        )
+        rest = rest.slice(done)
+        yield* Effect.sleep(took)
+      }
+    },
+  )
+}

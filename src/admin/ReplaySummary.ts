@@ -1,0 +1,69 @@
+/** Counts what a replay sends, and what it leaves out and why. Its size does not depend on how many events there are. */
+import type { FoundEvent } from "../journal/Journal.ts"
+import type { Replay } from "./ReplayApi.ts"
+
+/** A sender may invent types without end: those beyond are counted together. */
+const most = { groups: 10_000, listed: 100, first: 10 } as const
+
+/** Why an event is left out. */
+export type LeftOut = keyof Replay["leftOut"]
+
+export class Summary {
+  #count = 0
+  #undelivered = 0
+  #others = 0
+  readonly #leftOut: Record<LeftOut, number> = { copies: 0, quarantined: 0, unrouted: 0, gone: 0 }
+  /** Counts by sink, by type. */
+  readonly #groups = new Map<string, Map<string, number>>()
+  #groupsInAll = 0
+  readonly #removedSinks = new Map<string, number>()
+  readonly #first: Array<Replay["first"][number]> = []
+
+  sent(found: FoundEvent, sinks: ReadonlyArray<string>): void {
+    const { sequence, event } = found
+    const { id, type, accountId, receivedAt } = event
+    this.#count++
+    if (this.#first.length < most.first) this.#first.push({ sequence, id, type, accountId, receivedAt, sinks })
+    for (const sink of sinks) {
+      this.#group(type, sink)
+      const outcome = found.deliveries.find((delivery) => delivery.sink === sink)?.outcome
+      if (outcome === "pending" || outcome === "retrying" || outcome === "dead") this.#undelivered++
+    }
+  }
+
+  leftOut(why: LeftOut): void {
+    this.#leftOut[why]++
+  }
+
+  /** An event was routed to a sink that is not in the config. */
+  removedSink(sink: string): void {
+    this.#removedSinks.set(sink, (this.#removedSinks.get(sink) ?? 0) + 1)
+  }
+
+  #group(type: string, sink: string): void {
+    const sinks = this.#groups.get(type) ?? new Map<string, number>()
+    const count = sinks.get(sink)
+    if (count === undefined && this.#groupsInAll >= most.groups) {
+      this.#others++
+      return
+    }
+    if (count === undefined) this.#groupsInAll++
+    sinks.set(sink, (count ?? 0) + 1)
+    this.#groups.set(type, sinks)
+  }
+
+  get counts(): Pick<Replay, "count" | "groups" | "others" | "first" | "undelivered" | "leftOut" | "removedSinks"> {
+    const groups = [...this.#groups]
+      .flatMap(([type, sinks]) => [...sinks].map(([sink, count]) => ({ type, sink, count })))
+      .toSorted((a, b) => b.count - a.count)
+    return {
+      count: this.#count,
+      groups: groups.slice(0, most.listed),
+      others: this.#others + groups.slice(most.listed).reduce((sum, { count }) => sum + count, 0),
+      first: [...this.#first],
+      undelivered: this.#undelivered,
+      leftOut: { ...this.#leftOut },
+      removedSinks: [...this.#removedSinks].map(([sink, count]) => ({ sink, count })),
+    }
+  }
+}

@@ -1,0 +1,103 @@
+/** The replays that run in this relay, and the last that ended. */
+import { Clock, Context, Effect, Fiber, Layer } from "effect"
+import { ActiveConfig } from "../ActiveConfig.ts"
+import { Journal } from "../journal/Journal.ts"
+import { NotFound, Refused, type Replay, type ReplayRequest, type Unavailable } from "./Api.ts"
+import { noSink, requirePatterns, unavailable } from "./Refusals.ts"
+import { ReplayRun } from "./ReplayRun.ts"
+import { Work } from "./Work.ts"
+
+/** Replays at a time, and those that are kept after their end. */
+const most = { running: 4, ended: 20 } as const
+
+interface Kept {
+  readonly run: ReplayRun
+  readonly fiber: Fiber.Fiber<void>
+}
+
+const notFound = (id: string) =>
+  new NotFound({
+    message: `there is no replay ${id}: the relay knows the last ${most.ended}, and forgets them when it restarts`,
+  })
+
+export class Replays extends Context.Service<
+  Replays,
+  {
+    readonly start: (request: ReplayRequest) => Effect.Effect<Replay, NotFound | Refused | Unavailable>
+    /** Newest first. */
+    readonly list: Effect.Effect<ReadonlyArray<Replay>>
+    readonly show: (id: string) => Effect.Effect<Replay, NotFound>
+    /** When it has ended. */
+    readonly cancel: (id: string) => Effect.Effect<Replay, NotFound>
+  }
+>()("relay/admin/Replays") {
+  static readonly layer = Layer.effect(
+    Replays,
+    Effect.gen(function* () {
+      const journal = yield* Journal
+      const active = yield* ActiveConfig
+      const work = yield* Work
+      const scope = yield* Effect.scope
+      const kept = new Map<string, Kept>()
+      let started = 0
+
+      const check = Effect.fnUntraced(function* ({ events, to }: ReplayRequest) {
+        yield* requirePatterns(...(events.types ?? []))
+        const running = [...kept.values()].filter(({ run }) => !run.hasEnded)
+        if (to !== "routed" && !active.current.config.sinks.some(({ name }) => name === to.sink)) {
+          return yield* noSink(to.sink)
+        }
+        if (to === "routed" && events.outcome === "unrouted") {
+          return yield* new Refused({ message: "events with the outcome unrouted went to no sink: name one" })
+        }
+        if (running.length >= most.running) {
+          return yield* new Refused({ message: `${most.running} replays are running: wait for one or cancel it` })
+        }
+      })
+
+      const forget = () => {
+        const ended = [...kept].filter(([, { run }]) => run.hasEnded)
+        for (const [id] of ended.slice(0, -most.ended)) kept.delete(id)
+      }
+
+      const start = Effect.fnUntraced(function* (request: ReplayRequest) {
+        yield* check(request)
+        const to = request.to === "routed" ? "the sinks of each event" : request.to.sink
+        const what = request.dryRun === true ? `dry run of a replay to ${to}` : `replay to ${to}`
+        const id = `${Math.floor((yield* Clock.currentTimeMillis) / 1000).toString(36)}-${++started}`
+        let report = (_: number): void => {}
+        const making = ReplayRun.make({
+          id,
+          journal,
+          config: () => active.current.config,
+          request,
+          onProgress: (share) => report(share),
+        })
+        const run = yield* Effect.mapError(making, unavailable)
+        const job = work.track(what, (onProgress) => {
+          report = onProgress
+          return run.run
+        })
+        kept.set(id, { run, fiber: yield* Effect.forkIn(job, scope) })
+        forget()
+        return run.report
+      })
+
+      const find = (id: string) => {
+        const found = kept.get(id)
+        return found === undefined ? Effect.fail(notFound(id)) : Effect.succeed(found)
+      }
+
+      return Replays.of({
+        start,
+        list: Effect.sync(() => [...kept.values()].map(({ run }) => run.report).reverse()),
+        show: (id) => Effect.map(find(id), ({ run }) => run.report),
+        cancel: Effect.fnUntraced(function* (id) {
+          const { run, fiber } = yield* find(id)
+          yield* Fiber.interrupt(fiber)
+          return run.report
+        }),
+      })
+    }),
+  )
+}

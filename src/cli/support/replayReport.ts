@@ -1,0 +1,117 @@
+/** A replay as the command line follows and reports it. */
+import { Effect, Option, Terminal } from "effect"
+import { TerminalCapabilities } from "effect/cli"
+import type { Replay } from "../../admin/Api.ts"
+import { ask } from "./adminClient.ts"
+import { unreachable } from "./CommandError.ts"
+import { Json } from "./flags.ts"
+import { count, plain, say } from "./output.ts"
+import { quoted } from "./Program.ts"
+import { bar, erase } from "./progressBar.ts"
+
+export const hasEnded = ({ endedAt }: Replay): boolean => endedAt !== undefined
+
+/** How many events it has queued, and for which sinks. */
+export const queued = ({ count: events, dryRun, to }: Replay): string => {
+  const again = `${count(events, "event")} ${dryRun ? "would be " : ""}queued`
+  return to === "routed"
+    ? `${again} again, each for the sinks that it was routed to`
+    : `${again} for ${plain(to.sink)} again`
+}
+
+const every = "250 millis"
+/** Without a terminal, a line is printed once in so many looks: ten seconds. */
+const looksPerLine = 40
+
+const progress = ({ dryRun, count: events, message }: Replay): string =>
+  [
+    `${dryRun ? "dry run" : "replay"}: ${count(events, "event")}`,
+    ...(message === "" ? [] : [`waiting: ${message}`]),
+  ].join(", ")
+
+/** Asks until it has ended, and shows its progress: a bar on a terminal, lines elsewhere. */
+export const followed = Effect.fnUntraced(function* (started: Replay) {
+  const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
+  const { display } = yield* Terminal.Terminal
+  const isJson = yield* Json
+  const isDrawn = canAnimate && !isJson
+  let replay = started
+  let wasWaiting = false
+  const show = (looks: number) => {
+    if (isDrawn) return Effect.ignore(display(`${erase}${bar(progress(replay), replay.share)}`))
+    const isWaiting = replay.state === "waiting"
+    const isNews = (isWaiting && !wasWaiting) || looks % looksPerLine === 0
+    wasWaiting = isWaiting
+    return isNews && !isJson ? say(`${Math.floor(replay.share * 100)} %: ${progress(replay)}`) : Effect.void
+  }
+  const look = Effect.gen(function* () {
+    // Most are over in a moment.
+    for (let looks = 1; !hasEnded(replay); looks++) {
+      yield* Effect.sleep(looks === 1 ? "20 millis" : every)
+      replay = yield* ask((client) => client.replays.show({ params: { id: started.id } }))
+      if (!hasEnded(replay)) yield* show(looks)
+    }
+    return replay
+  })
+  return yield* look.pipe(
+    Effect.catchIf(
+      () => !replay.dryRun,
+      ({ message }) =>
+        Effect.fail(
+          unreachable(
+            `${message}\n  It had queued ${count(replay.count, "event")} again when it last answered, up to ${replay.reached} in the log: a replay with --after ${replay.reached} goes on from there.`,
+          ),
+        ),
+    ),
+    Effect.ensuring(isDrawn ? Effect.ignore(display(erase)) : Effect.void),
+  )
+})
+
+/** What is worth knowing beside the count. */
+export const notes = ({ leftOut, removedSinks, undelivered, dryRun, to, events }: Replay): ReadonlyArray<string> => {
+  const note = (amount: number, word: string, text: string) => (amount === 0 ? [] : [`${count(amount, word)} ${text}`])
+  return [
+    ...note(
+      undelivered,
+      "event",
+      `still pending, retrying or a dead letter at its sink, and ${dryRun ? "would arrive" : "arrives"} there twice`,
+    ),
+    ...note(
+      leftOut.copies,
+      "event",
+      `left out: copies that replays, moves or imports made${events.id === undefined ? "" : "; `relay events` shows their places in the log, and `relay replay seq_N` sends one"}`,
+    ),
+    ...note(leftOut.quarantined, "event", "left out: in quarantine; `relay dlq replay` routes them again"),
+    ...note(
+      leftOut.unrouted,
+      "event",
+      `left out: routed to no sink of the config${to === "routed" ? "; --sink NAME sends them" : ""}`,
+    ),
+    ...note(leftOut.gone, "event", "left out: pruned meanwhile, or unreadable"),
+    ...removedSinks.flatMap(({ sink, count: amount }) =>
+      note(amount, "event", `routed to ${plain(sink)}, which is not in the config any more`),
+    ),
+  ]
+}
+
+/** The command that replays the same events; what `more` says is different. */
+export const commandLine = (
+  command: string,
+  file: Option.Option<string>,
+  { events, to }: Pick<Replay, "events" | "to">,
+  more: Partial<Replay["events"]> = {},
+): string => {
+  const { id, types = [], since, until, ...filters } = { ...events, ...more }
+  const time = (name: string, at: number | undefined) => (at === undefined ? [] : [name, new Date(at).toISOString()])
+  const words = [
+    "replay",
+    ...(id === undefined ? [] : [id]),
+    ...(to === "routed" ? ["--routed"] : ["--sink", to.sink]),
+    ...types.flatMap((type) => ["--type", type]),
+    ...time("--since", since),
+    ...time("--until", until),
+    ...Object.entries(filters).flatMap(([name, value]) => [`--${name}`, String(value)]),
+    ...Option.match(file, { onNone: () => [], onSome: (file) => ["-c", file] }),
+  ]
+  return `${command} ${words.map((word) => quoted(plain(word))).join(" ")}`
+}
