@@ -3,6 +3,7 @@ import { Console, Effect, Logger } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
 import * as commands from "./Commands.ts"
 import { Config, Json } from "./support/flags.ts"
+import { type Paint, paintMessages } from "./support/output.ts"
 import { version } from "./support/Program.ts"
 
 const relay = Command.make("relay").pipe(
@@ -18,7 +19,7 @@ const relay = Command.make("relay").pipe(
 const renamed: Readonly<Record<string, string>> = { parked: "retrying" }
 
 /** Help that was asked for goes to stdout; a mistake prints a short message and the usage to stderr. */
-const presenter: CliOutput.Presenter = {
+const presenter = (style: Paint): CliOutput.Presenter => ({
   present: Effect.fnUntraced(function* (event) {
     if (event._tag !== "InvalidInvocation") {
       if (event._tag === "Help" && event.reason === "Implicit") {
@@ -33,16 +34,20 @@ const presenter: CliOutput.Presenter = {
       // The library prefixes what a flag's schema says.
       return `relay: ${error.message.replace("Schema validation failed: Expected ", "")}${hint && `; it is called ${hint} now`}`
     })
-    yield* Console.error(`${lines.join("\n")}\n\nUsage: ${event.helpDoc.usage}\nRun \`${path} --help\` for more.`)
+    yield* Console.error(
+      `${style("red", lines.join("\n"))}\n\nUsage: ${event.helpDoc.usage}\nRun \`${path} --help\` for more.`,
+    )
   }),
-}
+})
 
 /** Without `--wizard`: choices are made in the config. */
 const builtIns = [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions, GlobalFlag.LogLevel]
 
 export const run = (args: ReadonlyArray<string>) =>
-  Command.runWith(relay, { version })(args).pipe(
-    Effect.provideService(CliConfig.CliConfig, { builtIns }),
-    Effect.provideService(CliOutput.Presenter, presenter),
-    Effect.provideService(Logger.LogToStderr, true),
+  Effect.flatMap(paintMessages, (style) =>
+    Command.runWith(relay, { version })(args).pipe(
+      Effect.provideService(CliConfig.CliConfig, { builtIns }),
+      Effect.provideService(CliOutput.Presenter, presenter(style)),
+      Effect.provideService(Logger.LogToStderr, true),
+    ),
   )

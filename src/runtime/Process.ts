@@ -1,5 +1,6 @@
 /** The process: how it was started, its services for Effect, and how it ends. */
 import process from "node:process"
+import { isatty } from "node:tty"
 import * as NodeChildProcessSpawner from "@effect/platform-node-shared/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node-shared/NodeFileSystem"
 import * as NodePath from "@effect/platform-node-shared/NodePath"
@@ -46,5 +47,6 @@ export const onCrash = (handle: (error: unknown) => void): void => {
   process.on("unhandledRejection", handle)
 }
 
+export const stderrIsTerminal = (): boolean => isatty(2)
 export const args = (): ReadonlyArray<string> => process.argv.slice(2)
 export const exit = (code: number): never => process.exit(code)

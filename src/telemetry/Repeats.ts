@@ -40,8 +40,7 @@ export const limit = Effect.fnUntraced(function* (
   let reportedAt = Number.NEGATIVE_INFINITY
 
   const report = ({ last, fields, held }: Kind, now: number): void => {
-    const times = held === 1 ? "once more" : `${held} times`
-    const message = `${words(last.message)} (${times} since the last such line)`
+    const message = `${words(last.message)} (${held} ${held === 1 ? "time" : "times"} since the last such line)`
     const told = Effect.withFiber((fiber) =>
       Effect.sync(() => logger.log({ ...last, message, date: new Date(now), fiber })),
     )

@@ -72,7 +72,7 @@ describe("repeats in the log", () => {
       )
       expect(lines).toEqual([
         "sink lake: 3 events wait",
-        "sink lake: 4711 events wait (once more since the last such line)",
+        "sink lake: 4711 events wait (1 time since the last such line)",
         "sink lake: 3 events wait",
         "sink chat: 3 events wait",
       ])
@@ -93,7 +93,7 @@ describe("repeats in the log", () => {
         expect(lines).toEqual([
           "resumed",
           "paused",
-          "resumed (once more since the last such line)",
+          "resumed (1 time since the last such line)",
           "paused (2 times since the last such line)",
           "another",
         ])

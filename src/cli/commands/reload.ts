@@ -2,10 +2,11 @@
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import type { Reloaded } from "../../admin/Api.ts"
-import { render, toJson } from "../../config/diagnostics/Diagnostic.ts"
+import { toJson } from "../../config/diagnostics/Diagnostic.ts"
 import { show } from "../../reload/Difference.ts"
 import { ask } from "../support/adminClient.ts"
 import { Json } from "../support/flags.ts"
+import { sayWarnings } from "../support/loadConfig.ts"
 import { plain, print, printJson, say } from "../support/output.ts"
 
 const lines = ({ file, changes }: typeof Reloaded.Type): string =>
@@ -27,7 +28,7 @@ export const reload = Command.make(
     )
     const { warnings, ...rest } = reloaded
     if (json) return yield* printJson({ ok: true, ...rest, diagnostics: toJson(warnings) })
-    if (warnings.length > 0) yield* say(`${render(warnings)}\n`)
+    yield* sayWarnings(reloaded)
     yield* print(lines(reloaded))
     for (const note of reloaded.notes) yield* say(plain(note))
   }),

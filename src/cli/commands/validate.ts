@@ -1,11 +1,11 @@
 /** `relay validate`: checks the config, and that its sinks can be reached. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
-import { render, toJson } from "../../config/diagnostics/Diagnostic.ts"
+import { toJson } from "../../config/diagnostics/Diagnostic.ts"
 import { failed } from "../support/CommandError.ts"
 import { checkSinks } from "../support/checkSinks.ts"
 import { Json, toggle } from "../support/flags.ts"
-import { absentIn, loadLacking, loadQuietly, sayAbsent } from "../support/loadConfig.ts"
+import { absentIn, loadLacking, loadQuietly, sayAbsent, sayWarnings } from "../support/loadConfig.ts"
 import { count, plain, print, printJson, say, table } from "../support/output.ts"
 
 export const validate = Command.make(
@@ -25,7 +25,7 @@ export const validate = Command.make(
       yield* printJson({ ok, file, diagnostics: toJson(warnings), ...absentIn(loaded), sinks: reached })
       return ok ? undefined : yield* failed()
     }
-    if (warnings.length > 0) yield* say(`${render(warnings)}\n`)
+    yield* sayWarnings(loaded)
     yield* sayAbsent(loaded)
     for (const { sink, advice } of reached) for (const one of advice) yield* say(`sink ${sink}: ${one}`)
     if (reached.length > 0) {

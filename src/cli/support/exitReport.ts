@@ -1,10 +1,11 @@
 /** The exit code of a command and the message for it. */
 import { Cause, Exit, Result, Runtime } from "effect"
 import { CliError } from "effect/cli"
-import type { ConfigError } from "../../config/diagnostics/Diagnostic.ts"
+import { type ConfigError, render } from "../../config/diagnostics/Diagnostic.ts"
 import type { JournalError } from "../../journal/Journal.ts"
 import type { ServeError } from "../../runtime/Runtime.ts"
 import { type CommandError, exitCodes } from "./CommandError.ts"
+import { marked, type Paint, painted } from "./output.ts"
 
 /** What a command may fail with. */
 export type Failure = CommandError | ConfigError | JournalError | ServeError | CliError.CliError
@@ -36,17 +37,17 @@ const codeOf = (failure: Failure): number => {
   }
 }
 
-const messageOf = (failure: Failure): string => {
+const messageOf = (failure: Failure, style: Paint): string => {
   // The presenter has already printed it.
   if (CliError.isCliError(failure)) return ""
-  if (failure._tag === "ConfigError" || failure.message === "") return failure.message
-  return `relay: ${failure.message}`
+  if (failure._tag === "ConfigError") return render(failure.diagnostics, marked(style))
+  return failure.message === "" ? "" : style("red", `relay: ${failure.message}`)
 }
 
-export const report = (exit: Exit.Exit<void, Failure>, debug: boolean): Report => {
+export const report = (exit: Exit.Exit<void, Failure>, debug: boolean, style: Paint = painted(false)): Report => {
   if (Exit.isSuccess(exit)) return { code: 0, message: "" }
   const failure = Cause.findError(exit.cause)
-  if (Result.isSuccess(failure)) return { code: codeOf(failure.success), message: messageOf(failure.success) }
+  if (Result.isSuccess(failure)) return { code: codeOf(failure.success), message: messageOf(failure.success, style) }
   if (Cause.hasInterruptsOnly(exit.cause)) return { code: 130, message: "" }
-  return { code: 1, message: bug(Cause.squash(exit.cause), debug) }
+  return { code: 1, message: style("red", bug(Cause.squash(exit.cause), debug)) }
 }

@@ -3,7 +3,7 @@ import { Effect, FileSystem, Option } from "effect"
 import type { Loaded } from "../../config/load/Load.ts"
 import { readerOf } from "../../config/load/ReadFile.ts"
 import { Config } from "./flags.ts"
-import { plain, say, table } from "./output.ts"
+import { marked, paintMessages, plain, say, table } from "./output.ts"
 import { lazily, Program, quoted } from "./Program.ts"
 
 const loading = Effect.fnUntraced(function* (mayLack: boolean) {
@@ -25,9 +25,10 @@ export const loadQuietly = loading(false)
 /** The same where secrets may be absent: for checks that don't need them. */
 export const loadLacking = loading(true)
 
-const sayWarnings = Effect.fnUntraced(function* ({ warnings }: Loaded) {
+/** Prints them to stderr. */
+export const sayWarnings = Effect.fnUntraced(function* ({ warnings }: Pick<Loaded, "warnings">) {
   const { render } = yield* lazily(() => import("../../config/diagnostics/Diagnostic.ts"))
-  if (warnings.length > 0) yield* say(render(warnings))
+  if (warnings.length > 0) yield* say(render(warnings, marked(yield* paintMessages)))
 })
 
 /** Prints the warnings to stderr. */

@@ -7,8 +7,7 @@ import { Flag } from "effect/cli"
 import { escaped } from "../../formats/Terminal.ts"
 import { limit } from "../../telemetry/Repeats.ts"
 import { Json } from "./flags.ts"
-import { type Paint, painted, plain } from "./output.ts"
-import { Program } from "./Program.ts"
+import { type Paint, paintMessages, plain } from "./output.ts"
 
 export const formatFlag = Flag.Literals("log-format", ["auto", "text", "json"]).pipe(
   Flag.withDescription("The log's format; auto: text on a terminal, JSON elsewhere"),
@@ -51,9 +50,7 @@ const lines = (style: Paint) =>
   })
 
 const onStderr = Effect.fnUntraced(function* (isJson: boolean) {
-  const { env } = yield* Program
-  const isColoured = (yield* (yield* Stdio.Stdio).stderrIsTerminal) && (env.NO_COLOR ?? "") === ""
-  return yield* limit(Logger.withConsoleError(isJson ? json : lines(painted(isColoured))))
+  return yield* limit(Logger.withConsoleError(isJson ? json : lines(yield* paintMessages)))
 })
 
 export const layer = (json: boolean) => Logger.layer([onStderr(json)])

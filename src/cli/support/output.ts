@@ -1,8 +1,9 @@
 /** What commands print: data to stdout, messages to stderr, control characters to neither. */
-import { Console, Effect } from "effect"
+import { Console, Effect, Stdio } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import { escaped, plain, screened } from "../../formats/Terminal.ts"
 import { Json } from "./flags.ts"
+import { Program } from "./Program.ts"
 
 export { plain }
 
@@ -70,6 +71,21 @@ export const painted =
 export const paint: Effect.Effect<Paint> = Effect.map(TerminalCapabilities.TerminalCapabilities, ({ canColor }) =>
   painted(canColor),
 )
+
+const severities = { error: "red", warning: "yellow" } as const
+
+/** A diagnostic's severity in its colour. */
+export const marked =
+  (style: Paint) =>
+  (severity: keyof typeof severities): string =>
+    style(severities[severity], severity)
+
+/** The same for stderr. */
+export const paintMessages = Effect.gen(function* () {
+  const { env } = yield* Program
+  const isTerminal = yield* (yield* Stdio.Stdio).stderrIsTerminal
+  return painted(isTerminal && (env.NO_COLOR ?? "") === "")
+})
 
 /** `1 event`, `2 events`, `12,345 events`. */
 export const count = (amount: number, word: string): string =>

@@ -24,9 +24,12 @@ export type Diagnostic = typeof Diagnostic.Type
 
 const plural = (count: number, word: string): string => `${count} ${word}${count === 1 ? "" : "s"}`
 
-const renderOne = ({ severity, file, line, column, key, message, hint, excerpt }: Diagnostic): string => {
+/** Marks a severity, by a colour where there are any. */
+type Mark = (severity: Diagnostic["severity"]) => string
+
+const renderOne = ({ severity, file, line, column, key, message, hint, excerpt }: Diagnostic, mark: Mark): string => {
   const place = line === 0 ? file : `${file}:${line}:${column}`
-  const lines = [`${place}: ${severity}${key === "" ? "" : ` at ${key}`}: ${message}`]
+  const lines = [`${place}: ${mark(severity)}${key === "" ? "" : ` at ${key}`}: ${message}`]
   if (excerpt !== undefined) {
     const gutter = " ".repeat(String(line).length)
     lines.push(
@@ -39,10 +42,10 @@ const renderOne = ({ severity, file, line, column, key, message, hint, excerpt }
 }
 
 /** As text, in the order of the file, with their count at the end. */
-export const render = (diagnostics: ReadonlyArray<Diagnostic>): string => {
+export const render = (diagnostics: ReadonlyArray<Diagnostic>, mark: Mark = (severity) => severity): string => {
   const count = (severity: Diagnostic["severity"]) => diagnostics.filter((_) => _.severity === severity).length
   const counts = (["error", "warning"] as const).flatMap((_) => (count(_) === 0 ? [] : [plural(count(_), _)]))
-  return [...diagnostics.map(renderOne), counts.join(", ")].join("\n\n")
+  return [...diagnostics.map((one) => renderOne(one, mark)), counts.join(", ")].join("\n\n")
 }
 
 /** To the log, a line each. */

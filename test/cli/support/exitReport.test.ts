@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { Effect, Exit } from "effect"
 import { failed, io, unreachable, usage } from "../../../src/cli/support/CommandError.ts"
 import { type Failure, report } from "../../../src/cli/support/exitReport.ts"
+import { painted } from "../../../src/cli/support/output.ts"
 import { ConfigError } from "../../../src/config/diagnostics/Diagnostic.ts"
 import { JournalBroken, JournalError } from "../../../src/journal/Journal.ts"
 import { ServeError } from "../../../src/runtime/Runtime.ts"
@@ -18,6 +19,21 @@ describe("how a command ends", () => {
     expect(of(new ServeError({ message: "127.0.0.1:80 is taken" })).code).toBe(74)
     expect(of(new JournalError({ reason: new JournalBroken({ message: "fsync" }) })).code).toBe(74)
     expect(of(new ConfigError({ file: "x", diagnostics: [] })).code).toBe(78)
+  })
+
+  test("is red on a terminal, a config's warnings yellow", () => {
+    const at = { file: "x", line: 1, column: 1, key: "", message: "no" }
+    const error = new ConfigError({
+      file: "x",
+      diagnostics: [
+        { ...at, severity: "error" },
+        { ...at, severity: "warning" },
+      ],
+    })
+    expect(report(Exit.fail(failed("no")), false, painted(true)).message).toBe("\u001b[31mrelay: no\u001b[0m")
+    expect(report(Exit.fail(error), false, painted(true)).message).toStartWith(
+      "x:1:1: \u001b[31merror\u001b[0m: no\n\nx:1:1: \u001b[33mwarning\u001b[0m: no",
+    )
   })
 
   test("adds no message where the command has said all there is", () => {
