@@ -20,6 +20,7 @@ import { Ingest } from "./ingest/Ingest.ts"
 import * as Journals from "./journal/Journals.ts"
 import { WorkerEntrypoint } from "./journal/WorkerEntrypoint.ts"
 import { Reload } from "./reload/Reload.ts"
+import { ListenerTls } from "./runtime/ListenerTls.ts"
 import * as Runtime from "./runtime/Runtime.ts"
 
 /**
@@ -31,15 +32,13 @@ const drains = { deliveries: Duration.seconds(8), admin: Duration.seconds(1), at
 
 export interface RelayOptions {
   readonly version: string
-  /** The config's file, as it was named. */
-  readonly configFile: string
   /** The main module: where the journal's worker starts. */
   readonly entry: URL
   /** Loads the config again, for a reload. */
   readonly load: Effect.Effect<Loaded, ConfigError>
 }
 
-export const layer = (config: RelayConfig, options: RelayOptions) =>
+export const layer = ({ file, config, certificateFaults }: Loaded, options: RelayOptions) =>
   journal(config, options).pipe(
     then(ActiveConfig.layer(config, Runtime.hmac)),
     then(RelayEvents.layer),
@@ -47,8 +46,9 @@ export const layer = (config: RelayConfig, options: RelayOptions) =>
     then(LaneSpecs.layer(config.clients)),
     then(lanes(config)),
     then(Warnings.layer),
-    then(Reload.layer(options.load)),
-    then(RelayInfo.layer(options)),
+    then(ListenerTls.layer(config.tls)),
+    then(Reload.layer(options.load, certificateFaults)),
+    then(RelayInfo.layer({ version: options.version, configFile: file })),
     then(listening(config)),
     Layer.provide(telemetry(config, options)),
   )
@@ -77,21 +77,25 @@ const listening = (config: RelayConfig) =>
     Listening,
     Effect.gen(function* () {
       const { handle, drain, noteRefused } = yield* Ingest
+      const listenerTls = yield* ListenerTls
       const admin = yield* Runtime.serve({
         address: config.admin.listen,
         handler: yield* Admin.handler,
         drainTimeout: drains.admin,
       })
+      // A reload may have come by the admin server.
+      const tls = yield* listenerTls.current
       const deliveries = yield* Runtime.serve({
         address: config.listen,
-        ...(config.tls === undefined ? {} : { tls: config.tls }),
+        ...(tls !== undefined && { tls }),
         handler: handle,
         onRefused: noteRefused,
         onDrain: drain,
         mayPause: true,
         drainTimeout: drains.deliveries,
       })
-      return Listening.of({ deliveries, admin })
+      yield* listenerTls.listening(deliveries.renew)
+      return Listening.of({ deliveries: deliveries.address, admin: admin.address })
     }),
   )
 

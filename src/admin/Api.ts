@@ -187,7 +187,7 @@ export const Reloaded = Schema.Struct({
   file: Schema.String,
   changes: Schema.Array(
     Schema.Struct({
-      what: Schema.Literals(["webhook", "secret", "sink", "route"]),
+      what: Schema.Literals(["listener", "webhook", "secret", "sink", "route"]),
       name: Schema.String,
       change: Schema.Literals(["added", "removed", "changed", "renamed"]),
       /** The keys that changed; of what was renamed, the name before. */

@@ -7,6 +7,7 @@
 import type { Duration, Redacted } from "effect"
 import type { Route } from "../routing/Router.ts"
 import type { Address } from "./Address.ts"
+import type { Certificate } from "./Certificate.ts"
 
 /** The signing secret of the embedded config. It is public, so it is refused beyond loopback. */
 export const developmentSecret = "relay-development-secret"
@@ -17,10 +18,14 @@ export const maxInFlight = 64 * 1024 * 1024
 /** How long before a secret's expiry it is announced, in milliseconds. */
 export const noticeOfExpiry = 14 * 86_400_000
 
+/** The same for a certificate: a third of its time where that is less, because it is renewed late in it. */
+export const noticeOf = ({ notBefore, notAfter }: Pick<Certificate, "notBefore" | "notAfter">): number =>
+  Math.min(noticeOfExpiry, (notAfter - notBefore) / 3)
+
+/** PEM texts. */
 export interface Tls {
-  /** PEM files. */
   readonly certificate: string
-  readonly key: string
+  readonly key: Redacted.Redacted<string>
 }
 
 export interface Secret {
@@ -117,6 +122,8 @@ export interface JournalConfig {
 export interface RelayConfig {
   readonly listen: Address
   readonly tls?: Tls
+  /** All that are in use, and can be read. */
+  readonly certificates: ReadonlyArray<Certificate>
   readonly admin: { readonly listen: Address; readonly token?: Redacted.Redacted<string> }
   readonly telemetry: { readonly otlp?: Otlp }
   readonly clients?: ClientsConfig

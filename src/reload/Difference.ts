@@ -8,7 +8,7 @@ import { Equal } from "effect"
 import type { LaneConfig, RelayConfig, Webhook } from "../config/Config.ts"
 
 export interface Difference {
-  readonly what: "webhook" | "secret" | "sink" | "route"
+  readonly what: "listener" | "webhook" | "secret" | "sink" | "route"
   /** That of a secret begins with its webhook's: `scheduling/2026-11`. */
   readonly name: string
   readonly change: "added" | "removed" | "changed" | "renamed"
@@ -31,7 +31,8 @@ const keys = (before: Fields, after: Fields, depth: number): ReadonlyArray<strin
   })
 
 /** Keys that a reload can change. */
-const live: ReadonlySet<string> = new Set<keyof RelayConfig>(["webhooks", "sinks", "routes", "tests"])
+const live: ReadonlySet<string> = new Set<keyof RelayConfig>(["certificates", "webhooks", "sinks", "routes", "tests"])
+const tls: keyof RelayConfig = "tls"
 /** Keys that only a restart changes and that have keys of their own. */
 const sections: ReadonlySet<string> = new Set<keyof RelayConfig>(["admin", "journal"])
 
@@ -39,8 +40,9 @@ const sections: ReadonlySet<string> = new Set<keyof RelayConfig>(["admin", "jour
 export const needingRestart = (before: RelayConfig, after: RelayConfig): ReadonlyArray<string> => {
   const [a, b]: readonly [Fields, Fields] = [{ ...before }, { ...after }]
   return keys(a, b, 1).flatMap((key) => {
-    if (live.has(key)) return []
     const [was, is] = [a[key], b[key]]
+    // A certificate is renewed; whether there is TLS at all stays as it is.
+    if (live.has(key) || (key === tls && isFields(was) && isFields(is))) return []
     return sections.has(key) && isFields(was) && isFields(is) ? keys(was, is, 1).map((below) => `${key}.${below}`) : key
   })
 }
@@ -98,11 +100,18 @@ const sinks = (before: ReadonlyArray<LaneConfig>, after: ReadonlyArray<LaneConfi
   ]
 }
 
+const listener = (before: RelayConfig, after: RelayConfig): ReadonlyArray<Difference> => {
+  if (before.tls === undefined || after.tls === undefined) return []
+  const details = keys({ ...before.tls }, { ...after.tls }, 1)
+  return details.length === 0 ? [] : [{ what: "listener", name: tls, change: "changed", details }]
+}
+
 /** The difference in what a reload can change. */
 export const between = (before: RelayConfig, after: RelayConfig): ReadonlyArray<Difference> => {
   const secretsOfThoseIn = ({ webhooks }: RelayConfig, other: RelayConfig) =>
     webhooks.filter(({ name }) => other.webhooks.some((webhook) => webhook.name === name)).flatMap(secretsOf)
   return [
+    ...listener(before, after),
     ...compare("webhook", before.webhooks, after.webhooks, ofWebhook),
     ...compare("secret", secretsOfThoseIn(before, after), secretsOfThoseIn(after, before), (secret) => ({ ...secret })),
     ...sinks(before.sinks, after.sinks),

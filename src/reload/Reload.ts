@@ -9,12 +9,14 @@
  * One reload runs at a time. Requests that come meanwhile are answered together
  * by the next one, which reads the file after the last of them.
  */
-import { Clock, Context, Deferred, Effect, Exit, type Latch, Layer, Queue, Schema } from "effect"
+import { Clock, Context, Deferred, Effect, Equal, Exit, type Latch, Layer, Queue, Schema } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import { type ConfigError, Diagnostic, logDiagnostics } from "../config/diagnostics/Diagnostic.ts"
-import type { Loaded } from "../config/load/Load.ts"
+import type { RelayConfig } from "../config/Config.ts"
+import { type ConfigError, Diagnostic, logDiagnostics, render } from "../config/diagnostics/Diagnostic.ts"
+import { type CertificateFault, type Loaded, warningsOf } from "../config/load/Load.ts"
 import { LaneSpecs } from "../delivery/LaneSpecs.ts"
 import { Lanes } from "../delivery/Lanes.ts"
+import { ListenerTls } from "../runtime/ListenerTls.ts"
 import { Notify } from "../runtime/Notify.ts"
 import * as Difference from "./Difference.ts"
 
@@ -29,8 +31,11 @@ export interface Report {
 
 /** The config before it is still in force. */
 export class ReloadRefused extends Schema.TaggedError<ReloadRefused>()("ReloadRefused", {
-  /** It can't be loaded; it changes what only a restart can; a new sink can't work; the journal can't open a lane now. */
-  reason: Schema.Literals(["config", "restart", "sink", "journal"]),
+  /**
+   * It can't be loaded; it changes what only a restart can; a new sink can't work; the journal can't open a lane now;
+   * the listener can't take its certificate.
+   */
+  reason: Schema.Literals(["config", "restart", "sink", "journal", "listener"]),
   message: Schema.String,
   /** What is wrong with the config, where that is the reason. */
   diagnostics: Schema.Array(Diagnostic),
@@ -50,9 +55,12 @@ export class Reload extends Context.Service<
     readonly status: Effect.Effect<ReloadStatus>
   }
 >()("relay/reload/Reload") {
+  /** `faults` are those of the certificates that the relay was started with. */
   static readonly layer = (
     load: Effect.Effect<Loaded, ConfigError>,
-  ): Layer.Layer<Reload, never, ActiveConfig | Lanes | LaneSpecs> => Layer.effect(Reload, make(load))
+    faults: ReadonlyArray<CertificateFault>,
+  ): Layer.Layer<Reload, never, ActiveConfig | Lanes | LaneSpecs | ListenerTls> =>
+    Layer.effect(Reload, make(load, faults))
 }
 
 /** Reloads each time that the latch is opened. The log says why one was refused. */
@@ -81,29 +89,52 @@ const logRefusal = Effect.fnUntraced(function* ({ reason, message, diagnostics }
   yield* logDiagnostics(diagnostics)
 })
 
-const make = Effect.fnUntraced(function* (load: Effect.Effect<Loaded, ConfigError>) {
+/** Faults that the certificates in force have as well are no reason to keep them. */
+const newFaults = (
+  after: ReadonlyArray<CertificateFault>,
+  before: ReadonlyArray<CertificateFault>,
+  { certificates }: RelayConfig,
+): ReadonlyArray<CertificateFault> =>
+  after.filter(
+    ({ key, message, fingerprint }) =>
+      !before.some((fault) => fault.key === key && fault.message === message) &&
+      !certificates.some((one) => one.key === key && one.fingerprint === fingerprint),
+  )
+
+const make = Effect.fnUntraced(function* (
+  load: Effect.Effect<Loaded, ConfigError>,
+  initial: ReadonlyArray<CertificateFault>,
+) {
   const active = yield* ActiveConfig
   const lanes = yield* Lanes
   const specs = yield* LaneSpecs
+  const listener = yield* ListenerTls
   const notify = yield* Notify
+  let faults = initial
   const requests = yield* Queue.unbounded<Deferred.Deferred<Report, ReloadRefused>>()
   let status: ReloadStatus = { loadedAt: yield* Clock.currentTimeMillis, refusal: "" }
 
   const attempt = Effect.gen(function* () {
-    const { file, config, warnings } = yield* Effect.mapError(load, (error) =>
-      refused("config", error.message, error.diagnostics),
-    )
+    const loaded = yield* Effect.mapError(load, (error) => refused("config", error.message, error.diagnostics))
+    const { file, config, certificateFaults } = loaded
     const before = active.current.config
+    const diagnostics = newFaults(certificateFaults, faults, before)
+    if (diagnostics.length > 0) return yield* refused("config", render(diagnostics), diagnostics)
     const fixed = Difference.needingRestart(before, config)
     if (fixed.length > 0)
       return yield* refused("restart", `only a restart changes ${fixed.join(", ")}, so nothing was changed`)
-    const notes = yield* lanes.change(config.sinks.map(specs.of), active.replace(config)).pipe(
-      Effect.catchTags({
-        SinkUnusable: ({ message }) => Effect.fail(refused("sink", message)),
-        JournalError: ({ message }) => Effect.fail(refused("journal", message)),
-      }),
-    )
-    const report: Report = { file, changes: Difference.between(before, config), notes, warnings }
+    const change = (config: RelayConfig) => lanes.change(config.sinks.map(specs.of), active.replace(config))
+    const notes = yield* Effect.catchTags(change(config), {
+      SinkUnusable: ({ message }) => Effect.fail(refused("sink", message)),
+      JournalError: ({ message }) => Effect.fail(refused("journal", message)),
+    })
+    if (config.tls !== undefined && !Equal.equals(before.tls, config.tls)) {
+      yield* Effect.catch(listener.renew(config.tls), ({ message }) =>
+        Effect.andThen(Effect.ignore(change(before)), Effect.fail(refused("listener", message))),
+      )
+    }
+    faults = certificateFaults
+    const report: Report = { file, changes: Difference.between(before, config), notes, warnings: warningsOf(loaded) }
     return report
   })
 

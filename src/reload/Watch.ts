@@ -1,37 +1,41 @@
 /**
- * What triggers a reload: SIGHUP, and with `run --watch` a change of the file.
+ * What triggers a reload: SIGHUP, and with `run --watch` a change of the config
+ * or of a file that it names, such as a certificate.
  *
- * The file is read twice a second, so that one that an editor renames into
+ * The files are read twice a second, so that one that an editor renames into
  * place, or that a symbolic link leads to, is seen like any other. A change
  * counts when two reads in a row agree, so that a file that is being written is
- * not taken half. Files that it refers to (`file:PATH`) are not watched.
+ * not taken half.
  */
 import { Effect, FileSystem, Latch } from "effect"
-import { readerOf } from "../config/load/ReadFile.ts"
+import { type FileTexts, readerOf } from "../config/load/ReadFile.ts"
 import { onHangup } from "../runtime/Runtime.ts"
 
-/** A latch that every trigger opens, from now on; `file` is watched where it is given. */
-export const triggers = Effect.fnUntraced(function* (file?: string) {
+/** A latch that every trigger opens, from now on; `files` are watched where they are given. */
+export const triggers = Effect.fnUntraced(function* (files?: FileTexts) {
   const triggered = Latch.makeUnsafe(false)
   yield* onHangup(() => triggered.openUnsafe())
-  if (file !== undefined) yield* Effect.forkScoped(watch(file, triggered), { startImmediately: true })
+  if (files !== undefined) yield* Effect.forkScoped(watch(files, triggered), { startImmediately: true })
   return triggered
 })
 
-/** Opens the latch when `file` has changed. */
-export const watch = Effect.fnUntraced(function* (file: string, triggered: Latch.Latch) {
+/** Opens the latch when one of `files` reads otherwise than when it was loaded. Loading adds to them. */
+export const watch = Effect.fnUntraced(function* (files: FileTexts, triggered: Latch.Latch) {
   const readFile = readerOf(yield* FileSystem.FileSystem)
   /** Empty while there is no file, as in the middle of a rename. */
-  const read = Effect.orElseSucceed(
-    Effect.map(readFile(file), (bytes) => new TextDecoder().decode(bytes)),
-    () => "",
-  )
-  let loaded = yield* read
-  let before = loaded
+  const read = (path: string) =>
+    Effect.orElseSucceed(
+      Effect.map(readFile(path), (bytes) => new TextDecoder().decode(bytes)),
+      () => "",
+    )
+  let before: ReadonlyMap<string, string> = new Map(files)
   const look = Effect.gen(function* () {
-    const now = yield* read
-    if (now !== "" && now !== loaded && now === before) {
-      loaded = now
+    const now: FileTexts = new Map()
+    for (const path of files.keys()) now.set(path, yield* read(path))
+    // Not one by one: a certificate and its key change together.
+    const changed = [...now].filter(([path, text]) => text !== "" && text !== files.get(path))
+    if (changed.length > 0 && changed.every(([path, text]) => text === before.get(path))) {
+      for (const [path, text] of changed) files.set(path, text)
       yield* triggered.open
     }
     before = now

@@ -25,8 +25,8 @@ const listen = (options: ListenOptions): Listener => {
     // Bun's default page shows the error's message.
     error: () => Problem.toResponse(Problem.bug),
     development: false,
-    // Otherwise two relays could share the port, and each would get some of the deliveries.
-    reusePort: false,
+    // Two relays that share a port would each get some of the deliveries.
+    reusePort: options.sharesPort,
   })
   return {
     address: { host: options.address.host, port: server.port ?? options.address.port },
@@ -41,6 +41,10 @@ const libc = async (): Promise<Libc> => {
     socket: { args: ["i32", "i32", "i32"], returns: "i32" },
     sendto: { args: ["i32", "ptr", "usize", "i32", "ptr", "u32"], returns: "i64" },
     close: { args: ["i32"], returns: "i32" },
+    setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
+    getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
+    getsockname: { args: ["i32", "ptr", "ptr"], returns: "i32" },
+    memcpy: { args: ["ptr", "ptr", "usize"], returns: "usize" },
     clock_gettime: { args: ["i32", "ptr"], returns: "i32" },
   })
   return symbols
@@ -53,4 +57,5 @@ export const make = (): Platform => ({
   hmac,
   listen,
   libc,
+  cantSharePort: undefined,
 })

@@ -25,6 +25,7 @@ declare const Deno: {
       readonly port: number
       readonly cert?: string
       readonly key?: string
+      readonly reusePort: boolean
       readonly signal: AbortSignal
       readonly onListen: () => void
       readonly onError: (error: unknown) => Response
@@ -44,6 +45,7 @@ const listen = (options: ListenOptions): Listener => {
       hostname: options.address.host,
       port: options.address.port,
       ...(options.tls === undefined ? {} : { cert: options.tls.certificate, key: options.tls.key }),
+      reusePort: options.sharesPort,
       signal: abort.signal,
       onListen: () => {},
       onError: () => Problem.toResponse(Problem.bug),
@@ -72,6 +74,10 @@ const libc = async (): Promise<Libc> =>
     socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
     sendto: { parameters: ["i32", "buffer", "usize", "i32", "buffer", "u32"], result: "isize" },
     close: { parameters: ["i32"], result: "i32" },
+    setsockopt: { parameters: ["i32", "i32", "i32", "buffer", "u32"], result: "i32" },
+    getsockopt: { parameters: ["i32", "i32", "i32", "buffer", "buffer"], result: "i32" },
+    getsockname: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
+    memcpy: { parameters: ["buffer", "buffer", "usize"], result: "usize" },
     clock_gettime: { parameters: ["i32", "buffer"], result: "i32" },
   }).symbols
 
@@ -82,4 +88,6 @@ export const make = (): Platform => ({
   hmac: hmacSha256,
   listen,
   libc,
+  // Without the flag Deno ends the process. This is another API that comes with it.
+  cantSharePort: "listenDatagram" in Deno ? undefined : "Deno was started without --unstable-net",
 })

@@ -1,69 +1,98 @@
 /**
  * A listener that closes while file descriptors are exhausted, if it is one that
  * may, and opens again when there are some. It also opens again after its
- * runtime has ended it, as Deno does with one that can't accept.
+ * runtime has ended it, as Deno does with one that can't accept. And it can be
+ * replaced, to take another certificate.
  *
- * Meanwhile the system refuses connections at once, and clients retry.
+ * While it is closed the system refuses connections at once, and clients retry.
+ * When it is replaced no connection is refused (see `SharedPort.ts`): those of
+ * the old one stay until their clients have moved on, or were idle for long.
  */
-import { Duration, Effect, type Scope } from "effect"
+import { Duration, Effect, Scope } from "effect"
 import type { Address } from "../config/Address.ts"
 import * as Descriptors from "./Descriptors.ts"
-import type { Listener } from "./Platform.ts"
+import type { Generation } from "./Generation.ts"
+import type { Libc, Listener } from "./Platform.ts"
+import * as SharedPort from "./SharedPort.ts"
 
 export interface PausableListener {
   readonly address: Address
+  /** Opens another at the same address, and retires this one. Dies where that is not possible, and nothing has changed. */
+  readonly replace: (libc: Libc) => Effect.Effect<void>
   /** Does not open again; resolves when the last connection has ended. */
   readonly close: (force: boolean) => Promise<void>
+}
+
+export interface ListenerOptions {
+  readonly address: Address
+  readonly sharesPort: boolean
+  /** Called when the runtime has ended the listener. */
+  readonly onEnd: () => void
+}
+
+/** A listener whose requests can be retired. */
+export interface RetirableListener extends Listener {
+  readonly generation: Generation
 }
 
 /** Connections come by the thousand a second. */
 const checkEvery = Duration.millis(50)
 
+/** How long a socket may take to be closed. */
+const closing = { every: Duration.millis(20), times: 50 }
+
 const exhausted = "file descriptors are used up (`ulimit -n`, LimitNOFILE)"
 
-/** `listen` throws when the address is not available, and calls `onEnd` when the runtime has ended the listener. */
+/** `listen` throws when the address is not available. `retireAfter` is when connections that were idle may be closed. */
 export const open = Effect.fnUntraced(function* (
-  listen: (address: Address, onEnd: () => void) => Listener,
+  listen: (options: ListenerOptions) => RetirableListener,
   first: Address,
   mayPause: boolean,
+  retireAfter: Duration.Duration,
 ): Effect.fn.Return<PausableListener, never, Scope.Scope> {
-  /** Listeners that still have connections, as far as is known; the newest accepts. */
-  const all = new Set<Listener>()
+  const scope = yield* Scope.Scope
+  /** Listeners that still have connections, as far as is known. */
+  const all = new Set<RetirableListener>()
   let areAllKnown = true
-  let accepting: Listener | undefined
+  let accepting: RetirableListener | undefined
+  /** The one before it, which still has its socket. */
+  let retired: RetirableListener | undefined
   let isPaused = false
   let isClosed = false
 
-  const begin = (address: Address): Listener => {
-    const listener = listen(address, () => {
+  const begin = (address: Address, sharesPort: boolean): RetirableListener => {
+    const onEnd = () => {
       // Its connections stay open.
       areAllKnown = false
       Descriptors.exhaust()
       all.delete(listener)
       if (accepting === listener) accepting = undefined
-    })
+    }
+    const listener = listen({ address, sharesPort, onEnd })
     all.add(listener)
     accepting = listener
     return listener
   }
-  const { address } = begin(first)
+  const { address } = begin(first, false)
   if (mayPause) Descriptors.reserve()
 
+  const end = (listener: RetirableListener): void => {
+    const ended = () => all.delete(listener)
+    listener.close(false).then(ended, ended)
+  }
+
   const pause = Effect.suspend(() => {
-    const closing = accepting
     isPaused = true
+    for (const listener of [accepting, retired]) if (listener !== undefined) end(listener)
     accepting = undefined
-    closing?.close(false).then(
-      () => all.delete(closing),
-      () => all.delete(closing),
-    )
+    retired = undefined
     // Not earlier: connections that wait to be accepted would take them.
     Descriptors.release()
     return Effect.logError(`${exhausted}: no delivery is accepted until some are given back`)
   })
   const resume = Effect.suspend(() => {
     try {
-      begin(address)
+      begin(address, false)
     } catch {
       // The next check tries again.
       return Effect.void
@@ -80,8 +109,50 @@ export const open = Effect.fnUntraced(function* (
   })
   yield* Effect.forkScoped(Effect.forever(Effect.delay(check, checkEvery)))
 
+  /** Closes the socket of the one that was replaced; another that comes by its address has it alone then. */
+  const endRetired = Effect.fnUntraced(function* (libc: Libc, listener: RetirableListener) {
+    if (retired !== listener) return
+    retired = undefined
+    const sockets = () => SharedPort.listening(libc, address.port)
+    const before = sockets().length
+    end(listener)
+    yield* Effect.repeat(Effect.sleep(closing.every), {
+      until: () => sockets().length < before,
+      times: closing.times,
+    })
+    SharedPort.share(libc, sockets(), false)
+  })
+
+  const replace = Effect.fnUntraced(function* (libc: Libc) {
+    if (retired !== undefined) yield* endRetired(libc, retired)
+    const old = accepting
+    // While it is closed there is none to replace: the next one that opens is of the new kind.
+    if (old === undefined) return
+    const sockets = SharedPort.listening(libc, address.port)
+    SharedPort.share(libc, sockets, true)
+    try {
+      begin(address, true)
+      for (const socket of SharedPort.listening(libc, address.port)) {
+        if (!sockets.includes(socket)) SharedPort.preferSecond(libc, socket)
+      }
+    } catch (error) {
+      if (accepting !== old && accepting !== undefined) end(accepting)
+      accepting = old
+      SharedPort.share(libc, sockets, false)
+      throw error
+    }
+    old.generation.retire()
+    retired = old
+    const ending = Effect.sleep(retireAfter).pipe(
+      Effect.andThen(Effect.repeat(Effect.sleep(checkEvery), { until: old.generation.isIdle, times: 600 })),
+      Effect.andThen(endRetired(libc, old)),
+    )
+    yield* Effect.forkIn(ending, scope)
+  })
+
   return {
     address,
+    replace,
     close: async (force) => {
       isClosed = true
       if (mayPause) Descriptors.release()

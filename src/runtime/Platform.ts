@@ -8,6 +8,8 @@ export interface ListenOptions {
   /** PEM texts. */
   readonly tls: { readonly certificate: string; readonly key: string } | undefined
   readonly handler: Handler
+  /** Whether another socket that has SO_REUSEPORT may listen at the same address. */
+  readonly sharesPort: boolean
   /** Bytes beyond which a body is refused by the runtime itself, where it can. */
   readonly maxBody: number
   /** Seconds without a byte after which a connection is closed, where the runtime can. */
@@ -23,7 +25,7 @@ export interface Listener {
   readonly close: (force: boolean) => Promise<void>
 }
 
-/** Functions of the C library for what neither runtime has: datagrams to a Unix socket, and CLOCK_MONOTONIC. */
+/** Functions of the C library for what neither runtime has: datagrams to a Unix socket, options of sockets, and CLOCK_MONOTONIC. */
 export interface Libc {
   readonly socket: (domain: number, type: number, protocol: number) => number
   readonly sendto: (
@@ -35,6 +37,11 @@ export interface Libc {
     addressLength: number,
   ) => number | bigint
   readonly close: (socket: number) => number
+  readonly setsockopt: (socket: number, level: number, option: number, value: Uint8Array, length: number) => number
+  readonly getsockopt: (socket: number, level: number, option: number, value: Uint8Array, length: Uint8Array) => number
+  readonly getsockname: (socket: number, address: Uint8Array, length: Uint8Array) => number
+  /** Gives the address of `to`. */
+  readonly memcpy: (to: Uint8Array, from: Uint8Array, length: number) => number | bigint
   /** `time` takes seconds and nanoseconds, 64 bits each. */
   readonly clock_gettime: (clock: number, time: BigInt64Array) => number
 }
@@ -49,4 +56,6 @@ export interface Platform {
   readonly listen: (options: ListenOptions) => Listener
   /** Rejects where there is none. */
   readonly libc: () => Promise<Libc>
+  /** Why no listener can share its port here; `undefined` where it can. */
+  readonly cantSharePort: string | undefined
 }

@@ -10,16 +10,16 @@
  * `stop()` waits for as long as a half-sent body stalls, and Deno's `shutdown()`
  * cuts it off.
  */
-import { readFileSync } from "node:fs"
 import process from "node:process"
-import { Duration, Effect, Option, Schema, type Scope } from "effect"
+import { Duration, Effect, Option, Redacted, Schema, type Scope } from "effect"
 import { type Address, format } from "../config/Address.ts"
 import type { Tls } from "../config/Config.ts"
 import * as BunPlatform from "./Bun.ts"
 import * as DenoPlatform from "./Deno.ts"
 import { codeOf } from "./ErrorCode.ts"
-import { open, type PausableListener } from "./PausableListener.ts"
-import type { Platform } from "./Platform.ts"
+import * as Generation from "./Generation.ts"
+import { type ListenerOptions, open, type PausableListener, type RetirableListener } from "./PausableListener.ts"
+import type { Libc, Platform } from "./Platform.ts"
 import * as RequestGuard from "./RequestGuard.ts"
 
 const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatform.make()
@@ -43,7 +43,7 @@ export interface ServeOptions {
   readonly maxBody?: number
 }
 
-/** The address can't be listened on, or a TLS file can't be used. */
+/** The address can't be listened on. */
 export class ServeError extends Schema.TaggedError<ServeError>()("ServeError", {
   message: Schema.String,
   /** Another process listens there. */
@@ -52,14 +52,10 @@ export class ServeError extends Schema.TaggedError<ServeError>()("ServeError", {
 
 /** Seconds. Longer than any handler waits, because Bun applies it to slow handlers too. */
 const idleTimeout = 60
+/** How long an idle connection of a listener that was replaced stays, where the runtime closes none by itself. */
+const retireAfter = Duration.seconds(idleTimeout + 5)
 /** How long connections that are idle, or receive their last bytes, have to close. */
 const closeTimeout = Duration.seconds(1)
-
-const readPem = (path: string, what: string): Effect.Effect<string, ServeError> =>
-  Effect.try({
-    try: () => readFileSync(path, "utf8"),
-    catch: () => new ServeError({ message: `the TLS ${what} ${path} can't be read` }),
-  })
 
 const whyNot = (error: unknown, address: Address): ServeError => {
   const where = format(address)
@@ -91,32 +87,39 @@ const close = (listener: PausableListener, force: boolean): Effect.Effect<boolea
     Option.isSome,
   )
 
-/** Serves until the scope closes, then drains; gives the address it listens on. */
+export interface Serving {
+  /** Where it listens, with the real port. */
+  readonly address: Address
+  /** Gives connections from now on another certificate; those that are open stay, and none is refused. */
+  readonly renew: (tls: Tls) => Effect.Effect<void, ServeError>
+}
+
+/** Serves until the scope closes, then drains. */
 export const serve = Effect.fn("Runtime.serve")(function* (
   options: ServeOptions,
-): Effect.fn.Return<Address, ServeError, Scope.Scope> {
+): Effect.fn.Return<Serving, ServeError, Scope.Scope> {
   const run = Effect.runForkWith(yield* Effect.context<never>())
   const report = (requestId: string, defect: unknown) => {
     run(Effect.annotateLogs(Effect.logError("a bug while answering a request", defect), { requestId }))
   }
   const guard = RequestGuard.make(options.handler, report, options.onRefused)
-  const tls = options.tls && {
-    certificate: yield* readPem(options.tls.certificate, "certificate"),
-    key: yield* readPem(options.tls.key, "key"),
-  }
-  const listen = (address: Address, onEnd: () => void) =>
-    platform.listen({
-      address,
-      tls,
-      handler: guard.handle,
+  let { tls } = options
+  const listen = (own: ListenerOptions): RetirableListener => {
+    const generation = Generation.make(guard.handle)
+    const listener = platform.listen({
+      ...own,
+      tls: tls && { certificate: tls.certificate, key: Redacted.value(tls.key) },
+      // Only one with a certificate is ever replaced.
+      handler: tls === undefined ? guard.handle : generation.handle,
       maxBody: options.maxBody ?? 64 * 1024 * 1024,
       idleTimeout,
-      onEnd,
     })
-  const opening = Effect.catchDefect(open(listen, options.address, options.mayPause === true), (error) =>
+    return { ...listener, generation }
+  }
+  const opening = Effect.catchDefect(open(listen, options.address, options.mayPause === true, retireAfter), (error) =>
     Effect.fail(whyNot(error, options.address)),
   )
-  const { address } = yield* Effect.acquireRelease(opening, (listener) =>
+  const { address, replace } = yield* Effect.acquireRelease(opening, (listener) =>
     Effect.gen(function* () {
       yield* options.onDrain ?? Effect.void
       const idle = yield* Effect.timeoutOption(guard.idle, options.drainTimeout ?? Duration.seconds(10))
@@ -125,8 +128,29 @@ export const serve = Effect.fn("Runtime.serve")(function* (
       if (!ended) yield* close(listener, true)
     }),
   )
-  return address
+  const renew = Effect.fn("Runtime.renew")(function* (next: Tls): Effect.fn.Return<void, ServeError> {
+    const library = yield* sharingLibrary
+    const before = tls
+    tls = next
+    yield* Effect.catchDefect(replace(library), (error) => {
+      tls = before
+      return Effect.fail(whyNot(error, options.address))
+    })
+  })
+  return { address, renew }
 })
+
+/** What a listener needs to take over from another. */
+const sharingLibrary: Effect.Effect<Libc, ServeError> = Effect.suspend(() =>
+  platform.cantSharePort === undefined
+    ? Effect.mapError(Effect.tryPromise(platform.libc), () => "the C library can't be called")
+    : Effect.fail(platform.cantSharePort),
+).pipe(
+  Effect.mapError(
+    (why) =>
+      new ServeError({ message: `the listener can't take another certificate here (${why}): restart the relay` }),
+  ),
+)
 
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 export type Signal = keyof typeof exitCodes

@@ -413,7 +413,7 @@ export const badConfigs: ReadonlyArray<BadConfig> = [
     text: text({
       webhooks:
         '"webhooks": { "scheduling": { "path": "/hooks", "secrets": [{ "name": "a", "value": §"relay-development-secret" }] } },',
-      more: '"tls": { "certificate": "c", "key": "k" }, "listen": "0.0.0.0:8080"',
+      more: '"tls": { "certificate": "cert.pem", "key": "key.pem" }, "listen": "0.0.0.0:8080"',
     }),
     findings: [
       {

@@ -16,6 +16,7 @@ export const relayConfig = (more: Partial<RelayConfig> = {}): RelayConfig => ({
     duplicates: { age: Duration.hours(24), count: 1000 },
   },
   telemetry: {},
+  certificates: [],
   webhooks: [],
   sinks: [],
   routes: [],

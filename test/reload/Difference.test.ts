@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { readdirSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { join, resolve } from "node:path"
 import { Effect, Equal, FileSystem } from "effect"
 import type { RelayConfig } from "../../src/config/Config.ts"
@@ -29,6 +29,8 @@ const base = {
     { name: "failures", match: "**.*_failed", to: "lake" },
   ],
 }
+
+const pem = (file: string) => readFileSync(new URL(`../e2e/http/tls/${file}`, import.meta.url), "utf8")
 
 const written = (config: object): Effect.Effect<RelayConfig> =>
   Effect.map(
@@ -135,7 +137,7 @@ describe("the difference between two configs", () => {
         ...base,
         listen: "127.0.0.1:1",
         admin: { listen: "127.0.0.1:2", token: "the-token" },
-        tls: { certificate: "a.pem", key: "a.key" },
+        tls: { certificate: pem("localhost.pem"), key: pem("localhost.key.pem") },
         journal: { path: "elsewhere.db", maxSize: "1 GiB" },
       }
       const [before, next] = [yield* written(base), yield* written(after)]

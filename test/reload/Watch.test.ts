@@ -6,7 +6,7 @@ import { it } from "../lib/effect.ts"
 
 type Info = FileSystem.File.Info
 
-/** Watches a file whose text is `state.text`; `undefined` while there is none. */
+/** Watches a file that was loaded as `text`, and whose text is `state.text`; `undefined` while there is none. */
 const watching = (text: string | undefined) =>
   Effect.gen(function* () {
     const state = { text, asked: 0 }
@@ -25,7 +25,7 @@ const watching = (text: string | undefined) =>
         }),
       ),
     )
-    yield* watch("relay.config.json", asked).pipe(
+    yield* watch(new Map([["relay.config.json", text ?? ""]]), asked).pipe(
       Effect.provideService(FileSystem.FileSystem, files),
       Effect.forkScoped({ startImmediately: true }),
     )

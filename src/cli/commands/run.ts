@@ -2,18 +2,19 @@
  * `relay run`: serves until a signal, then drains.
  *
  * The first SIGTERM or SIGINT drains and exits with 0; a second exits at once.
- * SIGHUP reloads the config, and so does `--watch` when the file changes. A
+ * SIGHUP reloads the config, and so does `--watch` when a file of it changes. A
  * journal that breaks ends the process with 74, because a 2xx would no longer
  * mean that the event is durable.
  */
-import { Context, Effect, type Latch, Layer, Option } from "effect"
+import { Context, Effect, type Latch, Layer } from "effect"
 import { Command } from "effect/cli"
 import * as Address from "../../config/Address.ts"
 import type { RelayConfig } from "../../config/Config.ts"
 import { logDiagnostics } from "../../config/diagnostics/Diagnostic.ts"
+import { ReadFiles } from "../../config/load/ReadFile.ts"
 import * as Router from "../../routing/Router.ts"
 import { io } from "../support/CommandError.ts"
-import { Config, toggle } from "../support/flags.ts"
+import { toggle } from "../support/flags.ts"
 import { configFlag, loadConfig, loadQuietly } from "../support/loadConfig.ts"
 import * as Logging from "../support/logging.ts"
 import { plain, say, table } from "../support/output.ts"
@@ -76,17 +77,19 @@ export const opening = (facts: Opening): string => {
 
 /** `triggered` is opened by what asks for a reload. */
 const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch) {
-  const { file, config, warnings } = yield* json ? loadQuietly : loadConfig
-  if (json) yield* logDiagnostics(warnings)
+  const loaded = yield* json ? loadQuietly : loadConfig
+  const { file, config } = loaded
   const { command, entry } = yield* Program
-  const [Relay, { reloadWhen }, { Journal }, { notifySystemd }] = yield* Effect.all([
+  const [Relay, { reloadWhen }, { warningsOf }, { Journal }, { notifySystemd }] = yield* Effect.all([
     lazily(() => import("../../Relay.ts")),
     lazily(() => import("../../reload/Reload.ts")),
+    lazily(() => import("../../config/load/Load.ts")),
     lazily(() => import("../../journal/Journal.ts")),
     lazily(() => import("../support/notifySystemd.ts")),
   ])
+  if (json) yield* logDiagnostics(warningsOf(loaded))
   const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
-  const context = yield* Layer.build(Relay.layer(config, { version, configFile: file, entry, load }))
+  const context = yield* Layer.build(Relay.layer(loaded, { version, entry, load }))
   yield* Effect.forkScoped(Effect.provideContext(reloadWhen(triggered), context))
   const { deliveries, admin } = Context.get(context, Relay.Listening)
   if (json)
@@ -104,14 +107,13 @@ export const run = Command.make(
   "run",
   {
     format: Logging.formatFlag,
-    watch: toggle("watch", "Reload the config when its file changes"),
+    watch: toggle("watch", "Reload the config when it changes, or a file that it names"),
   },
   Effect.fn(function* ({ format, watch }) {
-    const [{ firstSignal }, Notify, { triggers }, { defaultFile }] = yield* Effect.all([
+    const [{ firstSignal }, Notify, { triggers }] = yield* Effect.all([
       lazily(() => import("../../runtime/Runtime.ts")),
       lazily(() => import("../../runtime/Notify.ts")),
       lazily(() => import("../../reload/Watch.ts")),
-      lazily(() => import("../../config/load/Load.ts")),
     ])
     const notify = yield* Notify.make((yield* Program).env)
     const json = yield* Logging.isJson(format)
@@ -119,12 +121,12 @@ export const run = Command.make(
       Effect.tap((signal) => Effect.logInfo(`${signal}: draining; a second signal exits at once`)),
       Effect.andThen(notify.say("STOPPING=1", "STATUS=draining")),
     )
-    // Before the config is loaded, so that no change is missed.
-    const file = Option.getOrElse(yield* Config, () => defaultFile)
-    const triggered = yield* triggers(watch ? file : undefined)
+    const files = watch ? new Map<string, string>() : undefined
+    const triggered = yield* triggers(files)
     const drained = "drained, everything accepted is on disk"
     yield* Effect.raceFirst(stopping, serve(json, triggered)).pipe(
       Effect.andThen(json ? Effect.logInfo(drained) : say(`relay: ${drained}`)),
+      Effect.provideService(ReadFiles, files),
       Effect.provideService(Notify.Notify, notify),
       Effect.provide(Logging.layer(json)),
     )

@@ -7,6 +7,7 @@ import { checkSinks } from "../support/checkSinks.ts"
 import { Json, toggle } from "../support/flags.ts"
 import { absentIn, loadLacking, loadQuietly, sayAbsent, sayWarnings } from "../support/loadConfig.ts"
 import { count, plain, print, printJson, say, table } from "../support/output.ts"
+import { lazily } from "../support/Program.ts"
 
 export const validate = Command.make(
   "validate",
@@ -15,7 +16,9 @@ export const validate = Command.make(
   },
   Effect.fn(function* ({ offline }) {
     const json = yield* Json
-    const loaded = yield* Effect.tapError(offline ? loadLacking : loadQuietly, (error) =>
+    const { requireCertificates } = yield* lazily(() => import("../../config/load/Load.ts"))
+    const loading = Effect.flatMap(offline ? loadLacking : loadQuietly, requireCertificates)
+    const loaded = yield* Effect.tapError(loading, (error) =>
       json ? printJson({ ok: false, file: error.file, diagnostics: toJson(error.diagnostics) }) : Effect.void,
     )
     const { file, config, warnings } = loaded

@@ -1,7 +1,7 @@
 /** Loads the config that the flags name. */
 import { Effect, FileSystem, Option } from "effect"
 import type { Loaded } from "../../config/load/Load.ts"
-import { readerOf } from "../../config/load/ReadFile.ts"
+import { ReadFiles, readerOf } from "../../config/load/ReadFile.ts"
 import { Config } from "./flags.ts"
 import { marked, paintMessages, plain, say, table } from "./output.ts"
 import { lazily, Program, quoted } from "./Program.ts"
@@ -9,7 +9,7 @@ import { lazily, Program, quoted } from "./Program.ts"
 const loading = Effect.fnUntraced(function* (mayLack: boolean) {
   const file = yield* Config
   const { env } = yield* Program
-  const readFile = readerOf(yield* FileSystem.FileSystem)
+  const readFile = readerOf(yield* FileSystem.FileSystem, yield* ReadFiles)
   const [{ load, loadOrEmbedded }, { sinkTypes }, { journalTypes }] = yield* Effect.all([
     lazily(() => import("../../config/load/Load.ts")),
     lazily(() => import("../../sinks/SinkTypes.ts")),
@@ -31,8 +31,14 @@ export const sayWarnings = Effect.fnUntraced(function* ({ warnings }: Pick<Loade
   if (warnings.length > 0) yield* say(render(warnings, marked(yield* paintMessages)))
 })
 
+/** The same for a config that is used although certificates of it are of no use. */
+const sayFaults = Effect.fnUntraced(function* (loaded: Loaded) {
+  const { warningsOf } = yield* lazily(() => import("../../config/load/Load.ts"))
+  yield* sayWarnings({ warnings: warningsOf(loaded) })
+})
+
 /** Prints the warnings to stderr. */
-export const loadConfig = Effect.tap(loadQuietly, sayWarnings)
+export const loadConfig = Effect.tap(loadQuietly, sayFaults)
 
 /** Prints to stderr which variables and files were absent. */
 export const sayAbsent = ({ file, absent }: Loaded): Effect.Effect<void> => {
@@ -46,7 +52,7 @@ export const absentIn = ({ absent }: Loaded): object =>
   absent.length === 0 ? {} : { absent: absent.map(({ key, message }) => ({ key, message })) }
 
 /** Prints the warnings, and what was absent. */
-export const loadForCheck = Effect.tap(loadLacking, (loaded) => Effect.andThen(sayWarnings(loaded), sayAbsent(loaded)))
+export const loadForCheck = Effect.tap(loadLacking, (loaded) => Effect.andThen(sayFaults(loaded), sayAbsent(loaded)))
 
 /** ` -c FILE` where the flag was given, for printed commands. */
 export const configFlag = Effect.map(

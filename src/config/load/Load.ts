@@ -7,6 +7,7 @@
  */
 import { Clock, Duration, Effect, Result, type Schema } from "effect"
 import { isObject as isFields } from "effect/Predicate"
+import type { Certificate } from "../Certificate.ts"
 import type { JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
 import { ConfigError, type Diagnostic } from "../diagnostics/Diagnostic.ts"
 import { decode, didYouMean, keysOf } from "../diagnostics/Issues.ts"
@@ -16,6 +17,7 @@ import * as Rules from "../rules/Rules.ts"
 import { Admin, ConfigFile, Delivery, Lane } from "../schema/ConfigFile.ts"
 import { type ConfiguredTypes, mayBeShown } from "../schema/ConfiguredTypes.ts"
 import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
+import * as CertificateFiles from "./CertificateFiles.ts"
 import { embedded } from "./Defaults.ts"
 import { decodeText, type Environment, reasonOf, resolve } from "./References.ts"
 import * as RenamedKeys from "./RenamedKeys.ts"
@@ -26,6 +28,12 @@ export interface LoadOptions extends Environment {
   readonly journalTypes: JournalTypes
   /** Whether a check goes on without the variables and files that are absent. Such a config is never run. */
   readonly mayLack?: boolean
+}
+
+/** A certificate that is of no use. */
+export interface CertificateFault extends Diagnostic {
+  /** The certificate's, where only its time is wrong. */
+  readonly fingerprint?: string
 }
 
 /** A value that is absent here: a text stands for it that the key takes. */
@@ -41,6 +49,8 @@ export interface Loaded {
   readonly file: string
   readonly config: RelayConfig
   readonly warnings: ReadonlyArray<Diagnostic>
+  /** Certificates of sinks that can't be used, and any that has expired: errors to a check, while the relay does without them. */
+  readonly certificateFaults: ReadonlyArray<CertificateFault>
   /** Empty unless `mayLack`: an absent value is an error then. */
   readonly absent: ReadonlyArray<Absent>
 }
@@ -165,8 +175,14 @@ const journalOf = (value: unknown, journalTypes: JournalTypes): Part<JournalConf
   return part(decode(schema, value ?? {}, ["journal"]))
 }
 
-const assemble = (file: ConfigFile, journal: JournalConfig, sinks: ReadonlyArray<LaneConfig>): RelayConfig => ({
+const assemble = (
+  file: ConfigFile,
+  journal: JournalConfig,
+  sinks: ReadonlyArray<LaneConfig>,
+  certificates: ReadonlyArray<Certificate>,
+): RelayConfig => ({
   listen: file.listen,
+  certificates,
   ...(file.tls === undefined ? {} : { tls: file.tls }),
   admin: file.admin,
   telemetry: file.telemetry,
@@ -194,7 +210,7 @@ const assemble = (file: ConfigFile, journal: JournalConfig, sinks: ReadonlyArray
 })
 
 /** Whether an earlier step already reported something at this place or above it. */
-const isReported = (findings: ReadonlyArray<Finding>, { path }: Finding): boolean =>
+const isReported = (findings: ReadonlyArray<Finding>, { path }: Pick<Finding, "path">): boolean =>
   findings.some(
     (earlier) => earlier.path.length <= path.length && earlier.path.every((key, index) => key === path[index]),
   )
@@ -215,7 +231,12 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
   const { sinkTypes, journalTypes, mayLack } = options
   const standIn = mayLack === true ? standIns(source.value, sinkTypes, journalTypes) : undefined
   const { value: resolved, findings: unresolved, absent, hide } = yield* resolve(source.value, [], options, standIn)
-  const { value: root, findings: renamed } = RenamedKeys.rename(isFields(resolved) ? resolved : {})
+  const { value: named, findings: renamed } = RenamedKeys.rename(isFields(resolved) ? resolved : {})
+  const unknown = [...unresolved, ...absent]
+  const now = yield* Clock.currentTimeMillis
+  const isUnknown = (path: Path) => isReported(unknown, { path })
+  const files = yield* CertificateFiles.read(named, { ...options, now, isUnknown })
+  const { root } = files
   const whole = part(decode(ConfigFile, root, []))
   const journal = journalOf(root.journal, options.journalTypes)
   const common = delivery(root.delivery, ["delivery"])
@@ -224,26 +245,41 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
   )
   const shape = [
     ...renamed,
+    ...files.errors,
     ...whole.findings,
     ...journal.findings,
     ...(whole.findings.length === 0 ? common.findings : []),
     ...sinks.flatMap((_) => _.findings),
   ]
-  const rules = Rules.check(root, options, yield* Clock.currentTimeMillis)
-  const unknown = [...unresolved, ...absent]
+  const rules = Rules.check(root, options, now)
   const findings = [...unresolved, ...[...shape, ...rules].filter((finding) => !isReported(unknown, finding))].map(hide)
   const lanes = sinks.flatMap((_) => (_.value === undefined ? [] : [_.value]))
   const isWrong = source.problems.length > 0 || findings.some((_) => _.severity === "error")
-  if (isWrong) return yield* fail(findings)
+  const faults = files.faults.map(({ finding, ...rest }) => ({ ...rest, finding: hide(finding) }))
+  if (isWrong) return yield* fail([...findings, ...faults.map(({ finding }) => finding)])
   if (whole.value === undefined || journal.value === undefined) return yield* fail(absent)
   const loaded: Loaded = {
     file,
-    config: assemble(whole.value, journal.value, lanes),
+    config: assemble(whole.value, journal.value, lanes, files.certificates),
     warnings: located(source, [...findings, ...Rules.idle(root)]),
-    absent: absent.map(({ path, message }) => ({ path, key: formatPath(path), message })),
+    certificateFaults: faults.map(({ finding, ...rest }) => ({ ...source.locate(finding), ...rest })),
+    absent: [...absent, ...files.absent].map(({ path, message }) => ({ path, key: formatPath(path), message })),
   }
   return loaded
 })
+
+/** With the faults of certificates as errors. */
+export const requireCertificates = (loaded: Loaded): Effect.Effect<Loaded, ConfigError> => {
+  const { file, certificateFaults, warnings } = loaded
+  const diagnostics = [...certificateFaults, ...warnings].toSorted((a, b) => a.line - b.line || a.column - b.column)
+  return certificateFaults.length === 0 ? Effect.succeed(loaded) : Effect.fail(new ConfigError({ file, diagnostics }))
+}
+
+/** What a person is told of a config that is used all the same. */
+export const warningsOf = ({ warnings, certificateFaults }: Loaded): ReadonlyArray<Diagnostic> => [
+  ...warnings,
+  ...certificateFaults.map(({ fingerprint: _, ...fault }) => ({ ...fault, severity: "warning" as const })),
+]
 
 /** Loads a config file. */
 export const load = Effect.fn("Config.load")(function* (file: string, options: LoadOptions) {

@@ -61,7 +61,7 @@ export const reasonOf = (cause: PlatformError.PlatformError): string => {
 }
 
 /** Whether the file may be there for the relay's own user, on its own machine. */
-const mayBeElsewhere = ({ reason }: PlatformError.PlatformError): boolean =>
+export const mayBeElsewhere = ({ reason }: PlatformError.PlatformError): boolean =>
   reason._tag === "NotFound" || reason._tag === "PermissionDenied"
 
 /** UTF-8 and nothing else; a byte order mark is dropped. */

@@ -39,7 +39,12 @@ const togetherRules = (keys: ReadonlyArray<string>, value: Fields, at: Path): Re
 }
 
 /** Visits each value of a sink with its schema: its type's, or that of the keys of every sink. */
-const visitSink = (sink: Fields, at: Path, sinkTypes: ConfiguredTypes, on: Parameters<typeof visit>[3]): void => {
+export const visitSink = (
+  sink: Fields,
+  at: Path,
+  sinkTypes: ConfiguredTypes,
+  on: Parameters<typeof visit>[3],
+): void => {
   const type = typeof sink.type === "string" && Object.hasOwn(sinkTypes, sink.type) ? sinkTypes[sink.type] : undefined
   const schemas = schemasOf(type)
   for (const [key, value] of Object.entries(sink)) {

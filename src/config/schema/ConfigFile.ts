@@ -16,7 +16,7 @@ const textOrTexts = (description: string) =>
 
 export const Tls = Schema.Struct({
   certificate: text("PEM file of the certificate chain"),
-  key: text("PEM file of the private key"),
+  key: secret("PEM file of the private key, or the PEM text itself"),
 }).annotate({ description: "Serve HTTPS with these files; without it the listener speaks HTTP" })
 
 export const Admin = Schema.Struct({

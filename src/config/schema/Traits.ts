@@ -20,6 +20,8 @@ export interface Traits {
   readonly ownFile?: boolean
   /** Keys of this object that are given all together or not at all. */
   readonly together?: ReadonlyArray<string>
+  /** `ca`, `certificate` and `key` of this object are PEM files, which the config is loaded with. */
+  readonly certificates?: boolean
   /** The keys of this object are names of headers. */
   readonly headerNames?: boolean
   /** Nothing below may be shown: a misplaced secret of it would be. */

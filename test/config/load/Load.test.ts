@@ -1,4 +1,5 @@
 import { describe, expect } from "bun:test"
+import { readFileSync } from "node:fs"
 import { Duration, Effect, Redacted, Result } from "effect"
 import { TestClock } from "effect/testing"
 import { ConfigError, toJson } from "../../../src/config/diagnostics/Diagnostic.ts"
@@ -7,7 +8,11 @@ import { it } from "../../lib/effect.ts"
 import { badConfigs } from "../BadConfigs.ts"
 import { config, loadText, options } from "../fixture.ts"
 
-const failure = (text: string, env: Readonly<Record<string, string>> = {}) => loadText(text, env).pipe(Effect.flip)
+const pem = (file: string) => readFileSync(new URL(`../../e2e/http/tls/${file}`, import.meta.url), "utf8")
+const files = { "cert.pem": pem("localhost.pem"), "key.pem": pem("localhost.key.pem") }
+
+const failure = (text: string, env: Readonly<Record<string, string>> = {}) =>
+  loadText(text, env, files).pipe(Effect.flip)
 
 const place = (text: string) => {
   const before = text.slice(0, text.indexOf("§"))
@@ -18,6 +23,8 @@ describe("a config with a mistake", () => {
   for (const bad of badConfigs) {
     it.effect(`${bad.name} is told with its place, key and hint`, () =>
       Effect.gen(function* () {
+        // While the certificate is valid.
+        yield* TestClock.setTime(Date.UTC(2027, 0))
         const error = yield* failure(bad.text.replace("§", ""), { EMPTY: "" })
         const told = toJson(error.diagnostics)
         expect(

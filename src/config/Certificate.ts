@@ -1,0 +1,123 @@
+/** Certificates as PEM files hold them: what they say, and what is wrong with them, in words. */
+import { createPrivateKey, X509Certificate } from "node:crypto"
+import { Result } from "effect"
+
+/** A certificate that is in use. */
+export interface Certificate {
+  /** The key of the config that names it: `tls.certificate`, `sinks.lake.tls.ca`. */
+  readonly key: string
+  /** Whom it is for, or which authority it is. */
+  readonly subject: string
+  /** Epoch milliseconds, as `notAfter`. */
+  readonly notBefore: number
+  readonly notAfter: number
+  /** Its SHA-256. */
+  readonly fingerprint: string
+}
+
+export interface Problem {
+  readonly message: string
+  readonly hint: string
+}
+
+/** Whether a value is PEM text, and not the name of a file. */
+export const isPem = (value: string): boolean => value.includes("-----BEGIN ")
+
+const blocks = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
+
+const nameOf = ({ subject, subjectAltName }: X509Certificate): string => {
+  const lines = (subject ?? "").split("\n")
+  const common = lines.find((line) => line.startsWith("CN="))?.slice(3)
+  return common ?? subjectAltName?.split(", ")[0]?.replace(/^[^:]*:/, "") ?? lines.join(", ")
+}
+
+const isPrivateKey = (pem: string): boolean => /-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)
+
+/** All that a text holds, in its order. */
+const read = (pem: string): Result.Result<ReadonlyArray<X509Certificate>, Problem> => {
+  const found = pem.match(blocks) ?? []
+  if (found.length === 0 && isPrivateKey(pem)) {
+    return Result.fail({
+      message: "this is a private key, and no certificate",
+      hint: 'the key belongs to "key"; perhaps the two names are exchanged',
+    })
+  }
+  if (found.length === 0) {
+    return Result.fail({
+      message: "this is no certificate in PEM",
+      hint: 'such a file has a line "-----BEGIN CERTIFICATE-----"; `openssl x509 -inform der -in FILE` turns a DER file into one',
+    })
+  }
+  return Result.try({
+    try: () => found.map((block) => new X509Certificate(block)),
+    catch: () => ({ message: "the certificate is damaged", hint: "get the file anew from whoever issued it" }),
+  })
+}
+
+/** The private key of a text. */
+const readKey = (pem: string): Result.Result<ReturnType<typeof createPrivateKey>, Problem> => {
+  if (!isPrivateKey(pem)) {
+    return Result.fail({
+      message: "this is no private key in PEM",
+      hint: 'such a file has a line "-----BEGIN PRIVATE KEY-----"',
+    })
+  }
+  if (pem.includes("ENCRYPTED")) {
+    return Result.fail({
+      message: "the private key is encrypted, and the relay has no passphrase",
+      hint: "`openssl pkey -in FILE -out NEW` takes the passphrase off; let only the relay's user read the new file",
+    })
+  }
+  return Result.try({
+    try: () => createPrivateKey(pem),
+    catch: () => ({ message: "the private key is damaged", hint: "get the file anew, with its certificate" }),
+  })
+}
+
+/** What is wrong with a private key; with the certificate it is for, whether it belongs to it. */
+export const keyProblem = (pem: string, certificate?: string): Problem | undefined => {
+  const key = readKey(pem)
+  if (Result.isFailure(key)) return key.failure
+  const ours = certificate === undefined ? undefined : read(certificate)
+  const [first] = ours !== undefined && Result.isSuccess(ours) ? ours.success : []
+  if (first === undefined || first.checkPrivateKey(key.success)) return undefined
+  return {
+    message: 'this is not the key of "certificate"',
+    hint: "name the two that were made together, such as certbot's fullchain.pem and privkey.pem",
+  }
+}
+
+const dateOf = (text: string): number => Date.parse(text)
+
+/**
+ * The certificate by which a text stands or falls: the first of a chain; of
+ * authorities the one that is valid for longest, for others may be leaving.
+ */
+export const parse = (pem: string, key: string, isBundle: boolean): Result.Result<Certificate, Problem> =>
+  Result.map(read(pem), (all) => {
+    const [first] = isBundle ? all.toSorted((a, b) => dateOf(b.validTo) - dateOf(a.validTo)) : all
+    const { validFrom, validTo, fingerprint256 } = first as X509Certificate
+    return {
+      key,
+      subject: nameOf(first as X509Certificate),
+      notBefore: dateOf(validFrom),
+      notAfter: dateOf(validTo),
+      fingerprint: fingerprint256,
+    }
+  })
+
+/** Whether it is no longer valid, or not yet. `now` is in epoch milliseconds. */
+export const timeProblem = ({ notBefore, notAfter }: Certificate, now: number): Problem | undefined => {
+  if (notAfter <= now) {
+    return {
+      message: `this certificate has expired, at ${new Date(notAfter).toISOString()}`,
+      hint: "renew it, then `relay reload`",
+    }
+  }
+  return notBefore <= now
+    ? undefined
+    : {
+        message: `this certificate is not valid before ${new Date(notBefore).toISOString()}`,
+        hint: "use the one before it until then, or set this machine's clock",
+      }
+}

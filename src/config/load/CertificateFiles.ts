@@ -1,0 +1,131 @@
+/**
+ * Reads the PEM files that a config names, so that the config holds what is in
+ * them: a reload sees that one was renewed as it sees any other change.
+ *
+ * **Guarantee.** The listener's files are right, or the config does not load. A
+ * sink costs only itself: with a file that can't be used the config loads, the
+ * file's name stays in it, and the sink says why it can't be opened. Those, and
+ * certificates that have expired, are `faults`.
+ */
+import { Effect, type PlatformError, Result } from "effect"
+import { type Certificate, isPem, keyProblem, type Problem, parse, timeProblem } from "../Certificate.ts"
+import { error, type Finding, formatPath, type Path } from "../diagnostics/Source.ts"
+import { type Fields, fields } from "../rules/Shape.ts"
+import { visitSink } from "../rules/SinkRules.ts"
+import type { ConfiguredTypes } from "../schema/ConfiguredTypes.ts"
+import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
+import { traitOf, visit, written } from "../schema/Traits.ts"
+import { decodeText, type Environment, mayBeElsewhere, reasonOf } from "./References.ts"
+
+interface Options extends Environment {
+  readonly sinkTypes: ConfiguredTypes
+  readonly journalTypes: JournalTypes
+  readonly mayLack?: boolean
+  /** Epoch milliseconds. */
+  readonly now: number
+  /** Whether the value at a path is unknown: a text stands for it, or it was reported. */
+  readonly isUnknown: (path: Path) => boolean
+}
+
+/** With the certificate's fingerprint where only its time is wrong. */
+export interface Fault {
+  readonly finding: Finding
+  readonly fingerprint?: string
+}
+
+export interface CertificateFiles {
+  /** The config with the files' content in place of their names. */
+  readonly root: Fields
+  readonly certificates: ReadonlyArray<Certificate>
+  readonly errors: ReadonlyArray<Finding>
+  readonly faults: ReadonlyArray<Fault>
+  /** Files that are not here, where a check goes on without. */
+  readonly absent: ReadonlyArray<Finding>
+}
+
+/** Where a config names certificates, and under which keys. */
+interface Place {
+  readonly path: Path
+  readonly names: Fields
+}
+
+const placesOf = (root: Fields, { sinkTypes, journalTypes }: Options): ReadonlyArray<Place> => {
+  const found: Array<Place> = [{ path: ["tls"], names: fields(root.tls) }]
+  const on: Parameters<typeof visit>[3] = (schema, value, path) => {
+    if (traitOf(schema, "certificates") === true) found.push({ path, names: fields(value) })
+  }
+  for (const [name, sink] of Object.entries(fields(root.sinks))) {
+    visitSink(fields(sink), ["sinks", name], sinkTypes, on)
+  }
+  const journal = fields(root.journal)
+  visit(written(journalSchema(String(journal.type), journalTypes)), journal, ["journal"], on)
+  return found
+}
+
+const replaced = (value: Fields, [key = "", ...rest]: Path, by: string): Fields => ({
+  ...value,
+  [key]: rest.length === 0 ? by : replaced(fields(value[key]), rest, by),
+})
+
+const unreadable = (role: string, name: string, path: Path, cause: PlatformError.PlatformError): Finding => {
+  // The value of "key" may be a damaged key rather than a path: it isn't shown.
+  const file = role === "key" ? "the file" : `the file ${name}`
+  const hint = "paths are relative to the directory that relay is started in, and the relay's user must be able to read"
+  return error(path, `${file} can't be read: ${reasonOf(cause)}`, hint)
+}
+
+/** In this order: a key is compared with its certificate. */
+const roles = ["ca", "certificate", "key"] as const
+
+export const read = Effect.fnUntraced(function* (
+  config: Fields,
+  options: Options,
+): Effect.fn.Return<CertificateFiles, never> {
+  let root = config
+  const certificates: Array<Certificate> = []
+  const errors: Array<Finding> = []
+  const faults: Array<Fault> = []
+  const absent: Array<Finding> = []
+
+  const readPlace = Effect.fnUntraced(function* ({ path: place, names }: Place) {
+    const into = (finding: Finding) => (place[0] === "tls" ? errors.push(finding) : faults.push({ finding }))
+    let certificate: string | undefined
+    for (const role of roles) {
+      const name = names[role]
+      const path = [...place, role]
+      if (typeof name !== "string" || name === "" || options.isUnknown(path)) continue
+      const content = yield* Effect.result(
+        isPem(name) ? Effect.succeed(name) : Effect.map(options.readFile(name), (bytes) => decodeText(bytes) ?? ""),
+      )
+      if (Result.isFailure(content)) {
+        const finding = unreadable(role, name, path, content.failure)
+        if (options.mayLack === true && mayBeElsewhere(content.failure)) absent.push(finding)
+        else into(finding)
+        continue
+      }
+      const pem = content.success
+      const problem = role === "key" ? keyProblem(pem, certificate) : check(pem, path)
+      if (problem !== undefined) {
+        into(error(path, problem.message, problem.hint))
+        continue
+      }
+      if (role === "certificate") certificate = pem
+      // A journal opens once, and reads its files by itself.
+      if (place[0] !== "journal") root = replaced(root, path, pem)
+    }
+  })
+
+  const check = (pem: string, path: Path): Problem | undefined => {
+    const parsed = parse(pem, formatPath(path), path.at(-1) === "ca")
+    if (Result.isFailure(parsed)) return parsed.failure
+    certificates.push(parsed.success)
+    const time = timeProblem(parsed.success, options.now)
+    if (time !== undefined) {
+      faults.push({ finding: error(path, time.message, time.hint), fingerprint: parsed.success.fingerprint })
+    }
+    return undefined
+  }
+
+  for (const place of placesOf(config, options)) yield* readPlace(place)
+  return { root, certificates, errors, faults, absent }
+})

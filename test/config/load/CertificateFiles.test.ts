@@ -1,0 +1,146 @@
+/** The PEM files of a config, made by openssl. */
+import { afterAll, expect, test } from "bun:test"
+import { spawnSync } from "node:child_process"
+import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Effect, Result } from "effect"
+import type { LaneConfig } from "../../../src/config/Config.ts"
+import { load, requireCertificates, warningsOf } from "../../../src/config/load/Load.ts"
+import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
+import { lacking, makeAuthority } from "../../lib/authority.ts"
+import { suiteUnless } from "../../lib/lacking.ts"
+import { config, type Files, journalTypes, readFile } from "../fixture.ts"
+
+const directory = mkdtempSync(join(tmpdir(), "relay-certificates-"))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+const sinkWith = (tls: object) => ({ lake: { type: "http", url: "https://lake.example", tls } })
+
+suiteUnless(lacking, "certificates of a config", () => {
+  const { ca, issue } = makeAuthority(directory)
+  const [good, other, old] = [issue("good", "DNS:a"), issue("other", "DNS:b"), issue("old", "DNS:c", -1)]
+  const openssl = (...args: ReadonlyArray<string>) => spawnSync("openssl", args).stdout
+  const text = (file: string) => readFileSync(file, "utf8")
+  const damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+  const files: Files = {
+    "ca.pem": text(ca),
+    "good.pem": `${good.pem.cert}${text(ca)}`,
+    "good.key": good.pem.key,
+    "other.key": other.pem.key,
+    "old.pem": old.pem.cert,
+    "old.key": old.pem.key,
+    "old+new.pem": `${old.pem.cert}${text(ca)}`,
+    "der.pem": openssl("x509", "-in", good.certificate, "-outform", "der"),
+    "damaged.pem": damaged,
+    "damaged.key": damaged.replaceAll("CERTIFICATE", "PRIVATE KEY"),
+    "encrypted.key": String(openssl("pkey", "-in", good.key, "-aes-128-cbc", "-passout", "pass:horse")),
+    folder: "directory",
+  }
+  const loadWith = (parts: object, { mayLack = false, env = {} } = {}) =>
+    Effect.runPromise(
+      load("c.json", {
+        sinkTypes,
+        journalTypes,
+        env,
+        mayLack,
+        readFile: readFile({ ...files, "c.json": config({ ...parts }) }),
+      }),
+    )
+  /** What `validate` says of them. */
+  const told = async (parts: object): Promise<ReadonlyArray<string>> => {
+    const strictly = Effect.flatMap(
+      Effect.tryPromise({ try: () => loadWith(parts), catch: (error) => error as { diagnostics: [] } }),
+      requireCertificates,
+    )
+    const result = await Effect.runPromise(Effect.result(strictly))
+    if (Result.isSuccess(result)) return []
+    return result.failure.diagnostics.map(({ severity, key, line, message, hint }: Record<string, unknown>) => {
+      expect([severity, typeof hint, Number(line) > 1]).toEqual(["error", "string", true])
+      return `${key}: ${message}`
+    })
+  }
+
+  const mistakes: ReadonlyArray<readonly [name: string, tls: object, key: string, message: RegExp]> = [
+    [
+      "is missing",
+      { certificate: "no.pem", key: "good.key" },
+      "certificate",
+      /the file no.pem can't be read: there is no/,
+    ],
+    ["is a directory", { certificate: "folder", key: "good.key" }, "certificate", /it is not a file/],
+    ["is something else", { certificate: "c.json", key: "good.key" }, "certificate", /no certificate in PEM/],
+    ["is DER", { certificate: "der.pem", key: "good.key" }, "certificate", /no certificate in PEM/],
+    ["is damaged", { certificate: "damaged.pem", key: "good.key" }, "certificate", /certificate is damaged/],
+    ["is the key", { certificate: "good.key", key: "good.key" }, "certificate", /a private key, and no certificate/],
+    ["has expired", { certificate: "old.pem", key: "old.key" }, "certificate", /has expired, at 20/],
+    [
+      "has no key",
+      { certificate: "good.pem", key: "no.key" },
+      "key",
+      /^the file can't be read: there is no such file$/,
+    ],
+    ["has the key of another", { certificate: "good.pem", key: "other.key" }, "key", /not the key of "certificate"/],
+    ["stands at its key", { certificate: "good.pem", key: "ca.pem" }, "key", /no private key in PEM/],
+    ["has a damaged key", { certificate: "good.pem", key: "damaged.key" }, "key", /private key is damaged/],
+    ["has an encrypted key", { certificate: "good.pem", key: "encrypted.key" }, "key", /encrypted/],
+  ]
+
+  test.each(mistakes.map(([name, ...rest]) => [name, rest] as const))(
+    "one that %s is an error to a check, with key, line and hint, for a listener and a sink",
+    async (_, [tls, key, message]) => {
+      for (const [parts, path] of [
+        [{ tls }, `tls.${key}`],
+        [{ sinks: sinkWith(tls), routes: [{ name: "all", match: "**", to: "lake" }] }, `sinks.lake.tls.${key}`],
+      ] as const) {
+        const [first, ...others] = await told(parts)
+        expect(first).toStartWith(`${path}: `)
+        expect(first?.slice(path.length + 2)).toMatch(message)
+        expect(others).toEqual([])
+      }
+    },
+  )
+
+  test("an authority that is missing, damaged or expired is one too; of several the last to expire counts", async () => {
+    const withCa = (ca: string) => told({ sinks: sinkWith({ ca }), routes: [{ name: "all", match: "**", to: "lake" }] })
+    expect(await withCa("no.pem")).toEqual([expect.stringMatching("can't be read")])
+    expect(await withCa("damaged.pem")).toEqual([expect.stringMatching("damaged")])
+    expect(await withCa("old.pem")).toEqual([expect.stringMatching("expired")])
+    expect(await withCa("old+new.pem")).toEqual([])
+  })
+
+  test("what a sink lacks costs the sink alone: the config loads, and warns; what the listener lacks is an error", async () => {
+    const routes = [{ name: "all", match: "**", to: "lake" }]
+    const loaded = await loadWith({ sinks: sinkWith({ ca: "no.pem" }), routes })
+    expect(warningsOf(loaded).map(({ severity, key }) => `${severity} ${key}`)).toEqual(["warning sinks.lake.tls.ca"])
+    const [lake] = loaded.config.sinks as ReadonlyArray<LaneConfig & { config: { tls: unknown } }>
+    expect(lake?.config.tls).toEqual({ ca: "no.pem" })
+    const expired = await loadWith({ tls: { certificate: "old.pem", key: "old.key" } })
+    expect(warningsOf(expired)).toHaveLength(1)
+    expect(loadWith({ tls: { certificate: "no.pem", key: "good.key" } })).rejects.toThrow("tls.certificate")
+  })
+
+  test("a config holds what is in its files, and what is known of each certificate", async () => {
+    const { config } = await loadWith(
+      {
+        tls: { certificate: "good.pem", key: "${KEY}" },
+        sinks: sinkWith({ ca: "ca.pem" }),
+        routes: [{ name: "all", match: "**", to: "lake" }],
+      },
+      { env: { KEY: good.pem.key } },
+    )
+    expect(config.tls?.certificate).toBe(String(files["good.pem"]))
+    expect(config.certificates.map(({ key, subject }) => `${key}: ${subject}`)).toEqual([
+      "tls.certificate: good",
+      "sinks.lake.tls.ca: authority",
+    ])
+    for (const { notBefore, notAfter } of config.certificates) expect(notAfter - notBefore).toBe(2 * 86_400_000)
+  })
+
+  test("where a check goes on without what is absent, a file that is not there is none of its errors", async () => {
+    const tls = { certificate: "no.pem", key: "no.key" }
+    const { absent, certificateFaults } = await loadWith({ tls }, { mayLack: true })
+    expect(absent.map(({ key }) => key)).toEqual(["tls.certificate", "tls.key"])
+    expect(certificateFaults).toEqual([])
+  })
+})
