@@ -6,15 +6,19 @@ import { failed } from "../support/CommandError.ts"
 import { checkSinks } from "../support/checkSinks.ts"
 import { Json, toggle } from "../support/flags.ts"
 import { absentIn, loadLacking, loadQuietly, sayAbsent, sayWarnings } from "../support/loadConfig.ts"
-import { count, plain, print, printJson, say, table } from "../support/output.ts"
+import { count, paintMessages, plain, print, printJson, say, table } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 
 export const validate = Command.make(
   "validate",
   {
     offline: toggle("offline", "Check the file only: not the sinks, and not the secrets that are not here"),
+    strict: toggle(
+      "strict",
+      "Warnings are errors: those of the file, and what a sink that is reached can't reach itself",
+    ),
   },
-  Effect.fn(function* ({ offline }) {
+  Effect.fn(function* ({ offline, strict }) {
     const json = yield* Json
     const { requireCertificates } = yield* lazily(() => import("../../config/load/Load.ts"))
     const loading = Effect.flatMap(offline ? loadLacking : loadQuietly, requireCertificates)
@@ -23,21 +27,25 @@ export const validate = Command.make(
     )
     const { file, config, warnings } = loaded
     const reached = offline ? [] : yield* checkSinks(config)
-    const ok = reached.every((sink) => sink.ok)
+    const away = reached.filter((sink) => !sink.ok).map(({ sink }) => sink)
+    const advised = reached.filter(({ advice }) => advice.length > 0).map(({ sink }) => sink)
+    const warned = warnings.length + advised.length > 0
+    const ok = away.length === 0 && !(strict && warned)
     if (json) {
       yield* printJson({ ok, file, diagnostics: toJson(warnings), ...absentIn(loaded), sinks: reached })
       return ok ? undefined : yield* failed()
     }
     yield* sayWarnings(loaded)
     yield* sayAbsent(loaded)
-    for (const { sink, advice } of reached) for (const one of advice) yield* say(`sink ${sink}: ${one}`)
+    const warning = (yield* paintMessages)("yellow", "warning")
+    for (const { sink, advice } of reached) for (const one of advice) yield* say(`${warning}: sink ${sink}: ${one}`)
     if (reached.length > 0) {
       yield* print(table(reached.map(({ sink, ok, message }) => [sink, ok ? "reached" : "NOT REACHED", message])))
     }
-    if (!ok) {
-      const away = reached.filter((sink) => !sink.ok).map(({ sink }) => sink)
+    if (away.length > 0) {
       return yield* failed(`the config is valid, but these sinks can't be reached: ${away.join(", ")}`)
     }
+    if (!ok) return yield* failed("the config is valid, but with --strict its warnings are errors")
     yield* print(
       `${plain(file)}: valid, ${count(config.webhooks.length, "webhook")}, ${count(config.routes.length, "route")}, ${count(config.sinks.length, "sink")}${offline ? "" : ", all reached"}`,
     )

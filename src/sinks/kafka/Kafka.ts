@@ -46,7 +46,7 @@ const loadClient = (client: KafkaConfig["client"], options: ClientOptions) =>
 
 const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const certificates = config.tls && (yield* Certificates.read(config.tls))
-  const client: KafkaClient = yield* loadClient(config.client, {
+  const options: ClientOptions = {
     clientId: config.clientId,
     brokers: config.brokers,
     ...(certificates !== undefined && { tls: certificates }),
@@ -55,7 +55,8 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     }),
     compression: config.compression,
     requestTimeout: Duration.toMillis(config.requestTimeout),
-  })
+  }
+  const client: KafkaClient = yield* loadClient(config.client, options)
   const encode = encoder(config)
   const brokers = config.brokers.join(", ")
   const isTemplated = Template.hasPlaceholder(config.topic)
@@ -185,7 +186,38 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     Effect.mapError((error) => fault(error)),
   )
 
-  const advise = ({ maxBody }: Limits) =>
+  /** Of the config's brokers one that answers is enough for `check`; events go to those that the cluster names. */
+  const adviseOnBrokers = Effect.gen(function* () {
+    const named = yield* client.brokers
+    const all = [...new Set([...config.brokers, ...named])]
+    if (all.length === 1) return []
+    const reach = (broker: string) =>
+      Effect.flatMap(loadClient(config.client, { ...options, brokers: [broker] }), ({ brokers }) => brokers).pipe(
+        Effect.scoped,
+        Effect.timeoutOrElse({
+          duration: options.requestTimeout / 2,
+          orElse: () => Effect.fail(kafkaError(timedOut)),
+        }),
+        Effect.match({
+          onSuccess: (): ReadonlyArray<string> => [],
+          onFailure: (error) => {
+            const { message } = KafkaErrors.reasonOf(error, {
+              brokers: broker,
+              topic: "",
+              isTemplated: false,
+              bytes: 0,
+            })
+            const whose = named.includes(broker)
+              ? "events for its partitions wait: check the address that the cluster names for it (advertised.listeners)"
+              : 'the others of "brokers" are used: correct it, or take it out'
+            return [`${message}; ${whose}`]
+          },
+        }),
+      )
+    return (yield* Effect.forEach(all, reach, { concurrency: "unbounded" })).flat()
+  })
+
+  const adviseOnTopics = ({ maxBody }: Limits) =>
     Effect.gen(function* () {
       const advice: Array<string> = []
       for (const topic of isTemplated ? foreseeableTopics(config.topic) : [config.topic]) {
@@ -201,7 +233,11 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
         }
       }
       return advice
-    }).pipe(
+    })
+
+  const advise = (limits: Limits) =>
+    Effect.all([adviseOnBrokers, adviseOnTopics(limits)], { concurrency: "unbounded" }).pipe(
+      Effect.map((advice) => advice.flat()),
       within,
       Effect.mapError((error) => fault(error)),
     )

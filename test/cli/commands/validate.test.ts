@@ -25,6 +25,17 @@ describe("validate", () => {
     expect(stderr).toContain("audit")
   })
 
+  test("takes a warning for an error with --strict only", async () => {
+    const file = config({ routes: [{ name: "x", match: ["**", "apointment.*"], to: "audit" }] })
+    const lenient = await cli(["validate", "-c", file])
+    expect([lenient.code, lenient.stderr]).toEqual([0, expect.stringContaining("2 warnings")])
+    const strict = await cli(["validate", "--strict", "-c", file])
+    expect([strict.code, strict.stderr]).toEqual([1, expect.stringContaining("--strict its warnings are errors")])
+    expect((await cli(["validate", "--strict", "-c", config()])).code).toBe(0)
+    const json = await cli(["validate", "--strict", "--json", "-c", file])
+    expect([json.code, JSON.parse(json.stdout).ok]).toEqual([1, false])
+  })
+
   test("tells all mistakes at once as JSON too, with their places and without the secrets", async () => {
     const file = config({ lisen: 1, routes: [{ name: "x", match: "**", to: "adit" }] })
     const { code, stdout, stderr } = await cli(["validate", "--json", "-c", file])

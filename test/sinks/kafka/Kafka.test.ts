@@ -195,6 +195,16 @@ withBroker("the Kafka sink against a real broker", (broker) => {
           expect(warnings).toContainEqual(expect.stringContaining("topic gone.appointment: there is no such topic"))
         }),
       )
+
+      it.live("warns of a broker that can't be reached while another can", () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+          const sink = yield* openKafka(plain({ topic, brokers: [broker().plain, "127.0.0.1:1"] }))
+          yield* sink.check
+          const warnings = (yield* sink.advise?.({ maxBody: 1_000 }) ?? Effect.succeed([])) ?? []
+          expect(warnings).toEqual([expect.stringMatching(/^kafka 127\.0\.0\.1:1 can't be reached .*; .*correct it/)])
+        }),
+      )
     })
   }
 
