@@ -18,13 +18,13 @@ export const CertificatesConfig = Schema.Struct({
 }).annotate({ together: ["certificate", "key"], certificates: true })
 export type CertificatesConfig = typeof CertificatesConfig.Type
 
-const readPem = (role: keyof CertificatesConfig, textOrPath: string): string => {
+const readPem = (key: string, textOrPath: string): string => {
   if (isPem(textOrPath)) return textOrPath
   try {
     return readFileSync(textOrPath, "utf8")
   } catch {
     // The value of "key" may be a damaged key rather than a path: it isn't shown.
-    throw misconfigured(`the file of "tls.${role}" can't be read${role === "key" ? "" : `: ${textOrPath}`}`)
+    throw misconfigured(`the file of "${key}" can't be read${key.endsWith(".key") ? "" : `: ${textOrPath}`}`)
   }
 }
 
@@ -33,26 +33,27 @@ const certificateProblem = (pem: string): Problem | undefined => {
   return Result.isFailure(parsed) ? parsed.failure : undefined
 }
 
-const checked = (role: keyof CertificatesConfig, pem: string, problem: Problem | undefined): string => {
+const checked = (key: string, pem: string, problem: Problem | undefined): string => {
   if (problem === undefined) return pem
-  throw misconfigured(`"tls.${role}": ${problem.message}; ${problem.hint}`)
+  throw misconfigured(`"${key}": ${problem.message}; ${problem.hint}`)
 }
 
-export const read = (tls: CertificatesConfig): Effect.Effect<Certificates, SinkError> =>
+/** `at` is where they stand in the sink's config. */
+export const read = (tls: CertificatesConfig, at = "tls"): Effect.Effect<Certificates, SinkError> =>
   Effect.try({
     try: () => {
       const of = (role: "ca" | "certificate"): string | undefined => {
-        const pem = tls[role] === undefined ? undefined : readPem(role, tls[role])
-        return pem === undefined ? undefined : checked(role, pem, certificateProblem(pem))
+        const pem = tls[role] === undefined ? undefined : readPem(`${at}.${role}`, tls[role])
+        return pem === undefined ? undefined : checked(`${at}.${role}`, pem, certificateProblem(pem))
       }
       const [ca, cert] = [of("ca"), of("certificate")]
-      const own = tls.key === undefined ? undefined : readPem("key", Redacted.value(tls.key))
-      const key = own === undefined ? undefined : checked("key", own, keyProblem(own, cert))
+      const own = tls.key === undefined ? undefined : readPem(`${at}.key`, Redacted.value(tls.key))
+      const key = own === undefined ? undefined : checked(`${at}.key`, own, keyProblem(own, cert))
       return {
         ...(ca !== undefined && { ca }),
         ...(cert !== undefined && { cert }),
         ...(key !== undefined && { key }),
       }
     },
-    catch: (error) => (error instanceof SinkError ? error : misconfigured('the certificates of "tls" can\'t be used')),
+    catch: (error) => (error instanceof SinkError ? error : misconfigured(`the certificates of "${at}" can't be used`)),
   })

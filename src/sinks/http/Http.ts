@@ -14,9 +14,10 @@ import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"
 import { rendered } from "../Rendered.ts"
 import { type Failures, passed, type Reason, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import * as AccessTokens from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { HttpConfig } from "./HttpConfig.ts"
-import { type Batch, batchOf, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
+import { type Batch, batchOf, bearing, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
 import { keeper } from "./KeptAnswer.ts"
 
 interface Answer {
@@ -33,6 +34,7 @@ export const make = Effect.fnUntraced(function* (
   const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls)))
   const encoded = encoder(config, payloadOf(config, service?.body))
   const encode = (batch: Batch) => encoded(batch, clock.currentTimeMillisUnsafe())
+  const tokens = config.oauth && (yield* AccessTokens.make(config.oauth))
   const { method } = config
   const url = Redacted.value(config.url)
   const address = new URL(Template.withoutPlaceholders(url))
@@ -41,6 +43,7 @@ export const make = Effect.fnUntraced(function* (
     name: `${method} ${address.origin}`,
     overrides: config.classify,
     isTemplated,
+    ...(tokens !== undefined && { credentials: "oauth" }),
     ...(config.keepAnswers && { keep: keeper([config, service?.secrets]) }),
     ...(service !== undefined && { meaning: service.meaning }),
   }
@@ -64,10 +67,24 @@ export const make = Effect.fnUntraced(function* (
       return Effect.sync(() => abort.abort())
     })
 
-  const classify = ({ response, body }: Answer): Effect.Effect<Failures, SinkError> => {
-    const text = () => Buffer.concat(body).toString("utf8")
-    const reason = HttpAnswer.reasonOf(response, text, receiver, clock.currentTimeMillisUnsafe())
-    return reason === undefined ? passed : fail(reason)
+  const classify =
+    (token?: AccessTokens.Token) =>
+    ({ response, body }: Answer): Effect.Effect<Failures, SinkError> => {
+      const text = () => Buffer.concat(body).toString("utf8")
+      const reason = HttpAnswer.reasonOf(response, text, receiver, clock.currentTimeMillisUnsafe(), token)
+      return reason === undefined ? passed : fail(reason)
+    }
+
+  const deliver = (request: Encoded): Effect.Effect<Failures, SinkError> => {
+    if (tokens === undefined) return exchange(request, classify())
+    const { current, after } = tokens
+    const by = (token: AccessTokens.Token, answered = classify(token)) => exchange(bearing(request, token), answered)
+    return Effect.flatMap(current, (token) =>
+      by(token, (answer) =>
+        // It may have been revoked. Another that is refused too says that something must be corrected.
+        answer.response.status === 401 ? Effect.flatMap(after(token), by) : classify(token)(answer),
+      ),
+    )
   }
 
   /** A digest without the events that can't be rendered: those are rejected by themselves. */
@@ -79,7 +96,7 @@ export const make = Effect.fnUntraced(function* (
       return Result.isSuccess(made)
     })
     const batch = batchOf(rest)
-    return batch === undefined ? Effect.succeed(failures) : Effect.as(exchange(encode(batch), classify), failures)
+    return batch === undefined ? Effect.succeed(failures) : Effect.as(deliver(encode(batch)), failures)
   }
 
   return {
@@ -88,11 +105,14 @@ export const make = Effect.fnUntraced(function* (
       const batch = batchOf(entries)
       if (batch === undefined) return passed
       const made = rendered(() => encode(batch))
-      if (Result.isSuccess(made)) return exchange(made.success, classify)
+      if (Result.isSuccess(made)) return deliver(made.success)
       return entries.length === 1 ? Effect.fail(made.failure) : sendRest(entries)
     },
     // Any answer will do: many receivers refuse HEAD.
-    check: exchange({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD" } }, () => Effect.void),
+    check: Effect.andThen(
+      tokens?.current ?? Effect.void,
+      exchange({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD" } }, () => Effect.void),
+    ),
   }
 })
 

@@ -6,6 +6,7 @@
  * `reference.md` has the usual verdicts as a table, which a test holds against
  * this file.
  */
+import type { Redacted } from "effect"
 import { type Failure, passing as transient } from "../../runtime/HttpTransport.ts"
 import {
   DeliveryFailed,
@@ -39,6 +40,8 @@ export type Meaning = (status: number, text: () => string) => Documented | undef
 export interface Receiver {
   /** Its name in messages: the method and the URL's origin. */
   readonly name: string
+  /** Where its credentials are in the config; `headers` unless said. */
+  readonly credentials?: string
   /** The config's verdicts, by status or class. */
   readonly overrides: Readonly<Record<string, Verdict>>
   /** Whether the path is a template. */
@@ -77,12 +80,12 @@ const retryAfter = (header: string | null, now: number): number => {
 const bounded = (asked: number): number =>
   Number.isNaN(asked) ? wait.usual : Math.min(Math.max(asked, wait.least), wait.most)
 
-const whatToDo = (status: number): string => {
+const whatToDo = (status: number, credentials: string): string => {
   if (status < 400) return 'redirects are not followed; put the address that it leads to into "url"'
   switch (status) {
     case 401:
     case 403:
-      return 'check the credentials in "headers", and what they allow'
+      return `check the credentials in "${credentials}", and what they allow`
     case 404:
       return 'nothing is there; check the path of "url"'
     case 405:
@@ -96,12 +99,13 @@ const whatToDo = (status: number): string => {
   }
 }
 
-/** The reason for the lane; `undefined` when the event was delivered. `now` is in epoch milliseconds. */
+/** The reason for the lane; `undefined` when the event was delivered. `now` is in epoch milliseconds, `token` what the request bore. */
 export const reasonOf = (
   { status, headers }: { readonly status: number; readonly headers: Pick<Headers, "get"> },
   text: () => string,
-  { name, overrides, isTemplated, meaning, keep }: Receiver,
+  { name, credentials = "headers", overrides, isTemplated, meaning, keep }: Receiver,
   now: number,
+  token?: Redacted.Redacted<string>,
 ): Reason | undefined => {
   const documented = meaning?.(status, text)
   const verdict =
@@ -114,7 +118,7 @@ export const reasonOf = (
   const message = `${name} answered ${status}${because === undefined ? "" : `: ${because}`}`
   // Compressed although we ask for none: the runtimes differ in whether they undo it.
   const isPlain = (headers.get("content-encoding") ?? "identity") === "identity"
-  const answer = isPlain ? keep?.(text()) : undefined
+  const answer = isPlain ? keep?.(text(), token) : undefined
   const said = { message, ...(answer !== undefined && { answer }) }
   switch (verdict) {
     case "retry":
@@ -127,25 +131,28 @@ export const reasonOf = (
     }
     case "misconfigured":
       return new SinkMisconfigured(
-        because === undefined ? { ...said, message: `${message}: ${whatToDo(status)}` } : said,
+        because === undefined ? { ...said, message: `${message}: ${whatToDo(status, credentials)}` } : said,
       )
   }
 }
 
-const needsAction: Readonly<Partial<Record<Failure, string>>> = {
-  "untrusted certificate":
-    'no authority that is trusted signed its certificate; name its authority in "tls": { "ca": … }',
+/** `tls` is the key of the config that has the certificates. */
+const needsAction = (tls: string): Readonly<Partial<Record<Failure, string>>> => ({
+  "untrusted certificate": `no authority that is trusted signed its certificate; name its authority in "${tls}": { "ca": … }`,
   "expired certificate":
     "its certificate has expired, or is not valid yet; it must be renewed there, or a clock is wrong",
   "certificate of another host": "its certificate is for another host name; check the host of the URL",
   "unfit certificate": "its certificate was revoked, or was not made for a server; it must be replaced there",
-  "failed handshake": 'no TLS with it; check the port and "https", or it wants another client certificate in "tls"',
+  "failed handshake": `no TLS with it; check the port and "https", or it wants another client certificate in "${tls}"`,
   "no HTTP": "what answers there does not speak HTTP; check scheme and port of the URL",
-}
+})
 
 /** The reason when there was no answer. The runtime's message isn't repeated: it may hold the URL. */
-export const reasonOfFailure = (failure: Failure, { name }: Receiver): Reason => {
-  const fault = needsAction[failure]
+export const reasonOfFailure = (
+  failure: Failure,
+  { name, tls = "tls" }: { readonly name: string; readonly tls?: string },
+): Reason => {
+  const fault = needsAction(tls)[failure]
   return fault === undefined
     ? new SinkUnavailable({ message: `${name} can't be reached: ${transient[failure]}` })
     : new SinkMisconfigured({ message: `${name}: ${fault}` })

@@ -1,39 +1,23 @@
 /** The config of an HTTP sink; alert services share some of its keys. */
 import { Effect, Schema } from "effect"
 import { flag, headerName, oneOf } from "../../config/schema/Keys.ts"
-import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
+import { OAuthConfig } from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { SignatureConfig } from "./HttpSignature.ts"
-
-/** What is wrong with a URL, in words; `undefined` when nothing. */
-const urlProblem = (url: string): string | undefined => {
-  const authority = /^https?:\/\/([^/?#\\\s]+)/i.exec(url)?.[1]
-  if (authority === undefined) return "this is no http:// or https:// URL"
-  if (Template.hasPlaceholder(authority)) {
-    return "the host of a URL can't hold a placeholder: an event would decide who gets it"
-  }
-  if (authority.includes("@")) return 'a URL holds no user and password: put them into "headers", as authorization'
-  return URL.canParse(Template.withoutPlaceholders(url)) ? undefined : "this is no http:// or https:// URL"
-}
-
-/** A URL to send to. It is never shown: for many services it is the secret. */
-export const url = (doc: {
-  readonly description: string
-  readonly examples: ReadonlyArray<string>
-  readonly default?: string
-}) =>
-  Schema.RedactedFromValue(
-    Schema.String.annotate({ ...doc, template: true, shown: false }).check(
-      Schema.makeFilter(urlProblem, {
-        expected: "an http:// or https:// URL",
-        toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }),
-      }),
-    ),
-  )
+import { url } from "./HttpUrl.ts"
 
 /** Headers that frame a request: fetch sets them, and other values would break the connection. */
 const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]
+
+/** What its keys have to do with each other. */
+interface Whole {
+  readonly format: string
+  readonly body?: unknown
+  readonly mode?: string
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly oauth?: OAuthConfig
+}
 
 export const HttpConfig = Schema.Struct({
   url: url({
@@ -85,6 +69,7 @@ export const HttpConfig = Schema.Struct({
   })
     .annotate({ description: "Headers that carry what came with the event, where the signed bytes are sent" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  oauth: Schema.optionalKey(OAuthConfig),
   sign: Schema.optionalKey(SignatureConfig),
   classify: Schema.Record(Schema.String, Schema.Literals(HttpAnswer.verdicts))
     .annotate({
@@ -107,7 +92,7 @@ export const HttpConfig = Schema.Struct({
   ),
   tls: Schema.optionalKey(Certificates.CertificatesConfig.annotate({ description: "Certificates of one's own" })),
 }).check(
-  Schema.makeFilter(({ format, body, mode }: { readonly format: string; readonly body?: unknown; mode?: string }) => {
+  Schema.makeFilter(({ format, body, mode, headers, oauth }: Whole) => {
     if (format === "template" && body === undefined) {
       return { path: ["body"], issue: '"format": "template" needs a "body" to fill in' }
     }
@@ -117,6 +102,8 @@ export const HttpConfig = Schema.Struct({
     if (format !== "cloudevents" && mode !== undefined) {
       return { path: ["mode"], issue: 'a "mode" needs "format": "cloudevents"' }
     }
+    const own = oauth && Object.keys(headers).find((name) => name.toLowerCase() === "authorization")
+    if (own !== undefined) return { path: ["headers", own], issue: 'with "oauth" this header carries its token' }
     return undefined
   }),
 )

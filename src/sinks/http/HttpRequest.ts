@@ -12,7 +12,7 @@ import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Template from "../../formats/Template.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
-import type { Preview } from "../Sink.ts"
+import { masked, type Preview } from "../Sink.ts"
 import type * as HttpAnswer from "./HttpAnswer.ts"
 import type { HttpConfig } from "./HttpConfig.ts"
 import { previewed, signer } from "./HttpSignature.ts"
@@ -20,6 +20,12 @@ import { previewed, signer } from "./HttpSignature.ts"
 export interface Encoded {
   readonly url: string
   readonly init: RequestInit
+}
+
+/** The same request with an access token. */
+export const bearing = ({ url, init }: Encoded, token: Redacted.Redacted<string>): Encoded => {
+  const authorization = `Bearer ${Redacted.value(token)}`
+  return { url, init: { ...init, headers: { ...Object.fromEntries(new Headers(init.headers)), authorization } } }
 }
 
 const utf8 = new TextEncoder()
@@ -135,5 +141,12 @@ export const preview = (
   const { headers, signature, bytes } = encoder(config, payloadOf(config, preset))(batch, 0)
   // These two don't depend on the event.
   const { "user-agent": _, "accept-encoding": __, ...telling } = headers
-  return [{ method: config.method, headers: { ...telling, ...previewed(signature) }, body: DisplayBytes.show(bytes) }]
+  const token = config.oauth === undefined ? {} : { authorization: `Bearer ${masked}` }
+  return [
+    {
+      method: config.method,
+      headers: { ...telling, ...token, ...previewed(signature) },
+      body: DisplayBytes.show(bytes),
+    },
+  ]
 }

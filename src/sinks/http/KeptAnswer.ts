@@ -44,13 +44,14 @@ const cut = (text: string): string => {
   return new TextDecoder().decode(bytes.subarray(0, longest - Buffer.byteLength(mark)), { stream: true }) + mark
 }
 
-export type Keep = (text: string) => Redacted.Redacted<string> | undefined
+export type Keep = (text: string, token?: Redacted.Redacted<string>) => Redacted.Redacted<string> | undefined
 
-/** Keeps answers to a sink of this config; `undefined` for one without any text. */
+/** Keeps answers to a sink of this config, less the token that it was sent; `undefined` for one without any text. */
 export const keeper = (config: unknown): Keep => {
   const hidden = [...new Set(secretsIn(config).flatMap(partsOf))].sort((one, other) => other.length - one.length)
-  return (text) => {
-    const shown = hidden.reduce((text, secret) => text.replaceAll(secret, masked), text)
+  return (text, token) => {
+    const own = secretsIn(token).filter((secret) => secret !== "")
+    const shown = [...own, ...hidden].reduce((text, secret) => text.replaceAll(secret, masked), text)
     // NUL is what not every journal can store.
     return shown.trim() === "" ? undefined : Redacted.make(cut(shown.replaceAll("\u0000", "\ufffd")))
   }

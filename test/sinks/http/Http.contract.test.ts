@@ -7,6 +7,7 @@ import { type SinkContract, sinkContract } from "../../contract/sinkContract.ts"
 import { canary } from "../../contract/sinkEntries.ts"
 import { serve } from "../receiver.ts"
 import { openThere, startThere } from "../thereSink.ts"
+import { client, tokenEndpoint } from "./tokenEndpoint.ts"
 
 type Written = typeof HttpConfig.Encoded
 
@@ -24,11 +25,16 @@ beforeAll(startThere, 300_000)
 const receiver = (
   more: Partial<Written> = {},
   signed: (body: Uint8Array) => Uint8Array = (body) => body,
+  authorization: RegExp = /^Bearer canary-3f9a1c$/,
 ): SinkContract["make"] =>
   Effect.gen(function* () {
     const bodies: Array<Uint8Array> = []
     let wake: Array<() => void> = []
-    const { url } = yield* serve(({ method, body }, response) => {
+    const { url } = yield* serve(({ method, headers, body }, response) => {
+      if (method === "POST" && !authorization.test(headers.authorization ?? "")) {
+        response.writeHead(401).end()
+        return
+      }
       if (method === "POST") bodies.push(signed(body))
       for (const waiter of wake.splice(0)) waiter()
       response.writeHead(204).end()
@@ -101,4 +107,41 @@ sinkContract("the HTTP sink, CloudEvents", { make: receiver({ format: "cloudeven
 sinkContract("the HTTP sink, structured CloudEvents", {
   make: receiver({ format: "cloudevents", mode: "structured" }, dataOf),
   wrong: [],
+})
+
+const oauth = (tokenUrl: string, clientSecret = client.secret) => ({
+  headers: {},
+  oauth: { tokenUrl, clientId: client.id, clientSecret },
+})
+
+sinkContract("the HTTP sink, OAuth 2.0", {
+  make: Effect.flatMap(tokenEndpoint(), ({ tokenUrl }) =>
+    receiver(oauth(tokenUrl), undefined, /^Bearer canary-token-\d+$/),
+  ),
+  wrong: [
+    {
+      title: "a client that the token endpoint does not know",
+      open: Effect.flatMap(tokenEndpoint(), ({ tokenUrl }) =>
+        open({ ...config("http://127.0.0.1:1"), ...oauth(`${tokenUrl}/${canary}`, canary) }),
+      ),
+      reason: "SinkMisconfigured",
+      says: [/token endpoint http:\/\/127\.0\.0\.1:\d+/, "invalid_client", '"oauth.clientSecret"'],
+    },
+    {
+      title: "a token endpoint that is not there",
+      open: open({ ...config("http://127.0.0.1:1"), ...oauth(`http://127.0.0.1:1/${canary}`) }),
+      reason: "SinkUnavailable",
+      says: ["token endpoint http://127.0.0.1:1", /can't be reached/],
+    },
+    {
+      title: "a token that the receiver refuses, and another one too",
+      open: Effect.gen(function* () {
+        const { tokenUrl } = yield* tokenEndpoint()
+        const { url } = yield* serve((_, response) => response.writeHead(401).end(canary))
+        return yield* open({ ...config(url), ...oauth(tokenUrl) })
+      }),
+      reason: "SinkMisconfigured",
+      says: ["401", '"oauth"'],
+    },
+  ],
 })

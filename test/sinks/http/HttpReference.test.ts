@@ -1,11 +1,11 @@
 /** What the reference says of an HTTP sink, held against what the sink does: its tables are read, not repeated. */
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
-import { Schema } from "effect"
+import { Redacted, Schema } from "effect"
 import type { Entry } from "../../../src/event/Entry.ts"
 import { type Receiver, reasonOf, type Verdict, verdicts } from "../../../src/sinks/http/HttpAnswer.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
-import { batchOf, encoder, payloadOf } from "../../../src/sinks/http/HttpRequest.ts"
+import { batchOf, bearing, encoder, payloadOf } from "../../../src/sinks/http/HttpRequest.ts"
 import { entry } from "../samples.ts"
 
 const reference = readFileSync(new URL("../../../src/sinks/http/reference.md", import.meta.url), "utf8")
@@ -106,6 +106,8 @@ describe("the reference's table of headers", () => {
         headersOf({ sign: { scheme, secret: Buffer.alloc(24).toString("base64") } }, entry(1)),
       ),
     ]
+    const bearer = bearing({ url: "", init: {} }, Redacted.make("token"))
+    sent.push(Object.keys(bearer.init.headers ?? {}))
     expect(named.toSorted()).toEqual([...new Set(sent.flat())].toSorted())
   })
 })

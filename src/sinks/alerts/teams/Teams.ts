@@ -6,7 +6,7 @@
  */
 import { Schema } from "effect"
 import type { Meaning } from "../../http/HttpAnswer.ts"
-import { url } from "../../http/HttpConfig.ts"
+import { url } from "../../http/HttpUrl.ts"
 import type { Alert } from "../Alert.ts"
 import { keys, sinkType } from "../AlertService.ts"
 import { arrange, type Fact, fit } from "../AlertText.ts"

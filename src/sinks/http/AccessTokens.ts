@@ -1,0 +1,171 @@
+/**
+ * Access tokens by OAuth 2.0 client credentials (RFC 6749, section 4.4): fetched
+ * when the first attempt needs one, held in memory, and renewed before they
+ * expire.
+ *
+ * **Guarantee.** One request serves all attempts that wait for a token, and an
+ * attempt that is interrupted takes it from no other. A token that can't be had
+ * costs no event an attempt: the endpoint is unavailable, or the client is
+ * misconfigured.
+ */
+import { Clock, Effect, Fiber, FiberHandle, Option, Redacted, Schema, type Scope } from "effect"
+import type { TokenEndpointResponse } from "oauth4webapi"
+import { oneOf, secret, text } from "../../config/schema/Keys.ts"
+import { drain } from "../../runtime/HttpDrain.ts"
+import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import * as Certificates from "../Certificates.ts"
+import { misconfigured, SinkError, unavailable } from "../Sink.ts"
+import { reasonOfFailure } from "./HttpAnswer.ts"
+import { fixedUrl } from "./HttpUrl.ts"
+
+export const OAuthConfig = Schema.Struct({
+  tokenUrl: fixedUrl({ description: "The token endpoint", examples: ["https://idp.example.com/oauth2/token"] }),
+  clientId: text("The client's id"),
+  clientSecret: secret("The client's secret"),
+  clientAuth: oneOf(
+    "How the client says who it is: in a header, by HTTP's basic authentication, or in the body",
+    ["client_secret_basic", "client_secret_post"],
+    "client_secret_basic",
+  ),
+  scope: Schema.optionalKey(text("What the token is to allow: scopes, separated by blanks")),
+  audience: Schema.optionalKey(text("Whom the token is for, where the endpoint wants to know")),
+  tls: Schema.optionalKey(
+    Certificates.CertificatesConfig.annotate({ description: "Certificates of one's own, for the token endpoint" }),
+  ),
+}).annotate({ description: "Sends an access token by OAuth 2.0 client credentials, as `authorization: Bearer`" })
+export type OAuthConfig = typeof OAuthConfig.Type
+
+export type Token = Redacted.Redacted<string>
+
+export interface AccessTokens {
+  /** The token in force. */
+  readonly current: Effect.Effect<Token, SinkError>
+  /** Another one than this, which the receiver refused. */
+  readonly after: (refused: Token) => Effect.Effect<Token, SinkError>
+}
+
+/** Below `delivery.timeout`: an endpoint that hangs is to count as down, not as a failure of the event. */
+const timeout = "5 seconds"
+
+/** Milliseconds that a token is held, less than it lives: by a tenth of that, a minute at most. */
+const heldFor = (seconds: number | undefined): number =>
+  // Where the endpoint does not say it, the receiver does.
+  seconds === undefined ? 300_000 : seconds * 1_000 - Math.min(60_000, seconds * 100)
+
+interface Held {
+  readonly token: Token
+  /** Epoch milliseconds from which on it is renewed. */
+  readonly until: number
+}
+
+/** What to correct, by the endpoint's error code (RFC 6749, section 5.2; RFC 8707, section 2). */
+const whatToDo: Readonly<Record<string, string>> = {
+  invalid_client: 'check "oauth.clientId" and "oauth.clientSecret", and whether it wants another "oauth.clientAuth"',
+  unauthorized_client: "the client may not use client credentials; allow it there",
+  unsupported_grant_type: "the endpoint knows no client credentials; allow them there",
+  invalid_scope: 'check "oauth.scope", and what the client may ask for',
+  invalid_target: 'check "oauth.audience"',
+}
+
+const passing = new Set(["temporarily_unavailable", "server_error", "slow_down"])
+
+/** An endpoint's error code; any other text could repeat what it was sent. */
+const codeOf = (error: string): string => (/^[a-z_]{1,40}$/.test(error) ? error : "an error of its own")
+
+/** The tokens of a sink, for a scope. */
+export const make = Effect.fnUntraced(function* (
+  config: OAuthConfig,
+): Effect.fn.Return<AccessTokens, SinkError, Scope.Scope> {
+  const clock = yield* Clock.Clock
+  const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls, "oauth.tls")))
+  const oauth = yield* Effect.promise(() => import("oauth4webapi"))
+  const { origin, href } = new URL(Redacted.value(config.tokenUrl))
+  const name = `the token endpoint ${origin}`
+  const server = { issuer: origin, token_endpoint: href }
+  const client = { client_id: config.clientId }
+  const authentication = (
+    config.clientAuth === "client_secret_post" ? oauth.ClientSecretPost : oauth.ClientSecretBasic
+  )(Redacted.value(config.clientSecret))
+  const parameters = {
+    ...(config.scope !== undefined && { scope: config.scope }),
+    ...(config.audience !== undefined && { audience: config.audience }),
+  }
+
+  /** A response of limited size, without a challenge: the library would report that in place of the error code. */
+  const limited = async (url: string, init: RequestInit): Promise<Response> => {
+    const abort = new AbortController()
+    init.signal?.addEventListener("abort", () => abort.abort(), { once: true })
+    const headers = { ...Object.fromEntries(new Headers(init.headers)), "user-agent": HttpTransport.userAgent }
+    const response = await fetch(url, { ...init, headers, signal: abort.signal })
+    const body = Buffer.concat(await drain(response, abort))
+    const { status } = response
+    if (status === 408 || status === 429 || status >= 500) throw unavailable(`${name} answered ${status}`)
+    const type = response.headers.get("content-type") ?? ""
+    return new Response(body.length === 0 ? null : body, { status, headers: { "content-type": type } })
+  }
+
+  const noEndpoint = (status?: number): SinkError =>
+    misconfigured(
+      `${name} answered ${status === undefined ? "" : `${status}, `}without a bearer token; check "oauth.tokenUrl"`,
+    )
+
+  const request = async (signal: AbortSignal): Promise<TokenEndpointResponse> => {
+    const response = await oauth.clientCredentialsGrantRequest(server, client, authentication, parameters, {
+      [oauth.customFetch]: limited,
+      // As for the sink itself: whether the way to it is safe is the config's to say.
+      [oauth.allowInsecureRequests]: true,
+      signal,
+    })
+    const { status } = response
+    try {
+      return await oauth.processClientCredentialsResponse(server, client, response)
+    } catch (error) {
+      if (!(error instanceof oauth.ResponseBodyError)) throw noEndpoint(status)
+      const code = codeOf(error.error)
+      const message = `${name} gives no token: ${code}`
+      throw passing.has(code)
+        ? unavailable(message)
+        : misconfigured(`${message}; ${whatToDo[code] ?? 'check "oauth", and the client there'}`)
+    }
+  }
+
+  let held: Held | undefined
+
+  const fetched = Effect.tryPromise({
+    try: request,
+    catch: (error) =>
+      error instanceof SinkError
+        ? error
+        : new SinkError({ reason: reasonOfFailure(HttpTransport.failureOf(error), { name, tls: "oauth.tls" }) }),
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: timeout,
+      orElse: () => Effect.fail(unavailable(`${name} can't be reached: no answer within ${timeout}`)),
+    }),
+    Effect.flatMap(({ access_token, token_type, expires_in }) =>
+      token_type === "bearer" ? Effect.succeed({ access_token, expires_in }) : Effect.fail(noEndpoint()),
+    ),
+    Effect.map(({ access_token, expires_in }) => {
+      held = { token: Redacted.make(access_token), until: clock.currentTimeMillisUnsafe() + heldFor(expires_in) }
+      return held.token
+    }),
+  )
+
+  // In a fiber of the sink's own: the attempt that asked first may be interrupted.
+  const handle = yield* FiberHandle.make<Token, SinkError>()
+  const run = yield* FiberHandle.runtime(handle)<never>()
+  const renewed = Effect.suspend(() => Fiber.join(Option.getOrElse(FiberHandle.getUnsafe(handle), () => run(fetched))))
+
+  const current = Effect.suspend(() =>
+    held !== undefined && clock.currentTimeMillisUnsafe() < held.until ? Effect.succeed(held.token) : renewed,
+  )
+  return {
+    current,
+    after: (refused) =>
+      Effect.suspend(() => {
+        // Another attempt may have renewed it meanwhile.
+        if (held !== undefined && Redacted.value(held.token) === Redacted.value(refused)) held = undefined
+        return current
+      }),
+  }
+})

@@ -1,0 +1,38 @@
+/** URLs of a config, which are never shown: for many services the URL is the secret. */
+import { Schema } from "effect"
+import * as Template from "../../formats/Template.ts"
+
+/** What is wrong with a URL, in words; `undefined` when nothing. */
+const problemOf = (url: string, isTemplate: boolean): string | undefined => {
+  const authority = /^https?:\/\/([^/?#\\\s]+)/i.exec(url)?.[1]
+  if (authority === undefined) return "this is no http:// or https:// URL"
+  if (Template.hasPlaceholder(authority)) {
+    return "the host of a URL can't hold a placeholder: an event would decide who gets it"
+  }
+  if (!isTemplate && Template.hasPlaceholder(url))
+    return "this URL is the same for every event: it holds no placeholder"
+  if (authority.includes("@")) return 'a URL holds no user and password: put them into "headers", as authorization'
+  return URL.canParse(Template.withoutPlaceholders(url)) ? undefined : "this is no http:// or https:// URL"
+}
+
+interface Doc {
+  readonly description: string
+  readonly examples: ReadonlyArray<string>
+  readonly default?: string
+}
+
+const urlOf = (doc: Doc, isTemplate: boolean) =>
+  Schema.RedactedFromValue(
+    Schema.String.annotate({ ...doc, ...(isTemplate && { template: true }), shown: false }).check(
+      Schema.makeFilter((text: string) => problemOf(text, isTemplate), {
+        expected: "an http:// or https:// URL",
+        toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }),
+      }),
+    ),
+  )
+
+/** A URL to send to; its path and query may hold placeholders. */
+export const url = (doc: Doc) => urlOf(doc, true)
+
+/** A URL that is the same for every event. */
+export const fixedUrl = (doc: Doc) => urlOf(doc, false)

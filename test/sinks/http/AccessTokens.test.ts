@@ -1,0 +1,315 @@
+/** OAuth 2.0 client credentials of an HTTP sink: when a token is fetched, renewed and refused, and what a failure means. */
+import { describe, expect, test } from "bun:test"
+import { createServer } from "node:net"
+import { type Duration, Effect, Fiber, Redacted, Result, Schema } from "effect"
+import { TestClock } from "effect/testing"
+import { Http } from "../../../src/sinks/http/Http.ts"
+import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
+import { it } from "../../lib/effect.ts"
+import { preview } from "../preview.ts"
+import { type Handler, listening, type Received, serve } from "../receiver.ts"
+import { entry, reasonOf } from "../samples.ts"
+import { client, tokenEndpoint } from "./tokenEndpoint.ts"
+
+type OAuth = NonNullable<(typeof HttpConfig.Encoded)["oauth"]>
+
+const credentials = { clientId: client.id, clientSecret: client.secret }
+
+/** A sink to a receiver that answers as `handler` does, with tokens of the endpoint. */
+const opened = Effect.fnUntraced(function* (
+  oauth: { readonly tokenUrl: string } & Partial<OAuth>,
+  handler: Handler = (_, response) => response.end(),
+  more: Partial<typeof HttpConfig.Encoded> = {},
+) {
+  const received: Array<Received> = []
+  const { url } = yield* serve((request, response, raw) => {
+    received.push(request)
+    handler(request, response, raw)
+  })
+  const config = { url, oauth: { ...credentials, ...oauth }, ...more }
+  const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)(config))
+  return { sink, received, bearers: () => received.map(({ headers }) => headers.authorization) }
+})
+
+/** Answers 401 to every other token than this one. */
+const only =
+  (token: () => string): Handler =>
+  ({ headers }, response) =>
+    response.writeHead(headers.authorization === `Bearer ${token()}` ? 204 : 401).end(headers.authorization)
+
+const form = ({ body }: Received) => Object.fromEntries(new URLSearchParams(Buffer.from(body).toString()))
+
+describe("an access token", () => {
+  it.effect("is fetched when the first event needs it, once for all attempts, and sent with each", () =>
+    Effect.gen(function* () {
+      const { tokenUrl, requests } = yield* tokenEndpoint()
+      const { sink, bearers } = yield* opened({
+        tokenUrl,
+        scope: "events:write more",
+        audience: "https://api.example.com",
+      })
+      expect(requests).toHaveLength(0)
+      yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8], (n) => sink.send([entry(n)]), { concurrency: "unbounded" })
+      yield* sink.send([entry(9)])
+      expect(requests).toHaveLength(1)
+      expect(bearers()).toEqual(Array.from({ length: 9 }, () => "Bearer canary-token-1"))
+      expect(requests[0]).toMatchObject({ method: "POST", url: "/oauth2/token" })
+      expect(requests[0]?.headers["user-agent"]).toMatch(/^relay\//)
+      expect(requests[0]?.headers["content-type"]).toMatch(/^application\/x-www-form-urlencoded/)
+      expect(requests.map(form)).toEqual([
+        { grant_type: "client_credentials", scope: "events:write more", audience: "https://api.example.com" },
+      ])
+    }),
+  )
+
+  it.effect("is asked for by the client in a header, or in the body", () =>
+    Effect.gen(function* () {
+      const { tokenUrl, requests } = yield* tokenEndpoint()
+      const { sink } = yield* opened({ tokenUrl, clientAuth: "client_secret_post" })
+      yield* sink.send([entry(1)])
+      expect(requests.map(form)).toEqual([
+        { grant_type: "client_credentials", client_id: client.id, client_secret: client.secret },
+      ])
+      expect(requests[0]?.headers).not.toHaveProperty("authorization")
+    }),
+  )
+
+  const lifetimes: ReadonlyArray<readonly [lifetime: number | null, kept: Duration.Input, renewed: Duration.Input]> = [
+    [3_600, "3539 seconds", "2 seconds"],
+    [100, "89 seconds", "2 seconds"],
+    [null, "299 seconds", "2 seconds"],
+  ]
+  it.effect(
+    "is renewed a tenth of its life before it ends, a minute at most; after five minutes if it does not say",
+    () =>
+      Effect.gen(function* () {
+        for (const [lifetime, kept, renewed] of lifetimes) {
+          const { tokenUrl, requests } = yield* tokenEndpoint({ lifetime })
+          const { sink, bearers } = yield* opened({ tokenUrl })
+          yield* sink.send([entry(1)])
+          yield* TestClock.adjust(kept)
+          yield* sink.send([entry(2)])
+          expect(requests).toHaveLength(1)
+          yield* TestClock.adjust(renewed)
+          yield* sink.send([entry(3)])
+          expect(bearers()).toEqual([1, 1, 2].map((n) => `Bearer canary-token-${n}`))
+        }
+      }),
+  )
+
+  it.effect("that is refused is renewed once, for all attempts that had it, and the events are delivered", () =>
+    Effect.gen(function* () {
+      const { tokenUrl, requests } = yield* tokenEndpoint()
+      let good = "canary-token-1"
+      const { sink } = yield* opened(
+        { tokenUrl },
+        only(() => good),
+      )
+      yield* sink.send([entry(1)])
+      good = "canary-token-2"
+      const sent = Effect.forEach([2, 3, 4, 5], (n) => sink.send([entry(n)]), { concurrency: "unbounded" })
+      expect(yield* reasonOf(sent)).toBeUndefined()
+      expect(requests).toHaveLength(2)
+    }),
+  )
+
+  it.effect("that is refused when another attempt has renewed it already is not renewed again", () =>
+    Effect.gen(function* () {
+      const { tokenUrl, requests } = yield* tokenEndpoint()
+      let refuse: (() => void) | undefined
+      const { sink } = yield* opened({ tokenUrl }, ({ headers, body }, response) => {
+        if (headers.authorization !== "Bearer canary-token-1") response.end()
+        // Of the first event it says so late.
+        else if (Buffer.from(body).includes("evt_1")) refuse = () => response.writeHead(401).end()
+        else response.writeHead(401).end()
+      })
+      const late = yield* Effect.forkChild(reasonOf(sink.send([entry(1)])), { startImmediately: true })
+      yield* Effect.promise(async () => {
+        while (refuse === undefined) await new Promise((resolve) => setImmediate(resolve))
+      })
+      expect(yield* reasonOf(sink.send([entry(2)]))).toBeUndefined()
+      refuse?.()
+      expect(yield* Fiber.join(late)).toBeUndefined()
+      expect(requests).toHaveLength(2)
+    }),
+  )
+
+  it.effect("that is refused although it is new says what to correct, and shows no token", () =>
+    Effect.gen(function* () {
+      const { tokenUrl, requests } = yield* tokenEndpoint()
+      const { sink, bearers } = yield* opened(
+        { tokenUrl },
+        only(() => "another"),
+      )
+      const reason = yield* reasonOf(sink.send([entry(1)]))
+      expect(reason).toMatchObject({ _tag: "SinkMisconfigured", message: expect.stringContaining('in "oauth"') })
+      expect(bearers()).toEqual(["Bearer canary-token-1", "Bearer canary-token-2"])
+      expect(requests).toHaveLength(2)
+      // The receiver repeats what it was sent.
+      expect(reason?.answer && Redacted.value(reason.answer)).toBe("Bearer ***")
+    }),
+  )
+
+  it.effect("stays what the attempts behind wait for when the first is interrupted", () =>
+    Effect.gen(function* () {
+      const release: Array<() => void> = []
+      const { tokenUrl, requests } = yield* tokenEndpoint({
+        answer: (response) => {
+          const body = { access_token: "late", token_type: "bearer" }
+          const headers = { "content-type": "application/json" }
+          release.push(() => response.writeHead(200, headers).end(JSON.stringify(body)))
+          return true
+        },
+      })
+      const { sink, bearers } = yield* opened({ tokenUrl })
+      const first = yield* Effect.forkChild(sink.send([entry(1)]), { startImmediately: true })
+      const second = yield* Effect.forkChild(sink.send([entry(2)]), { startImmediately: true })
+      yield* Effect.promise(async () => {
+        while (release.length === 0) await new Promise((resolve) => setImmediate(resolve))
+      })
+      yield* Fiber.interrupt(first)
+      for (const answer of release) answer()
+      yield* Fiber.join(second)
+      expect(requests).toHaveLength(1)
+      expect(bearers()).toEqual(["Bearer late"])
+    }),
+  )
+})
+
+describe("a token endpoint", () => {
+  const answering = (status: number, body: string, headers: Record<string, string> = {}) =>
+    tokenEndpoint({
+      answer: (response) => {
+        response.writeHead(status, { "content-type": "application/json", ...headers }).end(body)
+        return true
+      },
+    })
+  const failing = Effect.fnUntraced(function* (oauth: { readonly tokenUrl: string } & Partial<OAuth>) {
+    const { sink, received } = yield* opened(oauth)
+    const reason = yield* reasonOf(sink.send([entry(1)]))
+    const checked = yield* reasonOf(sink.check)
+    expect([received.length, checked?._tag]).toEqual([0, reason?._tag])
+    expect(`${reason?.message}`).not.toContain("canary")
+    return [reason?._tag, reason?.message.replace(/:\d+/, "")]
+  })
+  const at = "the token endpoint http://127.0.0.1"
+
+  it.effect("that can't be reached, fails or is busy makes the sink unavailable", () =>
+    Effect.gen(function* () {
+      const closed = yield* Effect.scoped(listening(createServer()))
+      expect(yield* failing({ tokenUrl: `${closed.url}/canary` })).toEqual([
+        "SinkUnavailable",
+        `${at} can't be reached: nothing listens there (connection refused)`,
+      ])
+      for (const status of [429, 500, 503]) {
+        const { tokenUrl } = yield* answering(status, '{"error":"invalid_client"}')
+        expect(yield* failing({ tokenUrl })).toEqual(["SinkUnavailable", `${at} answered ${status}`])
+      }
+      const { tokenUrl } = yield* answering(400, '{"error":"temporarily_unavailable"}')
+      expect(yield* failing({ tokenUrl })).toEqual(["SinkUnavailable", `${at} gives no token: temporarily_unavailable`])
+    }),
+  )
+
+  it.effect("that hangs makes the sink unavailable before the attempt's own time is up, and is asked again", () =>
+    Effect.gen(function* () {
+      let asked = () => {}
+      const first = new Promise<void>((resolve) => {
+        asked = resolve
+      })
+      let hangs = true
+      const { tokenUrl } = yield* tokenEndpoint({
+        answer: () => {
+          asked()
+          return hangs
+        },
+      })
+      const { sink } = yield* opened({ tokenUrl })
+      const sending = yield* Effect.forkChild(reasonOf(sink.send([entry(1)])), { startImmediately: true })
+      yield* Effect.promise(() => first)
+      yield* TestClock.adjust("5 seconds")
+      expect(yield* Fiber.join(sending)).toMatchObject({
+        _tag: "SinkUnavailable",
+        message: expect.stringContaining("no answer within 5 seconds"),
+      })
+      hangs = false
+      expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
+    }),
+  )
+
+  it.effect("that refuses the client makes the sink misconfigured, with its error code and what to correct", () =>
+    Effect.gen(function* () {
+      const { tokenUrl } = yield* tokenEndpoint()
+      for (const clientAuth of ["client_secret_basic", "client_secret_post"] as const) {
+        expect(yield* failing({ tokenUrl, clientAuth, clientSecret: "canary-wrong" })).toEqual([
+          "SinkMisconfigured",
+          `${at} gives no token: invalid_client; check "oauth.clientId" and "oauth.clientSecret", and whether it wants another "oauth.clientAuth"`,
+        ])
+      }
+      const codes = {
+        invalid_scope: /"oauth.scope"/,
+        invalid_target: /"oauth.audience"/,
+        "canary said": /an error of its own/,
+      }
+      for (const [error, says] of Object.entries(codes)) {
+        const { tokenUrl } = yield* answering(400, JSON.stringify({ error, error_description: "canary" }))
+        expect(yield* failing({ tokenUrl })).toEqual(["SinkMisconfigured", expect.stringMatching(says)])
+      }
+    }),
+  )
+
+  it.effect("that is none makes the sink misconfigured: a page, a token of another kind, a redirect, nothing", () =>
+    Effect.gen(function* () {
+      const others = [
+        yield* answering(200, "<html>canary</html>", { "content-type": "text/html" }),
+        yield* answering(200, "{}"),
+        yield* answering(200, '{"access_token":"canary","token_type":"mac"}'),
+        yield* answering(200, '{"access_token":"canary","token_type":"dpop"}'),
+        yield* answering(404, "canary"),
+        yield* answering(204, ""),
+        yield* answering(307, "", { location: "http://127.0.0.1:1/canary" }),
+      ]
+      for (const { tokenUrl } of others) {
+        expect(yield* failing({ tokenUrl })).toEqual([
+          "SinkMisconfigured",
+          expect.stringMatching(
+            /^the token endpoint http:\/\/127.0.0.1 answered .*without a bearer token; check "oauth.tokenUrl"$/,
+          ),
+        ])
+      }
+    }),
+  )
+
+  test("with certificates that can't be read is an error of its own keys", async () => {
+    const config = {
+      url: "https://example.com",
+      oauth: { ...credentials, tokenUrl: "https://idp.example.com", tls: { ca: "no-such.pem" } },
+    }
+    const open = Effect.scoped(Http.open(Schema.decodeUnknownSync(HttpConfig)(config)))
+    expect((await Effect.runPromise(Effect.flip(open))).message).toBe(
+      'the file of "oauth.tls.ca" can\'t be read: no-such.pem',
+    )
+  })
+})
+
+describe("a config of OAuth", () => {
+  const decoded = (more: object) =>
+    Schema.decodeUnknownResult(HttpConfig)({
+      url: "https://example.com",
+      oauth: { ...credentials, tokenUrl: "https://idp.example.com/token" },
+      ...more,
+    })
+
+  test("has no other authorization beside it, and asks the same endpoint for every event", () => {
+    expect(Result.isSuccess(decoded({}))).toBe(true)
+    expect(String(decoded({ headers: { Authorization: "x" } }))).toContain('with "oauth" this header carries its token')
+    const templated = { oauth: { ...credentials, tokenUrl: "https://idp.example.com/{{account_id}}" } }
+    expect(String(decoded(templated))).toContain("it holds no placeholder")
+  })
+
+  test("is masked in a preview", () => {
+    const oauth = { ...credentials, tokenUrl: "https://idp.example.com/canary" }
+    const shown = preview("http", { url: "https://example.com", oauth })
+    expect(shown.headers).toMatchObject({ authorization: "Bearer ***" })
+    expect(JSON.stringify(shown)).not.toContain("canary")
+  })
+})
