@@ -40,7 +40,7 @@ const env: Readonly<Record<string, string>> = {
 }
 const credentials = {
   "/run/credentials/relay.service/alerts-url": "https://alerts.example.com/T0/B0\n",
-  "/run/credentials/relay.service/backoffice-authorization": "Bearer token\n",
+  "/run/credentials/relay.service/backoffice-token": "token\n",
   "/run/credentials/relay.service/pagerduty": "seven\n",
   "/run/credentials/relay.service/scheduling": "four\n",
   "/run/credentials/relay.service/scheduling-old": "five\n",

@@ -1,6 +1,7 @@
 /** What a failed attempt keeps of the answer to it. */
 import { describe, expect, test } from "bun:test"
 import { Effect, Redacted, Schema } from "effect"
+import { PagerDuty, PagerDutyConfig } from "../../../src/sinks/alerts/pagerduty/PagerDuty.ts"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import { keeper, longest } from "../../../src/sinks/http/KeptAnswer.ts"
@@ -45,6 +46,18 @@ describe("a failed attempt", () => {
         // A payload may be in it: nothing that prints a failure shows it.
         expect(`${reason?.message} ${JSON.stringify(reason)} ${Bun.inspect(reason)}`).not.toContain("evt_1")
       }
+    }),
+  )
+
+  it.live("of an alert service keeps the answer too, less the key that stood in the body", () =>
+    Effect.gen(function* () {
+      const { url } = yield* serve((request, response) => response.writeHead(400).end(request.body))
+      const config = { routingKey: canary, url }
+      const sink = yield* PagerDuty.open(Schema.decodeUnknownSync(PagerDutyConfig)(config))
+      const reason = yield* reasonOf(sink.send([entry(1)]))
+      expect(reason?.answer && Redacted.value(reason.answer)).toMatch(/^{"routing_key":"\*\*\*".*"evt_1"/)
+      const none = yield* PagerDuty.open(Schema.decodeUnknownSync(PagerDutyConfig)({ ...config, keepAnswers: false }))
+      expect((yield* reasonOf(none.send([entry(1)])))?.answer).toBeUndefined()
     }),
   )
 
