@@ -1,6 +1,6 @@
 /**
  * A canary in every place that must not be seen: the signing secret, the
- * admin token, a sink's credentials and URL, and a client's personal data.
+ * admin token, a sink's credentials, tokens and URL, and a client's personal data.
  * Nothing that the relay prints, answers or publishes may hold one of them,
  * not even when its sinks fail and its journal is torn away under it.
  */
@@ -17,7 +17,8 @@ const secret = "canary-secret-2718281828"
 const token = "canary-token-1618033988"
 const credential = "canary-credential-1414213562"
 const person = "canary-person-5772156649"
-const all = [secret, token, credential, person]
+const access = "canary-access-1202056903"
+const all = [secret, token, credential, person, access]
 
 const answers = [500, 400, 429, 302, 404]
 let turn = 0
@@ -30,7 +31,9 @@ const receiver = Bun.serve({
   fetch: async (request) => {
     const body = await request.text()
     if (request.method === "POST" && new URL(request.url).pathname.startsWith("/alerts")) alerts.push(body)
-    const isRefused = new URL(request.url).pathname.startsWith("/refused")
+    const { pathname } = new URL(request.url)
+    if (pathname === "/token") return Response.json({ access_token: access, token_type: "Bearer" })
+    const isRefused = pathname.startsWith("/refused")
     const status = isRefused ? 400 : (answers[turn++ % answers.length] ?? 500)
     return new Response(`${request.url} ${request.headers.get("authorization")} ${body}`, { status })
   },
@@ -89,7 +92,11 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
         refused: {
           type: "http",
           url: `http://127.0.0.1:${receiver.port}/refused/${credential}?key=${credential}`,
-          headers: { authorization: `Bearer ${credential}` },
+          oauth: {
+            tokenUrl: `http://127.0.0.1:${receiver.port}/token`,
+            clientId: "relay",
+            clientSecret: credential,
+          },
         },
         console: { type: "console" },
         sns: {
@@ -153,6 +160,7 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
     (await relay(["dlq", "show", JSON.parse(letters.stdout)[0].id, "--json", "-c", config], { cwd })).stdout,
   )
   expect(attempts[0].answer).toContain(person)
+  expect(attempts[0].answer).toContain("Bearer ***")
   said.push(JSON.stringify(attempts).replaceAll(person, ""))
   expect(said.join("\n")).toContain("relay_dead_letters")
   expect(said.join("\n")).toContain("what http would be sent")
