@@ -58,6 +58,17 @@ export const Webhook = Schema.Struct({
 })
 export type Webhook = typeof Webhook.Type
 
+export const Certificate = Schema.Struct({
+  /** The key of the config that names it: `tls.certificate`. */
+  key: Schema.String,
+  subject: Schema.String,
+  /** Epoch milliseconds. */
+  notBefore: Schema.Finite,
+  notAfter: Schema.Finite,
+  /** Its SHA-256. */
+  fingerprint: Schema.String,
+})
+
 /** The config in force. */
 export const Config = Schema.Struct({
   /** Epoch milliseconds. */
@@ -79,6 +90,8 @@ export const Status = Schema.Struct({
   /** Long-running work and its progress from 0 to 1: `replay to lake`. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),
   webhooks: Schema.Array(Webhook),
+  /** Those in use. */
+  certificates: Schema.Array(Certificate),
   /** The most frequent first. */
   refusals: Schema.Array(Refusals),
   lanes: Schema.Array(Lane),

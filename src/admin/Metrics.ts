@@ -4,6 +4,7 @@
  * more than counting.
  */
 import { Clock, Effect } from "effect"
+import { ActiveConfig } from "../ActiveConfig.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
 import { commitBuckets } from "../ingest/Counters.ts"
@@ -64,6 +65,7 @@ const conditions = ["running", "waiting", "misconfigured", "paused", "blocked", 
 
 export const render = Effect.gen(function* () {
   const { version } = yield* RelayInfo
+  const { certificates } = (yield* ActiveConfig).current.config
   const { counters } = yield* Ingest
   const journal = yield* (yield* Journal).status
   const lanes = yield* (yield* Lanes).status
@@ -99,6 +101,18 @@ export const render = Effect.gen(function* () {
       "relay_secret_last_used_timestamp_seconds",
       "When a secret last verified a delivery",
       perWebhook("secret", "secretsLastUsed").map(([labels, millis]) => [labels, millis / 1000]),
+    ),
+    metric(
+      "gauge",
+      "relay_certificate_expiry_timestamp_seconds",
+      "When a certificate in use expires",
+      certificates.map(({ key, notAfter }) => [{ certificate: key }, notAfter / 1000]),
+    ),
+    metric(
+      "gauge",
+      "relay_certificate_start_timestamp_seconds",
+      "From when on a certificate in use is valid",
+      certificates.map(({ key, notBefore }) => [{ certificate: key }, notBefore / 1000]),
     ),
     metric("counter", "relay_events_total", "Deliveries accepted, duplicates included", perWebhook("type", "events")),
     metric(

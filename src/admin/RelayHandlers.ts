@@ -92,6 +92,7 @@ export const layer = HttpApiBuilder.group(
           work: yield* work.running,
           webhooks: active.current.config.webhooks.map((webhook) => webhookOf(webhook, ingest.counters)),
           refusals: ingest.refusals.counted().map(refusalsOf),
+          certificates: active.current.config.certificates,
           lanes: yield* Effect.mapError(lanes.status, unavailable),
         }
       }),

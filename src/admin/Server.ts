@@ -35,7 +35,7 @@ const notReady = Effect.gen(function* () {
 
 const probes = HttpRouter.use(
   Effect.fnUntraced(function* (router) {
-    const context = yield* Effect.context<Ingest | Journal | Lanes | RelayInfo | Reload>()
+    const context = yield* Effect.context<ActiveConfig | Ingest | Journal | Lanes | RelayInfo | Reload>()
     yield* router.add("GET", "/healthz", plain(200, "ok"))
     yield* router.add(
       "GET",

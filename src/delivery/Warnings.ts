@@ -1,14 +1,14 @@
 /**
  * Warnings to the operator, in the log and as the relay's own events: a journal
- * that fills or is red, a secret that expires.
+ * that fills or is red, a secret or a certificate that expires.
  *
- * **Guarantee.** A secret's notices are given once each. After a restart the same
+ * **Guarantee.** The notices of a secret, and of a certificate, are given once each. After a restart the same
  * notice makes the same event, and the journal drops it as a duplicate within
  * its duplicate window (a day unless the config says otherwise).
  */
 import { Clock, Effect, Hash, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import { noticeOfExpiry } from "../config/Config.ts"
+import { noticeOf, noticeOfExpiry } from "../config/Config.ts"
 import { Journal } from "../journal/Journal.ts"
 import { RelayEvents } from "./RelayEvents.ts"
 
@@ -74,8 +74,28 @@ export const layer: Layer.Layer<never, never, Journal | RelayEvents | ActiveConf
         }
       }
     })
+    /** Once before it expires, and once when it has. */
+    const certificates = Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      for (const one of active.current.config.certificates) {
+        const { key: certificate, subject, notAfter, fingerprint } = one
+        const isOver = notAfter <= now
+        const notice = isOver ? 0 : noticeOf(one)
+        const key = `certificate:${certificate}:${fingerprint}:${notice}`
+        if (notAfter - now > notice || noticed.has(key)) continue
+        noticed.add(key)
+        const expiresAt = new Date(notAfter).toISOString()
+        yield* Effect.logWarning(
+          `the certificate ${certificate} (${subject}) ${isOver ? "expired" : "expires"} at ${expiresAt}: renew it, then reload`,
+        )
+        const type = isOver ? "relay.certificate_expired" : "relay.certificate_expiring"
+        const facts = { certificate, subject, expires_at: expiresAt }
+        yield* events.emit(type, facts, undefined, { key, at: notAfter - notice })
+      }
+    })
     yield* Effect.forkScoped(Effect.repeat(red, Schedule.spaced("1 second")))
     yield* Effect.forkScoped(Effect.repeat(filling, Schedule.spaced("5 seconds")))
     yield* Effect.forkScoped(Effect.repeat(expiring, Schedule.spaced("1 hour")))
+    yield* Effect.forkScoped(Effect.repeat(certificates, Schedule.spaced("1 minute")))
   }),
 )

@@ -75,6 +75,8 @@ export const relayEventTypes = [
   "relay.journal_filling",
   "relay.journal_red",
   "relay.secret_expiring",
+  "relay.certificate_expiring",
+  "relay.certificate_expired",
 ] as const
 
 export type RelayEventType = (typeof relayEventTypes)[number]

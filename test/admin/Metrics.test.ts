@@ -14,6 +14,8 @@ const names = [
   "relay_webhook_requests_total",
   "relay_signature_failures_total",
   "relay_secret_last_used_timestamp_seconds",
+  "relay_certificate_expiry_timestamp_seconds",
+  "relay_certificate_start_timestamp_seconds",
   "relay_events_total",
   "relay_events_unrouted_total",
   "relay_duplicates_total",
@@ -38,7 +40,11 @@ const names = [
   "relay_config_last_reload_success_timestamp_seconds",
 ]
 
+/** Valid from the second 1 to the second 2. */
+const certificate = { key: "tls.certificate", subject: "a", notBefore: 1_000, notAfter: 2_000, fingerprint: "AA" }
+
 const busy = {
+  config: { certificates: [certificate] },
   lanes: [
     lane("lake", {
       backlog: 7,
@@ -92,6 +98,8 @@ describe("/metrics", () => {
       expect(body).toContain(`relay_webhook_requests_total{${odd},code="202"} 2\n`)
       expect(body).toContain(`relay_signature_failures_total{${odd},reason="lowercase"} 1\n`)
       expect(body).toContain(`relay_secret_last_used_timestamp_seconds{${odd},secret="2026-11"} 1.5\n`)
+      expect(body).toContain('relay_certificate_expiry_timestamp_seconds{certificate="tls.certificate"} 2\n')
+      expect(body).toContain('relay_certificate_start_timestamp_seconds{certificate="tls.certificate"} 1\n')
       expect(body).toContain('relay_delivery_attempts_total{sink="lake",outcome="delivered"} 10\n')
       expect(body).toContain('relay_lane_backlog_events{sink="lake"} 7\n')
       expect(body).toContain('relay_duplicate_bound_events{sink="lake"} 42\n')

@@ -24,9 +24,14 @@ const exported = async () => {
     webhook.secretsLastUsed.set("main", 1)
     observeCommit(counters.commits, 1)
   }
+  const certificates = [{ key: "tls.certificate", subject: "a", notBefore: 0, notAfter: 1, fingerprint: "AA" }]
   const body = await Effect.runPromise(
     Effect.gen(function* () {
-      const { ask } = yield* start({ counted, lanes: [lane("lake", { attempts: { delivered: 1 } })] })
+      const { ask } = yield* start({
+        config: { certificates },
+        counted,
+        lanes: [lane("lake", { attempts: { delivered: 1 } })],
+      })
       return yield* text(yield* ask("/metrics"))
     }).pipe(Effect.scoped),
   )

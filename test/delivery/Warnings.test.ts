@@ -19,7 +19,7 @@ const secrets = [
 const route = { name: "own", match: ["relay.*"], except: [], where: {}, to: ["chat"] }
 
 /** A journal, and relays that start and stop over it; `emitted` is the secrets' events in it. */
-const start = Effect.gen(function* () {
+const starting = Effect.fnUntraced(function* (config: Parameters<typeof activeConfig>[0]) {
   const context = yield* Layer.build(MemoryJournal.layer)
   const journal = Context.get(context, Journal)
   const run = Effect.fnUntraced(function* () {
@@ -27,7 +27,7 @@ const start = Effect.gen(function* () {
     yield* Layer.build(
       Warnings.layer.pipe(
         Layer.provide(RelayEvents.layer),
-        Layer.provide(activeConfig({ webhooks: [webhook({ secrets })], routes: [route] })),
+        Layer.provide(activeConfig({ ...config, routes: [route] })),
         Layer.provide(Layer.succeedContext(context)),
       ),
     ).pipe(Scope.provide(scope))
@@ -40,6 +40,49 @@ const start = Effect.gen(function* () {
     }),
   )
   return { run, emitted }
+})
+
+const start = starting({ webhooks: [webhook({ secrets })] })
+
+describe("a certificate that expires", () => {
+  const certificate = (notBefore: number, notAfter: number) => ({
+    key: "tls.certificate",
+    subject: "hooks.example.com",
+    notBefore: notBefore * day,
+    notAfter: notAfter * day,
+    fingerprint: "AA",
+  })
+  const given = Effect.fnUntraced(function* (one: ReturnType<typeof certificate>, days: ReadonlyArray<number>) {
+    const { run, emitted } = yield* starting({ certificates: [one] })
+    const counts: Array<number> = []
+    for (const at of days) {
+      yield* TestClock.setTime(at * day - 1_800_000)
+      const { stop } = yield* run()
+      yield* TestClock.adjust("1 hour")
+      yield* stop
+      counts.push((yield* emitted).length)
+    }
+    return { counts, emitted: yield* emitted }
+  })
+
+  it.effect("is given 14 days before and when it has expired, once each", () =>
+    Effect.gen(function* () {
+      const { counts, emitted } = yield* given(certificate(0, 90), [75, 76, 76.5, 90, 90.5])
+      expect(counts).toEqual([0, 1, 1, 2, 2])
+      const facts = { sinks: ["chat"], certificate: "tls.certificate", subject: "hooks.example.com" }
+      const expires_at = "1970-04-01T00:00:00.000Z"
+      expect(emitted).toEqual([
+        { ...facts, type: "relay.certificate_expiring", expires_at, at: "1970-03-18T00:00:00Z" },
+        { ...facts, type: "relay.certificate_expired", expires_at, at: "1970-04-01T00:00:00Z" },
+      ])
+    }),
+  )
+
+  it.effect("is given at the last third of its time where that is less", () =>
+    Effect.gen(function* () {
+      expect((yield* given(certificate(0, 6), [3, 4, 5, 6])).counts).toEqual([0, 1, 1, 2])
+    }),
+  )
 })
 
 describe("a secret that expires", () => {

@@ -1,12 +1,13 @@
 /**
  * `relay doctor`: checks what the relay needs, all at once: sinks, disk, clock,
- * ports, secrets and the running relay. Exit code 1 when something is wrong;
+ * ports, secrets, certificates and the running relay. Exit code 1 when something is wrong;
  * warnings don't count.
  */
 import { Clock, Effect } from "effect"
 import { Command } from "effect/cli"
 import { failed } from "../support/CommandError.ts"
 import { checkSinks, type SinkCheck } from "../support/checkSinks.ts"
+import { certificates } from "../support/doctor/certificateFindings.ts"
 import { clock } from "../support/doctor/clockFindings.ts"
 import { disk } from "../support/doctor/diskFindings.ts"
 import { type Finding, type Findings, finder, type Verdict } from "../support/doctor/Finding.ts"
@@ -51,7 +52,7 @@ export const doctor = Command.make(
   "doctor",
   {},
   Effect.fn(function* () {
-    const { file: name, config, warnings } = yield* loadQuietly
+    const { file: name, config, warnings, certificateFaults } = yield* loadQuietly
     const { fileOf } = yield* lazily(() => import("../../journal/Journals.ts"))
     const journalFile = fileOf(config.journal)
     const [reached, ofDisk, ofClock, ofPorts, now] = yield* Effect.all(
@@ -71,6 +72,7 @@ export const doctor = Command.make(
       ofClock,
       ...ofPorts,
       ...secrets(config.webhooks, now),
+      ...certificates(config, certificateFaults, now),
     ]
     const wrong = found.filter(({ verdict }) => verdict === "wrong")
     if (yield* Json) yield* printJson({ ok: wrong.length === 0, findings: ordered(found) })
@@ -82,7 +84,7 @@ export const doctor = Command.make(
   }),
 ).pipe(
   Command.withDescription(
-    "Check sinks, disk, clock, ports, secrets and the running relay; exits 1 when something is wrong",
+    "Check sinks, disk, clock, ports, secrets, certificates and the running relay; exits 1 when something is wrong",
   ),
   Command.withExamples([
     { command: "relay doctor", description: "Findings, worst first, and what to do" },

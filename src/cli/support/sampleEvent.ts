@@ -99,6 +99,16 @@ const own: Readonly<Record<string, (at: (hours: number) => string) => Fields>> =
     problem: "Events 5 to 9 of the journal ./data/journal.db are lost: their rows are missing.",
   }),
   "relay.secret_expiring": (at) => ({ webhook: "sample", secret: "sample", expires_at: at(14 * 24) }),
+  "relay.certificate_expiring": (at) => ({
+    certificate: "tls.certificate",
+    subject: "hooks.example.com",
+    expires_at: at(14 * 24),
+  }),
+  "relay.certificate_expired": (at) => ({
+    certificate: "tls.certificate",
+    subject: "hooks.example.com",
+    expires_at: at(0),
+  }),
 }
 
 const objectOf = (type: string, at: (hours: number) => string, suffix: () => string): Fields => {

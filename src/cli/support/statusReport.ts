@@ -3,12 +3,13 @@
  * journal, the lanes and the signing secrets.
  *
  * Red is what needs an operator: the journal is full, broken or red, a lane
- * can't continue by itself, or a webhook has no valid secret left. Yellow is
- * what recovers by itself or can wait: a sink that is down, a secret that is
- * about to expire, a reload that was refused, requests that were refused.
+ * can't continue by itself, a webhook has no valid secret left, or a certificate
+ * has expired. Yellow is what recovers by itself or can wait: a sink that is
+ * down, a secret or a certificate that is about to expire, a reload that was refused, requests that were refused.
  */
 import type { Lane, Status } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
+import * as certificates from "./certificatesTable.ts"
 import { bytes, count, type Paint, plain, span, table } from "./output.ts"
 import { refusalProblems } from "./refusalProblems.ts"
 import type { Severity, StatusProblem } from "./StatusProblem.ts"
@@ -33,7 +34,8 @@ const isJournalRed = ({ journal: { health } }: Status): boolean =>
 export const isRed = (status: Status): boolean =>
   isJournalRed(status) ||
   status.lanes.some((lane) => severityOf(lane) === "red") ||
-  status.webhooks.some((webhook) => hasExpired(webhook, status.now))
+  status.webhooks.some((webhook) => hasExpired(webhook, status.now)) ||
+  status.certificates.some((certificate) => certificates.hasExpired(certificate, status.now))
 
 /** Worst first, then by name; the quarantine shows when it holds something. */
 const ordered = (lanes: ReadonlyArray<Lane>): ReadonlyArray<Lane> =>
@@ -104,7 +106,7 @@ export const problems = (status: Status): ReadonlyArray<StatusProblem> => {
 
 export const render = (status: Status, style: Paint): string => {
   const { version, configFile, startedAt, now, draining, journal, lanes } = status
-  const all = [...problems(status), ...secretProblems(status)].toSorted(
+  const all = [...problems(status), ...secretProblems(status), ...certificates.certificateProblems(status)].toSorted(
     (a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity),
   )
   const shown = all.map(({ name, severity, lines, action }) => {
@@ -121,5 +123,6 @@ export const render = (status: Status, style: Paint): string => {
     lanesTable(lanes, now),
     "",
     secretsTable(status),
+    ...(status.certificates.length === 0 ? [] : ["", certificates.certificatesTable(status)]),
   ].join("\n")
 }

@@ -79,11 +79,15 @@ const summaries: Readonly<Record<string, string>> = {
   "relay.journal_red": "The relay's journal is red: {{/data/object/problem}}",
   "relay.secret_expiring":
     "The secret {{/data/object/secret}} of the webhook {{/data/object/webhook}} expires at {{/data/object/expires_at}}",
+  "relay.certificate_expiring":
+    "The certificate {{/data/object/certificate}} ({{/data/object/subject}}) expires at {{/data/object/expires_at}}",
+  "relay.certificate_expired":
+    "The certificate {{/data/object/certificate}} ({{/data/object/subject}}) expired at {{/data/object/expires_at}}",
 }
 const usualSummary = "{{type}}"
 
 /** The fields of the relay's own events that make their keys. */
-const ownKey = ["sink", "webhook", "secret"]
+const ownKey = ["sink", "webhook", "secret", "certificate"]
 
 /** An id is a text or a number; any other value may hold more than an id. */
 const idOf = (value: unknown): string =>

@@ -6,12 +6,14 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Duration, Effect, Redacted } from "effect"
 import { render } from "../../../src/cli/commands/doctor.ts"
+import { certificates } from "../../../src/cli/support/doctor/certificateFindings.ts"
 import { time } from "../../../src/cli/support/doctor/clockFindings.ts"
 import { room, sync } from "../../../src/cli/support/doctor/diskFindings.ts"
 import { finder } from "../../../src/cli/support/doctor/Finding.ts"
 import { secrets } from "../../../src/cli/support/doctor/secretFindings.ts"
 import type { Webhook } from "../../../src/config/Config.ts"
 import { lane, start } from "../../admin/fixture.ts"
+import { relayConfig } from "../../lib/activeConfig.ts"
 import { it } from "../../lib/effect.ts"
 import { freePort } from "../../lib/port.ts"
 import { serve } from "../../sinks/receiver.ts"
@@ -120,6 +122,25 @@ describe.concurrent("doctor", () => {
       expect(text.stdout).toStartWith("  wrong")
     }),
   )
+
+  test("tells of each certificate how long it lasts, and what is wrong with one", async () => {
+    const pem = (file: string) => join(import.meta.dir, "../../e2e/http/tls", file)
+    const tls = { certificate: pem("localhost.pem"), key: pem("localhost.key.pem") }
+    const sinks = { audit: { type: "http", url: "http://127.0.0.1:1", tls: { ca: "no.pem" } } }
+    const { of } = await examine(await config({ tls, sinks }))
+    expect(of("certificate", "tls.certificate")).toMatchObject([
+      { verdict: "ok", message: expect.stringMatching(/^localhost, expires in \d+ d$/) },
+    ])
+    expect(of("certificate", "sinks.audit.tls.ca")).toMatchObject([
+      { verdict: "wrong", message: expect.stringContaining("the file no.pem can't be read: there is no such file") },
+    ])
+    const day = 86_400_000
+    const one = { key: "tls.certificate", subject: "a", notBefore: now - 80 * day, notAfter: now + 10 * day }
+    const inUse = relayConfig({ certificates: [{ ...one, fingerprint: "AA" }] })
+    expect(certificates(inUse, [], now)).toMatchObject([
+      { verdict: "warning", message: expect.stringMatching(/^a, expires in 10 d: renew/) },
+    ])
+  })
 
   it.live("tells what a sink advises, and it is no failure", () =>
     Effect.gen(function* () {

@@ -44,6 +44,7 @@ const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> 
       ],
     },
   ],
+  certificates: [],
   refusals: [],
   lanes,
 })
@@ -161,6 +162,30 @@ describe("status", () => {
     expect(isRed(shut)).toBe(true)
     expect(rendered(shut)).toStartWith("hooks: every secret has expired, so every delivery is refused")
     expect(rendered({ ...shut, journal: { ...shut.journal, health: "red" } })).toStartWith("journal: red")
+  })
+
+  test("is yellow of a certificate that soon expires, red of one that has, and lists all of them", () => {
+    const day = 86_400_000
+    const at = (notAfter: number): Status => ({
+      ...status([lane("lake")]),
+      certificates: [
+        {
+          key: "tls.certificate",
+          subject: "hooks.example.com",
+          notBefore: notAfter - 90 * day,
+          notAfter,
+          fingerprint: "A",
+        },
+      ],
+    })
+    expect(rendered(at(300_000 + 15 * day))).toMatch(/^relay 1\.2\.3/)
+    expect(rendered(at(300_000 + 15 * day))).toMatch(/tls\.certificate +hooks\.example\.com +in 15 d/)
+    expect(rendered(at(300_000 + 10 * day))).toStartWith(
+      "tls.certificate: the certificate of hooks.example.com expires in 10 d\n  what to do: renew it, then relay reload",
+    )
+    expect(isRed(at(300_000 + 10 * day))).toBe(false)
+    expect(rendered(at(240_000))).toStartWith("tls.certificate: the certificate of hooks.example.com expired 60 s ago")
+    expect(isRed(at(300_000))).toBe(true)
   })
 
   test("shows the quarantine once it holds something", () => {

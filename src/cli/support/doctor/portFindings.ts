@@ -52,8 +52,18 @@ const port = (
     : at("ok", `${where} is free`)
 }
 
+/** Certificates that were renewed, and not yet taken. */
+const untaken = ({ certificates }: Status, config: RelayConfig): Findings =>
+  certificates
+    .filter((one) =>
+      config.certificates.some(({ key, fingerprint }) => key === one.key && fingerprint !== one.fingerprint),
+    )
+    .map(({ key }) =>
+      finder("certificate", key)("warning", "it was renewed, and the running relay has the one before: `relay reload`"),
+    )
+
 /** The relay that answered, and its problems. */
-const relay = (status: Status): Findings => {
+const relay = (status: Status, config: RelayConfig): Findings => {
   const { version, now, startedAt, lanes } = status
   const summary = `${version} is up ${span(now - startedAt)} with ${count(lanes.length, "lane")}`
   const found = problems(status).map(({ name, severity, lines, action }) =>
@@ -62,10 +72,11 @@ const relay = (status: Status): Findings => {
       [...lines, action].filter((_) => _ !== "").join("; "),
     ),
   )
-  return [finder("relay", "status")("ok", summary), ...found]
+  return [finder("relay", "status")("ok", summary), ...found, ...untaken(status, config)]
 }
 
-export const ports = Effect.fnUntraced(function* ({ listen, admin, tls }: RelayConfig) {
+export const ports = Effect.fnUntraced(function* (config: RelayConfig) {
+  const { listen, admin, tls } = config
   const adminTaken = yield* Effect.result(isTaken(admin.listen))
   const listenTaken = yield* Effect.result(isTaken(listen, tls))
   const status = Result.isSuccess(adminTaken) && adminTaken.success ? yield* askStatus : undefined
@@ -74,5 +85,8 @@ export const ports = Effect.fnUntraced(function* ({ listen, admin, tls }: RelayC
   const at = finder("relay", "status")
   if (status === undefined)
     return [...both, at("ok", `not running: nothing listens at ${Address.format(admin.listen)}`)]
-  return [...both, ...(Result.isSuccess(status) ? relay(status.success) : [at("wrong", status.failure.message)])]
+  return [
+    ...both,
+    ...(Result.isSuccess(status) ? relay(status.success, config) : [at("wrong", status.failure.message)]),
+  ]
 })
