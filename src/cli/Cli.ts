@@ -32,7 +32,11 @@ const presenter = (style: Paint): CliOutput.Presenter => ({
     const lines = event.errors.map((error) => {
       const hint = error._tag === "InvalidValue" ? (renamed[error.value] ?? "") : ""
       // The library prefixes what a flag's schema says.
-      return `relay: ${error.message.replace("Schema validation failed: Expected ", "")}${hint && `; it is called ${hint} now`}`
+      const words = error.message
+        .replace("Schema validation failed: Expected ", "")
+        .replace("Expected a string representing a finite number", "Expected: a number")
+      const file = /^Unexpected positional argument: "(.*\.json)"$/.exec(words)?.[1]
+      return `relay: ${words}${hint && `; it is called ${hint} now`}${file === undefined ? "" : `; a config is named by -c ${file}`}`
     })
     yield* Console.error(
       `${style("red", lines.join("\n"))}\n\nUsage: ${event.helpDoc.usage}\nRun \`${path} --help\` for more.`,

@@ -11,6 +11,7 @@ import { Result } from "effect"
 import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
 import { resource } from "../event/EventType.ts"
+import { nearest } from "../event/Nearest.ts"
 import * as Numbers from "../event/Numbers.ts"
 import * as Pointer from "../event/Pointer.ts"
 import * as Rendering from "./Rendering.ts"
@@ -86,17 +87,39 @@ const isOneOf = (fields: Readonly<Record<string, Field>>, name: string): boolean
 const choice = (fields: Readonly<Record<string, Field>>): string =>
   `it is one of ${Object.keys(fields).join(", ")}, or a JSON Pointer such as /data/object/id`
 
+/** What was probably meant by a name that is no field. */
+const meant = (fields: Readonly<Record<string, Field>>, name: string): string | undefined => {
+  const near = nearest(name, Object.keys(fields))
+  if (near !== undefined) return near
+  const pointer = `/${name.replace(/^[$.]+/, "").replaceAll(".", "/")}`
+  return /^[\w$]+([./][\w-]+)+$/.test(name) && Pointer.parse(pointer) !== undefined ? pointer : undefined
+}
+
 /** What is wrong with a template; `undefined` if nothing is. */
 export const problem = (text: string): string | undefined => {
-  for (const [whole, name = ""] of text.matchAll(placeholder)) {
-    if (!isOneOf(fields, name.trim())) return `${whole} is no placeholder: ${choice(fields)}`
+  for (const [whole, inside = ""] of text.matchAll(placeholder)) {
+    const name = inside.trim()
+    if (isOneOf(fields, name)) continue
+    const [, variable] = /^(?:env|secrets?|vars?)\.([A-Za-z_]\w*)$/i.exec(name) ?? []
+    if (variable !== undefined) return `${whole} is no placeholder: a variable is written \${${variable}}`
+    const near = meant(fields, name)
+    return `${whole} is no placeholder: ${near === undefined ? choice(fields) : `did you mean {{${near}}}?`}`
   }
   return /\{\{|\}\}/.test(text.replaceAll(placeholder, "")) ? "a {{ has no }} or the other way round" : undefined
 }
 
 /** What is wrong with a name that must be a field of an event. */
-export const fieldProblem = (name: string): string | undefined =>
-  isOneOf(eventFields, name) ? undefined : `${name} is no field: ${choice(eventFields)}`
+export const fieldProblem = (name: string): string | undefined => {
+  if (isOneOf(eventFields, name)) return undefined
+  const near = meant(eventFields, name)
+  return `${name} is no field: ${near === undefined ? choice(eventFields) : `did you mean "${near}"?`}`
+}
+
+/** A field in single braces, which stays as it is; `undefined` where there is none. */
+export const unfilled = (text: string): string | undefined =>
+  [...text.matchAll(/(?<![{$])\{([^{}]*)\}(?!\})/g)]
+    .map(([, name = ""]) => name.trim())
+    .find((name) => Object.hasOwn(fields, name) || (name.startsWith("/") && isOneOf(fields, name)))
 
 const lookup = (text: string): Field => {
   const name = text.trim()

@@ -86,9 +86,7 @@ const allowed = /^[A-Za-z0-9_.*{},-]+$/
 export const problem = (source: string): string | undefined => {
   if (source === "") return "a pattern can't be empty; `**` matches every event type"
   if (source.length > most.characters) return `a pattern has ${most.characters} characters at most: write several`
-  if (!allowed.test(source)) {
-    return "a pattern holds letters, digits, `_`, `-`, dots, `*`, `**` and `{a,b}`"
-  }
+  if (!allowed.test(source)) return notAllowed(source)
   if (source.split(".").some((segment) => segment === "")) return "a pattern has an empty segment between its dots"
   if (source.split(".").some((segment) => segment.includes("**") && segment !== "**")) return alone
   if (/[{,][,.}]|\.[,}]/.test(source)) return "a choice in a `{a,b}` is empty, or has a dot at its end"
@@ -103,34 +101,32 @@ export const problem = (source: string): string | undefined => {
     // A glob would take it for the braces themselves, which no event type has.
     if (!choice) return "a `{` holds at least two choices, as in `{a,b}`"
   }
-  return open.length === 0 ? choiceProblem(source) : unpaired
+  if (open.length > 0) return unpaired
+  return choicesOf(source).length > 1 ? several : choiceProblem(source)
+}
+
+/** A pattern split at the commas outside of its braces, where one was written for several. */
+export const choicesOf = (source: string): ReadonlyArray<string> => {
+  let depth = 0
+  const choices = [""]
+  for (const character of source) {
+    if (character === "{") depth += 1
+    if (character === "}") depth -= 1
+    if (character === "," && depth === 0) choices.push("")
+    else choices[choices.length - 1] += character
+  }
+  return choices
+}
+
+const several = "a `,` outside of braces parts nothing: several patterns are written one by one"
+
+const notAllowed = (source: string): string => {
+  if (source.startsWith("!"))
+    return 'a pattern can\'t begin with `!`: what a route does not take stands in its "except"'
+  if (/[|^$\\()+?[\]]/.test(source)) {
+    return "this is no regular expression: `*` stands for part of a segment, `**` for any segments, `{a,b}` for either"
+  }
+  return "a pattern holds letters, digits, `_`, `-`, dots, `*`, `**` and `{a,b}`"
 }
 
 const unpaired = "a `{` has no `}` or the other way round"
-
-const distance = (a: string, b: string): number => {
-  let previous = Array.from({ length: b.length + 1 }, (_, index) => index)
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const substitution = (previous[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      row.push(Math.min((previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, substitution))
-    }
-    previous = row
-  }
-  return previous[b.length] ?? 0
-}
-
-/** The candidate nearest to `given`, when one is near enough to be what was meant. */
-export const nearest = (given: string, candidates: ReadonlyArray<string>): string | undefined => {
-  let best: string | undefined
-  let bestDistance = Number.POSITIVE_INFINITY
-  for (const candidate of candidates) {
-    const d = distance(given.toLowerCase(), candidate.toLowerCase())
-    if (d < bestDistance) {
-      best = candidate
-      bestDistance = d
-    }
-  }
-  return bestDistance <= Math.max(2, Math.floor(given.length / 3)) ? best : undefined
-}

@@ -96,9 +96,10 @@ describe("the text of a pattern is wrong", () => {
     ["", /empty/],
     ["client created", /letters/],
     ["client/created", /letters/],
-    ["client.[ab]", /letters/],
-    ["client.?", /letters/],
-    ["!client.*", /letters/],
+    ["client.[ab]", /no regular expression/],
+    ["client.?", /no regular expression/],
+    ["!client.*", /"except"/],
+    ["client.*,block.*", /several patterns/],
     [".created", /empty segment/],
     ["client..created", /empty segment/],
     ["client.", /empty segment/],
@@ -142,19 +143,6 @@ describe("the text of a pattern is wrong", () => {
 
   test("in none of the patterns above that work", () => {
     for (const [pattern] of cases) expect([pattern, Pattern.problem(pattern)]).toEqual([pattern, undefined])
-  })
-})
-
-describe("the nearest", () => {
-  test("is what was meant", () => {
-    expect(Pattern.nearest("client.craeted", eventTypes)).toBe("client.created")
-    expect(Pattern.nearest("Appointment.Created", eventTypes)).toBe("appointment.created")
-    expect(Pattern.nearest("appointment.meeting.creation_failed", eventTypes)).toBe("appointment.meeting.create_failed")
-  })
-
-  test("is nothing when nothing is near", () => {
-    expect(Pattern.nearest("qwertyuiop", eventTypes)).toBeUndefined()
-    expect(Pattern.nearest("x", [])).toBeUndefined()
   })
 })
 

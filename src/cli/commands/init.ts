@@ -10,6 +10,19 @@ import { lazily, Program, quoted } from "../support/Program.ts"
 /** Beside the config, whose `$schema` names it. */
 const schemaFile = "relay.schema.json"
 
+const whyNot = (tag: string, directory: string): string => {
+  switch (tag) {
+    case "NotFound":
+      return `there is no directory ${directory}; \`mkdir -p ${quoted(directory)}\` makes it`
+    case "PermissionDenied":
+      return `permission denied; choose another place by \`--config FILE\`, or another user`
+    case "BadResource":
+      return `${directory} is a file, or the name is that of a directory`
+    default:
+      return `the system refuses it (${tag})`
+  }
+}
+
 export const init = Command.make(
   "init",
   {
@@ -36,7 +49,7 @@ export const init = Command.make(
           io(
             reason._tag === "AlreadyExists"
               ? `${plain(file)} exists and is left as it is; \`--config FILE\` chooses another`
-              : `${plain(file)} can't be written (${reason._tag})`,
+              : `${plain(file)} can't be written: ${whyNot(reason._tag, plain(path.dirname(file)))}`,
           ),
         ),
       )

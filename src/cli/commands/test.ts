@@ -61,14 +61,16 @@ const difference = ({ event, webhook, expected, reached, because }: Outcome): st
     ),
   ].join("\n")
 
-const changes = ({ event, sink, file, diff }: Golden.Compared, style: Paint): string =>
-  [
+const changes = ({ event, sink, file, missing, diff }: Golden.Compared, style: Paint): string => {
+  if (missing) return `FAILED  ${plain(event)} to ${plain(sink)}: there is no ${plain(file)} beside the config`
+  return [
     `FAILED  ${plain(event)} to ${plain(sink)}: the payload differs from ${plain(file)}`,
     ...diff.map((line) => {
       const text = `  ${plain(line)}`
       return line.startsWith("+") ? style("green", text) : line.startsWith("-") ? style("red", text) : text
     }),
   ].join("\n")
+}
 
 export const test = Command.make(
   "test",

@@ -25,6 +25,8 @@ export interface Compared {
   readonly written: boolean
   /** The keys that are absent here and show in the payload, so that it can't be compared. */
   readonly absent: ReadonlyArray<string>
+  /** Whether there is no such file yet. */
+  readonly missing: boolean
   /** Where they differ: lines that begin with `-` (golden file), `+` (payload) or a blank. */
   readonly diff: ReadonlyArray<string>
 }
@@ -117,22 +119,15 @@ export const compare = Effect.fnUntraced(function* (
         return yield* failed(`the sink ${plain(sink)} can't show what it would be sent`)
       const golden = yield* files.read(file)
       const lines = diff(textOf(golden), payload)
+      const one = { event: test.event, sink, file, missing: golden === undefined }
       const hidden = lines.length === 0 ? [] : shownOf(lane, absent)
       if (hidden.length > 0) {
-        compared.push({ event: test.event, sink, file, ok: true, written: false, absent: hidden, diff: [] })
+        compared.push({ ...one, ok: true, written: false, absent: hidden, diff: [] })
         continue
       }
       const written = update && lines.length > 0
       if (written) yield* files.write(file, `${payload}\n`)
-      compared.push({
-        event: test.event,
-        sink,
-        file,
-        ok: written || lines.length === 0,
-        written,
-        absent: [],
-        diff: lines,
-      })
+      compared.push({ ...one, ok: written || lines.length === 0, written, absent: [], diff: lines })
     }
   }
   return compared

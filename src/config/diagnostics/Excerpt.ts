@@ -1,10 +1,11 @@
 /**
  * The line of a config file that a diagnostic shows.
  *
- * **Guarantee.** It holds no secret: every string is masked except keys and the
- * value that the diagnostic is about, unless that is a secret. Comments and text
- * that the scanner can't read are left out. Masking works on tokens, not on the
- * parsed tree, so it also holds for text that does not parse.
+ * **Guarantee.** It holds no secret: every text and number is masked except keys
+ * and the value that the diagnostic is about, unless that is a secret. Comments
+ * are left out. Masking works on tokens, not on the parsed tree, so it also holds
+ * for text that does not parse: there, a key is what stands where a key may, so
+ * no part of a text in other quotation marks passes for one.
  */
 import { createScanner } from "jsonc-parser"
 import type { Diagnostic } from "./Diagnostic.ts"
@@ -19,8 +20,11 @@ export interface Span {
 
 /** The scanner's token kinds: a library's `const enum` can't be imported by name. */
 const token = {
+  openBrace: 1,
+  comma: 5,
   colon: 6,
   string: 10,
+  number: 11,
   lineComment: 12,
   blockComment: 13,
   lineBreak: 14,
@@ -35,8 +39,8 @@ const closing: ReadonlySet<number> = new Set([2, 4])
 const isComment = (kind: number): boolean => kind === token.lineComment || kind === token.blockComment
 const isBlank = (kind: number): boolean => kind === token.blank || kind === token.lineBreak || isComment(kind)
 
-/** What may be a secret: a string, or text that the scanner can't read. */
-const isText = (kind: number): boolean => kind === token.string || kind === token.unknown
+/** What may be a secret: a string, a number, or text that the scanner can't read. */
+const isText = (kind: number): boolean => kind === token.string || kind === token.number || kind === token.unknown
 
 /** Whether a colon follows, so that the string is a key. */
 const colonAhead = (text: string, offset: number): boolean => {
@@ -44,6 +48,11 @@ const colonAhead = (text: string, offset: number): boolean => {
   colon.lastIndex = offset
   return colon.test(text)
 }
+
+/** Whether a word without quotes begins its line or the inside of an object: a key whose quotes were forgotten. */
+const isBareKey = (text: string, { offset, end }: Span & { readonly end: number }): boolean =>
+  /^[A-Za-z_$][\w$-]*$/.test(text.slice(offset, end)) &&
+  /^\s*\{?\s*$/.test(text.slice(text.lastIndexOf("\n", offset - 1) + 1, offset))
 
 /** A token of a text: where it ends, and whether it is a key. */
 export interface Token extends Span {
@@ -56,13 +65,23 @@ export interface Token extends Span {
 export const tokensOf = (text: string): ReadonlyArray<Token> => {
   const scanner = createScanner(text, false)
   const tokens: Array<Token> = []
-  let before = 0
+  let before: number = token.openBrace
+  let isFirst = true
   for (let kind: number = scanner.scan(); kind !== token.end; kind = scanner.scan()) {
     const offset = scanner.getTokenOffset()
     const length = scanner.getTokenLength()
     const end = offset + length
-    const isKey = isText(kind) && before !== token.colon && colonAhead(text, end)
-    if (!isBlank(kind)) before = kind
+    // After a forgotten comma a key still begins its line.
+    const mayBeKey = before === token.openBrace || before === token.comma || (isFirst && before !== token.colon)
+    const isKey =
+      mayBeKey &&
+      (kind === token.string || (kind === token.unknown && isBareKey(text, { offset, length, end }))) &&
+      colonAhead(text, end)
+    if (kind === token.lineBreak) isFirst = true
+    else if (!isBlank(kind)) {
+      before = kind
+      isFirst = false
+    }
     tokens.push({ kind, offset, length, end, isKey })
   }
   return tokens
@@ -85,7 +104,7 @@ export const excerpt = (text: string, tokens: ReadonlyArray<Token>, span: Span, 
   const newline = text.indexOf("\n", span.offset)
   const end = newline === -1 ? text.length : newline
   let line = ""
-  let underline = { start: 0, length: 1 }
+  let underline: { start: number; length: number } | undefined
   const first = firstBeyond(tokens.length, (index) => (tokens[index]?.end ?? 0) > start)
   for (let index = first; index < tokens.length; index++) {
     const one = tokens[index]
@@ -94,14 +113,16 @@ export const excerpt = (text: string, tokens: ReadonlyArray<Token>, span: Span, 
     const hides = isText(one.kind) && !(about && showsValue) && !one.isKey
     const written =
       isComment(one.kind) || one.kind === token.lineBreak ? "" : text.slice(one.offset, Math.min(one.end, end))
-    const shown = hides ? '"…"' : written.replaceAll(/[\t\r]/g, " ")
+    const shown = hides ? (one.kind === token.number ? "…" : '"…"') : written.replaceAll(/[\t\r]/g, " ")
     if (about) underline = { start: line.length, length: shown.length }
     line += shown
   }
   const trimmed = line.trimEnd()
+  // Nothing stands there where the text ends too early.
+  const { start: from, length: underlined } = underline ?? { start: trimmed.length, length: 1 }
   // A span over several lines is underlined to the end of the first.
-  const length = span.offset + span.length > end ? trimmed.length - underline.start : underline.length
-  return crop(trimmed, underline.start, Math.max(1, length))
+  const length = span.offset + span.length > end ? trimmed.length - from : underlined
+  return crop(trimmed, from, Math.max(1, length))
 }
 
 /** Cuts a line that is too wide for a terminal around the span. */

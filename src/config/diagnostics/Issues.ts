@@ -6,7 +6,8 @@
  * resolved secret. It names the value's kind.
  */
 import { Result, Schema, SchemaAST, type SchemaIssue } from "effect"
-import { nearest } from "../../routing/Pattern.ts"
+import { nearest } from "../../event/Nearest.ts"
+import { describe, partOf, written } from "../schema/Traits.ts"
 import { error, type Finding, type Path } from "./Source.ts"
 
 const names = (ast: SchemaAST.AST): ReadonlyArray<string> =>
@@ -27,11 +28,16 @@ const list = (words: ReadonlyArray<string>): string =>
 
 const quoted = (word: string): string => `"${word}"`
 
-/** `did you mean "x"?`, or all choices if none is near. */
-export const didYouMean = (given: string, choice: ReadonlyArray<string>, what: string): string | undefined => {
+/** `did you mean "x"?`, or the choices that are `listed` if none is near. */
+export const didYouMean = (
+  given: string,
+  choice: ReadonlyArray<string>,
+  what: string,
+  listed = choice,
+): string | undefined => {
   const near = nearest(given, choice)
   if (near !== undefined) return `did you mean ${quoted(near)}?`
-  return choice.length === 0 ? undefined : `${what}: ${choice.join(", ")}`
+  return listed.length === 0 ? undefined : `${what}: ${listed.join(", ")}`
 }
 
 const kinds: Readonly<Record<string, string>> = {
@@ -43,9 +49,13 @@ const kinds: Readonly<Record<string, string>> = {
   Null: "null",
 }
 
-/** What a schema expects: its own description, or the kind of JSON value. */
+/** Words of the library for a check, which say less than ours. */
+const isGeneric = (words: string): boolean => /^(a (string|value)|an integer)\b/.test(words)
+
+/** What a schema expects: its own words, or the kind of JSON value. */
 const expected = (ast: SchemaAST.AST): string => {
-  const said = ast.annotations?.expected ?? ast.checks?.map((check) => check.annotations?.expected).find(Boolean)
+  const all = [ast.annotations?.expected, ...(ast.checks ?? []).map((check) => check.annotations?.expected)]
+  const said = all.findLast((words) => typeof words === "string" && !isGeneric(words))
   if (typeof said === "string") return said
   const choice = literals(ast)
   if (choice.length > 0) return list(choice.map(quoted))
@@ -58,7 +68,8 @@ const annotated = (annotations: object | undefined): string | undefined => {
   return typeof annotations.message === "string" ? annotations.message : undefined
 }
 
-const valueAt = (root: unknown, path: Path): unknown => {
+/** What stands at a path; `undefined` where nothing does. */
+export const valueAt = (root: unknown, path: Path): unknown => {
   let value = root
   for (const key of path) {
     if (typeof value !== "object" || value === null) return undefined
@@ -74,45 +85,108 @@ const kindOf = (value: unknown): string => {
   return typeof value === "string" ? "text" : typeof value === "boolean" ? "true or false" : "a number"
 }
 
+/** A finding, and the key that it misses, or that was probably meant. */
+interface Told extends Finding {
+  readonly misses?: string
+  readonly means?: string
+}
+
+/** How an object or a list is written. */
+const shapeOf = (ast: SchemaAST.AST, value: unknown): string | undefined => {
+  if (ast._tag === "Arrays") {
+    const [item] = ast.rest
+    if (item?._tag === "Objects") {
+      const required = item.propertySignatures.filter(({ type }) => !SchemaAST.isOptional(type))
+      return `it is written [{ ${required.map(({ name }) => `${quoted(String(name))}: …`).join(", ")} }]`
+    }
+    return typeof value === "string" && value.includes(",")
+      ? 'each in its own quotes: ["…", "…"]'
+      : 'it is written ["…"]'
+  }
+  if (ast._tag !== "Objects") return undefined
+  const keys = names(ast)
+  return keys.length > 0 ? `its keys are: ${keys.join(", ")}` : 'it is written by name: { "…": … }'
+}
+
+/** How to mend a value of the wrong kind. */
+const mending = (ast: SchemaAST.AST, value: unknown): string | undefined => {
+  const { hint, description } = describe(ast)
+  if (hint !== undefined) return hint
+  if (ast._tag === "Number" && typeof value === "string" && value.trim() !== "" && !Number.isNaN(Number(value)))
+    return "a number stands in the file itself, without quotes"
+  if (ast._tag === "Boolean" && typeof value === "string") return "without quotes: true or false"
+  if (ast._tag === "String" && (typeof value === "number" || typeof value === "boolean"))
+    return 'put it in double quotes: "…"'
+  const shape = shapeOf(ast, value)
+  // An object may be empty, where its description says what that means.
+  return typeof value === "boolean" && description !== undefined ? description : (shape ?? description)
+}
+
 /** Flattens an issue. Of `root`, the value that was decoded, messages show only the kind, or a mistyped choice. */
-const flatten = (issue: SchemaIssue.Issue, path: Path, root: unknown, said?: string): ReadonlyArray<Finding> => {
-  const wanted = (what: string): ReadonlyArray<Finding> => [
-    error(path, said ?? `expected ${what}, found ${kindOf(valueAt(root, path))}`),
-  ]
+const flatten = (
+  issue: SchemaIssue.Issue,
+  path: Path,
+  root: unknown,
+  schema: SchemaAST.AST,
+  said?: string,
+): ReadonlyArray<Told> => {
+  const schemaAt = (at: Path) => at.reduce<SchemaAST.AST | undefined>((ast, key) => ast && partOf(ast, key), schema)
+  const wanted = (ast: SchemaAST.AST): ReadonlyArray<Told> => {
+    const value = valueAt(root, path)
+    const message = said ?? `expected ${expected(ast)}, found ${kindOf(value)}`
+    return [error(path, message, mending(schemaAt(path) ?? ast, value))]
+  }
+  const inside = (one: SchemaIssue.Issue) => flatten(one, path, root, schema, said)
   switch (issue._tag) {
     case "Pointer": {
       const inner = issue.path.map((key) => (typeof key === "number" ? key : String(key)))
       if (issue.issue._tag === "UnexpectedKey" && typeof inner.at(-1) === "string") {
         const given = String(inner.at(-1))
-        const hint = didYouMean(given, names(issue.issue.ast), "the keys here are")
-        return [error([...path, ...inner], `unknown key ${quoted(given)}`, hint, "key")]
+        const known = names(issue.issue.ast)
+        const found = error(
+          [...path, ...inner],
+          `unknown key ${quoted(given)}`,
+          didYouMean(given, known, "the keys here are"),
+          "key",
+        )
+        const near = nearest(given, known)
+        return [
+          near === undefined ? found : { ...found, means: JSON.stringify([...path, ...inner.slice(0, -1), near]) },
+        ]
       }
-      return flatten(issue.issue, [...path, ...inner], root, said)
+      return flatten(issue.issue, [...path, ...inner], root, schema, said)
     }
     case "Composite":
-      return issue.issues.flatMap((one) => flatten(one, path, root, said))
+      return issue.issues.flatMap(inside)
     case "AnyOf": {
       const choice = literals(issue.ast)
       const given = valueAt(root, path)
       if (choice.length > 0 && typeof given === "string") {
-        return [error(path, `expected ${list(choice.map(quoted))}`, didYouMean(given, choice, "one of"))]
+        const near = nearest(given, choice)
+        return [error(path, `expected ${list(choice.map(quoted))}`, near && `did you mean ${quoted(near)}?`)]
       }
       // The only member whose kind fits: its issues are more precise than the union's.
-      if (issue.issues.length === 1) return issue.issues.flatMap((one) => flatten(one, path, root, said))
-      return wanted(expected(issue.ast))
+      if (issue.issues.length === 1) return issue.issues.flatMap(inside)
+      return wanted(issue.ast)
     }
     case "Encoding":
-      return flatten(issue.issue, path, root, said)
+      return inside(issue.issue)
     case "Filter": {
       const { annotations } = issue.filter
-      const wanted = annotations?.expected === undefined ? undefined : `expected ${annotations.expected}`
+      const wanted = annotations?.expected === "an integer" ? "a whole number" : annotations?.expected
       const own = issue.issue._tag === "InvalidValue" ? annotated(issue.issue.annotations) : undefined
-      return flatten(issue.issue, path, root, said ?? annotated(annotations) ?? own ?? wanted)
+      const words = said ?? annotated(annotations) ?? own ?? (wanted === undefined ? undefined : `expected ${wanted}`)
+      return flatten(issue.issue, path, root, schema, words)
     }
-    case "MissingKey":
-      return [error(path, `the key ${quoted(String(path.at(-1) ?? ""))} is missing`)]
+    case "MissingKey": {
+      const what = schemaAt(path)
+      const key = quoted(String(path.at(-1) ?? ""))
+      const hint = what && (shapeOf(what, undefined) ?? describe(what).description)
+      const found = error(path, `the key ${key} is missing`, hint)
+      return [{ ...found, misses: JSON.stringify(path) }]
+    }
     case "InvalidType":
-      return wanted(expected(issue.ast))
+      return wanted(issue.ast)
     case "InvalidValue":
       return [error(path, said ?? annotated(issue.annotations) ?? "this value can't be used here")]
     case "UnexpectedKey":
@@ -129,7 +203,12 @@ export const decode = <A>(
   path: Path,
 ): Result.Result<A, ReadonlyArray<Finding>> =>
   Schema.decodeUnknownResult(schema, { errors: "all", onExcessProperty: "error" })(value).pipe(
-    Result.mapError(({ issue }) =>
-      flatten(issue, [], value).map((finding) => ({ ...finding, path: [...path, ...finding.path] })),
-    ),
+    Result.mapError(({ issue }) => {
+      const all = flatten(issue, [], value, written(schema))
+      // A key that is misspelled is not missing as well.
+      const meant = new Set(all.map(({ means }) => means))
+      return all.flatMap(({ misses, means: _, ...finding }) =>
+        misses !== undefined && meant.has(misses) ? [] : [{ ...finding, path: [...path, ...finding.path] }],
+      )
+    }),
   )

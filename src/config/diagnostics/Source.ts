@@ -4,9 +4,10 @@
  * **Gotcha.** A value may be a secret: `mayBeShown` decides which a diagnostic
  * shows (see `schema/ConfiguredTypes.ts`).
  */
-import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser"
+import { type Node, type ParseError, parseTree } from "jsonc-parser"
 import type { Diagnostic } from "./Diagnostic.ts"
 import { excerpt, firstBeyond, type Span, type Token, tokensOf, tooDeep } from "./Excerpt.ts"
+import { syntaxMistakes } from "./Syntax.ts"
 
 export type Path = ReadonlyArray<string | number>
 
@@ -77,23 +78,6 @@ const toValue = (node: Node): unknown => {
   )
 }
 
-const syntaxMessages: Readonly<Record<string, readonly [message: string, hint?: string]>> = {
-  InvalidSymbol: ["this is not a JSON value", "text is in double quotes; other values are numbers, true, false, null"],
-  InvalidNumberFormat: ["this is not a number"],
-  PropertyNameExpected: ["a key in double quotes is expected here", 'such as "listen"'],
-  ValueExpected: ["a value is expected here"],
-  ColonExpected: ["a `:` is missing between key and value"],
-  CommaExpected: ["a `,` is missing before this"],
-  CloseBraceExpected: ["a `}` is missing: an object is not closed"],
-  CloseBracketExpected: ["a `]` is missing: a list is not closed"],
-  EndOfFileExpected: ["there is more text after the end of the config", "the file holds one object: { … }"],
-  UnexpectedEndOfComment: ["a `/*` comment is not closed"],
-  UnexpectedEndOfString: ['a `"` is missing: the text is not closed on its line'],
-  InvalidUnicode: ["an escape like \\u0041 needs four hexadecimal digits"],
-  InvalidEscapeCharacter: ["there is no such escape", "write a backslash as \\\\"],
-  InvalidCharacter: ["a control character is not allowed in text", "write it as an escape, such as \\t"],
-}
-
 /** The deepest nesting of a config. */
 const deepest = 100
 
@@ -137,21 +121,9 @@ export const parse = (file: string, text: string, mayBeShown: (path: Path, confi
         },
       ]
     }
-    // Of errors on the same line, or after a token that the parser skips, only the first is meaningful.
-    const lines = new Set<number>()
-    let last = ""
-    return errors.flatMap((found) => {
-      const offset = Math.min(found.offset, text.length)
-      const { line } = place(offset)
-      const code = printParseErrorCode(found.error)
-      const follows = last === "InvalidSymbol" && (code === "PropertyNameExpected" || code === "ValueExpected")
-      if (lines.has(line) || follows) return []
-      lines.add(line)
-      last = code
-      const bareKey = code === "InvalidSymbol" && /^\s*:/.test(text.slice(offset + found.length))
-      const [message, hint] = syntaxMessages[bareKey ? "PropertyNameExpected" : code] ?? ["this is not JSON"]
-      return [diagnose({ offset, length: found.length }, "", message, hint)]
-    })
+    return errors.length === 0
+      ? []
+      : syntaxMistakes(text).map((found) => diagnose(found, "", found.message, found.hint))
   }
 
   const repeated = (node: Node, path: Path): ReadonlyArray<Diagnostic> => {
@@ -173,7 +145,7 @@ export const parse = (file: string, text: string, mayBeShown: (path: Path, confi
   }
 
   const value = root === undefined ? undefined : toValue(root)
-  const problems = [...syntax(), ...(root === undefined ? [] : repeated(root, []))]
+  const problems = [...syntax(), ...(root === undefined || errors.length > 0 ? [] : repeated(root, []))]
   return {
     file,
     value: errors.length > 0 ? undefined : value,

@@ -10,7 +10,7 @@ import { isObject as isFields } from "effect/Predicate"
 import type { Certificate } from "../Certificate.ts"
 import type { JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
 import { ConfigError, type Diagnostic } from "../diagnostics/Diagnostic.ts"
-import { decode, didYouMean, keysOf } from "../diagnostics/Issues.ts"
+import { decode, didYouMean, keysOf, valueAt } from "../diagnostics/Issues.ts"
 import { error, type Finding, formatPath, type Path, parse, type Source } from "../diagnostics/Source.ts"
 import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
@@ -19,7 +19,7 @@ import { type ConfiguredTypes, mayBeShown } from "../schema/ConfiguredTypes.ts"
 import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
 import { embedded } from "./Defaults.ts"
-import { decodeText, type Environment, reasonOf, resolve } from "./References.ts"
+import { decodeText, type Environment, reasonOf, referencesIn, resolve } from "./References.ts"
 import * as RenamedKeys from "./RenamedKeys.ts"
 import { standIns } from "./StandIns.ts"
 
@@ -113,7 +113,15 @@ const delivery = (value: unknown, path: Path): Part<LaneConfig["delivery"]> => {
   const decoded = part(decode(Delivery, value ?? {}, path))
   const retry = decoded.value?.retry
   if (retry === undefined || Duration.isLessThanOrEqualTo(retry.initial, retry.max)) return decoded
-  return { findings: [error([...path, "retry"], '"initial" is longer than "max"', "the first wait is the shortest")] }
+  return {
+    findings: [
+      error(
+        [...path, "retry"],
+        '"initial" is longer than "max"',
+        'shorten it, or raise "max", which is 10 minutes unless it is given',
+      ),
+    ],
+  }
 }
 
 /** A sink is decoded in two steps: its type first, then the keys of that type and those of every sink. */
@@ -138,7 +146,12 @@ const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: Confi
   const unknown = Object.keys(value)
     .filter((key) => !known.includes(key))
     .map((key) =>
-      error([...path, key], `unknown key "${key}"`, didYouMean(key, known, `the keys of a ${type} sink are`), "key"),
+      error(
+        [...path, key],
+        `unknown key "${key}"`,
+        didYouMean(key, known, `a ${type} sink's own keys are`, own),
+        "key",
+      ),
     )
   const config = part(decode(sinkType.config, pick(value, own), path))
   const lane = part(decode(Lane, pick(value, laneKeys), path))
@@ -215,6 +228,14 @@ const isReported = (findings: ReadonlyArray<Finding>, { path }: Pick<Finding, "p
     (earlier) => earlier.path.length <= path.length && earlier.path.every((key, index) => key === path[index]),
   )
 
+/** A finding on a value that a reference gives says so: what is to be mended is not in the file. */
+const withOrigin = (finding: Finding, written: unknown): Finding => {
+  const origin = finding.at === "key" ? "" : referencesIn(valueAt(written, finding.path))
+  if (origin === "") return finding
+  const given = `it is the text that ${origin} gives`
+  return { ...finding, hint: finding.hint === undefined ? given : `${finding.hint}; ${given}` }
+}
+
 const located = (source: Source, findings: ReadonlyArray<Finding>): ReadonlyArray<Diagnostic> => {
   const all = [...source.problems, ...findings.map(source.locate)]
   return all.toSorted((a, b) => a.line - b.line || a.column - b.column)
@@ -251,8 +272,9 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     ...(whole.findings.length === 0 ? common.findings : []),
     ...sinks.flatMap((_) => _.findings),
   ]
-  const rules = Rules.check(root, options, now)
-  const findings = [...unresolved, ...[...shape, ...rules].filter((finding) => !isReported(unknown, finding))].map(hide)
+  const rules = Rules.check(source.value, root, options, now)
+  const found = [...shape, ...rules].filter((finding) => !isReported(unknown, finding)).map(hide)
+  const findings = [...unresolved.map(hide), ...found.map((finding) => withOrigin(finding, source.value))]
   const lanes = sinks.flatMap((_) => (_.value === undefined ? [] : [_.value]))
   const isWrong = source.problems.length > 0 || findings.some((_) => _.severity === "error")
   const faults = files.faults.map(({ finding, ...rest }) => ({ ...rest, finding: hide(finding) }))

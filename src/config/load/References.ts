@@ -10,6 +10,7 @@
  * the file.
  */
 import { Effect, type PlatformError, Result } from "effect"
+import { nearest } from "../../event/Nearest.ts"
 import { error, type Finding, type Path } from "../diagnostics/Source.ts"
 
 export interface Environment {
@@ -36,14 +37,28 @@ const variable = (inside: string, env: Environment["env"], { path, wrong, absent
   const [name = "", fallback] = inside.split(/:-(.*)/s)
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
     const forms = "a reference is `${NAME}`, `${NAME:-default}` or `${file:PATH}`"
-    wrong.push(error(path, forms, "a name has letters, digits and `_`"))
+    // As GitHub, Vite and others write it.
+    const [, meant] = /^\{?\s*(?:env|secrets|vars|process\.env)\.([A-Za-z_]\w*)\s*$/.exec(name) ?? []
+    wrong.push(
+      error(path, forms, meant === undefined ? "a name has letters, digits and `_`" : `did you mean \${${meant}}?`),
+    )
     return undefined
   }
   const value = env[name]
   if (fallback !== undefined) return value === undefined || value === "" ? fallback : value
   if (value !== undefined) return value
-  absent.push(error(path, `the variable ${name} is not set`, `set ${name}, or give it a default: \${${name}:-…}`))
+  absent.push(error(path, `the variable ${name} is not set`, hintForVariable(name, env)))
   return wordFor(name)
+}
+
+const hintForVariable = (name: string, env: Environment["env"]): string => {
+  if (name === "CREDENTIALS_DIRECTORY") {
+    return "systemd sets it for a service with LoadCredential=; elsewhere set it to the directory that the files are in"
+  }
+  const near = nearest(name, Object.keys(env))
+  return near === undefined
+    ? `set ${name}, or give it a default: \${${name}:-…}`
+    : `${near} is set: did you mean \${${near}}?`
 }
 
 /** Why a file could not be read. */
@@ -60,6 +75,18 @@ export const reasonOf = (cause: PlatformError.PlatformError): string => {
   }
 }
 
+/** What to do about a file that can't be read. */
+const hintForFile = (file: string, written: string, reason: string): string => {
+  if (/^\s/.test(file)) return 'no blank follows "file:"'
+  if (file.startsWith("~")) return "`~` is a shell's: write the whole path, or ${HOME}"
+  if (reason === "permission denied") return "let the relay's user read it, or run this command as that user"
+  if (reason !== "there is no such file") return "name a file that holds the value, as text"
+  if (written.includes("${CREDENTIALS_DIRECTORY}")) {
+    return `the unit names what is there: LoadCredential=${file.slice(file.lastIndexOf("/") + 1)}:PATH`
+  }
+  return file.startsWith("/") ? "correct the path" : "paths are relative to the directory that relay is started in"
+}
+
 /** Whether the file may be there for the relay's own user, on its own machine. */
 export const mayBeElsewhere = ({ reason }: PlatformError.PlatformError): boolean =>
   reason._tag === "NotFound" || reason._tag === "PermissionDenied"
@@ -71,6 +98,17 @@ export const decodeText = (bytes: Uint8Array): string | undefined => {
   } catch {
     return undefined
   }
+}
+
+/** The default of a variable may be a secret; its name is not. */
+const withoutDefaults = (written: string): string => written.replace(/(\$\{[^}]*?:-)[^}]*/g, "$1…")
+
+/** The references of a text as it is written, for messages; empty where it has none. */
+export const referencesIn = (written: unknown): string => {
+  if (typeof written !== "string") return ""
+  if (written.startsWith("file:")) return withoutDefaults(written)
+  const all = [...written.matchAll(reference)].map(([whole]) => whole).filter((whole) => whole !== "$${")
+  return all.map(withoutDefaults).join(" and ")
 }
 
 /** A shorter text occurs in messages by chance, and is not a secret. */
@@ -102,14 +140,9 @@ export const resolve = Effect.fnUntraced(function* (
   const content = Effect.fnUntraced(function* (file: string, written: string, { path, wrong, absent }: Reading) {
     // A variable in the path is absent, and so is the file.
     if (absent.length > 0) return wordFor(file)
-    // The default of a variable may be a secret; its name is not.
-    const shown = written.replace(/(\$\{[^}]*?:-)[^}]*/g, "$1…")
+    const shown = withoutDefaults(written)
     const fault = (why: string): Finding =>
-      error(
-        path,
-        `the file of "${shown}" can't be read: ${why}`,
-        "paths are relative to the directory that relay is started in",
-      )
+      error(path, `the file of "${shown}" can't be read: ${why}`, hintForFile(file, written, why))
     const read = yield* Effect.result(environment.readFile(file))
     if (Result.isFailure(read)) {
       const into = mayBeElsewhere(read.failure) ? absent : wrong

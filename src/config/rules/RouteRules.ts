@@ -1,6 +1,9 @@
 /** Rules for routes, and for the tests of them. */
+import { Predicate } from "effect"
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
+import { nearest } from "../../event/Nearest.ts"
 import * as Pointer from "../../event/Pointer.ts"
+import { failureEndedBy } from "../../event/Recovery.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import { didYouMean } from "../diagnostics/Issues.ts"
 import { error, type Finding, type Path, warning } from "../diagnostics/Source.ts"
@@ -10,12 +13,16 @@ const pointerHint = "`~0` stands for `~` and `~1` for `/`; nothing else follows 
 
 const patternRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
   const problem = Pattern.problem(text)
-  if (problem !== undefined) return [error(path, problem)]
+  if (problem !== undefined) {
+    const choices = Pattern.choicesOf(text).map((one) => one.trim())
+    const isList = choices.length > 1 && choices.every((one) => Pattern.problem(one) === undefined)
+    return [error(path, problem, isList ? asList(choices) : undefined)]
+  }
   const pattern = Pattern.make(text)
   const ours = text.startsWith("relay.")
   const types: ReadonlyArray<string> = ours ? relayEventTypes : eventTypes
   if (types.some(pattern.matches)) return []
-  const near = nearestPattern(text, types)
+  const near = types.some((type) => type.startsWith(`${text}.`)) ? `${text}.**` : nearestPattern(text, types)
   return [
     warning(
       path,
@@ -26,6 +33,8 @@ const patternRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
     ),
   ]
 }
+
+const asList = (items: ReadonlyArray<string>): string => `as a list: ${JSON.stringify(items).replaceAll(",", ", ")}`
 
 /** The nearest pattern that matches a type: each segment that doesn't match is replaced by the type's. */
 const nearestPattern = (given: string, types: ReadonlyArray<string>): string | undefined => {
@@ -42,7 +51,34 @@ const nearestPattern = (given: string, types: ReadonlyArray<string>): string | u
         .join("."),
     ]
   })
-  return Pattern.nearest(given, [...corrected, ...types])
+  return nearest(given, [...corrected, ...types])
+}
+
+/** Exceptions that take away everything, or nothing. */
+const exceptionRules = (match: ReadonlyArray<Text>, except: ReadonlyArray<Text>, at: Path): ReadonlyArray<Finding> => {
+  if ([...match, ...except].some(({ text }) => Pattern.problem(text) !== undefined)) return []
+  const known = [...eventTypes, ...relayEventTypes]
+  const matching = match.map(({ text }) => Pattern.make(text))
+  const taken = known.filter((type) => matching.some((pattern) => pattern.matches(type)))
+  if (except.length === 0 || taken.length === 0) return []
+  // A recovery follows its failure, unless it is excepted.
+  const followed = known.filter((type) => taken.some((failure) => failure === failureEndedBy(type)))
+  const patterns = except.map((one) => ({ ...one, pattern: Pattern.make(one.text) }))
+  const idle = patterns.filter(({ pattern }) => ![...taken, ...followed].some(pattern.matches))
+  const isAll = taken.every((type) => patterns.some(({ pattern }) => pattern.matches(type)))
+  return isAll
+    ? [
+        warning(
+          [...at, "except"],
+          'this takes away all that "match" takes, so the route does nothing',
+          "narrow it, or take the route out",
+        ),
+      ]
+    : idle
+        .filter(({ pattern }) => known.some(pattern.matches))
+        .map(({ path }) =>
+          warning(path, 'this takes nothing away: "match" takes none of it', "take it out, or correct it"),
+        )
 }
 
 export const routeRules = (root: Fields): ReadonlyArray<Finding> => {
@@ -59,10 +95,15 @@ export const routeRules = (root: Fields): ReadonlyArray<Finding> => {
       const patterns = [...texts(route.match, [...at, "match"]), ...texts(route.except, [...at, "except"])]
       const empty = ["match", "to"].filter((key) => Array.isArray(route[key]) && items(route[key]).length === 0)
       return [
-        ...empty.map((key) => error([...at, key], "this list is empty, so the route does nothing")),
+        ...empty.map((key) =>
+          error([...at, key], "this list is empty, so the route does nothing", `fill it, or take the route out`),
+        ),
         ...patterns.flatMap(patternRules),
-        ...sinkNames(texts(route.to, [...at, "to"]), sinks),
-        ...texts(route.webhook, [...at, "webhook"]).flatMap((name) => webhookName(name, webhooks)),
+        ...exceptionRules(texts(route.match, []), texts(route.except, [...at, "except"]), at),
+        ...(Predicate.isObject(root.sinks) ? sinkNames(texts(route.to, [...at, "to"]), sinks) : []),
+        ...texts(route.webhook, [...at, "webhook"]).flatMap((name) =>
+          Predicate.isObject(root.webhooks) ? webhookName(name, webhooks) : [],
+        ),
         ...Object.keys(fields(route.where)).flatMap((pointer) =>
           Pointer.parse(pointer) === undefined
             ? [
@@ -81,9 +122,12 @@ export const routeRules = (root: Fields): ReadonlyArray<Finding> => {
 }
 
 const sinkNames = (names: ReadonlyArray<Text>, sinks: ReadonlyArray<string>): ReadonlyArray<Finding> =>
-  names.flatMap(({ path, text }) =>
-    sinks.includes(text) ? [] : [error(path, `there is no sink "${text}"`, didYouMean(text, sinks, "the sinks are"))],
-  )
+  names.flatMap(({ path, text }) => {
+    if (sinks.includes(text)) return []
+    const several = text.split(",").map((name) => name.trim())
+    const hint = several.length > 1 ? asList(several) : didYouMean(text, sinks, "the sinks are")
+    return [error(path, `there is no sink "${text}"`, hint)]
+  })
 
 const webhookName = ({ path, text }: Text, webhooks: ReadonlyArray<string>): ReadonlyArray<Finding> =>
   webhooks.includes(text)
@@ -97,7 +141,7 @@ export const testRules = (root: Fields): ReadonlyArray<Finding> => {
     const at: Path = ["tests", index]
     const to = texts(test.to, [...at, "to"])
     return [
-      ...sinkNames(to, Object.keys(fields(root.sinks))),
+      ...(Predicate.isObject(root.sinks) ? sinkNames(to, Object.keys(root.sinks)) : []),
       ...Object.keys(fields(test.payloads)).flatMap((sink) =>
         to.some(({ text }) => text === sink)
           ? []
@@ -140,13 +184,36 @@ export const idleRules = (root: Fields): ReadonlyArray<Finding> => {
   const webhooks = Object.keys(fields(root.webhooks))
   return [
     ...(webhooks.length === 0
-      ? [warning(["webhooks"], "there is no webhook, so nothing can be received", undefined, "key")]
+      ? [
+          warning(
+            ["webhooks"],
+            "there is no webhook, so nothing can be received",
+            "add one with its path and its signing secret",
+            "key",
+          ),
+        ]
       : []),
     ...webhooks.flatMap((name) =>
-      taken(name) ? [] : [warning(["webhooks", name], "no route takes the events of this webhook", undefined, "key")],
+      taken(name) || routes.length === 0
+        ? []
+        : [
+            warning(
+              ["webhooks", name],
+              "no route takes the events of this webhook",
+              `add a route with "webhook": "${name}", or one for all`,
+              "key",
+            ),
+          ],
     ),
     ...(routes.length === 0
-      ? [warning(["routes"], "there is no route, so events are kept and go nowhere", undefined, "key")]
+      ? [
+          warning(
+            ["routes"],
+            "there is no route, so events are kept and go nowhere",
+            'such as { "name": "everything", "match": "**", "to": … }',
+            "key",
+          ),
+        ]
       : []),
     ...Object.keys(fields(root.sinks)).flatMap((name) =>
       reached.has(name) || routes.length === 0

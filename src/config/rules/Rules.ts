@@ -11,6 +11,7 @@ import type { JournalTypes } from "../schema/JournalSchema.ts"
 import { idleRules, routeRules, testRules } from "./RouteRules.ts"
 import { fields } from "./Shape.ts"
 import { clientRules, fileRules, sinkRules } from "./SinkRules.ts"
+import { textRules } from "./TextRules.ts"
 import { listenRules, webhookRules } from "./WebhookRules.ts"
 
 interface Types {
@@ -18,10 +19,16 @@ interface Types {
   readonly journalTypes: JournalTypes
 }
 
-/** All findings of the rules. `now` is in epoch milliseconds. */
-export const check = (resolved: unknown, { sinkTypes, journalTypes }: Types, now: number): ReadonlyArray<Finding> => {
+/** All findings of the rules: on the config as it is written, and on what its references give. `now` is in epoch milliseconds. */
+export const check = (
+  written: unknown,
+  resolved: unknown,
+  { sinkTypes, journalTypes }: Types,
+  now: number,
+): ReadonlyArray<Finding> => {
   const root = fields(resolved)
   return [
+    ...textRules(written, root, { sinkTypes, journalTypes }),
     ...listenRules(root),
     ...webhookRules(root, now),
     ...sinkRules(root, sinkTypes),

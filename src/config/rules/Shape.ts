@@ -19,6 +19,13 @@ export const texts = (value: unknown, path: Path): ReadonlyArray<Text> =>
     : [[value, path] as const]
   ).flatMap(([text, path]) => (typeof text === "string" ? [{ text, path }] : []))
 
+/** Every text of a value. */
+export const deepTexts = (value: unknown, path: Path): ReadonlyArray<Text> => {
+  if (typeof value === "string") return [{ path, text: value }]
+  if (Array.isArray(value)) return value.flatMap((item, index) => deepTexts(item, [...path, index]))
+  return Object.entries(fields(value)).flatMap(([key, item]) => deepTexts(item, [...path, key]))
+}
+
 /** The duplicates among items that must be unique, each with the first. */
 export const repeated = <A extends { readonly path: Path }>(
   all: ReadonlyArray<A>,

@@ -7,19 +7,16 @@ import { type ConfiguredTypes, schemasOf } from "../schema/ConfiguredTypes.ts"
 import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
 import { headerNamePattern } from "../schema/Keys.ts"
 import { ownFiles, partOf, traitOf, visit, written } from "../schema/Traits.ts"
-import { type Fields, fields, nameRules, repeated, type Text, texts } from "./Shape.ts"
-
-/** Every text of a value. */
-const deepTexts = (value: unknown, path: Path): ReadonlyArray<Text> => {
-  if (typeof value === "string") return [{ path, text: value }]
-  if (Array.isArray(value)) return value.flatMap((item, index) => deepTexts(item, [...path, index]))
-  return Object.entries(fields(value)).flatMap(([key, item]) => deepTexts(item, [...path, key]))
-}
+import { deepTexts, type Fields, fields, nameRules, repeated, type Text, texts } from "./Shape.ts"
 
 const templateRules = (texts: ReadonlyArray<Text>): ReadonlyArray<Finding> =>
   texts.flatMap(({ path, text }) => {
     const problem = Template.problem(text)
-    return problem === undefined ? [] : [error(path, problem)]
+    if (problem !== undefined) return [error(path, problem)]
+    const unfilled = Template.unfilled(text)
+    return unfilled === undefined
+      ? []
+      : [warning(path, `{${unfilled}} stays as it is`, `a placeholder has two braces: {{${unfilled}}}`)]
   })
 
 const headerRules = (headers: Fields, at: Path): ReadonlyArray<Finding> =>
@@ -122,7 +119,7 @@ export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
       error(
         ["sinks", name, "enrich"],
         'there is no "clients": nobody says where details are to be had',
-        undefined,
+        'add the sender\'s API: "clients": { "baseUrl": "https://…" }',
         "key",
       ),
     )
@@ -138,6 +135,14 @@ export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
     ]
   })
   return asking.length === 0
-    ? [...events, warning(["clients"], "no sink asks for client details", 'with "enrich"', "key")]
+    ? [
+        ...events,
+        warning(
+          ["clients"],
+          "no sink asks for client details",
+          'add "enrich": "deliver" to a sink, or take "clients" out',
+          "key",
+        ),
+      ]
     : events
 }

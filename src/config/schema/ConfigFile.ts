@@ -75,6 +75,7 @@ export const Secret = Schema.Struct({
 
 /** What is wrong with a webhook's path. A request's path is that of the parsed URL, and must be equal to it. */
 const pathProblem = (path: string): string | undefined => {
+  if (/^https?:\/\/[^/]+\//i.test(path)) return "a path is the part of a URL after the host: it starts with `/`"
   if (!path.startsWith("/")) return "a path starts with `/`"
   if (/[\s?#]/.test(path)) return "a path has no spaces, no `?` and no `#`: a query is no part of it"
   if (path.includes("%")) {

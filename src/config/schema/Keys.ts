@@ -55,7 +55,7 @@ export const secret = (description: string) =>
   Schema.RedactedFromValue(
     Schema.String.annotate({ description, shown: false }).check(
       Schema.makeFilter((value: string) => value.trim() !== "" || "a secret can't be empty", {
-        expected: "a secret that is not empty",
+        expected: "text in double quotes",
         toJsonSchema: () => ({ minLength: 1 }),
       }),
     ),

@@ -45,6 +45,15 @@ export const examplesOf = (ast: SchemaAST.AST): ReadonlyArray<string> => {
   return all.filter((one) => typeof one === "string")
 }
 
+/** What a schema says of its key to a person: what it is, and how to write it. */
+export const describe = (ast: SchemaAST.AST): { readonly description?: string; readonly hint?: string } => {
+  const said = (name: string) => {
+    const words = annotationOf(ast, name)
+    return typeof words === "string" ? { [name]: words } : {}
+  }
+  return { ...said("description"), ...said("hint") }
+}
+
 /** A schema as the file is written. */
 export const written = (schema: Schema.ConstraintDecoder<unknown>): SchemaAST.AST => SchemaAST.toEncoded(schema.ast)
 

@@ -42,9 +42,9 @@ const word =
         const parsed = parse(text)
         return parsed instanceof Problem ? parsed.text || `this is no ${kind}: ${how}` : undefined
       },
-      { expected: `${kind === "address" ? "an" : "a"} ${kind}: ${how}`, toJsonSchema: () => ({ pattern }) },
+      { expected: `${kind === "address" ? "an" : "a"} ${kind}`, toJsonSchema: () => ({ pattern }) },
     )
-    return Schema.String.annotate({ examples, shown: true, ...doc })
+    return Schema.String.annotate({ examples, shown: true, hint: how, ...doc })
       .check(reads)
       .pipe(
         Schema.decodeTo(
@@ -98,11 +98,34 @@ const sizeUnits: Readonly<Record<string, string>> = {
   tib: "TiB",
 }
 
-/** A suggestion for texts such as `30s` and `10 mb`; empty if there is none. */
-const meant = (text: string, units: Readonly<Record<string, string>>, kind: string): string => {
-  const match = /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*$/.exec(text)
-  const unit = match === null ? undefined : units[(match[2] ?? "").toLowerCase()]
-  return match === null || unit === undefined ? "" : `this is no ${kind}: did you mean "${match[1]} ${unit}"?`
+/** What was probably meant, as a message; empty if there is none. */
+const didYouMean = (kind: string, meant: string | undefined): string =>
+  meant === undefined ? "" : `this is no ${kind}: did you mean "${meant}"?`
+
+/** A suggestion for texts such as `30s` and `10 mb`, or without a unit. */
+const meant = (text: string, units: Readonly<Record<string, string>>, usual: string): string | undefined => {
+  const match = /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$/.exec(text)
+  const unit = match?.[2] === "" ? usual : units[(match?.[2] ?? "").toLowerCase()]
+  return match === null || unit === undefined ? undefined : `${match[1]} ${unit}`
+}
+
+/** A suggestion for a URL, a host or a port alone, and an IPv6 address without brackets. */
+const meantAddress = (text: string): string | undefined => {
+  const [, inUrl] = /^[a-z]+:\/\/([^/?#@]+)\/?$/i.exec(text) ?? []
+  const [, v6, port] = /^([0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f]*):(\d{1,5})$/.exec(text) ?? []
+  if (inUrl !== undefined) return Address.parse(inUrl) === undefined ? undefined : inUrl
+  if (v6 !== undefined) return `[${v6}]:${port}`
+  if (/^:?\d{1,5}$/.test(text)) return `127.0.0.1:${text.replace(":", "")}`
+  return /^[A-Za-z][A-Za-z0-9.-]*$|^\d+(\.\d+){3}$/.test(text) ? `${text}:8080` : undefined
+}
+
+const rateUnits: Readonly<Record<string, string>> = { s: "second", m: "minute", h: "hour", d: "day" }
+
+/** A suggestion for texts such as `100/s` and `100 per second`. */
+const meantRate = (text: string): string | undefined => {
+  const [, events, unit = ""] = /^\s*([1-9]\d*)\s*(?:\/|per|a|an)\s*([a-z]+?)s?\s*$/i.exec(text) ?? []
+  const known = rateUnits[unit[0]?.toLowerCase() ?? ""]
+  return events === undefined || known === undefined ? undefined : `${events}/${known}`
 }
 
 const duration = word<Duration.Duration>({
@@ -113,7 +136,7 @@ const duration = word<Duration.Duration>({
   parse: (text) => {
     const parsed = Duration.fromInput(text as Duration.Input)
     if (Option.isNone(parsed) || !Duration.isFinite(parsed.value))
-      return new Problem(meant(text, durationUnits, "duration"))
+      return new Problem(didYouMean("duration", meant(text, durationUnits, "seconds")))
     return Duration.toMillis(parsed.value) >= 1 ? parsed.value : new Problem("a duration is at least one millisecond")
   },
   format: (value) => `${Duration.toMillis(value)} millis`,
@@ -126,7 +149,7 @@ const bytes = word<number>({
   examples: ["512 KiB", "1 MiB", "10 GiB"],
   parse: (text) => {
     const parsed = Option.flatMap(ByteSize.fromString(text), ByteSize.toNumber)
-    if (Option.isNone(parsed)) return new Problem(meant(text, sizeUnits, "size"))
+    if (Option.isNone(parsed)) return new Problem(didYouMean("size", meant(text, sizeUnits, "MiB")))
     return parsed.value > 0 ? parsed.value : new Problem("a size is at least one byte")
   },
   format: (value) => `${value} B`,
@@ -139,7 +162,7 @@ const address = word<Address.Address>({
   examples: ["127.0.0.1:8080", "0.0.0.0:8080", "[::1]:8080"],
   parse: (text) => {
     const address = Address.parse(text)
-    if (address === undefined) return new Problem("")
+    if (address === undefined) return new Problem(didYouMean("address", meantAddress(text)))
     return address.port <= 65_535 ? address : new Problem("a port is at most 65535")
   },
   format: Address.format,
@@ -157,7 +180,7 @@ const rate = word<Rate>({
   examples: ["100/second", "600/minute"],
   parse: (text) => {
     const match = /^([1-9]\d{0,8})\/(second|minute|hour|day)$/.exec(text)
-    if (match === null) return new Problem("")
+    if (match === null) return new Problem(didYouMean("rate", meantRate(text)))
     return { events: Number(match[1]), per: Duration.fromInputUnsafe(`1 ${match[2] as "second"}`) }
   },
   format: ({ events, per }) => `${events} per ${Duration.toMillis(per)} millis`,
@@ -170,7 +193,9 @@ const time = word<number>({
   pattern: "^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?(Z|[+-]\\d{2}:\\d{2})$",
   examples: ["2026-12-01T00:00:00Z"],
   parse: (text) => {
-    if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text)) return new Problem("")
+    if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text)) {
+      return new Problem(didYouMean("time", /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : undefined))
+    }
     const at = Date.parse(text)
     return Number.isNaN(at) ? new Problem("there is no such day or time") : at
   },

@@ -29,8 +29,9 @@ import {
 } from "./KafkaClient.ts"
 import { KafkaConfig } from "./KafkaConfig.ts"
 import * as KafkaErrors from "./KafkaErrors.ts"
-import { encoder, foreseeableTopics, isTopicName } from "./KafkaMessage.ts"
+import { encoder, foreseeableTopics } from "./KafkaMessage.ts"
 import { partitionOf } from "./Partition.ts"
+import { isTopicName } from "./TopicName.ts"
 
 /** A record, and its event's index in the lane's batch. */
 interface Placed {

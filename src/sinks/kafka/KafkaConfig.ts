@@ -3,15 +3,31 @@ import { Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
 import { countOr, oneOf, secret, template, templateOr, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
+import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import { compressions, mechanisms } from "./KafkaClient.ts"
+import { isTopicName } from "./TopicName.ts"
+
+const brokerProblem = (text: string): string | undefined => {
+  if (Address.parse(text) !== undefined) return undefined
+  if (text.includes(",")) return 'each broker stands in its own quotes: ["one:9092", "two:9092"]'
+  if (/^[a-z]+:\/\//i.test(text)) return 'a broker is host and port alone, such as "broker-1.example.com:9092"'
+  return 'this is no broker: write host and port, such as "broker-1.example.com:9092"'
+}
 
 /** A broker that is written wrong may hold a password, so none is shown. */
 const broker = Schema.String.annotate({ shown: false, examples: ["broker-1.example.com:9092"] }).check(
-  Schema.isPattern(new RegExp(Address.pattern, "u"), {
-    message: 'this is no broker: write host and port, such as "broker-1.example.com:9092"',
-  }),
+  Schema.makeFilter(brokerProblem, { toJsonSchema: () => ({ pattern: Address.pattern }) }),
 )
+
+/** Whether a topic of this template can have a legal name: what an event fills in is made legal. */
+const topicProblem = (topic: string): string | undefined => {
+  const fixed = Template.withoutPlaceholders(topic)
+  if (Template.problem(topic) !== undefined || isTopicName(fixed)) return undefined
+  return fixed.length > 249
+    ? "a topic's name has 249 characters at most"
+    : "no topic can have this name: it has letters, digits, `.`, `_` and `-`"
+}
 
 export const KafkaConfig = Schema.Struct({
   brokers: Schema.Array(broker)
@@ -29,7 +45,9 @@ export const KafkaConfig = Schema.Struct({
       shown: true,
     })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("relay"))),
-  topic: template("The topic; may hold placeholders", { examples: ["events", "scheduling.{{resource}}"] }),
+  topic: template("The topic; may hold placeholders", { examples: ["events", "scheduling.{{resource}}"] }).check(
+    Schema.makeFilter(topicProblem),
+  ),
   // The lane reads it too: it is both the order key and the record's key.
   key: templateOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
   headers: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))

@@ -44,8 +44,6 @@ export const encoder = (config: KafkaConfig): ((entry: Entry) => Encoded) => {
   })
 }
 
-export const isTopicName = (topic: string): boolean => /^[A-Za-z0-9._-]{1,249}$/.test(topic) && !/^\.\.?$/.test(topic)
-
 /** The topics of the known event types; none where the template needs more than the type. */
 export const foreseeableTopics = (template: string): ReadonlyArray<string> => {
   if (/\{\{(?!\s*(type|resource)\s*\}\})/.test(template)) return []

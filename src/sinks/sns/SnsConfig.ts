@@ -70,5 +70,11 @@ export const SnsConfig = Schema.Struct({
       ? { path: ["profile"], issue: 'a "profile" and "credentials" exclude each other: take one out' }
       : undefined,
   ),
+  Schema.makeFilter(({ topicArn, region, endpoint }: { topicArn: string; region?: string; endpoint?: string }) => {
+    const own = topicArn.split(":")[3]
+    return region === undefined || region === own || endpoint !== undefined
+      ? undefined
+      : { path: ["region"], issue: `AWS has this topic in ${own} and nowhere else: take "region" out` }
+  }),
 )
 export type SnsConfig = typeof SnsConfig.Type

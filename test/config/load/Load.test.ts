@@ -5,7 +5,6 @@ import { TestClock } from "effect/testing"
 import { ConfigError, toJson } from "../../../src/config/diagnostics/Diagnostic.ts"
 import { load, loadAdmin, loadOrEmbedded } from "../../../src/config/load/Load.ts"
 import { it } from "../../lib/effect.ts"
-import { badConfigs } from "../BadConfigs.ts"
 import { config, loadText, options } from "../fixture.ts"
 
 const pem = (file: string) => readFileSync(new URL(`../../e2e/http/tls/${file}`, import.meta.url), "utf8")
@@ -13,31 +12,6 @@ const files = { "cert.pem": pem("localhost.pem"), "key.pem": pem("localhost.key.
 
 const failure = (text: string, env: Readonly<Record<string, string>> = {}) =>
   loadText(text, env, files).pipe(Effect.flip)
-
-const place = (text: string) => {
-  const before = text.slice(0, text.indexOf("§"))
-  return { line: before.split("\n").length, column: before.length - before.lastIndexOf("\n") }
-}
-
-describe("a config with a mistake", () => {
-  for (const bad of badConfigs) {
-    it.effect(`${bad.name} is told with its place, key and hint`, () =>
-      Effect.gen(function* () {
-        // While the certificate is valid.
-        yield* TestClock.setTime(Date.UTC(2027, 0))
-        const error = yield* failure(bad.text.replace("§", ""), { EMPTY: "" })
-        const told = toJson(error.diagnostics)
-        expect(
-          told.map(({ key, message, hint }) => ({ key, message, ...(hint === undefined ? {} : { hint }) })),
-        ).toEqual(bad.findings.map(({ severity: _, ...finding }) => finding))
-        const { line, column } = told[0] ?? {}
-        expect({ line, column }).toEqual(place(bad.text))
-        expect(error.message).not.toMatch(/\n\s+at /)
-        expect(error["~effect/Runtime/errorExitCode"]).toBe(78)
-      }),
-    )
-  }
-})
 
 describe("a file with several mistakes", () => {
   it.effect("has them all told at once, in the order of the file", () =>
@@ -74,11 +48,10 @@ describe("a file with several mistakes", () => {
   it.effect("is shown with the line, the place under it, and the number of mistakes", () =>
     Effect.gen(function* () {
       const error = yield* failure(config({ listen: 8080, lisen: "x" }))
-      expect(
-        error.message,
-      ).toBe(`relay.config.json:28:13: error at listen: expected an address: write host and port, such as "127.0.0.1:8080", "0.0.0.0:8080" or "[::1]:8080", found a number
+      expect(error.message).toBe(`relay.config.json:28:13: error at listen: expected an address, found a number
   28 |   "listen": 8080,
      |             ^^^^
+  hint: write host and port, such as "127.0.0.1:8080", "0.0.0.0:8080" or "[::1]:8080"
 
 relay.config.json:29:3: error at lisen: unknown key "lisen"
   29 |   "lisen": "…"
@@ -109,7 +82,7 @@ relay.config.json:29:3: error at lisen: unknown key "lisen"
       const { diagnostics } = yield* failure(JSON.stringify(Object.fromEntries(keys), null, 2))
       const told = diagnostics.filter(({ message }) => message.startsWith("unknown key"))
       expect(told.map(({ line, column }) => [line, column])).toEqual(keys.map((_, index) => [index + 2, 3]))
-      expect(told.at(-1)?.excerpt).toEqual({ text: '  "key4999": 1', start: 2, length: 9 })
+      expect(told.at(-1)?.excerpt).toEqual({ text: '  "key4999": …', start: 2, length: 9 })
     }),
   )
 
@@ -174,7 +147,11 @@ describe("what is allowed and probably not meant", () => {
           }),
         ),
       ).toEqual([
-        ["webhooks.two", "no route takes the events of this webhook", ""],
+        [
+          "webhooks.two",
+          "no route takes the events of this webhook",
+          'add a route with "webhook": "two", or one for all',
+        ],
         ["sinks.idle", "no route leads to this sink", 'add "idle" to a route\'s "to"'],
       ])
     }),

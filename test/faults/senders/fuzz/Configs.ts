@@ -8,8 +8,8 @@ import { hmacSha256 } from "../../../../src/event/Signature.ts"
 import { journalTypes } from "../../../../src/journal/Journals.ts"
 import * as RoutingTable from "../../../../src/routing/RoutingTable.ts"
 import { sinkTypes } from "../../../../src/sinks/SinkTypes.ts"
-import { badConfigs } from "../../../config/BadConfigs.ts"
 import { config, readFile } from "../../../config/fixture.ts"
+import { themes } from "../../../config/mistakes/themes.ts"
 import type { Found, Fuzz, Random } from "./Random.ts"
 
 const canary = "CANARY-2718281828"
@@ -42,7 +42,9 @@ const odd = (random: Random): string =>
     '"file:x"',
   ])
 
-const bad = badConfigs.map(({ text }) => text.replace("§", ""))
+const bad = themes.flatMap(({ mistakes }) =>
+  mistakes.flatMap(({ config }) => (config === undefined ? [] : [config.replace("§", "")])),
+)
 
 /** Text as it comes, or a value of the JSON exchanged. */
 const damage = (text: string, random: Random): string => {

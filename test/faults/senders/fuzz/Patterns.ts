@@ -1,5 +1,6 @@
 /** Patterns against the oracle of their meaning. */
 import { eventTypes, relayEventTypes } from "../../../../src/event/EventType.ts"
+import { nearest } from "../../../../src/event/Nearest.ts"
 import * as Pattern from "../../../../src/routing/Pattern.ts"
 import { matches as means } from "../../../routing/oracle.ts"
 import type { Found, Fuzz, Random } from "./Random.ts"
@@ -49,7 +50,7 @@ const round = (random: Random): Found => {
       return { side, wrong: `${JSON.stringify(source)} ${taken ? "takes" : "does not take"} ${JSON.stringify(one)}` }
     }
   }
-  Pattern.nearest(source, eventTypes)
+  nearest(source, eventTypes)
   return { side }
 }
 

@@ -1,0 +1,100 @@
+/**
+ * Rules for texts that are taken as they are, though something else was probably
+ * meant: the references of other tools, and secrets with something around them.
+ *
+ * **Gotcha.** No finding repeats a text: it may be a secret. It may repeat the name
+ * of a variable or the path of a file.
+ */
+import { error, type Finding, type Path, warning } from "../diagnostics/Source.ts"
+import { type ConfiguredTypes, schemaAt } from "../schema/ConfiguredTypes.ts"
+import type { JournalTypes } from "../schema/JournalSchema.ts"
+import { traitOf } from "../schema/Traits.ts"
+import { deepTexts, type Fields, type Text } from "./Shape.ts"
+
+/** What a text is elsewhere, with the name of the variable in its group. A name is in capitals: a secret may begin with `$`. */
+const variables: ReadonlyArray<RegExp> = [
+  /^(?:\w+ )?\$([A-Z]+(?:_[A-Z0-9]+)*)$/,
+  /^\$([A-Z]+(?:_[A-Z0-9]+)*)(?=[/.:])/,
+  /^(?:\w+ )?%([A-Z]+(?:_[A-Z0-9]+)*)%$/,
+  /^(?:\w+ )?env[:.]([A-Za-z_]\w*)$/i,
+]
+
+/** A variable as in a template; where templates are filled in, `Template.ts` reports it. */
+const inBraces = /\{\{\s*(?:env|secrets?|vars?)\.([A-Za-z_]\w*)\s*\}\}/i
+
+const literal = (what: string): string => `this is taken as it is: ${what}`
+
+const literalRules = ({ path, text }: Text, isTemplate: boolean): ReadonlyArray<Finding> => {
+  const forms = isTemplate ? variables : [...variables, inBraces]
+  const name = forms.map((form) => form.exec(text)?.[1]).find((found) => found !== undefined)
+  if (name !== undefined) {
+    return [error(path, literal("a variable is written with braces"), `did you mean \${${name}}?`)]
+  }
+  if (/^\$\(.*\)$/s.test(text)) {
+    return [error(path, literal("no command is run"), 'let it write a file, and name that: "file:PATH"')]
+  }
+  const [, file] = /^\S+ file:(\S+)$/.exec(text) ?? []
+  return file === undefined
+    ? []
+    : [error(path, literal('"file:" begins a text'), `within one a file is written \${file:${file}}`)]
+}
+
+const placeholder = /^<[^>]*>$|^(change.?me|your[-_ ].*|x{3,}|todo)$/i
+
+const secretRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
+  if (placeholder.test(text)) {
+    return [
+      warning(path, "this looks like a placeholder", "put the secret itself in its place, by file:PATH or ${VAR}"),
+    ]
+  }
+  if (/^(~|\.{0,2})(\/[a-z0-9._-]+){2,}$/.test(text)) {
+    return [
+      warning(
+        path,
+        "this looks like a path, and is taken as the secret itself",
+        'for the file\'s content put "file:" in front',
+      ),
+    ]
+  }
+  const [before = "", after = ""] = [/^\s*/, /\s*$/].map((edge) => edge.exec(text)?.[0])
+  if (text.trim() !== "" && before + after !== "") {
+    const where = before === "" ? "ends" : "begins"
+    const what = /[\r\n]/.test(before || after) ? "a line break" : "a blank"
+    const message = `this secret ${where} with ${what}, which is taken as part of it`
+    return [warning(path, message, "take it away where the secret is kept")]
+  }
+  return /^(["']).*\1$/s.test(text)
+    ? [
+        warning(
+          path,
+          "this secret stands in quotes, which are taken as part of it",
+          "take them away where the secret is kept",
+        ),
+      ]
+    : []
+}
+
+interface Types {
+  readonly sinkTypes: ConfiguredTypes
+  readonly journalTypes: JournalTypes
+}
+
+/** `written` is the config as it is written, `resolved` with what its references give. */
+export const textRules = (
+  written: unknown,
+  resolved: Fields,
+  { sinkTypes, journalTypes }: Types,
+): ReadonlyArray<Finding> => {
+  const schemaOf = schemaAt(sinkTypes, journalTypes)
+  const has = (path: Path, trait: "template" | "shown", value: boolean): boolean =>
+    path.some((_, index) => {
+      const schema = schemaOf(path.slice(0, index + 1), resolved)
+      return schema !== undefined && traitOf(schema, trait) === value
+    })
+  // The key of a certificate may be a file.
+  const isSecret = (path: Path) => path.at(-2) !== "tls" && has(path, "shown", false) && !has(path, "template", true)
+  return [
+    ...deepTexts(written, []).flatMap((one) => literalRules(one, has(one.path, "template", true))),
+    ...deepTexts(resolved, []).flatMap((one) => (isSecret(one.path) ? secretRules(one) : [])),
+  ]
+}

@@ -1,0 +1,2 @@
+/** What Kafka takes as the name of a topic. */
+export const isTopicName = (topic: string): boolean => /^[A-Za-z0-9._-]{1,249}$/.test(topic) && !/^\.\.?$/.test(topic)

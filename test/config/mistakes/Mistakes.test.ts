@@ -1,0 +1,69 @@
+/** What is said to mistakes: `mistakes.md` is to be read by a person, and this holds that it is what is said. */
+import { describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { parse } from "../../../src/config/diagnostics/Source.ts"
+import { canary } from "../../cli/configs.ts"
+import { golden, makeAll, markdown } from "./table.ts"
+
+const all = await makeAll()
+const told = all.flatMap(([, told]) => told)
+
+/** The blocks of a table, by their headings. */
+const blocks = (table: string): ReadonlyArray<string> => table.split(/^(?=#)/m)
+
+describe("what is said to mistakes", () => {
+  test("is what mistakes.md shows; if not, and it is better now: bun test/config/mistakes/table.ts", () => {
+    const [shown, made] = [readFileSync(golden, "utf8"), markdown(all)]
+    const written = new Set(blocks(shown))
+    expect(blocks(made).filter((block) => !written.has(block))).toEqual([])
+    expect(shown).toBe(made)
+  })
+
+  test("points at the mistake, where it is one of the config", () => {
+    const placed = told.filter(({ mistake }) => mistake.config?.includes("§") === true)
+    expect(placed.length).toBeGreaterThan(200)
+    const places = placed.map(({ mistake: { name, config = "" }, text }) => {
+      const before = config.slice(0, config.indexOf("§"))
+      const [, line, column] = /^relay\.config\.json:(\d+):(\d+): /m.exec(text) ?? []
+      const expected = [before.split("\n").length, before.length - before.lastIndexOf("\n")]
+      return { name, expected, found: [Number(line), Number(column)] }
+    })
+    expect(places.filter(({ expected, found }) => expected.join() !== found.join())).toEqual([])
+  })
+
+  test("shows no secret and no stack trace", () => {
+    for (const { mistake, text } of told) {
+      expect([mistake.name, text.includes(canary)]).toEqual([mistake.name, false])
+      expect([mistake.name, /\n\s+at \S+[:(]|internal error/.test(text)]).toEqual([mistake.name, false])
+    }
+  })
+
+  test("ends with the exit code of a config that is wrong, and with 0 where it only warns", () => {
+    const codes = told.filter(({ mistake, code, text }) => {
+      if (mistake.command !== undefined) return false
+      return code !== (/: error( |:)/.test(text) ? 78 : 0)
+    })
+    expect(codes.map(({ mistake, code }) => [mistake.name, code])).toEqual([])
+  })
+
+  test("is told of 150 mistakes and more, each by a name of its own", () => {
+    const names = all.flatMap(([title, told]) => told.map(({ mistake }) => `${title}: ${mistake.name}`))
+    expect(new Set(names).size).toBe(names.length)
+    expect(names.length).toBeGreaterThan(150)
+  })
+})
+
+test("a quote that is missing is one mistake, told in its line, wherever it is missing", () => {
+  const text = readFileSync(new URL("../../../relay.config.json", import.meta.url), "utf8").replaceAll(
+    /^ *\/\/.*$/gm,
+    "",
+  )
+  const quotes = [...text.matchAll(/"/g)].map(({ index }) => index)
+  expect(quotes.length).toBeGreaterThan(100)
+  const wrong = quotes.flatMap((at) => {
+    const { problems } = parse("relay.config.json", text.slice(0, at) + text.slice(at + 1), () => false)
+    const line = text.slice(0, at).split("\n").length
+    return problems.length === 1 && problems[0]?.line === line ? [] : [{ line, problems }]
+  })
+  expect(wrong).toEqual([])
+})

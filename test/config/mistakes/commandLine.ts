@@ -1,0 +1,127 @@
+/** The command line. `{taken}` is the address of another program. */
+import { canary } from "../../cli/configs.ts"
+import { config, file, sink, type Theme } from "./Mistake.ts"
+
+const listening = (listen: string, admin: string): string =>
+  config({ listen: `"${listen}"`, admin: `{ "listen": "${admin}" }`, journal: '{ "path": "journal.db" }' })
+
+export const commandLine: Theme = {
+  title: "The command line",
+  mistakes: [
+    { name: "a mistyped command", command: ["triger", "client.created"] },
+    { name: "a command that there is not", command: ["start"] },
+    { name: "a config without -c", command: ["run", "relay.config.json"] },
+    { name: "-c without a file", command: ["validate", "-c"] },
+    { name: "a flag that there is not", command: ["run", "--port", "8080"] },
+    { name: "a mistyped flag", command: ["validate", "--ofline"] },
+    { name: "a log format that there is not", command: ["run", "--log-format", "xml"] },
+    { name: "trigger without a type", command: ["trigger"] },
+    { name: "trigger of what is no type", command: ["trigger", "appointment"] },
+    { name: "trigger of a mistyped type", command: ["trigger", "appointment.creatd"] },
+    { name: "trigger with a count that is no number", command: ["trigger", "client.created", "-n", "many"] },
+    { name: "trigger with a count of nothing", command: ["trigger", "client.created", "-n", "0"] },
+    { name: "trigger with a rate of nothing", command: ["trigger", "client.created", "--rate", "0"] },
+    { name: "trigger to a URL without its scheme", command: ["trigger", "client.created", "--url", "localhost:8080"] },
+    { name: "trigger by an unknown webhook", command: ["trigger", "client.created", "--webhook", "schedulin"] },
+    {
+      name: "trigger where no relay runs",
+      config: listening("127.0.0.1:1", "127.0.0.1:2"),
+      command: ["trigger", "client.created"],
+    },
+    {
+      name: "trigger where another program listens",
+      config: listening("{taken}", "127.0.0.1:2"),
+      command: ["trigger", "client.created"],
+    },
+    { name: "status where no relay runs", config: listening("127.0.0.1:1", "127.0.0.1:2"), command: ["status"] },
+    { name: "status where another program listens", config: listening("127.0.0.1:1", "{taken}"), command: ["status"] },
+    { name: "explain without a type", command: ["explain"] },
+    { name: "explain of an unknown webhook", command: ["explain", "client.created", "--webhook", "schedulin"] },
+    { name: "explain of an unknown sink's payload", command: ["explain", "client.created", "--payload", "adit"] },
+    { name: "explain of a type with --reveal", command: ["explain", "client.created", "--reveal"] },
+    { name: "dlq replay of nothing", command: ["dlq", "replay"] },
+    { name: "dlq drop of two kinds", command: ["dlq", "drop", "--all", "--sink", "audit"] },
+    { name: "dlq show without an id", command: ["dlq", "show"] },
+    { name: "lanes pause without a name", command: ["lanes", "pause"] },
+    { name: "events with an outcome that there is not", command: ["events", "--outcome", "parked"] },
+    { name: "events with a limit of nothing", command: ["events", "--limit", "0"] },
+    { name: "events since a time that is none", command: ["events", "--since", "yesterday"] },
+    { name: "events since a short time", command: ["events", "--since", "2h"] },
+    { name: "a log level that there is not", command: ["validate", "--offline", "--log-level", "loud"] },
+    { name: "init over a file", command: ["init"], config: config({}) },
+    { name: "init into a directory that is not there", command: ["init", "-c", "etc/relay.config.json"] },
+    {
+      name: "init into a file as if it were a directory",
+      command: ["init", "-c", "etc/relay.config.json"],
+      files: { etc: "" },
+    },
+    {
+      name: "journal check where there is none",
+      config: config({ journal: '{ "path": "journal.db" }' }),
+      command: ["journal", "check"],
+    },
+    {
+      name: "journal check of what is no journal",
+      command: ["journal", "check", "notes.txt"],
+      files: { "notes.txt": "no journal, but long enough to be looked at" },
+    },
+    { name: "journal backup without a place", command: ["journal", "backup"] },
+    {
+      name: "journal backup of what is no journal",
+      command: ["journal", "backup", "copy.db", "journal.db"],
+      files: { "copy.db": "x", "journal.db": "x" },
+    },
+    {
+      name: "journal salvage of what is not there",
+      command: ["journal", "salvage", "events.ndjson", "journal.db"],
+    },
+    { name: "journal import of what is not there", command: ["journal", "import", "journal.db"] },
+    {
+      name: "validate where a sink can't be reached",
+      config: sink(`"type": "http", "url": "http://127.0.0.1:1/${canary}"`),
+      command: ["validate"],
+    },
+    {
+      name: "validate where a sink's directory is a file",
+      config: sink('"type": "file", "path": "data/events.ndjson"'),
+      files: { data: "" },
+      command: ["validate"],
+    },
+    {
+      name: "validate where a sink's authorities are not there",
+      config: sink('"type": "http", "url": "https://127.0.0.1:1/", "tls": { "ca": "ca.pem" }'),
+      command: ["validate"],
+    },
+    { name: "run where the receiver's port is taken", config: listening("{taken}", "127.0.0.1:0"), command: ["run"] },
+    { name: "run where the admin API's port is taken", config: listening("127.0.0.1:0", "{taken}"), command: ["run"] },
+    {
+      name: "run where the journal's directory is a file",
+      config: config({
+        listen: '"127.0.0.1:0"',
+        admin: '{ "listen": "127.0.0.1:0" }',
+        journal: '{ "path": "data/journal.db" }',
+      }),
+      files: { data: "" },
+      command: ["run"],
+    },
+    {
+      name: "run where the certificate is not there",
+      config: config({
+        listen: '"127.0.0.1:0"',
+        admin: '{ "listen": "127.0.0.1:0" }',
+        journal: '{ "path": "journal.db" }',
+        tls: '{ "certificate": "cert.pem", "key": "key.pem" }',
+      }),
+      command: ["run"],
+    },
+    {
+      name: "run with a client certificate that is none",
+      config: file('"concurrency": 1').replace(
+        '"type": "file", "path": "./events.ndjson"',
+        '"type": "http", "url": "https://127.0.0.1:1/", "tls": { "ca": "ca.pem" }',
+      ),
+      files: { "ca.pem": "x" },
+      command: ["validate"],
+    },
+  ],
+}

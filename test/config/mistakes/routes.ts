@@ -1,0 +1,115 @@
+/** Routes, their patterns, tests of them, and client details. */
+import { config, file, match, route, slack, type Theme } from "./Mistake.ts"
+
+const clients = (inside: string): string =>
+  slack('"enrich": "deliver"').replace('\n  "routes"', `\n  "clients": { ${inside} },\n  "routes"`)
+
+export const routes: Theme = {
+  title: "Routes, tests, client details",
+  mistakes: [
+    { name: "no route", config: config({ routes: "[]" }).replace('"routes"', '§"routes"') },
+    { name: "a route without its name", config: config({ routes: '[§{ "match": "**", "to": "audit" }]' }) },
+    {
+      name: "sinks under another name",
+      config: config({ routes: '[§{ "name": "a", "match": "**", "sinks": ["audit"] }]' }),
+    },
+    {
+      name: "a route to an unknown sink",
+      config: config({ routes: '[{ "name": "a", "match": "**", "to": ["audit", §"adit"] }]' }),
+    },
+    { name: "sinks as one text", config: config({ routes: '[{ "name": "a", "match": "**", "to": §"audit, chat" }]' }) },
+    { name: "a route that leads nowhere", config: config({ routes: '[{ "name": "a", "match": "**", "to": §[] }]' }) },
+    { name: "a route of an unknown webhook", config: route('"webhook": §"schedulin"') },
+    {
+      name: "a webhook that no route takes",
+      config: route('"webhook": "other"').replace(
+        '"scheduling": {',
+        '"other": { "path": "/other", "secrets": [{ "name": "a", "value": "b" }] },\n    §"scheduling": {',
+      ),
+    },
+    {
+      name: "two routes of one name",
+      config: config({
+        routes: '[{ "name": "a", "match": "**", "to": "audit" }, { "name": §"a", "match": "client.*", "to": "audit" }]',
+      }),
+    },
+    { name: "patterns in one text", config: match('§"appointment.*,client.*"') },
+    { name: "patterns in one text, as in a regular expression", config: match('§"appointment.*|client.*"') },
+    { name: "a regular expression", config: match('§"^appointment\\\\..*$"') },
+    { name: "a pattern of a single star", config: match('§"*"') },
+    { name: "a pattern without a star", config: match('§"appointment"') },
+    { name: "a pattern with a typing error", config: match('§"appointment.meetng.*_failed"') },
+    { name: "a pattern in capitals", config: match('§"Appointment.Created"') },
+    { name: "a pattern that is to exclude", config: match('["**", §"!client.*"]') },
+    { name: "a pattern with an empty segment", config: match('§"appointment..created"') },
+    { name: "a pattern with two stars in a segment", config: match('§"appointment.**_failed"') },
+    { name: "a pattern that is not closed", config: match('§"appointment.{created,deleted"') },
+    { name: "a pattern with one choice", config: match('§"appointment.{created}"') },
+    { name: "a pattern whose braces stand for too much", config: match(`§"${"{a,b}".repeat(14)}"`) },
+    { name: "the relay's own events from within braces", config: match('§"{relay,client}.*"') },
+    { name: "an own event that there is not", config: match('§"relay.lane_pausd"') },
+    {
+      name: "an exception that takes all that the route matches",
+      config: match('"client.*"', '"except": §"client.**", '),
+    },
+    {
+      name: "an exception of which the route takes nothing",
+      config: match('"client.*"', '"except": §"appointment.*", '),
+    },
+    { name: "a condition that is no pointer", config: route('"where": { §"data.object.id": "x" }') },
+    { name: "a condition on an object", config: route('"where": { "/account_id": §{ "in": ["x"] } }') },
+    {
+      name: "a test of an unknown sink",
+      config: config({ tests: '[{ "event": "client.created", "to": [§"audits"] }]' }),
+    },
+    { name: "a test of an unknown type", config: config({ tests: '[{ "event": §"client.creatd", "to": "audit" }]' }) },
+    {
+      name: "a golden file of a sink that the event does not go to",
+      config: config({ tests: '[{ "event": "client.created", "to": "audit", "payloads": { §"oncall": "a.json" } }]' }),
+    },
+    {
+      name: "a test with two objects",
+      config: config({
+        tests: '[{ "event": "client.created", "to": "audit", §"object": {}, "sample": "client.json" }]',
+      }),
+    },
+    {
+      name: "a test whose sample is not there",
+      config: config({ tests: '[{ "event": "client.created", "to": "audit", "sample": "client.json" }]' }),
+      command: ["test"],
+    },
+    {
+      name: "a test whose sample is no event",
+      config: config({ tests: '[{ "event": "client.created", "to": "audit", "sample": "client.json" }]' }),
+      files: { "client.json": "{}" },
+      command: ["test"],
+    },
+    {
+      name: "a test whose event goes elsewhere",
+      config: config({ tests: '[{ "event": "client.created", "to": [] }]' }),
+      command: ["test"],
+    },
+    {
+      name: "a test whose golden file is not there",
+      config: config({ tests: '[{ "event": "client.created", "to": "audit", "payloads": { "audit": "a.json" } }]' }),
+      command: ["test"],
+    },
+    { name: "client details where nobody says where they are to be had", config: slack('§"enrich": "wait"') },
+    {
+      name: "client details in a sink that sends events as they came",
+      config: file('§"enrich": "wait"').replace(
+        '\n  "routes"',
+        '\n  "clients": { "baseUrl": "https://api.example.com" },\n  "routes"',
+      ),
+    },
+    { name: "an API without its scheme", config: clients('"baseUrl": §"api.example.com"') },
+    {
+      name: "an API asked for what is no pattern and no place",
+      config: clients('"baseUrl": "https://api.example.com", "events": { §"client..*": "/a", "client.*": "data" }'),
+    },
+    {
+      name: "client details for which no sink asks",
+      config: config({ clients: '{ "baseUrl": "https://api.example.com" }' }).replace('"clients"', '§"clients"'),
+    },
+  ],
+}

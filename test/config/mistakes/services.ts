@@ -1,0 +1,79 @@
+/** Kafka, SNS and alert services. */
+import { canary } from "../../cli/configs.ts"
+import { kafka, sink, slack, type Theme } from "./Mistake.ts"
+
+const brokers = '"brokers": ["broker:9092"]'
+const sns = (inside: string): string => sink(`"type": "sns", ${inside}`)
+const topicArn = '"topicArn": "arn:aws:sns:eu-west-1:123456789012:events"'
+
+export const services: Theme = {
+  title: "Kafka, SNS, alert services",
+  mistakes: [
+    { name: "Kafka: brokers as one text", config: kafka('"brokers": §"one:9092,two:9092", "topic": "events"') },
+    {
+      name: "Kafka: brokers with commas in the list",
+      config: kafka('"brokers": [§"one:9092,two:9092"], "topic": "events"'),
+    },
+    { name: "Kafka: a broker as a URL", config: kafka('"brokers": [§"kafka://one:9092"], "topic": "events"') },
+    { name: "Kafka: no broker", config: kafka('"brokers": §[], "topic": "events"') },
+    { name: "Kafka: a topic with a blank", config: kafka(`${brokers}, "topic": §"my events"`) },
+    {
+      name: "Kafka: a topic with a slash around a placeholder",
+      config: kafka(`${brokers}, "topic": §"scheduling/{{resource}}"`),
+    },
+    { name: "Kafka: a topic that is too long", config: kafka(`${brokers}, "topic": §"${"t".repeat(250)}"`) },
+    { name: "Kafka: topics as a list", config: kafka(`${brokers}, "topic": §["events"]`) },
+    { name: "Kafka: no topic", config: kafka(brokers).replace('"audit": {', '§"audit": {') },
+    {
+      name: "Kafka: a mechanism in other letters",
+      config: kafka(
+        `${brokers}, "topic": "events", "sasl": { "mechanism": §"scram-sha-512", "username": "relay", "password": "${canary}" }`,
+      ),
+    },
+    {
+      name: "Kafka: a password without its user",
+      config: kafka(`${brokers}, "topic": "events", §"sasl": { "mechanism": "PLAIN", "password": "${canary}" }`),
+    },
+    {
+      name: "Kafka: compression that the client does not know",
+      config: kafka(`${brokers}, "topic": "events", "client": "kafkajs", "compression": §"zstd"`),
+    },
+    { name: "Kafka: TLS by true", config: kafka(`${brokers}, "topic": "events", "tls": §true`) },
+    {
+      name: "Kafka: topics to be made, by true",
+      config: kafka(`${brokers}, "topic": "events", "createTopics": §true`),
+    },
+    { name: "SNS: a topic by its name", config: sns('"topicArn": §"events"') },
+    { name: "SNS: a queue's ARN", config: sns('"topicArn": §"arn:aws:sqs:eu-west-1:123456789012:events"') },
+    { name: "SNS: an endpoint with a path", config: sns(`${topicArn}, "endpoint": §"http://127.0.0.1:4566/sns"`) },
+    {
+      name: "SNS: a profile and credentials",
+      config: sns(
+        `${topicArn}, "profile": §"relay", "credentials": { "accessKeyId": "AKIA", "secretAccessKey": "${canary}" }`,
+      ),
+    },
+    {
+      name: "SNS: an access key without its secret",
+      config: sns(`${topicArn}, §"credentials": { "accessKeyId": "AKIA" }`),
+    },
+    { name: "SNS: another region than the topic's", config: sns(`${topicArn}, "region": §"us-east-1"`) },
+    { name: "SNS: a role by its name", config: sns(`${topicArn}, "role": { "arn": §"relay" }`) },
+    { name: "PagerDuty: no routing key", config: sink('"type": "pagerduty"').replace('"audit": {', '§"audit": {') },
+    {
+      name: "PagerDuty: the key by another name",
+      config: sink(`"type": "pagerduty", "integrationKey": "${canary}"`).replace('"audit": {', '§"audit": {'),
+    },
+    {
+      name: "PagerDuty: a severity that there is not",
+      config: sink('"type": "pagerduty", "routingKey": "k", "severity": §"high"'),
+    },
+    { name: "Slack: a channel for a URL", config: sink('"type": "slack", "url": §"#alerts"') },
+    { name: "Slack: a channel", config: slack('§"channel": "#alerts"') },
+    { name: "Slack: details as a list", config: slack('"details": §["{{account_id}}"]') },
+    { name: "Slack: a detail that is a number", config: slack('"details": { "tier": §1 }') },
+    {
+      name: "Slack: a detail with a pointer without its slash",
+      config: slack('"details": { "id": §"{{data/object/id}}" }'),
+    },
+  ],
+}

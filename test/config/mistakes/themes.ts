@@ -1,0 +1,23 @@
+/** The mistakes, by what they are about. */
+import { commandLine } from "./commandLine.ts"
+import { environment } from "./environment.ts"
+import type { Theme } from "./Mistake.ts"
+import { references } from "./references.ts"
+import { routes } from "./routes.ts"
+import { services } from "./services.ts"
+import { sinks } from "./sinks.ts"
+import { syntax } from "./syntax.ts"
+import { values } from "./values.ts"
+import { webhooks } from "./webhooks.ts"
+
+export const themes: ReadonlyArray<Theme> = [
+  syntax,
+  values,
+  references,
+  webhooks,
+  sinks,
+  services,
+  routes,
+  commandLine,
+  environment,
+]

@@ -1,0 +1,79 @@
+/** Webhooks and the two listeners. */
+import { config, secretsOf, type Theme, webhook, webhookWith } from "./Mistake.ts"
+
+const secrets = '"secrets": [{ "name": "a", "value": "b" }]'
+const withPath = (path: string): string => webhook(`"path": §"${path}", ${secrets}`)
+
+export const webhooks: Theme = {
+  title: "Webhooks and listeners",
+  mistakes: [
+    { name: "no webhook", config: config({ webhooks: "{}" }).replace('"webhooks"', '§"webhooks"') },
+    { name: "a webhook for the whole file", config: config({ webhooks: `{ "path": §"/hooks", "secrets": [] }` }) },
+    { name: "a path without its slash", config: withPath("hooks") },
+    { name: "a URL for a path", config: withPath("https://relay.example.com/hooks") },
+    { name: "a path with a query", config: withPath("/hooks?source=x") },
+    { name: "a path with a fragment", config: withPath("/hooks#x") },
+    { name: "a path with an escape", config: withPath("/h%6Foks") },
+    { name: "a path with a letter that no URL has", config: withPath("/höoks") },
+    { name: "a path with a parameter", config: withPath("/hooks/{id}") },
+    { name: "a path with a direction mark", config: withPath("/a\\u202eb") },
+    { name: "a path that goes up", config: withPath("/hooks/../x") },
+    { name: "a path with two slashes", config: withPath("//hooks") },
+    { name: "a path that is too long", config: withPath(`/${"h".repeat(1_000)}`) },
+    { name: "an id with a letter that no header has", config: webhookWith('"id": ["wh_1", §"wh_é"]') },
+    { name: "an id with a blank", config: webhookWith('"id": §" wh_1"') },
+    { name: "an id that is too long", config: webhookWith(`"id": §"${"w".repeat(257)}"`) },
+    { name: "one secret instead of a list", config: webhook('"path": "/hooks", §"secret": "b"') },
+    { name: "no secret at all", config: secretsOf("§[]") },
+    {
+      name: "two secrets of one name",
+      config: secretsOf('[{ "name": "now", "value": "a" }, { "name": §"now", "value": "b" }]'),
+    },
+    {
+      name: "secrets that have all expired",
+      config: secretsOf('[{ "name": "old", "value": "a", "expires": "2020-01-01T00:00:00Z" }]').replace(
+        '"secrets"',
+        '§"secrets"',
+      ),
+    },
+    { name: "a body larger than all in flight may be", config: webhookWith('"maxBody": §"65 MiB"') },
+    { name: "a header that is none", config: webhookWith('"headers": { "signature": §"x signature:" }') },
+    {
+      name: "one header for both",
+      config: webhookWith('"headers": §{ "signature": "X-Same", "webhookId": "x-same" }'),
+    },
+    {
+      name: "a webhook with the name of the relay's own events",
+      config: config({ webhooks: `{ §"relay": { "path": "/hooks", ${secrets} } }` }),
+    },
+    {
+      name: "two webhooks with one path and no id",
+      config: config({
+        webhooks: `{\n    "one": { "path": "/hooks", ${secrets} },\n    "two": { "path": §"/hooks", "secrets": [{ "name": "a", "value": "c" }] }\n  }`,
+      }),
+    },
+    {
+      name: "two webhooks with one path and id",
+      config: config({
+        webhooks: `{\n    "one": { "path": "/hooks", "id": ["wh_1", "wh_2"], ${secrets} },\n    "two": { "path": "/hooks", "id": §"wh_2", "secrets": [{ "name": "a", "value": "c" }] }\n  }`,
+      }),
+    },
+    {
+      name: "two webhooks with one path and secret",
+      config: config({
+        webhooks: `{
+    "one": { "path": "/hooks", "id": "wh_1", "secrets": [{ "name": "a", "value": "\\u0062" }] },
+    "two": { "path": "/other", "id": "wh_2", "secrets": [{ "name": "a", "value": "b" }] },
+    "three": { "path": "/hooks", "id": "wh_3", "secrets": [{ "name": "x", "value": "c" }, { "name": "y", "value": §"b" }] }
+  }`,
+      }),
+    },
+    { name: "the receiver beyond this machine without TLS", config: config({ listen: '§"0.0.0.0:8080"' }) },
+    { name: "TLS with half of it missing", config: config({ more: '§"tls": { "certificate": "cert.pem" }' }) },
+    {
+      name: "the admin API beyond this machine without a token",
+      config: config({ admin: '{ "listen": §"0.0.0.0:9080" }' }),
+    },
+    { name: "one address for both listeners", config: config({ admin: '{ "listen": §"127.0.0.1:8080" }' }) },
+  ],
+}
