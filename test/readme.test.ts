@@ -6,7 +6,7 @@ import { join, resolve } from "node:path"
 import manifest from "../package.json" with { type: "json" }
 import { embedded } from "../src/config/load/Defaults.ts"
 import { freePort } from "./lib/port.ts"
-import { relay } from "./lib/relay.ts"
+import { command, relay } from "./lib/relay.ts"
 
 const root = resolve(import.meta.dir, "..")
 const readme = readFileSync(join(root, "README.md"), "utf8")
@@ -16,8 +16,10 @@ const source = { cwd, under: "bun" }
 afterAll(() => rmSync(cwd, { recursive: true }))
 
 const lines = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block]) => block?.trimEnd().split("\n") ?? [])
+const deno = lines.filter((line) => line.startsWith("deno "))
 /** The single commands, however Bun is called: `install …`, `test`, `run build`, `src/main.ts …`. */
 const commands = lines
+  .filter((line) => !deno.includes(line))
   .flatMap((line) => line.split(" && "))
   .map((line) => line.replace(/^(bun|npx -y bun@1\.4\.5) /, ""))
 const ours = [
@@ -32,6 +34,14 @@ describe("the README", () => {
     expect([nodeRun, nodeTest]).toEqual([bunRun, bunTest].map((line) => line?.replaceAll("bun ", "npx -y bun@1.4.5 ")))
     expect(bunRun).toEndWith("src/main.ts run")
     expect(bunTest).toEndWith("bun test")
+  })
+
+  test("starts Deno as the tests do, in the version that they use", () => {
+    expect(deno).toHaveLength(1)
+    const [, run = ""] = deno[0]?.split(" && ") ?? []
+    expect(run.split(" ").slice(1)).toEqual([...command(undefined, "deno").slice(1, -1), "src/main.ts", "run"])
+    const [major, minor] = manifest.devDependencies.deno.split(".")
+    expect(readme).toContain(`With Deno ${major}.${minor},`)
   })
 
   test("names the Bun that the checks run on", () => {

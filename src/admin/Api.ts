@@ -85,6 +85,8 @@ export const Status = Schema.Struct({
   /** Epoch milliseconds, the relay's clock: ages count from it. */
   now: Schema.Finite,
   draining: Schema.Boolean,
+  /** Why no delivery can be accepted now; empty when it can. */
+  notReady: Schema.String,
   config: Config,
   journal: Journal,
   /** Long-running work and its progress from 0 to 1: `replay to lake`. */

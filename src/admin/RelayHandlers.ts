@@ -16,6 +16,7 @@ import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
 import type { Kept } from "./ImportLine.ts"
 import * as LiveTail from "./LiveTail.ts"
+import { notReady } from "./Readiness.ts"
 import { noSink, requirePatterns, unavailable } from "./Refusals.ts"
 import type * as RefusedRequest from "./RefusedRequest.ts"
 import { RelayInfo } from "./RelayInfo.ts"
@@ -61,6 +62,7 @@ export const layer = HttpApiBuilder.group(
     const ingest = yield* Ingest
     const reload = yield* Reload
     const work = yield* Work
+    const ready = Effect.provideContext(notReady, yield* Effect.context<Ingest | Journal>())
 
     /** Events of another journal that are owed to sinks of this config. */
     const importEvents = Effect.fnUntraced(function* (events: ReadonlyArray<Kept>) {
@@ -87,6 +89,7 @@ export const layer = HttpApiBuilder.group(
           ...info,
           now: yield* Clock.currentTimeMillis,
           draining: yield* ingest.draining,
+          notReady: yield* ready,
           journal: { health, message, ...engine, head, tail: first, usedBytes, maxBytes, filling },
           config: yield* reload.status,
           work: yield* work.running,

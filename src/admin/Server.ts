@@ -13,25 +13,15 @@ import { Lanes } from "../delivery/Lanes.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Journal } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
-import * as Descriptors from "../runtime/Descriptors.ts"
 import * as Problem from "../runtime/Problem.ts"
 import type { Handler } from "../runtime/RequestGuard.ts"
 import * as AdminGuard from "./AdminGuard.ts"
 import * as Handlers from "./Handlers.ts"
 import * as Metrics from "./Metrics.ts"
+import { notReady } from "./Readiness.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 
 const plain = (status: number, text: string) => HttpServerResponse.text(`${text}\n`, { status })
-
-/** Why the relay can't accept durably now; empty when it can. */
-const notReady = Effect.gen(function* () {
-  const { health, message } = yield* (yield* Journal).status
-  if (yield* (yield* Ingest).draining) return "draining"
-  if (Descriptors.areExhausted()) return "file descriptors are used up, so no delivery is accepted"
-  // Red: events were lost before, and `status` says which. New ones are kept.
-  if (health === "ok" || health === "red") return ""
-  return message === "" ? health : `${health}: ${message}`
-})
 
 const probes = HttpRouter.use(
   Effect.fnUntraced(function* (router) {

@@ -168,8 +168,21 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
   // Finalizers run in reverse: the pumps stop, attempts in flight end, their outcomes are stored, the sinks close.
   const sinks = yield* Scope.fork(yield* Scope.Scope)
   yield* Effect.addFinalizer(() => settle)
+  /** What the stop waits for, where it does. */
+  const sayInFlight = Effect.suspend(() => {
+    const busy = [...running.values()].flatMap(({ lane: { config, inFlight } }) =>
+      inFlight.size > 0 ? [`${config.name} (${inFlight.size})`] : [],
+    )
+    if (busy.length === 0) return Effect.void
+    return Effect.logInfo(
+      `waiting for attempts in flight: ${busy.join(", ")}, for ${Duration.format(grace)} at most; what has not ended by then is sent again after the next start`,
+    )
+  })
   yield* Effect.addFinalizer(() =>
-    Effect.forEach(running.values(), ({ lane }) => end(lane), { concurrency: "unbounded", discard: true }),
+    Effect.andThen(
+      sayInFlight,
+      Effect.forEach(running.values(), ({ lane }) => end(lane), { concurrency: "unbounded", discard: true }),
+    ),
   )
   const pumps = yield* FiberMap.make<string>()
   yield* Effect.forkScoped(

@@ -16,6 +16,8 @@ export type Handler = (request: Request) => Response | Promise<Response>
 
 export interface Guard {
   readonly handle: Handler
+  /** How many requests are in progress. */
+  readonly inProgress: () => number
   /** Waits until no request is in progress. */
   readonly idle: Effect.Effect<void>
 }
@@ -80,6 +82,7 @@ export const make = (
         return crashed(defect)
       }
     },
+    inProgress: () => inProgress,
     idle: Effect.callback<void>((resume) => {
       if (inProgress === 0) return resume(Effect.void)
       const wake = () => resume(Effect.void)

@@ -122,7 +122,15 @@ export const serve = Effect.fn("Runtime.serve")(function* (
   const { address, replace } = yield* Effect.acquireRelease(opening, (listener) =>
     Effect.gen(function* () {
       yield* options.onDrain ?? Effect.void
-      const idle = yield* Effect.timeoutOption(guard.idle, options.drainTimeout ?? Duration.seconds(10))
+      const timeout = options.drainTimeout ?? Duration.seconds(10)
+      const waiting = guard.inProgress()
+      if (waiting > 0) {
+        const what = waiting === 1 ? "1 request" : `${waiting} requests`
+        yield* Effect.logInfo(
+          `waiting for ${what} under way on ${format(listener.address)}, for ${Duration.format(timeout)} at most`,
+        )
+      }
+      const idle = yield* Effect.timeoutOption(guard.idle, timeout)
       if (Option.isNone(idle)) yield* Effect.logWarning("requests still under way at the end of the drain are cut off")
       const ended = Option.isSome(idle) && (yield* close(listener, false))
       if (!ended) yield* close(listener, true)
@@ -175,21 +183,29 @@ export const drainDeadline = 24_000
 
 /**
  * Waits for the first SIGTERM or SIGINT. A second one ends the process at once,
- * and so does the deadline. What is on disk is delivered after the next start.
+ * and so does the deadline; `onExit` is called before. What is on disk is
+ * delivered after the next start.
  */
-export const firstSignal: Effect.Effect<Signal> = Effect.callback<Signal>((resume) => {
-  let isDraining = false
-  const on = (signal: Signal) => () => {
-    if (isDraining) process.exit(exitCodes[signal])
-    isDraining = true
-    setTimeout(() => process.exit(exitCodes[signal]), drainDeadline).unref()
-    resume(Effect.succeed(signal))
-  }
-  const handlers = { SIGINT: on("SIGINT"), SIGTERM: on("SIGTERM") }
-  process.on("SIGINT", handlers.SIGINT)
-  process.on("SIGTERM", handlers.SIGTERM)
-  return Effect.sync(() => {
-    process.off("SIGINT", handlers.SIGINT)
-    process.off("SIGTERM", handlers.SIGTERM)
+export const awaitSignal = (onExit: (why: Signal | "deadline") => void = () => {}): Effect.Effect<Signal> =>
+  Effect.callback<Signal>((resume) => {
+    let isDraining = false
+    const on = (signal: Signal) => () => {
+      const exit = (why: Signal | "deadline") => {
+        onExit(why)
+        process.exit(exitCodes[signal])
+      }
+      if (isDraining) return exit(signal)
+      isDraining = true
+      setTimeout(() => exit("deadline"), drainDeadline).unref()
+      resume(Effect.succeed(signal))
+    }
+    const handlers = { SIGINT: on("SIGINT"), SIGTERM: on("SIGTERM") }
+    process.on("SIGINT", handlers.SIGINT)
+    process.on("SIGTERM", handlers.SIGTERM)
+    return Effect.sync(() => {
+      process.off("SIGINT", handlers.SIGINT)
+      process.off("SIGTERM", handlers.SIGTERM)
+    })
   })
-})
+
+export const firstSignal = awaitSignal()

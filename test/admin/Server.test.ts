@@ -48,9 +48,11 @@ describe("the probes", () => {
         const { ask } = yield* start({ status: { health, message: "the reason" } })
         const response = yield* ask("/readyz")
         expect([response.status, yield* text(response)]).toEqual([503, `${health}: the reason\n`])
+        expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({ notReady: `${health}: the reason` })
       }
       const { ask } = yield* start({ draining: true })
       expect((yield* ask("/readyz")).status).toBe(503)
+      expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({ notReady: "draining", draining: true })
     }).pipe(Effect.orDie),
   )
 

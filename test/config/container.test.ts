@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join, resolve } from "node:path"
+import { basename, join, resolve } from "node:path"
 
 const root = resolve(import.meta.dir, "../..")
 const lines = readFileSync(join(root, "config/Containerfile"), "utf8")
@@ -37,7 +37,7 @@ describe("the container file", () => {
         for (const words of of("COPY").filter(([first]) => first?.startsWith("--") === false)) {
           const target = words.at(-1) ?? ""
           for (const source of words.slice(0, -1)) {
-            const into = target.endsWith("/") ? join(directory, target, source) : join(directory, target)
+            const into = target.endsWith("/") ? join(directory, target, basename(source)) : join(directory, target)
             cpSync(join(root, source), into, { recursive: true })
           }
         }

@@ -131,7 +131,7 @@ describe("the alert rules", () => {
       expect(alert).toMatch(/^Relay[A-Z][A-Za-z]+$/)
       expect(held).toMatch(/^\d+[smh]$/)
       expect(["critical", "warning"]).toContain(labels.severity ?? "")
-      expect(Object.keys(annotations)).toEqual(["summary", "description"])
+      expect(Object.keys(annotations)).toEqual(["summary", "description", "runbook_url"])
       // What a summary names must survive the expression's aggregation.
       for (const [, label = ""] of Object.values(annotations)
         .join(" ")

@@ -65,7 +65,7 @@ describe("relay run", () => {
     expect(typesIn("trouble.ndjson")).toEqual(["appointment.meeting.create_failed"])
   }, 20_000)
 
-  test("ends at once on a second signal, with that signal's code", async () => {
+  test("says what a stop waits for and until when, and ends at once on a second signal, with that signal's code", async () => {
     let asked = (): void => {}
     const arrived = new Promise<void>((resolve) => {
       asked = resolve
@@ -85,8 +85,10 @@ describe("relay run", () => {
     await relay(["trigger", "block.created", "-c", config], { cwd })
     await arrived
     running.signal("SIGTERM")
-    await running.prints("draining")
+    await running.prints(/SIGTERM: draining, until \S+Z at the latest/)
+    await running.prints(/waiting for attempts in flight: stuck \(1\), for 8s at most/)
     expect(await running.kill("SIGINT")).toBe(130)
+    expect(running.stderr()).toMatch(/SIGINT again: exiting at once; everything accepted is on disk/)
     await sink.stop(true)
   }, 20_000)
 
@@ -110,7 +112,7 @@ describe("relay run", () => {
     expect([tampered.code, tampered.stdout]).toEqual([0, expect.stringMatching(/^401 {2}evt_/)])
     const status = await relay(["status", "--json", "-c", config], { cwd })
     expect(status.code).toBe(0)
-    expect(JSON.parse(status.stdout)).toMatchObject({ red: false, journal: { health: "ok", head: 0 } })
+    expect(JSON.parse(status.stdout)).toMatchObject({ level: "warning", journal: { health: "ok", head: 0 } })
     await running.kill()
   }, 20_000)
 })

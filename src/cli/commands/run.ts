@@ -1,12 +1,13 @@
 /**
  * `relay run`: serves until a signal, then drains.
  *
- * The first SIGTERM or SIGINT drains and exits with 0; a second exits at once.
+ * The first SIGTERM or SIGINT drains and exits with 0; it says by when, and what
+ * it waits for. A second exits at once.
  * SIGHUP reloads the config, and so does `--watch` when a file of it changes. A
  * journal that breaks ends the process with 74, because a 2xx would no longer
  * mean that the event is durable.
  */
-import { Context, Effect, type Latch, Layer } from "effect"
+import { Clock, Context, Effect, type Latch, Layer } from "effect"
 import { Command } from "effect/cli"
 import * as Address from "../../config/Address.ts"
 import type { RelayConfig } from "../../config/Config.ts"
@@ -75,6 +76,8 @@ export const opening = (facts: Opening): string => {
   ].join("\n")
 }
 
+const kept = "everything accepted is on disk, and what was in flight is sent again after the next start"
+
 /** `triggered` is opened by what asks for a reload. */
 const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch) {
   const loaded = yield* json ? loadQuietly : loadConfig
@@ -110,17 +113,24 @@ export const run = Command.make(
     watch: toggle("watch", "Reload the config when it changes, or a file that it names"),
   },
   Effect.fn(function* ({ format, watch }) {
-    const [{ firstSignal }, Notify, { triggers }] = yield* Effect.all([
+    const [{ awaitSignal, drainDeadline }, Notify, { triggers }] = yield* Effect.all([
       lazily(() => import("../../runtime/Runtime.ts")),
       lazily(() => import("../../runtime/Notify.ts")),
       lazily(() => import("../../reload/Watch.ts")),
     ])
     const notify = yield* Notify.make((yield* Program).env)
     const json = yield* Logging.isJson(format)
-    const stopping = firstSignal.pipe(
-      Effect.tap((signal) => Effect.logInfo(`${signal}: draining; a second signal exits at once`)),
-      Effect.andThen(notify.say("STOPPING=1", "STATUS=draining")),
-    )
+    const stopping = Effect.gen(function* () {
+      const log = Effect.runSyncWith(yield* Effect.context<never>())
+      const signal = yield* awaitSignal((why) => {
+        const cause =
+          why === "deadline" ? `the drain has not ended in ${drainDeadline / 1_000} seconds` : `${why} again`
+        log(Effect.logWarning(`${cause}: exiting at once; ${kept}`))
+      })
+      const until = new Date((yield* Clock.currentTimeMillis) + drainDeadline).toISOString()
+      yield* Effect.logInfo(`${signal}: draining, until ${until} at the latest; a second signal exits at once`)
+      yield* notify.say("STOPPING=1", `STATUS=draining, until ${until} at the latest`)
+    })
     const files = watch ? new Map<string, string>() : undefined
     const triggered = yield* triggers(files)
     const drained = "drained, everything accepted is on disk"

@@ -1,34 +1,60 @@
 /**
  * `relay status`: how the running relay is, worst first, and what to do.
  *
- * Exit code 1 when something is red, so that it can be used as a health check.
+ * Exit code 1 when something is critical. With `--exit-code` those of monitoring
+ * plugins: 0 ok, 1 warning, 2 critical, 3 unknown, whatever the reason that there
+ * is no status; what there is to say is on stdout, the worst in the first line.
  */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { ask } from "../support/adminClient.ts"
-import { failed } from "../support/CommandError.ts"
+import { CommandError, failed, unreachable, usage } from "../support/CommandError.ts"
+import { withDeadline } from "../support/deadline.ts"
 import { Json, toggle } from "../support/flags.ts"
-import { paint, print, printJson } from "../support/output.ts"
+import { health } from "../support/health.ts"
+import { paint, plain, print, printJson } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { isRed, render } from "../support/statusReport.ts"
+import { levelOf } from "../support/StatusProblem.ts"
+import { render } from "../support/statusReport.ts"
+
+const printStatus = Effect.gen(function* () {
+  const found = yield* ask((client) => client.status()).pipe(
+    withDeadline((time) => Effect.fail(unreachable(`the relay does not answer within ${time}: it may hang`))),
+  )
+  const { level, problems } = health(found)
+  if (yield* Json) {
+    const shown = problems.map((problem) => ({ level: levelOf(problem), ...problem }))
+    yield* printJson({ level, problems: shown, ...found })
+  } else yield* print(render(found, yield* paint))
+  return level
+})
+
+/** There is no status: it says why, on stdout, where monitoring reads. */
+const unknown = Effect.fnUntraced(function* ({ message }: { readonly message: string }) {
+  if (yield* Json) yield* printJson({ level: "unknown", message })
+  else yield* print(`unknown  ${message.split("\n").map(plain).join("\n")}`)
+  return yield* new CommandError({ reason: "unknown", message: "" })
+})
 
 export const status = Command.make(
   "status",
   {
     watch: toggle("watch", "Redraw it each second until Ctrl-C; without a terminal, print a line for each change"),
+    exitCode: toggle("exit-code", "Exit 0 when all is well, 1 with a warning, 2 when critical, 3 without an answer"),
   },
-  Effect.fn(function* ({ watch }) {
+  Effect.fn(function* ({ watch, exitCode }) {
+    if (watch && exitCode) return yield* usage("--watch goes on until Ctrl-C: leave out --exit-code")
     if (watch) return yield* (yield* lazily(() => import("../support/liveStatus.ts"))).watch
-    const found = yield* ask((client) => client.status())
-    if (yield* Json) yield* printJson({ red: isRed(found), ...found })
-    else yield* print(render(found, yield* paint))
-    if (isRed(found)) return yield* failed()
+    const level = yield* exitCode ? Effect.catch(printStatus, unknown) : printStatus
+    if (exitCode && level !== "ok") return yield* new CommandError({ reason: level, message: "" })
+    if (level === "critical") return yield* failed()
   }),
 ).pipe(
-  Command.withDescription("Show how the running relay is, worst first; exits 1 when something is red"),
+  Command.withDescription("Show how the running relay is, worst first; exits 1 when something is critical"),
   Command.withExamples([
     { command: "relay status", description: "The journal, the lanes, and what to do about them" },
     { command: "relay status --watch", description: "The same, live" },
     { command: "relay status --json", description: "The same for a script" },
+    { command: "relay status --exit-code", description: "For monitoring, such as Nagios" },
   ]),
 )

@@ -6,11 +6,24 @@
  */
 import { Runtime, Schema } from "effect"
 
-/** `failed`: a check failed, or the relay refused. The other numbers are those of sysexits. */
-export const exitCodes = { failed: 1, usage: 64, unreachable: 69, io: 74, config: 78 } as const
+/**
+ * `failed`: a check failed, or the relay refused. `warning`, `critical` and
+ * `unknown` are those of monitoring plugins, for `status --exit-code`. The other
+ * numbers are those of sysexits.
+ */
+export const exitCodes = {
+  failed: 1,
+  warning: 1,
+  critical: 2,
+  unknown: 3,
+  usage: 64,
+  unreachable: 69,
+  io: 74,
+  config: 78,
+} as const
 
 export class CommandError extends Schema.TaggedError<CommandError>()("CommandError", {
-  reason: Schema.Literals(["failed", "usage", "unreachable", "io", "config"]),
+  reason: Schema.Literals(["failed", "warning", "critical", "unknown", "usage", "unreachable", "io", "config"]),
   message: Schema.String,
 }) {
   override readonly [Runtime.errorExitCode] = exitCodes[this.reason]

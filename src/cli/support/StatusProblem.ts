@@ -1,11 +1,55 @@
-/** Something that is wrong with a running relay, and what to do about it. */
-export type Severity = "red" | "yellow" | "green"
+/**
+ * What can be wrong with a running relay, and how bad each is.
+ *
+ * `critical`: deliveries are refused, events were lost, or a sink gets nothing
+ * until somebody acts. `warning`: nothing is lost and it can wait until morning.
+ * `note`: worth knowing, and no reason to act; it does not count.
+ */
+export type Level = "critical" | "warning" | "note"
+
+/** Each state has a runbook of its name in config/operations.md. */
+export const states = {
+  "not-ready": "critical",
+  "journal-full": "critical",
+  "journal-broken": "critical",
+  "journal-red": "critical",
+  "journal-nearly-full": "critical",
+  "journal-filling": "warning",
+  "journal-warning": "warning",
+  "sink-misconfigured": "critical",
+  "sink-blocked": "critical",
+  "sink-failed": "critical",
+  "sink-orphaned": "critical",
+  "sink-waiting": "warning",
+  "sink-failing": "warning",
+  "sink-paused": "warning",
+  "dead-letters": "warning",
+  quarantine: "warning",
+  "no-valid-secret": "critical",
+  "secret-expired": "warning",
+  "secret-expiring": "warning",
+  "certificate-expired": "critical",
+  "certificate-expiring": "warning",
+  "reload-refused": "warning",
+  "deliveries-refused": "warning",
+  "unknown-path": "note",
+  stopping: "note",
+} as const satisfies Record<string, Level>
+export type State = keyof typeof states
 
 export interface StatusProblem {
+  readonly state: State
   /** What it is about: `journal`, `config`, a sink or a webhook. */
   readonly name: string
-  readonly severity: Severity
   readonly lines: ReadonlyArray<string>
   /** What to do; empty where the lines say it. */
   readonly action: string
 }
+
+const levels: ReadonlyArray<Level> = ["critical", "warning", "note"]
+
+export const levelOf = ({ state }: Pick<StatusProblem, "state">): Level => states[state]
+
+/** For sorting: negative where `a` is worse. */
+export const byLevel = (a: Level | undefined, b: Level | undefined): number => rank(a) - rank(b)
+const rank = (level: Level | undefined): number => (level === undefined ? levels.length : levels.indexOf(level))

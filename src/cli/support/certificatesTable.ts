@@ -6,7 +6,7 @@ import type { StatusProblem } from "./StatusProblem.ts"
 
 type Certificate = Status["certificates"][number]
 
-export const hasExpired = ({ notAfter }: Certificate, now: number): boolean => notAfter <= now
+const hasExpired = ({ notAfter }: Certificate, now: number): boolean => notAfter <= now
 
 const expiry = ({ notAfter }: Certificate, now: number): string =>
   notAfter <= now ? `${span(now - notAfter)} ago` : `in ${span(notAfter - now)}`
@@ -22,8 +22,8 @@ export const certificateProblems = ({ certificates, now }: Status): ReadonlyArra
       const isOver = hasExpired(one, now)
       const line = `the certificate of ${one.subject} ${isOver ? "expired" : "expires"} ${expiry(one, now)}`
       return {
+        state: isOver ? "certificate-expired" : "certificate-expiring",
         name: one.key,
-        severity: isOver ? "red" : "yellow",
         lines: [line],
         action: "renew it, then relay reload",
       }

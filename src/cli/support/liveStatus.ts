@@ -12,9 +12,10 @@ import { quarantine } from "../../event/Event.ts"
 import { screened } from "../../formats/Terminal.ts"
 import { ask } from "./adminClient.ts"
 import { Json } from "./flags.ts"
+import { health } from "./health.ts"
 import { count, paint, plain, print, toJson } from "./output.ts"
 import { lazily } from "./Program.ts"
-import { isRed, render } from "./statusReport.ts"
+import { render } from "./statusReport.ts"
 
 const every = "1 second"
 
@@ -88,7 +89,7 @@ const onPipe = Effect.fnUntraced(function* (json: boolean) {
     const { status, message } = yield* poll
     if (json)
       return yield* print(
-        toJson(status === undefined ? { red: true, words: message } : { red: isRed(status), ...status }),
+        toJson(status === undefined ? { level: "unknown", message } : { level: health(status).level, ...status }),
       )
     const line = status === undefined ? message.replaceAll(/\s+/g, " ") : summary(status)
     if (line === before) return

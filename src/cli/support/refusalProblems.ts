@@ -22,8 +22,9 @@ export const refusalProblems = ({ refusals, now }: Status): ReadonlyArray<Status
     const last = `the last ${span(now - lastAt)} ago`
     const line = `${count.toLocaleString("en-US")} refused with ${status} in the last hour, ${last}: ${what}`
     return {
+      // Whoever scans the internet asks for paths: that must not hide what matters.
+      state: webhook === "" ? "unknown-path" : "deliveries-refused",
       name: webhook === "" ? "no webhook" : webhook,
-      severity: "yellow",
       lines: [details.length === 0 ? line : `${line}: ${detailsOf(one)}`],
       action: advice,
     }

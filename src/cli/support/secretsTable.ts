@@ -2,7 +2,7 @@
 import type { Status, Webhook } from "../../admin/Api.ts"
 import { noticeOfExpiry } from "../../config/Config.ts"
 import { span, table } from "./output.ts"
-import type { StatusProblem } from "./StatusProblem.ts"
+import type { State, StatusProblem } from "./StatusProblem.ts"
 
 type Secret = Webhook["secrets"][number]
 
@@ -10,7 +10,7 @@ const expiresWithin = ({ expires }: Secret, millis: number, now: number): boolea
   expires !== undefined && expires - now <= millis
 
 /** Whether every secret of the webhook has expired, so that no delivery verifies. */
-export const hasExpired = ({ secrets }: Webhook, now: number): boolean =>
+const hasExpired = ({ secrets }: Webhook, now: number): boolean =>
   secrets.every((secret) => expiresWithin(secret, 0, now))
 
 const lastSigned = ({ lastUsed }: Secret, now: number): string =>
@@ -29,9 +29,9 @@ export const secretsTable = ({ webhooks, now }: Status): string =>
     ),
   ])
 
-const problem = (name: string, severity: "red" | "yellow", line: string, action: string): StatusProblem => ({
+const problem = (state: State, name: string, line: string, action: string): StatusProblem => ({
+  state,
   name,
-  severity,
   lines: [line],
   action,
 })
@@ -39,10 +39,15 @@ const problem = (name: string, severity: "red" | "yellow", line: string, action:
 const ofSecret = (webhook: string, secret: Secret, now: number): StatusProblem => {
   if (expiresWithin(secret, 0, now)) {
     const line = `the secret ${secret.name} has expired and verifies nothing`
-    return problem(webhook, "yellow", line, "remove it from the config")
+    return problem("secret-expired", webhook, line, "remove it from the config")
   }
   const line = `the secret ${secret.name} expires ${expiry(secret, now)}; it signed ${lastSigned(secret, now)}`
-  return problem(webhook, "yellow", line, "add its successor to the config, then have the sender sign with that")
+  return problem(
+    "secret-expiring",
+    webhook,
+    line,
+    "add its successor to the config, then have the sender sign with that",
+  )
 }
 
 /** Secrets that have expired or are about to. */
@@ -54,5 +59,5 @@ export const secretProblems = ({ webhooks, now }: Status): ReadonlyArray<StatusP
         .map((secret) => ofSecret(webhook.name, secret, now))
     }
     const line = "every secret has expired, so every delivery is refused"
-    return [problem(webhook.name, "red", line, "add the current signing secret to the config")]
+    return [problem("no-valid-secret", webhook.name, line, "add the current signing secret to the config")]
   })

@@ -3,3 +3,7 @@ declare module "*.service" {
   const text: string
   export default text
 }
+declare module "*.md" {
+  const text: string
+  export default text
+}

@@ -1,15 +1,18 @@
-import { describe, expect } from "bun:test"
+import { describe, expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { Effect } from "effect"
 import { lane } from "../../admin/fixture.ts"
 import { it } from "../../lib/effect.ts"
-import { temporary } from "../harness.ts"
+import { freePort } from "../../lib/port.ts"
+import { cli, temporary } from "../harness.ts"
 import { runningIn } from "../running.ts"
 
 const directory = temporary()
 const running = runningIn(directory)
 
 describe("status", () => {
-  it.live("status exits 0 when all is well and 1 when something is red, as text and as JSON", () =>
+  it.live("status exits 0 when all is well and 1 when something is critical, as text and as JSON", () =>
     Effect.gen(function* () {
       const well = yield* running({
         lanes: [lane("lake", { condition: "waiting", message: "it refuses connections" })],
@@ -18,10 +21,43 @@ describe("status", () => {
       const ill = yield* running({ lanes: [lane("lake", { condition: "misconfigured", message: "it answers 401" })] })
       const text = yield* ill.ask("status")
       expect([text.code, text.stderr]).toEqual([1, ""])
-      expect(text.stdout).toStartWith("lake: misconfigured; it answers 401")
+      expect(text.stdout).toStartWith("critical  lake: misconfigured; it answers 401")
       const asJson = yield* ill.ask("status", "--json")
       expect(asJson.code).toBe(1)
-      expect(JSON.parse(asJson.stdout)).toMatchObject({ red: true, lanes: [{ name: "lake" }] })
+      expect(JSON.parse(asJson.stdout)).toMatchObject({
+        level: "critical",
+        problems: [{ level: "critical", state: "sink-misconfigured", name: "lake" }],
+        lanes: [{ name: "lake" }],
+      })
     }).pipe(Effect.orDie),
   )
+
+  it.live("with --exit-code it exits as monitoring plugins do: 0, 1 with a warning, 2 when critical", () =>
+    Effect.gen(function* () {
+      const codes: Array<number> = []
+      for (const condition of ["running", "waiting", "misconfigured"] as const) {
+        const { ask } = yield* running({ lanes: [lane("lake", { condition })] })
+        const { code, stderr } = yield* ask("status", "--exit-code")
+        expect(stderr).toBe("")
+        codes.push(code)
+      }
+      expect(codes).toEqual([0, 1, 2])
+    }).pipe(Effect.orDie),
+  )
+
+  test("with --exit-code it exits 3 where there is no status, and says why on stdout", async () => {
+    const config = join(directory, "nobody.json")
+    writeFileSync(config, JSON.stringify({ admin: { listen: `127.0.0.1:${await freePort()}` } }))
+    const nobody = await cli(["status", "--exit-code", "-c", config])
+    expect(nobody).toEqual({ code: 3, stdout: expect.stringMatching(/^unknown {2}no relay answers at /), stderr: "" })
+    writeFileSync(config, "{ wrong")
+    for (const args of [
+      ["-c", config],
+      ["-c", join(directory, "absent.json")],
+    ]) {
+      const { code, stdout } = await cli(["status", "--exit-code", "--json", ...args])
+      expect([code, JSON.parse(stdout)]).toEqual([3, { level: "unknown", message: expect.any(String) }])
+    }
+    expect((await cli(["status", "--exit-code", "--watch"])).code).toBe(64)
+  })
 })

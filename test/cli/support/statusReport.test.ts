@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import type { Lane, Status } from "../../../src/admin/Api.ts"
-import { isRed, render, severityOf } from "../../../src/cli/support/statusReport.ts"
+import { health } from "../../../src/cli/support/health.ts"
+import { byLevel, levelOf, states } from "../../../src/cli/support/StatusProblem.ts"
+import { render } from "../../../src/cli/support/statusReport.ts"
 
 const lane = (name: string, more: Partial<Lane> = {}): Lane => ({
   name,
@@ -20,6 +22,7 @@ const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> 
   startedAt: 0,
   now: 300_000,
   draining: false,
+  notReady: "",
   config: { loadedAt: 0, refusal: "" },
   work: [],
   journal: {
@@ -53,16 +56,42 @@ const uncoloured = (_: string, text: string) => text
 const rendered = (found: Status) => render(found, uncoloured)
 
 describe("status", () => {
-  test("is red when a person has to act, yellow when it mends itself", () => {
-    expect(severityOf(lane("a", { condition: "misconfigured" }))).toBe("red")
-    expect(severityOf(lane("a", { condition: "blocked" }))).toBe("red")
-    expect(severityOf(lane("a", { condition: "orphaned", backlog: 1 }))).toBe("red")
-    expect(severityOf(lane("a", { condition: "waiting" }))).toBe("yellow")
-    expect(severityOf(lane("a", { condition: "paused" }))).toBe("yellow")
-    expect(severityOf(lane("a", { deadLetters: 1 }))).toBe("yellow")
-    expect(severityOf(lane("a"))).toBe("green")
-    expect(isRed(status([lane("a", { condition: "waiting" })]))).toBe(false)
-    expect(isRed(status([], { health: "full" }))).toBe(true)
+  test("is critical where nothing passes until a person acts, a warning where it can wait", () => {
+    const levels = (found: Status) => [health(found).level, ...health(found).problems.map(({ state }) => state)]
+    const ofLane = (more: Partial<Lane>) => levels(status([lane("a", more)]))
+    expect(ofLane({})).toEqual(["ok"])
+    expect(ofLane({ condition: "misconfigured" })).toEqual(["critical", "sink-misconfigured"])
+    expect(ofLane({ condition: "blocked" })).toEqual(["critical", "sink-blocked"])
+    expect(ofLane({ condition: "failed" })).toEqual(["critical", "sink-failed"])
+    expect(ofLane({ condition: "orphaned", backlog: 1 })).toEqual(["critical", "sink-orphaned"])
+    expect(ofLane({ condition: "orphaned" })).toEqual(["ok"])
+    expect(ofLane({ condition: "waiting", deadLetters: 1 })).toEqual(["warning", "sink-waiting", "dead-letters"])
+    expect(ofLane({ condition: "paused" })).toEqual(["warning", "sink-paused"])
+    const ofJournal = (journal: Partial<Status["journal"]>) => levels(status([], journal))
+    expect(ofJournal({ health: "full", filling: 95 })).toEqual(["critical", "journal-full"])
+    expect(ofJournal({ health: "broken" })).toEqual(["critical", "journal-broken"])
+    expect(ofJournal({ health: "red" })).toEqual(["critical", "journal-red"])
+    expect(ofJournal({ filling: 95 })).toEqual(["critical", "journal-nearly-full"])
+    expect(ofJournal({ filling: 80 })).toEqual(["warning", "journal-filling"])
+    expect(ofJournal({ filling: 50 })).toEqual(["ok"])
+    expect(ofJournal({ message: "The wall clock was set by 9 s" })).toEqual(["warning", "journal-warning"])
+    const whole = (more: Partial<Status>) => levels({ ...status([]), ...more })
+    expect(whole({ notReady: "file descriptors are used up" })).toEqual(["critical", "not-ready"])
+    expect(whole({ notReady: "draining", draining: true })).toEqual(["ok", "stopping"])
+    expect(whole({ config: { loadedAt: 0, refusal: "wrong" } })).toEqual(["warning", "reload-refused"])
+  })
+
+  test("puts the worst first, whatever it is about", () => {
+    const found = status([lane("a", { deadLetters: 1 }), lane("b", { condition: "failed" })], { filling: 80 }, 300_000)
+    const { problems } = health(found)
+    expect(problems.map(({ state }) => state)).toEqual([
+      "sink-failed",
+      "journal-filling",
+      "dead-letters",
+      "secret-expired",
+    ])
+    expect(Object.values(states).toSorted(byLevel)[0]).toBe("critical")
+    expect(problems.map(levelOf)).toEqual(["critical", "warning", "warning", "warning"])
   })
 
   test("says the worst first, and what to do about it", () => {
@@ -77,10 +106,11 @@ describe("status", () => {
       ),
     )
     const order = [
-      "journal: red",
+      "critical  journal: red",
       "relay journal acknowledge",
-      "c-wrong: misconfigured; the sink answers 401\n  what to do: fix the sink, and the lane resumes by itself; or fix its config, then relay reload",
-      "b-away: waiting; connection refused\n  what to do: none needed, it is retried automatically; relay lanes resume b-away retries now",
+      "  more: relay runbook journal-red",
+      "critical  c-wrong: misconfigured; the sink answers 401\n  what to do: fix the sink, and the lane resumes by itself; or fix its config, then relay reload\n  more: relay runbook sink-misconfigured",
+      "warning  b-away: waiting; connection refused\n  what to do: none needed, it is retried automatically; relay lanes resume b-away retries now",
       "relay 1.2.3",
     ]
     const places = order.map((words) => text.indexOf(words))
@@ -92,9 +122,9 @@ describe("status", () => {
   test("says why events fail before the lane pauses, retrying or not, and nothing of it once they passed", () => {
     const failing = lane("lake", { message: "answered 500", backlog: 2 })
     expect(rendered(status([failing]))).toStartWith(
-      "lake: 2 events not delivered; the last attempt failed: answered 500\n\nrelay",
+      "warning  lake: 2 events not delivered; the last attempt failed: answered 500\n  more: relay runbook sink-failing\n\nrelay",
     )
-    expect(severityOf({ ...failing, backlog: 0 })).toBe("green")
+    expect(health(status([{ ...failing, backlog: 0 }]))).toEqual({ level: "ok", problems: [] })
   })
 
   test("says what was refused within the last hour, why, and what to do", () => {
@@ -119,14 +149,17 @@ describe("status", () => {
       details: paths,
     }
     const found = { ...status([lane("lake")]), refusals: [refusals, unknown] }
-    expect(isRed(found)).toBe(false)
+    expect(health(found).level).toBe("warning")
+    expect(health({ ...found, refusals: [unknown] }).level).toBe("ok")
     expect(rendered(found)).toStartWith(
       [
-        "scheduling: 1,200 refused with 401 in the last hour, the last 10 s ago: the signature does not match",
+        "warning  scheduling: 1,200 refused with 401 in the last hour, the last 10 s ago: the signature does not match",
         "  what to do: compare the secrets",
+        "  more: relay runbook deliveries-refused",
         "",
-        "no webhook: 9 refused with 404 in the last hour, the last 10 s ago: no webhook has this path: /a (2), /b (2), /c (2), others (3)",
+        "note  no webhook: 9 refused with 404 in the last hour, the last 10 s ago: no webhook has this path: /a (2), /b (2), /c (2), others (3)",
         "  what to do: compare the secrets",
+        "  more: relay runbook unknown-path",
         "",
         "relay",
       ].join("\n"),
@@ -149,22 +182,22 @@ describe("status", () => {
     )
   })
 
-  test("is yellow of a secret that soon expires and says when it last signed, and red where none is left", () => {
+  test("warns of a secret that soon expires and says when it last signed, and is critical where none is left", () => {
     const day = 86_400_000
     const at = (expires: number) => status([lane("lake")], {}, expires)
     expect(rendered(at(300_000 + 15 * day))).toMatch(/^relay 1\.2\.3/)
     expect(rendered(at(300_000 + 10 * day))).toStartWith(
-      "scheduling: the secret 2026-05 expires in 10 d; it signed 10 s ago\n  what to do: add its successor",
+      "warning  scheduling: the secret 2026-05 expires in 10 d; it signed 10 s ago\n  what to do: add its successor",
     )
-    expect(rendered(at(300_000))).toStartWith("scheduling: the secret 2026-05 has expired")
-    expect(isRed(at(300_000))).toBe(false)
+    expect(rendered(at(300_000))).toStartWith("warning  scheduling: the secret 2026-05 has expired")
+    expect(health(at(300_000)).level).toBe("warning")
     const shut = { ...at(0), webhooks: [{ name: "hooks", secrets: [{ name: "old", expires: 300_000, lastUsed: 0 }] }] }
-    expect(isRed(shut)).toBe(true)
-    expect(rendered(shut)).toStartWith("hooks: every secret has expired, so every delivery is refused")
-    expect(rendered({ ...shut, journal: { ...shut.journal, health: "red" } })).toStartWith("journal: red")
+    expect(health(shut).level).toBe("critical")
+    expect(rendered(shut)).toStartWith("critical  hooks: every secret has expired, so every delivery is refused")
+    expect(rendered({ ...shut, journal: { ...shut.journal, health: "red" } })).toStartWith("critical  journal: red")
   })
 
-  test("is yellow of a certificate that soon expires, red of one that has, and lists all of them", () => {
+  test("warns of a certificate that soon expires, is critical with one that has, and lists all of them", () => {
     const day = 86_400_000
     const at = (notAfter: number): Status => ({
       ...status([lane("lake")]),
@@ -181,11 +214,13 @@ describe("status", () => {
     expect(rendered(at(300_000 + 15 * day))).toMatch(/^relay 1\.2\.3/)
     expect(rendered(at(300_000 + 15 * day))).toMatch(/tls\.certificate +hooks\.example\.com +in 15 d/)
     expect(rendered(at(300_000 + 10 * day))).toStartWith(
-      "tls.certificate: the certificate of hooks.example.com expires in 10 d\n  what to do: renew it, then relay reload",
+      "warning  tls.certificate: the certificate of hooks.example.com expires in 10 d\n  what to do: renew it, then relay reload",
     )
-    expect(isRed(at(300_000 + 10 * day))).toBe(false)
-    expect(rendered(at(240_000))).toStartWith("tls.certificate: the certificate of hooks.example.com expired 60 s ago")
-    expect(isRed(at(300_000))).toBe(true)
+    expect(health(at(300_000 + 10 * day)).level).toBe("warning")
+    expect(rendered(at(240_000))).toStartWith(
+      "critical  tls.certificate: the certificate of hooks.example.com expired 60 s ago",
+    )
+    expect(health(at(300_000)).level).toBe("critical")
   })
 
   test("shows the quarantine once it holds something", () => {

@@ -366,7 +366,7 @@ describe("draining", () => {
     stalled.write(rawDelivery(envelope()).slice(0, -30))
     await new Promise((resolve) => setTimeout(resolve, 100))
     own.relay.signal("SIGTERM")
-    await own.relay.prints("draining")
+    await own.relay.prints(/waiting for 1 request under way on 127\.0\.0\.1:\d+, for 8s at most/)
     expect(await own.relay.kill("SIGTERM")).toBe(143)
     stalled.destroy()
     await own.stop()

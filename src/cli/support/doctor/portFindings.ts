@@ -6,9 +6,10 @@ import type { RelayConfig } from "../../../config/Config.ts"
 import type { ServeError } from "../../../runtime/Runtime.ts"
 import { ask } from "../adminClient.ts"
 import { withDeadline } from "../deadline.ts"
+import { health } from "../health.ts"
 import { count, span } from "../output.ts"
 import { lazily } from "../Program.ts"
-import { problems } from "../statusReport.ts"
+import { levelOf } from "../StatusProblem.ts"
 import { type Finding, type Findings, finder } from "./Finding.ts"
 
 /** Whether something listens there; fails where nothing can. */
@@ -66,10 +67,10 @@ const untaken = ({ certificates }: Status, config: RelayConfig): Findings =>
 const relay = (status: Status, config: RelayConfig): Findings => {
   const { version, now, startedAt, lanes } = status
   const summary = `${version} is up ${span(now - startedAt)} with ${count(lanes.length, "lane")}`
-  const found = problems(status).map(({ name, severity, lines, action }) =>
-    finder("relay", name)(
-      severity === "red" ? "wrong" : "warning",
-      [...lines, action].filter((_) => _ !== "").join("; "),
+  const found = health(status).problems.map((problem) =>
+    finder("relay", problem.name)(
+      levelOf(problem) === "critical" ? "wrong" : "warning",
+      [...problem.lines, problem.action].filter((_) => _ !== "").join("; "),
     ),
   )
   return [finder("relay", "status")("ok", summary), ...found, ...untaken(status, config)]

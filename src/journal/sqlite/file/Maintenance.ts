@@ -100,7 +100,8 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
         rows++
         next = first + int(row.count)
       }
-      for (const table of Salvage.tablesOf(db)) {
+      const kept = Salvage.tablesOf(db)
+      for (const table of kept) {
         for (const row of db.prepare(`SELECT sequence, record FROM ${table}`).iterate()) {
           if (decode(bytes(row.record), int(row.sequence)) === undefined) damaged.push(int(row.sequence))
         }
@@ -116,7 +117,8 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
         events,
         rows,
         lanes: count("lane"),
-        retrying: count("retry_record"),
+        // An older relay called it "parked".
+        retrying: count(kept.includes("parked") ? "parked" : "retry_record"),
         deadLetters: count("dead"),
         damaged,
         missing,

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path"
 import { gunzipSync } from "node:zlib"
 import { Effect } from "effect"
 import { Journal } from "../../../../src/journal/Journal.ts"
+import { check } from "../../../../src/journal/sqlite/file/Maintenance.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
 import { it } from "../../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../../samples.ts"
@@ -16,6 +17,8 @@ const older = (schema: number) =>
     const at = options({})
     mkdirSync(dirname(at.path), { recursive: true })
     writeFileSync(at.path, gunzipSync(readFileSync(join(import.meta.dir, "older", `schema-${schema}.db.gz`))))
+    // As it is, before it is opened.
+    expect(yield* check(at.path)).toMatchObject({ sound: true, schema, head: 13, retrying: 2, deadLetters: 1 })
     const open = <A>(use: (journal: Journal["Service"]) => Effect.Effect<A, unknown>) =>
       Effect.flatMap(Journal, use).pipe(Effect.provide(SqliteJournal.layer(at)), Effect.scoped)
     const ids = (entries: ReadonlyArray<{ readonly event: { readonly id: string } }>) =>
@@ -63,5 +66,7 @@ const older = (schema: number) =>
   })
 
 for (const schema of [2, 4]) {
-  it.live(`a journal of schema ${schema} opens with its backlog, retries and dead letters`, () => older(schema))
+  it.live(`a journal of schema ${schema} is sound, and opens with its backlog, retries and dead letters`, () =>
+    older(schema),
+  )
 }

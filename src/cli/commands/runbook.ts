@@ -1,0 +1,53 @@
+/** `relay runbook`: what each state means and what to do, from config/operations.md, which is embedded. */
+import { Effect, Option } from "effect"
+import { Argument, Command } from "effect/cli"
+import operations from "../../../config/operations.md" with { type: "text" }
+import { usage } from "../support/CommandError.ts"
+import { Json } from "../support/flags.ts"
+import { plain, print, printJson, table } from "../support/output.ts"
+
+export interface Runbook {
+  readonly state: string
+  /** As `relay status` calls it: `critical`, `warning` or `note`. */
+  readonly level: string
+  /** What it means and what to do. */
+  readonly text: string
+}
+
+/** In the order of the page. */
+export const runbooks = (): ReadonlyArray<Runbook> => {
+  const part = operations.slice(operations.indexOf("\n## Runbooks\n"))
+  return [...part.matchAll(/^### (\S+)\n\n((?:(?!^##).*\n?)*)/gm)].map(([, state = "", text = ""]) => ({
+    state,
+    level: (/^\w+/.exec(text)?.[0] ?? "").toLowerCase(),
+    text: text.trim(),
+  }))
+}
+
+export const runbook = Command.make(
+  "runbook",
+  {
+    state: Argument.String("state").pipe(
+      Argument.withDescription("As `relay status` names it, such as sink-waiting; all of them when absent"),
+      Argument.optional,
+    ),
+  },
+  Effect.fn(function* ({ state }) {
+    const isJson = yield* Json
+    if (Option.isNone(state)) {
+      if (isJson) return yield* printJson(runbooks())
+      return yield* print(table(runbooks().map(({ state, level }) => [state, level])))
+    }
+    const found = runbooks().find((one) => one.state === state.value)
+    if (found === undefined) {
+      return yield* usage(`there is no runbook ${plain(state.value)}; \`relay runbook\` lists them`)
+    }
+    yield* isJson ? printJson(found) : print(`${found.state}\n\n${found.text}`)
+  }),
+).pipe(
+  Command.withDescription("Print what a state of `relay status` means and what to do"),
+  Command.withExamples([
+    { command: "relay runbook", description: "The states, and how bad each is" },
+    { command: "relay runbook sink-misconfigured", description: "What it means, and what to do" },
+  ]),
+)

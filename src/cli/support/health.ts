@@ -1,0 +1,109 @@
+/**
+ * How the running relay is: the one definition that `relay status`, its exit
+ * code and `relay doctor` follow. `/readyz` asks less: only whether a delivery
+ * can be accepted now (`admin/Readiness.ts`), which the status includes.
+ */
+import type { Lane, Status } from "../../admin/Api.ts"
+import { quarantine } from "../../event/Event.ts"
+import { certificateProblems } from "./certificatesTable.ts"
+import { count } from "./output.ts"
+import { refusalProblems } from "./refusalProblems.ts"
+import { byLevel, type Level, levelOf, type State, type StatusProblem } from "./StatusProblem.ts"
+import { secretProblems } from "./secretsTable.ts"
+
+export interface Health {
+  readonly level: "ok" | "warning" | "critical"
+  /** Worst first. */
+  readonly problems: ReadonlyArray<StatusProblem>
+}
+
+export const health = (status: Status): Health => {
+  const problems = [
+    ...journalProblems(status),
+    ...readinessProblems(status),
+    ...status.lanes.toSorted((a, b) => a.name.localeCompare(b.name)).flatMap(laneProblems),
+    ...configProblems(status),
+    ...secretProblems(status),
+    ...certificateProblems(status),
+    ...refusalProblems(status),
+  ].toSorted((a, b) => byLevel(levelOf(a), levelOf(b)))
+  const worst = problems[0] && levelOf(problems[0])
+  return { level: worst === undefined || worst === "note" ? "ok" : worst, problems }
+}
+
+/** How bad the worst is that a lane has. */
+export const laneLevel = (lane: Lane): Level | undefined => laneProblems(lane).map(levelOf).toSorted(byLevel)[0]
+
+const journalProblems = ({ journal: { health, message, filling } }: Status): ReadonlyArray<StatusProblem> => {
+  const told = message === "" ? [] : message.split("\n")
+  const journal = (state: State, lines: ReadonlyArray<string>, action = "") => [
+    { state, name: "journal", lines, action },
+  ]
+  if (health === "broken") return journal("journal-broken", [health, ...told])
+  if (health === "full") return journal("journal-full", [health, ...told])
+  if (health === "red") {
+    return journal("journal-red", [health, ...told], "relay journal check, then relay journal acknowledge")
+  }
+  const full = `${filling} % full; when it is full, deliveries are answered 503`
+  const room = "relay lanes list shows which sink's events fill it; raise journal.maxSize, or make room on the disk"
+  return [
+    ...(filling === 95 ? journal("journal-nearly-full", [full], room) : []),
+    ...(filling === 80 ? journal("journal-filling", [full], room) : []),
+    ...(health === "ok" && told.length > 0 ? journal("journal-warning", told) : []),
+  ]
+}
+
+const readinessProblems = ({ draining, notReady, journal: { health } }: Status): ReadonlyArray<StatusProblem> => {
+  const relay = { name: "relay", action: "" }
+  if (draining) return [{ ...relay, state: "stopping", lines: ["it is stopping, and refuses deliveries"] }]
+  // What the journal has to say stands there.
+  if (notReady === "" || health === "full" || health === "broken") return []
+  return [{ ...relay, state: "not-ready", lines: [`no delivery is accepted: ${notReady}`] }]
+}
+
+const ofCondition = {
+  waiting: "sink-waiting",
+  misconfigured: "sink-misconfigured",
+  paused: "sink-paused",
+  blocked: "sink-blocked",
+  failed: "sink-failed",
+  orphaned: "sink-orphaned",
+} as const satisfies Partial<Record<Lane["condition"], State>>
+
+/** Empty where the lane's message says what to do. */
+const actionFor = ({ name, condition }: Lane): string => {
+  if (condition === "waiting") {
+    return `none needed, it is retried automatically; relay lanes resume ${name} retries now`
+  }
+  if (condition === "misconfigured") {
+    return "fix the sink, and the lane resumes by itself; or fix its config, then relay reload"
+  }
+  return condition === "failed" ? "the log has the cause, please report it" : ""
+}
+
+const laneProblems = (lane: Lane): ReadonlyArray<StatusProblem> => {
+  const { name, condition, message, backlog, deadLetters } = lane
+  if (condition === "orphaned" && backlog === 0) return []
+  const problems: Array<StatusProblem> = []
+  if (condition !== "running") {
+    const line = message === "" ? condition : `${condition}; ${message}`
+    problems.push({ state: ofCondition[condition], name, lines: [line], action: actionFor(lane) })
+  } else if (message !== "" && backlog > 0) {
+    // Too few failures to pause the lane, and no success since.
+    const line = `${count(backlog, "event")} not delivered; the last attempt failed: ${message}`
+    problems.push({ state: "sink-failing", name, lines: [line], action: "" })
+  }
+  if (deadLetters > 0) {
+    const state = name === quarantine ? "quarantine" : "dead-letters"
+    const action = `relay dlq list --sink ${name}`
+    problems.push({ state, name, lines: [count(deadLetters, "dead letter")], action })
+  }
+  return problems
+}
+
+const configProblems = ({ config: { loadedAt, refusal } }: Status): ReadonlyArray<StatusProblem> => {
+  if (refusal === "") return []
+  const since = `the last reload was refused; the config of ${new Date(loadedAt).toISOString()} stays in force`
+  const lines = [since, ...refusal.split("\n")]
+  return [{ state: "reload-refused", name: "config", lines, action: "relay validate, then relay reload" }]
+}

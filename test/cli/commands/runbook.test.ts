@@ -1,0 +1,20 @@
+import { describe, expect, test } from "bun:test"
+import { cli } from "../harness.ts"
+
+describe("runbook", () => {
+  test("lists the states with how bad each is, and prints what one means and what to do", async () => {
+    const all = await cli(["runbook"])
+    expect([all.code, all.stdout]).toEqual([0, expect.stringMatching(/^ {2}sink-waiting +warning$/m)])
+    const one = await cli(["runbook", "sink-waiting"])
+    expect([one.code, one.stdout]).toEqual([0, expect.stringMatching(/^sink-waiting\n\nWarning; .*\n.*relay lanes/)])
+    expect(one.stdout).not.toContain("###")
+    const asJson = JSON.parse((await cli(["runbook", "journal-red", "--json"])).stdout)
+    expect(asJson).toEqual({ state: "journal-red", level: "critical", text: expect.stringContaining("salvage") })
+  })
+
+  test("of a state that there is not is a usage error", async () => {
+    const { code, stdout, stderr } = await cli(["runbook", "sink-tired"])
+    expect([code, stdout]).toEqual([64, ""])
+    expect(stderr).toContain("there is no runbook sink-tired; `relay runbook` lists them")
+  })
+})

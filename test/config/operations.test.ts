@@ -1,0 +1,77 @@
+/** The operations page and the program agree: every state and every alert rule has its runbook, and no other has one. */
+import { describe, expect, test } from "bun:test"
+import { existsSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { runbooks } from "../../src/cli/commands/runbook.ts"
+import { states } from "../../src/cli/support/StatusProblem.ts"
+import { root } from "../lib/programs.ts"
+
+const page = readFileSync(join(root, "config/operations.md"), "utf8")
+
+interface Rule {
+  readonly alert: string
+  readonly expr: string
+  readonly labels: { readonly severity: string }
+  readonly annotations: { readonly runbook_url: string }
+}
+
+const { groups } = Bun.YAML.parse(readFileSync(join(root, "config/alerts.rules.yml"), "utf8")) as {
+  readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<Rule> }>
+}
+
+/** The states that an alert leads to: one whose link holds a label leads to one for each value that its expression asks for. */
+const linked = groups
+  .flatMap(({ rules }) => rules)
+  .flatMap(({ alert, expr, labels, annotations: { runbook_url } }) => {
+    const [file, link = ""] = runbook_url.split("#")
+    expect(file).toBe("operations.md")
+    const [, label = "", values = ""] = /([a-z]+)=~"([^"]+)"/.exec(expr) ?? []
+    const variable = `{{ $labels.${label} }}`
+    const names = link.includes(variable) ? values.split("|").map((value) => link.replace(variable, value)) : [link]
+    return names.map((state) => ({ state, alert, severity: labels.severity }))
+  })
+
+const levels: Readonly<Record<string, string>> = states
+
+describe("the operations page", () => {
+  test("has a runbook for each state of the status and each alert rule, and none besides", () => {
+    const wanted = new Set([...Object.keys(states), ...linked.map(({ state }) => state)])
+    expect(
+      runbooks()
+        .map(({ state }) => state)
+        .toSorted(),
+    ).toEqual([...wanted].toSorted())
+  })
+
+  test("says of each how bad it is and which alerts lead there, as the program and the rules do", () => {
+    for (const { state, level, text } of runbooks()) {
+      const alerts = linked.filter((one) => one.state === state)
+      expect([state, level]).toEqual([state, levels[state] ?? alerts[0]?.severity ?? ""])
+      const named = alerts.map(({ alert }) => `\`${alert}\``).join(", ")
+      const plural = alerts.length === 1 ? "alert" : "alerts"
+      const begin = `${level.replace(/^./, (first) => first.toUpperCase())}${named === "" ? "" : `; ${plural} ${named}`}. `
+      expect(text).toStartWith(begin)
+      // What it means, and what to do.
+      if (levels[state] !== "note") expect(text.split("\n").length + text.split(". ").length).toBeGreaterThan(3)
+    }
+  })
+
+  test("alerts wake a person for what is critical, or for what only they can see", () => {
+    for (const { state, alert, severity } of linked) {
+      // A warning of the status that an alert knows more of: how many, or for how long.
+      const worse = ["RelaySignatureFailures", "RelayExpiredSecretInUse"].includes(alert)
+      expect([alert, severity]).toEqual([alert, worse ? "critical" : (levels[state] ?? severity)])
+    }
+  })
+
+  test("leads nowhere but to what there is", () => {
+    const headings = new Set(
+      [...page.matchAll(/^#+ (.+)$/gm)].map(([, title = ""]) => title.toLowerCase().replaceAll(" ", "-")),
+    )
+    for (const [, target = ""] of page.matchAll(/\]\(([^)]+)\)/g)) {
+      const [file = "", anchor] = target.split("#")
+      if (file !== "") expect([target, existsSync(join(root, "config", file))]).toEqual([target, true])
+      else expect([target, headings.has(anchor ?? "")]).toEqual([target, true])
+    }
+  })
+})

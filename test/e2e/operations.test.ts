@@ -1,0 +1,174 @@
+/** The commands of the operations page, as they stand there: the procedures on a relay that runs, and each single command. */
+import { afterAll, describe, expect, test } from "bun:test"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { cli } from "../cli/harness.ts"
+import { freePort } from "../lib/port.ts"
+import { root } from "../lib/programs.ts"
+import { command } from "../lib/relay.ts"
+
+const page = readFileSync(join(root, "config/operations.md"), "utf8")
+/** The lines of each procedure, by the heading above it. */
+const procedures = new Map(
+  [...page.matchAll(/^##? (.+)\n(?:(?!^##? ).*\n)*?```sh\n((?:(?!```).*\n)*)```$/gm)].map(
+    ([, title = "", lines = ""]) => [title, lines],
+  ),
+)
+const procedure = (title: string): string => procedures.get(title) ?? ""
+
+const machine = mkdtempSync(join(tmpdir(), "relay-operations-"))
+/** The places of a machine, below a directory of this test. */
+const places = { "/var/lib/relay": "state", "/etc/relay": "etc", "/usr/local/bin": "bin", "/var/backups": "backups" }
+for (const place of [...Object.values(places), "state/data"]) mkdirSync(join(machine, place))
+const state = join(machine, "state")
+const config = join(machine, "etc/relay.config.json")
+const env = { PATH: `${join(machine, "bin")}:${process.env.PATH}`, HOME: machine, NO_COLOR: "1" }
+
+/** Runs lines of the page in a shell that ends at the first that fails; what they print. */
+const sh = async (script: string, cwd = state): Promise<string> => {
+  const here = Object.entries(places).reduce((text, [from, to]) => text.replaceAll(from, join(machine, to)), script)
+  const child = Bun.spawn(["sh", "-ec", here], { cwd, env, stdout: "pipe", stderr: "pipe" })
+  const [stdout, stderr, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  expect([script, code, code === 0 ? "" : stdout + stderr]).toEqual([script, 0, ""])
+  return stdout
+}
+
+const program = (name: string) =>
+  writeFileSync(join(state, name), `#!/bin/sh\nexec ${command().join(" ")} "$@"\n`, { mode: 0o755 })
+// What a service manager does, as far as the page asks for it.
+const manager = `#!/bin/sh
+stop() { kill "$(cat pid)"; until grep -q drained log; do sleep 0.02; done; }
+start() {
+  : > log
+  relay run -c ${config} >>log 2>&1 </dev/null & echo $! > pid
+  until grep -q '"started"' log; do kill -0 "$(cat pid)"; sleep 0.02; done
+}
+cd ${state}; [ "$2" = relay ] || exit 1
+case $1 in start) start;; stop) stop;; restart) stop; start;; *) exit 1;; esac
+`
+
+const received: Array<string> = []
+let status = 503
+const receiver = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  fetch: (request) => {
+    if (new URL(request.url).pathname !== "/lake") return new Response(null, { status: 503 })
+    if (status < 300) received.push(request.headers.get("idempotency-key") ?? "")
+    return new Response(null, { status })
+  },
+})
+
+const [port, admin] = [await freePort(), await freePort()]
+const write = (sinks: ReadonlyArray<string>): void =>
+  writeFileSync(
+    config,
+    JSON.stringify({
+      listen: `127.0.0.1:${port}`,
+      admin: { listen: `127.0.0.1:${admin}` },
+      journal: { path: join(state, "data/journal.db") },
+      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
+      sinks: Object.fromEntries(
+        sinks.map((name) => [
+          name,
+          {
+            type: "http",
+            url: `http://127.0.0.1:${receiver.port}/${name}`,
+            delivery: { retry: { initial: "20 millis", max: "50 millis" } },
+          },
+        ]),
+      ),
+      routes: [{ name: "everything", match: "**", to: sinks }],
+    }),
+  )
+
+afterAll(async () => {
+  await Bun.spawn(["sh", "-c", `kill $(cat ${state}/pid)`], { stderr: "ignore" }).exited
+  await receiver.stop(true)
+  rmSync(machine, { recursive: true, force: true })
+})
+
+const trigger = (count: number) => sh(`relay trigger client.created --count ${count}`)
+const delivered = async (count: number): Promise<void> => {
+  while (received.length < count) await Bun.sleep(10)
+}
+
+describe("the operations page's procedures", () => {
+  test("upgrade, go back, back up and restore, and every event arrives", async () => {
+    expect(procedures.size).toBe(page.split("```sh\n").length - 1)
+    for (const name of ["relay-new", "../bin/relay"]) program(name)
+    writeFileSync(join(machine, "bin/systemctl"), manager, { mode: 0o755 })
+    write(["lake"])
+    await sh(procedure("Operating relay"), machine)
+    await sh("systemctl start relay")
+    await trigger(2)
+    // The sink is down all the while: what is owed goes along from one to the next.
+    expect(await sh(procedure("Upgrading"))).toContain("lake")
+    await trigger(3)
+    expect(await sh(procedure("Going back"))).toContain("5 events queued for delivery")
+    await sh(procedure("Backing up"))
+    await trigger(4)
+    await sh(procedure("Restoring a backup"))
+    expect(await sh("relay status || true")).toMatch(/critical {2}journal: red\n.*events 6 to 9 are lost/)
+    status = 204
+    await sh("relay lanes resume lake; relay journal acknowledge")
+    await delivered(5)
+    expect(new Set(received).size).toBe(5)
+    expect(await sh("relay status --exit-code")).toStartWith("relay ")
+  }, 60_000)
+})
+
+describe("a single command on the operations page", () => {
+  /** What stands for a name of the reader's own; a lane that was dropped is gone for the next. */
+  const orphans = ["old", "older"]
+  /** Of the first in a list, which may have to fill first. */
+  const idOf = async (list: string): Promise<string> => {
+    for (;;) {
+      const { stdout } = await cli([...list.split(" "), "--json", "-c", config])
+      const id = /"id": "([^"]+)"/.exec(stdout)?.[1]
+      if (id !== undefined) return id
+      await Bun.sleep(10)
+    }
+  }
+  const names: Readonly<Record<string, () => string | Promise<string>>> = {
+    SINK: () => "lake",
+    OLD: () => orphans.pop() ?? "",
+    ID: () => idOf("dlq list --sink lake"),
+    EVENT_ID: () => idOf("events"),
+    TYPE: () => "client.created",
+    STATE: () => "sink-waiting",
+    FILE: () => join(state, "newer/journal.db"),
+    TO: () => join(state, "salvaged.ndjson"),
+    // The journal before: a backup of the one that runs is refused.
+    "/var/backups/relay.db": () => join(state, "newer/journal.db"),
+  }
+
+  test("does what it should on a relay that has what it is about", async () => {
+    status = 422
+    write(["lake", ...orphans])
+    await sh("relay reload && relay lanes pause old && relay lanes pause older")
+    await trigger(5)
+    write(["lake"])
+    await sh("relay reload")
+    while ((await cli(["dlq", "list", "-c", config])).stdout === "") await Bun.sleep(10)
+    const lines = new Set([...page.matchAll(/`relay ([^`]+)`/g)].map(([, words = ""]) => words))
+    expect(lines.size).toBeGreaterThan(25)
+    for (const line of lines) {
+      const words: Array<string> = []
+      for (const [, quoted, word] of line.matchAll(/"([^"]*)"|(\S+)/g)) {
+        words.push(quoted ?? (await names[word ?? ""]?.()) ?? word ?? "")
+      }
+      // Until Ctrl-C: its own tests run it.
+      const asked = words[0] === "tap" ? ["tap", "--help"] : [...words, "-c", config]
+      const { code, stderr } = await cli(asked)
+      // They say how it is: a lane without a sink is critical, and the backup lacks events.
+      const allowed = ["status", "doctor", "journal check"].some((one) => line.startsWith(one)) ? [0, 1, 2] : [0]
+      expect([line, allowed.includes(code) ? "" : `${code} ${stderr}`]).toEqual([line, ""])
+    }
+  }, 60_000)
+})
