@@ -1,0 +1,290 @@
+/**
+ * One connection to one server, by `pg`: the only file that knows that library.
+ *
+ * **Guarantee.** A connection that is given has the session that the relay needs,
+ * and leads to a server with fsync. Its statements never reject, and one that is
+ * not answered in time takes the connection with it.
+ */
+import { readFileSync } from "node:fs"
+import { userInfo } from "node:os"
+import { Result } from "effect"
+import type { ClientConfig, CustomTypesConfig, Client as PgClient } from "pg"
+import type { Answer, Params, QueryOptions, Server } from "./Database.ts"
+import { type DatabaseError, databaseError, lost, ofConnecting, ofServer } from "./DatabaseError.ts"
+import type { DatabaseUrl, Host } from "./DatabaseUrl.ts"
+
+export interface ConnectionOptions {
+  readonly url: DatabaseUrl
+  /** Goes before that of the url. */
+  readonly password: string | undefined
+  /** PEM files; they are read at each connecting. */
+  readonly tls: { readonly ca?: string; readonly certificate?: string; readonly key?: string }
+  readonly schema: string
+  /** How the server's own tools call the relay. */
+  readonly applicationName: string
+  /** Milliseconds. */
+  readonly connectTimeout: number
+}
+
+/** The oldest that PostgreSQL's makers and the tests know. */
+const oldestVersion = 140_000
+
+export const usualTimeout = 30_000
+
+type Pg = typeof import("pg")
+let loaded: Promise<Pg> | undefined
+const load = (): Promise<Pg> => {
+  loaded ??= import("pg")
+  return loaded
+}
+
+const int8 = 20
+const int8s = 1016
+
+const typesOf = ({ types }: Pg): CustomTypesConfig => {
+  const parserOf = types.getTypeParser as (oid: number, format?: string) => (text: never) => unknown
+  const numbers = parserOf(1007)
+  return {
+    getTypeParser: ((oid: number, format?: string) => {
+      if (oid === int8 && format !== "binary") return Number
+      if (oid === int8s && format !== "binary") return (text: never) => numbers(text)
+      return parserOf(oid, format)
+    }) as CustomTypesConfig["getTypeParser"],
+  }
+}
+
+const pem = (key: string, path: string): string => {
+  try {
+    // The text itself may stand there, from a variable.
+    return path.includes("-----BEGIN ") ? path : readFileSync(path, "utf8")
+  } catch {
+    throw databaseError("misconfigured", `the file of "tls.${key}" of "journal" can't be read`)
+  }
+}
+
+const tlsOf = ({ url, tls }: ConnectionOptions): NonNullable<ClientConfig["ssl"]> => {
+  if (url.sslMode === "disable") return false
+  return {
+    ...(tls.ca !== undefined && { ca: pem("ca", tls.ca) }),
+    ...(tls.certificate !== undefined && { cert: pem("certificate", tls.certificate) }),
+    ...(tls.key !== undefined && { key: pem("key", tls.key) }),
+    rejectUnauthorized: url.sslMode !== "require",
+    ...(url.sslMode === "verify-ca" && { checkServerIdentity: () => undefined }),
+  }
+}
+
+/** All of it in one round trip. What a server does not know is left as it is. */
+const session = `SELECT
+  pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS "isReadOnly",
+  coalesce(current_setting('fsync', true), 'on') = 'on' AS fsync,
+  current_setting('server_version') AS version,
+  current_setting('server_version_num')::int AS "versionNumber",
+  set_config('client_encoding', 'UTF8', false),
+  set_config('search_path', quote_ident($1), false),
+  set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false),
+  set_config('default_transaction_isolation', 'read committed', false),
+  set_config('client_min_messages', 'warning', false),
+  set_config('statement_timeout', '0', false),
+  set_config('lock_timeout', '0', false),
+  set_config('idle_in_transaction_session_timeout', '10s', false),
+  set_config('jit', 'off', false)`
+
+/** Rises with each promotion of a standby. */
+const timeline = `SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int AS timeline`
+
+interface Session extends Omit<Server, "name"> {
+  readonly isReadOnly: boolean
+  readonly fsync: boolean
+}
+
+const clientConfig = (options: ConnectionOptions, { host, port, name }: Host, pg: Pg): ClientConfig => {
+  const { url, password = url.password } = options
+  const user = url.user ?? userInfo().username
+  return {
+    host,
+    port,
+    user,
+    database: url.database ?? user,
+    // A function, or the library looks into files and variables of its own.
+    password: () => {
+      if (password !== undefined) return password
+      const hint = 'it asks for a password: set "journal": { "password": … }'
+      throw databaseError("misconfigured", `PostgreSQL at ${name}: ${hint}`)
+    },
+    ssl: tlsOf(options),
+    connectionTimeoutMillis: options.connectTimeout,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    application_name: options.applicationName,
+    types: typesOf(pg),
+  }
+}
+
+export class Connection {
+  readonly #client: PgClient
+  server: Server
+  isReadOnly = true
+  /** That of the server's log; 0 where the server does not say it. */
+  timeline = 0
+  #isOpen = true
+  #isBusy = false
+  /** A commit that waited for its standby was cancelled: it is on one machine only. */
+  #wasCancelled = false
+  /** Called once, when it is of no more use. */
+  onClosed: () => void = () => {}
+
+  private constructor(client: PgClient, name: string) {
+    this.#client = client
+    this.server = { name, version: "", versionNumber: 0 }
+    client.on("error", () => this.#closed())
+    client.on("end", () => this.#closed())
+    client.on("notice", (notice) => {
+      // By its place in the server's source: the words are in the server's language.
+      if (notice.routine === "SyncRepWaitForLSN") this.#wasCancelled = true
+    })
+  }
+
+  /** Connects, and prepares the session. Rejects with a {@link DatabaseError} alone. */
+  static async open(options: ConnectionOptions, host: Host, asksTimeline: boolean): Promise<Connection> {
+    const pg = await load()
+    const { connectTimeout } = options
+    let client: PgClient | undefined
+    try {
+      client = new pg.Client(clientConfig(options, host, pg))
+      client.on("error", () => {})
+      await client.connect()
+    } catch (error) {
+      if (client !== undefined) destroy(client)
+      throw isTimeout(error) ? timedOut(host, connectTimeout) : ofConnecting(error, host.name)
+    }
+    const connection = new Connection(client, host.name)
+    try {
+      await connection.#begin(options, asksTimeline)
+      return connection
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+  }
+
+  async #begin({ schema, connectTimeout }: ConnectionOptions, asksTimeline: boolean): Promise<void> {
+    const limit = { timeout: connectTimeout }
+    const { name } = this.server
+    const refused = (message: string) => databaseError("misconfigured", `PostgreSQL at ${name}: ${message}`)
+    const begun = await this.query<Session>(session, [schema], limit)
+    if (Result.isFailure(begun)) {
+      const { reason, message, code } = begun.failure
+      // Nothing of the relay's was sent yet, so nothing is lost.
+      throw databaseError(reason, message, { code })
+    }
+    const [found] = begun.success.rows
+    if (found === undefined) throw refused("it gave no answer that PostgreSQL gives")
+    const { version, versionNumber, isReadOnly, fsync } = found
+    if (versionNumber < oldestVersion) throw refused(`the relay needs version 14 or later, and this is ${version}`)
+    if (!fsync) throw refused("fsync is off, so a crash of the server would lose what was answered 2xx: set fsync = on")
+    this.server = { name, version, versionNumber }
+    this.isReadOnly = isReadOnly
+    if (isReadOnly || !asksTimeline) return
+    const asked = await this.query<{ readonly timeline: number }>(timeline, [], limit)
+    if (Result.isSuccess(asked)) this.timeline = asked.success.rows[0]?.timeline ?? 0
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen
+  }
+
+  get isBusy(): boolean {
+    return this.#isBusy
+  }
+
+  /** One at a time. */
+  query<Row>(
+    sql: string,
+    params: Params,
+    options: QueryOptions = {},
+  ): Promise<Result.Result<Answer<Row>, DatabaseError>> {
+    const at = this.server.name
+    if (!this.#isOpen)
+      return Promise.resolve(Result.fail(databaseError("unavailable", `PostgreSQL at ${at}: the connection is closed`)))
+    const limit = options.timeout ?? usualTimeout
+    this.#isBusy = true
+    return new Promise((resolve) => {
+      const end = (result: Result.Result<Answer<Row>, DatabaseError>) => {
+        clearTimeout(timer)
+        this.#isBusy = false
+        resolve(result)
+      }
+      const timer = setTimeout(() => {
+        end(
+          Result.fail(
+            databaseError("unavailable", `PostgreSQL at ${at}: no answer within ${limit} milliseconds`, {
+              isLost: true,
+            }),
+          ),
+        )
+        this.destroy()
+      }, limit)
+      const { name } = options
+      const statement = { text: sql, values: params as Array<unknown>, ...(name !== undefined && { name }) }
+      this.#client.query(statement, (error: Error | undefined, answer) => {
+        if (error) {
+          const failure = this.#isOpen ? ofServer(error, at) : lost(error, at)
+          if (failure.isLost || failure.code === readOnly) this.destroy()
+          return end(Result.fail(failure))
+        }
+        if (this.#wasCancelled) {
+          this.destroy()
+          const why = "the commit was cancelled while it waited for its standby, and may be on one machine only"
+          return end(Result.fail(databaseError("unavailable", `PostgreSQL at ${at}: ${why}`, { isLost: true })))
+        }
+        if (answer.command === "ROLLBACK" && sql === commit) {
+          return end(Result.fail(databaseError("failed", `PostgreSQL at ${at}: a statement of the transaction failed`)))
+        }
+        end(Result.succeed({ rows: answer.rows as ReadonlyArray<Row>, count: answer.rowCount ?? 0 }))
+      })
+    })
+  }
+
+  /** Says goodbye, and does not wait for the answer. */
+  close(): void {
+    if (!this.#isOpen) return
+    this.#closed()
+    if (this.#isBusy) {
+      destroy(this.#client)
+      return
+    }
+    const timer = setTimeout(() => destroy(this.#client), closing)
+    this.#client.end(() => clearTimeout(timer))
+  }
+
+  /** Ends it without a word, as the server ends what it did not finish; a commit that waits is not cancelled by it. */
+  destroy(): void {
+    destroy(this.#client)
+    this.#closed()
+  }
+
+  #closed(): void {
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    this.onClosed()
+  }
+}
+
+/** The server said so before it was demoted under the connection. */
+const readOnly = "25006"
+
+export const commit = "COMMIT"
+
+/** Milliseconds that a goodbye may take. */
+const closing = 500
+
+const destroy = (client: PgClient): void => {
+  // Not in its types: the one way to end a connection that does not answer.
+  const { connection } = client as unknown as { readonly connection: { readonly stream: { destroy(): void } } }
+  connection.stream.destroy()
+}
+
+const isTimeout = (error: unknown): boolean => error instanceof Error && /timeout/.test(error.message)
+
+const timedOut = ({ name }: Host, limit: number): DatabaseError =>
+  databaseError("unavailable", `PostgreSQL at ${name}: it did not answer within ${limit} milliseconds`)

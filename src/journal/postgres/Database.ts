@@ -1,0 +1,71 @@
+/**
+ * The relay's port to PostgreSQL: statements, transactions, and nothing of the
+ * client library that does them.
+ *
+ * - `query` and `transact` are effects over a pool, for what may wait.
+ * - `queryUnsafe` is a promise that never rejects, for the hot path: appends and
+ *   beats have a connection each that nothing else waits on.
+ *
+ * **Guarantee.** A statement goes to the server that takes writes: of several
+ * hosts it is looked for at each connecting, so it is found again after a
+ * failover. A commit is durable as `synchronous_commit = on` has it, whatever
+ * the server's default. Nothing is ever cancelled: PostgreSQL answers a cancelled
+ * commit that waits for its standby as done, although it is on one machine only.
+ * A statement that takes too long loses its connection instead, and says so by
+ * `isLost`: it may have been done.
+ *
+ * **Gotcha.** A statement with a `name` is prepared once for each connection, so
+ * the name stands for one text.
+ */
+import type { Effect, Result } from "effect"
+import type { DatabaseError } from "./DatabaseError.ts"
+
+export interface Answer<Row> {
+  /** int8 is a number, bytea bytes, jsonb parsed, int[] an array of numbers. */
+  readonly rows: ReadonlyArray<Row>
+  /** Rows that were written, or read. */
+  readonly count: number
+}
+
+export interface QueryOptions {
+  /** Prepares the statement, under this name. */
+  readonly name?: string
+  /** Milliseconds until the connection is given up; 30,000 unless given. */
+  readonly timeout?: number
+}
+
+export type Params = ReadonlyArray<unknown>
+
+export interface Queries {
+  query<Row = Record<string, unknown>>(
+    sql: string,
+    params?: Params,
+    options?: QueryOptions,
+  ): Effect.Effect<Answer<Row>, DatabaseError>
+}
+
+/** What a connection is for: each use has its own, so that none waits for another. */
+export type Use = "append" | "beat" | "work"
+
+/** The server that writes, as it was when it was last connected to. */
+export interface Server {
+  /** `db-1:5432`. */
+  readonly name: string
+  /** As in `server_version`: `18.4`. */
+  readonly version: string
+  /** As in `server_version_num`: `180004`. */
+  readonly versionNumber: number
+}
+
+export interface Database extends Queries {
+  /** All of it or nothing; rolled back where `work` fails or is interrupted. */
+  transact<A, E>(work: (transaction: Queries) => Effect.Effect<A, E>): Effect.Effect<A, E | DatabaseError>
+  queryUnsafe<Row = Record<string, unknown>>(
+    use: Use,
+    sql: string,
+    params?: Params,
+    options?: QueryOptions,
+  ): Promise<Result.Result<Answer<Row>, DatabaseError>>
+  /** `undefined` before the first connection. */
+  readonly server: () => Server | undefined
+}

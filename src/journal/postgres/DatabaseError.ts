@@ -1,0 +1,147 @@
+/**
+ * Why PostgreSQL did not do what it was asked. The reason decides what the
+ * caller does next; the message is for people, and holds no secret and no value.
+ *
+ * Codes are those of PostgreSQL (SQLSTATE), appendix A of its documentation.
+ */
+import { Schema } from "effect"
+
+export const reasons = [
+  /** Not now: no server that writes can be reached, or it ended the connection. A retry is wanted. */
+  "unavailable",
+  /** Another transaction was first: a row that is there, a deadlock, a failed serialization. */
+  "conflict",
+  /** A person must act: a wrong password, no such database, a missing right, a certificate that is not trusted. */
+  "misconfigured",
+  /** It will never be done: a defect of the relay, or damage in the database. */
+  "failed",
+] as const
+
+export class DatabaseError extends Schema.TaggedError<DatabaseError>()("DatabaseError", {
+  reason: Schema.Literals(reasons),
+  message: Schema.String,
+  /** SQLSTATE, where the server gave one; else that of the system (`ECONNREFUSED`), or empty. */
+  code: Schema.String,
+  /** Whether the statement may have been done all the same: its connection ended before the answer came. */
+  isLost: Schema.Boolean,
+}) {}
+
+export const databaseError = (
+  reason: DatabaseError["reason"],
+  message: string,
+  { code = "", isLost = false }: { readonly code?: string; readonly isLost?: boolean } = {},
+): DatabaseError => new DatabaseError({ reason, message, code, isLost })
+
+/** What `pg` and the system say of an error, where they say it. */
+interface Raw {
+  readonly code?: unknown
+  readonly message?: unknown
+  readonly severity?: unknown
+}
+
+const hints: Readonly<Record<string, string>> = {
+  "28P01": 'the password is wrong: set "journal": { "password": … }, and reload the relay',
+  "28000": "the server lets this user not in: look at its pg_hba.conf, and whether it wants TLS",
+  "3D000": 'there is no such database: create it, or correct the "url" of "journal"',
+  "3F000": "the schema is missing: the relay creates it if it has CREATE on the database",
+  "42501": "the user lacks a right: config/README.md lists the GRANTs",
+  "53100": "the server's disk is full",
+  "53300": 'the server has no connection left: raise its max_connections, or lower "journal": { "pool": … }',
+  "53400": "the server has no connection left for this user or database",
+  "57P01": "the server ended the connection: it shuts down, or an administrator ended it",
+  "57P02": "the server crashed and restarts",
+  "57P03": "the server is starting",
+  "25006": "the server takes no writes: it is a standby, or read-only",
+}
+
+/** By the first two characters: connections, resources, an operator's doing, the system. */
+const passing = new Set(["08", "53", "57", "58"])
+const conflicting = new Set(["40", "23"])
+/** A lock that was not free in time. */
+const lockNotAvailable = "55P03"
+const wrongConfig = new Set(["28", "3D", "3F"])
+const wrongConfigCodes = new Set(["42501"])
+const readOnly = "25006"
+
+const reasonOf = (code: string): DatabaseError["reason"] => {
+  const kind = code.slice(0, 2)
+  if (wrongConfig.has(kind) || wrongConfigCodes.has(code)) return "misconfigured"
+  if (passing.has(kind) || code === readOnly) return "unavailable"
+  if (conflicting.has(kind) || code === lockNotAvailable) return "conflict"
+  return "failed"
+}
+
+const isState = (code: unknown): code is string => typeof code === "string" && /^[0-9A-Z]{5}$/.test(code)
+
+/** What the server answered: its words name columns and tables, and may hold values in their detail, which is left out. */
+export const ofServer = (error: unknown, at: string): DatabaseError => {
+  const { code, message } = error as Raw
+  if (!isState(code)) return lost(error, at)
+  const hint = hints[code]
+  const said = hint ?? String(message)
+  // After one of these the server may have committed: it ended the connection itself.
+  const isLost = code.startsWith("57P")
+  return databaseError(reasonOf(code), `PostgreSQL at ${at}: ${said} (${code})`, { code, isLost })
+}
+
+/** The connection ended while a statement was under way. */
+export const lost = (error: unknown, at: string): DatabaseError => {
+  const { code } = error as Raw
+  const known = typeof code === "string" ? code : ""
+  return databaseError("unavailable", `PostgreSQL at ${at}: the connection was lost${known && ` (${known})`}`, {
+    code: known,
+    isLost: true,
+  })
+}
+
+const untrusted = new Set([
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_GET_ISSUER_CERT",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "CERT_SIGNATURE_FAILURE",
+])
+
+const speaks: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "nothing listens there",
+  ENOTFOUND: "there is no such host",
+  EAI_AGAIN: "the host's name can't be resolved now",
+  ENOENT: "there is no such socket",
+  ETIMEDOUT: "it did not answer in time",
+  EHOSTUNREACH: "there is no way there",
+  ENETUNREACH: "there is no way there",
+  ECONNRESET: "it ended the connection",
+}
+
+/** Nothing was sent: the server could not be reached, or did not let the relay in. */
+export const ofConnecting = (error: unknown, at: string): DatabaseError => {
+  if (error instanceof DatabaseError) return error
+  const { code, message } = error as Raw
+  if (isState(code) && (error as Raw).severity !== undefined) {
+    const { reason, message } = ofServer(error, at)
+    return databaseError(reason, message, { code })
+  }
+  const known = typeof code === "string" ? code : ""
+  const say = (reason: DatabaseError["reason"], words: string) =>
+    databaseError(reason, `PostgreSQL at ${at}: ${words}`, { code: known })
+  const text = String(message)
+  if (text.includes("does not support SSL")) {
+    return say(
+      "misconfigured",
+      'it speaks no TLS: give it a certificate, or, in a network that you trust, write ?sslmode=disable in the "url"',
+    )
+  }
+  if (untrusted.has(known)) {
+    return say(
+      "misconfigured",
+      'its certificate is not trusted: name its authority in "journal": { "tls": { "ca": … } }',
+    )
+  }
+  if (known === "CERT_HAS_EXPIRED") return say("misconfigured", "its certificate has expired")
+  if (known === "ERR_TLS_CERT_ALTNAME_INVALID") {
+    return say("misconfigured", 'its certificate is for another name than the one in the "url"')
+  }
+  if (/SASL|SCRAM|channel binding/i.test(text)) return say("misconfigured", "it can't log in by password")
+  return say("unavailable", speaks[known] ?? `it can't be reached${known && ` (${known})`}`)
+}

@@ -1,0 +1,109 @@
+/**
+ * The tables, and how they came to be: each version of the schema is a step.
+ *
+ * **Guarantee.** A step is done whole, by one relay, while others that start wait
+ * for it. A schema that a newer relay wrote is refused: this one does not know
+ * what stands in it. A step that has shipped is never changed: the next one
+ * changes what it made.
+ *
+ * A relay that finds the schema as it knows it needs no right to change it.
+ */
+import { Effect } from "effect"
+import type { Database, Queries } from "./Database.ts"
+import { type DatabaseError, databaseError } from "./DatabaseError.ts"
+
+/** Names without a schema: the session's `search_path` is the journal's own. */
+const steps: ReadonlyArray<string> = [
+  `CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);
+   INSERT INTO meta VALUES ('identity', gen_random_uuid()::text);
+
+   -- A relay's log. The epoch rises with each owner; the beat is the member's, so that no append waits for one.
+   CREATE TABLE stream (
+     id int PRIMARY KEY, home text UNIQUE, owner text,
+     epoch bigint NOT NULL DEFAULT 0, spare boolean NOT NULL DEFAULT false);
+   -- The one that all relays append to, for sinks that need one mind.
+   INSERT INTO stream (id) VALUES (1);
+
+   CREATE TABLE member (
+     name text PRIMARY KEY, instance text NOT NULL, beat bigint NOT NULL DEFAULT 0,
+     version text NOT NULL DEFAULT '', config_hash text NOT NULL DEFAULT '', address text NOT NULL DEFAULT '',
+     report jsonb NOT NULL DEFAULT '{}') WITH (fillfactor = 50);
+
+   -- A commit's events in one row. The bytes are packed already, or small: compressing them again costs more than it saves.
+   CREATE TABLE log (
+     first bigint PRIMARY KEY, count int NOT NULL, received_from bigint NOT NULL, received_to bigint NOT NULL,
+     routes text NOT NULL, keys bytea NOT NULL, void int[] NOT NULL, altered int[] NOT NULL, bytes bytea NOT NULL);
+   ALTER TABLE log ALTER keys SET STORAGE EXTERNAL, ALTER bytes SET STORAGE EXTERNAL;
+
+   CREATE TABLE seen (
+     lo int, hi int, crc int, at bigint NOT NULL, sequence bigint NOT NULL, PRIMARY KEY (lo, hi, crc));
+   CREATE INDEX seen_at ON seen USING brin (at);
+
+   CREATE TABLE progress (stream int PRIMARY KEY, lanes jsonb NOT NULL DEFAULT '{}') WITH (fillfactor = 50);
+
+   CREATE TABLE retry (
+     lane text, sequence bigint, key text NOT NULL, due bigint NOT NULL, delay bigint NOT NULL,
+     first_attempt_at bigint NOT NULL, tried int NOT NULL, attempts text NOT NULL, record bytea NOT NULL,
+     PRIMARY KEY (lane, sequence));
+   ALTER TABLE retry ALTER record SET STORAGE EXTERNAL;
+
+   CREATE TABLE dead (
+     lane text, sequence bigint, at bigint NOT NULL, type text NOT NULL, size int NOT NULL,
+     attempts text NOT NULL, record bytea NOT NULL, PRIMARY KEY (sequence, lane));
+   CREATE INDEX dead_lane ON dead (lane, sequence);
+   ALTER TABLE dead ALTER record SET STORAGE EXTERNAL;
+
+   CREATE TABLE imported (
+     journal text, sequence bigint, lanes jsonb NOT NULL, PRIMARY KEY (journal, sequence));
+
+   CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false, revision bigint NOT NULL DEFAULT 0);`,
+]
+
+/** What this relay reads and writes. */
+export const latest = steps.length
+
+/** The version of the schema; 0 where there is none yet. */
+export const versionOf = (queries: Queries): Effect.Effect<number, DatabaseError> =>
+  Effect.gen(function* () {
+    const { rows } = yield* queries.query(
+      "SELECT 1 FROM pg_tables WHERE schemaname = current_schema AND tablename = 'meta'",
+    )
+    if (rows.length === 0) return 0
+    const found = yield* queries.query<{ readonly value: string }>("SELECT value FROM meta WHERE key = 'version'")
+    return Number(found.rows[0]?.value ?? 0)
+  })
+
+const refuseNewer = (version: number): Effect.Effect<void, DatabaseError> =>
+  version <= latest
+    ? Effect.void
+    : Effect.fail(
+        databaseError(
+          "misconfigured",
+          `a newer relay wrote this schema: it has version ${version}, and this relay knows ${latest}; run that version of the relay here too`,
+        ),
+      )
+
+/** Brings the schema to the version that this relay knows, and makes it where there is none. */
+export const migrate = (
+  database: Database,
+  schema: string,
+  { to = steps }: { readonly to?: ReadonlyArray<string> } = {},
+): Effect.Effect<void, DatabaseError> =>
+  Effect.gen(function* () {
+    const found = yield* versionOf(database)
+    if (found >= to.length) return yield* refuseNewer(found)
+    return yield* database.transact((transaction) => advance(transaction, schema, to))
+  })
+
+const advance = Effect.fnUntraced(function* (transaction: Queries, schema: string, to: ReadonlyArray<string>) {
+  // Held to the end of the transaction: who waits here finds the work done.
+  yield* transaction.query("SELECT pg_advisory_xact_lock(hashtext('relay'), hashtext($1))", [schema])
+  const { rows } = yield* transaction.query("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema])
+  // Not IF NOT EXISTS: that wants the right to create although there is nothing to do.
+  if (rows.length === 0) yield* transaction.query(`CREATE SCHEMA "${schema.replaceAll('"', '""')}"`)
+  const from = yield* versionOf(transaction)
+  yield* refuseNewer(from)
+  for (const step of to.slice(from)) yield* transaction.query(step)
+  const version = "INSERT INTO meta VALUES ('version', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+  yield* transaction.query(version, [String(to.length)])
+})
