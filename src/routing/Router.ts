@@ -13,6 +13,7 @@ import type { Envelope } from "../event/Envelope.ts"
 import { eventTypes, relayEventTypes } from "../event/EventType.ts"
 import * as Pointer from "../event/Pointer.ts"
 import { failureEndedBy } from "../event/Recovery.ts"
+import * as Condition from "./Condition.ts"
 import * as Pattern from "./Pattern.ts"
 
 /** A route as the config states it. */
@@ -22,8 +23,8 @@ export interface Route {
   readonly except: ReadonlyArray<string>
   /** Only deliveries of this webhook; all when absent. */
   readonly webhook?: string
-  /** JSON Pointers into the envelope; each must hold one of its values. */
-  readonly where: Readonly<Record<string, ReadonlyArray<string | number | boolean | null>>>
+  /** Conditions by JSON Pointers into the envelope; all must hold. */
+  readonly where: Readonly<Record<string, Condition.Condition>>
   readonly to: ReadonlyArray<string>
 }
 
@@ -42,7 +43,7 @@ export interface Explanation {
   readonly route: string
   readonly sinks: ReadonlyArray<string>
   readonly verdict: (typeof verdicts)[number]
-  /** The pattern, pointer or webhook that decided; of a recovery, the failure that it ends. */
+  /** The pattern, condition or webhook that decided; of a recovery, the failure that it ends. */
   readonly because: string
 }
 
@@ -58,17 +59,19 @@ export interface Router {
   readonly explain: (webhook: string | undefined, type: string, envelope?: Envelope) => ReadonlyArray<Explanation>
 }
 
-interface Condition {
-  readonly text: string
+/** What a route asks of a field. */
+interface Field {
   readonly pointer: Pointer.Pointer
-  readonly values: ReadonlySet<unknown>
+  readonly holds: Condition.Holds
+  /** In words. */
+  readonly text: string
 }
 
 interface Compiled {
   readonly route: Route
   readonly match: ReadonlyArray<Pattern.Pattern>
   readonly except: ReadonlyArray<Pattern.Pattern>
-  readonly conditions: ReadonlyArray<Condition>
+  readonly fields: ReadonlyArray<Field>
 }
 
 /** The routes of a (webhook, type), resolved before an event is read. */
@@ -84,10 +87,10 @@ const compile = (route: Route): Compiled => ({
   route,
   match: route.match.map(Pattern.make),
   except: route.except.map(Pattern.make),
-  conditions: Object.entries(route.where).map(([text, values]) => ({
-    text,
-    pointer: Pointer.parse(text) ?? [],
-    values: new Set(values),
+  fields: Object.entries(route.where).map(([pointer, condition]) => ({
+    pointer: Pointer.parse(pointer) ?? [],
+    holds: Condition.make(condition),
+    text: `${pointer} ${Condition.describe(condition)}`,
   })),
 })
 
@@ -102,8 +105,11 @@ const narrowed = (compiled: Compiled, resolving: ReadonlySet<string>): Compiled 
   return to.length === 0 ? undefined : { ...compiled, route: { ...compiled.route, to } }
 }
 
-const failing = (compiled: Compiled, envelope: unknown): Condition | undefined =>
-  compiled.conditions.find(({ pointer, values }) => !values.has(Pointer.get(pointer, envelope)))
+const failing = (compiled: Compiled, envelope: unknown): Field | undefined =>
+  compiled.fields.find(({ pointer, holds }) => !holds(Pointer.get(pointer, envelope)))
+
+const absent = ({ pointer }: Field, envelope: unknown): string =>
+  Pointer.get(pointer, envelope) === undefined ? "; the event has no such field" : ""
 
 /**
  * Builds the router. `webhooks` are the names whose pairs with the catalogue are
@@ -131,8 +137,8 @@ export const make = (
   const plan = (webhook: string, type: string): Plan => {
     const matching = [...compiled.filter((route) => takes(route, webhook, type)), ...following(webhook, type)]
     return {
-      always: [...new Set(matching.filter((_) => _.conditions.length === 0).flatMap((_) => _.route.to))],
-      conditional: matching.filter((_) => _.conditions.length > 0),
+      always: [...new Set(matching.filter((_) => _.fields.length === 0).flatMap((_) => _.route.to))],
+      conditional: matching.filter((_) => _.fields.length > 0),
     }
   }
 
@@ -175,10 +181,12 @@ export const make = (
     if (pattern === undefined) return say("no pattern matches", route.match.join(", "))
     const exception = compiled.except.find((_) => _.matches(type))
     if (exception !== undefined) return say("excepted", exception.source)
-    if (compiled.conditions.length === 0) return say("matches", pattern.source)
-    if (envelope === undefined) return say("matches when", compiled.conditions.map((_) => _.text).join(", "))
-    const condition = failing(compiled, envelope)
-    return condition === undefined ? say("matches", pattern.source) : say("where differs", condition.text)
+    if (compiled.fields.length === 0) return say("matches", pattern.source)
+    const where = compiled.fields.map((_) => _.text).join(" and ")
+    if (envelope === undefined) return say("matches when", where)
+    const field = failing(compiled, envelope)
+    if (field === undefined) return say("matches", `${pattern.source} where ${where}`)
+    return say("where differs", `${field.text}${absent(field, envelope)}`)
   }
 
   return {

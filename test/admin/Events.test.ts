@@ -95,7 +95,12 @@ describe("events of the admin API", () => {
           webhookId: "wh_1",
           size: body.length,
           routes: [
-            { route: "clients", verdict: "matches", because: "client.*", sinks: ["lake"] },
+            {
+              route: "clients",
+              verdict: "matches",
+              because: 'client.* where /data/object/id is "cli_1"',
+              sinks: ["lake"],
+            },
             { route: "blocks", verdict: "no pattern matches" },
           ],
           sinks: [

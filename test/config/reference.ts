@@ -52,6 +52,7 @@ const rowsOf = (schema: unknown, prefix: string): ReadonlyArray<string> => {
     const below = [
       ...rowsOf(inner, path),
       ...rowsOf(inner.additionalProperties, `${path}.NAME`),
+      ...list(fields(inner.additionalProperties).anyOf).flatMap((one) => rowsOf(one, `${path}.NAME`)),
       ...rowsOf(inner.items, `${path}[]`),
       ...list(inner.anyOf).flatMap((one) => rowsOf(one, path)),
     ]

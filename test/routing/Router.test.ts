@@ -5,7 +5,7 @@ import type { Envelope } from "../../src/event/Envelope.ts"
 import { eventTypes, relayEventTypes } from "../../src/event/EventType.ts"
 import * as Router from "../../src/routing/Router.ts"
 import { seeded } from "../lib/seeded.ts"
-import { matches } from "./oracle.ts"
+import { holds, matches, randomCondition } from "./oracle.ts"
 
 const envelope = (type: string, account = "acct_1", object: Record<string, unknown> = {}): Envelope => ({
   id: "evt_1",
@@ -81,8 +81,8 @@ describe("routing", () => {
     expect(verdicts("scheduling", "client.created", envelope("client.created", "acct_9"))).toEqual([
       "everything: matches (**)",
       "failures: no pattern matches (**.*_failed)",
-      "one account: where differs (/account_id)",
-      "vip: where differs (/data/object/vip)",
+      'one account: where differs (/account_id is one of "acct_1", "acct_2")',
+      "vip: where differs (/data/object/vip is true; the event has no such field)",
       "other: other webhook (partner)",
       "own: no pattern matches (relay.*)",
     ])
@@ -94,7 +94,13 @@ describe("routing", () => {
       "other: matches (**)",
       "own: no pattern matches (relay.*)",
     ])
-    expect(verdicts("scheduling", "client.created")).toContain("vip: matches when (/data/object/vip, /account_id)")
+    const fits = envelope("client.created", "acct_3", { vip: true })
+    expect(verdicts("scheduling", "client.created", fits)).toContain(
+      'vip: matches (client.* where /data/object/vip is true and /account_id is "acct_3")',
+    )
+    expect(verdicts("scheduling", "client.created")).toContain(
+      'vip: matches when (/data/object/vip is true and /account_id is "acct_3")',
+    )
   })
 })
 
@@ -111,7 +117,7 @@ describe("against the naive router", () => {
         (_.webhook === undefined || _.webhook === webhook) &&
         _.match.some((pattern) => matches(pattern, type)) &&
         !_.except.some((pattern) => matches(pattern, type)) &&
-        Object.entries(_.where).every(([pointer, values]) => values.some((value) => value === facts[pointer])),
+        Object.entries(_.where).every(([pointer, condition]) => holds(condition, facts[pointer])),
     )
     return [...new Set(taking.flatMap((_) => _.to))]
   }
@@ -140,6 +146,7 @@ describe("against the naive router", () => {
       where: {
         ...(random() < 0.3 ? { "/account_id": [pick(["acct_1", "acct_2"])] } : {}),
         ...(random() < 0.2 ? { "/data/object/n": [pick([1, 2, null, "1"])] } : {}),
+        ...(random() < 0.2 ? { "/data/object/n": randomCondition(random) } : {}),
       },
       to: [pick(["a", "b", "c", "d"]), ...some(2, () => pick(["a", "b", "c", "d"]))],
       ...(random() < 0.3 ? { webhook: pick(["one", "two"]) } : {}),
@@ -152,7 +159,7 @@ describe("against the naive router", () => {
         const event = envelope(
           pick(types),
           pick(["acct_1", "acct_2", "acct_3"]),
-          pick([{}, { n: 1 }, { n: "1" }, { n: null }]),
+          pick([{}, { n: 1 }, { n: "1" }, { n: null }, { n: "10" }, { n: { deep: 1 } }, { n: true }]),
         )
         // Sinks are a set: which route brought one first is no promise where `where` decides.
         expect([...router.route(webhook, event)].sort()).toEqual([...naive(routes, webhook, event)].sort())

@@ -1,4 +1,5 @@
-/** What a pattern means, spelled out: braces expanded, then segment by segment. */
+/** What a pattern means, spelled out: braces expanded, then segment by segment. And what a condition means. */
+import type { Condition, Scalar, Tests } from "../../src/routing/Condition.ts"
 
 /** The texts that the first innermost brace stands for, and so on until there is none. */
 const expand = (pattern: string): ReadonlyArray<string> => {
@@ -29,4 +30,34 @@ const inSegments = (patterns: ReadonlyArray<string>, segments: ReadonlyArray<str
 export const matches = (pattern: string, type: string): boolean => {
   if (type.startsWith("relay.") !== pattern.startsWith("relay.")) return false
   return expand(pattern).some((one) => inSegments(one.split("."), type.split(".")))
+}
+
+const each = (tests: ReadonlyArray<Scalar> | Tests, value: unknown): ReadonlyArray<boolean> => {
+  if (Array.isArray(tests)) return [tests.some((one) => one === value)]
+  return Object.entries(tests).flatMap(([key, wanted]) => {
+    if (key === "exists") return [wanted === (value !== undefined)]
+    if (key === "oneOf") return [(wanted as ReadonlyArray<Scalar>).some((one) => one === value)]
+    const starts = wanted as ReadonlyArray<string>
+    return key === "prefix" ? [typeof value === "string" && starts.some((one) => value.indexOf(one) === 0)] : []
+  })
+}
+
+/** Whether a value, or `undefined` for none, fulfils a condition. */
+export const holds = (condition: Condition, value: unknown): boolean => {
+  const not = "not" in condition && condition.not !== undefined ? each(condition.not, value) : []
+  return !each(condition, value).includes(false) && !not.includes(true)
+}
+
+/** A condition of any form, over values that a test's events have too. */
+export const randomCondition = (random: () => number): Condition => {
+  const pick = <A>(from: ReadonlyArray<A>): A => from[Math.floor(random() * from.length)] as A
+  const some = <A>(from: ReadonlyArray<A>): ReadonlyArray<A> => [pick(from), ...(random() < 0.5 ? [pick(from)] : [])]
+  const scalars: ReadonlyArray<Scalar> = [1, 2, null, "1", "10", "x", true, false, ""]
+  const tests = (): Tests => ({
+    ...(random() < 0.4 ? { oneOf: some(scalars) } : {}),
+    ...(random() < 0.4 ? { prefix: some(["1", "10", "x", "xy"]) } : {}),
+    ...(random() < 0.4 ? { exists: random() < 0.5 } : {}),
+  })
+  if (random() < 0.3) return some(scalars)
+  return { ...tests(), ...(random() < 0.6 ? { not: random() < 0.4 ? some(scalars) : tests() } : {}) }
 }

@@ -24,6 +24,8 @@ export interface Outcome {
   readonly reached: ReadonlyArray<string>
   /** For each sink that should not have been reached, the route that leads there. */
   readonly because: Readonly<Record<string, string>>
+  /** For each sink that should have been reached, the condition of a route that leads there otherwise. */
+  readonly unless: Readonly<Record<string, string>>
 }
 
 /** Where the event of each test goes. */
@@ -34,28 +36,40 @@ const outcomes = (config: RelayConfig, samples: ReadonlyArray<Golden.Sampled>): 
     const by = isRelayEvent(event) ? ["relay"] : webhook === undefined ? names : [webhook]
     return by.map((name): Outcome => {
       const reached = router.route(name, envelope)
-      const taking = router
-        .explain(name, event, envelope)
-        .filter(({ verdict }) => verdict === "matches" || verdict === "resolves")
+      const routes = router.explain(name, event, envelope)
+      const taking = routes.filter(({ verdict }) => verdict === "matches" || verdict === "resolves")
+      const differing = routes.filter(({ verdict }) => verdict === "where differs")
+      const missed = to.filter((sink) => !reached.includes(sink))
       const unexpected = reached.filter((sink) => !to.includes(sink))
       return {
         event,
         webhook: name,
-        ok: unexpected.length === 0 && to.every((sink) => reached.includes(sink)),
+        ok: unexpected.length === 0 && missed.length === 0,
         expected: to,
         reached,
         because: Object.fromEntries(
           unexpected.map((sink) => [sink, taking.find(({ sinks }) => sinks.includes(sink))?.route ?? ""]),
+        ),
+        unless: Object.fromEntries(
+          missed.flatMap((sink) => {
+            const route = differing.find(({ sinks }) => sinks.includes(sink))
+            return route === undefined ? [] : [[sink, `"${route.route}" asks that ${route.because}`]]
+          }),
         ),
       }
     })
   })
 }
 
-const difference = ({ event, webhook, expected, reached, because }: Outcome): string =>
+const difference = ({ event, webhook, expected, reached, because, unless }: Outcome): string =>
   [
     `FAILED  ${plain(event)} by ${plain(webhook)}`,
-    ...expected.filter((sink) => !reached.includes(sink)).map((sink) => `  - ${plain(sink)}: no route leads there`),
+    ...expected
+      .filter((sink) => !reached.includes(sink))
+      .map((sink) => {
+        const condition = unless[sink]
+        return `  - ${plain(sink)}: no route leads there${condition === undefined ? "" : `; ${plain(condition)}`}`
+      }),
     ...Object.entries(because).map(
       ([sink, route]) => `  + ${plain(sink)}: not expected; the route "${plain(route)}" leads there`,
     ),

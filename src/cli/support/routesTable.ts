@@ -7,7 +7,7 @@ const describe = ({ verdict, because }: Explanation): readonly [verdict: string,
     case "matches":
       return ["takes it", `matches ${because}`]
     case "matches when":
-      return ["may take it", `when ${because} holds one of its values`]
+      return ["may take it", `where ${because}`]
     case "resolves":
       return ["takes it", `ends ${because}`]
     case "no pattern matches":
@@ -17,7 +17,7 @@ const describe = ({ verdict, because }: Explanation): readonly [verdict: string,
     case "other webhook":
       return ["-", `only deliveries of the webhook ${because}`]
     case "where differs":
-      return ["-", `${because} holds none of its values`]
+      return ["-", `it does not hold that ${because}`]
   }
 }
 

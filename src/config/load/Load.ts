@@ -7,6 +7,7 @@
  */
 import { Clock, Duration, Effect, Result, type Schema } from "effect"
 import { isObject as isFields } from "effect/Predicate"
+import type { Condition } from "../../routing/Condition.ts"
 import type { Certificate } from "../Certificate.ts"
 import type { JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
 import { ConfigError, type Diagnostic } from "../diagnostics/Diagnostic.ts"
@@ -107,6 +108,19 @@ const part = <A>(result: Result.Result<A, ReadonlyArray<Finding>>): Part<A> =>
 const listOf = <A>(value: A | ReadonlyArray<A> | undefined): ReadonlyArray<A> => {
   if (value === undefined) return []
   return Array.isArray(value) ? value : [value as A]
+}
+
+type Where = ConfigFile["routes"][number]["where"]
+
+/** With lists in place of single values. */
+const conditionOf = (condition: Where[string]): Condition => {
+  if (!isFields(condition)) return listOf(condition)
+  const { prefix, not, ...tests } = condition
+  return {
+    ...tests,
+    ...(prefix !== undefined && { prefix: listOf(prefix) }),
+    ...(not !== undefined && { not: conditionOf(not) }),
+  }
 }
 
 const delivery = (value: unknown, path: Path): Part<LaneConfig["delivery"]> => {
@@ -216,7 +230,7 @@ const assemble = (
     ...route,
     match: listOf(match),
     except: listOf(except),
-    where: Object.fromEntries(Object.entries(where).map(([pointer, values]) => [pointer, listOf(values)])),
+    where: Object.fromEntries(Object.entries(where).map(([pointer, condition]) => [pointer, conditionOf(condition)])),
     to: listOf(to),
   })),
   tests: file.tests.map(({ to, ...test }) => ({ ...test, to: listOf(to) })),

@@ -2,14 +2,12 @@
 import { Predicate } from "effect"
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
 import { nearest } from "../../event/Nearest.ts"
-import * as Pointer from "../../event/Pointer.ts"
 import { failureEndedBy } from "../../event/Recovery.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import { didYouMean } from "../diagnostics/Issues.ts"
 import { error, type Finding, type Path, warning } from "../diagnostics/Source.ts"
 import { type Fields, fields, items, repeated, type Text, texts } from "./Shape.ts"
-
-const pointerHint = "`~0` stands for `~` and `~1` for `/`; nothing else follows a `~`"
+import { whereRules } from "./WhereRules.ts"
 
 const patternRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
   const problem = Pattern.problem(text)
@@ -104,18 +102,7 @@ export const routeRules = (root: Fields): ReadonlyArray<Finding> => {
         ...texts(route.webhook, [...at, "webhook"]).flatMap((name) =>
           Predicate.isObject(root.webhooks) ? webhookName(name, webhooks) : [],
         ),
-        ...Object.keys(fields(route.where)).flatMap((pointer) =>
-          Pointer.parse(pointer) === undefined
-            ? [
-                error(
-                  [...at, "where", pointer],
-                  "this is no JSON Pointer",
-                  pointer.startsWith("/") ? pointerHint : `did you mean "/${pointer.replaceAll(".", "/")}"?`,
-                  "key",
-                ),
-              ]
-            : [],
-        ),
+        ...whereRules(route, at),
       ]
     }),
   ]

@@ -10,6 +10,7 @@
 import { Effect, Schema } from "effect"
 import { count, countOr, flag, headerName, oneOf, secret, Text, templateOr, text, textOr } from "./Keys.ts"
 import { Units } from "./Units.ts"
+import { Where } from "./Where.ts"
 
 const textOrTexts = (description: string) =>
   Schema.Union([Text, Schema.Array(Text)]).annotate({ description, expected: "text, or a list of texts" })
@@ -128,15 +129,6 @@ export const Webhook = Schema.Struct({
   strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
 }).annotate({ description: "One webhook of the sender" })
 
-const scalar = Schema.Union([
-  Schema.String.annotate({ shown: true }),
-  Schema.Finite,
-  Schema.Boolean,
-  Schema.Null,
-]).annotate({
-  expected: "text, a number, true, false or null",
-})
-
 export const Route = Schema.Struct({
   name: text("What logs and `explain` call this route"),
   match: textOrTexts("Patterns of event types: `*` within a segment, `**` over segments, `{a,b}` either"),
@@ -144,9 +136,7 @@ export const Route = Schema.Struct({
     Schema.withDecodingDefaultKey(Effect.succeed([])),
   ),
   webhook: Schema.optionalKey(text("Only deliveries of this webhook")),
-  where: Schema.Record(Schema.String, Schema.Union([scalar, Schema.Array(scalar)]))
-    .annotate({ description: "JSON Pointers into the envelope, each with the value or values it must hold" })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  where: Where.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   to: textOrTexts("The sinks"),
 }).annotate({ description: "Every route that matches applies; an event reaches a sink once" })
 

@@ -27,6 +27,14 @@ describe("explain", () => {
     const routes = [{ name: "some", match: "**", where: { "/account_id": "acct_1" }, to: "audit" }]
     const { stdout } = await cli(["explain", "block.created", "--json", "-c", config({ routes })])
     expect(JSON.parse(stdout)).toMatchObject({ sinks: [], conditional: ["audit"] })
+    const where = {
+      "/account_id": { prefix: "acct_", not: ["acct_1", "acct_2"] },
+      "/data/object/vip": { exists: true },
+    }
+    const asked = await cli(["explain", "block.created", "-c", config({ routes: [{ ...routes[0], where }] })])
+    expect(asked.stdout).toContain(
+      'may take it  where /account_id begins with "acct_" and is none of "acct_1", "acct_2" and /data/object/vip exists',
+    )
   })
 
   test("of a type needs no secret, and says which was not there", async () => {

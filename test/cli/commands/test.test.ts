@@ -35,6 +35,14 @@ describe("test", () => {
     const { code, stdout } = await cli(["test", "--json", "-c", config({ routes, tests })])
     expect(code).toBe(0)
     expect(JSON.parse(stdout)).toMatchObject({ ok: true, passed: 2 })
+    const astray = [
+      { event: "block.created", object: { kind: "phone" }, to: "audit" },
+      { event: "block.created", object: {}, to: "audit" },
+    ]
+    const failed = await cli(["test", "-c", config({ routes, tests: astray })])
+    const why = '  - audit: no route leads there; "kind" asks that /data/object/kind is "video"'
+    expect(failed.stdout).toContain(`${why}\n`)
+    expect(failed.stdout).toContain(`${why}; the event has no such field\n`)
   })
 
   test("must hold for every webhook unless it names one", async () => {

@@ -157,6 +157,37 @@ describe("what is allowed and probably not meant", () => {
     }),
   )
 
+  it.effect("a condition that always holds and a field that the envelope does not have are warnings", () =>
+    Effect.gen(function* () {
+      const of = (where: object) => warnings(config({ routes: [{ name: "a", match: "**", where, to: "audit" }] }))
+      const at = (pointer: string) => `routes[0].where["${pointer}"]`
+      expect(
+        yield* of({
+          "/id": { exists: true },
+          "/data/object": { not: "x" },
+          "/acount_id": "acct_1",
+          "/data/kind": { exists: false },
+        }),
+      ).toEqual([
+        [at("/id"), "this always holds", "leave it out"],
+        [at("/data/object"), "this always holds", "leave it out"],
+        [at("/acount_id"), "the envelope has no documented field /acount_id", 'did you mean "/account_id"?'],
+        [
+          at("/data/kind"),
+          "the envelope has no documented field /data/kind",
+          "its fields are: /id, /account_id, /version, /created_at, /data, /data/type, /data/object",
+        ],
+      ])
+      const sound = {
+        "/account_id": { prefix: "acct_", not: ["acct_1"] },
+        "/data/object/a~1b": { exists: true, not: { prefix: ["x", "y"] } },
+        "/data/object/n": [1, null, "one"],
+        "/data/type": { not: { oneOf: ["client.created"] } },
+      }
+      expect(yield* of(sound)).toEqual([])
+    }),
+  )
+
   it.effect("a config without a webhook or a route loads, and says what that means", () =>
     Effect.gen(function* () {
       expect((yield* warnings(config({ webhooks: {}, routes: [] }))).map(([key]) => key)).toEqual([
@@ -324,7 +355,18 @@ describe("a config that is right", () => {
             audit: { type: "console", rateLimit: "100/second", backlog: { max: 5 } },
             other: { type: "console", rateLimit: { events: 3, per: "2 minutes" }, renamedFrom: "gone" },
           },
-          routes: [{ name: "a", match: "**", where: { "/account_id": "acct_1" }, to: "audit" }],
+          routes: [
+            {
+              name: "a",
+              match: "**",
+              where: {
+                "/account_id": "acct_1",
+                "/data/object/x": { prefix: "a", not: "ab" },
+                "/version": { not: { prefix: "2" } },
+              },
+              to: "audit",
+            },
+          ],
           tests: [{ event: "client.created", to: "audit" }],
         }),
       )
@@ -334,7 +376,12 @@ describe("a config that is right", () => {
         backlog: { max: 5, whenFull: "refuse" },
       })
       expect(loaded.sinks[1]).toMatchObject({ rateLimit: { events: 3, per: Duration.minutes(2) }, renamedFrom: "gone" })
-      expect(loaded.routes[0]).toMatchObject({ match: ["**"], where: { "/account_id": ["acct_1"] }, to: ["audit"] })
+      expect(loaded.routes[0]).toMatchObject({ match: ["**"], to: ["audit"] })
+      expect(loaded.routes[0]?.where).toEqual({
+        "/account_id": ["acct_1"],
+        "/data/object/x": { prefix: ["a"], not: ["ab"] },
+        "/version": { not: { prefix: ["2"] } },
+      })
       expect(loaded.tests).toEqual([{ event: "client.created", to: ["audit"], payloads: {} }])
     }),
   )

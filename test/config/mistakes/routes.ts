@@ -57,7 +57,42 @@ export const routes: Theme = {
       config: match('"client.*"', '"except": §"appointment.*", '),
     },
     { name: "a condition that is no pointer", config: route('"where": { §"data.object.id": "x" }') },
-    { name: "a condition on an object", config: route('"where": { "/account_id": §{ "in": ["x"] } }') },
+    {
+      name: "a condition that is none of those that there are",
+      config: route('"where": { "/account_id": { §"in": ["x"] } }'),
+    },
+    { name: "conditions of a field as a list", config: route('"where": { "/account_id": [§{ "prefix": "acct_" }] }') },
+    { name: "a prefix that is a number", config: route('"where": { "/account_id": { "prefix": §5 } }') },
+    { name: "whether a field exists, as text", config: route('"where": { "/data/object/x": { "exists": §"yes" } }') },
+    { name: "not, as a word", config: route('"where": { "/data/object/x": { "not": { §"not": "x" } } }') },
+    { name: "a value of no values", config: route('"where": { "/data/object/x": §[] }') },
+    { name: "a condition of no conditions", config: route('"where": { "/data/object/x": { "not": §{} } }') },
+    { name: "an empty prefix", config: route('"where": { "/data/object/x": { "prefix": §"" } }') },
+    { name: "a number where a field is text", config: route('"where": { "/account_id": ["acct_1", §5] }') },
+    {
+      name: "values of which none begins so",
+      config: route('"where": { "/data/object/x": §{ "oneOf": ["a", "b"], "prefix": "c" } }'),
+    },
+    {
+      name: "a prefix that is excluded",
+      config: route('"where": { "/data/object/x": §{ "prefix": ["ab", "ac"], "not": { "prefix": "a" } } }'),
+    },
+    {
+      name: "the value of a field that is not there",
+      config: route('"where": { "/data/object/x": §{ "oneOf": [null], "exists": false } }'),
+    },
+    { name: "a field that is never absent", config: route('"where": { "/data/type": §{ "exists": false } }') },
+    { name: "a field below text", config: route('"where": { "/account_id/name": §"x" }') },
+    { name: "a value of an object", config: route('"where": { "/data/object": §"x" }') },
+    { name: "a condition that always holds", config: route('"where": { "/id": §{ "exists": true } }') },
+    {
+      name: "a condition on a field that the envelope does not have",
+      config: route('"where": { §"/acount_id": "acct_1" }'),
+    },
+    {
+      name: "a condition on the relay's own events",
+      config: match('"relay.*"', '§"where": { "/data/object/sink": "lake" }, '),
+    },
     {
       name: "a test of an unknown sink",
       config: config({ tests: '[{ "event": "client.created", "to": [§"audits"] }]' }),

@@ -1,0 +1,44 @@
+/** The schema of a route's `where`: conditions on fields of the envelope. */
+import { Schema } from "effect"
+import { Text } from "./Keys.ts"
+
+const scalar = Schema.Union([
+  Schema.String.annotate({ shown: true }),
+  Schema.Finite,
+  Schema.Boolean,
+  Schema.Null,
+]).annotate({
+  expected: "text, a number, true, false or null",
+})
+
+const some = { message: "this list is empty, so the condition says nothing" }
+const scalars = Schema.Array(scalar).check(Schema.isMinLength(1, some))
+
+const tests = {
+  oneOf: Schema.optionalKey(scalars.annotate({ description: "It is one of these values" })),
+  prefix: Schema.optionalKey(
+    Schema.Union([Text, Schema.Array(Text).check(Schema.isMinLength(1, some))]).annotate({
+      description: "It is a text that begins with this, or with one of these",
+      expected: "text, or a list of texts",
+    }),
+  ),
+  exists: Schema.optionalKey(
+    Schema.Boolean.annotate({ description: "`true`: the field is there, also when it is null; `false`: it is not" }),
+  ),
+}
+
+const values = [scalar, scalars] as const
+const expected = "a value, a list of values, or an object of conditions"
+
+const Not = Schema.Union([...values, Schema.Struct(tests)]).annotate({
+  description: "None of this holds: a value, a list of values, or conditions; so it holds where there is no such field",
+  expected,
+})
+
+export const Where = Schema.Record(
+  Schema.String,
+  Schema.Union([...values, Schema.Struct({ ...tests, not: Schema.optionalKey(Not) })]).annotate({ expected }),
+).annotate({
+  description:
+    "JSON Pointers into the envelope, each with a value, a list of values of which it is one, or conditions that all hold",
+})
