@@ -17,6 +17,7 @@ import { Lanes } from "./delivery/Lanes.ts"
 import { RelayEvents } from "./delivery/RelayEvents.ts"
 import * as Warnings from "./delivery/Warnings.ts"
 import { Ingest } from "./ingest/Ingest.ts"
+import { ConfigInForce } from "./journal/ConfigInForce.ts"
 import * as Journals from "./journal/Journals.ts"
 import { WorkerEntrypoint } from "./journal/WorkerEntrypoint.ts"
 import { Reload } from "./reload/Reload.ts"
@@ -39,8 +40,8 @@ export interface RelayOptions {
 }
 
 export const layer = ({ file, config, certificateFaults }: Loaded, options: RelayOptions) =>
-  journal(config, options).pipe(
-    then(ActiveConfig.layer(config, Runtime.hmac)),
+  ActiveConfig.layer(config, Runtime.hmac).pipe(
+    then(journal(config, options)),
     then(RelayEvents.layer),
     then(Ingest.layer),
     then(LaneSpecs.layer(config.clients)),
@@ -60,7 +61,15 @@ const then =
     Layer.provideMerge(next, before)
 
 const journal = (config: RelayConfig, { entry }: RelayOptions) =>
-  Layer.provide(Journals.layer(config.journal), Layer.succeed(WorkerEntrypoint, entry))
+  Journals.layer(config.journal).pipe(
+    Layer.provide(Layer.succeed(WorkerEntrypoint, entry)),
+    Layer.provide(
+      Layer.effect(
+        ConfigInForce,
+        Effect.map(ActiveConfig, (active) => () => active.current.config.journal),
+      ),
+    ),
+  )
 
 /** A lane for each sink, which it opens. */
 const lanes = ({ sinks }: RelayConfig) =>

@@ -1,5 +1,5 @@
 /** What a type of journal is; `Journals.ts` lists the types. */
-import type { Layer, Schema } from "effect"
+import type { Effect, Layer, Schema } from "effect"
 import type { Journal } from "./Journal.ts"
 import type { JournalError } from "./JournalError.ts"
 
@@ -8,8 +8,19 @@ export interface JournalType<Config> {
   readonly config: Schema.Struct<Schema.Struct.Fields> & { readonly Type: Config }
   /** Loads the engine: only that of the journal in use is loaded. */
   readonly load: () => Promise<{ readonly layer: (config: Config) => Layer.Layer<Journal, JournalError> }>
+  /** The keys that a reload may change: the journal takes them from `ConfigInForce`. */
+  readonly live?: ReadonlyArray<string>
+  /** What `validate` and `doctor` say of it without opening it; absent where the file is all there is to say. */
+  readonly inspect?: (config: Config) => Effect.Effect<ReadonlyArray<Inspected>>
   /** The file that it keeps; absent where it keeps none on this machine. */
   readonly file?: (config: Config) => JournalFile
+}
+
+/** One thing that was looked at. */
+export interface Inspected {
+  readonly verdict: "wrong" | "warning" | "ok"
+  /** What is wrong and what to do, or what was found in order. */
+  readonly message: string
 }
 
 /** A journal's file, and the limits of its size in bytes. */

@@ -3,14 +3,16 @@ import { Effect, Layer } from "effect"
 import type { JournalConfig } from "../config/Config.ts"
 import type { Journal } from "./Journal.ts"
 import { type JournalError, unavailable } from "./JournalError.ts"
-import type { JournalFile, JournalType } from "./JournalType.ts"
+import type { Inspected, JournalFile, JournalType } from "./JournalType.ts"
 import { Sqlite } from "./sqlite/Sqlite.ts"
 
 /** A type whose config only its own schema knows: what is decoded by `config` goes into `load` and `file`. */
 type AnyJournalType = JournalType<unknown>
 
-const erase = <Config>({ config, load, file }: JournalType<Config>): AnyJournalType => ({
+const erase = <Config>({ config, load, live, inspect, file }: JournalType<Config>): AnyJournalType => ({
   config,
+  ...(live && { live }),
+  ...(inspect && { inspect: (config) => inspect(config as Config) }),
   load: async () => {
     const { layer } = await load()
     return { layer: (config) => layer(config as Config) }
@@ -33,6 +35,13 @@ export const layer = (config: JournalConfig): Layer.Layer<Journal, JournalError>
 
 /** The file that the journal of a config keeps, if it keeps one. */
 export const fileOf = (config: JournalConfig): JournalFile | undefined => journalTypes[config.type]?.file?.(config)
+
+/** The keys of a journal's config that a reload may change. */
+export const liveKeys = ({ type }: JournalConfig): ReadonlyArray<string> => journalTypes[type]?.live ?? []
+
+/** What can be said of a journal that is not on this machine. */
+export const inspect = (config: JournalConfig): Effect.Effect<ReadonlyArray<Inspected>> =>
+  journalTypes[config.type]?.inspect?.(config) ?? Effect.succeed([])
 
 /** The work on a journal's file, for `relay journal`. */
 export const maintenance = () => import("./sqlite/file/Maintenance.ts")

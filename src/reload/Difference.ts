@@ -33,17 +33,24 @@ const keys = (before: Fields, after: Fields, depth: number): ReadonlyArray<strin
 /** Keys that a reload can change. */
 const live: ReadonlySet<string> = new Set<keyof RelayConfig>(["certificates", "webhooks", "sinks", "routes", "tests"])
 const tls: keyof RelayConfig = "tls"
+const journal: keyof RelayConfig = "journal"
 /** Keys that only a restart changes and that have keys of their own. */
 const sections: ReadonlySet<string> = new Set<keyof RelayConfig>(["admin", "journal"])
 
-/** The keys that differ and that only a restart changes: `listen`, `journal.path`. */
-export const needingRestart = (before: RelayConfig, after: RelayConfig): ReadonlyArray<string> => {
+/** The keys that differ and that only a restart changes: `listen`, `journal.path`; `ofJournal` are those of the journal that a reload may change. */
+export const needingRestart = (
+  before: RelayConfig,
+  after: RelayConfig,
+  ofJournal: ReadonlyArray<string> = [],
+): ReadonlyArray<string> => {
   const [a, b]: readonly [Fields, Fields] = [{ ...before }, { ...after }]
   return keys(a, b, 1).flatMap((key) => {
     const [was, is] = [a[key], b[key]]
     // A certificate is renewed; whether there is TLS at all stays as it is.
     if (live.has(key) || (key === tls && isFields(was) && isFields(is))) return []
-    return sections.has(key) && isFields(was) && isFields(is) ? keys(was, is, 1).map((below) => `${key}.${below}`) : key
+    if (!sections.has(key) || !isFields(was) || !isFields(is)) return key
+    const below = keys(was, is, 1).filter((one) => key !== journal || !ofJournal.includes(one))
+    return below.map((one) => `${key}.${one}`)
   })
 }
 

@@ -16,6 +16,7 @@ import { type ConfigError, Diagnostic, logDiagnostics, render } from "../config/
 import { type CertificateFault, type Loaded, warningsOf } from "../config/load/Load.ts"
 import { LaneSpecs } from "../delivery/LaneSpecs.ts"
 import { Lanes } from "../delivery/Lanes.ts"
+import { liveKeys } from "../journal/Journals.ts"
 import { ListenerTls } from "../runtime/ListenerTls.ts"
 import { Notify } from "../runtime/Notify.ts"
 import * as Difference from "./Difference.ts"
@@ -120,7 +121,7 @@ const make = Effect.fnUntraced(function* (
     const before = active.current.config
     const diagnostics = newFaults(certificateFaults, faults, before)
     if (diagnostics.length > 0) return yield* refused("config", render(diagnostics), diagnostics)
-    const fixed = Difference.needingRestart(before, config)
+    const fixed = Difference.needingRestart(before, config, liveKeys(config.journal))
     if (fixed.length > 0)
       return yield* refused("restart", `only a restart changes ${fixed.join(", ")}, so nothing was changed`)
     const change = (config: RelayConfig) => lanes.change(config.sinks.map(specs.of), active.replace(config))

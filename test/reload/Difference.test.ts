@@ -150,6 +150,8 @@ describe("the difference between two configs", () => {
         "tls",
       ])
       expect(Difference.between(before, next)).toEqual([])
+      // Of a journal's keys, those that its type takes from a reload.
+      expect(Difference.needingRestart(before, next, ["path"])).not.toContain("journal.path")
     }),
   )
 })

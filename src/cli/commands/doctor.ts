@@ -1,11 +1,12 @@
 /**
- * `relay doctor`: checks what the relay needs, all at once: sinks, disk, clock,
+ * `relay doctor`: checks what the relay needs, all at once: sinks, journal, disk, clock,
  * ports, secrets, certificates and the running relay. Exit code 1 when something is wrong;
  * warnings don't count.
  */
 import { Clock, Effect } from "effect"
 import { Command } from "effect/cli"
 import { failed } from "../support/CommandError.ts"
+import { checkJournal } from "../support/checkJournal.ts"
 import { checkSinks, type SinkCheck } from "../support/checkSinks.ts"
 import { certificates } from "../support/doctor/certificateFindings.ts"
 import { clock } from "../support/doctor/clockFindings.ts"
@@ -55,9 +56,10 @@ export const doctor = Command.make(
     const { file: name, config, warnings, certificateFaults } = yield* loadQuietly
     const { fileOf } = yield* lazily(() => import("../../journal/Journals.ts"))
     const journalFile = fileOf(config.journal)
-    const [reached, ofDisk, ofClock, ofPorts, now] = yield* Effect.all(
+    const [reached, ofJournal, ofDisk, ofClock, ofPorts, now] = yield* Effect.all(
       [
         checkSinks(config),
+        checkJournal(config.journal),
         journalFile === undefined ? Effect.succeed([]) : disk(journalFile),
         clock,
         ports(config),
@@ -68,6 +70,7 @@ export const doctor = Command.make(
     const found = [
       file(name, warnings.length),
       ...reached.flatMap(sink),
+      ...ofJournal.map(({ verdict, message }) => finder("journal", config.journal.type)(verdict, message)),
       ...ofDisk,
       ofClock,
       ...ofPorts,
@@ -84,7 +87,7 @@ export const doctor = Command.make(
   }),
 ).pipe(
   Command.withDescription(
-    "Check sinks, disk, clock, ports, secrets, certificates and the running relay; exits 1 when something is wrong",
+    "Check sinks, journal, disk, clock, ports, secrets, certificates and the running relay; exits 1 when something is wrong",
   ),
   Command.withExamples([
     { command: "relay doctor", description: "Findings, worst first, and what to do" },

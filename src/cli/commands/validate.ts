@@ -1,8 +1,9 @@
-/** `relay validate`: checks the config, and that its sinks can be reached. */
+/** `relay validate`: checks the config, and that its sinks, and a journal on another machine, can be reached. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { toJson } from "../../config/diagnostics/Diagnostic.ts"
 import { failed } from "../support/CommandError.ts"
+import { checkJournal } from "../support/checkJournal.ts"
 import { checkSinks } from "../support/checkSinks.ts"
 import { Json, toggle } from "../support/flags.ts"
 import { absentIn, loadLacking, loadQuietly, sayAbsent, sayWarnings } from "../support/loadConfig.ts"
@@ -27,21 +28,35 @@ export const validate = Command.make(
     )
     const { file, config, warnings } = loaded
     const reached = offline ? [] : yield* checkSinks(config)
+    const looked = offline ? [] : yield* checkJournal(config.journal)
+    const wrong = looked.filter(({ verdict }) => verdict === "wrong")
     const away = reached.filter((sink) => !sink.ok).map(({ sink }) => sink)
     const advised = reached.filter(({ advice }) => advice.length > 0).map(({ sink }) => sink)
-    const warned = warnings.length + advised.length > 0
-    const ok = away.length === 0 && !(strict && warned)
+    const warned = warnings.length + advised.length > 0 || looked.some(({ verdict }) => verdict === "warning")
+    const ok = away.length + wrong.length === 0 && !(strict && warned)
     if (json) {
-      yield* printJson({ ok, file, diagnostics: toJson(warnings), ...absentIn(loaded), sinks: reached })
+      yield* printJson({
+        ok,
+        file,
+        diagnostics: toJson(warnings),
+        ...absentIn(loaded),
+        journal: looked,
+        sinks: reached,
+      })
       return ok ? undefined : yield* failed()
     }
     yield* sayWarnings(loaded)
     yield* sayAbsent(loaded)
     const warning = (yield* paintMessages)("yellow", "warning")
     for (const { sink, advice } of reached) for (const one of advice) yield* say(`${warning}: sink ${sink}: ${one}`)
+    for (const { verdict, message } of looked) {
+      if (verdict === "warning") yield* say(`${warning}: journal: ${message}`)
+      else yield* print(`journal: ${message}`)
+    }
     if (reached.length > 0) {
       yield* print(table(reached.map(({ sink, ok, message }) => [sink, ok ? "reached" : "NOT REACHED", message])))
     }
+    if (wrong.length > 0) return yield* failed("the config is valid, but its journal can't be used")
     if (away.length > 0) {
       return yield* failed(`the config is valid, but these sinks can't be reached: ${away.join(", ")}`)
     }

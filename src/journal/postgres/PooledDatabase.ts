@@ -1,9 +1,11 @@
 /** The database of a config, for the length of a scope. It connects when it is asked for something. */
 import { Effect, Exit, Result, type Scope } from "effect"
+import { ConfigInForce } from "../ConfigInForce.ts"
 import { type Connection, type ConnectionOptions, commit, usualTimeout } from "./Connection.ts"
 import { ConnectionPool } from "./ConnectionPool.ts"
 import type { Answer, Database, Params, Queries, QueryOptions, Server, Use } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
+import { connectionOf, type PostgresConfig } from "./PostgresConfig.ts"
 import { Cluster, connectWriter } from "./WriterSearch.ts"
 
 export interface DatabaseOptions {
@@ -20,6 +22,15 @@ export const open = (options: DatabaseOptions): Effect.Effect<Database, never, S
   Effect.acquireRelease(
     Effect.sync(() => make(options)),
     ({ close }) => Effect.sync(close),
+  )
+
+/** The same of a config, whose password may be changed by a reload. */
+export const ofConfig = (config: PostgresConfig): Effect.Effect<Database, never, Scope.Scope> =>
+  Effect.flatMap(ConfigInForce, (inForce) =>
+    open({
+      connection: () => connectionOf((inForce() as PostgresConfig | undefined) ?? config),
+      poolSize: config.pool,
+    }),
   )
 
 const make = ({ connection, poolSize }: DatabaseOptions): Database & { readonly close: () => void } => {

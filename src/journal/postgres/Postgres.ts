@@ -1,0 +1,14 @@
+/** The journal on PostgreSQL: one for several relays. */
+import { Effect } from "effect"
+import type { JournalType } from "../JournalType.ts"
+import { PostgresConfig } from "./PostgresConfig.ts"
+
+export const Postgres: Omit<JournalType<PostgresConfig>, "load"> = {
+  config: PostgresConfig,
+  live: ["password", "tls"],
+  inspect: (config) =>
+    Effect.flatMap(
+      Effect.promise(() => import("./DatabaseInspection.ts")),
+      ({ inspect }) => inspect(config),
+    ),
+}
