@@ -111,8 +111,10 @@ const make = Effect.gen(function* () {
   })
   const committed = yield* CommitWait.make(counters.commits)
   const log = Effect.runForkWith(yield* Effect.context<never>())
+  /** A field that is empty is left out. */
   const warn = (message: string, fields: Readonly<Record<string, string | number>>) => {
-    log(Effect.annotateLogs(Effect.logWarning(message), fields))
+    const some = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ""))
+    log(Effect.annotateLogs(Effect.logWarning(message), some))
   }
   const recent = RecentRefusals.make(clock)
   let draining = false

@@ -730,7 +730,7 @@ describe("the log", () => {
       for (let n = 0; n < 2; n++) yield* send(delivery(envelope(), { secret: "whsec_other" }))
       const last = yield* send(delivery(envelope(), { path: "/nowhere" }))
       const { requestId } = JSON.parse(yield* text(last))
-      expect(fields.at(-1)).toEqual({ webhook: "", status: 404, reason: "unknownPath", requestId })
+      expect(fields.at(-1)).toEqual({ status: 404, reason: "unknownPath", requestId })
       expect(lines).toEqual([
         "a request to the webhook scheduling was refused with 401: the signature does not match",
         "a request to the webhook scheduling was refused with 401: the signature does not match",
