@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test"
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
+import { states } from "../../src/admin/StatusProblem.ts"
 import { runbooks } from "../../src/cli/commands/runbook.ts"
-import { states } from "../../src/cli/support/StatusProblem.ts"
 import { root } from "../lib/programs.ts"
 
 const page = readFileSync(join(root, "config/operations.md"), "utf8")

@@ -7,14 +7,14 @@
  */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
+import { health } from "../../admin/Health.ts"
+import { levelOf } from "../../admin/StatusProblem.ts"
 import { ask } from "../support/adminClient.ts"
 import { CommandError, failed, unreachable, usage } from "../support/CommandError.ts"
 import { withDeadline } from "../support/deadline.ts"
 import { Json, toggle } from "../support/flags.ts"
-import { health } from "../support/health.ts"
 import { paint, plain, print, printJson } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { levelOf } from "../support/StatusProblem.ts"
 import { render } from "../support/statusReport.ts"
 
 const printStatus = Effect.gen(function* () {

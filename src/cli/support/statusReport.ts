@@ -1,10 +1,10 @@
 /** The running relay's status as text: problems first, worst on top, then the journal, the lanes, the signing secrets and the certificates. */
 import type { Lane, Status } from "../../admin/Api.ts"
+import { health, laneLevel } from "../../admin/Health.ts"
+import { byLevel, type Level, levelOf, type StatusProblem } from "../../admin/StatusProblem.ts"
 import { quarantine } from "../../event/Event.ts"
 import { certificatesTable } from "./certificatesTable.ts"
-import { health, laneLevel } from "./health.ts"
 import { bytes, count, type Paint, plain, span, table } from "./output.ts"
-import { byLevel, type Level, levelOf, type StatusProblem } from "./StatusProblem.ts"
 import { secretsTable } from "./secretsTable.ts"
 
 /** Worst first, then by name; the quarantine shows when it holds something. */

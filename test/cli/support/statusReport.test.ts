@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Lane, Status } from "../../../src/admin/Api.ts"
-import { health } from "../../../src/cli/support/health.ts"
-import { byLevel, levelOf, states } from "../../../src/cli/support/StatusProblem.ts"
+import { health } from "../../../src/admin/Health.ts"
+import { byLevel, levelOf, states } from "../../../src/admin/StatusProblem.ts"
 import { render } from "../../../src/cli/support/statusReport.ts"
 
 const lane = (name: string, more: Partial<Lane> = {}): Lane => ({

@@ -1,15 +1,15 @@
 /** Checks the ports, free or taken by the running relay, and the status of that relay. */
 import { Effect, Result } from "effect"
 import type { Status } from "../../../admin/Api.ts"
+import { health } from "../../../admin/Health.ts"
+import { levelOf } from "../../../admin/StatusProblem.ts"
 import * as Address from "../../../config/Address.ts"
 import type { RelayConfig } from "../../../config/Config.ts"
 import type { ServeError } from "../../../runtime/Runtime.ts"
 import { ask } from "../adminClient.ts"
 import { withDeadline } from "../deadline.ts"
-import { health } from "../health.ts"
 import { count, span } from "../output.ts"
 import { lazily } from "../Program.ts"
-import { levelOf } from "../StatusProblem.ts"
 import { type Finding, type Findings, finder } from "./Finding.ts"
 
 /** Whether something listens there; fails where nothing can. */

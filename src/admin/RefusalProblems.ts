@@ -1,7 +1,8 @@
 /** Refused requests as `relay status` and `relay doctor` show them: how many in the last hour, why, and what to do. */
-import type { Status } from "../../admin/Api.ts"
-import type { Refusals } from "../../admin/RefusedRequest.ts"
-import { span } from "./output.ts"
+
+import { span } from "../formats/Amounts.ts"
+import type { Status } from "./Api.ts"
+import type { Refusals } from "./RefusedRequest.ts"
 import type { StatusProblem } from "./StatusProblem.ts"
 
 /** Details shown; `--json` has more. */

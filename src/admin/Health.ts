@@ -1,15 +1,16 @@
 /**
  * How the running relay is: the one definition that `relay status`, its exit
- * code and `relay doctor` follow. `/readyz` asks less: only whether a delivery
- * can be accepted now (`admin/Readiness.ts`), which the status includes.
+ * code, `relay doctor` and the page follow. `/readyz` asks less: only whether a delivery
+ * can be accepted now (`Readiness.ts`), which the status includes.
  */
-import type { Lane, Status } from "../../admin/Api.ts"
-import { quarantine } from "../../event/Event.ts"
-import { certificateProblems } from "./certificatesTable.ts"
-import { count } from "./output.ts"
-import { refusalProblems } from "./refusalProblems.ts"
+
+import { quarantine } from "../event/Event.ts"
+import { count } from "../formats/Amounts.ts"
+import type { Lane, Status } from "./Api.ts"
+import { certificateProblems } from "./CertificateProblems.ts"
+import { refusalProblems } from "./RefusalProblems.ts"
+import { secretProblems } from "./SecretProblems.ts"
 import { byLevel, type Level, levelOf, type State, type StatusProblem } from "./StatusProblem.ts"
-import { secretProblems } from "./secretsTable.ts"
 
 export interface Health {
   readonly level: "ok" | "warning" | "critical"
