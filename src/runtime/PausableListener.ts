@@ -8,7 +8,7 @@
  * When it is replaced no connection is refused (see `SharedPort.ts`): those of
  * the old one stay until their clients have moved on, or were idle for long.
  */
-import { Duration, Effect, Scope } from "effect"
+import { Duration, Effect, Scope, Semaphore } from "effect"
 import type { Address } from "../config/Address.ts"
 import * as Descriptors from "./Descriptors.ts"
 import type { Generation } from "./Generation.ts"
@@ -51,6 +51,7 @@ export const open = Effect.fnUntraced(function* (
   retireAfter: Duration.Duration,
 ): Effect.fn.Return<PausableListener, never, Scope.Scope> {
   const scope = yield* Scope.Scope
+  const oneAtATime = yield* Semaphore.make(1)
   /** Listeners that still have connections, as far as is known. */
   const all = new Set<RetirableListener>()
   let areAllKnown = true
@@ -109,7 +110,7 @@ export const open = Effect.fnUntraced(function* (
   })
   yield* Effect.forkScoped(Effect.forever(Effect.delay(check, checkEvery)))
 
-  /** Closes the socket of the one that was replaced; another that comes by its address has it alone then. */
+  /** Closes the socket of the one that was replaced. Of three that share an address the filter would not know the newest. */
   const endRetired = Effect.fnUntraced(function* (libc: Libc, listener: RetirableListener) {
     if (retired !== listener) return
     retired = undefined
@@ -120,7 +121,6 @@ export const open = Effect.fnUntraced(function* (
       until: () => sockets().length < before,
       times: closing.times,
     })
-    SharedPort.share(libc, sockets(), false)
   })
 
   const replace = Effect.fnUntraced(function* (libc: Libc) {
@@ -129,7 +129,7 @@ export const open = Effect.fnUntraced(function* (
     // While it is closed there is none to replace: the next one that opens is of the new kind.
     if (old === undefined) return
     const sockets = SharedPort.listening(libc, address.port)
-    SharedPort.share(libc, sockets, true)
+    SharedPort.share(libc, sockets)
     try {
       begin(address, true)
       for (const socket of SharedPort.listening(libc, address.port)) {
@@ -138,21 +138,20 @@ export const open = Effect.fnUntraced(function* (
     } catch (error) {
       if (accepting !== old && accepting !== undefined) end(accepting)
       accepting = old
-      SharedPort.share(libc, sockets, false)
       throw error
     }
     old.generation.retire()
     retired = old
     const ending = Effect.sleep(retireAfter).pipe(
       Effect.andThen(Effect.repeat(Effect.sleep(checkEvery), { until: old.generation.isIdle, times: 600 })),
-      Effect.andThen(endRetired(libc, old)),
+      Effect.andThen(oneAtATime.withPermit(endRetired(libc, old))),
     )
     yield* Effect.forkIn(ending, scope)
   })
 
   return {
     address,
-    replace,
+    replace: (libc) => oneAtATime.withPermit(replace(libc)),
     close: async (force) => {
       isClosed = true
       if (mayPause) Descriptors.release()

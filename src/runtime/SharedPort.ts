@@ -3,11 +3,10 @@
  * connection being refused: neither runtime gives an open listener another
  * certificate.
  *
- * Both sockets have SO_REUSEPORT for as long as they share the address, and a
- * filter tells the kernel which of them each new connection is for: always the
- * newer. The older goes on accepting those whose handshake was under way; closed
- * at once, it would reset them. Otherwise no socket has SO_REUSEPORT, so that no
- * other program can share the address.
+ * Both sockets have SO_REUSEPORT, and a filter tells the kernel which of them
+ * each new connection is for: always the newer. The older goes on accepting those
+ * whose handshake was under way; closed at once, it would reset them. Another
+ * relay still can't listen there: its first socket has no SO_REUSEPORT.
  */
 import { readdirSync } from "node:fs"
 import type { Libc } from "./Platform.ts"
@@ -50,9 +49,9 @@ const set = (libc: Libc, fd: number, option: number, value: Uint8Array): void =>
   }
 }
 
-/** Whether other sockets may listen at the same address. */
-export const share = (libc: Libc, fds: ReadonlyArray<number>, isShared: boolean): void => {
-  for (const fd of fds) set(libc, fd, SO_REUSEPORT, int(isShared ? 1 : 0))
+/** Lets other sockets that have the option listen at the same address. */
+export const share = (libc: Libc, fds: ReadonlyArray<number>): void => {
+  for (const fd of fds) set(libc, fd, SO_REUSEPORT, int(1))
 }
 
 /**

@@ -51,7 +51,8 @@ export const command = (compiled?: string, under?: string): ReadonlyArray<string
   const file = compiled ?? (under === undefined ? binary : undefined)
   if (file !== undefined) return [resolve(root, file)]
   const main = resolve(root, "src/main.ts")
-  if ((under ?? usual) === "deno") return [denoBinary(), "run", "-A", "--unstable-no-legacy-abort", main]
+  if ((under ?? usual) === "deno")
+    return [denoBinary(), "run", "-A", "--unstable-no-legacy-abort", "--unstable-net", main]
   return [process.execPath, main]
 }
 

@@ -21,6 +21,10 @@ const inFlight = 64
 const urlOf = ({ listen, tls }: RelayConfig, webhook: Webhook): string =>
   `${tls === undefined ? "http" : "https"}://${Address.format(Address.reachable(listen))}${webhook.path}`
 
+/** Whom the listener's certificate is for. */
+const subjectOf = ({ certificates }: RelayConfig): string | undefined =>
+  certificates.find(({ key }) => key === "tls.certificate")?.subject
+
 const pick = (config: RelayConfig, name: Option.Option<string>) => {
   const names = config.webhooks.map((webhook) => webhook.name)
   const [first] = config.webhooks
@@ -83,6 +87,7 @@ export const trigger = Command.make(
       ),
       Flag.optional,
     ),
+    ca: text("ca", "FILE", "PEM file of the authorities to trust, instead of the system's"),
   },
   Effect.fn(function* (flags) {
     const { type, count, tamper } = flags
@@ -94,7 +99,11 @@ export const trigger = Command.make(
     const started = yield* Clock.currentTimeMillis
     const secret = yield* secretOf(webhook, started)
     const url = Option.getOrElse(flags.url, () => urlOf(config, webhook))
-    const { deliver } = yield* lazily(() => import("../support/deliver.ts"))
+    const [{ deliver }, { distrust, fetchTrusting }, { failureOf }] = yield* Effect.all([
+      lazily(() => import("../support/deliver.ts")),
+      lazily(() => import("../support/receiverTls.ts")),
+      lazily(() => import("../../runtime/HttpTransport.ts")),
+    ])
     const delivery = {
       url,
       type,
@@ -103,6 +112,7 @@ export const trigger = Command.make(
       hmac: hmacSha256(Redacted.value(secret.value)),
       headers: webhook.headers,
       webhookId: webhook.ids[0],
+      fetch: yield* fetchTrusting(flags.ca),
       tamper,
     }
     const send = Effect.fnUntraced(function* (index: number) {
@@ -110,9 +120,10 @@ export const trigger = Command.make(
         const due = started + (index * 1000) / flags.rate.value
         yield* Effect.sleep(Math.max(0, due - (yield* Clock.currentTimeMillis)))
       }
-      const answer = yield* Effect.mapError(deliver(delivery), () =>
+      const answer = yield* Effect.mapError(deliver(delivery), (error) =>
         unreachable(
-          `no relay answers at ${url}\n  Is it running? \`relay run\` starts it. The address is from ${file}; \`--config\` or \`--url\` choose another.`,
+          distrust(failureOf(error), url, Option.isNone(flags.url) ? subjectOf(config) : undefined) ??
+            `no relay answers at ${url}\n  Is it running? \`relay run\` starts it. The address is from ${file}; \`--config\` or \`--url\` choose another.`,
         ),
       )
       if (!json && count <= listed) {
@@ -141,7 +152,7 @@ export const trigger = Command.make(
         `${count - accepted} of ${count} refused; the first by ${refused?.status}: ${plain(refused?.detail ?? "")}`,
       )
     }
-  }),
+  }, Effect.scoped),
 ).pipe(
   Command.withDescription("Send correctly signed samples of an event type to a running relay"),
   Command.withExamples([
@@ -151,6 +162,7 @@ export const trigger = Command.make(
       command: "relay trigger connected_account.reconnected --object cna_1",
       description: "The recovery of the refresh_failed that was sent with this id",
     },
+    { command: "relay trigger client.updated --ca ca.pem", description: "To a relay with a certificate of one's own" },
     { command: "relay trigger service.deleted --tamper", description: "A forged delivery, which must be refused" },
   ]),
 )

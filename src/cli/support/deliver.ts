@@ -2,6 +2,7 @@
 import { Clock, Duration, Effect } from "effect"
 import { FetchHttpClient, HttpBody, HttpClient, HttpClientRequest } from "effect/http"
 import { type Hmac, sign } from "../../event/Signature.ts"
+import type { Fetch } from "../../runtime/HttpTransport.ts"
 import { sample } from "./sampleEvent.ts"
 
 export interface Delivery {
@@ -13,6 +14,8 @@ export interface Delivery {
   readonly headers: { readonly signature: string; readonly webhookId: string }
   /** Sent where the webhook has one. */
   readonly webhookId: string | undefined
+  /** How it is sent: with certificates of one's own, perhaps. */
+  readonly fetch: Fetch
   /** Change the body after it was signed: the relay must refuse it. */
   readonly tamper: boolean
 }
@@ -40,7 +43,7 @@ const detailOf = (text: string): string => {
 /** Sends one delivery; fails when there is no answer. */
 export const deliver = Effect.fnUntraced(
   function* (delivery: Delivery) {
-    const { url, type, accountId, objectId, hmac, headers, webhookId, tamper } = delivery
+    const { url, type, accountId, objectId, hmac, headers, webhookId, fetch, tamper } = delivery
     const started = yield* Clock.currentTimeMillis
     const envelope = sample(type, started, { accountId, objectId })
     const signed = encoder.encode(JSON.stringify(envelope))
@@ -53,7 +56,11 @@ export const deliver = Effect.fnUntraced(
       },
       body: HttpBody.uint8Array(body, "application/json"),
     })
-    const response = yield* HttpClient.execute(request)
+    const response = yield* Effect.provideService(
+      HttpClient.execute(request),
+      FetchHttpClient.Fetch,
+      fetch as typeof globalThis.fetch,
+    )
     const text = yield* response.text
     const answer: Answer = {
       eventId: envelope.id,

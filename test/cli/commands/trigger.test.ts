@@ -1,0 +1,91 @@
+/** `relay trigger` to a listener that speaks TLS. */
+import { expect } from "bun:test"
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { Effect, Redacted } from "effect"
+import type { Tls } from "../../../src/config/Config.ts"
+import * as Runtime from "../../../src/runtime/Runtime.ts"
+import { type Certificate, lacking, makeAuthority } from "../../lib/authority.ts"
+import { it } from "../../lib/effect.ts"
+import { suiteUnless } from "../../lib/lacking.ts"
+import { cli, temporary } from "../harness.ts"
+
+const directory = temporary()
+
+suiteUnless(lacking, "trigger over TLS", () => {
+  const { ca, issue } = makeAuthority(directory)
+  const own = issue("localhost", "IP:127.0.0.1")
+  const config = join(directory, "config.json")
+  writeFileSync(
+    config,
+    JSON.stringify({
+      tls: { certificate: own.certificate, key: own.key },
+      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
+      sinks: { audit: { type: "console" } },
+      routes: [{ name: "everything", match: "**", to: "audit" }],
+    }),
+  )
+  const listening = (tls?: Certificate) => {
+    const pem: { readonly tls?: Tls } =
+      tls === undefined ? {} : { tls: { certificate: tls.pem.cert, key: Redacted.make(tls.pem.key) } }
+    const handler = () => new Response(null, { status: 202 })
+    return Effect.map(
+      Runtime.serve({ address: { host: "127.0.0.1", port: 0 }, handler, ...pem }),
+      ({ address }) => `https://127.0.0.1:${address.port}/hooks`,
+    )
+  }
+  const trigger = (...args: ReadonlyArray<string>) =>
+    Effect.promise(() => cli(["trigger", "client.created", "-c", config, ...args]))
+
+  it.live("trusts an authority that is named, and says without it that none is trusted, and what to do", () =>
+    Effect.gen(function* () {
+      const url = yield* listening(own)
+      expect(yield* trigger("--url", url, "--ca", ca)).toMatchObject({ code: 0, stderr: "" })
+      const { code, stderr } = yield* trigger("--url", url)
+      expect(code).toBe(69)
+      expect(stderr).toContain(`no authority that this machine trusts signed the certificate of ${new URL(url).origin}`)
+      expect(stderr).toContain("--ca FILE trusts its authority, or the certificate itself where it is self-signed")
+    }),
+  )
+
+  it.live("trusts a self-signed certificate that is named itself", () =>
+    Effect.gen(function* () {
+      const [certificate, key] = ["localhost.pem", "localhost.key.pem"].map((file) =>
+        join(import.meta.dir, "../../e2e/http/tls", file),
+      ) as [string, string]
+      const pem = { cert: readFileSync(certificate, "utf8"), key: readFileSync(key, "utf8") }
+      const url = yield* listening({ certificate, key, pem })
+      expect(yield* trigger("--url", url, "--ca", certificate)).toMatchObject({ code: 0, stderr: "" })
+    }),
+  )
+
+  it.live("says of a certificate that it is for another host, that it has expired, and where there is no TLS", () =>
+    Effect.gen(function* () {
+      for (const [certificate, words] of [
+        [
+          issue("other", "DNS:other.example"),
+          "is for another host\n  Send to the name that it is for: --url https://NAME:",
+        ],
+        [issue("old", "IP:127.0.0.1", -1), "has expired, or is not valid yet"],
+        [undefined, "there is no TLS with"],
+      ] as const) {
+        const url = yield* listening(certificate)
+        const { code, stderr } = yield* trigger("--url", url, "--ca", ca)
+        expect([code, stderr]).toEqual([69, expect.stringContaining(words)])
+      }
+    }),
+  )
+
+  it.live("takes no file for an authority that holds none", () =>
+    Effect.gen(function* () {
+      expect(yield* trigger("--ca", "/no/such.pem")).toMatchObject({
+        code: 74,
+        stderr: expect.stringContaining("/no/such.pem of --ca can't be read"),
+      })
+      expect(yield* trigger("--ca", config)).toMatchObject({
+        code: 74,
+        stderr: expect.stringContaining("no certificate in PEM"),
+      })
+    }),
+  )
+})

@@ -1,0 +1,50 @@
+import { expect } from "bun:test"
+import { Duration, Effect, Exit } from "effect"
+import type { Address } from "../../src/config/Address.ts"
+import * as BunPlatform from "../../src/runtime/Bun.ts"
+import * as Generation from "../../src/runtime/Generation.ts"
+import { open } from "../../src/runtime/PausableListener.ts"
+import * as SharedPort from "../../src/runtime/SharedPort.ts"
+import { it } from "../lib/effect.ts"
+
+const platform = BunPlatform.make()
+const anywhere = { host: "127.0.0.1", port: 0 }
+/** A listener whose number stands in its answers: the first is 1. */
+const numbered = Effect.fnUntraced(function* (address: Address) {
+  let number = 0
+  const listener = yield* open(
+    (own) => {
+      const text = String(++number)
+      const generation = Generation.make(() => new Response(text))
+      const { handle: handler } = generation
+      return { ...platform.listen({ ...own, tls: undefined, handler, maxBody: 1024, idleTimeout: 60 }), generation }
+    },
+    address,
+    false,
+    Duration.millis(50),
+  )
+  yield* Effect.addFinalizer(() => Effect.promise(() => listener.close(true)))
+  return listener
+})
+
+it.live("a listener that was replaced asks its clients to connect anew, and is gone when its time is over", () =>
+  Effect.gen(function* () {
+    const { address, replace } = yield* numbered(anywhere)
+    const libc = yield* Effect.promise(platform.libc)
+    const sockets = () => SharedPort.listening(libc, address.port).length
+    const get = Effect.promise(async () => {
+      const response = await fetch(`http://127.0.0.1:${address.port}/`)
+      return `${await response.text()} ${response.headers.get("connection") ?? "stays"}`
+    })
+    expect(yield* get).toBe("1 stays")
+    yield* replace(libc)
+    // By the connection that was kept.
+    expect([yield* get, yield* get, sockets()]).toEqual(["1 close", "2 stays", 2])
+    yield* replace(libc)
+    expect([yield* get, yield* get, sockets()]).toEqual(["2 close", "3 stays", 2])
+    while (sockets() > 1) yield* Effect.sleep("10 millis")
+    expect([yield* get, sockets()]).toEqual(["3 stays", 1])
+    // Another relay can't listen there.
+    expect(Exit.isFailure(yield* Effect.exit(numbered(address)))).toBe(true)
+  }),
+)
