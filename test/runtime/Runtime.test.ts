@@ -145,6 +145,7 @@ describe("a drain", () => {
       yield* close
       expect(yield* Effect.promise(connection.ended)).toEqual({ text: "", statuses: [], closed: true })
       expect(lines.map((line) => JSON.parse(line).message)).toEqual([
+        expect.stringMatching(/^waiting for 1 request under way on 127\.0\.0\.1:\d+, for 50ms at most$/),
         "requests still under way at the end of the drain are cut off",
       ])
     }).pipe(Effect.provide(layer))
