@@ -29,18 +29,24 @@ const problem = (state: State, name: string, line: string, action: string): Stat
   action,
 })
 
-const ofSecret = (webhook: string, secret: Secret, now: number): StatusProblem => {
+/** What takes its place: a secret of the same webhook that lasts longer. */
+const successorOf = ({ expires = 0 }: Secret, { secrets }: Webhook): Secret | undefined =>
+  secrets.find((other) => other.expires === undefined || other.expires > expires)
+
+const ofSecret = (secret: Secret, webhook: Webhook, now: number): ReadonlyArray<StatusProblem> => {
   if (expiresWithin(secret, 0, now)) {
     const line = `the secret ${secret.name} has expired and verifies nothing`
-    return problem("secret-expired", webhook, line, "remove it from the config")
+    return [problem("secret-expired", webhook.name, line, "remove it from the config")]
   }
+  const successor = successorOf(secret, webhook)
+  // The sender has changed over, and the old one may expire.
+  if (successor !== undefined && successor.lastUsed > secret.lastUsed) return []
   const line = `the secret ${secret.name} expires ${expiry(secret, now)}; it signed ${lastSigned(secret, now)}`
-  return problem(
-    "secret-expiring",
-    webhook,
-    line,
-    "add its successor to the config, then have the sender sign with that",
-  )
+  const action =
+    successor === undefined
+      ? "add its successor to the config, then have the sender sign with that"
+      : `have the sender sign with its successor, ${successor.name}`
+  return [problem("secret-expiring", webhook.name, line, action)]
 }
 
 export const secretProblems = ({ webhooks, now }: Status): ReadonlyArray<StatusProblem> =>
@@ -48,7 +54,7 @@ export const secretProblems = ({ webhooks, now }: Status): ReadonlyArray<StatusP
     if (!hasExpired(webhook, now)) {
       return webhook.secrets
         .filter((secret) => expiresWithin(secret, noticeOfExpiry, now))
-        .map((secret) => ofSecret(webhook.name, secret, now))
+        .flatMap((secret) => ofSecret(secret, webhook, now))
     }
     const line = "every secret has expired, so every delivery is refused"
     return [problem("no-valid-secret", webhook.name, line, "add the current signing secret to the config")]

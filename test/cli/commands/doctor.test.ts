@@ -274,7 +274,11 @@ describe("of the secrets it says", () => {
     expect(of(undefined, 15 * day)).toEqual(["ok scheduling"])
     expect(of(undefined, -1, 3 * day)).toEqual(["warning scheduling/s1", "warning scheduling/s2"])
     expect(of(-1, -2)).toEqual(["wrong scheduling"])
-    expect(secrets([webhook(3 * day)], now)[0]?.message).toContain("expires in 3 d")
+    expect(secrets([webhook(3 * day)], now)[0]?.message).toBe("expires in 3 d: add its successor to the config")
+    for (const successor of [undefined, 9 * day]) {
+      const [first] = secrets([webhook(3 * day, successor)], now)
+      expect(first?.message).toBe("expires in 3 d: the sender must sign with another by then")
+    }
   })
 })
 

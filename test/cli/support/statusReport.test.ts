@@ -187,8 +187,15 @@ describe("status", () => {
     const at = (expires: number) => status([lane("lake")], {}, expires)
     expect(rendered(at(300_000 + 15 * day))).toMatch(/^relay 1\.2\.3/)
     expect(rendered(at(300_000 + 10 * day))).toStartWith(
-      "warning  scheduling: the secret 2026-05 expires in 10 d; it signed 10 s ago\n  what to do: add its successor",
+      "warning  scheduling: the secret 2026-05 expires in 10 d; it signed 10 s ago\n  what to do: have the sender sign with its successor, 2026-11\n",
     )
+    const rotated = (...secrets: Status["webhooks"][number]["secrets"]) =>
+      rendered({ ...at(0), webhooks: [{ name: "hooks", secrets }] })
+    const old = { name: "old", expires: 300_000 + day, lastUsed: 280_000 }
+    expect(rotated(old)).toContain("what to do: add its successor to the config")
+    expect(rotated(old, { name: "new", lastUsed: 270_000 })).toContain("sign with its successor, new")
+    expect(rotated(old, { name: "older", expires: old.expires - 1, lastUsed: 1 })).toContain("add its successor")
+    expect(rotated(old, { name: "new", lastUsed: 290_000 })).toStartWith("relay 1.2.3")
     expect(rendered(at(300_000))).toStartWith("warning  scheduling: the secret 2026-05 has expired")
     expect(health(at(300_000)).level).toBe("warning")
     const shut = { ...at(0), webhooks: [{ name: "hooks", secrets: [{ name: "old", expires: 300_000, lastUsed: 0 }] }] }

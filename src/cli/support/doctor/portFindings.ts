@@ -2,7 +2,7 @@
 import { Effect, Result } from "effect"
 import type { Status } from "../../../admin/Api.ts"
 import { health } from "../../../admin/Health.ts"
-import { levelOf } from "../../../admin/StatusProblem.ts"
+import { levelOf, type State } from "../../../admin/StatusProblem.ts"
 import * as Address from "../../../config/Address.ts"
 import type { RelayConfig } from "../../../config/Config.ts"
 import type { ServeError } from "../../../runtime/Runtime.ts"
@@ -63,11 +63,21 @@ const untaken = ({ certificates }: Status, config: RelayConfig): Findings =>
       finder("certificate", key)("warning", "it was renewed, and the running relay has the one before: `relay reload`"),
     )
 
+/** What the doctor says of the config's own secrets and certificates. */
+const ofConfig: ReadonlyArray<State> = [
+  "no-valid-secret",
+  "secret-expired",
+  "secret-expiring",
+  "certificate-expired",
+  "certificate-expiring",
+]
+
 /** The relay that answered, and its problems. */
 const relay = (status: Status, config: RelayConfig): Findings => {
   const { version, now, startedAt, lanes } = status
   const summary = `${version} is up ${span(now - startedAt)} with ${count(lanes.length, "lane")}`
-  const found = health(status).problems.map((problem) =>
+  const problems = health(status).problems.filter(({ state }) => !ofConfig.includes(state))
+  const found = problems.map((problem) =>
     finder("relay", problem.name)(
       levelOf(problem) === "critical" ? "wrong" : "warning",
       [...problem.lines, problem.action].filter((_) => _ !== "").join("; "),

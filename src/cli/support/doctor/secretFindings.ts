@@ -7,6 +7,7 @@ import { type Findings, finder } from "./Finding.ts"
 export const secrets = (webhooks: ReadonlyArray<Webhook>, now: number): Findings =>
   webhooks.flatMap(({ name, secrets }) => {
     const left = secrets.flatMap(({ name, expires }) => (expires === undefined ? [] : [{ name, left: expires - now }]))
+    const hasSuccessor = (than: number) => left.length < secrets.length || left.some(({ left }) => left > than)
     const expired = left.filter(({ left }) => left <= 0)
     if (expired.length === secrets.length) {
       return [
@@ -20,7 +21,7 @@ export const secrets = (webhooks: ReadonlyArray<Webhook>, now: number): Findings
           "warning",
           secret.left <= 0
             ? "has expired and verifies nothing: remove it"
-            : `expires in ${span(secret.left)}: add its successor to the config`,
+            : `expires in ${span(secret.left)}: ${hasSuccessor(secret.left) ? "the sender must sign with another by then" : "add its successor to the config"}`,
         ),
       )
     const fine = finder("secret", name)("ok", `${count(secrets.length, "secret")}, none about to expire`)
