@@ -6,7 +6,7 @@
  * delivery can be kept now: a sink that is down must not take ingest out of
  * rotation.
  */
-import { Context, Effect, Layer } from "effect"
+import { Console, Context, Effect, Layer, Logger, References } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { Lanes } from "../delivery/Lanes.ts"
@@ -46,6 +46,14 @@ const probes = HttpRouter.use(
   }),
 )
 
+/** The router's requests begin without a context: what they log would go past the relay's log. */
+const logging = Effect.gen(function* () {
+  return Context.make(Logger.CurrentLoggers, yield* Logger.CurrentLoggers).pipe(
+    Context.add(References.MinimumLogLevel, yield* References.MinimumLogLevel),
+    Context.add(Console.Console, yield* Console.Console),
+  )
+})
+
 export const handler = Effect.gen(function* () {
   const { admin } = (yield* ActiveConfig).current.config
   const services = yield* Effect.context<ActiveConfig | Ingest | Journal | Lanes | RelayInfo | Reload>()
@@ -60,9 +68,10 @@ export const handler = Effect.gen(function* () {
     Effect.sync(() => HttpRouter.toWebHandler(app, { disableLogger: true })),
     ({ dispose }) => Effect.promise(dispose),
   )
+  const log = yield* logging
   const handle: Handler = (request) => {
     const problem = refusal(request)
-    return problem === undefined ? router.handler(request) : Problem.toResponse(problem)
+    return problem === undefined ? router.handler(request, log) : Problem.toResponse(problem)
   }
   return handle
 })

@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { Effect, Schema } from "effect"
+import { Effect, Logger, Schema } from "effect"
 import { DeadLetterInFull } from "../../src/admin/Api.ts"
 import { event, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
@@ -109,6 +109,19 @@ describe("the admin API", () => {
       })
     }).pipe(Effect.orDie),
   )
+
+  it.live("logs to the relay's log what a request does", () => {
+    const lines: Array<string> = []
+    const reload = Effect.as(Effect.logInfo("reloaded"), { file: "x", changes: [], notes: [], warnings: [] })
+    return Effect.gen(function* () {
+      const { post } = yield* start({ reload })
+      expect((yield* post("/api/v1/reload")).status).toBe(200)
+      expect(lines).toEqual(["reloaded"])
+    }).pipe(
+      Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])),
+      Effect.orDie,
+    )
+  })
 
   it.live("steers lanes, and says what there is not or can't be", () =>
     Effect.gen(function* () {
