@@ -89,6 +89,7 @@ const listening = (config: RelayConfig) =>
       const listenerTls = yield* ListenerTls
       const admin = yield* Runtime.serve({
         address: config.admin.listen,
+        key: "admin.listen",
         handler: yield* Admin.handler,
         drainTimeout: drains.admin,
       })
@@ -96,6 +97,7 @@ const listening = (config: RelayConfig) =>
       const tls = yield* listenerTls.current
       const deliveries = yield* Runtime.serve({
         address: config.listen,
+        key: "listen",
         ...(tls !== undefined && { tls }),
         handler: handle,
         onRefused: noteRefused,

@@ -26,6 +26,8 @@ export interface Inspected {
 /** A journal's file, and the limits of its size in bytes. */
 export interface JournalFile {
   readonly path: string
+  /** Held locked while a relay runs on the journal. */
+  readonly lock: string
   readonly maxSize: number
   readonly minFree: number
 }

@@ -90,6 +90,12 @@ const logRefusal = Effect.fnUntraced(function* ({ reason, message, diagnostics }
   yield* logDiagnostics(diagnostics)
 })
 
+/** A key with its place in the file, where it has one: `listen (relay.config.json:3)`. */
+const withPlace = (key: string, { file, lineOf }: Loaded): string => {
+  const line = lineOf(key.split("."))
+  return line === undefined ? key : `${key} (${file}:${line})`
+}
+
 /** Faults that the certificates in force have as well are no reason to keep them. */
 const newFaults = (
   after: ReadonlyArray<CertificateFault>,
@@ -122,8 +128,11 @@ const make = Effect.fnUntraced(function* (
     const diagnostics = newFaults(certificateFaults, faults, before)
     if (diagnostics.length > 0) return yield* refused("config", render(diagnostics), diagnostics)
     const fixed = Difference.needingRestart(before, config, liveKeys(config.journal))
-    if (fixed.length > 0)
-      return yield* refused("restart", `only a restart changes ${fixed.join(", ")}, so nothing was changed`)
+    if (fixed.length > 0) {
+      const keys = fixed.map((key) => withPlace(key, loaded)).join(", ")
+      const what = `only a restart changes ${keys}, so nothing was changed`
+      return yield* refused("restart", `${what}: restart the relay, or take the change back`)
+    }
     const change = (config: RelayConfig) => lanes.change(config.sinks.map(specs.of), active.replace(config))
     const notes = yield* Effect.catchTags(change(config), {
       SinkUnusable: ({ message }) => Effect.fail(refused("sink", message)),

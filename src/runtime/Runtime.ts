@@ -18,6 +18,7 @@ import * as BunPlatform from "./Bun.ts"
 import * as DenoPlatform from "./Deno.ts"
 import { codeOf } from "./ErrorCode.ts"
 import * as Generation from "./Generation.ts"
+import * as Holders from "./Holders.ts"
 import { type ListenerOptions, open, type PausableListener, type RetirableListener } from "./PausableListener.ts"
 import type { Libc, Platform } from "./Platform.ts"
 import * as RequestGuard from "./RequestGuard.ts"
@@ -29,6 +30,8 @@ export const { name, version, isCompiled, hmac, libc } = platform
 
 export interface ServeOptions {
   readonly address: Address
+  /** The key of the config that names the address, for messages. */
+  readonly key?: string
   readonly tls?: Tls
   readonly handler: RequestGuard.Handler
   /** Called with each answer that is not the handler's, and the request id in it. */
@@ -57,21 +60,25 @@ const retireAfter = Duration.seconds(idleTimeout + 5)
 /** How long connections that are idle, or receive their last bytes, have to close. */
 const closeTimeout = Duration.seconds(1)
 
-const whyNot = (error: unknown, address: Address): ServeError => {
-  const where = format(address)
+const whyNot = (error: unknown, { address, key }: Pick<ServeOptions, "address" | "key">): ServeError => {
+  const where = key === undefined ? format(address) : `"${key}", ${format(address)},`
   switch (codeOf(error)) {
     case "EADDRINUSE":
     case "AddrInUse":
       return new ServeError({
-        message: `${where} is taken: another relay, or another program, listens there`,
+        message: `${where} is taken: ${Holders.ofPort(address.port) ?? "another relay, or another program,"} listens there; stop it, or choose another port`,
         isTaken: true,
       })
     case "EACCES":
     case "PermissionDenied":
-      return new ServeError({ message: `${where} is not allowed: ports below 1024 need a privilege` })
+      return new ServeError({
+        message: `${where} is not allowed: a port below 1024 needs a privilege (CAP_NET_BIND_SERVICE); choose another, or give it`,
+      })
     case "EADDRNOTAVAIL":
     case "AddrNotAvailable":
-      return new ServeError({ message: `${where} is no address of this machine` })
+      return new ServeError({
+        message: `${where} is no address of this machine: choose one that it has, or 0.0.0.0 for all of them`,
+      })
     default:
       return new ServeError({ message: `can't listen on ${where}: ${error instanceof Error ? error.message : error}` })
   }
@@ -117,7 +124,7 @@ export const serve = Effect.fn("Runtime.serve")(function* (
     return { ...listener, generation }
   }
   const opening = Effect.catchDefect(open(listen, options.address, options.mayPause === true, retireAfter), (error) =>
-    Effect.fail(whyNot(error, options.address)),
+    Effect.fail(whyNot(error, options)),
   )
   const { address, replace } = yield* Effect.acquireRelease(opening, (listener) =>
     Effect.gen(function* () {
@@ -142,7 +149,7 @@ export const serve = Effect.fn("Runtime.serve")(function* (
     tls = next
     yield* Effect.catchDefect(replace(library), (error) => {
       tls = before
-      return Effect.fail(whyNot(error, options.address))
+      return Effect.fail(whyNot(error, options))
     })
   })
   return { address, renew }

@@ -1,7 +1,7 @@
 /**
- * `relay doctor`: checks what the relay needs, all at once: sinks, journal, disk, clock,
- * ports, secrets, certificates and the running relay. Exit code 1 when something is wrong;
- * warnings don't count.
+ * `relay doctor`: checks what the relay needs, all at once: sinks, the API for
+ * client details, journal, disk, clock, ports, secrets, certificates and the
+ * running relay. Exit code 1 when something is wrong; warnings don't count.
  */
 import { Clock, Effect } from "effect"
 import { Command } from "effect/cli"
@@ -9,9 +9,11 @@ import { failed } from "../support/CommandError.ts"
 import { checkJournal } from "../support/checkJournal.ts"
 import { checkSinks, type SinkCheck } from "../support/checkSinks.ts"
 import { certificates } from "../support/doctor/certificateFindings.ts"
+import { clients } from "../support/doctor/clientFindings.ts"
 import { clock } from "../support/doctor/clockFindings.ts"
 import { disk } from "../support/doctor/diskFindings.ts"
 import { type Finding, type Findings, finder, type Verdict } from "../support/doctor/Finding.ts"
+import { holding } from "../support/doctor/journalFindings.ts"
 import { ports } from "../support/doctor/portFindings.ts"
 import { secrets } from "../support/doctor/secretFindings.ts"
 import { Json } from "../support/flags.ts"
@@ -56,9 +58,10 @@ export const doctor = Command.make(
     const { file: name, config, warnings, certificateFaults } = yield* loadQuietly
     const { fileOf } = yield* lazily(() => import("../../journal/Journals.ts"))
     const journalFile = fileOf(config.journal)
-    const [reached, ofJournal, ofDisk, ofClock, ofPorts, now] = yield* Effect.all(
+    const [reached, ofClients, ofJournal, ofDisk, ofClock, { findings: ofPorts, runs }, now] = yield* Effect.all(
       [
         checkSinks(config),
+        clients(config.clients),
         checkJournal(config.journal),
         journalFile === undefined ? Effect.succeed([]) : disk(journalFile),
         clock,
@@ -70,8 +73,10 @@ export const doctor = Command.make(
     const found = [
       file(name, warnings.length),
       ...reached.flatMap(sink),
+      ...ofClients,
       ...ofJournal.map(({ verdict, message }) => finder("journal", config.journal.type)(verdict, message)),
       ...ofDisk,
+      ...(journalFile === undefined ? [] : [holding(journalFile, runs)]),
       ofClock,
       ...ofPorts,
       ...secrets(config.webhooks, now),

@@ -38,11 +38,16 @@ const toCommandError = (error: Answered | Unexpected, { url, config }: Asked): C
       }
       const status = error.response?.status
       if (status === 401) return unreachable(`the relay at ${url} rejects the token of ${config} (admin.token)`)
-      if (status !== undefined) return unreachable(`${url} answers ${status}: is it the admin address of a relay?`)
+      if (status !== undefined)
+        return unreachable(
+          `${url} answers ${status}, so it is not the admin API of a relay\n  The address is admin.listen of ${config}; \`--config\` chooses another.`,
+        )
       break
     }
   }
-  return unreachable(`what answers at ${url} is not a relay of this version`)
+  return unreachable(
+    `what answers at ${url} is not a relay of this version: another program, or another version\n  The address is admin.listen of ${config}; \`--config\` chooses another.`,
+  )
 }
 
 /** Runs `call` with a client of the relay that the config names. */

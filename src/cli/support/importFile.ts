@@ -2,7 +2,7 @@
  * Reads what a journal, or a salvage of one, still owed, for `journal import`.
  * The command reads the file; the relay is sent events, never a path.
  */
-import { Effect, Option, Schema } from "effect"
+import { Effect, Option, Predicate, Schema } from "effect"
 import { type Imported, Kept } from "../../admin/ImportLine.ts"
 import { MaintenanceError } from "../../journal/JournalError.ts"
 import { maintenance } from "../../journal/Journals.ts"
@@ -37,9 +37,11 @@ export const read = <E, R>(
         const why =
           error instanceof NewerJournal
             ? "a newer relay wrote it"
-            : error instanceof Error
-              ? error.message
-              : "unknown error"
+            : Predicate.hasProperty(error, "code") && error.code === "ENOENT"
+              ? "there is no such file"
+              : error instanceof Error
+                ? error.message
+                : "unknown error"
         return new MaintenanceError({ message: `${path} can't be read: ${why}.` })
       },
     })

@@ -50,6 +50,8 @@ export interface Loaded {
   readonly file: string
   readonly config: RelayConfig
   readonly warnings: ReadonlyArray<Diagnostic>
+  /** The line of a key; `undefined` where the file does not have it. */
+  readonly lineOf: (path: Path) => number | undefined
   /** Certificates of sinks that can't be used, and any that has expired: errors to a check, while the relay does without them. */
   readonly certificateFaults: ReadonlyArray<CertificateFault>
   /** Empty unless `mayLack`: an absent value is an error then. */
@@ -298,6 +300,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     file,
     config: assemble(whole.value, journal.value, lanes, files.certificates),
     warnings: located(source, [...findings, ...Rules.idle(root)]),
+    lineOf: (path) => (valueAt(source.value, path) === undefined ? undefined : source.locate(error(path, "")).line),
     certificateFaults: faults.map(({ finding, ...rest }) => ({ ...source.locate(finding), ...rest })),
     absent: [...absent, ...files.absent].map(({ path, message }) => ({ path, key: formatPath(path), message })),
   }

@@ -16,4 +16,7 @@ export const SqliteConfig = Schema.Struct({
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
 })
 
+/** The file that a relay holds locked while it runs on a journal. */
+export const lockOf = (path: string): string => `${path}-lock`
+
 export type SqliteConfig = typeof SqliteConfig.Type

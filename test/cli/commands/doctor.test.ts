@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Duration, Effect, Redacted } from "effect"
+import { Duration, Effect, Layer, Redacted } from "effect"
 import { render } from "../../../src/cli/commands/doctor.ts"
 import { certificates } from "../../../src/cli/support/doctor/certificateFindings.ts"
 import { time } from "../../../src/cli/support/doctor/clockFindings.ts"
@@ -12,7 +12,9 @@ import { room, sync } from "../../../src/cli/support/doctor/diskFindings.ts"
 import { finder } from "../../../src/cli/support/doctor/Finding.ts"
 import { secrets } from "../../../src/cli/support/doctor/secretFindings.ts"
 import type { Webhook } from "../../../src/config/Config.ts"
+import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
 import { lane, start } from "../../admin/fixture.ts"
+import { optionsAt } from "../../journal/samples.ts"
 import { relayConfig } from "../../lib/activeConfig.ts"
 import { it } from "../../lib/effect.ts"
 import { freePort } from "../../lib/port.ts"
@@ -113,7 +115,7 @@ describe.concurrent("doctor", () => {
       expect(all.slice(0, wrong.length)).toEqual(wrong)
       expect(wrong.map(({ part }) => part).toSorted()).toEqual(["disk", "port", "secret", "sink"])
       expect(of("sink")[0]?.message).toContain("http://127.0.0.1:1 can't be reached")
-      expect(of("port", "listen")[0]?.message).toContain(`127.0.0.1:${port} is taken`)
+      expect(of("port", "listen")[0]?.message).toContain(`127.0.0.1:${port} is taken by process ${process.pid} (`)
       expect(of("disk")[0]?.message).toContain(`the journal's directory ${notADirectory} can't be written`)
       expect(of("config")[0]).toMatchObject({ verdict: "warning", message: expect.stringContaining("relay validate") })
       const text = yield* Effect.promise(() => cli(["doctor", "-c", file]))
@@ -203,9 +205,53 @@ describe.concurrent("doctor", () => {
     const { of } = await examine(await config({ listen: "192.0.2.1:8080" }))
     expect(of("port", "listen")[0]).toMatchObject({
       verdict: "wrong",
-      message: "192.0.2.1:8080 is no address of this machine",
+      message: expect.stringContaining("192.0.2.1:8080 is no address of this machine: choose one that it has"),
     })
   })
+
+  it.live("finds the process that holds the journal where no relay of the config answers", () =>
+    Effect.gen(function* () {
+      const path = join(directory, "held", "journal.db")
+      const file = yield* Effect.promise(() => config({ journal: { path, maxSize: "1 MiB", minFree: "1 MiB" } }))
+      const free = yield* Effect.promise(() => examine(file))
+      expect([free.code, free.of("journal")]).toEqual([
+        0,
+        [finder("journal", path)("ok", "held by no process that can be seen here")],
+      ])
+      yield* Layer.build(SqliteJournal.layer(optionsAt(path)))
+      const held = yield* Effect.promise(() => examine(file))
+      expect([held.code, held.of("journal")]).toEqual([
+        1,
+        [finder("journal", path)("wrong", expect.stringContaining(`process ${process.pid} (`))],
+      ])
+      const second = yield* Effect.flip(Layer.build(SqliteJournal.layer(optionsAt(path))))
+      expect(second.message).toContain(`process ${process.pid} (`)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("asks the API for client details, and says what it answers", () =>
+    Effect.gen(function* () {
+      let status = 404
+      const asked: Array<string> = []
+      const { url } = yield* serve(({ headers, url }, response) => {
+        asked.push(`${url} ${headers.authorization}`)
+        response.writeHead(status).end("{}")
+      })
+      const baseUrl = url.replace(/\/$/, "")
+      const found = Effect.fnUntraced(function* (baseUrl: string) {
+        const clients = { baseUrl, headers: { authorization: canary } }
+        const sinks = { audit: { type: "slack", url: "http://127.0.0.1:1", enrich: "deliver" } }
+        const file = yield* Effect.promise(() => config({ clients, sinks }))
+        const { of } = yield* Effect.promise(() => examine(file))
+        return of("clients").map(({ verdict, message }) => [verdict, message])
+      })
+      expect(yield* found(baseUrl)).toEqual([["ok", "reached: it knows no client of a made-up id"]])
+      expect(asked).toEqual([`/v1/clients/cli_relay_doctor ${canary}`])
+      status = 401
+      expect(yield* found(baseUrl)).toEqual([["wrong", 'the API answers 401; check "clients.headers"']])
+      expect(yield* found("http://127.0.0.1:1")).toEqual([["wrong", expect.stringContaining("can't be reached")]])
+    }),
+  )
 })
 
 describe("of the disk it says", () => {

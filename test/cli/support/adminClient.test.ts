@@ -26,7 +26,7 @@ describe("asking a running relay", () => {
       const file = join(directory, "other.json")
       writeFileSync(file, JSON.stringify({ admin: { listen: `127.0.0.1:${server.port}` } }))
       const { code, stderr } = yield* Effect.promise(() => cli(["status", "-c", file]))
-      expect([code, stderr]).toEqual([69, expect.stringContaining("not a relay of this version")])
+      expect([code, stderr]).toEqual([69, expect.stringContaining("not a relay of this version: another program")])
       yield* Effect.promise(() => server.stop(true))
     }).pipe(Effect.orDie),
   )

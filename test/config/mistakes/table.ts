@@ -42,7 +42,7 @@ const make = async (mistake: Mistake, root: string, taken: string): Promise<Told
     refusal === undefined ? await cli(named, { env }) : { code: 78, stdout: "", stderr: `relay: ${refusal}` }
   const text = `${stdout}${stderr}`
     .replaceAll(taken, "127.0.0.1:8080")
-    .replaceAll(/\bprocess \d+ \([^)]*\)/g, "process 1234 (node)")
+    .replaceAll(/\bprocess \d+ \([^)]*\)|another relay, or another program,/g, "process 1234 (node)")
     .replaceAll(/\bevt_[A-Za-z0-9]{20}\b/g, "evt_8sZ2kQ")
     .trimEnd()
   return { mistake, code, text }

@@ -2,7 +2,17 @@
 export type Verdict = "wrong" | "warning" | "ok"
 
 export interface Finding {
-  readonly part: "config" | "certificate" | "sink" | "journal" | "disk" | "clock" | "port" | "secret" | "relay"
+  readonly part:
+    | "config"
+    | "journal"
+    | "clients"
+    | "certificate"
+    | "sink"
+    | "disk"
+    | "clock"
+    | "port"
+    | "secret"
+    | "relay"
   /** Which sink, port, … */
   readonly name: string
   readonly verdict: Verdict

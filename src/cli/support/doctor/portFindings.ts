@@ -5,6 +5,7 @@ import { health } from "../../../admin/Health.ts"
 import { levelOf, type State } from "../../../admin/StatusProblem.ts"
 import * as Address from "../../../config/Address.ts"
 import type { RelayConfig } from "../../../config/Config.ts"
+import * as Holders from "../../../runtime/Holders.ts"
 import type { ServeError } from "../../../runtime/Runtime.ts"
 import { ask } from "../adminClient.ts"
 import { withDeadline } from "../deadline.ts"
@@ -45,7 +46,7 @@ const port = (
       ? at("ok", `${where} is taken by the running relay`)
       : at(
           "wrong",
-          `${where} is taken, but no relay of this config answers: stop what listens there, or use another port`,
+          `${where} is taken by ${Holders.ofPort(address.port) ?? "another program"}, and no relay of this config answers: stop it, or use another port`,
         )
   }
   return runs && address.port !== 0
@@ -86,6 +87,7 @@ const relay = (status: Status, config: RelayConfig): Findings => {
   return [finder("relay", "status")("ok", summary), ...found, ...untaken(status, config)]
 }
 
+/** What was found, and whether a relay of this config answers. */
 export const ports = Effect.fnUntraced(function* (config: RelayConfig) {
   const { listen, admin, tls } = config
   const adminTaken = yield* Effect.result(isTaken(admin.listen))
@@ -94,10 +96,11 @@ export const ports = Effect.fnUntraced(function* (config: RelayConfig) {
   const runs = status !== undefined && Result.isSuccess(status)
   const both = [port("listen", listen, listenTaken, runs), port("admin.listen", admin.listen, adminTaken, runs)]
   const at = finder("relay", "status")
-  if (status === undefined)
-    return [...both, at("ok", `not running: nothing listens at ${Address.format(admin.listen)}`)]
-  return [
-    ...both,
-    ...(Result.isSuccess(status) ? relay(status.success, config) : [at("wrong", status.failure.message)]),
-  ]
+  const ofRelay: Findings =
+    status === undefined
+      ? [at("ok", `not running: nothing listens at ${Address.format(admin.listen)}`)]
+      : Result.isSuccess(status)
+        ? relay(status.success, config)
+        : [at("wrong", status.failure.message)]
+  return { findings: [...both, ...ofRelay], runs }
 })

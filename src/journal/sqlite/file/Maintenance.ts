@@ -50,7 +50,10 @@ export interface SalvageReport extends Salvage.SalvageResult {
 const openReadOnly = (path: string) =>
   Effect.acquireRelease(
     Effect.suspend(() => {
-      if (!existsSync(path)) return new MaintenanceError({ message: `There is no journal at ${path}.` })
+      if (!existsSync(path))
+        return new MaintenanceError({
+          message: `There is no journal at ${path}: the relay makes it when it starts, or it is elsewhere.`,
+        })
       // SQLite would take it for a new one, and delete the write-ahead log beside it.
       if (statSync(path).size === 0) {
         return new MaintenanceError({
@@ -66,11 +69,13 @@ const openReadOnly = (path: string) =>
         return new MaintenanceError({
           message:
             found === 0
-              ? `${path} is not a journal of the relay, or an empty one.`
+              ? `${path} is not a journal of the relay, or an empty one: correct the path.`
               : `${path} was written by a newer relay (schema ${found}; this one knows ${current}). Use that one.`,
         })
       } catch (error) {
-        return new MaintenanceError({ message: `${path} can't be read as a journal (${words(error)}).` })
+        return new MaintenanceError({
+          message: `${path} can't be read as a journal (${words(error)}): correct the path, or \`relay journal salvage\` it.`,
+        })
       }
     }),
     (db) => Effect.sync(() => db.close()),

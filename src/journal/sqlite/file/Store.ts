@@ -15,8 +15,11 @@ import { randomBytes } from "node:crypto"
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, statSync } from "node:fs"
 import { basename, dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { hasProperty } from "effect/Predicate"
+import * as Holders from "../../../runtime/Holders.ts"
 import { broken, type JournalError, unavailable } from "../../JournalError.ts"
 import { CursorRows } from "../CursorRows.ts"
+import { lockOf } from "../SqliteConfig.ts"
 import { type HighWaterMark, HighWaterMarkFile, read as readMark } from "./HighWaterMark.ts"
 import { meta, setMeta } from "./Meta.ts"
 import { migrate } from "./Migrations.ts"
@@ -43,9 +46,23 @@ export interface Store {
 /** The write-ahead log is truncated to this when it starts over. */
 const walSizeLimit = 32 * 1024 * 1024
 
+/** Why the journal's directory can't be used, and what to do. */
+const whyNoDirectory = (directory: string, error: unknown): string => {
+  switch (hasProperty(error, "code") ? error.code : "") {
+    case "EEXIST":
+    case "ENOTDIR":
+      return `a part of ${directory} is a file, not a directory; correct "journal.path"`
+    case "EACCES":
+    case "EPERM":
+      return `its directory ${directory} can't be made: permission denied; make it, for the relay's user`
+    default:
+      return `${words(error)}. Its directory must be writable`
+  }
+}
+
 /** Holds the lock until closed. The caller keeps the reference: a collected one would drop it. */
 const acquireLock = (path: string): DatabaseSync => {
-  const file = `${path}-lock`
+  const file = lockOf(path)
   let lock: DatabaseSync
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
@@ -53,7 +70,7 @@ const acquireLock = (path: string): DatabaseSync => {
     // Whoever can read it can hold it against us.
     chmodSync(file, 0o600)
   } catch (error) {
-    throw unavailable(`The journal ${path} can't be opened: ${words(error)}. Its directory must be writable.`)
+    throw unavailable(`The journal ${path} can't be opened: ${whyNoDirectory(dirname(path), error)}.`)
   }
   try {
     lock.prepare("BEGIN EXCLUSIVE").run()
@@ -62,7 +79,7 @@ const acquireLock = (path: string): DatabaseSync => {
     lock.close()
     if (!isBusy(error)) throw classify(path, error)
     throw unavailable(
-      `Another relay is running on the journal ${path}: it holds the lock ${file}. Stop that one, or give this one its own "journal.path".`,
+      `Another relay is running on the journal ${path}: ${Holders.ofLock(file) ?? "it"} holds the lock ${file}. Stop that one, or give this one its own "journal.path".`,
     )
   }
 }
