@@ -87,7 +87,7 @@ export const layer: Layer.Layer<never, never, Journal | RelayEvents | ActiveConf
         const expiresAt = new Date(notAfter).toISOString()
         yield* Effect.logWarning(
           `the certificate ${certificate} (${subject}) ${isOver ? "expired" : "expires"} at ${expiresAt}: renew it, then reload`,
-        )
+        ).pipe(Effect.annotateLogs({ certificate, subject, expiresAt }))
         const type = isOver ? "relay.certificate_expired" : "relay.certificate_expiring"
         const facts = { certificate, subject, expires_at: expiresAt }
         yield* events.emit(type, facts, undefined, { key, at: notAfter - notice })

@@ -103,7 +103,7 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
     ]
     return Effect.logWarning(
       `${config.path} was repaired: ${parts.join(", ")}. A crash or a power cut leaves such garbage; its events had not been delivered, and are written again`,
-    )
+    ).pipe(Effect.annotateLogs({ file: config.path }))
   })
 
   return {
