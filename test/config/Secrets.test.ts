@@ -50,6 +50,12 @@ const holding: ReadonlyArray<readonly [where: string, text: string]> = [
   ["a text that is not closed", `{ "admin": { "token": "${canary} } }`],
   ["a text that is not opened", `{ "admin": { "token": ${canary}" } }`],
   ["a value without quotes", `{ "admin": { "token": ${canary} } }`],
+  ["a text in single quotes", `{ 'admin': { 'token': 'Bearer ${canary}: x, ${canary}: y' } }`],
+  ["a text in backticks", `{ "admin": { "token": \`Bearer ${canary}: x\` } }`],
+  ["a text in typographic quotes", `{ “admin”: { “token”: “Bearer ${canary}: x” } }`],
+  ["a text over two lines", `{ "admin": { "token": "one\n${canary}: two" } }`],
+  ["a text over two lines in single quotes", `{ "admin": { "token": 'one\n  ${canary}: x' } }`],
+  ["a text in single quotes with a quote", `{ "admin": { "token": '"${canary}": x' } }`],
   ["a missing comma", `{ "admin": { "token": "${canary}" "listen": "x" } }`],
   ["a missing colon", `{ "admin": { "token" "${canary}" } }`],
   ["a value that looks like a key", `{ "admin": { "token": "${canary}": 1 } }`],
@@ -74,6 +80,19 @@ describe("a secret", () => {
       }),
     )
   }
+
+  it.effect("is not to be seen where it is a number either", () =>
+    Effect.gen(function* () {
+      for (const text of [
+        `{ "admin": { "token": 8675309 } }`,
+        `{ "lisen": 1, "admin": { "token": 8675309 } }`,
+        `{ "admin": { "token": 8675309 "listen": 1 } }`,
+        `{ "admin": { "token": 8675309abc } }`,
+      ]) {
+        expect((yield* Effect.flip(loadText(text))).message).not.toContain("8675309")
+      }
+    }),
+  )
 
   it.effect("comes out only when asked for", () =>
     Effect.gen(function* () {

@@ -25,12 +25,15 @@ const urlOf = ({ listen, tls }: RelayConfig, webhook: Webhook): string =>
 const subjectOf = ({ certificates }: RelayConfig): string | undefined =>
   certificates.find(({ key }) => key === "tls.certificate")?.subject
 
+const noneSuch = (name: Option.Option<string>): string =>
+  Option.isNone(name) ? "the config has no webhook" : `there is no webhook ${plain(name.value)} in the config`
+
 const pick = (config: RelayConfig, name: Option.Option<string>) => {
   const names = config.webhooks.map((webhook) => webhook.name)
   const [first] = config.webhooks
   const webhook = Option.isNone(name) ? first : config.webhooks.find((webhook) => webhook.name === name.value)
   return webhook === undefined
-    ? Effect.fail(usage(`the config has no such webhook; it has ${names.join(", ") || "none"}`))
+    ? Effect.fail(usage(`${noneSuch(name)}; it has ${names.join(", ") || "none"}`))
     : Effect.succeed(webhook)
 }
 
@@ -149,7 +152,7 @@ export const trigger = Command.make(
     if (!tamper && accepted < count) {
       const refused = answers.find(({ status }) => status < 200 || status >= 300)
       return yield* failed(
-        `${count - accepted} of ${count} refused; the first by ${refused?.status}: ${plain(refused?.detail ?? "")}`,
+        `${count - accepted} of ${count} refused; the first by ${refused?.status}: ${plain(refused?.detail ?? "")}${refused?.status === 404 ? `\n  Nothing receives at ${url}: another program listens there, or a relay with another config.` : ""}`,
       )
     }
   }, Effect.scoped),

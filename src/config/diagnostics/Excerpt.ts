@@ -71,8 +71,9 @@ export const tokensOf = (text: string): ReadonlyArray<Token> => {
     const offset = scanner.getTokenOffset()
     const length = scanner.getTokenLength()
     const end = offset + length
-    // After a forgotten comma a key still begins its line.
-    const mayBeKey = before === token.openBrace || before === token.comma || (isFirst && before !== token.colon)
+    // After a forgotten comma a key still begins its line, but not in a text that other quotes hold.
+    const mayFollow = isFirst && before !== token.colon && before !== token.unknown
+    const mayBeKey = before === token.openBrace || before === token.comma || mayFollow
     const isKey =
       mayBeKey &&
       (kind === token.string || (kind === token.unknown && isBareKey(text, { offset, length, end }))) &&

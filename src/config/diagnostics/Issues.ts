@@ -82,7 +82,7 @@ const kindOf = (value: unknown): string => {
   if (value === null) return "null"
   if (Array.isArray(value)) return "a list"
   if (typeof value === "object") return "an object"
-  return typeof value === "string" ? "text" : typeof value === "boolean" ? "true or false" : "a number"
+  return typeof value === "string" ? "text" : typeof value === "boolean" ? String(value) : "a number"
 }
 
 /** A finding, and the key that it misses, or that was probably meant. */
@@ -117,9 +117,13 @@ const mending = (ast: SchemaAST.AST, value: unknown): string | undefined => {
   if (ast._tag === "Boolean" && typeof value === "string") return "without quotes: true or false"
   if (ast._tag === "String" && (typeof value === "number" || typeof value === "boolean"))
     return 'put it in double quotes: "…"'
-  const shape = shapeOf(ast, value)
-  // An object may be empty, where its description says what that means.
-  return typeof value === "boolean" && description !== undefined ? description : (shape ?? description)
+  if (
+    ast._tag === "Objects" &&
+    value === true &&
+    ast.propertySignatures.every(({ type }) => SchemaAST.isOptional(type))
+  )
+    return `{} takes what is usual; its keys are: ${names(ast).join(", ")}`
+  return shapeOf(ast, value) ?? description
 }
 
 /** Flattens an issue. Of `root`, the value that was decoded, messages show only the kind, or a mistyped choice. */

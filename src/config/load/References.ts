@@ -160,7 +160,9 @@ export const resolve = Effect.fnUntraced(function* (
   ): Effect.fn.Return<string | undefined> {
     if (whole === "$${") return "${"
     if ((closesFile ?? closes) === "") {
-      reading.wrong.push(error(reading.path, "a `${` has no `}`", "write `$${` for the two characters themselves"))
+      reading.wrong.push(
+        error(reading.path, "a `${` has no `}`", "close it, or write `$${` for the two characters themselves"),
+      )
       return undefined
     }
     if (file === undefined) return variable(inside, environment.env, reading)

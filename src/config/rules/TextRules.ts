@@ -36,7 +36,7 @@ const literalRules = ({ path, text }: Text, isTemplate: boolean): ReadonlyArray<
   const [, file] = /^\S+ file:(\S+)$/.exec(text) ?? []
   return file === undefined
     ? []
-    : [error(path, literal('"file:" begins a text'), `within one a file is written \${file:${file}}`)]
+    : [error(path, literal('"file:" names a file only where a text begins'), `within a text write \${file:${file}}`)]
 }
 
 const placeholder = /^<[^>]*>$|^(change.?me|your[-_ ].*|x{3,}|todo)$/i

@@ -76,7 +76,13 @@ export const webhookRules = (root: Fields, now: number): ReadonlyArray<Finding> 
     const signature = headers.signature ?? "x-service-signature"
     const webhookId = headers.webhookId ?? "x-service-webhook-id"
     if (typeof signature === "string" && String(webhookId).toLowerCase() === signature.toLowerCase()) {
-      found.push(error([...at, "headers"], "the signature and the webhook id can't be in the same header"))
+      found.push(
+        error(
+          [...at, "headers"],
+          "the signature and the webhook id can't be in the same header",
+          "name the header of each",
+        ),
+      )
     }
     found.push(...secretRules(items(webhook.secrets).map(fields), [...at, "secrets"], now))
     if (exposed !== undefined && !isLoopback(exposed)) {

@@ -29,7 +29,9 @@ export const Admin = Schema.Struct({
 }).annotate({ description: "The admin API: status, lanes, dead letters, replay, health and metrics" })
 
 const isHttpUrl = Schema.makeFilter(
-  (url: string) => (/^https?:\/\//i.test(url) && URL.canParse(url)) || "this is no http:// or https:// URL",
+  (url: string) =>
+    (/^https?:\/\//i.test(url) && URL.canParse(url)) ||
+    "this is no URL: write it in full, such as https://api.example.com",
   { expected: "an http:// or https:// URL", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
 )
 
@@ -109,7 +111,11 @@ export const Webhook = Schema.Struct({
     }),
   ),
   secrets: Schema.Array(Secret)
-    .check(Schema.isMinLength(1, { message: "without a secret no delivery can be verified" }))
+    .check(
+      Schema.isMinLength(1, {
+        message: "without a secret no delivery can be verified: add the one that the sender shows for the webhook",
+      }),
+    )
     .annotate({ description: "Any that has not expired verifies, so a secret is rotated without a gap" }),
   headers: Schema.Struct({
     signature: headerName("Carries the signature", "x-service-signature"),
@@ -164,7 +170,7 @@ const rateLimit = (description: string) =>
   Schema.Union([
     Units.rate({ description: "Events per unit of time" }),
     Schema.Struct({
-      events: count("Events", 1, 1_000_000_000),
+      events: count("How many events in that time", 1, 1_000_000_000),
       per: Units.duration.required({ description: "The unit of time" }),
     }),
   ]).annotate({ description, expected: '"100/second", or { "events": 100, "per": "1 second" }' })
@@ -204,7 +210,7 @@ export const Lane = Schema.Struct({
   ),
   backlog: Schema.optionalKey(
     Schema.Struct({
-      max: count("Events", 1, 1_000_000_000),
+      max: count("How many events may wait", 1, 1_000_000_000),
       whenFull: oneOf(
         "`refuse`: the receiver answers 503; `deadLetter`: the oldest become dead letters",
         ["refuse", "deadLetter"],
@@ -215,7 +221,11 @@ export const Lane = Schema.Struct({
   digest: Schema.optionalKey(
     Schema.Struct({
       by: Schema.Array(Text)
-        .check(Schema.isMinLength(1, { message: "a digest is made of the events that have something in common" }))
+        .check(
+          Schema.isMinLength(1, {
+            message: 'a digest is made of the events that have something in common, such as "type" and "account_id"',
+          }),
+        )
         .annotate({
           description: "What its events have in common: fields such as `type`, or JSON Pointers",
           default: ["type", "account_id"],

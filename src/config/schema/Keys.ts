@@ -54,10 +54,13 @@ export const oneOf = <const L extends ReadonlyArray<string>>(
 export const secret = (description: string) =>
   Schema.RedactedFromValue(
     Schema.String.annotate({ description, shown: false }).check(
-      Schema.makeFilter((value: string) => value.trim() !== "" || "a secret can't be empty", {
-        expected: "text in double quotes",
-        toJsonSchema: () => ({ minLength: 1 }),
-      }),
+      Schema.makeFilter(
+        (value: string) => value.trim() !== "" || "a secret can't be empty: give the one that the other side has",
+        {
+          expected: "text in double quotes",
+          toJsonSchema: () => ({ minLength: 1 }),
+        },
+      ),
     ),
   )
 

@@ -42,7 +42,7 @@ export const HttpConfig = Schema.Struct({
       Schema.makeFilter((headers: Readonly<Record<string, unknown>>) =>
         Object.keys(headers)
           .filter((name) => framing.includes(name.toLowerCase()))
-          .map((name) => ({ path: [name], issue: "this header is written by the relay itself" })),
+          .map((name) => ({ path: [name], issue: "this header is written by the relay itself: take it out" })),
       ),
     )
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),

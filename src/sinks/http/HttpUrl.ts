@@ -5,14 +5,16 @@ import * as Template from "../../formats/Template.ts"
 /** What is wrong with a URL, in words; `undefined` when nothing. */
 const problemOf = (url: string, isTemplate: boolean): string | undefined => {
   const authority = /^https?:\/\/([^/?#\\\s]+)/i.exec(url)?.[1]
-  if (authority === undefined) return "this is no http:// or https:// URL"
+  if (authority === undefined) return "this is no URL: write it in full, such as https://example.com/hooks"
   if (Template.hasPlaceholder(authority)) {
     return "the host of a URL can't hold a placeholder: an event would decide who gets it"
   }
   if (!isTemplate && Template.hasPlaceholder(url))
     return "this URL is the same for every event: it holds no placeholder"
   if (authority.includes("@")) return 'a URL holds no user and password: put them into "headers", as authorization'
-  return URL.canParse(Template.withoutPlaceholders(url)) ? undefined : "this is no http:// or https:// URL"
+  return URL.canParse(Template.withoutPlaceholders(url))
+    ? undefined
+    : "this is no URL: write it in full, such as https://example.com/hooks"
 }
 
 interface Doc {

@@ -62,7 +62,7 @@ export const KafkaConfig = Schema.Struct({
   sasl: Schema.optionalKey(
     Schema.Struct({
       mechanism: Schema.Literals(mechanisms).annotate({ description: "How to log in" }),
-      username: text("The user"),
+      username: text("The user that the relay logs in as"),
       password: secret("Its password"),
     }).annotate({ description: "Log in to the brokers" }),
   ),

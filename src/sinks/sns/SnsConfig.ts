@@ -43,7 +43,7 @@ export const SnsConfig = Schema.Struct({
   credentials: Schema.optionalKey(
     Schema.Struct({
       accessKeyId: text("The access key", { shown: false }),
-      secretAccessKey: secret("Its secret"),
+      secretAccessKey: secret("The secret of the access key"),
       sessionToken: Schema.optionalKey(secret("The token of temporary credentials")),
     }).annotate({ description: "An access key; without it, and without `profile`, AWS's usual places are looked at" }),
   ),

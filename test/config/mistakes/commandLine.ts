@@ -115,7 +115,7 @@ export const commandLine: Theme = {
       command: ["run"],
     },
     {
-      name: "run with a client certificate that is none",
+      name: "validate where a sink's authorities are no PEM",
       config: file('"concurrency": 1').replace(
         '"type": "file", "path": "./events.ndjson"',
         '"type": "http", "url": "https://127.0.0.1:1/", "tls": { "ca": "ca.pem" }',

@@ -462,9 +462,9 @@ describe("a config", () => {
     Effect.sync(() => {
       const url = "https://example.com/hook"
       const cases: ReadonlyArray<readonly [object, string]> = [
-        [{ url: "example.com/hook" }, "no http:// or https:// URL"],
-        [{ url: "file:///etc/passwd" }, "no http:// or https:// URL"],
-        [{ url: "https://" }, "no http:// or https:// URL"],
+        [{ url: "example.com/hook" }, "this is no URL: write it in full"],
+        [{ url: "file:///etc/passwd" }, "this is no URL: write it in full"],
+        [{ url: "https://" }, "this is no URL: write it in full"],
         [{ url: "https://{{account_id}}.example.com/" }, "the host of a URL can't hold a placeholder"],
         [{ url: "https://example.com{{account_id}}" }, "the host of a URL can't hold a placeholder"],
         [{ url: "https://example.com:{{account_id}}/" }, "the host of a URL can't hold a placeholder"],

@@ -46,13 +46,16 @@ export interface SalvageReport extends Salvage.SalvageResult {
   readonly events: number
 }
 
+const noneAt = (path: string): string =>
+  `There is no journal at ${path}: the relay makes it when it starts, or it is elsewhere.`
+
 /** Opens a journal to read from; the scope closes it. */
 const openReadOnly = (path: string) =>
   Effect.acquireRelease(
     Effect.suspend(() => {
       if (!existsSync(path))
         return new MaintenanceError({
-          message: `There is no journal at ${path}: the relay makes it when it starts, or it is elsewhere.`,
+          message: noneAt(path),
         })
       // SQLite would take it for a new one, and delete the write-ahead log beside it.
       if (statSync(path).size === 0) {
@@ -156,7 +159,7 @@ export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes
 /** Writes every event that can still be read from the journal at `path` to `to`, one JSON object a line. */
 export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, MaintenanceError> =>
   Effect.gen(function* () {
-    if (!existsSync(path)) return yield* new MaintenanceError({ message: `There is no journal at ${path}.` })
+    if (!existsSync(path)) return yield* new MaintenanceError({ message: noneAt(path) })
     if (existsSync(to))
       return yield* new MaintenanceError({ message: `${to} exists already; salvage never overwrites.` })
     const report = yield* attempt(`What was salvaged from ${path} could not be written to ${to}`, () => {
