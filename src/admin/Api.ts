@@ -10,12 +10,16 @@ import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchem
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 import { verdicts } from "../routing/Router.ts"
 import { BadRequest, Invalid, NotFound, Refused, Unavailable } from "./ApiErrors.ts"
+import { History, Totals } from "./HistoryApi.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
 import { Refusals, TappedRefusal } from "./RefusedRequest.ts"
 import { Outcome, Replays } from "./ReplayApi.ts"
+import { Routes } from "./RoutesApi.ts"
 
 export * from "./ApiErrors.ts"
+export * from "./HistoryApi.ts"
 export * from "./ReplayApi.ts"
+export * from "./RoutesApi.ts"
 
 export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "full", "broken", "red"]),
@@ -41,6 +45,12 @@ export const Lane = Schema.Struct({
   deadLetters: Schema.Int,
   /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
   oldestAt: Schema.Finite,
+  /** Milliseconds within which 99 of 100 attempts of the last five minutes ended, read from a histogram; absent without attempts. */
+  p99: Schema.optionalKey(Schema.Finite),
+  /** Epoch milliseconds of the next attempt, while events or the sink wait for their time. */
+  nextAttemptAt: Schema.optionalKey(Schema.Finite),
+  /** The last attempt that failed since the start. */
+  lastFailure: Schema.optionalKey(Schema.Struct({ at: Schema.Finite, message: Schema.String })),
 })
 export type Lane = typeof Lane.Type
 
@@ -89,6 +99,8 @@ export const Status = Schema.Struct({
   notReady: Schema.String,
   config: Config,
   journal: Journal,
+  /** Since the start. */
+  totals: Totals,
   /** Long-running work and its progress from 0 to 1: `replay to lake`. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),
   webhooks: Schema.Array(Webhook),
@@ -254,6 +266,9 @@ const name = { name: Schema.String }
 
 export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
   HttpApiEndpoint.get("status", "/status", { success: Status, error: Unavailable }),
+  /** The status each second, as server-sent events; none in a second in which the journal can't be read. */
+  HttpApiEndpoint.get("live", "/live", { success: HttpApiSchema.StreamSse({ data: Status }) }),
+  HttpApiEndpoint.get("history", "/history", { success: History }),
   HttpApiEndpoint.get("tap", "/tap", {
     query: {
       /** A pattern of event types. */
@@ -354,6 +369,7 @@ export class Api extends HttpApi.make("relay-admin")
   .add(DeadLetters)
   .add(Events)
   .add(Replays)
+  .add(Routes)
   .prefix("/api/v1")
   .middleware(SchemaErrors)
   // A misspelt field must not count as one that is left out: in a filter that means "all of them".

@@ -4,10 +4,13 @@ import { HttpApiBuilder, HttpApiMiddleware } from "effect/http-api"
 import * as Api from "./Api.ts"
 import * as DeadLetterHandlers from "./DeadLetterHandlers.ts"
 import * as EventHandlers from "./EventHandlers.ts"
+import { History } from "./History.ts"
 import * as LaneHandlers from "./LaneHandlers.ts"
 import * as RelayHandlers from "./RelayHandlers.ts"
+import { RelayStatus } from "./RelayStatus.ts"
 import * as ReplayHandlers from "./ReplayHandlers.ts"
 import { Replays } from "./Replays.ts"
+import * as RouteHandlers from "./RouteHandlers.ts"
 import { Work } from "./Work.ts"
 
 /** A body may hold personal data, so only what is wrong with a URL is repeated. */
@@ -25,8 +28,11 @@ export const layer = HttpApiBuilder.layer(Api.Api, { openapiPath: "/openapi.json
     DeadLetterHandlers.layer,
     EventHandlers.layer,
     ReplayHandlers.layer,
+    RouteHandlers.layer,
   ]),
   Layer.provide(Replays.layer),
+  Layer.provide(RelayStatus.layer),
+  Layer.provide(History.layer),
   Layer.provide(Work.layer),
   Layer.provide(schemaErrors),
 )

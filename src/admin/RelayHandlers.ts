@@ -1,43 +1,19 @@
-/** Status, import, live tail and reload. */
-import { Clock, Effect } from "effect"
+/** Status and history, import, live tail and reload. */
+import { Effect, Option, Schedule, Stream } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import type { Webhook } from "../config/Config.ts"
-import { Lanes } from "../delivery/Lanes.ts"
 import { ownWebhook } from "../delivery/RelayEvents.ts"
 import { quarantine } from "../event/Event.ts"
-import { refusals } from "../ingest/Answers.ts"
-import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
-import type { Counted } from "../ingest/RecentRefusals.ts"
 import { Journal, type UndeliveredEvent } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
+import { History } from "./History.ts"
 import type { Kept } from "./ImportLine.ts"
 import * as LiveTail from "./LiveTail.ts"
-import { notReady } from "./Readiness.ts"
 import { noSink, requirePatterns, unavailable } from "./Refusals.ts"
-import type * as RefusedRequest from "./RefusedRequest.ts"
-import { RelayInfo } from "./RelayInfo.ts"
-import { Work } from "./Work.ts"
-
-const webhookOf = ({ name, secrets }: Webhook, counters: Counters): Api.Webhook => {
-  const lastUsed = counters.webhooks.get(name)?.secretsLastUsed
-  return {
-    name,
-    secrets: secrets.map(({ name, expires }) => ({
-      name,
-      ...(expires !== undefined && { expires }),
-      lastUsed: lastUsed?.get(name) ?? 0,
-    })),
-  }
-}
-
-const refusalsOf = (counted: Counted): RefusedRequest.Refusals => {
-  const { answer, what, advice } = refusals[counted.reason]
-  return { ...counted, status: answer.status, what, advice }
-}
+import { RelayStatus } from "./RelayStatus.ts"
 
 /** What of an event is owed to these sinks. */
 const owedOf = (
@@ -56,13 +32,12 @@ export const layer = HttpApiBuilder.group(
   "relay",
   Effect.fn(function* (handlers) {
     const journal = yield* Journal
-    const lanes = yield* Lanes
-    const info = yield* RelayInfo
     const active = yield* ActiveConfig
     const ingest = yield* Ingest
     const reload = yield* Reload
-    const work = yield* Work
-    const ready = Effect.provideContext(notReady, yield* Effect.context<Ingest | Journal>())
+    const history = yield* History
+    const { status } = yield* RelayStatus
+    const everySecond = Stream.fromEffectSchedule(Effect.option(status), Schedule.fixed("1 second"))
 
     /** Events of another journal that are owed to sinks of this config. */
     const importEvents = Effect.fnUntraced(function* (events: ReadonlyArray<Kept>) {
@@ -83,22 +58,12 @@ export const layer = HttpApiBuilder.group(
     })
 
     return handlers.handleAll({
-      status: Effect.fnUntraced(function* () {
-        const { health, message, engine, head, first, usedBytes, maxBytes, filling } = yield* journal.status
-        return {
-          ...info,
-          now: yield* Clock.currentTimeMillis,
-          draining: yield* ingest.draining,
-          notReady: yield* ready,
-          journal: { health, message, ...engine, head, tail: first, usedBytes, maxBytes, filling },
-          config: yield* reload.status,
-          work: yield* work.running,
-          webhooks: active.current.config.webhooks.map((webhook) => webhookOf(webhook, ingest.counters)),
-          refusals: ingest.refusals.counted().map(refusalsOf),
-          certificates: active.current.config.certificates,
-          lanes: yield* Effect.mapError(lanes.status, unavailable),
-        }
-      }),
+      status: () => Effect.mapError(status, unavailable),
+      live: () =>
+        Effect.succeed(
+          Stream.flatMap(everySecond, Option.match({ onNone: () => Stream.empty, onSome: Stream.succeed })),
+        ),
+      history: () => history.report,
       import: ({ payload: { events } }) => importEvents(events),
       acknowledge: () => Effect.mapError(journal.acknowledge, unavailable),
       tap: Effect.fnUntraced(

@@ -21,6 +21,10 @@ export interface LaneStatus {
   readonly cursor: number
   /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
   readonly oldestAt: number
+  /** Epoch milliseconds of the next attempt, while events or the sink wait for their time; 0 when none does. */
+  readonly nextAttemptAt: number
+  /** The last attempt that failed since the start, at epoch milliseconds. */
+  readonly lastFailure: { readonly at: number; readonly message: string } | undefined
   /** The most events that a crash at any moment sends twice. */
   readonly duplicateBound: number
   /** Attempts by outcome since the start: `delivered`, or a reason's tag. */
@@ -47,6 +51,8 @@ const orphaned = ({ name, backlog, deadLetters, retrying, cursor }: LaneInfo): L
   deadLetters,
   cursor: cursor.sequence,
   oldestAt: 0,
+  nextAttemptAt: 0,
+  lastFailure: undefined,
   duplicateBound: 0,
   attempts: noAttempts.outcomes,
   durations: noAttempts.durations,
@@ -58,6 +64,7 @@ export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>): LaneStatus
   if (first === undefined) return orphaned(info)
   const condition = conditions.find((one) => lanes.some(({ state }) => state.condition === one)) ?? "running"
   const oldest = lanes.flatMap(({ oldestAt }) => (oldestAt === 0 ? [] : [oldestAt]))
+  const next = lanes.flatMap(({ nextAttemptAt }) => (nextAttemptAt === 0 ? [] : [nextAttemptAt]))
   return {
     name: info.name,
     type: first.config.type,
@@ -68,6 +75,8 @@ export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>): LaneStatus
     deadLetters: info.deadLetters,
     cursor: first.progress.cursor,
     oldestAt: oldest.length === 0 ? 0 : Math.min(...oldest),
+    nextAttemptAt: next.length === 0 ? 0 : Math.min(...next),
+    lastFailure: first.lastFailure,
     duplicateBound: sum(lanes, ({ duplicateBound }) => duplicateBound),
     attempts: first.attempts.outcomes,
     durations: first.attempts.durations,

@@ -75,6 +75,29 @@ describe("the admin API", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("says how the relay is each second, as server-sent events", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start({
+        lanes: [lane("lake", { nextAttemptAt: 7, lastFailure: { at: 5, message: "refused" } })],
+      })
+      const response = yield* ask("/api/v1/live")
+      expect(response.headers.get("content-type")).toStartWith("text/event-stream")
+      const reader = response.body?.getReader()
+      const { value } = yield* Effect.promise(async () => (await reader?.read()) ?? { value: undefined })
+      const line =
+        new TextDecoder()
+          .decode(value)
+          .split("\n")
+          .find((line) => line.startsWith("data:")) ?? ""
+      expect(JSON.parse(line.slice("data:".length))).toMatchObject({
+        version: "1.2.3",
+        totals: { received: 0, refused: 0 },
+        lanes: [{ name: "lake", nextAttemptAt: 7, lastFailure: { at: 5, message: "refused" } }],
+      })
+      yield* Effect.promise(async () => reader?.cancel())
+    }).pipe(Effect.orDie),
+  )
+
   it.live("says how the relay is", () =>
     Effect.gen(function* () {
       const { ask } = yield* start()

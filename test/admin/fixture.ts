@@ -22,6 +22,8 @@ export const lane = (name: string, more: Partial<LaneStatus> = {}): LaneStatus =
   deadLetters: 0,
   cursor: 0,
   oldestAt: 0,
+  nextAttemptAt: 0,
+  lastFailure: undefined,
   duplicateBound: 0,
   attempts: {},
   durations: { counts: [], sum: 0 },

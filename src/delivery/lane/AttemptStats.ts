@@ -8,9 +8,16 @@ export class AttemptStats {
   readonly outcomes: Record<string, number> = {}
   /** Attempts by duration: one count a bucket and one above them all; the sum is in seconds. */
   readonly durations = { counts: new Array<number>(durationBuckets.length + 1).fill(0), sum: 0 }
+  /** The last that failed, at monotonic milliseconds. */
+  lastFailure: { readonly at: number; readonly message: string } | undefined
 
   count(outcome: string, events: number): void {
     this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + events
+  }
+
+  failed(tag: string, message: string, at: number): void {
+    this.count(tag, 1)
+    this.lastFailure = { at, message }
   }
 
   observe(seconds: number): void {

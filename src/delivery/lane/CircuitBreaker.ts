@@ -59,6 +59,11 @@ export class CircuitBreaker {
     return this.#consecutive > 1 || this.condition !== undefined
   }
 
+  /** No attempt goes out before this moment. */
+  get until(): number {
+    return this.#until
+  }
+
   /** How many events may be sent at `now`, given how many attempts are in flight. */
   allowance(now: number, inFlight: number): number {
     if (now < this.#until || (this.probing && inFlight > 0)) return 0

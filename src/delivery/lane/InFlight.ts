@@ -114,7 +114,7 @@ export class InFlight {
       delivered: failures === undefined ? 0 : batch.items.length - failures.size,
       defect: Exit.isFailure(exit) && whole?._tag === "Defect" ? exit.cause : undefined,
     }
-    this.#count(attempt)
+    this.#count(attempt, now)
     return attempt
   }
 
@@ -134,11 +134,11 @@ export class InFlight {
       : new DeliveryFailed({ message: `no answer within ${Duration.format(this.#timeout)}` })
   }
 
-  #count({ items, delivered, failure }: Attempt): void {
+  #count({ items, delivered, failure }: Attempt, now: number): void {
     if (delivered > 0) this.#stats.count("delivered", delivered)
     for (let index = 0; delivered < items.length && index < items.length; index++) {
-      const tag = failure(index)?._tag
-      if (tag !== undefined && tag !== "Interrupted") this.#stats.count(tag, 1)
+      const why = failure(index)
+      if (why !== undefined && why._tag !== "Interrupted") this.#stats.failed(why._tag, why.message, now)
     }
   }
 }

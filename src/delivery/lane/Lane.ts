@@ -116,6 +116,19 @@ export class Lane {
     return oldest === endless ? 0 : oldest
   }
 
+  /** Epoch milliseconds of the next attempt, while events or the sink wait for their time; 0 when none does. */
+  get nextAttemptAt(): number {
+    const now = this.clock.now()
+    const next = this.#breaker.until > now ? this.#breaker.until : this.progress.retries.nextDue
+    return this.state.stopped || next === endless ? 0 : Math.round(this.clock.wall() + Math.max(0, next - now))
+  }
+
+  /** The last failed attempt, at epoch milliseconds. */
+  get lastFailure(): { readonly at: number; readonly message: string } | undefined {
+    const { lastFailure } = this.attempts
+    return lastFailure && { ...lastFailure, at: Math.round(this.clock.wall() - this.clock.now() + lastFailure.at) }
+  }
+
   get attempts(): AttemptStats {
     return this.#options.stats
   }

@@ -54,6 +54,11 @@ export class RetryQueue {
     return this.#events.size
   }
 
+  /** When the next may be due; infinite when none waits. */
+  get nextDue(): number {
+    return this.size === 0 ? Number.POSITIVE_INFINITY : this.#nextDue
+  }
+
   /** Whether more may be queued: those behind one that fails hardly count. */
   hasRoom(maxRetrying: number): boolean {
     return this.#keys.size + this.#unkeyed.size < maxRetrying && this.size < maxRetrying * behindEach

@@ -24,6 +24,7 @@ const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> 
   draining: false,
   notReady: "",
   config: { loadedAt: 0, refusal: "" },
+  totals: { received: 0, delivered: 0, refused: 0, failed: 0 },
   work: [],
   journal: {
     health: "ok",

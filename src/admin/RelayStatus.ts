@@ -1,0 +1,93 @@
+/** The status as the admin API gives it. */
+import { Clock, Context, Effect, Layer } from "effect"
+import { ActiveConfig } from "../ActiveConfig.ts"
+import type { Webhook } from "../config/Config.ts"
+import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
+import { refusals } from "../ingest/Answers.ts"
+import type { Counters } from "../ingest/Counters.ts"
+import { Ingest } from "../ingest/Ingest.ts"
+import type { Counted } from "../ingest/RecentRefusals.ts"
+import { Journal, type JournalError } from "../journal/Journal.ts"
+import { Reload } from "../reload/Reload.ts"
+import type * as Api from "./Api.ts"
+import { History, totalsOf } from "./History.ts"
+import { notReady } from "./Readiness.ts"
+import type { Refusals } from "./RefusedRequest.ts"
+import { RelayInfo } from "./RelayInfo.ts"
+import { Work } from "./Work.ts"
+
+const webhookOf = ({ name, secrets }: Webhook, counters: Counters): Api.Webhook => {
+  const lastUsed = counters.webhooks.get(name)?.secretsLastUsed
+  return {
+    name,
+    secrets: secrets.map(({ name, expires }) => ({
+      name,
+      ...(expires !== undefined && { expires }),
+      lastUsed: lastUsed?.get(name) ?? 0,
+    })),
+  }
+}
+
+const refusalsOf = (counted: Counted): Refusals => {
+  const { answer, what, advice } = refusals[counted.reason]
+  return { ...counted, status: answer.status, what, advice }
+}
+
+const laneOf = (lane: LaneStatus, p99: number | undefined): Api.Lane => {
+  const { nextAttemptAt, lastFailure } = lane
+  return {
+    name: lane.name,
+    type: lane.type,
+    condition: lane.condition,
+    message: lane.message,
+    backlog: lane.backlog,
+    retrying: lane.retrying,
+    deadLetters: lane.deadLetters,
+    oldestAt: lane.oldestAt,
+    ...(p99 !== undefined && { p99 }),
+    ...(nextAttemptAt !== 0 && { nextAttemptAt }),
+    ...(lastFailure !== undefined && { lastFailure }),
+  }
+}
+
+export class RelayStatus extends Context.Service<
+  RelayStatus,
+  {
+    readonly status: Effect.Effect<Api.Status, JournalError>
+  }
+>()("relay/admin/RelayStatus") {
+  static readonly layer = Layer.effect(
+    RelayStatus,
+    Effect.gen(function* () {
+      const journal = yield* Journal
+      const lanes = yield* Lanes
+      const info = yield* RelayInfo
+      const active = yield* ActiveConfig
+      const ingest = yield* Ingest
+      const reload = yield* Reload
+      const work = yield* Work
+      const history = yield* History
+      const services = yield* Effect.context<Ingest | Journal>()
+
+      const status = Effect.gen(function* () {
+        const { health, message, engine, head, first, usedBytes, maxBytes, filling } = yield* journal.status
+        const known = yield* lanes.status
+        return {
+          ...info,
+          now: yield* Clock.currentTimeMillis,
+          draining: yield* ingest.draining,
+          notReady: yield* Effect.provideContext(notReady, services),
+          journal: { health, message, ...engine, head, tail: first, usedBytes, maxBytes, filling },
+          config: yield* reload.status,
+          totals: totalsOf(ingest.counters, known),
+          work: yield* work.running,
+          webhooks: active.current.config.webhooks.map((webhook) => webhookOf(webhook, ingest.counters)),
+          refusals: ingest.refusals.counted().map(refusalsOf),
+          certificates: active.current.config.certificates,
+          lanes: known.map((lane) => laneOf(lane, history.p99(lane))),
+        }
+      })
+      return RelayStatus.of({ status })
+    }),
+  )
+}

@@ -1,0 +1,87 @@
+import { describe, expect, test } from "bun:test"
+import { Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
+import { History, percentile99 } from "../../src/admin/History.ts"
+import { type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
+import * as Counters from "../../src/ingest/Counters.ts"
+import { Ingest } from "../../src/ingest/Ingest.ts"
+import { it } from "../lib/effect.ts"
+import { lane } from "./fixture.ts"
+
+const history = Effect.gen(function* () {
+  const counters = Counters.make()
+  const lanes: Array<LaneStatus> = []
+  const counted = Layer.merge(
+    Layer.succeed(Ingest, { counters } as Ingest["Service"]),
+    Layer.mock(Lanes, { status: Effect.sync(() => [...lanes]) }),
+  )
+  const { report, p99 } = yield* Effect.provide(History, yield* Layer.build(Layer.provide(History.layer, counted)))
+  yield* TestClock.adjust(0)
+  const answer = (status: number, count: number) =>
+    Counters.ofWebhook(counters, "scheduling").answers.set(
+      status,
+      count + (counters.webhooks.get("scheduling")?.answers.get(status) ?? 0),
+    )
+  return { report, p99, lanes, answer }
+})
+
+describe("the history", () => {
+  it.effect("has what was counted in each ten seconds", () =>
+    Effect.gen(function* () {
+      const { report, lanes, answer } = yield* history
+      answer(204, 5)
+      answer(401, 2)
+      lanes.push(lane("lake", { attempts: { delivered: 4, SinkUnavailable: 3 } }))
+      yield* TestClock.adjust("10 seconds")
+      answer(204, 1)
+      yield* TestClock.adjust("10 seconds")
+      expect(yield* report).toEqual({
+        at: [10_000, 20_000],
+        received: [5, 1],
+        delivered: [4, 0],
+        refused: [2, 0],
+        failed: [3, 0],
+      })
+    }),
+  )
+
+  it.effect("goes back an hour and no further", () =>
+    Effect.gen(function* () {
+      const { report } = yield* history
+      yield* TestClock.adjust("90 minutes")
+      const { at, received } = yield* report
+      expect([at.length, received.length, at.at(-1)]).toEqual([360, 360, 90 * 60_000])
+    }),
+  )
+
+  it.effect("shows no negative count where a sink was removed and counts anew", () =>
+    Effect.gen(function* () {
+      const { report, lanes } = yield* history
+      lanes.push(lane("lake", { attempts: { delivered: 40 } }))
+      yield* TestClock.adjust("10 seconds")
+      lanes.splice(0, 1, lane("lake", { attempts: { delivered: 3 } }))
+      yield* TestClock.adjust("10 seconds")
+      expect((yield* report).delivered).toEqual([40, 3])
+    }),
+  )
+
+  it.effect("knows the percentile of the last five minutes only", () =>
+    Effect.gen(function* () {
+      const { p99, lanes } = yield* history
+      const slow = lane("lake", { durations: { counts: [0, 0, 0, 0, 0, 10, 0, 0, 0], sum: 30 } })
+      lanes.push(slow)
+      yield* TestClock.adjust("1 second")
+      expect(p99(slow)).toBe(4960)
+      yield* TestClock.adjust("6 minutes")
+      expect(p99(slow)).toBeUndefined()
+    }),
+  )
+})
+
+describe("the percentile", () => {
+  test("is read from within its bucket", () => {
+    expect(percentile99([100, 0, 0, 0, 0, 0, 0, 0, 0])).toBe(5)
+    expect(percentile99([0, 0, 0, 0, 0, 0, 0, 0, 0])).toBeUndefined()
+    expect(percentile99([0, 0, 0, 0, 0, 0, 0, 0, 3])).toBe(30_000)
+  })
+})
