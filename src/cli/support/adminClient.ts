@@ -19,9 +19,10 @@ interface Asked {
   readonly url: string
   /** Where the address comes from, for messages. */
   readonly config: string
+  readonly hasToken: boolean
 }
 
-const toCommandError = (error: Answered | Unexpected, { url, config }: Asked): CommandError => {
+const toCommandError = (error: Answered | Unexpected, { url, config, hasToken }: Asked): CommandError => {
   switch (error._tag) {
     case "Invalid":
       return misconfigured(`the relay keeps its current config:\n\n${error.message}`)
@@ -37,7 +38,10 @@ const toCommandError = (error: Answered | Unexpected, { url, config }: Asked): C
         )
       }
       const status = error.response?.status
-      if (status === 401) return unreachable(`the relay at ${url} rejects the token of ${config} (admin.token)`)
+      if (status === 401)
+        return unreachable(
+          `the relay at ${url} ${hasToken ? `rejects the token of ${config}` : `wants a token, and ${config} has none`} (admin.token)`,
+        )
       if (status !== undefined)
         return unreachable(
           `${url} answers ${status}, so it is not the admin API of a relay\n  The address is admin.listen of ${config}; \`--config\` chooses another.`,
@@ -62,7 +66,8 @@ export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpect
     lazily(() => import("../../admin/AdminClient.ts")),
   ])
   const admin = yield* loadAdmin(file, { env, readFile })
-  const asked = { url: urlOf(admin), config: file ?? `${defaultFile} (or, without one, the embedded defaults)` }
+  const config = file ?? `${defaultFile} (or, without one, the embedded defaults)`
+  const asked = { url: urlOf(admin), config, hasToken: admin.token !== undefined }
   const client = yield* make(admin)
   return yield* Effect.mapError(call(client), (error) => toCommandError(error, asked))
 })

@@ -8,7 +8,10 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { Effect, Redacted } from "effect"
 import * as Environment from "../../../src/runtime/Environment.ts"
+import { start } from "../../admin/fixture.ts"
+import { canary } from "../../cli/configs.ts"
 import { cli } from "../../cli/harness.ts"
 import { config, type Mistake } from "./Mistake.ts"
 import { themes } from "./themes.ts"
@@ -23,11 +26,13 @@ export interface Told {
 const offline = ["validate", "--offline"]
 const file = "relay.config.json"
 
-/** Makes a mistake in a directory of its own, the working directory; `taken` is an address at which something listens. */
-const make = async (mistake: Mistake, root: string, taken: string): Promise<Told> => {
-  const directory = mkdtempSync(join(root, "m-"))
-  process.chdir(directory)
-  const filled = (text: string): string => text.replaceAll("{taken}", taken)
+/** What stands for an address in a mistake, the address here, and the one in the table. */
+type Addresses = ReadonlyArray<readonly [name: string, here: string, shown: string]>
+
+/** Makes a mistake in a directory of its own, the working directory. */
+const make = async (mistake: Mistake, root: string, addresses: Addresses): Promise<Told> => {
+  process.chdir(mkdtempSync(join(root, "m-")))
+  const filled = (text: string): string => addresses.reduce((all, [name, here]) => all.replaceAll(name, here), text)
   const files = { [file]: (mistake.config ?? config({})).replace("§", ""), ...mistake.files }
   for (const [name, content] of Object.entries(files)) {
     if (content === null) mkdirSync(name)
@@ -40,37 +45,51 @@ const make = async (mistake: Mistake, root: string, taken: string): Promise<Told
   const refusal = Environment.refusal(env, mistake.started ?? [])
   const { code, stdout, stderr } =
     refusal === undefined ? await cli(named, { env }) : { code: 78, stdout: "", stderr: `relay: ${refusal}` }
-  const text = `${stdout}${stderr}`
-    .replaceAll(taken, "127.0.0.1:8080")
+  const text = addresses
+    .reduce((all, [, here, shown]) => all.replaceAll(here, shown), `${stdout}${stderr}`)
     .replaceAll(/\bprocess \d+ \([^)]*\)|another relay, or another program,/g, "process 1234 (node)")
     .replaceAll(/\bevt_[A-Za-z0-9]{20}\b/g, "evt_8sZ2kQ")
     .trimEnd()
   return { mistake, code, text }
 }
 
+const serving = (fetch: (request: Request) => Response | Promise<Response>) =>
+  Effect.acquireRelease(
+    Effect.sync(() => Bun.serve({ port: 0, hostname: "127.0.0.1", fetch })),
+    (server) => Effect.promise(() => server.stop(true)),
+  )
+
+type All = ReadonlyArray<readonly [title: string, told: ReadonlyArray<Told>]>
+
+const inDirectory = Effect.acquireRelease(
+  Effect.sync(() => ({ before: process.cwd(), root: mkdtempSync(join(tmpdir(), "relay-mistakes-")) })),
+  ({ before, root }) =>
+    Effect.sync(() => {
+      process.chdir(before)
+      rmSync(root, { recursive: true })
+    }),
+)
+
 /** Makes all mistakes, one after the other. */
-export const makeAll = async (): Promise<ReadonlyArray<readonly [title: string, told: ReadonlyArray<Told>]>> => {
-  const root = mkdtempSync(join(tmpdir(), "relay-mistakes-"))
-  const before = process.cwd()
-  const other = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    fetch: () => new Response("no such page", { status: 404 }),
-  })
-  try {
-    const all: Array<readonly [string, ReadonlyArray<Told>]> = []
-    for (const { title, mistakes } of themes) {
-      const told: Array<Told> = []
-      for (const mistake of mistakes) told.push(await make(mistake, root, `127.0.0.1:${other.port}`))
-      all.push([title, told])
-    }
-    return all
-  } finally {
-    process.chdir(before)
-    await other.stop(true)
-    rmSync(root, { recursive: true })
-  }
-}
+export const makeAll = (): Promise<All> =>
+  Effect.runPromise(
+    Effect.gen(function* () {
+      const { root } = yield* inDirectory
+      const other = yield* serving(() => new Response("no such page", { status: 404 }))
+      const relay = yield* start({ admin: { token: Redacted.make(canary) } })
+      const admin = yield* serving(relay.handle)
+      const addresses: Addresses = [
+        ["{taken}", `127.0.0.1:${other.port}`, "127.0.0.1:8080"],
+        ["{relay}", `127.0.0.1:${admin.port}`, "127.0.0.1:9080"],
+      ]
+      return yield* Effect.forEach(themes, ({ title, mistakes }) =>
+        Effect.map(
+          Effect.forEach(mistakes, (mistake) => Effect.promise(() => make(mistake, root, addresses))),
+          (told) => [title, told] as const,
+        ),
+      )
+    }).pipe(Effect.scoped, Effect.orDie),
+  )
 
 const commandOf = ({ mistake: { command = offline, env = {} } }: Told): string => {
   const words = command.map((word) => (/[\s'"]/.test(word) ? `'${word}'` : word))
@@ -81,7 +100,7 @@ const commandOf = ({ mistake: { command = offline, env = {} } }: Told): string =
 const row = (told: Told): string =>
   `### ${told.mistake.name}\n\n\`${commandOf(told)}\` exits ${told.code}:\n\n\`\`\`text\n${told.text}\n\`\`\`\n`
 
-export const markdown = (all: Awaited<ReturnType<typeof makeAll>>): string => {
+export const markdown = (all: All): string => {
   const count = all.reduce((sum, [, told]) => sum + told.length, 0)
   const head = `# ${count} mistakes, and what is said to them\n\nMade by \`bun test/config/mistakes/table.ts\`, compared by a test, and to be read by a person after every change.\n`
   return [head, ...all.flatMap(([title, told]) => [`## ${title}\n`, ...told.map(row)])].join("\n")

@@ -4,6 +4,7 @@ import { environment } from "./environment.ts"
 import type { Theme } from "./Mistake.ts"
 import { references } from "./references.ts"
 import { routes } from "./routes.ts"
+import { running } from "./running.ts"
 import { services } from "./services.ts"
 import { sinks } from "./sinks.ts"
 import { syntax } from "./syntax.ts"
@@ -19,5 +20,6 @@ export const themes: ReadonlyArray<Theme> = [
   services,
   routes,
   commandLine,
+  running,
   environment,
 ]
