@@ -38,8 +38,8 @@ export interface RetirableListener extends Listener {
 /** Connections come by the thousand a second. */
 const checkEvery = Duration.millis(50)
 
-/** How long a socket may take to be closed. */
-const closing = { every: Duration.millis(20), times: 50 }
+/** How long a runtime may take to close a socket: Deno does it later. */
+const closing = { every: Duration.millis(5), times: 200 }
 
 const exhausted = "file descriptors are used up (`ulimit -n`, LimitNOFILE)"
 
@@ -56,21 +56,32 @@ export const open = Effect.fnUntraced(function* (
   const all = new Set<RetirableListener>()
   let areAllKnown = true
   let accepting: RetirableListener | undefined
-  /** The one before it, which still has its socket. */
-  let retired: RetirableListener | undefined
+  /** It and those that were replaced and still have their sockets, as the kernel counts them (`SharedPort.prefer`). */
+  let sharing: Array<RetirableListener> = []
+  /** The socket of the one that is accepting, once it has replaced another. */
+  let newest = -1
   let isPaused = false
   let isClosed = false
 
+  const leave = (listener: RetirableListener): void => {
+    const index = sharing.indexOf(listener)
+    const last = sharing.at(-1)
+    if (index < 0 || last === undefined) return
+    sharing[index] = last
+    sharing.pop()
+  }
   const begin = (address: Address, sharesPort: boolean): RetirableListener => {
     const onEnd = () => {
       // Its connections stay open.
       areAllKnown = false
       Descriptors.exhaust()
       all.delete(listener)
+      leave(listener)
       if (accepting === listener) accepting = undefined
     }
     const listener = listen({ address, sharesPort, onEnd })
     all.add(listener)
+    sharing.push(listener)
     accepting = listener
     return listener
   }
@@ -84,9 +95,9 @@ export const open = Effect.fnUntraced(function* (
 
   const pause = Effect.suspend(() => {
     isPaused = true
-    for (const listener of [accepting, retired]) if (listener !== undefined) end(listener)
+    for (const listener of sharing) end(listener)
+    sharing = []
     accepting = undefined
-    retired = undefined
     // Not earlier: connections that wait to be accepted would take them.
     Descriptors.release()
     return Effect.logError(`${exhausted}: no delivery is accepted until some are given back`)
@@ -110,38 +121,37 @@ export const open = Effect.fnUntraced(function* (
   })
   yield* Effect.forkScoped(Effect.forever(Effect.delay(check, checkEvery)))
 
-  /** Closes the socket of the one that was replaced. Of three that share an address the filter would not know the newest. */
+  /** Closes the socket of one that was replaced. */
   const endRetired = Effect.fnUntraced(function* (libc: Libc, listener: RetirableListener) {
-    if (retired !== listener) return
-    retired = undefined
-    const sockets = () => SharedPort.listening(libc, address.port)
-    const before = sockets().length
+    if (!sharing.includes(listener)) return
+    const sockets = () => SharedPort.listening(libc, address.port).length
+    const before = sockets()
     end(listener)
-    yield* Effect.repeat(Effect.sleep(closing.every), {
-      until: () => sockets().length < before,
-      times: closing.times,
-    })
+    for (let tries = 0; sockets() >= before && tries < closing.times; tries++) yield* Effect.sleep(closing.every)
+    leave(listener)
+    // Until here the filter named none, and any of them accepted.
+    if (accepting !== undefined) SharedPort.prefer(libc, newest, sharing.indexOf(accepting))
   })
 
   const replace = Effect.fnUntraced(function* (libc: Libc) {
-    if (retired !== undefined) yield* endRetired(libc, retired)
     const old = accepting
     // While it is closed there is none to replace: the next one that opens is of the new kind.
     if (old === undefined) return
     const sockets = SharedPort.listening(libc, address.port)
     SharedPort.share(libc, sockets)
     try {
-      begin(address, true)
-      for (const socket of SharedPort.listening(libc, address.port)) {
-        if (!sockets.includes(socket)) SharedPort.preferSecond(libc, socket)
-      }
+      const next = begin(address, true)
+      newest = SharedPort.listening(libc, address.port).find((socket) => !sockets.includes(socket)) ?? -1
+      SharedPort.prefer(libc, newest, sharing.indexOf(next))
     } catch (error) {
-      if (accepting !== old && accepting !== undefined) end(accepting)
+      if (accepting !== undefined && accepting !== old) {
+        end(accepting)
+        leave(accepting)
+      }
       accepting = old
       throw error
     }
     old.generation.retire()
-    retired = old
     const ending = Effect.sleep(retireAfter).pipe(
       Effect.andThen(Effect.repeat(Effect.sleep(checkEvery), { until: old.generation.isIdle, times: 600 })),
       Effect.andThen(oneAtATime.withPermit(endRetired(libc, old))),

@@ -1,12 +1,12 @@
 /**
- * Lets a second listening socket of this process take over an address, without a
+ * Lets another listening socket of this process take over an address, without a
  * connection being refused: neither runtime gives an open listener another
  * certificate.
  *
- * Both sockets have SO_REUSEPORT, and a filter tells the kernel which of them
- * each new connection is for: always the newer. The older goes on accepting those
- * whose handshake was under way; closed at once, it would reset them. Another
- * relay still can't listen there: its first socket has no SO_REUSEPORT.
+ * All its sockets have SO_REUSEPORT, and a filter tells the kernel which of them
+ * each new connection is for: always the newest. The older ones go on accepting
+ * those whose handshake was under way; closed at once, they would reset them.
+ * Another relay still can't listen there: its first socket has no SO_REUSEPORT.
  */
 import { readdirSync } from "node:fs"
 import type { Libc } from "./Platform.ts"
@@ -55,16 +55,16 @@ export const share = (libc: Libc, fds: ReadonlyArray<number>): void => {
 }
 
 /**
- * From now on each new connection is for the second of the two sockets that
- * share the address of this one. When the first is closed, for the one that is
- * left.
+ * From now on each new connection is for one of the sockets that share the
+ * address of this one. They are counted from 0 in the order in which they were
+ * opened; when one is closed the last takes its place.
  */
-export const preferSecond = (libc: Libc, fd: number): void => {
-  // One instruction, `return 1`: the index of the second socket.
+export const prefer = (libc: Libc, fd: number, index: number): void => {
+  // One instruction, `return index`.
   const filter = bytes(8)
   const instruction = new DataView(filter.buffer)
   instruction.setUint16(0, 0x06, true)
-  instruction.setUint32(4, 1, true)
+  instruction.setUint32(4, index, true)
   const program = bytes(16)
   const fields = new DataView(program.buffer)
   fields.setUint16(0, 1, true)
