@@ -24,6 +24,8 @@ export interface Setup {
   /** Of the config's `journal`, beside its path. */
   readonly journal?: object
   readonly delivery?: object
+  /** Its deliveries come by TLS: an authority's PEM text, and the files of the listener. */
+  readonly tls?: { readonly ca: string; readonly files: object }
 }
 
 export interface Start {
@@ -58,9 +60,10 @@ export class Subject {
     this.port = ports[0]
     this.admin = `127.0.0.1:${ports[1]}`
     this.#binary = options.binary
-    this.sender = new Sender(listen)
+    this.sender = new Sender(listen, setup.tls?.ca)
     this.#settings = {
       listen,
+      ...(setup.tls !== undefined && { tls: setup.tls.files }),
       admin: { listen: this.admin },
       journal: { type: "sqlite", path: this.journal, minFree: "1 MiB", ...setup.journal },
       webhooks: { scheduling: { path, secrets: [{ name: "faults", value: secret }] } },

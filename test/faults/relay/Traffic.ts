@@ -37,11 +37,13 @@ export class Sender {
   next = 0
   /** What an event's number stands for. */
   bodyOf = bodyOf
-  readonly #address: string
+  readonly #url: string
+  readonly #init: BunFetchRequestInit
 
-  /** `address` is the relay's: host and port. */
-  constructor(address: string) {
-    this.#address = address
+  /** `address` is the relay's: host and port. With an authority to trust it is spoken to by TLS. */
+  constructor(address: string, ca?: string) {
+    this.#url = `${ca === undefined ? "http" : "https"}://${address}${path}`
+    this.#init = { method: "POST", ...(ca !== undefined && { tls: { ca } }) }
   }
 
   /** Sends an event, a new one unless told; the status, `undefined` when no answer came. */
@@ -50,7 +52,7 @@ export class Sender {
     this.sentAt.set(number, performance.now())
     const headers = { "content-type": "application/json", "x-service-signature": sign(body) }
     try {
-      const response = await fetch(`http://${this.#address}${path}`, { method: "POST", body, headers })
+      const response = await fetch(this.#url, { ...this.#init, body, headers })
       await response.arrayBuffer()
       if (response.status === 202) this.acknowledged.add(number)
       else {

@@ -26,10 +26,17 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: reload.name,
   },
   {
-    gone: "a new sink that can't work keeps the old config in force",
-    file: "src/delivery/Lanes.ts",
-    find: "if (unusable.length > 0)",
-    replace: "if (unusable.length > 100)",
+    gone: "a certificate that is of no use keeps the old config in force",
+    file: "src/reload/Reload.ts",
+    find: "if (diagnostics.length > 0)",
+    replace: "if (diagnostics.length > 100)",
+    line: reload.name,
+  },
+  {
+    gone: "a listener that was replaced keeps its connections",
+    file: "src/runtime/PausableListener.ts",
+    find: "old.generation.retire()",
+    replace: "void old.close(true)",
     line: reload.name,
   },
   {

@@ -2,10 +2,16 @@
  * What a config of the line says, drawn at random: which sinks there are, what
  * they are called, how they deliver; and what can be wrong with one.
  *
- * A sink is its receiver. It may be taken out and come back, and it may change
+ * The listener has another certificate each time. A sink is its receiver. It may be taken out and come back, and it may change
  * its name, back and forth, saying so with `renamedFrom`.
  */
 import { secret } from "../relay/Traffic.ts"
+
+/** Files of a listener. */
+export interface Tls {
+  readonly certificate: string
+  readonly key: string
+}
 
 export interface Version {
   /** The receivers that events go to, by index. */
@@ -16,13 +22,19 @@ export interface Version {
 
 export class Plan {
   readonly #urls: ReadonlyArray<string>
+  readonly #certificates: ReadonlyArray<Tls>
+  readonly #expired: Tls
   readonly #random: () => number
   /** What each receiver's sink was called last. */
   readonly #names: Array<string>
   #spoiled = 0
+  #made = 0
 
-  constructor(urls: ReadonlyArray<string>, random: () => number) {
+  /** `certificates` are those that the listener has in turn: its `tls`. */
+  constructor(urls: ReadonlyArray<string>, certificates: ReadonlyArray<Tls>, expired: Tls, random: () => number) {
     this.#urls = urls
+    this.#certificates = certificates
+    this.#expired = expired
     this.#random = random
     this.#names = urls.map((_, index) => `sink-${index}`)
   }
@@ -49,6 +61,7 @@ export class Plan {
       to,
       sinks: sinks.map(([name]) => name),
       changes: {
+        tls: this.#certificates[this.#made++ % this.#certificates.length],
         sinks: Object.fromEntries(sinks),
         routes: [{ name: "everything", match: "**", to: sinks.map(([name]) => name) }],
         webhooks: {
@@ -64,7 +77,7 @@ export class Plan {
     }
   }
 
-  /** Of a right one, a wrong one, each kind in its turn: what the loader finds, what only a restart changes, a sink that can't be opened. */
+  /** Of a right one, a wrong one, each kind in its turn: what the loader finds, what only a restart changes, a sink whose authority is missing, a certificate that has expired. */
   spoil({ changes }: Version): object {
     const wrong = [
       { ...changes, routes: [{ name: "everything", match: "**", to: "nobody" }] },
@@ -73,9 +86,11 @@ export class Plan {
       { ...changes, listen: "127.0.0.1:1" },
       { ...changes, journal: { path: "elsewhere.db" } },
       {
-        sinks: { unusable: { type: "http", url: "https://127.0.0.1:1/", tls: { ca: "/nonexistent/ca.pem" } } },
-        routes: [{ name: "everything", match: "**", to: "unusable" }],
+        ...changes,
+        sinks: { lost: { type: "http", url: "https://127.0.0.1:1/", tls: { ca: "/nonexistent/ca.pem" } } },
+        routes: [{ name: "everything", match: "**", to: "lost" }],
       },
+      { ...changes, tls: this.#expired },
     ]
     return wrong[this.#spoiled++ % wrong.length] ?? {}
   }

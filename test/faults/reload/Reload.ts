@@ -1,14 +1,18 @@
 /**
- * Another config three times a second under signed load, one in five of them
- * wrong.
+ * Another config three times a second under signed load, one in four of them
+ * wrong; each right one has another certificate for the listener.
  *
  * Each delivery must have gone where one of the configs says that were in force
  * while it was under way: to all of its sinks, to no other, once. The sinks
  * come and go, change their names and answer late or not at all meanwhile.
  */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { type Certificate, lacking, makeAuthority } from "../../lib/authority.ts"
 import { seeded } from "../../lib/seeded.ts"
 import type { Line } from "../Line.ts"
-import { Subject } from "../relay/Subject.ts"
+import { Subject, skipped } from "../relay/Subject.ts"
 import { Receiver } from "../relay/Traffic.ts"
 import { Plan, type Version } from "./Plan.ts"
 
@@ -28,10 +32,16 @@ interface Delivery {
   readonly until: number
 }
 
+const filesOf = ({ certificate, key }: Certificate) => ({ certificate, key })
+
 export const reload: Line = {
   name: "reload",
   fault: "another config again and again, under load",
   run: async (options) => {
+    if (lacking !== undefined) return skipped(lacking)
+    const directory = mkdtempSync(join(tmpdir(), "relay-reloads-"))
+    const { ca, issue } = makeAuthority(directory)
+    const certificates = ["one", "other"].map((name) => issue(name, "IP:127.0.0.1"))
     const random = seeded(options.seed)
     const rounds = options.long ? 200 : 30
     const receivers = Array.from({ length: 4 }, () => new Receiver())
@@ -42,9 +52,14 @@ export const reload: Line = {
     }
     const plan = new Plan(
       receivers.map(({ url }) => url),
+      certificates.map(filesOf),
+      filesOf(issue("expired", "IP:127.0.0.1", -1)),
       random,
     )
-    const subject = await Subject.make(options, { sinks: {} })
+    const subject = await Subject.make(options, {
+      sinks: {},
+      tls: { ca: readFileSync(ca, "utf8"), files: {} },
+    })
     const { sender } = subject
     const first = plan.next()
     subject.write("relay.config.json", first.changes)
@@ -109,7 +124,7 @@ export const reload: Line = {
       await Bun.sleep(Math.max(0, began + round * every - performance.now()))
       if (round % 10 === 3) await away?.goAway()
       if (round % 10 === 7) away?.comeBack()
-      const isWrong = round % 5 === 4
+      const isWrong = round % 4 === 3
       const current = reigns.at(-1)?.version ?? first
       await change(isWrong ? current : plan.next(), isWrong ? plan.spoil(current) : undefined)
     }
@@ -140,6 +155,7 @@ export const reload: Line = {
     }
     await Promise.all(receivers.map((receiver) => receiver.goAway()))
     if (lost + broken.length === 0) subject.remove()
+    rmSync(directory, { recursive: true })
     const sorted = took.toSorted((a, b) => a - b)
     return {
       rounds,
