@@ -20,7 +20,7 @@ export const noticeOfExpiry = 14 * 86_400_000
 
 /** The same for a certificate: a third of its time where that is less, because it is renewed late in it. */
 export const noticeOf = ({ notBefore, notAfter }: Pick<Certificate, "notBefore" | "notAfter">): number =>
-  Math.min(noticeOfExpiry, (notAfter - notBefore) / 3)
+  Math.min(noticeOfExpiry, Math.floor((notAfter - notBefore) / 3))
 
 /** PEM texts. */
 export interface Tls {

@@ -81,7 +81,7 @@ export const layer: Layer.Layer<never, never, Journal | RelayEvents | ActiveConf
         const { key: certificate, subject, notAfter, fingerprint } = one
         const isOver = notAfter <= now
         const notice = isOver ? 0 : noticeOf(one)
-        const key = `certificate:${certificate}:${fingerprint}:${notice}`
+        const key = `certificate:${certificate}:${fingerprint.slice(0, 23)}:${notice}`
         if (notAfter - now > notice || noticed.has(key)) continue
         noticed.add(key)
         const expiresAt = new Date(notAfter).toISOString()

@@ -13,7 +13,7 @@ import { Clock, Context, Deferred, Effect, Equal, Exit, type Latch, Layer, Queue
 import { ActiveConfig } from "../ActiveConfig.ts"
 import type { RelayConfig } from "../config/Config.ts"
 import { type ConfigError, Diagnostic, logDiagnostics, render } from "../config/diagnostics/Diagnostic.ts"
-import { type CertificateFault, type Loaded, warningsOf } from "../config/load/Load.ts"
+import { type CertificateFault, diagnosticsOf, type Loaded, warningsOf } from "../config/load/Load.ts"
 import { LaneSpecs } from "../delivery/LaneSpecs.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { liveKeys } from "../journal/Journals.ts"
@@ -125,7 +125,7 @@ const make = Effect.fnUntraced(function* (
     const loaded = yield* Effect.mapError(load, (error) => refused("config", error.message, error.diagnostics))
     const { file, config, certificateFaults } = loaded
     const before = active.current.config
-    const diagnostics = newFaults(certificateFaults, faults, before)
+    const diagnostics = diagnosticsOf(newFaults(certificateFaults, faults, before))
     if (diagnostics.length > 0) return yield* refused("config", render(diagnostics), diagnostics)
     const fixed = Difference.needingRestart(before, config, liveKeys(config.journal))
     if (fixed.length > 0) {

@@ -110,7 +110,7 @@ export const read = Effect.fnUntraced(function* (
         continue
       }
       if (role === "certificate") certificate = pem
-      // A journal opens once, and reads its files by itself.
+      // A journal reads its files by itself, with each connection.
       if (place[0] !== "journal") root = replaced(root, path, pem)
     }
   })

@@ -307,17 +307,23 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
   return loaded
 })
 
+/** Faults as they are told. */
+export const diagnosticsOf = (faults: ReadonlyArray<CertificateFault>): ReadonlyArray<Diagnostic> =>
+  faults.map(({ fingerprint: _, ...diagnostic }) => diagnostic)
+
 /** With the faults of certificates as errors. */
 export const requireCertificates = (loaded: Loaded): Effect.Effect<Loaded, ConfigError> => {
   const { file, certificateFaults, warnings } = loaded
-  const diagnostics = [...certificateFaults, ...warnings].toSorted((a, b) => a.line - b.line || a.column - b.column)
+  const diagnostics = [...diagnosticsOf(certificateFaults), ...warnings].toSorted(
+    (a, b) => a.line - b.line || a.column - b.column,
+  )
   return certificateFaults.length === 0 ? Effect.succeed(loaded) : Effect.fail(new ConfigError({ file, diagnostics }))
 }
 
 /** What a person is told of a config that is used all the same. */
 export const warningsOf = ({ warnings, certificateFaults }: Loaded): ReadonlyArray<Diagnostic> => [
   ...warnings,
-  ...certificateFaults.map(({ fingerprint: _, ...fault }) => ({ ...fault, severity: "warning" as const })),
+  ...diagnosticsOf(certificateFaults).map((fault) => ({ ...fault, severity: "warning" as const })),
 ]
 
 /** Loads a config file. */
