@@ -7,7 +7,7 @@ import { collect } from "../journal/EventPages.ts"
 import { Journal } from "../journal/Journal.ts"
 import * as Api from "./Api.ts"
 import { eventOf, reportsOf } from "./EventReport.ts"
-import { requirePatterns, unavailable } from "./Refusals.ts"
+import { refusedOr, requirePatterns, unavailable } from "./Refusals.ts"
 import { named } from "./ReplayRun.ts"
 
 /** Of one id there are the event and its copies; no more of them are shown. */
@@ -26,7 +26,7 @@ export const layer = HttpApiBuilder.group(
       list: Effect.fnUntraced(function* ({ query: { type, limit = 50, ...query } }) {
         yield* requirePatterns(type)
         const found = journal.events({ ...query, ...(type !== undefined && { types: [type] }), limit })
-        const page = yield* Effect.mapError(found, unavailable)
+        const page = yield* Effect.mapError(found, refusedOr)
         return { ...page, events: page.events.map(eventOf) }
       }),
       explain: Effect.fnUntraced(function* ({ params: { id }, query: { reveal } }) {

@@ -6,6 +6,10 @@ import * as Api from "./Api.ts"
 
 export const unavailable = ({ message }: JournalError) => new Api.Unavailable({ message })
 
+/** The same of what a person may have mistyped. */
+export const refusedOr = (error: JournalError) =>
+  error.reason._tag === "JournalRefused" ? new Api.Refused({ message: error.message }) : unavailable(error)
+
 export const noLane = (name: string) =>
   new Api.NotFound({ message: `there is no lane ${name}; \`relay lanes list\` shows them` })
 

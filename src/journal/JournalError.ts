@@ -18,8 +18,11 @@ export class JournalBroken extends Schema.TaggedError<JournalBroken>()("JournalB
 /** Another relay has taken over the stream: what this one has to say of it is not stored any more. */
 export class JournalFenced extends Schema.TaggedError<JournalFenced>()("JournalFenced", said) {}
 
+/** What is asked for can't be, now or later: a mistake of whoever asks. */
+export class JournalRefused extends Schema.TaggedError<JournalRefused>()("JournalRefused", said) {}
+
 export class JournalError extends Schema.TaggedError<JournalError>()("JournalError", {
-  reason: Schema.Union([JournalFull, JournalUnavailable, JournalBroken, JournalFenced]),
+  reason: Schema.Union([JournalFull, JournalUnavailable, JournalBroken, JournalFenced, JournalRefused]),
 }) {
   override get message(): string {
     return this.reason.message
@@ -35,6 +38,8 @@ export const unavailable = (message: string): JournalError =>
 export const broken = (message: string): JournalError => new JournalError({ reason: new JournalBroken({ message }) })
 
 export const fenced = (message: string): JournalError => new JournalError({ reason: new JournalFenced({ message }) })
+
+export const refused = (message: string): JournalError => new JournalError({ reason: new JournalRefused({ message }) })
 
 /** Work on a journal's file that failed: `relay journal …`. */
 export class MaintenanceError extends Schema.TaggedError<MaintenanceError>()("MaintenanceError", said) {}

@@ -70,6 +70,17 @@ export const eventsContract = (name: string, create: Create): void => {
         expect(yield* look(journal, { after: yield* journal.end })).toEqual({ events: [], looked: 0, lookedTo: 0 })
       }))
 
+    test("are refused from a place that is none", (journal) =>
+      Effect.gen(function* () {
+        for (const query of [{ before: "nonsense" }, { after: "1e400" }, { after: "", through: "-1" }]) {
+          const told = Effect.match(look(journal, query), {
+            onSuccess: () => "found",
+            onFailure: ({ reason }) => reason._tag,
+          })
+          expect(yield* told).toBe("JournalRefused")
+        }
+      }))
+
     test("are found by type, account, webhook and time, all of them at once", (journal) =>
       Effect.gen(function* () {
         yield* journal.append(event("a", { receivedAt: now + 10 }), ["lake"])

@@ -10,7 +10,7 @@ import type { Entry } from "../../src/event/Entry.ts"
 import { type Event, quarantine } from "../../src/event/Event.ts"
 import { type DeliveryStatus, type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
 import { type AppendExit, Journal } from "../../src/journal/Journal.ts"
-import { full, unavailable } from "../../src/journal/JournalError.ts"
+import { full, refused, unavailable } from "../../src/journal/JournalError.ts"
 import type { LaneInfo, Retry, StoredDeadLetter } from "../../src/journal/LaneInfo.ts"
 import {
   type Attempt,
@@ -334,9 +334,11 @@ const make = (): Journal["Service"] => {
         return counts
       }),
     events: (query) =>
-      Effect.sync(() => {
+      Effect.gen(function* () {
         const match = matchOf(query)
         const { after = 0, before = Number.POSITIVE_INFINITY, through = Number.POSITIVE_INFINITY } = query
+        const places = [query.after, query.before, query.through].filter((place) => place !== undefined)
+        if (!places.every((place) => /^[0-9]*$/.test(place))) return yield* refused("There is no such place.")
         const inRange = log.filter(
           ({ sequence }) => sequence > Number(after) && sequence < Number(before) && sequence <= Number(through),
         )

@@ -13,7 +13,7 @@ import type { DatabaseSync, StatementSync } from "node:sqlite"
 import { Effect } from "effect"
 import * as EventPages from "../../EventPages.ts"
 import { type EventPage, type EventQuery, type FoundEvent, type Match, matchOf } from "../../EventQuery.ts"
-import { type JournalError, unavailable } from "../../JournalError.ts"
+import { type JournalError, refused } from "../../JournalError.ts"
 import { decodeOne, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
 import { bytes } from "../Rows.ts"
 import { DeliveryStatuses } from "./DeliveryStatus.ts"
@@ -269,5 +269,5 @@ export const page = (query: EventQuery, look: (query: EventQuery) => Effect.Effe
   const strange = [before, after, through].find((place) => !isPlace(place))
   return strange === undefined
     ? EventPages.collect(query, look, pageTimeout)
-    : Effect.fail(unavailable(`The journal has no place ${strange}: a place is where an earlier page or replay ended.`))
+    : Effect.fail(refused(`The journal has no place ${strange}: a place is where an earlier page or replay ended.`))
 }
