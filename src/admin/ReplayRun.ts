@@ -8,10 +8,10 @@
  * holds one page of them. It gives way to ingest: it waits while a sink has many
  * events waiting or the journal little room, and works half of the time.
  */
-import { Clock, Duration, Effect } from "effect"
+import { Clock, Duration, Effect, Schedule } from "effect"
 import type { RelayConfig } from "../config/Config.ts"
 import { nextQuery } from "../journal/EventPages.ts"
-import type { EventPage, EventQuery, FoundEvent, Journal, JournalError } from "../journal/Journal.ts"
+import type { EventPage, EventQuery, FoundEvent, Journal, JournalError, ReplayCounts } from "../journal/Journal.ts"
 import { Refused } from "./ApiErrors.ts"
 import type { Replay, ReplayRequest } from "./ReplayApi.ts"
 import { type LeftOut, Summary } from "./ReplaySummary.ts"
@@ -21,6 +21,8 @@ const pageSize = 256
 /** At so many that wait for a sink a replay waits too; sooner where the sink's `backlog.max` is lower. */
 const maxWaiting = 10_000
 const waitFor = Duration.millis(250)
+/** Failures of the journal that pass. */
+const passing: ReadonlySet<string> = new Set<JournalError["reason"]["_tag"]>(["JournalUnavailable", "JournalFull"])
 
 /** `seq_42` names an event by its place in the log: it may have no id. */
 export const named = (id: string): Pick<EventQuery, "id" | "sequence"> => {
@@ -132,7 +134,7 @@ export class ReplayRun {
     JournalError | Refused
   > {
     for (let query: EventQuery | undefined = this.#query; query !== undefined; ) {
-      const page: EventPage = yield* this.#options.journal.events(query)
+      const page: EventPage = yield* this.#patiently(this.#options.journal.events(query))
       for (let rest = page.events; rest.length > 0; ) rest = yield* this.#take(rest)
       this.#looked += page.looked
       this.#reached = page.next ?? this.#through
@@ -140,6 +142,21 @@ export class ReplayRun {
       query = page.next === undefined ? undefined : nextQuery(query, page.next)
     }
   })
+
+  /** Tries again for as long as the journal can't do it now. */
+  readonly #patiently = <A>(effect: Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError> =>
+    effect.pipe(
+      Effect.tapError(({ message }) => this.#wait(message)),
+      Effect.retry({ while: ({ reason }) => passing.has(reason._tag), schedule: Schedule.spaced(waitFor) }),
+      Effect.tap(() => this.#wait("")),
+    )
+
+  /** It waits for something, or for nothing any more. */
+  readonly #wait = (message: string) =>
+    Effect.sync(() => {
+      this.#state = message === "" ? "running" : "waiting"
+      this.#message = message
+    })
 
   /** Sends or counts the first of some events; the rest. */
   readonly #take = Effect.fnUntraced({ self: this }, function* (this: ReplayRun, events: ReadonlyArray<FoundEvent>) {
@@ -188,10 +205,10 @@ export class ReplayRun {
     for (;;) {
       const fit = events.filter((found) => this.#unfit(found) === undefined)
       const sinks = new Set(fit.flatMap((found) => this.#sinksOf(found)))
-      const { health, filling } = yield* journal.status
+      const { filling } = yield* journal.status
       const lanes = new Map((yield* journal.lanes).map(({ name, backlog }) => [name, backlog]))
       let room = events.length
-      let why = health === "full" || filling === 95 ? "the journal is almost full" : ""
+      let why = filling === 95 ? "the journal is almost full" : ""
       for (const sink of sinks) {
         const lane = config().sinks.find(({ name }) => name === sink)
         if (lane === undefined) return yield* new Refused({ message: `the sink ${sink} is not in the config any more` })
@@ -200,8 +217,7 @@ export class ReplayRun {
         room = Math.min(room, most - backlog)
         if (backlog >= most) why = `${backlog} events wait for the sink ${sink}`
       }
-      this.#state = why === "" ? "running" : "waiting"
-      this.#message = why
+      yield* this.#wait(why)
       if (why === "") return room
       yield* Effect.sleep(waitFor)
     }
@@ -211,26 +227,26 @@ export class ReplayRun {
   readonly #send = Effect.fnUntraced(
     { self: this },
     function* (this: ReplayRun, planned: ReadonlyArray<Planned>): Effect.fn.Return<void, JournalError> {
-      const { journal } = this.#options
       for (let rest = planned; rest.length > 0; ) {
         const targets = rest.map(({ found, sinks }) => ({ sequence: found.sequence, sinks }))
-        const [took, done] = yield* Effect.timed(
-          // What was appended is counted, also when it is cancelled now.
-          Effect.uninterruptible(
-            Effect.map(journal.replay(targets), ({ done, gone }) => {
-              const isGone = new Set(gone)
-              for (const { found, sinks } of rest.slice(0, done)) {
-                if (isGone.has(found.sequence)) this.#summary.leftOut("gone")
-                else this.#summary.sent(found, sinks)
-                this.#reached = found.place
-              }
-              return done
-            }),
-          ),
+        // What was appended is counted, also when it is cancelled meanwhile.
+        const appended = this.#options.journal.replay(targets).pipe(
+          Effect.tap((counts) => Effect.sync(() => this.#count(rest, counts))),
+          Effect.uninterruptible,
         )
+        const [took, { done }] = yield* this.#patiently(Effect.timed(appended))
         rest = rest.slice(done)
         yield* Effect.sleep(took)
       }
     },
   )
+
+  #count(planned: ReadonlyArray<Planned>, { done, gone }: ReplayCounts): void {
+    const isGone = new Set(gone)
+    for (const { found, sinks } of planned.slice(0, done)) {
+      if (isGone.has(found.sequence)) this.#summary.leftOut("gone")
+      else this.#summary.sent(found, sinks)
+      this.#reached = found.place
+    }
+  }
 }

@@ -1,10 +1,11 @@
 /** Replays over the admin API, and one run by itself against a naive model. */
 import { describe, expect } from "bun:test"
-import { Effect, Schema } from "effect"
+import { Effect, Fiber, Schema } from "effect"
+import { TestClock } from "effect/testing"
 import { Replay, type ReplayRequest } from "../../src/admin/Api.ts"
 import { ReplayRun } from "../../src/admin/ReplayRun.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
-import { Journal } from "../../src/journal/Journal.ts"
+import { broken, Journal, unavailable } from "../../src/journal/Journal.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { event, letter, retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
@@ -153,6 +154,25 @@ describe("a replay", () => {
       }
       expect(yield* run({ events: { id: "seq_8" }, to: { sink: "audit" } })).toMatchObject({ count: 1 })
       expect((yield* above(9)).at(-1)).toEqual(["a", "audit", true])
+    }).pipe(Effect.provide(memory)),
+  )
+
+  it.effect("waits while the journal can't append, and ends with what it has sent where that is final", () =>
+    Effect.gen(function* () {
+      const journal = yield* Journal
+      for (const id of ["a", "b"]) yield* journal.append(event(id), [])
+      let failures = [unavailable("The disk is full."), unavailable("The disk is full.")]
+      const failing = Journal.of({
+        ...journal,
+        replay: (targets) => Effect.suspend(() => failures.shift() ?? journal.replay(targets.slice(0, 1))),
+      })
+      const request = { events: {}, to: { sink: "lake" } } as const
+      const passing = yield* Effect.forkChild(run(request).pipe(Effect.provideService(Journal, failing)))
+      yield* TestClock.adjust("1 second")
+      expect(yield* Fiber.join(passing)).toMatchObject({ state: "finished", count: 2, message: "" })
+      failures = [broken("fsync failed")]
+      const ended = yield* run(request).pipe(Effect.provideService(Journal, failing))
+      expect(ended).toMatchObject({ state: "failed", count: 0, message: "fsync failed", reached: "" })
     }).pipe(Effect.provide(memory)),
   )
 
