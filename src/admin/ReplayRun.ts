@@ -6,7 +6,8 @@
  * **Guarantee.** It ends: it goes no further than the newest event at its start,
  * and leaves out the copies that replays make. However many events match, it
  * holds one page of them. It gives way to ingest: it waits while a sink has many
- * events waiting or the journal little room, and works half of the time.
+ * events waiting or the journal little room, looks for events half of the time,
+ * and appends them a quarter of it.
  */
 import { Clock, Duration, Effect, Schedule } from "effect"
 import type { RelayConfig } from "../config/Config.ts"
@@ -21,6 +22,8 @@ const pageSize = 256
 /** At so many that wait for a sink a replay waits too; sooner where the sink's `backlog.max` is lower. */
 const maxWaiting = 10_000
 const waitFor = Duration.millis(250)
+/** After a commit, a rest of so many times its length. */
+const restAfter = 3
 /** Failures of the journal that pass. */
 const passing: ReadonlySet<string> = new Set<JournalError["reason"]["_tag"]>(["JournalUnavailable", "JournalFull"])
 
@@ -133,13 +136,16 @@ export class ReplayRun {
     void,
     JournalError | Refused
   > {
-    for (let query: EventQuery | undefined = this.#query; query !== undefined; ) {
-      const page: EventPage = yield* this.#patiently(this.#options.journal.events(query))
+    for (let query = this.#query; ; ) {
+      const look: Effect.Effect<EventPage, JournalError> = this.#options.journal.events(query)
+      const [took, page] = yield* this.#patiently(Effect.timed(look))
       for (let rest = page.events; rest.length > 0; ) rest = yield* this.#take(rest)
       this.#looked += page.looked
       this.#reached = page.next ?? this.#through
       this.#options.onProgress(this.#share)
-      query = page.next === undefined ? undefined : nextQuery(query, page.next)
+      if (page.next === undefined) return
+      query = nextQuery(query, page.next)
+      yield* Effect.sleep(took)
     }
   })
 
@@ -223,20 +229,20 @@ export class ReplayRun {
     }
   })
 
-  /** Appends them, some megabytes in a commit. Between two commits it rests for as long as the last one took. */
+  /** Appends them, a slice in a commit, with a rest after each. */
   readonly #send = Effect.fnUntraced(
     { self: this },
     function* (this: ReplayRun, planned: ReadonlyArray<Planned>): Effect.fn.Return<void, JournalError> {
-      for (let rest = planned; rest.length > 0; ) {
-        const targets = rest.map(({ found, sinks }) => ({ sequence: found.sequence, sinks }))
+      for (let left = planned; left.length > 0; ) {
+        const targets = left.map(({ found, sinks }) => ({ sequence: found.sequence, sinks }))
         // What was appended is counted, also when it is cancelled meanwhile.
         const appended = this.#options.journal.replay(targets).pipe(
-          Effect.tap((counts) => Effect.sync(() => this.#count(rest, counts))),
+          Effect.tap((counts) => Effect.sync(() => this.#count(left, counts))),
           Effect.uninterruptible,
         )
         const [took, { done }] = yield* this.#patiently(Effect.timed(appended))
-        rest = rest.slice(done)
-        yield* Effect.sleep(took)
+        left = left.slice(done)
+        yield* Effect.sleep(Duration.times(took, restAfter))
       }
     },
   )

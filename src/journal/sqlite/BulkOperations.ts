@@ -14,7 +14,7 @@ import { Origin } from "../stream/Record.ts"
 import type { Engine, Reappended } from "./Engine.ts"
 import { allOf, type Committed } from "./LaneStore.ts"
 
-/** A slice has at most so many dead letters, so many bytes of bodies, or so many entries of the log. */
+/** A slice has at most so many dead letters or replays, so many bytes of bodies, or so many entries of the log. */
 const slice = { letters: 64, bytes: 1024 * 1024, entries: 256 }
 /** Milliseconds that a slice of many small changes may take. */
 const budget = 2
@@ -112,7 +112,7 @@ export const replay = (engine: Engine, targets: ReadonlyArray<ReplayTarget>): Re
   const find = (sequence: number) =>
     engine.guard(() => engine.pending.find(sequence) ?? logged(sequence) ?? engine.lanes.find(sequence))
   let done = 0
-  for (let size = 0; done < targets.length && again.length < slice.entries && size < slice.bytes; done++) {
+  for (let size = 0; done < targets.length && again.length < slice.letters && size < slice.bytes; done++) {
     const { sequence, sinks } = targets[done] as ReplayTarget
     const event = find(sequence)?.event
     if (event === undefined) gone.push(sequence)
