@@ -78,7 +78,9 @@ export const mayBeShown =
   (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes) =>
   (path: Path, config: unknown): boolean => {
     const [first, , key] = path
-    if (first === "sinks" && (key === undefined || key === "type")) return true
+    const value = path.reduce((value: unknown, key) => at(value, String(key)), config)
+    if (first === "sinks" && key === undefined) return typeof value !== "string"
+    if (first === "sinks" && key === "type") return true
     const [root, rest] = placeOf(path, config, sinkTypes, journalTypes)
-    return root !== undefined && mayShow(root, rest)
+    return root !== undefined && mayShow(root, rest, value)
   }

@@ -101,19 +101,26 @@ export const visit = (
   }
 }
 
-const isOpen = (ast: SchemaAST.AST): boolean => {
+/** A text in place of an object or a list may be the secret that belongs into it. */
+const isMisplaced = (ast: SchemaAST.AST, value: unknown): boolean =>
+  typeof value === "string" && (ast._tag === "Objects" || ast._tag === "Arrays")
+
+const isOpen = (ast: SchemaAST.AST, value: unknown): boolean => {
   const said = traitOf(ast, "shown")
   if (said !== undefined) return said
-  if (ast._tag === "Union") return ast.types.every(isOpen)
-  return !["String", "Literal", "Unknown", "Declaration"].includes(ast._tag)
+  if (ast._tag === "Union") {
+    const fitting = ast.types.filter((type) => !isMisplaced(type, value))
+    return fitting.length > 0 && fitting.every((type) => isOpen(type, value))
+  }
+  return !isMisplaced(ast, value) && !["String", "Literal", "Unknown", "Declaration"].includes(ast._tag)
 }
 
-/** Whether the value at a path may be shown: everything about it is known, and none of it is a secret. */
-export const mayShow = (ast: SchemaAST.AST, path: Path): boolean => {
+/** Whether a value at a path may be shown: everything about it is known, and none of it is a secret. */
+export const mayShow = (ast: SchemaAST.AST, path: Path, value: unknown): boolean => {
   let at: SchemaAST.AST | undefined = ast
   for (const key of path) {
     at = partOf(at, key)
     if (at === undefined || traitOf(at, "hidden") === true) return false
   }
-  return isOpen(at)
+  return isOpen(at, value)
 }

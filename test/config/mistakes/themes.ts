@@ -1,6 +1,7 @@
 /** The mistakes, by what they are about. */
 import { commandLine } from "./commandLine.ts"
 import { environment } from "./environment.ts"
+import { http } from "./http.ts"
 import type { Theme } from "./Mistake.ts"
 import { references } from "./references.ts"
 import { routes } from "./routes.ts"
@@ -17,6 +18,7 @@ export const themes: ReadonlyArray<Theme> = [
   references,
   webhooks,
   sinks,
+  http,
   services,
   routes,
   commandLine,
