@@ -5,7 +5,7 @@
  * of the file. Here each mistake is mended by the smallest edit after which the
  * parser comes furthest, so only mistakes that stand by themselves are reported.
  */
-import { createScanner, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser"
+import { createScanner, type ParseError, printParseErrorCode, visit } from "jsonc-parser"
 import type { Span } from "./Excerpt.ts"
 
 export interface SyntaxMistake extends Span {
@@ -83,11 +83,23 @@ const tokensIn = (text: string, from: number, to: number): ReadonlyArray<Token> 
   return tokens
 }
 
-const parse = (text: string): ReadonlyArray<ParseError> => {
-  const errors: Array<ParseError> = []
-  parseTree(text, errors, { allowTrailingComma: true })
-  return errors
+/** The parser's first error. */
+const firstError = (text: string): ParseError | undefined => {
+  let found: ParseError | undefined
+  const stop = (error: number, offset: number, length: number): never => {
+    found = { error, offset, length }
+    // The rest of the text is not looked at.
+    throw found
+  }
+  try {
+    visit(text, { onError: stop }, { allowTrailingComma: true })
+  } catch (thrown) {
+    if (thrown !== found) throw thrown
+  }
+  return found
 }
+
+const longestLine = 2_000
 
 /** The edits that may mend the parser's first error. */
 const editsFor = (text: string, { error, offset, length }: ParseError): ReadonlyArray<Edit> => {
@@ -98,7 +110,9 @@ const editsFor = (text: string, { error, offset, length }: ParseError): Readonly
   const line = text.slice(start, end)
   if (insideText.has(code)) return [{ at: offset, end: offset + length, by: '""' }]
   if (code === "UnexpectedEndOfComment") return [{ at: text.length, end: text.length, by: "*/" }]
-  const tokens = tokensIn(text, start, end)
+  // Of a line that no person has written, only the place itself is tried.
+  const isLong = line.length > longestLine
+  const tokens = isLong ? [] : tokensIn(text, start, end)
   const edits: Array<Edit> = []
   const quote = (at: number) => {
     const token = tokens.findLast((one) => one.offset <= at)
@@ -112,7 +126,7 @@ const editsFor = (text: string, { error, offset, length }: ParseError): Readonly
       span: opens || token === undefined ? { offset: at, length: 1 } : token,
     })
   }
-  const boundaries = new Set([end, ...tokens.flatMap((one) => [one.offset, one.offset + one.length])])
+  const boundaries = new Set([isLong ? offset : end, ...tokens.flatMap((one) => [one.offset, one.offset + one.length])])
   for (const at of boundaries) {
     for (const by of [",", ":", "}", "]", "{", "["]) {
       const said = inserted(by, code)
@@ -121,19 +135,19 @@ const editsFor = (text: string, { error, offset, length }: ParseError): Readonly
   }
   // A missing quote begins a word, or ends a text; or it belongs before punctuation that is text without it.
   for (const one of tokens) quote(one.kind === stringToken ? one.offset + one.length : one.offset)
-  for (const [index, character] of [...line].entries()) if (",:]}".includes(character)) quote(start + index)
-  quote(end)
+  for (let at = start; !isLong && at < end; at++) if (",:]}".includes(text[at] ?? "")) quote(at)
+  quote(isLong ? offset : end)
   edits.push({ at: offset, end: offset + Math.max(1, length), by: "" })
   for (const one of tokens) {
     const written = text.slice(one.offset, one.offset + one.length)
     if (one.kind !== stringToken) {
-      const isKey = /^\s*:/.test(text.slice(one.offset + one.length))
+      const isKey = /^\s*:/.test(text.slice(one.offset + one.length, end))
       const said = isKey ? words.PropertyNameExpected : undefined
       edits.push({ at: one.offset, end: one.offset + one.length, by: `"${written}"`, ...(said && { words: said }) })
     }
     if (written.startsWith("#")) edits.push({ at: one.offset, end, by: "", words: hash, span: one })
   }
-  const plain = line.replaceAll(/['‘’`“”„«»]/g, '"')
+  const plain = isLong ? line : line.replaceAll(/['‘’`“”„«»]/g, '"')
   if (plain !== line) edits.push({ at: start, end, by: plain, words: otherQuotes })
   // A text over several lines, to its closing quote.
   const close = text.indexOf('"', end)
@@ -151,16 +165,24 @@ interface Mended {
 
 const applied = (text: string, { at, end, by }: Edit): string => text.slice(0, at) + by + text.slice(end)
 
-/** Characters that may be parsed for one mistake: a long file has only its first told. */
-const budget = 20_000_000
+/** Characters that may be parsed for a text, some 100 ms: a reload must not hold up deliveries. */
+const budget = 4_000_000
+/** What an edit costs by itself, in such characters. */
+const costOfEdit = 500
 
-const mend = (text: string, first: ParseError): Mended => {
+interface Spending {
+  left: number
+}
+
+const mend = (text: string, first: ParseError, spending: Spending): Mended => {
   const code = printParseErrorCode(first.error)
   const edits = editsFor(text, first)
   let best: Edit | undefined
   let furthest = first.offset
-  for (const edit of edits.length * text.length > budget ? [] : edits) {
-    const [next] = parse(applied(text, edit))
+  for (const edit of edits) {
+    if (spending.left <= 0) break
+    const next = firstError(applied(text, edit))
+    spending.left -= costOfEdit + (next?.offset ?? text.length)
     if (next === undefined) {
       best = edit
       break
@@ -196,6 +218,7 @@ export const syntaxMistakes = (text: string): ReadonlyArray<SyntaxMistake> => {
   }
   const found: Array<SyntaxMistake> = []
   const edits: Array<Edit> = []
+  const spending: Spending = { left: budget }
   let current = text
   /** A place of the current text in the one that was written. */
   const original = (offset: number): number =>
@@ -204,9 +227,9 @@ export const syntaxMistakes = (text: string): ReadonlyArray<SyntaxMistake> => {
       return at >= from + by.length ? at - by.length + (end - from) : from
     }, offset)
   while (found.length < most) {
-    const [first] = parse(current)
+    const first = firstError(current)
     if (first === undefined) break
-    const { mistake, edit } = mend(current, { ...first, offset: Math.min(first.offset, current.length) })
+    const { mistake, edit } = mend(current, { ...first, offset: Math.min(first.offset, current.length) }, spending)
     found.push({ ...mistake, offset: original(mistake.offset) })
     if (edit === undefined) break
     current = applied(current, edit)

@@ -110,6 +110,8 @@ const works: ReadonlyArray<readonly [name: string, size: number, work: Work]> = 
     loaded((size) => config({ routes: [{ name: "a", match: "*a".repeat(size), to: "audit" }] })),
   ],
   ["a config of open braces", 20_000, loaded((size) => "{".repeat(size))],
+  ["a config of missing quotes", 500, loaded((size) => `{${'"a: 1,\n'.repeat(size)}}`)],
+  ["a config of missing commas", 500, loaded((size) => `{${'"a": [1 "b"]\n'.repeat(size)}}`)],
   ["a config of open references", 5_000, loaded((size) => config({ listen: "${A".repeat(size) }))],
   ["a config of blanks", 20_000, loaded((size) => `{"a"${"\n ".repeat(size)}1}`)],
   ["a config of open comments", 20_000, loaded((size) => "/*".repeat(size))],
