@@ -6,6 +6,7 @@
  */
 import { Context, Duration, Effect, Layer } from "effect"
 import { ActiveConfig } from "./ActiveConfig.ts"
+import * as Introduction from "./admin/Introduction.ts"
 import { RelayInfo } from "./admin/RelayInfo.ts"
 import * as Admin from "./admin/Server.ts"
 import type { Address } from "./config/Address.ts"
@@ -50,6 +51,7 @@ export const layer = ({ file, config, certificateFaults }: Loaded, options: Rela
     then(ListenerTls.layer(config.tls)),
     then(Reload.layer(options.load, certificateFaults)),
     then(RelayInfo.layer({ version: options.version, configFile: file })),
+    then(Introduction.layer),
     then(listening(config)),
     Layer.provide(telemetry(config, options)),
   )

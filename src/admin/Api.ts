@@ -10,6 +10,7 @@ import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchem
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 import { verdicts } from "../routing/Router.ts"
 import { BadRequest, Invalid, NotFound, Refused, Unavailable } from "./ApiErrors.ts"
+import { Fleet } from "./FleetApi.ts"
 import { History, Totals } from "./HistoryApi.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
 import { Refusals, TappedRefusal } from "./RefusedRequest.ts"
@@ -22,7 +23,7 @@ export * from "./ReplayApi.ts"
 export * from "./RoutesApi.ts"
 
 export const Journal = Schema.Struct({
-  health: Schema.Literals(["starting", "ok", "full", "broken", "red"]),
+  health: Schema.Literals(["starting", "ok", "unavailable", "full", "broken", "red"]),
   message: Schema.String,
   path: Schema.optionalKey(Schema.String),
   head: Schema.Int,
@@ -108,7 +109,10 @@ export const Status = Schema.Struct({
   certificates: Schema.Array(Certificate),
   /** The most frequent first. */
   refusals: Schema.Array(Refusals),
+  /** Of all relays. */
   lanes: Schema.Array(Lane),
+  /** Absent where there can be but one relay. */
+  fleet: Schema.optionalKey(Fleet),
 })
 export type Status = typeof Status.Type
 

@@ -5,7 +5,7 @@
  */
 
 import { quarantine } from "../event/Event.ts"
-import { count } from "../formats/Amounts.ts"
+import { count, span } from "../formats/Amounts.ts"
 import type { Lane, Status } from "./Api.ts"
 import { certificateProblems } from "./CertificateProblems.ts"
 import { refusalProblems } from "./RefusalProblems.ts"
@@ -24,6 +24,7 @@ export const health = (status: Status): Health => {
     ...readinessProblems(status),
     ...status.lanes.toSorted((a, b) => a.name.localeCompare(b.name)).flatMap(laneProblems),
     ...configProblems(status),
+    ...fleetProblems(status),
     ...secretProblems(status),
     ...certificateProblems(status),
     ...refusalProblems(status),
@@ -100,6 +101,35 @@ const laneProblems = (lane: Lane): ReadonlyArray<StatusProblem> => {
     problems.push({ state, name, lines: [count(deadLetters, "dead letter")], action })
   }
   return problems
+}
+
+/** Older than that, the streams of a relay are taken over. */
+const silentFor = 6_000
+
+const fleetProblems = ({ fleet }: Status): ReadonlyArray<StatusProblem> => {
+  if (fleet === undefined) return []
+  const silent = fleet.relays.filter(({ age }) => age > silentFor)
+  const live = fleet.relays.filter(({ age, configHash }) => age <= silentFor && configHash !== "")
+  const configs = Map.groupBy(live, ({ configHash }) => configHash)
+  const said = [...configs].map(([hash, relays]) => `${hash} of ${relays.map(({ name }) => name).join(", ")}`)
+  return [
+    ...silent.map(({ name, age }) => ({
+      state: "relay-silent" as const,
+      name,
+      lines: [`the relay gives no sign of life for ${span(age)}; the others deliver what it had accepted`],
+      action: "start it again, under its name",
+    })),
+    ...(configs.size > 1
+      ? [
+          {
+            state: "configs-differ" as const,
+            name: "config",
+            lines: [`the relays have different configs: ${said.join("; ")}`],
+            action: "relay reload at each",
+          },
+        ]
+      : []),
+  ]
 }
 
 const configProblems = ({ config: { loadedAt, refusal } }: Status): ReadonlyArray<StatusProblem> => {

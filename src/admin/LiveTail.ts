@@ -57,7 +57,8 @@ const passes = ({ match, webhook, sink }: Filter) => {
     if (types.size < 1_000) types.set(type, found)
     return found
   }
-  return ({ event, sinks }: Entry): boolean =>
+  return ({ event, sinks, duplicate }: Entry): boolean =>
+    duplicate !== true &&
     (webhook === undefined || event.webhook === webhook) &&
     (sink === undefined || sinks.includes(sink)) &&
     matches(event.type)

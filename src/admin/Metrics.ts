@@ -9,6 +9,7 @@ import { Lanes } from "../delivery/Lanes.ts"
 import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
 import { commitBuckets } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
+import type { FleetStatus } from "../journal/FleetStatus.ts"
 import { Journal } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import { RelayInfo } from "./RelayInfo.ts"
@@ -63,11 +64,27 @@ const histogram = (
 
 const conditions = ["running", "waiting", "misconfigured", "paused", "blocked", "failed", "orphaned"] as const
 
+/** Each relay counts what it owns: over all of them, sum. */
+const ofFleet = ({ owned, counters, beatAge }: FleetStatus): ReadonlyArray<string> => [
+  metric("gauge", "relay_streams_owned", "Streams that this relay delivers", [[{}, owned]]),
+  metric("counter", "relay_takeovers_total", "Streams taken over from relays that stood still", [
+    [{}, counters.takeovers],
+  ]),
+  metric("counter", "relay_fenced_total", "Streams that another relay has taken over from this one", [
+    [{}, counters.fenced],
+  ]),
+  metric("gauge", "relay_beat_age_seconds", "Age of the last sign of life that the database answered", [
+    [{}, beatAge / 1_000],
+  ]),
+]
+
 export const render = Effect.gen(function* () {
   const { version } = yield* RelayInfo
   const { certificates } = (yield* ActiveConfig).current.config
   const { counters } = yield* Ingest
   const journal = yield* (yield* Journal).status
+  const { fleet: relays } = yield* Journal
+  const fleet = relays && (yield* relays.status)
   const lanes = yield* (yield* Lanes).status
   const { loadedAt, refusal } = yield* (yield* Reload).status
   const now = yield* Clock.currentTimeMillis
@@ -173,7 +190,9 @@ export const render = Effect.gen(function* () {
       "The most events that a crash could have sent twice",
       perLane("duplicateBound"),
     ),
-    metric("gauge", "relay_journal_bytes", "Bytes that the journal uses", [[{}, journal.usedBytes]]),
+    metric("gauge", "relay_journal_bytes", "Bytes that the journal uses", [
+      [{}, fleet?.ownedBytes ?? journal.usedBytes],
+    ]),
     metric("gauge", "relay_journal_max_bytes", "The journal's largest size", [[{}, journal.maxBytes]]),
     metric("gauge", "relay_journal_red", "What is lost or damaged in the journal and not acknowledged", [
       [{}, journal.alarm.lines.length],
@@ -184,6 +203,7 @@ export const render = Effect.gen(function* () {
     metric("gauge", "relay_config_last_reload_success_timestamp_seconds", "When the config in force was loaded", [
       [{}, loadedAt / 1000],
     ]),
+    ...(fleet === undefined ? [] : ofFleet(fleet)),
     metric("gauge", "relay_build_info", "Always 1", [[{ version }, 1]]),
   ].join("")
 })

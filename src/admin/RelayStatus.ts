@@ -10,6 +10,7 @@ import type { Counted } from "../ingest/RecentRefusals.ts"
 import { Journal, type JournalError } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import type * as Api from "./Api.ts"
+import { fleetOf, withOthers } from "./FleetReports.ts"
 import { History, totalsOf } from "./History.ts"
 import { notReady } from "./Readiness.ts"
 import type { Refusals } from "./RefusedRequest.ts"
@@ -72,6 +73,8 @@ export class RelayStatus extends Context.Service<
       const status = Effect.gen(function* () {
         const { health, message, engine, head, first, usedBytes, maxBytes, filling } = yield* journal.status
         const known = yield* lanes.status
+        const own = known.map((lane) => laneOf(lane, history.p99(lane)))
+        const fleet = journal.fleet && (yield* journal.fleet.status)
         return {
           ...info,
           now: yield* Clock.currentTimeMillis,
@@ -84,7 +87,8 @@ export class RelayStatus extends Context.Service<
           webhooks: active.current.config.webhooks.map((webhook) => webhookOf(webhook, ingest.counters)),
           refusals: ingest.refusals.counted().map(refusalsOf),
           certificates: active.current.config.certificates,
-          lanes: known.map((lane) => laneOf(lane, history.p99(lane))),
+          lanes: fleet === undefined ? own : withOthers(own, fleet),
+          ...(fleet && { fleet: fleetOf(fleet) }),
         }
       })
       return RelayStatus.of({ status })

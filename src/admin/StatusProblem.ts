@@ -30,6 +30,8 @@ export const states = {
   "secret-expiring": "warning",
   "certificate-expired": "critical",
   "certificate-expiring": "warning",
+  "relay-silent": "warning",
+  "configs-differ": "warning",
   "reload-refused": "warning",
   "deliveries-refused": "warning",
   "unknown-path": "note",

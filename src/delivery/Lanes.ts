@@ -24,6 +24,7 @@ import {
 import type { LaneConfig } from "../config/Config.ts"
 import { quarantine } from "../event/Event.ts"
 import { Journal, type JournalError, type LaneInfo, type Log, type Streams } from "../journal/Journal.ts"
+import { totals } from "../journal/LaneTotals.ts"
 import type { SinkError } from "../sinks/Sink.ts"
 import { type LaneStatus, statusOf } from "./LaneStatus.ts"
 import * as Quarantine from "./Quarantine.ts"
@@ -49,6 +50,7 @@ export interface LanesOptions {
 export class Lanes extends Context.Service<
   Lanes,
   {
+    /** Of the streams that this relay owns. */
     readonly status: Effect.Effect<ReadonlyArray<LaneStatus>, JournalError>
     /** False when there is no such lane. */
     pause(name: string): Effect.Effect<boolean, JournalError>
@@ -243,7 +245,10 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   })
 
   return Lanes.of({
-    status: Effect.map(journal.lanes, (infos) => infos.map((info) => statusOf(info, streams.of(info.name)))),
+    status: Effect.map(
+      Effect.forEach(streams.logs(), (log) => log.lanes),
+      (infos) => totals(infos).map((info) => statusOf(info, streams.of(info.name))),
+    ),
     // During a change a lane may be retired and not yet started again.
     pause: (name) => oneChange.withPermit(setPaused(name, true)),
     resume: (name) => oneChange.withPermit(setPaused(name, false)),

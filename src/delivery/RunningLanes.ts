@@ -24,7 +24,7 @@ import {
 import type { LaneConfig } from "../config/Config.ts"
 import type { Entry } from "../event/Entry.ts"
 import { quarantine } from "../event/Event.ts"
-import type { JournalError, Log, OpenedLane, OpenOptions, RefusedSettlement } from "../journal/Journal.ts"
+import type { JournalError, LaneInfo, Log, OpenedLane, OpenOptions, RefusedSettlement } from "../journal/Journal.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
 import { Tracing } from "../telemetry/Tracing.ts"
@@ -197,14 +197,41 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
     ),
   )
 
+  /** Retries that another relay has moved into a lane, by what was known of them. */
+  const revisions = new WeakMap<Lane.Lane, number>()
+
+  /** What an operator did at another relay. */
+  const keepUp = Effect.fnUntraced(function* (lane: Lane.Lane, { name, paused, revision = 0 }: LaneInfo) {
+    if (paused !== lane.state.pausedByOperator) {
+      if (paused) lane.state.pause()
+      else lane.resume()
+    }
+    if (revision > (revisions.get(lane) ?? revision)) {
+      // What the lane has ended must be on disk, or it would adopt it again.
+      yield* settle
+      lane.adopt(yield* log.openLane(name))
+    }
+    revisions.set(lane, revision)
+  })
+
+  /** Where others still route by a former name of a sink, what they append goes to the sink's lane. */
+  const adoptLeft = Effect.fnUntraced(function* ({ name: renamedFrom, backlog, deadLetters }: LaneInfo) {
+    const successor = [...running.values()].find(({ lane }) => lane.config.renamedFrom === renamedFrom)?.lane
+    if (successor === undefined || backlog + deadLetters === 0) return
+    yield* settle
+    successor.adopt(yield* log.openLane(successor.config.name, { renamedFrom }))
+  })
+
   const count = Effect.gen(function* () {
     // Read before the journal counts: events that it does not know of by then have ended all the same.
     const ended = new Map([...running.values()].map(({ lane }) => [lane, lane.progress.endedOnDisk]))
     for (const state of yield* log.lanes) {
       const lane = running.get(state.name)?.lane
+      if (state.revision !== undefined && lane === undefined) yield* adoptLeft(state)
       const before = lane && ended.get(lane)
       if (lane === undefined || before === undefined) continue
       lane.progress.counted(state)
+      if (state.revision !== undefined) yield* keepUp(lane, state)
       const limit = lane.config.backlog
       if (limit?.whenFull === "deadLetter") lane.giveUp(Math.max(0, state.backlog - limit.max), before)
     }

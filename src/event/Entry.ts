@@ -9,4 +9,6 @@ export interface Entry {
   readonly sinks: ReadonlyArray<string>
   /** Appended by `replay`: outside of order by key, with an idempotency key of its own. */
   readonly replayed: boolean
+  /** It had come before, at another relay: it goes to no sink. */
+  readonly duplicate?: boolean
 }

@@ -17,6 +17,7 @@
 import { Context, type Effect, type Exit } from "effect"
 import type { Event } from "../event/Event.ts"
 import type { EventPage, EventQuery } from "./EventQuery.ts"
+import type { Fleet } from "./FleetStatus.ts"
 import type { JournalBroken, JournalError } from "./JournalError.ts"
 import type { DeadLetterQuery, StoredDeadLetter } from "./LaneInfo.ts"
 import type { Attempt, RefusedSettlement } from "./Settlement.ts"
@@ -73,8 +74,8 @@ export interface ImportCounts {
 }
 
 export interface JournalStatus {
-  /** `red` until a person acknowledges it: events were lost, or a file was set aside. */
-  readonly health: "starting" | "ok" | "full" | "broken" | "red"
+  /** `unavailable` while its server does not answer; `red` until a person acknowledges it: events were lost, or a file was set aside. */
+  readonly health: "starting" | "ok" | "unavailable" | "full" | "broken" | "red"
   /** What is wrong and what to do about it; empty when nothing is. */
   readonly message: string
   /** Losses that nobody has acknowledged, one per line, and when the first was found (epoch milliseconds). */
@@ -169,6 +170,8 @@ export class Journal extends Context.Service<
       appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit>
       /** Absent where there is but this one. */
       readonly streams?: Streams
+      /** Absent where there can be but one relay. */
+      readonly fleet?: Fleet
       /** Fails once the journal is broken and never succeeds: race the process against it. */
       readonly broken: Effect.Effect<never, JournalBroken>
     }

@@ -4,6 +4,7 @@ import type { JournalConfig } from "../config/Config.ts"
 import type { Journal } from "./Journal.ts"
 import { type JournalError, unavailable } from "./JournalError.ts"
 import type { Inspected, JournalFile, JournalType } from "./JournalType.ts"
+import { Postgres } from "./postgres/Postgres.ts"
 import { Sqlite } from "./sqlite/Sqlite.ts"
 
 /** A type whose config only its own schema knows: what is decoded by `config` goes into `load` and `file`. */
@@ -23,6 +24,7 @@ const erase = <Config>({ config, load, live, inspect, file }: JournalType<Config
 /** The first is the default. */
 export const journalTypes: Readonly<Record<string, AnyJournalType>> = {
   sqlite: erase(Sqlite),
+  postgres: erase(Postgres),
 }
 
 /** The journal of a config. */

@@ -38,12 +38,24 @@ const names = [
   "relay_lane_retrying_events",
   "relay_journal_max_bytes",
   "relay_config_last_reload_success_timestamp_seconds",
+  "relay_streams_owned",
+  "relay_takeovers_total",
+  "relay_fenced_total",
+  "relay_beat_age_seconds",
 ]
 
 /** Valid from the second 1 to the second 2. */
 const certificate = { key: "tls.certificate", subject: "a", notBefore: 1_000, notAfter: 2_000, fingerprint: "AA" }
 
 const busy = {
+  fleet: {
+    members: [],
+    streams: [],
+    counters: { takeovers: 3, fenced: 1 },
+    owned: 2,
+    ownedBytes: 500,
+    beatAge: 1_500,
+  },
   config: { certificates: [certificate] },
   lanes: [
     lane("lake", {
@@ -105,6 +117,11 @@ describe("/metrics", () => {
       expect(body).toContain('relay_duplicate_bound_events{sink="lake"} 42\n')
       expect(body).toContain('relay_lane_state{sink="lake",state="running"} 1\n')
       expect(body).toContain('relay_lane_state{sink="lake",state="blocked"} 0\n')
+      expect(body).toContain("relay_streams_owned 2\n")
+      expect(body).toContain("relay_takeovers_total 3\n")
+      expect(body).toContain("relay_beat_age_seconds 1.5\n")
+      // What it owns, so that the relays' sum is what they all have.
+      expect(body).toContain("relay_journal_bytes 500\n")
     }).pipe(Effect.orDie),
   )
 

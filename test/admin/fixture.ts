@@ -7,6 +7,7 @@ import { LaneInUse, type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
 import type * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
 import type { RecentRefusals } from "../../src/ingest/RecentRefusals.ts"
+import type { FleetStatus } from "../../src/journal/FleetStatus.ts"
 import { Journal, type JournalStatus } from "../../src/journal/Journal.ts"
 import { Reload } from "../../src/reload/Reload.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
@@ -53,6 +54,8 @@ export interface Setup {
   readonly lanes?: ReadonlyArray<LaneStatus>
   /** Over what the journal says of itself. */
   readonly status?: Partial<JournalStatus>
+  /** Other relays on the journal. */
+  readonly fleet?: FleetStatus
   readonly draining?: boolean
   /** What a reload comes to. */
   readonly reload?: Reload["Service"]["reload"]
@@ -93,7 +96,11 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
   const journal = Layer.effect(
     Journal,
     Effect.map(Journal, (memory) =>
-      Journal.of({ ...memory, status: Effect.map(memory.status, (status) => ({ ...status, ...setup.status })) }),
+      Journal.of({
+        ...memory,
+        status: Effect.map(memory.status, (status) => ({ ...status, ...setup.status })),
+        ...(setup.fleet && { fleet: { status: Effect.succeed(setup.fleet), introduce: () => Effect.void } }),
+      }),
     ),
   ).pipe(Layer.provide(MemoryJournal.layer))
   const active = activeConfig({ ...config(setup.admin), ...setup.config })

@@ -4,6 +4,7 @@ import { health, laneLevel } from "../../admin/Health.ts"
 import { byLevel, type Level, levelOf, type StatusProblem } from "../../admin/StatusProblem.ts"
 import { quarantine } from "../../event/Event.ts"
 import { certificatesTable } from "./certificatesTable.ts"
+import { fleetTable } from "./fleetTable.ts"
 import { bytes, count, type Paint, plain, span, table } from "./output.ts"
 import { secretsTable } from "./secretsTable.ts"
 
@@ -51,6 +52,7 @@ export const render = (status: Status, style: Paint): string => {
     ...status.work.map(({ what, share }) => `in progress: ${plain(what)}, ${Math.floor(share * 100)} %`),
     "",
     lanesTable(lanes, now),
+    ...(status.fleet === undefined ? [] : ["", fleetTable(status.fleet)]),
     "",
     secretsTable(status),
     ...(status.certificates.length === 0 ? [] : ["", certificatesTable(status)]),

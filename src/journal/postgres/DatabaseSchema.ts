@@ -32,7 +32,9 @@ const steps: ReadonlyArray<string> = [
    -- A commit's events in one row. The bytes are packed already, or small: compressing them again costs more than it saves.
    CREATE TABLE log (
      first bigint PRIMARY KEY, count int NOT NULL, received_from bigint NOT NULL, received_to bigint NOT NULL,
-     routes text NOT NULL, keys bytea NOT NULL, void int[] NOT NULL, altered int[] NOT NULL, bytes bytea NOT NULL);
+     routes text NOT NULL, keys bytea NOT NULL, ids bytea NOT NULL, void int[] NOT NULL, altered int[] NOT NULL,
+     bytes bytea NOT NULL);
+   CREATE INDEX log_received ON log (received_to, first);
    ALTER TABLE log ALTER keys SET STORAGE EXTERNAL, ALTER bytes SET STORAGE EXTERNAL;
 
    CREATE TABLE seen (
@@ -56,7 +58,38 @@ const steps: ReadonlyArray<string> = [
    CREATE TABLE imported (
      journal text, sequence bigint, lanes jsonb NOT NULL, PRIMARY KEY (journal, sequence));
 
-   CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false, revision bigint NOT NULL DEFAULT 0);`,
+   CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false, revision bigint NOT NULL DEFAULT 0);
+
+   CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[])
+   RETURNS TABLE (owned boolean, first bigint, void int[], altered int[]) LANGUAGE plpgsql AS $body$
+   #variable_conflict use_column
+   DECLARE head bigint;
+   BEGIN
+     -- Held until the commit: so the order of the sequences is the order of the commits.
+     PERFORM pg_advisory_xact_lock('log'::regclass::oid::bigint);
+     SELECT l.first + l.count - 1 INTO head FROM log l WHERE l.first > 4398046511104 AND l.first < 8796093022208 ORDER BY l.first DESC LIMIT 1;
+     head := coalesce(head, 4398046511104);
+     IF NOT EXISTS (SELECT FROM progress p WHERE p.stream = 1 AND p.lanes ?& a_lanes) THEN
+       INSERT INTO progress AS p (stream, lanes)
+       SELECT 1, coalesce(jsonb_object_agg(name, jsonb_build_object('sequence', head, 'settled', '[]'::jsonb, 'pausedFor', 0)), '{}') FROM unnest(a_lanes) AS name
+       ON CONFLICT (stream) DO UPDATE SET lanes = excluded.lanes || p.lanes;
+     END IF;
+     RETURN QUERY
+     WITH key AS MATERIALIZED (SELECT k.lo, k.hi, k.crc, k.place FROM unnest(a_lo, a_hi, a_crc, a_place) AS k(lo, hi, crc, place)),
+       fresh AS (
+         INSERT INTO seen (lo, hi, crc, at, sequence)
+         SELECT key.lo, key.hi, key.crc, (extract(epoch FROM now()) * 1000)::bigint, head + 1 + key.place FROM key ORDER BY key.lo, key.hi, key.crc
+         ON CONFLICT DO NOTHING RETURNING seen.sequence
+       ),
+       void AS MATERIALIZED (SELECT coalesce(array_agg(key.place), '{}') AS places FROM key WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.sequence = head + 1 + key.place)),
+       altered AS MATERIALIZED (SELECT coalesce(array_agg(DISTINCT key.place), '{}') AS places FROM key JOIN seen ON seen.lo = key.lo AND seen.hi = key.hi WHERE seen.crc <> key.crc),
+       stored AS (
+         INSERT INTO log (first, count, received_from, received_to, routes, keys, ids, void, altered, bytes)
+         SELECT head + 1, a_count, a_from, a_to, a_routes, a_keys, a_ids, void.places, altered.places, a_bytes FROM void, altered
+         WHERE a_count > cardinality(void.places) RETURNING log.first
+       )
+     SELECT true, coalesce((SELECT stored.first FROM stored), 0), void.places, altered.places FROM void, altered;
+   END $body$;`,
 ]
 
 /** What this relay reads and writes. */

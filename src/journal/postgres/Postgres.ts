@@ -3,8 +3,9 @@ import { Effect } from "effect"
 import type { JournalType } from "../JournalType.ts"
 import { PostgresConfig } from "./PostgresConfig.ts"
 
-export const Postgres: Omit<JournalType<PostgresConfig>, "load"> = {
+export const Postgres: JournalType<PostgresConfig> = {
   config: PostgresConfig,
+  load: () => import("./PostgresLayer.ts"),
   live: ["password", "tls"],
   inspect: (config) =>
     Effect.flatMap(

@@ -59,8 +59,11 @@ describe("the JSON Schema", () => {
       const refused = (parts: object) => validate(schema, read(config({ ...parts })))
       expect(refused({ lisen: "x" })).toEqual([".lisen: unknown key"])
       expect(refused({ listen: "localhost" })).toEqual([".listen: pattern"])
-      expect(refused({ journal: { retention: "7d" } })).toEqual([".journal.retention: pattern"])
-      expect(refused({ journal: { maxSize: "7 gigs" } })).toEqual([".journal.maxSize: pattern"])
+      expect(refused({ journal: { retention: "7d" } })).toEqual([".journal: anyOf"])
+      expect(refused({ journal: { maxSize: "7 gigs" } })).toEqual([".journal: anyOf"])
+      const one = jsonSchema(sinkTypes, Object.fromEntries(Object.entries(journalTypes).slice(0, 1)))
+      expect(validate(one, read(config({ journal: { retention: "7d" } })))).toEqual([".journal.retention: pattern"])
+      expect(validate(one, read(config({ journal: { maxSize: "7 gigs" } })))).toEqual([".journal.maxSize: pattern"])
       expect(refused({ delivery: { retry: { maxAttempts: 0 } } })).not.toEqual([])
     }),
   )
@@ -73,7 +76,16 @@ describe("the JSON Schema", () => {
         properties: {
           listen: { description: "Where deliveries are received", default: "127.0.0.1:8080" },
           journal: {
-            properties: { retention: { default: "7 days", examples: expect.arrayContaining(["30 seconds"]) } },
+            anyOf: expect.arrayContaining([
+              expect.objectContaining({
+                properties: expect.objectContaining({
+                  retention: expect.objectContaining({
+                    default: "7 days",
+                    examples: expect.arrayContaining(["30 seconds"]),
+                  }),
+                }),
+              }),
+            ]),
           },
         },
         $defs: { sink: { properties: { type: { enum: ["console", "file", "chat", "http"] } } } },

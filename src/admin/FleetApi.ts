@@ -1,0 +1,28 @@
+/** What the status says of the relays on one journal. */
+import { Schema } from "effect"
+
+/** The relays on one journal. */
+export const Fleet = Schema.Struct({
+  relays: Schema.Array(
+    Schema.Struct({
+      name: Schema.String,
+      /** The one that was asked. */
+      isSelf: Schema.Boolean,
+      version: Schema.String,
+      /** Tells configs apart. */
+      configHash: Schema.String,
+      /** Of its admin API. */
+      address: Schema.String,
+      /** Milliseconds since its last sign of life. */
+      age: Schema.Finite,
+      streams: Schema.Array(Schema.Int),
+      /** It delivers for the sinks that need one relay. */
+      shared: Schema.Boolean,
+      /** Events that wait in its streams, over all sinks. */
+      waiting: Schema.Int,
+    }),
+  ),
+  /** Streams that no relay delivers at the moment. */
+  unowned: Schema.Array(Schema.Int),
+})
+export type Fleet = typeof Fleet.Type

@@ -1,0 +1,25 @@
+/** A lane of several streams as one. */
+import type { LaneInfo } from "./LaneInfo.ts"
+
+/** By name; the cursor and the pause are those of the first stream that has the lane. */
+export const totals = (streams: ReadonlyArray<ReadonlyArray<LaneInfo>>): ReadonlyArray<LaneInfo> => {
+  const [only, ...others] = streams
+  if (only !== undefined && others.length === 0) return only
+  const all = new Map<string, LaneInfo>()
+  for (const lane of streams.flat()) {
+    const known = all.get(lane.name)
+    all.set(
+      lane.name,
+      known === undefined
+        ? lane
+        : {
+            ...known,
+            backlog: known.backlog + lane.backlog,
+            retrying: known.retrying + lane.retrying,
+            deadLetters: known.deadLetters + lane.deadLetters,
+            deadLetterBytes: known.deadLetterBytes + lane.deadLetterBytes,
+          },
+    )
+  }
+  return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+}

@@ -1,0 +1,21 @@
+/** What an error of the database means to those who use the journal. */
+import { Effect, Result } from "effect"
+import { full, type JournalError, unavailable } from "../JournalError.ts"
+import type { DatabaseError } from "./DatabaseError.ts"
+
+const diskFull = "53100"
+
+export const refusalOf = ({ code, message }: DatabaseError): JournalError =>
+  code === diskFull ? full("disk", message) : unavailable(message)
+
+/** The same of an effect. */
+export const refusing = <A, R>(
+  effect: Effect.Effect<A, DatabaseError | JournalError, R>,
+): Effect.Effect<A, JournalError, R> =>
+  Effect.mapError(effect, (error) => (error._tag === "DatabaseError" ? refusalOf(error) : error))
+
+/** Whether the same once more may do: nothing is known to have been stored, or another transaction was first. */
+export const mayRepeat = (result: Result.Result<unknown, DatabaseError>): boolean =>
+  Result.isFailure(result) &&
+  (result.failure.reason === "unavailable" || result.failure.reason === "conflict") &&
+  result.failure.code !== diskFull

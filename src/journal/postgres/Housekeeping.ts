@@ -1,0 +1,87 @@
+/**
+ * What the owner of a stream does every second: it deletes rows that every lane
+ * has passed, and whoever delivers the shared stream forgets old duplicates.
+ */
+import { Effect } from "effect"
+import type { Database } from "./Database.ts"
+import type { DatabaseError } from "./DatabaseError.ts"
+import type { OwnedStream } from "./OwnedStream.ts"
+import { ceilingOf, floorOf } from "./Sequences.ts"
+
+/** Rows that are deleted at once. */
+const rowsAtOnce = 256
+
+interface OldRow {
+  readonly first: number
+  readonly count: number
+  readonly received_to: number
+  readonly bytes: number
+}
+
+/** Deletes rows older than `before`, and older ones first as many as `tooMany` bytes; true when there may be more. */
+export const prune = Effect.fnUntraced(function* (
+  stream: OwnedStream,
+  before: number,
+  tooMany: number,
+): Effect.fn.Return<boolean, DatabaseError> {
+  const { db } = stream.owner
+  // The newest row stays: it says where the stream ends.
+  const { rows } = yield* db.query<OldRow>(
+    `SELECT first, count, received_to, octet_length(bytes) + octet_length(keys) AS bytes FROM log
+     WHERE first >= $1 AND first < $2 AND first < (SELECT max(first) FROM log WHERE first > $3 AND first < $2)
+     ORDER BY first LIMIT ${rowsAtOnce}`,
+    [stream.prunedTo, ceilingOf(stream.id), floorOf(stream.id)],
+  )
+  let excess = tooMany
+  const old: Array<OldRow> = []
+  let kept: number | undefined
+  for (const row of rows) {
+    if (row.received_to >= before && excess <= 0) {
+      kept ??= row.first
+      break
+    }
+    if (stream.isPending(row.first, row.first + row.count - 1)) {
+      kept ??= row.first
+      continue
+    }
+    old.push(row)
+    excess -= row.bytes
+  }
+  if (old.length > 0) {
+    yield* db.query(
+      `DELETE FROM log USING stream AS s
+       WHERE s.id = $1 AND s.epoch = $2 AND log.first = ANY($3::bigint[])`,
+      [stream.id, stream.epoch, old.map(({ first }) => first)],
+    )
+    stream.bytes -= old.reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+  const isMore = rows.length === rowsAtOnce && old.length > 0
+  const last = rows.at(-1)
+  // What a lane waits for is looked at again from the first such row on, a round later.
+  stream.prunedTo = isMore && last !== undefined ? last.first + 1 : (kept ?? stream.prunedTo)
+  if (!isMore) stream.prunedTo = floorOf(stream.id)
+  return isMore
+})
+
+/** Forgets deliveries that came more than `age` milliseconds ago, and about all above `count`. */
+export const forget = Effect.fnUntraced(function* (
+  db: Database,
+  { age, count }: { readonly age: number; readonly count: number },
+): Effect.fn.Return<void, DatabaseError> {
+  const { rows } = yield* db.query<{ known: number; oldest: number | null; now: number }>(
+    `SELECT (SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'seen'::regclass) AS known,
+       (SELECT min(at) FROM seen) AS oldest, (extract(epoch FROM now()) * 1000)::bigint AS now`,
+  )
+  const [{ known, oldest, now } = { known: 0, oldest: null, now: 0 }] = rows
+  if (oldest === null) return
+  // They came about evenly.
+  const surplus = known <= count ? oldest : oldest + Math.floor((now - oldest) * (1 - count / known))
+  const until = Math.max(now - age, surplus)
+  for (let more = true; more; ) {
+    const { count: forgotten } = yield* db.query(
+      "DELETE FROM seen WHERE ctid = ANY(ARRAY(SELECT ctid FROM seen WHERE at < $1 LIMIT 5000))",
+      [until],
+    )
+    more = forgotten === 5_000
+  }
+})

@@ -1,0 +1,112 @@
+/** A stream that this relay owns, as the lanes use it. */
+import { Effect } from "effect"
+import type { Entry } from "../../event/Entry.ts"
+import type { JournalError } from "../JournalError.ts"
+import type { LaneInfo, OpenedLane } from "../LaneInfo.ts"
+import type { Settlement } from "../Settlement.ts"
+import type { Log, OpenOptions } from "../StreamLog.ts"
+import { Backlog } from "../stream/Backlog.ts"
+import { decode } from "../stream/Record.ts"
+import { refusing } from "./DatabaseRefusal.ts"
+import * as LaneTables from "./LaneTables.ts"
+import { settle } from "./Settling.ts"
+import { readBytes, StreamState } from "./StreamState.ts"
+
+export class OwnedStream extends StreamState implements Log {
+  get head(): Effect.Effect<number> {
+    return Effect.sync(() => this.end)
+  }
+
+  awaitBeyond(after: number): Effect.Effect<void> {
+    return Effect.callback<void>((resume) => {
+      if (this.end > after) return resume(Effect.void)
+      const cancel = this.waiting.add(after, () => resume(Effect.void))
+      return Effect.sync(cancel)
+    })
+  }
+
+  settle(settlements: ReadonlyArray<Settlement>) {
+    return Effect.suspend(() => (this.isLost ? Effect.fail(this.fencedError) : settle(this, settlements)))
+  }
+
+  get lanes(): Effect.Effect<ReadonlyArray<LaneInfo>, JournalError> {
+    return Effect.gen({ self: this }, function* () {
+      const letters = yield* this.letters
+      return [...this.backlogs.values()]
+        .map((backlog) => this.#info(backlog, letters))
+        .sort((a, b) => (a.name < b.name ? -1 : 1))
+    })
+  }
+
+  #info(backlog: Backlog, letters: ReadonlyMap<string, { letters: number; bytes: number }>): LaneInfo {
+    const { lane } = backlog
+    return {
+      name: lane,
+      cursor: backlog.cursor,
+      retrying: backlog.retrying.size,
+      deadLetters: letters.get(lane)?.letters ?? 0,
+      deadLetterBytes: letters.get(lane)?.bytes ?? 0,
+      backlog: backlog.size,
+      paused: this.owner.isPaused(lane),
+      revision: this.owner.revisionOf(lane),
+    }
+  }
+
+  openLane(name: string, options: OpenOptions = {}): Effect.Effect<OpenedLane, JournalError> {
+    return Effect.gen({ self: this }, function* () {
+      yield* this.owner.opened(this, name, options)
+      const backlog = this.backlogs.get(name) ?? new Backlog(name, { sequence: this.end, settled: [] })
+      this.backlogs.set(name, backlog)
+      yield* this.transact((queries) => this.insertLanes(queries, [name]))
+      this.open.add(name)
+      const retries = yield* refusing(LaneTables.retriesOf(this.owner.db, this.id, name))
+      backlog.retrying.clear()
+      for (const { sequence } of retries) backlog.retrying.add(sequence)
+      const info = this.#info(backlog, yield* this.letters)
+      return { ...info, pausedFor: backlog.pausedFor, retries }
+    })
+  }
+
+  limitBacklog(lane: string, max: number | undefined): Effect.Effect<void> {
+    return Effect.sync(() => {
+      const backlog = this.backlogs.get(lane)
+      if (backlog !== undefined) backlog.max = max ?? Number.POSITIVE_INFINITY
+    })
+  }
+
+  readRetries(lane: string, sequences: ReadonlyArray<number>) {
+    return Effect.gen({ self: this }, function* () {
+      if (this.isLost) return yield* this.fencedError
+      const { rows } = yield* refusing(
+        this.owner.db.query<{ sequence: number; record: Uint8Array }>(
+          `SELECT sequence, record FROM (
+             SELECT sequence, record, sum(octet_length(record)) OVER (ORDER BY place) - octet_length(record) AS before, place
+             FROM unnest($2::bigint[]) WITH ORDINALITY AS asked(sequence, place) JOIN retry USING (sequence)
+             WHERE lane = $1
+           ) AS sized WHERE before < ${readBytes} ORDER BY place`,
+          [lane, sequences],
+        ),
+      )
+      const entries: Array<Entry> = []
+      const lost: Array<number> = []
+      for (const { sequence, record } of rows) {
+        const entry = decode(record, sequence)
+        if (entry === undefined) lost.push(sequence)
+        else entries.push(entry)
+      }
+      if (lost.length > 0) {
+        yield* this.transact((queries) =>
+          LaneTables.endRetries(
+            queries,
+            lost.map((sequence) => ({ lane, sequence })),
+          ),
+        )
+        for (const sequence of lost) {
+          this.owner.damaged(sequence)
+          this.backlogs.get(lane)?.retrying.delete(sequence)
+        }
+      }
+      return { entries, lost }
+    })
+  }
+}

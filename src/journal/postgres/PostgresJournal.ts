@@ -1,0 +1,301 @@
+/**
+ * The journal on PostgreSQL: for several relays, each writing a stream of its own.
+ *
+ * **Guarantee.** That of `Journal`, whichever relay ends: another takes over what
+ * it wrote. What is answered is committed as `synchronous_commit = on` has it.
+ *
+ * **Gotcha.** Where commits don't wait for a standby, a failover loses what was
+ * answered last. The relays see it, say how much, and are red until a person has
+ * looked.
+ */
+import { Clock, Deferred, Duration, Effect, Exit, type Scope } from "effect"
+import type { EventQuery } from "../EventQuery.ts"
+import type { Introduction } from "../FleetStatus.ts"
+import { type AppendExit, Journal, type JournalStatus } from "../Journal.ts"
+import { full, JournalBroken, type JournalError, unavailable } from "../JournalError.ts"
+import { totals } from "../LaneTotals.ts"
+import type { Database } from "./Database.ts"
+import { refusing } from "./DatabaseRefusal.ts"
+import { EventFinder } from "./EventFinder.ts"
+import * as Fleet from "./Fleet.ts"
+import * as FleetReport from "./FleetReport.ts"
+import * as Housekeeping from "./Housekeeping.ts"
+import * as LaneMoves from "./LaneMoves.ts"
+import { beatEvery } from "./Membership.ts"
+import { Operations } from "./Operations.ts"
+import { RedAlarm } from "./RedAlarm.ts"
+import { nobody } from "./SelfReport.ts"
+import { floorOf, sharedStream } from "./Sequences.ts"
+import { StreamState } from "./StreamState.ts"
+import { StreamWriter } from "./StreamWriter.ts"
+
+/** How often the shared stream is asked for what others appended, in milliseconds: with sinks that need it, and without. */
+const pollEvery = 25
+const pollIdly = 1_000
+/** How often old rows are looked for, and duplicates forgotten. */
+const pruneEvery = Duration.seconds(1)
+const forgetEvery = Duration.seconds(60)
+/** A sign of life that is older says that the database does not answer: said before appends are refused. */
+const answersWithin = 2_500
+/** How long the last commits may take when the relay stops. */
+const drainWithin = Duration.seconds(3)
+
+export interface JournalOptions {
+  readonly name: string
+  readonly retention: Duration.Duration
+  /** Bytes, of all relays together. */
+  readonly maxSize: number
+  readonly duplicates: { readonly age: Duration.Duration; readonly count: number }
+}
+
+const marks = [95, 80, 50] as const
+
+export const make = Effect.fnUntraced(function* (
+  db: Database,
+  options: JournalOptions,
+): Effect.fn.Return<Journal["Service"], JournalError, Scope.Scope> {
+  const clock = yield* Clock.Clock
+  const run = Effect.runForkWith(yield* Effect.context<never>())
+  const brokenSignal = Deferred.makeUnsafe<never, JournalBroken>()
+  let isClosed = false
+  let introduction: () => Introduction = () => nobody
+  const alarm = new RedAlarm(db, () => clock.currentTimeMillisUnsafe())
+
+  const fleet: Fleet.Fleet = yield* Fleet.make({
+    db,
+    name: options.name,
+    introduction: () => introduction(),
+    owner: {
+      opened: (stream, sink, { renamedFrom, exclusive }) =>
+        Effect.suspend(() => {
+          if (exclusive !== undefined) writer.setExclusive(sink, exclusive)
+          return renamedFrom === undefined ? Effect.void : adopt(stream, renamedFrom, sink)
+        }),
+      damaged: (sequence) => {
+        run(
+          alarm.raise(
+            `Event ${sequence} can't be read as it was written: it is not delivered; the sender may send it again.`,
+          ),
+        )
+      },
+    },
+    onLoss: (line) => {
+      run(alarm.raise(line))
+    },
+    onReplaced: (message) => {
+      Deferred.doneUnsafe(brokenSignal, Effect.fail(new JournalBroken({ message })))
+    },
+  })
+  const writer = new StreamWriter({
+    db,
+    own: () => fleet.own,
+    isClosed: () => isClosed,
+    waitingInShared: (sink) => fleet.waitingInShared(sink),
+  })
+  const recount = () => {
+    for (const stream of fleet.streams) stream.recount()
+  }
+  const operations = new Operations(db, writer, recount)
+  const finder = new EventFinder(db, () => fleet.now())
+
+  /** Its pause goes along. */
+  const adopt = Effect.fnUntraced(function* (
+    stream: StreamState,
+    from: string,
+    to: string,
+  ): Effect.fn.Return<void, JournalError> {
+    if (fleet.isPaused(from)) yield* setPaused(to, true)
+    yield* LaneMoves.adopt(stream, writer, from, to)
+  })
+
+  // The start and the end.
+  yield* Effect.acquireRelease(fleet.join, () =>
+    Effect.gen(function* () {
+      isClosed = true
+      yield* Effect.timeoutOption(
+        Effect.promise(() => writer.drain()),
+        drainWithin,
+      )
+      yield* fleet.leave
+    }),
+  )
+  yield* fleet.run
+
+  // What others appended to the shared stream, for whoever delivers it.
+  const poll = Effect.suspend(() => {
+    const shared = fleet.streams.find(({ id }) => id === sharedStream)
+    const look = shared === undefined ? Effect.void : Effect.ignore(shared.follow)
+    return Effect.andThen(look, Effect.sleep(writer.hasExclusive && shared !== undefined ? pollEvery : pollIdly))
+  })
+  yield* Effect.forkScoped(Effect.forever(poll))
+
+  // Room and age.
+  const used = () => FleetReport.bytes(fleet)
+  const tidy = Effect.gen(function* () {
+    const before = clock.currentTimeMillisUnsafe() - Duration.toMillis(options.retention)
+    const tooMany = used() - options.maxSize * 0.9
+    for (const stream of fleet.streams) {
+      if (stream.isLost) continue
+      yield* stream.loadPlaces
+      while (yield* Housekeeping.prune(stream, before, tooMany)) yield* Effect.sleep(20)
+    }
+  })
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(pruneEvery), Effect.ignore(tidy))))
+  const forget = Effect.suspend(() =>
+    fleet.streams.some(({ id }) => id === sharedStream)
+      ? Housekeeping.forget(db, { age: Duration.toMillis(options.duplicates.age), count: options.duplicates.count })
+      : Effect.void,
+  )
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(forgetEvery), Effect.ignore(forget))))
+
+  // What is refused.
+  const closed: AppendExit = Exit.fail(unavailable("The journal is closed: the relay stops."))
+  const silent: AppendExit = Exit.fail(unavailable("PostgreSQL does not answer. Try again."))
+  const fullExit: AppendExit = Exit.fail(
+    full("maxSize", "The journal has reached its maxSize. Raise it, or see `relay lanes list` for what waits."),
+  )
+  let isFull = false
+  writer.refusal = () => (isClosed ? closed : isFull ? fullExit : fleet.isAlive ? undefined : silent)
+  yield* Effect.forkScoped(
+    Effect.forever(
+      Effect.andThen(
+        Effect.sync(() => {
+          isFull = used() >= options.maxSize
+        }),
+        Effect.sleep(beatEvery),
+      ),
+    ),
+  )
+
+  const setPaused = (name: string, paused: boolean): Effect.Effect<void, JournalError> =>
+    Effect.map(
+      refusing(
+        db.query(
+          "INSERT INTO sink (name, paused) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET paused = excluded.paused",
+          [name, paused],
+        ),
+      ),
+      () => fleet.notePaused(name, paused),
+    )
+
+  /** The streams of all relays: of those that this one does not own, as they stand now. */
+  const everywhere = Effect.gen(function* () {
+    const { rows } = yield* refusing(
+      db.query<{ id: number; epoch: number }>("SELECT id, epoch FROM stream ORDER BY id"),
+    )
+    return yield* Effect.forEach(rows, ({ id, epoch }) =>
+      Effect.gen(function* () {
+        const own = fleet.streams.find((stream) => stream.id === id && !stream.isLost)
+        if (own !== undefined) return own
+        const visited = new StreamState(fleet.owner, id, epoch)
+        yield* visited.load
+        return visited
+      }),
+    )
+  })
+
+  const lanes = Effect.gen(function* () {
+    const own = yield* Effect.forEach(fleet.streams, (stream) => stream.lanes)
+    return totals([...own, ...FleetReport.elsewhere(fleet)])
+  })
+
+  const dropIn = Effect.fnUntraced(function* (streams: ReadonlyArray<StreamState>, name: string) {
+    let count = 0
+    for (const stream of streams) if (stream.backlogs.has(name)) count += yield* LaneMoves.dropWithin(stream, name)
+    return count
+  })
+
+  const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
+    yield* LaneMoves.requireOrphaned(from, fleet.relaysWith(from))
+    const streams = yield* everywhere
+    const holding = streams.filter(({ backlogs }) => backlogs.has(from))
+    if (holding.length === 0) {
+      return yield* unavailable(`There is no lane ${from} in the journal. See \`relay lanes list\`.`)
+    }
+    if (from === to) return 0
+    let count = 0
+    for (const stream of holding) count += yield* LaneMoves.moveWithin(stream, writer, from, to)
+    // The owners of other streams take up the retries that are in theirs now.
+    yield* refusing(
+      db.query(
+        "INSERT INTO sink (name, revision) VALUES ($1, 1) ON CONFLICT (name) DO UPDATE SET revision = sink.revision + 1",
+        [to],
+      ),
+    )
+    // A lane without a sink is not listed any more.
+    yield* dropIn(
+      holding.filter(({ open }) => !open.has(from)),
+      from,
+    )
+    return count
+  })
+
+  const status = Effect.sync((): JournalStatus => {
+    const own = fleet.own
+    const usedBytes = used()
+    const isSilent = fleet.beatAge > answersWithin
+    const lines = alarm.lines(fleet.news.alarm)
+    const message = isSilent
+      ? "PostgreSQL does not answer: what is accepted waits, and deliveries are refused until it does."
+      : isFull
+        ? "The journal has reached its maxSize: deliveries are refused."
+        : ""
+    return {
+      health: isSilent || own === undefined ? "unavailable" : isFull ? "full" : lines.length > 0 ? "red" : "ok",
+      message: [message, ...lines].filter((line) => line !== "").join("\n"),
+      alarm: { lines, since: alarm.since(fleet.news.alarm) },
+      head: own === undefined ? 0 : own.end - floorOf(own.id),
+      first: own === undefined ? 0 : own.first - floorOf(own.id),
+      usedBytes,
+      maxBytes: options.maxSize,
+      filling: marks.find((mark) => usedBytes * 100 >= options.maxSize * mark) ?? 0,
+      counters: { ...writer.counters },
+      engine: {},
+    }
+  })
+
+  /** The stream that this relay writes; it waits for one between two. */
+  const own = Effect.suspend(() =>
+    fleet.own === undefined
+      ? Effect.fail(unavailable("This relay has no stream to write: it takes one. Try again."))
+      : Effect.succeed(fleet.own),
+  )
+
+  return Journal.of({
+    appendUnsafe: (event, sinks) => writer.appendUnsafe(event, sinks),
+    append: (event, sinks) => writer.append(event, sinks),
+    read: (after, limit) => Effect.flatMap(own, (stream) => stream.read(after, limit)),
+    settle: (settlements) => Effect.flatMap(own, (stream) => stream.settle(settlements)),
+    head: Effect.sync(() => fleet.own?.end ?? 0),
+    awaitBeyond: (after) => Effect.suspend(() => fleet.own?.awaitBeyond(after) ?? Effect.void),
+    openLane: (name, openOptions) => Effect.flatMap(own, (stream) => stream.openLane(name, openOptions)),
+    limitBacklog: (lane, max) => Effect.suspend(() => fleet.own?.limitBacklog(lane, max) ?? Effect.void),
+    readRetries: (lane, sequences) => Effect.flatMap(own, (stream) => stream.readRetries(lane, sequences)),
+    mayStart: () => fleet.own?.mayStart() ?? false,
+    streams: fleet.owned,
+    fleet: {
+      status: Effect.sync(() => FleetReport.statusOf(fleet)),
+      introduce: (self) =>
+        Effect.sync(() => {
+          introduction = self
+        }),
+    },
+    lanes,
+    setPaused,
+    moveLane,
+    dropLane: Effect.fnUntraced(function* (name: string) {
+      yield* LaneMoves.requireOrphaned(name, fleet.relaysWith(name))
+      return yield* dropIn(yield* everywhere, name)
+    }),
+    deadLetters: (query) => operations.deadLetters(query),
+    replayDeadLetters: (ids, reroute) => operations.replayDeadLetters(ids, reroute),
+    dropDeadLetters: (ids) => operations.dropDeadLetters(ids),
+    replay: (targets) => operations.replay(targets),
+    import: (journal, events) => operations.import(journal, events),
+    events: (query: EventQuery) => finder.page(query),
+    end: finder.end,
+    status,
+    broken: Deferred.await(brokenSignal),
+    acknowledge: refusing(alarm.clear),
+  })
+})

@@ -1,0 +1,19 @@
+/** The journal of a config: its database, with the schema that this relay knows. */
+import { Effect, Layer } from "effect"
+import { Journal, type JournalError } from "../Journal.ts"
+import { refusing } from "./DatabaseRefusal.ts"
+import { migrate } from "./DatabaseSchema.ts"
+import * as PooledDatabase from "./PooledDatabase.ts"
+import { nameOf, type PostgresConfig } from "./PostgresConfig.ts"
+import * as PostgresJournal from "./PostgresJournal.ts"
+
+export const layer = (config: PostgresConfig): Layer.Layer<Journal, JournalError> =>
+  Layer.effect(
+    Journal,
+    Effect.gen(function* () {
+      const database = yield* PooledDatabase.ofConfig(config)
+      yield* refusing(migrate(database, config.schema))
+      const { retention, maxSize, duplicates } = config
+      return yield* PostgresJournal.make(database, { name: nameOf(config), retention, maxSize, duplicates })
+    }),
+  )

@@ -1,0 +1,24 @@
+/** What a relay tells the others of itself. */
+import type { Introduction, LaneCounts, StreamReport } from "../FleetStatus.ts"
+import type { Report } from "./Membership.ts"
+import type { StreamState } from "./StreamState.ts"
+
+/** Of a relay that has not said who it is. */
+export const nobody: Introduction = { version: "", configHash: "", address: "", lanes: [] }
+
+/** What waits in a stream. */
+export const countsOf = (stream: StreamState): StreamReport => ({
+  lanes: Object.fromEntries(
+    [...stream.backlogs.values()].map(({ lane, size, retrying }) => [
+      lane,
+      { backlog: size, retrying: retrying.size, deadLetters: stream.counted(lane) } satisfies LaneCounts,
+    ]),
+  ),
+})
+
+/** What a beat tells the others. */
+export const reportOf = (streams: ReadonlyArray<StreamState>, { lanes }: Introduction): Report => ({
+  streams: Object.fromEntries(streams.map((stream) => [stream.id, countsOf(stream)])),
+  lanes,
+  bytes: streams.reduce((sum, { bytes }) => sum + bytes, 0),
+})

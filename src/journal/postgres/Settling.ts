@@ -1,0 +1,129 @@
+/**
+ * Stores what lanes settled: mostly their cursors alone, in one statement; with
+ * retries or dead letters, in a transaction.
+ */
+import { Effect } from "effect"
+import type { Entry } from "../../event/Entry.ts"
+import { type JournalError, unavailable } from "../JournalError.ts"
+import { type Cursor, keptAttempts, type RefusedSettlement, type Settlement } from "../Settlement.ts"
+import type { Queries } from "./Database.ts"
+import { refusing } from "./DatabaseRefusal.ts"
+import * as LaneTables from "./LaneTables.ts"
+import type { StreamState } from "./StreamState.ts"
+
+const isWhole = ({ retry, deadLetter, pausedFor }: Settlement): boolean =>
+  [pausedFor, ...[...retry, ...deadLetter].flatMap((change) => Object.values<unknown>({ ...change }))].every(
+    (value) => typeof value !== "number" || Number.isSafeInteger(value),
+  )
+
+export const settle = Effect.fnUntraced(function* (
+  stream: StreamState,
+  settlements: ReadonlyArray<Settlement>,
+): Effect.fn.Return<ReadonlyArray<RefusedSettlement>, JournalError> {
+  const refused: Array<RefusedSettlement> = []
+  const known: Array<Settlement> = []
+  for (const settlement of settlements) {
+    const { lane } = settlement
+    if (!stream.backlogs.has(lane)) continue
+    if (isWhole(settlement)) known.push(settlement)
+    else refused.push({ lane, error: unavailable(`A number of what the lane ${lane} settled is not whole.`) })
+  }
+  if (known.length === 0) return refused
+  const cursors = new Map(known.map((one) => [one.lane, cursorOf(stream, one)]))
+  const isPlain = known.every((one) => one.retry.length + one.endRetry.length + one.deadLetter.length === 0)
+  const lost = isPlain
+    ? yield* storeCursors(stream, known, cursors)
+    : yield* stream.transact((queries) => storeAll(stream, queries, known, cursors))
+  for (const { lane, retry, endRetry, deadLetter, pausedFor } of known) {
+    const backlog = stream.backlogs.get(lane)
+    const cursor = cursors.get(lane)
+    if (backlog === undefined || cursor === undefined) continue
+    for (const { sequence } of retry) if (!lost.has(`${lane}:${sequence}`)) backlog.retrying.add(sequence)
+    for (const sequence of endRetry) backlog.retrying.delete(sequence)
+    for (const { sequence } of deadLetter) backlog.retrying.delete(sequence)
+    if (deadLetter.length > 0) stream.recount()
+    backlog.pausedFor = pausedFor
+    backlog.settle(cursor)
+  }
+  return refused
+})
+
+/** A cursor never moves back: what was settled stays settled. */
+const cursorOf = (stream: StreamState, { lane, cursor }: Settlement): Cursor => {
+  const before = stream.backlogs.get(lane)?.cursor
+  return before !== undefined && cursor.sequence < before.sequence ? before : cursor
+}
+
+const placesOf = (settlements: ReadonlyArray<Settlement>, cursors: ReadonlyMap<string, Cursor>): string =>
+  JSON.stringify(
+    Object.fromEntries(settlements.map(({ lane, pausedFor }) => [lane, { ...cursors.get(lane), pausedFor }])),
+  )
+
+const none: ReadonlySet<string> = new Set()
+
+const storeCursors = Effect.fnUntraced(function* (
+  stream: StreamState,
+  settlements: ReadonlyArray<Settlement>,
+  cursors: ReadonlyMap<string, Cursor>,
+) {
+  const { count } = yield* refusing(
+    stream.owner.db.query(
+      `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE id = $1 AND epoch = $2 FOR SHARE)
+       UPDATE progress SET lanes = lanes || $3::jsonb FROM owned WHERE stream = owned.id`,
+      [stream.id, stream.epoch, placesOf(settlements, cursors)],
+      { name: "settle" },
+    ),
+  )
+  if (count > 0) return none
+  stream.lost()
+  return yield* stream.fencedError
+})
+
+/** Gives the retries and dead letters whose events can't be found. */
+const storeAll = Effect.fnUntraced(function* (
+  stream: StreamState,
+  queries: Queries,
+  settlements: ReadonlyArray<Settlement>,
+  cursors: ReadonlyMap<string, Cursor>,
+) {
+  const changes = settlements.flatMap(({ lane, retry, deadLetter }) =>
+    [...retry, ...deadLetter].map(({ sequence }) => ({ lane, sequence })),
+  )
+  const kept = yield* LaneTables.keptRetries(queries, changes)
+  const isKept = (lane: string, sequence: number) => kept.get(`${lane}:${sequence}`)
+  const unkept = changes.flatMap(({ lane, sequence }) => (isKept(lane, sequence) === undefined ? [sequence] : []))
+  const found: ReadonlyMap<number, Entry> = yield* stream.find(queries, unkept)
+  const lost = new Set<string>()
+  const puts: Array<LaneTables.RetryToPut> = []
+  const letters: Array<LaneTables.LetterToPut> = []
+  const ends: Array<{ readonly lane: string; readonly sequence: number }> = []
+  const lose = (lane: string, sequence: number) => {
+    lost.add(`${lane}:${sequence}`)
+    stream.owner.damaged(sequence)
+  }
+  for (const { lane, retry, endRetry, deadLetter } of settlements) {
+    for (const change of retry) {
+      const before = isKept(lane, change.sequence)
+      const entry = found.get(change.sequence)
+      if (before === undefined && entry === undefined) lose(lane, change.sequence)
+      else puts.push({ lane, change, attempts: keptAttempts(before?.attempts ?? [], change), entry })
+    }
+    for (const sequence of endRetry) ends.push({ lane, sequence })
+    for (const letter of deadLetter) {
+      const { sequence, at } = letter
+      const before = isKept(lane, sequence)
+      const entry = before === undefined ? found.get(sequence) : before.entry()
+      ends.push({ lane, sequence })
+      if (entry === undefined) lose(lane, sequence)
+      else letters.push({ lane, at, entry, attempts: keptAttempts(before?.attempts ?? [], letter) })
+    }
+  }
+  yield* LaneTables.putRetries(queries, puts)
+  yield* LaneTables.endRetries(queries, ends)
+  yield* LaneTables.putLetters(queries, letters)
+  yield* queries.query("UPDATE progress SET lanes = lanes || $2::jsonb WHERE stream = $1", [
+    stream.id,
+    placesOf(settlements, cursors),
+  ])
+  return lost
+})

@@ -1,0 +1,179 @@
+/**
+ * What this relay appends: to the stream that it writes, or to the shared one
+ * where a sink of the event needs one mind.
+ */
+import { Effect, Exit } from "effect"
+import type { Event } from "../../event/Event.ts"
+import type { AppendExit, Appended } from "../Journal.ts"
+import { full, type JournalError, unavailable } from "../JournalError.ts"
+import { type DuplicateKey, hashInto } from "../stream/DuplicateKey.ts"
+import { bodyChecksum, Origin } from "../stream/Record.ts"
+import { Appends, type CommitExit, exitOf } from "./Appends.ts"
+import { type Also, Commits, type CommitsOptions } from "./Commits.ts"
+import { Group, type Stored } from "./Group.ts"
+import { place, voided } from "./StreamRows.ts"
+
+/** An event that is appended again. */
+export interface Reappended {
+  readonly event: Event
+  readonly sinks: ReadonlyArray<string>
+}
+
+const duplicate: AppendExit = Exit.succeed("duplicate")
+const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
+const tooSlow: AppendExit = Exit.fail(unavailable("PostgreSQL does not keep up with what comes. Try again."))
+const noStream: AppendExit = Exit.fail(unavailable("This relay has no stream to write: it takes one. Try again."))
+
+export const keyOf = (event: Event): DuplicateKey => {
+  const hash = { keyHi: 0, keyLo: 0 }
+  hashInto(hash, event)
+  return { hi: hash.keyHi, lo: hash.keyLo, bodyCrc: bodyChecksum(event) }
+}
+
+export interface WriterOptions extends CommitsOptions {
+  /** How many events wait for a sink in the shared stream. */
+  readonly waitingInShared: (sink: string) => number
+}
+
+export class StreamWriter {
+  readonly counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
+  /** Why nothing is appended; `undefined` when it is. */
+  refusal: () => AppendExit | undefined = () => undefined
+
+  readonly #options: WriterOptions
+  readonly #commits: Commits
+  readonly #own: Appends
+  readonly #shared: Appends
+  /** Sinks of which one relay delivers all. */
+  readonly #exclusive = new Set<string>()
+  #last: { readonly sinks: ReadonlyArray<string>; readonly isShared: boolean } | undefined
+
+  constructor(options: WriterOptions) {
+    this.#options = options
+    this.#commits = new Commits(options)
+    this.#own = new Appends({
+      commit: (group) => this.#commits.toOwn(group),
+      stored: (group, stored, millis) => this.#storedOwn(group, stored, millis),
+    })
+    this.#shared = new Appends({
+      commit: (group) => this.#commits.toShared(group),
+      stored: (group, stored, millis) => this.#count(group, stored, millis),
+    })
+  }
+
+  get hasExclusive(): boolean {
+    return this.#exclusive.size > 0
+  }
+
+  setExclusive(sink: string, isExclusive: boolean): void {
+    if (isExclusive) this.#exclusive.add(sink)
+    else this.#exclusive.delete(sink)
+    this.#last = undefined
+  }
+
+  isShared(sinks: ReadonlyArray<string>): boolean {
+    if (this.#exclusive.size === 0) return false
+    // The router gives the same array for the same type.
+    if (this.#last?.sinks === sinks) return this.#last.isShared
+    const isShared = sinks.some((sink) => this.#exclusive.has(sink))
+    this.#last = { sinks, isShared }
+    return isShared
+  }
+
+  appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit> {
+    const offered = this.#offer(event, sinks)
+    if (offered instanceof Promise || Exit.isExit(offered)) return offered
+    return offered.group.batch.promise
+  }
+
+  append(event: Event, sinks: ReadonlyArray<string>): Effect.Effect<Appended, JournalError> {
+    return Effect.callback((resume) => {
+      const offered = this.#offer(event, sinks)
+      if (offered instanceof Promise) offered.then(resume)
+      else if (Exit.isExit(offered)) resume(offered)
+      else offered.group.batch.onDone((exit) => resume(exitOf(exit, offered.group, offered.place)))
+    })
+  }
+
+  /** Adds a delivery to the open group; the exit when it is known at once. */
+  #offer(event: Event, sinks: ReadonlyArray<string>) {
+    const refusal = this.refusal()
+    if (refusal !== undefined) return refusal
+    const own = this.#options.own()
+    if (own === undefined) return noStream
+    const isShared = this.isShared(sinks)
+    const appends = isShared ? this.#shared : this.#own
+    const key = keyOf(event)
+    const under = appends.find(key)
+    if (under !== undefined) {
+      this.counters.duplicates += 1
+      return under.batch.promise.then(asDuplicate)
+    }
+    if (appends.isOverloaded) return tooSlow
+    for (const sink of sinks) {
+      const backlog = own.backlogs.get(sink)
+      if (backlog === undefined) continue
+      if (isShared ? this.#options.waitingInShared(sink) >= backlog.max : backlog.isFull) {
+        return Exit.fail(full("backlog", backlog.whyFull))
+      }
+    }
+    if (isShared) return appends.add(event, sinks, key)
+    const added = appends.add(event, sinks, key)
+    this.#noteNew(added.group, sinks)
+    return added
+  }
+
+  /** Lanes that the stream does not have yet begin with this group. */
+  #noteNew({ batch }: Group, sinks: ReadonlyArray<string>): void {
+    const backlogs = this.#options.own()?.backlogs
+    for (const sink of sinks) {
+      if (backlogs?.has(sink) === false && !batch.newLanes.includes(sink)) batch.newLanes.push(sink)
+    }
+  }
+
+  /** Appends entries of one stream, own or shared, in one commit with `also`. */
+  reappend(entries: ReadonlyArray<Reappended>, origin: Origin, also?: Also): Effect.Effect<Stored, JournalError> {
+    return Effect.suspend(() => {
+      const isShared = this.isShared(entries[0]?.sinks ?? [])
+      const group = new Group()
+      for (const { event, sinks } of entries) {
+        const key = keyOf(event)
+        if (origin === Origin.delivered && group.find(key) === "same") continue
+        group.add(event, sinks, origin, key)
+        if (!isShared) this.#noteNew(group, sinks)
+      }
+      const commit = (group: Group): Promise<CommitExit> =>
+        isShared ? this.#commits.toShared(group, also) : this.#commits.toOwn(group, also)
+      const appends = isShared ? this.#shared : this.#own
+      return Effect.flatten(Effect.promise(() => appends.commit({ group, commit })))
+    })
+  }
+
+  async drain(): Promise<void> {
+    await Promise.all([this.#own.drain(), this.#shared.drain()])
+  }
+
+  #storedOwn(group: Group, stored: Stored, millis: number): void {
+    const own = this.#options.own()
+    if (own !== undefined && stored.first > 0) {
+      const { entries } = group.batch
+      for (const entry of entries) place(entry, stored.first)
+      const placed = stored.void.length + stored.altered.length === 0 ? entries.slice() : voided(entries, stored)
+      own.push(placed, stored.first + entries.length - 1, group.batch.size)
+    }
+    this.#count(group, stored, millis)
+  }
+
+  #count(group: Group, { void: voids, altered }: Stored, millis: number): void {
+    const { counters } = this
+    counters.commits += 1
+    counters.commitMillis += millis
+    counters.duplicates += voids.length
+    counters.appended += group.batch.entries.length - voids.length
+    const known = new Set([...altered].filter((place) => !voids.includes(place)))
+    for (const [place, { event }] of group.batch.entries.entries()) {
+      if (event.altered === true && group.keys.places.includes(place)) known.add(place)
+    }
+    counters.altered += known.size
+  }
+}

@@ -1,0 +1,33 @@
+import { Duration, Effect, Layer } from "effect"
+import { Journal, unavailable } from "../../../src/journal/Journal.ts"
+import * as DatabaseSchema from "../../../src/journal/postgres/DatabaseSchema.ts"
+import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
+import { eventsContract } from "../../contract/eventsContract.ts"
+import { journalContract } from "../../contract/journalContract.ts"
+import { suiteUnless } from "../../lib/lacking.ts"
+import { reasonToSkip, sharedPostgres } from "../../parts/Postgres.ts"
+import { openDatabase } from "./database.ts"
+
+let schemas = 0
+
+/** A journal in a schema of its own. */
+const create = () => {
+  const schema = `contract_${process.pid}_${schemas++}`
+  const make = Effect.gen(function* () {
+    const { url } = yield* Effect.promise(sharedPostgres)
+    const db = yield* openDatabase(url, { schema })
+    yield* Effect.mapError(DatabaseSchema.migrate(db, schema), ({ message }) => unavailable(message))
+    return yield* PostgresJournal.make(db, {
+      name: "one",
+      retention: Duration.days(7),
+      maxSize: 1024 ** 3,
+      duplicates: { age: Duration.hours(24), count: 10_000 },
+    })
+  })
+  return () => Layer.effect(Journal, make)
+}
+
+suiteUnless(reasonToSkip(), "the journal on PostgreSQL", () => {
+  journalContract("PostgreSQL", create)
+  eventsContract("PostgreSQL", create)
+})

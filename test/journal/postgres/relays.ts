@@ -1,0 +1,105 @@
+/** Several relays' journals on one database, and a clock that is moved by hand. */
+import { Duration, Effect, Exit, Fiber, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { type Journal, unavailable } from "../../../src/journal/Journal.ts"
+import type { Database } from "../../../src/journal/postgres/Database.ts"
+import * as DatabaseSchema from "../../../src/journal/postgres/DatabaseSchema.ts"
+import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
+import { sharedPostgres } from "../../parts/Postgres.ts"
+import { openDatabase } from "./database.ts"
+
+let schemas = 0
+
+/** A relay that can be frozen: what it asks the database stands still, as the process would. */
+export interface Relay {
+  readonly journal: Journal["Service"]
+  readonly freeze: () => void
+  readonly thaw: () => void
+  /** As at SIGTERM. */
+  readonly stop: Effect.Effect<void>
+}
+
+/** Questions that the database has yet to answer. */
+let asked = 0
+const counted = <A, E>(question: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  Effect.acquireUseRelease(
+    Effect.sync(() => asked++),
+    () => question,
+    () => Effect.sync(() => asked--),
+  )
+
+const freezable = (db: Database) => {
+  let thawed = Promise.resolve()
+  let thaw = () => {}
+  const wait = Effect.promise(() => thawed)
+  const frozen: Database = {
+    ...db,
+    query: <Row>(...all: Parameters<Database["query"]>) => Effect.andThen(wait, counted(db.query<Row>(...all))),
+    transact: (work) => Effect.andThen(wait, counted(db.transact(work))),
+    queryUnsafe: async <Row>(...all: Parameters<Database["queryUnsafe"]>) => {
+      await thawed
+      asked++
+      try {
+        return await db.queryUnsafe<Row>(...all)
+      } finally {
+        asked--
+      }
+    },
+  }
+  return {
+    db: frozen,
+    freeze: () => {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      thawed = promise
+      thaw = resolve
+    },
+    thaw: () => thaw(),
+  }
+}
+
+/** Relays in a schema of its own; `start` gives the next. */
+export const relays = Effect.gen(function* () {
+  const schema = `fleet_${process.pid}_${schemas++}`
+  const { url, sql } = yield* Effect.promise(sharedPostgres)
+  const all = yield* Effect.scope
+  return {
+    sql: (text: string) => Effect.promise(() => sql(text.replaceAll("relay.", `${schema}.`), "relay")),
+    start: Effect.fnUntraced(function* (name: string) {
+      const scope = yield* Scope.fork(all)
+      return yield* Effect.gen(function* () {
+        const opened = yield* openDatabase(url, { schema })
+        yield* Effect.mapError(DatabaseSchema.migrate(opened, schema), ({ message }) => unavailable(message))
+        const { db, freeze, thaw } = freezable(opened)
+        const journal = yield* PostgresJournal.make(db, {
+          name,
+          retention: Duration.days(7),
+          maxSize: 1024 ** 3,
+          duplicates: { age: Duration.hours(24), count: 10_000 },
+        })
+        // One that is frozen can't leave, and a test that ends does not wait for it.
+        yield* Effect.addFinalizer(() => Effect.sync(thaw))
+        return { journal, freeze, thaw, stop: Scope.close(scope, Exit.void) } satisfies Relay
+      }).pipe(Scope.provide(scope))
+    }),
+  }
+})
+
+const turn = () => new Promise((resolve) => setTimeout(resolve, 2))
+
+/** Lets so many seconds pass, and the database answer all that it is asked in each. */
+export const seconds = Effect.fnUntraced(function* (count: number) {
+  for (let passed = 0; passed < count * 2; passed++) {
+    yield* TestClock.adjust("500 millis")
+    yield* Effect.promise(async () => {
+      for (let quiet = 0; quiet < 3; quiet = asked === 0 ? quiet + 1 : 0) await turn()
+    })
+  }
+})
+
+/** Waits for something while time passes. */
+export const meanwhile = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.forkChild(work)
+    while (fiber.pollUnsafe() === undefined) yield* seconds(0.5)
+    return yield* Fiber.join(fiber)
+  })
