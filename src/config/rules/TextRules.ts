@@ -16,16 +16,26 @@ const variables: ReadonlyArray<RegExp> = [
   /^(?:\w+ )?\$([A-Z]+(?:_[A-Z0-9]+)*)$/,
   /^\$([A-Z]+(?:_[A-Z0-9]+)*)(?=[/.:])/,
   /^(?:\w+ )?%([A-Z]+(?:_[A-Z0-9]+)*)%$/,
-  /^(?:\w+ )?env[:.]([A-Za-z_]\w*)$/i,
 ]
 
 /** A variable as in a template; where templates are filled in, `Template.ts` reports it. */
 const inBraces = /\{\{\s*(?:env|secrets?|vars?)\.([A-Za-z_]\w*)\s*\}\}/i
 
+/** A variable by its prefix, which elsewhere may be what is meant: a label such as `env:production`. */
+const byPrefix = /^(?:\w+ )?env[:.]([A-Za-z_]\w*)$/i
+
+/** What a text is of: content may hold anything, a secret holds nothing that looks like a reference. */
+interface Kind {
+  readonly isSecret: boolean
+  readonly isTemplate: boolean
+  readonly isContent: boolean
+}
+
 const literal = (what: string): string => `this is taken as it is: ${what}`
 
-const literalRules = ({ path, text }: Text, isTemplate: boolean): ReadonlyArray<Finding> => {
-  const forms = isTemplate ? variables : [...variables, inBraces]
+const literalRules = ({ path, text }: Text, { isSecret, isTemplate, isContent }: Kind): ReadonlyArray<Finding> => {
+  if (isContent && !isSecret) return []
+  const forms = [...variables, ...(isTemplate ? [] : [inBraces]), ...(isSecret ? [byPrefix] : [])]
   const name = forms.map((form) => form.exec(text)?.[1]).find((found) => found !== undefined)
   if (name !== undefined) {
     return [error(path, literal("a variable is written with braces"), `did you mean \${${name}}?`)]
@@ -91,10 +101,18 @@ export const textRules = (
       const schema = schemaOf(path.slice(0, index + 1), resolved)
       return schema !== undefined && traitOf(schema, trait) === value
     })
+  const kindOf = (path: Path): Kind => {
+    const isTemplate = has(path, "template", true)
+    const isOfEvents = path[0] === "tests" || path.includes("where") || path.includes("attributes")
+    return { isSecret: has(path, "shown", false), isTemplate, isContent: isTemplate || isOfEvents }
+  }
   // The key of a certificate may be a file.
-  const isSecret = (path: Path) => path.at(-2) !== "tls" && has(path, "shown", false) && !has(path, "template", true)
+  const isPlainSecret = (path: Path) => {
+    const { isSecret, isTemplate } = kindOf(path)
+    return isSecret && !isTemplate && path.at(-2) !== "tls"
+  }
   return [
-    ...deepTexts(written, []).flatMap((one) => literalRules(one, has(one.path, "template", true))),
-    ...deepTexts(resolved, []).flatMap((one) => (isSecret(one.path) ? secretRules(one) : [])),
+    ...deepTexts(written, []).flatMap((one) => literalRules(one, kindOf(one.path))),
+    ...deepTexts(resolved, []).flatMap((one) => (isPlainSecret(one.path) ? secretRules(one) : [])),
   ]
 }

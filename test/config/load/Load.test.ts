@@ -135,6 +135,22 @@ describe("what is allowed and probably not meant", () => {
     }),
   )
 
+  it.effect("texts of events and of what is sent may look like references; a secret may not", () =>
+    Effect.gen(function* () {
+      const looks = ["$PRICE", "%SHARE%", "env:production", "$(date)", "see file:/etc/motd"]
+      const http = { type: "http", url: "https://example.com", body: { looks } }
+      const where = { "/data/object/tag": looks }
+      const routes = [{ name: "a", match: "**", where, to: "audit" }]
+      const tests = [{ event: "client.created", object: { looks }, to: "audit" }]
+      expect(yield* warnings(config({ sinks: { audit: http }, routes, tests }))).toEqual([])
+      for (const value of [...looks, "{{ env.TOKEN }}", "Bearer file:/run/token"]) {
+        if (value.startsWith("see")) continue
+        const { diagnostics } = yield* failure(config({ admin: { token: value } }))
+        expect(diagnostics.map(({ key }) => key)).toEqual(["admin.token"])
+      }
+    }),
+  )
+
   it.effect("a sink that no route leads to and a webhook that none takes are warnings", () =>
     Effect.gen(function* () {
       const secrets = [{ name: "a", value: "b" }]
