@@ -19,7 +19,7 @@ export const triggers = Effect.fnUntraced(function* (files?: FileTexts) {
   return triggered
 })
 
-/** Opens the latch when one of `files` reads otherwise than when it was loaded. Loading adds to them. */
+/** Opens the latch when one of `files` reads otherwise than when it was loaded. Each load says anew which they are. */
 export const watch = Effect.fnUntraced(function* (files: FileTexts, triggered: Latch.Latch) {
   const readFile = readerOf(yield* FileSystem.FileSystem)
   /** Empty while there is no file, as in the middle of a rename. */
@@ -33,7 +33,7 @@ export const watch = Effect.fnUntraced(function* (files: FileTexts, triggered: L
     const now: FileTexts = new Map()
     for (const path of files.keys()) now.set(path, yield* read(path))
     // Not one by one: a certificate and its key change together.
-    const changed = [...now].filter(([path, text]) => text !== "" && text !== files.get(path))
+    const changed = [...now].filter(([path, text]) => text !== "" && files.has(path) && text !== files.get(path))
     if (changed.length > 0 && changed.every(([path, text]) => text === before.get(path))) {
       for (const [path, text] of changed) files.set(path, text)
       yield* triggered.open

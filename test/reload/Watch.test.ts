@@ -25,7 +25,8 @@ const watching = (text: string | undefined) =>
         }),
       ),
     )
-    yield* watch(new Map([["relay.config.json", text ?? ""]]), asked).pipe(
+    const loaded = new Map([["relay.config.json", text ?? ""]])
+    yield* watch(loaded, asked).pipe(
       Effect.provideService(FileSystem.FileSystem, files),
       Effect.forkScoped({ startImmediately: true }),
     )
@@ -35,7 +36,7 @@ const watching = (text: string | undefined) =>
         yield* TestClock.adjust("500 millis")
         return state.asked
       })
-    return { after }
+    return { after, loaded }
   })
 
 describe("a watched config", () => {
@@ -61,6 +62,16 @@ describe("a watched config", () => {
       const { after } = yield* watching("one")
       expect([yield* after("wrong"), yield* after("wrong")]).toEqual([0, 1])
       expect([yield* after("one"), yield* after("one")]).toEqual([1, 2])
+    }),
+  )
+
+  it.effect("is not looked at when the config names it no more, and another is from then on", () =>
+    Effect.gen(function* () {
+      const { after, loaded } = yield* watching("one")
+      loaded.clear()
+      expect([yield* after("two"), yield* after("two")]).toEqual([0, 0])
+      loaded.set("certificate.pem", "two")
+      expect([yield* after("two"), yield* after("three"), yield* after("three")]).toEqual([0, 0, 1])
     }),
   )
 

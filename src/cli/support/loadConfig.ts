@@ -9,7 +9,9 @@ import { lazily, Program, quoted } from "./Program.ts"
 const loading = Effect.fnUntraced(function* (mayLack: boolean) {
   const file = yield* Config
   const { env } = yield* Program
-  const readFile = readerOf(yield* FileSystem.FileSystem, yield* ReadFiles)
+  const files = yield* ReadFiles
+  files?.clear()
+  const readFile = readerOf(yield* FileSystem.FileSystem, files)
   const [{ load, loadOrEmbedded }, { sinkTypes }, { journalTypes }] = yield* Effect.all([
     lazily(() => import("../../config/load/Load.ts")),
     lazily(() => import("../../sinks/SinkTypes.ts")),
