@@ -104,11 +104,12 @@ const printEnd = Effect.fnUntraced(function* (replay: Replay) {
       ? yield* say(`\nto send them: ${commandLine(command, file, replay)}`)
       : undefined
   }
-  const why = replay.state === "cancelled" ? "cancelled" : `stopped: ${plain(replay.message)}`
-  const at = `${why} at ${Math.floor(replay.share * 100)} %`
-  if (replay.dryRun) return yield* failed(`${at}; nothing was sent`)
-  const rest = commandLine(command, file, replay, { after: replay.reached })
-  return yield* failed(`${at}; ${count(replay.count, "event")} queued again until then\n  to send the rest: ${rest}`)
+  const sent = replay.dryRun ? "nothing was sent" : `${count(replay.count, "event")} queued again until then`
+  const why = replay.message === "" ? "" : `: ${plain(replay.message)}`
+  const rest = commandLine(command, file, replay, replay.reached === "" ? {} : { after: replay.reached })
+  return yield* failed(
+    `${replay.state} at ${Math.floor(replay.share * 100)} %, ${sent}${why}${replay.dryRun ? "" : `\n  to send the rest: ${rest}`}`,
+  )
 })
 
 const list = Command.make(

@@ -129,7 +129,10 @@ describe("replay", () => {
       yield* waits
       process.emit("SIGINT")
       const { code, stderr } = yield* Fiber.join(interrupted)
-      expect([code, stderr]).toEqual([1, expect.stringContaining("cancelled at 0 %; 2 events queued again until then")])
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringContaining("cancelled at 0 %, 2 events queued again until then\n"),
+      ])
       expect(stderr).toContain("to send the rest: relay replay --sink lake --through 9 --after 2 -c ")
       yield* journal.settle([settlement("lake", yield* journal.head)])
       const cancelled = yield* Effect.forkChild(ask("replay", "--sink", "lake", "--after", "2"), {
@@ -142,6 +145,11 @@ describe("replay", () => {
       expect(other.code).toBe(1)
       expect(other.stderr).toContain("--after 4 ")
       expect((yield* ask("replay", "cancel", "none")).code).toBe(1)
+      const nowhere = yield* ask("replay", "--sink", "lake", "--after", "nonsense")
+      expect([nowhere.code, nowhere.stderr]).toEqual([
+        1,
+        expect.stringContaining("failed at 0 %, 0 events queued again until then: There is no such place."),
+      ])
     }).pipe(Effect.orDie),
   )
 })
