@@ -14,7 +14,7 @@ import { Fleet } from "./FleetApi.ts"
 import { History, Totals } from "./HistoryApi.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
 import { Refusals, TappedRefusal } from "./RefusedRequest.ts"
-import { Outcome, Replays } from "./ReplayApi.ts"
+import { DeadLettersPreview, Outcome, Replays, Stayed } from "./ReplayApi.ts"
 import { Routes } from "./RoutesApi.ts"
 
 export * from "./ApiErrors.ts"
@@ -256,8 +256,7 @@ export const Count = Schema.Struct({ count: Schema.Int })
 /** The result of a replay of dead letters. */
 export const Replayed = Schema.Struct({
   count: Schema.Int,
-  /** Quarantined events that still can't be routed, by reason. */
-  stayed: Schema.Array(Schema.Struct({ why: Schema.String, count: Schema.Int })),
+  stayed: Stayed,
 })
 export type Replayed = typeof Replayed.Type
 
@@ -328,6 +327,12 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   HttpApiEndpoint.post("replay", "/dead-letters/replay", {
     payload: Selection,
     success: Replayed,
+    error: [NotFound, Refused, Unavailable],
+  }),
+  /** Counts what a replay would do. */
+  HttpApiEndpoint.post("preview", "/dead-letters/preview", {
+    payload: Selection,
+    success: DeadLettersPreview,
     error: [NotFound, Refused, Unavailable],
   }),
   HttpApiEndpoint.post("drop", "/dead-letters/drop", {

@@ -1,12 +1,13 @@
 /** Listing, replaying and dropping dead letters. */
 import { Effect, Option, Stream } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import type { Event } from "../event/Event.ts"
+import { type Event, quarantine } from "../event/Event.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Journal, type JournalError, type StoredDeadLetter } from "../journal/Journal.ts"
 import * as Api from "./Api.ts"
 import * as Answers from "./AttemptAnswers.ts"
 import { noLane, requirePatterns, unavailable } from "./Refusals.ts"
+import { Summary } from "./ReplaySummary.ts"
 import { type OnProgress, Work } from "./Work.ts"
 
 /** A selection is changed in steps of this many, so that none holds the journal for long. */
@@ -86,6 +87,32 @@ export const layer = HttpApiBuilder.group(
       return { count: yield* Effect.mapError(changing, unavailable) }
     })
 
+    /** Routes what is in quarantine by the config in force, and counts what stays there, by reason. */
+    const routing = () => {
+      const counts = new Map<string, number>()
+      const reroute = (event: Event) => {
+        const found = ingest.reroute(event)
+        if (found.stays === undefined) return found
+        counts.set(found.stays, (counts.get(found.stays) ?? 0) + 1)
+      }
+      return { reroute, stayed: () => [...counts].map(([why, count]) => ({ why, count })) }
+    }
+
+    /** One dead letter; none where there is none of this id. */
+    const find = Effect.fnUntraced(function* (id: string) {
+      const above = justAbove(id)
+      const [letter] = above === undefined ? [] : yield* journal.deadLetters({ ...above, limit: 1 })
+      return letter?.id === id ? letter : undefined
+    })
+
+    const selected = (selection: Api.Selection) =>
+      "ids" in selection
+        ? Stream.fromIterable(new Set(selection.ids)).pipe(
+            Stream.mapEffect(find),
+            Stream.filter((letter) => letter !== undefined),
+          )
+        : Stream.flatMap(pages(selection, step), Stream.fromIterable)
+
     return handlers.handleAll({
       list: Effect.fnUntraced(function* ({ query: { before, limit = 100, ...filter } }) {
         yield* requireKnown(filter)
@@ -97,25 +124,32 @@ export const layer = HttpApiBuilder.group(
         )
       }),
       show: Effect.fnUntraced(function* ({ params: { id } }) {
-        const above = justAbove(id)
-        const [letter] =
-          above === undefined ? [] : yield* Effect.mapError(journal.deadLetters({ ...above, limit: 1 }), unavailable)
-        if (letter?.id !== id)
+        const letter = yield* Effect.mapError(find(id), unavailable)
+        if (letter === undefined) {
           return yield* new Api.NotFound({ message: `there is no dead letter ${id}; \`relay dlq list\` shows them` })
+        }
         const { signature, body } = letter.entry.event
         return { ...inFull(letter), signature, body: Buffer.from(body).toString("base64") }
       }),
-      replay: Effect.fnUntraced(function* ({ payload }) {
-        const stayed = new Map<string, number>()
-        const reroute = (event: Event) => {
-          const found = ingest.reroute(event)
-          if (found.stays === undefined) return found
-          stayed.set(found.stays, (stayed.get(found.stays) ?? 0) + 1)
+      preview: Effect.fnUntraced(function* ({ payload }) {
+        yield* requireKnown("ids" in payload ? {} : payload)
+        const summary = new Summary()
+        const { reroute, stayed } = routing()
+        const count = ({ lane, sequence, entry: { event } }: StoredDeadLetter) => {
+          const sinks = lane === quarantine ? reroute(event)?.sinks : [lane]
+          if (sinks !== undefined) summary.sent({ sequence, event, deliveries: [] }, sinks)
         }
+        const counting = Stream.runForEach(selected(payload), (letter) => Effect.sync(() => count(letter)))
+        yield* Effect.mapError(counting, unavailable)
+        const { count: found, groups, others, first } = summary.counts
+        return { count: found, groups, others, first, stayed: stayed() }
+      }),
+      replay: Effect.fnUntraced(function* ({ payload }) {
+        const { reroute, stayed } = routing()
         const { count } = yield* changed("replay of dead letters", payload, (ids) =>
           journal.replayDeadLetters(ids, reroute),
         )
-        return { count, stayed: [...stayed].map(([why, count]) => ({ why, count })) }
+        return { count, stayed: stayed() }
       }),
       drop: ({ payload }) => changed("drop of dead letters", payload, journal.dropDeadLetters),
     })

@@ -35,6 +35,9 @@ export const ReplayEvents = Schema.Struct({
 })
 export type ReplayEvents = typeof ReplayEvents.Type
 
+/** Quarantined events that still can't be routed, by reason. */
+export const Stayed = Schema.Array(Schema.Struct({ why: Schema.String, count: Schema.Int }))
+
 export const ReplayRequest = Schema.Struct({
   events: ReplayEvents,
   /** One sink, or those that each event was routed to when it was accepted. */
@@ -44,24 +47,8 @@ export const ReplayRequest = Schema.Struct({
 })
 export type ReplayRequest = typeof ReplayRequest.Type
 
-export const Replay = Schema.Struct({
-  id: Schema.String,
-  /** As asked for, with `through`: after a dry run this starts the replay of the same events. */
-  events: ReplayEvents,
-  to: ReplayRequest.fields.to,
-  dryRun: Schema.Boolean,
-  /** It waits while a sink has many events waiting, or the journal little room. */
-  state: Schema.Literals(["running", "waiting", "finished", "cancelled", "failed"]),
-  /** What it waits for, or why it failed; else empty. */
-  message: Schema.String,
-  /** Epoch milliseconds. */
-  startedAt: Schema.Finite,
-  endedAt: key(Schema.Finite),
-  /** From 0 to 1. */
-  share: Schema.Finite,
-  /** Everything up to this place is done. */
-  reached: Schema.String,
-  /** Events that were sent again, or in a dry run would be. */
+/** Events that are sent again, or in a dry run would be. */
+const Counted = Schema.Struct({
   count: Schema.Int,
   /** The same events, each counted once for each of its sinks; the largest groups. */
   groups: Schema.Array(Schema.Struct({ type: Schema.String, sink: Schema.String, count: Schema.Int })),
@@ -80,6 +67,30 @@ export const Replay = Schema.Struct({
       sinks: Schema.Array(Schema.String),
     }),
   ),
+})
+
+/** What a replay of dead letters would do. */
+export const DeadLettersPreview = Schema.Struct({ ...Counted.fields, stayed: Stayed })
+export type DeadLettersPreview = typeof DeadLettersPreview.Type
+
+export const Replay = Schema.Struct({
+  id: Schema.String,
+  /** As asked for, with `through`: after a dry run this starts the replay of the same events. */
+  events: ReplayEvents,
+  to: ReplayRequest.fields.to,
+  dryRun: Schema.Boolean,
+  /** It waits while a sink has many events waiting, or the journal little room. */
+  state: Schema.Literals(["running", "waiting", "finished", "cancelled", "failed"]),
+  /** What it waits for, or why it failed; else empty. */
+  message: Schema.String,
+  /** Epoch milliseconds. */
+  startedAt: Schema.Finite,
+  endedAt: key(Schema.Finite),
+  /** From 0 to 1. */
+  share: Schema.Finite,
+  /** Everything up to this place is done. */
+  reached: Schema.String,
+  ...Counted.fields,
   /** Of the counts in groups, those that the sink has not got yet: pending, retrying or dead letters there, and so sent twice. */
   undelivered: Schema.Int,
   /** Events that were found and left out. */

@@ -19,7 +19,7 @@ export class Summary {
   readonly #removedSinks = new Map<string, number>()
   readonly #first: Array<Replay["first"][number]> = []
 
-  sent(found: FoundEvent, sinks: ReadonlyArray<string>): void {
+  sent(found: Pick<FoundEvent, "sequence" | "event" | "deliveries">, sinks: ReadonlyArray<string>): void {
     const { sequence, event } = found
     const { id, type, accountId, receivedAt } = event
     this.#count++

@@ -1,7 +1,7 @@
 /** `relay dlq …`: events that could not be delivered, with the error of every attempt. */
 import { Effect, type Option } from "effect"
 import { Argument, Command } from "effect/cli"
-import type { DeadLetter, Selection } from "../../admin/Api.ts"
+import type { DeadLetter, Replayed, Selection } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { ask } from "../support/adminClient.ts"
 import { attemptRows } from "../support/attempts.ts"
@@ -9,6 +9,7 @@ import { failed, usage } from "../support/CommandError.ts"
 import { given, Json, limit, text, toggle } from "../support/flags.ts"
 import { count, plain, print, printDone, printJson, say, table } from "../support/output.ts"
 import { withProgressBar } from "../support/progressBar.ts"
+import { preview } from "../support/replayReport.ts"
 
 const sink = text(
   "sink",
@@ -116,24 +117,38 @@ const refuseAbsent = (selected: Selection, found: number) => {
     : Effect.fail(failed(`${count(absent, "id")} not found; \`relay dlq list\` shows the dead letters`))
 }
 
+const printStayed = Effect.fnUntraced(function* (stayed: Replayed["stayed"]) {
+  for (const { why, count: number } of stayed) {
+    yield* print(`${count(number, "dead letter")} still in quarantine: ${plain(why)}`)
+  }
+})
+const sumOf = (stayed: Replayed["stayed"]) => stayed.reduce((sum, { count }) => sum + count, 0)
+
+const dryRun = Effect.fnUntraced(function* (payload: Selection) {
+  const found = yield* ask((client) => client.deadLetters.preview({ payload }))
+  if (yield* Json) return yield* printJson(found)
+  yield* print(`dry run, nothing was sent: ${count(found.count, "dead letter")} would be queued for delivery again`)
+  yield* printStayed(found.stayed)
+  if (found.count > 0) yield* print(preview(found))
+  yield* refuseAbsent(payload, found.count + sumOf(found.stayed))
+})
+
 const replay = Command.make(
   "replay",
-  { id: ids, sink, type, all },
+  { id: ids, sink, type, all, dryRun: toggle("dry-run", "Say how many would be sent and which, and send nothing") },
   Effect.fn(function* (chosen) {
     const payload = yield* selection(chosen)
+    if (chosen.dryRun) return yield* dryRun(payload)
     const replayed = yield* withProgressBar(
       "replay of dead letters",
       ask((client) => client.deadLetters.replay({ payload })),
     )
-    const stayed = replayed.stayed.reduce((sum, { count }) => sum + count, 0)
     if (yield* Json) yield* printJson(replayed)
     else {
       yield* print(`${count(replayed.count, "dead letter")} queued for delivery again`)
-      for (const { why, count: number } of replayed.stayed) {
-        yield* print(`${count(number, "dead letter")} still in quarantine: ${plain(why)}`)
-      }
+      yield* printStayed(replayed.stayed)
     }
-    yield* refuseAbsent(payload, replayed.count + stayed)
+    yield* refuseAbsent(payload, replayed.count + sumOf(replayed.stayed))
   }),
 ).pipe(
   Command.withDescription(
@@ -161,6 +176,7 @@ export const dlq = Command.make("dlq").pipe(
   Command.withExamples([
     { command: "relay dlq list --sink lake", description: "What could not be delivered to lake, and why" },
     { command: "relay dlq show lake:42", description: "One of them in full" },
+    { command: "relay dlq replay --sink lake --dry-run", description: "How many of lake's, and which" },
     { command: "relay dlq replay --sink lake", description: "All of lake's again, once it works" },
     {
       command: "relay dlq replay --sink _quarantine",

@@ -8,7 +8,7 @@ import { Config, given, Json, text, toggle } from "../support/flags.ts"
 import { count, plain, print, printDone, printJson, say, table } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
 import { timeFlag } from "../support/parseTime.ts"
-import { commandLine, followed, hasEnded, notes, queued } from "../support/replayReport.ts"
+import { commandLine, followed, hasEnded, notes, preview, queued } from "../support/replayReport.ts"
 
 const flags = {
   event: Argument.String("event").pipe(
@@ -71,17 +71,7 @@ const requestOf = Effect.fnUntraced(function* (flags: Flags) {
 
 const printDryRun = Effect.fnUntraced(function* (replay: Replay) {
   yield* print(`dry run, nothing was sent: ${queued(replay)}`)
-  if (replay.count === 0) return
-  const rows = replay.groups.map(({ type, sink, count }) => [type, sink, count.toLocaleString("en-US")])
-  const others = replay.others === 0 ? [] : [["others", "", replay.others.toLocaleString("en-US")]]
-  yield* print(`\n${table([["TYPE", "SINK", "EVENTS"], ...rows, ...others])}\n`)
-  const shown = replay.first.map(({ sequence, id, type, accountId, receivedAt }) => [
-    id === "" ? `seq_${sequence}` : id,
-    type,
-    accountId,
-    new Date(receivedAt).toISOString(),
-  ])
-  yield* print(table([["FIRST", "TYPE", "ACCOUNT", "RECEIVED"], ...shown]))
+  if (replay.count > 0) yield* print(preview(replay))
 })
 
 /** The result of a replay that has ended. */

@@ -4,8 +4,9 @@ import { TerminalCapabilities } from "effect/cli"
 import type { Replay } from "../../admin/Api.ts"
 import { ask } from "./adminClient.ts"
 import { unreachable } from "./CommandError.ts"
+import { nameOf } from "./eventReport.ts"
 import { Json } from "./flags.ts"
-import { count, plain, say } from "./output.ts"
+import { count, plain, say, table } from "./output.ts"
 import { quoted } from "./Program.ts"
 import { bar, erase } from "./progressBar.ts"
 
@@ -17,6 +18,21 @@ export const queued = ({ count: events, dryRun, to }: Replay): string => {
   return to === "routed"
     ? `${again} again, each for the sinks that it was routed to`
     : `${again} for ${plain(to.sink)} again`
+}
+
+/** What would be sent, as two tables: how many by type and sink, and the first of them. */
+export const preview = ({ groups, others, first }: Pick<Replay, "groups" | "others" | "first">): string => {
+  const amount = (number: number) => number.toLocaleString("en-US")
+  const rows = groups.map(({ type, sink, count }) => [type === "" ? "-" : type, sink, amount(count)])
+  const rest = others === 0 ? [] : [["others", "", amount(others)]]
+  const shown = first.map(({ sequence, id, type, accountId, receivedAt }) => [
+    nameOf({ id, sequence }),
+    type === "" ? "-" : type,
+    accountId === "" ? "-" : accountId,
+    new Date(receivedAt).toISOString(),
+  ])
+  const counted = table([["TYPE", "SINK", "EVENTS"], ...rows, ...rest])
+  return `\n${counted}\n\n${table([["FIRST", "TYPE", "ACCOUNT", "RECEIVED"], ...shown])}`
 }
 
 const every = "250 millis"
@@ -59,7 +75,7 @@ export const followed = Effect.fnUntraced(function* (started: Replay) {
       ({ message }) =>
         Effect.fail(
           unreachable(
-            `${message}\n  It had queued ${count(replay.count, "event")} again when it last answered, up to ${replay.reached} in the log: a replay with --after ${replay.reached} goes on from there.`,
+            `${message}\n  It had queued ${count(replay.count, "event")} again when it last answered: \`--after ${replay.reached}\` goes on from there.`,
           ),
         ),
     ),

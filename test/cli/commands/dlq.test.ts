@@ -38,6 +38,26 @@ describe("dlq", () => {
       )
       expect(JSON.parse((yield* ask("dlq", "show", "lake:2", "--json")).stdout).attempts[0].answer).toBe(answer)
       expect((yield* ask("dlq", "show", "lake:7")).code).toBe(1)
+      const dry = yield* ask("dlq", "replay", "lake:1", "lake:2", "lake:9", "--dry-run")
+      expect([dry.code, dry.stderr]).toEqual([1, expect.stringContaining("1 id not found")])
+      expect(dry.stdout).toStartWith(
+        [
+          "dry run, nothing was sent: 2 dead letters would be queued for delivery again",
+          "",
+          "  TYPE                 SINK  EVENTS",
+          "  appointment.created  lake  2",
+          "",
+          "  FIRST  TYPE                 ACCOUNT  RECEIVED",
+          "  evt_1  appointment.created  acct_1   1970-01-01T00:00:01.000Z",
+          "",
+        ].join("\n"),
+      )
+      expect(JSON.parse((yield* ask("dlq", "replay", "--all", "--dry-run", "--json")).stdout)).toMatchObject({
+        count: 3,
+        groups: [{ sink: "lake", count: 3 }],
+        stayed: [],
+      })
+      expect((yield* ask("dlq", "replay", "--sink", "nope", "--dry-run")).code).toBe(1)
       expect((yield* ask("dlq", "replay", "lake:1", "lake:2")).stdout).toBe(
         "2 dead letters queued for delivery again\n",
       )
@@ -60,6 +80,9 @@ describe("dlq", () => {
       expect((yield* ask("dlq", "list")).stderr).toContain("`relay dlq replay` routes what is in _quarantine again")
       expect((yield* ask("dlq", "show", "_quarantine:2")).stdout).toContain("relay dlq replay _quarantine:2")
       const why = "the webhook scheduling is not in the config"
+      expect((yield* ask("dlq", "replay", "--all", "--dry-run")).stdout).toBe(
+        `dry run, nothing was sent: 0 dead letters would be queued for delivery again\n2 dead letters still in quarantine: ${why}\n`,
+      )
       expect(yield* ask("dlq", "replay", "_quarantine:1", "_quarantine:2")).toEqual({
         code: 0,
         stdout: `0 dead letters queued for delivery again\n2 dead letters still in quarantine: ${why}\n`,
