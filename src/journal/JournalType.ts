@@ -1,6 +1,7 @@
 /** What a type of journal is; `Journals.ts` lists the types. */
 import type { Effect, Layer, Schema } from "effect"
 import type { Journal } from "./Journal.ts"
+import type { Copying } from "./JournalCopy.ts"
 import type { JournalError } from "./JournalError.ts"
 
 export interface JournalType<Config> {
@@ -12,6 +13,10 @@ export interface JournalType<Config> {
   readonly live?: ReadonlyArray<string>
   /** What `validate` and `doctor` say of it without opening it; absent where the file is all there is to say. */
   readonly inspect?: (config: Config) => Effect.Effect<ReadonlyArray<Inspected>>
+  /** Reads and writes it for `relay journal copy`. */
+  readonly copying?: () => Promise<Copying<Config>>
+  /** The config of one in this file, or in the usual one. */
+  readonly ofFile?: (path?: string) => Config
   /** The file that it keeps; absent where it keeps none on this machine. */
   readonly file?: (config: Config) => JournalFile
 }

@@ -1,8 +1,9 @@
 /** The journals there are. The only file that names them: a new one is a line here. */
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Predicate } from "effect"
 import type { JournalConfig } from "../config/Config.ts"
 import type { Journal } from "./Journal.ts"
-import { type JournalError, unavailable } from "./JournalError.ts"
+import type { CopyCounts, Copying } from "./JournalCopy.ts"
+import { type JournalError, MaintenanceError, unavailable } from "./JournalError.ts"
 import type { Inspected, JournalFile, JournalType } from "./JournalType.ts"
 import { Postgres } from "./postgres/Postgres.ts"
 import { Sqlite } from "./sqlite/Sqlite.ts"
@@ -10,7 +11,15 @@ import { Sqlite } from "./sqlite/Sqlite.ts"
 /** A type whose config only its own schema knows: what is decoded by `config` goes into `load` and `file`. */
 type AnyJournalType = JournalType<unknown>
 
-const erase = <Config>({ config, load, live, inspect, file }: JournalType<Config>): AnyJournalType => ({
+const erase = <Config>({
+  config,
+  load,
+  live,
+  inspect,
+  copying,
+  ofFile,
+  file,
+}: JournalType<Config>): AnyJournalType => ({
   config,
   ...(live && { live }),
   ...(inspect && { inspect: (config) => inspect(config as Config) }),
@@ -18,6 +27,8 @@ const erase = <Config>({ config, load, live, inspect, file }: JournalType<Config
     const { layer } = await load()
     return { layer: (config) => layer(config as Config) }
   },
+  ...(ofFile && { ofFile }),
+  ...(copying && { copying: async () => (await copying()) as Copying<unknown> }),
   ...(file && { file: (config) => file(config as Config) }),
 })
 
@@ -44,6 +55,31 @@ export const liveKeys = ({ type }: JournalConfig): ReadonlyArray<string> => jour
 /** What can be said of a journal that is not on this machine. */
 export const inspect = (config: JournalConfig): Effect.Effect<ReadonlyArray<Inspected>> =>
   journalTypes[config.type]?.inspect?.(config) ?? Effect.succeed([])
+
+/** The config of a journal in a file; `undefined` where this type keeps none. */
+export const ofFile = (type: string, path: string | undefined): JournalConfig | undefined => {
+  const keys = journalTypes[type]?.ofFile?.(path)
+  return Predicate.isObject(keys) ? { ...keys, type } : undefined
+}
+
+/** Copies all that one journal keeps into another of another type. */
+export const copy = (
+  from: JournalConfig,
+  to: JournalConfig,
+  onProgress: (share: number) => Effect.Effect<void>,
+): Effect.Effect<CopyCounts & { readonly damaged: number }, MaintenanceError> =>
+  Effect.gen(function* () {
+    const copyingOf = ({ type }: JournalConfig) => {
+      const copying = journalTypes[type]?.copying
+      const message = `A journal of the type ${type} can't be copied.`
+      return copying === undefined ? new MaintenanceError({ message }) : Effect.promise(copying)
+    }
+    const [reading, writing] = [yield* copyingOf(from), yield* copyingOf(to)]
+    const source = yield* reading.source(from)
+    const target = yield* writing.target(to)
+    const counts = yield* target.put(source, onProgress)
+    return { ...counts, damaged: source.damaged() }
+  }).pipe(Effect.scoped)
 
 /** The work on a journal's file, for `relay journal`. */
 export const maintenance = () => import("./sqlite/file/Maintenance.ts")

@@ -1,6 +1,6 @@
 /** `relay journal …`: check, back up and restore the journal. */
-import { Effect, type Option, Terminal } from "effect"
-import { Argument, Command, TerminalCapabilities } from "effect/cli"
+import { Effect, Option, Terminal } from "effect"
+import { Argument, Command, Flag, TerminalCapabilities } from "effect/cli"
 import type { Imported } from "../../admin/ImportLine.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, io } from "../support/CommandError.ts"
@@ -8,7 +8,7 @@ import { Json } from "../support/flags.ts"
 import { loadJournal } from "../support/loadConfig.ts"
 import { bytes, count, plain, print, printDone, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { bar } from "../support/progressBar.ts"
+import { bar, erase } from "../support/progressBar.ts"
 
 const journals = lazily(() => import("../../journal/Journals.ts"))
 const maintenance = Effect.flatMap(journals, ({ maintenance }) => lazily(maintenance))
@@ -110,7 +110,6 @@ const importEvents = Command.make(
     const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
     const { display } = yield* Terminal.Terminal
     const isJson = yield* Json
-    const erase = canAnimate ? "\r\u001b[K" : ""
     const report = yield* read(file, (slice, share, sofar) =>
       ask((client) => client.import({ payload: { events: slice } })).pipe(
         Effect.tap(() => {
@@ -139,6 +138,64 @@ const importEvents = Command.make(
   ),
 )
 
+const copy = Command.make(
+  "copy",
+  {
+    from: Flag.String("from").pipe(Flag.withDescription("The type of the journal to read")),
+    to: Flag.String("to").pipe(Flag.withDescription("The type of the journal to write")),
+    file: Flag.String("file").pipe(
+      Flag.withDescription("The file of the one that the config does not name; by default ./data/journal.db"),
+      Flag.optional,
+    ),
+  },
+  Effect.fn(function* ({ from, to, file }) {
+    const { copy, journalTypes, ofFile } = yield* journals
+    const named = yield* loadJournal
+    const configOf = (type: string) => {
+      if (!Object.hasOwn(journalTypes, type)) {
+        return failed(`there is no journal of the type ${plain(type)}: ${Object.keys(journalTypes).join(", ")}`)
+      }
+      const other = type === named.type ? named : ofFile(type, Option.getOrUndefined(file))
+      return other === undefined
+        ? failed(`the config names no journal of the type ${plain(type)}: name the config that does with -c`)
+        : Effect.succeed(other)
+    }
+    if (from === to) return yield* failed("a journal is copied into one of another type")
+    const [source, target] = [yield* configOf(from), yield* configOf(to)]
+    const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
+    const { display } = yield* Terminal.Terminal
+    const isJson = yield* Json
+    const what = `copy from ${from} to ${to}`
+    let said = 0
+    const counts = yield* copy(source, target, (share) => {
+      if (isJson) return Effect.void
+      if (canAnimate) return Effect.ignore(display(`${erase}${bar(what, share)}`))
+      if (share < said + plainShare) return Effect.void
+      said = share
+      return Effect.ignore(display(`${Math.floor(share * 100)} % of the events\n`))
+    }).pipe(
+      Effect.catchTag("MaintenanceError", ({ message }) => Effect.fail(io(message))),
+      Effect.ensuring(canAnimate && !isJson ? Effect.ignore(display(erase)) : Effect.void),
+    )
+    if (isJson) return yield* printJson({ from, to, ...counts })
+    const parts = [
+      `${count(counts.events, "event")} copied`,
+      `${count(counts.retries, "event")} waiting for a retry`,
+      count(counts.deadLetters, "dead letter"),
+      ...(counts.known === 0 ? [] : [`${count(counts.known, "event")} copied before`]),
+      ...(counts.damaged === 0 ? [] : [`${count(counts.damaged, "record")} could not be read`]),
+    ]
+    yield* print(parts.join(", "))
+  }),
+).pipe(
+  Command.withDescription(
+    "Copy all that a stopped relay's journal keeps into one of another type: what is owed, dead letters, history",
+  ),
+)
+
+/** Without a terminal, a line is printed after such a share. */
+const plainShare = 0.1
+
 /** Without a terminal, a line is printed after so many events. */
 const plainEvery = 10_000
 
@@ -152,14 +209,18 @@ const acknowledge = Command.make(
 ).pipe(Command.withDescription("Clear the running relay's journal alarm, once you have seen its cause"))
 
 export const journal = Command.make("journal").pipe(
-  Command.withDescription("Maintain the journal: check, backup, salvage, import, acknowledge"),
-  Command.withSubcommands([check, backup, salvage, importEvents, acknowledge]),
+  Command.withDescription("Maintain the journal: check, backup, salvage, import, copy, acknowledge"),
+  Command.withSubcommands([check, backup, salvage, importEvents, copy, acknowledge]),
   Command.withExamples([
     { command: "relay journal check", description: "The journal of relay.config.json" },
     { command: "relay journal backup /backup/journal.db", description: "A copy while the relay runs" },
     {
       command: "relay journal import data/journal.db.2026-11-20T08-00-00-000Z.damaged",
       description: "Deliver what a journal that was set aside still owed",
+    },
+    {
+      command: "relay journal copy --from sqlite --to postgres --file data/journal.db",
+      description: "Take what a file keeps into the database of the config, to run several relays on it",
     },
     {
       command: "relay journal salvage events.ndjson old/journal.db",

@@ -56,14 +56,14 @@ interface Row extends Stored {
 
 const literal = (numbers: ReadonlyArray<number>): string => `{${numbers.join(",")}}`
 
-const keysOf = ({ keys }: Group): ReadonlyArray<string> => [
+export const keysOf = ({ keys }: Group): ReadonlyArray<string> => [
   literal(keys.lo),
   literal(keys.hi),
   literal(keys.crc),
   literal(keys.places),
 ]
 
-const rowOf = ({ batch }: Group): ReadonlyArray<unknown> => [
+export const rowOf = ({ batch }: Group): ReadonlyArray<unknown> => [
   batch.entries.length,
   batch.receivedFrom,
   batch.receivedTo,

@@ -7,6 +7,13 @@ export const Postgres: JournalType<PostgresConfig> = {
   config: PostgresConfig,
   load: () => import("./PostgresLayer.ts"),
   live: ["password", "tls"],
+  copying: async () => {
+    const [{ source }, { target }] = await Promise.all([
+      import("./PostgresCopySource.ts"),
+      import("./PostgresCopyTarget.ts"),
+    ])
+    return { source, target }
+  },
   inspect: (config) =>
     Effect.flatMap(
       Effect.promise(() => import("./DatabaseInspection.ts")),

@@ -1,9 +1,18 @@
 /** The journal on SQLite: a file on this machine, and the default. */
+import { Schema } from "effect"
 import type { JournalType } from "../JournalType.ts"
 import { lockOf, SqliteConfig } from "./SqliteConfig.ts"
 
 export const Sqlite: JournalType<SqliteConfig> = {
   config: SqliteConfig,
+  ofFile: (path) => Schema.decodeUnknownSync(SqliteConfig)(path === undefined ? {} : { path }),
+  copying: async () => {
+    const [{ source }, { target }] = await Promise.all([
+      import("./file/SqliteCopySource.ts"),
+      import("./file/SqliteCopyTarget.ts"),
+    ])
+    return { source, target }
+  },
   load: () => import("./SqliteJournal.ts"),
   file: ({ path, maxSize, minFree }) => ({ path, lock: lockOf(path), maxSize, minFree }),
 }

@@ -61,7 +61,7 @@ const whyNoDirectory = (directory: string, error: unknown): string => {
 }
 
 /** Holds the lock until closed. The caller keeps the reference: a collected one would drop it. */
-const acquireLock = (path: string): DatabaseSync => {
+export const acquireLock = (path: string): DatabaseSync => {
   const file = lockOf(path)
   let lock: DatabaseSync
   try {

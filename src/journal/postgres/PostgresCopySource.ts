@@ -1,0 +1,176 @@
+/** Reads the journal of a database for a copy, which no relay may use meanwhile. */
+import { Effect } from "effect"
+import type { After, CopiedStream, CopySource } from "../JournalCopy.ts"
+import { MaintenanceError } from "../JournalError.ts"
+import type { Attempt } from "../Settlement.ts"
+import { decode } from "../stream/Record.ts"
+import type { Database } from "./Database.ts"
+import { latest, versionOf } from "./DatabaseSchema.ts"
+import type { Place } from "./LaneTables.ts"
+import { beatEvery } from "./Membership.ts"
+import * as PooledDatabase from "./PooledDatabase.ts"
+import type { PostgresConfig } from "./PostgresConfig.ts"
+import { ceilingOf, floorOf } from "./Sequences.ts"
+import { columns, type StreamRow, storedOf } from "./StreamRows.ts"
+
+/** Rows that are read at a time. */
+const page = 64
+
+const failing = Effect.mapError(({ message }: { readonly message: string }) => new MaintenanceError({ message }))
+
+/** Relays that show a sign of life. */
+const requireQuiet = Effect.fnUntraced(function* (database: Database) {
+  const look = Effect.map(
+    database.query<{ readonly name: string; readonly sign: string }>(
+      "SELECT name, instance || ' ' || beat AS sign FROM member ORDER BY name",
+    ),
+    ({ rows }) => rows,
+  )
+  const before = yield* look
+  if (before.length === 0) return
+  for (let waited = 0; waited < 3 * beatEvery; waited += beatEvery / 2) {
+    yield* Effect.sleep(beatEvery / 2)
+    const alive = (yield* look).filter(({ name, sign }) => before.find((one) => one.name === name)?.sign !== sign)
+    if (alive.length === 0) continue
+    const names = alive.map(({ name }) => name).join(", ")
+    return yield* new MaintenanceError({ message: `Relays run on this journal: ${names}. Stop them first.` })
+  }
+})
+
+interface RetryRow {
+  readonly lane: string
+  readonly sequence: number
+  readonly key: string
+  readonly due: number
+  readonly delay: number
+  readonly first_attempt_at: number
+  readonly tried: number
+  readonly attempts: string
+  readonly record: Uint8Array
+}
+
+interface LetterRow {
+  readonly lane: string
+  readonly sequence: number
+  readonly at: number
+  readonly attempts: string
+  readonly record: Uint8Array
+}
+
+export const source = (config: PostgresConfig) =>
+  Effect.gen(function* () {
+    const database = yield* PooledDatabase.ofConfig(config)
+    const version = yield* versionOf(database)
+    if (version !== latest) {
+      const message = `The schema ${config.schema} has version ${version}, and this relay reads ${latest}: start it on the journal once.`
+      return yield* new MaintenanceError({ message })
+    }
+    yield* requireQuiet(database)
+    let damaged = 0
+    const lose = () => {
+      damaged += 1
+    }
+
+    const streamOf = (
+      identity: string,
+      id: number,
+      last: number,
+      lanes: Readonly<Record<string, Place>>,
+    ): CopiedStream => {
+      const [floor, ceiling] = [floorOf(id), ceilingOf(id)]
+      const within = ({ lane, sequence }: After) => [floor, ceiling, lane, floor + sequence, page]
+      const ofLane =
+        "sequence > $1 AND sequence < $2 AND (lane, sequence) > ($3, $4::bigint) ORDER BY lane, sequence LIMIT $5"
+      return {
+        name: `${identity}/${id}`,
+        last,
+        lanes: Object.entries(lanes).map(([name, { sequence, settled, pausedFor }]) => ({
+          name,
+          cursor: { sequence: sequence - floor, settled: settled.map(([from, to]) => [from - floor, to - floor]) },
+          pausedFor,
+        })),
+        events: (after) =>
+          failing(
+            Effect.gen(function* () {
+              for (let from = floor + after; ; ) {
+                const { rows } = yield* database.query<StreamRow>(
+                  `SELECT ${columns} FROM log
+                   WHERE first >= coalesce((SELECT max(first) FROM log WHERE first > $1 AND first <= $2), $2)
+                   AND first < $3 ORDER BY first LIMIT $4`,
+                  [floor, from + 1, ceiling, page],
+                )
+                const stored = rows.flatMap((row) =>
+                  storedOf(row, lose)
+                    .filter(
+                      ({ entry }) => entry.sequence > floor + after && !row.void.includes(entry.sequence - row.first),
+                    )
+                    .map((one) => ({ ...one, entry: { ...one.entry, sequence: one.entry.sequence - floor } })),
+                )
+                const end = rows.at(-1)
+                if (end === undefined || stored.length > 0) return stored
+                const next = end.first + end.count - 1
+                if (next <= from) return []
+                from = next
+              }
+            }),
+          ),
+        retries: (after) =>
+          failing(
+            Effect.map(database.query<RetryRow>(`SELECT * FROM retry WHERE ${ofLane}`, within(after)), ({ rows }) =>
+              rows.flatMap((row) => {
+                const entry = decode(row.record, row.sequence)
+                if (entry === undefined) lose()
+                return entry === undefined
+                  ? []
+                  : [
+                      {
+                        lane: row.lane,
+                        sequence: row.sequence - floor,
+                        key: JSON.parse(row.key) as string,
+                        due: row.due,
+                        delay: row.delay,
+                        firstAttemptAt: row.first_attempt_at,
+                        tried: row.tried,
+                        attempts: JSON.parse(row.attempts) as ReadonlyArray<Attempt>,
+                        entry: { ...entry, sequence: row.sequence - floor },
+                      },
+                    ]
+              }),
+            ),
+          ),
+        letters: (after) =>
+          failing(
+            Effect.map(database.query<LetterRow>(`SELECT * FROM dead WHERE ${ofLane}`, within(after)), ({ rows }) =>
+              rows.flatMap((row) => {
+                const entry = decode(row.record, row.sequence)
+                if (entry === undefined) lose()
+                const attempts = JSON.parse(row.attempts) as ReadonlyArray<Attempt>
+                return entry === undefined
+                  ? []
+                  : [{ lane: row.lane, at: row.at, attempts, entry: { ...entry, sequence: row.sequence - floor } }]
+              }),
+            ),
+          ),
+      }
+    }
+
+    const identity = yield* database.query<{ readonly value: string }>("SELECT value FROM meta WHERE key = 'identity'")
+    const streams = yield* database.query<{
+      readonly id: number
+      readonly last: number | null
+      readonly lanes: Readonly<Record<string, Place>> | null
+    }>(
+      `SELECT id, lanes, (
+         SELECT max(first + count - 1) FROM log WHERE first > id * $1::bigint AND first < (id + 1) * $1::bigint
+       ) AS last FROM stream LEFT JOIN progress ON stream = id ORDER BY id`,
+      [floorOf(1)],
+    )
+    const paused = yield* database.query<{ readonly name: string }>("SELECT name FROM sink WHERE paused ORDER BY name")
+    return {
+      streams: streams.rows.map(({ id, last, lanes }) =>
+        streamOf(identity.rows[0]?.value ?? "", id, last === null ? 0 : last - floorOf(id), lanes ?? {}),
+      ),
+      paused: paused.rows.map(({ name }) => name),
+      damaged: () => damaged,
+    } satisfies CopySource
+  }).pipe(failing)

@@ -1,0 +1,214 @@
+/**
+ * Stores a copy in the database: each stream of the source becomes one of its
+ * own, with the same places of its lanes, its retries and its dead letters.
+ *
+ * **Guarantee.** Relays may run meanwhile: a stream is theirs to take once all of
+ * it is there. A copy that was interrupted goes on where it was, and one that is
+ * complete is not made twice.
+ *
+ * **Gotcha.** An event has another sequence than in the source, so one that is
+ * replayed and not delivered yet goes out with another idempotency key.
+ */
+import { Clock, Duration, Effect } from "effect"
+import type { CopiedStream, CopyCounts, CopySource, CopyTarget } from "../JournalCopy.ts"
+import { MaintenanceError } from "../JournalError.ts"
+import { Origin, type Stored } from "../stream/Record.ts"
+import { keysOf, rowOf } from "./Commits.ts"
+import type { Database, Queries } from "./Database.ts"
+import { migrate } from "./DatabaseSchema.ts"
+import { Group } from "./Group.ts"
+import * as LaneTables from "./LaneTables.ts"
+import * as PooledDatabase from "./PooledDatabase.ts"
+import type { PostgresConfig } from "./PostgresConfig.ts"
+import { ceilingOf, floorOf, maxStreams } from "./Sequences.ts"
+import { keyOf } from "./StreamWriter.ts"
+
+const failing = Effect.mapError(({ message }: { readonly message: string }) => new MaintenanceError({ message }))
+
+/** What the database knows of a copy, by its name in the source. */
+interface Copy {
+  readonly stream: number
+  readonly isDone: boolean
+}
+
+const metaKey = (name: string): string => `copy:${name}`
+
+const find = (queries: Queries, name: string) =>
+  Effect.map(
+    queries.query<{ readonly value: string }>("SELECT value FROM meta WHERE key = $1", [metaKey(name)]),
+    ({ rows }) => (rows[0] === undefined ? undefined : (JSON.parse(rows[0].value) as Copy)),
+  )
+
+const note = (queries: Queries, name: string, copy: Copy) =>
+  queries.query("INSERT INTO meta VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value", [
+    metaKey(name),
+    JSON.stringify(copy),
+  ])
+
+/** A stream for the copy: from the top, because relays take the lowest that is free. */
+const reserve = (database: Database, name: string) =>
+  database.transact((queries) =>
+    Effect.gen(function* () {
+      yield* queries.query("LOCK TABLE meta IN SHARE ROW EXCLUSIVE MODE")
+      const before = yield* find(queries, name)
+      if (before !== undefined) return before
+      const { rows } = yield* queries.query<{ readonly id: number }>(
+        `SELECT max(id) AS id FROM generate_series(2, ${maxStreams - 1}) AS free(id)
+         WHERE NOT EXISTS (SELECT FROM stream WHERE stream.id = free.id)
+         AND NOT EXISTS (SELECT FROM meta WHERE key LIKE 'copy:%' AND (value::jsonb ->> 'stream')::int = free.id)`,
+      )
+      const copy: Copy = { stream: rows[0]?.id ?? 0, isDone: false }
+      yield* note(queries, name, copy)
+      return copy
+    }),
+  )
+
+interface Run {
+  readonly first: number
+  readonly group: Group
+}
+
+/** Events without a gap between them, as rows of the log; `known` are those that count as duplicates from now on. */
+const runsOf = (stored: ReadonlyArray<Stored>, isRemembered: (stored: Stored) => boolean): ReadonlyArray<Run> => {
+  const runs: Array<Run> = []
+  let run: Run | undefined
+  for (const one of stored) {
+    const { sequence, event, sinks } = one.entry
+    const follows = run !== undefined && sequence === run.first + run.group.batch.entries.length
+    if (run === undefined || !follows || run.group.batch.isFull) {
+      run = { first: sequence, group: new Group() }
+      runs.push(run)
+    }
+    const key = keyOf(event)
+    const { origin } = one
+    run.group.add(event, sinks, origin, key)
+    if (origin === Origin.delivered && !isRemembered(one)) {
+      for (const list of Object.values(run.group.keys)) list.pop()
+    }
+  }
+  return runs
+}
+
+const putRun = (queries: Queries, floor: number, { first, group }: Run) =>
+  Effect.andThen(
+    queries.query(
+      `INSERT INTO log (first, count, received_from, received_to, routes, keys, ids, bytes, void, altered)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '{}', '{}')`,
+      [floor + first, ...rowOf(group)],
+    ),
+    queries.query(
+      `INSERT INTO seen (lo, hi, crc, at, sequence)
+       SELECT lo, hi, crc, $5::bigint, $6::bigint + place
+       FROM unnest($1::int[], $2::int[], $3::int[], $4::int[]) AS key(lo, hi, crc, place) ORDER BY lo, hi, crc
+       ON CONFLICT DO NOTHING`,
+      [...keysOf(group), group.batch.receivedTo, floor + first],
+    ),
+  )
+
+const put = Effect.fnUntraced(function* (
+  database: Database,
+  config: PostgresConfig,
+  source: CopySource,
+  from: CopiedStream,
+  onProgress: (share: number) => Effect.Effect<void>,
+) {
+  const { stream, isDone } = yield* reserve(database, from.name)
+  const floor = floorOf(stream)
+  const ends = yield* database.query<{ readonly last: number; readonly events: number }>(
+    `SELECT coalesce(max(first + count - 1), $1::bigint) AS last, coalesce(sum(count), 0)::bigint AS events
+     FROM log WHERE first > $1 AND first < $2`,
+    [floor, ceilingOf(stream)],
+  )
+  const known = ends.rows[0]?.events ?? 0
+  if (isDone) return { events: 0, retries: 0, deadLetters: 0, known }
+  const now = yield* Clock.currentTimeMillis
+  const remembered = now - Duration.toMillis(config.duplicates.age)
+  let events = 0
+  for (let after = (ends.rows[0]?.last ?? floor) - floor; ; ) {
+    const stored = yield* from.events(after)
+    const end = stored.at(-1)
+    if (end === undefined) break
+    const runs = runsOf(stored, ({ entry }) => entry.event.receivedAt > remembered)
+    yield* database.transact((queries) => Effect.forEach(runs, (run) => putRun(queries, floor, run), { discard: true }))
+    after = end.entry.sequence
+    events += stored.length
+    yield* onProgress(after / Math.max(1, from.last))
+  }
+
+  let retries = 0
+  for (let after = { lane: "", sequence: 0 }; ; ) {
+    const some = yield* from.retries(after)
+    const end = some.at(-1)
+    if (end === undefined) break
+    yield* LaneTables.putRetries(
+      database,
+      some.map(({ lane, attempts, entry, ...wait }) => ({
+        lane,
+        change: { ...wait, sequence: floor + wait.sequence, refunded: 0, failed: [] },
+        attempts,
+        entry: { ...entry, sequence: floor + wait.sequence },
+      })),
+    )
+    after = end
+    retries += some.length
+  }
+
+  let deadLetters = 0
+  for (let after = { lane: "", sequence: 0 }; ; ) {
+    const some = yield* from.letters(after)
+    const end = some.at(-1)
+    if (end === undefined) break
+    yield* LaneTables.putLetters(
+      database,
+      some.map((letter) => ({ ...letter, entry: { ...letter.entry, sequence: floor + letter.entry.sequence } })),
+    )
+    after = { lane: end.lane, sequence: end.entry.sequence }
+    deadLetters += some.length
+  }
+
+  const places = from.lanes.map(({ name, cursor, pausedFor }): readonly [string, LaneTables.Place] => [
+    name,
+    {
+      sequence: floor + cursor.sequence,
+      settled: cursor.settled.map(([first, last]) => [floor + first, floor + last]),
+      pausedFor,
+    },
+  ])
+  yield* database.transact((queries) =>
+    Effect.gen(function* () {
+      yield* queries.query(
+        `INSERT INTO sink (name, paused) SELECT name, true FROM unnest($1::text[]) AS name
+         ON CONFLICT (name) DO UPDATE SET paused = true`,
+        [source.paused],
+      )
+      yield* queries.query("INSERT INTO progress (stream, lanes) VALUES ($1, $2)", [
+        stream,
+        JSON.stringify(Object.fromEntries(places)),
+      ])
+      yield* queries.query("INSERT INTO stream (id) VALUES ($1)", [stream])
+      yield* note(queries, from.name, { stream, isDone: true })
+    }),
+  )
+  return { events, retries, deadLetters, known }
+})
+
+export const target = (config: PostgresConfig) =>
+  Effect.gen(function* () {
+    const database = yield* PooledDatabase.ofConfig(config)
+    yield* migrate(database, config.schema)
+    return {
+      put: (source, onProgress) =>
+        Effect.gen(function* () {
+          const sum = { events: 0, retries: 0, deadLetters: 0, known: 0 }
+          for (const [index, stream] of source.streams.entries()) {
+            const share = (own: number) => onProgress((index + own) / source.streams.length)
+            const counts: CopyCounts = yield* put(database, config, source, stream, share)
+            sum.events += counts.events
+            sum.retries += counts.retries
+            sum.deadLetters += counts.deadLetters
+            sum.known += counts.known
+          }
+          return sum
+        }).pipe(failing),
+    } satisfies CopyTarget
+  }).pipe(failing)

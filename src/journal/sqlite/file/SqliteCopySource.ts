@@ -1,0 +1,130 @@
+/** Reads a SQLite journal for a copy. It holds the relay's lock, so that no relay writes to it meanwhile. */
+import { existsSync } from "node:fs"
+import { DatabaseSync } from "node:sqlite"
+import { Effect } from "effect"
+import type { After, CopiedStream, CopySource } from "../../JournalCopy.ts"
+import { JournalError, MaintenanceError } from "../../JournalError.ts"
+import type { Attempt } from "../../Settlement.ts"
+import { decode, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
+import { CursorRows } from "../CursorRows.ts"
+import { bytes, int, list, text } from "../Rows.ts"
+import type { SqliteConfig } from "../SqliteConfig.ts"
+import { meta } from "./Meta.ts"
+import { migrate } from "./Migrations.ts"
+import { words } from "./SqliteErrors.ts"
+import { acquireLock } from "./Store.ts"
+
+/** Rows that are read at a time. */
+const page = 64
+
+const failure = (path: string) => (error: unknown) =>
+  error instanceof JournalError || error instanceof MaintenanceError
+    ? new MaintenanceError({ message: error.message })
+    : new MaintenanceError({ message: `The journal ${path} can't be read (${words(error)}).` })
+
+const open = (path: string): DatabaseSync => {
+  const db = new DatabaseSync(path)
+  db.prepare("PRAGMA busy_timeout = 5000").get()
+  // One of an earlier relay is brought to this one's schema, as its next start would.
+  migrate(db, path)
+  return db
+}
+
+export const source = ({ path }: SqliteConfig) =>
+  Effect.gen(function* () {
+    if (!existsSync(path)) return yield* new MaintenanceError({ message: `There is no journal at ${path}.` })
+    const attempt = <A>(work: () => A) => Effect.try({ try: work, catch: failure(path) })
+    yield* Effect.acquireRelease(
+      attempt(() => acquireLock(path)),
+      (lock) => Effect.sync(() => lock.close()),
+    )
+    const db = yield* Effect.acquireRelease(
+      attempt(() => open(path)),
+      (db) => Effect.sync(() => db.close()),
+    )
+    return yield* attempt(() => read(db, path))
+  })
+
+const read = (db: DatabaseSync, path: string): CopySource => {
+  const attempt = <A>(work: () => A) => Effect.try({ try: work, catch: failure(path) })
+  const { rows: lanes } = new CursorRows(db).find()
+  const number = (sql: string): number => int(db.prepare(sql).get()?.n ?? 0)
+  const firstOfLog = number("SELECT min(first) AS n FROM log")
+  const last = Math.max(number("SELECT max(first + count - 1) AS n FROM log"), int(meta(db, "base") ?? 0))
+  const owed = db.prepare("SELECT sequence, record FROM owed WHERE sequence > ? ORDER BY sequence LIMIT ?")
+  const log = db.prepare(
+    "SELECT first, count, bytes FROM log WHERE first >= coalesce((SELECT max(first) FROM log WHERE first <= ?1), ?1) ORDER BY first LIMIT ?2",
+  )
+  const retries = db.prepare(
+    `SELECT lane, sequence, key, due, delay, first_attempt_at, tried, attempts, record
+     FROM retry JOIN retry_record USING (lane, sequence) WHERE (lane, sequence) > (?, ?) ORDER BY lane, sequence LIMIT ?`,
+  )
+  const letters = db.prepare(
+    "SELECT lane, sequence, at, attempts, record FROM dead WHERE (lane, sequence) > (?, ?) ORDER BY lane, sequence LIMIT ?",
+  )
+  let damaged = 0
+  const sound = <A>(found: A | undefined): ReadonlyArray<A> => {
+    if (found === undefined) damaged += 1
+    return found === undefined ? [] : [found]
+  }
+  const events = (after: number): ReadonlyArray<Stored> => {
+    // What the log was pruned of while a lane waited for it lies below the log.
+    const pruned = owed
+      .all(after, page)
+      .filter(({ sequence }) => firstOfLog === 0 || int(sequence) < firstOfLog)
+      .flatMap(({ sequence, record }) => sound(decodeStored(bytes(record), int(sequence))))
+    if (pruned.length > 0) return pruned
+    for (let from = after; ; ) {
+      const rows = log.all(from + 1, page)
+      const stored = rows.flatMap((row) => {
+        const decoded = decodeRow(bytes(row.bytes), int(row.first), int(row.count))
+        damaged += decoded.damaged.filter((sequence) => sequence > from).length
+        return decoded.stored.filter(({ entry }) => entry.sequence > after)
+      })
+      const end = rows.at(-1)
+      if (end === undefined || stored.length > 0) return stored
+      // Nothing of these can be read: the next ones may.
+      const next = int(end.first) + int(end.count) - 1
+      if (next <= from) return []
+      from = next
+    }
+  }
+  const stream: CopiedStream = {
+    name: meta(db, "identity") ?? path,
+    last,
+    lanes: lanes.map(({ name, cursor, pausedFor }) => ({ name, cursor, pausedFor })),
+    events: (after) => attempt(() => events(after)),
+    retries: ({ lane, sequence }: After) =>
+      attempt(() =>
+        retries.all(lane, sequence, page).flatMap((row) =>
+          sound(decode(bytes(row.record), int(row.sequence))).map((entry) => ({
+            lane: text(row.lane),
+            sequence: int(row.sequence),
+            key: text(row.key),
+            due: int(row.due),
+            delay: int(row.delay),
+            firstAttemptAt: int(row.first_attempt_at),
+            tried: int(row.tried),
+            attempts: list<Attempt>(row.attempts),
+            entry,
+          })),
+        ),
+      ),
+    letters: ({ lane, sequence }: After) =>
+      attempt(() =>
+        letters.all(lane, sequence, page).flatMap((row) =>
+          sound(decode(bytes(row.record), int(row.sequence))).map((entry) => ({
+            lane: text(row.lane),
+            at: int(row.at),
+            attempts: list<Attempt>(row.attempts),
+            entry,
+          })),
+        ),
+      ),
+  }
+  return {
+    streams: [stream],
+    paused: lanes.flatMap(({ name, paused }) => (paused ? [name] : [])),
+    damaged: () => damaged,
+  }
+}

@@ -1,0 +1,192 @@
+/** Journals are copied into one of another type, and back. */
+import { beforeAll, expect } from "bun:test"
+import { join } from "node:path"
+import { Effect, Schema } from "effect"
+import { collect } from "../../src/journal/EventPages.ts"
+import type { Journal, JournalError } from "../../src/journal/Journal.ts"
+import type { CopySource } from "../../src/journal/JournalCopy.ts"
+import { MaintenanceError } from "../../src/journal/JournalError.ts"
+import { PostgresConfig } from "../../src/journal/postgres/PostgresConfig.ts"
+import * as PostgresCopySource from "../../src/journal/postgres/PostgresCopySource.ts"
+import * as PostgresCopyTarget from "../../src/journal/postgres/PostgresCopyTarget.ts"
+import * as PostgresJournal from "../../src/journal/postgres/PostgresJournal.ts"
+import * as SqliteCopySource from "../../src/journal/sqlite/file/SqliteCopySource.ts"
+import * as SqliteCopyTarget from "../../src/journal/sqlite/file/SqliteCopyTarget.ts"
+import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
+import { it } from "../lib/effect.ts"
+import { suiteUnless } from "../lib/lacking.ts"
+import { type Postgres, reasonToSkip, sharedPostgres } from "../parts/Postgres.ts"
+import { openDatabase } from "./postgres/database.ts"
+import { letter, event as old, retrying, settlement } from "./samples.ts"
+import { session } from "./sqlite/session.ts"
+import { options } from "./temporary.ts"
+
+const event = (id: string) => old(id, { receivedAt: Date.now() })
+
+/** All that a journal says of what it keeps, whatever the sequences are. */
+const account = (journal: Journal["Service"]) =>
+  Effect.gen(function* () {
+    const { events } = yield* collect({ limit: 100 }, journal.events)
+    const letters = yield* journal.deadLetters({ limit: 100 })
+    const lanes = yield* journal.lanes
+    return {
+      events: events
+        .map(({ event, origin, deliveries }) => ({
+          id: event.id,
+          altered: event.altered ?? false,
+          origin,
+          deliveries: deliveries.toSorted((a, b) => a.sink.localeCompare(b.sink)),
+        }))
+        .toSorted((a, b) => `${a.id} ${a.altered} ${a.origin}`.localeCompare(`${b.id} ${b.altered} ${b.origin}`)),
+      letters: letters.map(({ lane, at, attempts, entry }) => ({
+        lane,
+        at,
+        attempts,
+        id: entry.event.id,
+        body: Buffer.from(entry.event.body).toString(),
+      })),
+      lanes: lanes
+        .map(({ name, backlog, retrying, deadLetters, paused }) => ({ name, backlog, retrying, deadLetters, paused }))
+        .toSorted((a, b) => a.name.localeCompare(b.name)),
+    }
+  })
+
+/** Delivered, pending behind one that was settled, retrying, dead, replayed, altered; and a lane that is paused. */
+const fill = (journal: Journal["Service"]) =>
+  Effect.gen(function* () {
+    yield* journal.openLane("lake")
+    yield* journal.openLane("audit")
+    for (const id of ["a", "b", "c", "d", "e", "f"]) yield* journal.append(event(id), ["lake", "audit"])
+    yield* journal.append({ ...event("a"), body: new TextEncoder().encode("other") }, ["lake"])
+    const letters = { retry: [retrying(2, "key")], deadLetter: [letter(3), letter(1)] }
+    yield* journal.settle([
+      settlement("audit", 7),
+      settlement("lake", 3, { ...letters, cursor: { sequence: 3, settled: [[5, 5]] }, pausedFor: 7 }),
+    ])
+    yield* journal.replayDeadLetters(["lake:1"])
+    yield* journal.setPaused("audit", true)
+  })
+
+suiteUnless(reasonToSkip(), "a journal's copy", () => {
+  let server: Postgres
+  let schemas = 0
+  beforeAll(async () => {
+    server = await sharedPostgres()
+  }, 60_000)
+
+  const inDatabase = () =>
+    Schema.decodeUnknownSync(PostgresConfig)({
+      url: server.url,
+      schema: `copy_${process.pid}_${schemas++}`,
+      name: "one",
+    })
+
+  const onPostgres = <A>(
+    { schema, retention, maxSize, duplicates }: PostgresConfig,
+    use: (journal: Journal["Service"]) => Effect.Effect<A, JournalError>,
+  ) =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const database = yield* openDatabase(server.url, { schema })
+        return yield* use(yield* PostgresJournal.make(database, { name: "one", retention, maxSize, duplicates }))
+      }),
+    )
+
+  const toPostgres = (from: SqliteConfig, to: PostgresConfig, change = (source: CopySource) => source) =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const source = yield* SqliteCopySource.source(from)
+        const target = yield* PostgresCopyTarget.target(to)
+        return yield* target.put(change(source), () => Effect.void)
+      }),
+    )
+
+  const toSqlite = (from: PostgresConfig, to: SqliteConfig) =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const source = yield* PostgresCopySource.source(from)
+        const target = yield* SqliteCopyTarget.target(to)
+        return yield* target.put(source, () => Effect.void)
+      }),
+    )
+
+  /** Until the relay has taken the stream of the copy. */
+  const adopted = (journal: Journal["Service"], backlog: number) =>
+    Effect.gen(function* () {
+      for (;;) {
+        const lanes = yield* journal.lanes
+        if (lanes.find(({ name }) => name === "lake")?.backlog === backlog) return
+        yield* Effect.sleep("20 millis")
+      }
+    })
+
+  it.live(
+    "has all that is owed, with its retries, dead letters and history, in a database and back in a file",
+    () =>
+      Effect.gen(function* () {
+        const [file, there, back] = [options(), inDatabase(), options()]
+        const before = yield* session(file, (journal) => Effect.andThen(fill(journal), account(journal)))
+        const copied = { events: 8, retries: 1, deadLetters: 1, known: 0 }
+        expect(yield* toPostgres(file, there)).toEqual(copied)
+        const between = yield* onPostgres(there, (journal) =>
+          Effect.gen(function* () {
+            const { backlog = 0 } = before.lanes.find(({ name }) => name === "lake") ?? {}
+            yield* adopted(journal, backlog)
+            // The sender repeats what the file had.
+            expect(yield* journal.append(event("f"), ["lake", "audit"])).toBe("duplicate")
+            return yield* account(journal)
+          }),
+        )
+        expect(between).toEqual(before)
+        expect(yield* toSqlite(there, back)).toEqual(copied)
+        expect(yield* session(back, account)).toEqual(before)
+      }),
+    30_000,
+  )
+
+  it.live("goes on where it was interrupted, and is not made twice", () =>
+    Effect.gen(function* () {
+      const [file, there] = [options(), inDatabase()]
+      yield* session(file, fill)
+      const interrupted = toPostgres(file, there, (source) => ({
+        ...source,
+        streams: source.streams.map((stream) => ({
+          ...stream,
+          events: (after: number) =>
+            after === 0
+              ? Effect.map(stream.events(after), (stored) => stored.slice(0, 3))
+              : Effect.fail(new MaintenanceError({ message: "cut off" })),
+        })),
+      }))
+      expect((yield* Effect.flip(interrupted)).message).toBe("cut off")
+      // Half of it is nobody's.
+      expect(
+        yield* Effect.map(
+          onPostgres(there, (journal) => journal.lanes),
+          (lanes) => lanes.length,
+        ),
+      ).toBe(0)
+      expect(yield* toPostgres(file, there)).toMatchObject({ events: 5, known: 3 })
+      expect(yield* toPostgres(file, there)).toEqual({ events: 0, retries: 0, deadLetters: 0, known: 8 })
+    }),
+  )
+
+  it.live(
+    "is refused while a relay runs on the journal, and into a file that is there",
+    () =>
+      Effect.gen(function* () {
+        const [file, there] = [options(), inDatabase()]
+        const refused = yield* session(file, (journal) =>
+          Effect.andThen(fill(journal), Effect.flip(toPostgres(file, there)).pipe(Effect.orDie)),
+        )
+        expect(refused.message).toContain("Another relay is running on the journal")
+        yield* toPostgres(file, there)
+        const running = yield* onPostgres(there, () => Effect.orDie(Effect.flip(toSqlite(there, options()))))
+        expect(running.message).toContain("Relays run on this journal: one")
+        expect((yield* Effect.flip(toSqlite(there, file))).message).toContain("There is a journal at")
+        const nowhere = { ...file, path: join(file.path, "..", "nowhere.db") }
+        expect((yield* Effect.flip(toPostgres(nowhere, there))).message).toContain("There is no journal at")
+      }),
+    30_000,
+  )
+})
