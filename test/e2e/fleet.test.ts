@@ -1,0 +1,75 @@
+/** The example of config/fleet.json, whole: a PostgreSQL, two relays and a load balancer, of which one relay is killed. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { existsSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { suiteUnless } from "../lib/lacking.ts"
+import { root } from "../lib/programs.ts"
+import { relay } from "../lib/relay.ts"
+import { type Fleet, startFleet } from "../parts/Fleet.ts"
+import { reasonToSkip } from "../parts/Postgres.ts"
+
+suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer", () => {
+  let fleet: Fleet
+  const received: Array<string> = []
+  const backoffice = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch: async (request) => {
+      received.push(((await request.json()) as { readonly id: string }).id)
+      return new Response()
+    },
+  })
+  beforeAll(async () => {
+    fleet = await startFleet(["relay-1", "relay-2"], `http://127.0.0.1:${backoffice.port}/events`)
+  }, 60_000)
+  afterAll(async () => {
+    await fleet.stop()
+    backoffice.stop(true)
+  }, 60_000)
+
+  /** Sends ten events through the load balancer; their ids, all of them accepted. */
+  const send = async (type: string): Promise<ReadonlyArray<string>> => {
+    const url = ["--url", `${fleet.url}/hooks/scheduling`, "-c", join(root, "config/fleet.json")]
+    const { code, stdout, stderr } = await relay(["trigger", type, "--count", "10", ...url], { cwd: root })
+    expect([code, stderr]).toEqual([0, ""])
+    return stdout
+      .trim()
+      .split("\n")
+      .map((line) => line.split(/\s+/)[1] ?? "")
+  }
+  const audited = () =>
+    fleet.members.flatMap(({ audit }) =>
+      existsSync(audit)
+        ? readFileSync(audit, "utf8")
+            .trim()
+            .split("\n")
+            .filter((line) => line !== "")
+            .map((line) => (JSON.parse(line) as { readonly id: string }).id)
+        : [],
+    )
+  const until = async (holds: () => boolean): Promise<void> => {
+    while (!holds()) await Bun.sleep(20)
+  }
+
+  test("take deliveries in turn, and send each once", async () => {
+    const [ordered, others] = [await send("appointment.created"), await send("client.updated")]
+    await until(() => received.length >= 10 && audited().length >= 10)
+    expect(received.toSorted()).toEqual(ordered.toSorted())
+    expect(audited().toSorted()).toEqual(others.toSorted())
+    expect(fleet.members.map(({ audit }) => readFileSync(audit, "utf8") === "")).toEqual([false, false])
+  }, 30_000)
+
+  const asked = process.env.RELAY_PARTS === "1"
+  test.skipIf(!asked)(
+    `go on where one is killed: the other takes what comes, and what the first was to send${asked ? "" : ": it takes ten seconds, RELAY_PARTS=1 bun test runs it"}`,
+    async () => {
+      await fleet.members[0]?.relay.kill("SIGKILL")
+      const [ordered, others] = [await send("appointment.created"), await send("client.updated")]
+      // Each at least once: what the one that was killed had not stored as sent comes again.
+      await until(() => [...ordered, ...others].every((id) => received.includes(id) || audited().includes(id)))
+      expect(new Set(received).size).toBe(20)
+      expect(new Set(audited()).size).toBe(20)
+    },
+    60_000,
+  )
+})
