@@ -2,7 +2,8 @@
  * The reference (`config/README.md`): its tables, made from the JSON Schema, a
  * row for each key with its type, default and meaning; and its sections on
  * sinks, each made of the `reference.md` beside the sink's code and its table.
- * A table stands behind a mark, `<!-- keys: listen tls -->`.
+ * A table stands behind a mark, `<!-- keys: listen tls -->`; that of a type of
+ * journal behind `<!-- journal: sqlite -->`.
  *
  * After a change of a schema or a note: bun test/config/reference.ts
  */
@@ -83,6 +84,15 @@ export const sections = (schema: object): ReadonlyArray<Section> => {
   ]
 }
 
+/** The rows of each type of journal, and of the key that has them. */
+const journals = (schema: object): ReadonlyMap<string, ReadonlyArray<string>> => {
+  const journal = fields(fields(fields(schema).properties).journal)
+  const members = list(journal.anyOf)
+  const all = members.length === 0 ? [journal] : members
+  const typeOf = (one: unknown) => kind(fields(fields(fields(one).properties).type)).replaceAll("`", "")
+  return new Map(all.map((one) => [typeOf(one), [row("journal", journal, false), ...rowsOf(one, "journal")]]))
+}
+
 const head = ["| key | type | default | meaning |", "|---|---|---|---|"]
 const sinks = new URL("../../src/sinks/", import.meta.url)
 
@@ -101,12 +111,16 @@ export const renew = (reference: string, schema: object): string => {
   const [whole, everySink, ...types] = sections(schema)
   const [written = "", mark] = reference.split(/(?<=<!-- sinks: .* -->\n)/)
   if (mark === undefined && !written.includes("<!-- sinks: ")) throw new Error("the mark of the sinks is missing")
-  const tables = written.replaceAll(/<!-- (keys|sink): (.*) -->\n\n*(?:\|.*\n)*/g, (_, kind: string, names: string) => {
-    const keys = names.split(" ")
-    const isNamed = (row: string) => keys.includes(/^\| `([^`.[]+)/.exec(row)?.[1] ?? "")
-    const rows = kind === "sink" ? everySink?.rows : whole?.rows.filter(isNamed)
-    return marked(`${kind}: ${names}`, rows ?? [])
-  })
+  const ofJournals = journals(schema)
+  const tables = written.replaceAll(
+    /<!-- (keys|sink|journal): (.*) -->\n\n*(?:\|.*\n)*/g,
+    (_, kind: string, names: string) => {
+      const keys = names.split(" ")
+      const isNamed = (row: string) => keys.includes(/^\| `([^`.[]+)/.exec(row)?.[1] ?? "")
+      const rows = { sink: everySink?.rows, journal: ofJournals.get(names) }[kind] ?? whole?.rows.filter(isNamed)
+      return marked(`${kind}: ${names}`, rows ?? [])
+    },
+  )
   const sinks = types.map(
     ({ title, rows }) => `\n### ${title}\n\n${notesOf(title)}\n\n${marked(`sink: ${title}`, rows)}`,
   )

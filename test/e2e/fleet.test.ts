@@ -2,6 +2,10 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
+import { Effect } from "effect"
+import { event, settlement } from "../journal/samples.ts"
+import { session } from "../journal/sqlite/session.ts"
+import { options } from "../journal/temporary.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { root } from "../lib/programs.ts"
 import { relay } from "../lib/relay.ts"
@@ -59,6 +63,33 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
     expect(fleet.members.map(({ audit }) => readFileSync(audit, "utf8") === "")).toEqual([false, false])
   }, 30_000)
 
+  test("deliver what a relay on a file still owed, once its journal is copied", async () => {
+    const file = options()
+    const owed = await Effect.runPromise(
+      session(file, (journal) =>
+        Effect.gen(function* () {
+          for (const lane of ["audit", "backoffice"]) yield* journal.openLane(lane)
+          for (const id of ["evt_sent", "evt_owed"]) {
+            const body = new TextEncoder().encode(JSON.stringify({ id }))
+            yield* journal.append(event(id, { body, receivedAt: Date.now() }), ["audit", "backoffice"])
+          }
+          yield* journal.settle([settlement("audit", 2), settlement("backoffice", 1)])
+          return "evt_owed"
+        }),
+      ),
+    )
+    const args = ["journal", "copy", "--from", "sqlite", "--to", "postgres", "--file", file.path]
+    const env = { RELAY_DATABASE: fleet.database.url }
+    const copied = await relay([...args, "-c", join(root, "config/fleet.json")], { cwd: root, env })
+    expect(copied).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/^2 events copied, 0 events waiting for a retry, 0 dead letters$/m),
+      stderr: "",
+    })
+    await until(() => received.includes(owed))
+    expect([received.includes("evt_sent"), audited().includes(owed)]).toEqual([false, false])
+  }, 30_000)
+
   const asked = process.env.RELAY_PARTS === "1"
   test.skipIf(!asked)(
     `go on where one is killed: the other takes what comes, and what the first was to send${asked ? "" : ": it takes ten seconds, RELAY_PARTS=1 bun test runs it"}`,
@@ -67,7 +98,7 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
       const [ordered, others] = [await send("appointment.created"), await send("client.updated")]
       // Each at least once: what the one that was killed had not stored as sent comes again.
       await until(() => [...ordered, ...others].every((id) => received.includes(id) || audited().includes(id)))
-      expect(new Set(received).size).toBe(20)
+      expect(new Set(received).size).toBe(21)
       expect(new Set(audited()).size).toBe(20)
     },
     60_000,
