@@ -81,4 +81,15 @@ describe("journal", () => {
     const absent = await cli(["journal", "check", "-c", config({ journal: { path: "${NOT_SET}" } })])
     expect([absent.code, absent.stderr]).toEqual([78, expect.stringContaining("the variable NOT_SET is not set")])
   })
+
+  test("journal copy says which journals it needs, and where they are named", async () => {
+    const copy = (from: string, to: string) => cli(["journal", "copy", "--from", from, "--to", to, "-c", config()])
+    const said = async (from: string, to: string) => {
+      const { code, stderr } = await copy(from, to)
+      return [code, stderr]
+    }
+    expect(await said("sqlite", "sqlite")).toEqual([1, expect.stringContaining("one of another type")])
+    expect(await said("sqlite", "kafka")).toEqual([1, expect.stringContaining("sqlite, postgres")])
+    expect(await said("sqlite", "postgres")).toEqual([1, expect.stringContaining("name the config that does with -c")])
+  })
 })

@@ -25,6 +25,23 @@ describe("validate", () => {
     expect(stderr).toContain("audit")
   })
 
+  test("says whether a journal on another machine can be used, as doctor does", async () => {
+    const journal = { type: "postgres", url: "postgres://relay:journal-canary@127.0.0.1:1/relay" }
+    const file = config({ journal })
+    const { code, stdout, stderr } = await cli(["validate", "-c", file])
+    expect([code, stderr]).toEqual([1, expect.stringContaining("its journal can't be used")])
+    expect(stdout).toContain("journal: PostgreSQL at 127.0.0.1:1: nothing listens there\n")
+    const doctor = await cli(["doctor", "--json", "-c", file])
+    expect(JSON.parse(doctor.stdout).findings).toContainEqual({
+      part: "journal",
+      name: "postgres",
+      verdict: "wrong",
+      message: "PostgreSQL at 127.0.0.1:1: nothing listens there",
+    })
+    expect(stdout + stderr + doctor.stdout).not.toContain("journal-canary")
+    expect((await cli(["validate", "--offline", "-c", file])).code).toBe(0)
+  })
+
   test("takes a warning for an error with --strict only", async () => {
     const file = config({ routes: [{ name: "x", match: ["**", "apointment.*"], to: "audit" }] })
     const lenient = await cli(["validate", "-c", file])
