@@ -21,6 +21,7 @@ import { Ingest } from "./ingest/Ingest.ts"
 import { ConfigInForce } from "./journal/ConfigInForce.ts"
 import * as Journals from "./journal/Journals.ts"
 import { WorkerEntrypoint } from "./journal/WorkerEntrypoint.ts"
+import * as PageFiles from "./page/PageFiles.ts"
 import { Reload } from "./reload/Reload.ts"
 import { ListenerTls } from "./runtime/ListenerTls.ts"
 import * as Runtime from "./runtime/Runtime.ts"
@@ -92,7 +93,7 @@ const listening = (config: RelayConfig) =>
       const admin = yield* Runtime.serve({
         address: config.admin.listen,
         key: "admin.listen",
-        handler: yield* Admin.handler,
+        handler: PageFiles.before(yield* Admin.handler),
         drainTimeout: drains.admin,
       })
       // A reload may have come by the admin server.

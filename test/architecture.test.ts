@@ -12,7 +12,7 @@ const foldersOf = (path: string): ReadonlyArray<string> =>
 const filesBelow = (path: string): ReadonlyArray<string> =>
   readdirSync(join(root, path), { recursive: true, encoding: "utf8" })
     .map((name) => join(path, name))
-    .filter((name) => name.endsWith(".ts"))
+    .filter((name) => /\.tsx?$/.test(name))
 
 const sources = filesBelow("src")
 
@@ -20,7 +20,7 @@ const sources = filesBelow("src")
 const importsOf = (file: string): ReadonlyArray<string> =>
   [...read(file).matchAll(/^(?:import|export)\b[^"';]*?from "(\.[^"]+)"|\bimport\("(\.[^"]+)"\)|^import "(\.[^"]+)"/gm)]
     .map(([, from, lazy, bare]) => join(dirname(file), from ?? lazy ?? bare ?? ""))
-    .filter((target) => target.startsWith("src/") && target.endsWith(".ts"))
+    .filter((target) => target.startsWith("src/") && /\.tsx?$/.test(target))
 
 const graph = new Map(sources.map((file) => [file, importsOf(file)]))
 const roomOf = (file: string): string => file.split("/")[1] ?? ""

@@ -58,7 +58,7 @@ export const opening = (facts: Opening): string => {
     "listens",
     table([
       ...config.webhooks.map(({ name, path }) => [name, `${scheme}://${Address.format(deliveries)}${path}`]),
-      ["admin", `http://${Address.format(admin)}/  (/healthz, /readyz, /metrics)`],
+      ["admin", `http://${Address.format(admin)}/  (a page; /healthz, /readyz, /metrics)`],
     ]),
     "",
     "routes",

@@ -1,0 +1,137 @@
+/**
+ * Requests to the admin API, typed by its schemas.
+ *
+ * The token is in this variable alone: it ends with the tab, and no other page
+ * can read it.
+ */
+import { signal } from "@preact/signals"
+import type * as Api from "../../admin/Api.ts"
+
+export const token = signal("")
+
+/** What the API answered in place of what was asked for. */
+export class Refusal extends Error {
+  readonly status: number
+  readonly lines: ReadonlyArray<string>
+  constructor(status: number, message: string, lines: ReadonlyArray<string> = []) {
+    super(message)
+    this.status = status
+    this.lines = lines
+  }
+}
+
+type Query = Readonly<Record<string, string | number | undefined>>
+
+const urlOf = (path: string, query: Query): string => {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "")
+  const text = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString()
+  return `/api/v1${path}${text === "" ? "" : `?${text}`}`
+}
+
+/** Members of an error's body, whichever kind it is. */
+interface Problem {
+  readonly message?: string
+  readonly title?: string
+  readonly detail?: string
+  readonly diagnostics?: ReadonlyArray<{ readonly path?: string; readonly message?: string }>
+}
+
+const refusalOf = async (response: Response): Promise<Refusal> => {
+  const { message, title, detail, diagnostics = [] }: Problem = await response.json().catch(() => ({}))
+  const lines = diagnostics.map((one) => [one.path, one.message].filter((_) => _ !== undefined && _ !== "").join(": "))
+  const words = message ?? [title, detail].filter((_) => _ !== undefined).join(": ")
+  return new Refusal(response.status, words === "" ? `the relay answered ${response.status}` : words, lines)
+}
+
+const ask = async (method: string, url: string, body?: unknown, abort?: AbortSignal): Promise<Response> => {
+  const response = await fetch(url, {
+    method,
+    headers: {
+      ...(token.value !== "" && { authorization: `Bearer ${token.value}` }),
+      ...(body !== undefined && { "content-type": "application/json" }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(abort && { signal: abort }),
+    cache: "no-store",
+    credentials: "omit",
+    redirect: "error",
+  }).catch((error: unknown) => {
+    if (abort?.aborted === true) throw error
+    throw new Refusal(0, "the relay does not answer")
+  })
+  if (response.ok) return response
+  throw await refusalOf(response)
+}
+
+const get = async <A>(path: string, query: Query = {}, abort?: AbortSignal): Promise<A> =>
+  (await ask("GET", urlOf(path, query), undefined, abort)).json()
+
+const post = async <A = unknown>(path: string, body?: unknown): Promise<A> => {
+  const text = await (await ask("POST", urlOf(path, {}), body)).text()
+  return JSON.parse(text === "" ? "null" : text)
+}
+
+/** The lines of an answer that goes on. */
+async function* linesOf(path: string, query: Query, abort: AbortSignal): AsyncGenerator<string> {
+  const { body } = await ask("GET", urlOf(path, query), undefined, abort)
+  const reader = body?.pipeThrough(new TextDecoderStream()).getReader()
+  let rest = ""
+  for (;;) {
+    const { done, value } = (await reader?.read()) ?? { done: true, value: "" }
+    if (done) return
+    const lines = `${rest}${value}`.split("\n")
+    rest = lines.pop() ?? ""
+    yield* lines
+  }
+}
+
+export interface EventQuery {
+  readonly type?: string
+  readonly account?: string
+  readonly webhook?: string
+  readonly since?: number
+  readonly until?: number
+  readonly outcome?: string
+  readonly before?: string
+}
+
+const lane = (name: string, what: string): string => `/lanes/${encodeURIComponent(name)}/${what}`
+
+export const admin = {
+  /** The status each second. Not by `EventSource`: that can send no token. */
+  async *live(abort: AbortSignal): AsyncGenerator<Api.Status> {
+    for await (const line of linesOf("/live", {}, abort)) if (line.startsWith("data:")) yield JSON.parse(line.slice(5))
+  },
+  async *tap(
+    query: { readonly type: string; readonly webhook: string; readonly sink: string },
+    abort: AbortSignal,
+  ): AsyncGenerator<typeof Api.TapLine.Type> {
+    for await (const line of linesOf("/tap", query, abort)) if (line !== "") yield JSON.parse(line)
+  },
+  history: () => get<Api.History>("/history"),
+  reload: () => post<typeof Api.Reloaded.Type>("/reload"),
+  acknowledge: () => post("/journal/acknowledge"),
+  pause: (name: string) => post(lane(name, "pause")),
+  resume: (name: string) => post(lane(name, "resume")),
+  move: (name: string, to: string) => post<typeof Api.Count.Type>(lane(name, "move"), { to }),
+  drop: (name: string) => post<typeof Api.Count.Type>(lane(name, "drop")),
+  events: (query: EventQuery) => get<typeof Api.EventPage.Type>("/events", { ...query, limit: 50 }),
+  /** By its id, or by its place in the log: `seq_42`. */
+  explain: (id: string, reveal: boolean) =>
+    get<Api.EventReports>(`/events/${encodeURIComponent(id)}`, reveal ? { reveal: "true" } : {}),
+  deadLetters: (query: {
+    readonly lane?: string
+    readonly type?: string
+    readonly before?: string
+    readonly limit: number
+  }) => get<ReadonlyArray<Api.DeadLetter>>("/dead-letters", query),
+  replayDeadLetters: (selection: Api.Selection) => post<Api.Replayed>("/dead-letters/replay", selection),
+  dropDeadLetters: (selection: Api.Selection) => post<typeof Api.Count.Type>("/dead-letters/drop", selection),
+  replays: () => get<ReadonlyArray<Api.Replay>>("/replays"),
+  replay: (id: string) => get<Api.Replay>(`/replays/${encodeURIComponent(id)}`),
+  startReplay: (request: Api.ReplayRequest) => post<Api.Replay>("/replays", request),
+  cancelReplay: (id: string) => post<Api.Replay>(`/replays/${encodeURIComponent(id)}/cancel`),
+  routes: () => get<ReadonlyArray<Api.Route>>("/routes"),
+  explainType: (type: string, webhook: string, abort: AbortSignal) =>
+    get<Api.TypeReport>("/routes/explain", { type, webhook }, abort),
+}

@@ -1,0 +1,158 @@
+/** The page: how the relay is in one line, and the view that the address names. */
+import { signal } from "@preact/signals"
+import type { Status } from "../../admin/Api.ts"
+import { health } from "../../admin/Health.ts"
+import { levelOf } from "../../admin/StatusProblem.ts"
+import { span } from "../../formats/Amounts.ts"
+import { ConfirmDialog } from "./Confirm.tsx"
+import { DeadLetterList } from "./DeadLetterList.tsx"
+import { EventSearch } from "./EventSearch.tsx"
+import { EventStory } from "./EventStory.tsx"
+import { EventTypes } from "./Fields.tsx"
+import { linkTo, place } from "./Location.ts"
+import { dismiss, messages } from "./Messages.ts"
+import { Overview } from "./Overview.tsx"
+import { heardAt, isOutdated, link, linkProblem, status } from "./RelayLink.ts"
+import { ReplayForm } from "./ReplayForm.tsx"
+import { RouteExplainer } from "./RouteExplainer.tsx"
+import { number, Text } from "./Shown.tsx"
+import { Tail } from "./Tail.tsx"
+import { TokenForm } from "./TokenForm.tsx"
+
+const views = [
+  ["", "Overview"],
+  ["live", "Live"],
+  ["events", "Events"],
+  ["dead-letters", "Dead letters"],
+  ["replay", "Replay"],
+  ["routes", "Routes"],
+] as const
+
+/** Seconds by this machine's clock, for how old is what is shown. */
+const clock = signal(Date.now())
+setInterval(() => {
+  clock.value = Date.now()
+}, 1_000)
+
+const headline = (now: Status): { readonly tone: string; readonly text: string } => {
+  const { level, problems } = health(now)
+  const many = (wanted: string) => problems.filter((one) => levelOf(one) === wanted).length
+  const critical = many("critical")
+  const warnings = many("warning")
+  const warned = `${warnings} warning${warnings === 1 ? "" : "s"}`
+  if (level === "ok") return { tone: "good", text: "All is well" }
+  if (level === "warning") return { tone: "warn", text: warned }
+  return { tone: "bad", text: `${critical} critical${warnings === 0 ? "" : `, ${warned}`}` }
+}
+
+const LinkState = () => {
+  const silent = Math.max(0, clock.value - heardAt.value)
+  if (link.value === "live") return <span class="link live">Live</span>
+  if (heardAt.value === 0) return <span class="link">Connecting…</span>
+  return <span class="link away">Not connected; {span(silent)} old</span>
+}
+
+const Header = () => {
+  const now = status.value
+  const isAway = link.value !== "live"
+  const { tone, text } =
+    now === undefined || isAway
+      ? { tone: "quiet", text: isAway && now !== undefined ? "Last heard" : "" }
+      : headline(now)
+  const { view } = place.value
+  const shown = view === "event" ? "events" : view
+  const letters = now?.lanes.reduce((sum, { deadLetters }) => sum + deadLetters, 0) ?? 0
+  return (
+    <header>
+      <div class="top">
+        <a class="brand" href={linkTo("")}>
+          relay
+        </a>
+        <span class={`state ${tone}`} role="status">
+          {text}
+        </span>
+        <span class="spring" />
+        <LinkState />
+      </div>
+      <nav aria-label="Views">
+        {views.map(([name, title]) => (
+          <a key={name} href={linkTo(name)} {...(shown === name && { "aria-current": "page" as const })}>
+            {title}
+            {name === "dead-letters" && letters > 0 && <span class="badge">{number(letters)}</span>}
+          </a>
+        ))}
+      </nav>
+    </header>
+  )
+}
+
+const View = ({ now }: { readonly now: Status }) => {
+  const { view, of, query } = place.value
+  switch (view) {
+    case "live":
+      return <Tail status={now} />
+    case "events":
+      return <EventSearch key={JSON.stringify(query)} status={now} />
+    case "event":
+      return <EventStory key={of} id={of} status={now} />
+    case "dead-letters":
+      return <DeadLetterList status={now} />
+    case "replay":
+      return <ReplayForm key={JSON.stringify(query)} status={now} />
+    case "routes":
+      return <RouteExplainer status={now} />
+    default:
+      return <Overview status={now} />
+  }
+}
+
+const Messages = () => (
+  <div class="messages" role="log" aria-live="polite" aria-label="Messages">
+    {messages.value.map(({ id, text, isError }) => (
+      <p key={id} class={isError ? "problem" : ""}>
+        <Text of={text} max={1_000} />
+        <button type="button" aria-label="Dismiss" onClick={() => dismiss(id)}>
+          ×
+        </button>
+      </p>
+    ))}
+  </div>
+)
+
+export const App = () => {
+  if (link.value === "locked") return <TokenForm />
+  const now = status.value
+  const isAway = link.value !== "live"
+  return (
+    <>
+      <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
+        Skip to the content
+      </button>
+      <Header />
+      <main id="main" tabIndex={-1} class={isAway && now !== undefined ? "stale" : ""}>
+        {isAway && linkProblem.value !== "" && (
+          <p class="banner" role="alert">
+            <Text of={linkProblem.value} max={500} />; trying again.
+            {now !== undefined && " What you see is what was heard last."}
+          </p>
+        )}
+        {isOutdated.value && (
+          <p class="banner">
+            The relay is another version now.{" "}
+            <a href="/" onClick={() => location.reload()}>
+              Load the page again
+            </a>
+          </p>
+        )}
+        {now === undefined ? (
+          <p class="nothing">{linkProblem.value === "" ? "Connecting…" : ""}</p>
+        ) : (
+          <View now={now} />
+        )}
+      </main>
+      <EventTypes />
+      <ConfirmDialog />
+      <Messages />
+    </>
+  )
+}

@@ -1,0 +1,96 @@
+/** A question before anything is changed: what will happen, how the command line does it, and a way back. */
+import { signal } from "@preact/signals"
+import type { ComponentChildren } from "preact"
+import { useEffect, useRef } from "preact/hooks"
+import { Refusal } from "./AdminCalls.ts"
+import { say } from "./Messages.ts"
+import { Text } from "./Shown.tsx"
+
+export interface Question {
+  readonly title: string
+  /** What will happen. */
+  readonly what: ComponentChildren
+  /** The same on the command line. */
+  readonly command?: string
+  readonly yes: string
+  readonly isDangerous?: boolean
+  /** Does it; gives what to say when it is done. */
+  readonly act: () => Promise<string>
+}
+
+const question = signal<Question | undefined>(undefined)
+const isBusy = signal(false)
+const problem = signal<Refusal | undefined>(undefined)
+
+export const confirm = (asked: Question): void => {
+  problem.value = undefined
+  question.value = asked
+}
+
+const close = (): void => {
+  if (!isBusy.peek()) question.value = undefined
+}
+
+const answerYes = async ({ act }: Question): Promise<void> => {
+  isBusy.value = true
+  try {
+    say(await act())
+    question.value = undefined
+  } catch (error) {
+    problem.value = error instanceof Refusal ? error : new Refusal(0, String(error))
+  } finally {
+    isBusy.value = false
+  }
+}
+
+export const ConfirmDialog = () => {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const asked = question.value
+  useEffect(() => {
+    if (asked !== undefined && dialog.current?.open === false) dialog.current.showModal()
+  }, [asked])
+  if (asked === undefined) return null
+  const { title, what, command, yes, isDangerous = false } = asked
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby="confirm-title"
+      aria-describedby="confirm-what"
+      onClose={close}
+      onCancel={(event) => isBusy.peek() && event.preventDefault()}
+    >
+      <h2 id="confirm-title">{title}</h2>
+      <div id="confirm-what">{what}</div>
+      {command !== undefined && (
+        <p class="command">
+          <span>On the command line:</span> <code>{command}</code>
+        </p>
+      )}
+      {problem.value !== undefined && (
+        <div class="problem" role="alert">
+          <p>
+            <Text of={problem.value.message} max={2_000} />
+          </p>
+          {problem.value.lines.slice(0, 10).map((line) => (
+            <p key={line}>
+              <Text of={line} max={500} />
+            </p>
+          ))}
+        </div>
+      )}
+      <div class="actions">
+        <button type="button" onClick={() => dialog.current?.close()} disabled={isBusy.value}>
+          Cancel
+        </button>
+        <button
+          type="button"
+          class={isDangerous ? "danger" : "primary"}
+          disabled={isBusy.value}
+          onClick={() => void answerYes(asked)}
+        >
+          {isBusy.value ? "Working…" : yes}
+        </button>
+      </div>
+    </dialog>
+  )
+}

@@ -1,0 +1,48 @@
+/** Replaying and dropping dead letters, each after a question. */
+import { signal } from "@preact/signals"
+import type { Selection } from "../../admin/Api.ts"
+import { count } from "../../formats/Amounts.ts"
+import { plain } from "../../formats/Terminal.ts"
+import { admin } from "./AdminCalls.ts"
+import { confirm } from "./Confirm.tsx"
+
+/** Counts what was changed here, so that a list is asked for again. */
+export const changes = signal(0)
+
+const changed = (text: string): string => {
+  changes.value += 1
+  return text
+}
+
+/** `amount`: how many there are; a text where that is not known exactly. */
+export const confirmReplay = (selection: Selection, amount: number | string, command: string): void => {
+  const many = typeof amount === "number" ? count(amount, "dead letter") : `${amount} dead letters`
+  confirm({
+    title: `Replay ${many}?`,
+    what: (
+      <p>
+        {amount === 1 ? "It is" : "They are"} sent to {amount === 1 ? "its sink" : "their sinks"} again with a new
+        idempotency key; what is in quarantine is routed by the config in force.
+      </p>
+    ),
+    command,
+    yes: "Replay",
+    act: async () => {
+      const { count: done, stayed } = await admin.replayDeadLetters(selection)
+      const left = stayed.map(({ why, count: many }) => ` ${many} stayed in quarantine: ${plain(why)}.`)
+      return changed(`${count(done, "dead letter")} queued again.${left.join("")}`)
+    },
+  })
+}
+
+export const confirmDrop = (selection: Selection, amount: number | string, command: string): void => {
+  const many = typeof amount === "number" ? count(amount, "dead letter") : `${amount} dead letters`
+  confirm({
+    title: `Delete ${many}?`,
+    what: <p>Their events will not be delivered. This can’t be undone.</p>,
+    command,
+    yes: "Delete",
+    isDangerous: true,
+    act: async () => changed(`${count((await admin.dropDeadLetters(selection)).count, "dead letter")} deleted.`),
+  })
+}

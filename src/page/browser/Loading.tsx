@@ -1,0 +1,51 @@
+/** Something that is asked for once, or again: what came, and what went wrong. */
+import { useCallback, useEffect, useRef, useState } from "preact/hooks"
+import { Refusal } from "./AdminCalls.ts"
+import { Text } from "./Shown.tsx"
+
+export interface Loaded<A> {
+  readonly value: A | undefined
+  readonly problem: string
+  readonly isBusy: boolean
+  readonly again: () => void
+}
+
+/** Asks whenever `key` changes; an answer to an older question is dropped. */
+export const useLoaded = <A,>(key: string, ask: () => Promise<A>): Loaded<A> => {
+  const [state, setState] = useState<{ readonly value?: A; readonly problem: string; readonly isBusy: boolean }>({
+    problem: "",
+    isBusy: true,
+  })
+  const asked = useRef(0)
+  const current = useRef(ask)
+  current.current = ask
+  const again = useCallback(() => {
+    asked.current += 1
+    const mine = asked.current
+    setState((before) => ({ ...before, isBusy: true }))
+    current.current().then(
+      (value) => {
+        if (mine === asked.current) setState({ value, problem: "", isBusy: false })
+      },
+      (error: unknown) => {
+        const problem = error instanceof Refusal ? error.message : String(error)
+        if (mine === asked.current) setState((before) => ({ ...before, problem, isBusy: false }))
+      },
+    )
+  }, [])
+  // The key stands for what is asked
+  useEffect(() => {
+    again()
+    return () => {
+      asked.current += 1
+    }
+  }, [key])
+  return { value: state.value, problem: state.problem, isBusy: state.isBusy, again }
+}
+
+export const Problem = ({ of }: { readonly of: string }) =>
+  of === "" ? null : (
+    <p class="problem" role="alert">
+      <Text of={of} max={2_000} />
+    </p>
+  )

@@ -1,0 +1,377 @@
+/** At a glance: what needs somebody, the last hour, sinks, webhooks, routes, journal. */
+import type { Lane, Status, Webhook } from "../../admin/Api.ts"
+import { health } from "../../admin/Health.ts"
+import { levelOf, type StatusProblem } from "../../admin/StatusProblem.ts"
+import { quarantine } from "../../event/Event.ts"
+import { span } from "../../formats/Amounts.ts"
+import { plain } from "../../formats/Terminal.ts"
+import { admin } from "./AdminCalls.ts"
+import { Graph } from "./Graph.tsx"
+import { Problem, useLoaded } from "./Loading.tsx"
+import { linkTo } from "./Location.ts"
+import { acknowledge, reload } from "./RelayActions.tsx"
+import { history } from "./RelayLink.ts"
+import { Ago, Block, Moment, millis, Nothing, number, Pill, size, Text, type Tone } from "./Shown.tsx"
+import { SinkActions } from "./SinkActions.tsx"
+
+const toneOfLevel = { critical: "bad", warning: "warn", note: "quiet" } as const
+
+const toneOf = ({ condition, deadLetters, backlog }: Lane): Tone => {
+  if (condition === "misconfigured" || condition === "blocked" || condition === "failed") return "bad"
+  if (condition === "orphaned") return backlog > 0 ? "bad" : "quiet"
+  return condition === "running" && deadLetters === 0 ? "good" : "warn"
+}
+
+const ProblemCard = ({ problem, status }: { readonly problem: StatusProblem; readonly status: Status }) => {
+  const { name, lines, action, state } = problem
+  const level = levelOf(problem)
+  const lane = status.lanes.find((one) => one.name === name)
+  const [first = "", ...rest] = lines
+  return (
+    <li class={`card ${toneOfLevel[level]}`}>
+      <div>
+        <p class="about">
+          <Pill tone={toneOfLevel[level]}>{level}</Pill>{" "}
+          <strong>
+            <Text of={name} />
+          </strong>{" "}
+          <Text of={first} max={1_000} />
+        </p>
+        {rest.length > 0 && <Block of={rest.join("\n")} label={`More about ${plain(name)}`} />}
+        <p class="advice">
+          {action !== "" && (
+            <>
+              What to do: <Text of={action} max={1_000} />.{" "}
+            </>
+          )}
+          More: <code>relay runbook {state}</code>
+        </p>
+      </div>
+      <div class="row-actions">
+        {state === "journal-red" && (
+          <button type="button" onClick={() => acknowledge(status.journal.message)}>
+            Acknowledge…
+          </button>
+        )}
+        {state === "reload-refused" && (
+          <button type="button" onClick={() => reload(status.configFile)}>
+            Reload…
+          </button>
+        )}
+        {(state === "dead-letters" || state === "quarantine") && (
+          <a class="button" href={linkTo("dead-letters", "", { sink: name })}>
+            Show them
+          </a>
+        )}
+        {lane !== undefined && state.startsWith("sink-") && state !== "sink-failing" && (
+          <SinkActions lane={lane} sinks={sinksOf(status)} />
+        )}
+      </div>
+    </li>
+  )
+}
+
+/** Sinks that the config has. */
+export const sinksOf = ({ lanes }: Status): ReadonlyArray<string> =>
+  lanes.flatMap(({ name, condition }) => (name === quarantine || condition === "orphaned" ? [] : name))
+
+const SinkRow = ({ lane, status }: { readonly lane: Lane; readonly status: Status }) => {
+  const { name, type, condition, backlog, retrying, deadLetters, oldestAt, p99, nextAttemptAt, lastFailure } = lane
+  return (
+    <tr>
+      <th scope="row">
+        <Text of={name} /> <small>{type}</small>
+      </th>
+      <td data-label="State">
+        <Pill tone={toneOf(lane)}>{condition}</Pill>
+      </td>
+      <td data-label="Backlog" class="amount">
+        {number(backlog)}
+        {retrying > 0 && <small> ({number(retrying)} retrying)</small>}
+      </td>
+      <td data-label="Oldest" class={oldestAt === 0 ? "amount blank" : "amount"}>
+        {oldestAt === 0 ? "–" : span(status.now - oldestAt)}
+      </td>
+      <td data-label="p99" class="amount" title="99 of 100 attempts of the last five minutes ended within">
+        {p99 === undefined ? "–" : millis(p99)}
+      </td>
+      <td data-label="Dead letters" class="amount">
+        {deadLetters === 0 ? "0" : <a href={linkTo("dead-letters", "", { sink: name })}>{number(deadLetters)}</a>}
+      </td>
+      <td data-label="Last failure" class={lastFailure === undefined ? "words blank" : "words"}>
+        {lastFailure === undefined ? (
+          "–"
+        ) : (
+          <>
+            <Text of={lastFailure.message} max={120} />{" "}
+            <small>
+              <Ago at={lastFailure.at} now={status.now} />
+            </small>
+          </>
+        )}
+      </td>
+      <td data-label="Next try" class={nextAttemptAt === undefined ? "amount blank" : "amount"}>
+        {nextAttemptAt === undefined ? (
+          "–"
+        ) : nextAttemptAt - status.now < 1_000 ? (
+          "now"
+        ) : (
+          <Ago at={nextAttemptAt} now={status.now} />
+        )}
+      </td>
+      <td class="actions-cell">{name !== quarantine && <SinkActions lane={lane} sinks={sinksOf(status)} />}</td>
+    </tr>
+  )
+}
+
+const Sinks = ({ status }: { readonly status: Status }) => {
+  const order: ReadonlyArray<Tone> = ["bad", "warn", "good", "quiet"]
+  const lanes = status.lanes
+    .filter(({ name, backlog, deadLetters }) => name !== quarantine || backlog + deadLetters > 0)
+    .toSorted((a, b) => order.indexOf(toneOf(a)) - order.indexOf(toneOf(b)) || a.name.localeCompare(b.name))
+  return (
+    <section aria-labelledby="sinks">
+      <h2 id="sinks">Sinks</h2>
+      <div class="scroll">
+        <table class="cards">
+          <thead>
+            <tr>
+              <th scope="col">Sink</th>
+              <th scope="col">State</th>
+              <th scope="col" class="amount">
+                Backlog
+              </th>
+              <th scope="col" class="amount">
+                Oldest
+              </th>
+              <th scope="col" class="amount">
+                p99
+              </th>
+              <th scope="col" class="amount">
+                Dead letters
+              </th>
+              <th scope="col">Last failure</th>
+              <th scope="col" class="amount">
+                Next try
+              </th>
+              <th scope="col">
+                <span class="unseen">Actions</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {lanes.map((lane) => (
+              <SinkRow key={lane.name} lane={lane} status={status} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  )
+}
+
+const WebhookCard = ({ webhook, status }: { readonly webhook: Webhook | undefined; readonly status: Status }) => {
+  const name = webhook?.name ?? ""
+  const refusals = status.refusals.filter((one) => one.webhook === name)
+  if (webhook === undefined && refusals.length === 0) return null
+  const newest = Math.max(0, ...(webhook?.secrets ?? []).map(({ lastUsed }) => lastUsed))
+  return (
+    <li class="card">
+      <h3>{webhook === undefined ? "To no webhook" : <Text of={name} />}</h3>
+      {webhook !== undefined && (
+        <ul class="facts">
+          {webhook.secrets.map(({ name: secret, lastUsed, expires }) => (
+            <li key={secret}>
+              <span>
+                Secret <Text of={secret} />{" "}
+                {lastUsed !== 0 && lastUsed === newest && <Pill tone="good">signed last</Pill>}
+              </span>
+              <span class="quiet">
+                {lastUsed === 0 ? "not used since the start" : <Ago at={lastUsed} now={status.now} />}
+                {expires !== undefined && (
+                  <>
+                    {expires <= status.now ? ", expired " : ", expires "}
+                    <Ago at={expires} now={status.now} />
+                  </>
+                )}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {refusals.length === 0 ? (
+        <p class="quiet">Nothing refused in the last hour.</p>
+      ) : (
+        <ul class="facts">
+          {refusals.map(({ reason, count, what, status: code, lastAt, details }) => (
+            <li key={reason}>
+              <span>
+                <strong>{number(count)}</strong> refused with {code}: <Text of={what} />
+                {details.length > 0 && (
+                  <small class="detail">
+                    {details.slice(0, 3).map(({ detail, count: times }) => (
+                      <span key={detail}>
+                        <Text of={detail} max={80} /> ({number(times)})
+                      </span>
+                    ))}
+                  </small>
+                )}
+              </span>
+              <span class="quiet">
+                <Ago at={lastAt} now={status.now} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </li>
+  )
+}
+
+const RouteCounts = () => {
+  const { value, problem } = useLoaded("routes", admin.routes)
+  const most = Math.max(1, ...(value ?? []).map(({ count }) => count))
+  return (
+    <section aria-labelledby="routes">
+      <h2 id="routes">
+        Routes{" "}
+        <a class="more" href={linkTo("routes")}>
+          Explain a type
+        </a>
+      </h2>
+      <Problem of={problem} />
+      <ul class="bars">
+        {value?.map(({ name, count, to, where }) => (
+          <li key={name} class={count === 0 ? "none" : ""}>
+            <span class="name">
+              <Text of={name} />{" "}
+              <small>
+                → <Text of={to.join(", ")} />
+              </small>
+            </span>
+            <meter
+              min={0}
+              max={most}
+              value={count}
+              aria-label={`${plain(name)}: ${number(count)} events since the start`}
+            />
+            <span class="amount">
+              {count === 0 ? (
+                <Pill tone="warn">none yet</Pill>
+              ) : (
+                `${Object.keys(where).length > 0 ? "≤ " : ""}${number(count)}`
+              )}
+            </span>
+          </li>
+        ))}
+      </ul>
+      <p class="quiet">Deliveries since the start; with ≤, a route's condition took some of these.</p>
+    </section>
+  )
+}
+
+const Facts = ({ status }: { readonly status: Status }) => {
+  const { journal, version, configFile, startedAt, config, now, certificates, work } = status
+  const { usedBytes, maxBytes, freeDiskBytes, head, health: condition } = journal
+  const share = Math.round((100 * usedBytes) / Math.max(1, maxBytes))
+  return (
+    <section aria-labelledby="relay">
+      <h2 id="relay">Relay</h2>
+      <dl>
+        <dt>Version</dt>
+        <dd>
+          <Text of={version} />, up {span(now - startedAt)}
+        </dd>
+        <dt>Config</dt>
+        <dd>
+          <Text of={configFile} />, loaded <Ago at={config.loadedAt} now={now} />{" "}
+          <button type="button" class="small" onClick={() => reload(configFile)}>
+            Reload…
+          </button>
+        </dd>
+        <dt>Journal</dt>
+        <dd>
+          {condition}, {number(head)} events so far
+          <br />
+          <meter
+            min={0}
+            max={100}
+            low={50}
+            high={80}
+            optimum={0}
+            value={share}
+            aria-label={`The journal is ${share} % full`}
+          />{" "}
+          {size(usedBytes)} of {size(maxBytes)}
+        </dd>
+        {freeDiskBytes !== undefined && (
+          <>
+            <dt>Free space</dt>
+            <dd>{size(freeDiskBytes)}</dd>
+          </>
+        )}
+        {certificates.map(({ key, subject, notAfter }) => (
+          <>
+            <dt key={key}>
+              <Text of={key} />
+            </dt>
+            <dd>
+              <Text of={subject} />, until <Moment at={notAfter} />
+            </dd>
+          </>
+        ))}
+        {work.map(({ what, share: done }) => (
+          <>
+            <dt key={what}>In progress</dt>
+            <dd>
+              <Text of={what} />, {Math.floor(done * 100)} %
+            </dd>
+          </>
+        ))}
+      </dl>
+    </section>
+  )
+}
+
+const noHistory = { at: [], received: [], delivered: [], refused: [], failed: [] }
+
+export const Overview = ({ status }: { readonly status: Status }) => {
+  const { problems } = health(status)
+  return (
+    <>
+      <h1 class="unseen">Overview</h1>
+      <section aria-labelledby="problems">
+        <h2 id="problems" class="unseen">
+          What needs you
+        </h2>
+        {problems.length > 0 && (
+          <ul class="problems">
+            {problems.map((problem) => (
+              <ProblemCard key={`${problem.state} ${problem.name} ${problem.lines[0]}`} {...{ problem, status }} />
+            ))}
+          </ul>
+        )}
+      </section>
+      <section aria-labelledby="hour">
+        <h2 id="hour">The last hour</h2>
+        <Graph history={history.value ?? noHistory} totals={status.totals} now={status.now} />
+      </section>
+      <Sinks status={status} />
+      <div class="columns">
+        <section aria-labelledby="webhooks">
+          <h2 id="webhooks">Webhooks</h2>
+          <ul class="webhooks">
+            {[...status.webhooks, undefined].map((webhook) => (
+              <WebhookCard key={webhook?.name ?? ""} {...{ webhook, status }} />
+            ))}
+          </ul>
+          {status.webhooks.length === 0 && <Nothing>The config has no webhook.</Nothing>}
+        </section>
+        <div>
+          <RouteCounts />
+          <Facts status={status} />
+        </div>
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,44 @@
+/** What can be done with the relay as a whole. */
+import { plain } from "../../formats/Terminal.ts"
+import { admin } from "./AdminCalls.ts"
+import { confirm } from "./Confirm.tsx"
+import { say } from "./Messages.ts"
+
+export const reload = (file: string): void =>
+  confirm({
+    title: "Reload the config?",
+    what: (
+      <p>
+        The relay reads <code>{plain(file)}</code> again and puts all of it in force, or nothing of it where something
+        is wrong. What was accepted keeps its route.
+      </p>
+    ),
+    command: "relay reload",
+    yes: "Reload",
+    act: async () => {
+      const { changes, notes, warnings } = await admin.reload()
+      for (const one of [...notes, ...warnings.map(({ message }) => message)].slice(0, 3)) say(plain(one))
+      const told = changes.map(({ what, name, change }) => `${what} ${plain(name)} ${change}`)
+      return changes.length === 0 ? "Reloaded: nothing has changed." : `Reloaded: ${told.slice(0, 6).join(", ")}.`
+    },
+  })
+
+export const acknowledge = (message: string): void =>
+  confirm({
+    title: "Acknowledge the loss?",
+    what: (
+      <>
+        <p>The journal is red until somebody says that they know of it:</p>
+        {message.split("\n").map((line) => (
+          <p key={line}>{plain(line)}</p>
+        ))}
+        <p>Nothing is mended by it; the alarm goes off again with the next loss.</p>
+      </>
+    ),
+    command: "relay journal acknowledge",
+    yes: "Acknowledge",
+    act: async () => {
+      await admin.acknowledge()
+      return "Acknowledged."
+    },
+  })

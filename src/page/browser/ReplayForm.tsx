@@ -1,0 +1,210 @@
+/** Replays: a dry run says what would be sent, then it is sent. */
+import { useEffect, useState } from "preact/hooks"
+import type { Replay, ReplayEvents, ReplayRequest, Status } from "../../admin/Api.ts"
+import { count } from "../../formats/Amounts.ts"
+import { plain } from "../../formats/Terminal.ts"
+import { admin, Refusal } from "./AdminCalls.ts"
+import { confirm } from "./Confirm.tsx"
+import { Choice, MomentField, momentOf, TextField, TypeField } from "./Fields.tsx"
+import { Problem, useLoaded } from "./Loading.tsx"
+import { place } from "./Location.ts"
+import { sinksOf } from "./Overview.tsx"
+import { status as latest } from "./RelayLink.ts"
+import { Moment, Nothing, number, Pill, Text } from "./Shown.tsx"
+
+const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
+const everyMillis = 500
+
+const empty = { id: "", type: "", account: "", webhook: "", outcome: "", since: "", until: "", sink: "" }
+
+const requestOf = (form: typeof empty): ReplayRequest => {
+  const since = momentOf(form.since)
+  const until = momentOf(form.until)
+  const [first, ...more] = form.type.split(/[\s,]+/).filter((one) => one !== "")
+  const outcome = outcomes.find((one) => one === form.outcome)
+  const events: ReplayEvents = {
+    ...(form.id.trim() !== "" && { id: form.id.trim() }),
+    ...(first !== undefined && { types: [first, ...more] }),
+    ...(form.account.trim() !== "" && { account: form.account.trim() }),
+    ...(form.webhook !== "" && { webhook: form.webhook }),
+    ...(outcome !== undefined && { outcome }),
+    ...(since !== undefined && { since }),
+    ...(until !== undefined && { until }),
+  }
+  return { events, to: form.sink === "" ? "routed" : { sink: form.sink } }
+}
+
+const target = ({ to }: Pick<Replay, "to">): string => (to === "routed" ? "the sinks of each" : plain(to.sink))
+
+const leftOutWords = {
+  copies: "copies that earlier replays or moves made",
+  quarantined: "in quarantine",
+  unrouted: "routed to no sink of the config",
+  gone: "no longer in the journal",
+} as const
+
+const Summary = ({ replay }: { readonly replay: Replay }) => {
+  const { groups, others, undelivered, leftOut, removedSinks } = replay
+  const left = Object.entries(leftOutWords).filter(([key]) => leftOut[key as keyof typeof leftOut] > 0)
+  return (
+    <>
+      {groups.length > 0 && (
+        <ul class="groups">
+          {groups.slice(0, 12).map(({ type, sink, count: many }) => (
+            <li key={`${sink} ${type}`}>
+              <span class="amount">{number(many)}</span> <Text of={type === "" ? "(no type)" : type} max={80} /> →{" "}
+              <Text of={sink} />
+            </li>
+          ))}
+        </ul>
+      )}
+      {(others > 0 || groups.length > 12) && <p class="quiet">and others</p>}
+      {undelivered > 0 && (
+        <p class="advice">{number(undelivered)} of these the sink has not got yet: it will get them twice.</p>
+      )}
+      {left.map(([key, words]) => (
+        <p key={key} class="quiet">
+          Left out: {number(leftOut[key as keyof typeof leftOut])} {words}.
+        </p>
+      ))}
+      {removedSinks.map(({ sink, count: many }) => (
+        <p key={sink} class="quiet">
+          Left out: {number(many)} for <Text of={sink} />, which the config does not have any more.
+        </p>
+      ))}
+    </>
+  )
+}
+
+const send = (dry: Replay, onStarted: () => void): void =>
+  confirm({
+    title: `Send ${count(dry.count, "event")} again?`,
+    what: (
+      <>
+        <p>
+          {count(dry.count, "event")} will be sent to {target(dry)} again, each with a new idempotency key: those that
+          the dry run found and no others.
+        </p>
+        <Summary replay={dry} />
+      </>
+    ),
+    yes: `Send ${number(dry.count)}`,
+    act: async () => {
+      await admin.startReplay({ events: dry.events, to: dry.to })
+      onStarted()
+      return "The replay has started."
+    },
+  })
+
+const cancel = ({ id, count: done }: Replay, onDone: () => void): void =>
+  confirm({
+    title: "Cancel the replay?",
+    what: <p>{count(done, "event")} are queued already and will be delivered; no others will be.</p>,
+    yes: "Cancel the replay",
+    isDangerous: true,
+    act: async () => {
+      const ended = await admin.cancelReplay(id)
+      onDone()
+      return `The replay ended with ${count(ended.count, "event")} queued.`
+    },
+  })
+
+const tones = { running: "quiet", waiting: "warn", finished: "good", cancelled: "warn", failed: "bad" } as const
+
+const ReplayRow = ({ replay, onChange }: { readonly replay: Replay; readonly onChange: () => void }) => {
+  const { dryRun, state, message, share, count: events, endedAt, startedAt } = replay
+  const isOver = endedAt !== undefined
+  return (
+    <li class="card">
+      <div class="heading">
+        <h3>
+          {dryRun ? "Dry run" : "Replay"} to {target(replay)}
+        </h3>
+        <Pill tone={tones[state]}>{state}</Pill>
+        <span class="quiet">
+          <Moment at={startedAt} />
+        </span>
+        <span class="spring" />
+        {!isOver && (
+          <button type="button" onClick={() => cancel(replay, onChange)}>
+            Cancel…
+          </button>
+        )}
+        {isOver && dryRun && state === "finished" && events > 0 && (
+          <button type="button" class="primary" onClick={() => send(replay, onChange)}>
+            Send {number(events)}…
+          </button>
+        )}
+      </div>
+      {!isOver && (
+        <progress max={1} value={share} aria-label={`${Math.floor(share * 100)} % of the journal looked at`} />
+      )}
+      <p>
+        {count(events, "event")} {dryRun ? "would be sent" : "queued"}
+        {message !== "" && (
+          <>
+            ; <Text of={message} />
+          </>
+        )}
+      </p>
+      <Summary replay={replay} />
+    </li>
+  )
+}
+
+export const ReplayForm = ({ status }: { readonly status: Status }) => {
+  const { id = "" } = place.value.query
+  const [form, setForm] = useState({ ...empty, id })
+  const [problem, setProblem] = useState("")
+  const list = useLoaded("replays", admin.replays)
+  const set = (key: keyof typeof form) => (value: string) => setForm((now) => ({ ...now, [key]: value }))
+  const isRunning = list.value?.some(({ endedAt }) => endedAt === undefined) === true
+  // Each answer asks for the next
+  useEffect(() => {
+    if (!isRunning) return
+    const timer = setTimeout(list.again, everyMillis)
+    return () => clearTimeout(timer)
+  }, [list.value])
+  const { startedAt } = latest.value ?? status
+  // A restart forgets them
+  useEffect(list.again, [startedAt])
+  const dryRun = (event: SubmitEvent) => {
+    event.preventDefault()
+    setProblem("")
+    admin.startReplay({ ...requestOf(form), dryRun: true }).then(list.again, (error: unknown) => {
+      setProblem(error instanceof Refusal ? error.message : String(error))
+    })
+  }
+  return (
+    <section aria-labelledby="replay">
+      <h1 id="replay">Replay</h1>
+      <p class="quiet">Sends events that the journal holds again. A dry run counts them first and sends nothing.</p>
+      <form class="filters" onSubmit={dryRun}>
+        <TextField label="Id" value={form.id} onChange={set("id")} placeholder="evt_… or seq_…" />
+        <TypeField label="Types" value={form.type} onChange={set("type")} placeholder="appointment.**" />
+        <TextField label="Account" value={form.account} onChange={set("account")} />
+        <Choice
+          label="Webhook"
+          value={form.webhook}
+          of={status.webhooks.map(({ name }) => name)}
+          onChange={set("webhook")}
+        />
+        <Choice label="Outcome" value={form.outcome} of={outcomes} onChange={set("outcome")} />
+        <MomentField label="Received from" value={form.since} onChange={set("since")} />
+        <MomentField label="Received before" value={form.until} onChange={set("until")} />
+        <Choice label="To" value={form.sink} of={sinksOf(status)} any="the sinks of each" onChange={set("sink")} />
+        <button type="submit" class="primary">
+          Dry run
+        </button>
+      </form>
+      <Problem of={problem} />
+      <Problem of={list.problem} />
+      {list.value?.length === 0 && <Nothing>No replay since the start.</Nothing>}
+      <ul class="replays">
+        {list.value?.map((replay) => (
+          <ReplayRow key={replay.id} replay={replay} onChange={list.again} />
+        ))}
+      </ul>
+    </section>
+  )
+}

@@ -1,0 +1,69 @@
+/**
+ * What comes from outside, as it may stand on a page: names, types, errors,
+ * moments and amounts.
+ *
+ * **Guarantee.** Text is put in as text. Control characters and marks of
+ * direction are replaced, so none reverses what stands beside it.
+ */
+import type { ComponentChildren } from "preact"
+import { bytes, span } from "../../formats/Amounts.ts"
+import { plain } from "../../formats/Terminal.ts"
+
+/** Code units of a text in a list; all of it is in what the list leads to. */
+const longest = 300
+
+/** Text from outside, in a line. */
+export const Text = ({ of, max = longest }: { readonly of: string; readonly max?: number }) => {
+  const shown = plain(of.slice(0, max))
+  return <bdi>{of.length > max ? `${shown}…` : shown}</bdi>
+}
+
+/** Text of several lines, such as JSON. */
+export const Block = ({ of, label }: { readonly of: string; readonly label: string }) => (
+  // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by the keyboard
+  <section class="block" tabIndex={0} aria-label={label}>
+    <pre>{of.split("\n").map(plain).join("\n")}</pre>
+  </section>
+)
+
+const near = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" })
+const far = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" })
+
+const isToday = (at: Date): boolean => at.toDateString() === new Date().toDateString()
+
+/** In the viewer's zone, with UTC when it is pointed at. */
+export const Moment = ({ at, exact = false }: { readonly at: number; readonly exact?: boolean }) => {
+  const date = new Date(at)
+  if (Number.isNaN(date.getTime())) return <>–</>
+  const utc = date.toISOString()
+  return (
+    <time dateTime={utc} title={`${utc.replace("T", " ").replace("Z", "")} UTC`}>
+      {isToday(date) && !exact ? near.format(date) : far.format(date)}
+    </time>
+  )
+}
+
+/** `3 min ago`, by the relay's clock. */
+export const Ago = ({ at, now }: { readonly at: number; readonly now: number }) => {
+  const utc = new Date(at).toISOString()
+  return (
+    <time dateTime={utc} title={`${far.format(at)} (${utc.replace("T", " ").replace("Z", "")} UTC)`}>
+      {at > now ? `in ${span(at - now)}` : `${span(now - at)} ago`}
+    </time>
+  )
+}
+
+export const number = (amount: number): string => amount.toLocaleString("en-US")
+export const size = (amount: number): string => bytes(amount)
+
+/** Milliseconds in the unit that fits. */
+export const millis = (amount: number): string => (amount < 1_000 ? `${amount} ms` : `${(amount / 1_000).toFixed(1)} s`)
+
+export type Tone = "good" | "warn" | "bad" | "quiet"
+
+export const Pill = ({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) => (
+  <span class={`pill ${tone}`}>{children}</span>
+)
+
+/** What stands in place of a list that is empty. */
+export const Nothing = ({ children }: { readonly children: ComponentChildren }) => <p class="nothing">{children}</p>

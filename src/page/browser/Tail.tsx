@@ -1,0 +1,168 @@
+/** What comes in, as it comes: accepted events and refused requests. */
+import { signal } from "@preact/signals"
+import { useEffect, useState } from "preact/hooks"
+import type { Status, Tapped } from "../../admin/Api.ts"
+import type { TappedRefusal } from "../../admin/RefusedRequest.ts"
+import { quarantine } from "../../event/Event.ts"
+import { admin, Refusal } from "./AdminCalls.ts"
+import { Choice, TypeField } from "./Fields.tsx"
+import { Problem } from "./Loading.tsx"
+import { linkTo } from "./Location.ts"
+import { sinksOf } from "./Overview.tsx"
+import { link } from "./RelayLink.ts"
+import { Moment, Nothing, number, Pill, Text } from "./Shown.tsx"
+
+type Row = (Tapped | TappedRefusal) & { readonly key: number }
+
+/** Rows that are kept; older ones are in the journal. */
+const most = 200
+let keys = 0
+
+const rows = signal<ReadonlyArray<Row>>([])
+const skipped = signal(0)
+
+const take = (fresh: ReadonlyArray<Tapped | TappedRefusal>, missed: number): void => {
+  skipped.value += missed
+  if (fresh.length === 0) return
+  const added = fresh
+    .toSorted((a, b) => b.at - a.at)
+    .map((one) => {
+      keys += 1
+      return { ...one, key: keys }
+    })
+  rows.value = [...added, ...rows.value].slice(0, most)
+}
+
+const TapRow = ({ row }: { readonly row: Row }) =>
+  "refused" in row ? (
+    <tr class="refused">
+      <td>
+        <Moment at={row.at} />
+      </td>
+      <td>
+        <Pill tone="warn">refused {row.status}</Pill>
+      </td>
+      <td class="words" colSpan={3}>
+        <Text of={row.what} />
+        {row.detail !== "" && (
+          <>
+            {" "}
+            · <Text of={row.detail} max={120} />
+          </>
+        )}
+        {row.webhook !== "" && (
+          <small>
+            {" "}
+            <Text of={row.webhook} />
+          </small>
+        )}
+      </td>
+    </tr>
+  ) : (
+    <tr>
+      <td>
+        <Moment at={row.at} />
+      </td>
+      <td>
+        <strong>
+          <Text of={row.type === "" ? "(no type)" : row.type} max={80} />
+        </strong>{" "}
+        {row.replayed && <Pill tone="quiet">replayed</Pill>}
+      </td>
+      <td>
+        {row.id === "" ? (
+          "(no id)"
+        ) : (
+          <a href={linkTo("event", row.id)}>
+            <Text of={row.id} max={60} />
+          </a>
+        )}
+      </td>
+      <td>
+        <Text of={row.account} max={60} />
+      </td>
+      <td>
+        {row.sinks.length === 0 ? (
+          <Pill tone="warn">to no sink</Pill>
+        ) : (
+          <>
+            → <Text of={row.sinks.join(", ")} max={80} />
+          </>
+        )}
+      </td>
+    </tr>
+  )
+
+export const Tail = ({ status }: { readonly status: Status }) => {
+  const [filter, setFilter] = useState({ type: "", webhook: "", sink: "" })
+  const [isPaused, setPaused] = useState(false)
+  const [problem, setProblem] = useState("")
+  const isLive = link.value === "live"
+  useEffect(() => {
+    rows.value = []
+    skipped.value = 0
+  }, [filter])
+  useEffect(() => {
+    if (isPaused || !isLive) return
+    const abort = new AbortController()
+    const follow = async () => {
+      // A pattern is typed letter by letter.
+      await new Promise((resolve) => setTimeout(resolve, 250))
+      if (abort.signal.aborted) return
+      setProblem("")
+      for await (const line of admin.tap(filter, abort.signal)) take([...line.events, ...line.refused], line.skipped)
+    }
+    follow().catch((error: unknown) => {
+      if (!abort.signal.aborted && error instanceof Refusal) setProblem(error.message)
+    })
+    return () => abort.abort()
+  }, [filter, isPaused, isLive])
+  const set = (key: keyof typeof filter) => (value: string) => setFilter((before) => ({ ...before, [key]: value }))
+  return (
+    <section aria-labelledby="tail">
+      <h1 id="tail">Live</h1>
+      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+        <TypeField label="Type" value={filter.type} onChange={set("type")} placeholder="appointment.**" />
+        <Choice
+          label="Webhook"
+          value={filter.webhook}
+          of={status.webhooks.map(({ name }) => name)}
+          onChange={set("webhook")}
+        />
+        <Choice label="Sink" value={filter.sink} of={[...sinksOf(status), quarantine]} onChange={set("sink")} />
+        <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
+          {isPaused ? "Go on" : "Hold"}
+        </button>
+      </form>
+      <Problem of={problem} />
+      <p class="quiet" role="status">
+        {isPaused ? "Held." : "Listening; at most 100 a second are shown."}
+        {skipped.value > 0 && ` ${number(skipped.value)} more were not.`}
+      </p>
+      {rows.value.length === 0 ? (
+        <Nothing>
+          Nothing yet. <code>relay trigger appointment.created</code> sends one.
+        </Nothing>
+      ) : (
+        <div class="scroll">
+          <table class="tail">
+            <thead>
+              <tr>
+                <th scope="col">Time</th>
+                <th scope="col">Type</th>
+                <th scope="col">Event</th>
+                <th scope="col">Account</th>
+                <th scope="col">Sinks</th>
+              </tr>
+            </thead>
+            <tbody>
+              {rows.value.map((row) => (
+                <TapRow key={row.key} row={row} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  )
+}
