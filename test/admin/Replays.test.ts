@@ -173,6 +173,14 @@ describe("a replay", () => {
       failures = [broken("fsync failed")]
       const ended = yield* run(request).pipe(Effect.provideService(Journal, failing))
       expect(ended).toMatchObject({ state: "failed", count: 0, message: "fsync failed", reached: "" })
+      let sent = 0
+      const breaking = Journal.of({
+        ...journal,
+        replay: (targets) => (sent++ === 0 ? journal.replay(targets.slice(0, 1)) : broken("fsync failed")),
+      })
+      const halfway = yield* Effect.forkChild(run(request).pipe(Effect.provideService(Journal, breaking)))
+      yield* TestClock.adjust("1 second")
+      expect(yield* Fiber.join(halfway)).toMatchObject({ state: "failed", count: 1, reached: "1" })
     }).pipe(Effect.provide(memory)),
   )
 

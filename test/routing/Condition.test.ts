@@ -3,7 +3,27 @@ import * as Condition from "../../src/routing/Condition.ts"
 import { seeded } from "../lib/seeded.ts"
 import { holds, randomCondition } from "./oracle.ts"
 
-const values = [undefined, null, true, false, 0, 1, 2, "", "1", "10", "100", "x", "xyz", {}, [], ["1"], { n: 1 }]
+const values = [
+  undefined,
+  null,
+  true,
+  false,
+  0,
+  1,
+  2,
+  "",
+  "1",
+  "10",
+  "100",
+  "x",
+  "xyz",
+  "01",
+  "a x",
+  {},
+  [],
+  ["1"],
+  { n: 1 },
+]
 
 describe("a condition", () => {
   test("holds for what a naive reader says, and is decided by its witnesses", () => {

@@ -1,9 +1,14 @@
-import { describe, expect } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { Effect, Fiber } from "effect"
 import { Journal } from "../../../src/journal/Journal.ts"
+import { replay } from "../../../src/journal/sqlite/BulkOperations.ts"
+import { Engine } from "../../../src/journal/sqlite/Engine.ts"
+import { open } from "../../../src/journal/sqlite/file/Store.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
+import { scan } from "../../../src/journal/sqlite/StartupScan.ts"
+import { Origin } from "../../../src/journal/stream/Record.ts"
 import { it } from "../../lib/effect.ts"
-import { event, retrying, settlement, waiting } from "../samples.ts"
+import { event, letter, retrying, settlement, waiting } from "../samples.ts"
 import { options } from "../temporary.ts"
 import { appendAll } from "./session.ts"
 
@@ -19,6 +24,37 @@ describe("a replay", () => {
       expect((yield* journal.read(8, 9)).map((entry) => entry.event.id)).toEqual(["evt_7", "evt_0", "evt_6", "evt_1"])
     }).pipe(Effect.provide(SqliteJournal.layer(options()))),
   )
+})
+
+test("a replay finds retries, dead letters and pending events that the log was pruned of", async () => {
+  const at = options()
+  const engine = new Engine(open(at.path), at)
+  for (const _ of scan(engine, at, Date.now()));
+  const ids = ["a", "b", "c", "d"]
+  engine.appendWith(
+    ids.map((id) => ({ event: event(id), sinks: ["lake"] })),
+    Origin.delivered,
+    () => () => {},
+  )
+  const change = { cursor: { sequence: 2, settled: [] }, retry: [retrying(1)], deadLetter: [letter(2)] }
+  await new Promise((done) => engine.settle([settlement("lake", 2, change)], done))
+  engine.appendWith([{ event: event("last"), sinks: [] }], Origin.delivered, () => () => {})
+  const { first } = engine.log.oldestRow() ?? { first: 0 }
+  engine.exclusively(() => {
+    for (const stored of engine.log.stored(first, [3])) engine.pending.add(stored)
+    engine.log.delete(first)
+    return {
+      result: undefined,
+      committed: () => {
+        engine.pending.last = 3
+      },
+    }
+  })
+  const targets = [1, 2, 3, 4].map((sequence) => ({ sequence, sinks: ["audit"] }))
+  expect(replay(engine, targets)).toEqual({ done: 4, gone: [4] })
+  expect(engine.read(5, 9).map(({ event }) => event.id)).toEqual(["a", "b", "c"])
+  engine.stop()
+  engine.store.close()
 })
 
 describe("a lane that moves", () => {

@@ -221,11 +221,6 @@ export class Index {
     return this.#isUsable ? this.#through : 0
   }
 
-  /** The lowest sequence that is indexed, or the next one. */
-  get first(): number {
-    return this.#first
-  }
-
   /** Events that may match, from the end of `lowest` to `highest` where a search begins; `undefined` where they are not indexed. */
   candidates(
     query: EventQuery,

@@ -201,16 +201,14 @@ export class Search {
         next = end + 1
         continue
       }
-      const indexed = this.#index?.first ?? 0
-      const end = Math.min(highest, next < indexed ? indexed - 1 : highest)
       const row = this.#rowFrom(next)
       if (row === undefined) return
       for (const one of decoded(row)) {
         const { sequence, event } = one.entry
-        if (sequence < next || sequence > end) continue
+        if (sequence < next || sequence > highest) continue
         yield { at: sequence, passed: 1, receivedAt: event.receivedAt, stored: one }
       }
-      next = Math.min(Math.max(row.last, next), end) + 1
+      next = row.last + 1
     }
   }
 

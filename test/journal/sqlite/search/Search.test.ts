@@ -164,10 +164,12 @@ const expected = (query: EventQuery, kept: ReadonlyArray<Kept>): ReadonlyArray<K
 /** Page after page until the end. */
 const all = (search: Search, query: EventQuery, millis: number) => {
   const found = []
+  let looked = 0
   for (let next = query; ; ) {
     const page = search.look(next, millis)
     found.push(...page.events)
-    if (page.next === undefined) return found
+    looked += page.looked
+    if (page.next === undefined) return { found, looked }
     next = nextQuery(query, page.next)
   }
 }
@@ -184,12 +186,21 @@ describe("Search", () => {
         const search = new Search(db, index)
         for (let n = 0; n < 10; n++) {
           const query = queried(random, kept)
-          const found = all(search, query, random.pick([1, 1000]))
+          const { found, looked } = all(search, query, random.pick([1, 1000]))
           const model = expected(query, kept)
           expect({ query, found: found.map(({ sequence }) => sequence) }).toEqual({
             query,
             found: model.map(({ sequence }) => sequence),
           })
+          if (query.outcome === undefined && query.sequence === undefined) {
+            const { before, after, through } = query
+            const range = {
+              ...(before && { before }),
+              ...(after !== undefined && { after }),
+              ...(through && { through }),
+            }
+            expect([query, looked]).toEqual([query, expected({ ...range, limit: 1 }, kept).length])
+          }
           for (const [index, one] of found.slice(0, 20).entries()) {
             const { body: _, ...facts } = model[index]?.event ?? event("")
             expect({ event: one.event, deliveries: one.deliveries }).toEqual({
