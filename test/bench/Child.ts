@@ -80,10 +80,23 @@ export const freePort = Effect.promise(async () => {
 /** Linux counts CPU in hundredths of a second for user space, whatever its own tick. */
 const microsPerTick = 10_000
 
+/** Fields of `/proc/PID/stat` behind the name in parentheses, which may hold blanks. */
+const fieldsOf = (pid: number): ReadonlyArray<number> => {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
+  return stat
+    .slice(stat.lastIndexOf(")") + 2)
+    .split(" ")
+    .map(Number)
+}
+
 /** CPU that all threads of a process have used so far, user and system, in microseconds. */
 export const cpuMicros = (pid: number): number => {
-  // The name in parentheses may hold blanks; utime and stime are the 12th and 13th field behind it.
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
-  return (Number(fields[11]) + Number(fields[12])) * microsPerTick
+  const [user = 0, system = 0] = fieldsOf(pid).slice(11)
+  return (user + system) * microsPerTick
+}
+
+/** The same of its children that have ended. */
+export const endedChildrenMicros = (pid: number): number => {
+  const [user = 0, system = 0] = fieldsOf(pid).slice(13)
+  return (user + system) * microsPerTick
 }

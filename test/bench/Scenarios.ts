@@ -5,6 +5,7 @@
 import { Effect, type Scope } from "effect"
 import { BenchError } from "./BenchError.ts"
 import * as Fill from "./Fill.ts"
+import * as Fleet from "./Fleet.ts"
 import * as Load from "./Load.ts"
 import * as Paced from "./Paced.ts"
 import * as Report from "./Report.ts"
@@ -159,6 +160,41 @@ const kept: Scenario = Effect.fnUntraced(function* (options) {
   })
 })
 
+/** What PostgreSQL costs in the place of a file, and what more relays on one database cost each. */
+const fleet: Scenario = Effect.fnUntraced(function* (options) {
+  const database = yield* Fleet.database
+  const { file, shared } = yield* saturate(options, {
+    file: yield* Target.relayToFile(options, "on SQLite"),
+    shared: yield* Fleet.relay(options, database, "on PostgreSQL"),
+  })
+  yield* print("One relay, database and load on this machine; closed loop", [file, shared], [file])
+  const rate = Rounds.of(shared, "rate")
+  const [one, two, four] = yield* Fleet.measure(options, [1, 2, 4])
+  return [
+    {
+      requirement: "on PostgreSQL: events/s ≥ 8,000",
+      measured: Report.show(rate, 0),
+      ok: rate.median >= 8_000,
+    },
+    atMost("on PostgreSQL: CPU an event of SQLite's", 1.15, Rounds.ratio(shared, file, "cpu")),
+    complete(shared, Load.connections),
+    ...[two, four].flatMap((of) => [
+      atMost(`${of.title}: CPU an event of one relay's`, 1.1, Fleet.ratio(of, one, "relays")),
+      atMost(`${of.title}: PostgreSQL's CPU an event of one relay's`, 1.15, Fleet.ratio(of, one, "database")),
+    ]),
+    {
+      requirement: `${four.title}: p99 ≤ 25 ms`,
+      measured: Report.show(Fleet.spread(four, "p99"), 1),
+      ok: Fleet.spread(four, "p99").median <= 25,
+    },
+    ...[one, two, four].map((of) => ({
+      requirement: `${of.title}: accepted = delivered, none refused`,
+      measured: `${of.refused} refused, ${of.lost} lost`,
+      ok: of.refused + of.lost === 0,
+    })),
+  ]
+})
+
 /** Patterns of all kinds; every one of them leads to the same sink, where an event arrives once. */
 const patterns = ["**", "appointment.*", "client.updated", "{appointment,client}.created", "service.*", "**.deleted"]
 
@@ -201,4 +237,4 @@ export const compareWith =
 const print = (title: string, subjects: ReadonlyArray<Rounds.Subject>, references: ReadonlyArray<Rounds.Subject>) =>
   Effect.sync(() => process.stdout.write(Report.scenario(title, subjects, references)))
 
-export const scenarios: Readonly<Record<string, Scenario>> = { ingest, "end-to-end": endToEnd, kept, routes }
+export const scenarios: Readonly<Record<string, Scenario>> = { ingest, "end-to-end": endToEnd, kept, routes, fleet }

@@ -45,6 +45,8 @@ export interface RelayConfig {
   readonly sinks: Readonly<Record<string, unknown>>
   readonly routes: ReadonlyArray<unknown>
   readonly delivery?: unknown
+  /** In the place of a file of its own. */
+  readonly journal?: unknown
 }
 
 /** A relay with a journal of its own in `directory/name`; `name` may have been filled before. */
@@ -82,11 +84,16 @@ export const journalPath = (directory: string): string => join(directory, "journ
 const everything = (to: string) => [{ name: "everything", match: "**", to: [to] }]
 
 /** A relay whose only sink is a file; `routes` all lead there. */
-export const relayToFile = Effect.fnUntraced(function* (setup: Setup, name: string, routes = everything("file")) {
+export const relayToFile = Effect.fnUntraced(function* (
+  setup: Setup,
+  name: string,
+  routes = everything("file"),
+  journal?: unknown,
+) {
   const directory = join(relayDirectory(setup, name), "sink")
   mkdirSync(directory)
   const sinks = { file: { type: "file", path: join(directory, "events.ndjson") } }
-  const target = yield* relay(setup, name, { sinks, routes })
+  const target = yield* relay(setup, name, { sinks, routes, ...(journal !== undefined && { journal }) })
   const lines = countLines(directory)
   return { ...target, delivered: Effect.sync(lines) }
 })

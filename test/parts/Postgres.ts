@@ -52,6 +52,8 @@ export interface Postgres {
   readonly admin: string
   /** Of `user`, with the password. */
   readonly url: string
+  /** Its processes, the first of them its postmaster. */
+  readonly processes: () => ReadonlyArray<number>
   /** With `tls`. */
   readonly certificates: Authorities | undefined
   /** Runs statements as the superuser; the rows of the last. */
@@ -273,6 +275,7 @@ const serverOf = ({ path, data, port, release, tls }: Home): Postgres => {
     address: `127.0.0.1:${port}`,
     admin,
     url: `postgres://${user.name}:${user.password}@127.0.0.1:${port}/relay`,
+    processes: () => processesOf(pid),
     certificates: tls ? certificatesIn(data) : undefined,
     sql,
     start,
