@@ -108,6 +108,7 @@ export const admin = {
   ): AsyncGenerator<typeof Api.TapLine.Type> {
     for await (const line of linesOf("/tap", query, abort)) if (line !== "") yield JSON.parse(line)
   },
+  status: () => get<Api.Status>("/status"),
   history: () => get<Api.History>("/history"),
   reload: () => post<typeof Api.Reloaded.Type>("/reload"),
   acknowledge: () => post("/journal/acknowledge"),

@@ -1,13 +1,14 @@
 /** Dead letters and the quarantine: why each could not be delivered, and what to do with them. */
-import { useEffect, useState } from "preact/hooks"
+import { useEffect, useRef, useState } from "preact/hooks"
 import type { DeadLetter, Selection, Status } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { plain } from "../../formats/Terminal.ts"
-import { admin } from "./AdminCalls.ts"
+import { admin, Refusal } from "./AdminCalls.ts"
 import { changes, confirmDrop, confirmReplay } from "./DeadLetterActions.tsx"
 import { Choice, TypeField } from "./Fields.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { go, linkTo, place } from "./Location.ts"
+import { say } from "./Messages.ts"
 import { Moment, Nothing, number, Text } from "./Shown.tsx"
 
 const limit = 100
@@ -20,6 +21,10 @@ const flags = (sink: string, type: string): string =>
   sink === "" && type === ""
     ? "--all"
     : [...(sink === "" ? [] : [`--sink ${plain(sink)}`]), ...(type === "" ? [] : [`--type '${plain(type)}'`])].join(" ")
+
+/** Those of a sink, or of all. */
+const countOf = ({ lanes }: Status, sink: string): number =>
+  lanes.reduce((sum, { name, deadLetters }) => sum + (sink === "" || name === sink ? deadLetters : 0), 0)
 
 const Row = ({
   letter,
@@ -66,15 +71,16 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
   const { sink = "", type = "", before = "" } = place.value.query
   const [pattern, setPattern] = useState(type)
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
-  const key = JSON.stringify([sink, type, before, changes.value])
+  const lanes = status.lanes.filter(({ name, deadLetters }) => deadLetters > 0 || name === sink)
+  const all = countOf(status, sink)
+  // The list follows what comes and goes, but not while somebody chooses.
+  const known = useRef(all)
+  if (chosen.size === 0 && before === "") known.current = all
+  const key = JSON.stringify([sink, type, before, known.current, changes.value])
   const { value, problem } = useLoaded(key, () => admin.deadLetters({ lane: sink, type, before, limit }))
   // What was chosen belongs to the list
   useEffect(() => setChosen(new Set()), [key])
   const to = (next: Readonly<Record<string, string>>) => linkTo("dead-letters", "", { sink, type, ...next })
-  const lanes = status.lanes.filter(({ name, deadLetters }) => deadLetters > 0 || name === sink)
-  const all = lanes
-    .filter(({ name }) => sink === "" || name === sink)
-    .reduce((sum, { deadLetters }) => sum + deadLetters, 0)
   const ids = [...chosen]
   const [first, ...rest] = ids
   const selection: Selection =
@@ -82,14 +88,19 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
       ? { ...(sink !== "" && { lane: sink }), ...(type !== "" && { type }) }
       : { ids: [first, ...rest] }
 
-  /** How many there are is known of a sink, and counted of a type. */
+  /** Says first how many there are now: of a type they are counted. */
   const act = async (ask: typeof confirmReplay, command: string) => {
     const words =
       first === undefined ? flags(sink, type) : ids.slice(0, 3).map(plain).join(" ") + (ids.length > 3 ? " …" : "")
     if (first !== undefined) return ask(selection, ids.length, `${command} ${words}`)
-    if (type === "") return ask(selection, all, `${command} ${words}`)
+    if (type === "") return ask(selection, countOf(await admin.status(), sink), `${command} ${words}`)
     const found = await admin.deadLetters({ lane: sink, type, limit: counted })
     return ask(selection, found.length === counted ? `${number(counted)} or more` : found.length, `${command} ${words}`)
+  }
+  const ask = (question: typeof confirmReplay, command: string): void => {
+    act(question, command).catch((error: unknown) =>
+      say(error instanceof Refusal ? error.message : String(error), true),
+    )
   }
   const toggle = (id: string) =>
     setChosen((now) => {
@@ -124,7 +135,7 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
           type="button"
           class="primary"
           disabled={letters.length === 0}
-          onClick={() => void act(confirmReplay, "relay dlq replay")}
+          onClick={() => ask(confirmReplay, "relay dlq replay")}
         >
           Replay {which}…
         </button>
@@ -132,7 +143,7 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
           type="button"
           class="danger"
           disabled={letters.length === 0}
-          onClick={() => void act(confirmDrop, "relay dlq drop")}
+          onClick={() => ask(confirmDrop, "relay dlq drop")}
         >
           Delete {which}…
         </button>

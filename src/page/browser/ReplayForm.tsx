@@ -117,9 +117,9 @@ const ReplayRow = ({ replay, onChange }: { readonly replay: Replay; readonly onC
   return (
     <li class="card">
       <div class="heading">
-        <h3>
+        <h2>
           {dryRun ? "Dry run" : "Replay"} to {target(replay)}
-        </h3>
+        </h2>
         <Pill tone={tones[state]}>{state}</Pill>
         <span class="quiet">
           <Moment at={startedAt} />

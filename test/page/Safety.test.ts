@@ -1,0 +1,156 @@
+/** What the page must hold against: readers of screens, hostile content, other sites, a token, and its weight. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { createRequire } from "node:module"
+import type { Browser, Page } from "playwright-core"
+import { suiteUnless } from "../lib/lacking.ts"
+import { openChromium, reasonToSkip } from "../parts/Chromium.ts"
+import { hostile, personal, type Site, startSite, token } from "./site.ts"
+
+/** axe-core, as text to run in the page. */
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
+const views = ["", "live", "events", "event/evt_1", "dead-letters", "replay", "routes"]
+
+suiteUnless(reasonToSkip(), "the page in Chromium", () => {
+  let browser: Browser
+  let site: Site
+
+  beforeAll(async () => {
+    ;[browser, site] = await Promise.all([openChromium(), startSite()])
+    site.answers.set("/crm", () => new Response(hostile, { status: 422, statusText: "No" }))
+    site.answers.set("/lake", () => new Response("away", { status: 503 }))
+    await site.deliver({ id: "evt_1", type: "client.created", object: { name: personal, note: hostile } })
+    await site.deliver({ id: hostile, type: hostile, account: hostile, object: { [hostile]: hostile } })
+    await site.deliver({ id: `evt_${"9".repeat(1_000_000)}`, type: "client.updated", account: "a".repeat(1_000_000) })
+    await site.deliver({ id: "evt_2", type: "relay.made_up", object: {} })
+    await site.deliver({ id: "evt_3", type: "appointment.created", object: {} })
+    await site.deliverUnsigned("/hooks")
+    await site.deliverUnsigned(`/${encodeURIComponent(hostile)}`)
+    await site.run("replay", "--routed", "--all", "--dry-run")
+    const config = site.config()
+    site.writeConfig({ ...config, sinks: { [hostile]: { type: hostile } } })
+    await site.run("reload")
+  }, 60_000)
+  afterAll(async () => {
+    await browser?.close()
+    await site?.stop()
+  }, 30_000)
+
+  const text = async (page: Page, expression: string) => String(await page.evaluate(expression))
+  const openPage = async (options: Parameters<Browser["newPage"]>[0] = {}) => {
+    const page = await browser.newPage(options)
+    page.setDefaultTimeout(15_000)
+    return page
+  }
+  const show = async (page: Page, view: string) => {
+    await page.goto(`${site.url}/#/${view}`)
+    await page.reload()
+    await page.getByText("Live", { exact: true }).first().waitFor()
+    await page.locator("[aria-busy=true]").waitFor({ state: "detached" })
+  }
+
+  for (const colorScheme of ["light", "dark"] as const) {
+    test(`has no violation that axe knows, in ${colorScheme} colours, wide and narrow`, async () => {
+      for (const width of [1440, 390]) {
+        const page = await openPage({
+          colorScheme,
+          viewport: { width, height: 900 },
+          reducedMotion: "reduce",
+          bypassCSP: true,
+        })
+        for (const view of views) {
+          await show(page, view)
+          await page.waitForTimeout(150)
+          await page.evaluate(axe)
+          const found = await page.evaluate(
+            "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes[0].html.slice(0, 200)))",
+          )
+          expect([view, width, found]).toEqual([view, width, []])
+          expect([view, await page.evaluate("document.documentElement.scrollWidth - innerWidth")]).toEqual([view, 0])
+        }
+        await page.close()
+      }
+    }, 60_000)
+  }
+
+  test("shows hostile content as text in every view, and breaks no policy", async () => {
+    const page = await openPage()
+    const faults: Array<string> = []
+    page.on("pageerror", ({ message }) => faults.push(message))
+    page.on("console", ({ text }) => /policy|violat/i.test(text()) && faults.push(text()))
+    page.on("request", (request) => request.url().startsWith(site.url) || faults.push(request.url()))
+    for (const view of [...views, `event/seq_2`, "event/seq_3"]) {
+      await show(page, view)
+      await page.waitForTimeout(200)
+      const shown = await text(page, "document.body.textContent")
+      expect([view, await page.title()]).toEqual([view, "relay"])
+      expect([view, await page.evaluate("document.querySelectorAll('img, script:not([src]), b').length")]).toEqual([
+        view,
+        0,
+      ])
+      expect([view, /[\p{Bidi_Control}]/u.test(shown) || shown.includes("\u0007")]).toEqual([view, false])
+      expect([view, shown.includes("Lovelace"), shown.includes("a-secret-of")]).toEqual([view, false, false])
+    }
+    await show(page, "events")
+    await page.getByText("<img src=x").first().waitFor()
+    expect(faults).toEqual([])
+    await page.close()
+  }, 60_000)
+
+  test("says when it was first painted, and comes with its policy", async () => {
+    const page = await openPage()
+    await page.goto(site.url)
+    const times: Array<number> = []
+    for (let round = 0; round < 3; round++) {
+      await page.reload()
+      await page.getByText("Sinks").first().waitFor()
+      times.push(Number(await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")))
+    }
+    console.log(`first paint: ${times.map((millis) => millis.toFixed(0)).join(", ")} ms`)
+    const policy = (await page.request.get(site.url)).headers()["content-security-policy"] ?? ""
+    expect(policy).not.toContain("unsafe")
+    await page.close()
+  })
+
+  test("has its changes refused when another site asks for them", async () => {
+    const elsewhere = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () => new Response("<title>elsewhere</title>", { headers: { "content-type": "text/html" } }),
+    })
+    const page = await openPage()
+    await page.goto(`http://localhost:${elsewhere.port}/`)
+    for (const type of ["application/json", "text/plain"]) {
+      await page.evaluate(
+        `fetch("${site.url}/api/v1/lanes/audit/pause", { method: "POST", headers: { "content-type": "${type}" }, body: "{}", mode: "${type === "text/plain" ? "no-cors" : "cors"}" }).catch(() => {})`,
+      )
+    }
+    const read = await text(page, `fetch("${site.url}/api/v1/status").then((r) => r.text(), () => "refused")`)
+    expect(read).toBe("refused")
+    const status = JSON.parse(await site.run("status", "--json"))
+    expect(status.lanes.find(({ name }: { name: string }) => name === "audit").condition).toBe("running")
+    await page.close()
+    await elsewhere.stop(true)
+  })
+
+  test("asks for the token, and keeps it nowhere but in memory", async () => {
+    const guarded = await startSite({ token })
+    const page = await openPage()
+    await page.goto(guarded.url)
+    await page.getByLabel("Admin token").fill("a-wrong-token-of-somebody-else-000")
+    await page.getByRole("button", { name: "Continue" }).click()
+    await page.getByText("This is not the token.").waitFor()
+    await page.getByLabel("Admin token").fill(token)
+    await page.getByRole("button", { name: "Continue" }).click()
+    await page.getByText("All is well").waitFor()
+    const kept = await text(
+      page,
+      "JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href, document.documentElement.outerHTML])",
+    )
+    expect(kept).not.toContain(token)
+    await page.reload()
+    await page.getByLabel("Admin token").waitFor()
+    await page.close()
+    await guarded.stop()
+  }, 30_000)
+})
