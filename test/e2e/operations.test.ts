@@ -140,6 +140,7 @@ describe("a single command on the operations page", () => {
     OLD: () => orphans.pop() ?? "",
     ID: () => idOf("dlq list --sink lake"),
     EVENT_ID: () => idOf("events"),
+    REPLAY: () => idOf("replay list"),
     TYPE: () => "client.created",
     STATE: () => "sink-waiting",
     FILE: () => join(state, "newer/journal.db"),
