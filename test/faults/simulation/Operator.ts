@@ -16,6 +16,8 @@ export interface OperatorOptions {
   readonly oracle: Oracle
   /** The sinks in the config as it is now. */
   readonly sinks: () => ReadonlyArray<SimulatedSink>
+  /** Whether a sink of the config had this name before. */
+  readonly isRenamed: (name: string) => boolean
   /** Held while a config is loaded: what is replayed meanwhile might have moved on before the oracle has heard of it. */
   readonly oneAtATime: Semaphore.Semaphore
   /** The relay died: its answer reaches nobody. */
@@ -43,7 +45,14 @@ const replayOf = Effect.fnUntraced(function* (journal: Journal["Service"], type:
 })
 
 /** One act of the operator, now and then. */
-export const act = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtATime, isDead }: OperatorOptions) {
+export const act = Effect.fnUntraced(function* ({
+  draw,
+  oracle,
+  sinks,
+  isRenamed,
+  oneAtATime,
+  isDead,
+}: OperatorOptions) {
   const answered = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.tap(effect, () => (isDead() ? Effect.never : Effect.void))
   const journal = yield* Journal
@@ -102,22 +111,22 @@ export const act = Effect.fnUntraced(function* ({ draw, oracle, sinks, oneAtATim
     }
     case "move orphans":
       for (const { name, condition, backlog } of yield* lanes.status) {
-        if (condition === "orphaned") yield* moveOrDrop(name, backlog, { draw, oracle, sinks })
+        if (condition === "orphaned") yield* moveOrDrop(name, backlog, { draw, oracle, sinks, isRenamed })
       }
   }
 })
 
-type Moving = Pick<OperatorOptions, "draw" | "oracle" | "sinks">
+type Moving = Pick<OperatorOptions, "draw" | "oracle" | "sinks" | "isRenamed">
 
 /**
  * Makes every lane run: those that are stopped are resumed, those without a sink are moved or dropped. A lane that
  * recovers by itself is only resumed by an `impatient` operator: resumed again and again it starts with the same
  * events each time, and never comes to others.
  */
-export const runAll = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Moving, impatient: boolean) {
+export const runAll = Effect.fnUntraced(function* ({ draw, oracle, sinks, isRenamed }: Moving, impatient: boolean) {
   const lanes = yield* Lanes
   for (const { name, condition, backlog } of yield* lanes.status) {
-    if (condition === "orphaned") yield* moveOrDrop(name, backlog, { draw, oracle, sinks })
+    if (condition === "orphaned") yield* moveOrDrop(name, backlog, { draw, oracle, sinks, isRenamed })
     else if (impatient ? condition !== "running" || backlog > 0 : condition !== "running" && condition !== "waiting") {
       const sink = sinks().find((one) => one.name === name)
       if (sink !== undefined) sink.paused = false
@@ -126,8 +135,10 @@ export const runAll = Effect.fnUntraced(function* ({ draw, oracle, sinks }: Movi
   }
 })
 
-const moveOrDrop = Effect.fnUntraced(function* (name: string, backlog: number, { draw, oracle, sinks }: Moving) {
+const moveOrDrop = Effect.fnUntraced(function* (name: string, backlog: number, moving: Moving) {
+  const { draw, oracle, sinks, isRenamed } = moving
   const lanes = yield* Lanes
+  if (isRenamed(name)) oracle.fail(`${name} was renamed, and ${backlog} of its events stay behind in its lane`)
   const there = sinks()
   const target = there[draw.int(0, there.length - 1)]
   if (target === undefined || draw.chance(0.3)) {

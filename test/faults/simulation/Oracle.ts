@@ -17,6 +17,7 @@ import { Moves } from "./Moves.ts"
 
 /** Longer than any seed's events grow old, in milliseconds. */
 const aSeed = 300_000
+const hour = 3_600_000
 
 const isNamesake = (one: Event, other: Event): boolean =>
   one.id !== "" && one.id === other.id && one.problem === undefined && other.problem === undefined
@@ -28,6 +29,8 @@ const isKeptOnce = ({ sendings }: Known): boolean =>
 export class Oracle extends History {
   steps = 0
   clockJumped = false
+  /** By how much the wall clock was set in this life, in milliseconds, and when it was last. */
+  #clockSet = { by: 0, at: 0 }
   readonly rules = new Map<string, Rules>()
   readonly #known = new Map<number | bigint, Known>()
   readonly #receipts = new Map<string, Map<number, Receipt>>()
@@ -251,6 +254,7 @@ export class Oracle extends History {
   settling(settlements: ReadonlyArray<Settlement>): (isStored: (lane: string) => boolean) => void {
     const taken = settlements.map(({ lane }) => [lane, this.#unsettled.get(lane) ?? []] as const)
     for (const [lane] of taken) this.#unsettled.delete(lane)
+    if (Math.abs(this.#clockSet.by) >= hour && this.now() > this.#clockSet.at + 1_000) this.#notByAge(settlements)
     return (isStored) => {
       this.#settlingFails = !taken.every(([lane]) => isStored(lane))
       for (const [lane, receipts] of taken) {
@@ -258,6 +262,24 @@ export class Oracle extends History {
         else this.#unsettled.set(lane, [...receipts, ...(this.#unsettled.get(lane) ?? [])])
       }
     }
+  }
+
+  /** The wall clock was set some time ago and can't be trusted: nothing is too old now. */
+  #notByAge(settlements: ReadonlyArray<Settlement>): void {
+    for (const { lane, deadLetter } of settlements) {
+      if (this.rules.get(lane)?.maxAttempts !== Number.POSITIVE_INFINITY) continue
+      for (const { sequence, failed } of deadLetter) {
+        if (failed.at(-1)?.reason !== "DeliveryFailed") continue
+        const known = this.#receipts.get(lane)?.get(sequence)?.known
+        this.fail(`${lane} gives up #${sequence} by its age while the wall clock can't be trusted`, known)
+      }
+    }
+  }
+
+  clockSet(by: number): void {
+    this.clockJumped = true
+    this.#clockSet = { by: this.#clockSet.by + by, at: this.now() }
+    this.note(`the wall clock jumps by ${by / hour} h`)
   }
 
   /** The relay stopped as it was asked to: what it knows is on disk. */
@@ -271,6 +293,7 @@ export class Oracle extends History {
 
   startLife(life: number): void {
     this.life = life
+    this.#clockSet = { by: 0, at: 0 }
     this.#unsettled = new Map()
   }
 

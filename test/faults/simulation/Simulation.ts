@@ -187,7 +187,8 @@ class Simulation {
     const oracle = this.#oracle
     const sinks = () => this.#places.placed().map(({ sink }) => sink)
     const oneAtATime = Semaphore.makeUnsafe(1)
-    const operator = { draw: this.#draw, oracle, sinks, oneAtATime, isDead: () => world.dead }
+    const isRenamed = (name: string) => this.#places.placed().some(({ renamedFrom }) => renamedFrom === name)
+    const operator = { draw: this.#draw, oracle, sinks, isRenamed, oneAtATime, isDead: () => world.dead }
     // The operator does one thing after the other.
     const oneAct = Semaphore.makeUnsafe(1)
     const hasFaults = () => world.now < this.#plan.faultsUntil
@@ -204,8 +205,7 @@ class Simulation {
         Effect.delay(
           Effect.sync(() => {
             world.wallOffset += by
-            oracle.clockJumped = true
-            oracle.note(`the wall clock jumps by ${by / 3_600_000} h`)
+            oracle.clockSet(by)
           }),
           Duration.millis(at - world.now),
         ),
