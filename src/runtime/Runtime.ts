@@ -189,21 +189,21 @@ export const onHangup = (handle: () => void): Effect.Effect<void, never, Scope.S
 export const drainDeadline = 24_000
 
 /**
- * Waits for the first SIGTERM or SIGINT. A second one ends the process at once,
- * and so does the deadline; `onExit` is called before. What is on disk is
- * delivered after the next start.
+ * Waits for the first SIGTERM or SIGINT. A second one ends the process at once.
+ * With `onExit`, which is called before an exit, so does the deadline: for what
+ * drains. What is on disk is delivered after the next start.
  */
-export const awaitSignal = (onExit: (why: Signal | "deadline") => void = () => {}): Effect.Effect<Signal> =>
+export const awaitSignal = (onExit?: (why: Signal | "deadline") => void): Effect.Effect<Signal> =>
   Effect.callback<Signal>((resume) => {
     let isDraining = false
     const on = (signal: Signal) => () => {
       const exit = (why: Signal | "deadline") => {
-        onExit(why)
+        onExit?.(why)
         process.exit(exitCodes[signal])
       }
       if (isDraining) return exit(signal)
       isDraining = true
-      setTimeout(() => exit("deadline"), drainDeadline).unref()
+      if (onExit !== undefined) setTimeout(() => exit("deadline"), drainDeadline).unref()
       resume(Effect.succeed(signal))
     }
     const handlers = { SIGINT: on("SIGINT"), SIGTERM: on("SIGTERM") }
@@ -215,4 +215,5 @@ export const awaitSignal = (onExit: (why: Signal | "deadline") => void = () => {
     })
   })
 
+/** For commands that stay until Ctrl-C, and have nothing to drain. */
 export const firstSignal = awaitSignal()

@@ -2,7 +2,8 @@
  * Has `bun test`, where nothing else is asked for, run files side by side: the
  * runner can, and takes that by a flag alone, not from bunfig.toml. It takes
  * half the time then, for most tests wait for a process, a disk or a clock.
- * With any argument, and where the arguments can't be read, nothing changes.
+ * With any argument, with the parts of RELAY_PARTS, which take a machine for
+ * themselves, and where the arguments can't be read, nothing changes.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
@@ -14,7 +15,7 @@ import { relayBinary } from "./programs.ts"
 const own = "/proc/self/cmdline"
 const words = existsSync(own) ? readFileSync(own, "utf8").split("\0").slice(1, -1) : []
 
-if (words.join(" ") === "test" && process.env.BUN_TEST_WORKER_ID === undefined) {
+if (words.join(" ") === "test" && process.env.RELAY_PARTS !== "1") {
   // Once, and not by each of them at the same time.
   if ((process.env.RELAY_UNDER ?? "binary") === "binary" && process.env.RELAY_BINARY === undefined) relayBinary()
   const workers = Math.min(availableParallelism(), 4)
