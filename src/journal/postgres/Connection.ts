@@ -112,6 +112,7 @@ const clientConfig = (options: ConnectionOptions, { host, port, name }: Host, pg
       throw databaseError("misconfigured", `PostgreSQL at ${name}: ${hint}`)
     },
     ssl: tlsOf(options),
+    enableChannelBinding: true,
     connectionTimeoutMillis: options.connectTimeout,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
@@ -145,21 +146,24 @@ export class Connection {
   }
 
   /** Connects, and prepares the session. Rejects with a {@link DatabaseError} alone. */
-  static async open(options: ConnectionOptions, host: Host, asksTimeline: boolean): Promise<Connection> {
+  static async open(options: ConnectionOptions, host: Host): Promise<Connection> {
     const pg = await load()
     const { connectTimeout } = options
     let client: PgClient | undefined
+    let isUnbound = false
     try {
       client = new pg.Client(clientConfig(options, host, pg))
       client.on("error", () => {})
+      if (options.url.channelBinding === "require") requireBinding(client, () => (isUnbound = true))
       await client.connect()
     } catch (error) {
       if (client !== undefined) destroy(client)
+      if (isUnbound) throw databaseError("misconfigured", `PostgreSQL at ${host.name}: it offers no channel binding`)
       throw isTimeout(error) ? timedOut(host, connectTimeout) : ofConnecting(error, host.name)
     }
     const connection = new Connection(client, host.name)
     try {
-      await connection.#begin(options, asksTimeline)
+      await connection.#begin(options)
       return connection
     } catch (error) {
       connection.close()
@@ -167,7 +171,7 @@ export class Connection {
     }
   }
 
-  async #begin({ schema, connectTimeout }: ConnectionOptions, asksTimeline: boolean): Promise<void> {
+  async #begin({ schema, connectTimeout }: ConnectionOptions): Promise<void> {
     const limit = { timeout: connectTimeout }
     const { name } = this.server
     const refused = (message: string) => databaseError("misconfigured", `PostgreSQL at ${name}: ${message}`)
@@ -184,7 +188,7 @@ export class Connection {
     if (!fsync) throw refused("fsync is off, so a crash of the server would lose what was answered 2xx: set fsync = on")
     this.server = { name, version, versionNumber }
     this.isReadOnly = isReadOnly
-    if (isReadOnly || !asksTimeline) return
+    if (isReadOnly) return
     const asked = await this.query<{ readonly timeline: number }>(timeline, [], limit)
     if (Result.isSuccess(asked)) this.timeline = asked.success.rows[0]?.timeline ?? 0
   }
@@ -282,6 +286,20 @@ const destroy = (client: PgClient): void => {
   // Not in its types: the one way to end a connection that does not answer.
   const { connection } = client as unknown as { readonly connection: { readonly stream: { destroy(): void } } }
   connection.stream.destroy()
+}
+
+/** Logs in by nothing that another server could pass on: by the words of the protocol, before the library answers them. */
+const requireBinding = (client: PgClient, onUnbound: () => void): void => {
+  const { connection } = client as unknown as { readonly connection: NodeJS.EventEmitter }
+  const refuse = () => {
+    onUnbound()
+    destroy(client)
+  }
+  connection.on("authenticationCleartextPassword", refuse)
+  connection.on("authenticationMD5Password", refuse)
+  connection.on("authenticationSASL", ({ mechanisms }: { readonly mechanisms: ReadonlyArray<string> }) => {
+    if (!mechanisms.includes("SCRAM-SHA-256-PLUS")) refuse()
+  })
 }
 
 const isTimeout = (error: unknown): boolean => error instanceof Error && /timeout/.test(error.message)

@@ -24,6 +24,8 @@ export interface DatabaseUrl {
   /** The user's own where `undefined`. */
   readonly database: string | undefined
   readonly sslMode: SslMode
+  /** Whether a login must be bound to the TLS connection; it is where the server offers it. */
+  readonly channelBinding: "prefer" | "require"
 }
 
 const usualPort = 5432
@@ -46,7 +48,6 @@ const decode = (text: string): string | undefined => {
 /** Parameters that say what the relay does anyway. */
 const known: Readonly<Record<string, ReadonlyArray<string>>> = {
   target_session_attrs: ["read-write", "primary"],
-  channel_binding: ["prefer", "require"],
 }
 
 const hostOf = (text: string): Host | string => {
@@ -69,11 +70,13 @@ export const parse = (text: string): DatabaseUrl | string => {
     return `a % begins two hexadecimal digits; ${expected}`
   let sslMode: string | undefined
   let directory: string | undefined
+  let channelBinding: DatabaseUrl["channelBinding"] = "prefer"
   for (const [key, value] of parameters) {
     if (key === "sslmode") sslMode = value
+    else if (key === "channel_binding" && (value === "prefer" || value === "require")) channelBinding = value
     else if (key === "host" && value.startsWith("/")) directory = value
     else if (known[key]?.includes(value) !== true) {
-      return `the relay knows no parameter ${key} with this value: "sslmode" and "host" with a directory may stand there; certificates have the key "tls", and the pool has "pool"`
+      return `the relay knows no parameter ${key} with this value: "sslmode", "channel_binding" and "host" with a directory may stand there; certificates have the key "tls", and the pool has "pool"`
     }
   }
   if (sslMode !== undefined && !sslModes.some((one) => one === sslMode)) {
@@ -92,5 +95,6 @@ export const parse = (text: string): DatabaseUrl | string => {
     password: password || undefined,
     database: name || undefined,
     sslMode: (sslMode as SslMode | undefined) ?? usual,
+    channelBinding,
   }
 }

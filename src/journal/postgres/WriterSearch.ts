@@ -93,7 +93,7 @@ export const connectWriter = (options: ConnectionOptions, cluster: Cluster): Pro
     const ask = async (host: Host) => {
       open += 1
       try {
-        came(await Connection.open(options, host, hosts.length > 1), host)
+        came(await Connection.open(options, host), host)
       } catch (error) {
         failures.push(error as DatabaseError)
       }

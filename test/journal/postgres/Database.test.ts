@@ -229,14 +229,18 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
           const second = yield* ownStandby(first, "synchronous")
           const url = `postgres://postgres@${second.address},${first.address}/postgres`
           const database = yield* openDatabase(url, { schema: "public", connectTimeout: 300 })
+          let promotions = 0
+          database.onPromoted(() => {
+            promotions += 1
+          })
           yield* writes(database)
-          expect(database.server()?.name).toBe(first.address)
+          expect([database.server()?.name, promotions]).toEqual([first.address, 0])
 
           first.freeze()
           yield* Effect.promise(second.promote)
           yield* failureOf(database.query("SELECT 1", [], { timeout: 50 }))
           yield* writes(database)
-          expect(database.server()?.name).toBe(second.address)
+          expect([database.server()?.name, promotions]).toEqual([second.address, 1])
 
           // Both take writes now.
           first.thaw()
@@ -304,6 +308,16 @@ suiteUnless(reasonToSkip() ?? lacking, "the database by TLS", () => {
       const url = `postgres://client@${server.address}/relay`
       expect(yield* open("verify-full", { ca, certificate: client, key: clientKey }, url)).toEqual([{ ssl: true }])
       expect(yield* failureOf(open("verify-full", { ca }, url))).toMatchObject({ reason: "misconfigured" })
+    }),
+  )
+
+  it.live("binds a login to its connection, or does not log in where it must be bound and can't", () =>
+    Effect.gen(function* () {
+      const ca = server.certificates?.ca ?? ""
+      expect(yield* open("verify-full&channel_binding=require", { ca })).toEqual([{ ssl: true }])
+      const plain = yield* Effect.promise(sharedPostgres)
+      const unbound = yield* failureOf(open("disable&channel_binding=require", {}, plain.url))
+      expect(unbound).toMatchObject({ reason: "misconfigured", message: expect.stringContaining("channel binding") })
     }),
   )
 

@@ -18,6 +18,7 @@ describe("the url of a database", () => {
       password: "p@ss",
       database: "events",
       sslMode: "require",
+      channelBinding: "prefer",
     })
     expect(parsed("postgresql://[2001:db8::1]/events").hosts).toEqual([
       { host: "2001:db8::1", port: 5432, name: "[2001:db8::1]:5432" },
@@ -40,7 +41,8 @@ describe("the url of a database", () => {
   })
 
   test("may say what the relay does anyway", () => {
-    expect(typeof parse("postgres://db/relay?target_session_attrs=read-write&channel_binding=require")).toBe("object")
+    expect(typeof parse("postgres://db/relay?target_session_attrs=read-write")).toBe("object")
+    expect(parsed("postgres://db/relay?channel_binding=require").channelBinding).toBe("require")
   })
 
   test.each([

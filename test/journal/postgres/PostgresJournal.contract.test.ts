@@ -5,16 +5,22 @@ import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.
 import { eventsContract } from "../../contract/eventsContract.ts"
 import { journalContract } from "../../contract/journalContract.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
-import { reasonToSkip, sharedPostgres } from "../../parts/Postgres.ts"
+import { makePostgres, type Postgres, reasonToSkip, sharedPostgres } from "../../parts/Postgres.ts"
 import { openDatabase } from "./database.ts"
 
 let schemas = 0
 
+let older: Promise<Postgres> | undefined
+const olderPostgres = () => {
+  older ??= makePostgres({ release: "debian" })
+  return older
+}
+
 /** A journal in a schema of its own. */
-const create = () => {
+const createOn = (server: () => Promise<Postgres>) => () => {
   const schema = `contract_${process.pid}_${schemas++}`
   const make = Effect.gen(function* () {
-    const { url } = yield* Effect.promise(sharedPostgres)
+    const { url } = yield* Effect.promise(server)
     const db = yield* openDatabase(url, { schema })
     yield* Effect.mapError(DatabaseSchema.migrate(db, schema), ({ message }) => unavailable(message))
     return yield* PostgresJournal.make(db, {
@@ -28,6 +34,13 @@ const create = () => {
 }
 
 suiteUnless(reasonToSkip(), "the journal on PostgreSQL", () => {
+  const create = createOn(sharedPostgres)
   journalContract("PostgreSQL", create)
   eventsContract("PostgreSQL", create)
+})
+
+suiteUnless(reasonToSkip("debian"), "the journal on PostgreSQL 15", () => {
+  const create = createOn(olderPostgres)
+  journalContract("PostgreSQL 15", create)
+  eventsContract("PostgreSQL 15", create)
 })
