@@ -6,9 +6,9 @@ import { Lanes } from "../delivery/Lanes.ts"
 import { collect } from "../journal/EventPages.ts"
 import { Journal } from "../journal/Journal.ts"
 import * as Api from "./Api.ts"
+import { named } from "./EventName.ts"
 import { eventOf, reportsOf } from "./EventReport.ts"
 import { refusedOr, requirePatterns, unavailable } from "./Refusals.ts"
-import { named } from "./ReplayRun.ts"
 
 /** Of one id there are the event and its copies; no more of them are shown. */
 const maxCopies = 20

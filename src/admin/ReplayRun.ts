@@ -9,11 +9,12 @@
  * events waiting or the journal little room, looks for events half of the time,
  * and appends them a quarter of it.
  */
-import { Clock, Duration, Effect, Schedule } from "effect"
+import { Cause, Clock, Duration, Effect, Exit, Result, Schedule } from "effect"
 import type { RelayConfig } from "../config/Config.ts"
 import { nextQuery } from "../journal/EventPages.ts"
 import type { EventPage, EventQuery, FoundEvent, Journal, JournalError, ReplayCounts } from "../journal/Journal.ts"
 import { Refused } from "./ApiErrors.ts"
+import { named } from "./EventName.ts"
 import type { Replay, ReplayRequest } from "./ReplayApi.ts"
 import { type LeftOut, Summary } from "./ReplaySummary.ts"
 
@@ -26,12 +27,6 @@ const waitFor = Duration.millis(250)
 const restAfter = 3
 /** Failures of the journal that pass. */
 const passing: ReadonlySet<string> = new Set<JournalError["reason"]["_tag"]>(["JournalUnavailable", "JournalFull"])
-
-/** `seq_42` names an event by its place in the log: it may have no id. */
-export const named = (id: string): Pick<EventQuery, "id" | "sequence"> => {
-  const [, sequence] = /^seq_([1-9][0-9]{0,14})$/.exec(id) ?? []
-  return sequence === undefined ? { id } : { sequence: Number(sequence) }
-}
 
 export interface RunOptions {
   readonly id: string
@@ -114,23 +109,26 @@ export class ReplayRun {
     return this.#state === "finished" ? 1 : Math.min(0.99, this.#looked / Math.max(1, this.#held))
   }
 
-  /** Runs to the end. A failure is part of the report. */
+  /** Runs to the end, which is part of the report however it comes. */
   readonly run: Effect.Effect<void> = Effect.suspend(() => this.#walk()).pipe(
-    Effect.matchEffect({
-      onSuccess: () => this.#end("finished", ""),
-      onFailure: ({ message }) => this.#end("failed", message),
-    }),
-    Effect.onInterrupt(() => this.#end("cancelled", "")),
+    Effect.onExit((exit) => Effect.map(Clock.currentTimeMillis, (now) => this.#end(exit, now))),
+    Effect.exit,
+    Effect.asVoid,
   )
 
-  readonly #end = Effect.fnUntraced(
-    { self: this },
-    function* (this: ReplayRun, state: Replay["state"], message: string) {
-      this.#state = state
-      this.#message = message
-      this.#endedAt = yield* Clock.currentTimeMillis
-    },
-  )
+  #end(exit: Exit.Exit<void, JournalError | Refused>, now: number): void {
+    this.#endedAt = now
+    this.#message = ""
+    if (Exit.isSuccess(exit)) this.#state = "finished"
+    else if (Cause.hasInterruptsOnly(exit.cause)) this.#state = "cancelled"
+    else {
+      this.#state = "failed"
+      this.#message = Result.match(Cause.findError(exit.cause), {
+        onSuccess: ({ message }) => message,
+        onFailure: () => "internal error: this is a bug in relay",
+      })
+    }
+  }
 
   readonly #walk = Effect.fnUntraced({ self: this }, function* (this: ReplayRun): Effect.fn.Return<
     void,

@@ -78,7 +78,7 @@ export class Replays extends Context.Service<
           report = onProgress
           return run.run
         })
-        kept.set(id, { run, fiber: yield* Effect.forkIn(job, scope) })
+        kept.set(id, { run, fiber: yield* Effect.forkIn(job, scope, { startImmediately: true }) })
         forget()
         return run.report
       })

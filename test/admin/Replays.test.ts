@@ -173,6 +173,10 @@ describe("a replay", () => {
       failures = [broken("fsync failed")]
       const ended = yield* run(request).pipe(Effect.provideService(Journal, failing))
       expect(ended).toMatchObject({ state: "failed", count: 0, message: "fsync failed", reached: "" })
+      const bug = Journal.of({ ...journal, events: () => Effect.die(new Error("a value of a body")) })
+      const buggy = yield* run(request).pipe(Effect.provideService(Journal, bug))
+      expect(buggy).toMatchObject({ state: "failed", message: "internal error: this is a bug in relay" })
+      expect(buggy.endedAt).toBeDefined()
       let sent = 0
       const breaking = Journal.of({
         ...journal,
