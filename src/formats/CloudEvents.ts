@@ -17,13 +17,13 @@ import * as Template from "./Template.ts"
 export type Attributes = Readonly<Record<string, string>>
 
 /** The type of a signed body that isn't an envelope. */
-const untyped = "relay.undecodable"
+export const untyped = "relay.undecodable"
 
 const createdAt = Template.compile("{{created_at}}", "text")
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/
 
 /** Attributes hold no control characters and no lone surrogates (CloudEvents 1.0, "String"). */
-const clean = (text: string): string => text.toWellFormed().replace(/[\p{Cc}\p{Noncharacter_Code_Point}]/gu, " ")
+export const clean = (text: string): string => text.toWellFormed().replace(/[\p{Cc}\p{Noncharacter_Code_Point}]/gu, " ")
 
 /** The sender's `created_at`, or else when the event was received. */
 export const time = (entry: Entry): string => {
@@ -72,10 +72,10 @@ export const binary = (
 
 export const structuredType = "application/cloudevents+json; charset=utf-8"
 
-/** The document of the structured mode. */
-export const structured = (entry: Entry): string => {
+/** The document of the structured mode; `extensions` are attributes beside its own. */
+export const structured = (entry: Entry, extensions: Attributes = {}): string => {
   const { event } = entry
-  const head = JSON.stringify({ ...attributes(entry), datacontenttype: contentType(event) })
+  const head = JSON.stringify({ ...attributes(entry), ...extensions, datacontenttype: contentType(event) })
   // A typed event was decoded: its body is JSON, and stands here as the sender wrote it.
   const data =
     event.type === ""

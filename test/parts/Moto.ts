@@ -1,5 +1,5 @@
 /**
- * moto, for tests: an SNS, SQS and STS endpoint on loopback, from PyPI.
+ * moto, for tests: an SNS, SQS, EventBridge and STS endpoint on loopback, from PyPI.
  *
  * `moto/requirements.txt` pins versions and hashes; the virtual environment is
  * kept in `.cache/moto`. What a test starts it stops: the server runs under a
@@ -35,7 +35,7 @@ const must = (command: string, args: ReadonlyArray<string>): void => {
 
 const ensureVenv = (): void => {
   if (existsSync(venv)) return
-  if (!hasPython()) throw new Error("moto, the SNS of the tests, needs Python 3.10 or later with venv")
+  if (!hasPython()) throw new Error("moto, the AWS of the tests, needs Python 3.10 or later with venv")
   mkdirSync(cache, { recursive: true })
   const fresh = mkdtempSync(join(cache, "fetching-"))
   try {

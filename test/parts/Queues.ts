@@ -1,6 +1,6 @@
 /**
- * Topics of a test's own, each with a queue that is subscribed to it, and what
- * stands there: by plain HTTP, without a line of the AWS SDK.
+ * Queues of a test's own, topics and event buses with a queue behind each, and
+ * what stands there: by plain HTTP, without a line of the AWS SDK.
  */
 import { Effect } from "effect"
 
@@ -23,21 +23,25 @@ const sns = async (url: string, action: string, parameters: Readonly<Record<stri
   return text
 }
 
-/** Calls SQS in JSON, where a body is what it was: XML would change line feeds. */
-const sqs = async <A>(url: string, action: string, parameters: object): Promise<A> => {
-  const response = await fetch(url, {
-    method: "POST",
-    headers: {
-      authorization: authorization("sqs"),
-      "content-type": "application/x-amz-json-1.0",
-      "x-amz-target": `AmazonSQS.${action}`,
-    },
-    body: JSON.stringify(parameters),
-  })
-  const text = await response.text()
-  if (!response.ok) throw new Error(`SQS ${action}: ${response.status} ${text}`)
-  return (text === "" ? {} : JSON.parse(text)) as A
-}
+/** Calls a service that speaks JSON, where a body is what it was: XML would change line feeds. */
+const json =
+  (service: string, target: string) =>
+  async <A>(url: string, action: string, parameters: object): Promise<A> => {
+    const response = await fetch(url, {
+      method: "POST",
+      headers: {
+        authorization: authorization(service),
+        "content-type": "application/x-amz-json-1.0",
+        "x-amz-target": `${target}.${action}`,
+      },
+      body: JSON.stringify(parameters),
+    })
+    const text = await response.text()
+    if (!response.ok) throw new Error(`${target}.${action}: ${response.status} ${text}`)
+    return (text === "" ? {} : JSON.parse(text)) as A
+  }
+const sqs = json("sqs", "AmazonSQS")
+const events = json("events", "AWSEvents")
 
 export interface Received {
   readonly body: string
@@ -53,10 +57,18 @@ export const bytesOf = ({ body, attributes }: Received): Uint8Array => {
   return Buffer.from(body, attributes.encoding === "base64" ? "base64" : "utf8")
 }
 
+/** All that has come since it was made, in the queue's order; waits until there are so many. */
+type Receiving = (count: number) => Effect.Effect<ReadonlyArray<Received>>
+
 export interface Topic {
   readonly arn: string
-  /** All that has come since the topic was made, in the queue's order; waits until there are so many. */
-  readonly received: (count: number) => Effect.Effect<ReadonlyArray<Received>>
+  readonly received: Receiving
+}
+
+export interface Queue {
+  readonly url: string
+  readonly arn: string
+  readonly received: Receiving
 }
 
 interface Message {
@@ -68,31 +80,9 @@ interface Message {
 
 let made = 0
 
-export const makeTopic = async (
-  url: string,
-  { fifo = false, name = `topic-${++made}`, filter = {} }: { fifo?: boolean; name?: string; filter?: object } = {},
-): Promise<Topic> => {
-  const full = `${name}${fifo ? ".fifo" : ""}`
-  const arn = `arn:aws:sns:${region}:${account}:${full}`
-  const fifoTopic = { "Attributes.entry.1.key": "FifoTopic", "Attributes.entry.1.value": "true" }
-  await sns(url, "CreateTopic", { Name: full, ...(fifo && fifoTopic) })
-  // What was received stays out of sight.
-  const Attributes = { VisibilityTimeout: "43200", ...(fifo && { FifoQueue: "true" }) }
-  const { QueueUrl } = await sqs<{ QueueUrl: string }>(url, "CreateQueue", { QueueName: full, Attributes })
-  const subscription: Record<string, string> = {
-    RawMessageDelivery: "true",
-    ...(Object.keys(filter).length > 0 && { FilterPolicy: JSON.stringify(filter) }),
-  }
-  const numbered = Object.entries(subscription).flatMap(([key, value], index) => [
-    [`Attributes.entry.${index + 1}.key`, key],
-    [`Attributes.entry.${index + 1}.value`, value],
-  ])
-  await sns(url, "Subscribe", {
-    TopicArn: arn,
-    Protocol: "sqs",
-    Endpoint: `arn:aws:sqs:${region}:${account}:${full}`,
-    ...Object.fromEntries(numbered),
-  })
+const queueArn = (name: string): string => `arn:aws:sqs:${region}:${account}:${name}`
+
+const receiving = (url: string, QueueUrl: string): Receiving => {
   const kept: Array<Received> = []
   const receive = async (wait: number): Promise<void> => {
     const { Messages = [] } = await sqs<{ Messages?: ReadonlyArray<Message> }>(url, "ReceiveMessage", {
@@ -115,13 +105,75 @@ export const makeTopic = async (
       await sqs(url, "DeleteMessage", { QueueUrl, ReceiptHandle })
     }
   }
-  return {
-    arn,
-    received: (count) =>
-      Effect.promise(async () => {
-        while (kept.length < count) await receive(1)
-        await receive(0)
-        return [...kept]
-      }),
+  return (count) =>
+    Effect.promise(async () => {
+      while (kept.length < count) await receive(1)
+      await receive(0)
+      return [...kept]
+    })
+}
+
+export const makeQueue = async (
+  url: string,
+  {
+    fifo = false,
+    name = `queue-${++made}`,
+    attributes = {},
+  }: { fifo?: boolean; name?: string; attributes?: Readonly<Record<string, string>> } = {},
+): Promise<Queue> => {
+  const full = `${name}${fifo ? ".fifo" : ""}`
+  // What was received stays out of sight.
+  const Attributes = { VisibilityTimeout: "43200", ...(fifo && { FifoQueue: "true" }), ...attributes }
+  await sqs(url, "CreateQueue", { QueueName: full, Attributes })
+  const queueUrl = `${url}/${account}/${full}`
+  return { url: queueUrl, arn: queueArn(full), received: receiving(url, queueUrl) }
+}
+
+/** How many messages a queue holds. */
+export const sizeOf = async (queueUrl: string): Promise<number> => {
+  const { Attributes } = await sqs<{ Attributes: Readonly<Record<string, string>> }>(
+    new URL(queueUrl).origin,
+    "GetQueueAttributes",
+    { QueueUrl: queueUrl, AttributeNames: ["ApproximateNumberOfMessages"] },
+  )
+  return Number(Attributes.ApproximateNumberOfMessages)
+}
+
+export const makeTopic = async (
+  url: string,
+  { fifo = false, name = `topic-${++made}`, filter = {} }: { fifo?: boolean; name?: string; filter?: object } = {},
+): Promise<Topic> => {
+  const full = `${name}${fifo ? ".fifo" : ""}`
+  const arn = `arn:aws:sns:${region}:${account}:${full}`
+  const fifoTopic = { "Attributes.entry.1.key": "FifoTopic", "Attributes.entry.1.value": "true" }
+  await sns(url, "CreateTopic", { Name: full, ...(fifo && fifoTopic) })
+  const queue = await makeQueue(url, { fifo, name })
+  const subscription: Record<string, string> = {
+    RawMessageDelivery: "true",
+    ...(Object.keys(filter).length > 0 && { FilterPolicy: JSON.stringify(filter) }),
   }
+  const numbered = Object.entries(subscription).flatMap(([key, value], index) => [
+    [`Attributes.entry.${index + 1}.key`, key],
+    [`Attributes.entry.${index + 1}.value`, value],
+  ])
+  await sns(url, "Subscribe", {
+    TopicArn: arn,
+    Protocol: "sqs",
+    Endpoint: queue.arn,
+    ...Object.fromEntries(numbered),
+  })
+  return { arn, received: queue.received }
+}
+
+/** An event bus, with a queue for what a pattern matches: everything of this account unless it is given. */
+export const makeBus = async (
+  url: string,
+  { name = `bus-${++made}`, pattern = { account: [account] } }: { name?: string; pattern?: object } = {},
+): Promise<Topic & { readonly queueUrl: string }> => {
+  await events(url, "CreateEventBus", { Name: name })
+  const queue = await makeQueue(url, { name })
+  await events(url, "PutRule", { Name: name, EventBusName: name, EventPattern: JSON.stringify(pattern) })
+  await events(url, "PutTargets", { Rule: name, EventBusName: name, Targets: [{ Id: "queue", Arn: queue.arn }] })
+  const arn = `arn:aws:events:${region}:${account}:event-bus/${name}`
+  return { arn, received: queue.received, queueUrl: queue.url }
 }

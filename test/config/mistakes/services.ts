@@ -1,13 +1,15 @@
-/** Kafka, SNS and alert services. */
+/** Kafka, AWS and alert services. */
 import { canary } from "../../cli/configs.ts"
 import { kafka, sink, slack, type Theme } from "./Mistake.ts"
 
 const brokers = '"brokers": ["broker:9092"]'
 const sns = (inside: string): string => sink(`"type": "sns", ${inside}`)
+const sqs = (inside: string): string => sink(`"type": "sqs", ${inside}`)
+const bus = (inside: string): string => sink(`"type": "eventbridge", ${inside}`)
 const topicArn = '"topicArn": "arn:aws:sns:eu-west-1:123456789012:events"'
 
 export const services: Theme = {
-  title: "Kafka, SNS, alert services",
+  title: "Kafka, AWS, alert services",
   mistakes: [
     { name: "Kafka: brokers as one text", config: kafka('"brokers": §"one:9092,two:9092", "topic": "events"') },
     {
@@ -58,6 +60,20 @@ export const services: Theme = {
     },
     { name: "SNS: another region than the topic's", config: sns(`${topicArn}, "region": §"us-east-1"`) },
     { name: "SNS: a role by its name", config: sns(`${topicArn}, "role": { "arn": §"relay" }`) },
+    { name: "SQS: a queue by its name", config: sqs('"queueUrl": §"events"') },
+    {
+      name: "SQS: a queue's ARN",
+      config: sqs('"queueUrl": §"arn:aws:sqs:eu-west-1:123456789012:events"'),
+    },
+    {
+      name: "SQS: a local queue without a region",
+      config: sqs('"queueUrl": "http://127.0.0.1:4566/123456789012/events"').replace('"audit": {', '§"audit": {'),
+    },
+    { name: "EventBridge: a bus by its name", config: bus('"eventBusArn": §"default"') },
+    {
+      name: "EventBridge: a source of AWS's own",
+      config: bus('"eventBusArn": "arn:aws:events:eu-west-1:123456789012:event-bus/default", "source": §"aws.relay"'),
+    },
     { name: "PagerDuty: no routing key", config: sink('"type": "pagerduty"').replace('"audit": {', '§"audit": {') },
     {
       name: "PagerDuty: the key by another name",

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { largest } from "../../../src/sinks/sns/SnsMessage.ts"
+import { largest } from "../../../src/sinks/sns/Sns.ts"
 import { sinkContract } from "../../contract/sinkContract.ts"
 import { canary } from "../../contract/sinkEntries.ts"
 import { sinkTypeContract } from "../../contract/sinkTypeContract.ts"

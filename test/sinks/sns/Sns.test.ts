@@ -3,8 +3,8 @@ import { HTTP } from "cloudevents"
 import { Effect, Fiber, Schema } from "effect"
 import type { Entry } from "../../../src/event/Entry.ts"
 import type { Failures } from "../../../src/sinks/Sink.ts"
+import { largest } from "../../../src/sinks/sns/Sns.ts"
 import { SnsConfig } from "../../../src/sinks/sns/SnsConfig.ts"
-import { largest } from "../../../src/sinks/sns/SnsMessage.ts"
 import { it } from "../../lib/effect.ts"
 import { makeTopic } from "../../parts/Queues.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
@@ -51,7 +51,7 @@ describe("an SNS request", () => {
       const { server, sink } = yield* started({})
       const failures = yield* sink.send([sized(1, largest), sized(2, 10)])
       expect(reasons(failures)).toEqual({ 0: "DeliveryRejected" })
-      expect(failures.get(0)?.message).toMatch(/event of 262\d{3} bytes with its attributes .* 262144 .* maxBody/)
+      expect(failures.get(0)?.message).toMatch(/event of 262\d{3} bytes with all that goes along .* 262144 .* maxBody/)
       expect(ids(server.passed())).toEqual(["evt_2"])
     }),
   )

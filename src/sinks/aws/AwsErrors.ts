@@ -1,11 +1,10 @@
 /**
- * Errors of SNS, as the SDK throws them and as a batch's answer reports them:
+ * Errors of AWS, as the SDK throws them and as a batch's answer reports them:
  * the reason for the lane, and the message for a person.
  *
  * **Guarantee.** Nothing of AWS's own text is repeated except error codes and
  * the action that was denied: the text may hold what was sent.
  */
-import type { BatchResultErrorEntry } from "@aws-sdk/client-sns"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import {
   DeliveryFailed,
@@ -17,7 +16,7 @@ import {
 } from "../Sink.ts"
 
 /** A failed request, or a failed entry of one. */
-export interface SnsError {
+export interface AwsError {
   /** AWS's error code, such as `NotFound`; empty when there is none. */
   readonly code: string
   /** AWS's message; it may hold anything. */
@@ -27,13 +26,13 @@ export interface SnsError {
   readonly transport: HttpTransport.Failure
   /** There are no credentials to sign with. */
   readonly isUnsigned: boolean
-  /** The role that STS refused; empty where the error is of SNS. */
+  /** The role that STS refused; empty where the error is of the service. */
   readonly role: string
   /** `Retry-After` in milliseconds. */
   readonly retryAfter?: number
 }
 
-/** STS refused the role. The SDK alone would throw this as if SNS had answered. */
+/** STS refused the role. The SDK alone would throw this as if the service had answered. */
 export class RoleRefused extends Error {
   readonly role: string
   constructor(role: string, cause: unknown) {
@@ -42,9 +41,26 @@ export class RoleRefused extends Error {
   }
 }
 
+/** A service, as far as its errors are its own. */
+export interface Service {
+  readonly name: string
+  /** What events are sent to: `topic`. */
+  readonly thing: string
+  /** The key of the config that says where the service is. */
+  readonly endpointKey: string
+  /** The rights that are needed: `sns:Publish and sns:GetTopicAttributes on the topic`. */
+  readonly rights: string
+  /** Codes of its own that need a person, and what to do. */
+  readonly advice: Readonly<Record<string, string>>
+  /** Codes of its own about one message. */
+  readonly messages?: ReadonlyArray<string>
+}
+
 /** What a message names. */
 export interface Place {
-  readonly topicArn: string
+  readonly service: Service
+  /** What events are sent to, by its name. */
+  readonly name: string
   /** The configured endpoint; empty for AWS's own. */
   readonly endpoint: string
   /** The configured profile; empty without one. */
@@ -54,22 +70,33 @@ export interface Place {
 /** The part of the SDK's errors that is read. */
 interface Thrown {
   readonly name?: unknown
+  readonly __type?: unknown
   readonly message?: unknown
   readonly Code?: unknown
   readonly $metadata?: { readonly httpStatusCode?: number }
   readonly $response?: { readonly headers?: Readonly<Record<string, string>> }
 }
 
+/** A code without what differs from service to service: `AWS.SimpleQueueService.NonExistentQueue`, `KmsNotFound`. */
 const wordOf = (code: unknown): string =>
-  typeof code === "string" && /^[A-Za-z.]{1,64}$/.test(code) ? code.replace(/Exception$/, "") : ""
+  typeof code === "string" && /^[A-Za-z.#]{1,128}$/.test(code)
+    ? code
+        .replace(/^.*[.#]/, "")
+        .replace(/Exception$/, "")
+        .replace(/^Kms/, "KMS")
+    : ""
+
+/** AWS's own code: in `Code` of the services that speak XML, in `__type` of those that speak JSON; an error's name may be the SDK's. */
+const codeOf = ({ Code, __type }: Thrown): string => wordOf(Code) || wordOf(__type)
 
 const seconds = 1_000
 
-export const ofThrown = (thrown: unknown): SnsError => {
+export const ofThrown = (thrown: unknown): AwsError => {
   const [error, role] = thrown instanceof RoleRefused ? [thrown.cause, thrown.role] : [thrown, ""]
-  const { name, message, Code, $metadata, $response }: Thrown = error instanceof Error ? error : {}
+  const read: Thrown = error instanceof Error ? error : {}
+  const { name, message, $metadata, $response } = read
   const asked = $response?.headers?.["retry-after"] ?? ""
-  const code = wordOf(Code)
+  const code = codeOf(read)
   return {
     code,
     detail: String(message),
@@ -86,7 +113,6 @@ const unknownKey = "AWS does not know this access key: correct the credentials"
 
 /** Codes that need a person, and what to do. */
 const advice: Readonly<Record<string, string>> = {
-  NotFound: 'there is no such topic: make it, or correct "topicArn"',
   InvalidClientTokenId: unknownKey,
   UnrecognizedClient: unknownKey,
   InvalidAccessKeyId: unknownKey,
@@ -96,30 +122,39 @@ const advice: Readonly<Record<string, string>> = {
   InvalidSecurity: "AWS can't verify the signature: correct the credentials",
   ExpiredToken: "the session token has expired: renew the credentials",
   RequestExpired: "this machine's clock is wrong: set it",
-  OptInRequired: "the account is not subscribed to SNS in this region",
+  OptInRequired: "the account is not subscribed to the service in this region",
   ValidationError: 'AWS refuses how the role is asked for: correct "role"',
-  KMSAccessDenied:
-    "the relay may not use the key that encrypts the topic: grant kms:GenerateDataKey and kms:Decrypt on it",
-  KMSDisabled: "the key that encrypts the topic is disabled: enable it",
-  KMSInvalidState: "the key that encrypts the topic can't be used as it is: correct it",
-  KMSNotFound: "the key that encrypts the topic is gone: give the topic another",
-  KMSOptInRequired: "the account is not subscribed to KMS in this region",
 }
 
+/** The codes of the key that encrypts what events are sent to. */
+const keyAdvice = (thing: string): Readonly<Record<string, string>> => ({
+  KMSAccessDenied: `the relay may not use the key that encrypts the ${thing}: grant kms:GenerateDataKey and kms:Decrypt on it`,
+  KMSDisabled: `the key that encrypts the ${thing} is disabled: enable it`,
+  KMSInvalidState: `the key that encrypts the ${thing} can't be used as it is: correct it`,
+  KMSInvalidKeyUsage: `the key that encrypts the ${thing} is of another kind: give the ${thing} another`,
+  KMSNotFound: `the key that encrypts the ${thing} is gone: give the ${thing} another`,
+  KMSOptInRequired: "the account is not subscribed to KMS in this region",
+})
+
 const isDenial = (code: string): boolean => /^(AuthorizationError|AccessDenied|AuthFailure)$/.test(code)
+/** Whether AWS answered that the credentials may not do what was asked. */
+export const isDenied = (thrown: unknown): boolean => thrown instanceof Error && isDenial(codeOf(thrown))
+
 const isThrottling = (code: string): boolean =>
   /Throttl|^(TooManyRequests|RequestLimitExceeded|SlowDown|PriorRequestNotComplete)$/.test(code)
 /** Codes about one message. Any other code may concern every message. */
-const isMessages = (code: string): boolean => /^(InvalidParameter|InvalidParameterValue|Validation)$/.test(code)
-const isTooLong = ({ code, detail }: SnsError): boolean =>
-  code === "BatchRequestTooLong" || (isMessages(code) && /too long/i.test(detail))
+const isMessages = (code: string, { messages = [] }: Service): boolean =>
+  /^(InvalidParameter|InvalidParameterValue|Validation)$/.test(code) || messages.includes(code)
+const isTooLong = ({ code, detail }: AwsError, service: Service): boolean =>
+  code === "BatchRequestTooLong" ||
+  (isMessages(code, service) && /too long|must be shorter than|over the limit/i.test(detail))
 
-const denied = ({ detail, role }: SnsError): string => {
+const denied = ({ detail, role }: AwsError, { rights }: Service): string => {
   if (role !== "") return "the credentials may not assume it: grant sts:AssumeRole, and let the role trust them"
-  const action = /perform:\s*([A-Za-z0-9-]{1,32}:[A-Za-z]{1,64})/.exec(detail)?.[1]
-  return action === undefined
-    ? "the credentials don't allow this: grant sns:Publish and sns:GetTopicAttributes on the topic"
-    : `the credentials lack ${action.replace(/^SNS:/, "sns:")}: grant it`
+  const [, of, action] = /perform:\s*([A-Za-z0-9-]{1,32}):([A-Za-z]{1,64})/.exec(detail) ?? []
+  return of === undefined
+    ? `the credentials don't allow this: grant ${rights}`
+    : `the credentials lack ${of.toLowerCase()}:${action}: grant it`
 }
 
 const unsigned = ({ profile }: Place): string =>
@@ -127,43 +162,46 @@ const unsigned = ({ profile }: Place): string =>
     ? 'no credentials were found: set "credentials" or "profile", AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role'
     : `the profile ${profile} gives no credentials: look into ~/.aws/config and ~/.aws/credentials, or correct "profile"`
 
-const misdirected = (status: number, { endpoint }: Place, role = ""): string =>
+const misdirected = (status: number, { endpoint, service }: Place, role = ""): string =>
   endpoint === "" || role !== ""
     ? `what answers there (${status}) is not AWS: look for a proxy on the way`
-    : `what answers at ${endpoint} (${status}) is not SNS: correct "endpoint"`
+    : `what answers at ${endpoint} (${status}) is not ${service.name}: correct "${service.endpointKey}"`
 
 /** The wait where AWS names none, in milliseconds. */
 const pause = 1 * seconds
 
 /** The reason for a code that means the same for a request and an entry; `undefined` for any other. */
-const ofCode = (error: SnsError, at: string): Reason | undefined => {
+const ofCode = (error: AwsError, at: string, service: Service): Reason | undefined => {
   const { code, retryAfter = pause } = error
   if (isThrottling(code)) return new SinkThrottled({ message: `${at} asks to slow down (${code})`, retryAfter })
-  if (isDenial(code)) return new SinkMisconfigured({ message: `${at}: ${denied(error)}` })
-  const todo = advice[code]
+  if (isDenial(code)) return new SinkMisconfigured({ message: `${at}: ${denied(error, service)}` })
+  const todo = service.advice[code] ?? advice[code] ?? keyAdvice(service.thing)[code]
   if (todo !== undefined) return new SinkMisconfigured({ message: `${at}: ${todo} (${code})` })
-  if (isTooLong(error)) return new DeliveryRejected({ message: `${at} finds the event too large (${code})` })
+  if (isTooLong(error, service)) return new DeliveryRejected({ message: `${at} finds the event too large (${code})` })
   return undefined
 }
 
-const placeOf = ({ topicArn, endpoint }: Place, role = ""): string =>
-  role === "" ? `SNS topic ${topicArn}${endpoint === "" ? "" : ` at ${endpoint}`}` : `AWS STS (for the role ${role})`
+const placeOf = ({ service, name, endpoint }: Place, role = ""): string =>
+  role === ""
+    ? `${service.name} ${service.thing} ${name}${endpoint === "" || name.startsWith(endpoint) ? "" : ` at ${endpoint}`}`
+    : `AWS STS (for the role ${role})`
 
 /** The reason for a failed request. */
-export const reasonOf = (error: SnsError, place: Place): Reason => {
+export const reasonOf = (error: AwsError, place: Place): Reason => {
   const { code, detail, status, transport, isUnsigned, role, retryAfter } = error
+  const { service } = place
   const at = placeOf(place, role)
-  const known = ofCode(error, at)
+  const known = ofCode(error, at, service)
   if (known !== undefined) return known
   // A topic of another region is refused as a parameter: it isn't about the event.
-  if (isMessages(code) && /^Invalid parameter: TopicArn/.test(detail)) {
+  if (isMessages(code, service) && /^Invalid parameter: TopicArn/.test(detail)) {
     return new SinkMisconfigured({
       message: `${at}: SNS refuses the topic's name: correct "topicArn" or "region" (${code})`,
     })
   }
   if (HttpTransport.passing[transport] === undefined) {
     return new SinkMisconfigured({
-      message: `${at}: no TLS with it (${transport}): check "endpoint" and the clock; NODE_EXTRA_CA_CERTS names authorities of one's own`,
+      message: `${at}: no TLS with it (${transport}): check "${service.endpointKey}" and the clock; NODE_EXTRA_CA_CERTS names authorities of one's own`,
     })
   }
   if (transport !== "other")
@@ -176,29 +214,35 @@ export const reasonOf = (error: SnsError, place: Place): Reason => {
   const said = code === "" ? `${status}` : `${status}, ${code}`
   if (status >= 500 || status === 408) return new SinkUnavailable({ message: `${at} can't take events now (${said})` })
   if (status === 413) return new DeliveryRejected({ message: `${at} finds the event too large (413)` })
-  if (isMessages(code) && role === "") return new DeliveryRejected({ message: `${at} refused the event (${said})` })
+  if (isMessages(code, service) && role === "")
+    return new DeliveryRejected({ message: `${at} refused the event (${said})` })
   const todo = code === "" ? misdirected(status, place, role) : `AWS refuses what the relay asks (${said})`
   return new SinkMisconfigured({ message: `${at}: ${todo}` })
 }
 
-/** The reason for a failed entry of a batch; where the code doesn't decide, `SenderFault` does. */
-export const reasonOfEntry = (
-  { Code, Message, SenderFault }: Partial<Pick<BatchResultErrorEntry, "Code" | "Message" | "SenderFault">>,
-  place: Place,
-): Reason => {
-  const code = wordOf(Code)
-  const error: SnsError = { code, detail: Message ?? "", status: 200, transport: "other", isUnsigned: false, role: "" }
-  const at = placeOf(place)
-  const known = ofCode(error, at)
-  if (known !== undefined) return known
-  const said = code === "" ? "" : ` (${code})`
-  return SenderFault === true
-    ? new DeliveryRejected({ message: `${at} refused the event${said}` })
-    : new DeliveryFailed({ message: `${at} failed to take the event${said}` })
+/** A failed entry of a batch, as the answer has it. */
+export interface Refused {
+  readonly code: string | undefined
+  readonly detail: string | undefined
+  /** Whether the message is to blame, where the service says so. */
+  readonly senderFault?: boolean | undefined
 }
 
-/** An answer without any of the batch's entries isn't from SNS, whatever its status. */
-export const notSns = (place: Place): Reason =>
+/** The reason for a failed entry of a batch; where the code doesn't decide, `senderFault` does. */
+export const reasonOfEntry = ({ code: said, detail = "", senderFault }: Refused, place: Place): Reason => {
+  const code = wordOf(said)
+  const error: AwsError = { code, detail, status: 200, transport: "other", isUnsigned: false, role: "" }
+  const at = placeOf(place)
+  const known = ofCode(error, at, place.service)
+  if (known !== undefined) return known
+  const named = code === "" ? "" : ` (${code})`
+  return (senderFault ?? isMessages(code, place.service))
+    ? new DeliveryRejected({ message: `${at} refused the event${named}` })
+    : new DeliveryFailed({ message: `${at} failed to take the event${named}` })
+}
+
+/** An answer without any of the batch's entries isn't from the service, whatever its status. */
+export const notTheService = (place: Place): Reason =>
   new SinkMisconfigured({ message: `${placeOf(place)}: ${misdirected(200, place)}` })
 
 /** The answer doesn't name this entry: whether it was sent is unknown. */
@@ -207,5 +251,5 @@ export const unnamed = (place: Place): Reason =>
 
 export const tooLarge = (place: Place, bytes: number, most: number): Reason =>
   new DeliveryRejected({
-    message: `${placeOf(place)}: an event of ${bytes} bytes with its attributes is larger than the ${most} that SNS takes: lower the webhook's maxBody, or send it to another sink`,
+    message: `${placeOf(place)}: an event of ${bytes} bytes with all that goes along is larger than the ${most} that ${place.service.name} takes: lower the webhook's maxBody, or send it to another sink`,
   })

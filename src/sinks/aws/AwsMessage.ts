@@ -1,14 +1,13 @@
 /**
- * SNS messages: their text, attributes and size, and how they are put into
- * requests.
+ * Messages of SNS and SQS: their text, attributes and size.
  *
- * **Guarantee.** The text is the signed bytes wherever SNS accepts them. Bytes
+ * **Guarantee.** The text is the signed bytes wherever both accept them. Bytes
  * that aren't UTF-8, or hold a character that XML doesn't allow, are sent as
  * base64 with the attribute `encoding`.
  *
- * **Gotcha.** SNS counts the names, types and values of attributes towards the
- * size, refuses empty texts and values, and passes at most ten attributes on to
- * a queue; with `encoding` and the trace there are ten.
+ * **Gotcha.** Both count the names, types and values of attributes towards the
+ * size and refuse empty texts and values; a queue has at most ten attributes of a
+ * message, and with `encoding` and the trace there are ten.
  */
 import { createHash } from "node:crypto"
 import type { Entry } from "../../event/Entry.ts"
@@ -16,29 +15,22 @@ import { resource } from "../../event/EventType.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
+import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Template from "../../formats/Template.ts"
+import type { Sized } from "./AwsBatch.ts"
 
-/** The largest message, and the largest request, in bytes. */
-export const largest = 256 * 1024
-/** The most messages in a request. */
-export const most = 10
-
-export interface Message {
-  /** The event's index in the lane's batch. */
-  readonly index: number
+export interface Message extends Sized {
   readonly text: string
   /** None is empty. */
   readonly attributes: Readonly<Record<string, string>>
-  /** Bytes, as SNS counts them. */
-  readonly size: number
-  /** The message group and deduplication id, on a FIFO topic. */
+  /** The message group and deduplication id, with FIFO. */
   readonly fifo?: { readonly group: string; readonly deduplication: string }
 }
 
 /** The part of a config that shapes messages. */
 export interface Shape {
   readonly format: "raw" | "cloudevents"
-  /** The template of the message group on a FIFO topic. */
+  /** The template of the message group with FIFO. */
   readonly key: string
   readonly isFifo: boolean
 }
@@ -68,14 +60,14 @@ const decoded = (body: Uint8Array): string | undefined => {
 
 /** The text and its encoding; the encoding is empty where the text is the signed bytes. */
 const textOf = (body: Uint8Array): readonly [text: string, encoding: string] => {
-  // SNS refuses an empty text.
+  // An empty text is refused.
   if (body.length === 0) return ["empty", "empty"]
   const text = decoded(body)
   return text === undefined || refused.test(text) ? [Buffer.from(body).toString("base64"), "base64"] : [text, ""]
 }
 
 const everyRefused = new RegExp(refused, "gu")
-/** Percent-encodes the characters that SNS refuses. */
+/** Percent-encodes the characters that are refused. */
 const acceptable = (value: string): string =>
   value.replace(everyRefused, (character) => encodeURIComponent(character.toWellFormed()))
 
@@ -117,24 +109,19 @@ export const encoder = ({ format, key, isFifo }: Shape): ((entry: Entry, index: 
   }
 }
 
-/**
- * The messages of the next request: as many as fit, in order, and only one of
- * each group. A request may succeed in part, and nothing may overtake a failed
- * message of its group.
- */
-export const next = (waiting: ReadonlyArray<Message>, atMost = most): ReadonlyArray<Message> => {
-  const request: Array<Message> = []
-  const groups = new Set<string>()
-  let bytes = 0
-  for (const message of waiting) {
-    if (request.length === atMost) break
-    if (message.fifo !== undefined) {
-      if (groups.has(message.fifo.group)) continue
-      groups.add(message.fifo.group)
-    }
-    if (request.length > 0 && bytes + message.size > largest) break
-    request.push(message)
-    bytes += message.size
-  }
-  return request
-}
+/** The attributes as the SDK takes them. */
+export const attributeValues = (attributes: Readonly<Record<string, string>>) =>
+  Object.fromEntries(
+    Object.entries(attributes).map(([name, value]) => [name, { DataType: stringType, StringValue: value }]),
+  )
+
+/** The group and deduplication id as the SDK takes them. */
+export const fifoValues = ({ fifo }: Pick<Message, "fifo">) =>
+  fifo && { MessageGroupId: fifo.group, MessageDeduplicationId: fifo.deduplication }
+
+/** What a message is shown as. */
+export const shown = ({ text, attributes, fifo }: Message) => ({
+  ...(fifo && { messageGroupId: fifo.group, messageDeduplicationId: fifo.deduplication }),
+  attributes,
+  message: DisplayBytes.show(Buffer.from(text)),
+})

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { Entry } from "../../../src/event/Entry.ts"
 import type { Event } from "../../../src/event/Event.ts"
 import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
-import { encoder, largest, type Message, next } from "../../../src/sinks/sns/SnsMessage.ts"
+import { encoder, type Message } from "../../../src/sinks/aws/AwsMessage.ts"
 import { awkward } from "../../contract/sinkContract.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { bytesOf } from "../../parts/Queues.ts"
@@ -16,7 +16,7 @@ const carried = ({ text, attributes }: Message) =>
   Buffer.from(bytesOf({ body: text, attributes, group: undefined, deduplication: undefined }))
 
 describe("a message", () => {
-  test("carries any bytes: as they are where they are text that SNS takes, and as base64 with a mark", () => {
+  test("carries any bytes: as they are where they are text that SNS and SQS take, and as base64 with a mark", () => {
     const random = seeded(1)
     const cases = Object.values(awkward).map(({ body }) => body ?? new Uint8Array(0))
     for (let n = 0; n < 200; n++) {
@@ -66,7 +66,7 @@ describe("a message", () => {
     expect(of({}, cloudevents).attributes).toHaveProperty("event_id", "evt_1")
   })
 
-  test("has values without a character that SNS refuses", () => {
+  test("has values without a character that is refused", () => {
     const { attributes } = of({ type: "appointment.\r\nü\u001b[2J", id: "a\u0000\ud800b" })
     expect(attributes.type).toBe("appointment.\r\nü%1B[2J")
     expect(attributes.event_id).toBe("a%00%EF%BF%BDb")
@@ -78,13 +78,13 @@ describe("a message", () => {
     expect(message.size).toBe(4 + "account_id".length + 6 + 2 + "idempotency_key".length + 6 + keyless().length)
   })
 
-  test("of a FIFO topic has the key as its group, and the idempotency key for duplicates", () => {
+  test("with FIFO has the key as its group, and the idempotency key for duplicates", () => {
     expect(of({}, fifo).fifo).toEqual({ group: "acct_1", deduplication: "scheduling:evt_1" })
     const replayed: Entry = { ...entry(7), replayed: true }
     expect(fifo(replayed, 0).fifo).toEqual({ group: "acct_1", deduplication: "scheduling:evt_7:replay:7" })
   })
 
-  test("has ids that SNS takes, and those that differ stay different", () => {
+  test("has ids that are taken, and those that differ stay different", () => {
     const odd = ["a b", "ü", "x".repeat(129), "\n", "x".repeat(130), "a  b"]
     const groups = odd.map((accountId) => of({ accountId }, fifo).fifo?.group ?? "")
     for (const group of groups) expect(group).toMatch(/^sha256-[0-9a-f]{64}$/)
@@ -93,7 +93,7 @@ describe("a message", () => {
     expect(of({ id: "x".repeat(500) }, fifo).fifo?.deduplication).toMatch(/^scheduling:id:[0-9a-f]{64}$/)
   })
 
-  test("of a FIFO topic has another id for the same event id with other bytes, and SNS takes it", () => {
+  test("with FIFO has another id for the same event id with other bytes, and it is taken", () => {
     const ids = [{}, { altered: true }, { altered: true, body: bytes("{}") }].map((more) => of(more, fifo).fifo)
     expect(new Set(ids.map((one) => one?.deduplication)).size).toBe(3)
     for (const one of ids) expect(one?.deduplication).toMatch(/^[\x21-\x7e]{1,128}$/)
@@ -102,46 +102,5 @@ describe("a message", () => {
   test("without a key is a group of its own: it waits for no other", () => {
     const [one, two] = [entry(1, { accountId: "" }), entry(2, { accountId: "" })].map((one) => fifo(one, 0).fifo?.group)
     expect(one).not.toBe(two)
-  })
-})
-
-describe("the messages of a request", () => {
-  const draw = (random: () => number, isFifo: boolean): ReadonlyArray<Message> =>
-    Array.from({ length: 1 + Math.floor(random() * 30) }, (_, index) => ({
-      index,
-      text: "",
-      attributes: {},
-      size: random() < 0.5 ? 300 : Math.floor(random() * largest) + 1,
-      ...(isFifo && { fifo: { group: `g${Math.floor(random() * 4)}`, deduplication: String(index) } }),
-    }))
-
-  test("are ten and 256 KiB at most, one of a group, and every message goes once, in order", () => {
-    const random = seeded(2)
-    for (let round = 0; round < 500; round++) {
-      const isFifo = round % 2 === 0
-      const all = draw(random, isFifo)
-      const sent: Array<Message> = []
-      let waiting = all
-      while (waiting.length > 0) {
-        const request = next(waiting)
-        expect(request.length).toBeWithin(1, 11)
-        expect(request.reduce((sum, { size }) => sum + size, 0)).toBeLessThanOrEqual(largest)
-        if (isFifo) expect(new Set(request.map((one) => one.fifo?.group)).size).toBe(request.length)
-        sent.push(...request)
-        waiting = waiting.filter((one) => !request.includes(one))
-      }
-      for (const group of Map.groupBy(sent, (one) => one.fifo?.group).values()) {
-        expect(group.map(({ index }) => index)).toEqual(group.map(({ index }) => index).toSorted((a, b) => a - b))
-      }
-      expect(new Set(sent).size).toBe(all.length)
-    }
-  })
-
-  test("are as many as fit", () => {
-    const small = draw(seeded(3), false).map((message) => ({ ...message, size: 300 }))
-    expect(next(small)).toEqual(small.slice(0, 10))
-    expect(next(small, 1)).toEqual(small.slice(0, 1))
-    const halves = small.map((message) => ({ ...message, size: largest / 2 }))
-    expect(next(halves)).toEqual(halves.slice(0, 2))
   })
 })

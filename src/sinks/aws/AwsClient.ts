@@ -1,0 +1,82 @@
+/**
+ * A client of one of AWS's services, and requests by it.
+ *
+ * **Gotcha.** The SDK's own retries are turned off; the lane retries.
+ */
+import type { SNSClientConfig } from "@aws-sdk/client-sns"
+import { Effect, Redacted, type Scope } from "effect"
+import { userAgent } from "../../runtime/HttpTransport.ts"
+import { SinkError } from "../Sink.ts"
+import type { Identity } from "./AwsConfig.ts"
+import * as AwsErrors from "./AwsErrors.ts"
+
+/** The options that every client of the SDK takes. */
+type Options = Pick<
+  SNSClientConfig,
+  "region" | "maxAttempts" | "customUserAgent" | "requestHandler" | "endpoint" | "profile" | "credentials"
+>
+
+export interface ClientConfig extends Identity {
+  readonly region: string
+  readonly endpoint?: string
+}
+
+/** Asks for something by the client; an interruption aborts the request. */
+export type Ask<Client> = <A>(
+  request: (client: Client, options: { readonly abortSignal: AbortSignal }) => Promise<A>,
+) => Effect.Effect<A, SinkError>
+
+const credentialsOf = Effect.fnUntraced(function* ({ credentials, role }: Identity) {
+  const own = credentials && {
+    accessKeyId: credentials.accessKeyId,
+    secretAccessKey: Redacted.value(credentials.secretAccessKey),
+    ...(credentials.sessionToken && { sessionToken: Redacted.value(credentials.sessionToken) }),
+  }
+  if (role === undefined) return own
+  const { fromTemporaryCredentials } = yield* Effect.promise(() => import("@aws-sdk/credential-providers"))
+  const assume = fromTemporaryCredentials({
+    params: {
+      RoleArn: role.arn,
+      RoleSessionName: "relay",
+      ...(role.externalId !== undefined && { ExternalId: role.externalId }),
+    },
+    ...(own && { masterCredentials: own }),
+    clientConfig: { maxAttempts: 1 },
+  })
+  return (identity: Parameters<typeof assume>[0]) =>
+    assume(identity).catch((cause: unknown) => {
+      throw new AwsErrors.RoleRefused(role.arn, cause)
+    })
+})
+
+/** Opens a client for a scope. */
+export const open = <Client extends { destroy(): void }>(
+  make: (options: Options) => Client,
+  config: ClientConfig,
+  place: AwsErrors.Place,
+): Effect.Effect<Ask<Client>, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const credentials = yield* credentialsOf(config)
+    const options: Options = {
+      region: config.region,
+      maxAttempts: 1,
+      customUserAgent: [userAgent.split("/") as [string, string]],
+      // The lane limits the requests in flight.
+      requestHandler: {
+        httpAgent: { maxSockets: Number.POSITIVE_INFINITY },
+        httpsAgent: { maxSockets: Number.POSITIVE_INFINITY },
+      },
+      ...(config.endpoint !== undefined && { endpoint: config.endpoint }),
+      ...(config.profile !== undefined && { profile: config.profile }),
+      ...(credentials !== undefined && { credentials }),
+    }
+    const client = yield* Effect.acquireRelease(
+      Effect.sync(() => make(options)),
+      (client) => Effect.sync(() => client.destroy()),
+    )
+    return (request) =>
+      Effect.tryPromise({
+        try: (abortSignal) => request(client, { abortSignal }),
+        catch: (error) => new SinkError({ reason: AwsErrors.reasonOf(AwsErrors.ofThrown(error), place) }),
+      })
+  })

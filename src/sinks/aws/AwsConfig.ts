@@ -1,0 +1,63 @@
+/** The keys that the configs of AWS's services share: where a service is, what signs the requests, how batches fill. */
+import { Effect, Schema } from "effect"
+import { secret, text } from "../../config/schema/Keys.ts"
+import { Units } from "../../config/schema/Units.ts"
+
+/** Where a service is, when it is not where AWS says. */
+export const endpoint = (service: string) =>
+  Schema.optionalKey(
+    Schema.String.annotate({
+      description: `Where ${service} is, when it is not where AWS says: an interface endpoint, a local one`,
+      examples: ["http://127.0.0.1:4566"],
+      // One that is written wrong may hold a password.
+      shown: false,
+    }).check(
+      Schema.makeFilter(
+        (url: string) =>
+          (/^https?:\/\/[^/?#@\s]+\/?$/i.test(url) && URL.canParse(url)) ||
+          "this is no http:// or https:// URL of a host: it has no path, and no user",
+        { expected: "an http:// or https:// URL", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
+      ),
+    ),
+  )
+
+/** What signs the requests. */
+export const identityKeys = {
+  profile: Schema.optionalKey(text("A profile of the AWS config files, such as `~/.aws/config`")),
+  credentials: Schema.optionalKey(
+    Schema.Struct({
+      accessKeyId: text("The access key", { shown: false }),
+      secretAccessKey: secret("The secret of the access key"),
+      sessionToken: Schema.optionalKey(secret("The token of temporary credentials")),
+    }).annotate({ description: "An access key; without it, and without `profile`, AWS's usual places are looked at" }),
+  ),
+  role: Schema.optionalKey(
+    Schema.Struct({
+      arn: Schema.String.annotate({
+        description: "The role",
+        examples: ["arn:aws:iam::123456789012:role/relay"],
+        shown: true,
+      }).check(
+        Schema.isPattern(/^arn:aws[a-z-]*:iam::\d{12}:role\/\S+$/u, {
+          message: 'this is no ARN of a role: write it as in "arn:aws:iam::123456789012:role/relay"',
+        }),
+      ),
+      externalId: Schema.optionalKey(text("What the role's owner asks for besides", { shown: false })),
+    }).annotate({ description: "A role to assume with the credentials that are found" }),
+  ),
+}
+
+const Identity = Schema.Struct(identityKeys)
+export type Identity = typeof Identity.Type
+
+export const oneIdentity = Schema.makeFilter(
+  ({ profile, credentials }: { readonly profile?: string; readonly credentials?: unknown }) =>
+    profile !== undefined && credentials !== undefined
+      ? { path: ["profile"], issue: 'a "profile" and "credentials" exclude each other: take one out' }
+      : undefined,
+)
+
+export const batchOf = (size: string) =>
+  Schema.Struct({ linger: Units.duration.or("20 millis", "How long a batch may wait to fill") })
+    .annotate({ description: `How batches fill: ten events at most, and ${size}` })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))

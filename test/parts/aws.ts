@@ -1,0 +1,24 @@
+/** `bun test/parts/aws.ts`: moto, an SNS, SQS and EventBridge endpoint, on 127.0.0.1:4566 until Ctrl-C, to try those sinks with. Needs Python 3.10. */
+import { Effect } from "effect"
+import { makeMoto } from "./Moto.ts"
+import { makeBus, makeQueue, makeTopic, type Topic } from "./Queues.ts"
+
+const moto = await makeMoto(4566)
+process.once("SIGINT", () => void moto.stop().then(() => process.exit(0)))
+process.once("SIGTERM", () => void moto.stop().then(() => process.exit(0)))
+await moto.start()
+
+const show = async (what: string, { received }: Pick<Topic, "received">): Promise<never> => {
+  for (let shown = 0; ; ) {
+    const all = await Effect.runPromise(received(shown + 1))
+    for (const { body, attributes } of all.slice(shown)) console.log(`${what}: ${body} ${JSON.stringify(attributes)}`)
+    shown = all.length
+  }
+}
+
+const topic = await makeTopic(moto.url, { name: "failures" })
+const queue = await makeQueue(moto.url, { name: "failures", fifo: true })
+const bus = await makeBus(moto.url, { name: "scheduling" })
+console.log(`moto listens on ${moto.url} and has the topic ${topic.arn}, the queue ${queue.url} and the bus ${bus.arn}`)
+console.log("What comes to them is shown below (Ctrl-C ends it)")
+await Promise.all([show("topic", topic), show("queue", queue), show("bus", bus)])

@@ -1,0 +1,60 @@
+import { Effect } from "effect"
+import { largest } from "../../../src/sinks/eventbridge/EventBridge.ts"
+import { sinkContract } from "../../contract/sinkContract.ts"
+import { canary } from "../../contract/sinkEntries.ts"
+import { sinkTypeContract } from "../../contract/sinkTypeContract.ts"
+import { connectionsTo } from "../../lib/connections.ts"
+import { makeBus } from "../../parts/Queues.ts"
+import { bytesOf, eventBusArn, openEventBridge, withMoto } from "./eventBridgeSink.ts"
+
+sinkTypeContract({
+  type: "eventbridge",
+  carriesTrace: true,
+  config: {
+    eventBusArn,
+    format: "cloudevents",
+    credentials: { accessKeyId: canary, secretAccessKey: canary, sessionToken: canary },
+  },
+})
+
+withMoto("the EventBridge sink's contract against moto", (moto) => {
+  const endpoint = () => ({ endpoint: moto().url })
+  sinkContract("the EventBridge sink", {
+    maxBody: largest,
+    ordered: false,
+    // EventBridge reads the JSON of an envelope and writes it anew.
+    bytesOf: ({ event }) =>
+      event.type === "" || event.body.toString().includes("relay_base64")
+        ? event.body
+        : Buffer.from(JSON.stringify(JSON.parse(Buffer.from(event.body).toString()))),
+    make: Effect.gen(function* () {
+      const { arn, received } = yield* Effect.promise(() => makeBus(moto().url))
+      return {
+        open: openEventBridge(() => ({ ...endpoint(), eventBusArn: arn })),
+        received: (count) =>
+          Effect.map(received(count), (all) => all.map(({ body }) => bytesOf(JSON.parse(body).detail))),
+        held: Effect.sync(() => connectionsTo(Number(new URL(moto().url).port))),
+      }
+    }),
+    wrong: [
+      {
+        title: "an endpoint where nothing is",
+        open: openEventBridge(() => ({ endpoint: "http://127.0.0.1:1" })),
+        reason: "SinkUnavailable",
+        says: [eventBusArn, "http://127.0.0.1:1", /can't be reached/, /refused/],
+      },
+      {
+        title: "a bus that is not there",
+        open: openEventBridge(() => ({ ...endpoint(), eventBusArn: `${eventBusArn}-nowhere` })),
+        reason: "SinkMisconfigured",
+        says: [`${eventBusArn}-nowhere`, /no such event bus/, '"eventBusArn"'],
+      },
+      {
+        title: "an endpoint that speaks no TLS",
+        open: openEventBridge(() => ({ endpoint: moto().url.replace("http:", "https:") })),
+        reason: "SinkMisconfigured",
+        says: [/https:\/\/127/, /no TLS with it/, '"endpoint"'],
+      },
+    ],
+  })
+})
