@@ -2,6 +2,7 @@
 
 import * as Alerts from "./alerts/Lines.ts"
 import * as Attacks from "./attacks/Lines.ts"
+import * as SimulatedFleet from "./fleet/simulation/Lines.ts"
 import type { Line, Mutant } from "./Line.ts"
 import * as Relay from "./relay/Lines.ts"
 import * as Reload from "./reload/Lines.ts"
@@ -11,6 +12,7 @@ import * as Sinks from "./sinks/Lines.ts"
 
 export const lines: ReadonlyArray<Line> = [
   ...Simulation.lines,
+  ...SimulatedFleet.lines,
   ...Relay.lines,
   ...Reload.lines,
   ...Sinks.lines,
@@ -20,6 +22,7 @@ export const lines: ReadonlyArray<Line> = [
 ]
 export const mutants: ReadonlyArray<Mutant> = [
   ...Simulation.mutants,
+  ...SimulatedFleet.mutants,
   ...Relay.mutants,
   ...Reload.mutants,
   ...Sinks.mutants,

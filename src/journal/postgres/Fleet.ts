@@ -9,16 +9,14 @@ import { Clock, Effect, Latch, Random, Result, type Scope, SubscriptionRef } fro
 import type { Introduction } from "../FleetStatus.ts"
 import { type JournalError, unavailable } from "../JournalError.ts"
 import type { Log, Streams } from "../StreamLog.ts"
+import { claimName, claimStream } from "./Claims.ts"
 import type { Database } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import * as Membership from "./Membership.ts"
 import { OwnedStream } from "./OwnedStream.ts"
 import { reportOf } from "./SelfReport.ts"
-import { floorOf, maxStreams, sharedStream } from "./Sequences.ts"
-import type { Owner } from "./StreamState.ts"
-
-/** How long a relay of the same name is watched before it is believed to be gone, and how often it is looked at. */
-const watch = { times: 5, every: 500 } as const
+import { sharedStream } from "./Sequences.ts"
+import type { KnownRow, Owner } from "./StreamState.ts"
 
 /** Milliseconds after which a relay that gives no sign of life is not listed any more. */
 const forgetAfter = 3_600_000
@@ -29,13 +27,11 @@ export interface FleetOptions {
   /** Who this relay is, for the others. */
   readonly introduction: () => Introduction
   readonly owner: Omit<Owner, "db" | "isAlive" | "now" | "isPaused" | "revisionOf">
-  /** A failover lost what was answered: a line for the alarm. */
-  readonly onLoss: (line: string) => void
+  /** A failover lost rows of a stream that were answered. */
+  readonly onLoss: (stream: OwnedStream) => void
   /** Nothing goes on: another relay has this one's name. */
   readonly onReplaced: (message: string) => void
 }
-
-const range = (from: number, to: number): string => (from === to ? `event ${from}` : `events ${from} to ${to}`)
 
 export class Fleet {
   readonly #options: FleetOptions
@@ -51,10 +47,12 @@ export class Fleet {
   /** Its own is the first. */
   readonly owned: Streams
   streams: ReadonlyArray<OwnedStream> = []
-  news: Membership.News = { alive: true, streams: [], members: [], sinks: [], alarm: null }
+  news: Membership.News = { beat: 0, streams: [], members: [], sinks: [], alarm: null, rows: [] }
   readonly counters = { takeovers: 0, fenced: 0 }
   /** When the last beat that was answered was sent: steady and wall clock. */
   #sent = { at: Number.NEGATIVE_INFINITY, wall: 0 }
+  /** How often others have taken streams from this relay. */
+  #takings = 0
   readonly #noted = new Map<string, { readonly paused: boolean; readonly at: number }>()
   readonly #seenAt = new Map<string, { readonly sign: string; readonly at: number }>()
 
@@ -131,80 +129,20 @@ export class Fleet {
   /** Takes the name, and a stream to write; fails where another live relay has the name. */
   get join(): Effect.Effect<void, JournalError> {
     return Effect.gen({ self: this }, function* () {
-      const { db, name } = this.#options
-      const before = yield* this.#departed
-      const { count } = yield* refusing(
-        db.query(
-          `INSERT INTO member AS m (name, instance) VALUES ($1, $2)
-           ON CONFLICT (name) DO UPDATE SET instance = $2, beat = m.beat + 1, report = '{}' WHERE m.instance = $3`,
-          [name, this.#instance, before ?? ""],
-        ),
-      )
-      if (count === 0) return yield* this.#nameIsTaken
+      yield* claimName(this.#options.db, this.name, this.#instance)
       yield* this.beat
       if (!this.isAlive) return yield* unavailable("PostgreSQL did not answer this relay's first sign of life in time.")
       yield* this.#claim
     })
   }
 
-  get #nameIsTaken(): JournalError {
-    const { name } = this.#options
-    return unavailable(
-      `Another relay on this database is called ${name}, and lives: give each a name of its own by "journal": { "name": … }.`,
-    )
-  }
-
-  /** Watches a relay of the same name for a while; its instance, once it has shown no sign of life. */
-  get #departed(): Effect.Effect<string | undefined, JournalError> {
-    return Effect.gen({ self: this }, function* () {
-      const { db, name } = this.#options
-      const look = Effect.map(
-        refusing(
-          db.query<{ instance: string; beat: number }>("SELECT instance, beat FROM member WHERE name = $1", [name]),
-        ),
-        ({ rows }) => rows[0],
-      )
-      const first = yield* look
-      if (first === undefined) return undefined
-      for (let times = 0; times < watch.times; times++) {
-        yield* Effect.sleep(watch.every)
-        const now = yield* look
-        if (now === undefined) return undefined
-        if (now.instance !== first.instance || now.beat !== first.beat) return yield* this.#nameIsTaken
-      }
-      return first.instance
-    })
-  }
-
-  /** The stream to write: that which had this relay's name, one that nobody needs, or a new one. */
   get #claim(): Effect.Effect<void, JournalError> {
     return Effect.gen({ self: this }, function* () {
-      const { db, name } = this.#options
-      const claimed = yield* refusing(
-        db.transact((queries) =>
-          Effect.gen(function* () {
-            const take = (where: string) =>
-              queries.query<{ id: number; epoch: number }>(
-                `UPDATE stream SET home = $1, owner = $1, epoch = epoch + 1, spare = false
-                 WHERE id = (SELECT id FROM stream WHERE id <> ${sharedStream} AND ${where} ORDER BY id LIMIT 1 FOR UPDATE)
-                 RETURNING id, epoch`,
-                [name],
-              )
-            const home = (yield* take("home = $1")).rows[0] ?? (yield* take("spare")).rows[0]
-            if (home !== undefined) return home
-            const { rows } = yield* queries.query<{ id: number; epoch: number }>(
-              `INSERT INTO stream (id, home, owner, epoch)
-               SELECT min(id), $1, $1, 1 FROM generate_series(0, ${maxStreams - 1}) AS free(id)
-               WHERE NOT EXISTS (SELECT FROM stream WHERE stream.id = free.id) RETURNING id, epoch`,
-              [name],
-            )
-            return rows[0]
-          }),
-        ),
-      ).pipe(Effect.retry({ times: 5 }))
-      if (claimed === undefined) return yield* unavailable("The database has no stream left for another relay.")
-      const stream = new OwnedStream(this.owner, claimed.id, claimed.epoch)
+      const { id, epoch, before } = yield* claimStream(this.#options.db, this.name)
+      const stream = new OwnedStream(this.owner, id, epoch)
       yield* stream.load
+      // Who has it lives, and learns of this by its next sign of life: until then it may deliver.
+      if (before !== null && before !== this.name) stream.notBefore = this.now() + Membership.lease
       this.own = stream
       yield* this.#hold(stream)
     })
@@ -228,52 +166,63 @@ export class Fleet {
   /** A sign of life, and what is new. */
   readonly beat: Effect.Effect<void> = Effect.suspend(() => {
     const sent = { at: this.now(), wall: this.#clock.currentTimeMillisUnsafe() }
-    const heads = new Map(this.streams.map((stream) => [stream, stream.end]))
+    const asked = new Map(this.streams.map((stream) => [stream, stream.unconfirmed]))
+    const rows = [...asked.values()].flat().map(({ first }) => first)
     return Effect.map(
-      Effect.promise(() => Membership.beat(this.#options.db, this.#self)),
+      Effect.promise(() => Membership.beat(this.#options.db, this.#self, rows)),
       (result) => {
         const news = Result.isSuccess(result) ? result.success.rows[0] : undefined
         if (news === undefined) return
-        if (!news.alive) {
+        if (news.beat === null) {
           this.#options.onReplaced(
             `Another relay has taken the name ${this.#options.name}: give each a name of its own by "journal": { "name": … }.`,
           )
           return
         }
-        this.#sent = sent
+        const takings = Math.floor(news.beat / Membership.taking)
+        // Another relay takes from this one at this moment: the next answer says what.
+        const isTaken = takings > this.#takings
+        this.#takings = takings
+        if (!isTaken) this.#sent = sent
         this.news = news
         const now = this.now()
-        this.#stillness.saw(news, now)
+        this.#stillness.saw(news, sent.at, now)
         for (const { name, instance, beat } of news.members) {
           const sign = `${instance} ${beat}`
           if (this.#seenAt.get(name)?.sign !== sign) this.#seenAt.set(name, { sign, at: now })
         }
-        for (const [stream, head] of heads) this.#check(stream, head)
+        for (const [stream, rows] of asked) this.#check(stream, rows)
         this.#wake.openUnsafe()
       },
     )
   })
 
-  /** Whether a stream is still this relay's, and what was answered still there. */
-  #check(stream: OwnedStream, head: number): void {
+  /** Whether a stream is still this relay's, and the rows that it should have there. */
+  #check(stream: OwnedStream, rows: ReadonlyArray<KnownRow>): void {
+    if (stream.isLost) return
     const row = this.news.streams.find(({ id }) => id === stream.id)
-    if (row === undefined || row.epoch !== stream.epoch) {
+    if (row?.epoch !== stream.epoch) {
       stream.lost()
       return
     }
-    const there = row.head ?? floorOf(stream.id)
-    if (there >= head) return
-    this.#options.onLoss(
-      `The database lost ${head - there} that were answered, by a failover to a server that did not have them: ${range(there + 1, head)}. They are not delivered, as far as they were not; the sender may send them again.`,
-    )
+    const there = new Map(this.news.rows.map(({ first, mark }) => [first, mark]))
+    if (rows.every(({ first, mark }) => there.get(first) === mark)) {
+      stream.confirmed = rows.at(-1)?.first ?? stream.confirmed
+      return
+    }
+    this.#options.onLoss(stream)
+    // It is read anew: what others appended since may have the numbers of what is lost.
     stream.lost()
   }
 
   readonly #keepBeating = Effect.suspend(() => {
     const began = this.now()
+    const known = this.#takings
     return Effect.andThen(
       this.beat,
-      Effect.suspend(() => Effect.sleep(Math.max(0, Membership.beatEvery - (this.now() - began)))),
+      Effect.suspend(() =>
+        this.#takings > known ? Effect.void : Effect.sleep(Math.max(0, Membership.beatEvery - (this.now() - began))),
+      ),
     )
   })
 
@@ -310,10 +259,9 @@ export class Fleet {
     if (!this.isAlive) return
     if (this.own === undefined) yield* this.#claim
     const { name } = this.#options
-    const now = this.now()
     const held = new Set(this.streams.map(({ id }) => id))
     const free = this.news.streams.filter(
-      ({ id, owner }) => !held.has(id) && (owner === null || owner === name || this.#stillness.isStill(id, now)),
+      ({ id, owner }) => !held.has(id) && (owner === null || owner === name || this.#stillness.isStill(id)),
     )
     // Several relays see the same at the same time: each begins elsewhere, and takes its share.
     const share = Math.ceil(free.length / Math.max(1, this.#live.length))
@@ -328,13 +276,27 @@ export class Fleet {
 
   readonly #take = Effect.fnUntraced(function* (this: Fleet, { id, epoch, owner }: Membership.StreamRow) {
     const { db, name } = this.#options
-    const { rows } = yield* refusing(
-      db.query<{ epoch: number }>(
-        "UPDATE stream SET owner = $1, epoch = epoch + 1, spare = false WHERE id = $2 AND epoch = $3 RETURNING epoch",
-        [name, id, epoch],
+    const before = owner === name ? undefined : this.news.members.find((member) => member.name === owner)
+    const taken = yield* refusing(
+      db.transact((queries) =>
+        Effect.gen(function* () {
+          if (before !== undefined) {
+            const { count } = yield* queries.query(
+              `UPDATE member SET beat = beat + ${Membership.taking}
+               WHERE name = $1 AND instance = $2 AND beat % ${Membership.taking} = $3`,
+              [before.name, before.instance, before.beat % Membership.taking],
+            )
+            // It goes on.
+            if (count === 0) return undefined
+          }
+          const { rows } = yield* queries.query<{ epoch: number }>(
+            "UPDATE stream SET owner = $1, epoch = epoch + 1, spare = false WHERE id = $2 AND epoch = $3 RETURNING epoch",
+            [name, id, epoch],
+          )
+          return rows[0]
+        }),
       ),
     )
-    const [taken] = rows
     if (taken === undefined) return
     const stream = new OwnedStream(this.owner, id, taken.epoch)
     yield* stream.load

@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import type { Database } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
 import type { OwnedStream } from "./OwnedStream.ts"
-import { ceilingOf, floorOf } from "./Sequences.ts"
+import { floorOf } from "./Sequences.ts"
 
 /** Rows that are deleted at once. */
 const rowsAtOnce = 256
@@ -25,25 +25,19 @@ export const prune = Effect.fnUntraced(function* (
   tooMany: number,
 ): Effect.fn.Return<boolean, DatabaseError> {
   const { db } = stream.owner
-  // The newest row stays: it says where the stream ends.
+  // The newest rows stay: it says where the stream ends, and that nothing was lost.
   const { rows } = yield* db.query<OldRow>(
     `SELECT first, count, received_to, octet_length(bytes) + octet_length(keys) AS bytes FROM log
-     WHERE first >= $1 AND first < $2 AND first < (SELECT max(first) FROM log WHERE first > $3 AND first < $2)
-     ORDER BY first LIMIT ${rowsAtOnce}`,
-    [stream.prunedTo, ceilingOf(stream.id), floorOf(stream.id)],
+     WHERE first >= $1 AND first < $2 ORDER BY first LIMIT ${rowsAtOnce}`,
+    [stream.prunedTo, stream.unconfirmed[0]?.first ?? 0],
   )
   let excess = tooMany
   const old: Array<OldRow> = []
-  let kept: number | undefined
+  let isYoung = false
   for (const row of rows) {
-    if (row.received_to >= before && excess <= 0) {
-      kept ??= row.first
-      break
-    }
-    if (stream.isPending(row.first, row.first + row.count - 1)) {
-      kept ??= row.first
-      continue
-    }
+    isYoung = row.received_to >= before && excess <= 0
+    if (isYoung) break
+    if (stream.isPending(row.first, row.first + row.count - 1)) continue
     old.push(row)
     excess -= row.bytes
   }
@@ -55,12 +49,10 @@ export const prune = Effect.fnUntraced(function* (
     )
     stream.bytes -= old.reduce((sum, { bytes }) => sum + bytes, 0)
   }
-  const isMore = rows.length === rowsAtOnce && old.length > 0
-  const last = rows.at(-1)
-  // What a lane waits for is looked at again from the first such row on, a round later.
-  stream.prunedTo = isMore && last !== undefined ? last.first + 1 : (kept ?? stream.prunedTo)
-  if (!isMore) stream.prunedTo = floorOf(stream.id)
-  return isMore
+  // What a lane waits for is looked at again once all was: it goes on from here, and begins anew after the newest.
+  const last = isYoung ? undefined : rows.at(-1)
+  stream.prunedTo = rows.length === rowsAtOnce && last !== undefined ? last.first + 1 : floorOf(stream.id)
+  return old.length > 0
 })
 
 /** Forgets deliveries that came more than `age` milliseconds ago, and about all above `count`. */

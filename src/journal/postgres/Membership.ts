@@ -7,11 +7,17 @@
  * while its own questions were answered; and a relay stops to deliver when its
  * last answered question was asked {@link lease} ago. So the owner has stopped
  * before another one begins.
+ *
+ * An owner that goes on at this very moment is told: who takes from it adds
+ * {@link taking} to its beat, if that is still the one that it saw. The owner's
+ * next sign of life waits for that or comes before it; after it, it asks again
+ * before it goes on.
  */
 import type { Result } from "effect"
 import type { LaneReport, StreamReport } from "../FleetStatus.ts"
 import type { Answer, Database } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
+import { mark } from "./StreamState.ts"
 
 /** Milliseconds, as all below. */
 export const beatEvery = 1_000
@@ -23,6 +29,9 @@ export const patience = 6_000
 const longestGap = 2_500
 /** How long a question may take. */
 export const beatTimeout = 3_000
+
+/** Added to the beat of a relay from which a stream is taken; below it is the count of its signs of life. */
+export const taking = 2 ** 32
 
 /** What a relay tells the others of itself. */
 export interface Report {
@@ -38,8 +47,6 @@ export interface StreamRow {
   readonly owner: string | null
   readonly epoch: number
   readonly spare: boolean
-  /** Its newest event; `null` in an empty stream. */
-  readonly head: number | null
 }
 
 export interface MemberRow {
@@ -60,12 +67,14 @@ export interface SinkRow {
 
 /** All that a beat is told. */
 export interface News {
-  /** False when another relay has taken this one's name. */
-  readonly alive: boolean
+  /** This relay's own beat; `null` when another relay has taken its name. */
+  readonly beat: number | null
   readonly streams: ReadonlyArray<StreamRow>
   readonly members: ReadonlyArray<MemberRow>
   readonly sinks: ReadonlyArray<SinkRow>
   readonly alarm: string | null
+  /** Of the rows that were asked for, those that are there. */
+  readonly rows: ReadonlyArray<{ readonly first: number; readonly mark: string }>
 }
 
 export interface Self {
@@ -81,44 +90,49 @@ export interface Self {
 const beatSql = `WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
   me AS (
     UPDATE member SET beat = beat + 1, version = $3, config_hash = $4, address = $5, report = $6::jsonb FROM relaxed
-    WHERE name = $1 AND instance = $2 RETURNING name
+    WHERE name = $1 AND instance = $2 RETURNING beat
   )
-SELECT (SELECT count(*) FROM me) > 0 AS alive,
-  (SELECT coalesce(json_agg(s), '[]') FROM (
-    SELECT id, home, owner, epoch, spare, (
-      SELECT first + count - 1 FROM log
-      WHERE first > id * 4398046511104 AND first < (id + 1) * 4398046511104 ORDER BY first DESC LIMIT 1
-    ) AS head FROM stream) AS s) AS streams,
+SELECT (SELECT beat FROM me) AS beat,
+  (SELECT coalesce(json_agg(s), '[]') FROM stream AS s) AS streams,
+  (SELECT coalesce(json_agg(json_build_object('first', first, 'mark', ${mark})), '[]')
+   FROM log WHERE first = ANY($7::bigint[])) AS rows,
   (SELECT coalesce(json_agg(m), '[]') FROM member AS m) AS members,
   (SELECT coalesce(json_agg(k), '[]') FROM sink AS k) AS sinks,
   (SELECT value FROM meta WHERE key = 'alarm') AS alarm`
 
-export const beat = (db: Database, self: Self): Promise<Result.Result<Answer<News>, DatabaseError>> =>
+/** Asks whether rows are there as well, by their first sequences. */
+export const beat = (
+  db: Database,
+  self: Self,
+  rows: ReadonlyArray<number>,
+): Promise<Result.Result<Answer<News>, DatabaseError>> =>
   db.queryUnsafe<News>(
     "beat",
     beatSql,
-    [self.name, self.instance, self.version, self.configHash, self.address, JSON.stringify(self.report)],
+    [self.name, self.instance, self.version, self.configHash, self.address, JSON.stringify(self.report), rows],
     { name: "beat", timeout: beatTimeout },
   )
 
 /** How long owners have been seen to stand still. */
 export class Stillness {
   readonly #seen = new Map<number, { readonly sign: string; readonly since: number }>()
-  #last = Number.NEGATIVE_INFINITY
+  #asked = Number.NEGATIVE_INFINITY
+  #answered = Number.NEGATIVE_INFINITY
 
-  /** An answer came at `now`. */
-  saw({ streams, members }: News, now: number): void {
-    const isGap = now - this.#last > longestGap
-    this.#last = now
-    const beats = new Map(members.map(({ name, instance, beat }) => [name, `${instance} ${beat}`]))
+  /** What was asked at `asked` was answered at `answered`: the answer tells of a moment between. */
+  saw({ streams, members }: News, asked: number, answered: number): void {
+    const isGap = answered - this.#answered > longestGap
+    this.#asked = asked
+    this.#answered = answered
+    const beats = new Map(members.map(({ name, instance, beat }) => [name, `${instance} ${beat % taking}`]))
     for (const { id, owner, epoch } of streams) {
       const sign = `${epoch} ${owner} ${beats.get(owner ?? "") ?? "gone"}`
-      if (isGap || this.#seen.get(id)?.sign !== sign) this.#seen.set(id, { sign, since: now })
+      if (isGap || this.#seen.get(id)?.sign !== sign) this.#seen.set(id, { sign, since: answered })
     }
   }
 
-  isStill(stream: number, now: number): boolean {
+  isStill(stream: number): boolean {
     const since = this.#seen.get(stream)?.since
-    return since !== undefined && now - since >= patience
+    return since !== undefined && this.#asked - since >= patience
   }
 }

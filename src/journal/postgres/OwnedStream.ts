@@ -26,7 +26,24 @@ export class OwnedStream extends StreamState implements Log {
   }
 
   settle(settlements: ReadonlyArray<Settlement>) {
-    return Effect.suspend(() => (this.isLost ? Effect.fail(this.fencedError) : settle(this, settlements)))
+    return Effect.suspend(() => {
+      if (this.isLost) return Effect.fail(this.fencedError)
+      return settle(this, settlements).pipe(
+        Effect.tap(() => this.#troubled("")),
+        Effect.tapError(({ reason, message }) =>
+          reason._tag === "JournalFenced" ? Effect.void : this.#troubled(message),
+        ),
+      )
+    })
+  }
+
+  /** Lanes keep what is not stored, and say nothing of it. */
+  #troubled(message: string): Effect.Effect<void> {
+    if (this.trouble === message) return Effect.void
+    this.trouble = message
+    return message === ""
+      ? Effect.logInfo("the progress of the lanes is stored again")
+      : Effect.logError(`the progress of the lanes can't be stored, and soon nothing more is delivered: ${message}`)
   }
 
   get lanes(): Effect.Effect<ReadonlyArray<LaneInfo>, JournalError> {

@@ -8,7 +8,7 @@
  * answered last. The relays see it, say how much, and are red until a person has
  * looked.
  */
-import { Clock, Deferred, Duration, Effect, Exit, type Scope } from "effect"
+import { Clock, Deferred, Duration, Effect, Exit, Schedule, type Scope } from "effect"
 import type { EventQuery } from "../EventQuery.ts"
 import type { Introduction } from "../FleetStatus.ts"
 import { type AppendExit, Journal, type JournalStatus } from "../Journal.ts"
@@ -79,8 +79,16 @@ export const make = Effect.fnUntraced(function* (
         )
       },
     },
-    onLoss: (line) => {
-      run(alarm.raise(line))
+    onLoss: (stream) => {
+      run(
+        Effect.flatMap(
+          Effect.retry(stream.missing, { times: 10, schedule: Schedule.spaced("1 second") }),
+          ({ events, from, isAll }) =>
+            alarm.raise(
+              `The database lost ${isAll ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. They are not delivered, as far as they were not; the sender may send them again.`,
+            ),
+        ).pipe(Effect.ignore),
+      )
     },
     onReplaced: (message) => {
       Deferred.doneUnsafe(brokenSignal, Effect.fail(new JournalBroken({ message })))
@@ -235,6 +243,9 @@ export const make = Effect.fnUntraced(function* (
     const usedBytes = used()
     const isSilent = fleet.beatAge > answersWithin
     const lines = alarm.lines(fleet.news.alarm)
+    const troubles = fleet.streams.flatMap(({ trouble }) =>
+      trouble === "" ? [] : [`What the lanes settle can't be stored, and soon nothing more is delivered: ${trouble}`],
+    )
     const message = isSilent
       ? "PostgreSQL does not answer: what is accepted waits, and deliveries are refused until it does."
       : isFull
@@ -242,7 +253,7 @@ export const make = Effect.fnUntraced(function* (
         : ""
     return {
       health: isSilent || own === undefined ? "unavailable" : isFull ? "full" : lines.length > 0 ? "red" : "ok",
-      message: [message, ...lines].filter((line) => line !== "").join("\n"),
+      message: [message, ...troubles, ...lines].filter((line) => line !== "").join("\n"),
       alarm: { lines, since: alarm.since(fleet.news.alarm) },
       head: own === undefined ? 0 : own.end - floorOf(own.id),
       first: own === undefined ? 0 : own.first - floorOf(own.id),

@@ -24,6 +24,20 @@ import { columns, type StreamRow, storedOf } from "./StreamRows.ts"
 export const readBytes = 4 * 1024 * 1024
 /** Rows that are looked through at a time. */
 const rowsAtOnce = 256
+/** Rows that are remembered at least. */
+const knownRows = 1_024
+
+/** What tells a row from another with the same sequences, in SQL: the first of its keys. */
+export const mark = "encode(substr(keys, 1, 16), 'hex')"
+/** The same of a row that is being appended. */
+export const markOf = (keys: Uint8Array): string => Buffer.from(keys.buffer, keys.byteOffset, keyWidth).toString("hex")
+
+/** A row that is in the database, as far as this relay knows. */
+export interface KnownRow {
+  readonly first: number
+  readonly count: number
+  readonly mark: string
+}
 /** How long dead letters that were counted need not be counted again, in milliseconds. */
 const countsLast = 900
 
@@ -50,6 +64,10 @@ export class StreamState {
   /** Lanes that run, or ran. */
   readonly open = new Set<string>()
   recent = new RecentEntries()
+  /** The newest rows, by which it is seen that a failover lost some. */
+  readonly known: Array<KnownRow> = []
+  /** The first sequence of the row up to which the database was asked for them. */
+  confirmed = 0
   /** Bytes of its rows. */
   bytes = 0
   /** Where deleting old rows goes on. */
@@ -57,6 +75,10 @@ export class StreamState {
   /** The first sequence that is kept. */
   first: number
   isLost = false
+  /** Why the progress of its lanes could not be stored last; empty when it could. */
+  trouble = ""
+  /** Nothing is delivered before this, in milliseconds of the owner's clock. */
+  notBefore = Number.NEGATIVE_INFINITY
   onLost: () => void = () => {}
 
   readonly owner: Owner
@@ -75,7 +97,7 @@ export class StreamState {
   // --- ownership -------------------------------------------------------------
 
   mayStart(): boolean {
-    return !this.isLost && this.owner.isAlive()
+    return !this.isLost && this.owner.isAlive() && this.owner.now() >= this.notBefore
   }
 
   /** Another relay has it. */
@@ -112,12 +134,15 @@ export class StreamState {
   // --- the log ---------------------------------------------------------------
 
   /** Entries were committed, at the head. */
-  push(entries: ReadonlyArray<Entry>, end: number, bytes: number): void {
+  push(entries: ReadonlyArray<Entry>, row: KnownRow, bytes: number): void {
+    const end = row.first + row.count - 1
     for (const { sequence, sinks } of entries) this.routed(sequence, sinks)
     // One that can't be read leaves a gap: what is in memory has none.
     if (entries.length < end - this.end) this.recent = new RecentEntries()
     else this.recent.push(entries)
     this.end = end
+    this.known.push(row)
+    if (this.known.length > 2 * knownRows) this.known.splice(0, knownRows)
     this.bytes += bytes
     this.waiting.reached(end)
   }
@@ -167,8 +192,8 @@ export class StreamState {
   get follow() {
     const { db, damaged } = this.owner
     return Effect.map(
-      db.query<StreamRow>(
-        `SELECT ${columns} FROM log WHERE first > $1 AND first < $2 ORDER BY first LIMIT ${rowsAtOnce}`,
+      db.query<StreamRow & KnownRow>(
+        `SELECT ${columns}, ${mark} AS mark FROM log WHERE first > $1 AND first < $2 ORDER BY first LIMIT ${rowsAtOnce}`,
         [this.end, ceilingOf(this.id)],
         { name: "follow" },
       ),
@@ -176,7 +201,7 @@ export class StreamState {
         for (const row of rows) {
           this.push(
             storedOf(row, damaged).map(({ entry }) => entry),
-            row.first + row.count - 1,
+            row,
             row.bytes.length,
           )
         }
@@ -261,6 +286,11 @@ export class StreamState {
         this.end = heads[0]?.head ?? floorOf(this.id)
         this.first = heads[0]?.first ?? this.end + 1
         this.bytes = heads[0]?.bytes ?? 0
+        const { rows: newest } = yield* db.query<KnownRow>(
+          `SELECT first, count, ${mark} AS mark FROM log WHERE first > $1 AND first < $2 ORDER BY first DESC LIMIT 1`,
+          range,
+        )
+        this.known.splice(0, this.known.length, ...newest)
         yield* this.loadPlaces
         const { rows: retries } = yield* db.query<{ lane: string; sequence: number }>(
           "SELECT lane, sequence FROM retry WHERE sequence > $1 AND sequence < $2",
@@ -322,6 +352,33 @@ export class StreamState {
       const route = view.readUInt32LE(place * keyWidth + 12)
       for (const sink of lists[route & ~notDelivered] ?? []) this.backlogs.get(sink)?.routed(first + place)
     }
+  }
+
+  /**
+   * The rows that the database is yet to be asked for, and the one before. A failover loses the newest; what is
+   * appended after it must not hide that.
+   */
+  get unconfirmed(): ReadonlyArray<KnownRow> {
+    const from = this.known.findLastIndex(({ first }) => first <= this.confirmed)
+    return this.known.slice(Math.max(0, from))
+  }
+
+  /** Of the rows that should be in the database, how many events are not. */
+  get missing() {
+    return Effect.map(
+      this.owner.db.query<KnownRow>(`SELECT first, ${mark} AS mark FROM log WHERE first = ANY($1::bigint[])`, [
+        this.known.map(({ first }) => first),
+      ]),
+      ({ rows }) => {
+        const there = new Map(rows.map(({ first, mark }) => [first, mark]))
+        const gone = this.known.filter(({ first, mark }) => there.get(first) !== mark)
+        return {
+          events: gone.reduce((sum, { count }) => sum + count, 0),
+          isAll: gone.length === this.known.length,
+          from: gone[0]?.first ?? 0,
+        }
+      },
+    )
   }
 
   /** Whether any lane waits for something from `from` to `to`. */

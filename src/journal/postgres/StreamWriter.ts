@@ -12,6 +12,7 @@ import { Appends, type CommitExit, exitOf } from "./Appends.ts"
 import { type Also, Commits, type CommitsOptions } from "./Commits.ts"
 import { Group, type Stored } from "./Group.ts"
 import { place, voided } from "./StreamRows.ts"
+import { markOf } from "./StreamState.ts"
 
 /** An event that is appended again. */
 export interface Reappended {
@@ -159,7 +160,11 @@ export class StreamWriter {
       const { entries } = group.batch
       for (const entry of entries) place(entry, stored.first)
       const placed = stored.void.length + stored.altered.length === 0 ? entries.slice() : voided(entries, stored)
-      own.push(placed, stored.first + entries.length - 1, group.batch.size)
+      own.push(
+        placed,
+        { first: stored.first, count: entries.length, mark: markOf(group.batch.keys()) },
+        group.batch.size,
+      )
     }
     this.#count(group, stored, millis)
   }

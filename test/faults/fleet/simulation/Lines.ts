@@ -1,0 +1,55 @@
+/** Fleets by seed, one after the other; the first three that fail are reported. */
+import { reasonToSkip, sharedPostgres } from "../../../parts/Postgres.ts"
+import type { Line, Mutant, Outcome } from "../../Line.ts"
+import { skipped } from "../../relay/Subject.ts"
+import { simulate } from "./Fleet.ts"
+
+const reported = 3
+const seeds = { normal: 10, long: 500 }
+const line = "fleet-simulation"
+
+export const lines: ReadonlyArray<Line> = [
+  {
+    name: line,
+    fault: "fleets: crashes, standstills, partitions, clocks",
+    run: async ({ long, seed }): Promise<Outcome> => {
+      const lacking = reasonToSkip()
+      if (lacking !== undefined) return skipped(lacking)
+      const broken: Array<string> = []
+      let [rounds, acknowledged, lost, repeated, takeovers] = [0, 0, 0, 0, 0]
+      for (; rounds < (long ? seeds.long : seeds.normal) && broken.length < reported; rounds++) {
+        const verdict = await simulate(seed + rounds)
+        acknowledged += verdict.acknowledged
+        lost += verdict.lost
+        repeated = Math.max(repeated, verdict.repeated)
+        takeovers += verdict.takeovers
+        for (const text of verdict.broken) broken.push(`seed ${seed + rounds}: ${text}`)
+        if (verdict.lost > 0) broken.push(`seed ${seed + rounds}: ${verdict.lost} lost`)
+      }
+      await (await sharedPostgres()).stop()
+      const notes = [`${takeovers} streams taken over`]
+      return { rounds, acknowledged, lost, duplicates: repeated, broken, notes }
+    },
+  },
+]
+
+const postgres = (file: string): string => `src/journal/postgres/${file}.ts`
+
+export const mutants: ReadonlyArray<Mutant> = [
+  {
+    line,
+    gone: "a relay asks whether a stream is still its own before each attempt",
+    file: postgres("StreamState"),
+    find: "return !this.isLost && this.owner.isAlive() && this.owner.now() >= this.notBefore",
+    replace: "return true",
+    seed: 1,
+  },
+  {
+    line,
+    gone: "events of a sink with an order go to the shared stream",
+    file: postgres("StreamWriter"),
+    find: "const isShared = sinks.some((sink) => this.#exclusive.has(sink))",
+    replace: "const isShared = sinks.length < 0",
+    seed: 1,
+  },
+]

@@ -1,0 +1,158 @@
+/**
+ * The machines of a simulated fleet: each has clocks of its own, can stand still,
+ * and can be cut off from the database. Time passes when the simulation says so.
+ */
+import { type Clock, Duration, Effect, Result } from "effect"
+import type { Answer, Database } from "../../../../src/journal/postgres/Database.ts"
+import { databaseError } from "../../../../src/journal/postgres/DatabaseError.ts"
+import type { Draw } from "../../simulation/Draw.ts"
+
+interface Timer {
+  readonly at: number
+  readonly run: () => void
+}
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+/** Time, for all machines. */
+export class Time {
+  /** Milliseconds. */
+  now = 1_000_000
+  /** Questions that the database has yet to answer. */
+  asked = 0
+  #timers: Array<Timer> = []
+
+  after(millis: number, run: () => void): () => void {
+    const timer = { at: this.now + Math.max(0, millis), run }
+    const index = this.#timers.findIndex(({ at }) => at > timer.at)
+    this.#timers.splice(index === -1 ? this.#timers.length : index, 0, timer)
+    return () => {
+      this.#timers = this.#timers.filter((one) => one !== timer)
+    }
+  }
+
+  /** Lets time pass, and the database answer what it is asked meanwhile. */
+  async pass(millis: number): Promise<void> {
+    const end = this.now + millis
+    for (let next = this.#timers[0]; next !== undefined && next.at <= end; next = this.#timers[0]) {
+      this.#timers.shift()
+      this.now = next.at
+      next.run()
+      if (this.#timers[0]?.at !== this.now) await turn()
+    }
+    this.now = end
+    // What an answer sets off may ask again, after a few milliseconds of the real clock.
+    for (let quiet = 0; quiet < 3; quiet = this.asked === 0 ? quiet + 1 : 0) await Bun.sleep(2)
+  }
+}
+
+export class Machine {
+  wallOffset = 0
+  isDead = false
+  readonly clock: Clock.Clock
+  readonly #time: Time
+  readonly #draw: Draw
+  #held: Array<() => void> | undefined
+  #cut: { readonly until: Promise<void>; readonly heal: () => void } | undefined
+
+  constructor(time: Time, draw: Draw) {
+    this.#time = time
+    this.#draw = draw
+    const nanos = (millis: number) => BigInt(Math.round(millis * 1e6))
+    const wall = () => 1_700_000_000_000 + time.now + this.wallOffset
+    this.clock = {
+      currentTimeMillisUnsafe: () => Math.floor(wall()),
+      currentTimeMillis: Effect.sync(() => Math.floor(wall())),
+      currentTimeNanosUnsafe: () => nanos(wall()),
+      currentTimeNanos: Effect.sync(() => nanos(wall())),
+      monotonicTimeNanosUnsafe: () => nanos(time.now),
+      monotonicTimeNanos: Effect.sync(() => nanos(time.now)),
+      sleep: (duration) =>
+        Effect.callback<void>((resume) => {
+          const cancel = time.after(Duration.toMillis(duration), () => this.#go(() => resume(Effect.void)))
+          return Effect.sync(cancel)
+        }),
+    }
+  }
+
+  get isFrozen(): boolean {
+    return this.#held !== undefined
+  }
+
+  get isCut(): boolean {
+    return this.#cut !== undefined
+  }
+
+  #go(work: () => void): void {
+    if (this.isDead) return
+    if (this.#held === undefined) work()
+    else this.#held.push(work)
+  }
+
+  /** As by SIGSTOP. */
+  freeze(): void {
+    this.#held ??= []
+  }
+
+  thaw(): void {
+    const held = this.#held ?? []
+    this.#held = undefined
+    for (const work of held) this.#go(work)
+  }
+
+  /** Nothing reaches the database, or no answer comes back. */
+  cut(): void {
+    if (this.#cut !== undefined) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#cut = { until: promise, heal: resolve }
+  }
+
+  heal(): void {
+    this.#cut?.heal()
+    this.#cut = undefined
+  }
+
+  /** The process ends without a word. */
+  die(): void {
+    this.isDead = true
+    this.heal()
+  }
+
+  /** The database, as this machine reaches it. */
+  reach(db: Database): Database {
+    const lost = databaseError("unavailable", "simulated: the connection was lost", { isLost: true })
+    /** What is under way when the network fails may have been done. */
+    const over = async <A>(
+      ask: () => Promise<Result.Result<A, typeof lost>>,
+    ): Promise<Result.Result<A, typeof lost>> => {
+      const cut = this.#cut
+      if (this.isDead) return new Promise(() => {})
+      if (cut !== undefined && this.#draw.chance(0.5)) {
+        await cut.until
+        return Result.fail(lost)
+      }
+      this.#time.asked += 1
+      const answer = await ask().finally(() => {
+        this.#time.asked -= 1
+      })
+      if (cut !== undefined) {
+        await cut.until
+        return Result.fail(lost)
+      }
+      return new Promise((resolve) => this.#go(() => resolve(answer)))
+    }
+    const overEffect = <A, E>(effect: Effect.Effect<A, E>) =>
+      Effect.flatMap(
+        Effect.promise(() => over(async () => Result.succeed(await Effect.runPromise(Effect.result(effect))))),
+        (result): Effect.Effect<A, E | typeof lost> =>
+          Result.isFailure(result) ? Effect.fail(result.failure) : Effect.fromResult(result.success),
+      )
+    return {
+      ...db,
+      query: <Row>(...all: Parameters<Database["query"]>) => overEffect(db.query<Row>(...all)),
+      transact: (work) => overEffect(db.transact(work)),
+      queryUnsafe: <Row>(...all: Parameters<Database["queryUnsafe"]>) =>
+        over<Answer<Row>>(() => db.queryUnsafe<Row>(...all)),
+    }
+  }
+}
