@@ -72,7 +72,7 @@ describe.concurrent.each(Object.entries(programs))("under %s", (name, program) =
     await running.kill()
     expect(seen).toEqual([])
     expect(received.filter((one) => one === encodeURIComponent(name))).toHaveLength(1)
-  }, 30_000)
+  }, 60_000)
 
   test.each(["0", "false"])("it does not start where certificates would not be checked: %s", async (value) => {
     const env = { NODE_TLS_REJECT_UNAUTHORIZED: value }
