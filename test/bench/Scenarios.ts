@@ -12,6 +12,7 @@ import * as Report from "./Report.ts"
 import * as Requests from "./Requests.ts"
 import * as Rounds from "./Rounds.ts"
 import * as Target from "./Target.ts"
+import * as Watchers from "./Watchers.ts"
 
 export interface Options extends Target.Setup {
   /** A file that gets the deliveries of a round; in memory, so that writing it does not meet the journal's fsyncs. */
@@ -137,6 +138,24 @@ const endToEnd: Scenario = Effect.fnUntraced(function* (options) {
   ]
 })
 
+/** What an event costs more while a page, a tail and Prometheus look at the relay. */
+const page: Scenario = Effect.fnUntraced(function* (options) {
+  const watched = yield* Target.relayToFile(options, "watched")
+  yield* Watchers.attach(watched.adminPort)
+  const targets = { alone: yield* Target.relayToFile(options, "alone"), watched }
+  const drive: Rounds.Drive = (target) => Paced.paced(target.port, options)
+  const subjects = yield* Rounds.interleaved(targets, options.rounds, Effect.void, drive)
+  yield* print(
+    `With and without a page, a tail and a scrape each second, at ${options.rate} events/s`,
+    [subjects.alone, subjects.watched],
+    [subjects.alone],
+  )
+  return [
+    atMost("watched: CPU an event of one that is alone", 1.1, Rounds.ratio(subjects.watched, subjects.alone, "cpu")),
+    complete(subjects.watched, 0),
+  ]
+})
+
 /** Two relays that differ in one thing: the second may be at most a tenth slower. */
 const compare = Effect.fnUntraced(function* (
   options: Options,
@@ -237,4 +256,11 @@ export const compareWith =
 const print = (title: string, subjects: ReadonlyArray<Rounds.Subject>, references: ReadonlyArray<Rounds.Subject>) =>
   Effect.sync(() => process.stdout.write(Report.scenario(title, subjects, references)))
 
-export const scenarios: Readonly<Record<string, Scenario>> = { ingest, "end-to-end": endToEnd, kept, routes, fleet }
+export const scenarios: Readonly<Record<string, Scenario>> = {
+  ingest,
+  "end-to-end": endToEnd,
+  kept,
+  routes,
+  page,
+  fleet,
+}

@@ -11,6 +11,8 @@ import { path, secret } from "./Requests.ts"
 
 export interface Target extends Child.Child {
   readonly port: number
+  /** Where the admin API listens, of a relay. */
+  readonly adminPort?: number
   /** How many events its sink has, where it has one. Its load must be distinct. */
   readonly delivered?: Effect.Effect<number, BenchError>
 }
@@ -69,7 +71,7 @@ export const relay = Effect.fnUntraced(function* (setup: Setup, name: string, co
     log: logOf(setup, name),
     ready: `http://127.0.0.1:${adminPort}/readyz`,
   })
-  const target: Target = { ...child, port }
+  const target = { ...child, port, adminPort }
   return target
 })
 

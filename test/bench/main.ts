@@ -5,7 +5,7 @@
  * interleaved pairs hold. Exits 1 when a requirement is missed.
  *
  *   --quick          three short rounds and 200,000 events kept: a smoke test, its verdicts are noisy
- *   --only NAME      one scenario: ingest, end-to-end, kept, routes, fleet
+ *   --only NAME      one scenario: ingest, end-to-end, kept, routes, page, fleet
  *   --binary PATH    the compiled relay instead of src/main.ts
  *   --rate N         events a second of end-to-end (5000)
  *   --rounds N --seconds N   instead of 7 rounds of 3 s

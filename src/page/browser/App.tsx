@@ -1,5 +1,5 @@
 /** The page: how the relay is in one line, and the view that the address names. */
-import { signal } from "@preact/signals"
+import { effect, signal } from "@preact/signals"
 import type { Status } from "../../admin/Api.ts"
 import { health } from "../../admin/Health.ts"
 import { levelOf } from "../../admin/StatusProblem.ts"
@@ -44,6 +44,13 @@ const headline = (now: Status): { readonly tone: string; readonly text: string }
   if (level === "warning") return { tone: "warn", text: warned }
   return { tone: "bad", text: `${critical} critical${warnings === 0 ? "" : `, ${warned}`}` }
 }
+
+/** The tab says it too. */
+effect(() => {
+  const now = status.value
+  const said = now === undefined || link.value !== "live" ? "" : headline(now).text
+  document.title = said === "" ? "relay" : `${said} · relay`
+})
 
 const LinkState = () => {
   const silent = Math.max(0, clock.value - heardAt.value)

@@ -34,7 +34,8 @@ const requestOf = (form: typeof empty): ReplayRequest => {
   return { events, to: form.sink === "" ? "routed" : { sink: form.sink } }
 }
 
-const target = ({ to }: Pick<Replay, "to">): string => (to === "routed" ? "the sinks of each" : plain(to.sink))
+const target = ({ to }: Pick<Replay, "to">): string =>
+  to === "routed" ? "the sinks each was routed to" : plain(to.sink)
 
 const leftOutWords = {
   copies: "copies that earlier replays or moves made",
@@ -82,8 +83,8 @@ const send = (dry: Replay, onStarted: () => void): void =>
     what: (
       <>
         <p>
-          {count(dry.count, "event")} will be sent to {target(dry)} again, each with a new idempotency key: those that
-          the dry run found and no others.
+          {count(dry.count, "event")} will be sent to {target(dry)} again, with a new idempotency key: those that the
+          dry run found and no others.
         </p>
         <Summary replay={dry} />
       </>
@@ -192,7 +193,7 @@ export const ReplayForm = ({ status }: { readonly status: Status }) => {
         <Choice label="Outcome" value={form.outcome} of={outcomes} onChange={set("outcome")} />
         <MomentField label="Received from" value={form.since} onChange={set("since")} />
         <MomentField label="Received before" value={form.until} onChange={set("until")} />
-        <Choice label="To" value={form.sink} of={sinksOf(status)} any="the sinks of each" onChange={set("sink")} />
+        <Choice label="To" value={form.sink} of={sinksOf(status)} any="those of its routing" onChange={set("sink")} />
         <button type="submit" class="primary">
           Dry run
         </button>

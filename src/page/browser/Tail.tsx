@@ -1,7 +1,8 @@
 /** What comes in, as it comes: accepted events and refused requests. */
 import { signal } from "@preact/signals"
+import { Component } from "preact"
 import { useEffect, useState } from "preact/hooks"
-import type { Status, Tapped } from "../../admin/Api.ts"
+import type { Status, TapLine, Tapped } from "../../admin/Api.ts"
 import type { TappedRefusal } from "../../admin/RefusedRequest.ts"
 import { quarantine } from "../../event/Event.ts"
 import { admin, Refusal } from "./AdminCalls.ts"
@@ -12,28 +13,43 @@ import { sinksOf } from "./Overview.tsx"
 import { link } from "./RelayLink.ts"
 import { Moment, Nothing, number, Pill, Text } from "./Shown.tsx"
 
-type Row = (Tapped | TappedRefusal) & { readonly key: number }
-
 /** Rows that are kept; older ones are in the journal. */
 const most = 200
+/** How often they are drawn at most, in milliseconds. */
+const every = 250
 let keys = 0
+
+type Row = (Tapped | TappedRefusal) & { readonly key: number }
 
 const rows = signal<ReadonlyArray<Row>>([])
 const skipped = signal(0)
+let waiting: Array<Tapped | TappedRefusal> = []
 
-const take = (fresh: ReadonlyArray<Tapped | TappedRefusal>, missed: number): void => {
-  skipped.value += missed
-  if (fresh.length === 0) return
-  const added = fresh
+const take = ({ events, refused, skipped: missed }: typeof TapLine.Type): void => {
+  if (missed > 0) skipped.value += missed
+  waiting.push(...events, ...refused)
+}
+
+const draw = (): void => {
+  if (waiting.length === 0) return
+  const added = waiting
     .toSorted((a, b) => b.at - a.at)
+    .slice(0, most)
     .map((one) => {
       keys += 1
       return { ...one, key: keys }
     })
+  waiting = []
   rows.value = [...added, ...rows.value].slice(0, most)
 }
 
-const TapRow = ({ row }: { readonly row: Row }) =>
+const clear = (): void => {
+  waiting = []
+  rows.value = []
+  skipped.value = 0
+}
+
+const drawn = (row: Row) =>
   "refused" in row ? (
     <tr class="refused">
       <td>
@@ -93,15 +109,23 @@ const TapRow = ({ row }: { readonly row: Row }) =>
     </tr>
   )
 
+/** It never changes, so drawing costs only what is new. */
+class TapRow extends Component<{ readonly row: Row }> {
+  override shouldComponentUpdate(): boolean {
+    return false
+  }
+  render() {
+    return drawn(this.props.row)
+  }
+}
+
 export const Tail = ({ status }: { readonly status: Status }) => {
   const [filter, setFilter] = useState({ type: "", webhook: "", sink: "" })
   const [isPaused, setPaused] = useState(false)
   const [problem, setProblem] = useState("")
   const isLive = link.value === "live"
-  useEffect(() => {
-    rows.value = []
-    skipped.value = 0
-  }, [filter])
+  // What was shown belongs to the filter.
+  useEffect(clear, [filter])
   useEffect(() => {
     if (isPaused || !isLive) return
     const abort = new AbortController()
@@ -110,12 +134,16 @@ export const Tail = ({ status }: { readonly status: Status }) => {
       await new Promise((resolve) => setTimeout(resolve, 250))
       if (abort.signal.aborted) return
       setProblem("")
-      for await (const line of admin.tap(filter, abort.signal)) take([...line.events, ...line.refused], line.skipped)
+      for await (const line of admin.tap(filter, abort.signal)) take(line)
     }
     follow().catch((error: unknown) => {
       if (!abort.signal.aborted && error instanceof Refusal) setProblem(error.message)
     })
-    return () => abort.abort()
+    const timer = setInterval(draw, every)
+    return () => {
+      clearInterval(timer)
+      abort.abort()
+    }
   }, [filter, isPaused, isLive])
   const set = (key: keyof typeof filter) => (value: string) => setFilter((before) => ({ ...before, [key]: value }))
   return (

@@ -1,0 +1,55 @@
+/**
+ * Whoever looks at a relay: a page that is open, a tail, and Prometheus, each
+ * by the requests that it makes. What they cost a browser is not measured.
+ */
+import { Duration, Effect, type Scope } from "effect"
+import { BenchError } from "./BenchError.ts"
+
+/** Reads an answer that goes on; how many bytes came so far. */
+const follow = (url: string): Effect.Effect<() => number, never, Scope.Scope> =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.sync(() => {
+        const abort = new AbortController()
+        const read = { bytes: 0 }
+        const reading = async () => {
+          const { body } = await fetch(url, { signal: abort.signal })
+          for await (const chunk of body ?? []) read.bytes += chunk.length
+        }
+        reading().catch(() => {})
+        return { abort, read }
+      }),
+      ({ abort }) => Effect.sync(() => abort.abort()),
+    ),
+    ({ read }) =>
+      () =>
+        read.bytes,
+  )
+
+/** Asks every so often; a failed request is none. */
+const poll = (url: string, every: Duration.Duration) =>
+  Effect.forkScoped(
+    Effect.forever(
+      Effect.andThen(
+        Effect.promise(() =>
+          fetch(url).then(
+            (response) => response.arrayBuffer(),
+            () => undefined,
+          ),
+        ),
+        Effect.sleep(every),
+      ),
+    ),
+  )
+
+/** All three, until the scope closes; fails unless the streams answer. */
+export const attach = Effect.fnUntraced(function* (adminPort: number) {
+  const api = `http://127.0.0.1:${adminPort}`
+  const live = yield* follow(`${api}/api/v1/live`)
+  const tail = yield* follow(`${api}/api/v1/tap`)
+  yield* poll(`${api}/api/v1/history`, Duration.seconds(10))
+  yield* poll(`${api}/api/v1/routes`, Duration.seconds(10))
+  yield* poll(`${api}/metrics`, Duration.seconds(1))
+  yield* Effect.sleep(Duration.seconds(2))
+  if (live() === 0 || tail() === 0) return yield* new BenchError({ message: "the relay's page or tail gives nothing" })
+})
