@@ -104,7 +104,7 @@ const laneProblems = (lane: Lane): ReadonlyArray<StatusProblem> => {
 }
 
 /** Older than that, the streams of a relay are taken over. */
-const silentFor = 6_000
+export const silentFor = 6_000
 
 const fleetProblems = ({ fleet }: Status): ReadonlyArray<StatusProblem> => {
   if (fleet === undefined) return []

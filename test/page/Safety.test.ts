@@ -97,6 +97,30 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.close()
   }, 60_000)
 
+  test("shows the relays on one journal, and which has another config or is silent", async () => {
+    const page = await openPage()
+    const relay = (name: string, more: object = {}) => ({
+      ...{ name, isSelf: false, version: "0.1.0", configHash: "c0ffee", address: "10.0.0.1:9080", age: 400 },
+      ...{ streams: [1, 2], shared: false, waiting: 3, ...more },
+    })
+    const relays = [
+      relay("one", { isSelf: true, shared: true }),
+      relay(hostile, { configHash: "beef" }),
+      relay("three", { age: 90_000 }),
+    ]
+    await page.route("**/api/v1/live", async (route) => {
+      const status = JSON.parse(await site.run("status", "--json"))
+      const body = `data: ${JSON.stringify({ ...status, fleet: { relays, unowned: [7] } })}\n\n`
+      await route.fulfill({ contentType: "text/event-stream", body })
+    })
+    await page.goto(site.url)
+    await page.getByRole("row", { name: /one this one.*1 and the shared one/ }).waitFor()
+    await page.getByRole("row", { name: /beef another/ }).waitFor()
+    await page.getByRole("row", { name: /three silent for 90 s/ }).waitFor()
+    await page.getByText("no relay delivers at the moment: 7").waitFor()
+    await page.close()
+  })
+
   test("says when it was first painted, and comes with its policy", async () => {
     const page = await openPage()
     await page.goto(site.url)

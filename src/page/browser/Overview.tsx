@@ -11,6 +11,7 @@ import { Problem, useLoaded } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
 import { acknowledge, reload } from "./RelayActions.tsx"
 import { history } from "./RelayLink.ts"
+import { Relays } from "./Relays.tsx"
 import { Ago, Block, Moment, millis, Nothing, number, Pill, size, Text, type Tone } from "./Shown.tsx"
 import { SinkActions } from "./SinkActions.tsx"
 
@@ -353,10 +354,11 @@ export const Overview = ({ status }: { readonly status: Status }) => {
         )}
       </section>
       <section aria-labelledby="hour">
-        <h2 id="hour">The last hour</h2>
+        <h2 id="hour">The last hour{status.fleet === undefined ? "" : ", of this relay"}</h2>
         <Graph history={history.value ?? noHistory} totals={status.totals} now={status.now} />
       </section>
       <Sinks status={status} />
+      {status.fleet !== undefined && <Relays fleet={status.fleet} />}
       <div class="columns">
         <section aria-labelledby="webhooks">
           <h2 id="webhooks">Webhooks</h2>
