@@ -1,14 +1,16 @@
 /** The example of config/fleet.json, whole: a PostgreSQL, two relays and a load balancer, of which one relay is killed. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { existsSync, readFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect } from "effect"
 import { event, settlement } from "../journal/samples.ts"
 import { session } from "../journal/sqlite/session.ts"
 import { options } from "../journal/temporary.ts"
 import { suiteUnless } from "../lib/lacking.ts"
+import { freePort } from "../lib/port.ts"
 import { root } from "../lib/programs.ts"
-import { relay } from "../lib/relay.ts"
+import { relay, startRelay } from "../lib/relay.ts"
 import { type Fleet, startFleet } from "../parts/Fleet.ts"
 import { reasonToSkip } from "../parts/Postgres.ts"
 
@@ -88,6 +90,42 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
     })
     await until(() => received.includes(owed))
     expect([received.includes("evt_sent"), audited().includes(owed)]).toEqual([false, false])
+  }, 30_000)
+
+  test("take a password that was changed by a reload, and refuse no delivery", async () => {
+    const { database } = fleet
+    const cwd = mkdtempSync(join(tmpdir(), "relay-password-"))
+    const [port, admin] = [await freePort(), await freePort()]
+    await database.sql("CREATE ROLE rotated LOGIN PASSWORD 'first'; CREATE SCHEMA rotated AUTHORIZATION rotated")
+    const url = `postgres://rotated@${database.address}/relay`
+    const text = readFileSync(join(root, "config/fleet.json"), "utf8").replace(
+      /"url": "\$\{RELAY_DATABASE[^}]*\}"/,
+      `"url": "\${RELAY_DATABASE}", "schema": "rotated", "password": "file:password"`,
+    )
+    writeFileSync(join(cwd, "relay.config.json"), text)
+    writeFileSync(join(cwd, "password"), "first\n")
+    mkdirSync(join(cwd, "data"))
+    const env = {
+      RELAY_PORT: String(port),
+      RELAY_ADMIN_PORT: String(admin),
+      RELAY_DATABASE: url,
+      RELAY_NAME: "rotating",
+    }
+    const started = await startRelay("relay.config.json", { cwd, env })
+    try {
+      await database.sql("ALTER ROLE rotated PASSWORD 'second'")
+      writeFileSync(join(cwd, "password"), "second\n")
+      started.signal("SIGHUP")
+      await started.prints(/was reloaded/)
+      const ended = "SELECT pg_terminate_backend(pid) AS ended FROM pg_stat_activity WHERE usename = 'rotated'"
+      expect((await database.sql(ended)).length).toBeGreaterThan(0)
+      const to = ["--url", `http://127.0.0.1:${port}/hooks/scheduling`, "-c", "relay.config.json"]
+      const { code, stdout } = await relay(["trigger", "client.updated", "--count", "5", ...to], { cwd, env })
+      expect([code, stdout.match(/^202 /gm)?.length]).toEqual([0, 5])
+    } finally {
+      await started.kill()
+      rmSync(cwd, { recursive: true })
+    }
   }, 30_000)
 
   const asked = process.env.RELAY_PARTS === "1"
