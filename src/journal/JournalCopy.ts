@@ -6,7 +6,7 @@
  * place of each lane. A source gives them as they are, and nothing writes to it
  * meanwhile. A target stores them so that nobody sees half of one.
  */
-import type { Effect, Scope } from "effect"
+import { Effect, type Scope } from "effect"
 import type { Entry } from "../event/Entry.ts"
 import type { MaintenanceError } from "./JournalError.ts"
 import type { Attempt, Cursor, Wait } from "./Settlement.ts"
@@ -71,6 +71,67 @@ export interface CopyCounts {
   readonly known: number
 }
 
+/** What reading all of a journal found. */
+export interface Checked {
+  readonly events: number
+  readonly retrying: number
+  readonly deadLetters: number
+  readonly lanes: number
+  /** Records whose bytes are not what was written. */
+  readonly damaged: number
+}
+
+/** Where a lane's own begin. */
+export const start: After = { lane: "", sequence: 0 }
+
+/** Reads on where nothing of a page is sound: an empty one is the end. */
+export const soundPages =
+  <Row extends After, A>(
+    read: (after: After) => Effect.Effect<ReadonlyArray<Row>, MaintenanceError>,
+    decode: (row: Row) => ReadonlyArray<A>,
+  ) =>
+  (from: After): Read<A> =>
+    Effect.gen(function* () {
+      for (let after = from; ; ) {
+        const rows = yield* read(after)
+        const sound = rows.flatMap(decode)
+        const end = rows.at(-1)
+        if (end === undefined || sound.length > 0) return sound
+        after = end
+      }
+    })
+
+/** Reads all that a source has. */
+export const check = Effect.fnUntraced(function* ({ streams, damaged }: CopySource) {
+  const counts = { events: 0, retrying: 0, deadLetters: 0 }
+  for (const stream of streams) {
+    for (let after = 0; ; ) {
+      const stored = yield* stream.events(after)
+      counts.events += stored.length
+      const end = stored.at(-1)
+      if (end === undefined) break
+      after = end.entry.sequence
+    }
+    for (let after = start; ; ) {
+      const some = yield* stream.retries(after)
+      counts.retrying += some.length
+      const end = some.at(-1)
+      if (end === undefined) break
+      after = { lane: end.lane, sequence: end.sequence }
+    }
+    for (let after = start; ; ) {
+      const some = yield* stream.letters(after)
+      counts.deadLetters += some.length
+      const end = some.at(-1)
+      if (end === undefined) break
+      after = { lane: end.lane, sequence: end.entry.sequence }
+    }
+  }
+  const lanes = new Set(streams.flatMap(({ lanes }) => lanes.map(({ name }) => name))).size
+  const checked: Checked = { ...counts, lanes, damaged: damaged() }
+  return checked
+})
+
 export interface CopyTarget {
   /** `onProgress` is called with the share that is done, from 0 to 1. */
   readonly put: (
@@ -81,6 +142,7 @@ export interface CopyTarget {
 
 /** What a type of journal has for copies. */
 export interface Copying<Config> {
-  readonly source: (config: Config) => Effect.Effect<CopySource, MaintenanceError, Scope.Scope>
+  /** For a copy nothing may write to it; to check it, relays may go on. */
+  readonly source: (config: Config, use?: "copy" | "check") => Effect.Effect<CopySource, MaintenanceError, Scope.Scope>
   readonly target: (config: Config) => Effect.Effect<CopyTarget, MaintenanceError, Scope.Scope>
 }

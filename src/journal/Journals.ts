@@ -2,7 +2,7 @@
 import { Effect, Layer, Predicate } from "effect"
 import type { JournalConfig } from "../config/Config.ts"
 import type { Journal } from "./Journal.ts"
-import type { CopyCounts, Copying } from "./JournalCopy.ts"
+import { type Checked, type CopyCounts, type Copying, check as checkSource } from "./JournalCopy.ts"
 import { type JournalError, MaintenanceError, unavailable } from "./JournalError.ts"
 import type { Inspected, JournalFile, JournalType } from "./JournalType.ts"
 import { Postgres } from "./postgres/Postgres.ts"
@@ -79,6 +79,15 @@ export const copy = (
     const target = yield* writing.target(to)
     const counts = yield* target.put(source, onProgress)
     return { ...counts, damaged: source.damaged() }
+  }).pipe(Effect.scoped)
+
+/** Reads a journal that is no file, to its end; `undefined` where there is no such thing. */
+export const check = (config: JournalConfig): Effect.Effect<Checked | undefined, MaintenanceError> =>
+  Effect.gen(function* () {
+    const type = journalTypes[config.type]
+    if (type?.copying === undefined || type.file !== undefined) return undefined
+    const { source } = yield* Effect.promise(type.copying)
+    return yield* checkSource(yield* source(config, "check"))
   }).pipe(Effect.scoped)
 
 /** The work on a journal's file, for `relay journal`. */

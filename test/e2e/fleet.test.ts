@@ -90,6 +90,12 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
     })
     await until(() => received.includes(owed))
     expect([received.includes("evt_sent"), audited().includes(owed)]).toEqual([false, false])
+    const checked = await relay(["journal", "check", "-c", join(root, "config/fleet.json")], { cwd: root, env })
+    expect(checked).toEqual({
+      code: 0,
+      stdout: "postgres: sound\n  22 events, 0 events waiting for a retry, 0 dead letters, 3 lanes\n",
+      stderr: "",
+    })
   }, 30_000)
 
   test("take a password that was changed by a reload, and refuse no delivery", async () => {

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { Effect, Schema } from "effect"
 import { collect } from "../../src/journal/EventPages.ts"
 import type { Journal, JournalError } from "../../src/journal/Journal.ts"
-import type { CopySource } from "../../src/journal/JournalCopy.ts"
+import { type CopySource, check } from "../../src/journal/JournalCopy.ts"
 import { MaintenanceError } from "../../src/journal/JournalError.ts"
 import { PostgresConfig } from "../../src/journal/postgres/PostgresConfig.ts"
 import * as PostgresCopySource from "../../src/journal/postgres/PostgresCopySource.ts"
@@ -101,6 +101,9 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
       }),
     )
 
+  const checked = (config: PostgresConfig) =>
+    Effect.scoped(Effect.flatMap(PostgresCopySource.source(config, "check"), check))
+
   const toSqlite = (from: PostgresConfig, to: SqliteConfig) =>
     Effect.scoped(
       Effect.gen(function* () {
@@ -138,6 +141,11 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
           }),
         )
         expect(between).toEqual(before)
+        expect(yield* checked(there)).toEqual({ events: 8, retrying: 1, deadLetters: 1, lanes: 2, damaged: 0 })
+        const flip = `UPDATE ${there.schema}.dead SET record = set_byte(record, 40, get_byte(record, 40) # 1)`
+        yield* Effect.promise(() => server.sql(flip))
+        expect(yield* checked(there)).toMatchObject({ deadLetters: 0, damaged: 1 })
+        yield* Effect.promise(() => server.sql(flip))
         expect(yield* toSqlite(there, back)).toEqual(copied)
         expect(yield* session(back, account)).toEqual(before)
       }),

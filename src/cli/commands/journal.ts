@@ -2,6 +2,7 @@
 import { Effect, Option, Terminal } from "effect"
 import { Argument, Command, Flag, TerminalCapabilities } from "effect/cli"
 import type { Imported } from "../../admin/ImportLine.ts"
+import type { Checked } from "../../journal/JournalCopy.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, io } from "../support/CommandError.ts"
 import { Json } from "../support/flags.ts"
@@ -24,15 +25,35 @@ const pathOf = Effect.fnUntraced(function* (file: Option.Option<string>) {
   if (file._tag === "Some") return file.value
   const { fileOf } = yield* journals
   const path = fileOf(yield* loadJournal)?.path
-  return path ?? (yield* io("the journal of the config keeps no file: name one"))
+  return path ?? (yield* io("the journal of the config keeps no file: name one, or use the database's own tools"))
 })
 
 const asIoError = Effect.mapError(({ message }: { readonly message: string }) => io(message))
+
+/** Of a journal in a database; whether there is one. */
+const checkDatabase = Effect.fnUntraced(function* () {
+  const { check } = yield* journals
+  const config = yield* loadJournal
+  const found = yield* asIoError(check(config))
+  if (found === undefined) return false
+  const sound = found.damaged === 0
+  if (yield* Json) yield* printJson({ type: config.type, sound, ...found })
+  else {
+    const damaged = sound ? "" : `\n  ${count(found.damaged, "record")} damaged`
+    yield* print(`${config.type}: ${sound ? "sound" : "NOT SOUND"}\n  ${holds(found)}${damaged}`)
+  }
+  if (!sound) return yield* failed("the journal is damaged: restore the database from its backup, or look at its disk")
+  return true
+})
+
+const holds = ({ events, retrying, deadLetters, lanes }: Omit<Checked, "damaged">): string =>
+  `${count(events, "event")}, ${count(retrying, "event")} waiting for a retry, ${count(deadLetters, "dead letter")}, ${count(lanes, "lane")}`
 
 const check = Command.make(
   "check",
   { file },
   Effect.fn(function* ({ file }) {
+    if (Option.isNone(file) && (yield* checkDatabase())) return
     const path = yield* pathOf(file)
     const { check } = yield* maintenance
     const report = yield* asIoError(check(path))
@@ -44,11 +65,10 @@ const check = Command.make(
         ...(report.damaged.length === 0 ? [] : [`damaged: ${report.damaged.join(", ")}`]),
         ...(lost.length === 0 ? [] : [`missing: ${lost.join(", ")}`]),
       ]
-      const holds = `${count(report.events, "event")}, ${count(report.retrying, "event")} waiting for a retry, ${count(report.deadLetters, "dead letter")}, ${count(report.lanes, "lane")}`
       yield* print(
         [
           `${plain(report.path)}: ${report.sound ? "sound" : "NOT SOUND"}`,
-          `  ${holds}`,
+          `  ${holds(report)}`,
           ...problems.map((_) => `  ${plain(_)}`),
         ].join("\n"),
       )

@@ -1,6 +1,6 @@
-/** Reads the journal of a database for a copy, which no relay may use meanwhile. */
+/** Reads the journal of a database: for a copy, while no relay uses it; or to check it. */
 import { Effect } from "effect"
-import type { After, CopiedStream, CopySource } from "../JournalCopy.ts"
+import { type After, type CopiedStream, type CopySource, soundPages } from "../JournalCopy.ts"
 import { MaintenanceError } from "../JournalError.ts"
 import type { Attempt } from "../Settlement.ts"
 import { decode } from "../stream/Record.ts"
@@ -57,7 +57,7 @@ interface LetterRow {
   readonly record: Uint8Array
 }
 
-export const source = (config: PostgresConfig) =>
+export const source = (config: PostgresConfig, use: "copy" | "check" = "copy") =>
   Effect.gen(function* () {
     const database = yield* PooledDatabase.ofConfig(config)
     const version = yield* versionOf(database)
@@ -65,7 +65,7 @@ export const source = (config: PostgresConfig) =>
       const message = `The schema ${config.schema} has version ${version}, and this relay reads ${latest}: start it on the journal once.`
       return yield* new MaintenanceError({ message })
     }
-    yield* requireQuiet(database)
+    if (use === "copy") yield* requireQuiet(database)
     let damaged = 0
     const lose = () => {
       damaged += 1
@@ -78,9 +78,26 @@ export const source = (config: PostgresConfig) =>
       lanes: Readonly<Record<string, Place>>,
     ): CopiedStream => {
       const [floor, ceiling] = [floorOf(id), ceilingOf(id)]
-      const within = ({ lane, sequence }: After) => [floor, ceiling, lane, floor + sequence, page]
-      const ofLane =
-        "sequence > $1 AND sequence < $2 AND (lane, sequence) > ($3, $4::bigint) ORDER BY lane, sequence LIMIT $5"
+      /** Rows of a lane's own, in pages; numbered as in the stream. */
+      const paged =
+        <Row extends After>(table: "retry" | "dead") =>
+        ({ lane, sequence }: After) =>
+          failing(
+            Effect.map(
+              database.query<Row>(
+                `SELECT *, sequence - $1 AS sequence FROM ${table}
+                 WHERE sequence > $1 AND sequence < $2 AND (lane, sequence) > ($3, $4::bigint)
+                 ORDER BY lane, ${table}.sequence LIMIT $5`,
+                [floor, ceiling, lane, floor + sequence, page],
+              ),
+              ({ rows }) => rows,
+            ),
+          )
+      const entryOf = ({ record, sequence }: { readonly record: Uint8Array; readonly sequence: number }) => {
+        const entry = decode(record, floor + sequence)
+        if (entry === undefined) lose()
+        return entry === undefined ? [] : [{ ...entry, sequence }]
+      }
       return {
         name: `${identity}/${id}`,
         last,
@@ -114,43 +131,27 @@ export const source = (config: PostgresConfig) =>
               }
             }),
           ),
-        retries: (after) =>
-          failing(
-            Effect.map(database.query<RetryRow>(`SELECT * FROM retry WHERE ${ofLane}`, within(after)), ({ rows }) =>
-              rows.flatMap((row) => {
-                const entry = decode(row.record, row.sequence)
-                if (entry === undefined) lose()
-                return entry === undefined
-                  ? []
-                  : [
-                      {
-                        lane: row.lane,
-                        sequence: row.sequence - floor,
-                        key: JSON.parse(row.key) as string,
-                        due: row.due,
-                        delay: row.delay,
-                        firstAttemptAt: row.first_attempt_at,
-                        tried: row.tried,
-                        attempts: JSON.parse(row.attempts) as ReadonlyArray<Attempt>,
-                        entry: { ...entry, sequence: row.sequence - floor },
-                      },
-                    ]
-              }),
-            ),
-          ),
-        letters: (after) =>
-          failing(
-            Effect.map(database.query<LetterRow>(`SELECT * FROM dead WHERE ${ofLane}`, within(after)), ({ rows }) =>
-              rows.flatMap((row) => {
-                const entry = decode(row.record, row.sequence)
-                if (entry === undefined) lose()
-                const attempts = JSON.parse(row.attempts) as ReadonlyArray<Attempt>
-                return entry === undefined
-                  ? []
-                  : [{ lane: row.lane, at: row.at, attempts, entry: { ...entry, sequence: row.sequence - floor } }]
-              }),
-            ),
-          ),
+        retries: soundPages(paged<RetryRow>("retry"), (row) =>
+          entryOf(row).map((entry) => ({
+            lane: row.lane,
+            sequence: row.sequence,
+            key: JSON.parse(row.key) as string,
+            due: row.due,
+            delay: row.delay,
+            firstAttemptAt: row.first_attempt_at,
+            tried: row.tried,
+            attempts: JSON.parse(row.attempts) as ReadonlyArray<Attempt>,
+            entry,
+          })),
+        ),
+        letters: soundPages(paged<LetterRow>("dead"), (row) =>
+          entryOf(row).map((entry) => ({
+            lane: row.lane,
+            at: row.at,
+            attempts: JSON.parse(row.attempts) as ReadonlyArray<Attempt>,
+            entry,
+          })),
+        ),
       }
     }
 

@@ -10,7 +10,7 @@
  * replayed and not delivered yet goes out with another idempotency key.
  */
 import { Clock, Duration, Effect } from "effect"
-import type { CopiedStream, CopyCounts, CopySource, CopyTarget } from "../JournalCopy.ts"
+import { type CopiedStream, type CopyCounts, type CopySource, type CopyTarget, start } from "../JournalCopy.ts"
 import { MaintenanceError } from "../JournalError.ts"
 import { Origin, type Stored } from "../stream/Record.ts"
 import { keysOf, rowOf } from "./Commits.ts"
@@ -136,7 +136,7 @@ const put = Effect.fnUntraced(function* (
   }
 
   let retries = 0
-  for (let after = { lane: "", sequence: 0 }; ; ) {
+  for (let after = start; ; ) {
     const some = yield* from.retries(after)
     const end = some.at(-1)
     if (end === undefined) break
@@ -154,7 +154,7 @@ const put = Effect.fnUntraced(function* (
   }
 
   let deadLetters = 0
-  for (let after = { lane: "", sequence: 0 }; ; ) {
+  for (let after = start; ; ) {
     const some = yield* from.letters(after)
     const end = some.at(-1)
     if (end === undefined) break

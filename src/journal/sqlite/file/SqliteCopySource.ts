@@ -1,8 +1,8 @@
 /** Reads a SQLite journal for a copy. It holds the relay's lock, so that no relay writes to it meanwhile. */
 import { existsSync } from "node:fs"
-import { DatabaseSync } from "node:sqlite"
+import { DatabaseSync, type StatementSync } from "node:sqlite"
 import { Effect } from "effect"
-import type { After, CopiedStream, CopySource } from "../../JournalCopy.ts"
+import { type After, type CopiedStream, type CopySource, soundPages } from "../../JournalCopy.ts"
 import { JournalError, MaintenanceError } from "../../JournalError.ts"
 import type { Attempt } from "../../Settlement.ts"
 import { decode, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
@@ -89,38 +89,39 @@ const read = (db: DatabaseSync, path: string): CopySource => {
       from = next
     }
   }
+  /** Rows of a lane's own, in pages. */
+  const paged = (statement: StatementSync) => (after: After) =>
+    attempt(() =>
+      statement
+        .all(after.lane, after.sequence, page)
+        .map((row) => ({ lane: text(row.lane), sequence: int(row.sequence), row })),
+    )
   const stream: CopiedStream = {
     name: meta(db, "identity") ?? path,
     last,
     lanes: lanes.map(({ name, cursor, pausedFor }) => ({ name, cursor, pausedFor })),
     events: (after) => attempt(() => events(after)),
-    retries: ({ lane, sequence }: After) =>
-      attempt(() =>
-        retries.all(lane, sequence, page).flatMap((row) =>
-          sound(decode(bytes(row.record), int(row.sequence))).map((entry) => ({
-            lane: text(row.lane),
-            sequence: int(row.sequence),
-            key: text(row.key),
-            due: int(row.due),
-            delay: int(row.delay),
-            firstAttemptAt: int(row.first_attempt_at),
-            tried: int(row.tried),
-            attempts: list<Attempt>(row.attempts),
-            entry,
-          })),
-        ),
-      ),
-    letters: ({ lane, sequence }: After) =>
-      attempt(() =>
-        letters.all(lane, sequence, page).flatMap((row) =>
-          sound(decode(bytes(row.record), int(row.sequence))).map((entry) => ({
-            lane: text(row.lane),
-            at: int(row.at),
-            attempts: list<Attempt>(row.attempts),
-            entry,
-          })),
-        ),
-      ),
+    retries: soundPages(paged(retries), ({ lane, sequence, row }) =>
+      sound(decode(bytes(row.record), sequence)).map((entry) => ({
+        lane,
+        sequence,
+        key: text(row.key),
+        due: int(row.due),
+        delay: int(row.delay),
+        firstAttemptAt: int(row.first_attempt_at),
+        tried: int(row.tried),
+        attempts: list<Attempt>(row.attempts),
+        entry,
+      })),
+    ),
+    letters: soundPages(paged(letters), ({ lane, sequence, row }) =>
+      sound(decode(bytes(row.record), sequence)).map((entry) => ({
+        lane,
+        at: int(row.at),
+        attempts: list<Attempt>(row.attempts),
+        entry,
+      })),
+    ),
   }
   return {
     streams: [stream],

@@ -11,7 +11,7 @@ import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
-import type { After, CopiedStream, CopySource, CopyTarget } from "../../JournalCopy.ts"
+import { type After, type CopiedStream, type CopySource, type CopyTarget, start } from "../../JournalCopy.ts"
 import { MaintenanceError } from "../../JournalError.ts"
 import type { Cursor } from "../../Settlement.ts"
 import { CommitBatch } from "../../stream/CommitBatch.ts"
@@ -75,8 +75,6 @@ class Copy {
     batch.clear(0)
   }
 }
-
-const start: After = { lane: "", sequence: 0 }
 
 /** Pages through what a stream keeps for its lanes. */
 const each = <A>(
