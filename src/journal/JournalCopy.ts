@@ -34,6 +34,14 @@ export interface CopiedLetter {
   readonly entry: Entry
 }
 
+/** An event that was imported from another journal, and the lanes that it was imported for. */
+export interface CopiedImport {
+  readonly journal: string
+  /** Its place in that journal. */
+  readonly sequence: number
+  readonly lanes: ReadonlyArray<string>
+}
+
 /** Where reading goes on: after the event of this lane. */
 export interface After {
   readonly lane: string
@@ -59,6 +67,8 @@ export interface CopySource {
   readonly streams: ReadonlyArray<CopiedStream>
   /** Paused by a person. */
   readonly paused: ReadonlyArray<string>
+  /** What it was brought back from others, so that none of it is again: by journal and sequence; empty at the end. */
+  readonly imported: (after: Pick<CopiedImport, "journal" | "sequence">) => Read<CopiedImport>
   /** Of the events read so far, those whose bytes are not what was written. */
   readonly damaged: () => number
 }
@@ -80,6 +90,20 @@ export interface Checked {
   /** Records whose bytes are not what was written. */
   readonly damaged: number
 }
+
+/** Pages through all imports. */
+export const eachImport = Effect.fnUntraced(function* <E, R>(
+  { imported }: CopySource,
+  use: (some: ReadonlyArray<CopiedImport>) => Effect.Effect<unknown, E, R>,
+) {
+  for (let after = { journal: "", sequence: 0 }; ; ) {
+    const some = yield* imported(after)
+    const end = some.at(-1)
+    if (end === undefined) return
+    yield* use(some)
+    after = end
+  }
+})
 
 /** Where a lane's own begin. */
 export const start: After = { lane: "", sequence: 0 }

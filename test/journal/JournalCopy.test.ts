@@ -51,6 +51,9 @@ const account = (journal: Journal["Service"]) =>
     }
   })
 
+/** What another journal owed. */
+const another = { sequence: 9, event: event("another"), replayed: false, pending: ["lake"] }
+
 /** Delivered, pending behind one that was settled, retrying, dead, replayed, altered; and a lane that is paused. */
 const fill = (journal: Journal["Service"]) =>
   Effect.gen(function* () {
@@ -65,6 +68,7 @@ const fill = (journal: Journal["Service"]) =>
     ])
     yield* journal.replayDeadLetters(["lake:1"])
     yield* journal.setPaused("audit", true)
+    expect(yield* journal.import("another", [another])).toMatchObject({ pending: 1 })
   })
 
 suiteUnless(reasonToSkip(), "a journal's copy", () => {
@@ -129,7 +133,10 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
       Effect.gen(function* () {
         const [file, there, back] = [options(), inDatabase(), options()]
         const before = yield* session(file, (journal) => Effect.andThen(fill(journal), account(journal)))
-        const copied = { events: 8, retries: 1, deadLetters: 1, known: 0 }
+        const identity = yield* Effect.scoped(
+          Effect.map(SqliteCopySource.source(file), ({ streams }) => streams[0]?.name ?? ""),
+        )
+        const copied = { events: 9, retries: 1, deadLetters: 1, known: 0 }
         expect(yield* toPostgres(file, there)).toEqual(copied)
         const between = yield* onPostgres(there, (journal) =>
           Effect.gen(function* () {
@@ -137,17 +144,22 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
             yield* adopted(journal, backlog)
             // The sender repeats what the file had.
             expect(yield* journal.append(event("f"), ["lake", "audit"])).toBe("duplicate")
+            expect(yield* journal.import("another", [another])).toMatchObject({ pending: 0, known: 1 })
+            const owner = yield* Effect.orDie(Effect.flip(journal.import(identity, [another])))
+            expect(owner.message).toContain("one that was copied into it")
             return yield* account(journal)
           }),
         )
         expect(between).toEqual(before)
-        expect(yield* checked(there)).toEqual({ events: 8, retrying: 1, deadLetters: 1, lanes: 2, damaged: 0 })
+        expect(yield* checked(there)).toEqual({ events: 9, retrying: 1, deadLetters: 1, lanes: 2, damaged: 0 })
         const flip = `UPDATE ${there.schema}.dead SET record = set_byte(record, 40, get_byte(record, 40) # 1)`
         yield* Effect.promise(() => server.sql(flip))
         expect(yield* checked(there)).toMatchObject({ deadLetters: 0, damaged: 1 })
         yield* Effect.promise(() => server.sql(flip))
         expect(yield* toSqlite(there, back)).toEqual(copied)
         expect(yield* session(back, account)).toEqual(before)
+        const again = yield* session(back, (journal) => journal.import("another", [another]))
+        expect(again).toMatchObject({ pending: 0, known: 1 })
       }),
     30_000,
   )
@@ -174,8 +186,8 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
           (lanes) => lanes.length,
         ),
       ).toBe(0)
-      expect(yield* toPostgres(file, there)).toMatchObject({ events: 5, known: 3 })
-      expect(yield* toPostgres(file, there)).toEqual({ events: 0, retries: 0, deadLetters: 0, known: 8 })
+      expect(yield* toPostgres(file, there)).toMatchObject({ events: 6, known: 3 })
+      expect(yield* toPostgres(file, there)).toEqual({ events: 0, retries: 0, deadLetters: 0, known: 9 })
     }),
   )
 

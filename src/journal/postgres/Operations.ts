@@ -235,10 +235,12 @@ export class Operations {
     journal: string,
     events: ReadonlyArray<UndeliveredEvent>,
   ): Effect.fn.Return<ImportCounts, JournalError> {
-    const { rows } = yield* refusing(this.#db.query<{ value: string }>("SELECT value FROM meta WHERE key = 'identity'"))
-    if (rows[0]?.value === journal) {
+    const { count } = yield* refusing(
+      this.#db.query("SELECT FROM meta WHERE (key = 'identity' AND value = $1) OR key = 'copy:' || $1", [journal]),
+    )
+    if (count > 0) {
       return yield* unavailable(
-        "That is the journal that the relay runs on, or a copy of it: what it owes is on its way. Only what another journal owed can be imported.",
+        "That is the journal that the relay runs on, a copy of it, or one that was copied into it: what it owes is on its way. Only what another journal owed can be imported.",
       )
     }
     const counts = { pending: 0, deadLetters: 0, known: 0 }

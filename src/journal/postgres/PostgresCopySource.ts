@@ -1,6 +1,6 @@
 /** Reads the journal of a database: for a copy, while no relay uses it; or to check it. */
 import { Effect } from "effect"
-import { type After, type CopiedStream, type CopySource, soundPages } from "../JournalCopy.ts"
+import { type After, type CopiedImport, type CopiedStream, type CopySource, soundPages } from "../JournalCopy.ts"
 import { MaintenanceError } from "../JournalError.ts"
 import type { Attempt } from "../Settlement.ts"
 import { decode } from "../stream/Record.ts"
@@ -172,6 +172,17 @@ export const source = (config: PostgresConfig, use: "copy" | "check" = "copy") =
         streamOf(identity.rows[0]?.value ?? "", id, last === null ? 0 : last - floorOf(id), lanes ?? {}),
       ),
       paused: paused.rows.map(({ name }) => name),
+      imported: ({ journal, sequence }) =>
+        failing(
+          Effect.map(
+            database.query<CopiedImport>(
+              `SELECT journal, sequence, lanes FROM imported WHERE (journal, sequence) > ($1, $2::bigint)
+               ORDER BY journal, sequence LIMIT $3`,
+              [journal, sequence, page],
+            ),
+            ({ rows }) => rows,
+          ),
+        ),
       damaged: () => damaged,
     } satisfies CopySource
   }).pipe(failing)

@@ -10,7 +10,15 @@
  * replayed and not delivered yet goes out with another idempotency key.
  */
 import { Clock, Duration, Effect } from "effect"
-import { type CopiedStream, type CopyCounts, type CopySource, type CopyTarget, start } from "../JournalCopy.ts"
+import {
+  type CopiedImport,
+  type CopiedStream,
+  type CopyCounts,
+  type CopySource,
+  type CopyTarget,
+  eachImport,
+  start,
+} from "../JournalCopy.ts"
 import { MaintenanceError } from "../JournalError.ts"
 import { Origin, type Stored } from "../stream/Record.ts"
 import { keysOf, rowOf } from "./Commits.ts"
@@ -192,6 +200,17 @@ const put = Effect.fnUntraced(function* (
   return { events, retries, deadLetters, known }
 })
 
+const putImports = (database: Database, some: ReadonlyArray<CopiedImport>) =>
+  database.query(
+    `INSERT INTO imported (journal, sequence, lanes) SELECT * FROM unnest($1::text[], $2::bigint[], $3::jsonb[])
+     ON CONFLICT DO NOTHING`,
+    [
+      some.map(({ journal }) => journal),
+      some.map(({ sequence }) => sequence),
+      some.map(({ lanes }) => JSON.stringify(lanes)),
+    ],
+  )
+
 export const target = (config: PostgresConfig) =>
   Effect.gen(function* () {
     const database = yield* PooledDatabase.ofConfig(config)
@@ -208,6 +227,7 @@ export const target = (config: PostgresConfig) =>
             sum.deadLetters += counts.deadLetters
             sum.known += counts.known
           }
+          yield* eachImport(source, (some) => putImports(database, some))
           return sum
         }).pipe(failing),
     } satisfies CopyTarget

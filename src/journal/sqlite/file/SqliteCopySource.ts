@@ -62,6 +62,9 @@ const read = (db: DatabaseSync, path: string): CopySource => {
   const letters = db.prepare(
     "SELECT lane, sequence, at, attempts, record FROM dead WHERE (lane, sequence) > (?, ?) ORDER BY lane, sequence LIMIT ?",
   )
+  const imports = db.prepare(
+    "SELECT journal, sequence, lanes FROM imported WHERE (journal, sequence) > (?, ?) ORDER BY journal, sequence LIMIT ?",
+  )
   let damaged = 0
   const sound = <A>(found: A | undefined): ReadonlyArray<A> => {
     if (found === undefined) damaged += 1
@@ -126,6 +129,14 @@ const read = (db: DatabaseSync, path: string): CopySource => {
   return {
     streams: [stream],
     paused: lanes.flatMap(({ name, paused }) => (paused ? [name] : [])),
+    imported: ({ journal, sequence }) =>
+      attempt(() =>
+        imports.all(journal, sequence, page).map((row) => ({
+          journal: text(row.journal),
+          sequence: int(row.sequence),
+          lanes: list<string>(row.lanes),
+        })),
+      ),
     damaged: () => damaged,
   }
 }

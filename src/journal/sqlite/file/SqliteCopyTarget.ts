@@ -11,7 +11,14 @@ import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
-import { type After, type CopiedStream, type CopySource, type CopyTarget, start } from "../../JournalCopy.ts"
+import {
+  type After,
+  type CopiedStream,
+  type CopySource,
+  type CopyTarget,
+  eachImport,
+  start,
+} from "../../JournalCopy.ts"
 import { MaintenanceError } from "../../JournalError.ts"
 import type { Cursor } from "../../Settlement.ts"
 import { CommitBatch } from "../../stream/CommitBatch.ts"
@@ -216,6 +223,12 @@ const put = Effect.fnUntraced(function* (
     )
   }
 
+  const imported = copy.db.prepare("INSERT OR IGNORE INTO imported (journal, sequence, lanes) VALUES (?, ?, ?)")
+  yield* eachImport(source, (some) =>
+    write(() => {
+      for (const { journal, sequence, lanes } of some) imported.run(journal, sequence, JSON.stringify(lanes))
+    }),
+  )
   yield* write(() => {
     copy.flush()
     const rows = new CursorRows(copy.db)
