@@ -2,6 +2,7 @@
 
 import * as Alerts from "./alerts/Lines.ts"
 import * as Attacks from "./attacks/Lines.ts"
+import * as Fleet from "./fleet/Lines.ts"
 import * as SimulatedFleet from "./fleet/simulation/Lines.ts"
 import type { Line, Mutant } from "./Line.ts"
 import * as Relay from "./relay/Lines.ts"
@@ -14,6 +15,7 @@ export const lines: ReadonlyArray<Line> = [
   ...Simulation.lines,
   ...SimulatedFleet.lines,
   ...Relay.lines,
+  ...Fleet.lines,
   ...Reload.lines,
   ...Sinks.lines,
   ...Alerts.lines,
@@ -24,6 +26,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   ...Simulation.mutants,
   ...SimulatedFleet.mutants,
   ...Relay.mutants,
+  ...Fleet.mutants,
   ...Reload.mutants,
   ...Sinks.mutants,
   ...Alerts.mutants,

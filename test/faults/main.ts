@@ -23,8 +23,10 @@ const { values: flags } = parseArgs({
   },
 })
 const seed = Number(flags.seed)
-const wanted = (name: string): boolean => flags.only.length === 0 || flags.only.includes(name)
-const unknown = flags.only.filter((name) => !lines.some((line) => line.name === name))
+/** `fleet` stands for all that begin with `fleet-`. */
+const means = (only: string, name: string): boolean => name === only || name.startsWith(`${only}-`)
+const wanted = (name: string): boolean => flags.only.length === 0 || flags.only.some((only) => means(only, name))
+const unknown = flags.only.filter((only) => !lines.some(({ name }) => means(only, name)))
 if (unknown.length > 0 || !Number.isInteger(seed)) {
   console.error(
     unknown.length > 0

@@ -127,6 +127,14 @@ const processesOf = (postmaster: number): ReadonlyArray<number> => {
   return [postmaster, ...children]
 }
 
+const isAlive = (process: number): boolean => {
+  try {
+    return readFileSync(`/proc/${process}/stat`, "utf8").split(" ")[2] !== "Z"
+  } catch {
+    return false
+  }
+}
+
 const signalAll = (postmaster: number, signal: NodeJS.Signals): void => {
   for (const pid of processesOf(postmaster)) {
     try {
@@ -218,17 +226,23 @@ const serverOf = ({ path, data, port, release, tls }: Home): Postgres => {
     const running = shell
     shell = undefined
     if (running === undefined) return
-    const exit = running.exitCode === null ? once(running, "exit") : undefined
     running.stdin?.end("keep\n")
+    // It may have ended by itself: then there is nobody to tell.
+    if (running.exitCode !== null) return
+    const exit = once(running, "exit")
     end()
     await exit
   }
 
-  const kill = () =>
-    ended(() => {
+  const kill = async () => {
+    const processes = processesOf(pid)
+    await ended(() => {
       process.kill(pid, "SIGSTOP")
       signalAll(pid, "SIGKILL")
     })
+    // Its children die after it, and hold its shared memory until then: it would not start again.
+    while (processes.some(isAlive)) await Bun.sleep(5)
+  }
 
   const sql = (text: string, database = "relay") => query(at(database), text)
 

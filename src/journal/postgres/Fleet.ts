@@ -266,7 +266,10 @@ export class Fleet {
     // Several relays see the same at the same time: each begins elsewhere, and takes its share.
     const share = Math.ceil(free.length / Math.max(1, this.#live.length))
     const from = Math.floor(this.#random() * free.length)
-    for (const row of [...free.slice(from), ...free.slice(0, from)].slice(0, share)) yield* this.#take(row)
+    let taken = 0
+    for (const row of [...free.slice(from), ...free.slice(0, from)]) {
+      if (taken < share && (yield* this.#take(row))) taken += 1
+    }
     for (const stream of this.streams) yield* this.#offer(stream)
     for (const { name, instance } of this.news.members) {
       if (this.ageOf(name) < forgetAfter) continue
@@ -274,6 +277,7 @@ export class Fleet {
     }
   })
 
+  /** False where another relay was first. */
   readonly #take = Effect.fnUntraced(function* (this: Fleet, { id, epoch, owner }: Membership.StreamRow) {
     const { db, name } = this.#options
     const before = owner === name ? undefined : this.news.members.find((member) => member.name === owner)
@@ -297,7 +301,7 @@ export class Fleet {
         }),
       ),
     )
-    if (taken === undefined) return
+    if (taken === undefined) return false
     const stream = new OwnedStream(this.owner, id, taken.epoch)
     yield* stream.load
     if (owner !== null && owner !== name) this.counters.takeovers += 1
@@ -307,6 +311,7 @@ export class Fleet {
         ? "this relay delivers the shared stream now"
         : `this relay has taken over the stream ${id}${owner === null ? "" : ` of ${owner}`}`,
     )
+    return true
   })
 
   /** A stream that was taken over and is empty serves the next relay that joins. */

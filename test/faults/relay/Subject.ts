@@ -21,7 +21,7 @@ export const delivery = { timeout: "2 seconds", retry: { initial: "200 millis", 
 
 export interface Setup {
   readonly sinks: Readonly<Record<string, object>>
-  /** Of the config's `journal`, beside its path. */
+  /** Of the config's `journal`, beside its path; all of it where it names its type. */
   readonly journal?: object
   readonly delivery?: object
   /** Its deliveries come by TLS: an authority's PEM text, and the files of the listener. */
@@ -65,7 +65,10 @@ export class Subject {
       listen,
       ...(setup.tls !== undefined && { tls: setup.tls.files }),
       admin: { listen: this.admin },
-      journal: { type: "sqlite", path: this.journal, minFree: "1 MiB", ...setup.journal },
+      journal:
+        setup.journal !== undefined && "type" in setup.journal
+          ? setup.journal
+          : { type: "sqlite", path: this.journal, minFree: "1 MiB", ...setup.journal },
       webhooks: { scheduling: { path, secrets: [{ name: "faults", value: secret }] } },
       delivery: { ...delivery, ...setup.delivery },
       sinks: setup.sinks,

@@ -1,0 +1,112 @@
+/**
+ * The primary is killed under load and its standby promoted. With a synchronous
+ * one nothing is lost; with an asynchronous one that was behind, the relays say
+ * what is, and go on.
+ */
+import { type Following, makePostgres, type Postgres } from "../../parts/Postgres.ts"
+import type { Line } from "../Line.ts"
+import { eventually } from "../relay/Subject.ts"
+import { names, over, Relays, seconds, underLoad } from "./Relays.ts"
+
+const rounds = { normal: 1, long: 20 }
+const limit = 10_000
+
+/** The servers of the cluster that runs: the first takes writes. */
+let servers: readonly [primary: Postgres, standby: Postgres]
+
+const cluster = (following: Following) => async (options: Parameters<typeof Relays.make>[0]) => {
+  const postgres = await makePostgres()
+  servers = [postgres, await postgres.standby(following)]
+  const both = servers.map(({ address }) => address).join(",")
+  return Relays.make(options, { postgres, url: ({ url, address }) => url.replace(address, both) })
+}
+
+/** Makes the killed one, with new data, the standby of the one that was promoted. */
+const turn = async (following: Following): Promise<void> => {
+  const [killed, promoted] = servers
+  await killed.stop()
+  servers = [promoted, await promoted.standby(following, killed.port)]
+}
+
+export const failover: Line = {
+  name: "fleet-failover",
+  fault: "the primary lost to a synchronous standby",
+  run: over(async (relays, options) => {
+    const broken: Array<string> = []
+    const count = options.long ? rounds.long : rounds.normal
+    let longest = 0
+    for (let round = 1; round <= count; round++) {
+      await underLoad(relays, async () => {
+        await Bun.sleep(1_000)
+        const [primary, standby] = servers
+        await primary.kill()
+        await standby.promote()
+        const took = await relays.accepts(60)
+        if (took === undefined) broken.push(`round ${round}: nothing is accepted a minute after the promotion`)
+        else longest = Math.max(longest, took)
+      })
+      if (!(await relays.arrived(60))) broken.push(`round ${round}: not all came within a minute`)
+      if (round < count) await turn("synchronous")
+    }
+    if (longest > limit) broken.push(`it flowed only ${seconds(longest)} after a promotion`)
+    for (const name of names) {
+      const { journal } = await relays.subject(name).status()
+      if (journal.health !== "ok") broken.push(`${name} says that the journal is ${journal.health}: ${journal.message}`)
+    }
+    for (const server of servers) await server.stop()
+    const notes = [`flowing ${seconds(longest)} after a promotion at most`]
+    return { rounds: count, duplicates: relays.repeated, broken, notes }
+  }, cluster("synchronous")),
+}
+
+/** It does not get what is written from now on. */
+const leaveBehind = async (standby: Postgres): Promise<void> => {
+  await standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
+  await standby.sql("SELECT pg_reload_conf()")
+  const receives = async () => (await standby.sql("SELECT 1 FROM pg_stat_wal_receiver")).length > 0
+  if (!(await eventually(async () => !(await receives()), 10))) throw new Error("the standby goes on to follow")
+}
+
+/** How many events the alarm of a relay names as lost. */
+const named = async (relays: Relays): Promise<number> => {
+  const { journal } = await relays.subject("a").status()
+  return [...journal.message.matchAll(/lost (\d+) /g)].reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
+export const asynchronous: Line = {
+  name: "fleet-failover-asynchronous",
+  fault: "the primary lost to a standby that was behind",
+  run: over(async (relays, options) => {
+    const broken: Array<string> = []
+    const count = options.long ? rounds.long : rounds.normal
+    let [longest, lost, told] = [0, 0, 0]
+    for (let round = 1; round <= count; round++) {
+      const [primary, standby] = servers
+      await underLoad(relays, async () => {
+        await Bun.sleep(500)
+        // What is accepted from now on is in the primary's journal alone, and nowhere delivered.
+        await leaveBehind(standby)
+        relays.answer = () => new Response(null, { status: 503 })
+        await Bun.sleep(1_000)
+        await primary.kill()
+        await standby.promote()
+        const took = await relays.accepts(60)
+        if (took === undefined) broken.push(`round ${round}: nothing is accepted a minute after the promotion`)
+        else longest = Math.max(longest, took)
+        await Bun.sleep(1_500)
+        relays.speedUp()
+      })
+      await relays.arrived(15)
+      told = await named(relays)
+      lost = relays.missing.length
+      if (round < count) await turn("asynchronous")
+    }
+    for (const server of servers) await server.stop()
+    if (longest > limit) broken.push(`it flowed only ${seconds(longest)} after a promotion`)
+    if (told === 0) broken.push(`no relay says that anything was lost, and ${lost} were`)
+    const notes = [
+      `${lost} lost of ${told} that the journal names; flowing ${seconds(longest)} after a promotion at most`,
+    ]
+    return { rounds: count, duplicates: relays.repeated, lost: Math.max(0, lost - told), broken, notes }
+  }, cluster("asynchronous")),
+}

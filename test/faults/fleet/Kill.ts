@@ -1,0 +1,40 @@
+/** One of three relays is killed under load, over and over: the others deliver what it had acknowledged, within ten seconds. */
+import { seeded } from "../../lib/seeded.ts"
+import type { Line } from "../Line.ts"
+import { names, over, seconds, underLoad } from "./Relays.ts"
+
+const rounds = { normal: 2, long: 100 }
+const many = 1_000_000
+const limit = 10_000
+
+export const kill: Line = {
+  name: "fleet-kill",
+  fault: "one of three relays killed under load",
+  run: over(async (relays, options) => {
+    const random = seeded(options.seed)
+    const broken: Array<string> = []
+    let [worst, bound, longest, round] = [0, 0, 0, 0]
+    const isEnough = () => (options.long ? round >= rounds.long && relays.acknowledged >= many : round >= rounds.normal)
+    while (!isEnough()) {
+      round += 1
+      const victim = names[Math.floor(random() * names.length)] ?? "a"
+      const before = relays.repeated
+      await underLoad(relays, async () => {
+        await Bun.sleep(500 + random() * 1_500)
+        await relays.slowDown(victim)
+        bound = Math.max(bound, await relays.bound(victim))
+        await relays.kill(victim)
+        relays.speedUp()
+        const took = await relays.takenOver(victim, 30)
+        if (took === undefined) broken.push(`round ${round}: what ${victim} had acknowledged did not come within 30 s`)
+        else longest = Math.max(longest, took)
+        await relays.start(victim)
+      })
+      if (!(await relays.arrived(60))) broken.push(`round ${round}: not all came within a minute`)
+      worst = Math.max(worst, relays.repeated - before)
+    }
+    if (longest > limit) broken.push(`a takeover took ${seconds(longest)}`)
+    const notes = [`the longest takeover took ${seconds(longest)}`]
+    return { rounds: round, duplicates: worst, bound, broken, notes }
+  }),
+}

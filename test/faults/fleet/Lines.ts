@@ -1,0 +1,23 @@
+/** Several relays on one PostgreSQL, as processes. */
+import type { Line } from "../Line.ts"
+import { database, network } from "./Databases.ts"
+import { asynchronous, failover } from "./Failover.ts"
+import { freeze } from "./Freeze.ts"
+import { kill } from "./Kill.ts"
+import { lateCommit } from "./LateCommit.ts"
+import { mutants } from "./Mutants.ts"
+import { same } from "./Same.ts"
+import { stop } from "./Stop.ts"
+
+export const lines: ReadonlyArray<Line> = [
+  kill,
+  stop,
+  freeze,
+  lateCommit,
+  database,
+  network,
+  same,
+  failover,
+  asynchronous,
+]
+export { mutants }

@@ -1,0 +1,49 @@
+/** What keeps several relays from harming each other, each removed: its line must notice. */
+import type { Mutant } from "../Line.ts"
+
+const postgres = (file: string): string => `src/journal/postgres/${file}.ts`
+
+export const mutants: ReadonlyArray<Mutant> = [
+  {
+    line: "fleet-freeze",
+    gone: "a relay that stood still asks whether its streams are still its own before each attempt",
+    file: postgres("StreamState"),
+    find: "return !this.isLost && this.owner.isAlive() && this.owner.now() >= this.notBefore",
+    replace: "return true",
+  },
+  {
+    line: "fleet-freeze",
+    gone: "what is settled under an epoch that has passed is not stored",
+    file: postgres("Settling"),
+    find: "WHERE id = $1 AND epoch = $2 FOR SHARE)",
+    replace: "WHERE id = $1 AND $2::bigint IS NOT NULL FOR SHARE)",
+  },
+  {
+    line: "fleet-late-commit",
+    gone: "who takes a stream waits for a commit to it that is under way",
+    file: postgres("Commits"),
+    find: "(SELECT id FROM stream WHERE id = $1 AND epoch = $2 FOR SHARE)",
+    replace: "(SELECT id FROM stream WHERE id = $1 AND epoch = $2)",
+  },
+  {
+    line: "fleet-late-commit",
+    gone: "what is appended under an epoch that has passed is not stored",
+    file: postgres("Commits"),
+    find: "(SELECT id FROM stream WHERE id = $1 AND epoch = $2 FOR SHARE)",
+    replace: "(SELECT id FROM stream WHERE id = $1 AND $2::bigint IS NOT NULL FOR SHARE)",
+  },
+  {
+    line: "fleet-same",
+    gone: "an event that another relay has seen is void",
+    file: postgres("StreamRows"),
+    find: "if (isVoid.has(at)) return { ...entry, sinks: nowhere, duplicate: true }",
+    replace: "if (isVoid.has(at)) return { ...entry, duplicate: true }",
+  },
+  {
+    line: "fleet-kill",
+    gone: "events of a sink with an order go to the shared stream",
+    file: postgres("StreamWriter"),
+    find: "const isShared = sinks.some((sink) => this.#exclusive.has(sink))",
+    replace: "const isShared = sinks.length < 0",
+  },
+]

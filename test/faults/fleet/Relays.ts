@@ -1,0 +1,298 @@
+/**
+ * Three relays on one PostgreSQL, each with a sender of its own, and receivers
+ * that know which of them sent what. Most events go to `plain`, by the relay that
+ * took them; every fourth goes to `ordered`, by whichever delivers for all.
+ *
+ * One sender more sends events of one key, each when the one before it was
+ * accepted, to one relay after the other: their order is the same for everybody.
+ */
+import type { Relay } from "../../lib/relay.ts"
+import { makePostgres, type Postgres, reasonToSkip } from "../../parts/Postgres.ts"
+import type { Options, Outcome } from "../Line.ts"
+import { eventually, Subject, skipped } from "../relay/Subject.ts"
+import { Receiver, Sender, bodyOf as usual } from "../relay/Traffic.ts"
+
+export const names = ["a", "b", "c"] as const
+export type Name = (typeof names)[number]
+
+/** Numbers of a relay's events begin at a multiple of this; those that are sent in order follow. */
+const share = 10_000_000
+const inOrder = names.length * share
+/** From one that is sent in order to the next: all of one account, and so of one key. */
+const step = 100
+
+const isOrdered = (number: number): boolean => number % 4 === 0
+const bodyOf = (number: number): string =>
+  isOrdered(number) ? usual(number).replace("appointment.created", "appointment.rescheduled") : usual(number)
+
+const routes = [
+  { name: "in order", match: "appointment.rescheduled", to: "ordered" },
+  { name: "the rest", match: "appointment.created", to: "plain" },
+]
+
+export interface Arrival {
+  readonly number: number
+  readonly by: Name
+  readonly at: number
+}
+
+export interface Setup {
+  /** How the relays reach the database, where that is not its own url. */
+  readonly url?: (postgres: Postgres) => string
+  readonly postgres?: Postgres
+  /** Of the configs, beside what all have. */
+  readonly settings?: object
+}
+
+/** The answer of a sink that takes an event, so many milliseconds after it came. */
+const taken = (millis: number): Promise<Response> => Bun.sleep(millis).then(() => new Response(null, { status: 204 }))
+
+const byOf = (request: Request): Name => (new URL(request.url).searchParams.get("by") ?? "a") as Name
+
+export class Relays {
+  readonly postgres: Postgres
+  readonly plain: Receiver
+  readonly ordered: Receiver
+  readonly subjects: ReadonlyMap<Name, Subject>
+  readonly running = new Map<Name, Relay>()
+  /** Accepted of those that are sent in order. */
+  readonly sentInOrder: Array<number> = []
+  /** What came to `plain`, while somebody wants to know. */
+  arrivals: Array<Arrival> | undefined
+  /** What `plain` does with an attempt of a relay, instead of taking it. */
+  answer: (by: Name) => Response | Promise<Response> | undefined = () => undefined
+  /** Events that were sent in order and came after a later one, and had not come before. */
+  disorder = 0
+
+  private constructor(postgres: Postgres, plain: Receiver, ordered: Receiver, subjects: ReadonlyMap<Name, Subject>) {
+    this.postgres = postgres
+    this.plain = plain
+    this.ordered = ordered
+    this.subjects = subjects
+    plain.answer = (number, request) => {
+      this.arrivals?.push({ number, by: byOf(request), at: performance.now() })
+      return this.answer(byOf(request))
+    }
+    // Some take long: whoever does not wait for them sends the next ones before.
+    ordered.answer = (number) => (number >= inOrder && (number / step) % 20 === 0 ? taken(200) : undefined)
+    let newest = 0
+    ordered.onArrival = ({ number }) => {
+      if (number < inOrder) return
+      if (number < newest && ordered.times.get(number) === 1) this.disorder += 1
+      newest = Math.max(newest, number)
+    }
+  }
+
+  static async make(options: Options, { url = ({ url }) => url, postgres, settings = {} }: Setup = {}) {
+    const server = postgres ?? (await makePostgres())
+    const [plain, ordered] = [new Receiver(), new Receiver()]
+    for (const receiver of [plain, ordered]) receiver.bodyOf = bodyOf
+    const subjects = new Map<Name, Subject>()
+    for (const [index, name] of names.entries()) {
+      const subject = await Subject.make(options, {
+        sinks: {
+          plain: { type: "http", url: `${plain.url}?by=${name}` },
+          ordered: { type: "http", url: ordered.url, order: "key" },
+        },
+        journal: { type: "postgres", url: withoutTls(url(server)), name },
+      })
+      subject.write("relay.config.json", { routes, ...settings })
+      subject.sender.next = index * share
+      subject.sender.bodyOf = bodyOf
+      subjects.set(name, subject)
+    }
+    const relays = new Relays(server, plain, ordered, subjects)
+    await Promise.all(names.map((name) => relays.start(name)))
+    return relays
+  }
+
+  subject(name: Name): Subject {
+    const subject = this.subjects.get(name)
+    if (subject === undefined) throw new Error(`no relay ${name}`)
+    return subject
+  }
+
+  async start(name: Name): Promise<void> {
+    this.running.set(name, await this.subject(name).start())
+  }
+
+  async kill(name: Name, signal: NodeJS.Signals = "SIGKILL"): Promise<number | undefined> {
+    const relay = this.running.get(name)
+    this.running.delete(name)
+    return relay?.kill(signal)
+  }
+
+  signal(name: Name, signal: NodeJS.Signals): void {
+    this.running.get(name)?.signal(signal)
+  }
+
+  get acknowledged(): number {
+    return [...this.subjects.values()].reduce(
+      (sum, { sender }) => sum + sender.acknowledged.size,
+      this.sentInOrder.length,
+    )
+  }
+
+  #isMissing(number: number): boolean {
+    return !(isOrdered(number) ? this.ordered : this.plain).times.has(number)
+  }
+
+  /** Acknowledged by a relay, and not at its sink. */
+  missingOf(name: Name): ReadonlyArray<number> {
+    return [...this.subject(name).sender.acknowledged].filter((number) => this.#isMissing(number))
+  }
+
+  /** Acknowledged by any, and not at its sink. */
+  get missing(): ReadonlyArray<number> {
+    const inOrder = this.sentInOrder.filter((number) => this.#isMissing(number))
+    return [...names.flatMap((name) => this.missingOf(name)), ...inOrder]
+  }
+
+  /** Deliveries at a sink that had come before. */
+  get repeated(): number {
+    let repeated = 0
+    for (const { times } of [this.plain, this.ordered]) for (const count of times.values()) repeated += count - 1
+    return repeated
+  }
+
+  /** What a relay sends to `plain` takes long: so it has much in flight, and more that waits. */
+  slowDown(name: Name): Promise<void> {
+    this.answer = (by) => (by === name ? taken(300) : undefined)
+    return Bun.sleep(700)
+  }
+
+  /** `plain` takes at once what comes. */
+  speedUp(): void {
+    this.answer = () => undefined
+  }
+
+  /** Loads all that run, until told. */
+  async load(until: () => boolean, connections = 8): Promise<void> {
+    const own = names.map((name) => this.subject(name).sender.load(until, connections))
+    await Promise.all([...own, this.#sendInOrder(until)])
+  }
+
+  async #sendInOrder(until: () => boolean): Promise<void> {
+    const senders = names.map((name) => new Sender(`127.0.0.1:${this.subject(name).port}`))
+    for (const sender of senders) sender.bodyOf = bodyOf
+    let next = (this.sentInOrder.at(-1) ?? inOrder) + step
+    for (let turn = 0; !until(); turn++) {
+      // One that is frozen does not answer: the same goes to the next.
+      const answer = senders[turn % senders.length]?.send(next)
+      if ((await Promise.race([answer, Bun.sleep(4_000)])) === 202) {
+        this.sentInOrder.push(next)
+        next += step
+      }
+      await Bun.sleep(5)
+    }
+  }
+
+  /** Waits until all that was acknowledged has come: by one relay, or by all. */
+  async arrived(seconds: number, name?: Name): Promise<boolean> {
+    let missing = name === undefined ? this.missing : this.missingOf(name)
+    return eventually(
+      () => {
+        missing = missing.filter((number) => this.#isMissing(number))
+        return missing.length === 0
+      },
+      seconds,
+      25,
+    )
+  }
+
+  /** Milliseconds until what a relay has acknowledged is delivered; `undefined` when it is not within `seconds`. */
+  async takenOver(name: Name, seconds: number): Promise<number | undefined> {
+    const began = performance.now()
+    return (await this.arrived(seconds, name)) ? performance.now() - began : undefined
+  }
+
+  /** Milliseconds until every relay has accepted a delivery; `undefined` when that is not within `seconds`. */
+  async accepts(seconds: number): Promise<number | undefined> {
+    const began = performance.now()
+    const end = began + seconds * 1_000
+    const one = async (name: Name) => {
+      while (performance.now() < end) {
+        if ((await this.subject(name).sender.send()) === 202) return true
+        await Bun.sleep(50)
+      }
+      return false
+    }
+    return (await Promise.all(names.map(one))).every(Boolean) ? performance.now() - began : undefined
+  }
+
+  /** The most that a crash of a relay repeats, by its own word. */
+  async bound(name: Name): Promise<number> {
+    const bounds = await this.subject(name).metric("relay_duplicate_bound_events")
+    return [...bounds.values()].reduce((sum, bound) => sum + bound, 0)
+  }
+
+  /** A metric without labels. */
+  async metric(name: Name, metric: string): Promise<number> {
+    const text = await this.subject(name).ask("/metrics")
+    return Number(new RegExp(`^${metric} (\\S+)$`, "m").exec(text)?.[1] ?? Number.NaN)
+  }
+
+  /** Asks the database, as its superuser. */
+  async sql<Row>(text: string): Promise<ReadonlyArray<Row>> {
+    return (await this.postgres.sql(`SET search_path = relay; ${text}`)) as ReadonlyArray<Row>
+  }
+
+  get broken(): ReadonlyArray<string> {
+    const altered = this.plain.altered + this.ordered.altered
+    const other = [...this.subjects.values()].flatMap(({ sender }) => [...sender.refused.keys()])
+    const unexpected = [...new Set(other)].filter((status) => status !== 503)
+    return [
+      ...(altered === 0 ? [] : [`${altered} deliveries were altered`]),
+      ...(this.disorder === 0 ? [] : [`${this.disorder} came out of the order of their key`]),
+      ...(unexpected.length === 0 ? [] : [`answers that are neither 202 nor 503: ${unexpected.join(", ")}`]),
+    ]
+  }
+
+  async close(holds: boolean): Promise<void> {
+    for (const name of names) this.signal(name, "SIGCONT")
+    await Promise.all(names.map((name) => this.kill(name)))
+    await Promise.all([this.plain.goAway(), this.ordered.goAway(), this.postgres.stop()])
+    if (holds) for (const subject of this.subjects.values()) subject.remove()
+  }
+}
+
+const withoutTls = (url: string): string => `${url}${url.includes("?") ? "&" : "?"}sslmode=disable`
+
+/** Has the relays under load while something is done to them. */
+export const underLoad = async (relays: Relays, work: () => Promise<void>, connections?: number): Promise<void> => {
+  let isOver = false
+  const loading = relays.load(() => isOver, connections)
+  try {
+    await work()
+  } finally {
+    isOver = true
+    await loading
+  }
+}
+
+/** What a line says; what was lost is counted for it unless it counts itself. */
+export type Said = Omit<Outcome, "acknowledged" | "lost"> & { readonly lost?: number }
+
+/** A line over relays; it is skipped where there is no PostgreSQL. */
+export const over =
+  (
+    line: (relays: Relays, options: Options) => Promise<Said>,
+    make: (options: Options) => Promise<Relays> = (options) => Relays.make(options),
+  ) =>
+  async (options: Options): Promise<Outcome> => {
+    const lacking = reasonToSkip()
+    if (lacking !== undefined) return skipped(lacking)
+    const relays = await make(options)
+    let holds = false
+    try {
+      const said = await line(relays, options)
+      const lost = said.lost ?? relays.missing.length
+      const broken = [...said.broken, ...relays.broken]
+      holds = lost + broken.length === 0
+      return { ...said, acknowledged: relays.acknowledged, lost, broken }
+    } finally {
+      await relays.close(holds)
+    }
+  }
+
+export const seconds = (millis: number): string => `${(millis / 1_000).toFixed(1)} s`

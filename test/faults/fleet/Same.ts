@@ -1,0 +1,27 @@
+/** The same delivery comes to all relays at once: it is relayed once, and answered 202 by each. */
+import type { Line } from "../Line.ts"
+import { names, over } from "./Relays.ts"
+
+const deliveries = { normal: 1_600, long: 20_000 }
+const atOnce = 16
+
+export const same: Line = {
+  name: "fleet-same",
+  fault: "the same delivery to all relays at once",
+  run: over(async (relays, options) => {
+    const broken: Array<string> = []
+    const count = options.long ? deliveries.long : deliveries.normal
+    let refused = 0
+    for (let number = 0; number < count; number += atOnce) {
+      const sent = Array.from({ length: atOnce }, (_, index) =>
+        names.map((name) => relays.subject(name).sender.send(number + index)),
+      )
+      refused += (await Promise.all(sent.flat())).filter((status) => status !== 202).length
+    }
+    if (refused > 0) broken.push(`${refused} were not answered 202`)
+    if (!(await relays.arrived(30))) broken.push("not all came within half a minute")
+    // A second delivery would come by now.
+    await Bun.sleep(500)
+    return { rounds: count, duplicates: relays.repeated, bound: 0, broken }
+  }),
+}
