@@ -17,6 +17,9 @@ import { Group, type Stored } from "./Group.ts"
 /** Groups that wait at most: beyond it the database does not keep up, and appends are refused. */
 const maxWaiting = 8
 
+/** A commit is a round trip and the server's work: small groups are the cost. */
+const timing = { enough: 64, gap: 3 }
+
 export type CommitExit = Exit.Exit<Stored, JournalError>
 
 /** A group, and what is done in the same transaction. */
@@ -39,6 +42,7 @@ export class Appends {
   readonly #scheduler = new CommitScheduler(
     () => this.flush(),
     () => this.#open.batch.entries.length,
+    timing,
   )
   /** Those that are sealed; the first is under way. */
   readonly #waiting: Array<Work> = []
@@ -72,6 +76,7 @@ export class Appends {
     const group = this.#open
     const place = group.add(isAltered ? { ...event, altered: true } : event, sinks, Origin.delivered, key)
     if (group.batch.isFull) this.#seal()
+    else if (place + 1 === timing.enough) this.flush()
     else this.#scheduler.joined()
     return { group, place }
   }

@@ -5,9 +5,15 @@
  * but not where events come one by one, each after the answer to the one before.
  */
 
-/** A smaller batch waits for more events, until so many milliseconds after the last commit. */
-const enough = 32
-const commitGap = 3
+/** How commits are timed. */
+export interface Timing {
+  /** A smaller batch waits for more events, */
+  readonly enough: number
+  /** until so many milliseconds after the last commit. */
+  readonly gap: number
+}
+
+const onDisk: Timing = { enough: 32, gap: 3 }
 /** After a commit of so few events they come one by one. */
 const oneByOne = 2
 /** A settlement waits this long for a batch to share its fsync with, in milliseconds. */
@@ -17,15 +23,17 @@ export class CommitScheduler {
   readonly #flush: () => void
   /** Events in the open batch. */
   readonly #open: () => number
+  readonly #timing: Timing
   #scheduled = false
   #settling: ReturnType<typeof setTimeout> | undefined
   #waiting: ReturnType<typeof setTimeout> | undefined
   #committedAt = 0
   #committedEvents = 0
 
-  constructor(flush: () => void, open: () => number) {
+  constructor(flush: () => void, open: () => number, timing: Timing = onDisk) {
     this.#flush = flush
     this.#open = open
+    this.#timing = timing
   }
 
   /** An event was added to the open batch. */
@@ -55,8 +63,8 @@ export class CommitScheduler {
   }
 
   readonly #turn = (): void => {
-    const mayWait = this.#committedEvents > oneByOne && this.#open() < enough
-    const wait = mayWait ? commitGap - (performance.now() - this.#committedAt) : 0
+    const mayWait = this.#committedEvents > oneByOne && this.#open() < this.#timing.enough
+    const wait = mayWait ? this.#timing.gap - (performance.now() - this.#committedAt) : 0
     if (wait > 0) this.#waiting = setTimeout(this.#flush, wait)
     else this.#flush()
   }

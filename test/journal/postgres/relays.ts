@@ -64,7 +64,7 @@ export const relays = Effect.gen(function* () {
   const all = yield* Effect.scope
   return {
     sql: (text: string) => Effect.promise(() => sql(text.replaceAll("relay.", `${schema}.`), "relay")),
-    start: Effect.fnUntraced(function* (name: string) {
+    start: Effect.fnUntraced(function* (name: string, retention = Duration.days(7)) {
       const scope = yield* Scope.fork(all)
       return yield* Effect.gen(function* () {
         const opened = yield* openDatabase(url, { schema })
@@ -72,7 +72,7 @@ export const relays = Effect.gen(function* () {
         const { db, freeze, thaw } = freezable(opened)
         const journal = yield* PostgresJournal.make(db, {
           name,
-          retention: Duration.days(7),
+          retention,
           maxSize: 1024 ** 3,
           duplicates: { age: Duration.hours(24), count: 10_000 },
         })

@@ -1,0 +1,95 @@
+/** Lanes over several streams: those that the relay takes, and those that another takes from it. */
+import { describe, expect } from "bun:test"
+import { Context, Effect, Layer, SubscriptionRef } from "effect"
+import { Journal, type Log } from "../../src/journal/Journal.ts"
+import { fenced } from "../../src/journal/JournalError.ts"
+import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { it } from "../lib/effect.ts"
+import { append, failed, lanesOf, pass, scripted, spec, statusOf } from "./fixture.ts"
+
+/** A journal of two streams: its own, and another that it may own. */
+const two = Effect.gen(function* () {
+  const memory = Effect.map(Layer.build(Layer.fresh(MemoryJournal.layer)), (context) => Context.get(context, Journal))
+  const own = yield* memory
+  const other = yield* memory
+  let isOwned = true
+  let settlements = 0
+  const log: Log = {
+    ...other,
+    mayStart: () => isOwned,
+    settle: (some) => {
+      if (isOwned) return other.settle(some)
+      settlements += 1
+      return Effect.fail(fenced("another relay has it"))
+    },
+  }
+  const owned = yield* SubscriptionRef.make<ReadonlyArray<Log>>([own])
+  return {
+    journal: Journal.of({ ...own, streams: owned }),
+    other,
+    take: SubscriptionRef.set(owned, [own, log]),
+    /** Another relay has taken it; the journal says so a moment later. */
+    lose: () => {
+      isOwned = false
+    },
+    leave: SubscriptionRef.set(owned, [own]),
+    refused: () => settlements,
+  }
+})
+
+const appendTo = (journal: Journal["Service"], count: number) =>
+  Effect.provideService(append(count, ["sink"]), Journal, journal)
+
+describe("lanes over streams", () => {
+  it.effect("deliver what a stream holds once the relay has taken it, and count it as their own", () =>
+    Effect.gen(function* () {
+      const { journal, other, take } = yield* two
+      const sink = scripted(() => "pass")
+      yield* appendTo(other, 3)
+      yield* Effect.gen(function* () {
+        yield* pass("1 second")
+        expect(sink.delivered).toEqual([])
+        yield* take
+        yield* pass("1 second")
+        expect(sink.delivered).toEqual([1, 2, 3])
+        yield* appendTo(journal, 2)
+        yield* pass("1 second")
+        expect(sink.delivered).toEqual([1, 2, 3, 1, 2])
+        expect(yield* statusOf("sink")).toMatchObject({ backlog: 0, attempts: { delivered: 5 } })
+      }).pipe(
+        Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeed(Journal, journal)))),
+      )
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect(
+    "start nothing of a stream that another relay may have, cut off what is under way, and settle nothing of it",
+    () =>
+      Effect.gen(function* () {
+        const { journal, other, take, lose, leave, refused } = yield* two
+        const sink = scripted(({ sequence }) => (sequence > 2 ? "hang" : sequence === 2 ? failed : "pass"))
+        yield* Effect.gen(function* () {
+          yield* take
+          yield* pass("1 second")
+          yield* appendTo(other, 3)
+          yield* pass("200 millis")
+          expect(sink.attempted).toEqual([1, 2, 3])
+          lose()
+          yield* appendTo(other, 2)
+          yield* pass("10 seconds")
+          expect(sink.attempted).toEqual([1, 2, 3])
+          yield* leave
+          yield* pass("10 seconds")
+          expect(sink.attempted).toEqual([1, 2, 3])
+          // What it was refused it does not say again and again.
+          expect(refused()).toBeLessThanOrEqual(2)
+          expect((yield* other.lanes).find(({ name }) => name === "sink")?.cursor.sequence).toBe(2)
+          yield* appendTo(journal, 1)
+          yield* pass("1 second")
+          expect(sink.delivered).toEqual([1, 1])
+        }).pipe(
+          Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeed(Journal, journal)))),
+        )
+      }).pipe(Effect.scoped),
+  )
+})
