@@ -88,6 +88,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.keyboard.press("Escape")
     await page.getByRole("dialog").waitFor({ state: "detached" })
     expect((await laneOf("lake")).condition).toBe("running")
+    expect(await page.evaluate("document.activeElement.ariaLabel")).toBe("Pause lake")
     await button("Pause lake").click()
     expect(await yes("Pause")).toContain("relay lanes pause lake")
     await lane("lake", ({ condition }) => condition === "paused")

@@ -26,7 +26,7 @@ export const Admin = Schema.Struct({
     "Where the admin API listens; `status`, `lanes`, `dlq` and `replay` use it",
   ),
   token: Schema.optionalKey(secret("Bearer token of the admin API; required when it listens beyond loopback")),
-}).annotate({ description: "The admin API: status, lanes, dead letters, replay, health and metrics" })
+}).annotate({ description: "The admin API and its page: status, lanes, dead letters, replay, health and metrics" })
 
 const isHttpUrl = Schema.makeFilter(
   (url: string) =>

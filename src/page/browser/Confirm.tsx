@@ -31,13 +31,15 @@ const close = (): void => {
   if (!isBusy.peek()) question.value = undefined
 }
 
-const answerYes = async ({ act }: Question): Promise<void> => {
+/** Whether it could be done. */
+const answerYes = async ({ act }: Question): Promise<boolean> => {
   isBusy.value = true
   try {
     say(await act())
-    question.value = undefined
+    return true
   } catch (error) {
     problem.value = error instanceof Refusal ? error : new Refusal(0, String(error))
+    return false
   } finally {
     isBusy.value = false
   }
@@ -50,6 +52,10 @@ export const ConfirmDialog = () => {
     if (asked !== undefined && dialog.current?.open === false) dialog.current.showModal()
   }, [asked])
   if (asked === undefined) return null
+  // Closing it gives the focus back to what was pressed.
+  const onYes = async (asked: Question) => {
+    if (await answerYes(asked)) dialog.current?.close()
+  }
   const { title, what, command, yes, isDangerous = false } = asked
   return (
     <dialog
@@ -86,7 +92,7 @@ export const ConfirmDialog = () => {
           type="button"
           class={isDangerous ? "danger" : "primary"}
           disabled={isBusy.value}
-          onClick={() => void answerYes(asked)}
+          onClick={() => void onYes(asked)}
         >
           {isBusy.value ? "Working…" : yes}
         </button>

@@ -22,7 +22,7 @@ export const TextField = ({ label, value, onChange, placeholder = "" }: Field) =
 export const MomentField = ({ label, value, onChange }: Field) => (
   <label class="field">
     <span>{label}</span>
-    <input type="datetime-local" step={1} value={value} onInput={(event) => onChange(event.currentTarget.value)} />
+    <input type="datetime-local" value={value} onInput={(event) => onChange(event.currentTarget.value)} />
   </label>
 )
 

@@ -96,8 +96,11 @@ const Panel = ({
         ))}
         <line class="grid" x1={0} x2={width} y1={height - 0.5} y2={height - 0.5} />
         <path class={`area ${filled}`} d={area(plot, filled, top, height)} />
-        <path class={`line ${filled}`} d={line(plot, filled, top, height)} />
-        <path class={`line ${lined}`} d={line(plot, lined, top, height)} />
+        {[filled, lined]
+          .filter((of) => total(history, of) > 0)
+          .map((of) => (
+            <path key={of} class={`line ${of}`} d={line(plot, of, top, height)} />
+          ))}
         {cursor !== undefined && (
           <line
             class="cursor"

@@ -1,4 +1,5 @@
 /** At a glance: what needs somebody, the last hour, sinks, webhooks, routes, journal. */
+import { Fragment } from "preact"
 import type { Lane, Status, Webhook } from "../../admin/Api.ts"
 import { health } from "../../admin/Health.ts"
 import { levelOf, type StatusProblem } from "../../admin/StatusProblem.ts"
@@ -232,6 +233,7 @@ const WebhookCard = ({ webhook, status }: { readonly webhook: Webhook | undefine
 const RouteCounts = () => {
   const { value, problem } = useLoaded("routes", admin.routes)
   const most = Math.max(1, ...(value ?? []).map(({ count }) => count))
+  const areAny = value?.some(({ count }) => count > 0) === true
   return (
     <section aria-labelledby="routes">
       <h2 id="routes">
@@ -258,7 +260,7 @@ const RouteCounts = () => {
             />
             <span class="amount">
               {count === 0 ? (
-                <Pill tone="warn">none yet</Pill>
+                <Pill tone={areAny ? "warn" : "quiet"}>none yet</Pill>
               ) : (
                 `${Object.keys(where).length > 0 ? "≤ " : ""}${number(count)}`
               )}
@@ -312,22 +314,22 @@ const Facts = ({ status }: { readonly status: Status }) => {
           </>
         )}
         {certificates.map(({ key, subject, notAfter }) => (
-          <>
-            <dt key={key}>
+          <Fragment key={key}>
+            <dt>
               <Text of={key} />
             </dt>
             <dd>
               <Text of={subject} />, until <Moment at={notAfter} />
             </dd>
-          </>
+          </Fragment>
         ))}
         {work.map(({ what, share: done }) => (
-          <>
-            <dt key={what}>In progress</dt>
+          <Fragment key={what}>
+            <dt>In progress</dt>
             <dd>
               <Text of={what} />, {Math.floor(done * 100)} %
             </dd>
-          </>
+          </Fragment>
         ))}
       </dl>
     </section>
@@ -341,18 +343,18 @@ export const Overview = ({ status }: { readonly status: Status }) => {
   return (
     <>
       <h1 class="unseen">Overview</h1>
-      <section aria-labelledby="problems">
-        <h2 id="problems" class="unseen">
-          What needs you
-        </h2>
-        {problems.length > 0 && (
+      {problems.length > 0 && (
+        <section aria-labelledby="problems">
+          <h2 id="problems" class="unseen">
+            What needs you
+          </h2>
           <ul class="problems">
             {problems.map((problem) => (
               <ProblemCard key={`${problem.state} ${problem.name} ${problem.lines[0]}`} {...{ problem, status }} />
             ))}
           </ul>
-        )}
-      </section>
+        </section>
+      )}
       <section aria-labelledby="hour">
         <h2 id="hour">The last hour{status.fleet === undefined ? "" : ", of this relay"}</h2>
         <Graph history={history.value ?? noHistory} totals={status.totals} now={status.now} />

@@ -39,6 +39,7 @@ const Answer = ({ report }: { readonly report: TypeReport }) => {
 
 const Routes = () => {
   const { value, problem } = useLoaded("routes", admin.routes)
+  const areAny = value?.some(({ count }) => count > 0) === true
   return (
     <>
       <Problem of={problem} />
@@ -88,7 +89,7 @@ const Routes = () => {
                 </td>
                 <td data-label="Since the start" class="amount">
                   {count === 0 ? (
-                    <Pill tone="warn">none yet</Pill>
+                    <Pill tone={areAny ? "warn" : "quiet"}>none yet</Pill>
                   ) : (
                     `${Object.keys(where).length > 0 ? "≤ " : ""}${number(count)}`
                   )}
