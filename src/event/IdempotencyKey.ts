@@ -1,6 +1,7 @@
 /**
  * The key by which a receiver recognizes duplicates: the `idempotency-key` of
- * HTTP and Kafka, the CloudEvents id, a part of SNS' deduplication id.
+ * HTTP and Kafka, the CloudEvents id, a part of SNS' deduplication id and of a
+ * mail's Message-ID.
  *
  * **Guarantee.** Two events of a webhook have the same key only if they have the
  * same id and the same bytes. The key is the same at each attempt, after a
@@ -34,3 +35,7 @@ export const idempotencyKey = ({ sequence, event, replayed }: Entry): string => 
   const own = event.altered === true ? `${id}:altered:${sha256(event.body).slice(0, 32)}` : id
   return replayed ? `${own}:replay:${sequence}` : own
 }
+
+/** The key of events that are sent as one. A digest is retried with the same events, so it has a key of its own. */
+export const groupKey = ([first, ...others]: readonly [Entry, ...ReadonlyArray<Entry>]): string =>
+  others.length === 0 ? idempotencyKey(first) : `${idempotencyKey(first)}:digest:${others.length + 1}`

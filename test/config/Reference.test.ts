@@ -32,7 +32,7 @@ const env: Readonly<Record<string, string>> = {
   NORTH_URL: "https://north.example.com",
   NORTH_WEBHOOK_ID: "wh_north",
   SCHEDULING_SECRET: "six",
-  SENDGRID_API_KEY: "token",
+  SMTP_PASSWORD: "password",
   SLACK_URL: "https://hooks.slack.com/services/T0/B0/x",
   SOUTH_SECRET: "three",
   SOUTH_URL: "https://south.example.com",

@@ -6,7 +6,7 @@
  */
 import { Redacted } from "effect"
 import type { Entry } from "../../event/Entry.ts"
-import { idempotencyKey } from "../../event/IdempotencyKey.ts"
+import { groupKey } from "../../event/IdempotencyKey.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
@@ -41,13 +41,13 @@ export interface Service {
 type HeaderFields = Record<string, string>
 /** The events of one request, oldest first, and the last of them. */
 export interface Batch {
-  readonly entries: ReadonlyArray<Entry>
+  readonly entries: readonly [Entry, ...ReadonlyArray<Entry>]
   readonly entry: Entry
 }
 
 export const batchOf = (entries: ReadonlyArray<Entry>): Batch | undefined => {
-  const entry = entries.at(-1)
-  return entry && { entry, entries }
+  const [first, ...others] = entries
+  return first && { entry: others.at(-1) ?? first, entries: [first, ...others] }
 }
 
 /** Makes the body of a request, and adds the headers that go with it. */
@@ -91,12 +91,6 @@ interface Rendered extends Encoded {
   readonly bytes: Uint8Array
 }
 
-/** The idempotency key. A digest is retried with the same events, so it has a key of its own. */
-const requestKey = ({ entry, entries }: Batch): string =>
-  entries.length > 1 && entries[0] !== undefined
-    ? `${idempotencyKey(entries[0])}:digest:${entries.length}`
-    : idempotencyKey(entry)
-
 /** `now` is when the attempt is made, in epoch milliseconds. */
 type Encoder = (batch: Batch, now: number) => Rendered
 
@@ -112,7 +106,7 @@ export const encoder = (config: HttpConfig, payload: Payload): Encoder => {
   }
   return (batch, now) => {
     const { entry, entries } = batch
-    const id = requestKey(batch)
+    const id = groupKey(entries)
     const headers: HeaderFields = {
       "content-type": "application/json",
       "user-agent": HttpTransport.userAgent,

@@ -1,4 +1,4 @@
-/** Kafka, AWS and alert services. */
+/** Kafka, AWS, email and alert services. */
 import { canary } from "../../cli/configs.ts"
 import { kafka, sink, slack, type Theme } from "./Mistake.ts"
 
@@ -7,9 +7,14 @@ const sns = (inside: string): string => sink(`"type": "sns", ${inside}`)
 const sqs = (inside: string): string => sink(`"type": "sqs", ${inside}`)
 const bus = (inside: string): string => sink(`"type": "eventbridge", ${inside}`)
 const topicArn = '"topicArn": "arn:aws:sns:eu-west-1:123456789012:events"'
+const server = '"server": "smtp.example.com:587"'
+const email = (inside: string): string => {
+  const to = inside.includes('"to"') ? "" : '"to": ["oncall@example.com"], '
+  return sink(`"type": "email", "from": "relay@example.com", ${to}${inside}`)
+}
 
 export const services: Theme = {
-  title: "Kafka, AWS, alert services",
+  title: "Kafka, AWS, email, alert services",
   mistakes: [
     { name: "Kafka: brokers as one text", config: kafka('"brokers": §"one:9092,two:9092", "topic": "events"') },
     {
@@ -74,6 +79,21 @@ export const services: Theme = {
       name: "EventBridge: a source of AWS's own",
       config: bus('"eventBusArn": "arn:aws:events:eu-west-1:123456789012:event-bus/default", "source": §"aws.relay"'),
     },
+    { name: "Email: a server as a URL", config: email('"server": §"smtp://smtp.example.com:587"') },
+    { name: "Email: a server without a port", config: email('"server": §"smtp.example.com"') },
+    { name: "Email: addresses as one text", config: email(`${server}, "to": §"one@example.com, two@example.com"`) },
+    {
+      name: "Email: addresses with commas in the list",
+      config: email(`${server}, "to": [§"one@example.com, two@example.com"]`),
+    },
+    { name: "Email: nobody to send to", config: email(`${server}, "to": §[]`) },
+    { name: "Email: a name for an address", config: email(`${server}, "replyTo": §"On call"`) },
+    { name: "Email: a placeholder for an address", config: email(`${server}, "to": [§"{{/client/email}}"]`) },
+    {
+      name: "Email: a password over the network without TLS",
+      config: email(`${server}, "security": §"none", "auth": { "username": "relay", "password": "${canary}" }`),
+    },
+    { name: "Email: the password beside the login", config: email(`${server}, §"password": "${canary}"`) },
     { name: "PagerDuty: no routing key", config: sink('"type": "pagerduty"').replace('"audit": {', '§"audit": {') },
     {
       name: "PagerDuty: the key by another name",

@@ -1,9 +1,10 @@
 /** Sinks that misbehave, and sinks that are away. */
 import type { Line } from "../Line.ts"
 import { brokerAway, receiverAway } from "./Away.ts"
+import { mailServerKilled } from "./Killed.ts"
 import { mutants } from "./Mutants.ts"
 import { roomLine, waitingLine } from "./Room.ts"
 import { trials } from "./Trials.ts"
 
-export const lines: ReadonlyArray<Line> = [...trials, receiverAway, brokerAway, roomLine, waitingLine]
+export const lines: ReadonlyArray<Line> = [...trials, receiverAway, brokerAway, mailServerKilled, roomLine, waitingLine]
 export { mutants }

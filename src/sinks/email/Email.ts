@@ -1,0 +1,173 @@
+/**
+ * The email sink: one mail an event or digest, by SMTP.
+ *
+ * **Guarantee.** A mail is delivered when the server has taken it for every
+ * address. An attempt that is repeated has the same Message-ID, by which mail
+ * systems drop the second of two.
+ *
+ * **Gotcha.** A server that takes a mail may still return it later: that goes to
+ * `from`, and the relay hears nothing of it.
+ */
+import { Clock, Effect, Pool, Redacted, Result, type Scope } from "effect"
+import * as Address from "../../config/Address.ts"
+import type { Entry } from "../../event/Entry.ts"
+import * as Alert from "../alerts/Alert.ts"
+import * as Certificates from "../Certificates.ts"
+import { keeper } from "../http/KeptAnswer.ts"
+import { rendered } from "../Rendered.ts"
+import { allSent, type Failures, passed, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import { EmailConfig, type Mailbox, mailboxOf } from "./EmailConfig.ts"
+import * as EmailErrors from "./EmailErrors.ts"
+import { composer, type Mail } from "./EmailMessage.ts"
+import * as SmtpSession from "./SmtpSession.ts"
+
+const seconds = 1_000
+/** Servers end a connection that is idle for a minute or more. */
+const idle = "20 seconds"
+/** The lane limits the mails in flight; it has a thousand at most. */
+const mostSessions = 1_000
+
+const mailbox = (written: string): Mailbox => mailboxOf(written) ?? { name: "", address: "" }
+
+/** One event or more. */
+type Batch = readonly [Entry, ...ReadonlyArray<Entry>]
+
+const batchOf = ([first, ...others]: ReadonlyArray<Entry>): Batch | undefined => first && [first, ...others]
+
+const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
+  const { server, security, auth, replyTo } = config
+  const tls = config.tls && (yield* Certificates.read(config.tls))
+  const { default: Composer } = yield* Effect.promise(() => import("nodemailer/lib/mail-composer"))
+  const clock = yield* Clock.Clock
+  const compose = composer(config)
+  const [from, to, cc] = [mailbox(config.from), config.to.map(mailbox), config.cc.map(mailbox)]
+  const addresses = { to: to.map(({ address }) => address), cc: cc.map(({ address }) => address) }
+  const envelope = { from: from.address, to: [...new Set([...addresses.to, ...addresses.cc])] }
+
+  const keep = keeper([config])
+  const fault = (error: SmtpSession.SmtpError, bytes = 0): SinkError =>
+    new SinkError({
+      reason: EmailErrors.reasonOf(error, { server, security, hasAuth: auth !== undefined, bytes, keep }),
+    })
+
+  const options = {
+    ...Address.parse(server),
+    secure: security === "tls",
+    requireTLS: security === "starttls",
+    ignoreTLS: security === "none",
+    connectionTimeout: 8 * seconds,
+    greetingTimeout: 8 * seconds,
+    socketTimeout: 60 * seconds,
+    socketCloseTimeout: 1 * seconds,
+    ...(tls !== undefined && { tls }),
+  }
+  const login = auth && { user: auth.username, pass: Redacted.value(auth.password) }
+  const sessions = yield* Pool.makeWithTTL({
+    acquire: SmtpSession.open(options, login),
+    min: 0,
+    max: mostSessions,
+    timeToLive: idle,
+  })
+
+  /** Uses a session that is open, and keeps none that is not afterwards. */
+  const withSession = <A>(
+    use: (session: SmtpSession.Session) => Effect.Effect<A, SmtpSession.SmtpError>,
+  ): Effect.Effect<A, SmtpSession.SmtpError> =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        let session = yield* Pool.get(sessions)
+        while (!session.isOpen()) {
+          yield* Pool.invalidate(sessions, session)
+          session = yield* Pool.get(sessions)
+        }
+        return yield* Effect.onExit(use(session), (exit) =>
+          exit._tag === "Failure" ? Pool.invalidate(sessions, session) : Effect.void,
+        )
+      }),
+    )
+
+  const encode = ({ subject, text, messageId, thread }: Mail): Effect.Effect<Buffer> =>
+    Effect.promise(() =>
+      new Composer({
+        from,
+        to,
+        cc,
+        ...(replyTo !== undefined && { replyTo: mailbox(replyTo) }),
+        subject,
+        text,
+        messageId,
+        inReplyTo: thread,
+        references: thread,
+        date: new Date(clock.currentTimeMillisUnsafe()),
+        // RFC 3834: nobody's absence is told to a program.
+        headers: { "Auto-Submitted": "auto-generated" },
+        disableFileAccess: true,
+        disableUrlAccess: true,
+        xMailer: false,
+      })
+        .compile()
+        .build(),
+    )
+
+  const deliver = Effect.fnUntraced(function* (mail: Mail): Effect.fn.Return<Failures, SinkError> {
+    const message = yield* encode(mail)
+    const refused = yield* Effect.mapError(
+      withSession((session) => session.send(envelope, message)),
+      (error) => fault(error, message.length),
+    )
+    if (refused.length === 0) return allSent
+    return yield* new SinkError({ reason: EmailErrors.partly(refused, addresses, { server }) })
+  })
+
+  /** A digest without the events that can't be rendered: those are rejected by themselves. */
+  const sendRest = (entries: Batch): Effect.Effect<Failures, SinkError> => {
+    const failures = new Map<number, SinkError>()
+    const rest = entries.filter((entry, index) => {
+      const made = rendered(() => compose([entry]))
+      if (Result.isFailure(made)) failures.set(index, made.failure)
+      return Result.isSuccess(made)
+    })
+    const batch = batchOf(rest)
+    return batch === undefined ? Effect.succeed(failures) : Effect.as(deliver(compose(batch)), failures)
+  }
+
+  return {
+    batch: { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY },
+    send: (entries) => {
+      const batch = batchOf(entries)
+      if (batch === undefined) return passed
+      const made = rendered(() => compose(batch))
+      if (Result.isSuccess(made)) return deliver(made.success)
+      return batch.length === 1 ? Effect.fail(made.failure) : sendRest(batch)
+    },
+    check: Effect.mapError(
+      withSession((session) => session.ping),
+      (error) => fault(error),
+    ),
+  }
+})
+
+export const Email: SinkType<EmailConfig> = {
+  config: EmailConfig,
+  // Mail servers count connections, and mails a minute.
+  concurrency: 1,
+  messages: {
+    recoveries: {
+      askedBy: "resolve",
+      ownKey: "thread",
+      key: ({ resolve, thread, objectId }) =>
+        resolve ? Alert.keyOf({ objectId, ...(thread !== undefined && { dedupKey: thread }) }) : undefined,
+    },
+    // The digests of one key are one thread.
+    ofDigests: (config, key) => ({ ...config, thread: config.thread ?? key }),
+  },
+  open: make,
+  preview: (config, entries) => {
+    const batch = batchOf(entries)
+    if (batch === undefined) return []
+    const { from, to, cc, replyTo } = config
+    return [
+      { from, to, ...(cc.length > 0 && { cc }), ...(replyTo !== undefined && { replyTo }), ...composer(config)(batch) },
+    ]
+  },
+}

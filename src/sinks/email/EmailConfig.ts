@@ -1,0 +1,107 @@
+/** The config of an email sink. */
+import { Effect, Schema } from "effect"
+import * as Address from "../../config/Address.ts"
+import { oneOf, secret, template, text } from "../../config/schema/Keys.ts"
+import { keys } from "../alerts/AlertService.ts"
+import * as Certificates from "../Certificates.ts"
+
+const serverProblem = (server: string): string | undefined => {
+  const address = Address.parse(server)
+  if (address !== undefined) return address.port > 65_535 ? "a port is a number up to 65535" : undefined
+  if (/^[a-z]+:\/\//i.test(server)) return 'a server is host and port alone, such as "smtp.example.com:587"'
+  return 'this is no server: write host and port, such as "smtp.example.com:587"'
+}
+
+/**
+ * `local@domain`, as RFC 5321 writes it, without quotes and comments: what needs
+ * those is read in several ways. A name before it in `<>` may be any text.
+ */
+const mailbox = /^(?:([^<>\p{Cc}]*?)\s*<([^<>]+)>|([^<>]+))$/u
+const address = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?!\.)[\p{L}\p{N}.-]{1,253}(?<!\.)$/u
+
+export interface Mailbox {
+  readonly name: string
+  readonly address: string
+}
+
+/** `undefined` where a text is no mailbox. */
+export const mailboxOf = (written: string): Mailbox | undefined => {
+  const [, name = "", inside, alone] = mailbox.exec(written.trim()) ?? []
+  const found = inside ?? alone ?? ""
+  return address.test(found) ? { name: name.replace(/^"(.*)"$/, "$1"), address: found } : undefined
+}
+
+const mailboxKey = (description: string, examples = ["oncall@example.com"]) =>
+  // Somebody's address is personal data.
+  Schema.String.annotate({ description, shown: false, examples }).check(
+    Schema.makeFilter(
+      (written: string) => {
+        if (mailboxOf(written) !== undefined) return true
+        return /@.*[,;].*@/.test(written)
+          ? 'each address stands in its own quotes: ["one@example.com", "two@example.com"]'
+          : 'this is no address: write "oncall@example.com", or "On call <oncall@example.com>"'
+      },
+      { expected: "an address", toJsonSchema: () => ({ pattern: "@" }) },
+    ),
+  )
+
+/** What its keys have to do with each other. */
+interface Whole {
+  readonly server: string
+  readonly security: string
+  readonly tls?: unknown
+  readonly auth?: unknown
+}
+
+export const EmailConfig = Schema.Struct({
+  server: Schema.String.annotate({
+    description: "The SMTP server that takes the mails: host and port",
+    examples: ["smtp.example.com:587"],
+    // One that is written wrong may hold a password.
+    shown: false,
+  }).check(Schema.makeFilter(serverProblem, { toJsonSchema: () => ({ pattern: Address.pattern }) })),
+  security: oneOf(
+    "`starttls`: TLS before anything else is said, usual at port 587. `tls`: TLS from the first byte, usual at 465. `none`: no TLS",
+    ["starttls", "tls", "none"],
+    "starttls",
+  ),
+  tls: Schema.optionalKey(Certificates.CertificatesConfig.annotate({ description: "Certificates of one's own" })),
+  auth: Schema.optionalKey(
+    Schema.Struct({
+      username: text("The user that the relay logs in as"),
+      password: secret("Its password, or the token that stands for one"),
+    }).annotate({ description: "Log in to the server" }),
+  ),
+  from: mailboxKey("Who the mails are from; what can't be delivered comes back there", ["Relay <relay@example.com>"]),
+  to: Schema.Array(mailboxKey("An address"))
+    .check(Schema.isMinLength(1, { message: "a mail needs somebody to go to" }))
+    .annotate({ description: "Who gets them", examples: [["oncall@example.com"]] }),
+  cc: Schema.Array(mailboxKey("An address"))
+    .annotate({ description: "Who gets a copy" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
+  replyTo: Schema.optionalKey(mailboxKey("Where answers go, when not to `from`")),
+  subject: Schema.optionalKey(
+    template("The subject; may hold placeholders. By default the failure in words, or the type, and the account"),
+  ),
+  text: Schema.optionalKey(
+    template("The mail's text; may hold placeholders. By default type, account, object, event and time"),
+  ),
+  thread: Schema.optionalKey(
+    template("Mails of the same text here are one thread. By default the type, the account and the object"),
+  ),
+  objectId: keys.objectId,
+  details: keys.details,
+  resolve: keys.resolve,
+}).check(
+  Schema.makeFilter(({ server, security, tls, auth }: Whole) => {
+    if (security === "none" && tls !== undefined) {
+      return { path: ["tls"], issue: '"security": "none" speaks no TLS: take one of the two out' }
+    }
+    const host = Address.parse(server)
+    if (security === "none" && auth !== undefined && host !== undefined && !Address.isLoopback(host)) {
+      return { path: ["security"], issue: "a password is not sent over a network without TLS: take this key out" }
+    }
+    return undefined
+  }),
+)
+export type EmailConfig = typeof EmailConfig.Type

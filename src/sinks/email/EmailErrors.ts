@@ -1,0 +1,147 @@
+/**
+ * What an SMTP server's replies mean for the lane, and what a person should do.
+ *
+ * **Guarantee.** Of a reply only its codes are shown: its text may repeat
+ * addresses and the mail. It is kept where answers of receivers are kept.
+ */
+import type { Redacted } from "effect"
+import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import {
+  DeliveryFailed,
+  DeliveryRejected,
+  type Reason,
+  SinkMisconfigured,
+  SinkThrottled,
+  SinkUnavailable,
+} from "../Sink.ts"
+import type { Refused, SmtpError } from "./SmtpSession.ts"
+
+/** What a message names. */
+export interface Place {
+  /** Host and port. */
+  readonly server: string
+  readonly security: "starttls" | "tls" | "none"
+  readonly hasAuth: boolean
+  /** Of the mail, in bytes; 0 without one. */
+  readonly bytes: number
+  /** What is kept of a reply. */
+  readonly keep: (reply: string) => Redacted.Redacted<string> | undefined
+}
+
+/** The codes of a reply, RFC 5321 and RFC 3463: `550 5.1.1`. */
+const codesOf = ({ reply, status }: SmtpError): string => {
+  const [, enhanced] = /^\d{3}[ -]([245]\.\d{1,3}\.\d{1,3})\b/.exec(reply) ?? []
+  return enhanced === undefined ? String(status) : `${status} ${enhanced}`
+}
+
+/** Words of a temporary reply that asks for fewer mails; the codes don't tell. */
+const isThrottling = ({ status, reply }: SmtpError): boolean =>
+  status >= 400 && status < 500 && /throttl|\btoo (many|fast|quickly)\b|\brate\b|slow down/i.test(reply)
+
+const isSize = ({ status, reply }: SmtpError): boolean => status === 552 || /^5\d\d[ -]5\.(2|3)\.(3|4)\b/.test(reply)
+
+/** A minute: a server that asks for fewer mails does not say for how long. */
+const pause = 60_000
+
+const withoutTls = ({ security }: Place): string =>
+  security === "starttls"
+    ? 'it offers no TLS at this port: correct "server", or set "security"'
+    : 'it speaks no TLS at this port: correct "server", or set "security" to "starttls"'
+
+/** Why there was no reply. */
+const unanswered = ({ code, command, detail }: SmtpError, at: string, place: Place): Reason => {
+  const failure = HttpTransport.failureOf(new Error(detail))
+  const isClosed = /closed|ECONNRESET|EPIPE/.test(detail)
+  if (code === "EDNS" || failure === "unknown host") {
+    return new SinkUnavailable({ message: `${at} can't be reached: its host name has no address` })
+  }
+  if (code === "ETIMEDOUT") {
+    const hint =
+      place.security === "tls" ? "" : '; if it speaks TLS from the first byte, as at port 465, set "security" to "tls"'
+    return new SinkUnavailable({ message: `${at} does not answer${hint}` })
+  }
+  if (code === "EAUTH") {
+    return new SinkMisconfigured({ message: `${at} offers no login that the relay knows: correct "server" or "auth"` })
+  }
+  if (code === "EPROTOCOL") {
+    return new SinkMisconfigured({ message: `${at}: what answers there is no SMTP server: correct "server"` })
+  }
+  const tls = HttpTransport.passing[failure] === undefined
+  if (tls || (code === "ETLS" && !isClosed)) {
+    const why =
+      failure === "failed handshake" || failure === "other"
+        ? withoutTls(place)
+        : `its certificate can't be trusted (${failure}): name its authority with "tls": { "ca": … }, renew it, or correct the host in "server"`
+    return new SinkMisconfigured({ message: `${at}: ${why}` })
+  }
+  const why = failure === "other" ? (HttpTransport.passing.reset ?? "") : HttpTransport.passing[failure]
+  return new SinkUnavailable({
+    message: `${at} can't be reached: ${why}${command === "DATA" ? ", in the middle of a mail" : ""}`,
+  })
+}
+
+/** What a refusal for good means, by the command that was refused. */
+const refused = (error: SmtpError, at: string, place: Place): Reason => {
+  const { command, status } = error
+  const said = codesOf(error)
+  if (isSize(error)) return tooLarge(place)
+  const misconfigured = (todo: string) => new SinkMisconfigured({ message: `${at} ${todo} (${said})` })
+  if (command.startsWith("AUTH")) return misconfigured('refuses the user or its password: correct "auth"')
+  if (command === "STARTTLS") return new SinkMisconfigured({ message: `${at}: ${withoutTls(place)} (${said})` })
+  if (status === 530) {
+    return misconfigured(place.hasAuth ? 'wants TLS first: set "security"' : 'wants a login: set "auth"')
+  }
+  if (command === "MAIL FROM") return misconfigured('does not take mails of this sender: correct "from" or "auth"')
+  if (command === "RCPT TO") {
+    return misconfigured('takes mails for none of the addresses: correct "to" and "cc", or set "auth"')
+  }
+  if (command === "DATA")
+    return new DeliveryRejected({ message: `${at} refuses the mail (${said})`, ...kept(error, place) })
+  return misconfigured('does not serve the relay: correct "server"')
+}
+
+const kept = ({ reply }: SmtpError, { keep }: Place): { readonly answer?: Redacted.Redacted<string> } => {
+  const answer = reply === "" ? undefined : keep(reply)
+  return answer === undefined ? {} : { answer }
+}
+
+const tooLarge = ({ server, bytes }: Place): Reason =>
+  new DeliveryRejected({
+    message: `SMTP server ${server}: a mail of ${bytes} bytes is larger than it takes: shorten "text", or let a digest have fewer events`,
+  })
+
+export const reasonOf = (error: SmtpError, place: Place): Reason => {
+  const at = `SMTP server ${place.server}`
+  const { code, command, status } = error
+  if (code === "EMESSAGE" && status === 0) return tooLarge(place)
+  if (status === 0) return unanswered(error, at, place)
+  const said = codesOf(error)
+  if (isThrottling(error)) {
+    return new SinkThrottled({ message: `${at} asks for fewer mails (${said}): see "rateLimit"`, retryAfter: pause })
+  }
+  // Of one mail: a list that is looked at first, a mailbox that is full. Anything else concerns every mail.
+  const isMails = command === "RCPT TO" || command === "DATA"
+  if (status >= 500 && status !== 503) return refused(error, at, place)
+  return isMails && status !== 421
+    ? new DeliveryFailed({ message: `${at} does not take the mail now (${said})`, ...kept(error, place) })
+    : new SinkUnavailable({ message: `${at} can't take mails now (${said})` })
+}
+
+/** The mail was taken for some addresses only. They are told by their place: an address is personal data. */
+export const partly = (
+  all: ReadonlyArray<Refused>,
+  { to, cc }: { readonly to: ReadonlyArray<string>; readonly cc: ReadonlyArray<string> },
+  { server }: Pick<Place, "server">,
+): Reason => {
+  const placeOf = (address: string): string => {
+    const index = to.indexOf(address)
+    return index === -1 ? `"cc"[${cc.indexOf(address)}]` : `"to"[${index}]`
+  }
+  const which = all.map(({ address, status }) => `${placeOf(address)} (${status})`).join(", ")
+  const message = `SMTP server ${server} did not take the mail for ${which}`
+  return all.some(({ status }) => status < 500)
+    ? new DeliveryFailed({
+        message: `${message}; the other addresses have it, and get it again with the same Message-ID`,
+      })
+    : new DeliveryRejected({ message: `${message}; the other addresses have it: correct these` })
+}

@@ -1,0 +1,133 @@
+/**
+ * A connection to an SMTP server, logged in and ready for mails one after the
+ * other: nodemailer's `SMTPConnection` as Effects.
+ *
+ * **Guarantee.** A mail that is interrupted closes its connection, before the
+ * dot that ends it or after: it never arrives in parts. Every call ends, also
+ * when the server goes away in the middle of it.
+ */
+import { Effect, Schema, type Scope } from "effect"
+import type SMTPConnection from "nodemailer/lib/smtp-connection"
+
+/** What went wrong, as nodemailer reports it; its texts may hold addresses and what was sent. */
+export class SmtpError extends Schema.TaggedError<SmtpError>()("SmtpError", {
+  /** nodemailer's code: `EAUTH`, `EENVELOPE`. */
+  code: Schema.String,
+  /** The command that was answered, `MAIL FROM`; `CONN` before there is one. */
+  command: Schema.String,
+  /** The server's reply, and its code; empty and 0 without one. */
+  reply: Schema.String,
+  status: Schema.Number,
+  /** The system's code with nodemailer's sentence. */
+  detail: Schema.String,
+}) {}
+
+type Reported = Error & {
+  readonly code?: string | undefined
+  readonly originalCode?: string | undefined
+  readonly command?: string | undefined
+  readonly response?: string | undefined
+  readonly responseCode?: number | undefined
+  readonly recipient?: string | undefined
+}
+
+const smtpError = (error: Reported): SmtpError =>
+  new SmtpError({
+    code: error.code ?? "",
+    command: error.command ?? "",
+    reply: error.response ?? "",
+    status: error.responseCode ?? 0,
+    detail: `${error.originalCode ?? ""} ${error.message}`.trim(),
+  })
+
+export interface Envelope {
+  readonly from: string
+  readonly to: ReadonlyArray<string>
+}
+
+/** An address that the server refused while it took the mail for others. */
+export interface Refused {
+  readonly address: string
+  readonly status: number
+}
+
+export interface Session {
+  /** False once the server or an error has ended it. */
+  readonly isOpen: () => boolean
+  /** Sends one mail; the addresses that did not get it. */
+  readonly send: (envelope: Envelope, message: Buffer) => Effect.Effect<ReadonlyArray<Refused>, SmtpError>
+  /** Asks the server for nothing, by RSET. */
+  readonly ping: Effect.Effect<void, SmtpError>
+}
+
+export interface Login {
+  readonly user: string
+  readonly pass: string
+}
+
+type Options = ConstructorParameters<typeof SMTPConnection>[0]
+
+/** Connects, speaks TLS as the options say, and logs in. Closed with the scope. */
+export const open = Effect.fnUntraced(function* (
+  options: Options,
+  login: Login | undefined,
+): Effect.fn.Return<Session, SmtpError, Scope.Scope> {
+  const { default: Connection } = yield* Effect.promise(() => import("nodemailer/lib/smtp-connection"))
+  let isOpen = true
+  const connection = yield* Effect.acquireRelease(
+    Effect.sync(() => new Connection(options)),
+    (connection) =>
+      Effect.sync(() => {
+        if (isOpen) connection.quit()
+        connection.close()
+      }),
+  )
+  // An error without a listener ends the process.
+  connection.on("error", () => {
+    isOpen = false
+  })
+  connection.on("end", () => {
+    isOpen = false
+  })
+
+  const call = <A>(start: (done: (error?: Error | null, value?: A) => void) => void): Effect.Effect<A, SmtpError> =>
+    Effect.callback((resume) => {
+      const over = () => {
+        connection.off("error", failed)
+        connection.off("end", ended)
+      }
+      const failed = (error: Error) => {
+        over()
+        resume(Effect.fail(smtpError(error)))
+      }
+      const ended = () => failed(Object.assign(new Error("Connection closed"), { code: "ECONNECTION" }))
+      connection.on("error", failed)
+      connection.on("end", ended)
+      start((error, value) => {
+        if (error) return failed(error)
+        over()
+        resume(Effect.succeed(value as A))
+      })
+      return Effect.sync(() => {
+        over()
+        isOpen = false
+        connection.close()
+      })
+    })
+
+  yield* call((done) => connection.connect(done))
+  if (login !== undefined) yield* call((done) => connection.login(login, done))
+
+  return {
+    isOpen: () => isOpen,
+    send: ({ from, to }, message) =>
+      call<{ readonly rejectedErrors?: ReadonlyArray<Reported> | undefined }>((done) =>
+        connection.send({ from, to: [...to], size: message.length }, message, done),
+      ).pipe(
+        Effect.map(({ rejectedErrors = [] }) =>
+          rejectedErrors.map(({ recipient = "", responseCode = 0 }) => ({ address: recipient, status: responseCode })),
+        ),
+      ),
+    ping: Effect.asVoid(call((done) => connection.reset(done))),
+  }
+})

@@ -1,0 +1,71 @@
+/** An SMTP server in this process, and what it took: mails as they came, each read by a parser of its own. */
+import { once } from "node:events"
+import type { AddressInfo } from "node:net"
+import PostalMime, { type Email } from "postal-mime"
+import { SMTPServer, type SMTPServerOptions } from "smtp-server"
+
+export interface Taken {
+  readonly mail: Email
+  readonly raw: string
+  readonly from: string
+  readonly to: ReadonlyArray<string>
+  readonly secure: boolean
+  readonly user: unknown
+}
+
+export interface Smtp {
+  readonly server: string
+  readonly port: number
+  readonly taken: Array<Taken>
+  /** How many connections there were, and are. */
+  readonly connections: () => { readonly ever: number; readonly now: number }
+  readonly close: () => Promise<void>
+}
+
+/** An error with the code of its reply. */
+export const reply = (responseCode: number, text: string): Error => Object.assign(new Error(text), { responseCode })
+
+/** Listens on loopback; `options` are smtp-server's. By default without TLS and without a login. */
+export const startSmtp = async (options: SMTPServerOptions = {}, port = 0): Promise<Smtp> => {
+  const taken: Array<Taken> = []
+  let ever = 0
+  const smtp = new SMTPServer({
+    disableReverseLookup: true,
+    authOptional: true,
+    disabledCommands: options.key === undefined ? ["STARTTLS"] : [],
+    closeTimeout: 10,
+    onData: (stream, session, done) => {
+      const chunks: Array<Buffer> = []
+      stream.on("data", (chunk) => chunks.push(chunk))
+      stream.on("end", async () => {
+        if (stream.sizeExceeded) return done(reply(552, "5.3.4 too large"))
+        const raw = Buffer.concat(chunks)
+        const { envelope, secure, user } = session
+        taken.push({
+          mail: await PostalMime.parse(raw),
+          raw: raw.toString("latin1"),
+          from: envelope.mailFrom === false ? "" : envelope.mailFrom.address,
+          to: envelope.rcptTo.map(({ address }) => address),
+          secure,
+          user,
+        })
+        done()
+      })
+    },
+    ...options,
+  })
+  smtp.on("error", () => {})
+  smtp.on("connect", () => {
+    ever += 1
+  })
+  const listening = smtp.listen(port, "127.0.0.1")
+  await once(listening, "listening")
+  const at = (listening.address() as AddressInfo).port
+  return {
+    server: `127.0.0.1:${at}`,
+    port: at,
+    taken,
+    connections: () => ({ ever, now: smtp.connections.size }),
+    close: () => new Promise((resolve) => smtp.close(resolve)),
+  }
+}
