@@ -4,8 +4,9 @@ import { Context, Effect, Layer, SubscriptionRef } from "effect"
 import { Journal, type Log } from "../../src/journal/Journal.ts"
 import { fenced } from "../../src/journal/JournalError.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
-import { append, failed, lanesOf, pass, scripted, spec, statusOf } from "./fixture.ts"
+import { append, lanesOf, pass, scripted, spec, statusOf } from "./fixture.ts"
 
 /** A journal of two streams: its own, and another that it may own. */
 const two = Effect.gen(function* () {
@@ -67,7 +68,7 @@ describe("lanes over streams", () => {
     () =>
       Effect.gen(function* () {
         const { journal, other, take, lose, leave, refused } = yield* two
-        const sink = scripted(({ sequence }) => (sequence > 2 ? "hang" : sequence === 2 ? failed : "pass"))
+        const sink = scripted(({ sequence }) => (sequence > 2 ? "hang" : "pass"))
         yield* Effect.gen(function* () {
           yield* take
           yield* pass("1 second")
@@ -86,10 +87,61 @@ describe("lanes over streams", () => {
           expect((yield* other.lanes).find(({ name }) => name === "sink")?.cursor.sequence).toBe(2)
           yield* appendTo(journal, 1)
           yield* pass("1 second")
-          expect(sink.delivered).toEqual([1, 1])
+          expect(sink.delivered).toEqual([1, 2, 1])
         }).pipe(
           Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeed(Journal, journal)))),
         )
       }).pipe(Effect.scoped),
   )
+
+  /** As a journal of several relays: it says how often others moved retries into a lane. */
+  const shared = Layer.effect(
+    Journal,
+    Effect.map(Journal, (memory) => {
+      let revision = 0
+      return Journal.of({
+        ...memory,
+        lanes: Effect.map(memory.lanes, (lanes) => lanes.map((lane) => ({ ...lane, revision }))),
+        moveLane: (from, to) => Effect.tap(memory.moveLane(from, to), () => Effect.sync(() => revision++)),
+      })
+    }),
+  ).pipe(Layer.provide(MemoryJournal.layer))
+
+  it.effect("pause and resume a sink that an operator pauses at another relay", () => {
+    const sink = scripted(() => "pass")
+    return Effect.gen(function* () {
+      const journal = yield* Journal
+      yield* journal.setPaused("sink", true)
+      yield* pass("2 seconds")
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "paused" })
+      yield* append(1, ["sink"])
+      yield* pass("1 second")
+      expect(sink.delivered).toEqual([])
+      yield* journal.setPaused("sink", false)
+      yield* pass("2 seconds")
+      expect(sink.delivered).toEqual([1])
+    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(shared))))
+  })
+
+  it.effect("send the retries that another relay has moved into a lane", () => {
+    const sink = scripted(() => "pass")
+    return Effect.gen(function* () {
+      const journal = yield* Journal
+      yield* append(1, ["gone"])
+      yield* journal.settle([settlement("gone", 1, { retry: [retrying(1)] })])
+      yield* pass("2 seconds")
+      yield* journal.moveLane("gone", "sink")
+      yield* pass("4 seconds")
+      expect(sink.delivered).toEqual([1])
+    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(shared))))
+  })
+
+  it.effect("take over what another relay still routes by the former name of a sink", () => {
+    const sink = scripted(() => "pass")
+    return Effect.gen(function* () {
+      yield* append(2, ["old"])
+      yield* pass("3 seconds")
+      expect(sink.delivered.length).toBe(2)
+    }).pipe(Effect.provide(lanesOf([spec("new", sink.sink, { renamedFrom: "old" })]).pipe(Layer.provideMerge(shared))))
+  })
 })

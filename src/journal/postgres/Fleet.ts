@@ -18,6 +18,8 @@ import { reportOf } from "./SelfReport.ts"
 import { sharedStream } from "./Sequences.ts"
 import type { KnownRow, Owner } from "./StreamState.ts"
 
+/** Milliseconds that leaving may take: a database that does not answer must not hold up the end. */
+const leaveWithin = 3_000
 /** Milliseconds after which a relay that gives no sign of life is not listed any more. */
 const forgetAfter = 3_600_000
 
@@ -158,7 +160,7 @@ export class Fleet {
         stream.lost()
       }
       yield* db.query("DELETE FROM member WHERE name = $1 AND instance = $2", [name, this.#instance])
-    }).pipe(Effect.ignore)
+    }).pipe(Effect.timeoutOption(leaveWithin), Effect.ignore)
   }
 
   // --- beating ---------------------------------------------------------------

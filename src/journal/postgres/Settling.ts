@@ -60,6 +60,8 @@ const placesOf = (settlements: ReadonlyArray<Settlement>, cursors: ReadonlyMap<s
   )
 
 const none: ReadonlySet<string> = new Set()
+/** Milliseconds that a statement may take: a relay that stops waits for it. */
+const timeout = 10_000
 
 const storeCursors = Effect.fnUntraced(function* (
   stream: StreamState,
@@ -71,7 +73,7 @@ const storeCursors = Effect.fnUntraced(function* (
       `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE id = $1 AND epoch = $2 FOR SHARE)
        UPDATE progress SET lanes = lanes || $3::jsonb FROM owned WHERE stream = owned.id`,
       [stream.id, stream.epoch, placesOf(settlements, cursors)],
-      { name: "settle" },
+      { name: "settle", timeout },
     ),
   )
   if (count > 0) return none
