@@ -97,18 +97,22 @@ const settings = (of: Readonly<Record<string, string>>): string =>
     .map(([key, value]) => `${key} = '${value}'\n`)
     .join("")
 
-/** In the words of the shell, whose standard input is ours: when that ends without a word, so does the server, with its children. */
+/**
+ * In the words of the shell, whose standard input is ours: when that ends without
+ * a word, so does the server, with its children. Who sees to that must survive the
+ * end of the test process, by which the system may hang up on all that it started.
+ */
 const supervisor = `
 home=$1; shift; exec 3<&0
 "$@" </dev/null >&2 & pid=$!
 echo $pid
 (
+  trap "" HUP INT TERM
   read -r word <&3 && exit
-  kill -STOP $pid 2>/dev/null
-  for stat in /proc/[0-9]*/stat; do
-    read -r child name state parent rest 2>/dev/null <"$stat" && [ "$parent" = $pid ] && kill -9 "$child"
-  done
-  kill -9 $pid 2>/dev/null
+  children=$(for stat in /proc/[0-9]*/stat; do
+    read -r child name state parent rest 2>/dev/null <"$stat" && [ "$parent" = $pid ] && echo "$child"
+  done)
+  kill -9 $pid $children 2>/dev/null
   rm -rf "$home"
 ) &
 wait $pid`
