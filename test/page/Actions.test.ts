@@ -278,6 +278,45 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     expect(await laneOf("old")).toBeUndefined()
   })
 
+  test("drops what a removed sink leaves, and says how much is lost", async () => {
+    await site.run("lanes", "pause", "crm")
+    await site.deliver({ id: "evt_dropped", type: "client.created" })
+    await lane("crm", ({ backlog }) => backlog === 1)
+    const config = site.config()
+    const { crm: _, ...sinks } = config.sinks as Record<string, unknown>
+    const routes = (config.routes as ReadonlyArray<{ name: string }>).filter(({ name }) => name !== "clients")
+    site.writeConfig({ ...config, sinks, routes })
+    await site.run("reload")
+    await show("")
+    await button("Drop crm").first().click()
+    expect(await yes("Drop 1")).toContain("1 event will never be delivered there")
+    await says("crm is dropped, with 1 event.")
+    expect(await laneOf("crm")).toBeUndefined()
+  })
+
+  test("acknowledges what the journal lost, after repeating it", async () => {
+    const status = JSON.parse(await site.run("status", "--json"))
+    const journal = { ...status.journal, health: "red", message: "3 events were lost\nby a damaged page" }
+    const body = `data: ${JSON.stringify({ ...status, journal })}\n\n`
+    await page.route("**/api/v1/live", (route) => route.fulfill({ contentType: "text/event-stream", body }))
+    await show("")
+    await button("Acknowledge…").click()
+    const asked = page.waitForResponse(/journal\/acknowledge$/)
+    expect(await yes("Acknowledge")).toContain("3 events were lost")
+    expect((await asked).ok()).toBe(true)
+    await page.unroute("**/api/v1/live")
+  })
+
+  test("says that the relay is silent when it hangs, and goes on with it", async () => {
+    await show("")
+    await says("Live")
+    site.freeze()
+    await says("the relay is silent")
+    await page.locator("main.stale").waitFor()
+    site.thaw()
+    await page.locator("main:not(.stale)").waitFor()
+  }, 30_000)
+
   test("stays right when the relay restarts: what is shown is marked as old, and then is new", async () => {
     await show("")
     await says("Live")

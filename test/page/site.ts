@@ -34,6 +34,9 @@ export interface Site {
   /** A command, to its end; stdout. */
   readonly run: (...args: ReadonlyArray<string>) => Promise<string>
   readonly restart: () => Promise<void>
+  /** It hangs, and goes on. */
+  readonly freeze: () => void
+  readonly thaw: () => void
   readonly stop: () => Promise<void>
 }
 
@@ -117,6 +120,8 @@ export const startSite = async (options: SiteOptions = {}): Promise<Site> => {
       await running.kill()
       running = await startRelay(file, { cwd })
     },
+    freeze: () => running.signal("SIGSTOP"),
+    thaw: () => running.signal("SIGCONT"),
     stop: async () => {
       await running.kill()
       await sinks.stop(true)
