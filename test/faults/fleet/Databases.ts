@@ -8,9 +8,9 @@ import { makeProxy } from "../../parts/Proxy.ts"
 import type { Line } from "../Line.ts"
 import { names, over, Relays, seconds, underLoad } from "./Relays.ts"
 
-const kills = { normal: 2, long: 20 }
-const cuts = { normal: 2, long: 20 }
-const standstill = { normal: 5_000, long: 30_000 }
+const kills = { normal: 1, long: 20 }
+const cuts = { normal: 1, long: 20 }
+const standstill = { normal: 4_000, long: 30_000 }
 /** `commitTimeout` is three seconds unless the config says otherwise; its sweep and the machine's load come on top. */
 const refusedWithin = 4_500
 const flowsWithin = 10_000

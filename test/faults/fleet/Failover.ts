@@ -96,7 +96,7 @@ export const asynchronous: Line = {
         await Bun.sleep(1_500)
         relays.speedUp()
       })
-      await relays.arrived(15)
+      await relays.settled()
       told = await named(relays)
       lost = relays.missing.length
       if (round < count) await turn("asynchronous")

@@ -14,10 +14,12 @@ export const kill: Line = {
     const random = seeded(options.seed)
     const broken: Array<string> = []
     let [worst, bound, longest, round] = [0, 0, 0, 0]
+    let starting: Promise<unknown> = Promise.resolve()
     const isEnough = () => (options.long ? round >= rounds.long && relays.acknowledged >= many : round >= rounds.normal)
     while (!isEnough()) {
       round += 1
-      const victim = names[Math.floor(random() * names.length)] ?? "a"
+      const running = names.filter((name) => relays.running.has(name))
+      const victim = running[Math.floor(random() * running.length)] ?? "a"
       const before = relays.repeated
       await underLoad(relays, async () => {
         await Bun.sleep(500 + random() * 1_500)
@@ -28,11 +30,14 @@ export const kill: Line = {
         const took = await relays.takenOver(victim, 30)
         if (took === undefined) broken.push(`round ${round}: what ${victim} had acknowledged did not come within 30 s`)
         else longest = Math.max(longest, took)
-        await relays.start(victim)
+        // The next is killed while this one comes back.
+        await starting
+        starting = relays.start(victim)
       })
       if (!(await relays.arrived(60))) broken.push(`round ${round}: not all came within a minute`)
       worst = Math.max(worst, relays.repeated - before)
     }
+    await starting
     if (longest > limit) broken.push(`a takeover took ${seconds(longest)}`)
     const notes = [`the longest takeover took ${seconds(longest)}`]
     return { rounds: round, duplicates: worst, bound, broken, notes }

@@ -26,13 +26,6 @@ export const mutants: ReadonlyArray<Mutant> = [
     replace: "(SELECT id FROM stream WHERE id = $1 AND epoch = $2)",
   },
   {
-    line: "fleet-late-commit",
-    gone: "what is appended under an epoch that has passed is not stored",
-    file: postgres("Commits"),
-    find: "(SELECT id FROM stream WHERE id = $1 AND epoch = $2 FOR SHARE)",
-    replace: "(SELECT id FROM stream WHERE id = $1 AND $2::bigint IS NOT NULL FOR SHARE)",
-  },
-  {
     line: "fleet-same",
     gone: "an event that another relay has seen is void",
     file: postgres("StreamRows"),

@@ -155,9 +155,10 @@ export class Relays {
     return repeated
   }
 
-  /** What a relay sends to `plain` takes long: so it has much in flight, and more that waits. */
+  /** What a relay sends to `plain` takes long: so it has much in flight, more that waits, and always something to settle. */
   slowDown(name: Name): Promise<void> {
-    this.answer = (by) => (by === name ? taken(300) : undefined)
+    let count = 0
+    this.answer = (by) => (by === name ? taken(100 + (count++ % 20) * 20) : undefined)
     return Bun.sleep(700)
   }
 
@@ -198,6 +199,15 @@ export class Relays {
       seconds,
       25,
     )
+  }
+
+  /** Waits until nothing comes any more for two seconds. */
+  async settled(): Promise<void> {
+    for (let before = -1, requests = 0; before !== requests; ) {
+      before = requests
+      await Bun.sleep(2_000)
+      requests = this.plain.requests + this.ordered.requests
+    }
   }
 
   /** Milliseconds until what a relay has acknowledged is delivered; `undefined` when it is not within `seconds`. */

@@ -2,7 +2,7 @@
 import type { Line } from "../Line.ts"
 import { names, over } from "./Relays.ts"
 
-const deliveries = { normal: 1_600, long: 20_000 }
+const deliveries = { normal: 800, long: 20_000 }
 const atOnce = 16
 
 export const same: Line = {
