@@ -129,6 +129,8 @@ export class RetryQueue {
     // It has waited long enough behind the other one; the next digest of a group has a window of its own.
     if (next !== undefined && next.tried === 0 && this.#together === 1) next.dueAt = monotonic
     this.#nextDue = Math.min(this.#nextDue, next?.dueAt ?? Number.POSITIVE_INFINITY)
+    // One that has filled meanwhile needs no window.
+    if (this.#isFull(waiting)) this.#nextDue = Number.NEGATIVE_INFINITY
   }
 
   /** Marks up to `limit` due events as taken, the longest due first. */

@@ -68,6 +68,16 @@ describe("a lane's retry queue", () => {
     expect(sequences(givenBack.takeGroup(200))).toEqual([1])
   })
 
+  test("a group that filled behind one in flight goes at once when that one ends, and not by its window", () => {
+    const retries = new RetryQueue(2)
+    for (const sequence of [1, 2]) retries.put(event(sequence, 1_000, "group", 0))
+    expect(sequences(retries.takeGroup(10))).toEqual([1, 2])
+    for (const sequence of [3, 4]) retries.put(event(sequence, 2_000, "group", 0))
+    expect(sequences(retries.takeGroup(20))).toEqual([])
+    for (const sequence of [1, 2]) retries.remove(sequence, 30)
+    expect(sequences(retries.takeGroup(30))).toEqual([3, 4])
+  })
+
   test("after a restart a wait is what is left of it, even when the wall clock went back ten years", () => {
     const retries = new RetryQueue()
     const tenYears = 10 * 365 * 86_400_000

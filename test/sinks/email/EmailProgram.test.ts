@@ -64,6 +64,7 @@ describe("relay run with email sinks", () => {
     await send(10, 40)
     await box.start()
     await taken("killed", 40)
+    while (box.mails().filter(({ subject }) => subject === "digest 10").length < 4) await Bun.sleep(20)
     expect(await running.kill()).toBe(0)
   }, 60_000)
 
