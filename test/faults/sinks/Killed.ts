@@ -15,12 +15,15 @@ export interface Service {
   readonly config: object
   readonly kill: () => Promise<void>
   readonly start: () => Promise<void>
+  /** Stops it where it stands (SIGSTOP), and lets it go on. */
+  readonly freeze?: () => void
+  readonly thaw?: () => void
   /** The numbers of the events that it has, in its order; -1 for what is none of ours. */
   readonly arrived: () => ReadonlyArray<number>
   readonly remove: () => Promise<void>
 }
 
-const run = async (service: Service, options: Options): Promise<Outcome> => {
+export const killed = async (service: Service, options: Options): Promise<Outcome> => {
   const subject = await Subject.make(options, { sinks: { killed: service.config } })
   const { sender } = subject
   const broken: Array<string> = []
@@ -50,6 +53,12 @@ const run = async (service: Service, options: Options): Promise<Outcome> => {
     worst = Math.max(worst, Math.ceil(repeated / 2))
     seen = all.length
   }
+  if (service.freeze !== undefined) {
+    service.freeze()
+    await sender.paced(rate, 3)
+    service.thaw?.()
+    if (!(await subject.drained())) broken.push("frozen: the backlog did not drain within a minute")
+  }
   const all = new Set(service.arrived())
   const lost = [...sender.acknowledged].filter((number) => !all.has(number)).length
   if (all.has(-1)) broken.push("something arrived that nobody sent")
@@ -67,7 +76,7 @@ export const mailServerKilled: Line = {
     const box = await makeMailbox()
     const { kill, start, remove, server } = box
     const mail = { type: "email", server, security: "none", from: "relay@example.com", to: ["oncall@example.com"] }
-    return run(
+    return killed(
       {
         config: { ...mail, subject: "{{id}}", concurrency: 4 },
         kill,

@@ -2,9 +2,19 @@
 import type { Line } from "../Line.ts"
 import { brokerAway, receiverAway } from "./Away.ts"
 import { mailServerKilled } from "./Killed.ts"
+import { eventBridgeKilled, sqsKilled } from "./KilledAws.ts"
 import { mutants } from "./Mutants.ts"
 import { roomLine, waitingLine } from "./Room.ts"
 import { trials } from "./Trials.ts"
 
-export const lines: ReadonlyArray<Line> = [...trials, receiverAway, brokerAway, mailServerKilled, roomLine, waitingLine]
+export const lines: ReadonlyArray<Line> = [
+  ...trials,
+  receiverAway,
+  brokerAway,
+  mailServerKilled,
+  sqsKilled,
+  eventBridgeKilled,
+  roomLine,
+  waitingLine,
+]
 export { mutants }

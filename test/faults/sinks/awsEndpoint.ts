@@ -1,0 +1,30 @@
+/**
+ * `bun awsEndpoint.ts PORT FILE`: an SQS and EventBridge endpoint that appends the
+ * bodies it is sent to a file before it answers, so that a kill loses none that it
+ * has answered for. moto keeps all in memory: killed, it would have lost them.
+ */
+import { appendFileSync } from "node:fs"
+
+interface Sent {
+  readonly Id?: string
+  readonly MessageBody?: string
+  readonly Detail?: string
+}
+
+const [port, file = ""] = process.argv.slice(2)
+
+Bun.serve({
+  hostname: "127.0.0.1",
+  port: Number(port),
+  fetch: async (request) => {
+    const action = String(request.headers.get("x-amz-target")).replace(/^.*\./, "")
+    if (action === "DescribeEventBus") return Response.json({ Name: "events" })
+    const { Entries = [] } = (await request.json()) as { readonly Entries?: ReadonlyArray<Sent> }
+    appendFileSync(file, Entries.map(({ MessageBody, Detail }) => `${MessageBody ?? Detail}\n`).join(""))
+    // A kill may come between: then it has what nobody knows it has.
+    await Bun.sleep(2)
+    return action === "PutEvents"
+      ? Response.json({ FailedEntryCount: 0, Entries: Entries.map((_, at) => ({ EventId: String(at) })) })
+      : Response.json({ Successful: Entries.map(({ Id }) => ({ Id })) })
+  },
+})
