@@ -66,10 +66,10 @@ const contract = (broker: () => Broker, client: "platformatic" | "kafkajs", mech
         says: ["topic nowhere.appointment", /no such topic/, '"createTopics"'],
       },
       {
-        title: "a name that no topic can have",
-        open: openKafka(() => ({ ...base(), topic: "no topic" })),
-        reason: "SinkMisconfigured",
-        says: ["no topic", /letters, digits/],
+        title: "a name that is too long once the event has filled it in",
+        open: openKafka(() => ({ ...base(), topic: `${"n".repeat(240)}.{{resource}}` })),
+        reason: "DeliveryRejected",
+        says: ["topic nnn", /at most 249 letters, digits/],
       },
     ],
   })
