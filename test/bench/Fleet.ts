@@ -4,7 +4,7 @@
  * database of its own, and all of them take turns in each round.
  */
 import { Effect } from "effect"
-import { makePostgres, type Postgres, reasonToSkip } from "../parts/Postgres.ts"
+import { makePostgres, missing, type Postgres } from "../parts/Postgres.ts"
 import { BenchError } from "./BenchError.ts"
 import { cpuMicros, endedChildrenMicros } from "./Child.ts"
 import * as Paced from "./Paced.ts"
@@ -17,7 +17,7 @@ const settings = { shared_buffers: "256MB", max_wal_size: "4GB" }
 /** A database for the length of a scope. */
 export const database = Effect.acquireRelease(
   Effect.suspend(() => {
-    const lacking = reasonToSkip()
+    const lacking = missing()
     return lacking === undefined
       ? Effect.promise(() => makePostgres({ settings }))
       : Effect.fail(new BenchError({ message: `PostgreSQL is missing: ${lacking}` }))

@@ -26,7 +26,7 @@ import { freePort } from "../lib/port.ts"
 import { type Authorities, certificatesIn, makeCertificates } from "./certificates.ts"
 import { binaries, initdb, type Release, runAs } from "./PostgresBinaries.ts"
 
-export { type Release, reasonToSkip } from "./PostgresBinaries.ts"
+export { missing, type Release, reasonToSkip } from "./PostgresBinaries.ts"
 
 /** Owns the database `relay`; logs in by password (SCRAM). */
 export const user = { name: "relay", password: "relay-canary-7c41e0" }

@@ -29,20 +29,24 @@ const debian = "/usr/lib/postgresql/15"
 /** Which PostgreSQL: npm's, or the older one that Debian has. */
 export type Release = "npm" | "debian"
 
-/** Why the tests that need a PostgreSQL don't run; `undefined` when they do. */
-export const reasonToSkip = (release: Release = "npm"): string | undefined => {
-  if (release === "npm") {
-    return packaged === undefined
-      ? "npm has PostgreSQL for Linux on x64 and arm64, installed by bun install --frozen-lockfile"
-      : undefined
+/** Why there is no such PostgreSQL here; `undefined` where there is. */
+export const missing = (release: Release = "npm"): string | undefined => {
+  if (release === "debian") {
+    return existsSync(join(debian, "bin/postgres"))
+      ? undefined
+      : "it needs PostgreSQL 15, as Debian 12 has it (apt-get install postgresql-15)"
   }
-  if (!existsSync(join(debian, "bin/postgres"))) {
-    return "it needs PostgreSQL 15, as Debian 12 has it (apt-get install postgresql-15); then RELAY_PARTS=1 bun test runs it"
-  }
-  return process.env.RELAY_PARTS === "1"
-    ? undefined
-    : "RELAY_PARTS=1 bun test runs it against this machine's PostgreSQL 15"
+  return packaged === undefined
+    ? "npm has PostgreSQL for Linux on x64 and arm64, installed by bun install --frozen-lockfile"
+    : undefined
 }
+
+/** Why the tests that need it don't run; `undefined` when they do. */
+export const reasonToSkip = (release: Release = "npm"): string | undefined =>
+  missing(release) ??
+  (process.env.RELAY_PARTS === "1"
+    ? undefined
+    : `RELAY_PARTS=1 bun test runs it against PostgreSQL${release === "npm" ? "" : " 15"}`)
 
 interface Link {
   readonly source: string

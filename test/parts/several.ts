@@ -1,9 +1,9 @@
 /** `bun test/parts/several.ts`: PostgreSQL, two relays on it and a load balancer on 127.0.0.1:8080 until Ctrl-C, by config/fleet.json. */
 
 import { startFleet } from "./Fleet.ts"
-import { reasonToSkip } from "./Postgres.ts"
+import { missing } from "./Postgres.ts"
 
-const lacking = reasonToSkip()
+const lacking = missing()
 if (lacking !== undefined) {
   console.error(`PostgreSQL is missing: ${lacking}`)
   process.exit(1)

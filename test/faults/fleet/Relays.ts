@@ -7,7 +7,7 @@
  * accepted, to one relay after the other: their order is the same for everybody.
  */
 import type { Relay } from "../../lib/relay.ts"
-import { makePostgres, type Postgres, reasonToSkip } from "../../parts/Postgres.ts"
+import { makePostgres, missing, type Postgres } from "../../parts/Postgres.ts"
 import type { Options, Outcome } from "../Line.ts"
 import { eventually, Subject, skipped } from "../relay/Subject.ts"
 import { Receiver, Sender, bodyOf as usual } from "../relay/Traffic.ts"
@@ -300,7 +300,7 @@ export const over =
     make: (options: Options) => Promise<Relays> = (options) => Relays.make(options),
   ) =>
   async (options: Options): Promise<Outcome> => {
-    const lacking = reasonToSkip()
+    const lacking = missing()
     if (lacking !== undefined) return skipped(lacking)
     const relays = await make(options)
     let holds = false

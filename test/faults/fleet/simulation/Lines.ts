@@ -1,5 +1,5 @@
 /** Fleets by seed, one after the other; the first three that fail are reported. */
-import { reasonToSkip, sharedPostgres } from "../../../parts/Postgres.ts"
+import { missing, sharedPostgres } from "../../../parts/Postgres.ts"
 import type { Line, Mutant, Outcome } from "../../Line.ts"
 import { skipped } from "../../relay/Subject.ts"
 import { simulate } from "./Fleet.ts"
@@ -13,7 +13,7 @@ export const lines: ReadonlyArray<Line> = [
     name: line,
     fault: "fleets: crashes, standstills, partitions, clocks",
     run: async ({ long, seed }): Promise<Outcome> => {
-      const lacking = reasonToSkip()
+      const lacking = missing()
       if (lacking !== undefined) return skipped(lacking)
       const broken: Array<string> = []
       let [rounds, acknowledged, lost, repeated, takeovers] = [0, 0, 0, 0, 0]
