@@ -1,7 +1,7 @@
 /**
  * A relay's beats and a commit of its own stand still in the database: nobody
  * takes its stream before that commit has ended, so whoever takes it finds the
- * events; and what the relay has to append after that is not stored.
+ * events; and the relay, which lives, begins no attempt meanwhile.
  */
 import pg from "pg"
 import type { Line } from "../Line.ts"
@@ -14,6 +14,9 @@ const victim = "a"
 /** Keys of advisory locks. */
 const appends = 4711
 const beats = 4712
+
+/** How long a relay may deliver after its last sign of life that was answered. */
+const lease = 4_000
 
 /** Who waits is answered by what becomes of the commit, and not by the time that it takes. */
 const patient = { path, secrets: [{ name: "faults", value: secret }], commitTimeout: "30 seconds" }
@@ -43,7 +46,7 @@ export const lateCommit: Line = {
     async (relays, options) => {
       const broken: Array<string> = []
       const count = options.long ? rounds.long : rounds.normal
-      let [worst, bound] = [0, 0]
+      let [worst, bound, late] = [0, 0, 0]
       const isSo = async (question: string) => (await relays.sql(question)).length > 0
       const holder = new pg.Client({ connectionString: relays.postgres.admin.replace(/postgres$/, "relay") })
       await holder.connect()
@@ -51,12 +54,17 @@ export const lateCommit: Line = {
       for (let round = 1; round <= count; round++) {
         const before = relays.repeated
         const attempt = async () => {
-          await Bun.sleep(700)
+          // So much waits that the relay has something to begin to the end.
+          await relays.slowDown(victim, 1_900)
+          await Bun.sleep(1_000)
           bound = Math.max(bound, await relays.bound(victim))
           await holder.query(`SELECT pg_advisory_lock(${appends}), pg_advisory_lock(${beats})`)
           if (!(await eventually(() => isSo(held), 5))) broken.push(`round ${round}: no commit was held`)
+          // What a relay begins after its lease of four seconds may be another's by then.
+          await Bun.sleep(lease + 500)
+          relays.arrivals = []
           // A statement is given up after ten seconds.
-          const isWanted = await eventually(async () => (await isSo(wanted)) || !(await isSo(owned)), 9)
+          const isWanted = await eventually(async () => (await isSo(wanted)) || !(await isSo(owned)), 5)
           if (!isWanted) broken.push(`round ${round}: nobody wanted the stream: this has shown nothing`)
           if (!(await isSo(owned)))
             broken.push(`round ${round}: the stream was taken while a commit to it was under way`)
@@ -70,14 +78,18 @@ export const lateCommit: Line = {
           await Bun.sleep(500)
           await holder.query(`SELECT pg_advisory_unlock(${appends})`)
           await Bun.sleep(1_000)
+          late += relays.arrivals.filter(({ by }) => by === victim).length
+          relays.arrivals = undefined
           await holder.query(`SELECT pg_advisory_unlock(${beats})`)
           await Bun.sleep(1_000)
+          relays.speedUp()
         }
         await underLoad(relays, attempt, 24)
         if (!(await relays.arrived(20))) broken.push(`round ${round}: not all came within 20 s`)
         worst = Math.max(worst, relays.repeated - before)
       }
       await holder.end()
+      if (late > 0) broken.push(`${late} attempts began although no sign of life was answered`)
       return { rounds: count, duplicates: worst, bound, broken }
     },
     (options) => Relays.make(options, { settings: { webhooks: { scheduling: patient } } }),

@@ -5,8 +5,8 @@ const postgres = (file: string): string => `src/journal/postgres/${file}.ts`
 
 export const mutants: ReadonlyArray<Mutant> = [
   {
-    line: "fleet-freeze",
-    gone: "a relay that stood still asks whether its streams are still its own before each attempt",
+    line: "fleet-late-commit",
+    gone: "a relay whose signs of life are not answered begins no attempt",
     file: postgres("StreamState"),
     find: "return !this.isLost && this.owner.isAlive() && this.owner.now() >= this.notBefore",
     replace: "return true",

@@ -165,9 +165,9 @@ export class Relays {
   }
 
   /** What a relay sends to `plain` takes long: so it has much in flight, more that waits, and always something to settle. */
-  slowDown(name: Name): Promise<void> {
+  slowDown(name: Name, most = 500): Promise<void> {
     let count = 0
-    this.answer = (by) => (by === name ? taken(100 + (count++ % 20) * 20) : undefined)
+    this.answer = (by) => (by === name ? taken(most * (0.6 + (count++ % 20) * 0.02)) : undefined)
     return Bun.sleep(700)
   }
 
