@@ -188,7 +188,8 @@ const make = Effect.fnUntraced(function* (
       }
       opened.add(name)
       const { pausedFor } = backlog
-      return { ...engine.lanes.info(backlog), pausedFor, retries: engine.lanes.retries.ofLane(name) }
+      const retries = engine.guard(() => engine.lanes.retries.ofLane(name))
+      return { ...engine.lanes.info(backlog), pausedFor, retries }
     })
 
   const setPaused = (lane: string, paused: boolean) =>

@@ -248,6 +248,9 @@ class Simulation {
         yield* Effect.ignore(this.#beat(sinks()))
         yield* Effect.sleep(500)
         const statuses = yield* Operator.look(oracle)
+        // What a rename could not move while the disk failed, the next reload does.
+        if (statuses.some(({ name, condition }) => condition === "orphaned" && isRenamed(name)))
+          yield* oneAtATime.withPermit(Effect.ignore(reload(this.#places.placed(), this.#places.routes())))
         if (senders.idle && Operator.isQuiet(statuses)) break
         if (world.now > this.#plan.faultsUntil + enough) {
           const busy = statuses.filter((status) => !Operator.isQuiet([status]))
