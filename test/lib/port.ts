@@ -4,10 +4,14 @@ import { createServer } from "node:net"
 /** Below the ports that the system gives to outgoing connections: one of those could take it while nobody listens. */
 const range = { from: 12_000, to: 32_000 }
 
+/** Given out already: who was given one may not listen yet. */
+const given = new Set<number>()
+
 /** A port that is free, and stays so while a relay on it is restarted. */
 export const freePort = async (): Promise<number> => {
   for (;;) {
     const port = range.from + Math.floor(Math.random() * (range.to - range.from))
+    if (given.has(port)) continue
     const server = createServer()
     const listening = once(server, "listening").then(
       () => true,
@@ -17,6 +21,8 @@ export const freePort = async (): Promise<number> => {
     if (!(await listening)) continue
     server.close()
     await once(server, "close")
+    if (given.has(port)) continue
+    given.add(port)
     return port
   }
 }

@@ -8,8 +8,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "descriptors",
     gone: "no listener closes while descriptors are used up",
     file: "src/runtime/PausableListener.ts",
-    find: "closing?.close(false).then(",
-    replace: "Promise.resolve().then(",
+    find: "for (const listener of sharing) end(listener)",
+    replace: "",
   },
   {
     line: "kill-9",
