@@ -3,7 +3,7 @@
  *
  * A sink sends batches and reports only what it saw. It does not retry, log,
  * count or remember: the lane does, by the `reason` of the error. To add one:
- * a folder here with its code and `reference.md`, a line in `Sinks.ts`, and a
+ * a folder here with its code and its part of the reference, `<sink>.md`, a line in `Sinks.ts`, and a
  * test that calls the sink contract (`test/contract/sinkContract.ts`).
  */
 import { Effect, Schema, type Scope } from "effect"

@@ -1,7 +1,7 @@
 /**
  * The reference (`config/README.md`): its tables, made from the JSON Schema, a
  * row for each key with its type, default and meaning; and its sections on
- * sinks, each made of the `reference.md` beside the sink's code and its table.
+ * sinks, each made of the `<type>.md` beside the sink's code and its table.
  * A table stands behind a mark, `<!-- keys: listen tls -->`; that of a type of
  * journal behind `<!-- journal: sqlite -->`.
  *
@@ -98,8 +98,8 @@ const sinks = new URL("../../src/sinks/", import.meta.url)
 
 /** What a sink's folder says of it; a folder is called as its type. */
 const notesOf = (type: string): string => {
-  const file = [...new Bun.Glob(`**/${type}/reference.md`).scanSync(sinks.pathname)][0]
-  if (file === undefined) throw new Error(`a folder src/sinks/${type} with a reference.md is missing`)
+  const file = [...new Bun.Glob(`**/${type}/${type}.md`).scanSync(sinks.pathname)][0]
+  if (file === undefined) throw new Error(`a folder src/sinks/${type} with a ${type}.md is missing`)
   return readFileSync(new URL(file, sinks), "utf8").trim()
 }
 

@@ -18,10 +18,9 @@ export const Text = ({ of, max = longest }: { readonly of: string; readonly max?
   return <bdi>{of.length > max ? `${shown}…` : shown}</bdi>
 }
 
-/** Text of several lines, such as JSON. */
+/** Text of several lines, such as JSON; as long as it is, so that nothing scrolls but the page. */
 export const Block = ({ of, label }: { readonly of: string; readonly label: string }) => (
-  // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by the keyboard
-  <section class="block" tabIndex={0} aria-label={label}>
+  <section class="block" aria-label={label}>
     <pre>{of.split("\n").map(plain).join("\n")}</pre>
   </section>
 )

@@ -1,7 +1,7 @@
 /**
  * What alert services share: each is the HTTP sink with a payload and a reading
  * of answers of its own. To add one: a folder here with its code and
- * `reference.md`, a line in `Sinks.ts`, and a test that calls the contract
+ * `<service>.md`, its part of the reference, a line in `Sinks.ts`, and a test that calls the contract
  * (`test/sinks/alerts/alertContract.ts`).
  *
  * A batch is one alert: of one event, or of a digest.

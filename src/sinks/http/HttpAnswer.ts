@@ -3,7 +3,7 @@
  * an answer is read only where a service documents it or it is kept, and no
  * message repeats it: many receivers echo what they were sent.
  *
- * `reference.md` has the usual verdicts as a table, which a test holds against
+ * `http.md` has the usual verdicts as a table, which a test holds against
  * this file.
  */
 import type { Redacted } from "effect"

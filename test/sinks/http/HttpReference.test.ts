@@ -8,7 +8,7 @@ import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import { batchOf, bearing, encoder, payloadOf } from "../../../src/sinks/http/HttpRequest.ts"
 import { entry } from "../samples.ts"
 
-const reference = readFileSync(new URL("../../../src/sinks/http/reference.md", import.meta.url), "utf8")
+const reference = readFileSync(new URL("../../../src/sinks/http/http.md", import.meta.url), "utf8")
 
 /** The rows of the table that has this heading. */
 const rowsOf = (heading: string): ReadonlyArray<ReadonlyArray<string>> => {
