@@ -9,7 +9,7 @@ import { Choice, TypeField } from "./Fields.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { go, linkTo, place } from "./Location.ts"
 import { say } from "./Messages.ts"
-import { Moment, Nothing, number, Text } from "./Shown.tsx"
+import { Moment, Nothing, number, Text, TypeName } from "./Shown.tsx"
 
 const limit = 100
 /** Of a filter by type so many are counted before anything is done. */
@@ -49,7 +49,7 @@ const Row = ({
       </td>
       <td data-label="Type">
         <strong>
-          <Text of={type === "" ? "(no type)" : type} max={80} />
+          <TypeName of={type} max={80} />
         </strong>
       </td>
       <td data-label="Event">

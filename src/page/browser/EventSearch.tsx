@@ -6,7 +6,7 @@ import { Choice, MomentField, momentOf, TextField, TypeField } from "./Fields.ts
 import { Problem, useLoaded } from "./Loading.tsx"
 import { go, linkTo, place } from "./Location.ts"
 import { Outcome } from "./Outcome.tsx"
-import { Moment, Nothing, number, Text } from "./Shown.tsx"
+import { Moment, Nothing, number, Text, TypeName } from "./Shown.tsx"
 
 const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"]
 
@@ -19,7 +19,7 @@ export const EventRow = ({ event }: { readonly event: Event }) => {
       </td>
       <td data-label="Type">
         <strong>
-          <Text of={type === "" ? "(no type)" : type} max={80} />
+          <TypeName of={type} max={80} />
         </strong>
       </td>
       <td data-label="Event">

@@ -9,7 +9,7 @@ import { confirmReplay } from "./DeadLetterActions.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
 import { Outcome } from "./Outcome.tsx"
-import { Block, Moment, Nothing, number, Text } from "./Shown.tsx"
+import { Block, Moment, Nothing, number, Text, TypeName } from "./Shown.tsx"
 import { Verdicts } from "./Verdicts.tsx"
 
 type Sink = EventReport["sinks"][number]
@@ -105,7 +105,7 @@ const Report = ({ report, isRevealed }: { readonly report: EventReport; readonly
   return (
     <article>
       <h2>
-        <Text of={type === "" ? "(no type)" : type} />
+        <TypeName of={type} />
       </h2>
       <dl>
         <dt>Event</dt>

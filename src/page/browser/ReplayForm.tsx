@@ -10,7 +10,7 @@ import { Problem, useLoaded } from "./Loading.tsx"
 import { place } from "./Location.ts"
 import { sinksOf } from "./Overview.tsx"
 import { status as latest } from "./RelayLink.ts"
-import { Moment, Nothing, number, Pill, Text } from "./Shown.tsx"
+import { Moment, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
 
 const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
 const everyMillis = 500
@@ -53,8 +53,7 @@ const Summary = ({ replay }: { readonly replay: Replay }) => {
         <ul class="groups">
           {groups.slice(0, 12).map(({ type, sink, count: many }) => (
             <li key={`${sink} ${type}`}>
-              <span class="amount">{number(many)}</span> <Text of={type === "" ? "(no type)" : type} max={80} /> →{" "}
-              <Text of={sink} />
+              <span class="amount">{number(many)}</span> <TypeName of={type} max={80} /> → <Text of={sink} />
             </li>
           ))}
         </ul>

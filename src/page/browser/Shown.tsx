@@ -18,6 +18,11 @@ export const Text = ({ of, max = longest }: { readonly of: string; readonly max?
   return <bdi>{of.length > max ? `${shown}…` : shown}</bdi>
 }
 
+/** An event's type; a delivery that was not understood has none. */
+export const TypeName = ({ of, max = longest }: { readonly of: string; readonly max?: number }) => (
+  <Text of={of === "" ? "(no type)" : of} max={max} />
+)
+
 /** Text of several lines, such as JSON; as long as it is, so that nothing scrolls but the page. */
 export const Block = ({ of, label }: { readonly of: string; readonly label: string }) => (
   <section class="block" aria-label={label}>

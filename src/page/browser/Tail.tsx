@@ -11,7 +11,7 @@ import { Problem } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
 import { sinksOf } from "./Overview.tsx"
 import { link } from "./RelayLink.ts"
-import { Moment, Nothing, number, Pill, Text } from "./Shown.tsx"
+import { Moment, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
 
 /** Rows that are kept; older ones are in the journal. */
 const most = 200
@@ -81,7 +81,7 @@ const drawn = (row: Row) =>
       </td>
       <td>
         <strong>
-          <Text of={row.type === "" ? "(no type)" : row.type} max={80} />
+          <TypeName of={row.type} max={80} />
         </strong>{" "}
         {row.replayed && <Pill tone="quiet">replayed</Pill>}
       </td>
