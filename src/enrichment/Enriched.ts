@@ -4,7 +4,8 @@
  *
  * **Guarantee.** The stored event stays as it was signed. The details are added
  * to a copy that only the sink gets. They are fetched within the attempt of one
- * lane, so no other lane waits for them.
+ * lane, so no other lane waits for them. What a receiver answers to them may
+ * repeat them, and is not kept.
  */
 import { Effect, Result } from "effect"
 import type { ClientsConfig, LaneConfig } from "../config/Config.ts"
@@ -13,7 +14,7 @@ import * as Envelope from "../event/Envelope.ts"
 import * as Pointer from "../event/Pointer.ts"
 import * as Template from "../formats/Template.ts"
 import * as Pattern from "../routing/Pattern.ts"
-import { failed, misconfigured, rejected, type Sink, type SinkError } from "../sinks/Sink.ts"
+import { failed, misconfigured, rejected, type Sink, type SinkError, withoutAnswer } from "../sinks/Sink.ts"
 import type { ClientDetails, Clients, ClientsError } from "./Clients.ts"
 
 /** What to do when the details are not available. */
@@ -83,7 +84,11 @@ export const over = (sink: Sink, clients: Clients, { events }: ClientsConfig, wi
       const asked = new Set(Template.some(batch, shown))
       return Effect.forEach(batch, (entry) => (asked.has(entry) ? enrich(entry) : Effect.succeed(entry)), {
         concurrency: "unbounded",
-      }).pipe(Effect.flatMap((enriched) => sink.send(enriched)))
+      }).pipe(
+        Effect.flatMap((enriched) => sink.send(enriched)),
+        Effect.map((failures) => new Map(Array.from(failures, ([index, error]) => [index, withoutAnswer(error)]))),
+        Effect.mapError(withoutAnswer),
+      )
     },
   }
 }

@@ -56,6 +56,12 @@ export const failed = (message: string) => new SinkError({ reason: new DeliveryF
 export const rejected = (message: string) => new SinkError({ reason: new DeliveryRejected({ message }) })
 export const misconfigured = (message: string) => new SinkError({ reason: new SinkMisconfigured({ message }) })
 
+/** The same error without what the receiver answered: where that may repeat what must not be stored. */
+export const withoutAnswer = ({ reason }: SinkError): SinkError => {
+  const { answer: _, ...rest } = Schema.encodeSync(Reason)(reason)
+  return new SinkError({ reason: Schema.decodeSync(Reason)(rest) })
+}
+
 /** Failures by index in the batch; empty when every event was sent. */
 export type Failures = ReadonlyMap<number, SinkError>
 export const allSent: Failures = new Map()

@@ -6,7 +6,7 @@ import * as Clients from "../../src/enrichment/Clients.ts"
 import * as Enriched from "../../src/enrichment/Enriched.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import * as Template from "../../src/formats/Template.ts"
-import { allSent, type Sink } from "../../src/sinks/Sink.ts"
+import { allSent, DeliveryRejected, type Sink, SinkError, SinkThrottled } from "../../src/sinks/Sink.ts"
 import { it } from "../lib/effect.ts"
 import { type Handler, serve } from "../sinks/receiver.ts"
 import { bytes, entry, envelope, reasonOf } from "../sinks/samples.ts"
@@ -33,11 +33,14 @@ const about = (sequence: number, client: unknown, type = "appointment.created"):
 
 const { render } = Template.compile("{{id}} {{/client/first_name}} {{/client/email}} {{/client/phone}}")
 
-/** A sink that asks, over an API, and what it was sent. */
+const quietly: Sink["send"] = () => Effect.succeed(allSent)
+
+/** A sink that asks, over an API, and what it was sent; it does as `send` says. */
 const asking = Effect.fnUntraced(function* (
   handler: Handler,
   without: Enriched.WithoutDetails = "wait",
   more: Partial<ClientsConfig> = {},
+  send = quietly,
 ) {
   const paths: Array<string> = []
   const { url } = yield* serve((request, response, raw) => {
@@ -49,9 +52,9 @@ const asking = Effect.fnUntraced(function* (
   const inner: Sink = {
     batch: { maxEvents: 1, maxBytes: 1_000 },
     send: (batch) =>
-      Effect.sync(() => {
+      Effect.suspend(() => {
         sent.push(...batch.map((entry) => render(entry)))
-        return allSent
+        return send(batch)
       }),
     check: Effect.void,
   }
@@ -143,6 +146,39 @@ describe("a sink that asks for client details", () => {
         "/v1/clients/a%2Fb%3Fc%23d",
         "/v1/clients/%252e%252e",
         "/v1/clients/__",
+      ])
+    }),
+  )
+})
+
+describe("what a receiver answers to client details", () => {
+  const answer = Redacted.make("no: Ada Lovelace")
+  const fails = (reason: SinkError["reason"]) =>
+    Effect.gen(function* () {
+      const send: Sink["send"] = () => Effect.fail(new SinkError({ reason }))
+      const { sink } = yield* asking(answers(200, details), "wait", {}, send)
+      return yield* reasonOf(sink.send([about(1, "cl_1")]))
+    })
+
+  it.live("is not kept, and all else of the failure is", () =>
+    Effect.gen(function* () {
+      expect(yield* fails(new SinkThrottled({ message: "wait", retryAfter: 7_000, answer }))).toEqual(
+        new SinkThrottled({ message: "wait", retryAfter: 7_000 }),
+      )
+      expect(yield* fails(new DeliveryRejected({ message: "never", answer }))).toEqual(
+        new DeliveryRejected({ message: "never" }),
+      )
+    }),
+  )
+
+  it.live("is not kept for the one event of a batch that failed", () =>
+    Effect.gen(function* () {
+      const error = new SinkError({ reason: new DeliveryRejected({ message: "never", answer }) })
+      const send: Sink["send"] = () => Effect.succeed(new Map([[1, error]]))
+      const { sink } = yield* asking(answers(200, details), "wait", {}, send)
+      const failures = yield* sink.send([about(1, "cl_1"), about(2, "cl_2")])
+      expect(Array.from(failures, ([index, { reason }]) => [index, reason.message, reason.answer])).toEqual([
+        [1, "never", undefined],
       ])
     }),
   )

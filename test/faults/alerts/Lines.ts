@@ -6,6 +6,13 @@ import { digests } from "./Digests.ts"
 export const lines: ReadonlyArray<Line> = [digests, clients]
 export const mutants: ReadonlyArray<Mutant> = [
   {
+    gone: "what a receiver answers to client details is not kept",
+    file: "src/enrichment/Enriched.ts",
+    find: "Effect.mapError(withoutAnswer)",
+    replace: "Effect.mapError((error) => error)",
+    line: clients.name,
+  },
+  {
     gone: "a digest goes when all of it is on disk",
     file: "src/delivery/lane/Intake.ts",
     find: "if (isDigest && due.length > 0 && !progress.isWhole(due))",

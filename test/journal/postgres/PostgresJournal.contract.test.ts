@@ -25,7 +25,7 @@ const createOn = (server: () => Promise<Postgres>) => () => {
     yield* Effect.mapError(DatabaseSchema.migrate(db, schema), ({ message }) => unavailable(message))
     return yield* PostgresJournal.make(db, {
       name: "one",
-      retention: Duration.days(7),
+      retention: Duration.days(36_525),
       maxSize: 1024 ** 3,
       duplicates: { age: Duration.hours(24), count: 10_000 },
     })

@@ -64,7 +64,7 @@ export const relays = Effect.gen(function* () {
   const all = yield* Effect.scope
   return {
     sql: (text: string) => Effect.promise(() => sql(text.replaceAll("relay.", `${schema}.`), "relay")),
-    start: Effect.fnUntraced(function* (name: string, retention = Duration.days(7)) {
+    start: Effect.fnUntraced(function* (name: string, retention = Duration.days(36_525)) {
       const scope = yield* Scope.fork(all)
       return yield* Effect.gen(function* () {
         const opened = yield* openDatabase(url, { schema })
