@@ -1,7 +1,36 @@
-/** Renders an event for a sink; one that can't be rendered is rejected by itself. */
-import { Result } from "effect"
+/** Renders events for a sink; one that can't be rendered is rejected by itself. */
+import { Array as Arr, Effect, Result } from "effect"
+import type { Entry } from "../event/Entry.ts"
 import * as Rendering from "../formats/Rendering.ts"
-import { rejected, type SinkError } from "./Sink.ts"
+import { type Failures, passed, rejected, type Sink, type SinkError } from "./Sink.ts"
 
 export const rendered = <A>(make: () => A): Result.Result<A, SinkError> =>
   Result.mapError(Rendering.attempt(make), ({ message }) => rejected(message))
+
+/** The events of one message, oldest first. */
+export type Entries = Arr.NonEmptyReadonlyArray<Entry>
+
+/**
+ * Sends a batch as one message. From a digest that can't be rendered as a whole,
+ * the events that can't are left out and rejected.
+ */
+export const asOneMessage = <Message>(
+  compose: (entries: Entries) => Message,
+  deliver: (message: Message) => Effect.Effect<Failures, SinkError>,
+): Sink["send"] => {
+  const sendRest = (entries: Entries): Effect.Effect<Failures, SinkError> => {
+    const failures = new Map<number, SinkError>()
+    const rest = entries.filter((entry, index) => {
+      const made = rendered(() => compose([entry]))
+      if (Result.isFailure(made)) failures.set(index, made.failure)
+      return Result.isSuccess(made)
+    })
+    return Arr.isReadonlyArrayNonEmpty(rest) ? Effect.as(deliver(compose(rest)), failures) : Effect.succeed(failures)
+  }
+  return (entries) => {
+    if (!Arr.isReadonlyArrayNonEmpty(entries)) return passed
+    const made = rendered(() => compose(entries))
+    if (Result.isSuccess(made)) return deliver(made.success)
+    return entries.length === 1 ? Effect.fail(made.failure) : sendRest(entries)
+  }
+}

@@ -8,14 +8,13 @@
  * **Gotcha.** A server that takes a mail may still return it later: that goes to
  * `from`, and the relay hears nothing of it.
  */
-import { Clock, Effect, Pool, Redacted, Result, type Scope } from "effect"
+import { Array as Arr, Clock, Effect, Pool, Redacted, type Scope } from "effect"
 import * as Address from "../../config/Address.ts"
-import type { Entry } from "../../event/Entry.ts"
 import * as Alert from "../alerts/Alert.ts"
 import * as Certificates from "../Certificates.ts"
 import { keeper } from "../http/KeptAnswer.ts"
-import { rendered } from "../Rendered.ts"
-import { allSent, type Failures, passed, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import { asOneMessage } from "../Rendered.ts"
+import { allSent, type Failures, type Sink, SinkError, type SinkType } from "../Sink.ts"
 import { EmailConfig, type Mailbox, mailboxOf } from "./EmailConfig.ts"
 import * as EmailErrors from "./EmailErrors.ts"
 import { composer, type Mail } from "./EmailMessage.ts"
@@ -28,11 +27,6 @@ const idle = "20 seconds"
 const mostSessions = 1_000
 
 const mailbox = (written: string): Mailbox => mailboxOf(written) ?? { name: "", address: "" }
-
-/** One event or more. */
-type Batch = readonly [Entry, ...ReadonlyArray<Entry>]
-
-const batchOf = ([first, ...others]: ReadonlyArray<Entry>): Batch | undefined => first && [first, ...others]
 
 const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const { server, security, auth, replyTo } = config
@@ -119,27 +113,9 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
     return yield* new SinkError({ reason: EmailErrors.partly(refused, addresses, { server }) })
   })
 
-  /** A digest without the events that can't be rendered: those are rejected by themselves. */
-  const sendRest = (entries: Batch): Effect.Effect<Failures, SinkError> => {
-    const failures = new Map<number, SinkError>()
-    const rest = entries.filter((entry, index) => {
-      const made = rendered(() => compose([entry]))
-      if (Result.isFailure(made)) failures.set(index, made.failure)
-      return Result.isSuccess(made)
-    })
-    const batch = batchOf(rest)
-    return batch === undefined ? Effect.succeed(failures) : Effect.as(deliver(compose(batch)), failures)
-  }
-
   return {
     batch: { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY },
-    send: (entries) => {
-      const batch = batchOf(entries)
-      if (batch === undefined) return passed
-      const made = rendered(() => compose(batch))
-      if (Result.isSuccess(made)) return deliver(made.success)
-      return batch.length === 1 ? Effect.fail(made.failure) : sendRest(batch)
-    },
+    send: asOneMessage(compose, deliver),
     check: Effect.mapError(
       withSession((session) => session.ping),
       (error) => fault(error),
@@ -163,11 +139,16 @@ export const Email: SinkType<EmailConfig> = {
   },
   open: make,
   preview: (config, entries) => {
-    const batch = batchOf(entries)
-    if (batch === undefined) return []
+    if (!Arr.isReadonlyArrayNonEmpty(entries)) return []
     const { from, to, cc, replyTo } = config
     return [
-      { from, to, ...(cc.length > 0 && { cc }), ...(replyTo !== undefined && { replyTo }), ...composer(config)(batch) },
+      {
+        from,
+        to,
+        ...(cc.length > 0 && { cc }),
+        ...(replyTo !== undefined && { replyTo }),
+        ...composer(config)(entries),
+      },
     ]
   },
 }

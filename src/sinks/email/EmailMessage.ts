@@ -6,11 +6,11 @@
  * config's alone. Without templates it shows what an alert does (`Alert.ts`).
  */
 import { createHash } from "node:crypto"
-import type { Entry } from "../../event/Entry.ts"
 import { groupKey } from "../../event/IdempotencyKey.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Alert from "../alerts/Alert.ts"
 import { arrange, type Fact, fit } from "../alerts/AlertText.ts"
+import type { Entries } from "../Rendered.ts"
 import { type EmailConfig, mailboxOf } from "./EmailConfig.ts"
 
 export interface Mail {
@@ -57,7 +57,7 @@ const hash = (parts: ReadonlyArray<string>): string =>
   createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 40)
 
 /** Makes a mail of one event, or of a digest: at least one event, oldest first. Throws what a template throws. */
-export const composer = (config: EmailConfig): ((entries: readonly [Entry, ...ReadonlyArray<Entry>]) => Mail) => {
+export const composer = (config: EmailConfig): ((entries: Entries) => Mail) => {
   const { from, to, cc, thread, objectId, details, resolve } = config
   const alertOf = Alert.compile({ objectId, details, resolve, ...(thread !== undefined && { dedupKey: thread }) })
   const [subject, text] = [config.subject, config.text].map((given) => given && Template.compile(given))

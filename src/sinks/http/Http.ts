@@ -6,18 +6,17 @@
  * 64 KiB of an answer are read, and nothing of the URL but its origin is shown:
  * for many services the URL is the secret.
  */
-import { Clock, Effect, Redacted, Result, type Scope } from "effect"
-import type { Entry } from "../../event/Entry.ts"
+import { Clock, Effect, Redacted, type Scope } from "effect"
 import * as Template from "../../formats/Template.ts"
 import { drain } from "../../runtime/HttpDrain.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"
-import { rendered } from "../Rendered.ts"
+import { asOneMessage, type Entries } from "../Rendered.ts"
 import { type Failures, passed, type Reason, type Sink, SinkError, type SinkType } from "../Sink.ts"
 import * as AccessTokens from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { HttpConfig } from "./HttpConfig.ts"
-import { type Batch, batchOf, bearing, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
+import { batchOf, bearing, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
 import { keeper } from "./KeptAnswer.ts"
 
 interface Answer {
@@ -33,7 +32,7 @@ export const make = Effect.fnUntraced(function* (
   const clock = yield* Clock.Clock
   const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls)))
   const encoded = encoder(config, payloadOf(config, service?.body))
-  const encode = (batch: Batch) => encoded(batch, clock.currentTimeMillisUnsafe())
+  const encode = (entries: Entries) => encoded(batchOf(entries), clock.currentTimeMillisUnsafe())
   const tokens = config.oauth && (yield* AccessTokens.make(config.oauth))
   const { method } = config
   const url = Redacted.value(config.url)
@@ -87,27 +86,9 @@ export const make = Effect.fnUntraced(function* (
     )
   }
 
-  /** A digest without the events that can't be rendered: those are rejected by themselves. */
-  const sendRest = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> => {
-    const failures = new Map<number, SinkError>()
-    const rest = entries.filter((entry, index) => {
-      const made = rendered(() => encode({ entry, entries: [entry] }))
-      if (Result.isFailure(made)) failures.set(index, made.failure)
-      return Result.isSuccess(made)
-    })
-    const batch = batchOf(rest)
-    return batch === undefined ? Effect.succeed(failures) : Effect.as(deliver(encode(batch)), failures)
-  }
-
   return {
     batch: { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY },
-    send: (entries) => {
-      const batch = batchOf(entries)
-      if (batch === undefined) return passed
-      const made = rendered(() => encode(batch))
-      if (Result.isSuccess(made)) return deliver(made.success)
-      return entries.length === 1 ? Effect.fail(made.failure) : sendRest(entries)
-    },
+    send: asOneMessage(encode, deliver),
     // Any answer will do: many receivers refuse HEAD.
     check: Effect.andThen(
       tokens?.current ?? Effect.void,

@@ -4,7 +4,7 @@
  * `raw` and `cloudevents` send the sender's own signature along with the bytes
  * that it signs; `sign` adds one of ours (`HttpSignature.ts`).
  */
-import { Redacted } from "effect"
+import { Array as Arr, Redacted } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import { groupKey } from "../../event/IdempotencyKey.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
@@ -12,6 +12,7 @@ import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Template from "../../formats/Template.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import type { Entries } from "../Rendered.ts"
 import { masked, type Preview } from "../Sink.ts"
 import type * as HttpAnswer from "./HttpAnswer.ts"
 import type { HttpConfig } from "./HttpConfig.ts"
@@ -39,16 +40,13 @@ export interface Service {
 }
 
 type HeaderFields = Record<string, string>
-/** The events of one request, oldest first, and the last of them. */
-export interface Batch {
-  readonly entries: readonly [Entry, ...ReadonlyArray<Entry>]
+/** The events of one request, and the last of them. */
+interface Batch {
+  readonly entries: Entries
   readonly entry: Entry
 }
 
-export const batchOf = (entries: ReadonlyArray<Entry>): Batch | undefined => {
-  const [first, ...others] = entries
-  return first && { entry: others.at(-1) ?? first, entries: [first, ...others] }
-}
+export const batchOf = (entries: Entries): Batch => ({ entry: entries.at(-1) ?? entries[0], entries })
 
 /** Makes the body of a request, and adds the headers that go with it. */
 type Payload = (batch: Batch, headers: HeaderFields) => Uint8Array
@@ -130,9 +128,8 @@ export const preview = (
   entries: ReadonlyArray<Entry>,
   preset?: Template.Template,
 ): ReadonlyArray<Preview> => {
-  const batch = batchOf(entries)
-  if (batch === undefined) return []
-  const { headers, signature, bytes } = encoder(config, payloadOf(config, preset))(batch, 0)
+  if (!Arr.isReadonlyArrayNonEmpty(entries)) return []
+  const { headers, signature, bytes } = encoder(config, payloadOf(config, preset))(batchOf(entries), 0)
   // These two don't depend on the event.
   const { "user-agent": _, "accept-encoding": __, ...telling } = headers
   const token = config.oauth === undefined ? {} : { authorization: `Bearer ${masked}` }
