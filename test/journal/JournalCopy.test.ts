@@ -71,6 +71,25 @@ const fill = (journal: Journal["Service"]) =>
     expect(yield* journal.import("another", [another])).toMatchObject({ pending: 1 })
   })
 
+/** A source that gives some events at a time, and breaks after one in a pass over it. */
+const cutOff =
+  (size: number, last: number, passes = 1) =>
+  (source: CopySource): CopySource => ({
+    ...source,
+    streams: source.streams.map((stream) => {
+      let begun = 0
+      return {
+        ...stream,
+        events: (after) => {
+          if (after === 0) begun += 1
+          return begun >= passes && after > last
+            ? Effect.fail(new MaintenanceError({ message: "cut off" }))
+            : Effect.map(stream.events(after), (stored) => stored.slice(0, size))
+        },
+      }
+    }),
+  })
+
 suiteUnless(reasonToSkip(), "a journal's copy", () => {
   let server: Postgres
   let schemas = 0
@@ -108,12 +127,12 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
   const checked = (config: PostgresConfig) =>
     Effect.scoped(Effect.flatMap(PostgresCopySource.source(config, "check"), check))
 
-  const toSqlite = (from: PostgresConfig, to: SqliteConfig) =>
+  const toSqlite = (from: PostgresConfig, to: SqliteConfig, change = (source: CopySource) => source) =>
     Effect.scoped(
       Effect.gen(function* () {
         const source = yield* PostgresCopySource.source(from)
         const target = yield* SqliteCopyTarget.target(to)
-        return yield* target.put(source, () => Effect.void)
+        return yield* target.put(change(source), () => Effect.void)
       }),
     )
 
@@ -168,16 +187,7 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
     Effect.gen(function* () {
       const [file, there] = [options(), inDatabase()]
       yield* session(file, fill)
-      const interrupted = toPostgres(file, there, (source) => ({
-        ...source,
-        streams: source.streams.map((stream) => ({
-          ...stream,
-          events: (after: number) =>
-            after === 0
-              ? Effect.map(stream.events(after), (stored) => stored.slice(0, 3))
-              : Effect.fail(new MaintenanceError({ message: "cut off" })),
-        })),
-      }))
+      const interrupted = toPostgres(file, there, cutOff(3, 0))
       expect((yield* Effect.flip(interrupted)).message).toBe("cut off")
       // Half of it is nobody's.
       expect(
@@ -189,6 +199,34 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
       expect(yield* toPostgres(file, there)).toMatchObject({ events: 6, known: 3 })
       expect(yield* toPostgres(file, there)).toEqual({ events: 0, retries: 0, deadLetters: 0, known: 9 })
     }),
+  )
+
+  it.live(
+    "goes on in a file as well, in either of its passes, and anew where relays ran in between",
+    () =>
+      Effect.gen(function* () {
+        const [file, there] = [options(), inDatabase()]
+        const before = yield* session(file, (journal) => Effect.andThen(fill(journal), account(journal)))
+        yield* toPostgres(file, there)
+        const whole = { events: 9, retries: 1, deadLetters: 1 }
+        for (const [passes, known] of [
+          [1, 4],
+          [2, 6],
+        ] as const) {
+          const back = options()
+          expect((yield* Effect.flip(toSqlite(there, back, cutOff(2, 4, passes)))).message).toBe("cut off")
+          expect(yield* toSqlite(there, back)).toEqual({ ...whole, events: whole.events - known, known })
+          expect(yield* session(back, account)).toEqual(before)
+        }
+        const back = options()
+        expect((yield* Effect.flip(toSqlite(there, back, cutOff(2, 4)))).message).toBe("cut off")
+        const { backlog = 0 } = before.lanes.find(({ name }) => name === "lake") ?? {}
+        yield* onPostgres(there, (journal) =>
+          Effect.andThen(adopted(journal, backlog), journal.append(event("g"), ["lake"])),
+        )
+        expect(yield* toSqlite(there, back)).toEqual({ ...whole, events: whole.events + 1, known: 0 })
+      }),
+    30_000,
   )
 
   it.live(
