@@ -59,11 +59,15 @@ const check = Command.make(
     const report = yield* asIoError(check(path))
     if (yield* Json) yield* printJson(report)
     else {
-      const lost = report.missing.map(([from, to]) => (from === to ? `${from}` : `${from} to ${to}`))
+      const ranges = (name: string, found: typeof report.missing) => {
+        const texts = found.map(([from, to]) => (from === to ? `${from}` : `${from} to ${to}`))
+        return texts.length === 0 ? [] : [`${name}: ${texts.join(", ")}`]
+      }
       const problems = [
         ...report.sqlite.map((message) => `SQLite: ${message}`),
         ...(report.damaged.length === 0 ? [] : [`damaged: ${report.damaged.join(", ")}`]),
-        ...(lost.length === 0 ? [] : [`missing: ${lost.join(", ")}`]),
+        ...ranges("missing", report.missing),
+        ...ranges("lost, as the relay has reported", report.lost),
       ]
       yield* print(
         [

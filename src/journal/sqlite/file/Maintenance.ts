@@ -20,9 +20,11 @@ import { words } from "./SqliteErrors.ts"
 export { items } from "./ImportSource.ts"
 export { NewerJournal } from "./Salvage.ts"
 
+type Range = readonly [from: number, to: number]
+
 export interface CheckReport {
   readonly path: string
-  /** Nothing is damaged and nothing is missing. */
+  /** Nothing is damaged, and nothing is missing that was not reported as lost. */
   readonly sound: boolean
   readonly schema: number
   readonly head: number
@@ -34,7 +36,9 @@ export interface CheckReport {
   /** Sequences whose bytes are not what was written. */
   readonly damaged: ReadonlyArray<number>
   /** Ranges of sequences whose rows are missing between others, both ends included. */
-  readonly missing: ReadonlyArray<readonly [from: number, to: number]>
+  readonly missing: ReadonlyArray<Range>
+  /** The same, of what the relay knows and has reported: what a backup did not have, for example. */
+  readonly lost: ReadonlyArray<Range>
   /** What SQLite's own check says, in its words; empty when it finds nothing. */
   readonly sqlite: ReadonlyArray<string>
 }
@@ -95,14 +99,20 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
       const count = (table: string): number => int(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n)
       const sqlite = integrity(db, "20").filter((text) => text !== "ok")
       const damaged: Array<number> = []
-      const missing: Array<readonly [number, number]> = []
+      const missing: Array<Range> = []
+      const lost: Array<Range> = []
+      const reported = db.prepare("SELECT 1 FROM hole WHERE first <= ? AND last >= ?")
       let events = 0
       let rows = 0
       let next: number | undefined
       for (const row of db.prepare("SELECT first, count, bytes FROM log ORDER BY first").iterate()) {
         const first = int(row.first)
         const decoded = decodeRow(bytes(row.bytes), first, int(row.count))
-        if (next !== undefined && first > next) missing.push([next, first - 1])
+        if (next !== undefined && first > next) {
+          const isKnown = reported.get(next, first - 1) !== undefined
+          const ranges = isKnown ? lost : missing
+          ranges.push([next, first - 1])
+        }
         damaged.push(...decoded.damaged)
         events += decoded.stored.length
         rows++
@@ -130,6 +140,7 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
         deadLetters: count("dead"),
         damaged,
         missing,
+        lost,
         sqlite,
       }
     })

@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
@@ -10,6 +10,7 @@ import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
 import { it } from "../../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
+import { appendAll, session } from "../session.ts"
 
 const secret = new TextEncoder().encode("bytes that are altered on disk")
 
@@ -59,6 +60,19 @@ describe("journal check", () => {
       db.exec("DELETE FROM log WHERE first IN (2, 3)")
       db.close()
       expect(yield* Maintenance.check(at.path)).toMatchObject({ sound: false, damaged: [6], missing: [[2, 3]] })
+    }),
+  )
+
+  it.live("finds a restored backup sound, and names what it lost: the relay has reported that", () =>
+    Effect.gen(function* () {
+      const at = yield* filled
+      const backup = `${at.path}.backup`
+      yield* Maintenance.backup(at.path, backup)
+      yield* session(at, (journal) => appendAll(journal, ["g", "h"]))
+      rmSync(`${at.path}-wal`, { force: true })
+      renameSync(backup, at.path)
+      yield* session(at, (journal) => appendAll(journal, ["i"]))
+      expect(yield* Maintenance.check(at.path)).toMatchObject({ sound: true, missing: [], lost: [[7, 8]] })
     }),
   )
 
