@@ -171,6 +171,9 @@ export const makeBroker = async (ports: { readonly plain?: number } = {}): Promi
       "share.coordinator.state.topic.replication.factor": 1,
       "share.coordinator.state.topic.min.isr": 1,
       "group.initial.rebalance.delay.ms": 0,
+      // Or what a client sent counts against its quota for eleven seconds, and throttles it again and again.
+      "quota.window.num": 2,
+      "quota.window.size.seconds": 1,
       // Or a broker that was killed is away for 14 seconds.
       "broker.session.timeout.ms": 1500,
       "broker.heartbeat.interval.ms": 500,
