@@ -1,10 +1,8 @@
-/**
- * A server in a process of its own: started, waited for, its CPU read, ended
- * with the scope. Linux only, since CPU comes from `/proc`.
- */
+/** A server in a process of its own: started, waited for, ended with the scope. */
 import { closeSync, openSync, readFileSync } from "node:fs"
 import { Duration, Effect, type Scope } from "effect"
 import { BenchError } from "./BenchError.ts"
+import * as Usage from "./Usage.ts"
 
 export interface Child {
   readonly name: string
@@ -13,6 +11,8 @@ export interface Child {
   readonly alive: Effect.Effect<void, BenchError>
   /** The last lines that it printed. */
   readonly log: Effect.Effect<string>
+  /** Garbage collections so far. */
+  readonly collections: () => number
 }
 
 const root = new URL("../..", import.meta.url).pathname
@@ -29,7 +29,8 @@ export const spawn = (
     const subprocess = yield* Effect.acquireRelease(
       Effect.sync(() => {
         const fd = openSync(log, "a")
-        const spawned = Bun.spawn([...command], { cwd: root, stdin: "ignore", stdout: fd, stderr: fd })
+        const env = { ...process.env, ...Usage.loggingCollections }
+        const spawned = Bun.spawn([...command], { cwd: root, env, stdin: "ignore", stdout: fd, stderr: fd })
         closeSync(fd)
         return spawned
       }),
@@ -50,10 +51,17 @@ export const spawn = (
         orElse: () => Effect.fail(new BenchError({ message: `${name} did not get ready:\n${tail(log)}` })),
       }),
     )
-    return { name, pid: subprocess.pid, alive, log: Effect.sync(() => tail(log)) }
+    return {
+      name,
+      pid: subprocess.pid,
+      alive,
+      log: Effect.sync(() => tail(log)),
+      collections: Usage.collectionsIn(log),
+    }
   })
 
-const tail = (log: string): string => readFileSync(log, "utf8").trimEnd().split("\n").slice(-8).join("\n")
+const tail = (log: string): string =>
+  Usage.withoutCollections(readFileSync(log, "utf8").trimEnd().split("\n")).slice(-8).join("\n")
 
 const awaitReady = Effect.fnUntraced(function* (url: string, alive: Effect.Effect<void, BenchError>) {
   for (;;) {
@@ -76,27 +84,3 @@ export const freePort = Effect.promise(async () => {
   await server.stop(true)
   return port
 })
-
-/** Linux counts CPU in hundredths of a second for user space, whatever its own tick. */
-const microsPerTick = 10_000
-
-/** Fields of `/proc/PID/stat` behind the name in parentheses, which may hold blanks. */
-const fieldsOf = (pid: number): ReadonlyArray<number> => {
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
-  return stat
-    .slice(stat.lastIndexOf(")") + 2)
-    .split(" ")
-    .map(Number)
-}
-
-/** CPU that all threads of a process have used so far, user and system, in microseconds. */
-export const cpuMicros = (pid: number): number => {
-  const [user = 0, system = 0] = fieldsOf(pid).slice(11)
-  return (user + system) * microsPerTick
-}
-
-/** The same of its children that have ended. */
-export const endedChildrenMicros = (pid: number): number => {
-  const [user = 0, system = 0] = fieldsOf(pid).slice(13)
-  return (user + system) * microsPerTick
-}

@@ -6,10 +6,10 @@
 import { Effect } from "effect"
 import { makePostgres, missing, type Postgres } from "../parts/Postgres.ts"
 import { BenchError } from "./BenchError.ts"
-import { cpuMicros, endedChildrenMicros } from "./Child.ts"
 import * as Paced from "./Paced.ts"
 import * as Rounds from "./Rounds.ts"
 import * as Target from "./Target.ts"
+import { cpuMicros, endedChildrenMicros } from "./Usage.ts"
 
 /** Of a server that does nothing else, and of few memory. */
 const settings = { shared_buffers: "256MB", max_wal_size: "4GB" }

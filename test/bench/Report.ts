@@ -27,6 +27,13 @@ const table = (rows: ReadonlyArray<ReadonlyArray<string>>, left: number): string
 export const show = ({ median, min, max }: Rounds.Spread, digits: number): string =>
   `${median.toFixed(digits)} [${min.toFixed(digits)}..${max.toFixed(digits)}]`
 
+/** The same in fewer letters. */
+export const brief = ({ median, min, max }: Rounds.Spread, digits: number): string =>
+  `${median.toFixed(digits)} (${min.toFixed(digits)}–${max.toFixed(digits)})`
+
+export const titled = (title: string, rows: ReadonlyArray<ReadonlyArray<string>>): string =>
+  `\n${title}\n${table(rows, 1)}\n`
+
 /** A scenario's table; ratios are to `references`, which are among the subjects. */
 export const scenario = (
   title: string,
@@ -48,7 +55,7 @@ export const scenario = (
     ),
     subject.target.delivered === undefined ? "" : show(Rounds.of(subject, "behind"), 0),
   ])
-  return `\n${title}\n${table([head, ...rows], 1)}\n`
+  return titled(title, [head, ...rows])
 }
 
 export const verdicts = (all: ReadonlyArray<Verdict>): string =>

@@ -5,13 +5,17 @@
  */
 import { Duration, Effect } from "effect"
 import type { BenchError } from "./BenchError.ts"
-import { cpuMicros } from "./Child.ts"
 import type { Load } from "./Load.ts"
 import { awaitDelivered, type Target } from "./Target.ts"
+import { cpuMicros, pageFaults } from "./Usage.ts"
 
 export interface Run extends Load {
   /** CPU microseconds a request, until all of them were delivered. */
   readonly cpu: number
+  /** Page faults a request. */
+  readonly faults: number
+  /** Garbage collections in a thousand requests. */
+  readonly collections: number
   /** Events that the sink did not have yet when the load ended. */
   readonly behind: number
   /** Events that never came, and those that came more than once. */
@@ -30,18 +34,24 @@ export type Drive = (target: Target, round: number) => Effect.Effect<Load, Bench
 const measure = Effect.fnUntraced(function* (target: Target, load: Effect.Effect<Load, BenchError>) {
   const before = yield* target.delivered ?? Effect.succeed(0)
   const cpuBefore = cpuMicros(target.pid)
+  const faultsBefore = pageFaults(target.pid)
+  const collectionsBefore = target.collections()
   const done = yield* load
   yield* target.alive
   const accepted = done.requests - done.refused
   const delivered = (yield* target.delivered ?? Effect.succeed(accepted)) - before
   const drained = (yield* awaitDelivered(target, before + accepted)) - before
   const cpu = (cpuMicros(target.pid) - cpuBefore) / done.requests
+  const faults = (pageFaults(target.pid) - faultsBefore) / done.requests
+  const collections = ((target.collections() - collectionsBefore) * 1000) / done.requests
   // A duplicate may come after the last event was counted.
   yield* Effect.sleep(Duration.millis(250))
   const final = target.delivered === undefined ? accepted : (yield* target.delivered) - before
   const run: Run = {
     ...done,
     cpu,
+    faults,
+    collections,
     behind: Math.max(0, accepted - delivered),
     lost: Math.max(0, accepted - drained),
     surplus: Math.max(0, final - accepted),

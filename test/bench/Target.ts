@@ -1,6 +1,6 @@
 /**
- * What is put under load: the empty server, the ceiling, and relays with the
- * sinks, routes and journals that a scenario asks for.
+ * What is put under load: the servers that do a part of a relay's work, and
+ * relays with the sinks, routes and journals that a scenario asks for.
  */
 import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, readSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -29,15 +29,16 @@ const here = new URL(".", import.meta.url).pathname
 const logOf = (setup: Setup, name: string): string =>
   join(setup.directory, `${name.replaceAll(/[^a-z0-9]+/gi, "-")}.log`)
 
-/** One of `servers.ts`. */
+/** One of `servers.ts`, which says what `of` is. */
 export const server = Effect.fnUntraced(function* (
   setup: Setup,
-  kind: "empty" | "ceiling" | "forwarder" | "sink",
-  url = "",
+  name: string,
+  kind: "empty" | "bare" | "durable" | "forwarder" | "producer" | "sink",
+  ...of: ReadonlyArray<string>
 ) {
   const port = yield* Child.freePort
-  const command = [process.execPath, join(here, "servers.ts"), kind, String(port), url]
-  const child = yield* Child.spawn(kind, command, { log: logOf(setup, kind), ready: `http://127.0.0.1:${port}/` })
+  const command = [process.execPath, join(here, "servers.ts"), kind, String(port), ...of]
+  const child = yield* Child.spawn(name, command, { log: logOf(setup, name), ready: `http://127.0.0.1:${port}/` })
   const target: Target = { ...child, port }
   return target
 })
@@ -101,8 +102,8 @@ export const relayToFile = Effect.fnUntraced(function* (
 })
 
 /** A sink in a process of its own, and how many events it has. */
-const httpSink = Effect.fnUntraced(function* (setup: Setup) {
-  const sink = yield* server(setup, "sink")
+const httpSink = Effect.fnUntraced(function* (setup: Setup, name: string) {
+  const sink = yield* server(setup, `sink of ${name}`, "sink")
   const url = `http://127.0.0.1:${sink.port}/`
   const received = Effect.promise(async () => Number(await (await fetch(url)).text()))
   return { url, delivered: Effect.andThen(sink.alive, received) }
@@ -110,15 +111,15 @@ const httpSink = Effect.fnUntraced(function* (setup: Setup) {
 
 /** A relay whose only sink is an HTTP server in a process of its own. */
 export const relayToHttp = Effect.fnUntraced(function* (setup: Setup, name: string) {
-  const { url, delivered } = yield* httpSink(setup)
+  const { url, delivered } = yield* httpSink(setup, name)
   const target = yield* relay(setup, name, { sinks: { http: { type: "http", url } }, routes: everything("http") })
   return { ...target, delivered }
 })
 
 /** What sends each delivery on and keeps none. */
-export const forwarder = Effect.fnUntraced(function* (setup: Setup) {
-  const { url, delivered } = yield* httpSink(setup)
-  return { ...(yield* server(setup, "forwarder", url)), delivered }
+export const forwarder = Effect.fnUntraced(function* (setup: Setup, name: string) {
+  const { url, delivered } = yield* httpSink(setup, name)
+  return { ...(yield* server(setup, name, "forwarder", url)), delivered }
 })
 
 /** Counts the lines in a directory's files, reading only what is new; by inode, since files are rotated by renaming. */

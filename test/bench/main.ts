@@ -1,22 +1,23 @@
 /**
- * `bun run bench`: what the relay costs, beside a bare handler that verifies
- * and parses (the ceiling) and an empty server, in the same minutes on the same
- * machine. Absolute figures differ between machines and hours; ratios of
- * interleaved pairs hold. Exits 1 when a requirement is missed.
+ * `bun run bench`: what an event costs the relay, beside servers that do a part
+ * of its work, in the same minutes on the same machine. Absolute figures differ
+ * between machines and hours; ratios of interleaved pairs hold. Exits 1 when a
+ * requirement is missed.
  *
- *   --quick          three short rounds and 200,000 events kept: a smoke test, its verdicts are noisy
- *   --only NAME      one scenario: ingest, end-to-end, kept, routes, page, fleet
+ *   --quick          three short rounds: a smoke test of two minutes, its verdicts are noisy
+ *   --rows A,B       these rows of the table; one that is named twice shows the noise
+ *   --rate N         so many events a second, in the place of as many as each can take
  *   --binary PATH    the compiled relay instead of src/main.ts
- *   --rate N         events a second of end-to-end (5000)
- *   --rounds N --seconds N   instead of 7 rounds of 3 s
+ *   --rounds N --seconds N   instead of 5 rounds of 3 s
+ *   --only NAME      in the place of the table: kept, routes, page, fleet
  *   --against PATH   another compiled relay, an older one say: only what both cost, in turn
  */
 import { join } from "node:path"
 import { Console, Effect } from "effect"
 import { BenchError } from "./BenchError.ts"
+import { cost } from "./Cost.ts"
 import { requireWrk } from "./Load.ts"
 import * as Program from "./Program.ts"
-import type * as Report from "./Report.ts"
 import { compareWith, type Options, scenarios } from "./Scenarios.ts"
 
 const whole = (flag: string, text: string): Effect.Effect<number, BenchError> =>
@@ -25,38 +26,40 @@ const whole = (flag: string, text: string): Effect.Effect<number, BenchError> =>
     : Effect.fail(new BenchError({ message: `--${flag} takes a whole number above 0, not ${text}` }))
 
 const bench = Effect.gen(function* () {
-  const { quick, only, binary, against, ...numbers } = yield* Program.flags({
+  const { quick, only, binary, against, rows, ...numbers } = yield* Program.flags({
     quick: { type: "boolean", default: false },
     only: { type: "string" },
     binary: { type: "string" },
-    rate: { type: "string", default: "5000" },
+    rows: { type: "string" },
+    rate: { type: "string" },
     rounds: { type: "string" },
     seconds: { type: "string" },
     against: { type: "string" },
   })
   yield* requireWrk
-  const all = against === undefined ? scenarios : { against: compareWith(Program.relayCommand(against)) }
-  const chosen = Object.entries(all).filter(([name]) => only === undefined || name === only)
-  if (chosen.length === 0) {
-    return yield* new BenchError({ message: `--only takes one of ${Object.keys(scenarios).join(", ")}, not ${only}` })
-  }
+  const pace = numbers.rate === undefined ? undefined : yield* whole("rate", numbers.rate)
   const options: Options = {
     directory: yield* Program.onDisk,
     requests: join(yield* Program.inMemory, "requests"),
     command: Program.relayCommand(binary),
-    rounds: yield* whole("rounds", numbers.rounds ?? (quick ? "3" : "7")),
+    rounds: yield* whole("rounds", numbers.rounds ?? (quick ? "3" : "5")),
     seconds: yield* whole("seconds", numbers.seconds ?? (quick ? "2" : "3")),
-    rate: yield* whole("rate", numbers.rate),
+    rate: pace ?? 5_000,
     kept: quick ? 200_000 : 2_000_000,
   }
   const { rounds, seconds, command } = options
   yield* Console.log(`${Program.machine}; ${rounds} rounds of ${seconds} s; ${command.join(" ")}`)
-  const verdicts: Array<Report.Verdict> = []
-  for (const [name, scenario] of chosen) {
-    process.stderr.write(`${name}: `)
-    verdicts.push(...(yield* Effect.scoped(scenario(options))))
-  }
-  return verdicts
+  const scenario = yield* chosen(only, against)
+  return yield* scenario === undefined ? cost({ ...options, pace, rows }) : scenario(options)
 })
+
+/** None: the table. */
+const chosen = (only: string | undefined, against: string | undefined) => {
+  if (against !== undefined) return Effect.succeed(compareWith(Program.relayCommand(against)))
+  if (only === undefined || scenarios[only] !== undefined) return Effect.succeed(scenarios[only ?? ""])
+  return Effect.fail(
+    new BenchError({ message: `--only takes one of ${Object.keys(scenarios).join(", ")}, not ${only}` }),
+  )
+}
 
 Program.main(bench)

@@ -42,6 +42,10 @@ export const reasonToSkip = (): string | undefined => {
     : "it needs Java 17 or later and, once, Maven; then RELAY_PARTS=1 bun test runs it against Apache Kafka"
 }
 
+/** Why no broker can run here; `undefined` when one can. */
+export const unavailable = (): string | undefined =>
+  runs("java", ["-version"]) ? undefined : "Apache Kafka needs Java 17 or later"
+
 const must = (command: string, args: ReadonlyArray<string>, hint: string): void => {
   const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: "utf8" })
   if (status !== 0) throw new Error(`${command} ${args[0]}: ${hint}\n${error?.message ?? ""}${stdout}${stderr}`)

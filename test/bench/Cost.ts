@@ -1,0 +1,221 @@
+/**
+ * What an event costs, in one table: the relay to each of its usual sinks,
+ * beside servers that do a part of its work. Each row is a server of its own;
+ * all take turns in each round, and ratios are of one round.
+ */
+import { join } from "node:path"
+import { Duration, Effect, type Scope } from "effect"
+import { type Broker, makeBroker, unavailable } from "../parts/Kafka.ts"
+import { makeTopic, sizeOf } from "../parts/Topics.ts"
+import { BenchError } from "./BenchError.ts"
+import * as Paced from "./Paced.ts"
+import * as Report from "./Report.ts"
+import * as Rounds from "./Rounds.ts"
+import { type Options, saturate } from "./Saturate.ts"
+import * as Target from "./Target.ts"
+import { memory } from "./Usage.ts"
+import * as Verdicts from "./Verdicts.ts"
+
+type Make = (options: Options, name: string) => Effect.Effect<Target.Target, BenchError, Scope.Scope>
+
+/** One broker for all rows that need it, until the benchmark ends. */
+const broker = Effect.acquireRelease(
+  Effect.tryPromise({
+    try: async () => {
+      const made = await makeBroker()
+      await made.start()
+      return made
+    },
+    catch: (error) => new BenchError({ message: `Apache Kafka does not start: ${String(error)}` }),
+  }),
+  (made) => Effect.promise(() => made.stop()),
+)
+
+const toTopic = (make: (options: Options, name: string, plain: string, topic: string) => ReturnType<Make>) =>
+  Effect.fnUntraced(function* (options: Options, name: string, { plain }: Broker) {
+    const topic = yield* Effect.promise(() => makeTopic(plain, 6))
+    const target = yield* make(options, name, plain, topic)
+    return { ...target, delivered: Effect.promise(() => sizeOf(plain, topic)) }
+  })
+
+/** Those that need no broker, and those that do. */
+const rows: Readonly<Record<string, Make>> = {
+  empty: (options, name) => Target.server(options, name, "empty"),
+  bare: (options, name) => Target.server(options, name, "bare"),
+  durable: (options, name) => Target.server(options, name, "durable", join(options.directory, `${name}.db`)),
+  forwarder: Target.forwarder,
+  file: Target.relayToFile,
+  http: Target.relayToHttp,
+}
+
+const kafkaRows = {
+  producer: toTopic((options, name, plain, topic) => Target.server(options, name, "producer", plain, topic)),
+  kafka: toTopic((options, name, plain, topic) =>
+    Target.relay(options, name, {
+      sinks: { kafka: { type: "kafka", brokers: [plain], topic } },
+      routes: [{ name: "everything", match: "**", to: ["kafka"] }],
+    }),
+  ),
+}
+
+const isKafka = (name: string): name is keyof typeof kafkaRows => Object.hasOwn(kafkaRows, name)
+
+/** In the order of the table. One that is named twice is measured twice, which shows the noise. */
+const usual = ["empty", "bare", "bare", "durable", "forwarder", "producer", "file", "http", "kafka"]
+
+const named = Effect.fnUntraced(function* (list: string | undefined) {
+  const names = list?.split(",") ?? usual
+  const unknown = names.find((name) => rows[name] === undefined && !isKafka(name))
+  if (unknown !== undefined) {
+    return yield* new BenchError({ message: `--rows takes ${[...new Set(usual)].join(", ")}, not ${unknown}` })
+  }
+  if (!names.some(isKafka)) return names
+  const missing = unavailable()
+  if (missing === undefined) return names
+  process.stderr.write(`without Kafka: ${missing}\n`)
+  return names.filter((name) => !isKafka(name))
+})
+
+/** How long the servers are left alone before their memory is read: at first, and at the end. */
+const rest = Duration.seconds(10)
+
+export interface CostOptions extends Options {
+  /** Events a second for each; as many as it can take where none is given. */
+  readonly pace: number | undefined
+  /** Names of rows with commas between them; all where none is given. */
+  readonly rows: string | undefined
+}
+
+export const cost = Effect.fnUntraced(function* (options: CostOptions) {
+  const names = yield* named(options.rows)
+  const kafka = names.some(isKafka) ? yield* broker : undefined
+  const targets: Record<string, Target.Target> = {}
+  for (const [index, name] of names.entries()) {
+    const copies = names.slice(0, index).filter((other) => other === name).length
+    const title = copies === 0 ? name : `${name} ${copies + 1}`
+    const make =
+      isKafka(name) && kafka !== undefined ? kafkaRows[name](options, title, kafka) : rows[name]?.(options, title)
+    if (make !== undefined) targets[title] = yield* make
+  }
+  yield* Effect.sleep(rest)
+  const idle = resident(targets)
+  const { pace } = options
+  const subjects =
+    pace === undefined
+      ? yield* saturate(options, targets)
+      : yield* Rounds.interleaved(targets, options.rounds, Effect.void, ({ port }) =>
+          Paced.paced(port, { rate: pace, seconds: options.seconds }),
+        )
+  const peak = resident(targets, "peak")
+  yield* Effect.sleep(rest)
+  const measured: Measured = { subjects, idle, peak, settled: resident(targets) }
+  process.stdout.write(table(measured, pace === undefined ? "as many as each can take" : `${pace} events/s`))
+  return verdicts(measured, pace)
+})
+
+type Megabytes = Readonly<Record<string, number>>
+
+const resident = (targets: Readonly<Record<string, Target.Target>>, when: "now" | "peak" = "now"): Megabytes =>
+  Object.fromEntries(Object.entries(targets).map(([name, { pid }]) => [name, memory(pid)[when]]))
+
+interface Measured {
+  readonly subjects: Readonly<Record<string, Rounds.Subject>>
+  readonly idle: Megabytes
+  readonly peak: Megabytes
+  readonly settled: Megabytes
+}
+
+const table = ({ subjects, idle, peak, settled }: Measured, load: string): string => {
+  const { bare } = subjects
+  const ratio = (subject: Rounds.Subject, field: "rate" | "cpu" | "p99") =>
+    bare === undefined || subject === bare ? "" : Report.brief(Rounds.ratio(subject, bare, field), 2)
+  const figure = (subject: Rounds.Subject, field: keyof Rounds.Run, digits: number) =>
+    Report.brief(Rounds.of(subject, field), digits)
+  const megabytes = (of: Megabytes, name: string) => (of[name] ?? Number.NaN).toFixed(0)
+  const head = ["", "events/s", "÷ bare", "CPU µs", "÷ bare", "p50 ms", "p99 ms", "÷ bare"]
+  const body = Object.entries(subjects).map(([name, subject]) => [
+    name,
+    figure(subject, "rate", 0),
+    ratio(subject, "rate"),
+    figure(subject, "cpu", 1),
+    ratio(subject, "cpu"),
+    figure(subject, "p50", 1),
+    figure(subject, "p99", 1),
+    ratio(subject, "p99"),
+    megabytes(idle, name),
+    megabytes(peak, name),
+    megabytes(settled, name),
+    figure(subject, "collections", 2),
+    figure(subject, "faults", 2),
+  ])
+  return Report.titled(
+    `What an event costs, ${load}; medians with their range; CPU of the server alone, until all was delivered`,
+    [[...head, "idle MB", "peak", "settled", "GCs/1000", "faults"], ...body],
+  )
+}
+
+/** Two copies of one server: what a ratio of one means. */
+const noise = ({ subjects }: Measured): ReadonlyArray<Report.Verdict> =>
+  Object.entries(subjects).flatMap(([name, subject]) => {
+    const first = subjects[name.replace(/ \d+$/, "")]
+    if (first === undefined || first === subject) return []
+    const of = (field: "rate" | "cpu" | "p99") => Verdicts.factor(Rounds.ratio(subject, first, field))
+    return [
+      {
+        requirement: `${name}, the same server: the run's noise`,
+        measured: `rate ${of("rate")}, CPU ${of("cpu")}, p99 ${of("p99")}`,
+        ok: true,
+      },
+    ]
+  })
+
+/** Megabytes: resident, so with 50 of the binary itself. */
+const most = { idle: 80, peak: 200, peakStretch: 150 }
+
+const verdicts = (measured: Measured, pace: number | undefined): ReadonlyArray<Report.Verdict> => {
+  const { subjects, idle, peak } = measured
+  const { bare, forwarder, file, http, kafka } = subjects
+  const found: Array<Report.Verdict> = [...noise(measured)]
+  const cpu = (
+    of: Rounds.Subject | undefined,
+    name: string,
+    base: Rounds.Subject | undefined,
+    bound: number,
+    stretch?: number,
+  ) => {
+    if (of === undefined || base === undefined) return
+    const ratio = Rounds.ratio(of, base, "cpu")
+    found.push(Verdicts.atMost(`to ${name}: CPU an event of the ${base.target.name} server's`, bound, ratio))
+    if (stretch === undefined) return
+    found.push({
+      ...Verdicts.atMost(`to ${name}: CPU an event of the ${base.target.name} server's`, stretch, ratio),
+      stretch: true,
+    })
+  }
+  cpu(file, "file", bare, 1.75, 1.6)
+  cpu(kafka, "Kafka", bare, 1.8, 1.5)
+  cpu(http, "HTTP", forwarder, 1.25)
+  if (file !== undefined && bare !== undefined && pace === undefined) {
+    found.push(
+      Verdicts.atLeast("to file: rate of the bare server's", 0.65, Rounds.ratio(file, bare, "rate")),
+      Verdicts.atMost("to file: p99 of the bare server's", 2, Rounds.ratio(file, bare, "p99")),
+    )
+  }
+  for (const relay of [file, http, kafka]) {
+    if (relay === undefined) continue
+    const { name } = relay.target
+    const megabytes = (what: string, value: number, bound: number, stretch = false): Report.Verdict => ({
+      requirement: `${name}: ${what} memory ≤ ${bound} MB`,
+      measured: `${value.toFixed(0)} MB`,
+      ok: value <= bound,
+      stretch,
+    })
+    found.push(
+      megabytes("peak", peak[name] ?? Number.NaN, most.peak),
+      megabytes("peak", peak[name] ?? Number.NaN, most.peakStretch, true),
+      megabytes("idle", idle[name] ?? Number.NaN, most.idle),
+      Verdicts.complete(relay, pace === undefined),
+    )
+  }
+  return found
+}

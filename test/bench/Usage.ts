@@ -1,0 +1,70 @@
+/**
+ * What a process has used so far: CPU, page faults and memory from `/proc`
+ * (Linux only), and garbage collections from what JavaScriptCore logs of each
+ * when `BUN_JSC_logGC=1` asks it to.
+ */
+import { closeSync, openSync, readFileSync, readSync } from "node:fs"
+
+/** Linux counts CPU in hundredths of a second for user space, whatever its own tick. */
+const microsPerTick = 10_000
+
+/** Fields of `/proc/PID/stat` behind the name in parentheses, which may hold blanks. */
+const fieldsOf = (pid: number): ReadonlyArray<number> => {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
+  return stat
+    .slice(stat.lastIndexOf(")") + 2)
+    .split(" ")
+    .map(Number)
+}
+
+/** CPU that all threads of a process have used so far, user and system, in microseconds. */
+export const cpuMicros = (pid: number): number => {
+  const [user = 0, system = 0] = fieldsOf(pid).slice(11)
+  return (user + system) * microsPerTick
+}
+
+/** The same of its children that have ended. */
+export const endedChildrenMicros = (pid: number): number => {
+  const [user = 0, system = 0] = fieldsOf(pid).slice(13)
+  return (user + system) * microsPerTick
+}
+
+/** Pages that had to be mapped without reading a disk: memory that is new, or was given back and is needed again. */
+export const pageFaults = (pid: number): number => fieldsOf(pid)[7] ?? 0
+
+/** Resident memory in MB, files that are mapped included: now, and the most that it has been. */
+export const memory = (pid: number): { readonly now: number; readonly peak: number } => {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8")
+  const megabytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) / 1000
+  return { now: megabytes("VmRSS"), peak: megabytes("VmHWM") }
+}
+
+/** In the environment of a Bun process: it logs its collections. */
+export const loggingCollections = { BUN_JSC_logGC: "1" }
+
+const isCollection = /^\[?GC|^Requesting GC/
+
+/** A log without what `loggingCollections` adds to it. */
+export const withoutCollections = (lines: ReadonlyArray<string>): ReadonlyArray<string> =>
+  lines.filter((line) => !isCollection.test(line))
+
+/** Follows a log: how many collections it has told of up to now, of any thread; reads only what is new. */
+export const collectionsIn = (log: string): (() => number) => {
+  const buffer = Buffer.allocUnsafe(1 << 20)
+  let offset = 0
+  let rest = ""
+  let collections = 0
+  return () => {
+    const fd = openSync(log, "r")
+    for (;;) {
+      const read = readSync(fd, buffer, 0, buffer.length, offset)
+      if (read === 0) break
+      offset += read
+      const lines = (rest + buffer.toString("latin1", 0, read)).split("\n")
+      rest = lines.pop() ?? ""
+      for (const line of lines) if (line.includes("Collection, ")) collections += 1
+    }
+    closeSync(fd)
+    return collections
+  }
+}

@@ -1,0 +1,31 @@
+/** Requirements of several kinds, each held against what was measured. */
+import * as Load from "./Load.ts"
+import type * as Report from "./Report.ts"
+import * as Rounds from "./Rounds.ts"
+
+export const factor = ({ median, min, max }: Rounds.Spread): string =>
+  `${median.toFixed(2)}× [${min.toFixed(2)}..${max.toFixed(2)}]`
+
+export const atLeast = (requirement: string, bound: number, measured: Rounds.Spread): Report.Verdict => ({
+  requirement: `${requirement} ≥ ${bound}×`,
+  measured: factor(measured),
+  ok: measured.median >= bound,
+})
+
+export const atMost = (requirement: string, bound: number, measured: Rounds.Spread): Report.Verdict => ({
+  requirement: `${requirement} ≤ ${bound}×`,
+  measured: factor(measured),
+  ok: measured.median <= bound,
+})
+
+/** wrk (`dropped`) drops what is in flight when it stops: those were accepted and are delivered too, but it does not count them. */
+export const complete = (subject: Rounds.Subject, dropped: boolean): Report.Verdict => {
+  const lost = Rounds.total(subject, "lost")
+  const refused = Rounds.total(subject, "refused")
+  const surplus = Rounds.total(subject, "surplus")
+  return {
+    requirement: `${subject.target.name}: accepted = delivered, none refused`,
+    measured: `${Rounds.total(subject, "requests")} sent, ${refused} refused, ${lost} lost, ${surplus} surplus`,
+    ok: lost === 0 && refused === 0 && surplus <= (dropped ? Load.connections * subject.runs.length : 0),
+  }
+}
