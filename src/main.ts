@@ -1,7 +1,7 @@
 /**
  * The main module: the command line, or the journal's worker.
  *
- * A compiled binary has only one module, so the worker runs this one again (see
+ * A compiled binary starts at this module only, so the worker runs it again (see
  * `journal/WorkerEntrypoint.ts`). Imports come after the choice, so that
  * neither loads the other.
  */

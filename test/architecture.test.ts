@@ -27,6 +27,17 @@ const roomOf = (file: string): string => file.split("/")[1] ?? ""
 const byName = new Map(rooms.map((room) => [room.name, room]))
 const room = (name: string): Room => byName.get(name) ?? { name, imports: [], ownFolders: false, node: false }
 
+/** What is loaded with a file: all that it imports, and what that imports, but for types and what is imported when it is needed. */
+const loadedWith = (file: string, loaded = new Set<string>()): ReadonlySet<string> => {
+  if (loaded.has(file)) return loaded
+  loaded.add(file)
+  if (!/^src\/.*\.tsx?$/.test(file)) return loaded
+  for (const { path, kind } of new Bun.Transpiler({ loader: "ts" }).scanImports(read(file))) {
+    if (kind === "import-statement") loadedWith(path.startsWith(".") ? join(dirname(file), path) : path, loaded)
+  }
+  return loaded
+}
+
 /** The imports that leave a room. */
 const crossing = [...graph].flatMap(([file, targets]) =>
   targets.filter((target) => roomOf(target) !== roomOf(file)).map((target) => ({ file, target })),
@@ -131,6 +142,23 @@ describe("ARCHITECTURE.md", () => {
   })
 })
 
+describe("what is loaded", () => {
+  test("with the command line is no command, and nothing that only commands need", () => {
+    const loaded = [...loadedWith("src/cli/support/start.ts")].filter((file) => file.startsWith("src/"))
+    expect(loaded).toContain("src/cli/Commands.ts")
+    expect(loaded.filter((file) => file.startsWith("src/cli/commands/"))).toEqual([])
+    expect([...new Set(loaded.map(roomOf))].sort()).toEqual(["cli", "config", "event", "formats", "runtime"])
+  })
+
+  test("with the relay is no client of a service, which is loaded when a config names it", () => {
+    const parts = ["src/Relay.ts", "src/sinks/SinkTypes.ts", "src/journal/Journals.ts"]
+    const loaded = parts.flatMap((part) => [...loadedWith(part)])
+    expect(loaded).toContain("src/sinks/kafka/Kafka.ts")
+    const packages = loaded.filter((file) => !/^(src\/|node:|effect(\/|$)|.*\.(json|md|css|html|js|svg)$)/.test(file))
+    expect([...new Set(packages)]).toEqual(["jsonc-parser"])
+  })
+})
+
 /** The step of a recipe, with the placeholder replaced by something that there is. */
 const steps = (title: string): ReadonlyArray<string> => {
   const from = architecture.indexOf(`### ${title}\n`)
@@ -177,11 +205,12 @@ describe("the recipe for", () => {
     }
   })
 
-  test("a command is followed by each: its file, one line, its row in the README, a test that runs it", () => {
+  test("a command is followed by each: its file, its entry, its row in the README, a test that runs it", () => {
     const commands = readdirSync(join(root, "src/cli/commands")).map((file) => basename(file, ".ts"))
-    const lines = listed(pathOf("Add a command", 2))
-    expect(lines.map(({ name, from }) => [name, from])).toEqual(
-      commands.sort().map((command) => [command, pathOf("Add a command", 1).replace("<command>", command)]),
+    const list = pathOf("Add a command", 2)
+    const entries = read(list).matchAll(/^ {2}(\w+): command\([\s\S]*?import\("([^"]+)"\)\)\.(\w+)/gm)
+    expect([...entries].map(([, name, from = "", exported]) => [name, exported, join(dirname(list), from)])).toEqual(
+      commands.sort().map((command) => [command, command, pathOf("Add a command", 1).replace("<command>", command)]),
     )
     const wholeProgram = filesBelow("test/e2e").map(read).join("\n")
     for (const command of commands) {

@@ -1,19 +1,30 @@
 /** The command line: its commands, their help, and how a mistake in it is reported. */
 import { Console, Effect, Logger } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
-import * as commands from "./Commands.ts"
+import { commands } from "./Commands.ts"
 import { Config, Json } from "./support/flags.ts"
 import { type Paint, paintMessages } from "./support/output.ts"
-import { version } from "./support/Program.ts"
+import { lazily, version } from "./support/Program.ts"
 
-const relay = Command.make("relay").pipe(
-  Command.withDescription(
-    "Receives a scheduling service's webhooks, stores each on disk before it answers, and relays them to sinks by event type.",
-  ),
-  // A bundler may order the exports of a module as it likes.
-  Command.withSubcommands(Object.values(commands).toSorted((a, b) => a.name.localeCompare(b.name))),
-  Command.withGlobalFlags([Config, Json]),
-)
+/** Loads the commands that the arguments name, and all of them for completions. */
+const listed = (args: ReadonlyArray<string>) =>
+  Promise.all(
+    Object.entries(commands).map(([name, { description, load }]) =>
+      args.includes(name) || args.some((arg) => arg.startsWith("--completions"))
+        ? load()
+        : Command.make(name).pipe(Command.withDescription(description)),
+    ),
+  )
+
+const relay = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
+  return Command.make("relay").pipe(
+    Command.withDescription(
+      "Receives a scheduling service's webhooks, stores each on disk before it answers, and relays them to sinks by event type.",
+    ),
+    Command.withSubcommands(yield* lazily(() => listed(args))),
+    Command.withGlobalFlags([Config, Json]),
+  )
+})
 
 /** Values of flags that had another name before. */
 const renamed: Readonly<Record<string, string>> = { parked: "retrying" }
@@ -47,11 +58,12 @@ const presenter = (style: Paint): CliOutput.Presenter => ({
 /** Without `--wizard`: choices are made in the config. */
 const builtIns = [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions, GlobalFlag.LogLevel]
 
-export const run = (args: ReadonlyArray<string>) =>
-  Effect.flatMap(paintMessages, (style) =>
-    Command.runWith(relay, { version })(args).pipe(
-      Effect.provideService(CliConfig.CliConfig, { builtIns }),
-      Effect.provideService(CliOutput.Presenter, presenter(style)),
-      Effect.provideService(Logger.LogToStderr, true),
-    ),
+export const run = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
+  const style = yield* paintMessages
+  const command = yield* relay(args)
+  return yield* Command.runWith(command, { version })(args).pipe(
+    Effect.provideService(CliConfig.CliConfig, { builtIns }),
+    Effect.provideService(CliOutput.Presenter, presenter(style)),
+    Effect.provideService(Logger.LogToStderr, true),
   )
+})

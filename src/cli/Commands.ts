@@ -1,18 +1,79 @@
-/** The commands, one a line: help, completions and the README's table follow from this list. */
-export { dlq } from "./commands/dlq.ts"
-export { doctor } from "./commands/doctor.ts"
-export { events } from "./commands/events.ts"
-export { explain } from "./commands/explain.ts"
-export { init } from "./commands/init.ts"
-export { journal } from "./commands/journal.ts"
-export { lanes } from "./commands/lanes.ts"
-export { reload } from "./commands/reload.ts"
-export { replay } from "./commands/replay.ts"
-export { run } from "./commands/run.ts"
-export { runbook } from "./commands/runbook.ts"
-export { schema } from "./commands/schema.ts"
-export { status } from "./commands/status.ts"
-export { tap } from "./commands/tap.ts"
-export { test } from "./commands/test.ts"
-export { trigger } from "./commands/trigger.ts"
-export { validate } from "./commands/validate.ts"
+/** The commands, with what each does in a sentence: help, completions and the README's table follow from this list. */
+import { Command } from "effect/cli"
+
+/** A command that is loaded when it is called. The help of the others needs its name and description alone. */
+const command = <Name extends string, Input, Context, E, R>(
+  description: string,
+  load: () => Promise<Command.Command<Name, Input, Context, E, R>>,
+) => ({
+  description,
+  load: async () => Command.withDescription(await load(), description),
+})
+
+export const commands = {
+  dlq: command(
+    "List dead letters, send them again, or delete them",
+    async () => (await import("./commands/dlq.ts")).dlq,
+  ),
+  doctor: command(
+    "Check sinks, journal, disk, clock, ports, secrets, certificates and the running relay; exits 1 when something is wrong",
+    async () => (await import("./commands/doctor.ts")).doctor,
+  ),
+  events: command(
+    "List the events in the journal, newest first, and the outcome of each",
+    async () => (await import("./commands/events.ts")).events,
+  ),
+  explain: command(
+    "Show which routes match an event type and why, or everything about one event",
+    async () => (await import("./commands/explain.ts")).explain,
+  ),
+  init: command("Write a commented config to start from", async () => (await import("./commands/init.ts")).init),
+  journal: command(
+    "Maintain the journal: check, backup, salvage, import, copy, acknowledge",
+    async () => (await import("./commands/journal.ts")).journal,
+  ),
+  lanes: command(
+    "List, pause, resume, move and drop the lanes",
+    async () => (await import("./commands/lanes.ts")).lanes,
+  ),
+  reload: command(
+    "Have the running relay reload its config, all of it or nothing",
+    async () => (await import("./commands/reload.ts")).reload,
+  ),
+  replay: command(
+    "Send events that the journal holds again, each with a new idempotency key",
+    async () => (await import("./commands/replay.ts")).replay,
+  ),
+  run: command(
+    "Receive, store and relay deliveries until stopped",
+    async () => (await import("./commands/run.ts")).run,
+  ),
+  runbook: command(
+    "Print what a state of `relay status` means and what to do",
+    async () => (await import("./commands/runbook.ts")).runbook,
+  ),
+  schema: command(
+    "Print the JSON Schema of relay.config.json",
+    async () => (await import("./commands/schema.ts")).schema,
+  ),
+  status: command(
+    "Show how the running relay is, worst first; exits 1 when something is critical",
+    async () => (await import("./commands/status.ts")).status,
+  ),
+  tap: command(
+    "Follow accepted events live, and without --type and --sink the requests that are refused, at most 100 a second",
+    async () => (await import("./commands/tap.ts")).tap,
+  ),
+  test: command(
+    "Run the config's tests: where events go, and in which form",
+    async () => (await import("./commands/test.ts")).test,
+  ),
+  trigger: command(
+    "Send correctly signed samples of an event type to a running relay",
+    async () => (await import("./commands/trigger.ts")).trigger,
+  ),
+  validate: command(
+    "Check the config, and that its sinks can be reached",
+    async () => (await import("./commands/validate.ts")).validate,
+  ),
+}

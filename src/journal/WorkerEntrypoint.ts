@@ -1,7 +1,7 @@
 /**
  * Where a journal may start a worker thread: the URL of the program's main
  * module, which calls `runWorker` of `Journals.ts` when it is not the main
- * thread. A compiled binary has but one module, so it can't be another file.
+ * thread. A compiled binary starts at no other module, so it can't be another file.
  * Without it (tests) a journal does its work on the event loop.
  */
 import { Context } from "effect"

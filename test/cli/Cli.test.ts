@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import * as listed from "../../src/cli/Commands.ts"
+import { commands as listed } from "../../src/cli/Commands.ts"
 import { configsIn } from "./configs.ts"
 import { cli, temporary } from "./harness.ts"
 

@@ -1,8 +1,8 @@
 /** What tests start: the runtimes, and the program compiled. */
 import { spawnSync } from "node:child_process"
-import { readdirSync, statSync } from "node:fs"
+import { readdirSync, rmSync, statSync } from "node:fs"
 import { createRequire } from "node:module"
-import { join, resolve } from "node:path"
+import { dirname, join, resolve } from "node:path"
 import process from "node:process"
 import manifest from "../../package.json" with { type: "json" }
 
@@ -23,6 +23,9 @@ export const compile = (entry: string, binary: string): void => {
   const args = build.map((word) => ({ [main]: entry, [outfile]: binary })[word] ?? word)
   const { status, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" })
   if (status !== 0) throw new Error(`${binary} was not built: ${stderr}`)
+  // The binary holds them too.
+  const directory = dirname(binary)
+  for (const name of readdirSync(directory)) if (name.endsWith(".map")) rmSync(join(directory, name))
 }
 
 const changedAt = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0

@@ -171,7 +171,6 @@ const drop = Command.make(
 ).pipe(Command.withDescription("Delete dead letters; their events are not delivered"))
 
 export const dlq = Command.make("dlq").pipe(
-  Command.withDescription("List dead letters, send them again, or delete them"),
   Command.withSubcommands([list, show, replay, drop]),
   Command.withExamples([
     { command: "relay dlq list --sink lake", description: "What could not be delivered to lake, and why" },

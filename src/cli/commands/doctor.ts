@@ -91,9 +91,6 @@ export const doctor = Command.make(
     }
   }),
 ).pipe(
-  Command.withDescription(
-    "Check sinks, journal, disk, clock, ports, secrets, certificates and the running relay; exits 1 when something is wrong",
-  ),
   Command.withExamples([
     { command: "relay doctor", description: "Findings, worst first, and what to do" },
     { command: "relay doctor --json", description: "The same for a script" },

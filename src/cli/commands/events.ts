@@ -58,7 +58,6 @@ export const events = Command.make(
     else if (page.events.length === 0) yield* say(`${looked}${back}: the journal holds no others`)
   }),
 ).pipe(
-  Command.withDescription("List the events in the journal, newest first, and the outcome of each"),
   Command.withExamples([
     { command: "relay events --outcome dead", description: "Events that are dead letters of a sink" },
     {

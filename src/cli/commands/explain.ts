@@ -87,7 +87,6 @@ export const explain = Command.make(
     return yield* explainType(what, asked)
   }),
 ).pipe(
-  Command.withDescription("Show which routes match an event type and why, or everything about one event"),
   Command.withExamples([
     { command: "relay explain appointment.meeting.create_failed", description: "Where a failed meeting goes" },
     { command: "relay explain client.created --webhook scheduling", description: "The same for one webhook" },

@@ -66,7 +66,6 @@ export const init = Command.make(
     )
   }),
 ).pipe(
-  Command.withDescription("Write a commented config to start from"),
   Command.withExamples([
     {
       command: "relay init",

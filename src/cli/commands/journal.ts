@@ -233,7 +233,6 @@ const acknowledge = Command.make(
 ).pipe(Command.withDescription("Clear the running relay's journal alarm, once you have seen its cause"))
 
 export const journal = Command.make("journal").pipe(
-  Command.withDescription("Maintain the journal: check, backup, salvage, import, copy, acknowledge"),
   Command.withSubcommands([check, backup, salvage, importEvents, copy, acknowledge]),
   Command.withExamples([
     { command: "relay journal check", description: "The journal of relay.config.json" },

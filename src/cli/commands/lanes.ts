@@ -58,7 +58,6 @@ const drop = Command.make(
 ).pipe(Command.withDescription("Drop the events of a removed sink; they are not delivered"))
 
 export const lanes = Command.make("lanes").pipe(
-  Command.withDescription("List, pause, resume, move and drop the lanes"),
   Command.withSubcommands([list, pause, resume, move, drop]),
   Command.withExamples([
     { command: "relay lanes pause lake", description: "Before maintenance of a sink" },

@@ -33,7 +33,6 @@ export const reload = Command.make(
     for (const note of reloaded.notes) yield* say(plain(note))
   }),
 ).pipe(
-  Command.withDescription("Have the running relay reload its config, all of it or nothing"),
   Command.withExamples([
     { command: "relay reload", description: "After a change of webhooks, secrets, sinks or routes" },
     { command: "relay validate && relay reload", description: "Check it and its sinks first" },

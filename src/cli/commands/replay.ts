@@ -152,7 +152,6 @@ export const replay = Command.make(
     yield* printEnd(ended)
   }),
 ).pipe(
-  Command.withDescription("Send events that the journal holds again, each with a new idempotency key"),
   Command.withSubcommands([list, cancel]),
   Command.withExamples([
     { command: "relay replay evt_8sZ2kQ --routed", description: "One event, to the sinks that it was routed to" },

@@ -142,7 +142,6 @@ export const run = Command.make(
     )
   }, Effect.scoped),
 ).pipe(
-  Command.withDescription("Receive, store and relay deliveries until stopped"),
   Command.withExamples([
     { command: "relay run", description: "With relay.config.json, or the embedded defaults without one" },
     { command: "relay run -c /etc/relay/relay.config.json", description: "As a service: the log is JSON lines" },

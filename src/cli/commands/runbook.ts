@@ -45,7 +45,6 @@ export const runbook = Command.make(
     yield* isJson ? printJson(found) : print(`${found.state}\n\n${found.text}`)
   }),
 ).pipe(
-  Command.withDescription("Print what a state of `relay status` means and what to do"),
   Command.withExamples([
     { command: "relay runbook", description: "The states, and how bad each is" },
     { command: "relay runbook sink-misconfigured", description: "What it means, and what to do" },

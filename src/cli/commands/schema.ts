@@ -16,7 +16,6 @@ export const schema = Command.make(
     yield* print(jsonSchemaText(sinkTypes, journalTypes).trimEnd())
   }),
 ).pipe(
-  Command.withDescription("Print the JSON Schema of relay.config.json"),
   Command.withExamples([
     { command: "relay schema > relay.schema.json", description: 'Name it as "$schema" in the config for editors' },
   ]),

@@ -50,7 +50,6 @@ export const status = Command.make(
     if (level === "critical") return yield* failed()
   }),
 ).pipe(
-  Command.withDescription("Show how the running relay is, worst first; exits 1 when something is critical"),
   Command.withExamples([
     { command: "relay status", description: "The journal, the lanes, and what to do about them" },
     { command: "relay status --watch", description: "The same, live" },

@@ -53,9 +53,6 @@ export const tap = Command.make(
     yield* Effect.raceFirst(ended, firstSignal)
   }),
 ).pipe(
-  Command.withDescription(
-    "Follow accepted events live, and without --type and --sink the requests that are refused, at most 100 a second",
-  ),
   Command.withExamples([
     { command: "relay tap", description: "Everything" },
     { command: "relay tap --type 'appointment.meeting.*_failed'", description: "Failures only" },

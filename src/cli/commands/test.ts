@@ -126,7 +126,6 @@ export const test = Command.make(
       return yield* failed("`relay test --update` writes the golden files from the current payloads")
   }),
 ).pipe(
-  Command.withDescription("Run the config's tests: where events go, and in which form"),
   Command.withExamples([
     { command: "relay test -c new.config.json", description: "Before a new config goes live" },
     { command: "relay test --update", description: "Write the golden files, for review" },

@@ -157,7 +157,6 @@ export const trigger = Command.make(
     }
   }, Effect.scoped),
 ).pipe(
-  Command.withDescription("Send correctly signed samples of an event type to a running relay"),
   Command.withExamples([
     { command: "relay trigger appointment.created", description: "One event" },
     { command: "relay trigger client.updated --count 1000 --rate 100", description: "A thousand, a hundred a second" },

@@ -66,7 +66,6 @@ export const validate = Command.make(
     )
   }),
 ).pipe(
-  Command.withDescription("Check the config, and that its sinks can be reached"),
   Command.withExamples([
     { command: "relay validate", description: "Check relay.config.json and its sinks" },
     {
