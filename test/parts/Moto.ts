@@ -1,24 +1,14 @@
 /**
  * moto, for tests: an SNS, SQS, EventBridge and STS endpoint on loopback, from PyPI.
  *
- * `moto/requirements.txt` pins versions and hashes; the virtual environment is
- * kept in `.cache/moto`. What a test starts it stops: the server runs under a
+ * What a test starts it stops: the server runs under a
  * shell that kills it when the test process ends, however that ends.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process"
-import { createHash } from "node:crypto"
+import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs"
-import { join, resolve } from "node:path"
+import { join } from "node:path"
 import { freePort } from "../lib/port.ts"
-
-const cache = resolve(import.meta.dir, "../../.cache/moto")
-const lock = join(import.meta.dir, "moto", "requirements.txt")
-const venv = join(cache, `venv-${createHash("sha256").update(readFileSync(lock)).digest("hex").slice(0, 12)}`)
-
-const hasPython = (): boolean =>
-  spawnSync("python3", ["-c", "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))"], { stdio: "ignore" })
-    .status === 0
+import { hasPython, venv } from "./venv.ts"
 
 /** Why the tests against moto don't run, and how to run them; `undefined` when they do. */
 export const reasonToSkip = (): string | undefined => {
@@ -26,26 +16,6 @@ export const reasonToSkip = (): string | undefined => {
   return hasPython()
     ? "RELAY_PARTS=1 bun test runs it against moto (fetched once, by pip, into .cache)"
     : "it needs Python 3.10 or later with venv; then RELAY_PARTS=1 bun test runs it against moto (fetched once, by pip)"
-}
-
-const must = (command: string, args: ReadonlyArray<string>): void => {
-  const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: "utf8" })
-  if (status !== 0) throw new Error(`${command} ${args.join(" ")}\n${error?.message ?? ""}${stdout}${stderr}`)
-}
-
-const ensureVenv = (): void => {
-  if (existsSync(venv)) return
-  if (!hasPython()) throw new Error("moto, the AWS of the tests, needs Python 3.10 or later with venv")
-  mkdirSync(cache, { recursive: true })
-  const fresh = mkdtempSync(join(cache, "fetching-"))
-  try {
-    must("python3", ["-m", "venv", fresh])
-    const only = ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
-    must(join(fresh, "bin/python"), ["-m", "pip", "install", "--quiet", ...only, "--requirement", lock])
-    renameSync(fresh, venv)
-  } finally {
-    rmSync(fresh, { recursive: true, force: true })
-  }
 }
 
 export interface Moto {
@@ -57,7 +27,7 @@ export interface Moto {
 
 /** A server of one's own, not started; on a port that is free unless told. */
 export const makeMoto = async (port?: number): Promise<Moto> => {
-  ensureVenv()
+  const bin = venv("moto")
   const listens = port ?? (await freePort())
   const url = `http://127.0.0.1:${listens}`
   let shell: ChildProcess | undefined
@@ -72,7 +42,7 @@ export const makeMoto = async (port?: number): Promise<Moto> => {
           "-c",
           '"$@" </dev/null >&2 & pid=$!; exec 3<&0; (read -r _ <&3; kill -9 $pid 2>/dev/null) & wait $pid',
           "sh",
-          join(venv, "bin/python"),
+          join(bin, "python"),
           "-m",
           "moto.server",
           "-H",

@@ -5,6 +5,7 @@
  * Left out are packages for one platform only (native code beside a package's
  * own): a binary carries none of them.
  */
+import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { parse } from "jsonc-parser"
@@ -88,8 +89,15 @@ const hashes = (integrity: string) => {
   return [{ alg: algorithm.replace("sha", "SHA-"), content: Buffer.from(digest, "base64").toString("hex") }]
 }
 
-/** `root` holds `package.json`, `bun.lock` and `node_modules`; `time` is ISO 8601. */
-export const make = (root: string, bun: string, time: string): Sbom => {
+/** A UUID (version 8, RFC 9562) that follows from a text, so that the same release has the same. */
+const named = (text: string): string =>
+  createHash("sha256")
+    .update(text)
+    .digest("hex")
+    .replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, "$1-$2-8$3-8$4-$5")
+
+/** `root` holds `package.json`, `bun.lock` and `node_modules`; `time` is in epoch seconds. */
+export const make = (root: string, bun: string, time: number): Sbom => {
   const json = (...path: ReadonlyArray<string>): Manifest => JSON.parse(readFileSync(join(root, ...path), "utf8"))
   const own = json("package.json")
   const lock: Lock = parse(readFileSync(join(root, "bun.lock"), "utf8"), [], { allowTrailingComma: true })
@@ -137,9 +145,9 @@ export const make = (root: string, bun: string, time: string): Sbom => {
   return {
     bomFormat: "CycloneDX",
     specVersion: "1.6",
-    serialNumber: `urn:uuid:${crypto.randomUUID()}`,
+    serialNumber: `urn:uuid:${named(JSON.stringify([relay, time, places]))}`,
     version: 1,
-    metadata: { timestamp: time, lifecycles: [{ phase: "build" }], component: relay },
+    metadata: { timestamp: new Date(time * 1000).toISOString(), lifecycles: [{ phase: "build" }], component: relay },
     components: [platform, ...places.map(library)],
     dependencies: [
       { ref: relay["bom-ref"], dependsOn: [platform["bom-ref"], ...direct.map(refOf)] },

@@ -7,10 +7,12 @@ import { join, resolve } from "node:path"
 import { Spec, Validation } from "@cyclonedx/cyclonedx-library"
 import manifest from "../../package.json" with { type: "json" }
 import * as Checksums from "./Checksums.ts"
+import { unitOf } from "./LinuxFiles.ts"
 import * as Sbom from "./Sbom.ts"
+import { entries, versionOf } from "./Version.ts"
 
 const root = resolve(import.meta.dir, "../..")
-const sbom = Sbom.make(root, Bun.version, "2026-11-21T00:00:00.000Z")
+const sbom = Sbom.make(root, Bun.version, 1_795_219_200)
 const libraries = sbom.components.filter(({ type }) => type === "library")
 const nameOf = ({ group, name }: Sbom.Component): string => (typeof group === "string" ? `${group}/${name}` : name)
 
@@ -70,6 +72,55 @@ describe("the SBOM", () => {
     }
     expect([...reached].sort()).toEqual([...refs].sort())
   })
+})
+
+describe("the changelog", () => {
+  const changelog = readFileSync(join(root, "CHANGELOG.md"), "utf8")
+
+  test("begins with the version of package.json, and every release refuses to be made otherwise", () => {
+    expect(entries(changelog)[0]?.version).toBe(manifest.version)
+    const tree = mkdtempSync(join(tmpdir(), "relay-version-"))
+    try {
+      writeFileSync(join(tree, "package.json"), JSON.stringify({ version: "1.2.3" }))
+      writeFileSync(join(tree, "CHANGELOG.md"), "# Changelog\n\n## 1.2.2 (2026-11-01)\n")
+      expect(() => versionOf(tree)).toThrow('must be "## 1.2.3 (YYYY-MM-DD)"')
+      writeFileSync(join(tree, "CHANGELOG.md"), "# Changelog\n\n## 1.2.3 (2026-11-02)\n\n## 1.2.2 (2026-11-01)\n")
+      expect(versionOf(tree)).toMatchObject({ version: "1.2.3" })
+    } finally {
+      rmSync(tree, { recursive: true })
+    }
+  })
+
+  test("has an entry with text for each version, newest first, and no other headings of that level", () => {
+    const all = entries(changelog)
+    expect(changelog.match(/^## /gm)).toHaveLength(all.length)
+    expect(all.map(({ version }) => version)).toEqual(
+      all.map(({ version }) => version).toSorted((a, b) => Bun.semver.order(b, a)),
+    )
+    expect(all.map(({ day }) => day)).toEqual(
+      all
+        .map(({ day }) => day)
+        .toSorted()
+        .reverse(),
+    )
+    for (const entry of changelog.split(/^## .*$/m).slice(1)) expect(entry.trim()).not.toBe("")
+  })
+})
+
+test("the packages' unit is the relay's own but for the program and the user", () => {
+  const unit = readFileSync(join(root, "config/relay.service"), "utf8")
+  const own = unit.split("\n").filter((line) => line !== "" && !line.startsWith("#"))
+  const packaged = unitOf(unit).split("\n")
+  expect(own.filter((line) => !packaged.includes(line))).toEqual([
+    "ExecStart=/usr/local/bin/relay run -c /etc/relay/relay.config.json",
+    "DynamicUser=yes",
+  ])
+  expect(packaged.filter((line) => line !== "" && !line.startsWith("#") && !own.includes(line))).toEqual([
+    "ExecStart=/usr/bin/relay run -c /etc/relay/relay.config.json",
+    "User=relay",
+    "Group=relay",
+  ])
+  expect(() => unitOf(unit.replace("DynamicUser=yes\n", ""))).toThrow("is not there to be replaced")
 })
 
 test("sha256sum accepts the checksums, and no longer when a byte differs", () => {

@@ -1,0 +1,123 @@
+/**
+ * A machine to install on: this Debian's files, of which a copy is changed and
+ * thrown away, with systemd as the first process, in namespaces of its own. What
+ * is done there leaves no trace here, and ends with the test process.
+ */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process"
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+const systemd = "/lib/systemd/systemd"
+const namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child"]
+
+/** Where cgroups of version 2 are, on a machine that has those of version 1 besides too. */
+const cgroups = (): string | undefined =>
+  /^cgroup2 (\S+) cgroup2 /m.exec(existsSync("/proc/mounts") ? readFileSync("/proc/mounts", "utf8") : "")?.[1] ??
+  undefined
+
+/** Why there can be none; `undefined` where there can. */
+export const reasonToSkip = (): string | undefined => {
+  if (process.env.RELAY_PARTS !== "1") return "RELAY_PARTS=1 bun test runs it, as root on Debian"
+  if (!existsSync("/etc/debian_version")) return "it needs Debian"
+  if (process.getuid?.() !== 0) return "it needs root"
+  if (!existsSync(systemd)) return "it needs systemd (apt-get install systemd)"
+  if (cgroups() === undefined) return "it needs cgroups of version 2"
+  const overlay =
+    'd=$(mktemp -d); mount -t tmpfs t "$d" && mkdir "$d/u" "$d/w" "$d/r" && mount -t overlay o -o "lowerdir=/,upperdir=$d/u,workdir=$d/w" "$d/r"; code=$?; umount -l "$d"; rmdir "$d"; exit $code'
+  const { status, stderr } = spawnSync("unshare", [...namespaces, "sh", "-c", overlay], { encoding: "utf8" })
+  return status === 0 ? undefined : `it needs to mount in namespaces of its own: ${stderr.trim()}`
+}
+
+export interface Ran {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface Machine {
+  /** Runs a command there, as root, to its end. */
+  readonly run: (...command: ReadonlyArray<string>) => Ran
+  /** Starts a command of this machine's on that one's network alone. */
+  readonly onItsNetwork: (...command: ReadonlyArray<string>) => ChildProcess
+  /** Where a file of it is for this machine, for reading and writing. */
+  readonly path: (path: string) => string
+  readonly stop: () => Promise<void>
+}
+
+/** Ends with its standard input, which is the test process's, and ends the machine then. */
+const guarded = '"$@" </dev/null & pid=$!; exec 3<&0; (read -r _ <&3; kill -9 $pid 2>/dev/null) & wait $pid'
+
+const removeCgroup = (directory: string): void => {
+  const { stdout } = spawnSync("find", [directory, "-depth", "-type", "d"], { encoding: "utf8" })
+  for (const path of stdout.split("\n").filter((line) => line !== "")) rmdirSync(path)
+}
+
+/** Starts one and waits until its systemd takes commands. */
+export const startMachine = async (): Promise<Machine> => {
+  const directory = mkdtempSync(join(tmpdir(), "relay-machine-"))
+  const cgroup = join(cgroups() ?? "", `relay-machine-${process.pid}`)
+  mkdirSync(cgroup)
+  let said = ""
+  const enter = `echo $$ >${join(cgroup, "cgroup.procs")} && exec unshare ${namespaces.join(" ")} sh "$@"`
+  const shell = spawn(
+    "sh",
+    ["-c", guarded, "sh", "sh", "-c", enter, "sh", join(import.meta.dir, "machine.sh"), directory],
+    {
+      stdio: ["pipe", "pipe", "pipe"],
+    },
+  )
+  for (const stream of [shell.stdout, shell.stderr]) stream.on("data", (chunk) => (said += chunk))
+
+  const stop = async (): Promise<void> => {
+    shell.stdin.end()
+    while (shell.exitCode === null && shell.signalCode === null) await Bun.sleep(20)
+    for (let tries = 0; ; tries++) {
+      try {
+        removeCgroup(cgroup)
+        break
+      } catch (error) {
+        // Its processes take a moment to be gone.
+        if (tries === 250) throw error
+        await Bun.sleep(20)
+      }
+    }
+    rmSync(directory, { recursive: true, force: true })
+  }
+
+  /** The number that its first process has here. */
+  const first = (): string | undefined => {
+    const file = join(cgroup, "init.scope", "cgroup.procs")
+    return existsSync(file) ? (readFileSync(file, "utf8").split("\n")[0] ?? "") || undefined : undefined
+  }
+  const enterBy = (pid: string, ...kinds: ReadonlyArray<string>) => ["--target", pid, ...kinds, "--"]
+  const run = (...command: ReadonlyArray<string>): Ran => {
+    const pid = first()
+    if (pid === undefined) throw new Error(`the machine has ended: ${said}`)
+    const { status, stdout, stderr } = spawnSync("nsenter", [...enterBy(pid, "--all"), ...command], {
+      encoding: "utf8",
+      maxBuffer: 64 * 1024 * 1024,
+      env: {
+        PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        DEBIAN_FRONTEND: "noninteractive",
+        LC_ALL: "C.UTF-8",
+      },
+    })
+    return { code: status ?? -1, stdout, stderr }
+  }
+  const isUp = () => first() !== undefined && run("systemctl", "is-active", "machine.target").code === 0
+  while (!isUp()) {
+    if (shell.exitCode !== null) {
+      await stop()
+      throw new Error(`the machine did not start: ${said}`)
+    }
+    await Bun.sleep(50)
+  }
+  return {
+    run,
+    onItsNetwork: (...command) =>
+      spawn("nsenter", [...enterBy(first() ?? "", "--net"), ...command], { stdio: ["pipe", "pipe", "inherit"] }),
+    path: (path) => `/proc/${first()}/root${path}`,
+    stop,
+  }
+}

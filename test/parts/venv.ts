@@ -1,0 +1,38 @@
+/**
+ * Programs from PyPI, for tests: `<program>/requirements.txt` pins versions and
+ * hashes; the virtual environment is made once, in `.cache/<program>`.
+ */
+import { spawnSync } from "node:child_process"
+import { createHash } from "node:crypto"
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs"
+import { join, resolve } from "node:path"
+
+export const hasPython = (): boolean =>
+  spawnSync("python3", ["-c", "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))"], { stdio: "ignore" })
+    .status === 0
+
+const must = (command: string, args: ReadonlyArray<string>): void => {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: "utf8" })
+  if (status !== 0) throw new Error(`${command} ${args.join(" ")}\n${error?.message ?? ""}${stdout}${stderr}`)
+}
+
+/** The directory of a program's commands. */
+export const venv = (program: string): string => {
+  const cache = resolve(import.meta.dir, "../../.cache", program)
+  const lock = join(import.meta.dir, program, "requirements.txt")
+  const made = join(cache, `venv-${createHash("sha256").update(readFileSync(lock)).digest("hex").slice(0, 12)}`)
+  if (!existsSync(made)) {
+    if (!hasPython()) throw new Error(`${program} needs Python 3.10 or later with venv`)
+    mkdirSync(cache, { recursive: true })
+    const fresh = mkdtempSync(join(cache, "fetching-"))
+    try {
+      must("python3", ["-m", "venv", fresh])
+      const only = ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
+      must(join(fresh, "bin/python"), ["-m", "pip", "install", "--quiet", ...only, "--requirement", lock])
+      renameSync(fresh, made)
+    } finally {
+      rmSync(fresh, { recursive: true, force: true })
+    }
+  }
+  return join(made, "bin")
+}

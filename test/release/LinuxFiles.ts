@@ -1,0 +1,52 @@
+/** Where the files of the relay lie on a Linux that has it installed, and what stands in them. */
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"
+import { journalTypes } from "../../src/journal/Journals.ts"
+import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
+import type { Help } from "./Help.ts"
+
+export interface InstalledFile {
+  readonly path: string
+  readonly content: string | Uint8Array
+  /** What an administrator edits: an upgrade keeps it. */
+  readonly isConfig?: boolean
+}
+
+const replaced = (text: string, ...changes: ReadonlyArray<readonly [from: string | RegExp, to: string]>): string =>
+  changes.reduce((text, [from, to]) => {
+    const changed = text.replace(from, to)
+    if (changed === text) throw new Error(`${from} is not there to be replaced`)
+    return changed
+  }, text)
+
+/** config/relay.service with the program and the user that the package brings. */
+export const unitOf = (unit: string): string =>
+  replaced(
+    unit,
+    [/^# The relay as a service.*?\n\n/s, ""],
+    ["ExecStart=/usr/local/bin/relay ", "ExecStart=/usr/bin/relay "],
+    ["\nDynamicUser=yes\n", "\nUser=relay\nGroup=relay\n"],
+  )
+
+const schema = "/usr/share/relay/relay.schema.json"
+
+/** All but the program itself. `zsh` is where the system's zsh looks for completions. */
+export const filesOf = (root: string, { manual, completions }: Help, zsh: string): ReadonlyArray<InstalledFile> => {
+  const read = (path: string): string => readFileSync(join(root, path), "utf8")
+  return [
+    {
+      path: "/etc/relay/relay.config.json",
+      content: replaced(read("config/packaged.json"), ["./relay.schema.json", schema]),
+      isConfig: true,
+    },
+    { path: schema, content: jsonSchemaText(sinkTypes, journalTypes) },
+    { path: "/usr/lib/systemd/system/relay.service", content: unitOf(read("config/relay.service")) },
+    { path: "/usr/share/man/man1/relay.1.gz", content: Bun.gzipSync(manual, { level: 9 }) },
+    { path: "/usr/share/bash-completion/completions/relay", content: completions.bash },
+    { path: join(zsh, "_relay"), content: completions.zsh },
+    { path: "/usr/share/fish/vendor_completions.d/relay.fish", content: completions.fish },
+    { path: "/usr/share/doc/relay/copyright", content: read("LICENSE") },
+    { path: "/usr/share/doc/relay/CHANGELOG.md", content: read("CHANGELOG.md") },
+  ]
+}

