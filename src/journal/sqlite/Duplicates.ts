@@ -12,8 +12,9 @@
  * a false hit needs both to collide.
  *
  * A ring in order of arrival (16 bytes an entry) and an open-addressed index
- * into it; both are plain typed arrays, so a million entries cost no garbage
- * collection, and memory is only touched as it fills. The newest entry of a key
+ * into it; both are plain typed arrays, so that no collection looks at their
+ * entries. They start small and double up to the window: the collector counts
+ * their size, and a heap twice as large before it collects. The newest entry of a key
  * is the key's anchor and is in the index by its key, all others by key and
  * body: so each is found at once, and no more is kept than one place an entry.
  */
@@ -33,6 +34,9 @@ const width = 4
 /** In place of a time: the event is lost, so a repetition is no duplicate. */
 const lost = 0xffff_ffff
 
+/** Entries that there is room for at first. */
+const initialCapacity = 64
+
 /** Spreads every bit of a number over all of them (the end of MurmurHash3). */
 const mixed = (value: number): number => {
   let bits = Math.imul(value ^ (value >>> 16), 0x85ebca6b)
@@ -47,10 +51,11 @@ export class Duplicates {
   keyHi = 0
   keyLo = 0
 
-  readonly #ring: Uint32Array
+  /** The entry with number n is at n modulo the capacity. */
+  #ring: Uint32Array
   /** Ring position plus one; negative where it is indexed by key and body; zero is empty. */
-  readonly #index: Int32Array
-  readonly #mask: number
+  #index: Int32Array
+  #mask: number
   /** Random at each start: no sender can know which ids collide. */
   readonly #seedLo = randomInt(2 ** 32)
   readonly #seedHi = randomInt(2 ** 32)
@@ -65,17 +70,17 @@ export class Duplicates {
   /** The free slot where the search for a missing anchor ended. */
   #vacant = 0
 
-  readonly #capacity: number
+  #capacity = initialCapacity
+  readonly #maxCapacity: number
   readonly #ageSeconds: number
 
   /** `age` in milliseconds. The count has a floor, so that one commit always fits. */
   constructor(options: { readonly count: number; readonly age: number }) {
-    this.#capacity = Math.max(1024, Math.ceil(options.count))
+    this.#maxCapacity = Math.max(1024, Math.ceil(options.count))
     this.#ageSeconds = Math.max(0, Math.ceil(options.age / 1000))
     this.#ring = new Uint32Array(this.#capacity * width)
-    const slots = 2 ** Math.ceil(Math.log2(this.#capacity * 2))
-    this.#index = new Int32Array(slots)
-    this.#mask = slots - 1
+    this.#index = new Int32Array(this.#capacity * 2)
+    this.#mask = this.#index.length - 1
   }
 
   /** How many are remembered. */
@@ -136,11 +141,14 @@ export class Duplicates {
   }
 
   #insert(keyHi: number, keyLo: number, bodyCrc: number, receivedAt: number): void {
-    if (this.#next - this.#oldest === this.#capacity) this.#forgetOldest()
     // Two at a time, so the expired leave faster than new ones come, and no call pays for all of them.
     for (let i = 0; i < 2 && this.#oldest < this.#pending; i++) {
       if (!this.#expired(this.#oldest % this.#capacity, receivedAt)) break
       this.#forgetOldest()
+    }
+    if (this.size === this.#capacity) {
+      if (this.#capacity < this.#maxCapacity) this.#grow()
+      else this.#forgetOldest()
     }
     const position = this.#next % this.#capacity
     const anchor = this.#anchorOf(keyHi, keyLo)
@@ -160,6 +168,32 @@ export class Duplicates {
       this.#place(-anchor - 1)
     }
     this.#next++
+  }
+
+  /** Doubles the room, at most to the window: the last time takes some 20 ms for a million. */
+  #grow(): void {
+    const ring = this.#ring
+    const index = this.#index
+    const capacity = this.#capacity
+    this.#capacity = Math.min(capacity * 2, this.#maxCapacity)
+    this.#ring = new Uint32Array(this.#capacity * width)
+    this.#index = new Int32Array(2 ** Math.ceil(Math.log2(this.#capacity * 2)))
+    this.#mask = this.#index.length - 1
+    // Run by run, since either ring may end within.
+    const first = this.#oldest % capacity
+    const from = this.#oldest % this.#capacity
+    for (let moved = 0; moved < capacity; ) {
+      const [old, now] = [(first + moved) % capacity, (from + moved) % this.#capacity]
+      const length = Math.min(capacity - moved, capacity - old, this.#capacity - now)
+      this.#ring.set(ring.subarray(old * width, (old + length) * width), now * width)
+      moved += length
+    }
+    for (let slot = 0; slot < index.length; slot++) {
+      const value = index[slot] ?? 0
+      if (value === 0) continue
+      const position = (from + ((Math.abs(value) - 1 - first + capacity) % capacity)) % this.#capacity
+      this.#place(value > 0 ? position + 1 : -position - 1)
+    }
   }
 
   #expired(position: number, now: number): boolean {

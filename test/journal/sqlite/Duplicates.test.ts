@@ -101,6 +101,13 @@ describe("Duplicates", () => {
     expect(seen()).toEqual(["new", "seen", "new"])
   })
 
+  test("take memory as they fill", () => {
+    const empty = process.memoryUsage().external
+    const windows = Array.from({ length: 100 }, () => new Duplicates({ count: 1_000_000, age: hour }))
+    expect(process.memoryUsage().external - empty).toBeLessThan(10_000_000)
+    expect(windows).toHaveLength(100)
+  })
+
   test("cost no more for many bodies under one id, or for keys that end alike", () => {
     const count = 30_000
     const millis = (add: (duplicates: Duplicates, index: number) => void): number => {
