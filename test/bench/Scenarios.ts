@@ -10,6 +10,7 @@ import * as Paced from "./Paced.ts"
 import * as Report from "./Report.ts"
 import * as Rounds from "./Rounds.ts"
 import { type Options as Rounded, saturate } from "./Saturate.ts"
+import { start } from "./Start.ts"
 import * as Target from "./Target.ts"
 import { atLeast, atMost, complete } from "./Verdicts.ts"
 import * as Watchers from "./Watchers.ts"
@@ -146,4 +147,5 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   routes,
   page,
   fleet,
+  start,
 }

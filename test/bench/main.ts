@@ -9,7 +9,7 @@
  *   --rate N         so many events a second, in the place of as many as each can take
  *   --binary PATH    the compiled relay instead of src/main.ts
  *   --rounds N --seconds N   instead of 5 rounds of 3 s
- *   --only NAME      in the place of the table: kept, routes, page, fleet
+ *   --only NAME      in the place of the table: kept, routes, page, fleet, start
  *   --against PATH   another compiled relay, an older one say: only what both cost, in turn
  */
 import { join } from "node:path"
