@@ -142,7 +142,8 @@ export class Appends {
         this.#options.stored(group, exit.value, ended - started)
       }
       this.#waiting.shift()
-      this.#scheduler.committed(count, ended)
+      // What has come meanwhile comes together with it.
+      this.#scheduler.committed(count + this.#open.batch.entries.length, ended)
       group.batch.finish(Exit.isSuccess(exit) ? appended : Exit.failCause(exit.cause), 0)
       group.clear()
       if (this.#free.length < 2) this.#free.push(group)

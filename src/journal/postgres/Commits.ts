@@ -34,8 +34,9 @@ const ownSql = `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE id = $1 
     WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.sequence = $7::bigint + place)
   ),
   altered AS MATERIALIZED (
-    SELECT coalesce(array_agg(DISTINCT place), '{}') AS places
-    FROM key JOIN seen USING (lo, hi) WHERE seen.crc <> key.crc
+    SELECT coalesce(array_agg(place), '{}') AS places FROM key, LATERAL (
+      SELECT FROM seen WHERE seen.lo = key.lo AND seen.hi = key.hi AND seen.crc <> key.crc LIMIT 1
+    ) AS other
   ),
   stored AS (
     INSERT INTO log (first, count, received_from, received_to, routes, keys, ids, void, altered, bytes)

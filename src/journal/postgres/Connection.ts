@@ -73,7 +73,10 @@ const tlsOf = ({ url, tls }: ConnectionOptions): NonNullable<ClientConfig["ssl"]
   }
 }
 
-/** All of it in one round trip. What a server does not know is left as it is. */
+/**
+ * All of it in one round trip. What a server does not know is left as it is.
+ * No sequential scans: a plan that was made while a table was small is kept while it grows.
+ */
 const session = `SELECT
   pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS "isReadOnly",
   coalesce(current_setting('fsync', true), 'on') = 'on' AS fsync,
@@ -87,7 +90,8 @@ const session = `SELECT
   set_config('statement_timeout', '0', false),
   set_config('lock_timeout', '0', false),
   set_config('idle_in_transaction_session_timeout', '10s', false),
-  set_config('jit', 'off', false)`
+  set_config('jit', 'off', false),
+  set_config('enable_seqscan', 'off', false)`
 
 /** Rises with each promotion of a standby. */
 const timeline = `SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int AS timeline`

@@ -82,7 +82,7 @@ const steps: ReadonlyArray<string> = [
          ON CONFLICT DO NOTHING RETURNING seen.sequence
        ),
        void AS MATERIALIZED (SELECT coalesce(array_agg(key.place), '{}') AS places FROM key WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.sequence = head + 1 + key.place)),
-       altered AS MATERIALIZED (SELECT coalesce(array_agg(DISTINCT key.place), '{}') AS places FROM key JOIN seen ON seen.lo = key.lo AND seen.hi = key.hi WHERE seen.crc <> key.crc),
+       altered AS MATERIALIZED (SELECT coalesce(array_agg(key.place), '{}') AS places FROM key, LATERAL (SELECT FROM seen WHERE seen.lo = key.lo AND seen.hi = key.hi AND seen.crc <> key.crc LIMIT 1) AS other),
        stored AS (
          INSERT INTO log (first, count, received_from, received_to, routes, keys, ids, void, altered, bytes)
          SELECT head + 1, a_count, a_from, a_to, a_routes, a_keys, a_ids, void.places, altered.places, a_bytes FROM void, altered

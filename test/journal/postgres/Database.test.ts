@@ -82,6 +82,17 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
       }),
     )
 
+    it.live("finds a row by its index where the table is small: a plan is kept while it grows", () =>
+      Effect.gen(function* () {
+        const database = yield* open({}, 1)
+        yield* database.query("CREATE TABLE small (a int PRIMARY KEY)")
+        yield* database.query("INSERT INTO small VALUES (1)")
+        yield* database.query("ANALYZE small")
+        const { rows } = yield* database.query("EXPLAIN SELECT a FROM small WHERE a = 1")
+        expect(JSON.stringify(rows)).toContain("using small_pkey")
+      }),
+    )
+
     it.live("keeps a transaction whole, and nothing of one that failed or was interrupted", () =>
       Effect.gen(function* () {
         const database = yield* open({}, 1)
