@@ -3,27 +3,32 @@
  * PostgreSQL, with machines that crash, stand still, lose the network and have
  * their clocks set.
  *
+ * On several databases each relay has a journal in each, and lanes over it; an
+ * event goes to the database of its account. Then databases go away as well, and
+ * one more is added while all runs.
+ *
  * **What must hold.** All that was acknowledged comes to both sinks. At the sink
  * that keeps an order the events of a key come in the order in which they were
  * acknowledged. And over a stream no attempt begins under an epoch that is older
- * than that of another attempt: who lost a stream has stopped.
+ * than that of another attempt, and no append is stored: who lost a stream has
+ * stopped.
  */
 import { Clock, Duration, Effect, Exit, Layer, Logger, Scope, SubscriptionRef } from "effect"
 import { type LaneSpec, Lanes } from "../../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../../src/delivery/RelayEvents.ts"
 import type { Entry } from "../../../../src/event/Entry.ts"
 import { Journal, unavailable } from "../../../../src/journal/Journal.ts"
-import * as DatabaseSchema from "../../../../src/journal/postgres/DatabaseSchema.ts"
+import type { Database } from "../../../../src/journal/postgres/Database.ts"
 import type { OwnedStream } from "../../../../src/journal/postgres/OwnedStream.ts"
 import * as PostgresJournal from "../../../../src/journal/postgres/PostgresJournal.ts"
 import { streamOf } from "../../../../src/journal/postgres/Sequences.ts"
 import { DeliveryFailed, type Failures, type Sink, SinkError } from "../../../../src/sinks/Sink.ts"
-import { openDatabase } from "../../../journal/postgres/database.ts"
 import { event } from "../../../journal/samples.ts"
 import { activeConfig } from "../../../lib/activeConfig.ts"
 import { sharedPostgres } from "../../../parts/Postgres.ts"
 import { Draw } from "../../simulation/Draw.ts"
 import { Machine, Time } from "./Machines.ts"
+import { Directory, Shard } from "./Shards.ts"
 
 const names = ["a", "b", "c"] as const
 /** A step of the simulation, in milliseconds, and how many there are until all is mended. */
@@ -38,15 +43,24 @@ export interface Verdict {
   readonly lost: number
   readonly repeated: number
   readonly takeovers: number
+  /** Acknowledged in one database while another was away. */
+  readonly meanwhile: number
   readonly broken: ReadonlyArray<string>
+}
+
+/** What a relay has in one database. */
+interface Part {
+  readonly scope: Scope.Closeable
+  readonly pool: Scope.Closeable
+  db: Database | undefined
+  /** `undefined` until it has started. */
+  journal: Journal["Service"] | undefined
 }
 
 interface Life {
   readonly machine: Machine
-  readonly scope: Scope.Closeable
-  readonly pool: Scope.Closeable
-  /** `undefined` until it has started. */
-  journal: Journal["Service"] | undefined
+  readonly parts: Array<Part>
+  readonly directory: Directory
   isOver: boolean
 }
 
@@ -59,19 +73,39 @@ class Play {
   readonly ordered = new Map<string, number>()
   readonly broken = new Set<string>()
   takeovers = 0
-  /** By stream, the newest epoch under which an attempt has begun. */
-  readonly #epochs = new Map<number, number>()
+  /** By database and stream, the newest epoch under which an attempt has begun. */
+  readonly #epochs = new Map<string, number>()
   /** By key, the number of the newest event that came to the ordered sink. */
   readonly #newest = new Map<string, number>()
   /** By key, the number of the event that is being sent, or the next. */
   readonly #next = new Map<string, { number: number; isUnderWay: boolean }>()
+  readonly shards: Array<Shard> = []
+  meanwhile = 0
+  readonly #seed: number
   readonly #url: string
-  readonly #schema: string
 
   constructor(seed: number, url: string) {
     this.draw = new Draw(seed, "fleet")
+    this.#seed = seed
     this.#url = url
-    this.#schema = `seed_${process.pid}_${seed}`
+  }
+
+  // --- databases -------------------------------------------------------------
+
+  async addShard(): Promise<void> {
+    const shard = new Shard(this.#url, `seed_${process.pid}_${this.#seed}_${this.shards.length}`)
+    await Effect.runPromise(shard.prepare)
+    this.shards.push(shard)
+    // Relays are told one by one, as by a reload.
+    for (const [name, life] of this.lives) {
+      this.time.after(this.draw.int(0, 10_000), () => this.#open(name, life, life.parts.length))
+    }
+  }
+
+  /** All that is said by what a relay has in its databases. */
+  ask<A>(question: (journal: Journal["Service"]) => Effect.Effect<A, unknown>): Promise<ReadonlyArray<A>> {
+    const journals = [...this.lives.values()].flatMap(({ parts }) => parts.flatMap(({ journal }) => journal ?? []))
+    return Effect.runPromise(Effect.orDie(Effect.forEach(journals, question)))
   }
 
   // --- relays ----------------------------------------------------------------
@@ -79,41 +113,67 @@ class Play {
   start(name: string): void {
     const machine = new Machine(this.time, this.draw)
     machine.wallOffset = this.draw.int(-5_000, 5_000)
-    const life: Life = {
-      machine,
-      scope: Scope.makeUnsafe(),
-      pool: Scope.makeUnsafe(),
-      journal: undefined,
-      isOver: false,
-    }
+    const parts: Array<Part> = []
+    const directory = new Directory(
+      () => parts[0]?.db,
+      () => parts.length,
+    )
+    const life: Life = { machine, parts, directory, isOver: false }
     this.lives.set(name, life)
+    for (const index of this.shards.keys()) this.#open(name, life, index)
+  }
+
+  #open(name: string, life: Life, index: number): void {
+    const shard = this.shards[index]
+    if (life.isOver || shard === undefined) return
+    const { machine } = life
+    const part: Part = { scope: Scope.makeUnsafe(), pool: Scope.makeUnsafe(), db: undefined, journal: undefined }
+    life.parts[index] = part
     const made = Effect.gen({ self: this }, function* () {
-      const opened = yield* Scope.provide(openDatabase(this.#url, { schema: this.#schema }), life.pool)
-      yield* Effect.mapError(DatabaseSchema.migrate(opened, this.#schema), ({ message }) => unavailable(message))
-      const journal = yield* PostgresJournal.make(machine.reach(opened), {
+      const db = machine.reach(yield* Scope.provide(shard.open, part.pool), shard.link)
+      part.db = db
+      const journal = yield* PostgresJournal.make(db, {
         name,
         retention: Duration.days(7),
         maxSize: 1024 ** 3,
         duplicates: { age: Duration.hours(24), count: 100_000 },
       })
-      const lanes = Lanes.layer({ specs: this.#specs(name, life), grace: Duration.seconds(1) }).pipe(
+      const lanes = Lanes.layer({ specs: this.#specs(name, life, index), grace: Duration.seconds(1) }).pipe(
         Layer.provide(Layer.provide(RelayEvents.layer, activeConfig({ routes: [] }))),
         Layer.provide(Layer.succeed(Journal, journal)),
       )
       yield* Layer.build(lanes)
-      life.journal = journal
+      part.journal = journal
       yield* Effect.forkScoped(
-        Effect.flatMap(Effect.flip(journal.broken), () => Effect.sync(() => this.crash(name, life))),
+        Effect.flatMap(Effect.flip(journal.broken), () => Effect.sync(() => this.#broke(name, life, index))),
       )
     }).pipe(
-      Scope.provide(life.scope),
+      Scope.provide(part.scope),
       Effect.provideService(Clock.Clock, machine.clock),
       Effect.provide(Logger.layer([])),
     )
     void Effect.runPromise(Effect.result(made)).then((result) => {
-      // One that could not start is started again, as a supervisor would.
-      if (result._tag === "Failure") this.crash(name, life)
+      if (result._tag === "Failure") this.#broke(name, life, index)
     })
+  }
+
+  /** What a relay has in a database could not start, or go on. */
+  #broke(name: string, life: Life, index: number): void {
+    // A supervisor starts the relay again; one that has other databases must not fail for the sake of this one.
+    if (this.shards.length === 1) {
+      this.crash(name, life)
+      return
+    }
+    const part = life.parts[index]
+    if (life.isOver || part === undefined) return
+    part.journal = undefined
+    void Effect.runPromise(this.#closed(life, part))
+    this.time.after(this.draw.int(1_000, 5_000), () => this.#open(name, life, index))
+  }
+
+  #closed({ machine }: Life, { scope, pool }: Part): Effect.Effect<void> {
+    const closing = Effect.andThen(Scope.close(scope, Exit.void), Scope.close(pool, Exit.void))
+    return Effect.provideService(closing, Clock.Clock, machine.clock)
   }
 
   crash(name: string, life = this.lives.get(name)): void {
@@ -121,7 +181,7 @@ class Play {
     life.isOver = true
     life.machine.die()
     if (this.lives.get(name) === life) this.lives.delete(name)
-    void Effect.runPromise(Scope.close(life.pool, Exit.void))
+    for (const { pool } of life.parts) void Effect.runPromise(Scope.close(pool, Exit.void))
     this.time.after(this.draw.int(0, 12_000), () => {
       if (!this.lives.has(name)) this.start(name)
     })
@@ -130,17 +190,15 @@ class Play {
   /** As by SIGTERM. */
   stop(name: string): void {
     const life = this.lives.get(name)
-    if (life?.journal === undefined || life.isOver) return
-    life.journal = undefined
-    const closing = Effect.andThen(Scope.close(life.scope, Exit.void), Scope.close(life.pool, Exit.void))
-    void Effect.runPromise(closing.pipe(Effect.provideService(Clock.Clock, life.machine.clock))).then(() =>
-      this.crash(name, life),
-    )
+    if (life === undefined || life.isOver || life.parts.every(({ journal }) => journal === undefined)) return
+    for (const part of life.parts) part.journal = undefined
+    const closing = Effect.forEach(life.parts, (part) => this.#closed(life, part), { concurrency: "unbounded" })
+    void Effect.runPromise(closing).then(() => this.crash(name, life))
   }
 
   // --- sinks -----------------------------------------------------------------
 
-  #specs(name: string, life: Life): ReadonlyArray<LaneSpec> {
+  #specs(name: string, life: Life, index: number): ReadonlyArray<LaneSpec> {
     const spec = (sink: "plain" | "ordered"): LaneSpec => ({
       config: {
         name: sink,
@@ -157,17 +215,17 @@ class Play {
         key: "{{account_id}}",
         config: undefined,
       },
-      open: Effect.succeed(this.#sink(sink, name, life)),
+      open: Effect.succeed(this.#sink(sink, name, life, index)),
       key: ({ event }) => event.accountId,
     })
     return [spec("plain"), spec("ordered")]
   }
 
-  #sink(sink: "plain" | "ordered", name: string, life: Life): Sink {
+  #sink(sink: "plain" | "ordered", name: string, life: Life, index: number): Sink {
     const send = (entries: ReadonlyArray<Entry>) =>
       Effect.gen({ self: this }, function* () {
         if (life.machine.isDead) return yield* Effect.never
-        this.#began(name, life, entries)
+        this.#began(name, life, index, entries)
         const fails = this.draw.chance(0.05)
         yield* Effect.sleep(this.draw.int(0, 400))
         if (life.machine.isDead) return yield* Effect.never
@@ -181,17 +239,19 @@ class Play {
     return { batch: { maxEvents: 4, maxBytes: 1_000_000 }, send, check: Effect.void }
   }
 
-  #began(name: string, { journal }: Life, entries: ReadonlyArray<Entry>): void {
+  #began(name: string, { parts }: Life, index: number, entries: ReadonlyArray<Entry>): void {
+    const journal = parts[index]?.journal
     const streams = journal?.streams === undefined ? [] : SubscriptionRef.getUnsafe(journal.streams)
     for (const { sequence } of entries) {
       const id = streamOf(sequence)
       const epoch = (streams as ReadonlyArray<OwnedStream>).find((stream) => stream.id === id)?.epoch
       if (epoch === undefined) continue
-      const newest = this.#epochs.get(id) ?? 0
+      const place = `${index}:${id}`
+      const newest = this.#epochs.get(place) ?? 0
       if (epoch < newest) {
-        this.broken.add(`${name} began an attempt over stream ${id} under epoch ${epoch}, after one under ${newest}`)
+        this.broken.add(`${name} began an attempt over stream ${place} under epoch ${epoch}, after one under ${newest}`)
       }
-      this.#epochs.set(id, Math.max(epoch, newest))
+      this.#epochs.set(place, Math.max(epoch, newest))
     }
   }
 
@@ -208,50 +268,54 @@ class Play {
 
   // --- senders ---------------------------------------------------------------
 
+  /** To the database of its account, by the next relay that is drawn; `over` hears whether it was acknowledged. */
+  #append(id: string, accountId: string, sinks: ReadonlyArray<string>, over: (isTaken: boolean) => void): boolean {
+    const life = this.lives.get(this.draw.pick(names))
+    if (life === undefined || life.machine.isFrozen) return false
+    const { machine, parts, directory } = life
+    if (parts.every(({ journal }) => journal === undefined)) return false
+    const receivedAt = machine.clock.currentTimeMillisUnsafe()
+    let isLate = false
+    const appended = Effect.gen({ self: this }, function* () {
+      const shard = this.shards.length === 1 ? 0 : yield* directory.shardOf(accountId)
+      const journal = parts[shard]?.journal
+      if (journal === undefined) return yield* unavailable("simulated: the database is not there")
+      yield* journal.append(event(id, { accountId, receivedAt }), sinks)
+      return shard
+    })
+    // What a machine that stands still, or is dead, has not answered in time is sent again elsewhere.
+    const cancel = this.time.after(3_000, () => {
+      isLate = true
+      over(false)
+    })
+    void Effect.runPromise(Effect.result(appended)).then((result) => {
+      if (isLate || machine.isDead || machine.isFrozen) return
+      cancel()
+      if (result._tag === "Success") {
+        this.acknowledged.add(id)
+        const { link } = this.shards[result.success] ?? {}
+        if (link?.isCut === false && this.shards.some(({ link }) => link.isCut)) this.meanwhile += 1
+      }
+      over(result._tag === "Success")
+    })
+    return true
+  }
+
   /** Sends the next event of a key to some relay, if the one before it was acknowledged; one that was not is sent again. */
-  send(): void {
-    const key = `key_${this.draw.int(1, keys)}`
+  send(count: number): void {
+    const key = `key_${this.draw.int(1, count)}`
     const next = this.#next.get(key) ?? { number: 0, isUnderWay: false }
     this.#next.set(key, next)
-    const life = this.lives.get(this.draw.pick(names))
-    if (next.isUnderWay || life?.journal === undefined || life.machine.isFrozen) return
-    next.isUnderWay = true
-    const id = `${key}-${next.number}`
-    const sent = life.journal.append(
-      event(id, { accountId: key, receivedAt: life.machine.clock.currentTimeMillisUnsafe() }),
-      ["plain", "ordered"],
-    )
-    const over = (isTaken: boolean) => {
-      if (!next.isUnderWay) return
+    if (next.isUnderWay) return
+    next.isUnderWay = this.#append(`${key}-${next.number}`, key, ["plain", "ordered"], (isTaken) => {
       next.isUnderWay = false
-      if (!isTaken) return
-      this.acknowledged.add(id)
-      next.number += 1
-    }
-    // What a machine that stands still, or is dead, has not answered in time is sent again elsewhere.
-    const cancel = this.time.after(3_000, () => over(false))
-    let isLate = false
-    this.time.after(3_000, () => {
-      isLate = true
-    })
-    void Effect.runPromise(Effect.result(sent)).then(({ _tag }) => {
-      if (isLate || life.machine.isDead || life.machine.isFrozen) return
-      cancel()
-      over(_tag === "Success")
+      if (isTaken) next.number += 1
     })
   }
 
   /** The same without an order: to the plain sink alone. */
   sendPlain(number: number): void {
-    const life = this.lives.get(this.draw.pick(names))
-    if (life?.journal === undefined || life.machine.isFrozen) return
-    const id = `plain-${number}`
-    const receivedAt = life.machine.clock.currentTimeMillisUnsafe()
-    void Effect.runPromise(Effect.result(life.journal.append(event(id, { receivedAt }), ["plain"]))).then(
-      ({ _tag }) => {
-        if (_tag === "Success" && !life.machine.isDead && !life.machine.isFrozen) this.acknowledged.add(id)
-      },
-    )
+    this.#append(`plain-${number}`, `acct_${Math.floor(number / 15)}`, ["plain"], () => {})
   }
 
   // --- faults ----------------------------------------------------------------
@@ -268,15 +332,23 @@ class Play {
       machine.freeze()
       this.time.after(this.draw.int(500, 20_000), () => machine.thaw())
     } else if (what < 0.9) {
-      machine.cut()
-      this.time.after(this.draw.int(500, 15_000), () => machine.heal())
+      machine.network.cut()
+      this.time.after(this.draw.int(500, 15_000), () => machine.network.heal())
     } else machine.wallOffset += this.draw.int(-3_600_000, 3_600_000)
   }
 
+  /** A database goes away, for all. */
+  harmShard(): void {
+    const shard = this.shards[this.draw.int(0, this.shards.length - 1)]
+    shard?.link.cut()
+    this.time.after(this.draw.int(2_000, 15_000), () => shard?.link.heal())
+  }
+
   mend(): void {
+    for (const { link } of this.shards) link.heal()
     for (const { machine } of this.lives.values()) {
       machine.thaw()
-      machine.heal()
+      machine.network.heal()
     }
   }
 
@@ -290,14 +362,18 @@ class Play {
 const repeatedIn = (times: ReadonlyMap<string, number>): number =>
   [...times.values()].reduce((sum, count) => sum + count - 1, 0)
 
-export const simulate = async (seed: number): Promise<Verdict> => {
+export const simulate = async (seed: number, databases = 1): Promise<Verdict> => {
   const postgres = await sharedPostgres()
   const play = new Play(seed, postgres.url)
+  for (let made = 0; made < databases; made++) await play.addShard()
   for (const name of names) play.start(name)
   for (let passed = 0; passed < steps; passed++) {
-    for (let sent = play.draw.int(0, 3); sent > 0; sent--) play.send()
+    const isGrown = play.shards.length > databases
+    for (let sent = play.draw.int(0, 3); sent > 0; sent--) play.send(isGrown ? 2 * keys : keys)
     play.sendPlain(passed)
     if (play.draw.chance(0.04)) play.harm()
+    if (databases > 1 && play.draw.chance(0.015)) play.harmShard()
+    if (databases > 1 && passed === steps / 2) await play.addShard()
     await play.time.pass(step)
   }
   for (let passed = 0; passed < mending; passed++) {
@@ -305,27 +381,32 @@ export const simulate = async (seed: number): Promise<Verdict> => {
     await play.time.pass(step)
     if (passed > 20 && play.missing.length === 0) break
   }
-  for (const life of play.lives.values()) {
-    const status = life.journal?.fleet === undefined ? undefined : await Effect.runPromise(life.journal.fleet.status)
-    play.takeovers += status?.counters.takeovers ?? 0
-    const health = life.journal === undefined ? undefined : await Effect.runPromise(life.journal.status)
-    if (health?.health === "red") play.broken.add(`the journal is red: ${health.message}`)
+  for (const { fleet } of await play.ask((journal) => Effect.succeed(journal))) {
+    play.takeovers += fleet === undefined ? 0 : (await Effect.runPromise(fleet.status)).counters.takeovers
   }
-  for (const name of names) play.lives.get(name)?.machine.die()
-  for (const { pool } of play.lives.values()) await Effect.runPromise(Scope.close(pool, Exit.void))
+  for (const { health, message } of await play.ask(({ status }) => status)) {
+    if (health === "red") play.broken.add(`the journal is red: ${message}`)
+  }
+  for (const { trespasses } of play.shards) for (const text of trespasses) play.broken.add(text)
+  for (const { machine } of play.lives.values()) machine.die()
+  for (const { pool } of [...play.lives.values()].flatMap(({ parts }) => parts)) {
+    await Effect.runPromise(Scope.close(pool, Exit.void))
+  }
   return {
     acknowledged: play.acknowledged.size,
     lost: play.missing.length,
     repeated: repeatedIn(play.plain) + repeatedIn(play.ordered),
     takeovers: play.takeovers,
+    meanwhile: play.meanwhile,
     broken: [...play.broken],
   }
 }
 
 if (import.meta.main) {
-  for (let seed = Number(process.argv[2] ?? 1), last = Number(process.argv[3] ?? seed); seed <= last; seed++) {
+  const [first = 1, last = first, databases = 1] = process.argv.slice(2).map(Number)
+  for (let seed = first; seed <= last; seed++) {
     const began = performance.now()
-    console.log(seed, await simulate(seed), Math.round(performance.now() - began))
+    console.log(seed, await simulate(seed, databases), Math.round(performance.now() - began))
   }
   await (await sharedPostgres()).stop()
   process.exit(0)

@@ -5,32 +5,40 @@ import { skipped } from "../../relay/Subject.ts"
 import { simulate } from "./Fleet.ts"
 
 const reported = 3
-const seeds = { normal: 10, long: 500 }
 const line = "fleet-simulation"
 
-export const lines: ReadonlyArray<Line> = [
-  {
-    name: line,
-    fault: "fleets: crashes, standstills, partitions, clocks",
-    run: async ({ long, seed }): Promise<Outcome> => {
-      const lacking = missing()
-      if (lacking !== undefined) return skipped(lacking)
-      const broken: Array<string> = []
-      let [rounds, acknowledged, lost, repeated, takeovers] = [0, 0, 0, 0, 0]
-      for (; rounds < (long ? seeds.long : seeds.normal) && broken.length < reported; rounds++) {
-        const verdict = await simulate(seed + rounds)
-        acknowledged += verdict.acknowledged
-        lost += verdict.lost
-        repeated = Math.max(repeated, verdict.repeated)
-        takeovers += verdict.takeovers
-        for (const text of verdict.broken) broken.push(`seed ${seed + rounds}: ${text}`)
-        if (verdict.lost > 0) broken.push(`seed ${seed + rounds}: ${verdict.lost} lost`)
-      }
-      await (await sharedPostgres()).stop()
-      const notes = [`${takeovers} streams taken over`]
-      return { rounds, acknowledged, lost, duplicates: repeated, broken, notes }
-    },
+/** Fleets on so many databases. */
+const fleets = (name: string, fault: string, databases: number, seeds: { normal: number; long: number }): Line => ({
+  name,
+  fault,
+  run: async ({ long, seed }): Promise<Outcome> => {
+    const lacking = missing()
+    if (lacking !== undefined) return skipped(lacking)
+    const broken: Array<string> = []
+    let [rounds, acknowledged, lost, repeated, takeovers, meanwhile] = [0, 0, 0, 0, 0, 0]
+    for (; rounds < (long ? seeds.long : seeds.normal) && broken.length < reported; rounds++) {
+      const verdict = await simulate(seed + rounds, databases)
+      acknowledged += verdict.acknowledged
+      lost += verdict.lost
+      repeated = Math.max(repeated, verdict.repeated)
+      takeovers += verdict.takeovers
+      meanwhile += verdict.meanwhile
+      for (const text of verdict.broken) broken.push(`seed ${seed + rounds}: ${text}`)
+      if (verdict.lost > 0) broken.push(`seed ${seed + rounds}: ${verdict.lost} lost`)
+    }
+    await (await sharedPostgres()).stop()
+    const notes = [`${takeovers} streams taken over`]
+    if (databases > 1) {
+      notes.push(`${meanwhile} acknowledged while another database was away`)
+      if (meanwhile === 0) broken.push("nothing was acknowledged while another database was away")
+    }
+    return { rounds, acknowledged, lost, duplicates: repeated, broken, notes }
   },
+})
+
+export const lines: ReadonlyArray<Line> = [
+  fleets(line, "fleets: crashes, standstills, partitions, clocks", 1, { normal: 10, long: 500 }),
+  fleets("fleet-shards", "fleets on two databases, and a third", 2, { normal: 5, long: 250 }),
 ]
 
 const postgres = (file: string): string => `src/journal/postgres/${file}.ts`
@@ -50,6 +58,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: postgres("StreamWriter"),
     find: "const isShared = sinks.some((sink) => this.#exclusive.has(sink))",
     replace: "const isShared = sinks.length < 0",
+    seed: 1,
+  },
+  {
+    line,
+    gone: "an append under an epoch that has passed is not stored",
+    file: postgres("Commits"),
+    find: "(SELECT id FROM stream WHERE id = $1 AND epoch = $2 FOR SHARE)",
+    replace: "(SELECT id FROM stream WHERE id = $1 AND $2::bigint IS NOT NULL FOR SHARE)",
     seed: 1,
   },
 ]

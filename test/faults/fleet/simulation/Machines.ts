@@ -1,6 +1,7 @@
 /**
  * The machines of a simulated fleet: each has clocks of its own, can stand still,
- * and can be cut off from the database. Time passes when the simulation says so.
+ * and can be cut off from its databases, as each of these can be cut off from all.
+ * Time passes when the simulation says so.
  */
 import { type Clock, Duration, Effect, Result } from "effect"
 import type { Answer, Database } from "../../../../src/journal/postgres/Database.ts"
@@ -46,14 +47,39 @@ export class Time {
   }
 }
 
+/** A way that can be cut: nothing goes through, or no answer comes back. */
+export class Link {
+  #cut: { readonly until: Promise<void>; readonly heal: () => void } | undefined
+
+  get isCut(): boolean {
+    return this.#cut !== undefined
+  }
+
+  /** When it is healed; `undefined` while it is not cut. */
+  get healed(): Promise<void> | undefined {
+    return this.#cut?.until
+  }
+
+  cut(): void {
+    if (this.#cut !== undefined) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#cut = { until: promise, heal: resolve }
+  }
+
+  heal(): void {
+    this.#cut?.heal()
+    this.#cut = undefined
+  }
+}
+
 export class Machine {
+  readonly network = new Link()
   wallOffset = 0
   isDead = false
   readonly clock: Clock.Clock
   readonly #time: Time
   readonly #draw: Draw
   #held: Array<() => void> | undefined
-  #cut: { readonly until: Promise<void>; readonly heal: () => void } | undefined
 
   constructor(time: Time, draw: Draw) {
     this.#time = time
@@ -79,10 +105,6 @@ export class Machine {
     return this.#held !== undefined
   }
 
-  get isCut(): boolean {
-    return this.#cut !== undefined
-  }
-
   #go(work: () => void): void {
     if (this.isDead) return
     if (this.#held === undefined) work()
@@ -100,43 +122,31 @@ export class Machine {
     for (const work of held) this.#go(work)
   }
 
-  /** Nothing reaches the database, or no answer comes back. */
-  cut(): void {
-    if (this.#cut !== undefined) return
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#cut = { until: promise, heal: resolve }
-  }
-
-  heal(): void {
-    this.#cut?.heal()
-    this.#cut = undefined
-  }
-
   /** The process ends without a word. */
   die(): void {
     this.isDead = true
-    this.heal()
+    this.network.heal()
   }
 
-  /** The database, as this machine reaches it. */
-  reach(db: Database): Database {
+  /** A database, as this machine reaches it. */
+  reach(db: Database, line: Link): Database {
     const lost = databaseError("unavailable", "simulated: the connection was lost", { isLost: true })
     /** What is under way when the network fails may have been done. */
     const over = async <A>(
       ask: () => Promise<Result.Result<A, typeof lost>>,
     ): Promise<Result.Result<A, typeof lost>> => {
-      const cut = this.#cut
+      const healed = this.network.healed ?? line.healed
       if (this.isDead) return new Promise(() => {})
-      if (cut !== undefined && this.#draw.chance(0.5)) {
-        await cut.until
+      if (healed !== undefined && this.#draw.chance(0.5)) {
+        await healed
         return Result.fail(lost)
       }
       this.#time.asked += 1
       const answer = await ask().finally(() => {
         this.#time.asked -= 1
       })
-      if (cut !== undefined) {
-        await cut.until
+      if (healed !== undefined) {
+        await healed
         return Result.fail(lost)
       }
       return new Promise((resolve) => this.#go(() => resolve(answer)))

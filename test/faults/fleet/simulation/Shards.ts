@@ -1,0 +1,103 @@
+/** The databases of a simulated fleet, and which of them has an account. */
+import { crc32 } from "node:zlib"
+import { Effect, Result, type Scope } from "effect"
+import { type JournalError, unavailable } from "../../../../src/journal/Journal.ts"
+import type { Database } from "../../../../src/journal/postgres/Database.ts"
+import type { DatabaseError } from "../../../../src/journal/postgres/DatabaseError.ts"
+import * as DatabaseSchema from "../../../../src/journal/postgres/DatabaseSchema.ts"
+import { openDatabase } from "../../../journal/postgres/database.ts"
+import { Link } from "./Machines.ts"
+
+/** Where each account is. */
+const accounts = "CREATE TABLE account (name text PRIMARY KEY, shard int NOT NULL)"
+
+const refused = ({ message }: DatabaseError): JournalError => unavailable(message)
+
+/** One database: a schema of its own, on the server of the tests. */
+export class Shard {
+  /** Between it and all relays. */
+  readonly link = new Link()
+  /** Appends that were stored although another epoch had begun before they were sent. */
+  readonly trespasses = new Set<string>()
+  readonly #url: string
+  readonly #schema: string
+
+  constructor(url: string, schema: string) {
+    this.#url = url
+    this.#schema = schema
+  }
+
+  get open(): Effect.Effect<Database, never, Scope.Scope> {
+    return Effect.map(openDatabase(this.#url, { schema: this.#schema }), (db) => this.#watched(db))
+  }
+
+  #watched(db: Database): Database {
+    return {
+      ...db,
+      queryUnsafe: async <Row>(...all: Parameters<Database["queryUnsafe"]>) => {
+        const [, , params = [], options] = all
+        if (options?.name !== "append") return db.queryUnsafe<Row>(...all)
+        const [stream, epoch] = params
+        const asked = await db.queryUnsafe<{ epoch: number }>("work", "SELECT epoch FROM stream WHERE id = $1", [
+          stream,
+        ])
+        const answer = await db.queryUnsafe<Row>(...all)
+        const before = Result.isSuccess(asked) ? asked.success.rows[0]?.epoch : undefined
+        const [row] = Result.isSuccess(answer) ? (answer.success.rows as ReadonlyArray<{ owned?: boolean }>) : []
+        if (row?.owned === true && before !== undefined && before > Number(epoch)) {
+          this.trespasses.add(`an append to stream ${stream} under epoch ${epoch} was taken, in epoch ${before}`)
+        }
+        return answer
+      },
+    }
+  }
+
+  /** Has its tables before the first relay comes. */
+  get prepare(): Effect.Effect<void, JournalError> {
+    return Effect.gen({ self: this }, function* () {
+      const db = yield* this.open
+      yield* Effect.mapError(DatabaseSchema.migrate(db, this.#schema), refused)
+      yield* Effect.mapError(db.query(accounts), refused)
+    }).pipe(Effect.scoped)
+  }
+}
+
+/**
+ * Where accounts are, for one relay. An account stays where its first event went, so all of a key and all
+ * duplicates meet in one database, and one that is added takes only accounts that nobody has seen.
+ */
+export class Directory {
+  readonly #first: () => Database | undefined
+  readonly #count: () => number
+  readonly #known = new Map<string, number>()
+
+  /** `first` is the database that says where accounts are, `count` how many this relay knows of. */
+  constructor(first: () => Database | undefined, count: () => number) {
+    this.#first = first
+    this.#count = count
+  }
+
+  shardOf(account: string): Effect.Effect<number, JournalError> {
+    return Effect.suspend(() => {
+      const known = this.#known.get(account)
+      if (known !== undefined) return Effect.succeed(known)
+      const db = this.#first()
+      if (db === undefined) return Effect.fail(unavailable("simulated: nobody says where the account is"))
+      return Effect.flatMap(Effect.mapError(this.#ask(db, account), refused), (shard) => {
+        if (shard >= this.#count()) return Effect.fail(unavailable("simulated: this relay is yet to be reloaded"))
+        this.#known.set(account, shard)
+        return Effect.succeed(shard)
+      })
+    })
+  }
+
+  #ask(db: Database, account: string) {
+    return Effect.map(
+      db.query<{ shard: number }>(
+        "INSERT INTO account VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING shard",
+        [account, crc32(account) % this.#count()],
+      ),
+      ({ rows }) => rows[0]?.shard ?? 0,
+    )
+  }
+}
