@@ -25,7 +25,17 @@ export const asAdmin = async <A>(broker: string, use: (admin: Admin) => Promise<
 
 let made = 0
 
-/** Makes a topic with a name of its own. */
+/** How many records a topic has; fails while the broker does not have all of its partitions. */
+const endsOf = async (admin: Admin, topic: string, partitions: number): Promise<number> => {
+  const each = Array.from({ length: partitions }, (_, partitionIndex) => ({
+    partitionIndex,
+    timestamp: ListOffsetTimestamps.LATEST,
+  }))
+  const [ends] = await admin.listOffsets({ topics: [{ name: topic, partitions: each }] })
+  return ends?.partitions.reduce((sum, { offset }) => sum + Number(offset), 0) ?? 0
+}
+
+/** Makes a topic with a name of its own, and waits until the broker has it: it answers before. */
 export const makeTopic = (
   broker: string,
   partitions = 1,
@@ -40,6 +50,12 @@ export const makeTopic = (
       replicas: 1,
       configs: Object.entries(configs).map(([name, value]) => ({ name, value })),
     })
+    const isThere = () =>
+      endsOf(admin, topic, partitions).then(
+        () => true,
+        () => false,
+      )
+    while (!(await isThere())) await Bun.sleep(20)
     return topic
   })
 
@@ -100,16 +116,11 @@ export const limit = (broker: string, clientId: string, bytesPerSecond: number):
     await admin.alterClientQuotas({ entries: [{ entities, ops }], validateOnly: false })
   })
 
-/** How many records a topic has. */
+/** The same of a topic whose partitions are not known. */
 export const sizeOf = (broker: string, topic: string): Promise<number> =>
   asAdmin(broker, async (admin) => {
     const { topics } = await admin.metadata({ topics: [topic] })
-    const partitions = Array.from({ length: topics.get(topic)?.partitionsCount ?? 0 }, (_, partitionIndex) => ({
-      partitionIndex,
-      timestamp: ListOffsetTimestamps.LATEST,
-    }))
-    const [ends] = await admin.listOffsets({ topics: [{ name: topic, partitions }] })
-    return ends?.partitions.reduce((sum, { offset }) => sum + Number(offset), 0) ?? 0
+    return endsOf(admin, topic, topics.get(topic)?.partitionsCount ?? 0)
   })
 
 export const partitionsOf = (broker: string, topic: string): Promise<number> =>

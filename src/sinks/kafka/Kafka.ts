@@ -137,7 +137,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
         continue
       }
       const encoded = made.success
-      const { topic: name, key } = encoded
+      const { topic: name, key, value, headers } = encoded
       let topic = topics.get(name)
       if (topic === undefined) {
         topic = yield* Effect.catch(topicOf(name), (error) =>
@@ -151,7 +151,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
       }
       // Without a key the whole batch has one partition, and the next batch another.
       const partition = key === "" ? turn % topic.partitions : partitionOf(key, topic.partitions)
-      placed.push({ index, record: { ...encoded, partition } })
+      placed.push({ index, record: { topic: name, partition, key, value, headers } })
     }
     if (placed.length > 0) yield* deliver(placed, failures)
     return failures

@@ -11,37 +11,36 @@ import type { KafkaConfig } from "./KafkaConfig.ts"
 export type Encoded = Omit<KafkaRecord, "partition">
 type Header = readonly [name: string, value: string]
 
-const rawHeaders = (entry: Entry): ReadonlyArray<Header> => {
+const json: Header = ["content-type", "application/json"]
+
+const rawHeaders = (entry: Entry): Array<Header> => {
   const { id, type } = entry.event
-  return [
-    ["content-type", "application/json"],
-    ["idempotency-key", idempotencyKey(entry)],
-    ...(id === "" ? [] : [["x-relay-event-id", id] as const]),
-    ...(type === "" ? [] : [["x-relay-event-type", type] as const]),
-  ]
+  const headers: Array<Header> = [json, ["idempotency-key", idempotencyKey(entry)]]
+  if (id !== "") headers.push(["x-relay-event-id", id])
+  if (type !== "") headers.push(["x-relay-event-type", type])
+  return headers
 }
 
-/** Either format sends the signed bytes, so their signature goes along. */
-const provenance = ({ event }: Entry): ReadonlyArray<Header> => [
-  ...(event.signature === "" ? [] : [["x-service-signature", event.signature] as const]),
-  ...(event.webhookId === "" ? [] : [["x-service-webhook-id", event.webhookId] as const]),
-]
+/** Sets a header of the config, in the place of one of ours where it has that name. */
+const set = (headers: Array<Header>, header: Header): void => {
+  const at = headers.findIndex(([name]) => name === header[0])
+  headers[at === -1 ? headers.length : at] = header
+}
 
 export const encoder = (config: KafkaConfig): ((entry: Entry) => Encoded) => {
   const topic = Template.compile(config.topic, "topic")
   const key = Template.compile(config.key, "text")
   const own = Object.entries(config.headers).map(([name, value]) => [name, Template.compile(value, "text")] as const)
-  return (entry) => ({
-    topic: topic.render(entry),
-    key: key.render(entry),
-    value: entry.event.body,
-    headers: [
-      ...(config.format === "raw" ? rawHeaders(entry) : CloudEvents.binary(entry, CloudEvents.kafka)),
-      ...provenance(entry),
-      ...traceHeaders(entry.event),
-      ...own.map(([name, value]) => [name, value.render(entry)] as const),
-    ],
-  })
+  return (entry) => {
+    const { body, signature, webhookId } = entry.event
+    const headers = config.format === "raw" ? rawHeaders(entry) : [...CloudEvents.binary(entry, CloudEvents.kafka)]
+    // Either format sends the signed bytes, so their signature goes along.
+    if (signature !== "") headers.push(["x-service-signature", signature])
+    if (webhookId !== "") headers.push(["x-service-webhook-id", webhookId])
+    headers.push(...traceHeaders(entry.event))
+    for (const [name, value] of own) set(headers, [name, value.render(entry)])
+    return { topic: topic.render(entry), key: key.render(entry), value: body, headers }
+  }
 }
 
 /** The topics of the known event types; none where the template needs more than the type. */

@@ -11,10 +11,9 @@ const mix = (k: number): number => {
   return Math.imul(h ^ (h >>> 24), m)
 }
 
-/** murmur2, 32 bits, signed. */
-export const murmur2 = (key: Uint8Array): number => {
-  const { length } = key
-  const byte = (index: number) => key[index] ?? 0
+/** murmur2 of the first `length` bytes, 32 bits, signed. */
+export const murmur2 = (key: Uint8Array, length = key.length): number => {
+  const byte = (index: number) => (index < length ? (key[index] ?? 0) : 0)
   let h = seed ^ length
   const words = length & ~3
   for (let i = 0; i < words; i += 4) {
@@ -29,6 +28,11 @@ export const murmur2 = (key: Uint8Array): number => {
   return h ^ (h >>> 15)
 }
 
+/** A key as bytes, where it is short; a character has three at most. */
+const bytes = Buffer.allocUnsafeSlow(3 * 256)
+
 /** The partition of a key in a topic with so many partitions. */
-export const partitionOf = (key: string, partitions: number): number =>
-  (murmur2(Buffer.from(key)) & 0x7fffffff) % partitions
+export const partitionOf = (key: string, partitions: number): number => {
+  const hash = 3 * key.length <= bytes.length ? murmur2(bytes, bytes.write(key)) : murmur2(Buffer.from(key))
+  return (hash & 0x7fffffff) % partitions
+}

@@ -1,39 +1,25 @@
 /**
- * The port over `@platformatic/kafka`, the default client: idempotent, one
- * request in flight per connection, everything for a broker in one request.
+ * The port over `@platformatic/kafka`, the default client: its connections,
+ * metadata and identity. What it sends is written by `Produce.ts`.
  *
  * **Gotcha.** With idempotence the library retries for ever unless `retries` is at
- * least two; the caller sets the timeout. An error is a tree: the `response` of
- * its leaves has the results of all attempts by partition, and a partition that
- * any attempt wrote is written.
+ * least two. An error is a tree, and its leaves say what happened.
  */
-import {
-  Admin,
-  ConfigResourceTypes,
-  connectionsApiChannel,
-  GenericError,
-  MultipleErrors,
-  metadataV12,
-  type ProduceResult,
-  Producer,
-  protocolErrorsCodesById,
-} from "@platformatic/kafka"
-import { Effect, type Scope } from "effect"
-import { hasProperty, isObject } from "effect/Predicate"
+import { Admin, ConfigResourceTypes, GenericError, MultipleErrors, metadataV12, Producer } from "@platformatic/kafka"
+import { Effect, type Scope, Semaphore } from "effect"
 import {
   below,
   type ClientOptions,
   type KafkaClient,
   type KafkaError,
-  type KafkaRecord,
   kafkaError,
   leave,
   makeThrottle,
-  place,
   textOf,
   unreachable,
   worst,
 } from "./KafkaClient.ts"
+import * as Produce from "./Produce.ts"
 
 /** How long metadata is cached: it bounds how long a new partition stays unused. */
 const metadataMaxAge = 30_000
@@ -54,42 +40,33 @@ const settings = (options: ClientOptions) => ({
 })
 
 const makeProducer = (options: ClientOptions) =>
-  new Producer<Buffer, Buffer, Buffer, Buffer>({
-    ...settings(options),
-    idempotent: true,
-    ...(options.compression !== "none" && { compression: options.compression }),
-  })
+  new Producer<Buffer, Buffer, Buffer, Buffer>({ ...settings(options), idempotent: true })
 
 type Made = ReturnType<typeof makeProducer>
 
 export const make = Effect.fnUntraced(function* (
   options: ClientOptions,
 ): Effect.fn.Return<KafkaClient, never, Scope.Scope> {
-  let producer: Made | undefined
-  const current = (): Made => {
-    producer ??= makeProducer(options)
-    return producer
+  const throttle = makeThrottle()
+  const oneAtATime = yield* Semaphore.make(1)
+  const open = () => {
+    const producer = makeProducer(options)
+    return { producer, send: Produce.make(producer, { ...options, errorOf: kafkaErrorOf, throttled: throttle.note }) }
+  }
+  let opened: ReturnType<typeof open> | undefined
+  const current = () => {
+    opened ??= open()
+    return opened
   }
   const close = Effect.suspend(() => {
-    const closing = producer
-    producer = undefined
-    return closing === undefined ? Effect.void : leave(() => closing.close(true))
+    const closing = opened
+    opened = undefined
+    return closing === undefined ? Effect.void : leave(() => closing.producer.close(true))
   })
   yield* Effect.addFinalizer(() => close)
 
-  const throttle = makeThrottle()
-  // The library reports throttling only on a channel for the connections of the whole process.
-  const heard = (told: unknown): void => {
-    if (!isAnswer(told) || told.connection.ownerId !== producer?.instanceId) return
-    if (told.result.throttleTimeMs > 0) throttle.note(told.result.throttleTimeMs)
-  }
-  yield* Effect.acquireRelease(
-    Effect.sync(() => connectionsApiChannel.asyncStart.subscribe(heard)),
-    () => Effect.sync(() => connectionsApiChannel.asyncStart.unsubscribe(heard)),
-  )
-
   const call = <A>(use: (producer: Made) => Promise<A>): Effect.Effect<A, KafkaError> =>
-    Effect.tryPromise({ try: () => use(current()), catch: kafkaErrorOf })
+    Effect.tryPromise({ try: () => use(current().producer), catch: kafkaErrorOf })
 
   const asAdmin = <A>(use: (admin: Admin) => Promise<A>): Effect.Effect<A, KafkaError> =>
     Effect.acquireUseRelease(
@@ -149,95 +126,22 @@ export const make = Effect.fnUntraced(function* (
       }),
     throttled: throttle.left,
     send: (records) =>
-      Effect.callback((resume) => {
-        current()
-          .send({ messages: records.map(toMessage), idempotent: true, acks: -1 })
-          .then(
-            () => resume(Effect.succeed(new Map())),
-            (error) => resume(outcomes(records, error)),
-          )
-        return close
-      }),
+      oneAtATime.withPermit(
+        Effect.onInterrupt(
+          Effect.suspend(() => current().send(records)),
+          () => close,
+        ),
+      ),
   }
 })
 
-interface Answer {
-  readonly connection: { readonly ownerId?: number }
-  readonly result: { readonly throttleTimeMs: number }
-}
-
-const isAnswer = (told: unknown): told is Answer =>
-  hasProperty(told, "connection") &&
-  isObject(told.connection) &&
-  hasProperty(told, "result") &&
-  hasProperty(told.result, "throttleTimeMs") &&
-  typeof told.result.throttleTimeMs === "number"
-
-/** Header names as bytes, cached: they are few, and in every record. */
-const names = new Map<string, Buffer>()
-const nameOf = (name: string): Buffer => {
-  const known = names.get(name)
-  if (known !== undefined) return known
-  const bytes = Buffer.from(name)
-  names.set(name, bytes)
-  return bytes
-}
-
-const toMessage = ({ topic, partition, key, value, headers }: KafkaRecord) => ({
-  topic,
-  partition,
-  ...(key !== "" && { key: Buffer.from(key) }),
-  value: Buffer.from(value.buffer, value.byteOffset, value.byteLength),
-  headers: new Map(headers.map(([name, value]) => [nameOf(name), Buffer.from(value)])),
-})
-
 // --- what an error tree says ---------------------------------------------------
-
-interface PartitionResponses {
-  readonly responses: ReadonlyArray<{
-    readonly name: string
-    readonly partitionResponses: ReadonlyArray<{ readonly index: number; readonly errorCode: number }>
-  }>
-}
-
-const hasResponses = (error: object): error is { readonly response: PartitionResponses } =>
-  hasProperty(error, "response") && hasProperty(error.response, "responses") && Array.isArray(error.response.responses)
-
-const hasProduced = (error: object): error is { readonly produced: ProduceResult } =>
-  hasProperty(error, "produced") && isObject(error.produced)
 
 /** All errors of a tree, the root first. */
 const walk = (error: unknown): ReadonlyArray<Error> => {
   if (!(error instanceof Error)) return []
   const inner = error instanceof AggregateError ? error.errors : [error.cause]
   return [error, ...inner.flatMap(walk)]
-}
-
-const outcomes = (
-  records: ReadonlyArray<KafkaRecord>,
-  error: unknown,
-): Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError> => {
-  const written = new Set<string>()
-  const refused = new Map<string, KafkaError>()
-  for (const one of walk(error)) {
-    if (hasProduced(one)) for (const offset of one.produced.offsets ?? []) written.add(place(offset))
-    if (!hasResponses(one)) continue
-    for (const { name, partitionResponses } of one.response.responses) {
-      for (const { index, errorCode } of partitionResponses) {
-        const where = place({ topic: name, partition: index })
-        if (errorCode === 0) written.add(where)
-        else refused.set(where, kafkaError(protocolErrorsCodesById[errorCode] ?? String(errorCode)))
-      }
-    }
-  }
-  const rest = kafkaErrorOf(error)
-  if (written.size === 0 && refused.size === 0) return Effect.fail(rest)
-  const errors = new Map<number, KafkaError>()
-  records.forEach((record, index) => {
-    const where = place(record)
-    if (!written.has(where)) errors.set(index, refused.get(where) ?? rest)
-  })
-  return Effect.succeed(errors)
 }
 
 const leaf = (error: Error): ReadonlyArray<KafkaError> => {

@@ -1,0 +1,280 @@
+/**
+ * Idempotent producing over the connections of `@platformatic/kafka`, with batches
+ * of our own (`RecordBatch.ts`): all partitions of a broker in one request,
+ * acknowledged by every in-sync replica.
+ *
+ * **Guarantee.** What is sent again within a send keeps its sequence, so that the
+ * broker writes it once. After a send that failed the sequences begin anew under
+ * another identity, because nobody knows how far the broker counted.
+ *
+ * **Gotcha.** One send at a time: a batch that overtakes another of its partition
+ * is out of sequence.
+ */
+import {
+  type Broker,
+  compressionsAlgorithms,
+  findErrorBy,
+  type Producer,
+  produceV3,
+  produceV4,
+  produceV5,
+  produceV6,
+  produceV7,
+  produceV8,
+  produceV9,
+  produceV10,
+  produceV11,
+  protocolErrors,
+  protocolErrorsCodesById,
+  Writer,
+} from "@platformatic/kafka"
+import { Clock, Effect } from "effect"
+import { hasProperty } from "effect/Predicate"
+import { type ClientOptions, type KafkaError, type KafkaRecord, kafkaError, place } from "./KafkaClient.ts"
+import { compressed, type ProducerIdentity, RecordBatches } from "./RecordBatch.ts"
+
+export interface ProduceOptions extends Pick<ClientOptions, "compression" | "requestTimeout"> {
+  /** What an error of the library means. */
+  readonly errorOf: (error: unknown) => KafkaError
+  /** A broker throttles, for so many milliseconds. */
+  readonly throttled: (millis: number) => void
+}
+
+/** The first and two more. */
+const attempts = 3
+const retryDelay = "100 millis"
+const apiKey = 0
+/** Sequences have 31 bits. */
+const sequenceEnd = 2 ** 31
+/** From this version on, requests have compact lengths and tags. */
+const firstCompact = 9
+/** The newest first. */
+const versions = [
+  ...[produceV11, produceV10, produceV9, produceV8, produceV7],
+  ...[produceV6, produceV5, produceV4, produceV3],
+]
+
+type ProduceResponse = ReturnType<typeof produceV11.parseResponse>
+
+/** The records of a partition. */
+interface Batch {
+  readonly topic: string
+  readonly partition: number
+  readonly records: Array<KafkaRecord>
+  /** Their indexes in what is sent. */
+  readonly indexes: Array<number>
+  identity: ProducerIdentity | undefined
+  /** The sequence of the first record, under the identity. */
+  sequence: number
+}
+
+/** Why an attempt did not write a batch, or may not have. */
+interface Trouble {
+  readonly error: KafkaError
+  readonly mayPass: boolean
+  /** It is certain that the batch is not written. */
+  readonly isRefusal: boolean
+}
+
+type Troubles = ReadonlyMap<Batch, Trouble>
+
+const batchesOf = (records: ReadonlyArray<KafkaRecord>): ReadonlyArray<Batch> => {
+  const batches: Array<Batch> = []
+  const topics = new Map<string, Array<Batch | undefined>>()
+  records.forEach((record, index) => {
+    const { topic, partition } = record
+    const partitions = topics.get(topic) ?? []
+    if (partitions.length === 0) topics.set(topic, partitions)
+    let batch = partitions[partition]
+    if (batch === undefined) {
+      batch = { topic, partition, records: [], indexes: [], identity: undefined, sequence: 0 }
+      partitions[partition] = batch
+      batches.push(batch)
+    }
+    batch.records.push(record)
+    batch.indexes.push(index)
+  })
+  return batches
+}
+
+/** The broker lost count, or gave the identity up: what it refused goes again under another. */
+const lostCount = new Set(["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH"])
+
+const refusal = (code: string): Trouble => ({
+  error: kafkaError(code),
+  mayPass: protocolErrors[code]?.canRetry === true || lostCount.has(code),
+  isRefusal: true,
+})
+
+const hasResponse = (error: unknown): error is { readonly response: ProduceResponse } =>
+  hasProperty(error, "response") && hasProperty(error.response, "responses") && Array.isArray(error.response.responses)
+
+/** What a broker answered for each batch. */
+const answered = ({ responses }: ProduceResponse, batches: ReadonlyArray<Batch>): Troubles => {
+  const troubles = new Map<Batch, Trouble>()
+  for (const batch of batches) {
+    const topic = responses.find(({ name }) => name === batch.topic)
+    const code = topic?.partitionResponses.find(({ index }) => index === batch.partition)?.errorCode ?? -1
+    if (code !== 0) troubles.set(batch, refusal(protocolErrorsCodesById[code] ?? String(code)))
+  }
+  return troubles
+}
+
+/** The request of batches, whose bytes are `bytes`. */
+const framed = (
+  version: number,
+  timeout: number,
+  batches: ReadonlyArray<Batch>,
+  bytes: ReadonlyArray<Buffer>,
+): Writer => {
+  const compact = version >= firstCompact
+  const topics = Map.groupBy(batches.keys(), (index) => (batches[index] as Batch).topic)
+  const writePartition = (writer: Writer, index: number): void => {
+    writer.appendInt32((batches[index] as Batch).partition).appendBytes(bytes[index], compact)
+  }
+  const writeTopic = (writer: Writer, [topic, indexes]: [string, Array<number>]): void => {
+    writer.appendString(topic, compact).appendArray(indexes, writePartition, compact, compact)
+  }
+  const writer = Writer.create()
+    // No transaction.
+    .appendString(null, compact)
+    // Acknowledged by every in-sync replica.
+    .appendInt16(-1)
+    .appendInt32(timeout)
+    .appendArray([...topics], writeTopic, compact, compact)
+  return compact ? writer.appendTaggedFields() : writer
+}
+
+type Compress = (records: Buffer) => Buffer | Promise<Buffer>
+
+/** What is used of the library's producer. */
+type Client = Pick<
+  Producer<Buffer, Buffer, Buffer, Buffer>,
+  "connections" | "initIdempotentProducer" | "listApis" | "metadata"
+>
+
+/** Makes a `KafkaClient.send`. */
+export const make = (client: Client, options: ProduceOptions) => {
+  const { requestTimeout, errorOf, throttled } = options
+  const written = new RecordBatches()
+  const sequences = new Map<string, number>()
+  let identity: ProducerIdentity | undefined
+  let version: (typeof versions)[number] | undefined
+
+  const troubleOf = (error: unknown): Trouble => ({
+    error: errorOf(error),
+    mayPass: !(error instanceof Error && findErrorBy(error, "canRetry", false)),
+    isRefusal: false,
+  })
+
+  const call = <A>(use: () => Promise<A>): Effect.Effect<A, Trouble> =>
+    Effect.tryPromise({ try: use, catch: troubleOf })
+
+  /** The newest version of the request that both sides know. */
+  const negotiated = Effect.gen(function* () {
+    if (version !== undefined) return version
+    const spoken = (yield* call(() => client.listApis())).find((api) => api.apiKey === apiKey)
+    const { minVersion = 0, maxVersion = 0 } = spoken ?? {}
+    version = versions.find(({ api }) => api.version >= minVersion && api.version <= maxVersion)
+    return version ?? (yield* Effect.fail(refusal("UNSUPPORTED_VERSION")))
+  })
+
+  /** Gives batches their sequences. On a retry they keep them, unless the identity is another. */
+  const numbered = Effect.fnUntraced(function* (batches: ReadonlyArray<Batch>) {
+    if (identity === undefined) {
+      identity = yield* call(() => client.initIdempotentProducer({}))
+      sequences.clear()
+    }
+    for (const batch of batches) {
+      if (batch.identity === identity) continue
+      const where = place(batch)
+      batch.identity = identity
+      batch.sequence = sequences.get(where) ?? 0
+      sequences.set(where, (batch.sequence + batch.records.length) % sequenceEnd)
+    }
+    return identity
+  })
+
+  const payload = (version: number, sender: ProducerIdentity, batches: ReadonlyArray<Batch>, now: number) => {
+    written.reset()
+    const bytes = batches.map(({ records, sequence }) => written.write(records, sender, sequence, now))
+    const frame = (bytes: ReadonlyArray<Buffer>) => framed(version, requestTimeout, batches, bytes)
+    if (options.compression === "none") return frame(bytes)
+    const algorithm: { bitmask: number; compress?: Compress; compressSync: Compress } =
+      compressionsAlgorithms[options.compression]
+    const { bitmask, compress = algorithm.compressSync } = algorithm
+    return Promise.all(bytes.map((batch) => compressed(batch, { bitmask, compress }))).then(frame)
+  }
+
+  /** Sends the batches of a broker. */
+  const request = Effect.fnUntraced(function* (
+    broker: Broker | undefined,
+    sender: ProducerIdentity,
+    batches: ReadonlyArray<Batch>,
+  ) {
+    if (broker === undefined) return yield* Effect.fail(refusal("LEADER_NOT_AVAILABLE"))
+    const { api, parseResponse } = yield* negotiated
+    const connection = yield* call(() => client.connections.get(broker))
+    const now = yield* Clock.currentTimeMillis
+    const isCompact = api.version >= firstCompact
+    const response = yield* Effect.callback<ProduceResponse, Trouble>((resume) =>
+      connection.send<ProduceResponse>(
+        apiKey,
+        api.version,
+        () => payload(api.version, sender, batches, now),
+        parseResponse,
+        isCompact,
+        isCompact,
+        (error, response) => {
+          // An answer that has an error in it comes as an error.
+          const answer = hasResponse(error) ? error.response : response
+          resume(answer === undefined ? Effect.fail(troubleOf(error)) : Effect.succeed(answer))
+        },
+      ),
+    )
+    if (response.throttleTimeMs > 0) throttled(response.throttleTimeMs)
+    return answered(response, batches)
+  })
+
+  const attempt = Effect.fnUntraced(function* (batches: ReadonlyArray<Batch>, isRetry: boolean) {
+    const topics = [...new Set(batches.map(({ topic }) => topic))]
+    const metadata = yield* call(() => client.metadata({ topics, forceUpdate: isRetry, retries: 0 }))
+    const sender = yield* numbered(batches)
+    const leaderOf = ({ topic, partition }: Batch) => metadata.topics.get(topic)?.partitions[partition]?.leader ?? -1
+    const all = yield* Effect.forEach(
+      Map.groupBy(batches, leaderOf),
+      ([leader, batches]) =>
+        Effect.catch(request(metadata.brokers.get(leader), sender, batches), (trouble) => ofAll(batches, trouble)),
+      { concurrency: "unbounded" },
+    )
+    return new Map(all.flatMap((troubles) => [...troubles]))
+  })
+
+  return Effect.fnUntraced(function* (records: ReadonlyArray<KafkaRecord>) {
+    const batches = batchesOf(records)
+    const troubles = new Map<Batch, Trouble>()
+    let open = batches
+    for (let turn = 1; turn <= attempts && open.length > 0; turn++) {
+      if (turn > 1) yield* Effect.sleep(retryDelay)
+      const found: Troubles = yield* Effect.catch(attempt(open, turn > 1), (trouble) => ofAll(open, trouble))
+      for (const batch of open) {
+        const trouble = found.get(batch)
+        if (trouble === undefined) troubles.delete(batch)
+        else troubles.set(batch, trouble)
+        if (trouble !== undefined && lostCount.has(trouble.error.code)) identity = undefined
+      }
+      open = open.filter((batch) => troubles.get(batch)?.mayPass === true)
+    }
+    const errors = new Map<number, KafkaError>()
+    const [first] = troubles.values()
+    if (first === undefined) return errors
+    identity = undefined
+    const isKnown = troubles.size < batches.length || troubles.values().some(({ isRefusal }) => isRefusal)
+    if (!isKnown) return yield* Effect.fail(first.error)
+    for (const [{ indexes }, { error }] of troubles) for (const index of indexes) errors.set(index, error)
+    return errors
+  })
+}
+
+const ofAll = (batches: ReadonlyArray<Batch>, trouble: Trouble): Effect.Effect<Troubles> =>
+  Effect.succeed(new Map(batches.map((batch) => [batch, trouble])))
