@@ -27,27 +27,27 @@ export type Decision =
 const quarantined: ReadonlyArray<string> = [quarantine]
 const none: ReadonlyArray<string> = []
 
+const quarantinedFor = (problem: string, event: Event): Decision => ({
+  event: { ...event, problem },
+  sinks: quarantined,
+  unredacted: none,
+})
+
 export const decide = (received: Received, webhook: Webhook, { router }: RoutingTable): Decision => {
   const decoded = Envelope.decode(received.body)
   if (Result.isFailure(decoded)) {
     const { problem } = decoded.failure
     if (webhook.undecodable === "reject") return { refusal: "undecodable", more: { why: problem } }
-    const event = { ...received, id: "", type: "", accountId: "", problem }
-    return { event, sinks: quarantined, unredacted: none }
+    return quarantinedFor(problem, { ...received, id: "", type: "", accountId: "" })
   }
   const envelope = decoded.success
   const { type } = envelope.data
   const event = { ...received, id: envelope.id, type, accountId: envelope.account_id }
-  const quarantineFor = (problem: string): Decision => ({
-    event: { ...event, problem },
-    sinks: quarantined,
-    unredacted: none,
-  })
   if (!isKnown(type)) {
     if (webhook.unknownTypes === "reject") return { refusal: "unknownType", more: { sent: type } }
     // Only the relay itself makes these: from outside they would pass for its own.
-    if (isRelayEvent(type)) return quarantineFor("event types that begin with relay. are the relay's own")
-    if (webhook.unknownTypes === "quarantine") return quarantineFor("the event type is not in the catalogue")
+    if (isRelayEvent(type)) return quarantinedFor("event types that begin with relay. are the relay's own", event)
+    if (webhook.unknownTypes === "quarantine") return quarantinedFor("the event type is not in the catalogue", event)
   }
   return { event, sinks: router.route(webhook.name, envelope), unredacted: Envelope.unredactedFields(envelope) }
 }

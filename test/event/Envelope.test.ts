@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { Result } from "effect"
-import { decode, type Envelope, unredactedFields } from "../../src/event/Envelope.ts"
+import { Result, Schema } from "effect"
+import { decode, Envelope, isEnvelope, unredactedFields } from "../../src/event/Envelope.ts"
 import { eventTypes } from "../../src/event/EventType.ts"
 
 const utf8 = new TextEncoder()
@@ -31,6 +31,31 @@ describe("an envelope", () => {
 
   test("may come with any version, any id and any white space", () => {
     expect(problemOf(`\r\n ${JSON.stringify({ ...envelope(), version: "", id: "" }, undefined, 2)}\n`)).toBe("decoded")
+  })
+
+  test("is what the schema says, whatever stands in any of its places", () => {
+    const bySchema = Schema.is(Envelope)
+    const values = [undefined, null, "", "text", 0, 1.5, true, [], ["text"], {}, { type: "a.b", object: {} }]
+    const paths = [
+      [],
+      ["id"],
+      ["account_id"],
+      ["version"],
+      ["created_at"],
+      ["data"],
+      ["data", "type"],
+      ["data", "object"],
+    ]
+    const placed = (whole: unknown, [first, ...rest]: ReadonlyArray<string>, value: unknown): unknown =>
+      first === undefined ? value : { ...Object(whole), [first]: placed(Object(whole)[first], rest, value) }
+    for (const [one, another] of paths.flatMap((one) => paths.map((another) => [one, another] as const))) {
+      for (const value of values) {
+        for (const second of values) {
+          const candidate = placed(placed(envelope(), one, value), another, second)
+          expect([candidate, isEnvelope(candidate)]).toEqual([candidate, bySchema(candidate)])
+        }
+      }
+    }
   })
 
   test("with an unknown type decodes: the type is the config's to judge", () => {
