@@ -22,9 +22,10 @@ export interface Log {
   /**
    * Entries above `after`, ascending, at most `limit` and at most some
    * megabytes; empty at the head, without waiting. Recent ones come from
-   * memory. Old ones that no lane waits for may be left out.
+   * memory, until each `reader` that keeps up has read them. Old ones that no
+   * lane waits for may be left out.
    */
-  read(after: number, limit: number): Effect.Effect<ReadonlyArray<Entry>, JournalError>
+  read(after: number, limit: number, reader?: string): Effect.Effect<ReadonlyArray<Entry>, JournalError>
   /**
    * Makes lanes' progress durable, all in one commit; those that can't be
    * stored, which fail alone. With `JournalFenced` none is stored, now or later.

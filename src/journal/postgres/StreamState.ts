@@ -155,18 +155,16 @@ export class StreamState {
     }
   }
 
-  read(after: number, limit: number): Effect.Effect<ReadonlyArray<Entry>, JournalError> {
+  read(after: number, limit: number, reader?: string): Effect.Effect<ReadonlyArray<Entry>, JournalError> {
     return Effect.suspend((): Effect.Effect<ReadonlyArray<Entry>, JournalError> => {
       if (this.isLost) return Effect.fail(this.fencedError)
-      if (after + 1 >= this.recent.first) return Effect.succeed(this.recent.read(after, limit))
+      if (after + 1 >= this.recent.first) return Effect.succeed(this.recent.read(after, limit, reader))
       if (after >= this.end) return Effect.succeed([])
-      return Effect.map(refusing(this.rows(after)), (rows) =>
-        rows
-          .flatMap((row) => storedOf(row, this.owner.damaged))
-          .map(({ entry }) => entry)
-          .filter(({ sequence }) => sequence > after && sequence <= this.end)
-          .slice(0, limit),
-      )
+      return Effect.map(refusing(this.rows(after)), (rows) => {
+        const entries = rows.flatMap((row) => storedOf(row, this.owner.damaged)).map(({ entry }) => entry)
+        const asked = entries.filter(({ sequence }) => sequence > after && sequence <= this.end).slice(0, limit)
+        return this.recent.taken(asked, reader)
+      })
     })
   }
 

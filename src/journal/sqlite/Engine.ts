@@ -319,9 +319,9 @@ export class Engine {
   }
 
   /** Entries above `after`, at most `limit`: recent ones from memory, else some megabytes at a time. */
-  read(after: number, limit: number): ReadonlyArray<Entry> {
-    const recent = this.brokenBy === undefined ? this.#reader.readRecent(after, limit) : undefined
-    return recent ?? this.guard(() => (after >= this.head ? [] : this.#reader.read(after, limit)))
+  read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
+    const recent = this.brokenBy === undefined ? this.#reader.readRecent(after, limit, reader) : undefined
+    return recent ?? this.guard(() => (after >= this.head ? [] : this.#reader.read(after, limit, reader)))
   }
 
   /** Runs a read, with its errors classified. */

@@ -27,12 +27,16 @@ export class LogReader {
   }
 
   /** Entries above `after` from memory; `undefined` when they are older. */
-  readRecent(after: number, limit: number): ReadonlyArray<Entry> | undefined {
-    return after + 1 >= this.#recent.first ? this.#recent.read(after, limit) : undefined
+  readRecent(after: number, limit: number, reader?: string): ReadonlyArray<Entry> | undefined {
+    return after + 1 >= this.#recent.first ? this.#recent.read(after, limit, reader) : undefined
   }
 
   /** Entries above `after` from the disk, some megabytes at a time. */
-  read(after: number, limit: number): ReadonlyArray<Entry> {
+  read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
+    return this.#recent.taken(this.#readOld(after, limit), reader)
+  }
+
+  #readOld(after: number, limit: number): ReadonlyArray<Entry> {
     if (after >= this.#pending.last) return this.#log.read(after, limit, readBytes)
     const older = this.#pending.read(after, limit, readBytes)
     const room = readBytes - older.reduce((bytes, { event }) => bytes + event.body.length, 0)

@@ -266,7 +266,7 @@ const make = Effect.fnUntraced(function* (
         const exit = engine.append(event, sinks, resume)
         if (exit !== undefined) resume(exit)
       }),
-    read: (after, limit) => attempt(() => engine.read(after, limit)),
+    read: (after, limit, reader) => attempt(() => engine.read(after, limit, reader)),
     settle: (settlements) =>
       started(
         Effect.callback<ReadonlyArray<RefusedSettlement>, JournalError>((resume) => {

@@ -1,6 +1,8 @@
 /**
  * The newest entries of the log, in memory, so that lanes that keep up never
- * touch the disk. Bounded by bytes and by count; the oldest leave first.
+ * touch the disk. What all of those have read leaves at once: what is kept longer
+ * outlives a collection of new garbage, and only a full one finds it then. Bounded
+ * by bytes and by count for a lane that falls behind; the oldest leave first.
  */
 import type { Entry } from "../../event/Entry.ts"
 
@@ -13,6 +15,8 @@ export class RecentEntries {
   #entries: Array<Entry> = []
   #start = 0
   #bytes = 0
+  /** Up to where each reader has read. */
+  readonly #positions = new Map<string, number>()
 
   /** The lowest sequence it holds; infinite when it is empty. */
   get first(): number {
@@ -25,15 +29,8 @@ export class RecentEntries {
       this.#entries.push(entry)
       this.#bytes += entry.event.body.length + overhead
     }
-    while (this.#bytes > max.bytes || this.#entries.length - this.#start > max.entries) {
-      const entry = this.#entries[this.#start++]
-      if (entry === undefined) break
-      this.#bytes -= entry.event.body.length + overhead
-    }
-    if (this.#start > 1024 && this.#start * 2 > this.#entries.length) {
-      this.#entries = this.#entries.slice(this.#start)
-      this.#start = 0
-    }
+    while (this.#bytes > max.bytes || this.#entries.length - this.#start > max.entries) this.#dropOldest()
+    this.#compact()
   }
 
   get(sequence: number): Entry | undefined {
@@ -41,8 +38,35 @@ export class RecentEntries {
   }
 
   /** Entries above `after`, at most `limit`; only to be asked when `after + 1 >= first`. */
-  read(after: number, limit: number): ReadonlyArray<Entry> {
+  read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
     const from = this.#start + after + 1 - this.first
-    return this.#entries.slice(from, from + limit)
+    return this.taken(this.#entries.slice(from, from + limit), reader)
+  }
+
+  /**
+   * A reader has taken these, from here or from the disk: drops what every reader
+   * has that keeps up. One that is behind the first entry reads from the disk, and
+   * waits for nothing here.
+   */
+  taken(entries: ReadonlyArray<Entry>, reader: string | undefined): ReadonlyArray<Entry> {
+    const last = entries.at(-1)
+    if (reader === undefined || last === undefined) return entries
+    this.#positions.set(reader, last.sequence)
+    let common = last.sequence
+    for (const position of this.#positions.values()) if (position + 1 >= this.first) common = Math.min(common, position)
+    while (this.first <= common) this.#dropOldest()
+    this.#compact()
+    return entries
+  }
+
+  #dropOldest(): void {
+    const entry = this.#entries[this.#start++]
+    if (entry !== undefined) this.#bytes -= entry.event.body.length + overhead
+  }
+
+  #compact(): void {
+    if (this.#start < 256 || this.#start * 2 < this.#entries.length) return
+    this.#entries = this.#entries.slice(this.#start)
+    this.#start = 0
   }
 }
