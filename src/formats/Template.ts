@@ -152,12 +152,14 @@ export const toText = (value: unknown): string => {
 export const escapeUrl = (value: string): string =>
   /^\.+$/.test(value) ? "_".repeat(value.length) : encodeURIComponent(value.toWellFormed())
 
+const isVisible = /^[\x20-\x7e]*$/
+
 /**
  * Percent-encodes whatever isn't visible ASCII, so that a line break doesn't begin
  * another header, and ids that differ stay different.
  */
 export const escapeHeader = (value: string): string =>
-  value.replace(/[^\x20-\x7e]+/g, (odd) => encodeURIComponent(odd.toWellFormed()))
+  isVisible.test(value) ? value : value.replace(/[^\x20-\x7e]+/g, (odd) => encodeURIComponent(odd.toWellFormed()))
 
 const escapes: Readonly<Record<Place, (value: string) => string>> = {
   text: (value) => value,
@@ -170,7 +172,8 @@ const escapes: Readonly<Record<Place, (value: string) => string>> = {
 
 type Maker<A> = (source: Source) => A
 
-const compileText = (text: string, place: Place): Maker<string> => {
+/** A text without placeholders comes back as it is. */
+const compileText = (text: string, place: Place): string | Maker<string> => {
   const escaped = escapes[place]
   const parts: Array<string | Field> = []
   let end = 0
@@ -181,8 +184,8 @@ const compileText = (text: string, place: Place): Maker<string> => {
   }
   if (end < text.length) parts.push(text.slice(end))
   const [only] = parts
-  if (only === undefined) return () => ""
-  if (parts.length === 1 && typeof only === "string") return () => only
+  if (only === undefined) return ""
+  if (parts.length === 1 && typeof only === "string") return only
   return (source) => {
     let out = ""
     for (const part of parts) out += typeof part === "string" ? part : escaped(toText(part(source)))
@@ -193,7 +196,10 @@ const compileText = (text: string, place: Place): Maker<string> => {
 const compileValue = (value: unknown): Maker<unknown> => {
   if (typeof value === "string") {
     const whole = /^\{\{([^{}]*)\}\}$/.exec(value)
-    if (whole === null) return compileText(value, "text")
+    if (whole === null) {
+      const compiled = compileText(value, "text")
+      return typeof compiled === "string" ? () => compiled : compiled
+    }
     // A string that is one placeholder and nothing else keeps the value's own JSON type.
     const field = lookup(whole[1] ?? "")
     return (source) => field(source) ?? null
@@ -209,8 +215,11 @@ const compileValue = (value: unknown): Maker<unknown> => {
   return () => value
 }
 
-const template = (make: Maker<string>): Template => ({
-  render: (entry, group = [entry]) => make({ entry, group, envelope: lazyEnvelope(entry) }),
+const template = (make: string | Maker<string>): Template => ({
+  render:
+    typeof make === "string"
+      ? () => make
+      : (entry, group = [entry]) => make({ entry, group, envelope: lazyEnvelope(entry) }),
 })
 
 /** Compiles a template whose result is a string for `place`. A text without a {@link problem} always compiles. */

@@ -25,18 +25,16 @@ export class Batcher {
 
   /** Empty when nothing may go. `mayLinger` says whether waiting for more events is of use. */
   next(now: number, inFlight: number, mayLinger: boolean): ReadonlyArray<Item> {
-    const { queue, progress, breaker } = this.#parts
+    const { queue, breaker } = this.#parts
     const allowed = Math.min(breaker.allowance(now, inFlight), this.#rateLimit?.available(now) ?? endless)
     if (allowed < 1 || queue.size === 0 || (mayLinger && this.#lingers(now))) return []
-    const batch = queue.next(
-      this.#limits(allowed),
-      now,
-      (key) => progress.retries.hasKey(key),
-      (item) => progress.retryBehind(item),
-    )
+    const batch = queue.next(this.#limits(allowed), now, this.#isRetrying, this.#retryBehind)
     this.#rateLimit?.take(this.#isDigest ? Math.min(1, batch.length) : batch.length)
     return batch
   }
+
+  readonly #isRetrying = (key: string): boolean => this.#parts.progress.retries.hasKey(key)
+  readonly #retryBehind = (item: Item): void => this.#parts.progress.retryBehind(item)
 
   #limits(allowed: number): Limits {
     const { sink, breaker, suspects } = this.#parts

@@ -36,18 +36,21 @@ export interface Attempt extends Batch {
 
 type Running = Fiber.Fiber<Failures, SinkError>
 export type Fork = (attempt: Effect.Effect<Failures, SinkError>) => Running
-type Ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>) => void
+type Ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>, now: number) => void
 
 export class InFlight {
   readonly #running = new Map<Batch, Running | undefined>()
   readonly #fork: Fork
+  /** Monotonic milliseconds. */
+  readonly #now: () => number
   readonly #stats: AttemptStats
   readonly #timeout: Duration.Duration
   readonly #cutOff = new WeakSet<Batch>()
   #stopping = false
 
-  constructor(fork: Fork, timeout: Duration.Duration, stats: AttemptStats) {
+  constructor(fork: Fork, now: () => number, timeout: Duration.Duration, stats: AttemptStats) {
     this.#fork = fork
+    this.#now = now
     this.#timeout = timeout
     this.#stats = stats
   }
@@ -66,15 +69,16 @@ export class InFlight {
   }
 
   /** Starts an attempt. It may end before this returns. */
-  start(sink: Sink, items: ReadonlyArray<Item>, now: () => number, ended: Ended): void {
-    const batch: Batch = { items, startedAt: now() }
+  start(sink: Sink, items: ReadonlyArray<Item>, ended: Ended): void {
+    const batch: Batch = { items, startedAt: this.#now() }
     this.#running.set(batch, undefined)
     const fiber = this.#fork(Effect.suspend(() => sink.send(items.map((item) => item.entry))))
     this.#running.set(batch, fiber)
     fiber.addObserver((exit) => {
       this.#running.delete(batch)
-      this.#stats.observe((now() - batch.startedAt) / 1_000)
-      ended(batch, exit)
+      const now = this.#now()
+      this.#stats.observe((now - batch.startedAt) / 1_000)
+      ended(batch, exit, now)
     })
   }
 

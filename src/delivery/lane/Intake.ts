@@ -28,14 +28,14 @@ export class Intake {
     this.#parts = parts
   }
 
-  /** An event that was read from the log. */
-  take(entry: Entry): void {
-    const { config, clock, progress, queue } = this.#parts
+  /** An event that was read from the log at `now`, in monotonic milliseconds. */
+  take(entry: Entry, now: number): void {
+    const { config, progress, queue } = this.#parts
     if (!progress.take(entry)) return
     const { digest, order } = config
     const key = digest !== undefined || (order === "key" && !entry.replayed) ? this.#keyOf(entry) : ""
     if (key === undefined) return
-    if (digest === undefined) queue.add({ entry, key }, clock.now())
+    if (digest === undefined) queue.add({ entry, key }, now)
     else progress.collect({ entry, key }, Duration.toMillis(digest.wait))
   }
 

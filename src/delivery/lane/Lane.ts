@@ -92,7 +92,7 @@ export class Lane {
     this.config = config
     this.clock = new LaneClock(clock, state.pausedFor, options.started)
     this.progress = new Progress(state, config.name, this.clock, config.digest?.maxEvents ?? 1)
-    this.inFlight = new InFlight(fork, config.delivery.timeout, options.stats)
+    this.inFlight = new InFlight(fork, () => this.clock.now(), config.delivery.timeout, options.stats)
     this.#breaker = new CircuitBreaker(config, random)
     this.#rejections = options.rejects ? undefined : new RejectionRate()
     this.state = new LaneState(config.name, state.paused, this.#breaker, this.clock)
@@ -254,8 +254,9 @@ export class Lane {
   /** Reads, takes up retries, starts attempts. True when there may be more to do at once. */
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
     const room = this.#hasRoom() ? maxOpen - this.progress.open.events : 0
-    const entries = room > 0 ? yield* this.#log.read(this.progress.position, room) : []
-    for (const entry of entries) this.#intake.take(entry)
+    const entries = room > 0 ? yield* this.#log.read(this.progress.position, room, this.config.name) : []
+    const now = this.clock.now()
+    for (const entry of entries) this.#intake.take(entry, now)
     // What did not fit can be read as soon as attempts have made room.
     this.#moreToRead = entries.length > 0 && (entries.length === room || this.progress.open.bytes >= maxOpenBytes)
     yield* this.#intake.enforceBacklogLimit()
@@ -291,15 +292,14 @@ export class Lane {
       }
       const batch = this.#batcher.next(now, this.inFlight.size, !this.#hurry && this.#hasRoom())
       if (batch.length === 0) break
-      this.inFlight.start(this.#options.sink, batch, () => this.clock.now(), this.#ended)
+      this.inFlight.start(this.#options.sink, batch, this.#ended)
     }
     this.#launching = false
   }
 
   /** An attempt has ended: settles its events and starts the next one. */
-  readonly #ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>): void => {
+  readonly #ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>, now: number): void => {
     try {
-      const now = this.clock.now()
       const back = this.#outcome.settle(this.inFlight.result(batch, exit, now), now)
       this.#queue.ended(batch.items, back)
       this.state.track()

@@ -17,6 +17,8 @@ type Parts = Pick<LaneParts, "config" | "progress" | "breaker" | "suspects" | "r
   readonly policy: RetryPolicy
 }
 
+const none: ReadonlyArray<Item> = []
+
 export class Outcome {
   readonly #parts: Parts
   readonly #isDigest: boolean
@@ -33,6 +35,8 @@ export class Outcome {
     const { items, whole } = attempt
     if (attempt.defect !== undefined) events.defect(attempt.defect)
     if (attempt.delivered > 0) this.#passed(attempt.delivered)
+    // As nearly all attempts end.
+    if (attempt.delivered === items.length) return this.#allDelivered(items)
     // When a batch failed as a whole any of its events may be at fault. A digest is one message.
     const isShared = whole !== undefined && items.length > 1 && !isDigest
     const first = items[0]?.entry.sequence ?? 0
@@ -95,6 +99,15 @@ export class Outcome {
     breaker.charged(charged)
     if (last !== undefined && failed.length > 0) this.#blame(last, failed, attempt.startedAt, now)
     return back.filter((item) => !this.#giveBack(item, now))
+  }
+
+  #allDelivered(items: ReadonlyArray<Item>): ReadonlyArray<Item> {
+    const { progress, suspects } = this.#parts
+    for (const item of items) {
+      progress.delivered(item)
+      suspects.ended(item.entry.sequence)
+    }
+    return none
   }
 
   #passed(delivered: number): void {

@@ -91,6 +91,7 @@ export class Queue {
 
   /** A batch has ended: its keys are free, and what was not settled goes back in order. */
   ended(items: ReadonlyArray<Item>, back: ReadonlyArray<Item>): void {
+    if (back.length === 0 && this.#blocked.size === 0) return
     const ready = [...back]
     if (this.#blocked.size > 0) {
       for (const { key } of items) {
@@ -112,8 +113,9 @@ export class Queue {
   ): ReadonlyArray<Item> {
     const batch: Array<Item> = []
     const passed: Array<Item> = []
-    const passedKeys = new Set<string>()
-    const own = new Set<string>()
+    // Of events with a key: where no order is kept there are none.
+    let passedKeys: Set<string> | undefined
+    let own: Set<string> | undefined
     let bytes = 0
     let index = 0
     for (; index < queue.length && batch.length < limits.events; index++) {
@@ -122,12 +124,12 @@ export class Queue {
       const size = item.entry.event.body.length
       const isolated = limits.isIsolated(item.entry.sequence)
       if (batch.length > 0 && (isolated || bytes + size > limits.bytes)) break
-      if (item.entry.sequence <= after || (key !== "" && passedKeys.has(key))) {
+      if (item.entry.sequence <= after || (key !== "" && passedKeys?.has(key))) {
         passed.push(item)
-        if (key !== "") passedKeys.add(key)
+        if (key !== "") passedKeys = (passedKeys ?? new Set()).add(key)
         continue
       }
-      if (key !== "" && !own.has(key)) {
+      if (key !== "" && !own?.has(key)) {
         if (isRetrying?.(key)) {
           wait(item)
           continue
@@ -137,7 +139,7 @@ export class Queue {
           waiting.push(item)
           continue
         }
-        own.add(key)
+        own = (own ?? new Set()).add(key)
         this.#blocked.set(key, [])
       }
       batch.push(item)
