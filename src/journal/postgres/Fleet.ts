@@ -12,11 +12,12 @@ import type { Log, Streams } from "../StreamLog.ts"
 import { claimName, claimStream } from "./Claims.ts"
 import type { Database } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
+import type { KnownRow } from "./KnownRows.ts"
 import * as Membership from "./Membership.ts"
 import { OwnedStream } from "./OwnedStream.ts"
 import { reportOf } from "./SelfReport.ts"
 import { sharedStream } from "./Sequences.ts"
-import type { KnownRow, Owner } from "./StreamState.ts"
+import type { Owner } from "./StreamState.ts"
 
 /** Milliseconds that leaving may take: a database that does not answer must not hold up the end. */
 const leaveWithin = 3_000
@@ -31,6 +32,8 @@ export interface FleetOptions {
   readonly owner: Omit<Owner, "db" | "isAlive" | "now" | "isPaused" | "revisionOf">
   /** A failover lost rows of a stream that were answered. */
   readonly onLoss: (stream: OwnedStream) => void
+  /** The shared stream was taken anew, maybe because a failover lost some of it. */
+  readonly onSharedTaken: () => void
   /** Nothing goes on: another relay has this one's name. */
   readonly onReplaced: (message: string) => void
 }
@@ -168,7 +171,7 @@ export class Fleet {
   /** A sign of life, and what is new. */
   readonly beat: Effect.Effect<void> = Effect.suspend(() => {
     const sent = { at: this.now(), wall: this.#clock.currentTimeMillisUnsafe() }
-    const asked = new Map(this.streams.map((stream) => [stream, stream.unconfirmed]))
+    const asked = new Map(this.streams.map((stream) => [stream, stream.known.unconfirmed]))
     const rows = [...asked.values()].flat().map(({ first }) => first)
     return Effect.map(
       Effect.promise(() => Membership.beat(this.#options.db, this.#self, rows)),
@@ -186,7 +189,10 @@ export class Fleet {
         const isTaken = takings > this.#takings
         this.#takings = takings
         if (!isTaken) this.#sent = sent
+        const epochIn = ({ streams }: Membership.News) => streams.find(({ id }) => id === sharedStream)?.epoch
+        const before = epochIn(this.news)
         this.news = news
+        if (before !== undefined && before !== epochIn(news)) this.#options.onSharedTaken()
         const now = this.now()
         this.#stillness.saw(news, sent.at, now)
         for (const { name, instance, beat } of news.members) {
@@ -209,7 +215,7 @@ export class Fleet {
     }
     const there = new Map(this.news.rows.map(({ first, mark }) => [first, mark]))
     if (rows.every(({ first, mark }) => there.get(first) === mark)) {
-      stream.confirmed = rows.at(-1)?.first ?? stream.confirmed
+      stream.known.confirmed = rows.at(-1)?.first ?? stream.known.confirmed
       return
     }
     this.#options.onLoss(stream)

@@ -29,7 +29,7 @@ export const prune = Effect.fnUntraced(function* (
   const { rows } = yield* db.query<OldRow>(
     `SELECT first, count, received_to, octet_length(bytes) + octet_length(keys) AS bytes FROM log
      WHERE first >= $1 AND first < $2 ORDER BY first LIMIT ${rowsAtOnce}`,
-    [stream.prunedTo, stream.unconfirmed[0]?.first ?? 0],
+    [stream.prunedTo, stream.known.unconfirmed[0]?.first ?? 0],
   )
   let excess = tooMany
   const old: Array<OldRow> = []

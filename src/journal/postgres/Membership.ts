@@ -17,7 +17,7 @@ import type { Result } from "effect"
 import type { LaneReport, StreamReport } from "../FleetStatus.ts"
 import type { Answer, Database } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
-import { mark } from "./StreamState.ts"
+import { mark } from "./KnownRows.ts"
 
 /** Milliseconds, as all below. */
 export const beatEvery = 1_000

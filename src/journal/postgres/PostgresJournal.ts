@@ -20,6 +20,7 @@ import { EventFinder } from "./EventFinder.ts"
 import * as Fleet from "./Fleet.ts"
 import * as FleetReport from "./FleetReport.ts"
 import * as Housekeeping from "./Housekeeping.ts"
+import type { KnownRows } from "./KnownRows.ts"
 import * as LaneMoves from "./LaneMoves.ts"
 import { beatEvery } from "./Membership.ts"
 import { Operations } from "./Operations.ts"
@@ -37,6 +38,8 @@ const pruneEvery = Duration.seconds(1)
 const forgetEvery = Duration.seconds(60)
 /** A sign of life that is older says that the database does not answer: said before appends are refused. */
 const answersWithin = 2_500
+/** How far back a failover is looked for among what was appended to the shared stream, while the database answers. */
+const remembersShared = 60_000
 /** How long the last commits may take when the relay stops. */
 const drainWithin = Duration.seconds(3)
 
@@ -61,6 +64,19 @@ export const make = Effect.fnUntraced(function* (
   let introduction: () => Introduction = () => nobody
   const alarm = new RedAlarm(db, () => clock.currentTimeMillisUnsafe())
 
+  /** Says what a failover lost. */
+  const nameLost = (known: KnownRows) =>
+    Effect.retry(known.takeMissing(db), { times: 10, schedule: Schedule.spaced("1 second") }).pipe(
+      Effect.flatMap(({ events, from, isAll }) =>
+        events === 0
+          ? Effect.void
+          : alarm.raise(
+              `The database lost ${isAll ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. They are not delivered, as far as they were not; the sender may send them again.`,
+            ),
+      ),
+      Effect.ignore,
+    )
+
   const fleet: Fleet.Fleet = yield* Fleet.make({
     db,
     name: options.name,
@@ -79,16 +95,12 @@ export const make = Effect.fnUntraced(function* (
         )
       },
     },
-    onLoss: (stream) => {
-      run(
-        Effect.flatMap(
-          Effect.retry(stream.missing, { times: 10, schedule: Schedule.spaced("1 second") }),
-          ({ events, from, isAll }) =>
-            alarm.raise(
-              `The database lost ${isAll ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. They are not delivered, as far as they were not; the sender may send them again.`,
-            ),
-        ).pipe(Effect.ignore),
-      )
+    // What is missing of the shared stream each relay says of what it has appended.
+    onLoss: ({ id, known }) => {
+      if (id !== sharedStream) run(nameLost(known))
+    },
+    onSharedTaken: () => {
+      run(nameLost(writer.toShared))
     },
     onReplaced: (message) => {
       Deferred.doneUnsafe(brokenSignal, Effect.fail(new JournalBroken({ message })))
@@ -99,6 +111,9 @@ export const make = Effect.fnUntraced(function* (
     own: () => fleet.own,
     isClosed: () => isClosed,
     waitingInShared: (sink) => fleet.waitingInShared(sink),
+  })
+  db.onPromoted(() => {
+    if (!isClosed) run(nameLost(writer.toShared))
   })
   const recount = () => {
     for (const stream of fleet.streams) stream.recount()
@@ -147,6 +162,7 @@ export const make = Effect.fnUntraced(function* (
       yield* stream.loadPlaces
       while (yield* Housekeeping.prune(stream, before, tooMany)) yield* Effect.sleep(20)
     }
+    writer.toShared.forget(performance.now() - remembersShared)
   })
   yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(pruneEvery), Effect.ignore(tidy))))
   const forget = Effect.suspend(() =>

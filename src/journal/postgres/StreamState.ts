@@ -16,6 +16,7 @@ import { RecentEntries } from "../stream/RecentEntries.ts"
 import type { Database, Queries } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
 import { refusing } from "./DatabaseRefusal.ts"
+import { type KnownRow, KnownRows, mark } from "./KnownRows.ts"
 import * as LaneTables from "./LaneTables.ts"
 import { ceilingOf, floorOf } from "./Sequences.ts"
 import { columns, type StreamRow, storedOf } from "./StreamRows.ts"
@@ -24,20 +25,6 @@ import { columns, type StreamRow, storedOf } from "./StreamRows.ts"
 export const readBytes = 4 * 1024 * 1024
 /** Rows that are looked through at a time. */
 const rowsAtOnce = 256
-/** Rows that are remembered at least. */
-const knownRows = 1_024
-
-/** What tells a row from another with the same sequences, in SQL: the first of its keys. */
-export const mark = "encode(substr(keys, 1, 16), 'hex')"
-/** The same of a row that is being appended. */
-export const markOf = (keys: Uint8Array): string => Buffer.from(keys.buffer, keys.byteOffset, keyWidth).toString("hex")
-
-/** A row that is in the database, as far as this relay knows. */
-export interface KnownRow {
-  readonly first: number
-  readonly count: number
-  readonly mark: string
-}
 /** How long dead letters that were counted need not be counted again, in milliseconds. */
 const countsLast = 900
 
@@ -65,9 +52,7 @@ export class StreamState {
   readonly open = new Set<string>()
   recent = new RecentEntries()
   /** The newest rows, by which it is seen that a failover lost some. */
-  readonly known: Array<KnownRow> = []
-  /** The first sequence of the row up to which the database was asked for them. */
-  confirmed = 0
+  readonly known = new KnownRows()
   /** Bytes of its rows. */
   bytes = 0
   /** Where deleting old rows goes on. */
@@ -142,7 +127,6 @@ export class StreamState {
     else this.recent.push(entries)
     this.end = end
     this.known.push(row)
-    if (this.known.length > 2 * knownRows) this.known.splice(0, knownRows)
     this.bytes += bytes
     this.waiting.reached(end)
   }
@@ -288,7 +272,8 @@ export class StreamState {
           `SELECT first, count, ${mark} AS mark FROM log WHERE first > $1 AND first < $2 ORDER BY first DESC LIMIT 1`,
           range,
         )
-        this.known.splice(0, this.known.length, ...newest)
+        this.known.clear()
+        for (const row of newest) this.known.push(row)
         yield* this.loadPlaces
         const { rows: retries } = yield* db.query<{ lane: string; sequence: number }>(
           "SELECT lane, sequence FROM retry WHERE sequence > $1 AND sequence < $2",
@@ -350,33 +335,6 @@ export class StreamState {
       const route = view.readUInt32LE(place * keyWidth + 12)
       for (const sink of lists[route & ~notDelivered] ?? []) this.backlogs.get(sink)?.routed(first + place)
     }
-  }
-
-  /**
-   * The rows that the database is yet to be asked for, and the one before. A failover loses the newest; what is
-   * appended after it must not hide that.
-   */
-  get unconfirmed(): ReadonlyArray<KnownRow> {
-    const from = this.known.findLastIndex(({ first }) => first <= this.confirmed)
-    return this.known.slice(Math.max(0, from))
-  }
-
-  /** Of the rows that should be in the database, how many events are not. */
-  get missing() {
-    return Effect.map(
-      this.owner.db.query<KnownRow>(`SELECT first, ${mark} AS mark FROM log WHERE first = ANY($1::bigint[])`, [
-        this.known.map(({ first }) => first),
-      ]),
-      ({ rows }) => {
-        const there = new Map(rows.map(({ first, mark }) => [first, mark]))
-        const gone = this.known.filter(({ first, mark }) => there.get(first) !== mark)
-        return {
-          events: gone.reduce((sum, { count }) => sum + count, 0),
-          isAll: gone.length === this.known.length,
-          from: gone[0]?.first ?? 0,
-        }
-      },
-    )
   }
 
   /** Whether any lane waits for something from `from` to `to`. */

@@ -11,8 +11,8 @@ import { bodyChecksum, Origin } from "../stream/Record.ts"
 import { Appends, type CommitExit, exitOf } from "./Appends.ts"
 import { type Also, Commits, type CommitsOptions } from "./Commits.ts"
 import { Group, type Stored } from "./Group.ts"
+import { KnownRows, markOf } from "./KnownRows.ts"
 import { place, voided } from "./StreamRows.ts"
-import { markOf } from "./StreamState.ts"
 
 /** An event that is appended again. */
 export interface Reappended {
@@ -41,6 +41,9 @@ export class StreamWriter {
   /** Why nothing is appended; `undefined` when it is. */
   refusal: () => AppendExit | undefined = () => undefined
 
+  /** What this relay has appended to the shared stream: its owner may not have read the newest yet. */
+  readonly toShared = new KnownRows()
+
   readonly #options: WriterOptions
   readonly #commits: Commits
   readonly #own: Appends
@@ -58,7 +61,7 @@ export class StreamWriter {
     })
     this.#shared = new Appends({
       commit: (group) => this.#commits.toShared(group),
-      stored: (group, stored, millis) => this.#count(group, stored, millis),
+      stored: (group, stored, millis) => this.#storedShared(group, stored, millis),
     })
   }
 
@@ -165,6 +168,15 @@ export class StreamWriter {
         { first: stored.first, count: entries.length, mark: markOf(group.batch.keys()) },
         group.batch.size,
       )
+    }
+    this.#count(group, stored, millis)
+  }
+
+  #storedShared(group: Group, stored: Stored, millis: number): void {
+    if (stored.first > 0) {
+      const { batch } = group
+      const row = { first: stored.first, count: batch.entries.length, mark: markOf(batch.keys()) }
+      this.toShared.push(row, performance.now())
     }
     this.#count(group, stored, millis)
   }

@@ -57,7 +57,6 @@ export class Relays {
   readonly running = new Map<Name, Relay>()
   /** Accepted of those that are sent in order. */
   readonly sentInOrder: Array<number> = []
-  readonly #sentAt = new Map<number, number>()
   /** What came to `plain`, while somebody wants to know. */
   arrivals: Array<Arrival> | undefined
   /** What `plain` does with an attempt of a relay, instead of taking it. */
@@ -149,14 +148,6 @@ export class Relays {
     return [...names.flatMap((name) => this.missingOf(name)), ...inOrder]
   }
 
-  /** Of events to `ordered`, those that were sent between two times by `performance.now()`. */
-  orderedBetween(numbers: ReadonlyArray<number>, from: number, to: number): ReadonlyArray<number> {
-    const sentAt = new Map(this.#sentAt)
-    for (const { sender } of this.subjects.values()) for (const [number, at] of sender.sentAt) sentAt.set(number, at)
-    const isBetween = (at: number) => at > from && at < to
-    return numbers.filter((number) => isOrdered(number) && isBetween(sentAt.get(number) ?? 0))
-  }
-
   /** Deliveries at a sink that had come before. */
   get repeated(): number {
     let repeated = 0
@@ -191,7 +182,6 @@ export class Relays {
       const answer = senders[turn % senders.length]?.send(next)
       if ((await Promise.race([answer, Bun.sleep(4_000)])) === 202) {
         this.sentInOrder.push(next)
-        this.#sentAt.set(next, performance.now())
         next += step
       }
       await Bun.sleep(5)

@@ -263,4 +263,31 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
       expect((yield* a.journal.status).health).toBe("ok")
     }).pipe(Effect.scoped),
   )
+
+  it.effect("say what a failover lost of the shared stream before its owner had read it, each what it appended", () =>
+    Effect.gen(function* () {
+      const { start, sql } = yield* relays
+      const [a, b] = [yield* start("a"), yield* start("b")]
+      for (const { journal } of [a, b]) yield* journal.openLane("ordered", { exclusive: true })
+      yield* a.journal.append(event("kept"), ["ordered"])
+      yield* b.journal.append(event("kept too"), ["ordered"])
+      yield* seconds(2)
+      yield* b.journal.append(event("one"), ["ordered"])
+      yield* a.journal.append(event("two"), ["ordered"])
+      yield* b.journal.append(event("three"), ["ordered"])
+      const floor = floorOf(sharedStream)
+      yield* sql(`DELETE FROM relay.log WHERE first > ${floor + 2} AND first < ${floorOf(sharedStream + 1)}`)
+      for (const relay of [a, b]) relay.failedOver()
+      yield* seconds(2)
+      const lines = (yield* a.journal.status).alarm.lines
+      expect(lines.map((line) => /lost (\d+) events .* from (seq_\d+)/.exec(line)?.slice(1)).sort()).toEqual([
+        ["1", `seq_${floor + 4}`],
+        ["2", `seq_${floor + 3}`],
+      ])
+      // Another failover loses nothing.
+      for (const relay of [a, b]) relay.failedOver()
+      yield* seconds(2)
+      expect((yield* b.journal.status).alarm.lines.length).toBe(2)
+    }).pipe(Effect.scoped),
+  )
 })

@@ -15,6 +15,8 @@ export interface Relay {
   readonly journal: Journal["Service"]
   readonly freeze: () => void
   readonly thaw: () => void
+  /** It finds that another server takes writes now. */
+  readonly failedOver: () => void
   /** As at SIGTERM. */
   readonly stop: Effect.Effect<void>
 }
@@ -32,8 +34,12 @@ const freezable = (db: Database) => {
   let thawed = Promise.resolve()
   let thaw = () => {}
   const wait = Effect.promise(() => thawed)
+  const listeners: Array<() => void> = []
   const frozen: Database = {
     ...db,
+    onPromoted: (listener) => {
+      listeners.push(listener)
+    },
     query: <Row>(...all: Parameters<Database["query"]>) => Effect.andThen(wait, counted(db.query<Row>(...all))),
     transact: (work) => Effect.andThen(wait, counted(db.transact(work))),
     queryUnsafe: async <Row>(...all: Parameters<Database["queryUnsafe"]>) => {
@@ -54,6 +60,9 @@ const freezable = (db: Database) => {
       thaw = resolve
     },
     thaw: () => thaw(),
+    failedOver: () => {
+      for (const listener of listeners) listener()
+    },
   }
 }
 
@@ -69,7 +78,7 @@ export const relays = Effect.gen(function* () {
       return yield* Effect.gen(function* () {
         const opened = yield* openDatabase(url, { schema })
         yield* Effect.mapError(DatabaseSchema.migrate(opened, schema), ({ message }) => unavailable(message))
-        const { db, freeze, thaw } = freezable(opened)
+        const { db, freeze, thaw, failedOver } = freezable(opened)
         const journal = yield* PostgresJournal.make(db, {
           name,
           retention,
@@ -78,7 +87,7 @@ export const relays = Effect.gen(function* () {
         })
         // One that is frozen can't leave, and a test that ends does not wait for it.
         yield* Effect.addFinalizer(() => Effect.sync(thaw))
-        return { journal, freeze, thaw, stop: Scope.close(scope, Exit.void) } satisfies Relay
+        return { journal, freeze, thaw, failedOver, stop: Scope.close(scope, Exit.void) } satisfies Relay
       }).pipe(Scope.provide(scope))
     }),
   }
