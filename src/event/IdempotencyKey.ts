@@ -1,7 +1,7 @@
 /**
  * The key by which a receiver recognizes duplicates: the `idempotency-key` of
- * HTTP and Kafka, the CloudEvents id, a part of SNS' deduplication id and of a
- * mail's Message-ID.
+ * HTTP and Kafka, the CloudEvents id, a part of SNS' deduplication id, of a NATS
+ * message's id and of a mail's Message-ID.
  *
  * **Guarantee.** Two events of a webhook have the same key only if they have the
  * same id and the same bytes. The key is the same at each attempt, after a

@@ -50,6 +50,8 @@ export const attributes = (entry: Entry): Attributes => {
 export interface Binding {
   readonly prefix: string
   readonly escape: (value: string) => string
+  /** The header of the body's type, where it is not `content-type`. */
+  readonly contentType?: string
 }
 
 /** The HTTP binding: percent-encodes space, `"`, `%` and what a header can't hold. */
@@ -58,15 +60,18 @@ export const http: Binding = {
   escape: (value) => value.replace(/[^\x21\x23\x24\x26-\x7e]+/g, encodeURIComponent),
 }
 
+/** The NATS binding: `content-type` would be that of the structured mode. */
+export const nats: Binding = { ...http, contentType: "ce-datacontenttype" }
+
 /** The Kafka binding: UTF-8. */
 export const kafka: Binding = { prefix: "ce_", escape: (value) => value }
 
 /** The headers of the binary mode; the body is the event's own. */
 export const binary = (
   entry: Entry,
-  { prefix, escape: escaped }: Binding,
+  { prefix, escape: escaped, contentType: name = "content-type" }: Binding,
 ): ReadonlyArray<readonly [string, string]> => [
-  ["content-type", contentType(entry.event)],
+  [name, contentType(entry.event)],
   ...Object.entries(attributes(entry)).map(([name, value]) => [`${prefix}${name}`, escaped(value)] as const),
 ]
 

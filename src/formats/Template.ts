@@ -166,7 +166,7 @@ const escapes: Readonly<Record<Place, (value: string) => string>> = {
   json: (value) => JSON.stringify(value).slice(1, -1),
   url: escapeUrl,
   header: escapeHeader,
-  // What a Kafka topic may hold.
+  // What a Kafka topic and a NATS subject may hold.
   topic: (value) => value.replace(/[^A-Za-z0-9._-]/g, "_"),
 }
 

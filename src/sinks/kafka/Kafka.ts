@@ -15,6 +15,7 @@ import type { Entry } from "../../event/Entry.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
+import { foreseeable } from "../Foreseeable.ts"
 import { rendered } from "../Rendered.ts"
 import { type Failures, isFinal, type Limits, passed, type Sink, SinkError, type SinkType } from "../Sink.ts"
 import {
@@ -29,7 +30,7 @@ import {
 } from "./KafkaClient.ts"
 import { KafkaConfig } from "./KafkaConfig.ts"
 import * as KafkaErrors from "./KafkaErrors.ts"
-import { encoder, foreseeableTopics } from "./KafkaMessage.ts"
+import { encoder } from "./KafkaMessage.ts"
 import { partitionOf } from "./Partition.ts"
 import { isTopicName } from "./TopicName.ts"
 
@@ -221,7 +222,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const adviseOnTopics = ({ maxBody }: Limits) =>
     Effect.gen(function* () {
       const advice: Array<string> = []
-      for (const topic of isTemplated ? foreseeableTopics(config.topic) : [config.topic]) {
+      for (const topic of isTemplated ? foreseeable(config.topic) : [config.topic]) {
         const found = yield* Effect.result(Effect.andThen(checkTopic(topic), client.largestBatch(topic)))
         if (found._tag === "Failure") {
           // A user that may write may lack the right to read limits.

@@ -1,6 +1,5 @@
-/** Encodes events as Kafka records, without their partitions, and names the topics that events may have. */
+/** Encodes events as Kafka records, without their partitions. */
 import type { Entry } from "../../event/Entry.ts"
-import { eventTypes } from "../../event/EventType.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
@@ -42,27 +41,3 @@ export const encoder = (config: KafkaConfig): ((entry: Entry) => Encoded) => {
     return { topic: topic.render(entry), key: key.render(entry), value: body, headers }
   }
 }
-
-/** The topics of the known event types; none where the template needs more than the type. */
-export const foreseeableTopics = (template: string): ReadonlyArray<string> => {
-  if (/\{\{(?!\s*(type|resource)\s*\}\})/.test(template)) return []
-  const topic = Template.compile(template, "topic")
-  return [...new Set(eventTypes.map((type) => topic.render(sampleOf(type))))]
-}
-
-const sampleOf = (type: string): Entry => ({
-  sequence: 0,
-  event: {
-    id: "",
-    type,
-    accountId: "",
-    webhook: "",
-    webhookId: "",
-    signature: "",
-    secret: "",
-    receivedAt: 0,
-    body: new Uint8Array(),
-  },
-  sinks: [],
-  replayed: false,
-})

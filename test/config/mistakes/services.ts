@@ -1,4 +1,4 @@
-/** Kafka, AWS, email and alert services. */
+/** Kafka, AWS, NATS, email and alert services. */
 import { canary } from "../../cli/configs.ts"
 import { kafka, sink, slack, type Theme } from "./Mistake.ts"
 
@@ -7,6 +7,8 @@ const sns = (inside: string): string => sink(`"type": "sns", ${inside}`)
 const sqs = (inside: string): string => sink(`"type": "sqs", ${inside}`)
 const bus = (inside: string): string => sink(`"type": "eventbridge", ${inside}`)
 const topicArn = '"topicArn": "arn:aws:sns:eu-west-1:123456789012:events"'
+const nats = (inside: string): string => sink(`"type": "nats", ${inside}`)
+const servers = '"servers": ["nats.example.com:4222"]'
 const server = '"server": "smtp.example.com:587"'
 const email = (inside: string): string => {
   const to = inside.includes('"to"') ? "" : '"to": ["oncall@example.com"], '
@@ -14,7 +16,7 @@ const email = (inside: string): string => {
 }
 
 export const services: Theme = {
-  title: "Kafka, AWS, email, alert services",
+  title: "Kafka, AWS, NATS, email, alert services",
   mistakes: [
     { name: "Kafka: brokers as one text", config: kafka('"brokers": §"one:9092,two:9092", "topic": "events"') },
     {
@@ -78,6 +80,36 @@ export const services: Theme = {
     {
       name: "EventBridge: a source of AWS's own",
       config: bus('"eventBusArn": "arn:aws:events:eu-west-1:123456789012:event-bus/default", "source": §"aws.relay"'),
+    },
+    {
+      name: "NATS: a server as a URL",
+      config: nats('"servers": [§"nats://nats.example.com:4222"], "subject": "events"'),
+    },
+    { name: "NATS: servers as one text", config: nats('"servers": §"one:4222,two:4222", "subject": "events"') },
+    { name: "NATS: a subject with a wildcard", config: nats(`${servers}, "subject": §"events.>"`) },
+    { name: "NATS: a subject with an empty word", config: nats(`${servers}, "subject": §"events..{{type}}"`) },
+    { name: "NATS: a subject of the server's own", config: nats(`${servers}, "subject": §"$JS.API.STREAM.LIST"`) },
+    {
+      name: "NATS: the path of a credentials file",
+      config: nats(`${servers}, "subject": "events", "auth": { "credentials": §"/etc/relay/${canary}.creds" }`),
+    },
+    {
+      name: "NATS: the public key for the seed",
+      config: nats(`${servers}, "subject": "events", "auth": { "nkey": §"U${canary}" }`),
+    },
+    {
+      name: "NATS: two ways to log in",
+      config: nats(
+        `${servers}, "subject": "events", "auth": §{ "token": "${canary}", "username": "relay", "password": "${canary}" }`,
+      ),
+    },
+    {
+      name: "NATS: a password without its user",
+      config: nats(`${servers}, "subject": "events", §"auth": { "password": "${canary}" }`),
+    },
+    {
+      name: "NATS: a header of the server's own",
+      config: nats(`${servers}, "subject": "events", "headers": { "Nats-Rollup": §"all" }`),
     },
     { name: "Email: a server as a URL", config: email('"server": §"smtp://smtp.example.com:587"') },
     { name: "Email: a server without a port", config: email('"server": §"smtp.example.com"') },

@@ -1,0 +1,125 @@
+/** The config of a NATS sink. */
+import { Effect, Schema } from "effect"
+import * as Address from "../../config/Address.ts"
+import { oneOf, secret, template, templateOr, text } from "../../config/schema/Keys.ts"
+import * as Template from "../../formats/Template.ts"
+import * as Certificates from "../Certificates.ts"
+import { isReserved, isSubject } from "./Subject.ts"
+
+const serverProblem = (text: string): string | undefined => {
+  if (Address.parse(text) !== undefined) return undefined
+  if (text.includes(",")) return 'each server stands in its own quotes: ["one:4222", "two:4222"]'
+  if (/^[a-z]+:\/\//i.test(text)) return 'a server is host and port alone, such as "nats.example.com:4222"'
+  return 'this is no server: write host and port, such as "nats.example.com:4222"'
+}
+
+/** A server that is written wrong may hold a password, so none is shown. */
+const server = Schema.String.annotate({ shown: false, examples: ["nats.example.com:4222"] }).check(
+  Schema.makeFilter(serverProblem, { toJsonSchema: () => ({ pattern: Address.pattern }) }),
+)
+
+/** Whether a subject of this template can be one: what an event fills in is made so. */
+const subjectProblem = (subject: string): string | undefined => {
+  if (Template.problem(subject) !== undefined) return undefined
+  const fixed = Template.withoutPlaceholders(subject)
+  if (isReserved(fixed)) return "`$JS` and `$SYS` are the server's own: name another subject"
+  if (isSubject(fixed)) return undefined
+  return /[*>]/.test(fixed)
+    ? "`*` and `>` are for those who subscribe: name the subject to publish to, as in `events.{{type}}`"
+    : "no message can have this subject: it is words between dots, without spaces, 1,000 characters at most"
+}
+
+const sealed = (description: string, problem: (text: string) => string | undefined) =>
+  Schema.RedactedFromValue(
+    Schema.String.annotate({ description, shown: false }).check(
+      Schema.makeFilter(problem, {
+        expected: "text in double quotes",
+        toJsonSchema: () => ({ minLength: 1 }),
+      }),
+    ),
+  )
+
+const seed = /^SU[A-Z2-7]{56}$/
+
+const credentialsProblem = (text: string): string | undefined =>
+  /BEGIN NATS USER JWT/.test(text) && /BEGIN USER NKEY SEED/.test(text)
+    ? undefined
+    : 'this is not the text of a credentials file: read it by "file:/etc/relay/nats.creds"'
+
+const seedProblem = (text: string): string | undefined =>
+  seed.test(text.trim()) ? undefined : 'this is no seed of a user: it begins with "SU" and has 58 characters'
+
+/** The ways to log in. */
+interface Auth {
+  readonly username?: unknown
+  readonly password?: unknown
+  readonly token?: unknown
+  readonly nkey?: unknown
+  readonly credentials?: unknown
+}
+
+const AuthConfig = Schema.Struct({
+  credentials: Schema.optionalKey(
+    sealed("The text of a credentials file: `file:/etc/relay/nats.creds`", credentialsProblem),
+  ),
+  nkey: Schema.optionalKey(sealed("The seed of a user's NKey", seedProblem)),
+  username: Schema.optionalKey(text("The user that the relay logs in as")),
+  password: Schema.optionalKey(secret("Its password")),
+  token: Schema.optionalKey(secret("A token")),
+})
+  .annotate({
+    description: "Log in: by `credentials`, by `nkey`, by `username` and `password`, or by `token`",
+    together: ["username", "password"],
+  })
+  .check(
+    Schema.makeFilter(({ username, password, token, nkey, credentials }: Auth) => {
+      const ways = [credentials, nkey, username ?? password, token].filter((way) => way !== undefined).length
+      return ways === 1 || 'one way to log in stands here: "credentials", "nkey", "username" and "password", or "token"'
+    }),
+  )
+export type AuthConfig = typeof AuthConfig.Type
+
+/** Words between dots, as a subject has them. */
+const prefix = /^[\w$-]+(\.[\w$-]+)*$/
+
+export const NatsConfig = Schema.Struct({
+  servers: Schema.Array(server)
+    .annotate({ description: "Servers of one cluster: any that answers will do", examples: [["127.0.0.1:4222"]] })
+    .check(Schema.isMinLength(1, { message: "without a server there is nowhere to publish" })),
+  subject: template("The subject, which a stream must take; may hold placeholders", {
+    examples: ["events.{{type}}"],
+  }).check(Schema.makeFilter(subjectProblem)),
+  // The lane reads it too.
+  key: templateOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
+  headers: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
+    .annotate({ description: "Headers beside those of the relay; values may hold placeholders", headerNames: true })
+    .check(
+      Schema.makeFilter((headers: Readonly<Record<string, string>>) => {
+        for (const [name, value] of Object.entries(headers)) {
+          if (/^nats-/i.test(name)) return { path: [name], issue: "headers that begin with Nats- are the server's own" }
+          if (/[\r\n]/.test(value)) return { path: [name], issue: "a header is one line" }
+        }
+        return undefined
+      }),
+    )
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  format: oneOf(
+    "The signed bytes both times; with `cloudevents` the headers are those of CloudEvents 1.0",
+    ["raw", "cloudevents"],
+    "raw",
+  ),
+  auth: Schema.optionalKey(AuthConfig),
+  tls: Schema.optionalKey(
+    Certificates.CertificatesConfig.annotate({
+      description: "Speak TLS to the servers; `{}` trusts the system's authorities. Without it there is no TLS",
+    }),
+  ),
+  inboxPrefix: Schema.String.annotate({
+    description: "Where acknowledgements come to: the user must be allowed to subscribe to what is below it",
+    default: "_INBOX",
+    shown: true,
+  })
+    .check(Schema.isPattern(prefix, { message: 'this is no prefix of subjects: write it as in "_INBOX_relay"' }))
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("_INBOX"))),
+})
+export type NatsConfig = typeof NatsConfig.Type

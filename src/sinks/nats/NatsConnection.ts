@@ -1,0 +1,211 @@
+/**
+ * A connection to a NATS server by the NATS project's client, as Effects.
+ *
+ * **Guarantee.** It never reconnects: what was published and not acknowledged is
+ * not sent again behind the lane's back. A call ends in time, also when the
+ * server hangs.
+ *
+ * **Gotcha.** A subject may have listeners that are no stream. What they answer
+ * counts as no acknowledgement.
+ */
+import { JetStreamApiCodes, JetStreamApiError, jetstream, jetstreamManager } from "@nats-io/jetstream"
+import {
+  credsAuthenticator,
+  errors,
+  headers,
+  type NatsConnection,
+  NatsConnectionImpl,
+  nkeyAuthenticator,
+  setTransportFactory,
+} from "@nats-io/transport-node"
+import { Effect, Redacted, type Scope } from "effect"
+import { hasProperty, isObject } from "effect/Predicate"
+import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import type { AuthConfig } from "./NatsConfig.ts"
+import { type Kind, NatsError } from "./NatsError.ts"
+import type { Message } from "./NatsMessage.ts"
+import { tlsMissing, transport } from "./NatsTransport.ts"
+import { fits } from "./Subject.ts"
+
+const seconds = 1_000
+/** For one server of the list: a lane gives all of them ten seconds. */
+const connectTimeout = 3 * seconds
+const ackTimeout = 8 * seconds
+/** For what is only good to know. */
+const askTimeout = 2 * seconds
+/** A connection that nothing is published on is known to be dead after three of these. */
+const pingInterval = 30 * seconds
+
+export interface Options {
+  /** As in `127.0.0.1:4222`. */
+  readonly servers: ReadonlyArray<string>
+  /** Absent: no TLS. Empty: TLS with the system's authorities. */
+  readonly tls: HttpTransport.Certificates | undefined
+  readonly auth: AuthConfig | undefined
+  readonly inboxPrefix: string
+}
+
+/** What is known of the stream that takes a subject. */
+export interface Stream {
+  readonly name: string
+  /** In bytes, headers included; `undefined` without a limit, and where the user may not ask. */
+  readonly largest: number | undefined
+  /** Whether it acknowledges what it takes. */
+  readonly acknowledges: boolean
+}
+
+export interface Connection {
+  /** False once the server or an error has ended it. */
+  readonly isOpen: () => boolean
+  /** The largest message that the server takes, in bytes, headers included. */
+  readonly largest: number
+  /** Publishes a message; succeeds when a stream has stored it, or had it already. */
+  readonly publish: (message: Message) => Effect.Effect<void, NatsError>
+  /** Asks the server for nothing. */
+  readonly ping: Effect.Effect<void, NatsError>
+  /** The stream that takes a subject; `undefined` where the user may not ask. Fails with `noStream`. */
+  readonly streamOf: (subject: string) => Effect.Effect<Stream | undefined, NatsError>
+  /** Whether the user may publish to a subject; `undefined` where the server does not say. */
+  readonly mayPublish: (subject: string) => Effect.Effect<boolean | undefined>
+}
+
+const utf8 = new TextEncoder()
+
+const loginOf = (auth: AuthConfig) => {
+  const { credentials, nkey, token, username, password } = auth
+  // The client looks for the line break behind the last line.
+  if (credentials) return { authenticator: credsAuthenticator(utf8.encode(`${Redacted.value(credentials)}\n`)) }
+  if (nkey) return { authenticator: nkeyAuthenticator(utf8.encode(Redacted.value(nkey).trim())) }
+  if (token) return { token: Redacted.value(token) }
+  return { ...(username && { user: username }), ...(password && { pass: Redacted.value(password) }) }
+}
+
+const connect = (options: Options): Effect.Effect<NatsConnection, NatsError> =>
+  Effect.callback((resume) => {
+    // It is the process's, and whatever else used the client would set its own.
+    setTransportFactory(transport)
+    const connecting = NatsConnectionImpl.connect({
+      servers: [...options.servers],
+      name: "relay",
+      // `null`: none, even where the server offers it.
+      tls: options.tls ?? null,
+      inboxPrefix: options.inboxPrefix,
+      timeout: connectTimeout,
+      pingInterval,
+      reconnect: false,
+      ignoreClusterUpdates: true,
+      noAsyncTraces: true,
+      ...(options.auth && loginOf(options.auth)),
+    })
+    connecting.then(
+      (connected) => resume(Effect.succeed(connected)),
+      (error) => resume(Effect.fail(refusal(error))),
+    )
+    // It can't be stopped, only be closed when it is there.
+    return Effect.sync(() => void connecting.then((late) => late.close()).catch(() => {}))
+  })
+
+/** Connects and logs in; closed with the scope. */
+export const open = Effect.fnUntraced(function* (
+  options: Options,
+): Effect.fn.Return<Connection, NatsError, Scope.Scope> {
+  const connection = yield* Effect.acquireRelease(connect(options), (connection) =>
+    Effect.promise(() => connection.close().catch(() => undefined)),
+  )
+  const streams = jetstream(connection)
+  const manager = yield* call(() => jetstreamManager(connection, { checkAPI: false, timeout: askTimeout }))
+  const largest = connection.info?.max_payload ?? Number.POSITIVE_INFINITY
+
+  /** `undefined` where the user may not ask. */
+  const asked = <A>(ask: () => Promise<A>): Effect.Effect<A | undefined, NatsError> =>
+    Effect.catchIf(
+      call(ask),
+      ({ kind }) => kind === "publishDenied" || kind === "unacknowledged",
+      () => Effect.succeed(undefined),
+    )
+
+  return {
+    isOpen: () => !connection.isClosed(),
+    largest,
+    publish: ({ subject, id, headers: given, body }) =>
+      call(async () => {
+        const own = headers()
+        for (const [name, value] of given) own.set(name, value)
+        const ack: unknown = await streams.publish(subject, body, { headers: own, msgID: id, timeout: ackTimeout })
+        if (!hasProperty(ack, "seq") || typeof ack.seq !== "number") throw new SyntaxError("no acknowledgement")
+      }),
+    ping: Effect.timeoutOrElse(
+      call(() => connection.flush()),
+      { duration: askTimeout, orElse: () => Effect.fail(new NatsError({ kind: "silent", code: 0, detail: "" })) },
+    ),
+    streamOf: Effect.fnUntraced(function* (subject) {
+      const name = yield* asked(() => manager.streams.find(subject))
+      if (name === undefined) return undefined
+      const info = yield* asked(() => manager.streams.info(name))
+      const { max_msg_size: size = -1, no_ack: isSilent = false } = info?.config ?? {}
+      return { name, largest: size < 0 ? undefined : size, acknowledges: !isSilent }
+    }),
+    mayPublish: (subject) =>
+      call(() => connection.request("$SYS.REQ.USER.INFO", undefined, { timeout: askTimeout })).pipe(
+        Effect.map((answer) => allows(answer.json(), subject)),
+        Effect.orElseSucceed(() => undefined),
+      ),
+  }
+})
+
+const call = <A>(use: () => Promise<A>): Effect.Effect<A, NatsError> =>
+  Effect.tryPromise({ try: use, catch: failureOf })
+
+// --- what a user may do --------------------------------------------------------
+
+const patternsOf = (value: unknown): ReadonlyArray<string> | undefined =>
+  Array.isArray(value) && value.length > 0 ? value.filter((one) => typeof one === "string") : undefined
+
+/** By what a server of 2.10 or later says of the user; `undefined` where it says nothing. */
+const allows = (answer: unknown, subject: string): boolean | undefined => {
+  if (!hasProperty(answer, "data") || !isObject(answer.data)) return undefined
+  const { permissions } = answer.data as { readonly permissions?: unknown }
+  if (!hasProperty(permissions, "publish") || !isObject(permissions.publish)) return true
+  const { allow, deny } = permissions.publish as { readonly allow?: unknown; readonly deny?: unknown }
+  const isIn = (patterns: ReadonlyArray<string>) => patterns.some((pattern) => fits(subject, pattern))
+  return (patternsOf(allow) === undefined || isIn(patternsOf(allow) ?? [])) && !isIn(patternsOf(deny) ?? [])
+}
+
+// --- what an error says ----------------------------------------------------------
+
+const natsError = (kind: Kind, detail = "", code = 0) => new NatsError({ kind, detail, code })
+
+/** Why there is no connection. */
+const refusal = (error: unknown): NatsError => {
+  if (!(error instanceof Error)) return natsError("closed")
+  const { message } = error
+  if (error instanceof errors.UserAuthenticationExpiredError) return natsError("expired")
+  if (error instanceof errors.AuthorizationError) return natsError(/expired/i.test(message) ? "expired" : "refused")
+  if (error instanceof errors.TimeoutError) return natsError("silent")
+  if (message === tlsMissing) return natsError("tlsMissing")
+  if (/does not support 'tls'/.test(message)) return natsError("tlsUnwanted")
+  if (error instanceof SyntaxError || /unexpected response/.test(message)) return natsError("foreign")
+  if (error instanceof errors.ProtocolError) return natsError("turnedAway", message)
+  const failure = HttpTransport.failureOf(error)
+  if (HttpTransport.passing[failure] === undefined) return natsError("untrusted", failure)
+  return failure === "other" || failure === "reset" ? natsError("closed") : natsError("unreachable", failure)
+}
+
+/** Why a request was not answered as it should be; the client has it below its own error. */
+const failureOf = (thrown: unknown): NatsError => {
+  for (let error = thrown, depth = 0; error instanceof Error && depth < 4; error = error.cause, depth++) {
+    if (error instanceof JetStreamApiError) {
+      return error.code === JetStreamApiCodes.StreamNotFound
+        ? natsError("noStream")
+        : natsError("stream", error.message, error.code)
+    }
+    if (error instanceof errors.PermissionViolationError) {
+      return natsError(error.operation === "subscription" ? "inboxDenied" : "publishDenied", error.subject)
+    }
+    if (error instanceof errors.NoRespondersError) return natsError("noStream")
+    if (error instanceof errors.TimeoutError) return natsError("unacknowledged")
+    if (error instanceof errors.InvalidArgumentError && /max_payload/.test(error.message)) return natsError("tooLarge")
+    if (error instanceof SyntaxError || /invalid ack/.test(error.message)) return natsError("foreignAck")
+  }
+  return natsError("closed")
+}

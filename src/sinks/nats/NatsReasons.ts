@@ -1,0 +1,127 @@
+/** What an error of NATS means for the lane, and what a person should do about it. */
+import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import {
+  DeliveryFailed,
+  DeliveryRejected,
+  type Reason,
+  SinkMisconfigured,
+  SinkThrottled,
+  SinkUnavailable,
+} from "../Sink.ts"
+import type { Kind, NatsError } from "./NatsError.ts"
+
+/** What a message names. */
+export interface Place {
+  /** The servers of the config. */
+  readonly servers: string
+  /** The subject; empty if the error isn't about one. */
+  readonly subject: string
+  /** Whether the subject is a template: then an error about it concerns this event only. */
+  readonly isTemplated: boolean
+  /** The size of the message, headers included; 0 if the error isn't about one. */
+  readonly bytes: number
+}
+
+const seconds = 1_000
+
+/** Kinds that pass by themselves. */
+const passing: Partial<Record<Kind, string>> = {
+  silent: "does not answer",
+  closed:
+    'has closed the connection; if that persists, check which port this is, and whether it wants a client certificate: set "tls"',
+  unacknowledged: "answers, but nothing acknowledges: look at the stream's leader and its disk",
+}
+
+/** Kinds that need a person. */
+const advice: Partial<Record<Kind, string>> = {
+  refused: 'refuses who logs in: correct "auth"',
+  expired: 'finds that the credentials have expired: renew those of "auth"',
+  foreign: 'what answers there is no NATS server: correct "servers"',
+  tlsMissing: 'demands TLS: set "tls"',
+  tlsUnwanted: 'offers no TLS at this port: name another, or take "tls" out',
+  inboxDenied:
+    'the user may not subscribe to where acknowledgements come: grant it what is below "inboxPrefix", or set that',
+}
+
+/** Kinds about the subject; of a template they may concern this event only. */
+const subjectAdvice: Partial<Record<Kind, string>> = {
+  noStream: 'no stream takes this subject: make one, or correct "subject"',
+  publishDenied: "the user may not publish to this subject: grant it",
+  noAck: "the stream acknowledges nothing (no_ack): have it do so",
+  foreignAck: 'what answers on this subject is no stream: make one that takes it, or correct "subject"',
+}
+
+/** JetStream's codes of messages that no retry helps. */
+const rejected: Readonly<Record<number, string>> = {
+  10054: "is larger than the stream takes: raise its max_msg_size, or lower the webhook's maxBody",
+  10097: 'has more headers than a stream takes: take some out of "headers"',
+}
+
+/** JetStream's codes that need a person. */
+const lasting: Readonly<Record<number, string>> = {
+  10039: "JetStream is not enabled for this account: enable it, or log in to another",
+  10076: "JetStream is not enabled: enable it",
+  10109: "the stream is sealed: nothing is added to it any more",
+}
+
+/** Whether it is about the subject: messages to other subjects may be taken. */
+export const isSubjects = ({ kind }: NatsError): boolean => kind in subjectAdvice
+
+const printable = (words: string): string => words.replace(/[^\x20-\x7e]/g, " ").slice(0, 200)
+
+/** A stream refuses a message. */
+const byStream = ({ code, detail }: NatsError, at: string, { bytes, isTemplated }: Place): Reason => {
+  const said = `${printable(detail)}, ${code}`
+  const never = rejected[code]
+  if (never !== undefined) {
+    return new DeliveryRejected({ message: `${at}: an event of ${bytes} bytes, headers included, ${never} (${said})` })
+  }
+  const todo = lasting[code]
+  if (todo !== undefined) return new SinkMisconfigured({ message: `${at}: ${todo} (${said})` })
+  // 10077: it keeps what it has (`discard: new`), until consumers take something away.
+  if (code === 10077 && /exceeded/.test(detail)) {
+    const message = `${at}: the stream is full: raise its limits, or see to its consumers (${said})`
+    return isTemplated ? new DeliveryFailed({ message }) : new SinkThrottled({ message, retryAfter: 5 * seconds })
+  }
+  // 10167: more waits to be written than it keeps in memory.
+  if (code === 10167) {
+    return new SinkThrottled({ message: `${at}: the stream asks to wait (${said})`, retryAfter: 1 * seconds })
+  }
+  // The rest is transient: an election, a store that fails over, resources that are used up.
+  return new SinkUnavailable({ message: `${at} can't take events now (${said})` })
+}
+
+export const reasonOf = (error: NatsError, place: Place): Reason => {
+  const { kind, detail } = error
+  const { subject, isTemplated, bytes } = place
+  const server = `NATS ${place.servers}`
+  // A template may render any text: one that is too long is cut.
+  const at =
+    subject === "" ? server : `${server}, subject ${subject.length > 250 ? `${subject.slice(0, 60)}…` : subject}`
+  if (kind === "stream") return byStream(error, at, place)
+  if (kind === "tooLarge") {
+    return new DeliveryRejected({
+      message: `${at}: an event of ${bytes} bytes, headers included, is larger than the server takes: raise its max_payload, or lower the webhook's maxBody`,
+    })
+  }
+  if (kind === "unreachable") {
+    const why = HttpTransport.passing[detail as HttpTransport.Failure] ?? detail
+    return new SinkUnavailable({ message: `${server} can't be reached: ${why}` })
+  }
+  if (kind === "turnedAway") {
+    return new SinkUnavailable({ message: `${server} turns the relay away (${printable(detail)})` })
+  }
+  if (kind === "untrusted") {
+    return new SinkMisconfigured({
+      message: `${server}: its certificate can't be trusted (${detail}): name its authority with "tls": { "ca": … }, renew it, or correct the host in "servers"`,
+    })
+  }
+  const waits = passing[kind]
+  if (waits !== undefined) return new SinkUnavailable({ message: `${server} ${waits}` })
+  const forSubject = subjectAdvice[kind]
+  if (forSubject !== undefined) {
+    const message = `${at}: ${forSubject}`
+    return isTemplated ? new DeliveryFailed({ message }) : new SinkMisconfigured({ message })
+  }
+  return new SinkMisconfigured({ message: `${server}: ${advice[kind] ?? kind}` })
+}

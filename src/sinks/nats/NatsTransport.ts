@@ -1,0 +1,49 @@
+/**
+ * The socket of the NATS project's client, with what a process that runs for
+ * long needs besides: nothing is left of a connection that was given up, and the
+ * certificate is held against the host that the config names.
+ */
+import type { Socket } from "node:net"
+import type { NodeConnectionOptions } from "@nats-io/transport-node"
+import { NodeTransport, nodeResolveHost } from "@nats-io/transport-node/lib/node_transport.js"
+
+/** The message of the error when a server demands TLS and the config has none. */
+export const tlsMissing = "the server demands TLS"
+
+type Host = Parameters<NodeTransport["connect"]>[0]
+
+/** An error of a socket that was given up ends the process where nothing listens for it. */
+const guarded = <S extends Socket>(socket: S): S => {
+  const remove = socket.removeAllListeners.bind(socket)
+  const ignore = () => {}
+  socket.removeAllListeners = (...event: [string?]) => {
+    remove(...event)
+    return socket.on("error", ignore)
+  }
+  return socket.on("error", ignore)
+}
+
+class Transport extends NodeTransport {
+  override connect(host: Host, options: NodeConnectionOptions): Promise<void> {
+    // Without a host, the certificate of one that is given by its address is held against "localhost".
+    const named = { ...options.tls, host: host.tlsName || host.hostname }
+    return super.connect(host, options.tls ? { ...options, tls: named } : options)
+  }
+
+  override async dial(host: Host): Promise<Socket> {
+    return guarded(await super.dial(host))
+  }
+
+  override async startTLS() {
+    if (!this.options.tls) throw new Error(tlsMissing)
+    return guarded(await super.startTLS())
+  }
+
+  override close(error?: Error): Promise<void> {
+    // The client would leave open what it has given up before the server's first word.
+    if (!this.connected) this.discard()
+    return super.close(error)
+  }
+}
+
+export const transport = { factory: () => new Transport(), dnsResolveFn: nodeResolveHost }

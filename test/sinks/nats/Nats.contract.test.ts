@@ -1,0 +1,129 @@
+import { afterAll, beforeAll } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Effect } from "effect"
+import { sinkContract } from "../../contract/sinkContract.ts"
+import { canary } from "../../contract/sinkEntries.ts"
+import { sinkTypeContract } from "../../contract/sinkTypeContract.ts"
+import { connectionsTo } from "../../lib/connections.ts"
+import { type Authorities, makeCertificates } from "../../parts/certificates.ts"
+import { type NatsServer, startNats } from "../../parts/Nats.ts"
+import { makeStream } from "../../parts/Streams.ts"
+import { openNats, withNats } from "./natsSink.ts"
+
+sinkTypeContract({
+  type: "nats",
+  carriesTrace: true,
+  config: {
+    servers: ["nats.example.com:4222"],
+    subject: "events.{{type}}",
+    auth: { username: "relay", password: canary },
+    tls: { certificate: "client.pem", key: canary },
+  },
+})
+
+withNats("the NATS sink's contract against a real server", (plain) => {
+  const home = mkdtempSync(join(tmpdir(), "relay-nats-contract-"))
+  const user = { username: "relay", password: `a password ${canary}` }
+  let certificates: Authorities
+  /** TLS, and a login. */
+  let guarded: NatsServer
+  const admin = () => ({ user: user.username, pass: user.password, tls: { caFile: certificates.ca } })
+
+  beforeAll(async () => {
+    certificates = makeCertificates(home)
+    guarded = await startNats(`
+      tls { cert_file: "${certificates.serverChain}", key_file: "${certificates.serverChain}" }
+      authorization { users: [ { user: "${user.username}", password: "${user.password}" } ] }`)
+  })
+  afterAll(async () => {
+    await guarded.stop()
+    rmSync(home, { recursive: true })
+  })
+
+  const base = () => ({ servers: [guarded.server], auth: user, tls: { ca: certificates.ca } })
+  const nowhere = () => ({ servers: [plain().server], subject: "nowhere.at.all" })
+
+  sinkContract("the NATS sink, over TLS and with a login", {
+    maxBody: 1024 * 1024,
+    dropsRepeats: true,
+    make: Effect.gen(function* () {
+      const stream = yield* Effect.acquireRelease(
+        Effect.promise(() => makeStream(guarded.server, {}, admin())),
+        ({ remove }) => Effect.promise(remove),
+      )
+      return {
+        open: openNats(() => ({ ...base(), subject: `${stream.name}.events` })),
+        received: (count) =>
+          Effect.map(
+            Effect.promise(() => stream.received(count)),
+            (all) => all.map(({ body }) => body),
+          ),
+        held: Effect.sync(() => connectionsTo(guarded.port)),
+      }
+    }),
+    wrong: [
+      {
+        title: "a server that is not there",
+        open: openNats(() => ({ servers: ["127.0.0.1:1"], subject: "events" })),
+        reason: "SinkUnavailable",
+        says: ["127.0.0.1:1", /can't be reached/, /refused/],
+      },
+      {
+        title: "a wrong password",
+        open: openNats(() => ({ ...base(), subject: "events", auth: { ...user, password: canary } })),
+        reason: "SinkMisconfigured",
+        says: [/127\.0\.0\.1:\d+/, /refuses who logs in/, '"auth"'],
+      },
+      {
+        title: "a login that is missing",
+        open: openNats(() => ({ servers: [guarded.server], tls: { ca: certificates.ca }, subject: "events" })),
+        reason: "SinkMisconfigured",
+        says: [/refuses who logs in/, '"auth"'],
+      },
+      {
+        title: "an authority that is not trusted",
+        open: openNats(() => ({ ...base(), subject: "events", tls: { ca: certificates.strangerCa } })),
+        reason: "SinkMisconfigured",
+        says: [/certificate can't be trusted/, '"tls": { "ca"'],
+      },
+      {
+        title: "a certificate file that is not there",
+        open: openNats(() => ({ ...base(), subject: "events", tls: { ca: "no-such.pem" } })),
+        reason: "SinkMisconfigured",
+        says: ["tls.ca", "no-such.pem"],
+      },
+      {
+        title: "a server that demands TLS",
+        open: openNats(() => ({ servers: [guarded.server], auth: user, subject: "events" })),
+        reason: "SinkMisconfigured",
+        says: [/demands TLS/, '"tls"'],
+      },
+      {
+        title: "a server that offers no TLS",
+        open: openNats(() => ({ ...nowhere(), tls: {} })),
+        reason: "SinkMisconfigured",
+        says: [/offers no TLS/, '"tls"'],
+      },
+      {
+        title: "a subject that no stream takes",
+        open: openNats(nowhere),
+        reason: "SinkMisconfigured",
+        says: ["subject nowhere.at.all", /no stream takes/, '"subject"'],
+      },
+      {
+        title: "a subject out of a template that no stream takes",
+        open: openNats(() => ({ ...nowhere(), subject: "nowhere.{{resource}}" })),
+        reason: "DeliveryFailed",
+        says: ["subject nowhere.appointment", /no stream takes/],
+      },
+      {
+        title: "a subject that is too long once the event has filled it in",
+        open: openNats(() => ({ ...nowhere(), subject: `${"n".repeat(995)}.{{type}}` })),
+        reason: "DeliveryRejected",
+        says: [/no message can have the subject/, /1,000 characters/],
+      },
+    ],
+  })
+})
