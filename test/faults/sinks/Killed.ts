@@ -19,7 +19,7 @@ export interface Service {
   readonly freeze?: () => void
   readonly thaw?: () => void
   /** The numbers of the events that it has, in its order; -1 for what is none of ours. */
-  readonly arrived: () => ReadonlyArray<number>
+  readonly arrived: () => ReadonlyArray<number> | Promise<ReadonlyArray<number>>
   readonly remove: () => Promise<void>
 }
 
@@ -46,7 +46,7 @@ export const killed = async (service: Service, options: Options): Promise<Outcom
     relay = await subject.start()
     await sender.paced(rate, 1)
     if (!(await subject.drained())) broken.push(`round ${round}: the backlog did not drain within a minute`)
-    const all = service.arrived()
+    const all = await service.arrived()
     const before = new Set(all.slice(0, seen))
     const repeated = all.slice(seen).filter((number) => before.has(number) || !before.add(number)).length
     // Two kills a round.
@@ -59,7 +59,7 @@ export const killed = async (service: Service, options: Options): Promise<Outcom
     service.thaw?.()
     if (!(await subject.drained())) broken.push("frozen: the backlog did not drain within a minute")
   }
-  const all = new Set(service.arrived())
+  const all = new Set(await service.arrived())
   const lost = [...sender.acknowledged].filter((number) => !all.has(number)).length
   if (all.has(-1)) broken.push("something arrived that nobody sent")
   await relay.kill("SIGKILL")

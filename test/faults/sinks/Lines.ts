@@ -3,6 +3,7 @@ import type { Line } from "../Line.ts"
 import { brokerAway, receiverAway } from "./Away.ts"
 import { mailServerKilled } from "./Killed.ts"
 import { eventBridgeKilled, sqsKilled } from "./KilledAws.ts"
+import { natsKilled } from "./KilledNats.ts"
 import { mutants } from "./Mutants.ts"
 import { roomLine, waitingLine } from "./Room.ts"
 import { trials } from "./Trials.ts"
@@ -14,6 +15,7 @@ export const lines: ReadonlyArray<Line> = [
   mailServerKilled,
   sqsKilled,
   eventBridgeKilled,
+  natsKilled,
   roomLine,
   waitingLine,
 ]

@@ -68,4 +68,11 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: "(error) => fault(error, message.length),\n    )",
     replace: "(error) => fault(error, message.length),\n    ).pipe(Effect.catch(() => Effect.succeed([])))",
   },
+  {
+    line: "nats-killed",
+    gone: "a message counts as sent that no stream has acknowledged",
+    file: "src/sinks/nats/Nats.ts",
+    find: "if (Result.isSuccess(result)) continue",
+    replace: "if (Result.isResult(result)) continue",
+  },
 ]
