@@ -3,7 +3,7 @@
  * removed and purged, on a machine of its own (`test/parts/Machine.ts`).
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
@@ -14,6 +14,7 @@ import * as OtherMachine from "../parts/Machine.ts"
 import { helpOf } from "./Help.ts"
 import * as LinuxPackages from "./LinuxPackages.ts"
 import { compile, native } from "./Targets.ts"
+import { copyTree } from "./Tree.ts"
 import { versionOf } from "./Version.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "relay-install-"))
@@ -34,10 +35,7 @@ const packaged = async (tree: string, binary: string): Promise<string> => {
 /** This tree as its next version, with another config in the package. */
 const nextVersion = (): string => {
   const tree = join(directory, "next")
-  mkdirSync(tree)
-  const copied = ["src", "config", "bunfig.toml", "bun.lock", "tsconfig.json", "relay.config.json", "LICENSE"]
-  for (const file of copied) cpSync(join(root, file), join(tree, file), { recursive: true })
-  symlinkSync(join(root, "node_modules"), join(tree, "node_modules"))
+  copyTree(tree)
   const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
   writeFileSync(join(tree, "package.json"), JSON.stringify({ ...manifest, version: "99.0.0" }))
   writeFileSync(join(tree, "CHANGELOG.md"), "## 99.0.0 (2099-01-01)\n")

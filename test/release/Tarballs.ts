@@ -6,6 +6,7 @@ import { type Entry, gzip, tar } from "./Tarball.ts"
 import type { Target } from "./Targets.ts"
 import type { Version } from "./Version.ts"
 
+/** Gives the tarball's path. */
 export const make = async ({
   root,
   version: { version, time },
@@ -20,7 +21,7 @@ export const make = async ({
   readonly target: Target
   readonly binary: string
   readonly into: string
-}): Promise<void> => {
+}): Promise<string> => {
   const name = `relay-${version}-${target.name}`
   const read = (path: string): string => readFileSync(join(root, path), "utf8")
   const entries: ReadonlyArray<Entry> = [
@@ -37,5 +38,7 @@ export const make = async ({
     { path: "completions/relay.fish", content: completions.fish },
   ]
   const placed = entries.map((entry) => ({ ...entry, path: `${name}/${entry.path}` }))
-  writeFileSync(join(into, `${name}.tar.gz`), await gzip(await tar(placed, time)))
+  const archive = join(into, `${name}.tar.gz`)
+  writeFileSync(archive, await gzip(await tar(placed, time)))
+  return archive
 }

@@ -1,13 +1,16 @@
 /**
- * `bun run release`: everything that goes out, in `dist/release`, and what it
- * was compiled to, in `dist/targets`. What can't be made here is said, with the reason.
+ * `bun run release`: everything that goes out, in `dist/release`. What can't be
+ * made here is said, with the reason.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { join, relative, resolve } from "node:path"
 import { Effect } from "effect"
 import * as Checksums from "./Checksums.ts"
+import * as DebianBase from "./DebianBase.ts"
 import { helpOf } from "./Help.ts"
 import * as LinuxPackages from "./LinuxPackages.ts"
+import * as Npm from "./Npm.ts"
+import * as Oci from "./Oci.ts"
 import * as Sbom from "./Sbom.ts"
 import * as Tarballs from "./Tarballs.ts"
 import { compile, native, targets } from "./Targets.ts"
@@ -15,6 +18,7 @@ import { versionOf } from "./Version.ts"
 
 const root = resolve(import.meta.dir, "../..")
 const into = join(root, "dist/release")
+const compiled = join(root, "dist/targets")
 const version = versionOf(root)
 rmSync(into, { recursive: true, force: true })
 mkdirSync(into, { recursive: true })
@@ -25,7 +29,7 @@ const each = <A, B>(all: ReadonlyArray<A>, make: (one: A) => Promise<B>): Promis
 
 const built = await each(targets, async (target) => ({
   target,
-  binary: await compile(root, target, join(root, "dist/targets")),
+  binary: await compile(root, target, compiled),
 }))
 const own = built.find(({ target }) => target === native())
 const help = await helpOf(own === undefined ? [process.execPath, join(root, "src/main.ts")] : [own.binary], version)
@@ -40,6 +44,23 @@ else {
   )
   await each(packages, ({ format, packaged, binary }) => LinuxPackages.make(format, packaged, { ...release, binary }))
 }
+
+await Npm.make(release)
+
+const noImage = DebianBase.reasonToSkip()
+if (noImage !== undefined) console.warn(`skipped: the container image: ${noImage}`)
+else {
+  const platforms = await each(
+    built.flatMap(({ target: { packaged }, binary }) => (packaged === undefined ? [] : [{ packaged, binary }])),
+    async ({ packaged: { debian: architecture }, binary }) => ({
+      architecture,
+      binary,
+      base: await DebianBase.fetchBase(architecture),
+    }),
+  )
+  await Oci.make(root, version, platforms, into)
+}
+rmSync(compiled, { recursive: true })
 
 const sbom = Sbom.make(root, Bun.version, version.time)
 writeFileSync(join(into, "relay.cdx.json"), `${JSON.stringify(sbom, null, 2)}\n`)

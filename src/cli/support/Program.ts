@@ -25,6 +25,9 @@ export const quoted = (text: string): string =>
 
 /** The command that starts the program from the same directory, so that printed commands can be pasted. */
 export const commandOf = ({ isCompiled, runtime, runtimeVersion, execPath, main, cwd, env }: Started): string => {
+  // By the npm package: its launcher found the Bun that no PATH may have.
+  const launcher = env.RELAY_LAUNCHER
+  if (launcher !== undefined) return env.npm_command === "exec" ? "npx relay" : quoted(fromHere(launcher, cwd))
   const slash = execPath.lastIndexOf("/")
   const directory = execPath.slice(0, slash)
   if (isCompiled) {

@@ -33,6 +33,12 @@ describe("the command that start-up prints can be pasted", () => {
     expect(commandOf({ ...binary, execPath: "/srv/relay" })).toBe("/srv/relay")
   })
 
+  test("from the npm package, by its launcher", () => {
+    const env = { ...started.env, RELAY_LAUNCHER: "/home/me/relay/node_modules/relay/bin/relay.cjs" }
+    expect(commandOf({ ...started, env })).toBe("node_modules/relay/bin/relay.cjs")
+    expect(commandOf({ ...started, env: { ...env, npm_command: "exec" } })).toBe("npx relay")
+  })
+
   test("with a path that a shell would split", () => {
     expect(commandOf({ ...started, cwd: "/a b", main: "/a b/it's.ts" })).toBe("bun 'it'\\''s.ts'")
     expect(quoted("plain-path_1.json")).toBe("plain-path_1.json")

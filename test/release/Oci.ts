@@ -1,0 +1,124 @@
+/**
+ * The container image as an OCI layout in a tar, made without a daemon:
+ * `podman load` and `skopeo copy oci-archive:` read it. How it runs is as
+ * `config/Containerfile` says; in place of the base there it has DebianBase.ts.
+ */
+import { createHash } from "node:crypto"
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import type { Base } from "./DebianBase.ts"
+import { type Entry, gzip, tar } from "./Tarball.ts"
+import type { Version } from "./Version.ts"
+
+interface Descriptor {
+  readonly mediaType: string
+  readonly digest: string
+  readonly size: number
+  readonly [more: string]: unknown
+}
+
+export interface Platform {
+  /** As Debian and OCI call it. */
+  readonly architecture: string
+  readonly base: Base
+  readonly binary: string
+}
+
+const type = (name: string): string => `application/vnd.oci.image.${name}`
+const sha256 = (bytes: Uint8Array | string): string => `sha256:${createHash("sha256").update(bytes).digest("hex")}`
+
+/** What the container file's last stage says of how the image runs. */
+export const runtimeOf = (containerfile: string) => {
+  const stage = containerfile.slice(containerfile.lastIndexOf("\nFROM "))
+  const said = (instruction: string): string => {
+    const value = new RegExp(`^${instruction} (.*)$`, "m").exec(stage)?.[1]
+    if (value === undefined) throw new Error(`config/Containerfile has no ${instruction}`)
+    return value
+  }
+  const keys = (values: ReadonlyArray<string>) => Object.fromEntries(values.map((value) => [value, {}]))
+  return {
+    User: said("USER"),
+    ExposedPorts: keys(
+      said("EXPOSE")
+        .split(" ")
+        .map((port) => `${port}/tcp`),
+    ),
+    Env: ["PATH=/usr/local/bin:/usr/bin:/bin"],
+    Entrypoint: JSON.parse(said("ENTRYPOINT")),
+    Cmd: JSON.parse(said("CMD")),
+    Volumes: keys(JSON.parse(said("VOLUME"))),
+    WorkingDir: said("WORKDIR"),
+    StopSignal: said("STOPSIGNAL"),
+  }
+}
+
+/** The layout's files by path. */
+export const layout = async (
+  root: string,
+  { version, time }: Version,
+  platforms: ReadonlyArray<Platform>,
+): Promise<ReadonlyArray<Entry>> => {
+  const created = new Date(time * 1000).toISOString()
+  const blobs = new Map<string, Uint8Array | string>()
+  const blob = (name: string, bytes: Uint8Array | string): Descriptor => {
+    const digest = sha256(bytes)
+    blobs.set(digest, bytes)
+    return { mediaType: type(name), digest, size: Buffer.byteLength(bytes) }
+  }
+  const json = (name: string, value: object): Descriptor =>
+    blob(name, JSON.stringify({ schemaVersion: 2, mediaType: type(name), ...value }))
+  const runtime = runtimeOf(readFileSync(join(root, "config/Containerfile"), "utf8"))
+
+  const image = async ({ architecture, base, binary }: Platform): Promise<Descriptor> => {
+    const owner = Number(runtime.User.split(":")[0])
+    const own: ReadonlyArray<Entry> = [
+      { path: "usr/local/bin/relay", content: readFileSync(binary), mode: 0o755 },
+      { path: "usr/share/doc/relay/copyright", content: readFileSync(join(root, "LICENSE")) },
+      { path: `${runtime.WorkingDir.slice(1)}/`, owner },
+    ]
+    const tars = await Promise.all([base.entries, own].map((entries) => tar(entries, time)))
+    const layers = await Promise.all(tars.map(async (layer) => blob("layer.v1.tar+gzip", await gzip(layer))))
+    const config = blob(
+      "config.v1+json",
+      JSON.stringify({
+        created,
+        architecture,
+        os: "linux",
+        config: { ...runtime, Labels: { "org.opencontainers.image.version": version } },
+        rootfs: { type: "layers", diff_ids: tars.map(sha256) },
+        history: [
+          { created, comment: base.packages.join(" ") },
+          { created, comment: `relay ${version}` },
+        ],
+      }),
+    )
+    return { ...json("manifest.v1+json", { config, layers }), platform: { architecture, os: "linux" } }
+  }
+
+  const manifests = []
+  for (const platform of platforms) manifests.push(await image(platform))
+  const annotations = { "org.opencontainers.image.ref.name": version }
+  const all = { ...json("index.v1+json", { manifests }), annotations }
+  return [
+    { path: "oci-layout", content: JSON.stringify({ imageLayoutVersion: "1.0.0" }) },
+    {
+      path: "index.json",
+      content: JSON.stringify({ schemaVersion: 2, mediaType: type("index.v1+json"), manifests: [all] }),
+    },
+    { path: "blobs/" },
+    { path: "blobs/sha256/" },
+    ...[...blobs].map(([digest, content]) => ({ path: `blobs/${digest.replace(":", "/")}`, content })),
+  ]
+}
+
+/** Gives the archive's path. */
+export const make = async (
+  root: string,
+  version: Version,
+  platforms: ReadonlyArray<Platform>,
+  into: string,
+): Promise<string> => {
+  const target = join(into, `relay-${version.version}-oci.tar`)
+  writeFileSync(target, await tar(await layout(root, version, platforms), version.time))
+  return target
+}

@@ -1,0 +1,15 @@
+/** The source elsewhere: all that a release is made of, with its own `node_modules`. */
+import { execFileSync } from "node:child_process"
+import { cpSync, mkdirSync } from "node:fs"
+import { join } from "node:path"
+import { root } from "../lib/programs.ts"
+
+const parts = ["src", "config", "CHANGELOG.md", "LICENSE", "relay.config.json"]
+const build = ["package.json", "bun.lock", "bunfig.toml", "tsconfig.json"]
+
+export const copyTree = (into: string): void => {
+  mkdirSync(into, { recursive: true })
+  for (const part of [...parts, ...build]) cpSync(join(root, part), join(into, part), { recursive: true })
+  const args = ["install", "--frozen-lockfile", "--production", "--ignore-scripts"]
+  execFileSync(process.execPath, args, { cwd: into, stdio: "ignore" })
+}
