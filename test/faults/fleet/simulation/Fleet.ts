@@ -25,7 +25,7 @@ import { streamOf } from "../../../../src/journal/postgres/Sequences.ts"
 import { DeliveryFailed, type Failures, type Sink, SinkError } from "../../../../src/sinks/Sink.ts"
 import { event } from "../../../journal/samples.ts"
 import { activeConfig } from "../../../lib/activeConfig.ts"
-import { sharedPostgres } from "../../../parts/Postgres.ts"
+import { makePostgres } from "../../../parts/Postgres.ts"
 import { Draw } from "../../simulation/Draw.ts"
 import { Machine, Time } from "./Machines.ts"
 import { Directory, Shard } from "./Shards.ts"
@@ -362,9 +362,9 @@ class Play {
 const repeatedIn = (times: ReadonlyMap<string, number>): number =>
   [...times.values()].reduce((sum, count) => sum + count - 1, 0)
 
-export const simulate = async (seed: number, databases = 1): Promise<Verdict> => {
-  const postgres = await sharedPostgres()
-  const play = new Play(seed, postgres.url)
+/** On so many databases, of the server at `url`. */
+export const simulate = async (url: string, seed: number, databases: number): Promise<Verdict> => {
+  const play = new Play(seed, url)
   for (let made = 0; made < databases; made++) await play.addShard()
   for (const name of names) play.start(name)
   for (let passed = 0; passed < steps; passed++) {
@@ -404,10 +404,11 @@ export const simulate = async (seed: number, databases = 1): Promise<Verdict> =>
 
 if (import.meta.main) {
   const [first = 1, last = first, databases = 1] = process.argv.slice(2).map(Number)
+  const postgres = await makePostgres()
   for (let seed = first; seed <= last; seed++) {
     const began = performance.now()
-    console.log(seed, await simulate(seed, databases), Math.round(performance.now() - began))
+    console.log(seed, await simulate(postgres.url, seed, databases), Math.round(performance.now() - began))
   }
-  await (await sharedPostgres()).stop()
+  await postgres.stop()
   process.exit(0)
 }
