@@ -11,6 +11,6 @@ if (isMainThread) {
   const { start } = await import("./cli/support/start.ts")
   await start(new URL(import.meta.url))
 } else {
-  const { runWorker } = await import("./journal/Journals.ts")
-  await runWorker()
+  const { runWorker } = await import("./journal/Worker.ts")
+  runWorker()
 }

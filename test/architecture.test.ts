@@ -150,6 +150,12 @@ describe("what is loaded", () => {
     expect([...new Set(loaded.map(roomOf))].sort()).toEqual(["cli", "config", "event", "formats", "runtime"])
   })
 
+  test("with the journal's worker is no Effect, which would be half of its memory", () => {
+    const loaded = [...loadedWith("src/journal/Worker.ts")]
+    expect(loaded).toContain("src/journal/sqlite/search/Index.ts")
+    expect(loaded.filter((file) => !/^(src\/|node:)/.test(file))).toEqual([])
+  })
+
   test("with the relay is no client of a service, which is loaded when a config names it", () => {
     const parts = ["src/Relay.ts", "src/sinks/SinkTypes.ts", "src/journal/Journals.ts"]
     const loaded = parts.flatMap((part) => [...loadedWith(part)])

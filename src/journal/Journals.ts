@@ -92,6 +92,3 @@ export const check = (config: JournalConfig): Effect.Effect<Checked | undefined,
 
 /** The work on a journal's file, for `relay journal`. */
 export const maintenance = () => import("./sqlite/file/Maintenance.ts")
-
-/** What the main module runs in a worker thread. */
-export const runWorker = async (): Promise<void> => (await import("./sqlite/JournalWorker.ts")).runWorker()

@@ -17,7 +17,7 @@ import { parentPort, Worker, workerData } from "node:worker_threads"
 import type { EventPage, EventQuery } from "../EventQuery.ts"
 import { errorCode, isCorrupt, isFinal, words } from "./file/SqliteErrors.ts"
 import { Index } from "./search/Index.ts"
-import { Search } from "./search/Search.ts"
+import type { Search } from "./search/Search.ts"
 
 /** Milliseconds between checkpoints. */
 const interval = 100
@@ -90,7 +90,7 @@ const reopenAfter = 1_000
 /** The worker's side; called by the main module in a worker thread. */
 export const runWorker = (): void => {
   let stop = (): void => {}
-  let look = (_: EventQuery): EventPage => ({ events: [], looked: 0, lookedTo: 0 })
+  let look = async (_: EventQuery): Promise<EventPage> => ({ events: [], looked: 0, lookedTo: 0 })
   const report = (message: FromWorker): void => parentPort?.postMessage(message)
   const serve = (path: string): void => {
     const { db, fd } = open(path)
@@ -111,8 +111,13 @@ export const runWorker = (): void => {
       }
     }
     const index = indexOf(db, path)
-    const search = new Search(db, index)
-    look = (query) => search.look(query, searchSlice)
+    let search: Search | undefined
+    look = async (query) => {
+      // Most workers never search: what that needs is loaded with the first query.
+      const { Search } = await import("./search/Search.ts")
+      search ??= new Search(db, index)
+      return search.look(query, searchSlice)
+    }
     // Between two checkpoints: the writer, told of one, can't reach the end of the log while the index reads it.
     let isPassNext = true
     const timer = setInterval(() => {
@@ -126,15 +131,10 @@ export const runWorker = (): void => {
       db.close()
     }
   }
-  const answer = (query: EventQuery): EventPage | Failed => {
-    try {
-      return look(query)
-    } catch (error) {
-      return failedBy(error)
-    }
-  }
+  const answer = async ({ number, query }: Exclude<ToWorker, "stop">) =>
+    report({ number, answer: await look(query).catch(failedBy) })
   parentPort?.on("message", (message: ToWorker) => {
-    if (message !== "stop") return report({ number: message.number, answer: answer(message.query) })
+    if (message !== "stop") return answer(message)
     stop()
     report("stopped")
   })
@@ -145,9 +145,7 @@ export const runWorker = (): void => {
     } catch (error) {
       if (isCorrupt(error)) throw error
       report(failedBy(error))
-      look = () => {
-        throw error
-      }
+      look = () => Promise.reject(error)
       const timer = setTimeout(begin, reopenAfter)
       stop = () => clearTimeout(timer)
     }

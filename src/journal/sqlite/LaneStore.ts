@@ -14,7 +14,7 @@ import { Backlog } from "../stream/Backlog.ts"
 import { decode } from "../stream/Record.ts"
 import { CursorRows, type FoundLanes } from "./CursorRows.ts"
 import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "./DeadLetters.ts"
-import { savepoints } from "./file/SqliteErrors.ts"
+import { savepoints } from "./file/SqliteFailure.ts"
 import type { Store } from "./file/Store.ts"
 import { Retries } from "./Retries.ts"
 

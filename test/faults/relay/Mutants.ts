@@ -35,7 +35,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "disk-errors",
     gone: "a failed sync is not final",
-    file: journal("sqlite/file/SqliteErrors"),
+    file: journal("sqlite/file/SqliteFailure"),
     find: "if (primary(errorCode(error)) === 10) {",
     replace: "if (primary(errorCode(error)) === 99) {",
   },

@@ -24,7 +24,8 @@ import { type HighWaterMark, HighWaterMarkFile, read as readMark } from "./HighW
 import { meta, setMeta } from "./Meta.ts"
 import { migrate } from "./Migrations.ts"
 import { integrity, malformed, reindexDamaged } from "./Reindex.ts"
-import { classify, isBusy, isCorrupt, isFull, words } from "./SqliteErrors.ts"
+import { isBusy, isCorrupt, isFull, words } from "./SqliteErrors.ts"
+import { classify } from "./SqliteFailure.ts"
 
 export interface Store {
   readonly path: string

@@ -1,0 +1,57 @@
+/** What SQLite's errors mean for the relay, and parts of transactions that fail by themselves. */
+import type { DatabaseSync } from "node:sqlite"
+import { broken, full, JournalError, unavailable } from "../../JournalError.ts"
+import { errorCode, isCorrupt, isFull, primary, words } from "./SqliteErrors.ts"
+import { causeOf } from "./WriteProbe.ts"
+
+/** Read-only, or not to be opened. */
+const isUnwritable = (error: unknown): boolean => [3, 8, 14].includes(primary(errorCode(error)))
+
+/** Classifies an error of the journal at `path`. */
+export const classify = (path: string, error: unknown): JournalError => {
+  if (error instanceof JournalError) return error
+  if (isFull(error)) {
+    return full(
+      "disk",
+      `The journal ${path} can't be written (${words(error)}): ${causeOf(path, primary(errorCode(error)) === 13)}. Nothing that was accepted is lost.`,
+    )
+  }
+  if (isCorrupt(error)) {
+    return broken(
+      `The journal ${path} is damaged (${words(error)}). The relay stops. At its next start the file is read again: if the file is sound after all the relay continues with it, else it sets it aside.`,
+    )
+  }
+  if (primary(errorCode(error)) === 10) {
+    return broken(
+      `The disk of the journal ${path} failed (${words(error)}, code ${errorCode(error)}). Nothing after it can be trusted, so the relay stops. Check the disk, then start it again.`,
+    )
+  }
+  const why = isUnwritable(error) ? `${words(error)}: ${causeOf(path, false)}` : words(error)
+  return unavailable(`The journal ${path} could not be written (${why}). Nothing was kept; try again.`)
+}
+
+/**
+ * Runs `work` as a part of a transaction: when it fails by itself it is undone,
+ * its error is the result, and the transaction goes on. What concerns the disk,
+ * the file or the transaction is thrown.
+ */
+export const savepoints = (db: DatabaseSync, path: string): (<A>(work: () => A) => A | JournalError) => {
+  const begin = db.prepare("SAVEPOINT part")
+  const release = db.prepare("RELEASE part")
+  const undo = db.prepare("ROLLBACK TO part")
+  return (work) => {
+    begin.run()
+    try {
+      const result = work()
+      release.run()
+      return result
+    } catch (error) {
+      const failure = classify(path, error)
+      // Some errors have ended the transaction.
+      if (failure.reason._tag !== "JournalUnavailable" || !db.isTransaction) throw error
+      undo.run()
+      release.run()
+      return failure
+    }
+  }
+}
