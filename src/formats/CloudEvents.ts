@@ -31,7 +31,7 @@ export const time = (entry: Entry): string => {
   return timestamp.test(text) && !Number.isNaN(Date.parse(text)) ? text : new Date(entry.event.receivedAt).toISOString()
 }
 
-const contentType = ({ type }: Event): string => (type === "" ? "application/octet-stream" : "application/json")
+export const contentType = ({ type }: Event): string => (type === "" ? "application/octet-stream" : "application/json")
 
 export const attributes = (entry: Entry): Attributes => {
   const { event } = entry

@@ -56,14 +56,17 @@ export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTyp
       }),
     )
 
-    it.effect("its config has no key that every sink has, but for `key` with the same meaning and default", () =>
-      Effect.sync(() => {
-        const shared = Object.keys(Lane.fields).filter((key) => partOf(writtenSchema(sinkType.config), key))
-        expect(shared.filter((key) => key !== "key")).toEqual([])
-        const { key: _, ...others } = config
-        const decoded = fields(Schema.decodeUnknownSync(sinkType.config)(others))
-        if (shared.includes("key")) expect(decoded.key).toBe(Schema.decodeUnknownSync(Lane)({}).key)
-      }),
+    it.effect(
+      "its config has no key that every sink has, but for `key` and `order` with the same meaning and default",
+      () =>
+        Effect.sync(() => {
+          const shared = Object.keys(Lane.fields).filter((key) => partOf(writtenSchema(sinkType.config), key))
+          expect(shared.filter((key) => key !== "key" && key !== "order")).toEqual([])
+          const { key: _, order: __, ...others } = config
+          const decoded = fields(Schema.decodeUnknownSync(sinkType.config)(others))
+          const usual = fields(Schema.decodeUnknownSync(Lane)({}))
+          expect(shared.map((key) => decoded[key])).toEqual(shared.map((key) => usual[key]))
+        }),
     )
 
     it.effect("every text of its config says whether it may be shown", () =>

@@ -1,4 +1,4 @@
-/** Kafka, AWS, NATS, email and alert services. */
+/** Kafka, AWS, NATS, RabbitMQ, email and alert services. */
 import { canary } from "../../cli/configs.ts"
 import { kafka, sink, slack, type Theme } from "./Mistake.ts"
 
@@ -9,6 +9,8 @@ const bus = (inside: string): string => sink(`"type": "eventbridge", ${inside}`)
 const topicArn = '"topicArn": "arn:aws:sns:eu-west-1:123456789012:events"'
 const nats = (inside: string): string => sink(`"type": "nats", ${inside}`)
 const servers = '"servers": ["nats.example.com:4222"]'
+const rabbit = (inside: string): string => sink(`"type": "rabbitmq", ${inside}`)
+const rabbitUrl = '"url": "amqps://relay@rabbit.example.com/events"'
 const server = '"server": "smtp.example.com:587"'
 const email = (inside: string): string => {
   const to = inside.includes('"to"') ? "" : '"to": ["oncall@example.com"], '
@@ -16,7 +18,7 @@ const email = (inside: string): string => {
 }
 
 export const services: Theme = {
-  title: "Kafka, AWS, NATS, email, alert services",
+  title: "Kafka, AWS, NATS, RabbitMQ, email, alert services",
   mistakes: [
     { name: "Kafka: brokers as one text", config: kafka('"brokers": §"one:9092,two:9092", "topic": "events"') },
     {
@@ -110,6 +112,39 @@ export const services: Theme = {
     {
       name: "NATS: a header of the server's own",
       config: nats(`${servers}, "subject": "events", "headers": { "Nats-Rollup": §"all" }`),
+    },
+    { name: "RabbitMQ: a host for a URL", config: rabbit('"url": §"rabbit.example.com:5672", "exchange": "events"') },
+    {
+      name: "RabbitMQ: several hosts",
+      config: rabbit(`"url": §"amqp://relay:${canary}@one,two", "exchange": "events"`),
+    },
+    {
+      name: "RabbitMQ: a virtual host with a slash",
+      config: rabbit('"url": §"amqp://rabbit.example.com/a/b", "exchange": "events"'),
+    },
+    {
+      name: "RabbitMQ: certificates in the URL",
+      config: rabbit('"url": §"amqps://rabbit.example.com/?cacertfile=ca.pem", "exchange": "events"'),
+    },
+    {
+      name: "RabbitMQ: certificates without TLS",
+      config: rabbit('"url": "amqp://rabbit.example.com", "exchange": "events", "tls": §{}'),
+    },
+    {
+      name: "RabbitMQ: a password twice",
+      config: rabbit(
+        `"url": "amqps://relay:${canary}@rabbit.example.com", "exchange": "events", "password": §"${canary}"`,
+      ),
+    },
+    {
+      name: "RabbitMQ: a password of nobody",
+      config: rabbit(`"url": "amqps://rabbit.example.com", "exchange": "events", "password": §"${canary}"`),
+    },
+    { name: "RabbitMQ: neither exchange nor queue", config: rabbit(rabbitUrl).replace('"audit": {', '§"audit": {') },
+    { name: "RabbitMQ: a placeholder in the exchange", config: rabbit(`${rabbitUrl}, "exchange": §"{{resource}}"`) },
+    {
+      name: "RabbitMQ: a header that routes",
+      config: rabbit(`${rabbitUrl}, "exchange": "events", "headers": { "CC": §"other" }`),
     },
     { name: "Email: a server as a URL", config: email('"server": §"smtp://smtp.example.com:587"') },
     { name: "Email: a server without a port", config: email('"server": §"smtp.example.com"') },

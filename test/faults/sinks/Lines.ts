@@ -4,6 +4,7 @@ import { brokerAway, receiverAway } from "./Away.ts"
 import { mailServerKilled } from "./Killed.ts"
 import { eventBridgeKilled, sqsKilled } from "./KilledAws.ts"
 import { natsKilled } from "./KilledNats.ts"
+import { rabbitMqKilled } from "./KilledRabbitMq.ts"
 import { mutants } from "./Mutants.ts"
 import { roomLine, waitingLine } from "./Room.ts"
 import { trials } from "./Trials.ts"
@@ -16,6 +17,7 @@ export const lines: ReadonlyArray<Line> = [
   sqsKilled,
   eventBridgeKilled,
   natsKilled,
+  rabbitMqKilled,
   roomLine,
   waitingLine,
 ]

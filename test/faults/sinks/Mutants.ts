@@ -75,4 +75,11 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: "if (Result.isSuccess(result)) continue",
     replace: "if (Result.isResult(result)) continue",
   },
+  {
+    line: "rabbitmq-killed",
+    gone: "a message counts as sent that the broker has not confirmed",
+    file: "src/sinks/rabbitmq/AmqpSession.ts",
+    find: "queueMicrotask(() => settle(index, ended()))",
+    replace: "queueMicrotask(() => settle(index))",
+  },
 ]

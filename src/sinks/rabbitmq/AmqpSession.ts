@@ -1,0 +1,244 @@
+/**
+ * A connection to a broker with one channel in confirm mode: amqplib as Effects.
+ *
+ * **Guarantee.** A message without an error in the result of `publish` is
+ * confirmed: it is in every queue that its routing key leads to, on disk where
+ * the queue is durable. A session that was interrupted or failed is closed
+ * with its socket, so nothing of it is written later.
+ *
+ * **Gotcha.** When the broker closes the channel for one message, it does not say
+ * for which, nor what became of those before it.
+ */
+import { type ChannelModel, type ConfirmChannel, connect, credentials, type Message as Returned } from "amqplib"
+import { Effect, type Scope } from "effect"
+import type { Certificates } from "../../runtime/HttpTransport.ts"
+import * as AmqpErrors from "./AmqpError.ts"
+import type { AmqpUrl } from "./AmqpUrl.ts"
+import type { Message } from "./RabbitMqMessage.ts"
+
+const { amqpError } = AmqpErrors
+type AmqpError = AmqpErrors.AmqpError
+
+export interface SessionOptions {
+  readonly url: AmqpUrl
+  readonly password: string | undefined
+  readonly tls: Certificates | undefined
+  /** Milliseconds until the broker must have let the relay in. */
+  readonly timeout: number
+}
+
+export interface Session {
+  /** False once the broker or an error has ended it. */
+  readonly isOpen: () => boolean
+  /** Why the broker reads nothing from the relay now; `undefined` when it does. */
+  readonly blocked: () => string | undefined
+  /** Publishes in order and waits for the confirms, `timeout` milliseconds at most; errors by index. One call at a time. */
+  readonly publish: (
+    exchange: string,
+    messages: ReadonlyArray<Message>,
+    timeout: number,
+  ) => Effect.Effect<ReadonlyMap<number, AmqpError>>
+  /** Fails where the exchange is missing, or for `""` the queue that `routingKey` names, or the right to write to it. It ends the session. */
+  readonly check: (exchange: string, routingKey: string | undefined) => Effect.Effect<void, AmqpError>
+}
+
+/** What was published before an alarm is still confirmed; this long is waited for it, in milliseconds. */
+const afterBlock = 1_000
+
+const textOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return ""
+  const code = "code" in error && typeof error.code === "string" ? `${error.code} ` : ""
+  return `${code}${error.message}`
+}
+
+/** An error of an open connection or channel: by the broker's reply code, or else by the system's. */
+const errorOf = (error: unknown): AmqpError => {
+  const code = error instanceof Error && "code" in error ? error.code : undefined
+  const [, reply = ""] = /with message "([\s\S]*)"$/.exec(textOf(error)) ?? []
+  return typeof code === "number" ? amqpError(String(code), reply) : amqpError(AmqpErrors.unreachable, textOf(error))
+}
+
+/** An error before the connection is open: amqplib has sentences for it, and no codes. */
+const openingError = (error: unknown): AmqpError => {
+  const said = textOf(error)
+  if (/ACCESS[-_]REFUSED/.test(said)) return amqpError(AmqpErrors.loginRefused)
+  if (/SASL mechanism/.test(said)) return amqpError(AmqpErrors.noLogin)
+  if (/Expected ConnectionOpenOk/.test(said)) return amqpError(AmqpErrors.vhostRefused)
+  if (/Socket closed abruptly|ECONNRESET|EPIPE/.test(said)) return amqpError(AmqpErrors.hungUp)
+  if (/^(Invalid frame|Frame |Expected |Server frameMax)/.test(said)) return amqpError(AmqpErrors.noBroker)
+  return errorOf(error)
+}
+
+const loginOf = ({ url, password, tls }: SessionOptions) => {
+  const { user, password: own } = url
+  if (user !== undefined) return credentials.plain(user, password ?? own ?? "")
+  return tls?.cert === undefined ? credentials.plain("guest", "guest") : credentials.external()
+}
+
+const connection = Effect.fnUntraced(function* (
+  options: SessionOptions,
+): Effect.fn.Return<ChannelModel, AmqpError, Scope.Scope> {
+  const { url, tls } = options
+  // The only way to a socket that is still connecting.
+  const aborting = yield* Effect.acquireRelease(
+    Effect.sync(() => new AbortController()),
+    (aborting) => Effect.sync(() => aborting.abort()),
+  )
+  const socket = {
+    ...tls,
+    signal: aborting.signal,
+    noDelay: true,
+    keepAlive: true,
+    credentials: loginOf(options),
+    clientProperties: { connection_name: "relay" },
+  }
+  const { host, port } = url.address
+  const protocol = url.isTls ? "amqps" : "amqp"
+  // amqplib decodes the virtual host, of an object too.
+  const place = { protocol, hostname: host, port, vhost: encodeURIComponent(url.vhost) }
+  const model = yield* Effect.tryPromise({ try: () => connect(place, socket), catch: openingError })
+  // Says goodbye, unless the broker hangs: without it every stop is a warning in the broker's log.
+  yield* Effect.addFinalizer(() =>
+    Effect.promise(() => model.close().catch(() => undefined)).pipe(Effect.timeoutOption("1 second")),
+  )
+  return model
+})
+
+export const open = Effect.fnUntraced(
+  function* (options: SessionOptions): Effect.fn.Return<Session, AmqpError, Scope.Scope> {
+    const model = yield* connection(options)
+    let isOpen = true
+    let alarm: string | undefined
+    let failure: AmqpError | undefined
+    /** What waits for an alarm. */
+    let onAlarm = () => {}
+    // An error without a listener ends the process.
+    const failed = (error?: Error) => {
+      isOpen = false
+      if (error !== undefined) failure ??= errorOf(error)
+    }
+    model.on("error", failed)
+    model.on("close", failed)
+    model.on("blocked", (reason) => {
+      alarm = reason
+      onAlarm()
+    })
+    model.on("unblocked", () => {
+      alarm = undefined
+    })
+    const channel = yield* Effect.tryPromise({ try: () => model.createConfirmChannel(), catch: errorOf })
+    channel.on("error", failed)
+    channel.on("close", () => failed())
+
+    const ended = () => failure ?? amqpError(AmqpErrors.unreachable, "the broker closed the connection")
+
+    return {
+      isOpen: () => isOpen,
+      blocked: () => alarm,
+      publish: (exchange, messages, timeout) =>
+        Effect.callback((resume) => {
+          const errors = new Map<number, AmqpError>()
+          const waiting = new Set(messages.keys())
+          const unroutable = new Map<string, number>()
+          const noteReturned = ({ properties, fields }: Returned) => {
+            const place = placeOf({ messageId: properties.messageId, routingKey: fields.routingKey })
+            unroutable.set(place, (unroutable.get(place) ?? 0) + 1)
+          }
+          channel.on("return", noteReturned)
+          const over = () => {
+            channel.off("return", noteReturned)
+            onAlarm = () => {}
+            clearTimeout(timer)
+            clearTimeout(alarmTimer)
+          }
+          const settle = (index: number, error?: AmqpError) => {
+            if (!waiting.delete(index)) return
+            if (error !== undefined) errors.set(index, error)
+            if (waiting.size > 0) return
+            over()
+            resume(Effect.succeed(errors))
+          }
+          const giveUp = (error: () => AmqpError) => {
+            for (const index of [...waiting]) settle(index, error())
+          }
+          const timer = setTimeout(() => giveUp(() => amqpError(AmqpErrors.timedOut)), timeout)
+          let alarmTimer: ReturnType<typeof setTimeout> | undefined
+          onAlarm = () => {
+            alarmTimer = setTimeout(() => giveUp(() => amqpError(AmqpErrors.blocked, alarm)), afterBlock)
+          }
+          messages.forEach((message, index) => {
+            const confirmed = (error: unknown) => {
+              if (error === null) return settle(index, takeReturned(unroutable, message))
+              if (isOpen && /nack/.test(textOf(error))) return settle(index, amqpError(AmqpErrors.nacked))
+              // Why the channel closed is told a moment later.
+              queueMicrotask(() => settle(index, ended()))
+            }
+            try {
+              write(channel, exchange, message, confirmed)
+            } catch (error) {
+              settle(index, isOpen ? amqpError(AmqpErrors.unwritable, textOf(error)) : ended())
+            }
+          })
+          return Effect.sync(over)
+        }),
+      check: (exchange, routingKey) =>
+        Effect.tryPromise({
+          try: async () => {
+            if (exchange !== "") await channel.checkExchange(exchange)
+            else if (routingKey !== undefined) await channel.checkQueue(routingKey)
+            await refusedMessage(channel, exchange, routingKey ?? "")
+          },
+          catch: (error) => failure ?? errorOf(error),
+        }).pipe(
+          // That the channel was closed for its last message is how it should be; without a key nobody knows what it may write.
+          Effect.catchIf(
+            (error) =>
+              error.code === AmqpErrors.preconditionFailed || (routingKey === undefined && AmqpErrors.isForKey(error)),
+            () => Effect.void,
+          ),
+          Effect.andThen(
+            Effect.suspend(() =>
+              alarm === undefined ? Effect.void : Effect.fail(amqpError(AmqpErrors.blocked, alarm)),
+            ),
+          ),
+        ),
+    } satisfies Session
+  },
+  (opening, { timeout }) =>
+    Effect.timeoutOrElse(opening, { duration: timeout, orElse: () => Effect.fail(amqpError(AmqpErrors.timedOut)) }),
+)
+
+/** What of a message comes back when no queue is bound for it. */
+const placeOf = ({ messageId, routingKey }: Pick<Message, "messageId" | "routingKey">): string =>
+  `${messageId} ${routingKey}`
+
+/** A message comes back before it is confirmed. */
+const takeReturned = (unroutable: Map<string, number>, message: Message): AmqpError | undefined => {
+  const place = placeOf(message)
+  const count = unroutable.get(place) ?? 0
+  if (count === 0) return undefined
+  unroutable.set(place, count - 1)
+  return amqpError(AmqpErrors.returned)
+}
+
+const write = (
+  channel: ConfirmChannel,
+  exchange: string,
+  { routingKey, messageId, type, contentType, timestamp, headers, body }: Message,
+  confirmed: (error: unknown) => void,
+): void => {
+  const content = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  const properties = { contentType, messageId, ...(type !== "" && { type }), timestamp, appId: "relay", headers }
+  channel.publish(exchange, routingKey, content, { mandatory: true, persistent: true, ...properties }, confirmed)
+}
+
+/**
+ * Publishes what no broker takes. Whether it may be written comes first, then
+ * that its expiration is no number: so the right is tested, and nothing arrives.
+ */
+const refusedMessage = (channel: ConfirmChannel, exchange: string, routingKey: string): Promise<void> =>
+  new Promise((resolve, reject) => {
+    channel.publish(exchange, routingKey, Buffer.alloc(0), { expiration: "none", mandatory: true }, (error: unknown) =>
+      error === null ? resolve() : queueMicrotask(() => reject(error)),
+    )
+  })

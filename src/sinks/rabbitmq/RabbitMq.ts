@@ -1,0 +1,185 @@
+/**
+ * The RabbitMQ sink: one persistent message an event, by AMQP 0-9-1, delivered
+ * when the broker has confirmed it.
+ *
+ * **Guarantee.** Where the lane keeps `order: key`, events of one key are received
+ * in order, also across retries: of each key one message waits for its confirm at
+ * a time, and nothing overtakes one that failed. A message that no queue is bound
+ * for fails alone: it is published as mandatory.
+ *
+ * **Gotcha.** Confirmed is not yet durable: what a broker keeps over a restart its
+ * queues say, which are durable or not.
+ */
+import { Duration, Effect, Pool, Redacted, Result, type Scope } from "effect"
+import * as Address from "../../config/Address.ts"
+import type { Entry } from "../../event/Entry.ts"
+import * as DisplayBytes from "../../formats/DisplayBytes.ts"
+import * as Template from "../../formats/Template.ts"
+import * as Certificates from "../Certificates.ts"
+import { rendered } from "../Rendered.ts"
+import { type Failures, isFinal, passed, rejected, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import { type AmqpError, amqpError, blocked, timedOut } from "./AmqpError.ts"
+import type { Session } from "./AmqpSession.ts"
+import { longestKey, RabbitMqConfig, urlOf } from "./RabbitMqConfig.ts"
+import * as RabbitMqErrors from "./RabbitMqErrors.ts"
+import { encoder, type Message } from "./RabbitMqMessage.ts"
+
+/** A connection that nothing was sent by is closed after this. */
+const idle = "10 minutes"
+/** The lane limits the batches in flight; it has a thousand at most. */
+const mostSessions = 1_000
+
+/** A message, and its event's index in the lane's batch. */
+interface Placed {
+  readonly index: number
+  readonly message: Message
+}
+
+/** The first message of each key; one without a key has an order of its own. */
+const firstOfEachKey = (waiting: ReadonlyArray<Placed>): ReadonlyArray<Placed> => {
+  const keys = new Set<string>()
+  return waiting.filter(({ message: { key } }) => key === "" || (!keys.has(key) && keys.add(key)))
+}
+
+const noKey = rejected(`a routing key has ${longestKey} bytes at most: shorten "routingKey"`)
+
+const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
+  const url = urlOf(config)
+  const tls = config.tls && (yield* Certificates.read(config.tls))
+  const { open } = yield* Effect.promise(() => import("./AmqpSession.ts"))
+  const { exchange = "", routingKey = "{{type}}", order } = config
+  const timeout = Duration.toMillis(config.requestTimeout)
+  const opening = open({ url, password: config.password && Redacted.value(config.password), tls, timeout })
+  const isTemplated = Template.hasPlaceholder(routingKey)
+  const place = { server: Address.format(url.address), isTls: url.isTls, vhost: url.vhost, exchange, isTemplated }
+  const encode = encoder(config)
+  const sessions = yield* Pool.makeWithTTL({ acquire: opening, min: 0, max: mostSessions, timeToLive: idle })
+
+  const fault = (error: AmqpError, message?: Message): SinkError =>
+    new SinkError({
+      reason: RabbitMqErrors.reasonOf(error, {
+        ...place,
+        ...(message !== undefined ? { routingKey: message.routingKey } : !isTemplated && { routingKey }),
+        bytes: message?.body.length ?? 0,
+      }),
+    })
+
+  /** Uses a session that is open, and keeps none that is not afterwards, that hangs or was interrupted. */
+  const withSession = <A>(
+    use: (session: Session) => Effect.Effect<A>,
+    hangs: (value: A) => boolean,
+  ): Effect.Effect<A, AmqpError> =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        let session = yield* Pool.get(sessions)
+        while (!session.isOpen()) {
+          yield* Pool.invalidate(sessions, session)
+          session = yield* Pool.get(sessions)
+        }
+        return yield* Effect.onExit(use(session), (exit) =>
+          exit._tag === "Success" && session.isOpen() && !hangs(exit.value)
+            ? Effect.void
+            : Pool.invalidate(sessions, session),
+        )
+      }),
+    )
+
+  /** Publishes some messages, within so many milliseconds; their errors by index in the lane's batch. */
+  const publish = (some: ReadonlyArray<Placed>, left: number): Effect.Effect<ReadonlyMap<number, AmqpError>> => {
+    const ofAll = (error: AmqpError) => new Map(some.keys().map((at) => [at, error] as const))
+    return withSession(
+      (session) => {
+        // What is published to a broker that reads nothing would be published twice.
+        const alarm = session.blocked()
+        if (alarm !== undefined) return Effect.succeed(ofAll(amqpError(blocked, alarm)))
+        return session.publish(
+          exchange,
+          some.map(({ message }) => message),
+          left,
+        )
+      },
+      (errors) => [...errors.values()].some(({ code }) => code === timedOut),
+    ).pipe(
+      Effect.catch((error) => Effect.succeed(ofAll(error))),
+      Effect.map((errors) => new Map([...errors].map(([at, error]) => [(some[at] as Placed).index, error]))),
+    )
+  }
+
+  const deliver = Effect.fnUntraced(function* (placed: ReadonlyArray<Placed>, failures: Map<number, SinkError>) {
+    const deadline = performance.now() + timeout
+    const ofKey = order === "key"
+    let waiting = placed
+    let isAlone = false
+    while (waiting.length > 0) {
+      const some: ReadonlySet<Placed> = new Set(
+        isAlone ? waiting.slice(0, 1) : ofKey ? firstOfEachKey(waiting) : waiting,
+      )
+      const errors: ReadonlyMap<number, AmqpError> = yield* publish(
+        [...some],
+        Math.max(1, deadline - performance.now()),
+      )
+      const end = [...errors.values()].find(RabbitMqErrors.isConnections)
+      const isForOne = end !== undefined && RabbitMqErrors.isOneMessages(end)
+      // One of them closed the channel, and nobody knows which: those without a confirm go again, each alone.
+      const isAgain = isForOne && some.size > 1
+      isAlone ||= isAgain
+      const stops = new Map<string, SinkError>()
+      for (const { index, message } of some) {
+        const error = errors.get(index)
+        if (error === undefined || (isAgain && error === end)) continue
+        const failure = fault(error, message)
+        failures.set(index, failure)
+        if (ofKey && message.key !== "" && !isFinal(failure)) stops.set(message.key, failure)
+      }
+      const stop = end !== undefined && !isForOne ? fault(end) : undefined
+      waiting = waiting.filter((one) => {
+        if (some.has(one)) return isAgain && errors.get(one.index) === end
+        const failure = stop ?? stops.get(one.message.key)
+        if (failure !== undefined) failures.set(one.index, failure)
+        return failure === undefined
+      })
+    }
+  })
+
+  const send = Effect.fnUntraced(function* (batch: ReadonlyArray<Entry>): Effect.fn.Return<Failures, SinkError> {
+    const failures = new Map<number, SinkError>()
+    const placed: Array<Placed> = []
+    for (const [index, entry] of batch.entries()) {
+      const made = Result.flatMap(
+        rendered(() => encode(entry)),
+        (message) =>
+          Buffer.byteLength(message.routingKey) <= longestKey ? Result.succeed(message) : Result.fail(noKey),
+      )
+      if (Result.isFailure(made)) failures.set(index, made.failure)
+      else placed.push({ index, message: made.success })
+    }
+    if (placed.length > 0) yield* deliver(placed, failures)
+    return failures
+  })
+
+  const { maxEvents, maxBytes, linger } = config.batch
+  return {
+    batch: { maxEvents, maxBytes, linger: Duration.toMillis(linger) },
+    send: (batch) => (batch.length === 0 ? passed : send(batch)),
+    check: Effect.scoped(
+      Effect.flatMap(opening, (session) => session.check(exchange, isTemplated ? undefined : routingKey)),
+    ).pipe(
+      Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(amqpError(timedOut)) }),
+      Effect.mapError((error) => fault(error)),
+    ),
+  }
+})
+
+export const RabbitMq: SinkType<RabbitMqConfig> = {
+  config: RabbitMqConfig,
+  concurrency: 1,
+  open: make,
+  preview: (config, batch) =>
+    batch.map(encoder(config)).map(({ routingKey, messageId, type, contentType, timestamp, headers, body }) => ({
+      ...(config.exchange !== undefined && { exchange: config.exchange }),
+      routingKey,
+      properties: { contentType, messageId, ...(type !== "" && { type }), timestamp },
+      headers,
+      body: DisplayBytes.show(body),
+    })),
+}

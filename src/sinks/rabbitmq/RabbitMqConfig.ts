@@ -1,0 +1,118 @@
+/** The config of a RabbitMQ sink. */
+import { Effect, Redacted, Schema } from "effect"
+import { countOr, oneOf, secret, template, templateOr, text } from "../../config/schema/Keys.ts"
+import { Units } from "../../config/schema/Units.ts"
+import * as Template from "../../formats/Template.ts"
+import * as Certificates from "../Certificates.ts"
+import { type AmqpUrl, expected, parse } from "./AmqpUrl.ts"
+
+/** The longest name and routing key, in bytes (AMQP 0-9-1, "short string"). */
+export const longestKey = 255
+
+const exchangeProblem = (exchange: string): string | undefined => {
+  if (Template.hasPlaceholder(exchange)) {
+    return 'every event goes to the same exchange: placeholders stand in "routingKey"'
+  }
+  return Buffer.byteLength(exchange) > longestKey ? "an exchange's name has 255 bytes at most" : undefined
+}
+
+const keyProblem = (key: string): string | undefined =>
+  !Template.hasPlaceholder(key) && Buffer.byteLength(key) > longestKey
+    ? "a routing key has 255 bytes at most"
+    : undefined
+
+/** What its keys have to do with each other. */
+interface Whole {
+  readonly url: Redacted.Redacted<string>
+  readonly password?: unknown
+  readonly tls?: unknown
+  readonly exchange?: string
+  readonly routingKey?: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export const RabbitMqConfig = Schema.Struct({
+  // It may hold a password.
+  url: Schema.RedactedFromValue(
+    Schema.String.annotate({
+      description: "Where the broker is: `amqps://` with TLS, `amqp://` without, the user, the virtual host",
+      examples: ["amqps://relay@rabbit.example.com:5671/events"],
+      shown: false,
+    }).check(
+      Schema.makeFilter(
+        (url: string) => {
+          const parsed = parse(url)
+          return typeof parsed === "string" ? parsed : undefined
+        },
+        { expected, toJsonSchema: () => ({ minLength: 1 }) },
+      ),
+    ),
+  ),
+  password: Schema.optionalKey(secret("The user's password, where it does not stand in `url`")),
+  tls: Schema.optionalKey(
+    Certificates.CertificatesConfig.annotate({
+      description: "Certificates of one's own; a client certificate is also the login where `url` has no user",
+    }),
+  ),
+  exchange: Schema.optionalKey(
+    text("The exchange, which must be there; without it events go to the queue that `routingKey` names", {
+      examples: ["events"],
+    }).check(Schema.makeFilter(exchangeProblem)),
+  ),
+  routingKey: Schema.optionalKey(
+    template("By it the exchange chooses the queues; may hold placeholders. By default the type", {
+      examples: ["{{type}}"],
+    }).check(Schema.makeFilter(keyProblem)),
+  ),
+  // The lane reads both too: what it keeps in order, the sink confirms one by one.
+  order: oneOf("`key`: events of one key in the order they came; `none`: as fast as may be", ["none", "key"], "none"),
+  key: templateOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
+  headers: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
+    .annotate({ description: "Headers beside those of the relay; values may hold placeholders", headerNames: true })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  format: oneOf(
+    "The signed bytes both times; with `cloudevents` the headers are those of CloudEvents 1.0",
+    ["raw", "cloudevents"],
+    "raw",
+  ),
+  batch: Schema.Struct({
+    maxEvents: countOr("Events that wait for their confirms at most", 100, 1, 1_000),
+    maxBytes: Units.bytes.or("512 KiB", "Bytes of their bodies at most; a larger event goes alone"),
+    linger: Units.duration.or("20 millis", "How long a batch may wait to fill"),
+  })
+    .annotate({ description: "How batches fill" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  requestTimeout: Units.duration.or("8 seconds", "How long the broker may take to let the relay in, and for a batch"),
+}).check(
+  Schema.makeFilter(({ url, password, tls, exchange, routingKey, headers }: Whole) => {
+    const { isTls, ...login } = urlOf({ url })
+    if (password !== undefined && login.user === undefined) {
+      return { path: ["password"], issue: 'it is nobody\'s: name the user in "url", as in "amqps://user@host/vhost"' }
+    }
+    if (password !== undefined && login.password !== undefined) {
+      return { path: ["password"], issue: 'the password stands in "url" as well: take it out there' }
+    }
+    if (!isTls && tls !== undefined) {
+      return { path: ["tls"], issue: '"amqp://" speaks no TLS: write "amqps://" in "url", or take this key out' }
+    }
+    if (exchange === undefined && routingKey === undefined) {
+      return {
+        path: ["exchange"],
+        issue: 'nothing says where events go: add "exchange", or "routingKey" with a queue\'s name',
+      }
+    }
+    const routing = Object.keys(headers).find((name) => name === "CC" || name === "BCC")
+    return routing === undefined
+      ? undefined
+      : { path: ["headers", routing], issue: "RabbitMQ routes by this header: bind the other queues to the exchange" }
+  }),
+)
+export type RabbitMqConfig = typeof RabbitMqConfig.Type
+
+export const urlOf = ({ url }: Pick<RabbitMqConfig, "url">): AmqpUrl => {
+  const parsed = parse(Redacted.value(url))
+  // The schema has refused every other; a masked one is none.
+  return typeof parsed === "string"
+    ? { isTls: false, address: { host: "", port: 0 }, user: undefined, password: undefined, vhost: "/" }
+    : parsed
+}

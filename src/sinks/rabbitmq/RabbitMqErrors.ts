@@ -1,0 +1,149 @@
+/** What a broker's replies mean for the lane, and what a person should do. */
+import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import {
+  DeliveryFailed,
+  DeliveryRejected,
+  type Reason,
+  SinkMisconfigured,
+  SinkThrottled,
+  SinkUnavailable,
+} from "../Sink.ts"
+import * as AmqpError from "./AmqpError.ts"
+
+/** What a message names. */
+export interface Place {
+  /** Host and port. */
+  readonly server: string
+  readonly isTls: boolean
+  readonly vhost: string
+  /** Empty for the default exchange. */
+  readonly exchange: string
+  /** Of the event; `undefined` if the error isn't about one. */
+  readonly routingKey?: string
+  /** Whether the routing key is a template: then an error about it concerns this event only. */
+  readonly isTemplated: boolean
+  /** The size of the body; 0 if the error isn't about one. */
+  readonly bytes: number
+}
+
+/** Whether one message may be the reason that the channel was closed: alone, the others are taken. */
+export const isOneMessages = (error: AmqpError.AmqpError): boolean =>
+  error.code === AmqpError.preconditionFailed || AmqpError.isForKey(error)
+
+/** Whether nothing more can be sent now. */
+export const isConnections = ({ code }: AmqpError.AmqpError): boolean =>
+  code !== AmqpError.nacked && code !== AmqpError.returned && code !== AmqpError.unwritable
+
+/** Memory and disk are not freed in a moment, in milliseconds. */
+const pause = 5_000
+
+/** Codes that need a person, and what to do. */
+const advice: Readonly<Record<string, string>> = {
+  [AmqpError.noBroker]: 'what answers there is no RabbitMQ: correct "url"',
+  [AmqpError.loginRefused]: 'it refuses the user or its password: correct "url" or "password"',
+  [AmqpError.noLogin]:
+    'it knows no such login: name a user in "url", or enable rabbitmq_auth_mechanism_ssl for client certificates',
+}
+
+const unreached = ({ detail }: AmqpError.AmqpError, at: string, { isTls }: Place): Reason => {
+  const failure = HttpTransport.failureOf(new Error(detail))
+  const why = HttpTransport.passing[failure]
+  if (why !== undefined) {
+    const said = failure === "other" ? detail : why
+    return new SinkUnavailable({ message: `${at} can't be reached: ${said}` })
+  }
+  if (failure === "failed handshake") {
+    const todo = isTls
+      ? 'it speaks no TLS at this port, or wants a client certificate: correct the port, write "amqp://", or set "tls"'
+      : "it ended the connection"
+    return new SinkMisconfigured({ message: `${at}: ${todo}` })
+  }
+  const todo = `its certificate can't be trusted (${failure}): name its authority with "tls": { "ca": … }, renew it, or correct the host in "url"`
+  return new SinkMisconfigured({ message: `${at}: ${todo}` })
+}
+
+/** Of an event's own, or of the exchange. */
+const refusal = (error: AmqpError.AmqpError, at: string, place: Place): Reason => {
+  const { exchange, routingKey, isTemplated, bytes } = place
+  const where = exchange === "" ? at : `${at}, exchange ${exchange}`
+  const key = routingKey === undefined ? "" : ` "${shortened(routingKey)}"`
+  if (error.code === AmqpError.accessRefused) {
+    if (AmqpError.isForKey(error)) {
+      const message = `${where}: the user may not write with the routing key${key}: grant it (set_topic_permissions)`
+      return isTemplated ? new DeliveryFailed({ message }) : new SinkMisconfigured({ message })
+    }
+    const thing = exchange === "" ? "the default exchange (amq.default)" : "the exchange"
+    return new SinkMisconfigured({
+      message: `${where}: the user may not write to ${thing}: grant it (set_permissions)`,
+    })
+  }
+  if (error.code === AmqpError.notFound) {
+    const todo = exchange === "" ? `there is no queue${key}: make it, or correct "routingKey"` : noExchange
+    return new SinkMisconfigured({ message: `${where}: ${todo}` })
+  }
+  const [, limit] = /message size \d+ .*?larger than .*?(\d+)/.exec(error.detail) ?? []
+  const message =
+    limit === undefined
+      ? `${where} refuses the event (${error.code})`
+      : `${where}: an event of ${bytes} bytes is larger than the ${limit} that the broker takes: raise max_message_size, or lower the webhook's maxBody`
+  return new DeliveryRejected({ message })
+}
+
+const noExchange = 'there is no such exchange: make it, or correct "exchange"'
+
+/** A template may render any text. */
+const shortened = (text: string): string => (text.length > 60 ? `${text.slice(0, 60).toWellFormed()}…` : text)
+
+/** No queue is bound for the key: the event's own reason to be a dead letter. */
+const unroutable = (at: string, { exchange, routingKey = "" }: Place): Reason => {
+  const key = shortened(routingKey)
+  const message =
+    exchange === ""
+      ? `${at}: there is no queue "${key}": make it, or correct "routingKey"`
+      : `${at}, exchange ${exchange}: no queue is bound for the routing key "${key}": bind one, give the exchange an alternate one, or correct "routingKey"`
+  return new DeliveryRejected({ message })
+}
+
+export const reasonOf = (error: AmqpError.AmqpError, place: Place): Reason => {
+  const at = `rabbitmq ${place.server}`
+  const { code, detail } = error
+  switch (code) {
+    case AmqpError.unreachable:
+      return unreached(error, at, place)
+    case AmqpError.timedOut:
+      return new SinkUnavailable({ message: `${at} does not answer` })
+    case AmqpError.hungUp: {
+      const hint = place.isTls ? "which port this is" : 'which port this is, and whether it wants "amqps://"'
+      return new SinkUnavailable({ message: `${at} closes the connection at once; if that persists, check ${hint}` })
+    }
+    case AmqpError.blocked:
+      return new SinkThrottled({
+        message: `${at} takes no messages, of anybody: ${detail === "" ? "an alarm" : detail}; free some of it, or change the watermark`,
+        retryAfter: pause,
+      })
+    case AmqpError.nacked:
+      return new DeliveryFailed({
+        message: `${at}: a queue did not take the event (nack): it is full and refuses more ("x-overflow": "reject-publish"), or failed`,
+      })
+    case AmqpError.returned:
+      return unroutable(at, place)
+    case AmqpError.unwritable:
+      return new DeliveryRejected({
+        message: `${at}: the event's headers or routing key are larger than a message can have: shorten "headers" or "routingKey"`,
+      })
+    case AmqpError.vhostRefused:
+      return new SinkMisconfigured({
+        message: `${at}: the virtual host ${place.vhost} is not there, does not let the user in, or has no connection left: make it, correct "url", or grant it (set_permissions)`,
+      })
+    case AmqpError.accessRefused:
+    case AmqpError.notFound:
+    case AmqpError.preconditionFailed:
+      return refusal(error, at, place)
+    default: {
+      const todo = advice[code]
+      if (todo !== undefined) return new SinkMisconfigured({ message: `${at}: ${todo}` })
+      // The rest is transient: a shutdown, a node that fails over, an internal error.
+      return new SinkUnavailable({ message: `${at} can't take messages now (${code})` })
+    }
+  }
+}

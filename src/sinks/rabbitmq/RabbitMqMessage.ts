@@ -1,0 +1,75 @@
+/** Encodes events as AMQP 0-9-1 messages. */
+import { createHash } from "node:crypto"
+import type { Entry } from "../../event/Entry.ts"
+import { idempotencyKey } from "../../event/IdempotencyKey.ts"
+import { traceHeaders } from "../../event/TraceContext.ts"
+import * as CloudEvents from "../../formats/CloudEvents.ts"
+import * as Template from "../../formats/Template.ts"
+import { longestKey, type RabbitMqConfig } from "./RabbitMqConfig.ts"
+
+type Header = readonly [name: string, value: string]
+
+export interface Message {
+  readonly routingKey: string
+  /** Order holds among messages of one key; empty for one that has none. */
+  readonly key: string
+  readonly messageId: string
+  /** Empty where the event has none, or one that is too long for it. */
+  readonly type: string
+  readonly contentType: string
+  /** When the event was received, in seconds. */
+  readonly timestamp: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Uint8Array
+}
+
+const fits = (text: string): boolean => Buffer.byteLength(text) <= longestKey
+
+const rawHeaders = (entry: Entry): ReadonlyArray<Header> => {
+  const { id, type } = entry.event
+  return [
+    ["idempotency-key", idempotencyKey(entry)],
+    ...(id === "" ? [] : [["x-relay-event-id", id] as const]),
+    ...(type === "" ? [] : [["x-relay-event-type", type] as const]),
+  ]
+}
+
+/** The binary mode of CloudEvents' AMQP binding: RabbitMQ shows headers to readers of AMQP 1.0 as application properties. */
+const cloudEvent = (entry: Entry): ReadonlyArray<Header> =>
+  Object.entries(CloudEvents.attributes(entry)).map(([name, value]) => [`cloudEvents:${name}`, value])
+
+/** Either format sends the signed bytes, so their signature goes along. */
+const provenance = ({ event }: Entry): ReadonlyArray<Header> => [
+  ...(event.signature === "" ? [] : [["x-service-signature", event.signature] as const]),
+  ...(event.webhookId === "" ? [] : [["x-service-webhook-id", event.webhookId] as const]),
+]
+
+/** The idempotency key, or the hash of one that is too long for a property. */
+const messageIdOf = (entry: Entry): string => {
+  const key = idempotencyKey(entry)
+  return fits(key) ? key : `sha256-${createHash("sha256").update(key).digest("hex")}`
+}
+
+export const encoder = (config: RabbitMqConfig): ((entry: Entry) => Message) => {
+  const routingKey = Template.compile(config.routingKey ?? "{{type}}", "text")
+  const key = Template.compile(config.key, "text")
+  const own = Object.entries(config.headers).map(([name, value]) => [name, Template.compile(value, "text")] as const)
+  return (entry) => {
+    const { event } = entry
+    return {
+      routingKey: routingKey.render(entry),
+      key: key.render(entry),
+      messageId: messageIdOf(entry),
+      type: fits(event.type) ? event.type : "",
+      contentType: config.format === "raw" ? "application/json" : CloudEvents.contentType(event),
+      timestamp: Math.floor(event.receivedAt / 1_000),
+      headers: Object.fromEntries([
+        ...(config.format === "raw" ? rawHeaders(entry) : cloudEvent(entry)),
+        ...provenance(entry),
+        ...traceHeaders(event),
+        ...own.map(([name, value]) => [name, value.render(entry)] as const),
+      ]),
+      body: event.body,
+    }
+  }
+}

@@ -1,0 +1,240 @@
+/**
+ * RabbitMQ itself, for tests: one broker on loopback, of Debian's package.
+ *
+ * It has its own directory, node name, ports, cookie and port mapper (epmd), so
+ * it is none of the machine's. What a test starts it stops: both run under a
+ * shell that kills them and removes their files when the test process ends,
+ * however that ends.
+ */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process"
+import { createHash } from "node:crypto"
+import { once } from "node:events"
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import process from "node:process"
+import { connect } from "amqplib"
+import { freePort } from "../lib/port.ts"
+import { type Authorities, makeCertificates } from "./certificates.ts"
+
+/** Debian's own command wants to be root, or the user rabbitmq. */
+const programs = "/usr/lib/rabbitmq/bin"
+
+/** What to do where it is missing. */
+export const lacking = (): string | undefined =>
+  existsSync(join(programs, "rabbitmq-server")) ? undefined : "it needs RabbitMQ: apt-get install rabbitmq-server"
+
+/** Why the broker's tests don't run, and how to run them; `undefined` when they do. */
+export const reasonToSkip = (): string | undefined =>
+  lacking() ?? (process.env.RELAY_PARTS === "1" ? undefined : "RELAY_PARTS=1 bun test runs it against RabbitMQ")
+
+const password = "relay-canary-3f9a1c"
+
+/** Users, by what they may do. */
+export const users = {
+  /** All, as `guest` may, whose password is its name. */
+  relay: "relay",
+  /** Read. */
+  reader: "reader",
+  /** Write with routing keys that begin with `appointment.`. */
+  limited: "limited",
+  password,
+}
+
+const salted = (password: string): string => {
+  const salt = Buffer.from("salt")
+  const hash = createHash("sha256")
+    .update(Buffer.concat([salt, Buffer.from(password)]))
+    .digest()
+  return Buffer.concat([salt, hash]).toString("base64")
+}
+
+const definitions = () => {
+  const user = (name: string) => ({
+    name,
+    password_hash: salted(name === "guest" ? name : password),
+    hashing_algorithm: "rabbit_password_hashing_sha256",
+    tags: "",
+  })
+  const all = ".*"
+  return {
+    // The certificate of certificates.ts names the user `client`.
+    users: ["guest", "relay", "reader", "limited", "client"].map(user),
+    vhosts: [{ name: "/" }, { name: "a/b" }, { name: "closed" }],
+    permissions: [
+      ...["guest", "relay", "client", "limited"].map((user) => ({
+        user,
+        vhost: "/",
+        configure: all,
+        write: all,
+        read: all,
+      })),
+      { user: "relay", vhost: "a/b", configure: all, write: all, read: all },
+      { user: "reader", vhost: "/", configure: "", write: "", read: all },
+    ],
+    topic_permissions: [{ user: "limited", vhost: "/", exchange: "amq.topic", write: "^appointment\\.", read: all }],
+  }
+}
+
+/** The largest message that it takes, in bytes. */
+export const largest = 2 * 1024 * 1024
+
+export interface Rabbit {
+  /** The URL of a user, in plain text; `relay` and `/` unless told. */
+  readonly url: (user?: string, vhost?: string) => string
+  /** The same over TLS; a client certificate is asked for, and is a login. */
+  readonly tlsUrl: (user?: string) => string
+  /** Host and port of `url`. */
+  readonly address: string
+  readonly certificates: Authorities
+  /** kill -9. */
+  readonly kill: () => Promise<void>
+  /** Starts it again, on the same ports and data; waits until it answers. */
+  readonly start: () => Promise<void>
+  readonly signal: (signal: NodeJS.Signals) => void
+  /** Has it evaluate a text of Erlang. */
+  readonly evaluate: (erlang: string) => void
+  readonly stop: () => Promise<void>
+}
+
+/** A broker of one's own, not started; on a port that is free unless told. */
+export const makeRabbit = async (at?: number): Promise<Rabbit> => {
+  const home = mkdtempSync(join(tmpdir(), "relay-rabbitmq-"))
+  const certificates = makeCertificates(home)
+  const [free, tls, mapper, distribution] = (await Promise.all([1, 2, 3, 4].map(freePort))) as [
+    number,
+    number,
+    number,
+    number,
+  ]
+  const port = at ?? free
+  const write = (name: string, text: string): string => {
+    writeFileSync(join(home, name), text)
+    return join(home, name)
+  }
+  const settings = {
+    "listeners.tcp.1": `127.0.0.1:${port}`,
+    "listeners.ssl.1": `127.0.0.1:${tls}`,
+    "ssl_options.cacertfile": certificates.ca,
+    "ssl_options.certfile": certificates.serverChain,
+    "ssl_options.keyfile": certificates.serverChain,
+    "ssl_options.verify": "verify_peer",
+    "ssl_options.fail_if_no_peer_cert": false,
+    ssl_cert_login_from: "common_name",
+    "auth_mechanisms.1": "PLAIN",
+    "auth_mechanisms.2": "EXTERNAL",
+    max_message_size: largest,
+    load_definitions: write("definitions.json", JSON.stringify(definitions())),
+    // What else runs on the machine is not its business.
+    "vm_memory_high_watermark.relative": 0.9,
+    "disk_free_limit.absolute": "1MB",
+  }
+  const config = write(
+    "rabbitmq.conf",
+    Object.entries(settings)
+      .map(([key, value]) => `${key} = ${value}\n`)
+      .join(""),
+  )
+  mkdirSync(join(home, "log"))
+  const env = {
+    PATH: process.env.PATH,
+    HOME: home,
+    ERL_EPMD_PORT: String(mapper),
+    ERL_EPMD_ADDRESS: "127.0.0.1",
+    RABBITMQ_BASE: home,
+    RABBITMQ_MNESIA_BASE: join(home, "data"),
+    RABBITMQ_LOG_BASE: join(home, "log"),
+    RABBITMQ_CONFIG_FILE: config,
+    RABBITMQ_CONF_ENV_FILE: join(home, "none"),
+    RABBITMQ_NODENAME: `relay-${port}@localhost`,
+    RABBITMQ_DIST_PORT: String(distribution),
+    RABBITMQ_ENABLED_PLUGINS_FILE: write("plugins", "[rabbitmq_auth_mechanism_ssl].\n"),
+    // Two schedulers are enough, and they sleep when there is nothing to do.
+    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS:
+      "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}",
+    // Or its script stays between, and a signal goes to that.
+    RUNNING_UNDER_SYSTEMD: "true",
+  }
+  const urlOf = (scheme: string, port: number, user: string, vhost: string) =>
+    `${scheme}://${user}:${password}@127.0.0.1:${port}/${encodeURIComponent(vhost)}`
+  const url = (user = users.relay, vhost = "/") => urlOf("amqp", port, user, vhost)
+
+  const answers = async (): Promise<boolean> => {
+    try {
+      await (await connect(url(), { timeout: 2_000 })).close()
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  let shell: ChildProcess | undefined
+  let pid = 0
+
+  const start = async (): Promise<void> => {
+    let said = ""
+    // The shell's standard input is ours: it ends with this process, and then the shell ends the broker.
+    const own = spawn(
+      "sh",
+      [
+        "-c",
+        'home=$1; epmd -port "$ERL_EPMD_PORT" -address 127.0.0.1 </dev/null >&2 & map=$!; exec 3<&0; "$2" </dev/null >&2 & pid=$!; echo $pid; (read -r word <&3; kill -9 $pid $map 2>/dev/null; [ "$word" = keep ] || rm -rf "$home") & wait $pid; kill -9 $map 2>/dev/null',
+        "sh",
+        home,
+        join(programs, "rabbitmq-server"),
+      ],
+      { stdio: ["pipe", "pipe", "pipe"], env },
+    )
+    shell = own
+    own.stderr.on("data", (chunk) => {
+      said = `${said}${chunk}`.slice(-20_000)
+    })
+    const [first] = await once(own.stdout, "data")
+    pid = Number(String(first).trim())
+    while (!(await answers())) {
+      if (own.exitCode !== null) throw new Error(`RabbitMQ ended: ${said}`)
+      await Bun.sleep(50)
+    }
+  }
+
+  const kill = async (): Promise<void> => {
+    const own = shell
+    shell = undefined
+    if (own === undefined) return
+    process.kill(pid, "SIGKILL")
+    own.stdin?.end("keep\n")
+    if (own.exitCode === null) await once(own, "exit")
+  }
+
+  return {
+    url,
+    tlsUrl: (user = users.relay) => urlOf("amqps", tls, user, "/"),
+    address: `127.0.0.1:${port}`,
+    certificates,
+    start,
+    kill,
+    signal: (signal) => process.kill(pid, signal),
+    evaluate: (erlang) => {
+      const { status, stdout, stderr } = spawnSync(join(programs, "rabbitmqctl"), ["eval", erlang], {
+        env,
+        encoding: "utf8",
+      })
+      if (status !== 0) throw new Error(`rabbitmqctl eval: ${stdout}${stderr}`)
+    },
+    stop: async () => {
+      await kill()
+      rmSync(home, { recursive: true, force: true })
+    },
+  }
+}
+
+let shared: Promise<Rabbit> | undefined
+
+/** The broker that all tests of a process share; tests that kill it make one of their own. */
+export const sharedRabbit = (): Promise<Rabbit> => {
+  shared ??= makeRabbit().then(async (rabbit) => {
+    await rabbit.start()
+    return rabbit
+  })
+  return shared
+}

@@ -1,0 +1,79 @@
+/** The whole program with RabbitMQ sinks, as a process: RELAY_UNDER chooses the runtime, or the binary. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Effect } from "effect"
+import { suiteUnless } from "../../lib/lacking.ts"
+import { relay, startRelay } from "../../lib/relay.ts"
+import { makeRabbit, type Rabbit, reasonToSkip, users } from "../../parts/RabbitMq.ts"
+import { follow, makeQueue } from "../../parts/RabbitQueues.ts"
+import { bodies, deliver, writeConfig } from "../program.ts"
+
+suiteUnless(reasonToSkip(), "relay run with RabbitMQ sinks", () => {
+  const cwd = mkdtempSync(join(tmpdir(), "relay-rabbitmq-run-"))
+  let rabbit: Rabbit
+  beforeAll(async () => {
+    rabbit = await makeRabbit()
+  }, 60_000)
+  afterAll(async () => {
+    await rabbit.stop()
+    rmSync(cwd, { recursive: true })
+  })
+
+  /** Reads until all of these are there; what it read. */
+  const readAll = (queue: string, sent: ReadonlyArray<string>): Promise<ReadonlyArray<string>> =>
+    Effect.runPromise(
+      Effect.scoped(
+        Effect.gen(function* () {
+          const received = yield* follow(rabbit.url(), queue)
+          let all: ReadonlyArray<string> = []
+          for (let count = sent.length; !sent.every((body) => all.includes(body)); count++) {
+            all = (yield* received(count)).map(({ content }) => content.toString())
+          }
+          return all
+        }),
+      ),
+    )
+
+  test("starts while the broker is away, delivers when it comes, after it was killed, and after it was frozen", async () => {
+    const { config, url } = await writeConfig(cwd, {
+      events: {
+        type: "rabbitmq",
+        url: rabbit.url(),
+        exchange: "amq.topic",
+        routingKey: "run.{{resource}}",
+        order: "key",
+        requestTimeout: "1 second",
+        delivery: { timeout: "2 seconds", retry: { initial: "100 millis", max: "300 millis" } },
+      },
+    })
+    const validated = await relay(["validate", "-c", config], { cwd })
+    expect(validated.code).toBe(1)
+    expect(validated.stdout).toContain(`rabbitmq ${rabbit.address} can't be reached: nothing listens there`)
+    const running = await startRelay(config, { cwd })
+    const sent = bodies(60, 7)
+    const send = async (from: number, to: number) => {
+      for (const one of sent.slice(from, to)) expect(await deliver(url, one)).toBe(202)
+    }
+    await send(0, 10)
+    await running.prints(`sink events is paused: rabbitmq ${rabbit.address} can't be reached`)
+    await rabbit.start()
+    const queue = await Effect.runPromise(makeQueue(rabbit.url(), { key: "run.#" }))
+    expect((await relay(["validate", "-c", config], { cwd })).code).toBe(0)
+    await send(10, 20)
+    await readAll(queue, sent.slice(0, 20))
+    await rabbit.kill()
+    await send(20, 40)
+    await running.prints("sink events is paused: rabbitmq")
+    await rabbit.start()
+    await readAll(queue, sent.slice(20, 40))
+    rabbit.signal("SIGSTOP")
+    await send(40, 60)
+    await running.prints(`rabbitmq ${rabbit.address} does not answer`)
+    rabbit.signal("SIGCONT")
+    await readAll(queue, sent.slice(40, 60))
+    expect(await running.kill()).toBe(0)
+    expect(running.stdout() + running.stderr()).not.toContain(users.password)
+  }, 90_000)
+})
