@@ -1,11 +1,12 @@
 /**
- * The `.deb` on Debian under systemd: installed, started, upgraded under load,
- * removed and purged, on a machine of its own (`test/parts/Machine.ts`).
+ * The packages under systemd: installed, started, upgraded under load, removed
+ * and purged, on a machine of its own (`test/parts/Machine.ts`). The `.deb` is at
+ * home there; the `.rpm` is installed by rpm, which Debian has too.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { basename, join } from "node:path"
+import { dirname, join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import { numberOf, secret } from "../faults/relay/Traffic.ts"
 import { suiteUnless } from "../lib/lacking.ts"
@@ -21,15 +22,21 @@ const directory = mkdtempSync(join(tmpdir(), "relay-install-"))
 const config = "/etc/relay/relay.config.json"
 const archive = "/var/lib/relay/events.ndjson"
 const operations = readFileSync(join(root, "config/operations.md"), "utf8")
-const installing = /^## Installing\n.*?^```sh\n(.*?)\n^```$/ms.exec(operations)?.[1]?.split("\n") ?? []
+/** The lines below a heading of the operations page. */
+const procedure = (title: string): ReadonlyArray<string> =>
+  operations
+    .split(`\n## ${title}\n`)[1]
+    ?.match(/^```sh\n(.*?)\n^```$/ms)?.[1]
+    ?.split("\n") ?? []
 
-const packaged = async (tree: string, binary: string): Promise<string> => {
+const packaged = async (tree: string, binary: string, into: string): Promise<void> => {
   const names = native()?.packaged
   if (names === undefined) throw new Error("nothing is packaged for this machine")
   const version = versionOf(tree)
   const help = await helpOf([binary], version)
-  const parts = { root: tree, version, help, binary, into: directory }
-  return LinuxPackages.make("deb", names, { ...parts, compression: "none" })
+  mkdirSync(into)
+  const parts = { root: tree, version, help, binary, into, isKept: false }
+  for (const format of ["deb", "rpm"] as const) await LinuxPackages.make(format, names, parts)
 }
 
 /** This tree as its next version, with another config in the package. */
@@ -44,23 +51,29 @@ const nextVersion = (): string => {
   return tree
 }
 
-suiteUnless(OtherMachine.reasonToSkip() ?? LinuxPackages.reasonToSkip(), "the .deb on Debian under systemd", () => {
-  const versions: Array<string> = []
+/** A copy of this machine would have it too. */
+const installed = ["/etc/relay", "/var/lib/relay", "/usr/bin/relay"].some((path) => existsSync(path))
+const lacking =
+  OtherMachine.reasonToSkip() ??
+  LinuxPackages.reasonToSkip() ??
+  (installed ? "a relay is installed on this machine" : undefined)
+
+suiteUnless(lacking, "the packages on Debian under systemd", () => {
   let machine: OtherMachine.Machine
 
   beforeAll(async () => {
     const next = nextVersion()
     const target = native()
     if (target === undefined) throw new Error("nothing is compiled for this machine")
-    versions.push(await packaged(root, relayBinary()))
-    versions.push(await packaged(next, await compile(next, target, join(directory, "built"))))
+    await packaged(root, relayBinary(), join(directory, "0"))
+    await packaged(next, await compile(next, target, join(directory, "built")), join(directory, "1"))
     machine = await OtherMachine.startMachine()
     // Not the relay's: it takes seconds, for all the manual pages of a system.
     rmSync(machine.path("/var/lib/man-db/auto-update"), { force: true })
-    for (const [index, file] of versions.entries()) {
-      mkdirSync(machine.path(`/root/${index}`))
-      cpSync(file, machine.path(`/root/${index}/${basename(file)}`))
+    for (const version of ["0", "1"]) {
+      cpSync(join(directory, version), machine.path(`/root/${version}`), { recursive: true })
     }
+    writeFileSync(machine.path("/root/0/signing-secret"), secret)
   }, 120_000)
   afterAll(async () => {
     await machine?.stop()
@@ -72,8 +85,8 @@ suiteUnless(OtherMachine.reasonToSkip() ?? LinuxPackages.reasonToSkip(), "the .d
     if (code !== 0) throw new Error(`${command.join(" ")}: ${code}\n${stdout}${stderr}`)
     return stdout
   }
-  /** A line of the procedure on the operations page. */
-  const asThePageSays = (line: number) => run("sh", "-c", `cd /root/0 && ${installing[line]}`)
+  /** Beside the first version's packages. */
+  const shell = (script: string) => run("sh", "-ec", `cd /root/0\n${script}`)
   const isActive = () => machine.run("systemctl", "is-active", "relay").stdout.trim()
   const there = (path: string) => existsSync(machine.path(path))
   const owned = (path: string) => run("stat", "--format", "%a %U", path).trim()
@@ -91,19 +104,21 @@ suiteUnless(OtherMachine.reasonToSkip() ?? LinuxPackages.reasonToSkip(), "the .d
     while (!holds()) await Bun.sleep(20)
   }
 
+  const trigger = () => {
+    const credentials = "CREDENTIALS_DIRECTORY=/etc/relay/secrets"
+    expect(run("env", credentials, "relay", "trigger", "appointment.created", "-c", config)).toStartWith("202 ")
+  }
+
+  const installing = procedure("Installing")
   let before: ReadonlyArray<string>
   const edited = () => `// Ours.\n${readFileSync(join(root, "config/packaged.json"), "utf8")}`
 
   test("it is installed with its user and directories, and does not run before it has a secret", () => {
     before = named()
-    expect(asThePageSays(0)).toContain("Put the webhook's signing secret into /etc/relay/secrets/scheduling")
+    expect(shell(installing[0] ?? "")).toContain("Put the webhook's signing secret into /etc/relay/secrets/scheduling")
     expect(run("relay", "--version")).toContain(manifest.version)
     expect(run("getent", "passwd", "relay")).toEndWith(":/var/lib/relay:/usr/sbin/nologin\n")
-    expect([owned("/var/lib/relay"), owned("/etc/relay/secrets"), owned(config)]).toEqual([
-      "700 relay",
-      "700 root",
-      "644 root",
-    ])
+    expect([owned("/etc/relay/secrets"), owned(config)]).toEqual(["700 root", "644 root"])
     expect(run("dpkg", "--status", "relay")).toMatch(/^Conffiles:\n \/etc\/relay\/relay\.config\.json \w+$/m)
     expect(machine.run("systemd-analyze", "verify", "relay.service")).toMatchObject({ code: 0, stderr: "" })
     expect([isActive(), machine.run("systemctl", "is-enabled", "relay").stdout]).toEqual(["inactive", "disabled\n"])
@@ -118,17 +133,17 @@ suiteUnless(OtherMachine.reasonToSkip() ?? LinuxPackages.reasonToSkip(), "the .d
   })
 
   test("it starts as its own user without privileges, and takes an event", async () => {
-    writeFileSync(machine.path("/root/0/signing-secret"), secret)
-    for (const line of [1, 2]) asThePageSays(line)
+    expect(installing).toHaveLength(3)
+    shell(installing.slice(1).join("\n"))
     expect(isActive()).toBe("active")
     expect(run("ps", "-o", "user=,args=", "-p", mainPid())).toMatch(/^relay +\/usr\/bin\/relay run /)
     expect(readFileSync(machine.path(`/proc/${mainPid()}/status`), "utf8")).toMatch(
       /CapEff:\t0{16}\n(.*\n)*NoNewPrivs:\t1\nSeccomp:\t2\n/,
     )
-    const credentials = "CREDENTIALS_DIRECTORY=/etc/relay/secrets"
-    expect(run("env", credentials, "relay", "trigger", "appointment.created", "-c", config)).toStartWith("202 ")
+    trigger()
     await until(() => there(archive) && archived().length === 1)
-    expect([owned("/var/lib/relay/journal.db"), owned(archive)]).toEqual(["600 relay", "600 relay"])
+    const modes = ["/var/lib/relay", "/var/lib/relay/journal.db", archive].map(owned)
+    expect(modes).toEqual(["700 relay", "600 relay", "600 relay"])
     expect(status()).toMatchObject({ level: "ok", version: manifest.version, configFile: config })
   })
 
@@ -190,4 +205,53 @@ suiteUnless(OtherMachine.reasonToSkip() ?? LinuxPackages.reasonToSkip(), "the .d
     expect(machine.run("getent", "passwd", "relay").code).toBe(2)
     expect(machine.run("systemctl", "--failed", "--quiet").stdout).toBe("")
   })
+  test("a package goes on from the journal of a relay that was installed by hand, as the unit says", async () => {
+    const steps = readFileSync(join(root, "config/relay.service"), "utf8").matchAll(/^# {3}(.*)$/gm)
+    const binary = relayBinary()
+    cpSync(join(root, "config/packaged.json"), machine.path("/root/0/relay.config.json"))
+    shell(
+      [
+        `PATH=$PATH:${dirname(binary)}; cd $(mktemp -d); cp /root/0/* ${binary} .`,
+        ...[...steps].map(([, step]) => step),
+      ].join("\n"),
+    )
+    trigger()
+    await until(() => there(archive) && archived().length === 1)
+    expect(run("readlink", "/var/lib/relay")).toBe("private/relay\n")
+    shell(procedure("From an installation by hand to a package").join("\n"))
+    expect(status()).toMatchObject({ version: manifest.version, journal: { head: 1 } })
+    trigger()
+    await until(() => archived().length === 2)
+    expect(owned("/var/lib/relay/journal.db")).toBe("600 relay")
+    run("dpkg", "--purge", "relay")
+    expect(named()).toEqual([...before])
+  })
+
+  const rpm = Bun.which("rpm") !== null
+  if (!rpm) console.warn("skipped: the .rpm is installed by rpm: it needs rpm (apt-get install rpm)")
+  test.skipIf(!rpm)(
+    "the .rpm is installed, upgraded while it runs, and erased but for the journal and the config",
+    () => {
+      // rpm has no list of what Debian installed.
+      const rpmRun = (flag: string, ...words: ReadonlyArray<string>) => shell(`rpm ${flag} --nodeps ${words.join(" ")}`)
+      expect(rpmRun("-i", "*.rpm")).toContain("Put the webhook's signing secret")
+      shell(installing.slice(1).join("\n"))
+      trigger()
+      writeFileSync(machine.path(config), edited())
+      const old = mainPid()
+      rpmRun("-U", "../1/*.rpm")
+      expect(mainPid()).not.toBe(old)
+      expect([isActive(), status().version, status().journal.head]).toEqual(["active", "99.0.0", 1])
+      expect(readFileSync(machine.path(config), "utf8")).toBe(edited())
+      expect(there(`${config}.rpmnew`)).toBe(true)
+      rpmRun("-e", "relay")
+      expect([isActive(), there("/usr/bin/relay"), there("/usr/lib/systemd/system/relay.service")]).toEqual([
+        "inactive",
+        false,
+        false,
+      ])
+      expect(there("/var/lib/relay/journal.db")).toBe(true)
+      expect(readFileSync(machine.path(`${config}.rpmsave`), "utf8")).toBe(edited())
+    },
+  )
 })

@@ -27,19 +27,19 @@ export const formats = {
     /** As Debian names its files. */
     file: (version: string, { debian }: Names) => `relay_${version}_${debian}.deb`,
     // The glibc that the binary is linked against is older than any that Debian still supports.
-    settings: (compression: string) => ({
+    settings: (isKept: boolean) => ({
       depends: ["libc6", "passwd"],
       recommends: ["ca-certificates", "systemd"],
-      deb: { compression },
+      deb: { compression: isKept ? "gzip" : "none" },
     }),
   },
   rpm: {
     zsh: "/usr/share/zsh/site-functions",
     file: (version: string, { rpm }: Names) => `relay-${version}-1.${rpm}.rpm`,
-    settings: (compression: string) => ({
+    settings: (isKept: boolean) => ({
       depends: ["glibc", "shadow-utils"],
       recommends: ["ca-certificates", "systemd"],
-      rpm: { compression, buildhost: "localhost" },
+      rpm: { compression: isKept ? "gzip" : "gzip:1", buildhost: "localhost" },
     }),
   },
 } as const
@@ -59,15 +59,15 @@ export const make = async (
     help,
     binary,
     into,
-    compression = "gzip",
+    isKept = true,
   }: {
     readonly root: string
     readonly version: Version
     readonly help: Help
     readonly binary: string
     readonly into: string
-    /** `none` for one that is not kept. */
-    readonly compression?: "gzip" | "none"
+    /** Whether it is worth compressing. */
+    readonly isKept?: boolean
   },
 ): Promise<string> => {
   const { zsh, file, settings } = formats[format]
@@ -102,7 +102,7 @@ export const make = async (
         preremove: join(scripts, "preremove.sh"),
         postremove: join(scripts, "postremove.sh"),
       },
-      ...settings(compression),
+      ...settings(isKept),
     }
     // nfpm reads YAML, of which JSON is a part.
     const config = join(staging, "nfpm.yaml")

@@ -11,8 +11,8 @@ esac
 
 getent passwd relay >/dev/null ||
   useradd --system --user-group --home-dir /var/lib/relay --no-create-home --shell /usr/sbin/nologin relay
-install -d -o relay -g relay -m 700 /var/lib/relay
-
+# /var/lib/relay is made by the unit's StateDirectory, which also takes over what
+# a relay with another user left there.
 if [ -d /run/systemd/system ]; then
   systemctl daemon-reload
   if systemctl --quiet is-active relay; then
