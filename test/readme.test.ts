@@ -5,6 +5,8 @@ import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import manifest from "../package.json" with { type: "json" }
 import { embedded } from "../src/config/load/Defaults.ts"
+import { scenarios } from "./bench/Scenarios.ts"
+import { lines as faults } from "./faults/Lines.ts"
 import { freePort } from "./lib/port.ts"
 import { command, relay } from "./lib/relay.ts"
 
@@ -68,6 +70,19 @@ describe("the README", () => {
     for (const line of ours) expect(known).toContain(line.split(" ")[0])
     for (const [, file = ""] of readme.matchAll(/ -c (\S+)$/gm)) expect(existsSync(join(root, file))).toBe(true)
   }, 20_000)
+
+  test("shows its claims by scripts, and parts of them, that there are", () => {
+    const claims = [...readme.matchAll(/^\| .* \| `bun run ([a-z]+)(?: --only ([a-z-]+))?(?: --[a-z]+)?` \|$/gm)]
+    expect(claims.length).toBeGreaterThan(5)
+    const parts: Record<string, ReadonlyArray<string>> = {
+      faults: faults.map(({ name }) => name),
+      bench: Object.keys(scenarios),
+    }
+    for (const [, script = "", only] of claims) {
+      expect(Object.keys(manifest.scripts)).toContain(script)
+      if (only !== undefined) expect(parts[script]).toContain(only)
+    }
+  })
 
   test("shows commands that do what they should where no relay runs", async () => {
     // The embedded defaults on ports where surely nobody listens.
