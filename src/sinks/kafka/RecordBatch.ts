@@ -62,7 +62,7 @@ export class RecordBatches {
     let needed = recordsAt
     for (const record of records) needed += room(record)
     if (this.#bytes.length - this.#at < needed) {
-      this.#bytes = Buffer.allocUnsafeSlow(Math.max(needed, smallest))
+      this.#bytes = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(2 * this.#bytes.length, mostKept)))
       this.#at = 0
     }
     const start = this.#at

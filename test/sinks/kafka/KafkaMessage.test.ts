@@ -1,6 +1,9 @@
 import { describe, expect, test } from "bun:test"
+import { Schema } from "effect"
+import { KafkaConfig } from "../../../src/sinks/kafka/KafkaConfig.ts"
+import { encoder } from "../../../src/sinks/kafka/KafkaMessage.ts"
 import { preview } from "../preview.ts"
-import { envelope } from "../samples.ts"
+import { entry, envelope } from "../samples.ts"
 
 const object = JSON.parse(JSON.stringify(envelope(1)))
 
@@ -15,4 +18,14 @@ describe("a preview", () => {
     })
     expect(preview("kafka", { ...config, key: "{{/nowhere}}" })).not.toHaveProperty("key")
   })
+})
+
+test("a header of the config stands once, in the place of one of ours that has its name", () => {
+  const headers = { "content-type": "application/webhook+json", origin: "{{webhook}}" }
+  const config = Schema.decodeUnknownSync(KafkaConfig)({ brokers: ["b:9092"], topic: "events", headers })
+  const encode = encoder(config)
+  const names = encode(entry(1)).headers.map(([name]) => name)
+  expect(new Set(names).size).toBe(names.length)
+  expect(encode(entry(1)).headers).toContainEqual(["content-type", "application/webhook+json"])
+  expect(names.at(-1)).toBe("origin")
 })
