@@ -51,9 +51,22 @@ interface Reading {
   readonly cancel: (why: Unread) => void
 }
 
-/** Cancels the oldest until no more than `max` bytes are taken; a set is in order of insertion. */
-const makeRoom = (readings: ReadonlySet<Reading>, max: number, taken: () => number): void => {
-  for (const reading of readings) {
+/**
+ * Bodies that are being read, the oldest first. Not a set: what JavaScriptCore's sets and maps held at their last
+ * rehash stays until a full collection, and with each reading its request and body would.
+ */
+type Readings = Array<Reading>
+
+/** False where it was removed before. The newest end first, so it is looked for from the end. */
+const remove = (readings: Readings, reading: Reading): boolean => {
+  const index = readings.lastIndexOf(reading)
+  if (index >= 0) readings.splice(index, 1)
+  return index >= 0
+}
+
+/** Cancels the oldest until no more than `max` bytes are taken. */
+const makeRoom = (readings: Readings, max: number, taken: () => number): void => {
+  for (const reading of [...readings]) {
     if (reading.held > 0) reading.cancel("tooMany")
     if (taken() <= max) return
   }
@@ -63,8 +76,8 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   const { gauge, maxInFlight } = options
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
-  const smalls = new Set<Reading>()
-  const counted = new Set<Reading>()
+  const smalls: Readings = []
+  const counted: Readings = []
   /** Declared bytes of small bodies that are being read. */
   let declaredBytes = 0
 
@@ -73,7 +86,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   const sweep = Effect.sync(() => {
     const time = now()
     for (const readings of [smalls, counted]) {
-      for (const reading of readings) if (reading.due <= time) reading.cancel("tooSlow")
+      for (const reading of [...readings]) if (reading.due <= time) reading.cancel("tooSlow")
     }
   })
   yield* Effect.forkScoped(Effect.forever(Effect.delay(sweep, sweepEvery)))
@@ -87,7 +100,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   const readSmall = (request: Request, declared: number): Promise<Uint8Array | Unread> =>
     new Promise((resolve) => {
       const finish = (body: ArrayBuffer | Unread) => {
-        if (!smalls.delete(reading)) return
+        if (!remove(smalls, reading)) return
         declaredBytes -= declared
         if (typeof body === "string") return resolve(body)
         gauge.bytesInFlight += body.byteLength
@@ -96,7 +109,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
         resolve("tooMany")
       }
       const reading: Reading = { due: now() + deadline, held: declared, cancel: finish }
-      smalls.add(reading)
+      smalls.push(reading)
       declaredBytes += declared
       if (declaredBytes > maxInFlight) makeRoom(smalls, maxInFlight, () => declaredBytes)
       // Not bytes(): under Bun it costs 2 µs more than the buffer it wraps.
@@ -111,14 +124,14 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
       due: now() + firstByte,
       held: 0,
       cancel: (why) => {
-        if (!counted.delete(reading)) return
+        if (!remove(counted, reading)) return
         unread = why
         gauge.bytesInFlight -= reading.held
         reader.cancel().catch(() => {})
       },
     }
     const latest = now() + deadline
-    counted.add(reading)
+    counted.push(reading)
     // A buffer that grows, not a list of chunks: single bytes would take a hundred times their size.
     let body = new Uint8Array(0)
     try {
@@ -139,7 +152,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     } catch {
       reading.cancel("brokenOff")
     }
-    counted.delete(reading)
+    remove(counted, reading)
     return unread ?? body.subarray(0, reading.held)
   }
 

@@ -36,10 +36,19 @@ export interface Attempt extends Batch {
 
 type Running = Fiber.Fiber<Failures, SinkError>
 export type Fork = (attempt: Effect.Effect<Failures, SinkError>) => Running
+/** `fiber` is absent while it starts. */
+interface Started {
+  readonly batch: Batch
+  fiber?: Running
+}
 type Ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>, now: number) => void
 
 export class InFlight {
-  readonly #running = new Map<Batch, Running | undefined>()
+  /**
+   * Not a map: what JavaScriptCore's maps held at their last rehash stays until a full collection, and with each batch
+   * its events would.
+   */
+  readonly #running: Array<Started> = []
   readonly #fork: Fork
   /** Monotonic milliseconds. */
   readonly #now: () => number
@@ -56,14 +65,14 @@ export class InFlight {
   }
 
   get size(): number {
-    return this.#running.size
+    return this.#running.length
   }
 
   /** Epoch milliseconds when the oldest event in flight was received; infinite when there is none. */
   get oldestReceivedAt(): number {
     let oldest = Number.POSITIVE_INFINITY
-    for (const { items } of this.#running.keys()) {
-      for (const { entry } of items) oldest = Math.min(oldest, entry.event.receivedAt)
+    for (const { batch } of this.#running) {
+      for (const { entry } of batch.items) oldest = Math.min(oldest, entry.event.receivedAt)
     }
     return oldest
   }
@@ -71,11 +80,12 @@ export class InFlight {
   /** Starts an attempt. It may end before this returns. */
   start(sink: Sink, items: ReadonlyArray<Item>, ended: Ended): void {
     const batch: Batch = { items, startedAt: this.#now() }
-    this.#running.set(batch, undefined)
+    const started: Started = { batch }
+    this.#running.push(started)
     const fiber = this.#fork(Effect.suspend(() => sink.send(items.map((item) => item.entry))))
-    this.#running.set(batch, fiber)
+    started.fiber = fiber
     fiber.addObserver((exit) => {
-      this.#running.delete(batch)
+      this.#running.splice(this.#running.indexOf(started), 1)
       const now = this.#now()
       this.#stats.observe((now - batch.startedAt) / 1_000)
       ended(batch, exit, now)
@@ -84,12 +94,12 @@ export class InFlight {
 
   /** Interrupts attempts that have had their time. */
   interruptOverdue(now: number): void {
-    for (const [batch, fiber] of this.#running) if (this.#isOverdue(batch, now)) fiber?.interruptUnsafe()
+    for (const { batch, fiber } of [...this.#running]) if (this.#isOverdue(batch, now)) fiber?.interruptUnsafe()
   }
 
   /** Interrupts all: another relay may send their events. They go back into the queue uncharged. */
   cutOff(): void {
-    for (const [batch, fiber] of this.#running) {
+    for (const { batch, fiber } of [...this.#running]) {
       this.#cutOff.add(batch)
       fiber?.interruptUnsafe()
     }
@@ -99,7 +109,7 @@ export class InFlight {
   stop(grace: Duration.Duration): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#stopping = true
-      const fibers = [...this.#running.values()].flatMap((fiber) => fiber ?? [])
+      const fibers = this.#running.flatMap(({ fiber }) => fiber ?? [])
       return Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded", discard: true }).pipe(
         Effect.timeoutOption(grace),
         Effect.andThen(Fiber.interruptAll(fibers)),

@@ -25,7 +25,10 @@ interface LogRow extends Decoded {
   readonly last: number
 }
 
-/** Decoded rows that are cached: one serves several short reads of a lane that lags. */
+/**
+ * Decoded rows that are cached: one serves several short reads of a lane that lags. They are in no map: JavaScriptCore's
+ * keep what they held at a rehash until a full collection, and a long backlog would pile up there.
+ */
 const cachedRows = 8
 
 /** Ascending numbers as ranges, both ends included. */
@@ -40,7 +43,7 @@ export const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [
 }
 
 export class LogRows {
-  readonly #cache = new Map<number, LogRow>()
+  #cache: ReadonlyArray<LogRow> = []
   readonly #reported = new Set<number>()
   readonly #sql
 
@@ -115,7 +118,8 @@ export class LogRows {
 
   /** The row that holds `sequence`, or the first one above it; `undefined` at the end. */
   rowFrom(sequence: number): LogRow | undefined {
-    for (const row of this.#cache.values()) if (row.first <= sequence && sequence <= row.last) return row
+    const cached = this.#cache.find((row) => row.first <= sequence && sequence <= row.last)
+    if (cached !== undefined) return cached
     const at = this.#sql.rowAt.get(sequence)
     const found = at !== undefined && int(at.first) + int(at.count) > sequence ? at : this.#sql.rowAfter.get(sequence)
     if (found === undefined) return undefined
@@ -123,11 +127,7 @@ export class LogRows {
     const count = int(found.count)
     const row = { first, last: first + count - 1, ...decodeRow(bytes(found.bytes), first, count) }
     for (const [from, to] of ranges(row.damaged)) this.damaged(from, to)
-    this.#cache.set(first, row)
-    for (const oldest of this.#cache.keys()) {
-      if (this.#cache.size <= cachedRows) break
-      this.#cache.delete(oldest)
-    }
+    this.#cache = [...this.#cache.slice(1 - cachedRows), row]
     return row
   }
 
@@ -173,7 +173,7 @@ export class LogRows {
 
   delete(first: number): void {
     this.#sql.delete.run(first)
-    this.#cache.delete(first)
+    this.#cache = this.#cache.filter((row) => row.first !== first)
   }
 
   /** Rows are missing; a loss that is known is not reported again. */

@@ -8,38 +8,44 @@ import type { Entry } from "../../event/Entry.ts"
 
 /** Few: old garbage is expensive to collect, and a lane that keeps up reads what is a few milliseconds old. */
 const max = { bytes: 4 * 1024 * 1024, entries: 4096 }
-/** About the memory that an entry takes beside its body. */
-const overhead = 512
+/** About the memory that an entry takes. */
+const sizeOf = ({ event }: Entry): number => event.body.length + 512
 
 export class RecentEntries {
-  #entries: Array<Entry> = []
-  #start = 0
+  /** Always this array: one that was replaced would keep what it held until a full collection. */
+  readonly #entries: Array<Entry> = []
   #bytes = 0
   /** Up to where each reader has read. */
   readonly #positions = new Map<string, number>()
 
   /** The lowest sequence it holds; infinite when it is empty. */
   get first(): number {
-    return this.#entries[this.#start]?.sequence ?? Number.POSITIVE_INFINITY
+    return this.#entries[0]?.sequence ?? Number.POSITIVE_INFINITY
   }
 
   /** Takes what was committed: sequences follow on from each other without gaps. */
   push(entries: ReadonlyArray<Entry>): void {
     for (const entry of entries) {
       this.#entries.push(entry)
-      this.#bytes += entry.event.body.length + overhead
+      this.#bytes += sizeOf(entry)
     }
-    while (this.#bytes > max.bytes || this.#entries.length - this.#start > max.entries) this.#dropOldest()
-    this.#compact()
+    let excess = this.#entries.length - max.entries
+    for (let bytes = this.#bytes, index = 0; bytes > max.bytes; index++) {
+      const entry = this.#entries[index]
+      if (entry === undefined) break
+      bytes -= sizeOf(entry)
+      excess = Math.max(excess, index + 1)
+    }
+    this.#dropOldest(excess)
   }
 
   get(sequence: number): Entry | undefined {
-    return sequence < this.first ? undefined : this.#entries[this.#start + sequence - this.first]
+    return sequence < this.first ? undefined : this.#entries[sequence - this.first]
   }
 
   /** Entries above `after`, at most `limit`; only to be asked when `after + 1 >= first`. */
   read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
-    const from = this.#start + after + 1 - this.first
+    const from = after + 1 - this.first
     return this.taken(this.#entries.slice(from, from + limit), reader)
   }
 
@@ -54,19 +60,12 @@ export class RecentEntries {
     this.#positions.set(reader, last.sequence)
     let common = last.sequence
     for (const position of this.#positions.values()) if (position + 1 >= this.first) common = Math.min(common, position)
-    while (this.first <= common) this.#dropOldest()
-    this.#compact()
+    this.#dropOldest(common + 1 - this.first)
     return entries
   }
 
-  #dropOldest(): void {
-    const entry = this.#entries[this.#start++]
-    if (entry !== undefined) this.#bytes -= entry.event.body.length + overhead
-  }
-
-  #compact(): void {
-    if (this.#start < 256 || this.#start * 2 < this.#entries.length) return
-    this.#entries = this.#entries.slice(this.#start)
-    this.#start = 0
+  #dropOldest(count: number): void {
+    if (count <= 0) return
+    for (const entry of this.#entries.splice(0, count)) this.#bytes -= sizeOf(entry)
   }
 }
