@@ -1,11 +1,9 @@
 #!/bin/sh
-# After the files are there. dpkg says "configure" and the version before, where
-# there was one; rpm says how many versions there are: 1, or 2 in an upgrade.
+# After the files are there. dpkg says "configure"; rpm says how many versions
+# there are: 1, or 2 in an upgrade.
 set -e
 case "$1" in
-  configure) before=$2 ;;
-  1) before= ;;
-  2) before=some ;;
+  configure | 1 | 2) ;;
   *) exit 0 ;;
 esac
 
@@ -13,6 +11,7 @@ getent passwd relay >/dev/null ||
   useradd --system --user-group --home-dir /var/lib/relay --no-create-home --shell /usr/sbin/nologin relay
 # /var/lib/relay is made by the unit's StateDirectory, which also takes over what
 # a relay with another user left there.
+
 if [ -d /run/systemd/system ]; then
   systemctl daemon-reload
   if systemctl --quiet is-active relay; then
@@ -20,14 +19,14 @@ if [ -d /run/systemd/system ]; then
     if relay validate --offline -c /etc/relay/relay.config.json >/dev/null; then
       systemctl restart relay || echo "relay: it did not start again; \`journalctl -u relay\` says why" >&2
     else
-      echo "relay: this version refuses the config, so the one before still runs; then \`systemctl restart relay\`" >&2
+      echo "relay: this version refuses the config, so the one before still runs; mend it, then \`systemctl restart relay\`" >&2
     fi
   fi
 fi
 
-if [ -z "$before" ]; then
+if ! systemctl --quiet is-enabled relay 2>/dev/null; then
   cat <<'END'
-relay: it does not run yet.
+relay: it does not run by itself yet.
   Put the webhook's signing secret into /etc/relay/secrets/scheduling, and say in
   /etc/relay/relay.config.json where events go. Then: systemctl enable --now relay
 END

@@ -4,5 +4,6 @@ set -e
 if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 if [ "$1" = purge ]; then
   rm -rf /var/lib/relay /etc/relay
-  if getent passwd relay >/dev/null; then userdel relay; fi
+  # Not somebody who has the same name.
+  if getent passwd relay | grep -q ':/var/lib/relay:'; then userdel relay; fi
 fi
