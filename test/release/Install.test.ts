@@ -19,6 +19,7 @@ import { copyTree } from "./Tree.ts"
 import { versionOf } from "./Version.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "relay-install-"))
+afterAll(() => rmSync(directory, { recursive: true }))
 const config = "/etc/relay/relay.config.json"
 const archive = "/var/lib/relay/events.ndjson"
 const operations = readFileSync(join(root, "config/operations.md"), "utf8")
@@ -75,10 +76,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     }
     writeFileSync(machine.path("/root/0/signing-secret"), secret)
   }, 120_000)
-  afterAll(async () => {
-    await machine?.stop()
-    rmSync(directory, { recursive: true, force: true })
-  })
+  afterAll(() => machine?.stop())
 
   const run = (...command: ReadonlyArray<string>): string => {
     const { code, stdout, stderr } = machine.run(...command)
@@ -125,7 +123,15 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
   })
 
   test("it brings a manual page and completions that the system's programs read", () => {
-    expect(run("sh", "-c", "zcat /usr/share/man/man1/relay.1.gz")).toMatch(/^\.TH RELAY 1 /)
+    const manual = run("zcat", "/usr/share/man/man1/relay.1.gz")
+    expect(manual).toMatch(/^\.TH RELAY 1 /)
+    const commands =
+      run("relay", "--help")
+        .split("SUBCOMMANDS")[1]
+        ?.matchAll(/^ {2}(\S+)/gm) ?? []
+    const sections = [...commands].map(([, name]) => `.SS relay ${name}\n`)
+    for (const section of [...sections, ".SS relay dlq replay\n"]) expect(manual).toContain(section)
+    expect(sections.length).toBeGreaterThan(10)
     const completing = ". /usr/share/bash-completion/completions/relay && complete -p relay"
     expect(run("bash", "-c", completing)).toContain("relay")
     expect(there("/usr/share/zsh/vendor-completions/_relay")).toBe(true)
