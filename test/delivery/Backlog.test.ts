@@ -69,3 +69,28 @@ describe("a backlog that is full", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])), Random.withSeed("waits"))
   })
 })
+
+describe("a long backlog", () => {
+  it.effect("is stored while it goes, so that the lane need not wait for the disk at its bound", () => {
+    const sink = scripted(() => "pass")
+    const delivered: Array<number> = []
+    const watched = Layer.effect(
+      Journal,
+      Effect.map(Journal, (journal) =>
+        Journal.of({
+          ...journal,
+          settle: (some) => {
+            delivered.push(sink.delivered.length)
+            return journal.settle(some)
+          },
+        }),
+      ),
+    ).pipe(Layer.provideMerge(MemoryJournal.layer))
+    return Effect.gen(function* () {
+      yield* append(3_000, ["sink"])
+      yield* pass("10 seconds")
+      expect(sink.delivered).toHaveLength(3_000)
+      expect(delivered[0]).toBeLessThan(1_000)
+    }).pipe(Effect.provide(Layer.provideMerge(lanesOf([spec("sink", sink.sink)]), watched)))
+  })
+})

@@ -33,6 +33,11 @@ export class Changes {
     this.#stored = { cursor, pausedFor }
   }
 
+  /** Of those, what no settlement has that is being stored. */
+  get untold(): number {
+    return this.unstored - (this.#storing?.settled ?? 0)
+  }
+
   /** An event was settled. */
   settled(): void {
     this.#moved = true

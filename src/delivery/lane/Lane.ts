@@ -285,11 +285,10 @@ export class Lane {
     while (!this.#draining && !this.state.stopped && this.inFlight.size < this.config.concurrency) {
       // Before each: a process that stood still may have lost the stream a moment ago.
       if (!this.#log.mayStart()) break
-      // A crash repeats progress that is not on disk: past the bound, the disk comes first.
-      if (this.progress.unstored >= maxUnstored) {
-        this.#options.events.settle()
-        break
-      }
+      // A crash repeats progress that is not on disk: past the bound, the disk comes first. It is asked at half of it,
+      // so that a backlog need not wait.
+      if (this.progress.untold >= maxUnstored / 2) this.#options.events.settle()
+      if (this.progress.unstored >= maxUnstored) break
       const batch = this.#batcher.next(now, this.inFlight.size, !this.#hurry && this.#hasRoom())
       if (batch.length === 0) break
       this.inFlight.start(this.#options.sink, batch, this.#ended)

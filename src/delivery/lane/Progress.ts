@@ -74,6 +74,11 @@ export class Progress {
     return this.#changes.unstored
   }
 
+  /** Those of them that are in no settlement yet. */
+  get untold(): number {
+    return this.#changes.untold
+  }
+
   /** How many events have ended since the lane started, as far as the journal knows. */
   get endedOnDisk(): number {
     return this.#stored
