@@ -113,16 +113,16 @@ export const cost = Effect.fnUntraced(function* (options: CostOptions) {
   return verdicts(measured, pace)
 })
 
-type Megabytes = Readonly<Record<string, number>>
+type Mebibytes = Readonly<Record<string, number>>
 
-const resident = (targets: Readonly<Record<string, Target.Target>>, when: "now" | "peak" = "now"): Megabytes =>
+const resident = (targets: Readonly<Record<string, Target.Target>>, when: "now" | "peak" = "now"): Mebibytes =>
   Object.fromEntries(Object.entries(targets).map(([name, { pid }]) => [name, memory(pid)[when]]))
 
 interface Measured {
   readonly subjects: Readonly<Record<string, Rounds.Subject>>
-  readonly idle: Megabytes
-  readonly peak: Megabytes
-  readonly settled: Megabytes
+  readonly idle: Mebibytes
+  readonly peak: Mebibytes
+  readonly settled: Mebibytes
 }
 
 const table = ({ subjects, idle, peak, settled }: Measured, load: string): string => {
@@ -131,7 +131,7 @@ const table = ({ subjects, idle, peak, settled }: Measured, load: string): strin
     bare === undefined || subject === bare ? "" : Report.brief(Rounds.ratio(subject, bare, field), 2)
   const figure = (subject: Rounds.Subject, field: keyof Rounds.Run, digits: number) =>
     Report.brief(Rounds.of(subject, field), digits)
-  const megabytes = (of: Megabytes, name: string) => (of[name] ?? Number.NaN).toFixed(0)
+  const mebibytes = (of: Mebibytes, name: string) => (of[name] ?? Number.NaN).toFixed(0)
   const head = ["", "events/s", "÷ bare", "CPU µs", "÷ bare", "p50 ms", "p99 ms", "÷ bare"]
   const body = Object.entries(subjects).map(([name, subject]) => [
     name,
@@ -142,15 +142,15 @@ const table = ({ subjects, idle, peak, settled }: Measured, load: string): strin
     figure(subject, "p50", 1),
     figure(subject, "p99", 1),
     ratio(subject, "p99"),
-    megabytes(idle, name),
-    megabytes(peak, name),
-    megabytes(settled, name),
+    mebibytes(idle, name),
+    mebibytes(peak, name),
+    mebibytes(settled, name),
     figure(subject, "collections", 2),
     figure(subject, "faults", 2),
   ])
   return Report.titled(
     `What an event costs, ${load}; medians with their range; CPU of the server alone, until all was delivered`,
-    [[...head, "idle MB", "peak", "settled", "GCs/1000", "faults"], ...body],
+    [[...head, "idle MiB", "peak", "settled", "GCs/1000", "faults"], ...body],
   )
 }
 
@@ -169,7 +169,7 @@ const noise = ({ subjects }: Measured): ReadonlyArray<Report.Verdict> =>
     ]
   })
 
-/** Megabytes: resident, so with 50 of the binary itself. */
+/** MiB, resident, so with 50 of the binary itself. */
 const most = { idle: 80, peak: 200, peakStretch: 150 }
 
 const verdicts = (measured: Measured, pace: number | undefined): ReadonlyArray<Report.Verdict> => {
@@ -204,16 +204,16 @@ const verdicts = (measured: Measured, pace: number | undefined): ReadonlyArray<R
   for (const relay of [file, http, kafka]) {
     if (relay === undefined) continue
     const { name } = relay.target
-    const megabytes = (what: string, value: number, bound: number, stretch = false): Report.Verdict => ({
-      requirement: `${name}: ${what} memory ≤ ${bound} MB`,
-      measured: `${value.toFixed(0)} MB`,
+    const mebibytes = (what: string, value: number, bound: number, stretch = false): Report.Verdict => ({
+      requirement: `${name}: ${what} memory ≤ ${bound} MiB`,
+      measured: `${value.toFixed(0)} MiB`,
       ok: value <= bound,
       stretch,
     })
     found.push(
-      megabytes("peak", peak[name] ?? Number.NaN, most.peak),
-      megabytes("peak", peak[name] ?? Number.NaN, most.peakStretch, true),
-      megabytes("idle", idle[name] ?? Number.NaN, most.idle),
+      mebibytes("peak", peak[name] ?? Number.NaN, most.peak),
+      mebibytes("peak", peak[name] ?? Number.NaN, most.peakStretch, true),
+      mebibytes("idle", idle[name] ?? Number.NaN, most.idle),
       Verdicts.complete(relay, pace === undefined),
     )
   }

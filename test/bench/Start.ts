@@ -9,7 +9,7 @@ import type { Options } from "./Saturate.ts"
 import * as Target from "./Target.ts"
 import { cpuMicros, memory } from "./Usage.ts"
 
-/** CPU of all threads and time in milliseconds, memory in MB. */
+/** CPU of all threads and time in milliseconds, memory in MiB. */
 interface Started {
   readonly cpu: number
   readonly time: number
@@ -69,7 +69,7 @@ export const start = Effect.fnUntraced(function* (options: Options) {
   const size = (path: string) => (statSync(path).size / 1e6).toFixed(1)
   yield* Console.log(
     Report.titled(`A start; the binary has ${size(relay)} MB, an empty program ${size(empty)} MB`, [
-      ["median [min..max]", "CPU ms", "ms", "MB 3 s later"],
+      ["median [min..max]", "CPU ms", "ms", "MiB 3 s later"],
       ...[...found.keys()].map((name) => [name, shown(name, "cpu"), shown(name, "time"), shown(name, "memory")]),
     ]),
   )

@@ -32,11 +32,11 @@ export const endedChildrenMicros = (pid: number): number => {
 /** Pages that had to be mapped without reading a disk: memory that is new, or was given back and is needed again. */
 export const pageFaults = (pid: number): number => fieldsOf(pid)[7] ?? 0
 
-/** Resident memory in MB, files that are mapped included: now, and the most that it has been. */
+/** Resident memory in MiB, files that are mapped included: now, and the most that it has been. */
 export const memory = (pid: number): { readonly now: number; readonly peak: number } => {
   const status = readFileSync(`/proc/${pid}/status`, "utf8")
-  const megabytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) / 1000
-  return { now: megabytes("VmRSS"), peak: megabytes("VmHWM") }
+  const mebibytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) / 1024
+  return { now: mebibytes("VmRSS"), peak: mebibytes("VmHWM") }
 }
 
 /** In the environment of a Bun process: it logs its collections. */
