@@ -75,9 +75,10 @@ const loginOf = ({ url, password, tls }: SessionOptions) => {
   return tls?.cert === undefined ? credentials.plain("guest", "guest") : credentials.external()
 }
 
+/** A connection, and what ends it at once with all that is not yet written. */
 const connection = Effect.fnUntraced(function* (
   options: SessionOptions,
-): Effect.fn.Return<ChannelModel, AmqpError, Scope.Scope> {
+): Effect.fn.Return<readonly [ChannelModel, abort: () => void], AmqpError, Scope.Scope> {
   const { url, tls } = options
   // The only way to a socket that is still connecting.
   const aborting = yield* Effect.acquireRelease(
@@ -101,12 +102,12 @@ const connection = Effect.fnUntraced(function* (
   yield* Effect.addFinalizer(() =>
     Effect.promise(() => model.close().catch(() => undefined)).pipe(Effect.timeoutOption("1 second")),
   )
-  return model
+  return [model, () => aborting.abort()]
 })
 
 export const open = Effect.fnUntraced(
   function* (options: SessionOptions): Effect.fn.Return<Session, AmqpError, Scope.Scope> {
-    const model = yield* connection(options)
+    const [model, abort] = yield* connection(options)
     let isOpen = true
     let alarm: string | undefined
     let failure: AmqpError | undefined
@@ -130,6 +131,10 @@ export const open = Effect.fnUntraced(
     channel.on("error", failed)
     channel.on("close", () => failed())
 
+    const end = () => {
+      isOpen = false
+      abort()
+    }
     const ended = () => failure ?? amqpError(AmqpErrors.unreachable, "the broker closed the connection")
 
     return {
@@ -161,10 +166,15 @@ export const open = Effect.fnUntraced(
           const giveUp = (error: () => AmqpError) => {
             for (const index of [...waiting]) settle(index, error())
           }
-          const timer = setTimeout(() => giveUp(() => amqpError(AmqpErrors.timedOut)), timeout)
+          const timer = setTimeout(() => {
+            end()
+            giveUp(() => amqpError(AmqpErrors.timedOut))
+          }, timeout)
           let alarmTimer: ReturnType<typeof setTimeout> | undefined
           onAlarm = () => {
-            alarmTimer = setTimeout(() => giveUp(() => amqpError(AmqpErrors.blocked, alarm)), afterBlock)
+            alarmTimer = setTimeout(() => {
+              if (alarm !== undefined) giveUp(() => amqpError(AmqpErrors.blocked, alarm))
+            }, afterBlock)
           }
           messages.forEach((message, index) => {
             const confirmed = (error: unknown) => {
@@ -179,7 +189,10 @@ export const open = Effect.fnUntraced(
               settle(index, isOpen ? amqpError(AmqpErrors.unwritable, textOf(error)) : ended())
             }
           })
-          return Effect.sync(over)
+          return Effect.sync(() => {
+            over()
+            end()
+          })
         }),
       check: (exchange, routingKey) =>
         Effect.tryPromise({

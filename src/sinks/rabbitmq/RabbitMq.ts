@@ -64,11 +64,8 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
       }),
     })
 
-  /** Uses a session that is open, and keeps none that is not afterwards, that hangs or was interrupted. */
-  const withSession = <A>(
-    use: (session: Session) => Effect.Effect<A>,
-    hangs: (value: A) => boolean,
-  ): Effect.Effect<A, AmqpError> =>
+  /** Uses a session that is open, and keeps none that is not afterwards. */
+  const withSession = <A>(use: (session: Session) => Effect.Effect<A>): Effect.Effect<A, AmqpError> =>
     Effect.scoped(
       Effect.gen(function* () {
         let session = yield* Pool.get(sessions)
@@ -76,10 +73,8 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
           yield* Pool.invalidate(sessions, session)
           session = yield* Pool.get(sessions)
         }
-        return yield* Effect.onExit(use(session), (exit) =>
-          exit._tag === "Success" && session.isOpen() && !hangs(exit.value)
-            ? Effect.void
-            : Pool.invalidate(sessions, session),
+        return yield* Effect.onExit(use(session), () =>
+          session.isOpen() ? Effect.void : Pool.invalidate(sessions, session),
         )
       }),
     )
@@ -87,19 +82,13 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
   /** Publishes some messages, within so many milliseconds; their errors by index in the lane's batch. */
   const publish = (some: ReadonlyArray<Placed>, left: number): Effect.Effect<ReadonlyMap<number, AmqpError>> => {
     const ofAll = (error: AmqpError) => new Map(some.keys().map((at) => [at, error] as const))
-    return withSession(
-      (session) => {
-        // What is published to a broker that reads nothing would be published twice.
-        const alarm = session.blocked()
-        if (alarm !== undefined) return Effect.succeed(ofAll(amqpError(blocked, alarm)))
-        return session.publish(
-          exchange,
-          some.map(({ message }) => message),
-          left,
-        )
-      },
-      (errors) => [...errors.values()].some(({ code }) => code === timedOut),
-    ).pipe(
+    const messages = some.map(({ message }) => message)
+    return withSession((session) => {
+      // What is published to a broker that reads nothing would be published twice.
+      const alarm = session.blocked()
+      if (alarm !== undefined) return Effect.succeed(ofAll(amqpError(blocked, alarm)))
+      return session.publish(exchange, messages, left)
+    }).pipe(
       Effect.catch((error) => Effect.succeed(ofAll(error))),
       Effect.map((errors) => new Map([...errors].map(([at, error]) => [(some[at] as Placed).index, error]))),
     )
