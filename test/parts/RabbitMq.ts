@@ -41,6 +41,9 @@ export const users = {
   password,
 }
 
+/** A queue that is there as soon as the broker answers, and what it is bound to. */
+export const bound = { queue: "bound", exchange: "amq.topic", key: "bound.#" }
+
 const salted = (password: string): string => {
   const salt = Buffer.from("salt")
   const hash = createHash("sha256")
@@ -69,8 +72,19 @@ const definitions = () => {
         write: all,
         read: all,
       })),
-      { user: "relay", vhost: "a/b", configure: all, write: all, read: all },
+      ...["relay", "client"].map((user) => ({ user, vhost: "a/b", configure: all, write: all, read: all })),
       { user: "reader", vhost: "/", configure: "", write: "", read: all },
+    ],
+    queues: [{ name: bound.queue, vhost: "/", durable: true, auto_delete: false, arguments: {} }],
+    bindings: [
+      {
+        source: bound.exchange,
+        vhost: "/",
+        destination: bound.queue,
+        destination_type: "queue",
+        routing_key: bound.key,
+        arguments: {},
+      },
     ],
     topic_permissions: [{ user: "limited", vhost: "/", exchange: "amq.topic", write: "^appointment\\.", read: all }],
   }

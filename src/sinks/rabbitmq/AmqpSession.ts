@@ -75,6 +75,19 @@ const loginOf = ({ url, password, tls }: SessionOptions) => {
   return tls?.cert === undefined ? credentials.plain("guest", "guest") : credentials.external()
 }
 
+/** Says goodbye, for a second at most: without it every stop is a warning in the broker's log. */
+const leave = (model: ChannelModel): Promise<void> =>
+  new Promise((resolve) => {
+    const over = () => {
+      clearTimeout(timer)
+      resolve()
+    }
+    const timer = setTimeout(over, 1_000)
+    // The promise alone does not end where the connection breaks meanwhile.
+    model.once("close", over)
+    model.close().then(over, over)
+  })
+
 /** A connection, and what ends it at once with all that is not yet written. */
 const connection = Effect.fnUntraced(function* (
   options: SessionOptions,
@@ -98,9 +111,8 @@ const connection = Effect.fnUntraced(function* (
   // amqplib decodes the virtual host, of an object too.
   const place = { protocol, hostname: host, port, vhost: encodeURIComponent(url.vhost) }
   const model = yield* Effect.tryPromise({ try: () => connect(place, socket), catch: openingError })
-  // Says goodbye, unless the broker hangs: without it every stop is a warning in the broker's log.
   yield* Effect.addFinalizer(() =>
-    Effect.promise(() => model.close().catch(() => undefined)).pipe(Effect.timeoutOption("1 second")),
+    Effect.suspend(() => (aborting.signal.aborted ? Effect.void : Effect.promise(() => leave(model)))),
   )
   return [model, () => aborting.abort()]
 })
@@ -197,8 +209,7 @@ export const open = Effect.fnUntraced(
       check: (exchange, routingKey) =>
         Effect.tryPromise({
           try: async () => {
-            if (exchange !== "") await channel.checkExchange(exchange)
-            else if (routingKey !== undefined) await channel.checkQueue(routingKey)
+            if (exchange === "" && routingKey !== undefined) await channel.checkQueue(routingKey)
             await refusedMessage(channel, exchange, routingKey ?? "")
           },
           catch: (error) => failure ?? errorOf(error),
@@ -246,8 +257,8 @@ const write = (
 }
 
 /**
- * Publishes what no broker takes. Whether it may be written comes first, then
- * that its expiration is no number: so the right is tested, and nothing arrives.
+ * Publishes what no broker takes. That the exchange is there and may be written to
+ * comes first, then that the expiration is no number: so nothing arrives.
  */
 const refusedMessage = (channel: ConfirmChannel, exchange: string, routingKey: string): Promise<void> =>
   new Promise((resolve, reject) => {

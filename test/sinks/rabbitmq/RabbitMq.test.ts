@@ -90,7 +90,11 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
       const bare = rabbit()
         .tlsUrl()
         .replace(/\/\/.*@/, "//")
-      const { sink } = yield* opened(() => ({ url: bare, tls: { ca, certificate: client, key: clientKey } }))
+      const queue = yield* makeQueue(rabbit().url(users.relay, "a/b"), { exchange: "" })
+      // Where guest may not go.
+      const url = bare.replace(/\/[^/]*$/, "/a%2Fb")
+      const tls = { ca, certificate: client, key: clientKey }
+      const sink = yield* openRabbitMq(() => ({ url, routingKey: queue, tls }))
       expect(reasons(yield* sink.send([entry(1)]))).toEqual([])
       const user = bare.replace("//", `//${users.relay}@`)
       const { sink: other } = yield* opened(() => ({ url: user, password: users.password, tls: { ca } }))

@@ -6,8 +6,8 @@ import { join } from "node:path"
 import { Effect } from "effect"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { relay, startRelay } from "../../lib/relay.ts"
-import { makeRabbit, type Rabbit, reasonToSkip, users } from "../../parts/RabbitMq.ts"
-import { follow, makeQueue } from "../../parts/RabbitQueues.ts"
+import { bound, makeRabbit, type Rabbit, reasonToSkip, users } from "../../parts/RabbitMq.ts"
+import { follow } from "../../parts/RabbitQueues.ts"
 import { bodies, deliver, writeConfig } from "../program.ts"
 
 suiteUnless(reasonToSkip(), "relay run with RabbitMQ sinks", () => {
@@ -41,11 +41,11 @@ suiteUnless(reasonToSkip(), "relay run with RabbitMQ sinks", () => {
       events: {
         type: "rabbitmq",
         url: rabbit.url(),
-        exchange: "amq.topic",
-        routingKey: "run.{{resource}}",
+        exchange: bound.exchange,
+        routingKey: "bound.{{resource}}",
         order: "key",
-        requestTimeout: "1 second",
-        delivery: { timeout: "2 seconds", retry: { initial: "100 millis", max: "300 millis" } },
+        requestTimeout: "500 millis",
+        delivery: { retry: { initial: "100 millis", max: "300 millis" } },
       },
     })
     const validated = await relay(["validate", "-c", config], { cwd })
@@ -59,20 +59,19 @@ suiteUnless(reasonToSkip(), "relay run with RabbitMQ sinks", () => {
     await send(0, 10)
     await running.prints(`sink events is paused: rabbitmq ${rabbit.address} can't be reached`)
     await rabbit.start()
-    const queue = await Effect.runPromise(makeQueue(rabbit.url(), { key: "run.#" }))
     expect((await relay(["validate", "-c", config], { cwd })).code).toBe(0)
     await send(10, 20)
-    await readAll(queue, sent.slice(0, 20))
+    await readAll(bound.queue, sent.slice(0, 20))
     await rabbit.kill()
     await send(20, 40)
     await running.prints("sink events is paused: rabbitmq")
     await rabbit.start()
-    await readAll(queue, sent.slice(20, 40))
+    await readAll(bound.queue, sent.slice(20, 40))
     rabbit.signal("SIGSTOP")
     await send(40, 60)
     await running.prints(`rabbitmq ${rabbit.address} does not answer`)
     rabbit.signal("SIGCONT")
-    await readAll(queue, sent.slice(40, 60))
+    await readAll(bound.queue, sent.slice(40, 60))
     expect(await running.kill()).toBe(0)
     expect(running.stdout() + running.stderr()).not.toContain(users.password)
   }, 90_000)
