@@ -1,6 +1,6 @@
 /**
- * Fills a journal with delivered events, as a relay that has run for days
- * leaves it: the lane `file` has passed them, retention keeps them. Straight
+ * Fills a journal with events for one lane: delivered, as a relay that has run
+ * for days leaves it (retention keeps them), or all still to be delivered. Straight
  * through the journal, in groups of the size that 64 connections make; over
  * HTTP it would take three times as long.
  */
@@ -12,7 +12,6 @@ import { BenchError } from "./BenchError.ts"
 import * as Requests from "./Requests.ts"
 
 const gibibyte = 1024 ** 3
-const lane = "file"
 const group = 64
 
 const options = (path: string) => ({
@@ -41,7 +40,13 @@ const events = (run: string, from: number, to: number): Array<Event> =>
     }
   })
 
-const fill = Effect.fnUntraced(function* (count: number) {
+export interface Content {
+  readonly events: number
+  readonly lane: string
+  readonly isDelivered: boolean
+}
+
+const fill = Effect.fnUntraced(function* ({ events: count, lane, isDelivered }: Content) {
   const journal = yield* Journal
   yield* journal.openLane(lane)
   const run = Requests.newRun()
@@ -51,14 +56,15 @@ const fill = Effect.fnUntraced(function* (count: number) {
     )
     yield* (yield* Effect.promise(() => Promise.resolve(appends[0]))) ?? Effect.void
   }
+  if (!isDelivered) return
   const head = yield* journal.head
   yield* journal.settle([
     { lane, cursor: { sequence: head, settled: [] }, retry: [], endRetry: [], deadLetter: [], pausedFor: 0 },
   ])
 })
 
-export const run = (path: string, count: number): Effect.Effect<void, BenchError> =>
-  fill(count).pipe(
+export const run = (path: string, content: Content): Effect.Effect<void, BenchError> =>
+  fill(content).pipe(
     Effect.provide(SqliteJournal.layer(options(path))),
     Effect.mapError(({ message }) => new BenchError({ message: `filling the journal: ${message}` })),
   )

@@ -4,6 +4,7 @@
  */
 import { Effect, type Scope } from "effect"
 import type { BenchError } from "./BenchError.ts"
+import { drain } from "./Drain.ts"
 import * as Fill from "./Fill.ts"
 import * as Fleet from "./Fleet.ts"
 import * as Paced from "./Paced.ts"
@@ -20,6 +21,8 @@ export interface Options extends Rounded {
   readonly rate: number
   /** Events kept in the journal that is compared with an empty one. */
   readonly kept: number
+  /** Events that wait for a sink. */
+  readonly backlog: number
 }
 
 type Scenario = (options: Options) => Effect.Effect<ReadonlyArray<Report.Verdict>, BenchError, Scope.Scope>
@@ -58,7 +61,11 @@ const compare = Effect.fnUntraced(function* (
 
 const kept: Scenario = Effect.fnUntraced(function* (options) {
   const full = `${options.kept.toLocaleString("en")} kept`
-  yield* Fill.run(Target.journalPath(Target.relayDirectory(options, full)), options.kept)
+  yield* Fill.run(Target.journalPath(Target.relayDirectory(options, full)), {
+    events: options.kept,
+    lane: "file",
+    isDelivered: true,
+  })
   return yield* compare(options, `Ingest with ${full} in the journal, against an empty one`, {
     base: yield* Target.relayToFile(options, "empty journal"),
     other: yield* Target.relayToFile(options, full),
@@ -157,6 +164,7 @@ const print = (title: string, subjects: ReadonlyArray<Rounds.Subject>, reference
 
 export const scenarios: Readonly<Record<string, Scenario>> = {
   kept,
+  drain,
   routes,
   page,
   fleet,

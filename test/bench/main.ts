@@ -9,7 +9,7 @@
  *   --rate N         so many events a second, in the place of as many as each can take
  *   --binary PATH    the compiled relay instead of src/main.ts
  *   --rounds N --seconds N   instead of 5 rounds of 3 s
- *   --only NAME      in the place of the table: kept, routes, page, fleet, start
+ *   --only NAME      in the place of the table: kept, drain, routes, page, fleet, start
  *   --against PATH   another compiled relay, an older one say: only what both cost, in turn
  */
 import { join } from "node:path"
@@ -46,6 +46,7 @@ const bench = Effect.gen(function* () {
     seconds: yield* whole("seconds", numbers.seconds ?? (quick ? "2" : "3")),
     rate: pace ?? 5_000,
     kept: quick ? 200_000 : 2_000_000,
+    backlog: quick ? 100_000 : 1_000_000,
   }
   const { rounds, seconds, command } = options
   yield* Console.log(`${Program.machine}; ${rounds} rounds of ${seconds} s; ${command.join(" ")}`)

@@ -1,0 +1,61 @@
+/**
+ * A long backlog goes out, while deliveries come in: how quick, in how much
+ * memory, and what whoever delivers meanwhile feels of it.
+ */
+import { Duration, Effect } from "effect"
+import * as Fill from "./Fill.ts"
+import * as Paced from "./Paced.ts"
+import * as Report from "./Report.ts"
+import * as Target from "./Target.ts"
+import { memory } from "./Usage.ts"
+
+/** Events a second that come in meanwhile, and for how long. */
+const load = { rate: 1_000, seconds: 5 }
+/** How long the relay is left alone before its memory is read. */
+const rest = Duration.seconds(10)
+/** MiB, as under any load. */
+const most = 200
+
+const lanes = { file: Target.relayToFile, http: Target.relayToHttp }
+
+const measure = Effect.fnUntraced(function* (options: Target.Setup, lane: keyof typeof lanes, backlog: number) {
+  const name = `backlog to ${lane}`
+  const path = Target.journalPath(Target.relayDirectory(options, name))
+  yield* Fill.run(path, { events: backlog, lane, isDelivered: false })
+  const relay = yield* lanes[lane](options, name)
+  const started = performance.now()
+  const accepted = yield* Paced.paced(relay.port, load)
+  const expected = backlog + accepted.requests - accepted.refused
+  const delivered = yield* Target.awaitDelivered(relay, expected)
+  const seconds = (performance.now() - started) / 1000
+  yield* Effect.sleep(rest)
+  const { now, peak } = memory(relay.pid)
+  return { name, p99: accepted.p99, rate: delivered / seconds, lost: expected - delivered, now, peak }
+}, Effect.scoped)
+
+export const drain = Effect.fnUntraced(function* (options: Target.Setup & { readonly backlog: number }) {
+  const results = []
+  for (const lane of ["file", "http"] as const) {
+    results.push(yield* measure(options, lane, options.backlog))
+    process.stderr.write(`${lane} `)
+  }
+  process.stderr.write("\n")
+  process.stdout.write(
+    Report.titled(`${options.backlog.toLocaleString("en")} events wait, and ${load.rate} a second come in`, [
+      ["", "delivered/s", "ingest p99 ms", "peak MiB", "settled"],
+      ...results.map(({ name, rate, p99, peak, now }) => [
+        name,
+        rate.toFixed(0),
+        p99.toFixed(1),
+        peak.toFixed(0),
+        now.toFixed(0),
+      ]),
+    ]),
+  )
+  return results.flatMap(
+    ({ name, peak, lost }): ReadonlyArray<Report.Verdict> => [
+      { requirement: `${name}: peak memory ≤ ${most} MiB`, measured: `${peak.toFixed(0)} MiB`, ok: peak <= most },
+      { requirement: `${name}: all of it is delivered`, measured: `${lost} lost`, ok: lost === 0 },
+    ],
+  )
+})
