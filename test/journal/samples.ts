@@ -1,7 +1,7 @@
 /** Events and settlements as the journal's tests make them. */
-import { Duration } from "effect"
+import { Duration, Effect, Schedule } from "effect"
 import type { Event } from "../../src/event/Event.ts"
-import type { Attempt, Settlement } from "../../src/journal/Journal.ts"
+import type { Attempt, Journal, Settlement } from "../../src/journal/Journal.ts"
 import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
 
 const utf8 = new TextEncoder()
@@ -60,3 +60,9 @@ export const optionsAt = (path: string): SqliteConfig => ({
   minFree: 0,
   duplicates: { age: Duration.hours(24), count: 10_000 },
 })
+
+/** The health of a journal that was just opened, once it has read what it needs. */
+export const healthOf = (journal: Journal["Service"]) =>
+  Effect.map(journal.status, ({ health }) => health).pipe(
+    Effect.repeat({ until: (health) => health !== "starting", schedule: Schedule.spaced("10 millis") }),
+  )

@@ -2,7 +2,7 @@
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
 import type { JournalError } from "../../../src/journal/JournalError.ts"
-import { event, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
+import { event, healthOf, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
 import { it } from "../../lib/effect.ts"
 import { appendAll, type Create, lane, type Session, sessionsOf } from "./sessions.ts"
 
@@ -42,7 +42,7 @@ export const durabilityContract = (name: string, create: Create): void => {
             expect((yield* journal.readRetries("lake", [3])).entries).toEqual(before.log.slice(2, 3))
             expect((yield* journal.lanes).map((lane) => lane.backlog)).toEqual([5, 175])
             expect(yield* journal.openLane("lake")).toMatchObject({ paused: true, retries: [waiting(3, "k")] })
-            expect((yield* journal.status).health).toBe("ok")
+            expect(yield* healthOf(journal)).toBe("ok")
           }),
         )
       }))

@@ -6,7 +6,7 @@ import { DatabaseSync } from "node:sqlite"
 import { Effect, Fiber } from "effect"
 import { journalContract } from "../../contract/journalContract.ts"
 import { it } from "../../lib/effect.ts"
-import { event, settlement } from "../samples.ts"
+import { event, healthOf, settlement } from "../samples.ts"
 import { createSqlite, options } from "../temporary.ts"
 import { appendAll, failure, session } from "./session.ts"
 
@@ -71,7 +71,7 @@ describe("SqliteJournal across restarts", () => {
             expect(kept.filter((id) => !found.has(id))).toEqual([])
             expect(found.size).toBeGreaterThanOrEqual(kept.length)
             expect(yield* journal.head).toBe(found.size)
-            expect((yield* journal.status).health).toBe("ok")
+            expect(yield* healthOf(journal)).toBe("ok")
           }),
         )
       }),
