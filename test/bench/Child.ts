@@ -23,17 +23,13 @@ const timeout = Duration.seconds(30)
 export const spawn = (
   name: string,
   command: ReadonlyArray<string>,
-  {
-    log,
-    ready,
-    environment = {},
-  }: { readonly log: string; readonly ready: string; readonly environment?: Readonly<Record<string, string>> },
+  { log, ready }: { readonly log: string; readonly ready: string },
 ): Effect.Effect<Child, BenchError, Scope.Scope> =>
   Effect.gen(function* () {
     const subprocess = yield* Effect.acquireRelease(
       Effect.sync(() => {
         const fd = openSync(log, "a")
-        const env = { ...environment, ...process.env, ...Usage.loggingCollections }
+        const env = { ...process.env, ...Usage.loggingCollections }
         const spawned = Bun.spawn([...command], { cwd: root, env, stdin: "ignore", stdout: fd, stderr: fd })
         closeSync(fd)
         return spawned

@@ -2,7 +2,7 @@
  * What is put under load: the servers that do a part of a relay's work, and
  * relays with the sinks, routes and journals that a scenario asks for.
  */
-import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from "node:fs"
+import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, readSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Duration, Effect } from "effect"
 import type { BenchError } from "./BenchError.ts"
@@ -52,13 +52,6 @@ export interface RelayConfig {
   readonly journal?: unknown
 }
 
-/** What the unit for systemd sets, and with it the packages and the image: the relay as it runs for users. */
-const environment = Object.fromEntries(
-  [...readFileSync(join(here, "../../config/relay.service"), "utf8").matchAll(/^Environment=(\w+)=(.*)$/gm)].map(
-    ([, name, value]) => [name, value],
-  ),
-)
-
 /** A relay with a journal of its own in `directory/name`; `name` may have been filled before. */
 export const relay = Effect.fnUntraced(function* (setup: Setup, name: string, config: RelayConfig) {
   const port = yield* Child.freePort
@@ -78,7 +71,6 @@ export const relay = Effect.fnUntraced(function* (setup: Setup, name: string, co
   const child = yield* Child.spawn(name, [...setup.command, "run", "-c", file], {
     log: logOf(setup, name),
     ready: `http://127.0.0.1:${adminPort}/readyz`,
-    environment,
   })
   const target = { ...child, port, adminPort }
   return target

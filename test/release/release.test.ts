@@ -123,13 +123,6 @@ test("the packages' unit is the relay's own but for the program and the user", (
   expect(() => unitOf(unit.replace("DynamicUser=yes\n", ""))).toThrow("is not there to be replaced")
 })
 
-test("the unit, the image and the npm package start the relay with the same setting of the engine", () => {
-  const settings = ["config/relay.service", "config/Containerfile", "test/release/npm/relay.cjs"].map((path) =>
-    /BUN_JSC_forceRAMSize\W+(\d+)/.exec(readFileSync(join(root, path), "utf8")),
-  )
-  expect(new Set(settings.map((found) => found?.[1]))).toEqual(new Set(["200000000"]))
-})
-
 test("sha256sum accepts the checksums, and no longer when a byte differs", () => {
   const directory = mkdtempSync(join(tmpdir(), "relay-release-"))
   try {

@@ -30,8 +30,7 @@ const home = join(__dirname, "..")
 const flags = ["--no-warnings", "--no-env-file", `--config=${join(home, "bunfig.toml")}`]
 const child = spawn(bun(), [...flags, join(home, "dist/main.js"), ...process.argv.slice(2)], {
   stdio: "inherit",
-  // As in relay.service: the heap is collected before it is large.
-  env: { BUN_JSC_forceRAMSize: "200000000", ...process.env, RELAY_LAUNCHER: __filename },
+  env: { ...process.env, RELAY_LAUNCHER: __filename },
 })
 // A terminal sends SIGINT to both; twice would end the relay without a drain.
 process.on("SIGINT", () => {})
