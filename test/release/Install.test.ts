@@ -23,6 +23,8 @@ afterAll(() => rmSync(directory, { recursive: true }))
 const config = "/etc/relay/relay.config.json"
 const archive = "/var/lib/relay/events.ndjson"
 const operations = readFileSync(join(root, "config/operations.md"), "utf8")
+/** The program outside of a package: what is below /tmp here is not there. */
+const program = "/root/bin/relay"
 /** The lines below a heading of the operations page. */
 const procedure = (title: string): ReadonlyArray<string> =>
   operations
@@ -75,6 +77,8 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
       cpSync(join(directory, version), machine.path(`/root/${version}`), { recursive: true })
     }
     writeFileSync(machine.path("/root/0/signing-secret"), secret)
+    mkdirSync(machine.path(dirname(program)))
+    cpSync(relayBinary(), machine.path(program))
   }, 120_000)
   afterAll(() => machine?.stop())
 
@@ -199,7 +203,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     expect([isActive(), there("/usr/bin/relay")]).toEqual(["inactive", false])
     expect(readFileSync(machine.path(config), "utf8")).toBe(edited())
     expect(there("/etc/relay/secrets/scheduling")).toBe(true)
-    expect(run(relayBinary(), "journal", "check", "/var/lib/relay/journal.db")).toContain(
+    expect(run(program, "journal", "check", "/var/lib/relay/journal.db")).toContain(
       `${kept.toLocaleString("en")} events`,
     )
     expect(owned("/var/lib/relay/journal.db")).toBe("600 relay")
@@ -213,11 +217,10 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
   })
   test("a package goes on from the journal of a relay that was installed by hand, as the unit says", async () => {
     const steps = readFileSync(join(root, "config/relay.service"), "utf8").matchAll(/^# {3}(.*)$/gm)
-    const binary = relayBinary()
     cpSync(join(root, "config/packaged.json"), machine.path("/root/0/relay.config.json"))
     shell(
       [
-        `PATH=$PATH:${dirname(binary)}; cd $(mktemp -d); cp /root/0/* ${binary} .`,
+        `PATH=$PATH:${dirname(program)}; cd $(mktemp -d); cp /root/0/* ${program} .`,
         ...[...steps].map(([, step]) => step),
       ].join("\n"),
     )

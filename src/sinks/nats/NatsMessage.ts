@@ -1,12 +1,12 @@
 /** Encodes events as NATS messages. */
 import type { Entry } from "../../event/Entry.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
-import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
+import { type Header, identity, provenance } from "../../formats/MessageHeaders.ts"
 import * as Template from "../../formats/Template.ts"
 import type { NatsConfig } from "./NatsConfig.ts"
 
-type Header = readonly [name: string, value: string]
+const json: Header = ["content-type", "application/json"]
 
 export interface Message {
   readonly subject: string
@@ -17,22 +17,6 @@ export interface Message {
   readonly headers: ReadonlyArray<Header>
   readonly body: Uint8Array
 }
-
-const rawHeaders = (entry: Entry): ReadonlyArray<Header> => {
-  const { id, type } = entry.event
-  return [
-    ["content-type", "application/json"],
-    ["idempotency-key", idempotencyKey(entry)],
-    ...(id === "" ? [] : [["x-relay-event-id", Template.escapeHeader(id)] as const]),
-    ...(type === "" ? [] : [["x-relay-event-type", Template.escapeHeader(type)] as const]),
-  ]
-}
-
-/** Either format sends the signed bytes, so their signature goes along. */
-const provenance = ({ event }: Entry): ReadonlyArray<Header> => [
-  ...(event.signature === "" ? [] : [["x-service-signature", event.signature] as const]),
-  ...(event.webhookId === "" ? [] : [["x-service-webhook-id", Template.escapeHeader(event.webhookId)] as const]),
-]
 
 export const encoder = (config: NatsConfig): ((entry: Entry) => Message) => {
   const subject = Template.compile(config.subject, "topic")
@@ -46,9 +30,10 @@ export const encoder = (config: NatsConfig): ((entry: Entry) => Message) => {
       // Ids are unique within a webhook only, and a stream drops what has the id of another message, whatever its subject.
       id: `${entry.event.webhook}:${idempotencyKey(entry)} ${rendered}`,
       headers: [
-        ...(config.format === "raw" ? rawHeaders(entry) : CloudEvents.binary(entry, CloudEvents.nats)),
-        ...provenance(entry),
-        ...traceHeaders(entry.event),
+        ...(config.format === "raw"
+          ? [json, ...identity(entry, Template.escapeHeader)]
+          : CloudEvents.binary(entry, CloudEvents.nats)),
+        ...provenance(entry, Template.escapeHeader),
         ...own.map(([name, value]) => [name, value.render(entry)] as const),
       ],
       body: entry.event.body,

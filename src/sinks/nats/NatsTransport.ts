@@ -4,6 +4,7 @@
  * certificate is held against the host that the config names.
  */
 import type { Socket } from "node:net"
+import { connect, type TLSSocket } from "node:tls"
 import type { NodeConnectionOptions } from "@nats-io/transport-node"
 import { NodeTransport, nodeResolveHost } from "@nats-io/transport-node/lib/node_transport.js"
 
@@ -34,9 +35,23 @@ class Transport extends NodeTransport {
     return guarded(await super.dial(host))
   }
 
-  override async startTLS() {
-    if (!this.options.tls) throw new Error(tlsMissing)
-    return guarded(await super.startTLS())
+  override startTLS(): Promise<TLSSocket> {
+    const { tls } = this.options
+    if (!tls) return Promise.reject(new Error(tlsMissing))
+    return new Promise((resolve, reject) => {
+      // Guarded from the first moment: what the server has against the certificate may come with its consent to TLS.
+      const socket = guarded(
+        connect({ ...tls, socket: this.socket, servername: this.tlsName }, () => {
+          socket.removeAllListeners()
+          resolve(socket)
+        }),
+      )
+      let failure: Error | undefined
+      socket.on("error", (error) => {
+        failure = error
+      })
+      socket.on("close", () => reject(failure))
+    })
   }
 
   override close(error?: Error): Promise<void> {

@@ -2,12 +2,10 @@
 import { createHash } from "node:crypto"
 import type { Entry } from "../../event/Entry.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
-import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
+import { type Header, identity, provenance } from "../../formats/MessageHeaders.ts"
 import * as Template from "../../formats/Template.ts"
 import { longestKey, type RabbitMqConfig } from "./RabbitMqConfig.ts"
-
-type Header = readonly [name: string, value: string]
 
 export interface Message {
   readonly routingKey: string
@@ -25,24 +23,9 @@ export interface Message {
 
 const fits = (text: string): boolean => Buffer.byteLength(text) <= longestKey
 
-const rawHeaders = (entry: Entry): ReadonlyArray<Header> => {
-  const { id, type } = entry.event
-  return [
-    ["idempotency-key", idempotencyKey(entry)],
-    ...(id === "" ? [] : [["x-relay-event-id", id] as const]),
-    ...(type === "" ? [] : [["x-relay-event-type", type] as const]),
-  ]
-}
-
 /** The binary mode of CloudEvents' AMQP binding: RabbitMQ shows headers to readers of AMQP 1.0 as application properties. */
 const cloudEvent = (entry: Entry): ReadonlyArray<Header> =>
   Object.entries(CloudEvents.attributes(entry)).map(([name, value]) => [`cloudEvents:${name}`, value])
-
-/** Either format sends the signed bytes, so their signature goes along. */
-const provenance = ({ event }: Entry): ReadonlyArray<Header> => [
-  ...(event.signature === "" ? [] : [["x-service-signature", event.signature] as const]),
-  ...(event.webhookId === "" ? [] : [["x-service-webhook-id", event.webhookId] as const]),
-]
 
 /** The idempotency key, or the hash of one that is too long for a property. */
 const messageIdOf = (entry: Entry): string => {
@@ -64,9 +47,8 @@ export const encoder = (config: RabbitMqConfig): ((entry: Entry) => Message) => 
       contentType: config.format === "raw" ? "application/json" : CloudEvents.contentType(event),
       timestamp: Math.floor(event.receivedAt / 1_000),
       headers: Object.fromEntries([
-        ...(config.format === "raw" ? rawHeaders(entry) : cloudEvent(entry)),
+        ...(config.format === "raw" ? identity(entry) : cloudEvent(entry)),
         ...provenance(entry),
-        ...traceHeaders(event),
         ...own.map(([name, value]) => [name, value.render(entry)] as const),
       ]),
       body: event.body,
