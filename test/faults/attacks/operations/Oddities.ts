@@ -151,14 +151,14 @@ export const cases: ReadonlyArray<Case> = [
     },
   },
   {
-    name: "a sink is renamed and can't be opened",
+    name: "a sink is renamed and its certificates are not there",
     meanwhile: "the reload is refused, and the sink goes on under its old name",
     run: async (play) => {
       play.shut(play.a)
       await play.start({ a: play.to(play.a) })
       await play.burst(40)
       const z = { type: "http", url: "https://127.0.0.1:1/", tls: { ca: "/nonexistent" }, renamedFrom: "a" }
-      await play.reload({ z }, {}, 409)
+      await play.reload({ z }, {}, 422)
       play.open(play.a)
       await play.has(play.a, play.acknowledged, "a")
       play.check((await play.lane("z")) === undefined, "the new name was left behind")
