@@ -223,8 +223,7 @@ const template = (make: string | Maker<string>): Template => ({
 })
 
 /** Compiles a template whose result is a string for `place`. A text without a {@link problem} always compiles. */
-export const compile = (text: string, place: Place = "text"): Template =>
-  hasPlaceholder(text) ? template(compileText(text, place)) : { render: () => text }
+export const compile = (text: string, place: Place = "text"): Template => template(compileText(text, place))
 
 /** Compiles a JSON value whose strings, not its keys, may hold placeholders; renders JSON. */
 export const compileBody = (value: unknown): Template => {

@@ -7,7 +7,7 @@
  * that kills it and removes its files when the test process ends, however that
  * ends.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
 import { once } from "node:events"
 import {
@@ -25,6 +25,7 @@ import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { freePort } from "../lib/port.ts"
 import { type Authorities, makeCertificates } from "./certificates.ts"
+import { ServerProcess } from "./ServerProcess.ts"
 
 const here = join(import.meta.dir, "kafka")
 const cache = resolve(import.meta.dir, "../../.cache/kafka")
@@ -221,51 +222,16 @@ export const makeBroker = async (ports: { readonly plain?: number } = {}): Promi
   ])
   if (formatted.status !== 0) throw new Error(`the broker's disk: ${formatted.stdout}${formatted.stderr}`)
 
-  let shell: ChildProcess | undefined
-  let pid = 0
-  let said = ""
-
-  const start = async (): Promise<void> => {
-    said = ""
-    // The shell's standard input is ours: it ends with this process, and then the shell ends the broker.
-    const own = spawn(
-      "sh",
-      [
-        "-c",
-        'home=$1; shift; exec 3<&0; java "$@" </dev/null >&2 & pid=$!; echo $pid; (read -r word <&3; kill -9 $pid 2>/dev/null; [ "$word" = keep ] || rm -rf "$home") & wait $pid',
-        "sh",
-        home,
-        "-Xmx256m",
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        logging,
-        "-cp",
-        join(jars, "*"),
-        "kafka.Kafka",
-        properties,
-      ],
-      { stdio: ["pipe", "pipe", "pipe"] },
-    )
-    shell = own
-    own.stderr.on("data", (chunk) => {
-      said = `${said}${chunk}`.slice(-20_000)
-    })
-    const [first] = await once(own.stdout, "data")
-    pid = Number(String(first).trim())
-    while (!(await answers(plain))) {
-      if (own.exitCode !== null) throw new Error(`the broker ended: ${said}`)
-      await Bun.sleep(50)
-    }
-  }
-
-  const kill = async (): Promise<void> => {
-    const own = shell
-    shell = undefined
-    if (own === undefined) return
-    process.kill(pid, "SIGKILL")
-    own.stdin?.end("keep\n")
-    if (own.exitCode === null) await once(own, "exit")
-  }
+  const own = new ServerProcess({
+    name: "the broker",
+    home,
+    command: [
+      "java",
+      ...["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", logging],
+      ...["-cp", join(jars, "*"), "kafka.Kafka", properties],
+    ],
+    isUp: () => answers(plain),
+  })
 
   return {
     plain: `127.0.0.1:${plain}`,
@@ -273,14 +239,11 @@ export const makeBroker = async (ports: { readonly plain?: number } = {}): Promi
     mutual: `127.0.0.1:${mutual}`,
     sasl: `127.0.0.1:${sasl}`,
     certificates,
-    pid: () => pid,
-    start,
-    kill,
-    signal: (signal) => process.kill(pid, signal),
-    stop: async () => {
-      await kill()
-      rmSync(home, { recursive: true, force: true })
-    },
+    pid: () => own.pid,
+    start: own.start,
+    kill: own.kill,
+    signal: own.signal,
+    stop: own.stop,
   }
 }
 

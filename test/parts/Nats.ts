@@ -1,16 +1,13 @@
 /**
  * NATS itself, for tests: Debian's `nats-server` on loopback, with JetStream.
  * RELAY_NATS_SERVER=PATH names another.
- *
- * What a test starts it stops: the server runs under a shell that kills it and
- * removes its files when the test process ends, however that ends.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process"
-import { once } from "node:events"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { spawnSync } from "node:child_process"
+import { mkdtempSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort } from "../lib/port.ts"
+import { ServerProcess } from "./ServerProcess.ts"
 
 const program = process.env.RELAY_NATS_SERVER ?? "nats-server"
 
@@ -59,49 +56,14 @@ export const makeNats = async (config = "", port?: number): Promise<NatsServer> 
   const sync = isModern() ? "sync_interval: always" : ""
   writeFileSync(file, `listen: "${server}"\njetstream { store_dir: "${home}/data", ${sync} }\n${config}\n`)
 
-  let shell: ChildProcess | undefined
-  let pid = 0
-  const kill = async (): Promise<void> => {
-    const own = shell
-    shell = undefined
-    if (own === undefined) return
-    process.kill(pid, "SIGKILL")
-    own.stdin?.end("keep\n")
-    if (own.exitCode === null) await once(own, "exit")
-  }
-  return {
-    server,
-    port: listens,
-    start: async () => {
-      let said = ""
-      // The shell's standard input is ours: it ends with this process, and then the shell ends the server.
-      const own = spawn(
-        "sh",
-        [
-          "-c",
-          'home=$1; shift; exec 3<&0; "$@" </dev/null >&2 & pid=$!; echo $pid; (read -r word <&3; kill -9 $pid 2>/dev/null; [ "$word" = keep ] || rm -rf "$home") & wait $pid',
-          ...["sh", home, program, "-c", file],
-        ],
-        { stdio: ["pipe", "pipe", "pipe"] },
-      )
-      shell = own
-      const [first] = await once(own.stdout, "data")
-      pid = Number(String(first).trim())
-      await new Promise<void>((resolve, reject) => {
-        own.stderr.on("data", (chunk) => {
-          said = `${said}${chunk}`.slice(-20_000)
-          if (said.includes("Server is ready")) resolve()
-        })
-        own.once("exit", () => reject(new Error(`nats-server ended: ${said}`)))
-      })
-    },
-    kill,
-    signal: (signal) => void process.kill(pid, signal),
-    stop: async () => {
-      await kill()
-      rmSync(home, { recursive: true, force: true })
-    },
-  }
+  const own = new ServerProcess({
+    name: "nats-server",
+    home,
+    command: [program, "-c", file],
+    isUp: (said) => said.includes("Server is ready"),
+  })
+  const { start, kill, signal, stop } = own
+  return { server, port: listens, start, kill, signal, stop }
 }
 
 /** One that is started. */

@@ -6,16 +6,16 @@
  * shell that kills them and removes their files when the test process ends,
  * however that ends.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
-import { once } from "node:events"
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
 import { connect } from "amqplib"
 import { freePort } from "../lib/port.ts"
 import { type Authorities, makeCertificates } from "./certificates.ts"
+import { ServerProcess } from "./ServerProcess.ts"
 
 /** Debian's own command wants to be root, or the user rabbitmq. */
 const programs = "/usr/lib/rabbitmq/bin"
@@ -182,62 +182,30 @@ export const makeRabbit = async (at?: number): Promise<Rabbit> => {
     }
   }
 
-  let shell: ChildProcess | undefined
-  let pid = 0
-
-  const start = async (): Promise<void> => {
-    let said = ""
-    // The shell's standard input is ours: it ends with this process, and then the shell ends the broker.
-    const own = spawn(
-      "sh",
-      [
-        "-c",
-        'home=$1; epmd -port "$ERL_EPMD_PORT" -address 127.0.0.1 </dev/null >&2 & map=$!; exec 3<&0; "$2" </dev/null >&2 & pid=$!; echo $pid; (read -r word <&3; kill -9 $pid $map 2>/dev/null; [ "$word" = keep ] || rm -rf "$home") & wait $pid; kill -9 $map 2>/dev/null',
-        "sh",
-        home,
-        join(programs, "rabbitmq-server"),
-      ],
-      { stdio: ["pipe", "pipe", "pipe"], env },
-    )
-    shell = own
-    own.stderr.on("data", (chunk) => {
-      said = `${said}${chunk}`.slice(-20_000)
-    })
-    const [first] = await once(own.stdout, "data")
-    pid = Number(String(first).trim())
-    while (!(await answers())) {
-      if (own.exitCode !== null) throw new Error(`RabbitMQ ended: ${said}`)
-      await Bun.sleep(50)
-    }
-  }
-
-  const kill = async (): Promise<void> => {
-    const own = shell
-    shell = undefined
-    if (own === undefined) return
-    process.kill(pid, "SIGKILL")
-    own.stdin?.end("keep\n")
-    if (own.exitCode === null) await once(own, "exit")
-  }
+  const own = new ServerProcess({
+    name: "RabbitMQ",
+    home,
+    command: [join(programs, "rabbitmq-server")],
+    isUp: answers,
+    env,
+    beside: 'epmd -port "$ERL_EPMD_PORT" -address 127.0.0.1',
+  })
 
   return {
     url,
     tlsUrl: (user = users.relay) => urlOf("amqps", tls, user, "/"),
     address: `127.0.0.1:${port}`,
     certificates,
-    start,
-    kill,
-    signal: (signal) => process.kill(pid, signal),
+    start: own.start,
+    kill: own.kill,
+    signal: own.signal,
+    stop: own.stop,
     evaluate: (erlang) => {
       const { status, stdout, stderr } = spawnSync(join(programs, "rabbitmqctl"), ["eval", erlang], {
         env,
         encoding: "utf8",
       })
       if (status !== 0) throw new Error(`rabbitmqctl eval: ${stdout}${stderr}`)
-    },
-    stop: async () => {
-      await kill()
-      rmSync(home, { recursive: true, force: true })
     },
   }
 }

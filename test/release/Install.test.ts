@@ -24,7 +24,7 @@ const config = "/etc/relay/relay.config.json"
 const archive = "/var/lib/relay/events.ndjson"
 const operations = readFileSync(join(root, "config/operations.md"), "utf8")
 /** The program outside of a package: what is below /tmp here is not there. */
-const program = "/root/bin/relay"
+const program = "/opt/relay/relay"
 /** The lines below a heading of the operations page. */
 const procedure = (title: string): ReadonlyArray<string> =>
   operations
@@ -74,9 +74,9 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     // Not the relay's: it takes seconds, for all the manual pages of a system.
     rmSync(machine.path("/var/lib/man-db/auto-update"), { force: true })
     for (const version of ["0", "1"]) {
-      cpSync(join(directory, version), machine.path(`/root/${version}`), { recursive: true })
+      cpSync(join(directory, version), machine.path(`/opt/${version}`), { recursive: true })
     }
-    writeFileSync(machine.path("/root/0/signing-secret"), secret)
+    writeFileSync(machine.path("/opt/0/signing-secret"), secret)
     mkdirSync(machine.path(dirname(program)))
     cpSync(relayBinary(), machine.path(program))
   }, 120_000)
@@ -88,7 +88,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     return stdout
   }
   /** Beside the first version's packages. */
-  const shell = (script: string) => run("sh", "-ec", `cd /root/0\n${script}`)
+  const shell = (script: string) => run("sh", "-ec", `cd /opt/0\n${script}`)
   const isActive = () => machine.run("systemctl", "is-active", "relay").stdout.trim()
   const there = (path: string) => existsSync(machine.path(path))
   const owned = (path: string) => run("stat", "--format", "%a %U", path).trim()
@@ -168,7 +168,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     const first = head()
     await until(() => head() > first + 100)
     const old = mainPid()
-    run("sh", "-c", "dpkg --install --force-confold /root/1/*.deb")
+    run("sh", "-c", "dpkg --install --force-confold /opt/1/*.deb")
     const second = head()
     await until(() => head() > second + 100)
     sender.stdin?.end()
@@ -191,7 +191,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
   test("it goes on as it is where the new version refuses the config", () => {
     const running = mainPid()
     writeFileSync(machine.path(config), "{}")
-    const { stderr } = machine.run("sh", "-c", "dpkg --install --force-confold /root/0/*.deb")
+    const { stderr } = machine.run("sh", "-c", "dpkg --install --force-confold /opt/0/*.deb")
     expect(stderr).toContain("this version refuses the config, so the one before still runs")
     expect([isActive(), mainPid(), status().version]).toEqual(["active", running, "99.0.0"])
     writeFileSync(machine.path(config), edited())
@@ -217,10 +217,10 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
   })
   test("a package goes on from the journal of a relay that was installed by hand, as the unit says", async () => {
     const steps = readFileSync(join(root, "config/relay.service"), "utf8").matchAll(/^# {3}(.*)$/gm)
-    cpSync(join(root, "config/packaged.json"), machine.path("/root/0/relay.config.json"))
+    cpSync(join(root, "config/packaged.json"), machine.path("/opt/0/relay.config.json"))
     shell(
       [
-        `PATH=$PATH:${dirname(program)}; cd $(mktemp -d); cp /root/0/* ${program} .`,
+        `PATH=$PATH:${dirname(program)}; cd $(mktemp -d); cp /opt/0/* ${program} .`,
         ...[...steps].map(([, step]) => step),
       ].join("\n"),
     )

@@ -32,8 +32,7 @@ suiteUnless(lacking(), "the npm package", () => {
       writeFileSync(join(cwd, ".env"), `SECRET=${secret}`)
       const config = readFileSync(join(root, "relay.config.json"), "utf8")
       const text = config.replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:0")
-      // biome-ignore lint/suspicious/noTemplateCurlyInString: the relay's own.
-      writeFileSync(join(cwd, "relay.config.json"), text.replace("relay-development-secret", "${SECRET}"))
+      writeFileSync(join(cwd, "relay.config.json"), text.replace("relay-development-secret", `\${SECRET}`))
       const launcher = join(cwd, "node_modules/.bin/relay")
       expect(spawnSync(launcher, ["validate"], { cwd, encoding: "utf8" })).toMatchObject({ status: 78 })
       writeFileSync(join(cwd, "relay.config.json"), text.replace("relay-development-secret", secret))

@@ -97,8 +97,7 @@ suiteUnless(lacking(), "the container image, unpacked", () => {
       const text = readFileSync(join(root, "config/packaged.json"), "utf8")
         .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:0")
         .replaceAll("/var/lib/relay", "/data")
-        // biome-ignore lint/suspicious/noTemplateCurlyInString: the relay's own.
-        .replace("file:${CREDENTIALS_DIRECTORY}/scheduling", secret)
+        .replace(`file:\${CREDENTIALS_DIRECTORY}/scheduling`, secret)
       writeFileSync(join(directory, "etc/relay/relay.config.json"), text)
       const mounts = 'mount -t proc proc proc && mount --rbind /dev dev && exec chroot --userspec="$0" . "$@"'
       const {

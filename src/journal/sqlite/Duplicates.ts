@@ -14,7 +14,7 @@
  * A ring in order of arrival (16 bytes an entry) and an open-addressed index
  * into it; both are plain typed arrays, so that no collection looks at their
  * entries. They start small and double up to the window: the collector counts
- * their size, and a heap twice as large before it collects. The newest entry of a key
+ * their size, and the larger it is the more garbage it waits for. The newest entry of a key
  * is the key's anchor and is in the index by its key, all others by key and
  * body: so each is found at once, and no more is kept than one place an entry.
  */

@@ -1,7 +1,7 @@
 /** The keys that the configs of AWS's services share: where a service is, what signs the requests, how batches fill. */
 import { Effect, Schema } from "effect"
+import { linger } from "../../config/schema/BatchKeys.ts"
 import { secret, text } from "../../config/schema/Keys.ts"
-import { Units } from "../../config/schema/Units.ts"
 
 /** Where a service is, when it is not where AWS says. */
 export const endpoint = (service: string) =>
@@ -58,6 +58,6 @@ export const oneIdentity = Schema.makeFilter(
 )
 
 export const batchOf = (size: string) =>
-  Schema.Struct({ linger: Units.duration.or("20 millis", "How long a batch may wait to fill") })
+  Schema.Struct({ linger })
     .annotate({ description: `How batches fill: ten events at most, and ${size}` })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))

@@ -1,6 +1,7 @@
 /** The config of a Kafka sink. */
 import { Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
+import { batch } from "../../config/schema/BatchKeys.ts"
 import { countOr, oneOf, secret, template, templateOr, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import * as Template from "../../formats/Template.ts"
@@ -77,13 +78,7 @@ export const KafkaConfig = Schema.Struct({
       replication: countOr("Copies of each partition", 3, 1, 100),
     }).annotate({ description: "Make topics that are missing; without it they must be there" }),
   ),
-  batch: Schema.Struct({
-    maxEvents: countOr("Events in a batch at most", 500, 1, 1_000),
-    maxBytes: Units.bytes.or("512 KiB", "Bytes of bodies in a batch at most; a larger event goes alone"),
-    linger: Units.duration.or("20 millis", "How long a batch may wait to fill"),
-  })
-    .annotate({ description: "How batches fill" })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  batch: batch("Events in a batch at most", 500),
   requestTimeout: Units.duration.or("8 seconds", "How long the brokers may take for a batch"),
 }).check(
   Schema.makeFilter((config: { readonly client: string; readonly compression: string }) =>

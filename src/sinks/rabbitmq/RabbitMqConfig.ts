@@ -1,6 +1,7 @@
 /** The config of a RabbitMQ sink. */
 import { Effect, Redacted, Schema } from "effect"
-import { countOr, oneOf, secret, template, templateOr, text } from "../../config/schema/Keys.ts"
+import { batch } from "../../config/schema/BatchKeys.ts"
+import { oneOf, secret, template, templateOr, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
@@ -75,13 +76,7 @@ export const RabbitMqConfig = Schema.Struct({
     ["raw", "cloudevents"],
     "raw",
   ),
-  batch: Schema.Struct({
-    maxEvents: countOr("Events that wait for their confirms at most", 100, 1, 1_000),
-    maxBytes: Units.bytes.or("512 KiB", "Bytes of their bodies at most; a larger event goes alone"),
-    linger: Units.duration.or("20 millis", "How long a batch may wait to fill"),
-  })
-    .annotate({ description: "How batches fill" })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  batch: batch("Events that wait for their confirms at most", 100),
   requestTimeout: Units.duration.or("8 seconds", "How long the broker may take to let the relay in, and for a batch"),
 }).check(
   Schema.makeFilter(({ url, password, tls, exchange, routingKey, headers }: Whole) => {

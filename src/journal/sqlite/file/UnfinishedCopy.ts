@@ -20,8 +20,8 @@ import { transactions } from "./SqliteErrors.ts"
 
 interface Position {
   readonly source: string
-  /** Of the two passes over the source: first what every lane has settled, then what one still waits for. */
-  pass: 0 | 1
+  /** Of the two passes over the source: 0 takes what every lane has settled, 1 what one still waits for. */
+  pass: number
   /** The stream that is read, by its index in the source, and the last of its events that was seen. */
   stream: number
   after: number
@@ -39,6 +39,20 @@ const fingerprint = ({ streams }: CopySource): string =>
   createHash("sha256")
     .update(JSON.stringify(streams.map(({ name, last, lanes }) => [name, last, lanes])))
     .digest("hex")
+
+const startOf = (source: CopySource): Position => {
+  const lanes = new Set(source.streams.flatMap(({ lanes }) => lanes.map(({ name }) => name)))
+  return {
+    source: fingerprint(source),
+    pass: 0,
+    stream: 0,
+    after: 0,
+    next: 1,
+    owedFrom: 1,
+    events: 0,
+    settled: Array.from(lanes, (name) => [name, []]),
+  }
+}
 
 const key = "copy"
 
@@ -59,16 +73,9 @@ export class UnfinishedCopy {
   /** Goes on with the copy at this path, or begins one. */
   constructor(path: string, source: CopySource) {
     this.#path = path
-    const kept = tolerant(() => this.#opened(source))
-    this.db = kept?.db ?? this.#begun()
-    this.position = kept?.position ?? {
-      source: fingerprint(source),
-      ...{ pass: 0, stream: 0, after: 0, next: 1, owedFrom: 1, events: 0 },
-      settled: [...new Set(source.streams.flatMap(({ lanes }) => lanes.map(({ name }) => name)))].map((name) => [
-        name,
-        [],
-      ]),
-    }
+    const unfinished = this.#opened(source)
+    this.db = unfinished?.db ?? this.#begun()
+    this.position = unfinished?.position ?? startOf(source)
     this.known = this.position.events
     this.#lanes = new Map(this.position.settled)
     this.transaction = transactions(this.db)
@@ -148,7 +155,10 @@ export class UnfinishedCopy {
   #opened(source: CopySource): { readonly db: DatabaseSync; readonly position: Position } | undefined {
     if (!existsSync(this.#path)) return undefined
     const db = new DatabaseSync(this.#path)
-    const position = tolerant(() => JSON.parse(meta(db, key) ?? "") as Position)
+    const position = tolerant(() => {
+      migrate(db, this.#path)
+      return JSON.parse(meta(db, key) ?? "") as Position
+    })
     if (position?.source === fingerprint(source)) return { db, position }
     db.close()
     return undefined

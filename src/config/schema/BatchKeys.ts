@@ -1,0 +1,16 @@
+/** The keys of how a sink's batches fill. */
+import { Effect, Schema } from "effect"
+import { countOr } from "./Keys.ts"
+import { Units } from "./Units.ts"
+
+export const linger = Units.duration.or("20 millis", "How long a batch may wait to fill")
+
+/** `events` says what `maxEvents` bounds; its default is `most`. */
+export const batch = (events: string, most: number) =>
+  Schema.Struct({
+    maxEvents: countOr(events, most, 1, 1_000),
+    maxBytes: Units.bytes.or("512 KiB", "Bytes of their bodies at most; a larger event goes alone"),
+    linger,
+  })
+    .annotate({ description: "How batches fill" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))

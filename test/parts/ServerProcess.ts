@@ -1,0 +1,77 @@
+/**
+ * A server that a test starts, kills and starts again. What a test starts it
+ * stops: the server runs under a shell that kills it and removes its files when
+ * the test process ends, however that ends.
+ */
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { rmSync } from "node:fs"
+import process from "node:process"
+
+export interface ServerOptions {
+  /** As errors call it. */
+  readonly name: string
+  /** What it writes is below. */
+  readonly home: string
+  readonly command: readonly [program: string, ...args: ReadonlyArray<string>]
+  /** Whether it serves; `said` is the end of what it has printed. */
+  readonly isUp: (said: string) => boolean | Promise<boolean>
+  readonly env?: NodeJS.ProcessEnv
+  /** A program that it needs beside it, for the shell. */
+  readonly beside?: string
+}
+
+/** The shell's standard input is the test's: it ends with that process. */
+const supervisor = (beside?: string): string =>
+  `home=$1; shift; ${beside === undefined ? "others=" : `${beside} </dev/null >&2 & others=$!`}; exec 3<&0; ` +
+  '"$@" </dev/null >&2 & pid=$!; echo $pid; ' +
+  '(read -r word <&3; kill -9 $pid $others 2>/dev/null; [ "$word" = keep ] || rm -rf "$home") & ' +
+  'wait $pid; [ -z "$others" ] || kill -9 $others 2>/dev/null'
+
+export class ServerProcess {
+  pid = 0
+  readonly #options: ServerOptions
+  #shell: ChildProcess | undefined
+
+  constructor(options: ServerOptions) {
+    this.#options = options
+  }
+
+  /** Until it serves. */
+  readonly start = async (): Promise<void> => {
+    const { name, home, command, isUp, env, beside } = this.#options
+    let said = ""
+    const shell = spawn("sh", ["-c", supervisor(beside), "sh", home, ...command], {
+      stdio: ["pipe", "pipe", "pipe"],
+      ...(env !== undefined && { env }),
+    })
+    this.#shell = shell
+    shell.stderr.on("data", (chunk) => {
+      said = `${said}${chunk}`.slice(-20_000)
+    })
+    const [first] = await once(shell.stdout, "data")
+    this.pid = Number(String(first).trim())
+    while (!(await isUp(said))) {
+      if (shell.exitCode !== null) throw new Error(`${name} ended: ${said}`)
+      await Bun.sleep(20)
+    }
+  }
+
+  readonly signal = (signal: NodeJS.Signals): void => void process.kill(this.pid, signal)
+
+  /** kill -9. */
+  readonly kill = async (): Promise<void> => {
+    const shell = this.#shell
+    this.#shell = undefined
+    if (shell === undefined) return
+    process.kill(this.pid, "SIGKILL")
+    shell.stdin?.end("keep\n")
+    if (shell.exitCode === null) await once(shell, "exit")
+  }
+
+  /** Ends it, and removes what it wrote. */
+  readonly stop = async (): Promise<void> => {
+    await this.kill()
+    rmSync(this.#options.home, { recursive: true, force: true })
+  }
+}
