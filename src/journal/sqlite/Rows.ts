@@ -7,6 +7,11 @@ export const int = (value: unknown): number => Number(value)
 export const text = (value: unknown): string => String(value)
 export const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
 
+/** Frees a large value that nothing needs any more: at once, and not when garbage is collected. It is empty then. */
+export const release = ({ buffer }: Uint8Array): void => {
+  if (buffer instanceof ArrayBuffer) buffer.transfer(0)
+}
+
 /** The result of `work`; `undefined` where it throws, because the disk has damaged what it reads. */
 export const tolerant = <A>(work: () => A): A | undefined => {
   try {

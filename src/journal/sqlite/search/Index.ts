@@ -20,7 +20,7 @@ import type { EventQuery, Kind, Match } from "../../EventQuery.ts"
 import { keyWidth, notDelivered } from "../../stream/CommitBatch.ts"
 import { hashOf, indexFields } from "../../stream/Record.ts"
 import { isFull, transactions } from "../file/SqliteErrors.ts"
-import { bytes, int, list, type Row, text } from "../Rows.ts"
+import { bytes, int, list, type Row, release, text } from "../Rows.ts"
 
 /** Another one when the tables change, or how hashes are made. */
 const format = 2
@@ -171,6 +171,7 @@ export class Index {
     let through = after
     for (const row of this.#log.rows.iterate(after)) {
       this.#insertRow(row)
+      release(bytes(row.bytes))
       through = int(row.first) + int(row.count) - 1
       if (through - after >= step.indexed) break
     }
