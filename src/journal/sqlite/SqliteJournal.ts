@@ -124,26 +124,24 @@ const make = Effect.fnUntraced(function* (
     )
   }
 
-  // Checkpoints and searches.
+  // Checkpoints and searches. The worker takes 6 MB: it starts with the first commit or search, so an idle relay has none.
   let worker: JournalWorker.JournalWorker | undefined
-  if (entry !== undefined) {
-    worker = yield* Effect.acquireRelease(
-      Effect.sync(() =>
-        JournalWorker.start(entry, engine.store.path, {
-          checkpoint: (frames) => {
-            if (engine.brokenBy === undefined) engine.checkpoints.reported(frames)
-          },
-          failure: (message, code) => engine.checkpoints.failed(message, code),
-        }),
-      ),
-      (worker) => Effect.promise(worker.stop),
-    )
+  const needWorker = (): JournalWorker.JournalWorker | undefined => {
+    if (entry === undefined) return undefined
+    worker ??= JournalWorker.start(entry, engine.store.path, {
+      checkpoint: (frames) => {
+        if (engine.brokenBy === undefined) engine.checkpoints.reported(frames)
+      },
+      failure: (message, code) => engine.checkpoints.failed(message, code),
+    })
+    return worker
   }
+  yield* Effect.addFinalizer(() => (worker === undefined ? Effect.void : Effect.promise(worker.stop)))
   engine.checkpoints.isOwn = entry === undefined
   const ownSearch = yield* attempt(() => engine.guard(() => new Search.Search(engine.store.db)))
   const search = Effect.fnUntraced(function* (query: EventQuery) {
     const page = yield* Effect.tryPromise({
-      try: async () => engine.guard(() => worker?.search(query)),
+      try: async () => engine.guard(() => needWorker()?.search(query)),
       catch: (error) => engine.failed(error),
     })
     if (page !== undefined) return page
@@ -160,6 +158,7 @@ const make = Effect.fnUntraced(function* (
     let more = false
     try {
       engine.inspect()
+      if (engine.counters.commits > 0) needWorker()
       if (!engine.isStarting) {
         const swept = sweep(engine)
         more = prune(engine, wallClock.trusted() ? now() - retention : 0) || swept

@@ -1,12 +1,18 @@
-import { describe, expect, test } from "bun:test"
+import { describe, expect, spyOn, test } from "bun:test"
+import { Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import type { JournalError } from "../../../src/journal/JournalError.ts"
 import { maxLogBytes } from "../../../src/journal/sqlite/Checkpoints.ts"
 import { Engine } from "../../../src/journal/sqlite/Engine.ts"
 import { isFinal } from "../../../src/journal/sqlite/file/SqliteErrors.ts"
 import { open } from "../../../src/journal/sqlite/file/Store.ts"
 import * as JournalWorker from "../../../src/journal/sqlite/JournalWorker.ts"
 import { scan } from "../../../src/journal/sqlite/StartupScan.ts"
+import { WorkerEntrypoint } from "../../../src/journal/WorkerEntrypoint.ts"
+import { it } from "../../lib/effect.ts"
 import { event } from "../samples.ts"
 import { options } from "../temporary.ts"
+import { type Service, session } from "./session.ts"
 
 const opened = () => {
   const at = options()
@@ -80,4 +86,26 @@ describe("JournalWorker", () => {
       engine.store.close()
     }
   })
+
+  const startsWith = (use: (journal: Service) => Effect.Effect<unknown, JournalError>) =>
+    Effect.gen(function* () {
+      const start = spyOn(JournalWorker, "start")
+      yield* Effect.addFinalizer(() => Effect.sync(() => start.mockRestore()))
+      yield* session(options(), (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("lake")
+          yield* TestClock.adjust(Duration.minutes(1))
+          expect(start).not.toHaveBeenCalled()
+          yield* use(journal)
+          yield* TestClock.adjust(Duration.minutes(1))
+          expect(start).toHaveBeenCalledTimes(1)
+        }),
+      ).pipe(Effect.provideService(WorkerEntrypoint, worker("../worker.ts")))
+    })
+
+  it.effect("starts with the first commit: an idle relay is smaller without it", () =>
+    startsWith((journal) => journal.append(event("first"), ["lake"])),
+  )
+
+  it.effect("or with the first search", () => startsWith((journal) => journal.events({ limit: 1 })))
 })
