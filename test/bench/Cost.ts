@@ -5,9 +5,9 @@
  */
 import { join } from "node:path"
 import { Duration, Effect, type Scope } from "effect"
-import { type Broker, makeBroker, unavailable } from "../parts/Kafka.ts"
-import { makeTopic, sizeOf } from "../parts/Topics.ts"
+import { unavailable } from "../parts/Kafka.ts"
 import { BenchError } from "./BenchError.ts"
+import * as Kafka from "./Kafka.ts"
 import * as Paced from "./Paced.ts"
 import * as Report from "./Report.ts"
 import * as Rounds from "./Rounds.ts"
@@ -17,26 +17,6 @@ import { memory } from "./Usage.ts"
 import * as Verdicts from "./Verdicts.ts"
 
 type Make = (options: Options, name: string) => Effect.Effect<Target.Target, BenchError, Scope.Scope>
-
-/** One broker for all rows that need it, until the benchmark ends. */
-const broker = Effect.acquireRelease(
-  Effect.tryPromise({
-    try: async () => {
-      const made = await makeBroker()
-      await made.start()
-      return made
-    },
-    catch: (error) => new BenchError({ message: `Apache Kafka does not start: ${String(error)}` }),
-  }),
-  (made) => Effect.promise(() => made.stop()),
-)
-
-const toTopic = (make: (options: Options, name: string, plain: string, topic: string) => ReturnType<Make>) =>
-  Effect.fnUntraced(function* (options: Options, name: string, { plain }: Broker) {
-    const topic = yield* Effect.promise(() => makeTopic(plain, 6))
-    const target = yield* make(options, name, plain, topic)
-    return { ...target, delivered: Effect.promise(() => sizeOf(plain, topic)) }
-  })
 
 /** Those that need no broker, and those that do. */
 const rows: Readonly<Record<string, Make>> = {
@@ -48,15 +28,7 @@ const rows: Readonly<Record<string, Make>> = {
   http: Target.relayToHttp,
 }
 
-const kafkaRows = {
-  producer: toTopic((options, name, plain, topic) => Target.server(options, name, "producer", plain, topic)),
-  kafka: toTopic((options, name, plain, topic) =>
-    Target.relay(options, name, {
-      sinks: { kafka: { type: "kafka", brokers: [plain], topic } },
-      routes: [{ name: "everything", match: "**", to: ["kafka"] }],
-    }),
-  ),
-}
+const kafkaRows = { producer: Kafka.producer, kafka: Kafka.relay }
 
 const isKafka = (name: string): name is keyof typeof kafkaRows => Object.hasOwn(kafkaRows, name)
 
@@ -88,7 +60,7 @@ export interface CostOptions extends Options {
 
 export const cost = Effect.fnUntraced(function* (options: CostOptions) {
   const names = yield* named(options.rows)
-  const kafka = names.some(isKafka) ? yield* broker : undefined
+  const kafka = names.some(isKafka) ? yield* Kafka.broker : undefined
   const targets: Record<string, Target.Target> = {}
   for (const [index, name] of names.entries()) {
     const copies = names.slice(0, index).filter((other) => other === name).length
@@ -169,9 +141,6 @@ const noise = ({ subjects }: Measured): ReadonlyArray<Report.Verdict> =>
     ]
   })
 
-/** MiB, resident, so with 50 of the binary itself. */
-const most = { idle: 80, peak: 200, peakStretch: 150 }
-
 const verdicts = (measured: Measured, pace: number | undefined): ReadonlyArray<Report.Verdict> => {
   const { subjects, idle, peak } = measured
   const { bare, forwarder, file, http, kafka } = subjects
@@ -204,16 +173,8 @@ const verdicts = (measured: Measured, pace: number | undefined): ReadonlyArray<R
   for (const relay of [file, http, kafka]) {
     if (relay === undefined) continue
     const { name } = relay.target
-    const mebibytes = (what: string, value: number, bound: number, stretch = false): Report.Verdict => ({
-      requirement: `${name}: ${what} memory ≤ ${bound} MiB`,
-      measured: `${value.toFixed(0)} MiB`,
-      ok: value <= bound,
-      stretch,
-    })
     found.push(
-      mebibytes("peak", peak[name] ?? Number.NaN, most.peak),
-      mebibytes("peak", peak[name] ?? Number.NaN, most.peakStretch, true),
-      mebibytes("idle", idle[name] ?? Number.NaN, most.idle),
+      ...Verdicts.resident(name, idle[name] ?? Number.NaN, peak[name] ?? Number.NaN),
       Verdicts.complete(relay, pace === undefined),
     )
   }

@@ -18,7 +18,7 @@ const options = (path: string) => ({
   type: "sqlite" as const,
   path,
   retention: Duration.days(7),
-  maxSize: 10 * gibibyte,
+  maxSize: 1024 * gibibyte,
   minFree: gibibyte,
   duplicates: { age: Duration.hours(24), count: 1_000_000 },
 })
@@ -56,14 +56,17 @@ const fill = Effect.fnUntraced(function* ({ events: count, lane, isDelivered }: 
     )
     yield* (yield* Effect.promise(() => Promise.resolve(appends[0]))) ?? Effect.void
   }
-  if (!isDelivered) return
+  const idOf = (number: number) => Requests.id(run, { number, sentAt: 0 })
+  if (!isDelivered) return idOf
   const head = yield* journal.head
   yield* journal.settle([
     { lane, cursor: { sequence: head, settled: [] }, retry: [], endRetry: [], deadLetter: [], pausedFor: 0 },
   ])
+  return idOf
 })
 
-export const run = (path: string, content: Content): Effect.Effect<void, BenchError> =>
+/** The id of each event, by its number from 0. */
+export const run = (path: string, content: Content): Effect.Effect<(number: number) => string, BenchError> =>
   fill(content).pipe(
     Effect.provide(SqliteJournal.layer(options(path))),
     Effect.mapError(({ message }) => new BenchError({ message: `filling the journal: ${message}` })),

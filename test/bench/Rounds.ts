@@ -7,7 +7,7 @@ import { Duration, Effect } from "effect"
 import type { BenchError } from "./BenchError.ts"
 import type { Load } from "./Load.ts"
 import { awaitDelivered, type Target } from "./Target.ts"
-import { cpuMicros, pageFaults } from "./Usage.ts"
+import { cpuMicros, memory, pageFaults } from "./Usage.ts"
 
 export interface Run extends Load {
   /** CPU microseconds a request, until all of them were delivered. */
@@ -16,6 +16,8 @@ export interface Run extends Load {
   readonly faults: number
   /** Garbage collections in a thousand requests. */
   readonly collections: number
+  /** The most memory that the server has had so far, in MiB. */
+  readonly peak: number
   /** Events that the sink did not have yet when the load ended. */
   readonly behind: number
   /** Events that never came, and those that came more than once. */
@@ -52,6 +54,7 @@ const measure = Effect.fnUntraced(function* (target: Target, load: Effect.Effect
     cpu,
     faults,
     collections,
+    peak: memory(target.pid).peak,
     behind: Math.max(0, accepted - delivered),
     lost: Math.max(0, accepted - drained),
     surplus: Math.max(0, final - accepted),

@@ -5,8 +5,9 @@
 import { Effect, type Scope } from "effect"
 import type { BenchError } from "./BenchError.ts"
 import { drain } from "./Drain.ts"
-import * as Fill from "./Fill.ts"
 import * as Fleet from "./Fleet.ts"
+import * as Kept from "./Kept.ts"
+import * as Memory from "./Memory.ts"
 import * as Paced from "./Paced.ts"
 import * as Report from "./Report.ts"
 import * as Rounds from "./Rounds.ts"
@@ -23,6 +24,8 @@ export interface Options extends Rounded {
   readonly kept: number
   /** Events that wait for a sink. */
   readonly backlog: number
+  /** Seconds of load for each sink while its memory is watched. */
+  readonly long: number
 }
 
 type Scenario = (options: Options) => Effect.Effect<ReadonlyArray<Report.Verdict>, BenchError, Scope.Scope>
@@ -60,17 +63,19 @@ const compare = Effect.fnUntraced(function* (
 })
 
 const kept: Scenario = Effect.fnUntraced(function* (options) {
-  const full = `${options.kept.toLocaleString("en")} kept`
-  yield* Fill.run(Target.journalPath(Target.relayDirectory(options, full)), {
-    events: options.kept,
-    lane: "file",
-    isDelivered: true,
+  const journals = yield* Kept.fill(options)
+  const ingest = Effect.gen(function* () {
+    const { empty: base, full: other } = yield* Kept.relays(options, journals)
+    const title = `Ingest with ${journals.full.name} in the journal, against an empty one`
+    return [
+      ...(yield* compare(options, title, { base, other })),
+      ...(yield* Kept.explain(options, journals, base, other)),
+    ]
   })
-  return yield* compare(options, `Ingest with ${full} in the journal, against an empty one`, {
-    base: yield* Target.relayToFile(options, "empty journal"),
-    other: yield* Target.relayToFile(options, full),
-  })
+  return [...(yield* Effect.scoped(ingest)), ...(yield* Kept.restart(options, journals))]
 })
+
+const memory: Scenario = (options) => Memory.long(options, options.long)
 
 /** Events a second that both journals can take on a small machine: who takes more a second pays less for each. */
 const sameRate = 4_000
@@ -165,6 +170,7 @@ const print = (title: string, subjects: ReadonlyArray<Rounds.Subject>, reference
 export const scenarios: Readonly<Record<string, Scenario>> = {
   kept,
   drain,
+  memory,
   routes,
   page,
   fleet,

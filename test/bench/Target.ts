@@ -11,10 +11,13 @@ import { path, secret } from "./Requests.ts"
 
 export interface Target extends Child.Child {
   readonly port: number
-  /** Where the admin API listens, of a relay. */
-  readonly adminPort?: number
   /** How many events its sink has, where it has one. Its load must be distinct. */
   readonly delivered?: Effect.Effect<number, BenchError>
+}
+
+export interface Relay extends Target {
+  /** Where the admin API listens. */
+  readonly adminPort: number
 }
 
 export interface Setup {
@@ -72,7 +75,7 @@ export const relay = Effect.fnUntraced(function* (setup: Setup, name: string, co
     log: logOf(setup, name),
     ready: `http://127.0.0.1:${adminPort}/readyz`,
   })
-  const target = { ...child, port, adminPort }
+  const target: Relay = { ...child, port, adminPort }
   return target
 })
 
@@ -94,7 +97,7 @@ export const relayToFile = Effect.fnUntraced(function* (
   journal?: unknown,
 ) {
   const directory = join(relayDirectory(setup, name), "sink")
-  mkdirSync(directory)
+  mkdirSync(directory, { recursive: true })
   const sinks = { file: { type: "file", path: join(directory, "events.ndjson") } }
   const target = yield* relay(setup, name, { sinks, routes, ...(journal !== undefined && { journal }) })
   const lines = countLines(directory)

@@ -29,3 +29,21 @@ export const complete = (subject: Rounds.Subject, dropped: boolean): Report.Verd
     ok: lost === 0 && refused === 0 && surplus <= (dropped ? Load.connections * subject.runs.length : 0),
   }
 }
+
+/** MiB, resident, so with 50 of the binary itself. */
+const most = { idle: 80, peak: 200, peakStretch: 150 }
+
+/** What a relay may take before any load, and under any. */
+export const resident = (name: string, idle: number, peak: number): ReadonlyArray<Report.Verdict> => {
+  const atMost = (what: string, value: number, bound: number, stretch = false): Report.Verdict => ({
+    requirement: `${name}: ${what} memory ≤ ${bound} MiB`,
+    measured: `${value.toFixed(0)} MiB`,
+    ok: value <= bound,
+    stretch,
+  })
+  return [
+    atMost("peak", peak, most.peak),
+    atMost("peak", peak, most.peakStretch, true),
+    atMost("idle", idle, most.idle),
+  ]
+}

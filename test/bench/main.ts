@@ -9,7 +9,9 @@
  *   --rate N         so many events a second, in the place of as many as each can take
  *   --binary PATH    the compiled relay instead of src/main.ts
  *   --rounds N --seconds N   instead of 5 rounds of 3 s
- *   --only NAME      in the place of the table: kept, drain, routes, page, fleet, start
+ *   --only NAME      in the place of the table: kept, drain, memory, routes, page, fleet, start
+ *   --kept N         events in the journal of `kept`, instead of 2,000,000; 1.2 GB of disk a million
+ *   --long N         seconds of load to each sink of `memory`, instead of 600; up to 30 GB of disk
  *   --against PATH   another compiled relay, an older one say: only what both cost, in turn
  */
 import { join } from "node:path"
@@ -34,6 +36,8 @@ const bench = Effect.gen(function* () {
     rate: { type: "string" },
     rounds: { type: "string" },
     seconds: { type: "string" },
+    kept: { type: "string" },
+    long: { type: "string" },
     against: { type: "string" },
   })
   yield* requireWrk
@@ -45,8 +49,9 @@ const bench = Effect.gen(function* () {
     rounds: yield* whole("rounds", numbers.rounds ?? (quick ? "3" : "5")),
     seconds: yield* whole("seconds", numbers.seconds ?? (quick ? "2" : "3")),
     rate: pace ?? 5_000,
-    kept: quick ? 200_000 : 2_000_000,
+    kept: yield* whole("kept", numbers.kept ?? (quick ? "200000" : "2000000")),
     backlog: quick ? 100_000 : 1_000_000,
+    long: yield* whole("long", numbers.long ?? (quick ? "30" : "600")),
   }
   const { rounds, seconds, command } = options
   yield* Console.log(`${Program.machine}; ${rounds} rounds of ${seconds} s; ${command.join(" ")}`)
