@@ -3,6 +3,8 @@
  * touch the disk. What all of those have read leaves at once: what is kept longer
  * outlives a collection of new garbage, and only a full one finds it then. Bounded
  * by bytes and by count for a lane that falls behind; the oldest leave first.
+ * While every lane is further behind than that nothing is kept: it would leave
+ * unread.
  */
 import type { Entry } from "../../event/Entry.ts"
 
@@ -25,6 +27,10 @@ export class RecentEntries {
 
   /** Takes what was committed: sequences follow on from each other without gaps. */
   push(entries: ReadonlyArray<Entry>): void {
+    if (!this.#isInReach(entries.at(-1)?.sequence ?? 0)) {
+      this.#dropOldest(this.#entries.length)
+      return
+    }
     for (const entry of entries) {
       this.#entries.push(entry)
       this.#bytes += sizeOf(entry)
@@ -62,6 +68,12 @@ export class RecentEntries {
     for (const position of this.#positions.values()) if (position + 1 >= this.first) common = Math.min(common, position)
     this.#dropOldest(common + 1 - this.first)
     return entries
+  }
+
+  /** Whether a reader may come so far before it would have to leave; before anybody has read it is not known. */
+  #isInReach(sequence: number): boolean {
+    for (const position of this.#positions.values()) if (sequence - position <= max.entries) return true
+    return this.#positions.size === 0
   }
 
   #dropOldest(count: number): void {

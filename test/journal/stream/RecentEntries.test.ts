@@ -63,3 +63,16 @@ test("without a reader they stay, within a bound", () => {
   expect(sequences(recent.read(recent.first - 1, 5_000))).toHaveLength(5_001 - recent.first)
   expect(5_001 - recent.first).toBeLessThanOrEqual(4_096)
 })
+
+test("while every reader is far behind nothing is kept, and what comes is there again for one that has come near", () => {
+  const recent = holding(1, 2)
+  recent.read(0, 1, "slow")
+  recent.push(entries(3, 4_000))
+  expect(recent.first).toBe(2)
+  recent.push(entries(4_001, 5_000))
+  expect(recent.first).toBe(Number.POSITIVE_INFINITY)
+  recent.taken(entries(2, 1_500), "slow")
+  recent.push(entries(5_001, 5_002))
+  recent.taken(entries(1_501, 5_000), "slow")
+  expect(sequences(recent.read(5_000, 9, "slow"))).toEqual([5_001, 5_002])
+})
