@@ -381,6 +381,33 @@ describe("a lane", () => {
     }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(unreadable))))
   })
 
+  it.effect("reads a backlog in small parts, one soon after the other, so that it holds nobody up", () => {
+    const sink = scripted(() => "pass", 500)
+    const limits: Array<number> = []
+    let readable = false
+    const slow = Layer.effect(
+      Journal,
+      Effect.map(Journal, (journal) =>
+        Journal.of({
+          ...journal,
+          read: (after, limit) => {
+            if (!readable)
+              return Effect.fail(new JournalError({ reason: new JournalUnavailable({ message: "not now" }) }))
+            limits.push(limit)
+            return journal.read(after, limit)
+          },
+        }),
+      ),
+    ).pipe(Layer.provide(MemoryJournal.layer))
+    return Effect.gen(function* () {
+      yield* append(2_000, ["sink"])
+      readable = true
+      yield* pass("2 seconds")
+      expect(sink.delivered.length).toBe(2_000)
+      expect(Math.max(...limits)).toBeLessThanOrEqual(256)
+    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(slow))))
+  })
+
   it.effect("a bug in a sink makes the event wait for a retry, and the lane continues", () => {
     const sink = scripted((entry, attempt) => {
       if (entry.sequence === 1 && attempt === 1) throw new TypeError("a bug")

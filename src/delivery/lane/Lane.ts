@@ -38,6 +38,8 @@ import { Suspects } from "./Suspects.ts"
 
 /** Events that a lane holds above its cursor at most. */
 const maxOpen = 1_024
+/** Events that are read at once: from the disk that takes about a millisecond, in which nobody is answered. */
+const readAtOnce = 256
 /** Bytes that a lane holds in memory at most, one event more included. */
 const maxOpenBytes = 8 * 1024 * 1024
 /** How often deadlines and waits are checked. */
@@ -254,15 +256,22 @@ export class Lane {
   /** Reads, takes up retries, starts attempts. True when there may be more to do at once. */
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
     const room = this.#hasRoom() ? maxOpen - this.progress.open.events : 0
-    const entries = room > 0 ? yield* this.#log.read(this.progress.position, room, this.config.name) : []
+    const limit = Math.min(room, readAtOnce)
+    const entries = limit > 0 ? yield* this.#log.read(this.progress.position, limit, this.config.name) : []
     const now = this.clock.now()
     for (const entry of entries) this.#intake.take(entry, now)
     // What did not fit can be read as soon as attempts have made room.
-    this.#moreToRead = entries.length > 0 && (entries.length === room || this.progress.open.bytes >= maxOpenBytes)
+    if (limit > 0) {
+      this.#moreToRead = entries.length > 0 && (entries.length === limit || this.progress.open.bytes >= maxOpenBytes)
+    }
     yield* this.#intake.enforceBacklogLimit()
     const mayTakeDue = !this.state.stopped && this.#queue.retries === 0
     const due = mayTakeDue ? yield* this.#intake.takeDue(this.config.concurrency * this.#maxEvents) : 0
     this.#launch()
+    if (entries.length === readAtOnce && this.#hasRoom()) {
+      yield* Effect.yieldNow
+      return true
+    }
     return (entries.length > 0 && this.#queue.fresh === 0) || (due > 0 && this.#queue.retries === 0)
   })
 
