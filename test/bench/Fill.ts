@@ -4,10 +4,12 @@
  * through the journal, in groups of the size that 64 connections make; over
  * HTTP it would take three times as long.
  */
+import { DatabaseSync } from "node:sqlite"
 import { Duration, Effect } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import { Journal } from "../../src/journal/Journal.ts"
 import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
+import { Index } from "../../src/journal/sqlite/search/Index.ts"
 import { BenchError } from "./BenchError.ts"
 import * as Requests from "./Requests.ts"
 
@@ -65,9 +67,19 @@ const fill = Effect.fnUntraced(function* ({ events: count, lane, isDelivered }: 
   return idOf
 })
 
+/** A relay does this in the background, as events come in. */
+const index = (path: string): void => {
+  const log = new DatabaseSync(path)
+  const index = new Index(log, path)
+  while (index.grow());
+  index.close()
+  log.close()
+}
+
 /** The id of each event, by its number from 0. */
 export const run = (path: string, content: Content): Effect.Effect<(number: number) => string, BenchError> =>
   fill(content).pipe(
     Effect.provide(SqliteJournal.layer(options(path))),
+    Effect.tap(() => Effect.sync(() => index(path))),
     Effect.mapError(({ message }) => new BenchError({ message: `filling the journal: ${message}` })),
   )
