@@ -53,7 +53,8 @@ export const makeMailbox = async (): Promise<Mailbox> => {
       existsSync(file)
         ? readFileSync(file, "utf8")
             .split("\n")
-            .filter((line) => line !== "")
+            // Behind the last line feed there may be a line that is being written.
+            .slice(0, -1)
             .map((line) => JSON.parse(line))
         : [],
     remove: async () => {
