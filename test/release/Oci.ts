@@ -77,7 +77,9 @@ export const layout = async (
       { path: `${runtime.WorkingDir.slice(1)}/`, owner },
     ]
     const tars = await Promise.all([base.entries, own].map((entries) => tar(entries, time)))
-    const layers = await Promise.all(tars.map(async (layer) => blob("layer.v1.tar+gzip", await gzip(layer))))
+    const zipped = await Promise.all(tars.map(gzip))
+    // In the order of the layers, whichever was ready first.
+    const layers = zipped.map((layer) => blob("layer.v1.tar+gzip", layer))
     const config = blob(
       "config.v1+json",
       JSON.stringify({
