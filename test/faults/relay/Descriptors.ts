@@ -10,8 +10,9 @@ import { eventually, openFiles, Subject, skipped } from "./Subject.ts"
 import { Ends } from "./Traffic.ts"
 
 const limits = [64, 128, 192] as const
-/** Questions to the admin side in a round: connections come and go, and with them the descriptors. */
+/** Questions to the admin side in a round, and counts before them: connections come and go, and with them the descriptors. */
 const probes = 20
+const counts = 30
 const longRounds = 30
 
 /** So many connections that say nothing, and come again when they are refused or ended; the end of them. */
@@ -57,10 +58,13 @@ export const descriptors: Line = {
       let over = false
       const loading = sender.load(() => over, 8)
       const leave = crowd(subject.port, limit * 2)
-      await Bun.sleep(1_500)
-      fewest = Math.min(fewest, limit - openFiles(relay.pid))
-      for (let asked = 0; asked < probes; asked++) {
+      const count = async () => {
         await Bun.sleep(50)
+        fewest = Math.min(fewest, limit - openFiles(relay.pid))
+      }
+      for (let counted = 0; counted < counts; counted++) await count()
+      for (let asked = 0; asked < probes; asked++) {
+        await count()
         const ready = await subject.ask("/readyz", "GET", 2_000).catch(() => "nothing")
         if (ready === "nothing") broken.push(`with ${limit} descriptors, all used up, /readyz answers nothing`)
         if (ready.startsWith("file descriptors are used up")) told += 1
