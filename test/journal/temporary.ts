@@ -1,14 +1,9 @@
-/** Journals on disk for tests: in a directory that is deleted after the test file. */
-import { afterAll } from "bun:test"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
+/** Journals on disk for tests: in a directory that is removed after them. */
 import { join } from "node:path"
 import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
 import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
+import { temporaryRoot } from "../lib/temporaryRoot.ts"
 import { optionsAt } from "./samples.ts"
-
-const root = mkdtempSync(join(tmpdir(), "relay-journal-"))
-afterAll(() => rmSync(root, { recursive: true, force: true }))
 
 let count = 0
 
@@ -19,6 +14,6 @@ export const createSqlite = () => {
 }
 
 export const options = (more: Partial<SqliteConfig> = {}): SqliteConfig => ({
-  ...optionsAt(join(root, String(++count), "journal.db")),
+  ...optionsAt(join(temporaryRoot, String(++count), "journal.db")),
   ...more,
 })
