@@ -93,16 +93,10 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       status: Effect.succeed({ loadedAt: 1_000_000, refusal: setup.refusal ?? "" }),
     }),
   )
-  const journal = Layer.effect(
-    Journal,
-    Effect.map(Journal, (memory) =>
-      Journal.of({
-        ...memory,
-        status: Effect.map(memory.status, (status) => ({ ...status, ...setup.status })),
-        ...(setup.fleet && { fleet: { status: Effect.succeed(setup.fleet), introduce: () => Effect.void } }),
-      }),
-    ),
-  ).pipe(Layer.provide(MemoryJournal.layer))
+  const journal = MemoryJournal.layerWith((memory) => ({
+    status: Effect.map(memory.status, (status) => ({ ...status, ...setup.status })),
+    ...(setup.fleet && { fleet: { status: Effect.succeed(setup.fleet), introduce: () => Effect.void } }),
+  }))
   const active = activeConfig({ ...config(setup.admin), ...setup.config })
   const ingest = Ingest.layer.pipe(Layer.provideMerge(Layer.merge(journal, active)))
   const info = RelayInfo.layer({ version: "1.2.3", configFile: "relay.config.json" })

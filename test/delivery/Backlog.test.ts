@@ -1,7 +1,7 @@
 /** A backlog that is over its limit: what is given up was not delivered. */
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Layer, Random } from "effect"
-import { Journal, JournalError, JournalUnavailable } from "../../src/journal/Journal.ts"
+import { unavailable } from "../../src/journal/Journal.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { it } from "../lib/effect.ts"
 import { append, away, failed, lanesOf, letters, pass, relay, scripted, spec, statusOf } from "./fixture.ts"
@@ -11,18 +11,9 @@ describe("a backlog that is full", () => {
     let up = false
     let storing = true
     const sink = scripted(() => (up ? "pass" : away))
-    const stuck = Layer.effect(
-      Journal,
-      Effect.map(Journal, (journal) =>
-        Journal.of({
-          ...journal,
-          settle: (some) =>
-            storing
-              ? journal.settle(some)
-              : Effect.fail(new JournalError({ reason: new JournalUnavailable({ message: "not now" }) })),
-        }),
-      ),
-    ).pipe(Layer.provideMerge(MemoryJournal.layer))
+    const stuck = MemoryJournal.layerWith((journal) => ({
+      settle: (some) => (storing ? journal.settle(some) : unavailable("not now")),
+    }))
     const overrides = {
       backlog: { max: 20, whenFull: "deadLetter" as const },
       rateLimit: { events: 10, per: Duration.seconds(1) },
@@ -74,18 +65,12 @@ describe("a long backlog", () => {
   it.effect("is stored while it goes, so that the lane need not wait for the disk at its bound", () => {
     const sink = scripted(() => "pass")
     const delivered: Array<number> = []
-    const watched = Layer.effect(
-      Journal,
-      Effect.map(Journal, (journal) =>
-        Journal.of({
-          ...journal,
-          settle: (some) => {
-            delivered.push(sink.delivered.length)
-            return journal.settle(some)
-          },
-        }),
-      ),
-    ).pipe(Layer.provideMerge(MemoryJournal.layer))
+    const watched = MemoryJournal.layerWith((journal) => ({
+      settle: (some) => {
+        delivered.push(sink.delivered.length)
+        return journal.settle(some)
+      },
+    }))
     return Effect.gen(function* () {
       yield* append(3_000, ["sink"])
       yield* pass("10 seconds")

@@ -154,35 +154,23 @@ const buggy = (times: number, call: "read" | "readRetries" | "settle" | "awaitBe
   let left = times
   const bug = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.suspend(() => (left-- > 0 ? Effect.die(new TypeError("no such thing")) : effect))
-  return Layer.effect(
-    Journal,
-    Effect.map(Journal, (journal) =>
-      Journal.of({
-        ...journal,
-        ...(call === "read" && { read: (after, limit) => bug(journal.read(after, limit)) }),
-        ...(call === "readRetries" && { readRetries: (lane, some) => bug(journal.readRetries(lane, some)) }),
-        ...(call === "awaitBeyond" && {
-          // Of the lanes: tests wait for less.
-          awaitBeyond: (after) => (after < 30 ? journal.awaitBeyond(after) : bug(journal.awaitBeyond(after))),
-        }),
-        ...(call === "settle" && { settle: (some) => bug(journal.settle(some)) }),
-      }),
-    ),
-  ).pipe(Layer.provideMerge(MemoryJournal.layer))
+  return MemoryJournal.layerWith((journal) => ({
+    ...(call === "read" && { read: (after, limit) => bug(journal.read(after, limit)) }),
+    ...(call === "readRetries" && { readRetries: (lane, some) => bug(journal.readRetries(lane, some)) }),
+    ...(call === "awaitBeyond" && {
+      // Of the lanes: tests wait for less.
+      awaitBeyond: (after) => (after < 30 ? journal.awaitBeyond(after) : bug(journal.awaitBeyond(after))),
+    }),
+    ...(call === "settle" && { settle: (some) => bug(journal.settle(some)) }),
+  }))
 }
 
 /** A journal whose count of its lanes dies of a bug once they run. */
-const late = Layer.effect(
-  Journal,
-  Effect.map(Journal, (journal) => {
-    let calls = 0
-    const bug = Effect.die(new TypeError("no such thing"))
-    return Journal.of({
-      ...journal,
-      lanes: Effect.suspend(() => (++calls === 2 ? bug : journal.lanes)),
-    })
-  }),
-).pipe(Layer.provideMerge(MemoryJournal.layer))
+const late = MemoryJournal.layerWith((journal) => {
+  let calls = 0
+  const bug = Effect.die(new TypeError("no such thing"))
+  return { lanes: Effect.suspend(() => (++calls === 2 ? bug : journal.lanes)) }
+})
 
 describe("a lane that a bug ends", () => {
   for (const call of ["read", "readRetries", "awaitBeyond"] as const) {
@@ -305,17 +293,11 @@ describe("a lane whose progress the journal refuses", () => {
     const other = scripted((entry) => (entry.sequence % 100 === 0 ? rejected : "pass"))
     const log = logging()
     let refuses = true
-    const poisoned = Layer.effect(
-      Journal,
-      Effect.map(Journal, (journal) =>
-        Journal.of({
-          ...journal,
-          settle: (some) =>
-            // A value that no journal stores.
-            journal.settle(some.map((one) => (one.lane === "sink" && refuses ? { ...one, pausedFor: 0.5 } : one))),
-        }),
-      ),
-    ).pipe(Layer.provideMerge(MemoryJournal.layer))
+    const poisoned = MemoryJournal.layerWith((journal) => ({
+      settle: (some) =>
+        // A value that no journal stores.
+        journal.settle(some.map((one) => (one.lane === "sink" && refuses ? { ...one, pausedFor: 0.5 } : one))),
+    }))
     return Effect.gen(function* () {
       yield* append(1_500, ["sink", "other"])
       yield* pass("10 seconds")

@@ -83,12 +83,9 @@ describe("a digest", () => {
   it.effect("goes when all of it is on disk, and the one before it is stored as sent", () => {
     const chat = messages()
     const disk = Latch.makeUnsafe(true)
-    const slow = Layer.effect(
-      Journal,
-      Effect.map(Journal, (journal) =>
-        Journal.of({ ...journal, settle: (settlements) => disk.whenOpen(journal.settle(settlements)) }),
-      ),
-    ).pipe(Layer.provide(MemoryJournal.layer))
+    const slow = MemoryJournal.layerWith((journal) => ({
+      settle: (settlements) => disk.whenOpen(journal.settle(settlements)),
+    }))
     return Effect.gen(function* () {
       yield* pass("1 second")
       disk.closeUnsafe()

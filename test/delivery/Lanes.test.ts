@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Fiber, Layer } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
-import { Journal, JournalError, JournalUnavailable } from "../../src/journal/Journal.ts"
+import { Journal, unavailable } from "../../src/journal/Journal.ts"
 import type * as Router from "../../src/routing/Router.ts"
 import { SinkMisconfigured, SinkThrottled } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
@@ -258,24 +258,18 @@ describe("a lane", () => {
       const loud = scripted(() => rejected)
       const renamed = scripted(() => "pass")
       const routes = [{ name: "own", match: ["relay.*"], except: [], where: {}, to: ["after"] }]
-      const slow = Layer.effect(
-        Journal,
-        Effect.map(Journal, (journal) =>
-          Journal.of({
-            ...journal,
-            openLane: (name, options) => Effect.delay(journal.openLane(name, options), "1 second"),
-          }),
-        ),
-      )
+      const slow = MemoryJournal.layerWith((journal) => ({
+        openLane: (name, options) => Effect.delay(journal.openLane(name, options), "1 second"),
+      }))
       return Effect.gen(function* () {
         yield* append(1, ["loud"])
         yield* append(2, ["before"])
         const specs = [spec("loud", loud.sink), spec("after", renamed.sink, { renamedFrom: "before" })]
-        const started = yield* Effect.forkChild(Layer.build(Layer.provide(lanesOf(specs, routes), slow)))
+        const started = yield* Effect.forkChild(Layer.build(lanesOf(specs, routes)))
         yield* pass("10 seconds")
         yield* Fiber.join(started)
         expect(renamed.delivered.length).toBe(3)
-      }).pipe(Effect.scoped, Effect.provide(MemoryJournal.layer))
+      }).pipe(Effect.scoped, Effect.provide(slow))
     },
   )
 
@@ -310,19 +304,9 @@ describe("a lane", () => {
   it.effect("what was retrying reaches its target although the move failed on its last step", () => {
     const left = scripted(() => failed)
     const target = scripted(() => "pass")
-    const cut = Layer.effect(
-      Journal,
-      Effect.map(Journal, (journal) =>
-        Journal.of({
-          ...journal,
-          moveLane: (from, to) =>
-            Effect.andThen(
-              journal.moveLane(from, to),
-              Effect.fail(new JournalError({ reason: new JournalUnavailable({ message: "not now" }) })),
-            ),
-        }),
-      ),
-    )
+    const cut = MemoryJournal.layerWith((journal) => ({
+      moveLane: (from, to) => Effect.andThen(journal.moveLane(from, to), unavailable("not now")),
+    }))
     return Effect.gen(function* () {
       yield* Effect.gen(function* () {
         yield* append(2, ["left"])
@@ -333,8 +317,8 @@ describe("a lane", () => {
         expect((yield* Effect.flip(lanes.move("left", "target"))).message).toBe("not now")
         yield* pass("30 seconds")
         expect(target.delivered.toSorted()).toEqual([1, 2])
-      }).pipe(Effect.provide(Layer.provide(lanesOf([spec("target", target.sink)]), cut)))
-    }).pipe(Effect.provide(MemoryJournal.layer))
+      }).pipe(Effect.provide(lanesOf([spec("target", target.sink)])))
+    }).pipe(Effect.provide(cut))
   })
 
   it.effect("by choice a full backlog sends the oldest to the dead letters and keeps the newest", () => {
@@ -354,23 +338,14 @@ describe("a lane", () => {
     const sink = scripted(() => "pass")
     const asked = { times: 0 }
     let readable = false
-    const unreadable = Layer.effect(
-      Journal,
-      Effect.map(Journal, (journal) =>
-        Journal.of({
-          ...journal,
-          read: (after, limit) =>
-            readable
-              ? journal.read(after, limit)
-              : Effect.fail(new JournalError({ reason: new JournalUnavailable({ message: "not now" }) })),
-          awaitBeyond: (after) =>
-            Effect.suspend(() => {
-              asked.times += 1
-              return journal.awaitBeyond(after)
-            }),
+    const unreadable = MemoryJournal.layerWith((journal) => ({
+      read: (after, limit) => (readable ? journal.read(after, limit) : unavailable("not now")),
+      awaitBeyond: (after) =>
+        Effect.suspend(() => {
+          asked.times += 1
+          return journal.awaitBeyond(after)
         }),
-      ),
-    ).pipe(Layer.provide(MemoryJournal.layer))
+    }))
     return Effect.gen(function* () {
       yield* append(3, ["sink"])
       yield* pass("1 second")
@@ -385,20 +360,13 @@ describe("a lane", () => {
     const sink = scripted(() => "pass", 500)
     const limits: Array<number> = []
     let readable = false
-    const slow = Layer.effect(
-      Journal,
-      Effect.map(Journal, (journal) =>
-        Journal.of({
-          ...journal,
-          read: (after, limit) => {
-            if (!readable)
-              return Effect.fail(new JournalError({ reason: new JournalUnavailable({ message: "not now" }) }))
-            limits.push(limit)
-            return journal.read(after, limit)
-          },
-        }),
-      ),
-    ).pipe(Layer.provide(MemoryJournal.layer))
+    const slow = MemoryJournal.layerWith((journal) => ({
+      read: (after, limit) => {
+        if (!readable) return unavailable("not now")
+        limits.push(limit)
+        return journal.read(after, limit)
+      },
+    }))
     return Effect.gen(function* () {
       yield* append(2_000, ["sink"])
       readable = true

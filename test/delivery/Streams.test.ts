@@ -95,17 +95,13 @@ describe("lanes over streams", () => {
   )
 
   /** As a journal of several relays: it says how often others moved retries into a lane. */
-  const shared = Layer.effect(
-    Journal,
-    Effect.map(Journal, (memory) => {
-      let revision = 0
-      return Journal.of({
-        ...memory,
-        lanes: Effect.map(memory.lanes, (lanes) => lanes.map((lane) => ({ ...lane, revision }))),
-        moveLane: (from, to) => Effect.tap(memory.moveLane(from, to), () => Effect.sync(() => revision++)),
-      })
-    }),
-  ).pipe(Layer.provide(MemoryJournal.layer))
+  const shared = MemoryJournal.layerWith((memory) => {
+    let revision = 0
+    return {
+      lanes: Effect.map(memory.lanes, (lanes) => lanes.map((lane) => ({ ...lane, revision }))),
+      moveLane: (from, to) => Effect.tap(memory.moveLane(from, to), () => Effect.sync(() => revision++)),
+    }
+  })
 
   it.effect("pause and resume a sink that an operator pauses at another relay", () => {
     const sink = scripted(() => "pass")

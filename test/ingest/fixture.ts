@@ -39,10 +39,7 @@ export interface Setup {
 }
 
 export const start = Effect.fnUntraced(function* ({ webhooks = [webhook()], append }: Setup = {}) {
-  const journal = Layer.effect(
-    Journal,
-    Effect.map(Journal, (memory) => Journal.of({ ...memory, appendUnsafe: append ?? memory.appendUnsafe })),
-  ).pipe(Layer.provide(MemoryJournal.layer))
+  const journal = MemoryJournal.layerWith((memory) => ({ appendUnsafe: append ?? memory.appendUnsafe }))
   const config = activeConfig({ webhooks, routes })
   const context = yield* Layer.build(Ingest.layer.pipe(Layer.provideMerge(Layer.merge(journal, config))))
   const ingest = Context.get(context, Ingest)

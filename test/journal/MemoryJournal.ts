@@ -383,3 +383,12 @@ export const create = (): Layer.Layer<Journal> => Layer.succeed(Journal, make())
 
 /** A new one each time that it is built. */
 export const layer: Layer.Layer<Journal> = Layer.sync(Journal, make)
+
+/** A new one each time that it is built, with some of its operations replaced. */
+export const layerWith = (
+  replaced: (memory: Journal["Service"]) => Partial<Journal["Service"]>,
+): Layer.Layer<Journal> =>
+  Layer.sync(Journal, () => {
+    const memory = make()
+    return { ...memory, ...replaced(memory) }
+  })

@@ -3,13 +3,13 @@ import { Duration, Effect, Layer, Ref } from "effect"
 import { TestClock } from "effect/testing"
 import { notifySystemd } from "../../../src/cli/support/notifySystemd.ts"
 import { Lanes } from "../../../src/delivery/Lanes.ts"
-import { Journal, JournalError, JournalUnavailable } from "../../../src/journal/Journal.ts"
+import { type Journal, unavailable } from "../../../src/journal/Journal.ts"
 import { Notify } from "../../../src/runtime/Notify.ts"
 import { lane } from "../../admin/fixture.ts"
 import * as MemoryJournal from "../../journal/MemoryJournal.ts"
 import { it } from "../../lib/effect.ts"
 
-const failed = Effect.fail(new JournalError({ reason: new JournalUnavailable({ message: "not now" }) }))
+const failed = unavailable("not now")
 
 /** What a manager with a watchdog of ten seconds hears, over a journal whose commits are `commits`. */
 const start = Effect.fnUntraced(function* (commits: Journal["Service"]["settle"] | undefined) {
@@ -20,10 +20,7 @@ const start = Effect.fnUntraced(function* (commits: Journal["Service"]["settle"]
     isHeard: true,
     watchdog: Duration.seconds(10),
   })
-  const journal = Layer.effect(
-    Journal,
-    Effect.map(Journal, (memory) => Journal.of({ ...memory, settle: commits ?? memory.settle })),
-  ).pipe(Layer.provide(MemoryJournal.layer))
+  const journal = MemoryJournal.layerWith((memory) => ({ settle: commits ?? memory.settle }))
   const none = () => Effect.die("not asked for")
   const statuses = [lane("lake"), lane("chat", { condition: "waiting" }), lane("_quarantine")]
   const lanes = Layer.succeed(

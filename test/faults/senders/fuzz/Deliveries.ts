@@ -3,7 +3,6 @@ import { createHmac } from "node:crypto"
 import { Context, Effect, Exit, Layer, Logger, Redacted, Scope } from "effect"
 import type { Event } from "../../../../src/event/Event.ts"
 import { Ingest } from "../../../../src/ingest/Ingest.ts"
-import { Journal } from "../../../../src/journal/Journal.ts"
 import * as Guard from "../../../../src/runtime/RequestGuard.ts"
 import { hmac } from "../../../../src/runtime/Runtime.ts"
 import { routes, secretValue, webhook } from "../../../ingest/fixture.ts"
@@ -79,18 +78,12 @@ const expected = ({ method, url, headers }: Request, body: Uint8Array): number =
 
 const open = async () => {
   const kept: Array<Event> = []
-  const journal = Layer.effect(
-    Journal,
-    Effect.map(Journal, (memory) =>
-      Journal.of({
-        ...memory,
-        appendUnsafe: (event) => {
-          kept.push(event)
-          return Exit.succeed("appended")
-        },
-      }),
-    ),
-  ).pipe(Layer.provide(MemoryJournal.layer))
+  const journal = MemoryJournal.layerWith(() => ({
+    appendUnsafe: (event) => {
+      kept.push(event)
+      return Exit.succeed("appended")
+    },
+  }))
   const config = activeConfig({ webhooks, routes }, hmac)
   const layer = Ingest.layer.pipe(Layer.provide([journal, config, Logger.layer([])]))
   const context = await Effect.runPromise(Layer.buildWithScope(layer, Scope.makeUnsafe()))
