@@ -19,6 +19,7 @@ import { Backlog } from "../stream/Backlog.ts"
 import * as WallClock from "../WallClock.ts"
 import { WorkerEntrypoint } from "../WorkerEntrypoint.ts"
 import * as BulkOperations from "./BulkOperations.ts"
+import { maxLogBytes } from "./Checkpoints.ts"
 import { Engine } from "./Engine.ts"
 import { isCorrupt } from "./file/SqliteErrors.ts"
 import { classify } from "./file/SqliteFailure.ts"
@@ -124,7 +125,8 @@ const make = Effect.fnUntraced(function* (
     )
   }
 
-  // Checkpoints and searches. The worker takes 6 MB: it starts with the first commit or search, so an idle relay has none.
+  // Checkpoints and searches. The worker takes 6 MB, so an idle relay has none: it starts with the first commit or search,
+  // or where the write-ahead log has grown long without them, by pruning or an operation on a lane.
   let worker: JournalWorker.JournalWorker | undefined
   const needWorker = (): JournalWorker.JournalWorker | undefined => {
     if (entry === undefined) return undefined
@@ -158,7 +160,7 @@ const make = Effect.fnUntraced(function* (
     let more = false
     try {
       engine.inspect()
-      if (engine.counters.commits > 0) needWorker()
+      if (engine.counters.commits > 0 || engine.space.walBytes > maxLogBytes) needWorker()
       if (!engine.isStarting) {
         const swept = sweep(engine)
         more = prune(engine, wallClock.trusted() ? now() - retention : 0) || swept

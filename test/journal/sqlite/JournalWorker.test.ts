@@ -12,7 +12,7 @@ import { WorkerEntrypoint } from "../../../src/journal/WorkerEntrypoint.ts"
 import { it } from "../../lib/effect.ts"
 import { event } from "../samples.ts"
 import { options } from "../temporary.ts"
-import { type Service, session } from "./session.ts"
+import { ids, type Service, session } from "./session.ts"
 
 const opened = () => {
   const at = options()
@@ -87,11 +87,11 @@ describe("JournalWorker", () => {
     }
   })
 
-  const startsWith = (use: (journal: Service) => Effect.Effect<unknown, JournalError>) =>
+  const startsWith = (use: (journal: Service) => Effect.Effect<unknown, JournalError>, at = options()) =>
     Effect.gen(function* () {
       const start = spyOn(JournalWorker, "start")
       yield* Effect.addFinalizer(() => Effect.sync(() => start.mockRestore()))
-      yield* session(options(), (journal) =>
+      yield* session(at, (journal) =>
         Effect.gen(function* () {
           yield* journal.openLane("lake")
           yield* TestClock.adjust(Duration.minutes(1))
@@ -108,4 +108,14 @@ describe("JournalWorker", () => {
   )
 
   it.effect("or with the first search", () => startsWith((journal) => journal.events({ limit: 1 })))
+
+  it.effect("or when pruning alone has filled the log: what a lane waits for is copied", () =>
+    Effect.gen(function* () {
+      const at = options({ retention: Duration.hours(1) })
+      yield* session(at, (journal) =>
+        Effect.forEach(ids(300), (id) => journal.append(event(id, { body: new Uint8Array(100_000) }), ["lake"])),
+      )
+      yield* startsWith(() => TestClock.adjust(Duration.hours(1)), at)
+    }),
+  )
 })
