@@ -1,10 +1,11 @@
-import { afterEach, describe, expect, test } from "bun:test"
+import { afterEach, describe, expect, spyOn, test } from "bun:test"
 import { existsSync, statSync, writeFileSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import { type EventQuery, matchOf } from "../../../../src/journal/EventQuery.ts"
 import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import { scan } from "../../../../src/journal/sqlite/StartupScan.ts"
+import { IdFilters } from "../../../../src/journal/sqlite/search/IdFilters.ts"
 import { Index, step } from "../../../../src/journal/sqlite/search/Index.ts"
 import { Search } from "../../../../src/journal/sqlite/search/Search.ts"
 import { Origin } from "../../../../src/journal/stream/Record.ts"
@@ -154,6 +155,31 @@ describe("an index", () => {
     db.close()
     expect(find(engine, index, "evt_17")).toEqual([17])
     expect(indexed(index, 17, 17)).toBeUndefined()
+  })
+
+  test("knows the kinds that are on disk, and not those that a full disk took back", () => {
+    const engine = filled(0)
+    const append = (type: string) => {
+      const events = Array.from({ length: row }, (_, n) => ({
+        event: event(`${type}_${n}`, { type }),
+        sinks: ["lake"],
+      }))
+      for (let n = 0; n < step.indexed; n += row) engine.appendWith(events, Origin.delivered, () => () => {})
+    }
+    append("appointment.created")
+    const index = new Index(engine.store.db, engine.store.path)
+    const store = spyOn(IdFilters.prototype, "store").mockImplementationOnce(() => {
+      throw Object.assign(new Error("database or disk is full"), { errcode: 13 })
+    })
+    expect([index.grow(), index.grow()]).toEqual([false, true])
+    store.mockRestore()
+    index.close()
+    append("client.created")
+    const again = indexOf(engine)
+    expect(again.grow()).toBe(true)
+    for (const type of ["appointment.*", "client.*"]) {
+      expect(indexed(again, again.through, 1, { types: [type], limit: 1 })).toBe(again.through / 2)
+    }
   })
 
   test("passes over what is damaged in the log", () => {
