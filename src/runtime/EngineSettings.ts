@@ -10,14 +10,17 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs"
 import process from "node:process"
 
 const settings = {
-  // The heap may grow to twice what is in use, until the process has most of the machine's memory: as on one this small
-  // it is collected sooner. Under full load 180 MiB in place of 220, to Kafka 220 of 270; 200 MB here would cost CPU.
+  // How far the heap may grow before it is collected depends on its share of the machine's memory: on one of 250 MB it
+  // is collected sooner. Under full load 180 MiB in place of 220, to Kafka 220 in place of 270; 200 MB would cost CPU.
   BUN_JSC_forceRAMSize: "250000000",
   // No thread keeps memory ready for the heap to grow.
   BUN_JSC_useWarmUpMarkedBlocks: "0",
 }
 
-/** The settings that a command is to be started again with, as `NAME=value`. */
+/**
+ * The settings that a command is to be started again with, as `NAME=value`. Flags may stand before `run`, so it is
+ * looked for anywhere: another command with that argument is started again too, which only takes time.
+ */
 export const missing = (
   args: ReadonlyArray<string>,
   env: Readonly<Record<string, string | undefined>>,
@@ -54,7 +57,7 @@ export const restart = async (): Promise<void> => {
 /** F_SETFD; a descriptor without flags outlives the start of a program. */
 const setFlags = 2
 
-/** Descriptors of files and pipes, which the config may name: Bun would have them closed. */
+/** Descriptors of files and pipes, which the config may name: Bun has marked them to be closed. */
 const inherited = (): ReadonlyArray<number> =>
   readdirSync("/proc/self/fd")
     .filter((name) => {

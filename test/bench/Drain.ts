@@ -14,6 +14,7 @@ import * as Verdicts from "./Verdicts.ts"
 const load = { rate: 1_000, seconds: 5 }
 /** How long the relay is left alone before its memory is read: it is as idle then as one that has just started. */
 const rest = Duration.seconds(10)
+
 const lanes = { file: Target.relayToFile, http: Target.relayToHttp }
 
 const measure = Effect.fnUntraced(function* (options: Target.Setup, lane: keyof typeof lanes, backlog: number) {

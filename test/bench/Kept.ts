@@ -63,7 +63,7 @@ const ratios = (of: ReadonlyArray<number>, base: ReadonlyArray<number>): Rounds.
 export const explain = Effect.fnUntraced(function* (
   { rounds }: { readonly rounds: number },
   { empty, full }: Journals,
-  ...[first, second]: readonly [empty: Target.Relay, full: Target.Relay]
+  relays: Readonly<Record<keyof Journals, Target.Relay>>,
 ) {
   const times = { empty: [] as number[], full: [] as number[] }
   const look = Effect.fnUntraced(function* ({ adminPort }: Target.Relay, { idOf, events }: Journal, share: number) {
@@ -78,8 +78,8 @@ export const explain = Effect.fnUntraced(function* (
   })
   for (let n = 0; n < rounds * looks; n++) {
     const share = n / (rounds * looks)
-    times.empty.push(yield* look(first, empty, share))
-    times.full.push(yield* look(second, full, share))
+    times.empty.push(yield* look(relays.empty, empty, share))
+    times.full.push(yield* look(relays.full, full, share))
   }
   yield* showing("The report of one event", [
     [empty, times.empty],

@@ -65,11 +65,11 @@ const compare = Effect.fnUntraced(function* (
 const kept: Scenario = Effect.fnUntraced(function* (options) {
   const journals = yield* Kept.fill(options)
   const ingest = Effect.gen(function* () {
-    const { empty: base, full: other } = yield* Kept.relays(options, journals)
+    const relays = yield* Kept.relays(options, journals)
     const title = `Ingest with ${journals.full.name} in the journal, against an empty one`
     return [
-      ...(yield* compare(options, title, { base, other })),
-      ...(yield* Kept.explain(options, journals, base, other)),
+      ...(yield* compare(options, title, { base: relays.empty, other: relays.full })),
+      ...(yield* Kept.explain(options, journals, relays)),
     ]
   })
   return [...(yield* Effect.scoped(ingest)), ...(yield* Kept.restart(options, journals))]

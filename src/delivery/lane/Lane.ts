@@ -255,12 +255,11 @@ export class Lane {
 
   /** Reads, takes up retries, starts attempts. True when there may be more to do at once. */
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
-    const room = this.#hasRoom() ? maxOpen - this.progress.open.events : 0
-    const limit = Math.min(room, readAtOnce)
+    const limit = this.#hasRoom() ? Math.min(readAtOnce, maxOpen - this.progress.open.events) : 0
     const entries = limit > 0 ? yield* this.#log.read(this.progress.position, limit, this.config.name) : []
     const now = this.clock.now()
     for (const entry of entries) this.#intake.take(entry, now)
-    // What did not fit can be read as soon as attempts have made room.
+    // What did not fit can be read as soon as attempts have made room; without room it stays known that there is more.
     if (limit > 0) {
       this.#moreToRead = entries.length > 0 && (entries.length === limit || this.progress.open.bytes >= maxOpenBytes)
     }

@@ -3,8 +3,8 @@
  * touch the disk. What all of those have read leaves at once: what is kept longer
  * outlives a collection of new garbage, and only a full one finds it then. Bounded
  * by bytes and by count for a lane that falls behind; the oldest leave first.
- * While every lane is further behind than that nothing is kept: it would leave
- * unread.
+ * While every lane is further behind than that count nothing is kept: it would
+ * leave unread.
  */
 import type { Entry } from "../../event/Entry.ts"
 
@@ -70,7 +70,7 @@ export class RecentEntries {
     return entries
   }
 
-  /** Whether a reader may come so far before it would have to leave; before anybody has read it is not known. */
+  /** Whether a reader is near enough to come to this entry before it leaves. Before the first read nobody knows, so it is kept. */
   #isInReach(sequence: number): boolean {
     for (const position of this.#positions.values()) if (sequence - position <= max.entries) return true
     return this.#positions.size === 0

@@ -1,6 +1,7 @@
 /**
- * Bloom filters over the ids of events, one for each block of sequences: a search
- * for an id reads 4 KB of each block, and only those blocks that may hold it.
+ * Bloom filters over the ids of events, one for each block of sequences: for an id
+ * 4 KB of each block's filter are read, and only the blocks that may hold it are
+ * searched.
  *
  * A block's filter has 16 bits an event, in parts; all bits of an id lie in one
  * part. Four of them are set, so one block in some 400 is searched in vain.
@@ -72,7 +73,7 @@ export class IdFilters {
     }
   }
 
-  /** The next part of a range that may hold an id: in one block, or none. */
+  /** Of a range, what is to be searched next for an id: it lies in one block; empty where no block may hold the id. */
   cut(id: number, { from, to }: Range, direction: Direction): Range {
     const [first, last] = [blockOf(from), blockOf(to)]
     const step = direction === "down" ? -1 : 1
