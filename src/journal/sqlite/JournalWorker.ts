@@ -22,7 +22,7 @@ import type { Search } from "./search/Search.ts"
 /** Milliseconds between checkpoints. */
 const interval = 100
 
-/** Given to the worker with its start: a message sent before it listens is lost under Deno. */
+/** Given to the worker with its start. */
 interface WorkerData {
   readonly path: string
 }
@@ -38,6 +38,8 @@ interface Failed {
 }
 
 type FromWorker =
+  /** A message sent before is lost under Deno. */
+  | "listening"
   /** Frames in the log after a checkpoint. */
   | { readonly frames: number }
   | Failed
@@ -151,6 +153,7 @@ export const runWorker = (): void => {
     }
   }
   begin()
+  report("listening")
 }
 
 export interface JournalWorker {
@@ -173,6 +176,16 @@ export const start = (
   const worker = new Worker(entry, { workerData: { path } satisfies WorkerData })
   const end = Promise.withResolvers<void>()
   let hasEnded = false
+  /** What is to be sent as soon as the worker listens. */
+  let waiting: Array<ToWorker> | undefined = []
+  const send = (message: ToWorker): void => {
+    if (waiting === undefined) worker.postMessage(message)
+    else waiting.push(message)
+  }
+  const listening = (): void => {
+    for (const message of waiting ?? []) worker.postMessage(message)
+    waiting = undefined
+  }
   let searches = 0
   const searching = new Map<number, PromiseWithResolvers<EventPage | undefined>>()
   const ended = (): void => {
@@ -182,13 +195,14 @@ export const start = (
     end.resolve()
   }
   const answered = (number: number, answer: EventPage | Failed): void => {
-    const waiting = searching.get(number)
+    const search = searching.get(number)
     searching.delete(number)
-    if ("failed" in answer) waiting?.reject(Object.assign(new Error(answer.failed), { errcode: answer.code }))
-    else waiting?.resolve(answer)
+    if ("failed" in answer) search?.reject(Object.assign(new Error(answer.failed), { errcode: answer.code }))
+    else search?.resolve(answer)
   }
   worker.on("message", (message: FromWorker) => {
-    if (message === "stopped") ended()
+    if (message === "listening") listening()
+    else if (message === "stopped") ended()
     else if ("frames" in message) on.checkpoint(message.frames)
     else if ("answer" in message) answered(message.number, message.answer)
     else on.failure(message.failed, message.code)
@@ -201,13 +215,13 @@ export const start = (
   return {
     search: (query) => {
       if (hasEnded) return Promise.resolve(undefined)
-      const waiting = Promise.withResolvers<EventPage | undefined>()
-      searching.set(++searches, waiting)
-      worker.postMessage({ number: searches, query } satisfies ToWorker)
-      return waiting.promise
+      const search = Promise.withResolvers<EventPage | undefined>()
+      searching.set(++searches, search)
+      send({ number: searches, query })
+      return search.promise
     },
     stop: async () => {
-      worker.postMessage("stop" satisfies ToWorker)
+      send("stop")
       const deadline = Promise.withResolvers<void>()
       const timer = setTimeout(deadline.resolve, 1000)
       await Promise.race([end.promise, deadline.promise])

@@ -87,6 +87,22 @@ describe("JournalWorker", () => {
     }
   })
 
+  test("answers a search, and stops, although what is sent before it listens is lost", async () => {
+    const engine = opened()
+    const journalWorker = JournalWorker.start(worker("../lateWorker.ts"), engine.store.path, {
+      checkpoint: () => {},
+      failure: () => {},
+    })
+    try {
+      const page = await Promise.race([journalWorker.search({ limit: 1 }), Bun.sleep(2_000)])
+      expect(page).toMatchObject({ events: [] })
+    } finally {
+      await journalWorker.stop()
+      engine.stop()
+      engine.store.close()
+    }
+  })
+
   const startsWith = (use: (journal: Service) => Effect.Effect<unknown, JournalError>, at = options()) =>
     Effect.gen(function* () {
       const start = spyOn(JournalWorker, "start")

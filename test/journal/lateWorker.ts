@@ -1,0 +1,12 @@
+/** A main module whose worker loses what is sent before it listens, as under Deno. */
+import { isMainThread, parentPort } from "node:worker_threads"
+import { runWorker } from "../../src/journal/sqlite/JournalWorker.ts"
+
+if (!isMainThread) {
+  const lose = () => {}
+  parentPort?.on("message", lose)
+  setTimeout(() => {
+    parentPort?.off("message", lose)
+    runWorker()
+  }, 100)
+}
