@@ -215,7 +215,7 @@ export class Engine {
     const started = performance.now()
     let committed: ReadonlyArray<Committed>
     try {
-      this.store.requireUncut()
+      this.store.requireUnchanged()
       committed = this.#transact(() => {
         if (!batch.isEmpty) {
           this.log.insert(batch)
@@ -229,7 +229,7 @@ export class Engine {
     }
     const count = batch.entries.length
     try {
-      this.#requireSameFile()
+      this.store.requireUnchanged()
       this.head += count
       if (count > 0) this.store.reached(this.head)
       this.duplicates.commit()
@@ -342,14 +342,9 @@ export class Engine {
 
   /** Checks the file and the disk: a few times a second. */
   inspect(): void {
-    this.#requireSameFile()
+    this.store.requireUnchanged()
     this.space.look()
     this.checkpoints.runOwn(this.counters.commits)
-  }
-
-  #requireSameFile(): void {
-    const replaced = this.store.replaced()
-    if (replaced !== undefined) throw broken(`${replaced} What came last may be lost, so the relay stops.`)
   }
 
   /** The journal is `red` until a person acknowledges this, across restarts. */

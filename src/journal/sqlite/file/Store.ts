@@ -35,10 +35,11 @@ export interface Store {
   readonly head: number
   /** What was wrong when it was opened, in words. */
   readonly problems: ReadonlyArray<string>
-  /** What is wrong when the file at `path` is no longer the one that is open, or was truncated. */
-  readonly replaced: () => string | undefined
-  /** Throws when a file was truncated since the last call: the next write would hide that. */
-  readonly requireUncut: () => void
+  /**
+   * Throws when a file is no longer the one that is open, or is smaller than before: only the log is truncated in use,
+   * to its limit. Before a commit, because the next write would hide that, and after it.
+   */
+  readonly requireUnchanged: () => void
   /** A commit has reached `head`. */
   readonly reached: (head: number) => void
   readonly close: () => void
@@ -278,32 +279,26 @@ const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<stri
       )
     }
     const mark = new HighWaterMarkFile(`${path}-mark`, { identity, head, damaged: false })
-    const inodes = [path, `${path}-wal`].map((file) => [file, statSync(file).ino] as const)
-    const sizes = new Map<string, number>()
-    /** Neither file shrinks in use, except that the log is truncated to its limit. */
-    const truncated = (): string | undefined => {
-      for (const [file] of inodes) {
-        const size = statSync(file, { throwIfNoEntry: false })?.size
-        if (size === undefined) continue
-        if (size < Math.min(sizes.get(file) ?? 0, file === path ? Number.POSITIVE_INFINITY : walSizeLimit)) {
+    const files = [
+      { file: path, inode: statSync(path).ino, size: 0, mayShrinkTo: Number.POSITIVE_INFINITY },
+      { file: `${path}-wal`, inode: statSync(`${path}-wal`).ino, size: 0, mayShrinkTo: walSizeLimit },
+    ]
+    const changed = (): string | undefined => {
+      for (const known of files) {
+        const found = statSync(known.file, { throwIfNoEntry: false })
+        if (found === undefined) return `The file ${known.file} was deleted while the relay was running on it.`
+        if (found.ino !== known.inode) return `The file ${known.file} was replaced while the relay was running on it.`
+        if (found.size < Math.min(known.size, known.mayShrinkTo)) {
           mark.damaged()
-          return `The file ${file} was cut off while the relay was running on it.`
+          return `The file ${known.file} was cut off while the relay was running on it.`
         }
-        sizes.set(file, size)
+        known.size = found.size
       }
       return undefined
     }
-    const replaced = (): string | undefined => {
-      for (const [file, inode] of inodes) {
-        const found = statSync(file, { throwIfNoEntry: false })
-        if (found === undefined) return `The file ${file} was deleted while the relay was running on it.`
-        if (found.ino !== inode) return `The file ${file} was replaced while the relay was running on it.`
-      }
-      return truncated()
-    }
-    const requireUncut = (): void => {
-      const found = truncated()
-      if (found !== undefined) throw broken(`${found} What came last may be lost, so the relay stops.`)
+    const requireUnchanged = (): void => {
+      const what = changed()
+      if (what !== undefined) throw broken(`${what} What came last may be lost, so the relay stops.`)
     }
     const reached = (sequence: number): void => {
       try {
@@ -317,7 +312,7 @@ const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<stri
       db.close()
       lock.close()
     }
-    return { path, db, mark, head, problems, replaced, requireUncut, reached, close }
+    return { path, db, mark, head, problems, requireUnchanged, reached, close }
   } catch (error) {
     db.close()
     throw error instanceof Error && isCorrupt(error) ? broken(classify(path, error).message) : error
