@@ -45,7 +45,7 @@ const measure = Effect.fnUntraced(function* (options: Options, name: string, mak
 
 /** `seconds` of load for each sink, one after the other. */
 export const long = Effect.fnUntraced(function* (setup: Options, seconds: number) {
-  const options = { ...setup, seconds: Math.min(stretch, seconds), rounds: Math.ceil(seconds / stretch) }
+  const options = { ...setup, seconds: Math.min(stretch, seconds), rounds: Math.ceil(seconds / stretch), warmups: 0 }
   const makes: Record<string, Make> = {
     file: (name) => Target.relayToFile(options, name),
     http: (name) => Target.relayToHttp(options, name),

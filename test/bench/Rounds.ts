@@ -63,7 +63,7 @@ const measure = Effect.fnUntraced(function* (target: Target, load: Effect.Effect
 })
 
 /** Rounds that are not counted. A relay runs for months: what its first 15 seconds cost for compiling is not what an event costs. */
-const warmups = 4
+const usualWarmups = 4
 
 /** A warm-up, then `rounds` rounds; every other one in reverse order. */
 export const interleaved = Effect.fnUntraced(function* <const Name extends string>(
@@ -71,6 +71,7 @@ export const interleaved = Effect.fnUntraced(function* <const Name extends strin
   rounds: number,
   prepare: Effect.Effect<void, BenchError>,
   drive: Drive,
+  warmups = usualWarmups,
 ) {
   const names = Object.keys(targets) as Array<Name>
   const runs = new Map<Name, Array<Run>>(names.map((name) => [name, []]))

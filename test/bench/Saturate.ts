@@ -12,6 +12,8 @@ export interface Options extends Target.Setup {
   readonly rounds: number
   /** Of each run; whole, because wrk takes no others. */
   readonly seconds: number
+  /** Rounds before them that are not counted; those of a table when absent. */
+  readonly warmups?: number
 }
 
 export const saturate = Effect.fnUntraced(function* <const Name extends string>(
@@ -32,5 +34,5 @@ export const saturate = Effect.fnUntraced(function* <const Name extends string>(
     if (round < 1 || load.requests + Load.connections <= count) return load
     return yield* new BenchError({ message: `${target.name} took all ${count} deliveries of a round: make more` })
   })
-  return yield* Rounds.interleaved(targets, options.rounds, prepare, drive)
+  return yield* Rounds.interleaved(targets, options.rounds, prepare, drive, options.warmups)
 })

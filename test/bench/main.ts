@@ -11,7 +11,7 @@
  *   --rounds N --seconds N   instead of 5 rounds of 3 s
  *   --only NAME      in the place of the table: kept, drain, memory, routes, page, fleet, start
  *   --kept N         events in the journal of `kept`, instead of 2,000,000; 1.2 GB of disk a million
- *   --long N         seconds of load to each sink of `memory`, instead of 600; up to 30 GB of disk
+ *   --long N         seconds of load to each sink of `memory`, instead of 600; up to 45 GB of disk
  *   --against PATH   another compiled relay, an older one say: only what both cost, in turn
  */
 import { join } from "node:path"
