@@ -1,5 +1,5 @@
 /**
- * Settings of Bun's engine, which it reads from the environment when a process
+ * Settings of Bun and its engine, which are read from the environment when a process
  * starts, and never later: so `relay run` has the system start its program again
  * with them, in the same process. That takes 8 ms. What the user set stays.
  *
@@ -15,6 +15,9 @@ const settings = {
   BUN_JSC_forceRAMSize: "250000000",
   // No thread keeps memory ready for the heap to grow.
   BUN_JSC_useWarmUpMarkedBlocks: "0",
+  // Threads for files and for names of hosts, started as they are needed. Bun would have as many as processors: two
+  // files on a file system that stands still could hold up every other file, and every sink with a host name.
+  UV_THREADPOOL_SIZE: "64",
 }
 
 /**

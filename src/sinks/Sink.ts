@@ -77,11 +77,13 @@ export interface Sink {
     readonly maxBytes: number
     /** How long a batch may wait to fill, in milliseconds; without it nothing waits. */
     readonly linger?: number
+    /** Once sent it is waited for without a timeout: it can't be taken back, and sent again it would be there twice. */
+    readonly isAwaited?: boolean
   }
   /**
    * Sends a batch in its order. Success means that the sink has stored it,
    * except for the failures; failing means that nothing is known to be stored.
-   * A timeout interrupts it, and the lane treats that as `DeliveryFailed`.
+   * A timeout interrupts it, unless it `isAwaited`, and the lane treats that as `DeliveryFailed`.
    */
   send(batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError>
   /** Tests the connection without sending an event, for `validate` and `doctor`. */

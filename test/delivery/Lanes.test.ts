@@ -1,6 +1,7 @@
 import { describe, expect } from "bun:test"
-import { Duration, Effect, Fiber, Layer } from "effect"
+import { Duration, Effect, Fiber, Latch, Layer } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
+import type { Entry } from "../../src/event/Entry.ts"
 import { Journal, unavailable } from "../../src/journal/Journal.ts"
 import type * as Router from "../../src/routing/Router.ts"
 import { SinkMisconfigured, SinkThrottled } from "../../src/sinks/Sink.ts"
@@ -354,6 +355,31 @@ describe("a lane", () => {
       yield* pass("2 seconds")
       expect(sink.delivered).toEqual([1, 2, 3])
     }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(unreadable))))
+  })
+
+  it.effect("says that an attempt has had its time which is waited for, and takes its end for what it is", () => {
+    const disk = Latch.makeUnsafe(false)
+    const { sink, delivered } = scripted(() => "pass", 10)
+    const slow = {
+      ...sink,
+      batch: { ...sink.batch, isAwaited: true },
+      send: (batch: ReadonlyArray<Entry>) => Effect.uninterruptible(disk.whenOpen(sink.send(batch))),
+    }
+    return Effect.gen(function* () {
+      yield* append(1, ["sink"])
+      yield* pass("9 seconds")
+      expect((yield* statusOf("sink"))?.lastFailure).toBeUndefined()
+      yield* pass("30 seconds")
+      expect(yield* statusOf("sink")).toMatchObject({
+        backlog: 1,
+        lastFailure: { message: "no answer within 10s" },
+        attempts: {},
+      })
+      disk.openUnsafe()
+      yield* pass("1 second")
+      expect(delivered).toEqual([1])
+      expect(yield* statusOf("sink")).toMatchObject({ backlog: 0, attempts: { delivered: 1 } })
+    }).pipe(Effect.provide(relay([spec("sink", slow)])))
   })
 
   it.effect("reads a backlog in small parts, one soon after the other, so that it holds nobody up", () => {

@@ -39,6 +39,8 @@ export type Fork = (attempt: Effect.Effect<Failures, SinkError>) => Running
 /** `fiber` is absent while it starts. */
 interface Started {
   readonly batch: Batch
+  /** It has no timeout. See `Sink.batch`. */
+  readonly isAwaited: boolean
   fiber?: Running
 }
 type Ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>, now: number) => void
@@ -80,7 +82,7 @@ export class InFlight {
   /** Starts an attempt. It may end before this returns. */
   start(sink: Sink, items: ReadonlyArray<Item>, ended: Ended): void {
     const batch: Batch = { items, startedAt: this.#now() }
-    const started: Started = { batch }
+    const started: Started = { batch, isAwaited: sink.batch.isAwaited === true }
     this.#running.push(started)
     const fiber = this.#fork(Effect.suspend(() => sink.send(items.map((item) => item.entry))))
     started.fiber = fiber
@@ -92,9 +94,13 @@ export class InFlight {
     })
   }
 
-  /** Interrupts attempts that have had their time. */
+  /** Interrupts attempts that have had their time; of one that is waited for it is told. */
   interruptOverdue(now: number): void {
-    for (const { batch, fiber } of [...this.#running]) if (this.#isOverdue(batch, now)) fiber?.interruptUnsafe()
+    for (const { batch, isAwaited, fiber } of [...this.#running]) {
+      if (!this.#isOverdue(batch, now)) continue
+      if (!isAwaited) fiber?.interruptUnsafe()
+      else this.#stats.failing(this.#noAnswer, batch.startedAt + Duration.toMillis(this.#timeout))
+    }
   }
 
   /** Interrupts all: another relay may send their events. They go back into the queue uncharged. */
@@ -132,6 +138,10 @@ export class InFlight {
     return attempt
   }
 
+  get #noAnswer(): string {
+    return `no answer within ${Duration.format(this.#timeout)}`
+  }
+
   #isOverdue(batch: Batch, now: number): boolean {
     return now - batch.startedAt >= Duration.toMillis(this.#timeout)
   }
@@ -145,7 +155,7 @@ export class InFlight {
     if (this.#cutOff.has(batch)) return { _tag: "Interrupted", message: "the stream may be another relay's" }
     return this.#stopping && !this.#isOverdue(batch, now)
       ? { _tag: "Interrupted", message: "the relay stopped" }
-      : new DeliveryFailed({ message: `no answer within ${Duration.format(this.#timeout)}` })
+      : new DeliveryFailed({ message: this.#noAnswer })
   }
 
   #count({ items, delivered, failure }: Attempt, now: number): void {

@@ -10,7 +10,6 @@
  * **Gotcha.** Opening and checking don't touch the file: `relay validate` may run
  * beside a relay that is writing to it, perhaps as another user.
  */
-import { fdatasync } from "node:fs"
 import { Clock, Effect, Schema, type Scope, Semaphore } from "effect"
 import { count, flag, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
@@ -38,7 +37,7 @@ export const FileConfig = Schema.Struct({
 export type FileConfig = typeof FileConfig.Type
 
 /** The largest batch. */
-const batch = { maxEvents: 1_024, maxBytes: 4 * 1024 * 1024, linger: 20 }
+const batch = { maxEvents: 1_024, maxBytes: 4 * 1024 * 1024, linger: 20, isAwaited: true }
 
 // --- encode ------------------------------------------------------------------
 
@@ -76,23 +75,17 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
   const oneAtATime = yield* Semaphore.make(1)
   const lines = new Lines()
   const file = new LogFile.LogFile(config.path, config.rotate)
-  yield* Effect.addFinalizer(() => Effect.sync(() => file.close()))
-
-  const failed = (error: unknown) => Effect.fail(classify(config.path, error))
+  // Not waited for: a file system that stands still must not hold up whoever closes the sink.
+  yield* Effect.addFinalizer(() => Effect.forkDetach(oneAtATime.withPermit(Effect.promise(() => file.close()))))
 
   const append = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> =>
-    Effect.callback((resume) => {
-      const undo = (error: unknown) => {
-        file.undo()
-        resume(failed(error))
-      }
-      try {
-        const fd = file.append(lines.encode(entries), clock.currentTimeMillisUnsafe())
-        fdatasync(fd, (error) => (error === null ? resume(passed) : undo(error)))
-      } catch (error) {
-        undo(error)
-      }
-    })
+    Effect.tryPromise({
+      try: () => file.append(lines.encode(entries), clock.currentTimeMillisUnsafe()),
+      catch: (error) => classify(config.path, error),
+    }).pipe(
+      Effect.tapError(() => Effect.promise(() => file.undo())),
+      Effect.andThen(passed),
+    )
 
   const logRepaired = Effect.suspend(() => {
     const repaired = file.takeRepaired()
@@ -110,7 +103,7 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
     batch,
     // Uninterruptible, because the next write must know where the file ends.
     send: (entries) => oneAtATime.withPermit(Effect.uninterruptible(Effect.ensuring(append(entries), logRepaired))),
-    check: Effect.try({ try: () => LogFile.check(config.path), catch: (error) => classify(config.path, error) }),
+    check: Effect.tryPromise({ try: () => LogFile.check(config.path), catch: (error) => classify(config.path, error) }),
   }
 })
 

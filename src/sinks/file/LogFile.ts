@@ -1,27 +1,17 @@
 /**
  * An append-only file of lines, rotated by size, by day, or when it was moved
- * away. Its methods throw the system's errors; `File.ts` classifies them.
+ * away. Its methods reject with the system's errors; `File.ts` classifies them.
  *
  * **Guarantee.** The file holds whole lines only, however the last process
  * ended, and a failed write leaves nothing behind. The names of new and rotated
- * files are durable before a line is written to them.
+ * files are durable before a line is written to them. A file system that stands
+ * still (a server of NFS that is gone, a disk that is frozen) holds up nobody
+ * else: nothing here waits for it on the event loop.
  */
-import {
-  accessSync,
-  closeSync,
-  constants,
-  fstatSync,
-  fsyncSync,
-  ftruncateSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  renameSync,
-  statSync,
-  unlinkSync,
-  writeSync,
-} from "node:fs"
+import { constants, type Stats } from "node:fs"
+import { access, type FileHandle, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises"
 import { basename, dirname, extname, join, resolve } from "node:path"
+import { codeOf } from "../../runtime/ErrorCode.ts"
 import { type Repaired, repair } from "./TornLines.ts"
 
 export const lineFeed = 0x0a
@@ -36,7 +26,7 @@ export interface Rotation {
 }
 
 interface Open {
-  readonly fd: number
+  readonly handle: FileHandle
   readonly device: number
   readonly inode: number
   /** The day (UTC) on which the file was created. */
@@ -53,24 +43,31 @@ class NotOurs extends Error {
 
 const dayOf = (millis: number): number => Math.floor(millis / 86_400_000)
 
-const statOf = (path: string) => statSync(path, { throwIfNoEntry: false })
+const statOf = async (path: string): Promise<Stats | undefined> => {
+  try {
+    return await stat(path)
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined
+    throw error
+  }
+}
 
 /** Syncs a directory: only then is a new name in it durable. */
-const syncDirectory = (path: string): void => {
-  const fd = openSync(path, "r")
+const syncDirectory = async (path: string): Promise<void> => {
+  const handle = await open(path, "r")
   try {
-    fsyncSync(fd)
+    await handle.sync()
   } finally {
-    closeSync(fd)
+    await handle.close()
   }
 }
 
 /** Creates a directory and its parents, and syncs each parent. */
-const makeDirectory = (path: string): void => {
-  const first = mkdirSync(path, { recursive: true })
+const makeDirectory = async (path: string): Promise<void> => {
+  const first = await mkdir(path, { recursive: true })
   if (first === undefined) return
   for (let made = resolve(path); ; made = dirname(made)) {
-    syncDirectory(dirname(made))
+    await syncDirectory(dirname(made))
     if (made === resolve(first)) return
   }
 }
@@ -78,21 +75,21 @@ const makeDirectory = (path: string): void => {
 /** Lines hold business data: only the relay's user and its group may read them. */
 const mode = 0o640
 
-const begin = (path: string, now: number, isStart: boolean): Open & { readonly repaired: Repaired } => {
-  makeDirectory(dirname(path))
-  const there = statOf(path)
+const begin = async (path: string, now: number, isStart: boolean): Promise<Open & { readonly repaired: Repaired }> => {
+  await makeDirectory(dirname(path))
+  const there = await statOf(path)
   // Opening a pipe or a device could wait for ever.
   if (there !== undefined && !there.isFile() && !there.isDirectory()) throw new NotRegular(path)
-  const fd = openSync(path, "a+", mode)
+  const handle = await open(path, "a+", mode)
   try {
-    const { dev, ino, size, birthtimeMs, mtimeMs } = fstatSync(fd)
-    const repaired = repair(fd, path, size, isStart)
+    const { dev, ino, size, birthtimeMs, mtimeMs } = await handle.stat()
+    const repaired = await repair(handle, path, size, isStart)
     if (repaired === undefined) throw new NotOurs(path)
-    if (there === undefined) syncDirectory(dirname(path))
+    if (there === undefined) await syncDirectory(dirname(path))
     const begun = birthtimeMs > 0 ? birthtimeMs : mtimeMs
-    return { fd, device: dev, inode: ino, day: dayOf(size === repaired.cut ? now : begun), repaired }
+    return { handle, device: dev, inode: ino, day: dayOf(size === repaired.cut ? now : begun), repaired }
   } catch (error) {
-    closeSync(fd)
+    await handle.close()
     throw error
   }
 }
@@ -107,11 +104,12 @@ interface Rotated {
 }
 
 /** The rotated files of a path, oldest first. */
-const rotatedFiles = (path: string): ReadonlyArray<Rotated> => {
+const rotatedFiles = async (path: string): Promise<ReadonlyArray<Rotated>> => {
   const extension = extname(path)
   const prefix = `${basename(path, extension)}-`
   const named = /^(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)Z(?:-(\d+))?$/
-  return readdirSync(dirname(path))
+  const names = await readdir(dirname(path))
+  return names
     .flatMap((name): ReadonlyArray<Rotated> => {
       if (!name.startsWith(prefix) || !name.endsWith(extension)) return []
       const found = named.exec(name.slice(prefix.length, name.length - extension.length))
@@ -122,10 +120,10 @@ const rotatedFiles = (path: string): ReadonlyArray<Rotated> => {
 }
 
 /** `events.ndjson` as `events-2026-11-21T08-00-00Z.ndjson`, with a number when that name is taken. */
-const rotatedName = (path: string, now: number): string => {
+const rotatedName = async (path: string, now: number): Promise<string> => {
   const extension = extname(path)
   const stamp = stampOf(now)
-  const last = rotatedFiles(path).findLast((file) => file.stamp === stamp)
+  const last = (await rotatedFiles(path)).findLast((file) => file.stamp === stamp)
   const number = last === undefined ? "" : `-${last.number + 1}`
   return join(dirname(path), `${basename(path, extension)}-${stamp}Z${number}${extension}`)
 }
@@ -145,13 +143,15 @@ export class LogFile {
     this.#rotation = rotation
   }
 
-  /** Appends whole lines and gives the descriptor to sync; `now` is in epoch milliseconds. */
-  append(lines: Uint8Array, now: number): number {
+  /** Appends whole lines and syncs them; `now` is in epoch milliseconds. One call at a time. */
+  async append(lines: Uint8Array, now: number): Promise<void> {
     this.#appended = 0
-    const { fd } = this.#current(now)
+    const { handle } = await this.#current(now)
     this.#appended = lines.length
-    for (let written = 0; written < lines.length; ) written += writeSync(fd, lines, written)
-    return fd
+    for (let written = 0; written < lines.length; ) {
+      written += (await handle.write(lines, written, lines.length - written)).bytesWritten
+    }
+    await handle.datasync()
   }
 
   /** The repairs since the last call. */
@@ -162,41 +162,42 @@ export class LogFile {
   }
 
   /** Truncates an append that was cut short or could not be synced, if the disk allows it. */
-  undo(): void {
+  async undo(): Promise<void> {
     if (this.#open === undefined) return
+    const { handle } = this.#open
     try {
       // A file longer than we made it has another writer, whose lines must stay.
-      const isOurs = fstatSync(this.#open.fd).size <= this.#before + this.#appended
-      if (isOurs) ftruncateSync(this.#open.fd, this.#before)
+      const isOurs = (await handle.stat()).size <= this.#before + this.#appended
+      if (isOurs) await handle.truncate(this.#before)
     } catch {
       // Torn lines are repaired when the file is opened again; whole ones are sent twice.
     }
-    this.close()
+    await this.close()
   }
 
-  close(): void {
-    if (this.#open === undefined) return
-    const { fd } = this.#open
+  async close(): Promise<void> {
+    const closing = this.#open
     this.#open = undefined
-    closeSync(fd)
+    // What counts was synced before: an error says nothing more.
+    await closing?.handle.close().catch(() => {})
   }
 
   /** The open file; created, reopened after it was moved away, or rotated as needed. */
-  #current(now: number): Open {
-    const there = statOf(this.#path)
+  async #current(now: number): Promise<Open> {
+    const there = await statOf(this.#path)
     const same = there?.ino === this.#open?.inode && there?.dev === this.#open?.device
-    if (!same) this.close()
+    if (!same) await this.close()
     this.#before = there?.size ?? 0
     if (this.#open === undefined) {
-      const { repaired, ...open } = begin(this.#path, now, this.#isStart)
+      const { repaired, ...open } = await begin(this.#path, now, this.#isStart)
       this.#isStart = false
       this.#open = open
       if (repaired.cut + repaired.blanked > 0) this.#repaired = repaired
-      this.#before = fstatSync(this.#open.fd).size
+      this.#before = (await open.handle.stat()).size
     }
     if (this.#before === 0 || !this.#isDue(this.#open, now)) return this.#open
-    this.#rotate(now)
-    this.#open = begin(this.#path, now, false)
+    await this.#rotate(now)
+    this.#open = await begin(this.#path, now, false)
     this.#before = 0
     return this.#open
   }
@@ -206,26 +207,26 @@ export class LogFile {
     return (size !== undefined && this.#before >= size) || (daily && day < dayOf(now))
   }
 
-  #rotate(now: number): void {
-    renameSync(this.#path, rotatedName(this.#path, now))
-    this.close()
+  async #rotate(now: number): Promise<void> {
+    await rename(this.#path, await rotatedName(this.#path, now))
+    await this.close()
     const { keep } = this.#rotation
     if (keep === undefined) return
-    for (const old of rotatedFiles(this.#path).slice(0, -keep)) unlinkSync(old.path)
+    for (const old of (await rotatedFiles(this.#path)).slice(0, -keep)) await unlink(old.path)
   }
 }
 
-/** Throws the error that a first write would, as far as it can be foreseen without touching the file. */
-export const check = (path: string): void => {
-  const there = statOf(path)
+/** Rejects with the error that a first write would, as far as it can be foreseen without touching the file. */
+export const check = async (path: string): Promise<void> => {
+  const there = await statOf(path)
   if (there !== undefined) {
     if (there.isDirectory()) throw Object.assign(new Error(path), { code: "EISDIR" })
     if (!there.isFile()) throw new NotRegular(path)
-    closeSync(openSync(path, constants.O_WRONLY | constants.O_APPEND))
+    await (await open(path, constants.O_WRONLY | constants.O_APPEND)).close()
     return
   }
   let directory = dirname(resolve(path))
-  while (statOf(directory) === undefined) directory = dirname(directory)
-  if (!statOf(directory)?.isDirectory()) throw Object.assign(new Error(path), { code: "ENOTDIR" })
-  accessSync(directory, constants.W_OK | constants.X_OK)
+  while ((await statOf(directory)) === undefined) directory = dirname(directory)
+  if ((await statOf(directory))?.isDirectory() !== true) throw Object.assign(new Error(path), { code: "ENOTDIR" })
+  await access(directory, constants.W_OK | constants.X_OK)
 }

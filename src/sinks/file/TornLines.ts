@@ -9,7 +9,7 @@
  *
  * Garbage was never synced, so its batch had not succeeded and is sent again.
  */
-import { closeSync, fdatasyncSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs"
+import { type FileHandle, open } from "node:fs/promises"
 
 const lineFeed = 0x0a
 const space = 0x20
@@ -39,11 +39,11 @@ const isValid = (line: Buffer): boolean => {
   }
 }
 
-const readAt = (fd: number, from: number, length: number): Buffer => {
+const readAt = async (handle: FileHandle, from: number, length: number): Promise<Buffer> => {
   const bytes = Buffer.alloc(length)
   let read = 0
   for (let more = -1; more !== 0 && read < length; read += more)
-    more = readSync(fd, bytes, read, length - read, from + read)
+    more = (await handle.read(bytes, read, length - read, from + read)).bytesRead
   return bytes.subarray(0, read)
 }
 
@@ -73,10 +73,10 @@ const parseLines = (bytes: Buffer, at: number): LastLines => {
 }
 
 /** Reads the end, and further back until there is a valid line in it. */
-const readLastLines = (fd: number, size: number, least: number): LastLines => {
+const readLastLines = async (handle: FileHandle, size: number, least: number): Promise<LastLines> => {
   for (let window = least; ; window *= 2) {
     const from = Math.max(0, size - window)
-    const bytes = readAt(fd, from, size - from)
+    const bytes = await readAt(handle, from, size - from)
     // Unless it starts at the beginning of the file, the window starts within a line.
     const skip = from === 0 ? 0 : bytes.indexOf(lineFeed) + 1
     const last = from === 0 || skip > 0 ? parseLines(bytes.subarray(skip), from + skip) : undefined
@@ -85,8 +85,8 @@ const readLastLines = (fd: number, size: number, least: number): LastLines => {
 }
 
 /** The first line, cut at the window's size. */
-const firstLine = (fd: number, size: number): Buffer => {
-  const bytes = readAt(fd, 0, Math.min(size, startBytes))
+const firstLine = async (handle: FileHandle, size: number): Promise<Buffer> => {
+  const bytes = await readAt(handle, 0, Math.min(size, startBytes))
   const feed = bytes.indexOf(lineFeed)
   return feed === -1 ? bytes : bytes.subarray(0, feed)
 }
@@ -96,8 +96,8 @@ const firstLine = (fd: number, size: number): Buffer => {
  * with what a crash made of one. A path that is set by mistake must not damage
  * another file.
  */
-const isOurs = (fd: number, size: number, last: LastLines): boolean => {
-  const first = firstLine(fd, size)
+const isOurs = async (handle: FileHandle, size: number, last: LastLines): Promise<boolean> => {
+  const first = await firstLine(handle, size)
   if (isValid(first)) return true
   const begins = first[0] === 0x7b || first[0] === space || first[0] === 0x09
   if (last.end !== undefined) return first.includes(0)
@@ -106,29 +106,35 @@ const isOurs = (fd: number, size: number, last: LastLines): boolean => {
 }
 
 /**
- * Repairs the file that is open at `fd` in append mode and stands at `path`.
- * A file of something else whose last line is incomplete is left as it is:
- * `undefined`.
+ * Repairs the file that is open in append mode and stands at `path`. A file of
+ * something else whose last line is incomplete is left as it is: `undefined`.
  */
-export const repair = (fd: number, path: string, size: number, isStart: boolean): Repaired | undefined => {
-  const last = readLastLines(fd, size, isStart ? startBytes : laterBytes)
+export const repair = async (
+  handle: FileHandle,
+  path: string,
+  size: number,
+  isStart: boolean,
+): Promise<Repaired | undefined> => {
+  const last = await readLastLines(handle, size, isStart ? startBytes : laterBytes)
   if (last.garbage.length === 0) return { cut: 0, blanked: 0 }
-  // Any file that ends in a whole line can be appended to.
-  if (!isOurs(fd, size, last)) return readAt(fd, size - 1, 1)[0] === lineFeed ? { cut: 0, blanked: 0 } : undefined
+  if (!(await isOurs(handle, size, last))) {
+    // Any file that ends in a whole line can be appended to.
+    return (await readAt(handle, size - 1, 1))[0] === lineFeed ? { cut: 0, blanked: 0 } : undefined
+  }
   const end = last.end ?? 0
   const inner = last.garbage.filter(({ to }) => to <= end)
-  for (const { from, to } of inner) blank(path, from, to)
-  if (size > end) ftruncateSync(fd, end)
+  for (const { from, to } of inner) await blank(path, from, to)
+  if (size > end) await handle.truncate(end)
   return { cut: size - end, blanked: inner.reduce((sum, { from, to }) => sum + to - from, 0) }
 }
 
 /** Opens the file anew: in append mode every write goes to the end. */
-const blank = (path: string, from: number, to: number): void => {
-  const fd = openSync(path, "r+")
+const blank = async (path: string, from: number, to: number): Promise<void> => {
+  const handle = await open(path, "r+")
   try {
-    writeSync(fd, Buffer.alloc(to - from, space), 0, to - from, from)
-    fdatasyncSync(fd)
+    await handle.write(Buffer.alloc(to - from, space), 0, to - from, from)
+    await handle.datasync()
   } finally {
-    closeSync(fd)
+    await handle.close()
   }
 }

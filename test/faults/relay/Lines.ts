@@ -5,6 +5,7 @@ import { damage } from "./Damage.ts"
 import { descriptors } from "./Descriptors.ts"
 import { diskErrors } from "./DiskErrors.ts"
 import { diskFull } from "./DiskFull.ts"
+import { frozenFile } from "./FrozenFile.ts"
 import { kill } from "./Kill.ts"
 import { mutants } from "./Mutants.ts"
 import { openFile } from "./OpenFile.ts"
@@ -20,6 +21,7 @@ export const lines: ReadonlyArray<Line> = [
   diskFull,
   damage,
   openFile,
+  frozenFile,
   clock,
   descriptors,
   stop,

@@ -29,8 +29,22 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "power-cut",
     gone: "garbage between lines of a file sink's output stays",
     file: "src/sinks/file/TornLines.ts",
-    find: "  for (const { from, to } of inner) blank(path, from, to)\n",
+    find: "  for (const { from, to } of inner) await blank(path, from, to)\n",
     replace: "",
+  },
+  {
+    line: "file-frozen",
+    gone: "there are as few threads for files as processors",
+    file: "src/runtime/EngineSettings.ts",
+    find: 'UV_THREADPOOL_SIZE: "64"',
+    replace: 'UV_THREADPOOL_SIZE: "2"',
+  },
+  {
+    line: "file-frozen",
+    gone: "a write to a file has a timeout, and is made again when it ends",
+    file: "src/delivery/lane/InFlight.ts",
+    find: "if (!isAwaited) ",
+    replace: "if (isAwaited !== undefined) ",
   },
   {
     line: "disk-errors",

@@ -3,10 +3,10 @@
  * allowed (in a mount namespace of the relay's own, so nothing is left behind),
  * else one that the shim pretends.
  */
-import { spawnSync } from "node:child_process"
 import { rmSync, statfsSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import type { Relay } from "../../lib/relay.ts"
+import { mounting, namespace } from "./Mounts.ts"
 import type { Subject } from "./Subject.ts"
 import { Shim } from "./shim/Shim.ts"
 
@@ -22,23 +22,14 @@ const mebibyte = 1024 * 1024
 const size = 64 * mebibyte
 const mount = "mount -t tmpfs -o size=64m,mode=700 relay-faults"
 
-/** The words that give a process mounts of its own; `undefined` where that is not allowed. */
-const namespace = (): ReadonlyArray<string> | undefined =>
-  [
-    ["unshare", "--mount"],
-    ["unshare", "--user", "--map-root-user", "--mount"],
-  ].find(([command = "", ...words]) => spawnSync(command, [...words, "sh", "-c", `${mount} /mnt`]).status === 0)
-
 const mounted = (subject: Subject, words: ReadonlyArray<string>): SmallDisk => {
   const place = dirname(subject.journal)
-  // The script calls itself once more, in the namespace.
-  const inside = `[ -n "$RELAY_INSIDE" ] || RELAY_INSIDE=1 exec ${words.join(" ")} "$0" "$@"`
   let seen = place
   const filler = () => join(seen, "another-program")
   return {
     what: "a tmpfs",
     start: async () => {
-      const relay = await subject.start({ after: `${inside}; mkdir -p '${place}' && ${mount} '${place}'` })
+      const relay = await subject.start({ after: mounting(words, `mkdir -p '${place}' && ${mount} '${place}'`) })
       seen = `/proc/${relay.pid}/root${place}`
       return relay
     },
@@ -67,6 +58,6 @@ const pretended = (subject: Subject): SmallDisk => {
 }
 
 export const smallDisk = (subject: Subject): SmallDisk => {
-  const words = namespace()
+  const words = namespace(`${mount} /mnt`)
   return words === undefined ? pretended(subject) : mounted(subject, words)
 }
