@@ -81,7 +81,7 @@ export const make = Effect.gen(function* () {
       },
       paused: (reason, message) => {
         run(
-          Effect.logWarning(`sink ${name} is paused: ${message}`).pipe(
+          Effect.logWarning(`sink ${name} does not deliver: ${message}`).pipe(
             Effect.annotateLogs({ sink: name, reason }),
             Effect.andThen(own.emit("relay.lane_paused", { sink: name, message }, name)),
           ),

@@ -136,7 +136,7 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
     said.push(await (await send(port, body, signature)).text())
   }
   await own.prints("dead letter")
-  await own.prints("sink sns is paused")
+  await own.prints("sink sns does not deliver")
   const headers = { authorization: `Bearer ${token}` }
   said.push(await (await fetch(`http://127.0.0.1:${admin}/metrics`, { headers })).text())
   const commands = [

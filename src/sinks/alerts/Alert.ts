@@ -74,7 +74,7 @@ const summaries: Readonly<Record<string, string>> = {
   "appointment.meeting.update_failed": "A meeting could not be updated with its provider",
   "connected_account.refresh_failed": "A calendar has lost its access and must be connected again",
   "relay.dead_letter": "The sink {{/data/object/sink}} has new dead letters",
-  "relay.lane_paused": "The sink {{/data/object/sink}} is paused",
+  "relay.lane_paused": "The sink {{/data/object/sink}} does not deliver",
   "relay.journal_filling": "The relay's journal is {{/data/object/percent}} % full",
   "relay.journal_red": "The relay's journal is red: {{/data/object/problem}}",
   "relay.secret_expiring":

@@ -96,7 +96,7 @@ describe("a golden file", () => {
   test("of the relay's own events shows what they say", async () => {
     const { file, at } = config({ event: "relay.lane_paused", to: "oncall", payloads: { oncall: golden } })
     await cli(["test", "--update", "-c", file])
-    expect(readFileSync(at(golden), "utf8")).toContain("The sink sample is paused")
+    expect(readFileSync(at(golden), "utf8")).toContain("The sink sample does not deliver")
   })
 
   test("of a recipe in config/ is what its sink is sent", async () => {

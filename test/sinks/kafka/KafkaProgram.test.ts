@@ -89,7 +89,7 @@ withBroker("relay run with Kafka sinks", (shared) => {
     const running = await startRelay(config, { cwd })
     const sent = bodies(20)
     for (const one of sent) expect(await deliver(url, one)).toBe(202)
-    await running.prints(`sink lake is paused: kafka ${late.plain} can't be reached`)
+    await running.prints(`sink lake does not deliver: kafka ${late.plain} can't be reached`)
     await late.start()
     await running.prints("sink lake is resumed")
     expect((await read(late.plain, "late", 20)).toSorted()).toEqual(sent.toSorted())
