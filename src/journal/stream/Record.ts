@@ -175,7 +175,7 @@ class TextHash {
       hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193)
     }
     this.end = at
-    this.hash = (hash ^ (hash >>> 15)) >>> 0
+    this.hash = hash ^ (hash >>> 15)
     return this.hash
   }
 }

@@ -5,10 +5,10 @@ import { type EventQuery, matchOf } from "../../../../src/journal/EventQuery.ts"
 import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import { scan } from "../../../../src/journal/sqlite/StartupScan.ts"
-import { IdFilters } from "../../../../src/journal/sqlite/search/IdFilters.ts"
-import { Index, step } from "../../../../src/journal/sqlite/search/Index.ts"
+import { blockSize, IdBlocks } from "../../../../src/journal/sqlite/search/IdBlocks.ts"
+import { enough, Index, step } from "../../../../src/journal/sqlite/search/Index.ts"
 import { Search } from "../../../../src/journal/sqlite/search/Search.ts"
-import { Origin } from "../../../../src/journal/stream/Record.ts"
+import { hashOf, Origin } from "../../../../src/journal/stream/Record.ts"
 import { event } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
@@ -20,6 +20,11 @@ afterEach(() => {
 /** Events of a row. */
 const row = 400
 
+const append = (engine: Engine, length: number, id = (n: number) => `evt_${n}`, accountId = "acct_1") => {
+  const events = Array.from({ length }, (_, n) => ({ event: event(id(n), { accountId }), sinks: ["lake"] }))
+  engine.appendWith(events, Origin.delivered, () => () => {})
+}
+
 /** A journal with so many steps of the index, and a few events more. */
 const filled = (steps: number) => {
   const at = options()
@@ -29,13 +34,8 @@ const filled = (steps: number) => {
     engine.store.close()
   })
   for (const _ of scan(engine, at, Date.now()));
-  for (let first = 1; first <= steps * (step.indexed + row); first += row) {
-    const events = Array.from({ length: row }, (_, index) => ({
-      event: event(`evt_${first + index}`),
-      sinks: ["lake"],
-    }))
-    engine.appendWith(events, Origin.delivered, () => () => {})
-  }
+  for (let first = 1; first <= steps * (step.indexed + row); first += row)
+    append(engine, row, (n) => `evt_${first + n}`)
   return engine
 }
 
@@ -122,6 +122,56 @@ describe("an index", () => {
     expect([count({ types: ["appointment.*"] }), count({ types: ["client.*"] })]).toEqual([through, 0])
   })
 
+  test("names all events with an id, however many they are, and no others", () => {
+    const engine = filled(0)
+    for (const account of ["acct_0", "acct_1", "acct_1", "acct_1", "acct_1", "acct_2"]) {
+      append(engine, row, (n) => (n % 2 === 0 ? "same" : `evt_${n}`), account)
+    }
+    const index = indexOf(engine)
+    expect(index.grow()).toBe(true)
+    const count = (query: Partial<EventQuery>) => indexed(index, 6 * row, 1, { id: "same", limit: 1, ...query })
+    expect([count({}), count({ account: "none" }), count({ types: ["client.*"] })]).toEqual([1200, 0, 0])
+    expect(["acct_0", "acct_1", "acct_2"].map((account) => count({ account }))).toEqual([200, 800, 200])
+  })
+
+  test("tells ids apart whose hashes are alike, and forgets blocks of them", () => {
+    const engine = filled(0)
+    for (let first = 1; first <= blockSize + 2 * row; first += row) append(engine, row, (n) => `evt_${first + n}`)
+    const index = indexOf(engine)
+    while (index.grow());
+    const count = (id: string) => indexed(index, index.through, 1, { id, limit: 1 })
+    const byHash = new Map<number, string>()
+    const alike: Array<string> = []
+    for (let n = 1; n < blockSize; n++) {
+      const hash = hashOf(`evt_${n}`) & 0x3fffff
+      const other = byHash.get(hash)
+      if (other !== undefined) alike.push(`evt_${n}`, other)
+      byHash.set(hash, `evt_${n}`)
+    }
+    expect(alike.length).toBeGreaterThan(20)
+    expect(alike.slice(0, 20).map(count)).toEqual(Array.from({ length: 20 }, () => 1))
+    const db = new DatabaseSync(fileOf(engine))
+    const rows = () => db.prepare("SELECT count(*) AS rows FROM tags").get()?.rows
+    expect(rows()).toBeGreaterThan(0)
+    let oldest = engine.log.oldestRow()
+    while (oldest !== undefined && oldest.first <= blockSize) {
+      engine.log.delete(oldest.first)
+      oldest = engine.log.oldestRow()
+    }
+    for (let n = 0; n < blockSize; n += step.forgotten) index.grow()
+    expect(rows()).toBe(0)
+    db.close()
+  })
+
+  test("does not wait for a whole step", () => {
+    const engine = filled(0)
+    const index = indexOf(engine)
+    for (let left = enough - 1; left > 0; left -= row) append(engine, Math.min(row, left))
+    expect(index.grow()).toBe(false)
+    append(engine, 1)
+    expect([index.grow(), index.through]).toEqual([true, enough])
+  })
+
   test("of another journal, of another format, or that is damaged is begun again", () => {
     const engine = filled(1)
     const change = (statement: string) => () => {
@@ -168,11 +218,11 @@ describe("an index", () => {
     }
     append("appointment.created")
     const index = new Index(engine.store.db, engine.store.path)
-    const store = spyOn(IdFilters.prototype, "store").mockImplementationOnce(() => {
+    const add = spyOn(IdBlocks.prototype, "add").mockImplementationOnce(() => {
       throw Object.assign(new Error("database or disk is full"), { errcode: 13 })
     })
     expect([index.grow(), index.grow()]).toEqual([false, true])
-    store.mockRestore()
+    add.mockRestore()
     index.close()
     append("client.created")
     const again = indexOf(engine)

@@ -6,7 +6,7 @@ import type { DeliveryStatus, EventQuery } from "../../../../src/journal/Journal
 import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import { scan } from "../../../../src/journal/sqlite/StartupScan.ts"
-import { Index, step } from "../../../../src/journal/sqlite/search/Index.ts"
+import { enough, Index, step } from "../../../../src/journal/sqlite/search/Index.ts"
 import { Search } from "../../../../src/journal/sqlite/search/Search.ts"
 import { Origin } from "../../../../src/journal/stream/Record.ts"
 import { WorkerEntrypoint } from "../../../../src/journal/WorkerEntrypoint.ts"
@@ -46,7 +46,7 @@ const types = ["appointment.created", "client.updated", "a", 'odd."type\\', "grÃ
 const webhooks = ["scheduling", "platform", "relay"]
 const accounts = Array.from({ length: 40 }, (_, index) => (index % 7 === 0 ? `acct_"${index}Ã¼` : `acct_${index}`))
 const routes = [["lake"], ["lake", "audit"], ["audit"], []]
-const count = step.indexed * 2 + 2_500
+const count = step.indexed * 2 + enough - 100
 /** Until there the log is pruned. */
 const pruned = 1000
 
