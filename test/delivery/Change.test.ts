@@ -154,6 +154,20 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([counted("sink", stuck.sink, "before", longTimeout)])))
   })
 
+  it.effect("does not wait for an attempt that can't be cut off", () => {
+    const stuck: Sink = {
+      batch: { maxEvents: 1, maxBytes: 1_000_000, isAwaited: true },
+      send: () => Effect.uninterruptible(Effect.never),
+      check: Effect.void,
+    }
+    const after = scripted(() => "pass")
+    return Effect.gen(function* () {
+      yield* append(2, ["sink"])
+      yield* change([counted("sink", after.sink, "after", longTimeout)])
+      expect(after.delivered).toEqual([1, 2])
+    }).pipe(Effect.provide(running([counted("sink", stuck, "before", longTimeout)])))
+  })
+
   it.effect("takes what is retrying along, with its attempts, to be sent when it is due", () => {
     const failing = scripted((entry) => (entry.sequence === 1 ? failed : "pass"))
     const after = scripted(() => "pass")

@@ -368,17 +368,22 @@ describe("a lane", () => {
     return Effect.gen(function* () {
       yield* append(1, ["sink"])
       yield* pass("9 seconds")
-      expect((yield* statusOf("sink"))?.lastFailure).toBeUndefined()
+      expect((yield* statusOf("sink"))?.condition).toBe("running")
       yield* pass("30 seconds")
       expect(yield* statusOf("sink")).toMatchObject({
         backlog: 1,
-        lastFailure: { message: "no answer within 10s" },
+        condition: "waiting",
+        message: "no answer within 10s",
         attempts: {},
       })
       disk.openUnsafe()
       yield* pass("1 second")
       expect(delivered).toEqual([1])
-      expect(yield* statusOf("sink")).toMatchObject({ backlog: 0, attempts: { delivered: 1 } })
+      expect(yield* statusOf("sink")).toMatchObject({
+        backlog: 0,
+        condition: "running",
+        attempts: { delivered: 1 },
+      })
     }).pipe(Effect.provide(relay([spec("sink", slow)])))
   })
 

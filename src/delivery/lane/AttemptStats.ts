@@ -20,11 +20,6 @@ export class AttemptStats {
     this.lastFailure = { at, message }
   }
 
-  /** One has had its time and has not ended: it counts when it ends. */
-  failing(message: string, at: number): void {
-    if (this.lastFailure?.at !== at) this.lastFailure = { at, message }
-  }
-
   observe(seconds: number): void {
     const bucket = durationBuckets.findIndex((bound) => seconds <= bound)
     const index = bucket === -1 ? durationBuckets.length : bucket

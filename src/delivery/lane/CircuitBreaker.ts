@@ -94,6 +94,11 @@ export class CircuitBreaker {
     return { opened, refunded: this.condition === undefined ? [] : before }
   }
 
+  /** An attempt has had its time and is waited for. True when this opens the circuit; its end closes it. */
+  stalled(message: string): boolean {
+    return this.#open("waiting", message)
+  }
+
   /** Events were charged with an attempt that is not the sink's fault. If it turns out to be away, they get it back. */
   charged(sequences: ReadonlyArray<number>): void {
     if (sequences.length > 0) this.#charged = [...this.#charged, ...sequences]

@@ -94,13 +94,15 @@ export class InFlight {
     })
   }
 
-  /** Interrupts attempts that have had their time; of one that is waited for it is told. */
-  interruptOverdue(now: number): void {
+  /** Interrupts attempts that have had their time; what is wrong with one that has, and is waited for all the same. */
+  interruptOverdue(now: number): string | undefined {
+    let stalled: string | undefined
     for (const { batch, isAwaited, fiber } of [...this.#running]) {
       if (!this.#isOverdue(batch, now)) continue
-      if (!isAwaited) fiber?.interruptUnsafe()
-      else this.#stats.failing(this.#noAnswer, batch.startedAt + Duration.toMillis(this.#timeout))
+      if (isAwaited) stalled = this.#noAnswer
+      else fiber?.interruptUnsafe()
     }
+    return stalled
   }
 
   /** Interrupts all: another relay may send their events. They go back into the queue uncharged. */
@@ -111,14 +113,16 @@ export class InFlight {
     }
   }
 
-  /** Waits until all have ended, and interrupts those that don't within `grace`. */
+  /** Waits until all have ended, for `grace` at most; then interrupts those that can be. */
   stop(grace: Duration.Duration): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#stopping = true
-      const fibers = this.#running.flatMap(({ fiber }) => fiber ?? [])
-      return Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded", discard: true }).pipe(
+      const fibersOf = (running: ReadonlyArray<Started>) => running.flatMap(({ fiber }) => fiber ?? [])
+      return Effect.forEach(fibersOf(this.#running), Fiber.await, { concurrency: "unbounded", discard: true }).pipe(
         Effect.timeoutOption(grace),
-        Effect.andThen(Fiber.interruptAll(fibers)),
+        Effect.andThen(
+          Effect.suspend(() => Fiber.interruptAll(fibersOf(this.#running.filter(({ isAwaited }) => !isAwaited)))),
+        ),
       )
     })
   }

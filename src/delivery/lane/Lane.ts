@@ -167,8 +167,14 @@ export class Lane {
 
   /** Ends attempts that have had their time, and all where another relay may send their events. */
   endAttempts(): void {
-    if (this.#log.mayStart()) this.inFlight.interruptOverdue(this.clock.now())
-    else this.inFlight.cutOff()
+    if (!this.#log.mayStart()) {
+      this.inFlight.cutOff()
+      return
+    }
+    const stalled = this.inFlight.interruptOverdue(this.clock.now())
+    if (stalled === undefined || !this.#breaker.stalled(stalled)) return
+    this.state.track()
+    this.#options.events.paused("DeliveryFailed", stalled)
   }
 
   /** The changes that were taken last are on disk: the lane may have waited for that. */

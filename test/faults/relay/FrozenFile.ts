@@ -66,7 +66,7 @@ export const frozenFile: Line = {
     const stuck = names.filter((name) => (backlog.get(name) ?? 0) > 0)
     if (freezing.exitCode !== null || stuck.length < names.length) broken.push("not all files stood still")
     const { lanes } = await subject.status()
-    const untold = lanes.filter(({ name, lastFailure }) => names.includes(name) && lastFailure === undefined)
+    const untold = lanes.filter(({ name, condition }) => names.includes(name) && condition !== "waiting")
     if (untold.length > 0) broken.push(`nobody is told why ${untold.map(({ name }) => name).join(", ")} stand still`)
     const elsewhereWaits = backlog.get("elsewhere") ?? 0
     if (elsewhereWaits > accepted / 2) broken.push(`${elsewhereWaits} events wait for a file on another file system`)
