@@ -43,8 +43,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "file-frozen",
     gone: "a write to a file has a timeout, and is made again when it ends",
     file: "src/delivery/lane/InFlight.ts",
-    find: "if (!isAwaited) ",
-    replace: "if (isAwaited !== undefined) ",
+    find: "if (isAwaited) stalled",
+    replace: "if (isAwaited === undefined) stalled",
   },
   {
     line: "disk-errors",
@@ -134,8 +134,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "file-taken-away",
     gone: "the files' inodes are not looked at",
     file: journal("sqlite/file/Store"),
-    find: "for (const [file, inode] of inodes) {",
-    replace: "for (const [file, inode] of inodes.slice(2)) {",
+    find: "if (found.ino !== known.inode) return",
+    replace: "if (found.ino === -1) return",
   },
   {
     line: "clock",

@@ -1,9 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
-import { resolve } from "node:path"
 import { Effect } from "effect"
 import type { Planted } from "./Life.ts"
-import { mutants } from "./Mutants.ts"
 import { simulate } from "./Simulation.ts"
 
 const seeds = (count: number): ReadonlyArray<number> => Array.from({ length: count }, (_, index) => index + 1)
@@ -59,11 +56,4 @@ describe("the simulation", () => {
     })
     expect(found(damaging)).toContain("has a body that nobody sent")
   })
-})
-
-test("each guard that the simulation's mutants remove stands in its file once", () => {
-  for (const { file, find, gone } of mutants) {
-    const text = readFileSync(resolve(import.meta.dir, "../../..", file), "utf8")
-    expect([gone, text.split(find).length - 1]).toEqual([gone, 1])
-  }
 })
