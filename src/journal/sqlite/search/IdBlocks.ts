@@ -111,18 +111,15 @@ export class IdBlocks {
   }
 
   #store(): void {
-    const tags = new Uint16Array(blockSize)
-    const places = new Uint16Array(blockSize)
-    for (let part = 0; part < parts; part++) {
-      let count = 0
-      for (let place = 0; place < blockSize; place++) {
-        const hash = this.#hashes[place] ?? 0
-        if (partOf(hash) !== part || hash === 0) continue
-        tags[count] = tagOf(hash)
-        places[count++] = place
-      }
-      this.#sql.insertTags.run(tagsKey(part, this.#block), new Uint8Array(tags.buffer, 0, 2 * count))
-      this.#sql.insertPlaces.run(placesKey(part, this.#block), new Uint8Array(places.buffer, 0, 2 * count))
+    const places = Array.from({ length: parts }, (): Array<number> => [])
+    for (let place = 0; place < blockSize; place++) {
+      const hash = this.#hashes[place] ?? 0
+      if (hash !== 0) places[partOf(hash)]?.push(place)
+    }
+    for (const [part, some] of places.entries()) {
+      const tags = Uint16Array.from(some, (place) => tagOf(this.#hashes[place] ?? 0))
+      this.#sql.insertTags.run(tagsKey(part, this.#block), new Uint8Array(tags.buffer))
+      this.#sql.insertPlaces.run(placesKey(part, this.#block), new Uint8Array(Uint16Array.from(some).buffer))
     }
   }
 
