@@ -13,6 +13,9 @@ const settings = {
   // How far the heap may grow before it is collected depends on its share of the machine's memory: on one of 250 MB it
   // is collected sooner. Under full load 180 MiB in place of 220, to Kafka 220 in place of 270; 200 MB would cost CPU.
   BUN_JSC_forceRAMSize: "250000000",
+  // A full collection comes sooner: when what is new may take less than 42 % of the heap, in place of a third. After
+  // minutes of full load to HTTP 196 MiB in place of 218, to a file 191 in place of 211, for the same CPU.
+  BUN_JSC_minEdenToOldGenerationRatio: "0.42",
   // No thread keeps memory ready for the heap to grow.
   BUN_JSC_useWarmUpMarkedBlocks: "0",
   // Threads for files and for names of hosts, started as they are needed. Bun would have as many as processors: two
