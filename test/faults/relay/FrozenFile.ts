@@ -19,7 +19,7 @@ const names = Array.from({ length: availableParallelism() + 2 }, (_, index) => `
 const frozen = { normal: 6, long: 40 }
 const margin = 1
 /** Milliseconds within which the admin side answers. */
-const patience = 1_000
+const patience = 2_000
 
 export const frozenFile: Line = {
   name: "file-frozen",
