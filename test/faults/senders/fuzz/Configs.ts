@@ -93,9 +93,9 @@ const round = async (random: Random): Promise<Found> => {
   if (!diagnostics.some(({ severity }) => severity === "error")) return tell("refused", "refused without an error")
   const problem = diagnostics.map((one) => misplaced(text, one)).find((one) => one !== undefined)
   if (problem !== undefined) return tell("refused", problem)
-  // As a key it is shown; keys are no secrets.
-  const isKey = /CANARY-2718281828[^"\n]*"\s*:/.test(text)
-  return message.includes(canary) && !isKey ? tell("refused", "a secret is shown") : { side: "refused" }
+  // As a key it is shown, and as the name of a file that holds a secret: neither is one.
+  const isName = /CANARY-2718281828[^"\n]*"\s*:|"file:CANARY/.test(text)
+  return message.includes(canary) && !isName ? tell("refused", "a secret is shown") : { side: "refused" }
 }
 
 export const Configs: Fuzz = {
