@@ -113,16 +113,20 @@ export class InFlight {
     }
   }
 
-  /** Waits until all have ended, for `grace` at most; then interrupts those that can be. */
+  /** Waits until all have ended, for `grace` at most; then interrupts them, and waits for those without a timeout no longer. */
   stop(grace: Duration.Duration): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#stopping = true
-      const fibersOf = (running: ReadonlyArray<Started>) => running.flatMap(({ fiber }) => fiber ?? [])
-      return Effect.forEach(fibersOf(this.#running), Fiber.await, { concurrency: "unbounded", discard: true }).pipe(
+      const fibers = this.#running.flatMap(({ fiber }) => fiber ?? [])
+      const timed = this.#running.flatMap(({ fiber, isAwaited }) => (isAwaited ? [] : (fiber ?? [])))
+      return Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded", discard: true }).pipe(
         Effect.timeoutOption(grace),
         Effect.andThen(
-          Effect.suspend(() => Fiber.interruptAll(fibersOf(this.#running.filter(({ isAwaited }) => !isAwaited)))),
+          Effect.sync(() => {
+            for (const fiber of fibers) fiber.interruptUnsafe()
+          }),
         ),
+        Effect.andThen(Fiber.awaitAll(timed)),
       )
     })
   }

@@ -10,6 +10,7 @@
  * **Gotcha.** Opening and checking don't touch the file: `relay validate` may run
  * beside a relay that is writing to it, perhaps as another user.
  */
+import { resolve } from "node:path"
 import { Clock, Effect, Schema, type Scope, Semaphore } from "effect"
 import { count, flag, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
@@ -70,9 +71,20 @@ class Lines {
 
 // --- send --------------------------------------------------------------------
 
+/** By path: a write at a time, also where a reload puts another sink in the place of one whose write stands still. */
+const locks = new Map<string, Semaphore.Semaphore>()
+
+const lockOf = (path: string): Semaphore.Semaphore => {
+  const known = locks.get(path)
+  if (known !== undefined) return known
+  const lock = Semaphore.makeUnsafe(1)
+  locks.set(path, lock)
+  return lock
+}
+
 const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<Sink, never, Scope.Scope> {
   const clock = yield* Clock.Clock
-  const oneAtATime = yield* Semaphore.make(1)
+  const oneAtATime = lockOf(resolve(config.path))
   const lines = new Lines()
   const file = new LogFile.LogFile(config.path, config.rotate)
   // Not waited for: a file system that stands still must not hold up whoever closes the sink.

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test"
+import { describe, expect, spyOn, test } from "bun:test"
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import {
@@ -16,6 +16,7 @@ import { fileURLToPath } from "node:url"
 import { Effect, Logger, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { File, FileConfig } from "../../../src/sinks/file/File.ts"
+import { LogFile } from "../../../src/sinks/file/LogFile.ts"
 import { directory } from "../../lib/directory.ts"
 import { it } from "../../lib/effect.ts"
 import { bodies as linesOf } from "../../lib/lines.ts"
@@ -218,6 +219,27 @@ describe("a file", () => {
       expect((yield* Effect.promise(() => import("node:fs/promises").then((fs) => fs.stat(path)))).mode & 0o007).toBe(0)
     }),
   )
+})
+
+test("two sinks on one file, as a reload may leave for a while, write one after the other", async () => {
+  const append = LogFile.prototype.append
+  let [under, most] = [0, 0]
+  const counting = spyOn(LogFile.prototype, "append").mockImplementation(async function (this: LogFile, lines, now) {
+    under += 1
+    most = Math.max(most, under)
+    await append.call(this, lines, now)
+    under -= 1
+  })
+  const sent = Effect.gen(function* () {
+    const path = join(yield* directory, "events.ndjson")
+    const sinks = [
+      yield* File.open({ path, rotate: { daily: false } }),
+      yield* File.open({ path, rotate: { daily: false } }),
+    ]
+    yield* Effect.forEach(sinks, (sink) => sink.send(entries(100)), { concurrency: "unbounded" })
+  })
+  await Effect.runPromise(Effect.scoped(sent)).finally(() => counting.mockRestore())
+  expect(most).toBe(1)
 })
 
 describe("a write that fails half-way", () => {
