@@ -172,13 +172,17 @@ export class Duplicates {
 
   /** Doubles the room, at most to the window: the last time takes some 20 ms for a million. */
   #grow(): void {
-    const ring = this.#ring
-    const index = this.#index
     const capacity = this.#capacity
     this.#capacity = Math.min(capacity * 2, this.#maxCapacity)
+    // One after the other, so that the old ring is garbage when the index is made: a collection that finds both
+    // old and both new lets the heap grow by as much again.
+    this.#growRing(capacity)
+    this.#growIndex(capacity)
+  }
+
+  #growRing(capacity: number): void {
+    const ring = this.#ring
     this.#ring = new Uint32Array(this.#capacity * width)
-    this.#index = new Int32Array(2 ** Math.ceil(Math.log2(this.#capacity * 2)))
-    this.#mask = this.#index.length - 1
     // Run by run, since either ring may end within.
     const first = this.#oldest % capacity
     const from = this.#oldest % this.#capacity
@@ -188,8 +192,15 @@ export class Duplicates {
       this.#ring.set(ring.subarray(old * width, (old + length) * width), now * width)
       moved += length
     }
-    for (let slot = 0; slot < index.length; slot++) {
-      const value = index[slot] ?? 0
+  }
+
+  #growIndex(capacity: number): void {
+    const index = this.#index
+    this.#index = new Int32Array(2 ** Math.ceil(Math.log2(this.#capacity * 2)))
+    this.#mask = this.#index.length - 1
+    const first = this.#oldest % capacity
+    const from = this.#oldest % this.#capacity
+    for (const value of index) {
       if (value === 0) continue
       const position = (from + ((Math.abs(value) - 1 - first + capacity) % capacity)) % this.#capacity
       this.#place(value > 0 ? position + 1 : -position - 1)
