@@ -1,6 +1,5 @@
 /** What the client of Kafka loads and the relay never uses stays away. */
 import { expect, test } from "bun:test"
-import { Producer } from "@platformatic/kafka"
 
 const root = new URL("../../..", import.meta.url).pathname
 
@@ -10,9 +9,4 @@ test("neither Avro nor the compiler of JSON schemas is loaded with the client", 
   const loaded = stdout.toString().split("\n")
   expect(loaded).toContainEqual(expect.stringContaining("src/sinks/kafka/NoSchemas.ts"))
   expect(loaded.filter((path) => /node_modules\/(avsc|ajv-draft-04)\/|\/ajv\/dist\/2020/.test(path))).toEqual([])
-})
-
-test("strict options, which would need them, fail with the reason", () => {
-  const strict = () => new Producer({ clientId: "test", bootstrapBrokers: ["127.0.0.1:1"], strict: true })
-  expect(strict).toThrow("Kafka options must not be strict")
 })
