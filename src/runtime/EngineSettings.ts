@@ -10,7 +10,7 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs"
 import process from "node:process"
 
 const settings = {
-  // The heap is collected sooner. Measured after minutes of full load: 160 MiB to a file, 170 to HTTP and 191 to Kafka,
+  // The heap is collected sooner. Measured after minutes of full load: 160 MiB to a file, 170 to HTTP and 200 to Kafka,
   // where Bun's own settings take 220, 220 and 270; less would cost more CPU than 3 %.
   // How far it may grow depends on the machine's memory, here 250 MB.
   BUN_JSC_forceRAMSize: "250000000",
