@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { missing } from "../../src/runtime/EngineSettings.ts"
 import { freePort } from "../lib/port.ts"
 import { relayBinary } from "../lib/programs.ts"
 import { command, startRelay } from "../lib/relay.ts"
@@ -11,7 +12,7 @@ const cwd = mkdtempSync(join(tmpdir(), "relay-settings-"))
 afterAll(() => rmSync(cwd, { recursive: true }))
 
 const programs = { bun: { under: "bun" }, "the binary": { binary: relayBinary() } } as const
-const usual = { BUN_JSC_forceRAMSize: "250000000", BUN_JSC_useWarmUpMarkedBlocks: "0" }
+const usual = Object.fromEntries(missing(["run"], {}).map((setting) => setting.split("=")))
 const config = "relay.config.json"
 
 describe.skipIf(process.platform !== "linux").each(Object.entries(programs))("under %s", (_, program) => {

@@ -9,5 +9,5 @@ export const suiteUnless = (lacking: string | undefined, title: string, body: ()
   describe(title, () => {
     if (lacking === undefined) return body()
     console.warn(`skipped: ${title}: ${lacking}`)
-    test.skip(lacking, () => {})
+    test.skip(lacking)
   })
