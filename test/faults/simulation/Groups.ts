@@ -31,6 +31,14 @@ export class Groups {
     for (const sequence of sequences) digests.set(sequence, sequences)
   }
 
+  /**
+   * Where a rename has brought earlier events, they may fill the digest that a
+   * crash found in flight: which events were in it is not stored.
+   */
+  startLife(isRenamed: (sink: string) => boolean): void {
+    for (const sink of this.#digests.keys()) if (isRenamed(sink)) this.#digests.delete(sink)
+  }
+
   /** A digest died of a bug: its events go one by one from now on. */
   isolated(sink: string, batch: ReadonlyArray<Entry>): void {
     for (const { sequence } of batch) this.#digests.get(sink)?.delete(sequence)

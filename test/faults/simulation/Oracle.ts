@@ -295,6 +295,7 @@ export class Oracle extends History {
     this.life = life
     this.#clockSet = { by: 0, at: 0 }
     this.#unsettled = new Map()
+    this.#groups.startLife((sink) => this.moves.isTarget(sink))
   }
 
   droppedLetter(lane: string, event: Event): void {

@@ -181,6 +181,14 @@ const drawPlainSink = (seed: number, index: number, faultsUntil: number, burst: 
   }
 }
 
+/** The sink as one that may give up by age alone, and soon: what a wall clock that was set must not bring about. */
+const aging = (plan: SinkPlan, draw: Draw): SinkPlan => {
+  if (draw.chance(0.7)) return plan
+  const { initial, max } = plan.config.delivery.retry
+  const retry = { initial, max, maxAge: Duration.millis(draw.int(300, 1_500)) }
+  return { ...plan, config: { ...plan.config, delivery: { ...plan.config.delivery, retry } } }
+}
+
 /** The sink as one that sends digests, with nothing that the config refuses beside them. */
 const digesting = (plan: SinkPlan, draw: Draw): SinkPlan => {
   const { backlog, delivery, ...config } = plan.config
@@ -199,7 +207,8 @@ const digesting = (plan: SinkPlan, draw: Draw): SinkPlan => {
 
 /** A sink, by its number: one that comes later is drawn like those of the beginning. */
 export const drawSink = (seed: number, index: number, faultsUntil: number, burst: boolean): SinkPlan => {
-  const plan = drawPlainSink(seed, index, faultsUntil, burst)
+  const plain = drawPlainSink(seed, index, faultsUntil, burst)
+  const plan = burst ? plain : aging(plain, new Draw(seed, `age ${index}`))
   const draw = new Draw(seed, `digest ${index}`)
   const drawn = burst || draw.chance(0.75) ? plan : digesting(plan, draw)
   return burst || !strains(seed) ? drawn : straining(drawn, new Draw(seed, `strain ${index}`))
