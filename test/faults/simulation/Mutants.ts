@@ -59,6 +59,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: " && wallClockTrusted()",
     replace: "",
     line,
+    seed: 1,
   },
   {
     gone: "what a crash may repeat is bounded",
