@@ -11,7 +11,7 @@ const project = resolve(import.meta.dir, "../..")
 const copied = ["src", "test", "config", "package.json", "tsconfig.json", "bunfig.toml", "relay.config.json"]
 
 interface Found {
-  readonly noticed: boolean
+  readonly verdict: "noticed" | "ALIVE" | "skipped"
   /** What the line said, or why it said nothing. */
   readonly why: string
 }
@@ -26,7 +26,7 @@ const run = async (mutant: Mutant, seed: number): Promise<Found> => {
     const file = join(copy, mutant.file)
     const text = readFileSync(file, "utf8")
     const found = text.split(mutant.find).length - 1
-    if (found !== 1) return { noticed: false, why: `its text stands ${found} times in ${mutant.file}` }
+    if (found !== 1) return { verdict: "ALIVE", why: `its text stands ${found} times in ${mutant.file}` }
     writeFileSync(
       file,
       text.replace(mutant.find, () => mutant.replace),
@@ -40,22 +40,25 @@ const run = async (mutant: Mutant, seed: number): Promise<Found> => {
     })
     const [output, code] = await Promise.all([new Response(child.stdout).text(), child.exited])
     const [, failed] = /^ +FAILED: (.*)/m.exec(output) ?? []
-    return code === 1 && failed !== undefined
-      ? { noticed: true, why: failed }
-      : { noticed: false, why: `its line did not fail (exit ${code})\n${output}` }
+    if (code === 1 && failed !== undefined) return { verdict: "noticed", why: failed }
+    const [, skipped] = /^ +skipped: (.*)/m.exec(output) ?? []
+    if (code === 0 && skipped !== undefined) return { verdict: "skipped", why: skipped }
+    return { verdict: "ALIVE", why: `its line did not fail (exit ${code})\n${output}` }
   } finally {
     rmSync(copy, { recursive: true })
   }
 }
 
-/** How many lived: 0 when every removed guard was noticed. */
-export const hunt = async (mutants: ReadonlyArray<Mutant>, seed: number): Promise<number> => {
-  let alive = 0
+/** Tries them all, and says whether every removed guard was noticed whose line can run here. */
+export const hunt = async (mutants: ReadonlyArray<Mutant>, seed: number): Promise<boolean> => {
+  const count = { noticed: 0, ALIVE: 0, skipped: 0 }
   for (const mutant of mutants) {
-    const { noticed, why } = await run(mutant, mutant.seed ?? seed)
-    if (!noticed) alive += 1
-    // By what it was noticed is for the reader: a line that could not run at all has noticed nothing.
-    console.log(`${noticed ? "noticed" : "ALIVE  "}  ${mutant.line}: ${mutant.gone}\n    ${why}`)
+    const { verdict, why } = await run(mutant, mutant.seed ?? seed)
+    count[verdict] += 1
+    // By what it was noticed is for the reader.
+    console.log(`${verdict.padEnd(7)}  ${mutant.line}: ${mutant.gone}\n    ${why}`)
   }
-  return alive
+  const skipped = count.skipped === 0 ? "" : `; ${count.skipped} could not be tried here`
+  console.log(`\n${count.noticed} of ${mutants.length} removed guards were noticed${skipped}`)
+  return count.noticed > 0 && count.ALIVE === 0
 }

@@ -37,10 +37,11 @@ if (unknown.length > 0 || !Number.isInteger(seed)) {
 }
 
 if (flags.mutants) {
-  const hunted = mutants.filter(({ line }) => wanted(line))
-  const alive = await hunt(hunted, seed)
-  console.log(`\n${hunted.length - alive} of ${hunted.length} removed guards were noticed`)
-  process.exit(alive > 0 || hunted.length === 0 ? 1 : 0)
+  const allNoticed = await hunt(
+    mutants.filter(({ line }) => wanted(line)),
+    seed,
+  )
+  process.exit(allNoticed ? 0 : 1)
 }
 
 console.log(`seed ${seed}\n${Table.head}`)
