@@ -14,11 +14,11 @@ const settings = {
   // to Kafka, 20 to 30 less than with the usual growth, for some 3 % more CPU.
   // How far it may grow depends on the machine's memory, here 250 MB.
   BUN_JSC_forceRAMSize: "250000000",
-  // It may grow by two thirds. By default it is 100, 50 or 24 %, depending on what the process takes: to Kafka it went
+  // It may grow by 55 %. By default it is 100, 50 or 24 %, depending on what the process takes: to Kafka it went
   // back and forth, and each step to 100 % was a new peak.
-  BUN_JSC_smallHeapGrowthFactor: "1.65",
-  BUN_JSC_mediumHeapGrowthFactor: "1.65",
-  BUN_JSC_largeHeapGrowthFactor: "1.65",
+  BUN_JSC_smallHeapGrowthFactor: "1.55",
+  BUN_JSC_mediumHeapGrowthFactor: "1.55",
+  BUN_JSC_largeHeapGrowthFactor: "1.55",
   // A full collection is due when what is new may take less than 36 % of the heap, in place of a third.
   BUN_JSC_minEdenToOldGenerationRatio: "0.36",
   // No thread keeps memory ready for the heap to grow.

@@ -26,7 +26,7 @@ import { bytes, int, list, type Row, release, text, tolerant } from "../Rows.ts"
 import { type Direction, IdBlocks, schema as idSchema, type Range } from "./IdBlocks.ts"
 
 /** Another one when the tables change, or how hashes are made. */
-const format = 4
+const format = 5
 
 const schema = [
   "CREATE TABLE journal (identity TEXT NOT NULL, through INTEGER NOT NULL) STRICT",

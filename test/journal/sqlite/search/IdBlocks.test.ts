@@ -78,10 +78,10 @@ test("find what a list finds: over starts, failed transactions and pruning, in b
   const hashes = [
     0,
     1,
-    64,
-    65,
+    256,
+    257,
     1 << 20,
-    1 << 22,
+    1 << 24,
     1 << 31,
     -1,
     ...Array.from({ length: 40 }, () => hashOf(`${random()}`)),
