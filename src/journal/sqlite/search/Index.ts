@@ -40,8 +40,11 @@ const schema = [
 
 /** Events that are indexed, searched or forgotten at a time, at least. */
 export const step = { indexed: 4096, searched: 65_536, forgotten: 16_384 }
-/** So many are indexed without waiting for a step: what is not indexed is read in the log by every search. */
-export const enough = 2048
+/**
+ * Fewer wait for more, and fewer still once nothing has come since the last look. What is not indexed is read in the
+ * log by every search.
+ */
+export const enough = { busy: 2048, quiet: 64 }
 /** Of these the ones that match are read in parts. */
 const maxCandidates = 512
 /** A sender may invent types without end: those beyond have no kind, and match always. */
@@ -110,6 +113,8 @@ export class Index {
   #first = 1
   /** The highest. */
   #through = 0
+  /** The highest of the log, when it was last looked at. */
+  #head = 0
   /** Once it is not, searches read the log itself. */
   #isUsable = true
 
@@ -174,7 +179,10 @@ export class Index {
       const first = int(this.#log.first.get()?.first ?? 1)
       if (this.#first < first) this.#forget(Math.min(first, this.#first + step.forgotten))
       const after = Math.max(this.#through, first - 1)
-      if (int(this.#log.head.get()?.head ?? 0) - after < enough) return false
+      const head = int(this.#log.head.get()?.head ?? 0)
+      const isQuiet = head === this.#head
+      this.#head = head
+      if (head - after < (isQuiet ? enough.quiet : enough.busy)) return false
       this.#through = this.#transact(() => this.#insert(after))
       return true
     } catch (error) {

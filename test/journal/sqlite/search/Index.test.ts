@@ -78,7 +78,7 @@ describe("an index", () => {
     const { through } = index
     expect(through).toBeWithin(step.indexed, step.indexed + row)
     expect([indexed(index, through, 1), indexed(index, through + 1, 1)]).toEqual([through, undefined])
-    expect([index.grow(), index.grow()]).toEqual([true, false])
+    expect([index.grow(), index.grow(), index.grow()]).toEqual([true, true, false])
     index.close()
     closing.pop()
     const again = indexOf(engine)
@@ -166,10 +166,20 @@ describe("an index", () => {
   test("does not wait for a whole step", () => {
     const engine = filled(0)
     const index = indexOf(engine)
-    for (let left = enough - 1; left > 0; left -= row) append(engine, Math.min(row, left))
+    for (let left = enough.busy - 1; left > 0; left -= row) append(engine, Math.min(row, left))
     expect(index.grow()).toBe(false)
     append(engine, 1)
-    expect([index.grow(), index.through]).toEqual([true, enough])
+    expect([index.grow(), index.through]).toEqual([true, enough.busy])
+  })
+
+  test("waits for fewer once nothing comes", () => {
+    const engine = filled(0)
+    const index = indexOf(engine)
+    append(engine, enough.quiet - 1)
+    expect([index.grow(), index.grow()]).toEqual([false, false])
+    append(engine, 1)
+    expect([index.grow(), index.through]).toEqual([false, 0])
+    expect([index.grow(), index.through]).toEqual([true, enough.quiet])
   })
 
   test("of another journal, of another format, or that is damaged is begun again", () => {

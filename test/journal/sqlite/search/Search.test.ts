@@ -46,7 +46,7 @@ const types = ["appointment.created", "client.updated", "a", 'odd."type\\', "grÃ
 const webhooks = ["scheduling", "platform", "relay"]
 const accounts = Array.from({ length: 40 }, (_, index) => (index % 7 === 0 ? `acct_"${index}Ã¼` : `acct_${index}`))
 const routes = [["lake"], ["lake", "audit"], ["audit"], []]
-const count = step.indexed * 2 + enough - 100
+const count = step.indexed * 2 + enough.busy - 100
 /** Until there the log is pruned. */
 const pruned = 1000
 
@@ -210,7 +210,8 @@ describe("Search", () => {
           }
         }
       }
-      expect(index.grow()).toBe(false)
+      // Some were never indexed.
+      expect(index.through).toBeLessThan(count)
     } finally {
       index.close()
       close(engine)
