@@ -8,9 +8,10 @@
  * What has an id is found in blocks of ids (`IdBlocks.ts`).
  * Measured at 2,000,000 events of 900 bytes: 1.4 µs of CPU and 145 bytes written
  * per event, 60 MB, an account found in 95 ms; the report of one event takes
- * 0.15 ms longer than in an empty journal, 0.4 ms at 10,000,000. On a machine that took 0.9 µs for the same: with SQLite indexes on
- * id and account 9.4 µs, 8.5 KB, 146 MB, under 1 ms; as columns of 4,096 events
- * 0.5 µs, 34 MB, an account in 25 ms, and twice the code.
+ * 0.15 ms longer than in an empty journal, 0.4 ms at 10,000,000. On a machine
+ * that took 0.9 µs for the same: with SQLite indexes on id and account 9.4 µs,
+ * 8.5 KB, 146 MB, under 1 ms; as columns of 4,096 events 0.5 µs, 34 MB, an
+ * account in 25 ms, and twice the code.
  *
  * **Guarantee.** A search reads each event that the index names in the log.
  * **Gotcha.** So damage to it can only hide events; SQLite finds most damage,
