@@ -8,6 +8,7 @@ import { describe, test } from "bun:test"
 export const suiteUnless = (lacking: string | undefined, title: string, body: () => void): void =>
   describe(title, () => {
     if (lacking === undefined) return body()
+    // `.ci/run` repeats these lines above its total.
     console.warn(`skipped: ${title}: ${lacking}`)
     test.skip(lacking)
   })

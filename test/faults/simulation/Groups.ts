@@ -32,8 +32,8 @@ export class Groups {
   }
 
   /**
-   * Where a rename has brought earlier events, they may fill the digest that a
-   * crash found in flight: which events were in it is not stored.
+   * Where a rename has brought earlier events, they may fill a digest that was
+   * sent in the life before: which events were in it is not stored.
    */
   startLife(isRenamed: (sink: string) => boolean): void {
     for (const sink of this.#digests.keys()) if (isRenamed(sink)) this.#digests.delete(sink)
