@@ -34,9 +34,9 @@ const listen = (options: ListenOptions): Listener => {
   }
 }
 
-const libc = async (): Promise<Libc> => {
-  // Not at the top: Deno loads this module too.
-  const { dlopen } = await import("bun:ffi")
+const libc = (): Libc => {
+  // Not an import: Deno loads this module too.
+  const { dlopen } = process.getBuiltinModule("bun:ffi") as typeof import("bun:ffi")
   const { symbols } = dlopen("libc.so.6", {
     socket: { args: ["i32", "i32", "i32"], returns: "i32" },
     sendto: { args: ["i32", "ptr", "usize", "i32", "ptr", "u32"], returns: "i64" },
@@ -44,6 +44,7 @@ const libc = async (): Promise<Libc> => {
     setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
     getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
     getsockname: { args: ["i32", "ptr", "ptr"], returns: "i32" },
+    fcntl: { args: ["i32", "i32", "ptr"], returns: "i32" },
     memcpy: { args: ["ptr", "ptr", "usize"], returns: "usize" },
     clock_gettime: { args: ["i32", "ptr"], returns: "i32" },
   })

@@ -69,7 +69,7 @@ const listen = (options: ListenOptions): Listener => {
   }
 }
 
-const libc = async (): Promise<Libc> =>
+const libc = (): Libc =>
   Deno.dlopen("libc.so.6", {
     socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
     sendto: { parameters: ["i32", "buffer", "usize", "i32", "buffer", "u32"], result: "isize" },
@@ -77,6 +77,7 @@ const libc = async (): Promise<Libc> =>
     setsockopt: { parameters: ["i32", "i32", "i32", "buffer", "u32"], result: "i32" },
     getsockopt: { parameters: ["i32", "i32", "i32", "buffer", "buffer"], result: "i32" },
     getsockname: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
+    fcntl: { parameters: ["i32", "i32", "buffer"], result: "i32" },
     memcpy: { parameters: ["buffer", "buffer", "usize"], result: "usize" },
     clock_gettime: { parameters: ["i32", "buffer"], result: "i32" },
   }).symbols

@@ -22,12 +22,12 @@ const orUndefined = <A>(look: () => A): A | undefined => {
   }
 }
 
-/** The process that holds a lock for writing on a file; `undefined` where there is none, or none is known. */
-export const ofLock = (path: string): string | undefined =>
+/** A process that holds a lock on a file, by default one for writing; `undefined` where there is none, or none is known. */
+export const ofLock = (path: string, kind: "WRITE" | "READ" = "WRITE"): string | undefined =>
   orUndefined(() => {
     const { ino } = statSync(path)
     // `3: POSIX  ADVISORY  WRITE 4711 fe:00:10092399 1073741824 1073742335`
-    const lock = new RegExp(`^\\d+: \\S+ +\\S+ +WRITE (\\d+) \\S+:${ino} `, "m").exec(
+    const lock = new RegExp(`^\\d+: \\S+ +\\S+ +${kind} (\\d+) \\S+:${ino} `, "m").exec(
       readFileSync("/proc/locks", "utf8"),
     )
     return lock === null ? undefined : inWords(Number(lock[1]))

@@ -67,7 +67,7 @@ const watchdogOf = (env: Readonly<Record<string, string | undefined>>): Duration
 export const make = Effect.fnUntraced(function* (env: Readonly<Record<string, string | undefined>>) {
   const to = address(env.NOTIFY_SOCKET ?? "")
   if (to === undefined) return silent
-  const library = yield* Effect.option(Effect.tryPromise(libc))
+  const library = yield* Effect.option(Effect.try(libc))
   if (library._tag === "None") return silent
   const watchdog = watchdogOf(env)
   const say: Notify["say"] = (...lines) => Effect.sync(() => send(library.value, to, lines.join("\n")))

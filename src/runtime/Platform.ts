@@ -25,7 +25,7 @@ export interface Listener {
   readonly close: (force: boolean) => Promise<void>
 }
 
-/** Functions of the C library for what neither runtime has: datagrams to a Unix socket, options of sockets, and CLOCK_MONOTONIC. */
+/** Functions of the C library for what neither runtime has: datagrams to a Unix socket, options of sockets, locks of files, and CLOCK_MONOTONIC. */
 export interface Libc {
   readonly socket: (domain: number, type: number, protocol: number) => number
   readonly sendto: (
@@ -40,6 +40,7 @@ export interface Libc {
   readonly setsockopt: (socket: number, level: number, option: number, value: Uint8Array, length: number) => number
   readonly getsockopt: (socket: number, level: number, option: number, value: Uint8Array, length: Uint8Array) => number
   readonly getsockname: (socket: number, address: Uint8Array, length: Uint8Array) => number
+  readonly fcntl: (file: number, command: number, lock: Uint8Array) => number
   /** Gives the address of `to`. */
   readonly memcpy: (to: Uint8Array, from: Uint8Array, length: number) => number | bigint
   /** `time` takes seconds and nanoseconds, 64 bits each. */
@@ -54,8 +55,8 @@ export interface Platform {
   readonly hmac: HmacFactory
   /** Throws when the address is not available. */
   readonly listen: (options: ListenOptions) => Listener
-  /** Rejects where there is none. */
-  readonly libc: () => Promise<Libc>
+  /** Throws where there is none. */
+  readonly libc: () => Libc
   /** Why no listener can share its port here; `undefined` where it can. */
   readonly cantSharePort: string | undefined
 }

@@ -158,7 +158,7 @@ export const serve = Effect.fn("Runtime.serve")(function* (
 /** What a listener needs to take over from another. */
 const sharingLibrary: Effect.Effect<Libc, ServeError> = Effect.suspend(() =>
   platform.cantSharePort === undefined
-    ? Effect.mapError(Effect.tryPromise(platform.libc), () => "the C library can't be called")
+    ? Effect.mapError(Effect.try(platform.libc), () => "the C library can't be called")
     : Effect.fail(platform.cantSharePort),
 ).pipe(
   Effect.mapError(

@@ -30,7 +30,7 @@ const numbered = Effect.fnUntraced(function* (address: Address) {
 it.live("a listener that was replaced asks its clients to connect anew, and is gone when its time is over", () =>
   Effect.gen(function* () {
     const { address, replace } = yield* numbered(anywhere)
-    const libc = yield* Effect.promise(platform.libc)
+    const libc = platform.libc()
     const sockets = () => SharedPort.listening(libc, address.port).length
     const get = Effect.promise(async () => {
       const response = await fetch(`http://127.0.0.1:${address.port}/`)
@@ -52,7 +52,7 @@ it.live("a listener that was replaced asks its clients to connect anew, and is g
 it.live("of several that were replaced only the newest gets new connections, also while the others end", () =>
   Effect.gen(function* () {
     const { address, replace } = yield* numbered(anywhere)
-    const libc = yield* Effect.promise(platform.libc)
+    const libc = platform.libc()
     const answers = new Set<string>()
     const ask = Effect.promise(async () => {
       const response = await fetch(`http://127.0.0.1:${address.port}/`, { headers: { connection: "close" } })

@@ -9,10 +9,10 @@ import { decode, decodeRow, decodeStored, type Stored } from "../../stream/Recor
 import { CursorRows } from "../CursorRows.ts"
 import { bytes, int, list, text } from "../Rows.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
+import { JournalLock } from "./JournalLock.ts"
 import { meta } from "./Meta.ts"
 import { migrate } from "./Migrations.ts"
 import { words } from "./SqliteErrors.ts"
-import { acquireLock } from "./Store.ts"
 
 /** Rows that are read at a time. */
 const page = 64
@@ -34,10 +34,11 @@ export const source = ({ path }: SqliteConfig) =>
   Effect.gen(function* () {
     if (!existsSync(path)) return yield* new MaintenanceError({ message: `There is no journal at ${path}.` })
     const attempt = <A>(work: () => A) => Effect.try({ try: work, catch: failure(path) })
-    yield* Effect.acquireRelease(
-      attempt(() => acquireLock(path)),
+    const lock = yield* Effect.acquireRelease(
+      attempt(() => new JournalLock(path)),
       (lock) => Effect.sync(() => lock.close()),
     )
+    yield* attempt(() => lock.holdFile())
     const db = yield* Effect.acquireRelease(
       attempt(() => open(path)),
       (db) => Effect.sync(() => db.close()),

@@ -5,24 +5,27 @@
  * **Guarantee.** The journal's file is there when all of it is. A copy that was
  * interrupted goes on where it was.
  */
-import { existsSync, mkdirSync, renameSync } from "node:fs"
-import { dirname } from "node:path"
+import { existsSync, renameSync, rmSync } from "node:fs"
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
 import { type After, type CopySource, type CopyTarget, eachImport, start } from "../../JournalCopy.ts"
-import { MaintenanceError } from "../../JournalError.ts"
+import { JournalError, MaintenanceError } from "../../JournalError.ts"
 import type { Cursor } from "../../Settlement.ts"
 import { encodeKey } from "../../stream/DuplicateKey.ts"
 import { encode, Origin } from "../../stream/Record.ts"
-import type { SqliteConfig } from "../SqliteConfig.ts"
+import { lockOf, type SqliteConfig } from "../SqliteConfig.ts"
 import { isPassed } from "../search/DeliveryStatus.ts"
+import { JournalLock } from "./JournalLock.ts"
 import { words } from "./SqliteErrors.ts"
 import { UnfinishedCopy } from "./UnfinishedCopy.ts"
 
 const attempt = <A>(path: string, work: () => A) =>
   Effect.try({
     try: work,
-    catch: (error) => new MaintenanceError({ message: `The journal ${path} can't be written (${words(error)}).` }),
+    catch: (error) =>
+      error instanceof JournalError || error instanceof MaintenanceError
+        ? new MaintenanceError({ message: error.message })
+        : new MaintenanceError({ message: `The journal ${path} can't be written (${words(error)}).` }),
   })
 
 /** Pages through what a stream keeps for its lanes. */
@@ -154,37 +157,43 @@ const putKept = Effect.fnUntraced(function* (copy: UnfinishedCopy, source: CopyS
   return counts
 })
 
+const requireAbsent = (path: string): void => {
+  if (!existsSync(path)) return
+  throw new MaintenanceError({ message: `There is a journal at ${path}: a copy is written into a new file.` })
+}
+
 export const target = ({ path }: SqliteConfig): Effect.Effect<CopyTarget, MaintenanceError> =>
   Effect.succeed({
     put: (source, onProgress) =>
       Effect.gen(function* () {
-        if (existsSync(path)) {
-          return yield* new MaintenanceError({
-            message: `There is a journal at ${path}: a copy is written into a new file.`,
-          })
-        }
-        const unfinished = `${path}.copying`
         const write: Write = (work) => attempt(path, work)
-        return yield* Effect.acquireUseRelease(
-          write(() => {
-            mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-            return new UnfinishedCopy(unfinished, source)
-          }),
-          (copy) =>
-            Effect.gen(function* () {
-              yield* noteKept(copy, source, write)
-              yield* putEvents(copy, source, write, onProgress)
-              yield* write(() => copy.db.prepare("BEGIN").run())
-              const counts = yield* putKept(copy, source, write)
-              yield* write(() => {
-                copy.complete(source)
-                copy.db.prepare("COMMIT").run()
-                copy.close()
-                renameSync(unfinished, path)
-              })
-              return { ...counts, events: copy.position.events - copy.known, known: copy.known }
+        yield* write(() => requireAbsent(path))
+        const unfinished = `${path}.copying`
+        // Two copies at a time would take turns in one file.
+        yield* Effect.acquireRelease(
+          write(() => new JournalLock(unfinished)),
+          (lock) =>
+            Effect.sync(() => {
+              lock.close()
+              rmSync(lockOf(unfinished), { force: true })
             }),
+        )
+        const copy = yield* Effect.acquireRelease(
+          write(() => new UnfinishedCopy(unfinished, source)),
           (copy) => Effect.sync(() => copy.close()),
         )
-      }),
+        yield* noteKept(copy, source, write)
+        yield* putEvents(copy, source, write, onProgress)
+        yield* write(() => copy.db.prepare("BEGIN").run())
+        const counts = yield* putKept(copy, source, write)
+        yield* write(() => {
+          copy.complete(source)
+          copy.db.prepare("COMMIT").run()
+          copy.close()
+          // A relay may have begun one meanwhile.
+          requireAbsent(path)
+          renameSync(unfinished, path)
+        })
+        return { ...counts, events: copy.position.events - copy.known, known: copy.known }
+      }).pipe(Effect.scoped),
   })

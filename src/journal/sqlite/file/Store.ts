@@ -12,19 +12,17 @@
  * is closed: nothing here opens and closes the database's file by itself.
  */
 import { randomBytes } from "node:crypto"
-import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, statSync } from "node:fs"
+import { chmodSync, existsSync, readdirSync, realpathSync, renameSync, statSync } from "node:fs"
 import { basename, dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { hasProperty } from "effect/Predicate"
-import * as Holders from "../../../runtime/Holders.ts"
 import { broken, type JournalError, unavailable } from "../../JournalError.ts"
 import { CursorRows } from "../CursorRows.ts"
-import { lockOf } from "../SqliteConfig.ts"
 import { type HighWaterMark, HighWaterMarkFile, read as readMark } from "./HighWaterMark.ts"
+import { JournalLock } from "./JournalLock.ts"
 import { meta, setMeta } from "./Meta.ts"
 import { migrate } from "./Migrations.ts"
 import { integrity, malformed, reindexDamaged } from "./Reindex.ts"
-import { isBusy, isCorrupt, isFull, words } from "./SqliteErrors.ts"
+import { isCorrupt, isFull, words } from "./SqliteErrors.ts"
 import { classify } from "./SqliteFailure.ts"
 
 export interface Store {
@@ -47,44 +45,6 @@ export interface Store {
 
 /** The write-ahead log is truncated to this when it starts over. */
 const walSizeLimit = 32 * 1024 * 1024
-
-/** Why the journal's directory can't be used, and what to do. */
-const whyNoDirectory = (directory: string, error: unknown): string => {
-  switch (hasProperty(error, "code") ? error.code : "") {
-    case "EEXIST":
-    case "ENOTDIR":
-      return `a part of ${directory} is a file, not a directory; correct "journal.path"`
-    case "EACCES":
-    case "EPERM":
-      return `its directory ${directory} can't be made: permission denied; make it, for the relay's user`
-    default:
-      return `${words(error)}. Its directory must be writable`
-  }
-}
-
-/** Holds the lock until closed. The caller keeps the reference: a collected one would drop it. */
-export const acquireLock = (path: string): DatabaseSync => {
-  const file = lockOf(path)
-  let lock: DatabaseSync
-  try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-    lock = new DatabaseSync(file)
-    // Whoever can read it can hold it against us.
-    chmodSync(file, 0o600)
-  } catch (error) {
-    throw unavailable(`The journal ${path} can't be opened: ${whyNoDirectory(dirname(path), error)}.`)
-  }
-  try {
-    lock.prepare("BEGIN EXCLUSIVE").run()
-    return lock
-  } catch (error) {
-    lock.close()
-    if (!isBusy(error)) throw classify(path, error)
-    throw unavailable(
-      `Another relay is running on the journal ${path}: ${Holders.ofLock(file) ?? "it"} holds the lock ${file}. Stop that one, or give this one its own "journal.path".`,
-    )
-  }
-}
 
 /** Renames the files of a journal out of the way; the name of the first. */
 const setAside = (path: string): string => {
@@ -188,11 +148,22 @@ const lastSequence = (db: DatabaseSync): number => {
   return Math.max(number(row?.last), Number.isSafeInteger(base) ? base : 0)
 }
 
-/** Opens the journal at `path`; throws a `JournalError`. */
-export const open = (path: string): Store => {
-  const traces = tracesOf(path)
-  const lock = acquireLock(path)
+/** SQLite keeps its files beside the file that a symbolic link leads to, and so does the relay. */
+const followed = (path: string): string => {
   try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}
+
+/** Opens the journal at a path; throws a `JournalError`. */
+export const open = (link: string): Store => {
+  const path = followed(link)
+  const traces = tracesOf(path)
+  const lock = new JournalLock(path)
+  try {
+    lock.holdFile()
     return openLocked(path, lock, traces)
   } catch (error) {
     lock.close()
@@ -207,7 +178,7 @@ const openError = (path: string, error: unknown): JournalError => {
     : classified
 }
 
-const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<string>): Store => {
+const openLocked = (path: string, lock: JournalLock, traces: ReadonlyArray<string>): Store => {
   const problems: Array<string> = []
   const before = readMark(`${path}-mark`)
   let expected: HighWaterMark | undefined = before
@@ -243,6 +214,13 @@ const openLocked = (path: string, lock: DatabaseSync, traces: ReadonlyArray<stri
     opened = openWithRetries(path, false)
   }
   const { db, reindexed } = opened.sound
+  try {
+    // The file may be a new one.
+    lock.holdFile()
+  } catch (error) {
+    db.close()
+    throw error
+  }
   if (problems.length === 0 && (checkAll || opened.passed !== undefined)) {
     problems.push(
       `The journal ${path} could not be read ${checkAll ? "while it was in use" : `at first (${opened.passed})`}, and is sound: all of it was read again, and nothing is lost. The disk failed for a moment: look at the kernel's log.`,

@@ -1,0 +1,107 @@
+/**
+ * One journal, one process: a lock file beside the journal, and a lock of the
+ * journal's file itself.
+ *
+ * **Guarantee.** Two processes never run on one file, whatever paths they reach
+ * it by. A hard link would have a write-ahead log of its own, so a file with two
+ * names is refused. A lock file that is damaged holds nothing and is replaced.
+ */
+import { chmodSync, mkdirSync, rmSync, statSync } from "node:fs"
+import { dirname } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { hasProperty } from "effect/Predicate"
+import * as FileLock from "../../../runtime/FileLock.ts"
+import * as Holders from "../../../runtime/Holders.ts"
+import { unavailable } from "../../JournalError.ts"
+import { lockOf } from "../SqliteConfig.ts"
+import { isBusy, isCorrupt, words } from "./SqliteErrors.ts"
+import { classify } from "./SqliteFailure.ts"
+
+/** Why the journal's directory can't be used, and what to do. */
+const whyNoDirectory = (directory: string, error: unknown): string => {
+  switch (hasProperty(error, "code") ? error.code : "") {
+    case "EEXIST":
+    case "ENOTDIR":
+      return `a part of ${directory} is a file, not a directory; correct "journal.path"`
+    case "EACCES":
+    case "EPERM":
+      return `its directory ${directory} can't be made: permission denied; make it, for the relay's user`
+    default:
+      return `${words(error)}. Its directory must be writable`
+  }
+}
+
+const openLock = (path: string, file: string): DatabaseSync => {
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    const lock = new DatabaseSync(file)
+    // Whoever can read it can hold it against us.
+    chmodSync(file, 0o600)
+    return lock
+  } catch (error) {
+    throw unavailable(`The journal ${path} can't be opened: ${whyNoDirectory(dirname(path), error)}.`)
+  }
+}
+
+const stopThat = `Stop that one, or give this one its own "journal.path".`
+
+/** The lock file's lock. SQLite looks for a lock before it reads, so a damaged file is held by nobody. */
+const holdBeside = (path: string, mayReplace: boolean): DatabaseSync => {
+  const file = lockOf(path)
+  const lock = openLock(path, file)
+  try {
+    lock.prepare("BEGIN EXCLUSIVE").run()
+    return lock
+  } catch (error) {
+    lock.close()
+    if (mayReplace && isCorrupt(error)) {
+      rmSync(file, { force: true })
+      return holdBeside(path, false)
+    }
+    if (!isBusy(error)) throw classify(path, error)
+    throw unavailable(
+      `Another relay is running on the journal ${path}: ${Holders.ofLock(file) ?? "it"} holds the lock ${file}. ${stopThat}`,
+    )
+  }
+}
+
+/** Held until closed. The caller keeps it: a collected database would drop its lock. */
+export class JournalLock {
+  readonly #path: string
+  readonly #beside: DatabaseSync
+  readonly #files = new Map<number, FileLock.FileLock>()
+
+  constructor(path: string) {
+    this.#path = path
+    this.#beside = holdBeside(path, true)
+  }
+
+  /** Holds the journal's file as it is now, if there is one. */
+  holdFile(): void {
+    const found = statSync(this.#path, { throwIfNoEntry: false })
+    if (found === undefined || this.#files.has(found.ino)) return
+    if (found.isFile() && found.nlink > 1) {
+      throw unavailable(
+        `The journal ${this.#path} has ${found.nlink} names (hard links). Each name would have its own write-ahead log, and events would be lost. Stop what runs on the other name, then delete that name: \`find / -xdev -inum ${found.ino}\` shows it.`,
+      )
+    }
+    let held: FileLock.FileLock | undefined
+    try {
+      held = FileLock.acquire(this.#path)
+    } catch {
+      // SQLite can't open it either, and says why.
+      return
+    }
+    if (held === undefined) {
+      throw unavailable(
+        `Another relay is running on the journal ${this.#path}, which it reaches by another path: ${Holders.ofLock(this.#path, "READ") ?? "it"} holds the file. ${stopThat}`,
+      )
+    }
+    this.#files.set(found.ino, held)
+  }
+
+  close(): void {
+    for (const held of this.#files.values()) held.close()
+    this.#beside.close()
+  }
+}
