@@ -6,7 +6,7 @@ import { Lanes } from "../delivery/Lanes.ts"
 import { collect } from "../journal/EventPages.ts"
 import { Journal } from "../journal/Journal.ts"
 import * as Api from "./Api.ts"
-import { named } from "./EventName.ts"
+import { readings } from "./EventName.ts"
 import { eventOf, reportsOf } from "./EventReport.ts"
 import { refusedOr, requirePatterns, unavailable } from "./Refusals.ts"
 
@@ -30,14 +30,19 @@ export const layer = HttpApiBuilder.group(
         return { ...page, events: page.events.map(eventOf) }
       }),
       explain: Effect.fnUntraced(function* ({ params: { id }, query: { reveal } }) {
-        const found = collect({ ...named(id), limit: maxCopies }, journal.events, explainTimeout)
-        const page = yield* Effect.mapError(found, unavailable)
+        const found = Effect.forEach(readings(id), (reading) =>
+          collect({ ...reading, limit: maxCopies }, journal.events, explainTimeout),
+        )
+        const [page, ...others] = yield* Effect.mapError(found, unavailable)
+        const places = new Set(page?.events.map(({ place }) => place))
+        const more = others.flatMap(({ events }) => events).filter(({ place }) => !places.has(place))
         const context = {
           config: active.current.config,
           lanes: yield* Effect.mapError(lanes.status, unavailable),
           reveal: reveal === "true",
         }
-        return { ...page, events: reportsOf(page.events, context) }
+        const events = [...(page?.events ?? []), ...more]
+        return { looked: 0, lookedTo: 0, ...page, events: reportsOf(events, context) }
       }),
     })
   }),

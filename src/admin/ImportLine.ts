@@ -1,5 +1,14 @@
 /** What `journal import` sends of another journal, and the answer. */
 import { Schema } from "effect"
+import { spanOf, stateOf } from "../event/TraceContext.ts"
+
+/** Epoch milliseconds that a date can have: others can't be shown. */
+const Millis = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8.64e15 }))
+
+const Trace = Schema.Struct({
+  traceparent: Schema.String.check(Schema.makeFilter((text: string) => spanOf(text) !== undefined)),
+  tracestate: Schema.optionalKey(Schema.String.check(Schema.makeFilter((text: string) => stateOf(text) !== undefined))),
+})
 
 export const Attempt = Schema.Struct({
   /** Epoch milliseconds. */
@@ -17,8 +26,8 @@ export const Kept = Schema.Struct({
   in: Schema.String,
   /** The lanes that have not delivered it. */
   pending: Schema.Array(Schema.String),
-  sequence: Schema.Int,
-  receivedAt: Schema.Finite,
+  sequence: Schema.Int.check(Schema.isGreaterThan(0)),
+  receivedAt: Millis,
   id: Schema.String,
   type: Schema.String,
   accountId: Schema.String,
@@ -27,14 +36,12 @@ export const Kept = Schema.Struct({
   signature: Schema.String,
   secret: Schema.String,
   problem: Schema.optionalKey(Schema.String),
-  trace: Schema.optionalKey(
-    Schema.Struct({ traceparent: Schema.String, tracestate: Schema.optionalKey(Schema.String) }),
-  ),
+  trace: Schema.optionalKey(Trace),
   replayed: Schema.Boolean,
-  bodyBase64: Schema.String,
+  bodyBase64: Schema.String.check(Schema.isBase64()),
   /** Of a dead letter. */
-  at: Schema.optionalKey(Schema.Finite),
-  attempts: Schema.optionalKey(Schema.Array(Attempt)),
+  at: Schema.optionalKey(Millis),
+  attempts: Schema.optionalKey(Schema.Array(Schema.Struct({ ...Attempt.fields, at: Millis }))),
 })
 export type Kept = typeof Kept.Type
 

@@ -4,6 +4,12 @@
 export const count = (amount: number, word: string): string =>
   `${amount.toLocaleString("en-US")} ${word}${amount === 1 ? "" : "s"}`
 
+/** A time in UTC: `2026-11-20T08:00:00.000Z`; its milliseconds where no date has so many. */
+export const instant = (millis: number): string => {
+  const date = new Date(millis)
+  return Number.isNaN(date.getTime()) ? `${millis} ms` : date.toISOString()
+}
+
 /** A time span in one unit: `12 s`, `3 min`, `5 h`, `2 d`. */
 export const span = (millis: number): string => {
   const seconds = Math.max(0, Math.round(millis / 1000))

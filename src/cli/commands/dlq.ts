@@ -7,7 +7,7 @@ import { ask } from "../support/adminClient.ts"
 import { attemptRows } from "../support/attempts.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { given, Json, limit, text, toggle } from "../support/flags.ts"
-import { count, plain, print, printDone, printJson, say, table } from "../support/output.ts"
+import { count, instant, plain, print, printDone, printJson, say, table } from "../support/output.ts"
 import { withProgressBar } from "../support/progressBar.ts"
 import { preview } from "../support/replayReport.ts"
 
@@ -42,8 +42,6 @@ export const selection = (chosen: Filter & { readonly id: ReadonlyArray<string>;
   return Effect.succeed(selected)
 }
 
-const time = (millis: number): string => new Date(millis).toISOString()
-
 const lastAttempt = ({ attempts }: DeadLetter) => attempts.at(-1)
 
 const list = Command.make(
@@ -66,7 +64,7 @@ const list = Command.make(
           letter.id,
           letter.type === "" ? "-" : letter.type,
           letter.eventId === "" ? "-" : letter.eventId,
-          time(letter.at),
+          instant(letter.at),
           String(letter.attempts.length),
           lastAttempt(letter)?.message ?? "",
         ]),
@@ -95,8 +93,8 @@ const show = Command.make(
         ["type", letter.type === "" ? "-" : letter.type],
         ["account", letter.accountId === "" ? "-" : letter.accountId],
         ["webhook", letter.webhook],
-        ["received", time(letter.receivedAt)],
-        ["dead since", time(letter.at)],
+        ["received", instant(letter.receivedAt)],
+        ["dead since", instant(letter.at)],
         ...attemptRows("attempt", letter.attempts),
       ]),
     )

@@ -5,13 +5,13 @@ import { type Event, outcomes } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { nameOf } from "../support/eventReport.ts"
 import { given, Json, limit, text } from "../support/flags.ts"
-import { count, plain, print, printJson, say, table } from "../support/output.ts"
+import { count, instant, plain, print, printJson, say, table } from "../support/output.ts"
 import { timeFlag } from "../support/parseTime.ts"
 
 const row = (event: Event): ReadonlyArray<string> => {
   const { receivedAt, type, accountId, webhook, origin, sinks } = event
   return [
-    new Date(receivedAt).toISOString(),
+    instant(receivedAt),
     nameOf(event),
     type === "" ? "-" : type,
     accountId === "" ? "-" : accountId,
@@ -53,7 +53,7 @@ export const events = Command.make(
     }
     const found = page.events.length === 0 ? "no such event among " : ""
     const looked = `${found}${count(page.looked, "event")} looked at`
-    const back = page.lookedTo === 0 ? "" : `, back to ${new Date(page.lookedTo).toISOString()}`
+    const back = page.lookedTo === 0 ? "" : `, back to ${instant(page.lookedTo)}`
     if (page.next !== undefined) yield* say(`${looked}${back}; for older ones: --before ${plain(page.next)}`)
     else if (page.events.length === 0) yield* say(`${looked}${back}: the journal holds no others`)
   }),

@@ -5,7 +5,7 @@ import { outcomes, type Replay, type ReplayRequest } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { Config, given, Json, text, toggle } from "../support/flags.ts"
-import { count, plain, print, printDone, printJson, say, table } from "../support/output.ts"
+import { count, instant, plain, print, printDone, printJson, say, table } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
 import { timeFlag } from "../support/parseTime.ts"
 import { commandLine, followed, hasEnded, notes, preview, queued } from "../support/replayReport.ts"
@@ -118,7 +118,7 @@ const list = Command.make(
           `${Math.floor(replay.share * 100)} %`,
           String(replay.count),
           replay.to === "routed" ? "as routed" : replay.to.sink,
-          new Date(replay.startedAt).toISOString(),
+          instant(replay.startedAt),
         ]),
       ]),
     )

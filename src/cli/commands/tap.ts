@@ -6,20 +6,20 @@ import type { TappedRefusal } from "../../admin/RefusedRequest.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
 import { given, Json, text } from "../support/flags.ts"
-import { type Paint, paint, plain, print, say, toJson } from "../support/output.ts"
+import { instant, type Paint, paint, plain, print, say, toJson } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 
 export const line = ({ at, id, type, account, webhook, sinks, replayed }: Tapped, style: Paint): string => {
   const to = sinks.length === 0 ? style("yellow", "→ nowhere") : `→ ${sinks.map(plain).join(", ")}`
   const words = [style("bold", plain(type) || "(no type)"), plain(id) || "(no id)", plain(account), plain(webhook), to]
-  const time = style("dim", new Date(at).toISOString())
+  const time = style("dim", instant(at))
   return [time, ...words.filter((word) => word !== ""), ...(replayed ? ["(replayed)"] : [])].join("  ")
 }
 
 export const refusalLine = ({ at, webhook, what, detail, status, requestId }: TappedRefusal, style: Paint): string => {
   const why = detail === "" ? what : `${what}: ${plain(detail)}`
   const words = [style("yellow", `refused ${status}`), why, plain(webhook), style("dim", requestId)]
-  return [style("dim", new Date(at).toISOString()), ...words.filter((word) => word !== "")].join("  ")
+  return [style("dim", instant(at)), ...words.filter((word) => word !== "")].join("  ")
 }
 
 export const tap = Command.make(

@@ -1,5 +1,6 @@
 /** Failed attempts as rows of a table, each with what the receiver answered. */
 import { mask } from "../../event/Masked.ts"
+import { instant } from "../../formats/Amounts.ts"
 import type { Attempt } from "../../journal/Journal.ts"
 
 /** A line of an answer is a row: a page of HTML stays readable. */
@@ -11,6 +12,6 @@ export const attemptRows = (
   attempts: ReadonlyArray<Attempt>,
 ): ReadonlyArray<readonly [label: string, text: string]> =>
   attempts.flatMap(({ at, reason, message, answer }) => [
-    [label, `${new Date(at).toISOString()}  ${reason}: ${message}`] as const,
+    [label, `${instant(at)}  ${reason}: ${message}`] as const,
     ...lines(answer ?? "").map((line) => ["", `  ${line}`] as const),
   ])

@@ -5,10 +5,8 @@ import { ask } from "./adminClient.ts"
 import { attemptRows } from "./attempts.ts"
 import { failed, usage } from "./CommandError.ts"
 import { Json } from "./flags.ts"
-import { count, type Paint, paint, plain, print, printJson, say, table, toJson } from "./output.ts"
+import { count, instant, type Paint, paint, plain, print, printJson, say, table, toJson } from "./output.ts"
 import { routesTable, sinksOf } from "./routesTable.ts"
-
-const time = (millis: number): string => new Date(millis).toISOString()
 
 /** An event's id, or its sequence where it has none. */
 export const nameOf = ({ id, sequence }: { readonly id: string; readonly sequence: number }): string =>
@@ -24,9 +22,9 @@ const outcomeOf = ({ outcome, due, at, lane }: Sink): string => {
     case "pending":
       return `pending${waits}`
     case "retrying":
-      return `waiting for a retry, next attempt at ${time(due ?? 0)}${waits}`
+      return `waiting for a retry, next attempt at ${instant(due ?? 0)}${waits}`
     case "dead":
-      return `dead letter since ${time(at ?? 0)}`
+      return `dead letter since ${instant(at ?? 0)}`
     case "laneRemoved":
       return "the lane was removed: its events were moved or dropped"
   }
@@ -44,7 +42,7 @@ const facts = (report: EventReport): ReadonlyArray<ReadonlyArray<string>> => [
   ["account", report.accountId === "" ? "-" : report.accountId],
   [
     origins[report.origin],
-    `${time(report.receivedAt)} by webhook ${report.webhook}${report.webhookId === "" ? "" : ` (${report.webhookId})`}`,
+    `${instant(report.receivedAt)} by webhook ${report.webhook}${report.webhookId === "" ? "" : ` (${report.webhookId})`}`,
   ],
   ["stored as", `seq_${report.sequence}, ${count(report.size, "byte")}`],
   report.signature === ""
@@ -85,7 +83,7 @@ export const render = (report: EventReport, style: Paint, reveal: boolean): stri
 
 /** What to add when nothing was found, or when there may be more. */
 export const remark = ({ events, looked, lookedTo, next }: EventReports, id: string): string => {
-  const far = lookedTo === 0 ? "" : `${count(looked, "event")} looked at, back to ${time(lookedTo)}`
+  const far = lookedTo === 0 ? "" : `${count(looked, "event")} looked at, back to ${instant(lookedTo)}`
   if (next !== undefined) {
     return events.length > 0
       ? `there may be more of ${id}: ${far}`

@@ -2,6 +2,7 @@
 import { Effect, FileSystem, Option } from "effect"
 import type { Loaded } from "../../config/load/Load.ts"
 import { ReadFiles, readerOf } from "../../config/load/ReadFile.ts"
+import * as FileIdentity from "../../runtime/FileIdentity.ts"
 import { Config } from "./flags.ts"
 import { marked, paintMessages, plain, say, table } from "./output.ts"
 import { lazily, Program, quoted } from "./Program.ts"
@@ -17,7 +18,7 @@ const loading = Effect.fnUntraced(function* (mayLack: boolean) {
     lazily(() => import("../../sinks/SinkTypes.ts")),
     lazily(() => import("../../journal/Journals.ts")),
   ])
-  const options = { env, readFile, sinkTypes, journalTypes, mayLack }
+  const options = { env, readFile, sinkTypes, journalTypes, fileOf: FileIdentity.of, mayLack }
   return yield* Option.match(file, { onNone: () => loadOrEmbedded(options), onSome: (path) => load(path, options) })
 })
 

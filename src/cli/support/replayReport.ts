@@ -6,7 +6,7 @@ import { ask } from "./adminClient.ts"
 import { unreachable } from "./CommandError.ts"
 import { nameOf } from "./eventReport.ts"
 import { Json } from "./flags.ts"
-import { count, plain, say, table } from "./output.ts"
+import { count, instant, plain, say, table } from "./output.ts"
 import { quoted } from "./Program.ts"
 import { bar, erase } from "./progressBar.ts"
 
@@ -29,7 +29,7 @@ export const preview = ({ groups, others, first }: Pick<Replay, "groups" | "othe
     nameOf({ id, sequence }),
     type === "" ? "-" : type,
     accountId === "" ? "-" : accountId,
-    new Date(receivedAt).toISOString(),
+    instant(receivedAt),
   ])
   const counted = table([["TYPE", "SINK", "EVENTS"], ...rows, ...rest])
   return `\n${counted}\n\n${table([["FIRST", "TYPE", "ACCOUNT", "RECEIVED"], ...shown])}`
@@ -118,7 +118,7 @@ export const commandLine = (
   more: Partial<Replay["events"]> = {},
 ): string => {
   const { id, types = [], since, until, ...filters } = { ...events, ...more }
-  const time = (name: string, at: number | undefined) => (at === undefined ? [] : [name, new Date(at).toISOString()])
+  const time = (name: string, at: number | undefined) => (at === undefined ? [] : [name, instant(at)])
   const words = [
     "replay",
     ...(id === undefined ? [] : [id]),

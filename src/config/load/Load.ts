@@ -27,6 +27,8 @@ import { standIns } from "./StandIns.ts"
 export interface LoadOptions extends Environment {
   readonly sinkTypes: ConfiguredTypes
   readonly journalTypes: JournalTypes
+  /** Which file a path leads to: the same text for the same file. By default its name tells. */
+  readonly fileOf?: (path: string) => string
   /** Whether a check goes on without the variables and files that are absent. Such a config is never run. */
   readonly mayLack?: boolean
 }

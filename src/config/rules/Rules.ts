@@ -17,22 +17,19 @@ import { listenRules, webhookRules } from "./WebhookRules.ts"
 interface Types {
   readonly sinkTypes: ConfiguredTypes
   readonly journalTypes: JournalTypes
+  /** Which file a path leads to: the same text for the same file. */
+  readonly fileOf?: (path: string) => string
 }
 
 /** All findings of the rules: on the config as it is written, and on what its references give. `now` is in epoch milliseconds. */
-export const check = (
-  written: unknown,
-  resolved: unknown,
-  { sinkTypes, journalTypes }: Types,
-  now: number,
-): ReadonlyArray<Finding> => {
+export const check = (written: unknown, resolved: unknown, types: Types, now: number): ReadonlyArray<Finding> => {
   const root = fields(resolved)
   return [
-    ...textRules(written, root, { sinkTypes, journalTypes }),
+    ...textRules(written, root, types),
     ...listenRules(root),
     ...webhookRules(root, now),
-    ...sinkRules(root, sinkTypes),
-    ...fileRules(root, sinkTypes, journalTypes),
+    ...sinkRules(root, types.sinkTypes),
+    ...fileRules(root, types),
     ...routeRules(root),
     ...testRules(root),
     ...clientRules(root),

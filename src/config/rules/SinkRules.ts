@@ -35,6 +35,12 @@ const togetherRules = (keys: ReadonlyArray<string>, value: Fields, at: Path): Re
   )
 }
 
+interface FileTypes {
+  readonly sinkTypes: ConfiguredTypes
+  readonly journalTypes: JournalTypes
+  readonly fileOf?: (path: string) => string
+}
+
 /** Visits each value of a sink with its schema: its type's, or that of the keys of every sink. */
 export const visitSink = (
   sink: Fields,
@@ -61,23 +67,37 @@ const traitRules = (sink: Fields, at: Path, sinkTypes: ConfiguredTypes): Readonl
   return found
 }
 
-/** Each file has one writer: two would damage each other's lines, or the journal. */
+const plain = (path: string): string => path.replaceAll(/\/(\.?\/)+/g, "/").replace(/^\.\//, "")
+
+/**
+ * Each file has one writer: two would damage each other's lines, or the journal.
+ * `fileOf` tells which file a path leads to: two names may be one file.
+ */
 export const fileRules = (
   root: Fields,
-  sinkTypes: ConfiguredTypes,
-  journalTypes: JournalTypes,
+  { sinkTypes, journalTypes, fileOf = plain }: FileTypes,
 ): ReadonlyArray<Finding> => {
   const journal = fields(root.journal)
   const schema = written(journalSchema(String(journal.type), journalTypes))
-  const files = ownFiles(schema).flatMap(([key, usual]) => texts(journal[key] ?? usual, ["journal", key]))
+  const files = ownFiles(schema).flatMap(([key, usual, beside]) =>
+    texts(journal[key] ?? usual, ["journal", key]).flatMap(({ path, text }) =>
+      ["", ...beside].map((suffix) => ({ path, text: text + suffix, suffix })),
+    ),
+  )
   for (const [name, sink] of Object.entries(fields(root.sinks))) {
     visitSink(fields(sink), ["sinks", name], sinkTypes, (schema, value, path) => {
-      if (traitOf(schema, "ownFile") === true) files.push(...texts(value, path))
+      if (traitOf(schema, "ownFile") !== true) return
+      files.push(...texts(value, path).map((one) => ({ ...one, suffix: "" })))
     })
   }
-  const plain = (path: string) => path.replaceAll(/\/(\.?\/)+/g, "/").replace(/^\.\//, "")
-  return repeated(files, ({ text }) => plain(text)).map(([again, first]) =>
-    error(again.path, `${formatPath(first.path)} is the same file`, "give each a file of its own"),
+  return repeated(files, ({ text }) => fileOf(text)).map(([again, first]) =>
+    error(
+      again.path,
+      first.suffix === ""
+        ? `${formatPath(first.path)} is the same file`
+        : `this is a file of the journal's own: that of ${formatPath(first.path)} with ${first.suffix}`,
+      "give each a file of its own",
+    ),
   )
 }
 

@@ -18,6 +18,8 @@ export interface Traits {
   readonly template?: boolean
   /** It names a file that nothing else may write to. */
   readonly ownFile?: boolean
+  /** What is appended to that file's name for the files beside it, which nothing else may write to either. */
+  readonly filesBeside?: ReadonlyArray<string>
   /** Keys of this object that are given all together or not at all. */
   readonly together?: ReadonlyArray<string>
   /** `ca`, `certificate` and `key` of this object are PEM files, which the config is loaded with. */
@@ -58,11 +60,15 @@ export const describe = (ast: SchemaAST.AST): { readonly description?: string; r
 export const written = (schema: Schema.ConstraintDecoder<unknown>): SchemaAST.AST => SchemaAST.toEncoded(schema.ast)
 
 /** The keys of an object that name a file of its own, each with its default. */
-export const ownFiles = (ast: SchemaAST.AST): ReadonlyArray<readonly [key: string, usual: unknown]> =>
+export const ownFiles = (
+  ast: SchemaAST.AST,
+): ReadonlyArray<readonly [key: string, usual: unknown, beside: ReadonlyArray<string>]> =>
   ast._tag !== "Objects"
     ? []
     : ast.propertySignatures.flatMap(({ name, type }) =>
-        traitOf(type, "ownFile") === true ? [[String(name), annotationOf(type, "default")] as const] : [],
+        traitOf(type, "ownFile") === true
+          ? [[String(name), annotationOf(type, "default"), traitOf(type, "filesBeside") ?? []] as const]
+          : [],
       )
 
 /** The schema of what stands at a key; `undefined` where nothing may. */

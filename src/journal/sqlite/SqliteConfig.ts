@@ -3,8 +3,14 @@ import { Effect, Schema } from "effect"
 import { countOr, textOr } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 
+/** What the relay and SQLite keep beside the journal's file. */
+const filesBeside = ["-wal", "-shm", "-lock", "-mark", "-ballast", "-probe", "-index", "-index-wal", "-index-shm"]
+
 export const SqliteConfig = Schema.Struct({
-  path: textOr("The journal's file; its directory is made when it is missing", "./data/journal.db", { ownFile: true }),
+  path: textOr("The journal's file; its directory is made when it is missing", "./data/journal.db", {
+    ownFile: true,
+    filesBeside,
+  }),
   retention: Units.duration.or("7 days", "How long delivered events stay, for `replay`; what is pending always stays"),
   maxSize: Units.bytes.or("10 GiB", "The journal's largest size; when it is reached the receiver answers 503"),
   minFree: Units.bytes.or("256 MiB", "Space that must stay free on the disk; below it the receiver answers 503"),

@@ -49,6 +49,7 @@ export const Moment = ({ at, exact = false }: { readonly at: number; readonly ex
 
 /** `3 min ago`, by the relay's clock. */
 export const Ago = ({ at, now }: { readonly at: number; readonly now: number }) => {
+  if (Number.isNaN(new Date(at).getTime())) return <>–</>
   const utc = new Date(at).toISOString()
   return (
     <time dateTime={utc} title={`${far.format(at)} (${utc.replace("T", " ").replace("Z", "")} UTC)`}>

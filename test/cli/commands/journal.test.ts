@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { appendFileSync } from "node:fs"
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"
 import { Journal } from "../../../src/journal/Journal.ts"
@@ -55,6 +55,22 @@ describe("journal", () => {
       expect(again.stdout).toStartWith(
         "0 events queued for delivery, 52 events already in the journal\n  1 record of it could not be read\n  450 ",
       )
+      const [sound] = readFileSync(salvaged, "utf8").split("\n")
+      const odd = [
+        { receivedAt: 1e300 },
+        { at: -1 },
+        { sequence: 0 },
+        { bodyBase64: "!" },
+        { trace: { traceparent: "x" } },
+      ]
+      const strange = odd.map((more) => JSON.stringify({ ...JSON.parse(sound ?? ""), ...more })).join("\n")
+      const refused = join(directory, "strange.ndjson")
+      writeFileSync(refused, strange)
+      expect(JSON.parse((yield* ask("journal", "import", refused, "--json")).stdout)).toMatchObject({
+        pending: 0,
+        deadLetters: 0,
+        damaged: odd.length,
+      })
       expect(JSON.parse((yield* ask("journal", "import", salvaged, "--json")).stdout)).toMatchObject({
         known: 52,
         pending: 0,

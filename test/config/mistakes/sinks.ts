@@ -35,6 +35,10 @@ export const sinks: Theme = {
     },
     { name: "a sink that writes into the journal", config: sink('"type": "file", "path": §"./data/journal.db"') },
     {
+      name: "a sink that writes into the journal's lock",
+      config: sink('"type": "file", "path": §"data/journal.db-lock"'),
+    },
+    {
       name: "a sink to which no route leads",
       config: two('{ "type": "console" }', '{ "type": "console" }')
         .replace('"copy": {', '§"copy": {')

@@ -1,7 +1,8 @@
 /** Reads the events of a file for `journal import`: a journal, or what was salvaged of one. */
-import { closeSync, fstatSync, openSync, readSync } from "node:fs"
+import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs"
 import { dirname } from "node:path"
 import { tolerant } from "../Rows.ts"
+import { isThere } from "./Repair.ts"
 import * as Salvage from "./Salvage.ts"
 
 export interface Item {
@@ -49,6 +50,7 @@ const fromJournal = function* (path: string): Generator<Item> {
 
 /** Throws the system's errors. */
 export const items = function* (path: string): Generator<Item> {
+  if (!existsSync(path) && isThere(path)) return yield* fromJournal(path)
   const fd = openSync(path, "r")
   let isText: boolean
   try {

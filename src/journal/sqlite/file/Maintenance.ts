@@ -14,6 +14,7 @@ import { decode, decodeRow } from "../../stream/Record.ts"
 import { bytes, int } from "../Rows.ts"
 import { current, version } from "./Migrations.ts"
 import { integrity } from "./Reindex.ts"
+import { isThere } from "./Repair.ts"
 import * as Salvage from "./Salvage.ts"
 import { words } from "./SqliteErrors.ts"
 
@@ -170,7 +171,7 @@ export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes
 /** Writes every event that can still be read from the journal at `path` to `to`, one JSON object a line. */
 export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, MaintenanceError> =>
   Effect.gen(function* () {
-    if (!existsSync(path)) return yield* new MaintenanceError({ message: noneAt(path) })
+    if (!isThere(path)) return yield* new MaintenanceError({ message: noneAt(path) })
     if (existsSync(to))
       return yield* new MaintenanceError({ message: `${to} exists already; salvage never overwrites.` })
     const report = yield* attempt(`What was salvaged from ${path} could not be written to ${to}`, () => {

@@ -74,6 +74,7 @@ const newPage = (directory: string): Buffer => {
 
 const headerOf = (file: string): Buffer => {
   const header = Buffer.alloc(headerBytes)
+  if (!existsSync(file)) return header
   const fd = openSync(file, "r")
   try {
     readSync(fd, header, 0, headerBytes, 0)
@@ -92,14 +93,15 @@ const repairs: ReadonlyArray<(file: string, directory: string) => void> = [
 ]
 
 const replaceStart = (file: string, directory: string, length: number): void => {
-  const pages = Math.max(1, Math.ceil(statSync(file).size / usualPage))
+  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0
+  const pages = Math.max(1, Math.ceil(size / usualPage))
   const first = newPage(directory)
   // In WAL mode, with so many pages and no free ones; the change counter makes the number valid.
   first.writeUInt16BE(0x0202, 18)
   first.writeUInt32BE(pages, 28)
   first.fill(0, 32, 40)
   first.copy(first, 92, 24, 28)
-  const fd = openSync(file, "r+")
+  const fd = openSync(file, size === 0 ? "w" : "r+", 0o600)
   try {
     writeSync(fd, first, 0, length, 0)
   } finally {
@@ -107,6 +109,9 @@ const replaceStart = (file: string, directory: string, length: number): void => 
   }
   truncateSync(file, pages * usualPage)
 }
+
+/** Whether anything of a journal is there: its file, or only the write-ahead log of one that was deleted. */
+export const isThere = (path: string): boolean => existsSync(path) || existsSync(`${path}-wal`)
 
 /** Opens the journal at `path`; copies are made in `directory`, and deleted when it is closed. */
 export const openReadable = (path: string, directory: string): Readable => {

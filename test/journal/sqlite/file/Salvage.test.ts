@@ -1,10 +1,21 @@
 /** What can be read of a journal whose file SQLite refuses, in part or as a whole. */
 import { describe, expect } from "bun:test"
-import { copyFileSync, cpSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs"
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs"
 import { dirname, join } from "node:path"
 import { Duration, Effect } from "effect"
 import { Journal } from "../../../../src/journal/Journal.ts"
 import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
+import { items, salvage } from "../../../../src/journal/sqlite/file/Maintenance.ts"
 import * as Salvage from "../../../../src/journal/sqlite/file/Salvage.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
@@ -49,13 +60,14 @@ const filesBeside = (path: string) =>
 
 const read = (path: string) => {
   const before = filesBeside(path)
-  const bytes = readFileSync(path)
+  const contents = () => (existsSync(path) ? readFileSync(path).toString("base64") : "")
+  const bytes = contents()
   const lines = Salvage.lines(path, dirname(path))
   const found: Array<Salvage.SalvagedLine> = []
   let next = lines.next()
   for (; next.done !== true; next = lines.next()) found.push(next.value)
   // Neither it nor anything beside it is changed.
-  expect(readFileSync(path).equals(bytes)).toBe(true)
+  expect(contents() === bytes).toBe(true)
   expect(filesBeside(path)).toEqual(before)
   const undelivered = found.filter(({ pending }) => pending.length > 0)
   for (const { sequence, bodyBase64, id } of found) {
@@ -151,6 +163,12 @@ describe("salvage", () => {
       expect(sequences(undelivered).length).toBeGreaterThan(75)
       truncateSync(killed, 0)
       expect(sequences(read(killed).undelivered).length).toBeGreaterThan(75)
+      rmSync(killed)
+      expect(sequences(read(killed).undelivered).length).toBeGreaterThan(75)
+      const to = `${killed}.ndjson`
+      const { events } = await Effect.runPromise(salvage(killed, to))
+      expect(events).toBeGreaterThan(75)
+      expect([...items(killed)]).toHaveLength(events)
     }),
   )
 })

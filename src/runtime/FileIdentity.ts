@@ -1,0 +1,23 @@
+/** Which file a path leads to, through links and mounts: the same text for the same file. */
+import { realpathSync, statSync } from "node:fs"
+import { basename, dirname, join, resolve } from "node:path"
+
+const realDirectory = (directory: string): string => {
+  try {
+    return realpathSync(directory)
+  } catch {
+    const above = dirname(directory)
+    return above === directory ? directory : join(realDirectory(above), basename(directory))
+  }
+}
+
+export const of = (path: string): string => {
+  const absolute = resolve(path)
+  try {
+    const found = statSync(absolute, { throwIfNoEntry: false })
+    if (found !== undefined) return `${found.dev}:${found.ino}`
+  } catch {
+    // What can't be looked at is known by its name.
+  }
+  return join(realDirectory(dirname(absolute)), basename(absolute))
+}
