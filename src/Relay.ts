@@ -10,7 +10,7 @@ import * as Introduction from "./admin/Introduction.ts"
 import { RelayInfo } from "./admin/RelayInfo.ts"
 import * as Admin from "./admin/Server.ts"
 import type { Address } from "./config/Address.ts"
-import type { RelayConfig } from "./config/Config.ts"
+import type { JournalConfig, RelayConfig } from "./config/Config.ts"
 import type { ConfigError } from "./config/diagnostics/Diagnostic.ts"
 import type { Loaded } from "./config/load/Load.ts"
 import { LaneSpecs } from "./delivery/LaneSpecs.ts"
@@ -46,7 +46,7 @@ export const layer = ({ file, config, certificateFaults }: Loaded, options: Rela
     then(journal(config, options)),
     then(RelayEvents.layer),
     then(Ingest.layer),
-    then(LaneSpecs.layer(config.clients)),
+    then(LaneSpecs.layer(config.clients, sizeOf(config.journal))),
     then(lanes(config)),
     then(Warnings.layer),
     then(ListenerTls.layer(config.tls)),
@@ -74,9 +74,20 @@ const journal = (config: RelayConfig, { entry }: RelayOptions) =>
     ),
   )
 
+/** The size that a journal may have, in bytes. */
+const sizeOf = ({ maxSize }: JournalConfig): number =>
+  typeof maxSize === "number" ? maxSize : Number.POSITIVE_INFINITY
+
 /** A lane for each sink, which it opens. */
-const lanes = ({ sinks }: RelayConfig) =>
-  Layer.unwrap(Effect.map(LaneSpecs, (specs) => Lanes.layer({ specs: sinks.map(specs.of), grace: drains.attempts })))
+const lanes = ({ sinks, quarantine, journal }: RelayConfig) => {
+  const ofJournal = (sizeOf(journal) * quarantine.maxShare) / 100
+  const limits = { ...quarantine, maxBytes: Math.min(quarantine.maxSize, ofJournal) }
+  return Layer.unwrap(
+    Effect.map(LaneSpecs, (specs) =>
+      Lanes.layer({ specs: sinks.map(specs.of), grace: drains.attempts, quarantine: limits }),
+    ),
+  )
+}
 
 /** Where the relay listens, with the real ports. */
 export class Listening extends Context.Service<Listening, { readonly deliveries: Address; readonly admin: Address }>()(

@@ -63,7 +63,7 @@ export interface Delivery {
   readonly pauseAfter: number
   /** The lane pauses when more events than this wait for a retry. */
   readonly maxRetrying: number
-  /** The lane pauses when its dead letters are larger than this, in bytes. */
+  /** The lane pauses when its dead letters are larger than this, in bytes; it is a quarter of the journal at most. */
   readonly maxDeadLetters: number
 }
 
@@ -119,6 +119,13 @@ export interface JournalConfig {
   readonly [key: string]: unknown
 }
 
+/** Limits of the quarantine: `maxSize` in bytes, `maxShare` in percent of the journal's size. */
+export interface QuarantineConfig {
+  readonly maxSize: number
+  readonly maxShare: number
+  readonly maxAge?: Duration.Duration
+}
+
 export interface RelayConfig {
   readonly listen: Address
   readonly tls?: Tls
@@ -128,6 +135,7 @@ export interface RelayConfig {
   readonly telemetry: { readonly otlp?: Otlp }
   readonly clients?: ClientsConfig
   readonly journal: JournalConfig
+  readonly quarantine: QuarantineConfig
   readonly webhooks: ReadonlyArray<Webhook>
   readonly sinks: ReadonlyArray<LaneConfig>
   readonly routes: ReadonlyArray<Route>

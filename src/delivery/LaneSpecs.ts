@@ -11,14 +11,15 @@ import type { LaneSpec } from "./RunningLanes.ts"
 export class LaneSpecs extends Context.Service<LaneSpecs, { readonly of: (config: LaneConfig) => LaneSpec }>()(
   "relay/delivery/LaneSpecs",
 ) {
-  /** Client details are fetched and cached for all sinks together. */
-  static readonly layer = (api: ClientsConfig | undefined): Layer.Layer<LaneSpecs> =>
+  /** Client details are fetched and cached for all sinks together. `journal` is the journal's size in bytes. */
+  static readonly layer = (api: ClientsConfig | undefined, journal: number): Layer.Layer<LaneSpecs> =>
     Layer.effect(
       LaneSpecs,
       Effect.gen(function* () {
         const clients = api === undefined ? undefined : yield* Clients.make(api)
         return LaneSpecs.of({
-          of: (config) => {
+          of: (given) => {
+            const config = withinJournal(given, journal)
             const { enrich } = config
             const sink = open(config)
             return {
@@ -33,6 +34,12 @@ export class LaneSpecs extends Context.Service<LaneSpecs, { readonly of: (config
         })
       }),
     )
+}
+
+/** The dead letters of one sink leave room in the journal for all others. */
+const withinJournal = (config: LaneConfig, journal: number): LaneConfig => {
+  const maxDeadLetters = Math.min(config.delivery.maxDeadLetters, journal / 4)
+  return { ...config, delivery: { ...config.delivery, maxDeadLetters } }
 }
 
 const open = ({ type: name, config }: LaneConfig): LaneSpec["open"] => {

@@ -45,6 +45,7 @@ export interface LanesOptions {
   readonly specs: ReadonlyArray<RunningLanes.LaneSpec>
   /** How long attempts in flight may take when the relay stops, or a sink is removed or changed. */
   readonly grace: Duration.Duration
+  readonly quarantine?: Quarantine.QuarantineLimits
 }
 
 export class Lanes extends Context.Service<
@@ -89,12 +90,14 @@ const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
   return Equal.equals(rest, others)
 }
 
-const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
+const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: LanesOptions) {
   const journal = yield* Journal
   const streams = yield* StreamLanes.make(grace)
   /** Changes of the lanes are made one after the other. */
   const oneChange = yield* Semaphore.make(1)
-  let current = [...specs, Quarantine.spec]
+  const quarantined = Quarantine.spec(limits)
+  let current = [...specs, quarantined]
+  if (limits?.maxAge !== undefined) yield* Effect.forkScoped(Quarantine.expiring(journal, limits.maxAge))
 
   const owned = journal.streams === undefined ? [journal] : SubscriptionRef.getUnsafe(journal.streams)
   for (const log of owned) yield* streams.follow(log, current)
@@ -201,7 +204,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
       }
     }).pipe(Effect.onError(() => undo))
     yield* swap
-    current = [...specs, Quarantine.spec]
+    current = [...specs, quarantined]
 
     const notes = prepared.flatMap(({ spec, failure }) =>
       failure === undefined

@@ -1,11 +1,22 @@
 /**
  * The quarantine: a lane whose sink rejects every event with what is wrong with
  * it, so that its dead letters are the quarantined events.
+ *
+ * **Guarantee.** It never fills the journal: beyond its limit what belongs there
+ * is refused, and other deliveries are not. Only what is older than the config
+ * says is deleted.
  */
-import { Duration, Effect } from "effect"
+import { Clock, Duration, Effect } from "effect"
 import { quarantine } from "../event/Event.ts"
+import type { Journal } from "../journal/Journal.ts"
 import { rejected, type Sink } from "../sinks/Sink.ts"
 import type { LaneSpec } from "./RunningLanes.ts"
+
+export interface QuarantineLimits {
+  readonly maxBytes: number
+  /** What is older is deleted; nothing is when absent. */
+  readonly maxAge?: Duration.Duration
+}
 
 const rejecting: Sink = {
   // Nothing is urgent, and nearly every commit holds nothing for it.
@@ -15,7 +26,7 @@ const rejecting: Sink = {
   check: Effect.void,
 }
 
-export const spec: LaneSpec = {
+export const spec = (limits?: QuarantineLimits): LaneSpec => ({
   config: {
     name: quarantine,
     type: "quarantine",
@@ -24,13 +35,60 @@ export const spec: LaneSpec = {
       retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.minutes(10) },
       pauseAfter: 5,
       maxRetrying: 10_000,
-      maxDeadLetters: 1024 * 1024 * 1024,
+      // A lane that stopped would fill the journal with its backlog.
+      maxDeadLetters: Number.POSITIVE_INFINITY,
     },
     concurrency: 1,
     order: "none",
     key: "",
     config: undefined,
   },
+  ...(limits && { maxBytes: limits.maxBytes }),
   open: Effect.succeed(rejecting),
   key: () => "",
-}
+})
+
+/** How many letters are deleted at a time. */
+const page = 100
+const expireEvery = Duration.minutes(10)
+
+const idOf = (sequence: number): string => `${quarantine}:${sequence}`
+
+/** The sequence from which on letters are younger than a time: they came in order. */
+const firstSince = Effect.fnUntraced(function* (journal: Journal["Service"], time: number) {
+  const newestBelow = (sequence: number) =>
+    Effect.map(journal.deadLetters({ lane: quarantine, before: idOf(sequence), limit: 1 }), ([letter]) => letter)
+  let [low, high] = [1, (yield* journal.head) + 1]
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2)
+    const letter = yield* newestBelow(middle)
+    if (letter === undefined || letter.at < time) low = middle
+    else high = Math.min(letter.sequence, middle - 1)
+  }
+  return low
+})
+
+/** Deletes what was put in quarantine before a time; how many. */
+export const expire = Effect.fnUntraced(function* (journal: Journal["Service"], time: number) {
+  let deleted = 0
+  let before = yield* firstSince(journal, time)
+  for (;;) {
+    const letters = yield* journal.deadLetters({ lane: quarantine, before: idOf(before), limit: page })
+    const last = letters.at(-1)
+    if (last === undefined) return deleted
+    const old = letters.filter(({ at }) => at < time).map(({ id }) => id)
+    if (old.length > 0) deleted += yield* journal.dropDeadLetters(old)
+    before = last.sequence
+  }
+})
+
+/** Deletes what is too old, for ever. */
+export const expiring = (journal: Journal["Service"], maxAge: Duration.Duration): Effect.Effect<never> =>
+  Effect.gen(function* () {
+    const deleted = yield* expire(journal, (yield* Clock.currentTimeMillis) - Duration.toMillis(maxAge))
+    if (deleted > 0) {
+      yield* Effect.logWarning(
+        `${deleted} deliveries in quarantine were older than ${Duration.format(maxAge)} ("quarantine.maxAge"), and were deleted`,
+      )
+    }
+  }).pipe(Effect.ignore, Effect.andThen(Effect.sleep(expireEvery)), Effect.forever)

@@ -38,6 +38,8 @@ export interface LaneSpec {
   readonly config: LaneConfig
   readonly open: Effect.Effect<Sink, SinkError, Scope.Scope>
   readonly key: (entry: Entry) => string
+  /** Appends are refused when what the lane keeps takes so many bytes; unlimited when absent. */
+  readonly maxBytes?: number
 }
 
 /** A sink that stays open for a lane until its scope closes. */
@@ -308,7 +310,7 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
 
   const startInside = Effect.fnUntraced(function* (spec: LaneSpec, state: OpenedLane, acquired: AcquiredSink) {
     const { name, backlog } = spec.config
-    yield* log.limitBacklog(name, backlog?.whenFull === "refuse" ? backlog.max : undefined)
+    yield* log.limitBacklog(name, backlog?.whenFull === "refuse" ? backlog.max : undefined, spec.maxBytes)
     const lane = yield* place(spec, state, acquired)
     yield* FiberMap.run(pumps, name, keepRunning(spec, acquired, lane))
   })

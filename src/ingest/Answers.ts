@@ -48,6 +48,7 @@ const answers = {
   unknownType: { status: 422, title: "This webhook does not take this event type" },
   undecodable: { status: 422, title: "The body is no delivery envelope" },
   full: { status: 503, title: "The journal is full", detail: "try again", headers: retryAfter(30) },
+  quarantineFull: { status: 503, title: "The quarantine is full", detail: "try again", headers: retryAfter(30) },
   unavailable: { status: 503, title: "The journal is not available", detail: "try again", headers: retryAfter(5) },
 } satisfies Record<string, Problem.Problem>
 
@@ -158,6 +159,12 @@ export const refusals = {
     answer: answers.full,
     what: "the journal is full",
     advice: "free disk space, raise journal.maxSize, or have the sinks take their backlog",
+  },
+  quarantineFull: {
+    answer: answers.quarantineFull,
+    what: "it can't be routed, and the quarantine is full",
+    advice:
+      "relay dlq list --sink _quarantine shows what fills it: replay or drop that, raise `quarantine.maxSize` and `maxShare`, or have what sends these stop",
   },
   journalUnavailable: {
     answer: answers.unavailable,

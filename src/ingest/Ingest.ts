@@ -158,7 +158,12 @@ const make = Effect.gen(function* () {
     const error = Cause.findError(exit.cause)
     if (Result.isFailure(error)) throw Cause.squash(exit.cause)
     const { reason } = error.success
-    const refusal = reason._tag === "JournalFull" ? "journalFull" : "journalUnavailable"
+    const isQuarantine = event.problem !== undefined && reason._tag === "JournalFull" && reason.cause === "backlog"
+    const refusal = isQuarantine
+      ? "quarantineFull"
+      : reason._tag === "JournalFull"
+        ? "journalFull"
+        : "journalUnavailable"
     return refuse(webhook.name, refusal, { why: reason.message })
   }
 

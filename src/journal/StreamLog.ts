@@ -39,8 +39,11 @@ export interface Log {
   readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
   /** Opens a lane at its cursor, or at the head when it is new. */
   openLane(name: string, options?: OpenOptions): Effect.Effect<OpenedLane, JournalError>
-  /** Appends are refused while the lane's backlog is above `max`; no bound when `undefined`. */
-  limitBacklog(lane: string, max: number | undefined): Effect.Effect<void>
+  /**
+   * Appends are refused while the lane's backlog is at `max`, or what it keeps takes `maxBytes`: its dead letters, and
+   * events that wait. No bound when `undefined`.
+   */
+  limitBacklog(lane: string, max: number | undefined, maxBytes?: number): Effect.Effect<void>
   /** Events that wait for a retry, with their bytes: as many as fit into some megabytes, at least one. */
   readRetries(lane: string, sequences: ReadonlyArray<number>): Effect.Effect<RetryEntries, JournalError>
   /** False while another relay may have taken the stream: no attempt may start or go on. */

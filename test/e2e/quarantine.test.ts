@@ -86,3 +86,58 @@ test("what was in quarantine is delivered by `dlq replay` or sent again, as the 
     await sink.stop(true)
   }
 }, 30_000)
+
+test("a flood of signed bodies that are no JSON costs no other delivery, and the status says which it was", async () => {
+  const [deliveries, admin] = [await freePort(), await freePort()]
+  const webhook = (path: string) => ({ path, secrets: [{ name: "main", value: secret }] })
+  writeFileSync(
+    join(cwd, "flood.json"),
+    JSON.stringify({
+      listen: `127.0.0.1:${deliveries}`,
+      admin: { listen: `127.0.0.1:${admin}` },
+      journal: { path: "flood.db", maxSize: "24 MiB", minFree: "1 MiB" },
+      webhooks: { scheduling: webhook("/hooks"), flooded: webhook("/flooded") },
+      sinks: { file: { type: "file", path: "flood.ndjson" } },
+      routes: [{ name: "everything", match: "**", to: "file" }],
+    }),
+  )
+  const send = async (path: string, body: string) => {
+    const signature = `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+    const headers = { "content-type": "application/json", "x-service-signature": signature }
+    return (await fetch(`http://127.0.0.1:${deliveries}${path}`, { method: "POST", body, headers })).status
+  }
+  const event = (id: number) =>
+    JSON.stringify({
+      id: `evt_${id}`,
+      account_id: "acct_1",
+      version: "1",
+      created_at: "2026-11-21T00:00:00Z",
+      data: { type: "appointment.created", object: {} },
+    })
+  const running = await startRelay("flood.json", { cwd })
+  try {
+    const [flood, others] = [new Map<number, number>(), new Map<number, number>()]
+    for (let turn = 0; turn < 60; turn++) {
+      const garbage = Array.from({ length: 10 }, (_, index) => `${turn} ${index} ${"x".repeat(100_000)}`)
+      const statuses = await Promise.all([
+        ...garbage.map((body) => send("/flooded", body)),
+        send("/hooks", event(turn)),
+      ])
+      const [other = 0] = statuses.splice(-1)
+      others.set(other, (others.get(other) ?? 0) + 1)
+      for (const status of statuses) flood.set(status, (flood.get(status) ?? 0) + 1)
+    }
+    expect([...others]).toEqual([[202, 60]])
+    expect(flood.get(202)).toBeGreaterThan(5)
+    expect(flood.get(503)).toBeGreaterThan(500)
+    const { stdout } = await relay(["status", "-c", "flood.json"], { cwd })
+    expect(stdout).toContain("refused with 503 in the last hour")
+    expect(stdout).toContain("it can't be routed, and the quarantine is full")
+    expect(stdout).not.toContain("journal: full")
+    // Room is made by hand, and taken at once.
+    expect((await relay(["dlq", "drop", "--sink", "_quarantine", "-c", "flood.json"], { cwd })).code).toBe(0)
+    expect(await send("/flooded", "one more")).toBe(202)
+  } finally {
+    await running.kill()
+  }
+}, 60_000)

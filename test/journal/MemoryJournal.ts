@@ -28,6 +28,7 @@ type Attempts = ReadonlyArray<Attempt>
 interface Lane {
   cursor: Cursor
   max: number
+  maxBytes: number
   paused: boolean
   pausedFor: number
   opened: boolean
@@ -61,6 +62,7 @@ const make = (): Journal["Service"] => {
   const newLane = (): Lane => ({
     cursor: { sequence: log.length, settled: [] },
     max: Number.POSITIVE_INFINITY,
+    maxBytes: Number.POSITIVE_INFINITY,
     paused: false,
     pausedFor: 0,
     opened: false,
@@ -118,7 +120,10 @@ const make = (): Journal["Service"] => {
     for (const sink of sinks) {
       const lane = lanes.get(sink)
       if (lane === undefined) continue
-      const backlog = pending(sink, lane).length + lane.retrying.size
+      const waiting = pending(sink, lane)
+      const backlog = waiting.length + lane.retrying.size
+      const bytes = waiting.reduce((sum, { event: { body } }) => sum + body.length, state(sink, lane).deadLetterBytes)
+      if (bytes >= lane.maxBytes) return Exit.fail(full("backlog", `The sink ${sink} keeps ${bytes} bytes.`))
       if (backlog >= lane.max) return Exit.fail(full("backlog", `The sink ${sink} has ${backlog} events waiting.`))
     }
     keep(event, sinks)
@@ -243,10 +248,12 @@ const make = (): Journal["Service"] => {
         .sort((a, b) => a.sequence - b.sequence)
       return { ...state(name, lane), pausedFor: lane.pausedFor, retries }
     }),
-    limitBacklog: (lane, max) =>
+    limitBacklog: (lane, max, maxBytes) =>
       Effect.sync(() => {
         const found = lanes.get(lane)
-        if (found !== undefined) found.max = max ?? Number.POSITIVE_INFINITY
+        if (found === undefined) return
+        found.max = max ?? Number.POSITIVE_INFINITY
+        found.maxBytes = maxBytes ?? Number.POSITIVE_INFINITY
       }),
     setPaused: (name, paused) =>
       Effect.sync(() => {

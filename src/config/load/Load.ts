@@ -221,6 +221,7 @@ const assemble = (
     ? {}
     : { clients: { ...file.clients, baseUrl: file.clients.baseUrl.replace(/\/+$/, "") } }),
   journal,
+  quarantine: file.quarantine,
   webhooks: Object.entries(file.webhooks).map(
     ([name, { id, headers, ...webhook }]): Webhook => ({
       ...webhook,

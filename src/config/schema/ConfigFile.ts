@@ -163,8 +163,24 @@ export const Delivery = Schema.Struct({
     1,
     10_000_000,
   ),
-  maxDeadLetters: Units.bytes.or("1 GiB", "Dead letters beyond which the lane pauses; nothing is dropped"),
+  maxDeadLetters: Units.bytes.or(
+    "1 GiB",
+    "Dead letters beyond which the lane pauses, at most a quarter of `journal.maxSize`; nothing is dropped",
+  ),
 }).annotate({ description: "How events are delivered; a sink's own `delivery` overrides it key by key" })
+
+export const Quarantine = Schema.Struct({
+  maxSize: Units.bytes.or(
+    "1 GiB",
+    "The largest size of what is in quarantine; beyond it, what belongs there gets a 503",
+  ),
+  maxShare: countOr("The same as a share of the journal's `maxSize`, in percent; the lower limit holds", 10, 1, 100),
+  maxAge: Schema.optionalKey(
+    Units.duration.required({ description: "What is older is deleted; nothing is when absent", examples: ["30 days"] }),
+  ),
+}).annotate({
+  description: "Deliveries that are signed but can't be routed; they never cost other deliveries a refusal",
+})
 
 const rateLimit = (description: string) =>
   Schema.Union([
@@ -274,6 +290,7 @@ export const ConfigFile = Schema.Struct({
   sinks: Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "Where events go, by name" }),
   routes: Schema.Array(Route).annotate({ description: "Which events go to which sinks" }),
   delivery: Delivery.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  quarantine: Quarantine.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   tests: Schema.Array(Test)
     .annotate({ description: "Checked by `relay test`", default: [] })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),

@@ -79,7 +79,7 @@ export class RetryPolicy {
     events.deadLettered(item.entry, reason, message)
     if (progress.deadLetterBytes > config.delivery.maxDeadLetters) {
       this.#block(
-        `its dead letters take more than delivery.maxDeadLetters; look with \`relay dlq list --sink ${config.name}\`, replay or drop them, then \`relay lanes resume ${config.name}\``,
+        `its dead letters take more than delivery.maxDeadLetters, or a quarter of journal.maxSize; look with \`relay dlq list --sink ${config.name}\`, replay or drop them, then \`relay lanes resume ${config.name}\``,
       )
     }
   }

@@ -57,12 +57,14 @@ export class OwnedStream extends StreamState implements Log {
 
   #info(backlog: Backlog, letters: ReadonlyMap<string, { letters: number; bytes: number }>): LaneInfo {
     const { lane } = backlog
+    backlog.deadLetters = letters.get(lane)?.letters ?? 0
+    backlog.deadLetterBytes = letters.get(lane)?.bytes ?? 0
     return {
       name: lane,
       cursor: backlog.cursor,
       retrying: backlog.retrying.size,
-      deadLetters: letters.get(lane)?.letters ?? 0,
-      deadLetterBytes: letters.get(lane)?.bytes ?? 0,
+      deadLetters: backlog.deadLetters,
+      deadLetterBytes: backlog.deadLetterBytes,
       backlog: backlog.size,
       paused: this.owner.isPaused(lane),
       revision: this.owner.revisionOf(lane),
@@ -84,10 +86,12 @@ export class OwnedStream extends StreamState implements Log {
     })
   }
 
-  limitBacklog(lane: string, max: number | undefined): Effect.Effect<void> {
+  limitBacklog(lane: string, max?: number, maxBytes?: number): Effect.Effect<void> {
     return Effect.sync(() => {
       const backlog = this.backlogs.get(lane)
-      if (backlog !== undefined) backlog.max = max ?? Number.POSITIVE_INFINITY
+      if (backlog === undefined) return
+      backlog.max = max ?? Number.POSITIVE_INFINITY
+      backlog.maxBytes = maxBytes ?? Number.POSITIVE_INFINITY
     })
   }
 

@@ -296,7 +296,7 @@ export const make = Effect.fnUntraced(function* (
     head: Effect.sync(() => fleet.own?.end ?? 0),
     awaitBeyond: (after) => Effect.suspend(() => fleet.own?.awaitBeyond(after) ?? Effect.void),
     openLane: (name, openOptions) => Effect.flatMap(own, (stream) => stream.openLane(name, openOptions)),
-    limitBacklog: (lane, max) => Effect.suspend(() => fleet.own?.limitBacklog(lane, max) ?? Effect.void),
+    limitBacklog: (lane, ...limits) => Effect.suspend(() => fleet.own?.limitBacklog(lane, ...limits) ?? Effect.void),
     readRetries: (lane, sequences) => Effect.flatMap(own, (stream) => stream.readRetries(lane, sequences)),
     mayStart: () => fleet.own?.mayStart() ?? false,
     streams: fleet.owned,

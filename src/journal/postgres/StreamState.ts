@@ -121,7 +121,7 @@ export class StreamState {
   /** Entries were committed, at the head. */
   push(entries: ReadonlyArray<Entry>, row: KnownRow, bytes: number): void {
     const end = row.first + row.count - 1
-    for (const { sequence, sinks } of entries) this.routed(sequence, sinks)
+    for (const { sequence, sinks, event } of entries) this.routed(sequence, sinks, event.body.length)
     // One that can't be read leaves a gap: what is in memory has none.
     if (entries.length < end - this.end) this.recent = new RecentEntries()
     else this.recent.push(entries)
@@ -131,11 +131,11 @@ export class StreamState {
     this.waiting.reached(end)
   }
 
-  routed(sequence: number, sinks: ReadonlyArray<string>): void {
+  routed(sequence: number, sinks: ReadonlyArray<string>, bytes = 0): void {
     for (const sink of sinks) {
       const backlog = this.backlogs.get(sink) ?? new Backlog(sink, { sequence: sequence - 1, settled: [] })
       this.backlogs.set(sink, backlog)
-      backlog.routed(sequence)
+      backlog.routed(sequence, bytes)
     }
   }
 

@@ -116,6 +116,7 @@ export class Engine {
     })
     this.losses = new Losses(store.db, this, (store) => this.#storeSoon(store))
     this.space = new Space(store, options)
+    this.space.whatFills = () => this.lanes.whatFills(options.maxSize)
     this.checkpoints = new Checkpoints(store.db, this.space, (error) => this.failed(error))
     for (const problem of store.problems) this.raiseAlarm(problem)
     this.#refusal = Exit.fail(unavailable(`The journal ${store.path} is starting: it reads what it holds. Try again.`))
@@ -234,7 +235,8 @@ export class Engine {
       if (count > 0) this.store.reached(this.head)
       this.duplicates.commit()
       for (const entry of batch.entries) {
-        for (const sink of entry.sinks) this.lanes.backlogs.get(sink)?.routed(entry.sequence)
+        const size = entry.event.body.length
+        for (const sink of entry.sinks) this.lanes.backlogs.get(sink)?.routed(entry.sequence, size)
       }
       this.#reader.push(batch.entries)
       for (const apply of committed) apply()

@@ -7,6 +7,7 @@
  * never seen.
  */
 import type { Entry } from "../../event/Entry.ts"
+import { quarantine } from "../../event/Event.ts"
 import { JournalError } from "../JournalError.ts"
 import type { LaneInfo, RetryEntries } from "../LaneInfo.ts"
 import type { Attempt, Cursor, RefusedSettlement, RetryChange, Settlement } from "../Settlement.ts"
@@ -270,6 +271,15 @@ export class LaneStore {
       this.backlogs.delete(name)
       this.onDropped()
     }
+  }
+
+  /** Which lane's dead letters take a quarter of the journal or more, in a sentence; empty when none do. */
+  whatFills(maxSize: number): string {
+    const [most] = [...this.backlogs.values()].sort((a, b) => b.deadLetterBytes - a.deadLetterBytes)
+    if (most === undefined || most.deadLetterBytes < maxSize / 4) return ""
+    const what = most.lane === quarantine ? "The quarantine takes" : `The dead letters of the sink ${most.lane} take`
+    const size = Math.floor(most.deadLetterBytes / 1024 / 1024)
+    return `${what} ${size} MiB of it (${most.deadLetters}): look with \`relay dlq list --sink ${most.lane}\`, then replay or drop them.`
   }
 
   /** Sequences from `from` to `to` that any lane waits for, ascending. */

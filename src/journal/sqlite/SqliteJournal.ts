@@ -298,11 +298,13 @@ const make = Effect.fnUntraced(function* (
             : openOne(name),
         ),
       ),
-    limitBacklog: (lane, max) =>
+    limitBacklog: (lane, max, maxBytes) =>
       started(
         Effect.sync(() => {
           const backlog = engine.lanes.backlogs.get(lane)
-          if (backlog !== undefined) backlog.max = max ?? Number.POSITIVE_INFINITY
+          if (backlog === undefined) return
+          backlog.max = max ?? Number.POSITIVE_INFINITY
+          backlog.maxBytes = maxBytes ?? Number.POSITIVE_INFINITY
         }),
       ),
     setPaused: (lane, paused) => started(setPaused(lane, paused)),

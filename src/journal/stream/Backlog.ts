@@ -12,6 +12,8 @@ export class Backlog {
   cursor: Cursor
   /** Appends are refused above it. */
   max = Number.POSITIVE_INFINITY
+  /** The same for the bytes of its dead letters, with those of the events that wait. */
+  maxBytes = Number.POSITIVE_INFINITY
   paused = false
   /** Milliseconds. */
   pausedFor = 0
@@ -24,6 +26,9 @@ export class Backlog {
   #start = 0
   #above = 0
   #inRanges = 0
+  /** Events that wait, with their bytes; only where these are limited. */
+  #waiting: Array<readonly [sequence: number, bytes: number]> = []
+  #waitingBytes = 0
 
   constructor(lane: string, cursor: Cursor) {
     this.lane = lane
@@ -36,16 +41,23 @@ export class Backlog {
   }
 
   get isFull(): boolean {
-    return this.size >= this.max
+    return this.size >= this.max || this.deadLetterBytes + this.#waitingBytes >= this.maxBytes
   }
 
   get whyFull(): string {
+    if (this.size < this.max) {
+      return `What ${this.lane} keeps takes ${Math.floor(this.maxBytes / 1024)} KiB, as much as it may (${this.deadLetters} dead letters). See \`relay dlq list --sink ${this.lane}\`; replay or drop them.`
+    }
     return `The sink ${this.lane} has ${this.size} events waiting, and its backlog takes ${this.max}. See \`relay lanes list\`.`
   }
 
   /** An event was committed for this lane, or found in the log at start. Ascending. */
-  routed(sequence: number): void {
+  routed(sequence: number, bytes = 0): void {
     if (sequence <= this.cursor.sequence) return
+    if (this.maxBytes < Number.POSITIVE_INFINITY) {
+      this.#waiting.push([sequence, bytes])
+      this.#waitingBytes += bytes
+    }
     const last = this.#start < this.#runs.length ? this.#runs[this.#runs.length - 1] : undefined
     if (last !== undefined && last.to >= sequence) return
     if (last?.to === sequence - 1) last.to = sequence
@@ -56,6 +68,10 @@ export class Backlog {
   /** The cursor has moved. */
   settle(cursor: Cursor): void {
     this.cursor = cursor
+    const passed = this.#waiting.findIndex(([sequence]) => sequence > cursor.sequence)
+    for (const [, bytes] of this.#waiting.splice(0, passed === -1 ? this.#waiting.length : passed)) {
+      this.#waitingBytes -= bytes
+    }
     for (;;) {
       const run = this.#runs[this.#start]
       if (run === undefined || run.from > cursor.sequence) break

@@ -39,6 +39,25 @@ describe("SqliteJournal and room", () => {
     }),
   )
 
+  it.effect("names the quarantine first when that is what fills it", () =>
+    Effect.gen(function* () {
+      yield* session(options({ maxSize: 3_000_000 }), (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("_quarantine")
+          let count = 0
+          for (;;) {
+            const appended = yield* Effect.result(journal.append(large(`evt_${++count}`), ["_quarantine"]))
+            if (appended._tag === "Failure") break
+            yield* journal.settle([settlement("_quarantine", count, { deadLetter: [letter(count)] })])
+          }
+          const refused = yield* failure(journal.append(large("more"), ["lake"]))
+          expect(refused.message).toMatch(/The quarantine takes 2 MiB of it \(\d+\)/)
+          expect((yield* journal.status).message).toContain("relay dlq list --sink _quarantine")
+        }),
+      )
+    }),
+  )
+
   it.live("refuses appends while the disk has less than minFree, and lets lanes settle", () =>
     Effect.gen(function* () {
       const at = options()

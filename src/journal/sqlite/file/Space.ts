@@ -36,6 +36,8 @@ export class Space {
   /** Pages of the file that pruning has freed, and that new events fill first. */
   #reusableBytes = 0
   filling: JournalStatus["filling"] = 0
+  /** What takes most of it, and what to do, in a sentence; empty where it is what waits for the sinks. */
+  whatFills: () => string = () => ""
   /** A commit has made room tight: prune now. */
   onTight: () => void = () => {}
 
@@ -147,7 +149,7 @@ export class Space {
     if (this.usedBytes >= this.#maxSize) {
       this.#refuse(
         "maxSize",
-        `The journal ${this.#store.path} holds ${mebibytes(this.usedBytes)} and may hold ${mebibytes(this.#maxSize)} ("journal.maxSize"). It empties as the sinks catch up: see \`relay lanes list\`.`,
+        `The journal ${this.#store.path} holds ${mebibytes(this.usedBytes)} and may hold ${mebibytes(this.#maxSize)} ("journal.maxSize"). ${this.whatFills() || "It empties as the sinks catch up: see `relay lanes list`."}`,
       )
     } else if (this.#diskWasFull || this.#room < this.#minFree) {
       const left = `The disk of the journal, ${disk}, has ${mebibytes(this.freeDiskBytes)} left, and ${mebibytes(this.#minFree)} must stay free ("journal.minFree"). Free some space.`

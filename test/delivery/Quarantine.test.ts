@@ -1,0 +1,31 @@
+import { describe, expect } from "bun:test"
+import { Effect } from "effect"
+import * as Quarantine from "../../src/delivery/Quarantine.ts"
+import { quarantine } from "../../src/event/Event.ts"
+import { Journal } from "../../src/journal/Journal.ts"
+import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
+import { event, letter, settlement } from "../journal/samples.ts"
+import { options } from "../journal/temporary.ts"
+import { it } from "../lib/effect.ts"
+
+describe("the quarantine", () => {
+  it.live("deletes what is older than its age, and nothing younger or of another lane", () =>
+    Effect.gen(function* () {
+      const journal = yield* Journal
+      for (const lane of [quarantine, "lake"]) yield* journal.openLane(lane)
+      const count = 250
+      for (let index = 1; index <= count; index++) yield* journal.append(event(`evt_${index}`), [quarantine, "lake"])
+      const letters = Array.from({ length: count }, (_, index) => ({ ...letter(index + 1), at: index + 1 }))
+      for (const lane of [quarantine, "lake"]) yield* journal.settle([settlement(lane, count, { deadLetter: letters })])
+      expect(yield* Quarantine.expire(journal, 1)).toBe(0)
+      expect(yield* Quarantine.expire(journal, 211)).toBe(210)
+      const left = yield* journal.deadLetters({ lane: quarantine, limit: 1_000 })
+      expect(left.map(({ at }) => at)).toEqual(Array.from({ length: 40 }, (_, index) => count - index))
+      expect(yield* Quarantine.expire(journal, 1_000)).toBe(40)
+      expect((yield* journal.lanes).map(({ name, deadLetters }) => [name, deadLetters])).toEqual([
+        [quarantine, 0],
+        ["lake", count],
+      ])
+    }).pipe(Effect.provide(SqliteJournal.layer(options()))),
+  )
+})
