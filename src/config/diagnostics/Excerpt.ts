@@ -54,6 +54,28 @@ const isBareKey = (text: string, { offset, end }: Span & { readonly end: number 
   /^[A-Za-z_$][\w$-]*$/.test(text.slice(offset, end)) &&
   /^\s*\{?\s*$/.test(text.slice(text.lastIndexOf("\n", offset - 1) + 1, offset))
 
+/** A text in quotation marks that are none in JSON, on one line: `“listen”`. */
+const foreign = /(['‘’`])[^'‘’`\r\n]*['‘’`]|[“”„«»][^“”„«»\r\n]*[“”„«»]/y
+
+/** Where a text in other quotation marks ends that begins here; `undefined` where none does. */
+const foreignEnd = (text: string, offset: number): number | undefined => {
+  foreign.lastIndex = offset
+  return foreign.test(text) ? foreign.lastIndex : undefined
+}
+
+/** What is no JSON, up to a blank, a comma or a bracket: `127.0.0.1:8080` without quotes is one thing. */
+const strangeEnd = (text: string, offset: number, end: number): number => {
+  const rest = /[^\s,[\]{}"]*/y
+  rest.lastIndex = end
+  rest.test(text)
+  const word = text.slice(offset, rest.lastIndex)
+  return /^[A-Za-z_$][\w$-]*:$/.test(word) ? end : rest.lastIndex
+}
+
+/** Whether what other quotation marks hold can be a key: a value may hold anything. */
+const isForeignKey = (text: string, { offset, end }: { readonly offset: number; readonly end: number }): boolean =>
+  /^[“”„«»'‘’`][A-Za-z_$][\w$-]{0,39}[“”„«»'‘’`]$/.test(text.slice(offset, end))
+
 /** A token of a text: where it ends, and whether it is a key. */
 export interface Token extends Span {
   readonly kind: number
@@ -69,14 +91,20 @@ export const tokensOf = (text: string): ReadonlyArray<Token> => {
   let isFirst = true
   for (let kind: number = scanner.scan(); kind !== token.end; kind = scanner.scan()) {
     const offset = scanner.getTokenOffset()
-    const length = scanner.getTokenLength()
-    const end = offset + length
+    const quoted = kind === token.unknown ? foreignEnd(text, offset) : undefined
+    let end = quoted ?? offset + scanner.getTokenLength()
+    const isOpen = (kind === token.unknown || kind === token.number) && quoted === undefined
+    if (isOpen && !isBareKey(text, { offset, length: end - offset, end })) end = strangeEnd(text, offset, end)
+    const length = end - offset
+    if (end !== offset + scanner.getTokenLength()) scanner.setPosition(end)
     // After a forgotten comma a key still begins its line, but not in a text that other quotes hold.
     const mayFollow = isFirst && before !== token.colon && before !== token.unknown
     const mayBeKey = before === token.openBrace || before === token.comma || mayFollow
     const isKey =
       mayBeKey &&
-      (kind === token.string || (kind === token.unknown && isBareKey(text, { offset, length, end }))) &&
+      (kind === token.string ||
+        (kind === token.unknown &&
+          (isForeignKey(text, { offset, end }) || isBareKey(text, { offset, length, end })))) &&
       colonAhead(text, end)
     if (kind === token.lineBreak) isFirst = true
     else if (!isBlank(kind)) {
@@ -99,6 +127,12 @@ export const firstBeyond = (count: number, isBeyond: (index: number) => boolean)
   return low
 }
 
+/** In the quotation marks that it has; what has none at either end is none. */
+const maskOf = ({ kind, offset, end }: Token, text: string): string => {
+  if (kind === token.string) return '"…"'
+  return foreignEnd(text, offset) === end ? `${text[offset]}…${text[end - 1]}` : "…"
+}
+
 /** The first line of `span`, masked, and the position of `span` in it. */
 export const excerpt = (text: string, tokens: ReadonlyArray<Token>, span: Span, showsValue: boolean): Excerpt => {
   const start = text.lastIndexOf("\n", span.offset - 1) + 1
@@ -110,11 +144,12 @@ export const excerpt = (text: string, tokens: ReadonlyArray<Token>, span: Span, 
   for (let index = first; index < tokens.length; index++) {
     const one = tokens[index]
     if (one === undefined || one.offset >= end) break
-    const about = one.offset === span.offset
-    const hides = isText(one.kind) && !(about && showsValue) && !one.isKey
+    const isAt = one.offset === span.offset
+    const about = isAt || (one.kind === token.unknown && one.offset < span.offset && span.offset < one.end)
+    const hides = isText(one.kind) && !(isAt && showsValue) && !one.isKey
     const written =
       isComment(one.kind) || one.kind === token.lineBreak ? "" : text.slice(one.offset, Math.min(one.end, end))
-    const shown = hides ? (one.kind === token.number ? "…" : '"…"') : written.replaceAll(/[\t\r]/g, " ")
+    const shown = hides ? maskOf(one, text) : written.replaceAll(/[\t\r]/g, " ")
     if (about) underline = { start: line.length, length: shown.length }
     line += shown
   }
