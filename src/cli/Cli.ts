@@ -1,6 +1,7 @@
 /** The command line: its commands, their help, and how a mistake in it is reported. */
 import { Console, Effect, Logger } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
+import { nearest } from "../event/Nearest.ts"
 import { commands } from "./Commands.ts"
 import { Config, Json } from "./support/flags.ts"
 import { type Paint, paintMessages } from "./support/output.ts"
@@ -26,6 +27,13 @@ const relay = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
   )
 })
 
+/** A flag that was cut short, where one begins with it and the library knows of none. */
+const flagMeant = (option: string, suggestions: ReadonlyArray<string>): string => {
+  const all = ["--config", "--json", "--help", "--version", "--log-level", "--completions"]
+  const near = all.find((flag) => option.length > 3 && flag.startsWith(option)) ?? nearest(option, all)
+  return suggestions.length > 0 || near === undefined ? "" : `: did you mean ${near}?`
+}
+
 /** Values of flags that had another name before. */
 const renamed: Readonly<Record<string, string>> = { parked: "retrying" }
 
@@ -42,12 +50,13 @@ const presenter = (style: Paint): CliOutput.Presenter => ({
     const path = event.commandPath.join(" ")
     const lines = event.errors.map((error) => {
       const hint = error._tag === "InvalidValue" ? (renamed[error.value] ?? "") : ""
+      const meant = error._tag === "UnrecognizedOption" ? flagMeant(error.option, error.suggestions) : ""
       // The library prefixes what a flag's schema says.
       const words = error.message
         .replace("Schema validation failed: Expected ", "")
         .replace("Expected a string representing a finite number", "Expected: a number")
       const file = /^Unexpected positional argument: "(.*\.json)"$/.exec(words)?.[1]
-      return `relay: ${words}${hint && `; it is called ${hint} now`}${file === undefined ? "" : `; a config is named by -c ${file}`}`
+      return `relay: ${words}${meant}${hint && `; it is called ${hint} now`}${file === undefined ? "" : `; a config is named by -c ${file}`}`
     })
     yield* Console.error(
       `${style("red", lines.join("\n"))}\n\nUsage: ${event.helpDoc.usage}\nRun \`${path} --help\` for more.`,

@@ -27,23 +27,23 @@ const examples = [
 const env: Readonly<Record<string, string>> = {
   JIRA_API_KEY: "token",
   CREDENTIALS_DIRECTORY: "/run/credentials/relay.service",
-  NORTH_SECRET: "one",
-  NORTH_SIGNING_SECRET: "two",
+  NORTH_SECRET: "a-signing-secret-one",
+  NORTH_SIGNING_SECRET: "a-signing-secret-two",
   NORTH_URL: "https://north.example.com",
   NORTH_WEBHOOK_ID: "wh_north",
-  SCHEDULING_SECRET: "six",
+  SCHEDULING_SECRET: "a-signing-secret-six",
   SMTP_PASSWORD: "password",
   SLACK_URL: "https://hooks.slack.com/services/T0/B0/x",
-  SOUTH_SECRET: "three",
+  SOUTH_SECRET: "a-signing-secret-three",
   SOUTH_URL: "https://south.example.com",
-  TEAMS_URL: "https://teams.example.com/workflows/0",
+  TEAMS_URL: "https://north.api.powerplatform.com/workflows/0",
 }
 const credentials = {
   "/run/credentials/relay.service/alerts-url": "https://alerts.example.com/T0/B0\n",
   "/run/credentials/relay.service/backoffice-token": "token\n",
   "/run/credentials/relay.service/pagerduty": "seven\n",
-  "/run/credentials/relay.service/scheduling": "four\n",
-  "/run/credentials/relay.service/scheduling-old": "five\n",
+  "/run/credentials/relay.service/scheduling": "a-signing-secret-four\n",
+  "/run/credentials/relay.service/scheduling-old": "a-signing-secret-five\n",
 }
 
 describe("the committed files", () => {

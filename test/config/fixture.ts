@@ -82,7 +82,7 @@ export const loadText = (
 export const config = (parts: Readonly<Record<string, unknown>>): string =>
   JSON.stringify(
     {
-      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "now", value: "correct horse" }] } },
+      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "now", value: "correct horse battery" }] } },
       sinks: { audit: { type: "file", path: "./events.ndjson" } },
       routes: [{ name: "everything", match: "**", to: ["audit"] }],
       ...parts,

@@ -28,7 +28,7 @@ test("by no command, from a type, an account, a file's name or a config", async 
   )
   const running = await startRelay(config, { cwd })
   const ask = (...args: ReadonlyArray<string>) => relay([...args, "-c", config], { cwd })
-  const all = [await ask("trigger", `client.${turned}`, "--account", turned)]
+  const all = [await ask("trigger", `client.${turned}`, "--force", "--account", turned)]
   await running.prints(/acct|client/)
   for (const args of [
     ["events"],

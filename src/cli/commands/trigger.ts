@@ -79,6 +79,7 @@ export const trigger = Command.make(
       Flag.optional,
     ),
     tamper: toggle("tamper", "Change the body after signing; succeeds when the relay refuses it"),
+    force: toggle("force", "Send a type that is not in the sender's catalogue"),
     webhook: text("webhook", "NAME", "The webhook to deliver by; by default the first of the config"),
     account: text("account", "ID", "The account_id of the samples"),
     object: text("object", "ID", "The id of the samples' object, to match a recovery with its failure"),
@@ -97,7 +98,11 @@ export const trigger = Command.make(
     const json = yield* Json
     const { file, config } = yield* loadConfig
     if (!type.includes(".")) return yield* usage(`${plain(type)} is not an event type${suggestType(type)}`)
-    if (!isKnown(type)) yield* say(`${plain(type)} is not in the sender's catalogue${suggestType(type)}`)
+    if (!isKnown(type)) {
+      const what = `${plain(type)} is not in the sender's catalogue${suggestType(type)}`
+      if (!flags.force) return yield* usage(`${what}\n  --force sends it all the same.`)
+      yield* say(what)
+    }
     const webhook = yield* pick(config, flags.webhook)
     const started = yield* Clock.currentTimeMillis
     const secret = yield* secretOf(webhook, started)

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { toJson } from "../../config/diagnostics/Diagnostic.ts"
 import { failed } from "../support/CommandError.ts"
-import { checkJournal } from "../support/checkJournal.ts"
+import { checkJournal, checkJournalFile } from "../support/checkJournal.ts"
 import { checkSinks } from "../support/checkSinks.ts"
 import { Json, toggle } from "../support/flags.ts"
 import { absentIn, loadLacking, loadQuietly, sayAbsent, sayWarnings } from "../support/loadConfig.ts"
@@ -21,14 +21,21 @@ export const validate = Command.make(
   },
   Effect.fn(function* ({ offline, strict }) {
     const json = yield* Json
-    const { requireCertificates } = yield* lazily(() => import("../../config/load/Load.ts"))
-    const loading = Effect.flatMap(offline ? loadLacking : loadQuietly, requireCertificates)
+    const { embeddedName, requireCertificates, unwritten } = yield* lazily(() => import("../../config/load/Load.ts"))
+    const loading = Effect.flatMap(offline ? loadLacking : loadQuietly, requireCertificates).pipe(
+      Effect.filterOrFail(
+        ({ file }) => file !== embeddedName,
+        () => unwritten,
+      ),
+    )
     const loaded = yield* Effect.tapError(loading, (error) =>
       json ? printJson({ ok: false, file: error.file, diagnostics: toJson(error.diagnostics) }) : Effect.void,
     )
     const { file, config, warnings } = loaded
     const reached = offline ? [] : yield* checkSinks(config)
-    const looked = offline ? [] : yield* checkJournal(config.journal)
+    const looked = offline
+      ? []
+      : [...(yield* checkJournal(config.journal)), ...(yield* checkJournalFile(config.journal))]
     const wrong = looked.filter(({ verdict }) => verdict === "wrong")
     const away = reached.filter((sink) => !sink.ok).map(({ sink }) => sink)
     const advised = reached.filter(({ advice }) => advice.length > 0).map(({ sink }) => sink)

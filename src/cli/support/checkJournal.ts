@@ -1,9 +1,23 @@
-/** Looks at a journal that is on another machine, without opening it: for `validate` and `doctor`. */
+/** Looks at a journal without opening it, for `validate` and `doctor`: one on another machine, or the directory of a file. */
 import { Effect } from "effect"
 import type { JournalConfig } from "../../config/Config.ts"
 import type { Inspected } from "../../journal/JournalType.ts"
 import { withDeadline } from "./deadline.ts"
 import { lazily } from "./Program.ts"
+
+/** A journal's file, its directory and its disk: what stops a relay from running there. */
+export const checkJournalFile = Effect.fnUntraced(function* (config: JournalConfig) {
+  const [{ fileOf }, { disk }] = yield* Effect.all([
+    lazily(() => import("../../journal/Journals.ts")),
+    lazily(() => import("./doctor/diskFindings.ts")),
+  ])
+  const file = fileOf(config)
+  if (file === undefined) return []
+  const found = yield* disk(file)
+  return found
+    .filter(({ verdict }) => verdict !== "ok")
+    .map(({ verdict, message }): Inspected => ({ verdict, message }))
+})
 
 /** Nothing where the journal is a file of this machine. */
 export const checkJournal = Effect.fnUntraced(function* (config: JournalConfig) {

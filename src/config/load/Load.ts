@@ -15,7 +15,7 @@ import { decode, didYouMean, keysOf, valueAt } from "../diagnostics/Issues.ts"
 import { error, type Finding, formatPath, type Path, parse, type Source } from "../diagnostics/Source.ts"
 import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
-import { Admin, ConfigFile, Delivery, Lane } from "../schema/ConfigFile.ts"
+import { Admin, ConfigFile, Delivery, deliveryKey, Lane } from "../schema/ConfigFile.ts"
 import { type ConfiguredTypes, mayBeShown } from "../schema/ConfiguredTypes.ts"
 import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
@@ -71,6 +71,13 @@ const failed = (file: string, message: string, hint: string): ConfigError =>
 
 const missing = (file: string): ConfigError =>
   failed(file, "there is no such file", "`relay init` writes a config to start from; `--config PATH` chooses another")
+
+/** Where nobody has written a config, a check says nothing of what will run. */
+export const unwritten: ConfigError = failed(
+  defaultFile,
+  "there is no such file here: `relay run` would use the embedded defaults, whose signing secret is public",
+  "`relay init` writes a config to start from; `--config PATH` chooses another",
+)
 
 /** The file's text; `undefined` only if there is no such file. */
 const read = Effect.fnUntraced(function* (
@@ -167,7 +174,7 @@ const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: Confi
       error(
         [...path, key],
         `unknown key "${key}"`,
-        didYouMean(key, known, `a ${type} sink's own keys are`, own),
+        deliveryKey(key) ?? didYouMean(key, known, `a ${type} sink's own keys are`, own),
         "key",
       ),
     )
@@ -291,7 +298,10 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     ...(whole.findings.length === 0 ? common.findings : []),
     ...sinks.flatMap((_) => _.findings),
   ]
-  const rules = Rules.check(source.value, root, options, now)
+  const checked = Rules.check(source.value, root, options, now)
+  const wrongAt = new Set(checked.filter(({ severity }) => severity === "error").map(({ path }) => formatPath(path)))
+  // One thing is said of a value: what is wrong with it.
+  const rules = checked.filter(({ severity, path }) => severity === "error" || !wrongAt.has(formatPath(path)))
   const found = [...shape, ...rules].filter((finding) => !isReported(unknown, finding)).map(hide)
   const findings = [...unresolved.map(hide), ...found.map((finding) => withOrigin(finding, source.value))]
   const lanes = sinks.flatMap((_) => (_.value === undefined ? [] : [_.value]))

@@ -5,12 +5,26 @@
  * later reload. Only what the process was given at its start, such as
  * `/dev/stdin`, may be a pipe.
  */
-import { Context, Effect, type FileSystem, PlatformError } from "effect"
+import { Context, Effect, type FileSystem, Option, PlatformError } from "effect"
 
 const inherited = /^\/(?:dev\/(?:stdin$|fd\/)|proc\/self\/fd\/)/
 
 const noFile = (path: string) =>
   PlatformError.systemError({ _tag: "BadResource", module: "FileSystem", method: "readFile", pathOrDescriptor: path })
+
+/** Whose a file is that may not be read: its owner's number and its mode, as `ls -n` shows them. */
+const withOwner = (error: PlatformError.PlatformError, { uid, mode }: FileSystem.File.Info) => {
+  const { reason } = error
+  if (reason._tag !== "PermissionDenied" || Option.isNone(uid)) return error
+  const description = `it belongs to the user ${uid.value} and has the mode ${(mode & 0o7777).toString(8).padStart(4, "0")}`
+  return PlatformError.systemError({
+    _tag: "PermissionDenied",
+    module: "FileSystem",
+    method: "readFile",
+    pathOrDescriptor: reason.pathOrDescriptor ?? "",
+    description,
+  })
+}
 
 /** Files by their paths, with the text that each had when it was last read: empty where it could not be. */
 export type FileTexts = Map<string, string>
@@ -26,8 +40,10 @@ export const readerOf =
   (path: string): Effect.Effect<Uint8Array, PlatformError.PlatformError> => {
     if (inherited.test(path)) return readFile(path)
     const note = (text: string) => Effect.sync(() => files?.set(path, text))
-    return Effect.flatMap(stat(path), ({ type }) =>
-      type === "File" ? readFile(path) : Effect.fail(noFile(path)),
+    return Effect.flatMap(stat(path), (found) =>
+      found.type === "File"
+        ? Effect.mapError(readFile(path), (error) => withOwner(error, found))
+        : Effect.fail(noFile(path)),
     ).pipe(
       Effect.tap((bytes) => note(new TextDecoder().decode(bytes))),
       Effect.tapError(() => note("")),

@@ -61,13 +61,15 @@ const hintForVariable = (name: string, env: Environment["env"]): string => {
     : `${near} is set: did you mean \${${near}}?`
 }
 
+const denied = "permission denied"
+
 /** Why a file could not be read. */
 export const reasonOf = (cause: PlatformError.PlatformError): string => {
   switch (cause.reason._tag) {
     case "NotFound":
       return "there is no such file"
     case "PermissionDenied":
-      return "permission denied"
+      return cause.reason.description === undefined ? denied : `${denied}; ${cause.reason.description}`
     case "BadResource":
       return "it is not a file"
     default:
@@ -79,7 +81,7 @@ export const reasonOf = (cause: PlatformError.PlatformError): string => {
 const hintForFile = (file: string, written: string, reason: string): string => {
   if (/^\s/.test(file)) return 'no blank follows "file:"'
   if (file.startsWith("~")) return "`~` is a shell's: write the whole path, or ${HOME}"
-  if (reason === "permission denied") return "let the relay's user read it, or run this command as that user"
+  if (reason.startsWith(denied)) return "let the relay's user read it, or run this command as that user"
   if (reason !== "there is no such file") return "name a file that holds the value, as text"
   if (written.includes("${CREDENTIALS_DIRECTORY}")) {
     return `the unit names what is there: LoadCredential=${file.slice(file.lastIndexOf("/") + 1)}:PATH`

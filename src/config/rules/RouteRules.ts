@@ -20,7 +20,7 @@ const patternRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
   const ours = text.startsWith("relay.")
   const types: ReadonlyArray<string> = ours ? relayEventTypes : eventTypes
   if (types.some(pattern.matches)) return []
-  const near = types.some((type) => type.startsWith(`${text}.`)) ? `${text}.**` : nearestPattern(text, types)
+  const near = below(text, types) ?? nearestPattern(text, types)
   return [
     warning(
       path,
@@ -34,6 +34,25 @@ const patternRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
 
 const asList = (items: ReadonlyArray<string>): string => `as a list: ${JSON.stringify(items).replaceAll(",", ", ")}`
 
+/** The pattern for all below a segment, where that was written as `client` or `client*`. */
+const below = (text: string, types: ReadonlyArray<string>): string | undefined => {
+  const start = `${text.replace(/\.?\*$/, "")}.`
+  const found = types.filter((type) => type.startsWith(start))
+  if (found.length === 0) return undefined
+  return found.some((type) => type.slice(start.length).includes(".")) ? `${start}**` : `${start}*`
+}
+
+/** A segment with one `*`, its words replaced by those at the same end of a type's segment: `*_faild` by `*_failed`. */
+const correctedSegment = (segment: string, part: string): string => {
+  const [before = "", after = "", more] = segment.split("*")
+  if (more !== undefined || segment === "*" || !segment.includes("*")) return part
+  const words = part.split("_")
+  const count = (text: string) => text.split("_").filter((word) => word !== "").length
+  const start = before === "" ? "" : `${words.slice(0, count(before)).join("_")}${before.endsWith("_") ? "_" : ""}`
+  const end = after === "" ? "" : `${after.startsWith("_") ? "_" : ""}${words.slice(-count(after)).join("_")}`
+  return `${start}*${end}`
+}
+
 /** The nearest pattern that matches a type: each segment that doesn't match is replaced by the type's. */
 const nearestPattern = (given: string, types: ReadonlyArray<string>): string | undefined => {
   const segments = given.split(".")
@@ -44,7 +63,7 @@ const nearestPattern = (given: string, types: ReadonlyArray<string>): string | u
       parts
         .map((part, index) => {
           const segment = segments[index] ?? part
-          return segment === "**" || Pattern.make(segment).matches(part) ? segment : part
+          return segment === "**" || Pattern.make(segment).matches(part) ? segment : correctedSegment(segment, part)
         })
         .join("."),
     ]

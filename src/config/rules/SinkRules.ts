@@ -2,12 +2,14 @@
 import * as Pointer from "../../event/Pointer.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"
+import type { Address } from "../Address.ts"
 import { error, type Finding, formatPath, type Path, warning } from "../diagnostics/Source.ts"
 import { type ConfiguredTypes, schemasOf } from "../schema/ConfiguredTypes.ts"
 import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
 import { headerNamePattern } from "../schema/Keys.ts"
 import { ownFiles, partOf, traitOf, visit, written } from "../schema/Traits.ts"
 import { deepTexts, type Fields, fields, nameRules, repeated, type Text, texts } from "./Shape.ts"
+import { listeners, ownAddressRules, serviceRules } from "./UrlRules.ts"
 
 const templateRules = (texts: ReadonlyArray<Text>): ReadonlyArray<Finding> =>
   texts.flatMap(({ path, text }) => {
@@ -57,9 +59,17 @@ export const visitSink = (
 }
 
 /** Rules that follow from what the schemas say of the values. */
-const traitRules = (sink: Fields, at: Path, sinkTypes: ConfiguredTypes): ReadonlyArray<Finding> => {
+const traitRules = (
+  sink: Fields,
+  at: Path,
+  sinkTypes: ConfiguredTypes,
+  own: ReadonlyArray<Address>,
+): ReadonlyArray<Finding> => {
   const found: Array<Finding> = []
   visitSink(sink, at, sinkTypes, (schema, value, path) => {
+    if (traitOf(schema, "postsTo") === true) found.push(...ownAddressRules(value, path, own))
+    const hosts = traitOf(schema, "hosts")
+    if (hosts !== undefined) found.push(...serviceRules(value, path, hosts))
     if (traitOf(schema, "template") === true) found.push(...templateRules(deepTexts(value, path)))
     if (traitOf(schema, "headerNames") === true) found.push(...headerRules(fields(value), path))
     found.push(...togetherRules(traitOf(schema, "together") ?? [], fields(value), path))
@@ -104,6 +114,7 @@ export const fileRules = (
 export const sinkRules = (root: Fields, sinkTypes: ConfiguredTypes): ReadonlyArray<Finding> => {
   const sinks = fields(root.sinks)
   const adopted: Array<Text> = []
+  const own = listeners(root)
   const found = Object.entries(sinks).flatMap(([name, value]) => {
     const at: Path = ["sinks", name]
     const sink = fields(value)
@@ -122,7 +133,7 @@ export const sinkRules = (root: Fields, sinkTypes: ConfiguredTypes): ReadonlyArr
             ]
           : [],
       ),
-      ...traitRules(sink, at, sinkTypes),
+      ...traitRules(sink, at, sinkTypes, own),
     ]
   })
   const twice = repeated(adopted, ({ text }) => text).map(([again, first]) =>

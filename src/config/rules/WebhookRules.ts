@@ -107,6 +107,21 @@ export const webhookRules = (root: Fields, now: number): ReadonlyArray<Finding> 
   return found
 }
 
+/** Fewer bytes can be guessed. */
+const shortestSecret = 16
+
+/** A secret that can be guessed, or that was cut off. A finding tells no more of it than that it is short. */
+const weakRules = (value: unknown, path: Path, what: string): ReadonlyArray<Finding> =>
+  typeof value !== "string" || value === "" || Buffer.byteLength(value) >= shortestSecret
+    ? []
+    : [
+        warning(
+          path,
+          `${what} of fewer than ${shortestSecret} bytes can be guessed`,
+          "is it all of it? A longer one is better: `openssl rand -hex 32` makes one",
+        ),
+      ]
+
 const secretRules = (secrets: ReadonlyArray<Fields>, at: Path, now: number): ReadonlyArray<Finding> => {
   const named = secrets.flatMap(({ name }, index) => texts(name, [...at, index, "name"]))
   const twice = repeated(named, ({ text }) => text).map(([again]) =>
@@ -121,6 +136,7 @@ const secretRules = (secrets: ReadonlyArray<Fields>, at: Path, now: number): Rea
   }
   return [
     ...twice,
+    ...secrets.flatMap(({ value }, index) => weakRules(value, [...at, index, "value"], "a signing secret")),
     ...expired.flatMap((is, index) =>
       is
         ? [warning([...at, index, "expires"], "this secret has expired and verifies nothing", "it can be taken out")]
@@ -133,7 +149,7 @@ export const listenRules = (root: Fields): ReadonlyArray<Finding> => {
   const admin = fields(root.admin)
   const listen = parseAddress(root.listen ?? "127.0.0.1:8080")
   const adminListen = parseAddress(admin.listen ?? "127.0.0.1:9080")
-  const found: Array<Finding> = []
+  const found: Array<Finding> = [...weakRules(admin.token, ["admin", "token"], "a token")]
   if (listen !== undefined && !isLoopback(listen) && root.tls === undefined) {
     found.push(
       warning(

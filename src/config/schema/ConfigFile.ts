@@ -8,6 +8,7 @@
  * message.
  */
 import { Effect, Schema } from "effect"
+import * as HttpUrlProblem from "./HttpUrlProblem.ts"
 import { count, countOr, flag, headerName, oneOf, secret, Text, templateOr, text, textOr } from "./Keys.ts"
 import { Units } from "./Units.ts"
 import { Where } from "./Where.ts"
@@ -28,12 +29,10 @@ export const Admin = Schema.Struct({
   token: Schema.optionalKey(secret("Bearer token of the admin API; required when it listens beyond loopback")),
 }).annotate({ description: "The admin API and its page: status, lanes, dead letters, replay, health and metrics" })
 
-const isHttpUrl = Schema.makeFilter(
-  (url: string) =>
-    (/^https?:\/\//i.test(url) && URL.canParse(url)) ||
-    "this is no URL: write it in full, such as https://api.example.com",
-  { expected: "an http:// or https:// URL", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
-)
+const isHttpUrl = Schema.makeFilter((url: string) => HttpUrlProblem.problemOf(url) ?? true, {
+  expected: "an http:// or https:// URL",
+  toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }),
+})
 
 const secretHeaders = (description: string) =>
   Schema.Record(Schema.String, secret("A header"))
@@ -168,6 +167,16 @@ export const Delivery = Schema.Struct({
     "Dead letters beyond which the lane pauses, at most a quarter of `journal.maxSize`; nothing is dropped",
   ),
 }).annotate({ description: "How events are delivered; a sink's own `delivery` overrides it key by key" })
+
+/** Where a key of `delivery` stands that was written beside it. */
+export const deliveryKey = (key: string): string | undefined => {
+  const place = Object.hasOwn(Delivery.fields, key)
+    ? "delivery"
+    : Object.hasOwn(Retry.fields, key)
+      ? "delivery.retry"
+      : ""
+  return place === "" ? undefined : `it stands in "${place}": ${place}.${key}`
+}
 
 export const Quarantine = Schema.Struct({
   maxSize: Units.bytes.or(

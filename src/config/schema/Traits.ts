@@ -20,6 +20,10 @@ export interface Traits {
   readonly ownFile?: boolean
   /** What is appended to that file's name for the files beside it, which nothing else may write to either. */
   readonly filesBeside?: ReadonlyArray<string>
+  /** It is a URL that events are posted to. */
+  readonly postsTo?: boolean
+  /** Hosts of the service that a URL belongs to; `.example.com` is each below it. */
+  readonly hosts?: ReadonlyArray<string>
   /** Keys of this object that are given all together or not at all. */
   readonly together?: ReadonlyArray<string>
   /** `ca`, `certificate` and `key` of this object are PEM files, which the config is loaded with. */

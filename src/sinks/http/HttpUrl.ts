@@ -1,31 +1,32 @@
 /** URLs of a config, which are never shown: for many services the URL is the secret. */
 import { Schema } from "effect"
+import * as HttpUrlProblem from "../../config/schema/HttpUrlProblem.ts"
 import * as Template from "../../formats/Template.ts"
 
 /** What is wrong with a URL, in words; `undefined` when nothing. */
 const problemOf = (url: string, isTemplate: boolean): string | undefined => {
   const authority = /^https?:\/\/([^/?#\\\s]+)/i.exec(url)?.[1]
-  if (authority === undefined) return "this is no URL: write it in full, such as https://example.com/hooks"
+  if (authority === undefined) return HttpUrlProblem.problemOf(url)
   if (Template.hasPlaceholder(authority)) {
     return "the host of a URL can't hold a placeholder: an event would decide who gets it"
   }
   if (!isTemplate && Template.hasPlaceholder(url))
     return "this URL is the same for every event: it holds no placeholder"
   if (authority.includes("@")) return 'a URL holds no user and password: put them into "headers", as authorization'
-  return URL.canParse(Template.withoutPlaceholders(url))
-    ? undefined
-    : "this is no URL: write it in full, such as https://example.com/hooks"
+  return HttpUrlProblem.problemOf(Template.withoutPlaceholders(url))
 }
 
 interface Doc {
   readonly description: string
   readonly examples: ReadonlyArray<string>
   readonly default?: string
+  /** The service's hosts, where it has few. */
+  readonly hosts?: ReadonlyArray<string>
 }
 
 const urlOf = (doc: Doc, isTemplate: boolean) =>
   Schema.RedactedFromValue(
-    Schema.String.annotate({ ...doc, ...(isTemplate && { template: true }), shown: false }).check(
+    Schema.String.annotate({ ...doc, postsTo: true, ...(isTemplate && { template: true }), shown: false }).check(
       Schema.makeFilter((text: string) => problemOf(text, isTemplate), {
         expected: "an http:// or https:// URL",
         toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }),

@@ -116,7 +116,7 @@ describe.concurrent("doctor", () => {
       expect(wrong.map(({ part }) => part).toSorted()).toEqual(["disk", "port", "secret", "sink"])
       expect(of("sink")[0]?.message).toContain("http://127.0.0.1:1 can't be reached")
       expect(of("port", "listen")[0]?.message).toContain(`127.0.0.1:${port} is taken by process ${process.pid} (`)
-      expect(of("disk")[0]?.message).toContain(`the journal's directory ${notADirectory} can't be written`)
+      expect(of("disk")[0]?.message).toContain(`the journal's directory ${notADirectory} is a file, not a directory`)
       expect(of("config")[0]).toMatchObject({ verdict: "warning", message: expect.stringContaining("relay validate") })
       const text = yield* Effect.promise(() => cli(["doctor", "-c", file]))
       expect(text.code).toBe(1)

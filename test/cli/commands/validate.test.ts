@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test"
+import { mkdirSync } from "node:fs"
 import { join } from "node:path"
+import { relay } from "../../lib/relay.ts"
 import { canary, configsIn } from "../configs.ts"
 import { cli, temporary } from "../harness.ts"
 
@@ -15,6 +17,25 @@ describe("validate", () => {
     })
     const offline = await cli(["validate", "--offline", "-c", file])
     expect(offline).toMatchObject({ code: 0, stdout: expect.not.stringContaining("reached") })
+  })
+
+  test("is an error where there is no config file, and names what would be used", async () => {
+    const empty = join(config(), "..", "empty")
+    mkdirSync(empty, { recursive: true })
+    const { code, stdout, stderr } = await relay(["validate", "--offline"], { cwd: empty })
+    expect([code, stdout]).toEqual([78, ""])
+    expect(stderr).toContain(
+      "relay.config.json: error: there is no such file here: `relay run` would use the embedded defaults",
+    )
+  })
+
+  test("exits 1 where the journal's directory can't be used, and warns of its disk", async () => {
+    const file = config({ journal: { path: join(config(), "journal.db") } })
+    const { code, stdout, stderr } = await cli(["validate", "-c", file])
+    expect([code, stderr]).toEqual([1, expect.stringContaining("its journal can't be used")])
+    expect(stdout).toContain("journal: the journal's directory")
+    const small = await cli(["validate", "-c", config({ journal: { minFree: "1000 TiB" } })])
+    expect([small.code, small.stdout]).toEqual([1, expect.stringContaining("must stay free (journal.minFree)")])
   })
 
   test("exits 1 and names the sink that can't be reached", async () => {

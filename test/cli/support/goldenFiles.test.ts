@@ -100,12 +100,12 @@ describe("a golden file", () => {
   })
 
   test("of a recipe in config/ is what its sink is sent", async () => {
-    for (const name of ["scheduling", "pagerduty"]) writeFileSync(join(root, name), "x")
+    for (const name of ["scheduling", "pagerduty"]) writeFileSync(join(root, name), "a-long-signing-secret")
     const env = {
       CREDENTIALS_DIRECTORY: root,
       SLACK_URL: "https://hooks.slack.com/services/T0/B0/x",
-      TEAMS_URL: "https://example.com/workflows/0",
-      SCHEDULING_SECRET: "x",
+      TEAMS_URL: "https://north.api.powerplatform.com/workflows/0",
+      SCHEDULING_SECRET: "a-long-signing-secret",
       JIRA_API_KEY: "x",
     }
     for (const recipe of ["alerts", "jira", "own-events"]) {

@@ -119,7 +119,16 @@ describe("what is allowed and probably not meant", () => {
 
   it.effect("a pattern that matches no event type is a warning with the nearest that would", () =>
     Effect.gen(function* () {
-      const match = ["appointment.meetng.*_failed", "clients.*", "relay.lane_pausd", "zzz.**", "*"]
+      const match = [
+        "appointment.meetng.*_failed",
+        "clients.*",
+        "relay.lane_pausd",
+        "zzz.**",
+        "*",
+        "appointment.meeting.*_faild",
+        "client*",
+        "appointment*",
+      ]
       const routes = [{ name: "a", match: ["**", ...match], to: "audit" }]
       expect(yield* warnings(config({ routes }))).toEqual([
         [
@@ -131,6 +140,13 @@ describe("what is allowed and probably not meant", () => {
         ["routes[0].match[3]", "this matches none of the relay's own events", 'did you mean "relay.lane_paused"?'],
         ["routes[0].match[4]", "this matches none of the 42 event types", ""],
         ["routes[0].match[5]", "this matches none of the 42 event types", "`**` matches them all"],
+        [
+          "routes[0].match[6]",
+          "this matches none of the 42 event types",
+          'did you mean "appointment.meeting.*_failed"?',
+        ],
+        ["routes[0].match[7]", "this matches none of the 42 event types", 'did you mean "client.*"?'],
+        ["routes[0].match[8]", "this matches none of the 42 event types", 'did you mean "appointment.**"?'],
       ])
     }),
   )
@@ -153,7 +169,7 @@ describe("what is allowed and probably not meant", () => {
 
   it.effect("a sink that no route leads to and a webhook that none takes are warnings", () =>
     Effect.gen(function* () {
-      const secrets = [{ name: "a", value: "b" }]
+      const secrets = [{ name: "a", value: "a-long-signing-secret-b" }]
       expect(
         yield* warnings(
           config({
@@ -216,8 +232,8 @@ describe("what is allowed and probably not meant", () => {
   it.effect("secrets that have expired are warnings, and louder when none is left", () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(Date.parse("2026-12-01T00:00:00Z"))
-      const old = { name: "old", value: "a", expires: "2026-12-01T00:00:00Z" }
-      const current = { name: "new", value: "b", expires: "2026-12-01T00:00:01Z" }
+      const old = { name: "old", value: "a-long-signing-secret-a", expires: "2026-12-01T00:00:00Z" }
+      const current = { name: "new", value: "a-long-signing-secret-b", expires: "2026-12-01T00:00:01Z" }
       const webhooks = (...secrets: ReadonlyArray<unknown>) => config({ webhooks: { w: { path: "/w", secrets } } })
       expect((yield* warnings(webhooks(old, current))).map(([key, message]) => [key, message])).toEqual([
         ["webhooks.w.secrets[0].expires", "this secret has expired and verifies nothing"],
@@ -228,10 +244,24 @@ describe("what is allowed and probably not meant", () => {
     }),
   )
 
+  it.effect("a secret or a token of fewer than 16 bytes is a warning that tells nothing of it", () =>
+    Effect.gen(function* () {
+      const weak = { scheduling: { path: "/hooks", secrets: [{ name: "now", value: "fifteen bytes.." }] } }
+      expect(yield* warnings(config({ webhooks: weak, admin: { token: "x" } }))).toEqual([
+        [
+          "webhooks.scheduling.secrets[0].value",
+          "a signing secret of fewer than 16 bytes can be guessed",
+          expect.stringContaining("openssl rand"),
+        ],
+        ["admin.token", "a token of fewer than 16 bytes can be guessed", expect.stringContaining("openssl rand")],
+      ])
+    }),
+  )
+
   it.effect("listening beyond this machine without TLS is a warning; the admin API needs its token", () =>
     Effect.gen(function* () {
       const found = yield* warnings(
-        config({ listen: "0.0.0.0:8080", admin: { listen: "[::]:9080", token: "open sesame" } }),
+        config({ listen: "0.0.0.0:8080", admin: { listen: "[::]:9080", token: "open sesame, and more" } }),
       )
       expect(found.map(([key, message]) => [key, message])).toEqual([
         ["listen", "the receiver listens beyond this machine without TLS"],
@@ -296,7 +326,9 @@ describe("a config that is right", () => {
         commitTimeout: Duration.seconds(3),
         strictId: false,
       })
-      expect(secrets.map(({ name, value }) => [name, Redacted.value(value)])).toEqual([["now", "correct horse"]])
+      expect(secrets.map(({ name, value }) => [name, Redacted.value(value)])).toEqual([
+        ["now", "correct horse battery"],
+      ])
       expect(loaded.sinks).toEqual([
         {
           name: "audit",
@@ -365,7 +397,12 @@ describe("a config that is right", () => {
       const { config: loaded } = yield* loadText(
         config({
           webhooks: {
-            w: { path: "/", id: "wh_1", headers: { signature: "X-Sig" }, secrets: [{ name: "a", value: "b" }] },
+            w: {
+              path: "/",
+              id: "wh_1",
+              headers: { signature: "X-Sig" },
+              secrets: [{ name: "a", value: "a-long-signing-secret-b" }],
+            },
           },
           sinks: {
             audit: { type: "console", rateLimit: "100/second", backlog: { max: 5 } },

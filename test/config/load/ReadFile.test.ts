@@ -4,8 +4,9 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as NodeFileSystem from "@effect/platform-node-shared/NodeFileSystem"
-import { Effect, FileSystem } from "effect"
+import { Effect, FileSystem, Option, PlatformError } from "effect"
 import { readerOf } from "../../../src/config/load/ReadFile.ts"
+import { reasonOf } from "../../../src/config/load/References.ts"
 import { it } from "../../lib/effect.ts"
 
 /** What comes of reading each of a directory's files: its text, or why there is none. */
@@ -41,5 +42,19 @@ describe("reading a config", () => {
         "NotFound",
       ])
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer), Effect.orDie),
+  )
+})
+
+describe("a file of another user", () => {
+  it.effect("is reported with its owner and mode", () =>
+    Effect.gen(function* () {
+      const denied = PlatformError.systemError({ _tag: "PermissionDenied", module: "FileSystem", method: "readFile" })
+      const fs = FileSystem.makeNoop({
+        stat: () => Effect.succeed({ type: "File", uid: Option.some(998), mode: 0o100640 } as FileSystem.File.Info),
+        readFile: () => Effect.fail(denied),
+      })
+      const error = yield* Effect.flip(readerOf(fs)("/etc/relay/secret"))
+      expect(reasonOf(error)).toBe("permission denied; it belongs to the user 998 and has the mode 0640")
+    }),
   )
 })

@@ -13,6 +13,7 @@ export const commandLine: Theme = {
     { name: "a config without -c", command: ["run", "relay.config.json"] },
     { name: "-c without a file", command: ["validate", "-c"] },
     { name: "a flag that there is not", command: ["run", "--port", "8080"] },
+    { name: "a flag that was cut short", command: ["validate", "--conf", "relay.config.json"] },
     { name: "a mistyped flag", command: ["validate", "--ofline"] },
     { name: "a log format that there is not", command: ["run", "--log-format", "xml"] },
     { name: "trigger without a type", command: ["trigger"] },

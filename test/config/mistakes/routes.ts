@@ -24,7 +24,7 @@ export const routes: Theme = {
       name: "a webhook that no route takes",
       config: route('"webhook": "other"').replace(
         '"scheduling": {',
-        '"other": { "path": "/other", "secrets": [{ "name": "a", "value": "b" }] },\n    §"scheduling": {',
+        '"other": { "path": "/other", "secrets": [{ "name": "a", "value": "a-long-signing-secret-b" }] },\n    §"scheduling": {',
       ),
     },
     {

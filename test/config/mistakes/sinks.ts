@@ -25,6 +25,8 @@ export const sinks: Theme = {
     { name: "a type that there is not", config: sink('"type": §"s3", "bucket": "events"') },
     { name: "a type by another name", config: sink('"type": §"webhook", "url": "https://example.com"') },
     { name: "a mistyped key", config: file('§"concurency": 2') },
+    { name: "a key of delivery beside the sink's own", config: file('§"retry": { "maxAttempts": 3 }') },
+    { name: "a key of delivery.retry beside the sink's own", config: file('§"maxAttempts": 3') },
     { name: "a key of another type of sink", config: file('§"url": "https://example.com"') },
     {
       name: "two sinks that write to one file",

@@ -28,11 +28,17 @@ export const values: Theme = {
     { name: "a rate in other words", config: file('"rateLimit": §"100 per second"') },
     { name: "a rate in short form", config: file('"rateLimit": §"100/s"') },
     { name: "a rate that is a number", config: file('"rateLimit": §100') },
-    { name: "a time without its zone", config: secretsOf('[{ "name": "a", "value": "b", "expires": §"2026-12-01" }]') },
-    { name: "a time in words", config: secretsOf('[{ "name": "a", "value": "b", "expires": §"tomorrow" }]') },
+    {
+      name: "a time without its zone",
+      config: secretsOf('[{ "name": "a", "value": "a-long-signing-secret-b", "expires": §"2026-12-01" }]'),
+    },
+    {
+      name: "a time in words",
+      config: secretsOf('[{ "name": "a", "value": "a-long-signing-secret-b", "expires": §"tomorrow" }]'),
+    },
     {
       name: "a day that there is not",
-      config: secretsOf('[{ "name": "a", "value": "b", "expires": §"2026-13-01T00:00:00Z" }]'),
+      config: secretsOf('[{ "name": "a", "value": "a-long-signing-secret-b", "expires": §"2026-13-01T00:00:00Z" }]'),
     },
     { name: "a number in quotes", config: webhookWith('"respond": §"202"') },
     { name: "a number out of its range", config: webhookWith('"respond": §302') },

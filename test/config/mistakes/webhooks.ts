@@ -1,7 +1,7 @@
 /** Webhooks and the two listeners. */
 import { config, secretsOf, type Theme, webhook, webhookWith } from "./Mistake.ts"
 
-const secrets = '"secrets": [{ "name": "a", "value": "b" }]'
+const secrets = '"secrets": [{ "name": "a", "value": "a-long-signing-secret-b" }]'
 const withPath = (path: string): string => webhook(`"path": §"${path}", ${secrets}`)
 
 export const webhooks: Theme = {
@@ -27,14 +27,15 @@ export const webhooks: Theme = {
     { name: "no secret at all", config: secretsOf("§[]") },
     {
       name: "two secrets of one name",
-      config: secretsOf('[{ "name": "now", "value": "a" }, { "name": §"now", "value": "b" }]'),
+      config: secretsOf(
+        '[{ "name": "now", "value": "a-long-signing-secret-a" }, { "name": §"now", "value": "a-long-signing-secret-b" }]',
+      ),
     },
     {
       name: "secrets that have all expired",
-      config: secretsOf('[{ "name": "old", "value": "a", "expires": "2020-01-01T00:00:00Z" }]').replace(
-        '"secrets"',
-        '§"secrets"',
-      ),
+      config: secretsOf(
+        '[{ "name": "old", "value": "a-long-signing-secret-a", "expires": "2020-01-01T00:00:00Z" }]',
+      ).replace('"secrets"', '§"secrets"'),
     },
     { name: "a body larger than all in flight may be", config: webhookWith('"maxBody": §"65 MiB"') },
     { name: "a header that is none", config: webhookWith('"headers": { "signature": §"x signature:" }') },
@@ -49,22 +50,22 @@ export const webhooks: Theme = {
     {
       name: "two webhooks with one path and no id",
       config: config({
-        webhooks: `{\n    "one": { "path": "/hooks", ${secrets} },\n    "two": { "path": §"/hooks", "secrets": [{ "name": "a", "value": "c" }] }\n  }`,
+        webhooks: `{\n    "one": { "path": "/hooks", ${secrets} },\n    "two": { "path": §"/hooks", "secrets": [{ "name": "a", "value": "a-long-signing-secret-c" }] }\n  }`,
       }),
     },
     {
       name: "two webhooks with one path and id",
       config: config({
-        webhooks: `{\n    "one": { "path": "/hooks", "id": ["wh_1", "wh_2"], ${secrets} },\n    "two": { "path": "/hooks", "id": §"wh_2", "secrets": [{ "name": "a", "value": "c" }] }\n  }`,
+        webhooks: `{\n    "one": { "path": "/hooks", "id": ["wh_1", "wh_2"], ${secrets} },\n    "two": { "path": "/hooks", "id": §"wh_2", "secrets": [{ "name": "a", "value": "a-long-signing-secret-c" }] }\n  }`,
       }),
     },
     {
       name: "two webhooks with one path and secret",
       config: config({
         webhooks: `{
-    "one": { "path": "/hooks", "id": "wh_1", "secrets": [{ "name": "a", "value": "\\u0062" }] },
-    "two": { "path": "/other", "id": "wh_2", "secrets": [{ "name": "a", "value": "b" }] },
-    "three": { "path": "/hooks", "id": "wh_3", "secrets": [{ "name": "x", "value": "c" }, { "name": "y", "value": §"b" }] }
+    "one": { "path": "/hooks", "id": "wh_1", "secrets": [{ "name": "a", "value": "a-long-signing-secret-\\u0062" }] },
+    "two": { "path": "/other", "id": "wh_2", "secrets": [{ "name": "a", "value": "a-long-signing-secret-b" }] },
+    "three": { "path": "/hooks", "id": "wh_3", "secrets": [{ "name": "x", "value": "a-long-signing-secret-c" }, { "name": "y", "value": §"a-long-signing-secret-b" }] }
   }`,
       }),
     },

@@ -462,9 +462,15 @@ describe("a config", () => {
     Effect.sync(() => {
       const url = "https://example.com/hook"
       const cases: ReadonlyArray<readonly [object, string]> = [
-        [{ url: "example.com/hook" }, "this is no URL: write it in full"],
-        [{ url: "file:///etc/passwd" }, "this is no URL: write it in full"],
-        [{ url: "https://" }, "this is no URL: write it in full"],
+        [{ url: "example.com/hook" }, "this is no URL: it has no `https://` in front"],
+        [{ url: "file:///etc/passwd" }, "this is no URL of HTTP: it begins with another scheme"],
+        [{ url: "ftp://example.com/hook" }, "this is no URL of HTTP: it begins with another scheme"],
+        [{ url: "https:/example.com" }, "is followed by `//`"],
+        [{ url: "https://" }, "this is no URL: no host follows `://`"],
+        [{ url: "https://example.com/a b" }, "a blank stands in it"],
+        [{ url: " https://example.com/" }, "a blank stands before or after it"],
+        [{ url: "https://example.com:99999/" }, "is no port"],
+        [{ url: "https://exa%mple.com/" }, "its host is none"],
         [{ url: "https://{{account_id}}.example.com/" }, "the host of a URL can't hold a placeholder"],
         [{ url: "https://example.com{{account_id}}" }, "the host of a URL can't hold a placeholder"],
         [{ url: "https://example.com:{{account_id}}/" }, "the host of a URL can't hold a placeholder"],

@@ -1,10 +1,10 @@
 /** Checks the journal's disk: write permission, the time of a sync, free space. Leaves no file behind. */
-import { Duration, Effect, FileSystem, Path, type PlatformError } from "effect"
+import { Duration, Effect, FileSystem, Option, Path, type PlatformError, Result } from "effect"
 import type { JournalFile } from "../../../journal/JournalType.ts"
 import { withDeadline } from "../deadline.ts"
 import { bytes } from "../output.ts"
 import { lazily } from "../Program.ts"
-import { type Findings, finder, type Verdict } from "./Finding.ts"
+import { finder, type Verdict } from "./Finding.ts"
 
 /** Milliseconds; every answer waits for a sync. */
 const slowSync = 100
@@ -40,39 +40,51 @@ const sizeOf = (path: string) =>
     Effect.match(fs.stat(path), { onSuccess: ({ size }) => Number(size), onFailure: () => 0 }),
   )
 
-const refused = (what: string, { reason }: PlatformError.PlatformError): readonly [Verdict, string] => {
+const refused = (what: string, { reason }: PlatformError.PlatformError, of = ""): readonly [Verdict, string] => {
+  if (reason._tag === "BadResource") return ["wrong", `${what} is a file, not a directory: correct "journal.path"`]
   const why = reason._tag === "PermissionDenied" ? "permission denied" : (reason.description ?? reason._tag)
   return [
     "wrong",
-    `${what} can't be written (${why}): make it writable for the relay's user, or run doctor as that user`,
+    `${what} can't be written (${why}${of}): make it writable for the relay's user, or run this command as that user`,
   ]
 }
 
-/** An existing journal may belong to another user, as which the relay once ran. */
-const mayWrite = (journal: string) =>
-  Effect.flatMap(FileSystem.FileSystem, (fs) =>
-    Effect.catchIf(
-      fs.access(journal, { writable: true }),
-      ({ reason }) => reason._tag !== "PermissionDenied",
-      () => Effect.void,
-    ),
-  )
+/** An existing journal, or a file beside it, may belong to another user, as which the relay once ran. */
+const mayWrite = (file: string) =>
+  Effect.gen(function* () {
+    const fs = yield* FileSystem.FileSystem
+    const [mayAccess, found] = yield* Effect.all([
+      Effect.result(fs.access(file, { writable: true })),
+      Effect.option(fs.stat(file)),
+    ])
+    if (Result.isSuccess(mayAccess) || mayAccess.failure.reason._tag !== "PermissionDenied") return []
+    const of = Option.match(found, {
+      onNone: () => "",
+      onSome: ({ uid, mode }) =>
+        `; it belongs to the user ${Option.getOrElse(uid, () => "?")} and has the mode ${(mode & 0o7777).toString(8).padStart(4, "0")}`,
+    })
+    return [refused(`the journal's file ${file}`, mayAccess.failure, of)]
+  })
+
+const beside = ["", "-wal", "-shm", "-lock", "-mark"]
 
 const check = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: JournalFile) {
   const { freeBytes } = yield* lazily(() => import("../../../runtime/DiskSpace.ts"))
   const directory = (yield* Path.Path).dirname(journal)
   const nearest = yield* nearestExisting(directory)
   const at = finder("disk", directory)
+  const shown = (yield* Path.Path).resolve(directory) === nearest ? directory : nearest
   const writing = yield* Effect.match(timeSync(nearest), {
     onSuccess: (took) => at(...sync(took)),
-    onFailure: (error) => at(...refused(`the journal's directory ${nearest}`, error)),
+    onFailure: (error) => at(...refused(`the journal's directory ${shown}`, error)),
   })
-  const own = yield* Effect.match(mayWrite(journal), {
-    onSuccess: (): Findings => [],
-    onFailure: (error) => [at(...refused(`the journal ${journal}`, error))],
-  })
+  const own = (yield* Effect.forEach(beside, (suffix) => mayWrite(journal + suffix))).flat()
   const used = (yield* sizeOf(journal)) + (yield* sizeOf(`${journal}-wal`))
-  return [writing, ...own, at(...room({ free: yield* freeBytes(nearest), used, maxSize, minFree }))]
+  return [
+    writing,
+    ...own.map((found) => at(...found)),
+    at(...room({ free: yield* freeBytes(nearest), used, maxSize, minFree })),
+  ]
 })
 
 export const disk = (journal: JournalFile) =>

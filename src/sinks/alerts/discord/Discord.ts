@@ -19,6 +19,7 @@ export const DiscordConfig = Schema.Struct({
   url: url({
     description: "The webhook's URL: whoever has it may post",
     examples: ["https://discord.com/api/webhooks/0000/abcd"],
+    hosts: ["discord.com", ".discord.com", "discordapp.com"],
   }),
   ...keys,
 })

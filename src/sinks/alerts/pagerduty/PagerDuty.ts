@@ -24,6 +24,7 @@ export const PagerDutyConfig = Schema.Struct({
     description: "Where events are sent; the EU region has its own",
     examples: ["https://events.eu.pagerduty.com/v2/enqueue"],
     default: enqueue,
+    hosts: ["events.pagerduty.com", "events.eu.pagerduty.com"],
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(enqueue))),
   source: Schema.optionalKey(text("What the alert is about; by default the webhook's name")),
   dedupKey: Schema.optionalKey(

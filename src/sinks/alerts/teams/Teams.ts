@@ -17,6 +17,7 @@ export const TeamsConfig = Schema.Struct({
   url: url({
     description: 'The URL of a workflow "When a Teams webhook request is received": whoever has it may post',
     examples: ["https://example.api.powerplatform.com/workflows/0000"],
+    hosts: [".powerplatform.com", ".logic.azure.com", ".webhook.office.com", ".azure-apim.net", ".powerplatform.us"],
   }),
   ...keys,
 })

@@ -1,0 +1,50 @@
+/** Rules for the URLs that events are posted to. No finding repeats one: it may be the secret. */
+import { type Address, isLoopback, isWildcard } from "../Address.ts"
+import { type Finding, type Path, warning } from "../diagnostics/Source.ts"
+import { parseAddress } from "../schema/Units.ts"
+import { type Fields, fields } from "./Shape.ts"
+
+const placeholder = /\{\{.*?\}\}/g
+
+const parse = (text: unknown): URL | undefined => {
+  const url = typeof text === "string" ? text.replaceAll(placeholder, "x") : ""
+  return URL.canParse(url) ? new URL(url) : undefined
+}
+
+const portOf = ({ port, protocol }: URL): number => (port === "" ? (protocol === "https:" ? 443 : 80) : Number(port))
+
+/** Whether a URL leads to a listener of this relay. */
+const isOwn = (url: URL, listener: Address): boolean => {
+  const host = url.hostname.replace(/^\[|\]$/g, "")
+  const isHere = isLoopback(listener) || isWildcard(listener) ? isLoopback({ host }) : host === listener.host
+  return listener.port !== 0 && portOf(url) === listener.port && isHere
+}
+
+/** The addresses that the relay listens at. */
+export const listeners = (root: Fields): ReadonlyArray<Address> =>
+  [parseAddress(root.listen ?? "127.0.0.1:8080"), parseAddress(fields(root.admin).listen ?? "127.0.0.1:9080")].filter(
+    (address) => address !== undefined,
+  )
+
+export const ownAddressRules = (value: unknown, at: Path, own: ReadonlyArray<Address>): ReadonlyArray<Finding> => {
+  const url = parse(value)
+  return url === undefined || !own.some((listener) => isOwn(url, listener))
+    ? []
+    : [warning(at, "this is the relay's own address: it would send its events to itself", "name the receiver's")]
+}
+
+/** A URL of another host than the service's. One of this machine stands for the service in a test. */
+export const serviceRules = (value: unknown, at: Path, hosts: ReadonlyArray<string>): ReadonlyArray<Finding> => {
+  const url = parse(value)
+  if (url === undefined || isLoopback({ host: url.hostname.replace(/^\[|\]$/g, "") })) return []
+  const host = url.hostname.toLowerCase()
+  return hosts.some((known) => (known.startsWith(".") ? host.endsWith(known) : host === known))
+    ? []
+    : [
+        warning(
+          at,
+          "this is no URL of the service's: it is of another host",
+          `the service's are at ${hosts.map((known) => (known.startsWith(".") ? `*${known}` : known)).join(", ")}`,
+        ),
+      ]
+}
