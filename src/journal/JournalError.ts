@@ -10,7 +10,11 @@ export class JournalFull extends Schema.TaggedError<JournalFull>()("JournalFull"
 }) {}
 
 /** Not now: it is starting, or this commit failed and was rolled back. A retry is wanted. */
-export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()("JournalUnavailable", said) {}
+export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()("JournalUnavailable", {
+  ...said,
+  /** Another process holds a lock on the file: it passes. */
+  isLocked: Schema.optionalKey(Schema.Boolean),
+}) {}
 
 /** Never again in this process: an fsync failed, or the file is not the one that was opened. */
 export class JournalBroken extends Schema.TaggedError<JournalBroken>()("JournalBroken", said) {}
@@ -34,6 +38,9 @@ export const full = (cause: JournalFull["cause"], message: string): JournalError
 
 export const unavailable = (message: string): JournalError =>
   new JournalError({ reason: new JournalUnavailable({ message }) })
+
+export const locked = (message: string): JournalError =>
+  new JournalError({ reason: new JournalUnavailable({ message, isLocked: true }) })
 
 export const broken = (message: string): JournalError => new JournalError({ reason: new JournalBroken({ message }) })
 

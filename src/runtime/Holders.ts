@@ -3,7 +3,9 @@
  * processes of the same user or for root. It costs a look at every process, so it
  * is asked only when something is held that should be free.
  */
+
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs"
+import process from "node:process"
 
 /** A process, in words: `process 4711 (relay)`. */
 const inWords = (pid: number): string => {
@@ -27,10 +29,10 @@ export const ofLock = (path: string, kind: "WRITE" | "READ" = "WRITE"): string |
   orUndefined(() => {
     const { ino } = statSync(path)
     // `3: POSIX  ADVISORY  WRITE 4711 fe:00:10092399 1073741824 1073742335`
-    const lock = new RegExp(`^\\d+: \\S+ +\\S+ +${kind} (\\d+) \\S+:${ino} `, "m").exec(
-      readFileSync("/proc/locks", "utf8"),
-    )
-    return lock === null ? undefined : inWords(Number(lock[1]))
+    const form = new RegExp(`^\\d+: \\S+ +\\S+ +${kind} (\\d+) \\S+:${ino} `, "gm")
+    const holders = [...readFileSync("/proc/locks", "utf8").matchAll(form)].map(([, pid]) => Number(pid))
+    const holder = holders.find((pid) => pid !== process.pid) ?? holders[0]
+    return holder === undefined ? undefined : inWords(holder)
   })
 
 /** The inodes of sockets that listen on a TCP port. */

@@ -38,7 +38,7 @@ export const replayDeadLetters = function* (
       size += letter.entry.event.body.length
     }
     if (letters.length === 0) continue
-    engine.requireRoom(`${count} dead letters were replayed, the others stay.`)
+    engine.space.requireRoom(`${count} dead letters were replayed, the others stay.`)
     const again: Array<Reappended & { readonly id: string }> = []
     const routed: Array<Reappended & { readonly id: string }> = []
     for (const { id, entry, lane } of letters) {
@@ -105,7 +105,7 @@ const removed = (engine: Engine, letters: ReadonlyArray<{ readonly id: string }>
 
 /** One slice: the first of the targets, in one transaction. */
 export const replay = (engine: Engine, targets: ReadonlyArray<ReplayTarget>): ReplayCounts => {
-  engine.requireRoom("Nothing is replayed until there is.")
+  engine.space.requireRoom("Nothing is replayed until there is.")
   const again: Array<Reappended> = []
   const gone: Array<number> = []
   const logged = engine.log.finder()

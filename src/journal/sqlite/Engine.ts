@@ -25,7 +25,9 @@ import { HeadWaiters } from "../stream/HeadWaiters.ts"
 import { bodyChecksum, Origin } from "../stream/Record.ts"
 import { Alarm } from "./Alarm.ts"
 import { Checkpoints } from "./Checkpoints.ts"
+import { CommitTasks, type Task } from "./CommitTasks.ts"
 import { Duplicates } from "./Duplicates.ts"
+import { ForeignLock, isLocked } from "./ForeignLock.ts"
 import { Space } from "./file/Space.ts"
 import { isCorrupt, transactions } from "./file/SqliteErrors.ts"
 import { classify } from "./file/SqliteFailure.ts"
@@ -48,12 +50,6 @@ export interface Reappended {
   readonly sinks: ReadonlyArray<string>
 }
 
-/** Work that is part of the next commit. */
-interface Task {
-  readonly apply: () => Committed
-  readonly done: (exit: Exit.Exit<void, JournalError>) => void
-}
-
 export class Engine {
   readonly log: LogRows
   readonly pending: PendingEvents
@@ -73,24 +69,24 @@ export class Engine {
   readonly #transact: <A>(work: () => A) => A
   readonly #reader: LogReader
   readonly #batch = new CommitBatch()
-  #tasks: Array<Task> = []
+  readonly #tasks = new CommitTasks()
   readonly #scheduler = new CommitScheduler(
     () => this.flush(),
     () => this.#batch.entries.length,
   )
+  readonly locked: ForeignLock
   /** Refuses everything: starting, stopped, broken. */
   #refusal: Exit.Exit<never, JournalError> | undefined
 
   constructor(store: Store, options: SqliteConfig) {
     this.store = store
     this.#transact = transactions(store.db)
+    this.locked = new ForeignLock(store.db, () => this.flush(true))
     this.alarm = new Alarm(store.db)
     this.head = store.head
     this.#batch.first = this.head + 1
     this.log = new LogRows(store.db, (from, to, why) => {
-      this.raiseAlarm(
-        `Events ${from === to ? from : `${from} to ${to}`} of the journal ${store.path} are lost: ${why}. They are not delivered; the sender may send them again.`,
-      )
+      this.raiseAlarm(Losses.ofEvents(store.path, from, to, why))
       this.losses.found(from, to)
     })
     this.pending = new PendingEvents(store.db, (sequence, sinks, key) => {
@@ -102,18 +98,14 @@ export class Engine {
       store,
       (sequence) => this.#reader.find(sequence),
       (lane, sequence, key) => {
-        this.raiseAlarm(
-          `Event ${sequence} of lane ${lane} can't be read as it was written: it is not delivered; the sender may send it again.`,
-        )
+        this.raiseAlarm(Losses.ofCopy(lane, sequence))
         this.losses.foundCopy(sequence, key)
       },
     )
     this.lanes.onMoved = (from, to) => this.pending.moved(from, to)
     this.lanes.onDropped = () => this.pending.dropped()
-    this.duplicates = new Duplicates({
-      count: options.duplicates.count,
-      age: Duration.toMillis(options.duplicates.age),
-    })
+    const { count, age } = options.duplicates
+    this.duplicates = new Duplicates({ count, age: Duration.toMillis(age) })
     this.losses = new Losses(store.db, this, (store) => this.#storeSoon(store))
     this.space = new Space(store, options)
     this.space.whatFills = () => this.lanes.whatFills(options.maxSize)
@@ -124,7 +116,9 @@ export class Engine {
 
   /** The start is over: appends are taken from now on. */
   ready(): void {
-    if (this.brokenBy === undefined) this.#refusal = undefined
+    if (this.brokenBy !== undefined) return
+    this.#refusal = undefined
+    this.locked.ready()
   }
 
   get isStarting(): boolean {
@@ -158,6 +152,7 @@ export class Engine {
       return found === "seen" ? duplicate : "duplicate"
     }
     if (this.space.refusal !== undefined) return this.space.refusal
+    if (this.locked.failure !== undefined && this.#batch.isFull) return Exit.fail(this.locked.failure)
     for (const sink of sinks) {
       const backlog = this.lanes.backlogs.get(sink)
       if (backlog?.isFull) return Exit.fail(full("backlog", backlog.whyFull))
@@ -190,25 +185,37 @@ export class Engine {
     else this.#scheduler.joined()
   }
 
-  /** Commits the open batch and the tasks that wait, in one transaction. */
-  flush(): void {
+  /** Commits the open batch and the tasks that wait, in one transaction; later where another process holds the file. */
+  flush(isRetry = false): void {
     this.#scheduler.flushed()
-    const tasks = this.#tasks
-    this.#tasks = []
+    if (this.locked.failure !== undefined && !isRetry) return
+    const tasks = this.#tasks.take()
     if (this.brokenBy !== undefined) return
-    if (this.#batch.isEmpty && tasks.length === 0) return
-    let failure = this.#commit(tasks)
-    if (failure === undefined) return
-    if (failure.reason._tag === "JournalUnavailable" && tasks.length > 0 && !this.#batch.isEmpty) {
-      // Settlements that can't be stored must not fail the events: each alone.
-      failure = this.#commit([])
+    const isIdle = this.#batch.isEmpty && tasks.length === 0
+    let failure = isIdle ? undefined : this.#commit(tasks)
+    if (failure !== undefined && isLocked(failure)) {
+      this.#tasks.putBack(tasks)
+      this.locked.found(failure)
+      return
     }
+    this.locked.released()
+    if (failure === undefined) return
+    // Settlements that can't be stored must not fail the events: each alone.
+    const isPassing = failure.reason._tag === "JournalUnavailable"
+    if (isPassing && tasks.length > 0 && !this.#batch.isEmpty) failure = this.#commit([])
     const hadEvents = !this.#batch.isEmpty
     if (failure !== undefined) this.#abandon(failure)
     // Settlements must not fail with the events that found no room: the ballast was deleted for them.
     const again = failure === undefined || hadEvents || failure.reason._tag === "JournalFull"
     const exit = tasks.length > 0 && again && this.brokenBy === undefined ? this.#commit(tasks) : failure
     if (exit !== undefined) for (const task of tasks) task.done(Exit.fail(exit))
+  }
+
+  /** Commits what waits, or throws where another process holds the file: what follows must come after it. */
+  #flushAll(): void {
+    this.flush(true)
+    this.locked.require()
+    if (this.brokenBy !== undefined) throw broken(this.brokenBy.message)
   }
 
   #commit(tasks: ReadonlyArray<Task>): JournalError | undefined {
@@ -218,11 +225,8 @@ export class Engine {
     try {
       this.store.requireUnchanged()
       committed = this.#transact(() => {
-        if (!batch.isEmpty) {
-          this.log.insert(batch)
-          for (const lane of batch.newLanes)
-            this.lanes.insert(lane, this.lanes.backlogs.get(lane)?.cursor.sequence ?? 0)
-        }
+        if (!batch.isEmpty) this.log.insert(batch)
+        for (const lane of batch.newLanes) this.lanes.insert(lane, this.lanes.backlogs.get(lane)?.cursor.sequence ?? 0)
         return tasks.map((task) => task.apply())
       })
     } catch (error) {
@@ -264,8 +268,7 @@ export class Engine {
 
   /** Runs `work` in a transaction of its own, after the open batch. */
   exclusively<A>(work: () => { readonly result: A; readonly committed?: Committed }): A {
-    this.flush()
-    if (this.brokenBy !== undefined) throw broken(this.brokenBy.message)
+    this.#flushAll()
     try {
       const { result, committed } = this.#transact(work)
       committed?.()
@@ -294,8 +297,7 @@ export class Engine {
   }
 
   #commitWith(work: () => Committed, add: () => void): void {
-    this.flush()
-    if (this.brokenBy !== undefined) throw broken(this.brokenBy.message)
+    this.#flushAll()
     add()
     const failure = this.#commit([{ apply: work, done: () => {} }])
     if (failure === undefined) return
@@ -316,7 +318,7 @@ export class Engine {
     if (this.brokenBy !== undefined) {
       done(Exit.fail(broken(this.brokenBy.message)))
     } else {
-      this.#tasks.push({ apply, done })
+      this.#tasks.add({ apply, done })
       this.#scheduler.settling()
     }
   }
@@ -335,11 +337,6 @@ export class Engine {
     } catch (error) {
       throw this.failed(error)
     }
-  }
-
-  /** Fails where there is no room for appends; `soFar` says what was done. */
-  requireRoom(soFar: string): void {
-    if (this.space.refusal !== undefined) throw unavailable(`${this.space.message} ${soFar}`)
   }
 
   /** Checks the file and the disk: a few times a second. */
@@ -382,16 +379,19 @@ export class Engine {
     this.#refusal = Exit.fail(failure)
     if (isCorrupt(error)) this.store.mark.damaged()
     this.#batch.finish(this.#refusal, this.head + 1)
-    const tasks = this.#tasks
-    this.#tasks = []
-    for (const task of tasks) task.done(this.#refusal)
+    this.#tasks.fail(this.#refusal)
     this.onBroken(failure.reason)
     return failure
   }
 
   /** Commits the open batch and refuses everything after it. */
   stop(): void {
-    this.flush()
+    this.locked.last()
+    this.flush(true)
+    const { failure } = this.locked
+    if (failure !== undefined) this.#abandon(failure)
+    if (failure !== undefined) this.#tasks.fail(Exit.fail(failure))
+    this.locked.released()
     this.#refusal ??= Exit.fail(unavailable(`The journal ${this.store.path} is closed: the relay stops.`))
   }
 }

@@ -45,7 +45,7 @@ export const importEvents = (
   }
   const counts = { pending: 0, deadLetters: 0, known: 0 }
   for (const part of parts(events)) {
-    engine.requireRoom("What was imported stays; import the file again to go on.")
+    engine.space.requireRoom("What was imported stays; import the file again to go on.")
     const { pending, deadLetters, known } = importPart(engine, journal, part)
     counts.pending += pending
     counts.deadLetters += deadLetters
@@ -62,7 +62,7 @@ const isReceived = (engine: Engine, { event, replayed }: UndeliveredEvent): bool
 
 const importPart = (engine: Engine, journal: string, part: ReadonlyArray<UndeliveredEvent>): ImportCounts => {
   const { db } = engine.store
-  engine.flush()
+  engine.flush(true)
   const notes = db.prepare("SELECT lanes FROM imported WHERE journal = ? AND sequence = ?")
   const note = db.prepare("INSERT OR REPLACE INTO imported (journal, sequence, lanes) VALUES (?, ?, ?)")
   const lanesOf = new Map<number, Set<string>>()

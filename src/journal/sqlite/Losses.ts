@@ -13,6 +13,17 @@ import type { LaneStore } from "./LaneStore.ts"
 import { type LogRows, ranges } from "./LogRows.ts"
 
 export class Losses {
+  /** In words, of events of the log. */
+  static ofEvents(path: string, from: number, to: number, why: string): string {
+    const events = from === to ? from : `${from} to ${to}`
+    return `Events ${events} of the journal ${path} are lost: ${why}. They are not delivered; the sender may send them again.`
+  }
+
+  /** In words, of the copy that a lane keeps of an event. */
+  static ofCopy(lane: string, sequence: number): string {
+    return `Event ${sequence} of lane ${lane} can't be read as it was written: it is not delivered; the sender may send it again.`
+  }
+
   readonly #known: Array<readonly [from: number, to: number]>
   readonly #insert
   readonly #log: LogRows

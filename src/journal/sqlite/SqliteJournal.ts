@@ -10,7 +10,7 @@
  * relay holds the journal, or when a newer one wrote it. After `broken` the
  * process must end: nothing in it can be trusted with the file any more.
  */
-import { Clock, Deferred, Duration, Effect, Latch, Layer, type Scope } from "effect"
+import { Clock, Deferred, Duration, Effect, Latch, Layer, Schedule, type Scope } from "effect"
 import type { EventQuery } from "../EventQuery.ts"
 import { type Appended, Journal, type JournalStatus } from "../Journal.ts"
 import { type JournalBroken, JournalError } from "../JournalError.ts"
@@ -21,6 +21,7 @@ import { WorkerEntrypoint } from "../WorkerEntrypoint.ts"
 import * as BulkOperations from "./BulkOperations.ts"
 import { maxLogBytes } from "./Checkpoints.ts"
 import { Engine } from "./Engine.ts"
+import { isLocked } from "./ForeignLock.ts"
 import { isCorrupt } from "./file/SqliteErrors.ts"
 import { classify } from "./file/SqliteFailure.ts"
 import { open } from "./file/Store.ts"
@@ -52,6 +53,13 @@ const attempt = <A>(work: () => A): Effect.Effect<A, JournalError> =>
     } catch (error) {
       return error instanceof JournalError ? Effect.fail(error) : Effect.die(error)
     }
+  })
+
+/** The same for what may wait until another process has released the file. */
+const patient = <A>(work: () => A): Effect.Effect<A, JournalError> =>
+  Effect.retry(attempt(work), {
+    while: isLocked,
+    schedule: Schedule.max([Schedule.spaced("20 millis"), Schedule.recurs(250)]),
   })
 
 /** Runs an operation slice by slice; other work runs in between. */
@@ -178,7 +186,7 @@ const make = Effect.fnUntraced(function* (
   const opened = new Set<string>()
 
   const openOne = (name: string) =>
-    attempt(() => {
+    patient(() => {
       engine.flush()
       const known = engine.lanes.backlogs.get(name)
       const backlog = known ?? new Backlog(name, { sequence: engine.head, settled: [] })
@@ -195,7 +203,7 @@ const make = Effect.fnUntraced(function* (
     })
 
   const setPaused = (lane: string, paused: boolean) =>
-    attempt(() => engine.exclusively(() => ({ result: undefined, committed: engine.lanes.setPaused(lane, paused) })))
+    patient(() => engine.exclusively(() => ({ result: undefined, committed: engine.lanes.setPaused(lane, paused) })))
 
   const dropLane = (name: string) => sliced(engine, () => BulkOperations.dropLane(engine, name))
 
@@ -216,7 +224,7 @@ const make = Effect.fnUntraced(function* (
   })
 
   const readRetries = (lane: string, sequences: ReadonlyArray<number>) =>
-    attempt(() => {
+    patient(() => {
       const read = engine.guard(() => engine.lanes.readRetries(lane, sequences))
       if (read.lost.length > 0) {
         engine.exclusively(() => {
@@ -236,15 +244,17 @@ const make = Effect.fnUntraced(function* (
           ? "starting"
           : engine.space.refusal !== undefined
             ? "full"
-            : engine.alarm.message !== ""
-              ? "red"
-              : "ok"
+            : engine.locked.message !== ""
+              ? "unavailable"
+              : engine.alarm.message !== ""
+                ? "red"
+                : "ok"
     const clockMessage = wallClock.trusted()
       ? ""
       : `The wall clock was set by ${Math.round(wallClock.drift() / 1000)} s: nothing is deleted by age until it agrees again or the relay restarts.`
     return {
       health,
-      message: [engine.brokenBy?.message ?? "", message, engine.alarm.message, clockMessage]
+      message: [engine.brokenBy?.message ?? "", message, engine.locked.message, engine.alarm.message, clockMessage]
         .filter((text) => text !== "")
         .join("\n"),
       alarm: {
@@ -321,14 +331,14 @@ const make = Effect.fnUntraced(function* (
     replayDeadLetters: (ids, reroute) =>
       started(sliced(engine, () => BulkOperations.replayDeadLetters(engine, ids, reroute))),
     dropDeadLetters: (ids) => started(sliced(engine, () => BulkOperations.dropDeadLetters(engine, ids))),
-    replay: (targets) => started(attempt(() => BulkOperations.replay(engine, targets))),
+    replay: (targets) => started(patient(() => BulkOperations.replay(engine, targets))),
     import: (journal, events) => started(attempt(() => importEvents(engine, journal, events))),
     events: (query) => Search.page(query, search),
     mayStart: () => true,
     end: Effect.sync(() => String(engine.head)),
     status,
     broken: Deferred.await(brokenSignal),
-    acknowledge: attempt(() => engine.acknowledge()),
+    acknowledge: patient(() => engine.acknowledge()),
   })
 })
 

@@ -13,7 +13,7 @@ import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync, writeSync
 import { dirname } from "node:path"
 import { Exit } from "effect"
 import type { AppendExit, JournalStatus } from "../../Journal.ts"
-import { full } from "../../JournalError.ts"
+import { full, unavailable } from "../../JournalError.ts"
 import type { Store } from "./Store.ts"
 
 const ballastBytes = 4 * 1024 * 1024
@@ -161,6 +161,11 @@ export class Space {
 
   #refuse(cause: "maxSize" | "disk", message: string): void {
     this.refusal = Exit.fail(full(cause, message))
+  }
+
+  /** Fails where there is no room for appends; `soFar` says what was done. */
+  requireRoom(soFar: string): void {
+    if (this.refusal !== undefined) throw unavailable(`${this.message} ${soFar}`)
   }
 
   /** Why there is no room; empty when there is. */

@@ -1,7 +1,8 @@
 /** What SQLite's errors mean for the relay, and parts of transactions that fail by themselves. */
 import type { DatabaseSync } from "node:sqlite"
-import { broken, full, JournalError, unavailable } from "../../JournalError.ts"
-import { errorCode, isCorrupt, isFull, primary, words } from "./SqliteErrors.ts"
+import * as Holders from "../../../runtime/Holders.ts"
+import { broken, full, JournalError, locked, unavailable } from "../../JournalError.ts"
+import { errorCode, isBusy, isCorrupt, isFull, primary, words } from "./SqliteErrors.ts"
 import { causeOf } from "./WriteProbe.ts"
 
 /** Read-only, or not to be opened. */
@@ -25,6 +26,10 @@ export const classify = (path: string, error: unknown): JournalError => {
     return broken(
       `The disk of the journal ${path} failed (${words(error)}, code ${errorCode(error)}). Nothing after it can be trusted, so the relay stops. Check the disk, then start it again.`,
     )
+  }
+  if (isBusy(error)) {
+    const holder = Holders.ofLock(`${path}-shm`) ?? "another process"
+    return locked(`The journal ${path} is locked: ${holder} writes to its file. End that, or wait for its end.`)
   }
   const why = isUnwritable(error) ? `${words(error)}: ${causeOf(path, false)}` : words(error)
   return unavailable(`The journal ${path} could not be written (${why}). Nothing was kept; try again.`)
