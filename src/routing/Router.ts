@@ -83,10 +83,26 @@ interface Plan {
 /** Types outside the catalogue are cached too, up to here: a sender may invent them without end. */
 const maxRemembered = 10_000
 
-const compile = (route: Route): Compiled => ({
+const catalogue: ReadonlySet<string> = new Set([...eventTypes, ...relayEventTypes])
+
+/** Makes each pattern once, and asks it once for each known type: a thousand routes have few patterns. */
+const patterns = (): ((source: string) => Pattern.Pattern) => {
+  const all = new Map<string, Pattern.Pattern>()
+  return (source) => {
+    const before = all.get(source)
+    if (before !== undefined) return before
+    const { matches } = Pattern.make(source)
+    const known = new Set([...catalogue].filter(matches))
+    const made = { source, matches: (type: string) => (catalogue.has(type) ? known.has(type) : matches(type)) }
+    all.set(source, made)
+    return made
+  }
+}
+
+const compile = (route: Route, patternOf: (source: string) => Pattern.Pattern): Compiled => ({
   route,
-  match: route.match.map(Pattern.make),
-  except: route.except.map(Pattern.make),
+  match: route.match.map(patternOf),
+  except: route.except.map(patternOf),
   fields: Object.entries(route.where).map(([pointer, condition]) => ({
     pointer: Pointer.parse(pointer) ?? [],
     holds: Condition.make(condition),
@@ -120,7 +136,8 @@ export const make = (
   webhooks: ReadonlyArray<string>,
   resolving: ReadonlySet<string> = new Set(),
 ): Router => {
-  const compiled = routes.map(compile)
+  const patternOf = patterns()
+  const compiled = routes.map((route) => compile(route, patternOf))
   const plans = new Map<string, Map<string, Plan>>()
 
   /** The routes by which a recovery of this type follows its failure. */

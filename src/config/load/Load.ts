@@ -15,13 +15,14 @@ import { decode, didYouMean, keysOf, valueAt } from "../diagnostics/Issues.ts"
 import { error, type Finding, formatPath, type Path, parse, type Source } from "../diagnostics/Source.ts"
 import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
-import { Admin, ConfigFile, Delivery, deliveryKey, Lane } from "../schema/ConfigFile.ts"
+import { Admin, ConfigFile, Delivery, deliveryKey, Lane, Route } from "../schema/ConfigFile.ts"
 import { type ConfiguredTypes, mayBeShown } from "../schema/ConfiguredTypes.ts"
 import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
 import { embedded } from "./Defaults.ts"
 import { decodeText, type Environment, reasonOf, referencesIn, resolve } from "./References.ts"
 import * as RenamedKeys from "./RenamedKeys.ts"
+import * as Slices from "./Slices.ts"
 import { standIns } from "./StandIns.ts"
 
 export interface LoadOptions extends Environment {
@@ -267,10 +268,22 @@ const located = (source: Source, findings: ReadonlyArray<Finding>): ReadonlyArra
   return all.toSorted((a, b) => a.line - b.line || a.column - b.column)
 }
 
+/** The file as its schema has it; routes may be many, so each is decoded by itself. */
+const decodeFile = Effect.fnUntraced(function* (root: Readonly<Record<string, unknown>>) {
+  const { routes } = root
+  if (!Array.isArray(routes)) return part(decode(ConfigFile, root, []))
+  const whole = part(decode(ConfigFile, { ...root, routes: [] }, []))
+  const each = yield* Slices.each(routes, 50, (route, index) => part(decode(Route, route, ["routes", index])))
+  const findings = [...whole.findings, ...each.flatMap((one) => one.findings)]
+  if (whole.value === undefined || findings.length > 0) return { findings }
+  return { value: { ...whole.value, routes: each.flatMap(({ value }) => value ?? []) }, findings }
+})
+
 /** Decodes and checks the text. */
 const build = Effect.fnUntraced(function* (file: string, text: string, options: LoadOptions) {
   const source = parse(file, text, mayBeShown(options.sinkTypes, options.journalTypes))
   const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })
+  yield* Slices.breath
   if (source.value === undefined) return yield* fail([])
   if (!isFields(source.value)) {
     return yield* fail([error([], "a config is an object: { … }", "`relay init` writes a config to start from")])
@@ -284,10 +297,10 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
   const isUnknown = (path: Path) => isReported(unknown, { path })
   const files = yield* CertificateFiles.read(named, { ...options, now, isUnknown })
   const { root } = files
-  const whole = part(decode(ConfigFile, root, []))
+  const whole = yield* decodeFile(root)
   const journal = journalOf(root.journal, options.journalTypes)
   const common = delivery(root.delivery, ["delivery"])
-  const sinks = Object.entries(isFields(root.sinks) ? root.sinks : {}).map(([name, value]) =>
+  const sinks = yield* Slices.each(Object.entries(isFields(root.sinks) ? root.sinks : {}), 20, ([name, value]) =>
     sink(name, value, common.findings.length === 0 ? root.delivery : undefined, options.sinkTypes),
   )
   const shape = [
@@ -298,7 +311,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     ...(whole.findings.length === 0 ? common.findings : []),
     ...sinks.flatMap((_) => _.findings),
   ]
-  const checked = Rules.check(source.value, root, options, now)
+  const checked = (yield* Slices.each(Rules.steps(source.value, root, options, now), 1, (step) => step())).flat()
   const wrongAt = new Set(checked.filter(({ severity }) => severity === "error").map(({ path }) => formatPath(path)))
   // One thing is said of a value: what is wrong with it.
   const rules = checked.filter(({ severity, path }) => severity === "error" || !wrongAt.has(formatPath(path)))

@@ -9,17 +9,41 @@ import { error, type Finding, type Path, warning } from "../diagnostics/Source.t
 import { type Fields, fields, items, repeated, type Text, texts } from "./Shape.ts"
 import { whereRules } from "./WhereRules.ts"
 
-const patternRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
-  const problem = Pattern.problem(text)
+const known: ReadonlyArray<string> = [...eventTypes, ...relayEventTypes]
+
+/** A pattern of a config, which has many routes with the same few. */
+interface Known {
+  readonly problem: string | undefined
+  /** The known types that it matches. */
+  readonly types: ReadonlySet<string>
+}
+
+type Look = (text: string) => Known
+
+/** Looks at each pattern once. */
+const looking = (): Look => {
+  const all = new Map<string, Known>()
+  return (text) => {
+    const before = all.get(text)
+    if (before !== undefined) return before
+    const problem = Pattern.problem(text)
+    const types = problem === undefined ? known.filter(Pattern.make(text).matches) : []
+    const found = { problem, types: new Set(types) }
+    all.set(text, found)
+    return found
+  }
+}
+
+const patternRules = ({ path, text }: Text, look: Look): ReadonlyArray<Finding> => {
+  const { problem, types: matched } = look(text)
   if (problem !== undefined) {
     const choices = Pattern.choicesOf(text).map((one) => one.trim())
     const isList = choices.length > 1 && choices.every((one) => Pattern.problem(one) === undefined)
     return [error(path, problem, isList ? asList(choices) : undefined)]
   }
-  const pattern = Pattern.make(text)
+  if (matched.size > 0) return []
   const ours = text.startsWith("relay.")
   const types: ReadonlyArray<string> = ours ? relayEventTypes : eventTypes
-  if (types.some(pattern.matches)) return []
   const near = below(text, types) ?? nearestPattern(text, types)
   return [
     warning(
@@ -72,17 +96,20 @@ const nearestPattern = (given: string, types: ReadonlyArray<string>): string | u
 }
 
 /** Exceptions that take away everything, or nothing. */
-const exceptionRules = (match: ReadonlyArray<Text>, except: ReadonlyArray<Text>, at: Path): ReadonlyArray<Finding> => {
-  if ([...match, ...except].some(({ text }) => Pattern.problem(text) !== undefined)) return []
-  const known = [...eventTypes, ...relayEventTypes]
-  const matching = match.map(({ text }) => Pattern.make(text))
-  const taken = known.filter((type) => matching.some((pattern) => pattern.matches(type)))
-  if (except.length === 0 || taken.length === 0) return []
+const exceptionRules = (
+  match: ReadonlyArray<Text>,
+  except: ReadonlyArray<Text>,
+  at: Path,
+  look: Look,
+): ReadonlyArray<Finding> => {
+  if (except.length === 0 || [...match, ...except].some(({ text }) => look(text).problem !== undefined)) return []
+  const taken = known.filter((type) => match.some(({ text }) => look(text).types.has(type)))
+  if (taken.length === 0) return []
   // A recovery follows its failure, unless it is excepted.
   const followed = known.filter((type) => taken.some((failure) => failure === failureEndedBy(type)))
-  const patterns = except.map((one) => ({ ...one, pattern: Pattern.make(one.text) }))
-  const idle = patterns.filter(({ pattern }) => ![...taken, ...followed].some(pattern.matches))
-  const isAll = taken.every((type) => patterns.some(({ pattern }) => pattern.matches(type)))
+  const patterns = except.map((one) => ({ ...one, types: look(one.text).types }))
+  const idle = patterns.filter(({ types }) => ![...taken, ...followed].some((type) => types.has(type)))
+  const isAll = taken.every((type) => patterns.some(({ types }) => types.has(type)))
   return isAll
     ? [
         warning(
@@ -92,46 +119,54 @@ const exceptionRules = (match: ReadonlyArray<Text>, except: ReadonlyArray<Text>,
         ),
       ]
     : idle
-        .filter(({ pattern }) => known.some(pattern.matches))
+        .filter(({ types }) => types.size > 0)
         .map(({ path }) =>
           warning(path, 'this takes nothing away: "match" takes none of it', "take it out, or correct it"),
         )
 }
 
-export const routeRules = (root: Fields): ReadonlyArray<Finding> => {
-  const sinks = Object.keys(fields(root.sinks))
+/** Routes that are looked at in a step. */
+const stepSize = 100
+
+/** The rules of routes, in steps: there may be thousands. */
+export const routeRules = (root: Fields): ReadonlyArray<() => ReadonlyArray<Finding>> => {
+  const sinks = new Set(Object.keys(fields(root.sinks)))
   const webhooks = Object.keys(fields(root.webhooks))
+  const look = looking()
   const routes = items(root.routes).map(fields)
-  const named = routes.flatMap(({ name }, index) => texts(name, ["routes", index, "name"]))
-  return [
-    ...repeated(named, ({ text }) => text).map(([again]) =>
+  const names = (): ReadonlyArray<Finding> => {
+    const named = routes.flatMap(({ name }, index) => texts(name, ["routes", index, "name"]))
+    return repeated(named, ({ text }) => text).map(([again]) =>
       error(again.path, "another route has the same name", "logs and `relay explain` tell routes apart by their names"),
-    ),
-    ...routes.flatMap((route, index) => {
-      const at: Path = ["routes", index]
+    )
+  }
+  const step = (from: number) => (): ReadonlyArray<Finding> =>
+    routes.slice(from, from + stepSize).flatMap((route, index) => {
+      const at: Path = ["routes", from + index]
       const patterns = [...texts(route.match, [...at, "match"]), ...texts(route.except, [...at, "except"])]
       const empty = ["match", "to"].filter((key) => Array.isArray(route[key]) && items(route[key]).length === 0)
       return [
         ...empty.map((key) =>
           error([...at, key], "this list is empty, so the route does nothing", `fill it, or take the route out`),
         ),
-        ...patterns.flatMap(patternRules),
-        ...exceptionRules(texts(route.match, []), texts(route.except, [...at, "except"]), at),
+        ...patterns.flatMap((one) => patternRules(one, look)),
+        ...exceptionRules(texts(route.match, []), texts(route.except, [...at, "except"]), at, look),
         ...(Predicate.isObject(root.sinks) ? sinkNames(texts(route.to, [...at, "to"]), sinks) : []),
         ...texts(route.webhook, [...at, "webhook"]).flatMap((name) =>
           Predicate.isObject(root.webhooks) ? webhookName(name, webhooks) : [],
         ),
         ...whereRules(route, at),
       ]
-    }),
-  ]
+    })
+  const steps = Array.from({ length: Math.ceil(routes.length / stepSize) }, (_, index) => step(index * stepSize))
+  return [names, ...steps]
 }
 
-const sinkNames = (names: ReadonlyArray<Text>, sinks: ReadonlyArray<string>): ReadonlyArray<Finding> =>
+const sinkNames = (names: ReadonlyArray<Text>, sinks: ReadonlySet<string>): ReadonlyArray<Finding> =>
   names.flatMap(({ path, text }) => {
-    if (sinks.includes(text)) return []
+    if (sinks.has(text)) return []
     const several = text.split(",").map((name) => name.trim())
-    const hint = several.length > 1 ? asList(several) : didYouMean(text, sinks, "the sinks are")
+    const hint = several.length > 1 ? asList(several) : didYouMean(text, [...sinks], "the sinks are")
     return [error(path, `there is no sink "${text}"`, hint)]
   })
 
@@ -141,13 +176,12 @@ const webhookName = ({ path, text }: Text, webhooks: ReadonlyArray<string>): Rea
     : [error(path, `there is no webhook "${text}"`, didYouMean(text, webhooks, "the webhooks are"))]
 
 export const testRules = (root: Fields): ReadonlyArray<Finding> => {
-  const known = [...eventTypes, ...relayEventTypes]
   return items(root.tests).flatMap((value, index) => {
     const test = fields(value)
     const at: Path = ["tests", index]
     const to = texts(test.to, [...at, "to"])
     return [
-      ...(Predicate.isObject(root.sinks) ? sinkNames(to, Object.keys(root.sinks)) : []),
+      ...(Predicate.isObject(root.sinks) ? sinkNames(to, new Set(Object.keys(root.sinks))) : []),
       ...Object.keys(fields(test.payloads)).flatMap((sink) =>
         to.some(({ text }) => text === sink)
           ? []
@@ -174,7 +208,7 @@ export const testRules = (root: Fields): ReadonlyArray<Finding> => {
         webhookName(name, Object.keys(fields(root.webhooks))),
       ),
       ...texts(test.event, [...at, "event"]).flatMap(({ path, text }) =>
-        known.includes(text as (typeof known)[number])
+        known.includes(text)
           ? []
           : [warning(path, "this is none of the event types", didYouMean(text, known, "for example"))],
       ),

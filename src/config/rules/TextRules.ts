@@ -33,7 +33,13 @@ interface Kind {
 
 const literal = (what: string): string => `this is taken as it is: ${what}`
 
-const literalRules = ({ path, text }: Text, { isSecret, isTemplate, isContent }: Kind): ReadonlyArray<Finding> => {
+/** Whether a text may be any of these: most are none, and of what kind one is takes long to tell. */
+const mayBeLiteral = (text: string): boolean => /[$%]|\{\{|env[:.]| file:/i.test(text)
+
+const literalRules = (one: Text, kindOf: (path: Path) => Kind): ReadonlyArray<Finding> => {
+  const { path, text } = one
+  if (!mayBeLiteral(text)) return []
+  const { isSecret, isTemplate, isContent } = kindOf(path)
   if (isContent && !isSecret) return []
   const forms = [...variables, ...(isTemplate ? [] : [inBraces]), ...(isSecret ? [byPrefix] : [])]
   const name = forms.map((form) => form.exec(text)?.[1]).find((found) => found !== undefined)
@@ -94,7 +100,7 @@ export const textRules = (
   written: unknown,
   resolved: Fields,
   { sinkTypes, journalTypes }: Types,
-): ReadonlyArray<Finding> => {
+): ReadonlyArray<() => ReadonlyArray<Finding>> => {
   const schemaOf = schemaAt(sinkTypes, journalTypes)
   const has = (path: Path, trait: "template" | "shown", value: boolean): boolean =>
     path.some((_, index) => {
@@ -112,7 +118,11 @@ export const textRules = (
     return isSecret && !isTemplate && path.at(-2) !== "tls"
   }
   return [
-    ...deepTexts(written, []).flatMap((one) => literalRules(one, kindOf(one.path))),
-    ...deepTexts(resolved, []).flatMap((one) => (isPlainSecret(one.path) ? secretRules(one) : [])),
+    () => deepTexts(written, []).flatMap((one) => literalRules(one, kindOf)),
+    () =>
+      deepTexts(resolved, []).flatMap((one) => {
+        const found = secretRules(one)
+        return found.length > 0 && isPlainSecret(one.path) ? found : []
+      }),
   ]
 }
