@@ -7,7 +7,9 @@ import { Clock, Effect } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
-import { commitBuckets } from "../ingest/Counters.ts"
+import type { SignatureRefusal } from "../event/Signature.ts"
+import { signatureRefusals } from "../ingest/Answers.ts"
+import * as Counters from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import type { FleetStatus } from "../journal/FleetStatus.ts"
 import { Journal } from "../journal/Journal.ts"
@@ -88,7 +90,15 @@ export const render = Effect.gen(function* () {
   const lanes = yield* (yield* Lanes).status
   const { loadedAt, refusal } = yield* (yield* Reload).status
   const now = yield* Clock.currentTimeMillis
+  const { webhooks: configured } = (yield* ActiveConfig).current.config
+  for (const { name } of configured) Counters.ofWebhook(counters, name)
   const webhooks = [...counters.webhooks]
+  // A counter that begins with its first failure has no increase there.
+  const none: ReadonlyArray<Sample> = configured.flatMap(({ name: webhook }) =>
+    Object.keys(signatureRefusals)
+      .filter((reason) => !counters.webhooks.get(webhook)?.signatureFailures.has(reason as SignatureRefusal))
+      .map((reason): Sample => [{ webhook, reason }, 0]),
+  )
 
   const perWebhook = (
     label: string,
@@ -107,12 +117,10 @@ export const render = Effect.gen(function* () {
       "Requests answered, by status; no webhook: none took it",
       perWebhook("code", "answers"),
     ),
-    metric(
-      "counter",
-      "relay_signature_failures_total",
-      "Deliveries refused for their signature",
-      perWebhook("reason", "signatureFailures"),
-    ),
+    metric("counter", "relay_signature_failures_total", "Deliveries refused for their signature", [
+      ...perWebhook("reason", "signatureFailures"),
+      ...none,
+    ]),
     metric(
       "gauge",
       "relay_secret_last_used_timestamp_seconds",
@@ -150,7 +158,7 @@ export const render = Effect.gen(function* () {
     metric("counter", "relay_altered_total", "Deliveries whose id came before with other bytes", [
       [{}, journal.counters.altered],
     ]),
-    histogram("relay_commit_duration_seconds", "Waits of deliveries for the disk", commitBuckets, [
+    histogram("relay_commit_duration_seconds", "Waits of deliveries for the disk", Counters.commitBuckets, [
       { labels: {}, ...counters.commits },
     ]),
     metric(

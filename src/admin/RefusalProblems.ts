@@ -3,7 +3,7 @@
 import { span } from "../formats/Amounts.ts"
 import type { Status } from "./Api.ts"
 import type { Refusals } from "./RefusedRequest.ts"
-import type { StatusProblem } from "./StatusProblem.ts"
+import type { State, StatusProblem } from "./StatusProblem.ts"
 
 /** Details shown; `--json` has more. */
 const shown = 3
@@ -17,14 +17,51 @@ const detailsOf = ({ count, details }: Refusals): string => {
   )
 }
 
-export const refusalProblems = ({ refusals, now }: Status): ReadonlyArray<StatusProblem> =>
-  refusals.map((one) => {
-    const { webhook, count, status, what, lastAt, advice, details } = one
+/** What the sender never sends, or would send each time: a few are a stranger's. */
+const strangers: ReadonlySet<string> = new Set([
+  "method",
+  "contentType",
+  "contentEncoding",
+  "signatureMissing",
+  "signatureMalformed",
+  "badHost",
+  "badLength",
+  "brokenOff",
+  "tooSlow",
+])
+/** So many of a stranger's within an hour may be the sender's. */
+const few = 10
+/** Milliseconds for which nothing has verified where the sender's secret is another. */
+const silence = 10 * 60_000
+
+/** Whether the sender itself is refused: it signs with an expired secret, or nothing else has verified for a while. */
+const isSender = ({ webhook, reason, count, lastAt }: Refusals, { webhooks, now, startedAt }: Status): boolean => {
+  if (reason === "signatureExpired") return true
+  if (reason !== "signatureMismatch" || count < few || now - lastAt > silence) return false
+  const secrets = webhooks.find(({ name }) => name === webhook)?.secrets ?? []
+  return now - Math.max(startedAt, ...secrets.map(({ lastUsed }) => lastUsed)) > silence
+}
+
+const stateOf = (one: Refusals, status: Status): State => {
+  // Whoever scans the internet asks for paths: that must not hide what matters.
+  if (one.webhook === "") return "unknown-path"
+  if (isSender(one, status)) return "signatures-fail"
+  const isStranger = one.reason === "method" || (strangers.has(one.reason) && one.count < few)
+  return isStranger ? "stranger-refused" : "deliveries-refused"
+}
+
+const hour = 3_600_000
+
+export const refusalProblems = (status: Status): ReadonlyArray<StatusProblem> =>
+  status.refusals.map((one) => {
+    const { now, startedAt } = status
+    const { webhook, count, status: code, what, lastAt, advice, details } = one
     const last = `the last ${span(now - lastAt)} ago`
-    const line = `${count.toLocaleString("en-US")} refused with ${status} in the last hour, ${last}: ${what}`
+    // What was counted before a restart is not known any more.
+    const since = now - startedAt < hour ? `since the start ${span(now - startedAt)} ago` : "in the last hour"
+    const line = `${count.toLocaleString("en-US")} refused with ${code} ${since}, ${last}: ${what}`
     return {
-      // Whoever scans the internet asks for paths: that must not hide what matters.
-      state: webhook === "" ? "unknown-path" : "deliveries-refused",
+      state: stateOf(one, status),
       name: webhook === "" ? "no webhook" : webhook,
       lines: [details.length === 0 ? line : `${line}: ${detailsOf(one)}`],
       action: advice,

@@ -33,7 +33,9 @@ export const states = {
   "relay-silent": "warning",
   "configs-differ": "warning",
   "reload-refused": "warning",
+  "signatures-fail": "critical",
   "deliveries-refused": "warning",
+  "stranger-refused": "note",
   "unknown-path": "note",
   stopping: "note",
 } as const satisfies Record<string, Level>

@@ -234,6 +234,15 @@ test("every counter agrees with what was sent", async () => {
       "code=503 webhook=main": 3,
     },
     relay_signature_failures_total: {
+      // Each begins with the start, so that the first failure is an increase.
+      ...Object.fromEntries(
+        ["main", "second", "strict"].flatMap((webhook) =>
+          ["doubled", "expired", "lowercase", "malformed", "mismatch", "missing"].map((reason) => [
+            `reason=${reason} webhook=${webhook}`,
+            0,
+          ]),
+        ),
+      ),
       "reason=expired webhook=main": 5,
       "reason=lowercase webhook=main": 2,
       "reason=malformed webhook=main": 3,

@@ -5,6 +5,6 @@ const deadline = Duration.seconds(10)
 
 /** Interrupts the check after ten seconds, whose text `onTimeout` is given. */
 export const withDeadline =
-  <B, E2>(onTimeout: (time: string) => Effect.Effect<B, E2>) =>
-  <A, E, R>(check: Effect.Effect<A, E, R>): Effect.Effect<A | B, E | E2, R> =>
+  <B, E2, R2>(onTimeout: (time: string) => Effect.Effect<B, E2, R2>) =>
+  <A, E, R>(check: Effect.Effect<A, E, R>): Effect.Effect<A | B, E | E2, R | R2> =>
     Effect.timeoutOrElse(check, { duration: deadline, orElse: () => onTimeout(Duration.format(deadline)) })

@@ -9,8 +9,17 @@ import { Context, Effect, type FileSystem, Option, PlatformError } from "effect"
 
 const inherited = /^\/(?:dev\/(?:stdin$|fd\/)|proc\/self\/fd\/)/
 
-const noFile = (path: string) =>
-  PlatformError.systemError({ _tag: "BadResource", module: "FileSystem", method: "readFile", pathOrDescriptor: path })
+/** The largest file that is read, in bytes: a config of 100,000 routes has less. */
+const largest = 32 * 1024 * 1024
+
+const noFile = (path: string, description?: string) =>
+  PlatformError.systemError({
+    _tag: "BadResource",
+    module: "FileSystem",
+    method: "readFile",
+    pathOrDescriptor: path,
+    ...(description !== undefined && { description }),
+  })
 
 /** Whose a file is that may not be read: its owner's number and its mode, as `ls -n` shows them. */
 const withOwner = (error: PlatformError.PlatformError, { uid, mode }: FileSystem.File.Info) => {
@@ -40,11 +49,12 @@ export const readerOf =
   (path: string): Effect.Effect<Uint8Array, PlatformError.PlatformError> => {
     if (inherited.test(path)) return readFile(path)
     const note = (text: string) => Effect.sync(() => files?.set(path, text))
-    return Effect.flatMap(stat(path), (found) =>
-      found.type === "File"
-        ? Effect.mapError(readFile(path), (error) => withOwner(error, found))
-        : Effect.fail(noFile(path)),
-    ).pipe(
+    const read = (found: FileSystem.File.Info) => {
+      if (found.type !== "File") return Effect.fail(noFile(path))
+      if (found.size > largest) return Effect.fail(noFile(path, "it is larger than 32 MiB"))
+      return Effect.mapError(readFile(path), (error) => withOwner(error, found))
+    }
+    return Effect.flatMap(stat(path), read).pipe(
       Effect.tap((bytes) => note(new TextDecoder().decode(bytes))),
       Effect.tapError(() => note("")),
     )

@@ -71,7 +71,7 @@ export const reasonOf = (cause: PlatformError.PlatformError): string => {
     case "PermissionDenied":
       return cause.reason.description === undefined ? denied : `${denied}; ${cause.reason.description}`
     case "BadResource":
-      return "it is not a file"
+      return cause.reason.description ?? "it is not a file"
     default:
       return "it can't be read"
   }

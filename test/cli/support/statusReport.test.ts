@@ -154,17 +154,33 @@ describe("status", () => {
     expect(health({ ...found, refusals: [unknown] }).level).toBe("ok")
     expect(rendered(found)).toStartWith(
       [
-        "warning  scheduling: 1,200 refused with 401 in the last hour, the last 10 s ago: the signature does not match",
+        "warning  scheduling: 1,200 refused with 401 since the start 5 min ago, the last 10 s ago: the signature does not match",
         "  what to do: compare the secrets",
         "  more: relay runbook deliveries-refused",
         "",
-        "note  no webhook: 9 refused with 404 in the last hour, the last 10 s ago: no webhook has this path: /a (2), /b (2), /c (2), others (3)",
+        "note  no webhook: 9 refused with 404 since the start 5 min ago, the last 10 s ago: no webhook has this path: /a (2), /b (2), /c (2), others (3)",
         "  what to do: compare the secrets",
         "  more: relay runbook unknown-path",
         "",
         "relay",
       ].join("\n"),
     )
+  })
+
+  test("takes a few requests of strangers for a note, and a sender that is refused for critical", () => {
+    const refused = (reason: string, count: number) => {
+      const one = { webhook: "scheduling", reason, status: 401, count, lastAt: 5_000_000, lastRequestId: "abc-1" }
+      const found = { ...status([lane("lake")]), now: 5_000_000 }
+      return health({ ...found, refusals: [{ ...one, what: "", advice: "", details: [] }] } as typeof found)
+    }
+    expect(refused("method", 1_000).level).toBe("ok")
+    expect(refused("signatureMissing", 1).problems.map(({ state }) => state)).toEqual(["stranger-refused"])
+    expect(refused("signatureMissing", 10).level).toBe("warning")
+    expect(refused("signatureMismatch", 9).level).toBe("warning")
+    // Nothing has verified for ten minutes.
+    expect(refused("signatureMismatch", 10).problems.map(({ state }) => state)).toEqual(["signatures-fail"])
+    expect(refused("signatureExpired", 1).level).toBe("critical")
+    expect(refused("method", 1).problems[0]?.lines[0]).toContain(" in the last hour, ")
   })
 
   test("of a relay that is well says only that", () => {

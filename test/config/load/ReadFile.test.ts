@@ -45,6 +45,18 @@ describe("reading a config", () => {
   )
 })
 
+describe("a file that is too large", () => {
+  it.effect("is not read, and that is said", () =>
+    Effect.gen(function* () {
+      const fs = FileSystem.makeNoop({
+        stat: () => Effect.succeed({ type: "File", size: 33n * 1024n * 1024n } as unknown as FileSystem.File.Info),
+        readFile: () => Effect.die("it was read"),
+      })
+      expect(reasonOf(yield* Effect.flip(readerOf(fs)("/etc/relay/secret")))).toBe("it is larger than 32 MiB")
+    }),
+  )
+})
+
 describe("a file of another user", () => {
   it.effect("is reported with its owner and mode", () =>
     Effect.gen(function* () {
