@@ -10,7 +10,7 @@ import { relay, startRelay } from "../lib/relay.ts"
 const cwd = mkdtempSync(join(tmpdir(), "relay-quarantine-"))
 afterAll(() => rmSync(cwd, { recursive: true }))
 
-const secret = "the-main-secret"
+const secret = "the-main-signing-secret"
 
 test("what was in quarantine is delivered by `dlq replay` or sent again, as the event that it is, once", async () => {
   const received: Array<{ readonly key: string | null; readonly body: string }> = []

@@ -36,7 +36,9 @@ const start = async (parts: Parts, args: ReadonlyArray<string> = []) => {
       listen: listen ?? `127.0.0.1:${deliveries}`,
       admin: { listen: `127.0.0.1:${admin}` },
       journal: { path: `${name}.db` },
-      webhooks: { scheduling: { path: "/hooks", secrets: secrets ?? [{ name: "main", value: "the-main-secret" }] } },
+      webhooks: {
+        scheduling: { path: "/hooks", secrets: secrets ?? [{ name: "main", value: "the-main-signing-secret" }] },
+      },
       sinks: some,
       routes: routes ?? [{ name: "everything", match: "**", to: Object.keys(some) }],
     })
@@ -74,7 +76,7 @@ const bodyOf = (id: string) =>
 const signed = (body: string, secret: string) =>
   `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
 
-const send = async (port: number, id: string, secret = "the-main-secret"): Promise<number> => {
+const send = async (port: number, id: string, secret = "the-main-signing-secret"): Promise<number> => {
   const body = bodyOf(id)
   const headers = { "content-type": "application/json", "x-service-signature": signed(body, secret) }
   return (await fetch(`http://127.0.0.1:${port}/hooks`, { method: "POST", body, headers })).status
@@ -187,7 +189,7 @@ describe.concurrent("relay reload", () => {
     const socket = connect(deliveries, "127.0.0.1")
     const answered = new Promise<string>((resolve) => socket.once("data", (data) => resolve(data.toString())))
     socket.write(
-      `POST /hooks HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\nx-service-signature: ${signed(body, "the-main-secret")}\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 20)}`,
+      `POST /hooks HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\nx-service-signature: ${signed(body, "the-main-signing-secret")}\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 20)}`,
     )
     // It is under way once the listener has answered what was sent after it.
     await send(deliveries, "evt_between")

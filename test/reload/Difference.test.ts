@@ -16,7 +16,7 @@ const base = {
       path: "/hooks",
       secrets: [
         { name: "old", value: "the-old-secret" },
-        { name: "main", value: "the-main-secret" },
+        { name: "main", value: "the-main-signing-secret" },
       ],
     },
   },
