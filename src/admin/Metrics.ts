@@ -97,8 +97,9 @@ export const render = Effect.gen(function* () {
     webhooks.flatMap(([webhook, counters]) =>
       [...counters[counted]].map(([key, value]): Sample => [{ webhook, [label]: key }, value]),
     )
-  const perLane = (counted: "backlog" | "retrying" | "deadLetters" | "duplicateBound"): ReadonlyArray<Sample> =>
-    lanes.map((lane) => [{ sink: lane.name }, lane[counted]])
+  const perLane = (
+    counted: "backlog" | "retrying" | "deadLetters" | "duplicateBound" | "bugs",
+  ): ReadonlyArray<Sample> => lanes.map((lane) => [{ sink: lane.name }, lane[counted]])
 
   return [
     metric(
@@ -160,6 +161,12 @@ export const render = Effect.gen(function* () {
       lanes.flatMap(({ name, attempts }) =>
         Object.entries(attempts).map(([outcome, value]): Sample => [{ sink: name, outcome }, value]),
       ),
+    ),
+    metric(
+      "counter",
+      "relay_sink_bugs_total",
+      "How often a sink was closed for a bug in its client library",
+      perLane("bugs"),
     ),
     histogram(
       "relay_delivery_duration_seconds",

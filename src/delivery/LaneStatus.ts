@@ -29,6 +29,8 @@ export interface LaneStatus {
   readonly duplicateBound: number
   /** Attempts by outcome since the start: `delivered`, or a reason's tag. */
   readonly attempts: Readonly<Record<string, number>>
+  /** How often the sink was closed for a bug in its client library. */
+  readonly bugs: number
   /** Attempts by duration: a count for each of `durationBuckets` and one above, and their sum in seconds. */
   readonly durations: { readonly counts: ReadonlyArray<number>; readonly sum: number }
 }
@@ -55,6 +57,7 @@ const orphaned = ({ name, backlog, deadLetters, retrying, cursor }: LaneInfo): L
   lastFailure: undefined,
   duplicateBound: 0,
   attempts: noAttempts.outcomes,
+  bugs: noAttempts.bugs,
   durations: noAttempts.durations,
 })
 
@@ -79,6 +82,7 @@ export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>): LaneStatus
     lastFailure: first.lastFailure,
     duplicateBound: sum(lanes, ({ duplicateBound }) => duplicateBound),
     attempts: first.attempts.outcomes,
+    bugs: first.attempts.bugs,
     durations: first.attempts.durations,
   }
 }

@@ -29,6 +29,7 @@ import * as WallClock from "../journal/WallClock.ts"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
 import { Tracing } from "../telemetry/Tracing.ts"
 import type { Announce } from "./Announcements.ts"
+import type { LazySink } from "./LazySink.ts"
 import type { AttemptStats } from "./lane/AttemptStats.ts"
 import * as Lane from "./lane/Lane.ts"
 import * as SinkPool from "./SinkPool.ts"
@@ -44,6 +45,7 @@ export interface LaneSpec {
 export interface AcquiredSink {
   readonly sink: Sink
   readonly ensureOpen: Effect.Effect<Sink, SinkError>
+  readonly within: LazySink["within"]
   readonly scope: Scope.Closeable
 }
 
@@ -247,9 +249,16 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
   /** Acquires a sink for a lane; nothing is opened yet, unless another lane has it open. */
   const acquire = Effect.fnUntraced(function* (spec: LaneSpec): Effect.fn.Return<AcquiredSink> {
     const scope = yield* Scope.fork(sinks)
-    const { sink, ensureOpen } = yield* Scope.provide(RcMap.get(pool, keyOf(spec)), scope)
+    const { sink, ensureOpen, within, use } = yield* Scope.provide(RcMap.get(pool, keyOf(spec)), scope)
     const { name, type } = spec.config
-    return { sink: tracing === undefined ? sink : tracing.traced(sink, name, type), ensureOpen, scope }
+    const traced = tracing === undefined ? sink : tracing.traced(sink, name, type)
+    const acquired: AcquiredSink = { sink: traced, ensureOpen, within, scope }
+    const broke = (message: string): void => {
+      const one = running.get(name)
+      if (one?.acquired === acquired) one.lane.inFlight.giveBack(message)
+    }
+    yield* Scope.provide(use({ name, stats: stats(name), broke }), scope)
+    return acquired
   })
 
   /** Makes a lane from what the journal knows. */
@@ -259,6 +268,7 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
     const lane = yield* Lane.make({
       config,
       sink: acquired.sink,
+      within: acquired.within,
       log,
       state,
       key,

@@ -22,6 +22,7 @@ const names = [
   "relay_commit_duration_seconds",
   "relay_delivery_attempts_total",
   "relay_delivery_duration_seconds",
+  "relay_sink_bugs_total",
   "relay_lane_backlog_events",
   "relay_lane_oldest_age_seconds",
   "relay_lane_state",

@@ -54,6 +54,8 @@ export interface LaneOptions
   extends Pick<LaneParts, "config" | "sink" | "key" | "log" | "events" | "wallClockTrusted"> {
   readonly state: OpenedLane
   readonly stats: AttemptStats
+  /** Starts an attempt, so that what comes of it is the sink's. See `LazySink.ts`. */
+  readonly within: <A>(run: () => A) => A
   /** When monotonic time began, by the wall clock as it was when the relay started. */
   readonly started: number
   /** Rejections don't block this lane: rejecting is what it is for (the quarantine). */
@@ -339,6 +341,6 @@ export const make = Effect.fnUntraced(function* (options: LaneOptions) {
     options,
     clock,
     () => random.nextDoubleUnsafe(),
-    (send) => fork(send),
+    (send) => options.within(() => fork(send)),
   )
 })

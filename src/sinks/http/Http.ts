@@ -101,6 +101,7 @@ const fail = (reason: Reason) => Effect.fail(new SinkError({ reason }))
 
 export const Http: SinkType<HttpConfig> = {
   config: HttpConfig,
+  libraries: ["oauth4webapi"],
   concurrency: 16,
   messages: { composes: ({ format }) => format === "template", with: '"format": "template"' },
   open: (config) => make(config),

@@ -261,6 +261,7 @@ const overhead = 1_024
 
 export const Kafka: SinkType<KafkaConfig> = {
   config: KafkaConfig,
+  libraries: ["@platformatic/", "kafkajs", "fastq"],
   concurrency: 1,
   open: make,
   // Without the partition, which depends on the topic.

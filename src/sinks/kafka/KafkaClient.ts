@@ -7,6 +7,7 @@
  * its connections, so that the library can't retry it later.
  */
 import { Effect, Schema } from "effect"
+import { NotKafka } from "./KafkaSocket.ts"
 
 /**
  * An error of a broker or of the connection to it, by Kafka's name for it
@@ -121,6 +122,7 @@ const certificateCodes =
 
 /** An error below Kafka's protocol, by the system's code or else by its message. */
 export const below = (error: Error, code: string): KafkaError => {
+  if (error instanceof NotKafka) return kafkaError(unreachable, error.message)
   const said = `${code} ${error.message}`
   if (/requires TLS/.test(said)) return kafkaError(tlsMissing)
   if (/wrong version number|ERR_SSL_WRONG_VERSION/i.test(said)) return kafkaError(tlsUnwanted)

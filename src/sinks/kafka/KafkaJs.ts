@@ -26,6 +26,7 @@ import {
   timedOut,
   unreachable,
 } from "./KafkaClient.ts"
+import * as KafkaSocket from "./KafkaSocket.ts"
 
 /** How long a topic's metadata is cached, in milliseconds. */
 const topicAge = 30_000
@@ -91,6 +92,7 @@ export const make = Effect.fnUntraced(function* (
         const socket: Socket = ssl
           ? connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }), ...ssl }, onConnect)
           : connect({ host, port }, onConnect)
+        KafkaSocket.watch(socket)
         sockets.add(socket)
         socket.once("close", () => sockets.delete(socket))
         // It retries although nobody waits.
