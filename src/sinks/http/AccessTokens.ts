@@ -11,7 +11,7 @@
 import { Clock, Effect, Fiber, FiberHandle, Option, Redacted, Schema, type Scope } from "effect"
 import type { TokenEndpointResponse } from "oauth4webapi"
 import { oneOf, secret, text } from "../../config/schema/Keys.ts"
-import { drain } from "../../runtime/HttpDrain.ts"
+import { drain, maxResponse } from "../../runtime/HttpDrain.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"
 import { misconfigured, SinkError, unavailable } from "../Sink.ts"
@@ -72,6 +72,14 @@ const passing = new Set(["temporarily_unavailable", "server_error", "slow_down"]
 /** An endpoint's error code; any other text could repeat what it was sent. */
 const codeOf = (error: string): string => (/^[a-z_]{1,40}$/.test(error) ? error : "an error of its own")
 
+/** Whether a connection ended before its answer did: that is no wrong answer. */
+const brokeOff = ({ headers }: Response, body: Buffer): boolean => {
+  const length = headers.get("content-length")
+  if (length !== null) return body.length < Math.min(Number(length), maxResponse)
+  const text = body.toString()
+  return text.trimStart().startsWith("{") && !text.trimEnd().endsWith("}")
+}
+
 /** The tokens of a sink, for a scope. */
 export const make = Effect.fnUntraced(function* (
   config: OAuthConfig,
@@ -100,6 +108,7 @@ export const make = Effect.fnUntraced(function* (
     const body = Buffer.concat(await drain(response, abort))
     const { status } = response
     if (status === 408 || status === 429 || status >= 500) throw unavailable(`${name} answered ${status}`)
+    if (brokeOff(response, body)) throw unavailable(`${name} can't be reached: its answer broke off`)
     const type = response.headers.get("content-type") ?? ""
     return new Response(body.length === 0 ? null : body, { status, headers: { "content-type": type } })
   }

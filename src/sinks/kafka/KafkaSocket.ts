@@ -2,7 +2,8 @@
  * A socket to a broker, watched for its whole life: both clients leave gaps in
  * which an error has no listener and would end the process.
  *
- * **Guarantee.** No error of it goes unheard. An answer whose length no broker
+ * **Guarantee.** No error of it goes unheard, and what a client throws over bytes
+ * that it can't read costs the connection: under Deno nothing else could. An answer whose length no broker
  * gives is not collected: it costs the connection, not the relay's memory.
  */
 import type { Socket } from "node:net"
@@ -19,6 +20,7 @@ export const ignore = (): void => {}
 /** Call it before the client adds listeners of its own: it must see a chunk first. */
 export const watch = (socket: Socket): void => {
   socket.on("error", ignore)
+  endingOnThrow(socket)
   /** The bytes of a length that have come. */
   const head: Array<number> = []
   /** Bytes of the answer that are yet to come. */
@@ -41,6 +43,25 @@ export const watch = (socket: Socket): void => {
       }
     }
   })
+}
+
+/** What a listener throws over bytes that come ends the socket. */
+const endingOnThrow = (socket: Socket): void => {
+  const on = socket.on.bind(socket)
+  const guarded = (event: string, listener: (...args: ReadonlyArray<unknown>) => void): Socket =>
+    on(
+      event,
+      event !== "data"
+        ? listener
+        : (...args) => {
+            try {
+              listener.apply(socket, args)
+            } catch (error) {
+              socket.destroy(error instanceof Error ? error : new Error(String(error)))
+            }
+          },
+    )
+  Object.assign(socket, { on: guarded })
 }
 
 /** A record of TLS has its type and version where Kafka has the length. */
