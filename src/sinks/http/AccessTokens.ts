@@ -73,12 +73,8 @@ const passing = new Set(["temporarily_unavailable", "server_error", "slow_down"]
 const codeOf = (error: string): string => (/^[a-z_]{1,40}$/.test(error) ? error : "an error of its own")
 
 /** Whether a connection ended before its answer did: that is no wrong answer. */
-const brokeOff = ({ headers }: Response, body: Buffer): boolean => {
-  const length = headers.get("content-length")
-  if (length !== null) return body.length < Math.min(Number(length), maxResponse)
-  const text = body.toString()
-  return text.trimStart().startsWith("{") && !text.trimEnd().endsWith("}")
-}
+const brokeOff = ({ headers }: Response, body: Buffer): boolean =>
+  body.length < Math.min(Number(headers.get("content-length")), maxResponse)
 
 /** The tokens of a sink, for a scope. */
 export const make = Effect.fnUntraced(function* (

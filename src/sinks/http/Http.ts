@@ -92,10 +92,12 @@ export const make = Effect.fnUntraced(function* (
     // Any answer will do: many receivers refuse HEAD.
     check: Effect.andThen(
       tokens?.current ?? Effect.void,
-      exchange({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD" } }, () => Effect.void),
+      exchange({ url: isTemplated ? address.origin : address.href, init: probe }, () => Effect.void),
     ),
   }
 })
+
+const probe = { method: "HEAD", headers: { "user-agent": HttpTransport.userAgent } }
 
 const fail = (reason: Reason) => Effect.fail(new SinkError({ reason }))
 

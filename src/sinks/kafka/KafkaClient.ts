@@ -33,6 +33,11 @@ export const timedOut = "TIMED_OUT"
 export const tlsMissing = "TLS_MISSING"
 export const tlsUnwanted = "TLS_UNWANTED"
 
+const ours: ReadonlySet<string> = new Set([unreachable, untrusted, timedOut, tlsMissing, tlsUnwanted])
+
+/** Whether an error is of the connection, and no broker's answer. */
+export const isOurs = ({ code }: Pick<KafkaError, "code">): boolean => ours.has(code)
+
 export interface KafkaRecord {
   readonly topic: string
   readonly partition: number
@@ -89,12 +94,18 @@ export interface KafkaClient {
   readonly send: (records: ReadonlyArray<KafkaRecord>) => Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError>
 }
 
+/**
+ * Milliseconds. A broker throttles for the length of its quota's window, 11 seconds unless it is told otherwise; an
+ * answer that was garbled on its way may say a month.
+ */
+const longestThrottle = 30_000
+
 /** Remembers throttling by brokers; `note` takes milliseconds from now. */
 export const makeThrottle = () => {
   let until = 0
   return {
     note: (millis: number): void => {
-      until = Math.max(until, performance.now() + millis)
+      until = Math.max(until, performance.now() + Math.min(millis, longestThrottle))
     },
     left: (): number => Math.max(0, until - performance.now()),
   }

@@ -14,6 +14,7 @@ import kafkajs, { type Admin, type KafkaConfig, type Message, type Producer, typ
 import {
   below,
   type ClientOptions,
+  isOurs,
   type KafkaClient,
   type KafkaError,
   type KafkaRecord,
@@ -140,8 +141,11 @@ export const make = Effect.fnUntraced(function* (
       })
     }),
   )
+  /** It keeps a connection on which nothing was answered. What comes on it may have lost its frames, and never will be. */
   const call = <A>(use: (connected: Connected) => Promise<A>): Effect.Effect<A, KafkaError> =>
-    Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: kafkaErrorOf }))
+    Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: kafkaErrorOf })).pipe(
+      Effect.tapError(({ code }) => (code === timedOut ? close : Effect.void)),
+    )
 
   const sendAll = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<void, KafkaError> =>
     call(({ producer }) =>
@@ -225,7 +229,9 @@ const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => 
 
 // --- what an error says ----------------------------------------------------------
 
-const isRefusal = ({ code }: KafkaError): boolean => /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL")
+/** Whether a broker has answered, and so: nothing of the batch that it names is written. */
+const isRefusal = ({ code }: KafkaError): boolean =>
+  /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL") && !isOurs({ code })
 
 /** The innermost cause of an error; of several causes the first. */
 const innermost = (error: unknown): unknown => {

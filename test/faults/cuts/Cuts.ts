@@ -27,7 +27,7 @@ const times = 2
 /** Milliseconds. */
 const healthyWithin = 1_000
 /** Seconds that a round waits for its cuts, and for what they held up. */
-const patience = { cuts: 5, rest: 30 }
+const patience = { cuts: 5, rest: 45 }
 /** MiB. */
 const growth = 96
 
@@ -107,7 +107,8 @@ class Stage {
     }
   }
 
-  async play({ kind, direction, shareOf }: Round): Promise<void> {
+  /** False when it makes no sense to go on: something never drained. */
+  async play({ kind, direction, shareOf }: Round): Promise<boolean> {
     const since = Date.now()
     this.slowest = 0
     for (const target of this.#targets) {
@@ -124,12 +125,15 @@ class Stage {
       target.proxy.behave()
     }
     if (!(await this.#subject.drained(patience.rest))) {
+      // It says why, and goes on as it is: nothing after it would be judged rightly.
       const left = [...(await this.#subject.metric("relay_lane_backlog_events"))].flatMap(([sink, events]) =>
         events > 0 ? [sink] : [],
       )
       this.broken.add(`${what}: ${left.join(", ")} did not drain`)
+      return false
     }
     if (this.slowest > healthyWithin) this.broken.add(`${what}: the healthy sink waited ${this.slowest.toFixed(0)} ms`)
+    return true
   }
 
   /** Listens to what is said of the cuts, until nothing waits any more. */
@@ -194,7 +198,7 @@ const run = async (options: Options): Promise<Outcome> => {
   })
   const rounds = roundsOf(options)
   for (const round of rounds) {
-    await stage.play(round)
+    if (!(await stage.play(round))) break
     if (ended === 0) continue
     stage.broken.add(`the process ended: ${relay.stderr().split("\n").slice(-3).join(" ")}`)
     break

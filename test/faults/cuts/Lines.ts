@@ -2,6 +2,7 @@
 import type { Line } from "../Line.ts"
 import { cuts } from "./Cuts.ts"
 import { mutants } from "./Mutants.ts"
+import { wrongAnswers } from "./WrongAnswers.ts"
 
-export const lines: ReadonlyArray<Line> = [cuts]
+export const lines: ReadonlyArray<Line> = [cuts, wrongAnswers]
 export { mutants }

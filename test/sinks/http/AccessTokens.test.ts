@@ -177,6 +177,21 @@ describe("an access token", () => {
 })
 
 describe("a token endpoint", () => {
+  it.live("whose answer breaks off is away, and not wrong", () =>
+    Effect.gen(function* () {
+      const { tokenUrl } = yield* tokenEndpoint({
+        answer: (response) => {
+          response.writeHead(200, { "content-type": "application/json", "content-length": 200 })
+          response.write('{"access_token":"canary', () => response.destroy())
+          return true
+        },
+      })
+      const { sink } = yield* opened({ tokenUrl })
+      const { reason, message } = yield* Effect.flip(sink.send([entry(1)]))
+      expect([reason._tag, message]).toEqual(["SinkUnavailable", expect.stringContaining("broke off")])
+    }),
+  )
+
   const answering = (status: number, body: string, headers: Record<string, string> = {}) =>
     tokenEndpoint({
       answer: (response) => {
