@@ -60,8 +60,14 @@ export class CutProxy {
   /** Breaks from now on, beginning with fresh connections: those that there are end. */
   arm(cut: Cut): void {
     this.behave()
+    this.reset()
     this.#cut = cut
     this.broken = 0
+  }
+
+  /** Ends the connections that there are, and measures those that come. */
+  reset(): void {
+    this.longest = { up: 0, down: 0 }
     for (const { ends } of this.#open) for (const end of Object.values(ends)) end.resetAndDestroy()
   }
 

@@ -141,10 +141,14 @@ export const make = Effect.fnUntraced(function* (
       })
     }),
   )
-  /** It keeps a connection on which nothing was answered. What comes on it may have lost its frames, and never will be. */
+  /**
+   * It keeps a connection on which nothing was answered, or what it could not read. What comes on that may have lost
+   * its frames for good: each batch would be written, and each would seem to fail.
+   */
   const call = <A>(use: (connected: Connected) => Promise<A>): Effect.Effect<A, KafkaError> =>
     Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: kafkaErrorOf })).pipe(
-      Effect.tapError(({ code }) => (code === timedOut ? close : Effect.void)),
+      Effect.tapError((error) => (isOurs(error) ? close : Effect.void)),
+      Effect.onInterrupt(() => close),
     )
 
   const sendAll = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<void, KafkaError> =>
@@ -216,7 +220,7 @@ export const make = Effect.fnUntraced(function* (
       ),
     mayWrite: () => Effect.succeed(undefined),
     throttled: throttle.left,
-    send: (records) => oneAtATime.withPermit(Effect.onInterrupt(send(records), () => close)),
+    send: (records) => oneAtATime.withPermit(send(records)),
   }
 })
 
