@@ -14,8 +14,8 @@ import { Receiver } from "../relay/Traffic.ts"
 import { delivery } from "./Cuts.ts"
 import { type Peer, untrusted, type Wrong, wrongPeer, wrongs } from "./WrongPeers.ts"
 
-/** MiB: two endless peers that were collected for a second would be more. */
-const growth = 96
+/** MiB: a message of 2 GB is collected by the client of NATS until connecting has had its 3 seconds, 50 of them; a greeting without an end would be 100 more. */
+const growth = 144
 /** Seconds. */
 const patience = { answers: 20, healthy: 1 }
 
