@@ -26,19 +26,32 @@ export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "unavailable", "full", "broken", "red"]),
   message: Schema.String,
   path: Schema.optionalKey(Schema.String),
+  /** Events accepted so far: by all relays on it. */
   head: Schema.Int,
+  /** `head + 1` less the events that it still has. */
   tail: Schema.Int,
   usedBytes: Schema.Finite,
   maxBytes: Schema.Finite,
   walBytes: Schema.optionalKey(Schema.Finite),
   freeDiskBytes: Schema.optionalKey(Schema.Finite),
+  /** Epoch milliseconds at which its server answered last, and of which the figures are; absent while it answers. */
+  answeredAt: Schema.optionalKey(Schema.Finite),
   filling: Schema.Literals([0, 50, 80, 95]),
 })
 
 export const Lane = Schema.Struct({
   name: Schema.String,
   type: Schema.String,
-  condition: Schema.Literals(["running", "waiting", "misconfigured", "paused", "blocked", "failed", "orphaned"]),
+  condition: Schema.Literals([
+    "running",
+    "waiting",
+    "misconfigured",
+    "paused",
+    "blocked",
+    "stalled",
+    "failed",
+    "orphaned",
+  ]),
   message: Schema.String,
   /** Events routed to it and not settled, those that wait for a retry included. */
   backlog: Schema.Int,

@@ -36,7 +36,15 @@ export interface LaneStatus {
 const noAttempts = new AttemptStats()
 
 /** The worst first: where a sink's lanes differ, this is what an operator is told. */
-const conditions: ReadonlyArray<Condition> = ["failed", "blocked", "misconfigured", "waiting", "paused", "running"]
+const conditions: ReadonlyArray<Condition> = [
+  "failed",
+  "stalled",
+  "blocked",
+  "misconfigured",
+  "waiting",
+  "paused",
+  "running",
+]
 
 const sum = (lanes: ReadonlyArray<Lane>, of: (lane: Lane) => number): number =>
   lanes.reduce((total, lane) => total + of(lane), 0)

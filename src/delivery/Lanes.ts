@@ -246,7 +246,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
 
   return Lanes.of({
     status: Effect.map(
-      Effect.forEach(streams.logs(), (log) => log.lanes),
+      Effect.forEach(streams.logs(), (log) => log.lanes, { concurrency: "unbounded" }),
       (infos) => totals(infos).map((info) => statusOf(info, streams.of(info.name))),
     ),
     // During a change a lane may be retired and not yet started again.

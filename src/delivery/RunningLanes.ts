@@ -140,8 +140,10 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
       // The journal reports what is wrong; what it could not store goes with the next settlement.
       onFailure: (cause) => {
         if (isFenced(cause)) return Effect.succeed(unstored)
+        const error = Cause.findErrorOption(cause)
         for (const { lane, changes } of taken) {
           lane.progress.restore(changes)
+          lane.unstorable = error._tag === "Some" ? error.value.message : "a bug in relay; the log has its cause"
           unstored.add(lane)
         }
         return Cause.hasDies(cause)
@@ -222,6 +224,20 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
     successor.adopt(yield* log.openLane(successor.config.name, { renamedFrom }))
   })
 
+  /** Also where the journal can't be asked: then by what it counted last. */
+  const backlogs = new WeakMap<Lane.Lane, number>()
+  const watch = Effect.suspend(() =>
+    Effect.forEach(
+      [...running.values()].filter(({ lane }) => lane.watch(backlogs.get(lane) ?? 0)),
+      ({ lane: { config, state } }) =>
+        (state.stalled === ""
+          ? Effect.logInfo(`sink ${config.name}: its lane goes on`)
+          : Effect.logError(`sink ${config.name}: its lane stands still: ${state.stalled}`)
+        ).pipe(Effect.annotateLogs({ sink: config.name })),
+      { discard: true },
+    ),
+  )
+
   const count = Effect.gen(function* () {
     // Read before the journal counts: events that it does not know of by then have ended all the same.
     const ended = new Map([...running.values()].map(({ lane }) => [lane, lane.progress.endedOnDisk]))
@@ -230,6 +246,7 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
       if (state.revision !== undefined && lane === undefined) yield* adoptLeft(state)
       const before = lane && ended.get(lane)
       if (lane === undefined || before === undefined) continue
+      backlogs.set(lane, state.backlog)
       lane.progress.counted(state)
       if (state.revision !== undefined) yield* keepUp(lane, state)
       const limit = lane.config.backlog
@@ -239,6 +256,7 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
   yield* Effect.forkScoped(
     repeating("dead letters and backlogs could not be counted", Effect.delay(Effect.ignore(count), countEvery)),
   )
+  yield* Effect.forkScoped(repeating("lanes could not be watched", Effect.delay(watch, countEvery)))
 
   /** What of the lane's config concerns the sink. */
   const sinkConfig = ({ config, digest, key, enrich }: LaneConfig) => config && [config, digest && key, enrich]

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Lane } from "../../src/admin/Api.ts"
+import { hashOf } from "../../src/admin/ConfigHash.ts"
 import { fleetOf, withOthers } from "../../src/admin/FleetReports.ts"
-import { hashOf } from "../../src/admin/Introduction.ts"
 import type { FleetStatus } from "../../src/journal/FleetStatus.ts"
 import { relayConfig } from "../lib/activeConfig.ts"
 
@@ -11,7 +11,7 @@ const lane = (name: string, more: Partial<Lane> = {}): Lane => ({
   ...more,
 })
 const counts = (backlog: number) => ({ backlog, retrying: 1, deadLetters: 2 })
-const running = (name: string) => ({ name, type: "http", condition: "running", message: "" }) as const
+const running = (name: string) => ({ name, type: "http", condition: "running", message: "", oldestAt: 0 }) as const
 const member = (name: string, more: Partial<FleetStatus["members"][number]> = {}) => ({
   name,
   isSelf: false,
@@ -23,13 +23,14 @@ const member = (name: string, more: Partial<FleetStatus["members"][number]> = {}
   ...more,
 })
 
+const held = { accepted: 0, kept: 0, bytes: 0 }
 const fleet: FleetStatus = {
   members: [member("a", { isSelf: true }), member("b", { lanes: [running("theirs"), running("renamed")] })],
   streams: [
-    { id: 0, owner: "a", isShared: false, lanes: { lake: counts(100) } },
-    { id: 1, owner: "b", isShared: true, lanes: { lake: counts(5), theirs: counts(7) } },
-    { id: 2, owner: "b", isShared: false, lanes: { lake: counts(10) } },
-    { id: 3, isShared: false, lanes: {} },
+    { ...held, id: 0, owner: "a", isShared: false, lanes: { lake: counts(100) } },
+    { ...held, id: 1, owner: "b", isShared: true, lanes: { lake: counts(5), theirs: counts(7) } },
+    { ...held, id: 2, owner: "b", isShared: false, lanes: { lake: counts(10) } },
+    { ...held, id: 3, isShared: false, lanes: {} },
   ],
   counters: { takeovers: 0, fenced: 0 },
   owned: 1,
@@ -47,7 +48,7 @@ describe("relays on one journal", () => {
     const listed = withOthers([lane("renamed", { condition: "orphaned", type: "" })], fleet)
     expect(listed).toMatchObject([
       { name: "renamed", message: "its sink is in the config of b, not here" },
-      { name: "lake", condition: "orphaned", backlog: 15 },
+      { name: "lake", condition: "orphaned", backlog: 115 },
       { name: "theirs", type: "http", condition: "running", backlog: 7 },
     ])
   })

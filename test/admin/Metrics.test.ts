@@ -29,6 +29,8 @@ const names = [
   "relay_duplicate_bound_events",
   "relay_journal_bytes",
   "relay_journal_red",
+  "relay_journal_filling_ratio",
+  "relay_ready",
   "relay_config_last_reload_successful",
   "relay_build_info",
   "relay_unredacted_fields_total",

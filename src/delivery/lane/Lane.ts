@@ -34,6 +34,7 @@ import { Progress } from "./Progress.ts"
 import { Queue } from "./Queue.ts"
 import { RejectionRate } from "./RejectionRate.ts"
 import { RetryPolicy } from "./RetryPolicy.ts"
+import { Stall } from "./Stall.ts"
 import { Suspects } from "./Suspects.ts"
 
 /** Events that a lane holds above its cursor at most. */
@@ -81,6 +82,14 @@ export class Lane {
   #moreToRead = false
   /** The journal could not be read. */
   #resting = false
+  readonly #stall = new Stall()
+  /** Attempts that came to something. */
+  #attempted = 0
+  /** Its pump has begun: its sink was opened, or could not be. */
+  #hasBegun = false
+  /** Why the journal could not be read, and why it could not store what was delivered; empty since it could. */
+  #unread = ""
+  unstorable = ""
   /** The relay stops: no batch waits to fill. */
   #hurry = false
   #draining = false
@@ -177,8 +186,38 @@ export class Lane {
     this.#options.events.paused("DeliveryFailed", stalled)
   }
 
+  /** Looks whether it stands still; `backlog` is what the journal counts. True when that has changed. */
+  watch(backlog: number): boolean {
+    const now = this.clock.now()
+    const maySend = !this.state.stopped && this.state.condition !== "failed"
+    const hasWork = backlog > 0 && maySend && !this.#mustWait(now, backlog)
+    const activity = this.#attempted + this.progress.endedOnDisk
+    const cause = () => this.#standsBecause()
+    return this.state.stall(this.#stall.look({ now, wall: this.clock.wall(), activity, hasWork, cause }))
+  }
+
+  /** An attempt has its time yet, or none may start: for the sink, for the rate limit, or because all that waits is not due. */
+  #mustWait(now: number, backlog: number): boolean {
+    if (this.inFlight.isWithinTime(now) || this.#breaker.until > now || this.#batcher.isLimited(now)) return true
+    const { retries } = this.progress
+    const isAllRetrying = backlog <= retries.size || !this.#hasRoom()
+    return this.#queue.size === 0 && isAllRetrying && retries.nextDue > now && retries.nextDue < endless
+  }
+
+  #standsBecause(): string {
+    if (!this.#hasBegun) return "its sink has not opened"
+    if (!this.#log.mayStart()) {
+      return "this relay may not send them: its journal does not answer, or another relay may have taken the stream"
+    }
+    if (this.unstorable !== "") return `what was delivered can't be stored: ${this.unstorable}`
+    if (this.#unread !== "") return `the journal can't be read: ${this.#unread}`
+    if (this.inFlight.size > 0) return "an attempt has had its time, and does not end"
+    return "relay does not know why, so it is a bug: please report it with the log; restart the relay and it goes on"
+  }
+
   /** The changes that were taken last are on disk: the lane may have waited for that. */
   stored(): void {
+    this.unstorable = ""
     this.progress.stored()
     this.state.accept()
     this.#wake.openUnsafe()
@@ -189,10 +228,11 @@ export class Lane {
   /** Pumps until interrupted, or drained. A bug in any part of it ends the whole. */
   get run(): Effect.Effect<void> {
     const pump = Effect.gen({ self: this }, function* () {
+      this.#hasBegun = true
       while (!this.#draining) {
         this.#wake.closeUnsafe()
         if (this.#broken !== undefined) return yield* Effect.die(this.#broken.defect)
-        const more = yield* this.#pump().pipe(Effect.catch(() => this.#rest))
+        const more = yield* this.#pump().pipe(Effect.catch(({ message }) => this.#rest(message)))
         if (!more) yield* this.#wake.await
       }
     })
@@ -200,7 +240,8 @@ export class Lane {
   }
 
   /** The journal reports by itself what is wrong with it; a lane only tries again. */
-  get #rest(): Effect.Effect<true> {
+  #rest(why: string): Effect.Effect<true> {
+    this.#unread = why
     this.#resting = true
     return Effect.sleep(journalWait).pipe(
       Effect.map(() => {
@@ -263,6 +304,7 @@ export class Lane {
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
     const limit = this.#hasRoom() ? Math.min(readAtOnce, maxOpen - this.progress.open.events) : 0
     const entries = limit > 0 ? yield* this.#log.read(this.progress.position, limit, this.config.name) : []
+    if (limit > 0) this.#unread = ""
     const now = this.clock.now()
     for (const entry of entries) this.#intake.take(entry, now)
     // What did not fit can be read as soon as attempts have made room; without room it stays known that there is more.
@@ -313,7 +355,9 @@ export class Lane {
   /** An attempt has ended: settles its events and starts the next one. */
   readonly #ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>, now: number): void => {
     try {
-      const back = this.#outcome.settle(this.inFlight.result(batch, exit, now), now)
+      const attempt = this.inFlight.result(batch, exit, now)
+      if (attempt.whole?._tag !== "Interrupted") this.#attempted += 1
+      const back = this.#outcome.settle(attempt, now)
       this.#queue.ended(batch.items, back)
       this.state.track()
       this.#launch()

@@ -37,8 +37,6 @@ export const taking = 2 ** 32
 export interface Report {
   readonly streams: Readonly<Record<string, StreamReport>>
   readonly lanes: ReadonlyArray<LaneReport>
-  /** Bytes of the rows that it owns. */
-  readonly bytes: number
 }
 
 export interface StreamRow {

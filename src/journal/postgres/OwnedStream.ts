@@ -48,7 +48,7 @@ export class OwnedStream extends StreamState implements Log {
 
   get lanes(): Effect.Effect<ReadonlyArray<LaneInfo>, JournalError> {
     return Effect.gen({ self: this }, function* () {
-      const letters = yield* this.letters
+      const letters = yield* this.letters.newest
       return [...this.backlogs.values()]
         .map((backlog) => this.#info(backlog, letters))
         .sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -79,7 +79,7 @@ export class OwnedStream extends StreamState implements Log {
       const retries = yield* refusing(LaneTables.retriesOf(this.owner.db, this.id, name))
       backlog.retrying.clear()
       for (const { sequence } of retries) backlog.retrying.add(sequence)
-      const info = this.#info(backlog, yield* this.letters)
+      const info = this.#info(backlog, yield* this.letters.newest)
       return { ...info, pausedFor: backlog.pausedFor, retries }
     })
   }

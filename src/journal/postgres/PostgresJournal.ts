@@ -18,7 +18,7 @@ import type { Database } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import { EventFinder } from "./EventFinder.ts"
 import * as Fleet from "./Fleet.ts"
-import * as FleetReport from "./FleetReport.ts"
+import { FleetReport } from "./FleetReport.ts"
 import * as Housekeeping from "./Housekeeping.ts"
 import type { KnownRows } from "./KnownRows.ts"
 import * as LaneMoves from "./LaneMoves.ts"
@@ -26,9 +26,10 @@ import { beatEvery } from "./Membership.ts"
 import { Operations } from "./Operations.ts"
 import { RedAlarm } from "./RedAlarm.ts"
 import { nobody } from "./SelfReport.ts"
-import { floorOf, sharedStream } from "./Sequences.ts"
+import { sharedStream } from "./Sequences.ts"
 import { StreamState } from "./StreamState.ts"
 import { StreamWriter } from "./StreamWriter.ts"
+import { WriteTrouble } from "./WriteTrouble.ts"
 
 /** How often the shared stream is asked for what others appended, in milliseconds: with sinks that need it, and without. */
 const pollEvery = 25
@@ -54,15 +55,18 @@ export interface JournalOptions {
 const marks = [95, 80, 50] as const
 
 export const make = Effect.fnUntraced(function* (
-  db: Database,
+  database: Database,
   options: JournalOptions,
 ): Effect.fn.Return<Journal["Service"], JournalError, Scope.Scope> {
   const clock = yield* Clock.Clock
+  const wall = () => clock.currentTimeMillisUnsafe()
+  const trouble = new WriteTrouble(wall)
+  const db = trouble.watched(database)
   const run = Effect.runForkWith(yield* Effect.context<never>())
   const brokenSignal = Deferred.makeUnsafe<never, JournalBroken>()
   let isClosed = false
   let introduction: () => Introduction = () => nobody
-  const alarm = new RedAlarm(db, () => clock.currentTimeMillisUnsafe())
+  const alarm = new RedAlarm(db, { wall, steady: () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6 })
 
   /** Says what a failover lost. */
   const nameLost = (known: KnownRows) =>
@@ -153,7 +157,8 @@ export const make = Effect.fnUntraced(function* (
   yield* Effect.forkScoped(Effect.forever(poll))
 
   // Room and age.
-  const used = () => FleetReport.bytes(fleet)
+  const report = new FleetReport(fleet)
+  const used = () => report.sum(({ bytes }) => bytes)
   const tidy = Effect.gen(function* () {
     const before = clock.currentTimeMillisUnsafe() - Duration.toMillis(options.retention)
     const tooMany = used() - options.maxSize * 0.9
@@ -174,12 +179,28 @@ export const make = Effect.fnUntraced(function* (
 
   // What is refused.
   const closed: AppendExit = Exit.fail(unavailable("The journal is closed: the relay stops."))
+  let silentSince = 0
+  /** Why PostgreSQL is taken for unavailable; empty while it answers. */
+  const silence = (): string => {
+    const isSilent = fleet.beatAge > answersWithin
+    if (!isSilent) silentSince = 0
+    else if (silentSince === 0) silentSince = wall() - Math.round(fleet.beatAge)
+    return isSilent
+      ? `PostgreSQL has not answered since ${new Date(silentSince).toISOString()}: deliveries are refused until it does. What is said of it is of then.`
+      : ""
+  }
   const silent: AppendExit = Exit.fail(unavailable("PostgreSQL does not answer. Try again."))
   const fullExit: AppendExit = Exit.fail(
     full("maxSize", "The journal has reached its maxSize. Raise it, or see `relay lanes list` for what waits."),
   )
   let isFull = false
-  writer.refusal = () => (isClosed ? closed : isFull ? fullExit : fleet.isAlive ? undefined : silent)
+  writer.refusal = () => {
+    if (isClosed) return closed
+    if (isFull) return fullExit
+    if (!fleet.isAlive) return silent
+    const { refusal } = trouble
+    return refusal && Exit.fail(refusal)
+  }
   yield* Effect.forkScoped(
     Effect.forever(
       Effect.andThen(
@@ -190,16 +211,28 @@ export const make = Effect.fnUntraced(function* (
       ),
     ),
   )
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(beatEvery), trouble.probe(db))))
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(beatEvery), alarm.store)))
+
+  /** Fails at once where PostgreSQL is known not to answer: no person waits for its timeouts. */
+  const asking = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> =>
+    Effect.suspend(() => (silence() === "" ? effect : Effect.fail(unavailable(silence()))))
+  const fallsSilent = Effect.suspend(() => (silence() === "" ? Effect.sleep("250 millis") : asking(Effect.void)))
+  /** What only reads also ends as soon as PostgreSQL is seen not to answer. */
+  const reading = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> =>
+    asking(Effect.raceFirst(effect, Effect.forever(fallsSilent)))
 
   const setPaused = (name: string, paused: boolean): Effect.Effect<void, JournalError> =>
-    Effect.map(
-      refusing(
-        db.query(
-          "INSERT INTO sink (name, paused) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET paused = excluded.paused",
-          [name, paused],
+    asking(
+      Effect.map(
+        refusing(
+          db.query(
+            "INSERT INTO sink (name, paused) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET paused = excluded.paused",
+            [name, paused],
+          ),
         ),
+        () => fleet.notePaused(name, paused),
       ),
-      () => fleet.notePaused(name, paused),
     )
 
   /** The streams of all relays: of those that this one does not own, as they stand now. */
@@ -219,8 +252,8 @@ export const make = Effect.fnUntraced(function* (
   })
 
   const lanes = Effect.gen(function* () {
-    const own = yield* Effect.forEach(fleet.streams, (stream) => stream.lanes)
-    return totals([...own, ...FleetReport.elsewhere(fleet)])
+    const own = yield* Effect.forEach(fleet.streams, (stream) => stream.lanes, { concurrency: "unbounded" })
+    return totals([...own, ...report.elsewhere])
   })
 
   const dropIn = Effect.fnUntraced(function* (streams: ReadonlyArray<StreamState>, name: string) {
@@ -255,29 +288,36 @@ export const make = Effect.fnUntraced(function* (
   })
 
   const status = Effect.sync((): JournalStatus => {
-    const own = fleet.own
-    const usedBytes = used()
-    const isSilent = fleet.beatAge > answersWithin
-    const lines = alarm.lines(fleet.news.alarm)
+    const raised = alarm.state(fleet.news.alarm, fleet.now() - fleet.beatAge)
     const troubles = fleet.streams.flatMap(({ trouble }) =>
       trouble === "" ? [] : [`What the lanes settle can't be stored, and soon nothing more is delivered: ${trouble}`],
     )
-    const message = isSilent
-      ? "PostgreSQL does not answer: what is accepted waits, and deliveries are refused until it does."
-      : isFull
-        ? "The journal has reached its maxSize: deliveries are refused."
-        : ""
+    const unanswered = silence()
+    const { refusal } = trouble
+    const isUnavailable = unanswered !== "" || fleet.own === undefined || refusal?.reason._tag === "JournalUnavailable"
+    const message =
+      unanswered !== ""
+        ? unanswered
+        : (refusal?.message ?? (isFull ? "The journal has reached its maxSize: deliveries are refused." : ""))
+    const usedBytes = used()
+    const head = report.sum(({ accepted }) => accepted)
     return {
-      health: isSilent || own === undefined ? "unavailable" : isFull ? "full" : lines.length > 0 ? "red" : "ok",
-      message: [message, ...troubles, ...lines].filter((line) => line !== "").join("\n"),
-      alarm: { lines, since: alarm.since(fleet.news.alarm) },
-      head: own === undefined ? 0 : own.end - floorOf(own.id),
-      first: own === undefined ? 0 : own.first - floorOf(own.id),
+      health: isUnavailable
+        ? "unavailable"
+        : isFull || refusal !== undefined
+          ? "full"
+          : raised.lines.length > 0
+            ? "red"
+            : "ok",
+      message: [message, ...troubles, ...raised.lines].filter((line) => line !== "").join("\n"),
+      alarm: raised,
+      head,
+      first: head + 1 - report.sum(({ kept }) => kept),
       usedBytes,
       maxBytes: options.maxSize,
       filling: marks.find((mark) => usedBytes * 100 >= options.maxSize * mark) ?? 0,
       counters: { ...writer.counters },
-      engine: {},
+      engine: unanswered === "" ? {} : { answeredAt: silentSince },
     }
   })
 
@@ -301,7 +341,7 @@ export const make = Effect.fnUntraced(function* (
     mayStart: () => fleet.own?.mayStart() ?? false,
     streams: fleet.owned,
     fleet: {
-      status: Effect.sync(() => FleetReport.statusOf(fleet)),
+      status: Effect.sync(() => report.status),
       introduce: (self) =>
         Effect.sync(() => {
           introduction = self
@@ -309,20 +349,23 @@ export const make = Effect.fnUntraced(function* (
     },
     lanes,
     setPaused,
-    moveLane,
-    dropLane: Effect.fnUntraced(function* (name: string) {
-      yield* LaneMoves.requireOrphaned(name, fleet.relaysWith(name))
-      return yield* dropIn(yield* everywhere, name)
-    }),
-    deadLetters: (query) => operations.deadLetters(query),
-    replayDeadLetters: (ids, reroute) => operations.replayDeadLetters(ids, reroute),
-    dropDeadLetters: (ids) => operations.dropDeadLetters(ids),
-    replay: (targets) => operations.replay(targets),
-    import: (journal, events) => operations.import(journal, events),
-    events: (query: EventQuery) => finder.page(query),
-    end: finder.end,
+    moveLane: (from, to) => asking(moveLane(from, to)),
+    dropLane: (name) =>
+      asking(
+        Effect.gen(function* () {
+          yield* LaneMoves.requireOrphaned(name, fleet.relaysWith(name))
+          return yield* dropIn(yield* everywhere, name)
+        }),
+      ),
+    deadLetters: (query) => reading(operations.deadLetters(query)),
+    replayDeadLetters: (ids, reroute) => asking(operations.replayDeadLetters(ids, reroute)),
+    dropDeadLetters: (ids) => asking(operations.dropDeadLetters(ids)),
+    replay: (targets) => asking(operations.replay(targets)),
+    import: (journal, events) => asking(operations.import(journal, events)),
+    events: (query: EventQuery) => reading(finder.page(query)),
+    end: reading(finder.end),
     status,
     broken: Deferred.await(brokenSignal),
-    acknowledge: refusing(alarm.clear),
+    acknowledge: asking(refusing(alarm.clear)),
   })
 })

@@ -18,15 +18,14 @@ import type { DatabaseError } from "./DatabaseError.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import { type KnownRow, KnownRows, mark } from "./KnownRows.ts"
 import * as LaneTables from "./LaneTables.ts"
-import { ceilingOf, floorOf } from "./Sequences.ts"
+import { LetterCounts } from "./LetterCounts.ts"
+import { ceilingOf, floorOf, voidKey } from "./Sequences.ts"
 import { columns, type StreamRow, storedOf } from "./StreamRows.ts"
 
 /** Bytes that are read at a time, about. */
 export const readBytes = 4 * 1024 * 1024
 /** Rows that are looked through at a time. */
 const rowsAtOnce = 256
-/** How long dead letters that were counted need not be counted again, in milliseconds. */
-const countsLast = 900
 
 /** What a stream needs of the relay that owns it. */
 export interface Owner {
@@ -57,8 +56,10 @@ export class StreamState {
   bytes = 0
   /** Where deleting old rows goes on. */
   prunedTo: number
-  /** The first sequence that is kept. */
-  first: number
+  /** Events of its rows. */
+  kept = 0
+  /** Numbers that were given to duplicates, those of rows that were deleted included. */
+  void = 0
   isLost = false
   /** Why the progress of its lanes could not be stored last; empty when it could. */
   trouble = ""
@@ -68,15 +69,21 @@ export class StreamState {
 
   readonly owner: Owner
   readonly waiting = new HeadWaiters()
-  #counted = { at: Number.NEGATIVE_INFINITY, letters: new Map<string, { letters: number; bytes: number }>() }
+  /** Of the dead letters that its lanes have. */
+  readonly letters: LetterCounts
 
   constructor(owner: Owner, id: number, epoch: number) {
     this.owner = owner
     this.id = id
     this.epoch = epoch
     this.end = floorOf(id)
-    this.first = this.end + 1
     this.prunedTo = this.end
+    this.letters = new LetterCounts(LaneTables.letterCounts(owner.db, id), owner.now)
+  }
+
+  /** Events that were appended since the stream began. */
+  get accepted(): number {
+    return this.end - floorOf(this.id) - this.void
   }
 
   // --- ownership -------------------------------------------------------------
@@ -125,6 +132,8 @@ export class StreamState {
     // One that can't be read leaves a gap: what is in memory has none.
     if (entries.length < end - this.end) this.recent = new RecentEntries()
     else this.recent.push(entries)
+    this.kept += entries.length
+    this.void += end - this.end - entries.length
     this.end = end
     this.known.push(row)
     this.bytes += bytes
@@ -215,26 +224,9 @@ export class StreamState {
 
   // --- the lanes -------------------------------------------------------------
 
-  /** How many dead letters each lane has here, counted a moment ago. */
-  get letters() {
-    return Effect.gen({ self: this }, function* () {
-      const { now, db } = this.owner
-      if (now() - this.#counted.at > countsLast) {
-        const letters = yield* refusing(LaneTables.letterCounts(db, this.id))
-        this.#counted = { at: now(), letters }
-      }
-      return this.#counted.letters
-    })
-  }
-
-  /** A lane's dead letters here, when they were last counted. */
-  counted(lane: string): number {
-    return this.#counted.letters.get(lane)?.letters ?? 0
-  }
-
   /** Dead letters were added or removed. */
   recount(): void {
-    this.#counted.at = Number.NEGATIVE_INFINITY
+    this.letters.changed()
   }
 
   /** Adds lanes to the progress, as they stand in memory; those that are there stay as they are. */
@@ -259,14 +251,17 @@ export class StreamState {
       Effect.gen({ self: this }, function* () {
         const { db } = this.owner
         const range = [floorOf(this.id), ceilingOf(this.id)]
-        const { rows: heads } = yield* db.query<{ first: number | null; head: number | null; bytes: number }>(
-          `SELECT min(first) AS first, max(first + count - 1) AS head,
+        const { rows: heads } = yield* db.query<{ head: number | null; kept: number; void: number; bytes: number }>(
+          `SELECT max(first + count - 1) AS head, coalesce(sum(count - cardinality(void)), 0)::bigint AS kept,
+             coalesce(sum(cardinality(void)), 0)::bigint
+               + coalesce((SELECT value::bigint FROM meta WHERE key = $3), 0) AS void,
              coalesce(sum(octet_length(bytes) + octet_length(keys)), 0)::bigint AS bytes
            FROM log WHERE first > $1 AND first < $2`,
-          range,
+          [...range, voidKey(this.id)],
         )
         this.end = heads[0]?.head ?? floorOf(this.id)
-        this.first = heads[0]?.first ?? this.end + 1
+        this.kept = heads[0]?.kept ?? 0
+        this.void = heads[0]?.void ?? 0
         this.bytes = heads[0]?.bytes ?? 0
         const { rows: newest } = yield* db.query<KnownRow>(
           `SELECT first, count, ${mark} AS mark FROM log WHERE first > $1 AND first < $2 ORDER BY first DESC LIMIT 1`,

@@ -147,7 +147,7 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     Effect.gen(function* () {
       const { start } = yield* relays
       const [a, b] = [yield* start("a"), yield* start("b")]
-      const lanes = [{ name: "lake", type: "file", condition: "running", message: "" }] as const
+      const lanes = [{ name: "lake", type: "file", condition: "running", message: "", oldestAt: 0 }] as const
       yield* b.journal.fleet?.introduce(() => ({ version: "9", configHash: "x", address: "h:1", lanes })) ?? Effect.void
       for (const { journal } of [a, b]) yield* journal.openLane("lake")
       yield* a.journal.append(event("one"), ["lake"])
