@@ -23,6 +23,9 @@ export class LetterCounts {
   readonly #now: () => number
   #at = Number.NEGATIVE_INFINITY
   #counting: Fiber.Fiber<unknown, DatabaseError> | undefined
+  /** The count that is under way was waited for already. */
+  #isSlow = false
+  #changes = 0
   /** The last count. */
   last: Counts = new Map()
 
@@ -36,10 +39,12 @@ export class LetterCounts {
   get newest(): Effect.Effect<Counts> {
     return Effect.gen({ self: this }, function* () {
       // A count that was under way may have missed the newest change: then it is repeated.
-      for (let counts = 0; counts < 2 && this.#now() - this.#at > lasts; counts++) {
+      for (let counts = 0; counts < 2 && !this.#isSlow && this.#now() - this.#at > lasts; counts++) {
         this.#counting ??= yield* Effect.forkDetach(this.#recount)
         const counted = yield* Effect.option(Effect.timeoutOption(Fiber.join(this.#counting), answersWithin))
-        if (Option.isNone(Option.flatten(counted))) break
+        if (Option.isSome(Option.flatten(counted))) continue
+        this.#isSlow = this.#counting !== undefined
+        break
       }
       return this.last
     })
@@ -47,17 +52,28 @@ export class LetterCounts {
 
   get #recount() {
     return Effect.suspend(() => {
-      this.#at = this.#now()
+      const at = this.#now()
+      const changes = this.#changes
       return this.#count.pipe(
-        Effect.tap((counts) => Effect.sync(() => (this.last = counts))),
-        Effect.tapError(() => Effect.sync(() => this.changed())),
-        Effect.ensuring(Effect.sync(() => (this.#counting = undefined))),
+        Effect.tap((counts) =>
+          Effect.sync(() => {
+            this.last = counts
+            if (changes === this.#changes) this.#at = at
+          }),
+        ),
+        Effect.ensuring(
+          Effect.sync(() => {
+            this.#counting = undefined
+            this.#isSlow = false
+          }),
+        ),
       )
     })
   }
 
   /** Dead letters were added or removed. */
   changed(): void {
+    this.#changes += 1
     this.#at = Number.NEGATIVE_INFINITY
   }
 }

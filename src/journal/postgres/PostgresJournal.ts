@@ -201,18 +201,17 @@ export const make = Effect.fnUntraced(function* (
     const { refusal } = trouble
     return refusal && Exit.fail(refusal)
   }
-  yield* Effect.forkScoped(
-    Effect.forever(
-      Effect.andThen(
-        Effect.sync(() => {
-          isFull = used() >= options.maxSize
-        }),
-        Effect.sleep(beatEvery),
-      ),
-    ),
+  const count = Effect.suspend(() => Effect.forEach(fleet.streams, ({ letters }) => letters.newest, { discard: true }))
+  const eachBeat = (task: Effect.Effect<void>) =>
+    Effect.forkScoped(Effect.forever(Effect.andThen(task, Effect.sleep(beatEvery))))
+  yield* eachBeat(
+    Effect.sync(() => {
+      isFull = used() >= options.maxSize
+    }),
   )
-  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(beatEvery), trouble.probe(db))))
-  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(beatEvery), alarm.store)))
+  yield* eachBeat(trouble.probe(db))
+  yield* eachBeat(alarm.store)
+  yield* eachBeat(count)
 
   /** Fails at once where PostgreSQL is known not to answer: no person waits for its timeouts. */
   const asking = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> =>

@@ -80,7 +80,7 @@ export class RedAlarm {
 
   /** The alarm: `stored` is what the database said when it was asked at `askedAt`, in steady milliseconds. */
   state(stored: string | null, askedAt: number): Raised {
-    const { lines, since } = askedAt >= this.#clearedAt ? parsed(stored) : nothing
+    const { lines, since } = askedAt > this.#clearedAt ? parsed(stored) : nothing
     const own = [...this.#own].filter(([, { storedAt }]) => storedAt === undefined || storedAt >= askedAt)
     return {
       lines: [...new Set([...lines, ...own.map(([line]) => line)])],

@@ -128,15 +128,19 @@ export class StreamState {
   /** Entries were committed, at the head. */
   push(entries: ReadonlyArray<Entry>, row: KnownRow, bytes: number): void {
     const end = row.first + row.count - 1
-    for (const { sequence, sinks } of entries) this.routed(sequence, sinks)
+    let voids = 0
+    for (const { sequence, sinks, duplicate } of entries) {
+      if (duplicate === true) voids += 1
+      this.routed(sequence, sinks)
+    }
     // One that can't be read leaves a gap: what is in memory has none.
     if (entries.length < end - this.end) this.recent = new RecentEntries()
     else this.recent.push(entries)
-    this.kept += entries.length
-    this.void += end - this.end - entries.length
+    this.kept += row.count - voids
+    this.void += voids
     this.end = end
     this.known.push(row)
-    this.bytes += bytes
+    this.bytes += bytes + row.count * keyWidth
     this.waiting.reached(end)
   }
 
@@ -285,6 +289,7 @@ export class StreamState {
           more = rows.length === rowsAtOnce
         }
         for (const backlog of this.backlogs.values()) backlog.recount()
+        yield* this.letters.newest
       }),
     )
   }
