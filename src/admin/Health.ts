@@ -61,7 +61,7 @@ const readinessProblems = ({ draining, notReady, now, journal }: Status): Readon
   // What the journal has to say stands there.
   if (notReady === "" || journal.health === "full" || journal.health === "broken") return []
   const { answeredAt } = journal
-  const old = answeredAt === undefined ? [] : [`the figures below are ${span(now - answeredAt)} old`]
+  const old = answeredAt === undefined ? [] : [`the figures shown are ${span(now - answeredAt)} old`]
   return [{ ...relay, state: "not-ready", lines: [`no delivery is accepted: ${notReady}`, ...old] }]
 }
 

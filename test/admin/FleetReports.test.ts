@@ -1,9 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Lane } from "../../src/admin/Api.ts"
-import { hashOf } from "../../src/admin/ConfigHash.ts"
 import { fleetOf, withOthers } from "../../src/admin/FleetReports.ts"
 import type { FleetStatus } from "../../src/journal/FleetStatus.ts"
-import { relayConfig } from "../lib/activeConfig.ts"
 
 const lane = (name: string, more: Partial<Lane> = {}): Lane => ({
   ...{ name, type: "file", condition: "running", message: "" },
@@ -63,18 +61,39 @@ describe("relays on one journal", () => {
     })
   })
 
-  test("configs are the same that differ only in what each relay has of its own", () => {
-    const config = relayConfig({ routes: [] })
-    const elsewhere = relayConfig({ routes: [], listen: { host: "10.0.0.2", port: 1 } })
-    expect(hashOf(elsewhere)).toBe(hashOf(config))
-    expect(
-      hashOf(
-        relayConfig({
-          routes: [],
-          sinks: [],
-          webhooks: [...config.webhooks, ...config.webhooks, { name: "more" } as never],
-        }),
-      ),
-    ).not.toBe(hashOf(config))
+  test("a sink is in the worst condition that it has at any relay, with the relay's name; what one that has no streams said is past", () => {
+    const stalled = { ...running("lake"), condition: "stalled", message: "since noon" } as const
+    const at = (relay: string) =>
+      withOthers([lane("lake")], {
+        ...fleet,
+        members: [member("a", { isSelf: true }), member(relay, { lanes: [stalled] })],
+      })
+    expect(at("b")[0]).toMatchObject({ condition: "stalled", message: "at b: since noon" })
+    expect(at("gone")[0]).toMatchObject({ condition: "running", message: "" })
+    const own = lane("lake", { condition: "failed", message: "a bug" })
+    expect(withOthers([own], fleet)[0]).toMatchObject({ condition: "failed", message: "a bug" })
+  })
+
+  test("the oldest event is that of all relays", () => {
+    const told = (oldestAt: number) => ({
+      ...fleet,
+      members: [member("b", { lanes: [{ ...running("lake"), oldestAt }] })],
+    })
+    const oldest = (own: number, theirs: number) =>
+      withOthers([lane("lake", { oldestAt: own })], told(theirs))[0]?.oldestAt
+    expect([oldest(5, 3), oldest(3, 5), oldest(0, 5), oldest(5, 0), oldest(0, 0)]).toEqual([3, 3, 5, 5, 0])
+  })
+
+  test("events that wait in a stream that no relay has taken over are stalled", () => {
+    const since = (unownedFor: number) =>
+      withOthers([lane("lake")], {
+        ...fleet,
+        streams: [{ ...held, id: 3, isShared: false, lanes: { lake: counts(1) }, unownedFor }],
+      })
+    expect(since(10_000)[0]?.condition).toBe("running")
+    expect(since(20_000)[0]).toMatchObject({
+      condition: "stalled",
+      message: "no relay has taken over the stream 3, in which events wait",
+    })
   })
 })

@@ -124,6 +124,7 @@ describe("/metrics", () => {
       expect(body).toContain("relay_beat_age_seconds 1.5\n")
       // What it owns, so that the relays' sum is what they all have.
       expect(body).toContain("relay_journal_bytes 500\n")
+      expect(body).toContain("relay_ready 1\n")
     }).pipe(Effect.orDie),
   )
 
