@@ -8,6 +8,7 @@
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
+import { laneConditions } from "../delivery/LaneStatus.ts"
 import { verdicts } from "../routing/Router.ts"
 import { BadRequest, Invalid, NotFound, Refused, Unavailable } from "./ApiErrors.ts"
 import { Fleet } from "./FleetApi.ts"
@@ -42,16 +43,7 @@ export const Journal = Schema.Struct({
 export const Lane = Schema.Struct({
   name: Schema.String,
   type: Schema.String,
-  condition: Schema.Literals([
-    "running",
-    "waiting",
-    "misconfigured",
-    "paused",
-    "blocked",
-    "stalled",
-    "failed",
-    "orphaned",
-  ]),
+  condition: Schema.Literals(laneConditions),
   message: Schema.String,
   /** Events routed to it and not settled, those that wait for a retry included. */
   backlog: Schema.Int,
@@ -113,7 +105,7 @@ export const Status = Schema.Struct({
   notReady: Schema.String,
   config: Config,
   journal: Journal,
-  /** Since the start. */
+  /** Of this relay, since its start. */
   totals: Totals,
   /** Long-running work and its progress from 0 to 1: `replay to lake`. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),

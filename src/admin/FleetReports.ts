@@ -1,4 +1,5 @@
 /** What the admin API says of all relays on the journal: figures over all streams, conditions at all relays. */
+import { laneConditions } from "../delivery/LaneStatus.ts"
 import type { FleetStatus, LaneCounts, MemberStatus, StreamStatus } from "../journal/FleetStatus.ts"
 import type * as Api from "./Api.ts"
 import type { Fleet } from "./FleetApi.ts"
@@ -22,18 +23,7 @@ const totals = (streams: ReadonlyArray<StreamStatus>): ReadonlyMap<string, LaneC
   return counts
 }
 
-/** The worst first: where relays differ, this is what an operator is told. */
-const conditions: ReadonlyArray<Api.Lane["condition"]> = [
-  "failed",
-  "stalled",
-  "blocked",
-  "misconfigured",
-  "waiting",
-  "paused",
-  "orphaned",
-  "running",
-]
-const rank = ({ condition }: Pick<Api.Lane, "condition">): number => conditions.indexOf(condition)
+const rank = ({ condition }: Pick<Api.Lane, "condition">): number => laneConditions.indexOf(condition)
 
 type Told = Pick<Api.Lane, "condition" | "message">
 

@@ -5,6 +5,7 @@
  */
 import { Clock, Effect } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
+import { laneConditions } from "../delivery/LaneStatus.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
 import { commitBuckets } from "../ingest/Counters.ts"
@@ -67,17 +68,6 @@ const histogram = (
 const own = "in the streams that this relay owns"
 /** What each relay of a fleet says alike. */
 const alike = "the same at every relay on one database"
-
-const conditions = [
-  "running",
-  "waiting",
-  "misconfigured",
-  "paused",
-  "blocked",
-  "stalled",
-  "failed",
-  "orphaned",
-] as const
 
 const ofFleet = ({ owned, counters, beatAge }: FleetStatus): ReadonlyArray<string> => [
   metric("gauge", "relay_streams_owned", "Streams that this relay delivers", [[{}, owned]]),
@@ -195,7 +185,7 @@ export const render = Effect.gen(function* () {
       "relay_lane_state",
       `1 for the state that a lane is in, ${own}`,
       lanes.flatMap(({ name, condition }) =>
-        conditions.map((state): Sample => [{ sink: name, state }, state === condition ? 1 : 0]),
+        laneConditions.map((state): Sample => [{ sink: name, state }, state === condition ? 1 : 0]),
       ),
     ),
     metric("gauge", "relay_dead_letters", `Dead letters that stand, ${own}`, perLane("deadLetters")),

@@ -31,6 +31,7 @@ import * as Quarantine from "./Quarantine.ts"
 import type { RelayEvents } from "./RelayEvents.ts"
 import * as RunningLanes from "./RunningLanes.ts"
 import * as StreamLanes from "./StreamLanes.ts"
+import { UnservedLanes } from "./UnservedLanes.ts"
 
 export type { LaneCondition, LaneStatus } from "./LaneStatus.ts"
 export type { LaneSpec } from "./RunningLanes.ts"
@@ -122,7 +123,16 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
       const changed = Stream.runHead(Stream.filter(SubscriptionRef.changes(owned), (now) => now !== logs))
       yield* Effect.raceFirst(changed, isDone ? Effect.never : Effect.sleep(openEvery))
     })
-  if (journal.streams !== undefined) yield* Effect.forkScoped(Effect.forever(keepUp(journal.streams)))
+  const unserved = new UnservedLanes()
+  if (journal.streams !== undefined) {
+    const owned = journal.streams
+    yield* Effect.forkScoped(Effect.forever(keepUp(owned)))
+    const wanted = (sink: string) => current.some(({ config }) => config.name === sink)
+    const look = Effect.suspend(() =>
+      unserved.look(SubscriptionRef.getUnsafe(owned), (log, sink) => streams.has(log, sink) || !wanted(sink)),
+    )
+    yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(look), openEvery)))
+  }
 
   const setPaused = Effect.fn("Lanes.setPaused")(function* (name: string, paused: boolean) {
     const lanes = streams.of(name)
@@ -247,7 +257,12 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
   return Lanes.of({
     status: Effect.map(
       Effect.forEach(streams.logs(), (log) => log.lanes, { concurrency: "unbounded" }),
-      (infos) => totals(infos).map((info) => statusOf(info, streams.of(info.name))),
+      (infos) =>
+        totals(infos).map((info): LaneStatus => {
+          const status = statusOf(info, streams.of(info.name))
+          const message = unserved.messages.get(info.name)
+          return message === undefined ? status : { ...status, condition: "stalled", message }
+        }),
     ),
     // During a change a lane may be retired and not yet started again.
     pause: (name) => oneChange.withPermit(setPaused(name, true)),

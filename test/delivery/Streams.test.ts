@@ -2,7 +2,7 @@
 import { describe, expect } from "bun:test"
 import { Context, Effect, Layer, SubscriptionRef } from "effect"
 import { Journal, type Log } from "../../src/journal/Journal.ts"
-import { fenced } from "../../src/journal/JournalError.ts"
+import { fenced, unavailable } from "../../src/journal/JournalError.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
@@ -15,8 +15,11 @@ const two = Effect.gen(function* () {
   const other = yield* memory
   let isOwned = true
   let settlements = 0
+  let isClosed = false
   const log: Log = {
     ...other,
+    openLane: (...asked) =>
+      Effect.suspend(() => (isClosed ? Effect.fail(unavailable("not now")) : other.openLane(...asked))),
     mayStart: () => isOwned,
     settle: (some) => {
       if (isOwned) return other.settle(some)
@@ -34,6 +37,10 @@ const two = Effect.gen(function* () {
       isOwned = false
     },
     leave: SubscriptionRef.set(owned, [own]),
+    /** No lane can be opened over it. */
+    close: (closed: boolean) => {
+      isClosed = closed
+    },
     refused: () => settlements,
   }
 })
@@ -92,6 +99,30 @@ describe("lanes over streams", () => {
           Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeed(Journal, journal)))),
         )
       }).pipe(Effect.scoped),
+  )
+
+  it.effect("say that a sink is stalled whose lane can't be opened over a stream that holds its events", () =>
+    Effect.gen(function* () {
+      const { journal, other, take, close } = yield* two
+      const sink = scripted(() => "pass")
+      yield* Effect.gen(function* () {
+        yield* appendTo(other, 3)
+        close(true)
+        yield* take
+        yield* pass("20 seconds")
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "" })
+        yield* pass("15 seconds")
+        const stalled = yield* statusOf("sink")
+        expect(stalled?.condition).toBe("stalled")
+        expect(stalled?.message).toContain("could not be opened")
+        close(false)
+        yield* pass("3 seconds")
+        expect(sink.delivered).toEqual([1, 2, 3])
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "", backlog: 0 })
+      }).pipe(
+        Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeed(Journal, journal)))),
+      )
+    }).pipe(Effect.scoped),
   )
 
   /** As a journal of several relays: it says how often others moved retries into a lane. */
