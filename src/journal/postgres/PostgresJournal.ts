@@ -217,12 +217,12 @@ export const make = Effect.fnUntraced(function* (
   const asking = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> =>
     Effect.suspend(() => (silence() === "" ? effect : Effect.fail(unavailable(silence()))))
   const fallsSilent = Effect.suspend(() => (silence() === "" ? Effect.sleep("250 millis") : asking(Effect.void)))
-  /** What only reads also ends as soon as PostgreSQL is seen not to answer. */
-  const reading = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> =>
+  /** What may be asked again also ends as soon as PostgreSQL is seen not to answer. */
+  const askingAgain = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> =>
     asking(Effect.raceFirst(effect, Effect.forever(fallsSilent)))
 
   const setPaused = (name: string, paused: boolean): Effect.Effect<void, JournalError> =>
-    asking(
+    askingAgain(
       Effect.map(
         refusing(
           db.query(
@@ -356,15 +356,15 @@ export const make = Effect.fnUntraced(function* (
           return yield* dropIn(yield* everywhere, name)
         }),
       ),
-    deadLetters: (query) => reading(operations.deadLetters(query)),
+    deadLetters: (query) => askingAgain(operations.deadLetters(query)),
     replayDeadLetters: (ids, reroute) => asking(operations.replayDeadLetters(ids, reroute)),
     dropDeadLetters: (ids) => asking(operations.dropDeadLetters(ids)),
     replay: (targets) => asking(operations.replay(targets)),
     import: (journal, events) => asking(operations.import(journal, events)),
-    events: (query: EventQuery) => reading(finder.page(query)),
-    end: reading(finder.end),
+    events: (query: EventQuery) => askingAgain(finder.page(query)),
+    end: askingAgain(finder.end),
     status,
     broken: Deferred.await(brokenSignal),
-    acknowledge: asking(refusing(alarm.clear)),
+    acknowledge: askingAgain(refusing(alarm.clear)),
   })
 })
