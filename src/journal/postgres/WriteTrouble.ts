@@ -52,9 +52,8 @@ export class WriteTrouble {
         ),
       queryUnsafe: async <Row>(...asked: Parameters<Database["queryUnsafe"]>) => {
         const result = await db.queryUnsafe<Row>(...asked)
+        // What succeeds says nothing: it may have found room in a page that was there.
         if (Result.isFailure(result)) this.#note(result.failure)
-        // A beat needs no room, so it says nothing of a full disk.
-        else if (asked[0] === "append") this.#error = undefined
         return result
       },
     }
