@@ -177,6 +177,18 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
       return { lanes, known, former, touched }
     })
     const plans = yield* Effect.forEach(streams.all(), plan)
+    /** Renames lanes of a stream. What fails here is done once the new config is in force. */
+    const rename = ({ lanes, former, touched }: (typeof plans)[number]) =>
+      Effect.forEach(
+        touched,
+        ({ config }) => {
+          const renamedFrom = former(config)
+          if (renamedFrom === undefined) return Effect.void
+          const options = { ...RunningLanes.openOptions(config, specs), renamedFrom }
+          return Effect.andThen(lanes.retire(renamedFrom), Effect.ignore(lanes.log.openLane(config.name, options)))
+        },
+        { concurrency: "unbounded", discard: true },
+      )
     const touched = specs.filter((spec) => plans.some((plan) => plan.touched.includes(spec)))
     const [first] = streams.all()
     const prepared =
@@ -194,12 +206,15 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     )
     yield* Effect.gen(function* () {
       if (unusable.length > 0) return yield* new SinkUnusable({ message: unusable.join("\n") })
-      for (const { lanes, known, touched } of plans) {
+      for (const { lanes, known, former, touched } of plans) {
         for (const { config } of touched) {
-          if (!known.has(config.name)) yield* lanes.log.openLane(config.name, RunningLanes.openOptions(config))
+          if (known.has(config.name) || former(config) !== undefined) continue
+          yield* lanes.log.openLane(config.name, RunningLanes.openOptions(config, specs))
         }
       }
     }).pipe(Effect.onError(() => undo))
+    // Before anything is routed to the new name: so the events of both names stay in one order.
+    yield* Effect.forEach(plans, rename, { concurrency: "unbounded", discard: true })
     yield* swap
     current = [...specs, Quarantine.spec]
 
@@ -215,7 +230,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
         const { name } = config
         const renamedFrom = former(config)
         return Effect.gen(function* () {
-          const options = RunningLanes.openOptions(config)
+          const options = RunningLanes.openOptions(config, specs)
           yield* lanes.retire(name)
           if (renamedFrom !== undefined) {
             yield* lanes.retire(renamedFrom)

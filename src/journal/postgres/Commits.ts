@@ -2,10 +2,10 @@
  * Commits a group: one statement, one round trip. It stores the keys that are
  * new, then the row, with the places of those that are not.
  *
- * **Guarantee.** Nothing is stored under an epoch that has passed: the statement
- * locks the stream's row, so a takeover waits for it, or it finds nothing. A
- * group whose connection broke is sent again as it was, until its fate is known:
- * of the two, one stores it.
+ * **Guarantee.** Nothing is stored under an epoch that has passed, or on a server
+ * of another timeline than the epoch's: the statement locks the stream's row, so a
+ * takeover waits for it, or it finds nothing. A group whose connection broke is
+ * sent again as it was, until its fate is known: of the two, one stores it.
  */
 import { Effect, Exit, Result } from "effect"
 import { type JournalError, unavailable } from "../JournalError.ts"
@@ -16,13 +16,14 @@ import { mayRepeat, refusalOf } from "./DatabaseRefusal.ts"
 import type { Group, Stored } from "./Group.ts"
 import type { OwnedStream } from "./OwnedStream.ts"
 import { idsOf } from "./StreamRows.ts"
+import { isOwned } from "./StreamState.ts"
 
 /** Milliseconds: how long a statement may take before its connection is given up, and how soon it is sent again. */
 const timeout = 10_000
 const repeatAfter = 100
 
 /** Keys of deliveries, sorted so that two relays never wait for each other. */
-const ownSql = `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE id = $1 AND epoch = $2 FOR SHARE),
+const ownSql = `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} FOR SHARE),
   key AS MATERIALIZED (SELECT * FROM unnest($3::int[], $4::int[], $5::int[], $6::int[]) AS key(lo, hi, crc, place)),
   fresh AS (
     INSERT INTO seen (lo, hi, crc, at, sequence)
@@ -103,7 +104,7 @@ export class Commits {
     const stream = this.#options.own()
     if (stream === undefined || stream.isLost) return between
     const first = stream.end + 1
-    const { newLanes } = group.batch
+    const newLanes = stream.missingLanes(group.batch.entries, first)
     const params = [stream.id, stream.epoch, ...keysOf(group), first, ...rowOf(group)]
     const before: Also | undefined =
       newLanes.length === 0 && also === undefined

@@ -68,9 +68,4 @@ export interface Database extends Queries {
   ): Promise<Result.Result<Answer<Row>, DatabaseError>>
   /** `undefined` before the first connection. */
   readonly server: () => Server | undefined
-  /**
-   * Calls a listener whenever another server was promoted since: what the one
-   * before had committed may be missing. Connections to that one are closed.
-   */
-  readonly onPromoted: (listener: () => void) => void
 }

@@ -7,6 +7,7 @@ import type { Database } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
 import type { OwnedStream } from "./OwnedStream.ts"
 import { floorOf } from "./Sequences.ts"
+import { isOwned } from "./StreamState.ts"
 
 /** Rows that are deleted at once. */
 const rowsAtOnce = 256
@@ -42,11 +43,12 @@ export const prune = Effect.fnUntraced(function* (
     excess -= row.bytes
   }
   if (old.length > 0) {
+    const firsts = old.map(({ first }) => first)
     yield* db.query(
-      `DELETE FROM log USING stream AS s
-       WHERE s.id = $1 AND s.epoch = $2 AND log.first = ANY($3::bigint[])`,
-      [stream.id, stream.epoch, old.map(({ first }) => first)],
+      `DELETE FROM log WHERE first = ANY($3::bigint[]) AND EXISTS (SELECT FROM stream WHERE ${isOwned})`,
+      [stream.id, stream.epoch, firsts],
     )
+    stream.known.pruned(firsts)
     stream.bytes -= old.reduce((sum, { bytes }) => sum + bytes, 0)
   }
   // What a lane waits for is looked at again once all was: it goes on from here, and begins anew after the newest.

@@ -49,11 +49,7 @@ const make = ({ connection, poolSize }: DatabaseOptions): Database & { readonly 
   const each = (act: (pool: ConnectionPool) => void) => {
     for (const pool of Object.values(pools)) act(pool)
   }
-  const listeners: Array<() => void> = []
-  cluster.onPromoted = (timeline) => {
-    each((pool) => pool.retire((one) => one.timeline < timeline))
-    for (const listener of listeners) listener()
-  }
+  cluster.onPromoted = (timeline) => each((pool) => pool.retire((one) => one.timeline < timeline))
 
   const run = async <Row>(use: Use, sql: string, params: Params, options: QueryOptions) => {
     const { timeout = usualTimeout } = options
@@ -95,9 +91,6 @@ const make = ({ connection, poolSize }: DatabaseOptions): Database & { readonly 
           ),
       ),
     server: () => server,
-    onPromoted: (listener) => {
-      listeners.push(listener)
-    },
     close: () => each((pool) => pool.close()),
   }
 }
