@@ -208,13 +208,13 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
       if (unusable.length > 0) return yield* new SinkUnusable({ message: unusable.join("\n") })
       for (const { lanes, known, former, touched } of plans) {
         for (const { config } of touched) {
-          if (known.has(config.name) || former(config) !== undefined) continue
+          if (known.has(config.name) || (former(config) !== undefined && journal.streams !== undefined)) continue
           yield* lanes.log.openLane(config.name, RunningLanes.openOptions(config, specs))
         }
       }
     }).pipe(Effect.onError(() => undo))
-    // Before anything is routed to the new name: so the events of both names stay in one order.
-    yield* Effect.forEach(plans, rename, { concurrency: "unbounded", discard: true })
+    // Where a lane is renamed in place, before anything is routed to its new name: so its events stay in one order.
+    if (journal.streams !== undefined) yield* Effect.forEach(plans, rename, { concurrency: "unbounded", discard: true })
     yield* swap
     current = [...specs, Quarantine.spec]
 

@@ -19,6 +19,7 @@ import * as Membership from "./Membership.ts"
 import { OwnedStream } from "./OwnedStream.ts"
 import { reportOf } from "./SelfReport.ts"
 import { sharedStream } from "./Sequences.ts"
+import { load } from "./StreamLoading.ts"
 import { isOwned, type Owner } from "./StreamState.ts"
 
 /** Milliseconds that leaving may take: a database that does not answer must not hold up the end. */
@@ -152,7 +153,7 @@ export class Fleet {
     return Effect.gen({ self: this }, function* () {
       const { id, epoch, before } = yield* claimStream(this.#options.db, this.name)
       const stream = new OwnedStream(this.owner, id, epoch)
-      yield* stream.load
+      yield* load(stream)
       // Who has it lives, and learns of this by its next sign of life: until then it may deliver.
       if (before !== null && before !== this.name) stream.notBefore = this.now() + Membership.lease
       this.own = stream
@@ -330,7 +331,7 @@ export class Fleet {
     )
     if (taken === undefined) return false
     const stream = new OwnedStream(this.owner, id, taken.epoch)
-    yield* stream.load
+    yield* load(stream)
     if (owner !== null && owner !== name) this.counters.takeovers += 1
     yield* this.#hold(stream)
     yield* Effect.logInfo(

@@ -21,12 +21,14 @@ import * as Fleet from "./Fleet.ts"
 import * as FleetReport from "./FleetReport.ts"
 import * as Housekeeping from "./Housekeeping.ts"
 import type { KnownRows } from "./KnownRows.ts"
+import { empty } from "./LaneEmptying.ts"
 import * as LaneMoves from "./LaneMoves.ts"
 import { beatEvery } from "./Membership.ts"
 import { Operations } from "./Operations.ts"
 import { RedAlarm } from "./RedAlarm.ts"
 import { nobody } from "./SelfReport.ts"
 import { floorOf, sharedStream } from "./Sequences.ts"
+import { load, loadPlaces } from "./StreamLoading.ts"
 import { StreamState } from "./StreamState.ts"
 import { StreamWriter } from "./StreamWriter.ts"
 
@@ -92,7 +94,7 @@ export const make = Effect.fnUntraced(function* (
           if (exclusive !== undefined) writer.setExclusive(sink, exclusive)
           return renamedFrom === undefined ? Effect.void : rename(renamedFrom, sink)
         }),
-      empty: (stream, from) => LaneMoves.empty(stream, writer, from),
+      empty: (stream, from) => empty(stream, writer, from),
       exclusively: (stream, work) =>
         stream === fleet.own
           ? writer.exclusively(work)
@@ -173,7 +175,7 @@ export const make = Effect.fnUntraced(function* (
     for (const stream of fleet.streams) {
       if (stream.isLost) continue
       // Another relay may be emptying one of its lanes.
-      if (stream.names.isMoving) yield* fleet.owner.exclusively(stream, stream.loadPlaces(db))
+      if (stream.names.isMoving) yield* fleet.owner.exclusively(stream, loadPlaces(stream, db))
       while (yield* Housekeeping.prune(stream, before, tooMany)) yield* Effect.sleep(20)
     }
     writer.toShared.forget(performance.now() - remembersShared)
@@ -219,7 +221,7 @@ export const make = Effect.fnUntraced(function* (
   /** A stream that this relay does not own, as it stands now. */
   const visit = Effect.fnUntraced(function* (id: number, epoch = 0) {
     const visited = new StreamState(fleet.owner, id, epoch, true)
-    yield* visited.load
+    yield* load(visited)
     return visited
   })
 
@@ -263,7 +265,7 @@ export const make = Effect.fnUntraced(function* (
       yield* LaneMoves.open(stream, to, { isConfigured })
       count += yield* LaneMoves.open(stream, to, { renamedFrom: from, isConfigured })
       const now = stream.isVisited ? yield* visit(stream.id) : stream
-      count += yield* LaneMoves.empty(now, writer, from)
+      count += yield* empty(now, writer, from)
     }
     return count
   })

@@ -9,17 +9,15 @@
 import { Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import { fenced, type JournalError } from "../JournalError.ts"
-import type { Cursor } from "../Settlement.ts"
 import type { OpenOptions } from "../StreamLog.ts"
 import { Backlog } from "../stream/Backlog.ts"
-import { keyWidth, notDelivered } from "../stream/CommitBatch.ts"
 import { HeadWaiters } from "../stream/HeadWaiters.ts"
 import { RecentEntries } from "../stream/RecentEntries.ts"
 import type { Database, Queries } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import { answered, type KnownRow, KnownRows, mark } from "./KnownRows.ts"
-import { LaneNames, nothingStored, type Place, type StoredLanes } from "./LaneNames.ts"
+import { LaneNames, nothingStored, type Place } from "./LaneNames.ts"
 import * as LaneTables from "./LaneTables.ts"
 import { ceilingOf, floorOf } from "./Sequences.ts"
 import { columns, type StreamRow, storedOf } from "./StreamRows.ts"
@@ -309,114 +307,9 @@ export class StreamState {
 
   // --- what is kept ----------------------------------------------------------
 
-  /**
-   * Reads from the database where the stream stands, all from one server: five
-   * round trips, and one for each 256 commits that some lane has not settled.
-   */
-  get load(): Effect.Effect<void, JournalError> {
-    return this.transact((queries) =>
-      Effect.gen({ self: this }, function* () {
-        const range = [floorOf(this.id), ceilingOf(this.id)]
-        const { rows: heads } = yield* queries.query<{ first: number | null; head: number | null; bytes: number }>(
-          `SELECT min(first) AS first, max(first + count - 1) AS head,
-             coalesce(sum(octet_length(bytes) + octet_length(keys)), 0)::bigint AS bytes
-           FROM log WHERE first > $1 AND first < $2`,
-          range,
-        )
-        this.end = heads[0]?.head ?? floorOf(this.id)
-        this.first = heads[0]?.first ?? this.end + 1
-        this.bytes = heads[0]?.bytes ?? 0
-        const { rows: newest } = yield* queries.query<KnownRow>(
-          `SELECT first, ${answered} AS events, ${mark} AS mark FROM log
-           WHERE first > $1 AND first < $2 ORDER BY first DESC LIMIT 1`,
-          range,
-        )
-        this.known.clear()
-        for (const row of newest) this.known.push(row)
-        yield* this.loadPlaces(queries)
-        const { rows: retries } = yield* queries.query<{ lane: string; sequence: number }>(
-          "SELECT lane, sequence FROM retry WHERE sequence > $1 AND sequence < $2",
-          range,
-        )
-        for (const { lane, sequence } of retries) this.backlogs.get(lane)?.retrying.add(sequence)
-        let after = Math.min(...[...this.backlogs.values()].map(({ cursor }) => cursor.sequence), this.end)
-        for (let more = after < this.end; more; ) {
-          const rows = yield* this.#keysAbove(queries, after)
-          for (const row of rows) {
-            this.#loadRow(row)
-            after = row.first + row.count - 1
-          }
-          more = rows.length === rowsAtOnce
-        }
-        for (const backlog of this.backlogs.values()) backlog.recount()
-      }),
-    )
-  }
-
-  /** The names of its lanes, and their cursors: of those that run, memory is ahead. */
-  loadPlaces(queries: Queries): Effect.Effect<void, DatabaseError> {
-    return Effect.gen({ self: this }, function* () {
-      const before = [...this.backlogs.keys()]
-      const { rows } = yield* queries.query<StoredLanes>("SELECT lanes, names, past FROM progress WHERE stream = $1", [
-        this.id,
-      ])
-      this.names = LaneNames.of(rows[0] ?? nothingStored)
-      for (const [lane, { pausedFor, ...place }] of this.names.places) {
-        if (this.open.has(lane)) continue
-        const cursor = within(place, this.end)
-        const backlog = this.backlogs.get(lane) ?? new Backlog(lane, cursor)
-        this.backlogs.set(lane, backlog)
-        backlog.pausedFor = pausedFor
-        if (backlog.cursor.sequence !== cursor.sequence) backlog.settle(cursor)
-      }
-      // Another relay has emptied them.
-      for (const lane of before) if (!this.open.has(lane) && !this.names.places.has(lane)) this.backlogs.delete(lane)
-    })
-  }
-
-  #keysAbove(queries: Queries, after: number) {
-    return Effect.map(
-      queries.query<KeysRow>(
-        `SELECT first, count, received_to, routes, keys, void FROM log
-         WHERE first >= coalesce((SELECT max(first) FROM log WHERE first > $1 AND first <= $2), $2) AND first < $3
-         ORDER BY first LIMIT ${rowsAtOnce}`,
-        [floorOf(this.id), after + 1, ceilingOf(this.id)],
-      ),
-      ({ rows }) => rows,
-    )
-  }
-
-  #loadRow({ first, count, routes, keys, void: voids }: KeysRow): void {
-    const lists = JSON.parse(routes) as ReadonlyArray<ReadonlyArray<string>>
-    const view = Buffer.from(keys.buffer, keys.byteOffset, keys.byteLength)
-    for (let place = 0; place < count; place++) {
-      if (voids.includes(place)) continue
-      const route = view.readUInt32LE(place * keyWidth + 12)
-      const sequence = first + place
-      for (const lane of this.names.lanesOf(lists[route & ~notDelivered] ?? [], sequence)) {
-        this.backlogs.get(lane)?.routed(sequence)
-      }
-    }
-  }
-
   /** Whether any lane waits for something from `from` to `to`. */
   isPending(from: number, to: number): boolean {
     for (const backlog of this.backlogs.values()) if (backlog.pendingWithin(from, to).length > 0) return true
     return false
   }
-}
-
-/** A cursor never points beyond the log: what a server has lost is not settled there. */
-const within = ({ sequence, settled }: Cursor, end: number): Cursor => ({
-  sequence: Math.min(sequence, end),
-  settled: settled.filter(([from]) => from <= end).map(([from, to]) => [from, Math.min(to, end)]),
-})
-
-interface KeysRow {
-  readonly first: number
-  readonly count: number
-  readonly received_to: number
-  readonly routes: string
-  readonly keys: Uint8Array
-  readonly void: ReadonlyArray<number>
 }
