@@ -14,6 +14,7 @@ import {
   Equal,
   Exit,
   Layer,
+  Option,
   Schedule,
   Schema,
   Scope,
@@ -81,6 +82,16 @@ const openEvery = Duration.seconds(1)
 
 const unclaimed = ({ name, backlog }: LaneInfo): string =>
   `${backlog === 1 ? "1 event waits" : `${backlog} events wait`} for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` moves the backlog to another sink, \`relay lanes drop ${name}\` gives it up, or a sink takes it over with "renamedFrom"`
+
+const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
+
+/** Nothing where another relay has taken the stream: whoever owns it next opens its lanes. */
+const unlessFenced = <A>(open: Effect.Effect<A, JournalError>): Effect.Effect<Option.Option<A>, JournalError> =>
+  Effect.catchIf(
+    Effect.asSome(open),
+    (error) => !isNotFenced(error),
+    () => Effect.succeedNone,
+  )
 
 /** `renamedFrom` says where a lane comes from, not how it runs. */
 const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
@@ -209,7 +220,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
       for (const { lanes, known, former, touched } of plans) {
         for (const { config } of touched) {
           if (known.has(config.name) || (former(config) !== undefined && journal.streams !== undefined)) continue
-          yield* lanes.log.openLane(config.name, RunningLanes.openOptions(config, specs))
+          yield* unlessFenced(lanes.log.openLane(config.name, RunningLanes.openOptions(config, specs)))
         }
       }
     }).pipe(Effect.onError(() => undo))
@@ -243,8 +254,9 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
             )
           }
           // It was open a moment ago: a failure here is temporary, or ends the relay.
-          const state = yield* Effect.retry(log.openLane(name, options), { schedule: Schedule.spaced(openEvery) })
-          yield* lanes.start(spec, state, yield* lanes.acquire(spec))
+          const schedule = Schedule.spaced(openEvery)
+          const state = yield* unlessFenced(Effect.retry(log.openLane(name, options), { schedule, while: isNotFenced }))
+          if (Option.isSome(state)) yield* lanes.start(spec, state.value, yield* lanes.acquire(spec))
         })
       })
       const renamed = new Set(touched.map(({ config }) => former(config)))

@@ -141,9 +141,10 @@ export const make = Effect.fnUntraced(function* (
     if (from === to) return
     if (fleet.isPaused(from)) yield* setPaused(to, true)
     const isOwner = fleet.streams.some(({ id, isLost }) => id === sharedStream && !isLost)
-    if (isOwner || named.has(`${from} ${to}`)) return
+    const key = JSON.stringify([from, to])
+    if (isOwner || named.has(key)) return
     yield* LaneMoves.alsoName(new StreamState(fleet.owner, sharedStream, 0, true), to, from)
-    named.add(`${from} ${to}`)
+    named.add(key)
   })
 
   // The start and the end.

@@ -16,7 +16,7 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
     if (lacking !== undefined) return skipped(lacking)
     const postgres = await makePostgres()
     const broken: Array<string> = []
-    let [rounds, acknowledged, lost, repeated, takeovers, meanwhile] = [0, 0, 0, 0, 0, 0]
+    let [rounds, acknowledged, lost, repeated, takeovers, meanwhile, renames, promotions] = [0, 0, 0, 0, 0, 0, 0, 0]
     for (; rounds < (long ? seeds.long : seeds.normal) && broken.length < reported; rounds++) {
       const verdict = await simulate(postgres.url, seed + rounds, databases)
       acknowledged += verdict.acknowledged
@@ -24,11 +24,13 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
       repeated = Math.max(repeated, verdict.repeated)
       takeovers += verdict.takeovers
       meanwhile += verdict.meanwhile
+      renames += verdict.renames
+      promotions += verdict.promotions
       for (const text of verdict.broken) broken.push(`seed ${seed + rounds}: ${text}`)
       if (verdict.lost > 0) broken.push(`seed ${seed + rounds}: ${verdict.lost} lost`)
     }
     await postgres.stop()
-    const notes = [`${takeovers} streams taken over`]
+    const notes = [`${takeovers} streams taken over, ${renames} renames, ${promotions} promotions`]
     if (databases > 1) {
       notes.push(`${meanwhile} acknowledged while another database was away`)
       if (meanwhile === 0) broken.push("nothing was acknowledged while another database was away")
