@@ -188,18 +188,6 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
       return { lanes, known, former, touched }
     })
     const plans = yield* Effect.forEach(streams.all(), plan)
-    /** Renames lanes of a stream. What fails here is done once the new config is in force. */
-    const rename = ({ lanes, former, touched }: (typeof plans)[number]) =>
-      Effect.forEach(
-        touched,
-        ({ config }) => {
-          const renamedFrom = former(config)
-          if (renamedFrom === undefined) return Effect.void
-          const options = { ...RunningLanes.openOptions(config, specs), renamedFrom }
-          return Effect.andThen(lanes.retire(renamedFrom), Effect.ignore(lanes.log.openLane(config.name, options)))
-        },
-        { concurrency: "unbounded", discard: true },
-      )
     const touched = specs.filter((spec) => plans.some((plan) => plan.touched.includes(spec)))
     const [first] = streams.all()
     const prepared =
@@ -219,13 +207,12 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
       if (unusable.length > 0) return yield* new SinkUnusable({ message: unusable.join("\n") })
       for (const { lanes, known, former, touched } of plans) {
         for (const { config } of touched) {
-          if (known.has(config.name) || (former(config) !== undefined && journal.streams !== undefined)) continue
+          // A lane that is to be renamed takes what is appended under its new name.
+          if (known.has(config.name) || former(config) !== undefined) continue
           yield* unlessFenced(lanes.log.openLane(config.name, RunningLanes.openOptions(config, specs)))
         }
       }
     }).pipe(Effect.onError(() => undo))
-    // Where a lane is renamed in place, before anything is routed to its new name: so its events stay in one order.
-    if (journal.streams !== undefined) yield* Effect.forEach(plans, rename, { concurrency: "unbounded", discard: true })
     yield* swap
     current = [...specs, Quarantine.spec]
 

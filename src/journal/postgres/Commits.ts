@@ -14,6 +14,7 @@ import type { Answer, Database, Queries } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
 import { mayRepeat, refusalOf } from "./DatabaseRefusal.ts"
 import type { Group, Stored } from "./Group.ts"
+import { alsoName } from "./LaneChange.ts"
 import type { OwnedStream } from "./OwnedStream.ts"
 import { idsOf } from "./StreamRows.ts"
 import { isOwned } from "./StreamState.ts"
@@ -50,7 +51,7 @@ SELECT (SELECT count(*) FROM owned) > 0 AS owned, coalesce((SELECT first FROM st
 
 const sharedSql = `SELECT owned, first, void, altered
   FROM append_shared($1::int[], $2::int[], $3::int[], $4::int[], $5::int, $6::bigint, $7::bigint, $8::text, $9::bytea,
-    $10::bytea, $11::bytea, $12::text[])`
+    $10::bytea, $11::bytea, $12::text[], $13::jsonb)`
 
 interface Row extends Stored {
   readonly owned: boolean
@@ -88,6 +89,8 @@ export interface CommitsOptions {
   readonly db: Database
   /** The stream that this relay writes; `undefined` between two. */
   readonly own: () => OwnedStream | undefined
+  /** By a sink's name, the one that it had before. */
+  readonly formers: ReadonlyMap<string, string>
   /** The relay stops: nothing is repeated any more. */
   readonly isClosed: () => boolean
 }
@@ -104,6 +107,8 @@ export class Commits {
     const stream = this.#options.own()
     if (stream === undefined || stream.isLost) return between
     const first = stream.end + 1
+    const named = await this.#name(stream, stream.missingLanes(group.batch.entries, first))
+    if (Exit.isFailure(named)) return Exit.failCause(named.cause)
     const newLanes = stream.missingLanes(group.batch.entries, first)
     const params = [stream.id, stream.epoch, ...keysOf(group), first, ...rowOf(group)]
     const before: Also | undefined =
@@ -133,11 +138,25 @@ export class Commits {
     return exit
   }
 
+  /** A sink's events belong to the lane that it has under its former name, until that lane is renamed. */
+  #name(stream: OwnedStream, missing: ReadonlyArray<string>): Promise<Exit.Exit<void, JournalError>> {
+    const { formers } = this.#options
+    const renamed = missing.flatMap((sink) => {
+      const former = formers.get(sink)
+      const lane = former === undefined ? "" : stream.names.laneOf(former, stream.end + 1)
+      return stream.backlogs.has(lane) ? [alsoName(stream, sink, lane)] : []
+    })
+    return renamed.length === 0
+      ? Promise.resolve(Exit.void)
+      : Effect.runPromiseExit(Effect.all(renamed, { discard: true }))
+  }
+
   /** Stores a group in the shared stream, after whatever others stored there. */
   toShared(group: Group, also?: Also): Promise<CommitExit> {
+    const { db, formers } = this.#options
     const lanes = [...new Set(group.batch.entries.flatMap(({ sinks }) => sinks))]
-    const params = [...keysOf(group), ...rowOf(group), lanes]
-    const { db } = this.#options
+    const renamed = lanes.flatMap((lane) => (formers.has(lane) ? [[lane, formers.get(lane)]] : []))
+    const params = [...keysOf(group), ...rowOf(group), lanes, JSON.stringify(Object.fromEntries(renamed))]
     return this.#repeated(
       also === undefined
         ? async () =>

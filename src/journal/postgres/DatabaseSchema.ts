@@ -76,7 +76,7 @@ const steps: ReadonlyArray<string> = [
 
    CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false);
 
-   CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[])
+   CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[], a_former jsonb)
    RETURNS TABLE (owned boolean, first bigint, void int[], altered int[]) LANGUAGE plpgsql AS $body$
    #variable_conflict use_column
    DECLARE head bigint;
@@ -86,6 +86,17 @@ const steps: ReadonlyArray<string> = [
      SELECT l.first + l.count - 1 INTO head FROM log l WHERE l.first > 4398046511104 AND l.first < 8796093022208 ORDER BY l.first DESC LIMIT 1;
      head := coalesce(head, 4398046511104);
      IF EXISTS (SELECT FROM progress p, unnest(a_lanes) AS name WHERE p.stream = 1 AND NOT p.lanes ? coalesce(p.names -> name ->> 'to', name)) THEN
+       -- A sink's events belong to the lane that it has under its former name, until the owner of the stream renames that lane.
+       PERFORM FROM stream s WHERE s.id = 1 FOR UPDATE;
+       WITH renamed AS (
+         SELECT name, coalesce(p.names -> (a_former ->> name) ->> 'to', a_former ->> name) AS lane FROM progress p, unnest(a_lanes) AS name
+         WHERE p.stream = 1 AND NOT p.lanes ? name AND NOT p.names ? name AND a_former ? name
+       ), named AS (
+         UPDATE progress AS p SET names = p.names || added.names
+         FROM (SELECT jsonb_object_agg(r.name, jsonb_build_object('to', r.lane, 'after', head)) AS names FROM renamed r, progress q WHERE q.stream = 1 AND q.lanes ? r.lane) AS added
+         WHERE p.stream = 1 AND added.names IS NOT NULL RETURNING p.stream
+       )
+       UPDATE stream s SET epoch = next_epoch(s.epoch) FROM named WHERE s.id = named.stream;
        UPDATE progress AS p SET lanes = new.lanes || p.lanes FROM (
          SELECT jsonb_object_agg(coalesce(q.names -> name ->> 'to', name), jsonb_build_object('sequence', head, 'settled', '[]'::jsonb, 'pausedFor', 0)) AS lanes
          FROM progress q, unnest(a_lanes) AS name WHERE q.stream = 1

@@ -27,8 +27,20 @@ export interface Change<A> {
 type Decide<A> = (before: LaneNames, head: number, queries: Queries) => Effect.Effect<Change<A>, DatabaseError>
 
 /** Eight round trips at most, and those of `decide`. */
-export const change = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, JournalError> => {
-  const { db, exclusively } = stream.owner
+export const change = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, JournalError> =>
+  stream.owner.exclusively(stream, changeNow(stream, decide))
+
+/**
+ * Says that events for a sink belong to the lane that it has under its former
+ * name, until that lane is renamed: called between two appends.
+ */
+export const alsoName = (stream: StreamState, sink: string, former: string): Effect.Effect<void, JournalError> =>
+  changeNow(stream, (before, head) =>
+    Effect.succeed({ lanes: before.alsoNamed(sink, former, head), value: undefined, inMemory: () => {} }),
+  )
+
+const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, JournalError> => {
+  const { db } = stream.owner
   const [floor, ceiling] = [floorOf(stream.id), ceilingOf(stream.id)]
   const transaction = db.transact((queries) =>
     Effect.gen(function* () {
@@ -61,10 +73,9 @@ export const change = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect
       return { ...decided, after }
     }),
   )
-  const done = Effect.map(refusing(transaction), ({ after, value, inMemory }) => {
+  return Effect.map(refusing(transaction), ({ after, value, inMemory }) => {
     stream.names = after
     inMemory(stream)
     return value
   })
-  return exclusively(stream, done)
 }

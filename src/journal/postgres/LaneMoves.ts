@@ -118,16 +118,6 @@ export const remove = (stream: StreamState, name: string): Effect.Effect<number,
     }),
   )
 
-/**
- * Says in a stream of another relay, whose config is older, that events for
- * `name` belong to the lane that it has under the former name. Its owner renames
- * the lane when its config does.
- */
-export const alsoName = (stream: StreamState, name: string, former: string): Effect.Effect<void, JournalError> =>
-  change(stream, (before, head) =>
-    Effect.succeed({ lanes: before.alsoNamed(name, former, head), value: undefined, inMemory: () => {} }),
-  )
-
 /** Fails where another relay's config has the sink: it would miss the events. */
 export const requireOrphaned = (name: string, relays: ReadonlyArray<string>): Effect.Effect<void, JournalError> =>
   relays.length === 0

@@ -92,7 +92,10 @@ export const make = Effect.fnUntraced(function* (
       opened: (sink, { renamedFrom, exclusive }) =>
         Effect.suspend(() => {
           if (exclusive !== undefined) writer.setExclusive(sink, exclusive)
-          return renamedFrom === undefined ? Effect.void : rename(renamedFrom, sink)
+          writer.setFormer(sink, renamedFrom)
+          // A lane's pause goes along.
+          const isPaused = renamedFrom !== undefined && renamedFrom !== sink && fleet.isPaused(renamedFrom)
+          return isPaused ? setPaused(sink, true) : Effect.void
         }),
       empty: (stream, from) => empty(stream, writer, from),
       exclusively: (stream, work) =>
@@ -132,20 +135,6 @@ export const make = Effect.fnUntraced(function* (
   }
   const operations = new Operations(db, writer, recount)
   const finder = new EventFinder(db, () => fleet.now())
-
-  /** Names that were given to lanes of the shared stream while another relay delivers it: once is enough. */
-  const named = new Set<string>()
-
-  /** A lane's pause goes along, and where another relay delivers the shared stream, that stream learns of the name. */
-  const rename = Effect.fnUntraced(function* (from: string, to: string): Effect.fn.Return<void, JournalError> {
-    if (from === to) return
-    if (fleet.isPaused(from)) yield* setPaused(to, true)
-    const isOwner = fleet.streams.some(({ id, isLost }) => id === sharedStream && !isLost)
-    const key = JSON.stringify([from, to])
-    if (isOwner || named.has(key)) return
-    yield* LaneMoves.alsoName(new StreamState(fleet.owner, sharedStream, 0, true), to, from)
-    named.add(key)
-  })
 
   // The start and the end.
   yield* Effect.acquireRelease(fleet.join, () =>
