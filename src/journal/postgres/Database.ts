@@ -55,10 +55,15 @@ export interface Server {
   readonly version: string
   /** As in `server_version_num`: `180004`. */
   readonly versionNumber: number
+  /** Something stands before it that hands one of its connections to many: PgBouncer, or another pooler. */
+  readonly isPooled: boolean
 }
 
 export interface Database extends Queries {
-  /** All of it or nothing; rolled back where `work` fails or is interrupted. */
+  /**
+   * All of it or nothing; rolled back where `work` fails or is interrupted. It costs a round trip for each statement,
+   * and one for the commit: the beginning goes with the first statement.
+   */
   transact<A, E>(work: (transaction: Queries) => Effect.Effect<A, E>): Effect.Effect<A, E | DatabaseError>
   queryUnsafe<Row = Record<string, unknown>>(
     use: Use,

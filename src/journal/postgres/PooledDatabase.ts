@@ -1,7 +1,7 @@
 /** The database of a config, for the length of a scope. It connects when it is asked for something. */
 import { Effect, Exit, Result, type Scope } from "effect"
 import { ConfigInForce } from "../ConfigInForce.ts"
-import { type Connection, type ConnectionOptions, commit, usualTimeout } from "./Connection.ts"
+import { type Connection, type ConnectionOptions, commit, rollback, usualTimeout } from "./Connection.ts"
 import { ConnectionPool } from "./ConnectionPool.ts"
 import type { Answer, Database, Params, Queries, QueryOptions, Server, Use } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
@@ -76,17 +76,15 @@ const make = ({ connection, poolSize }: DatabaseOptions): Database & { readonly 
         settled(() => pools.work.take(usualTimeout)),
         (one) => {
           const transaction = within(one)
-          return Effect.andThen(
-            transaction.query("BEGIN"),
-            Effect.tap(work(transaction), () => transaction.query(commit)),
-          )
+          one.begin()
+          return Effect.tap(work(transaction), () => transaction.query(commit))
         },
         (one, exit) =>
           Effect.andThen(
             // One that is busy was left by its fiber: giving it back ends it.
             Exit.isSuccess(exit) || !one.isOpen || one.isBusy
               ? Effect.void
-              : Effect.ignore(within(one).query("ROLLBACK")),
+              : Effect.ignore(within(one).query(rollback)),
             Effect.sync(() => pools.work.give(one)),
           ),
       ),
