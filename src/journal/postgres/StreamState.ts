@@ -19,11 +19,13 @@ import { refusing } from "./DatabaseRefusal.ts"
 import { answered, type KnownRow, KnownRows, mark } from "./KnownRows.ts"
 import { LaneNames, nothingStored, type Place } from "./LaneNames.ts"
 import * as LaneTables from "./LaneTables.ts"
+import { type Part, ReadAhead } from "./ReadAhead.ts"
 import { ceilingOf, floorOf } from "./Sequences.ts"
 import { columns, type StreamRow, storedOf } from "./StreamRows.ts"
 
-/** Bytes that are read at a time, about. */
+/** Bytes that are read at a time, about: of what one asks for, and of what a lane reads on and on. */
 export const readBytes = 4 * 1024 * 1024
+const partBytes = 1024 * 1024
 /** Rows that are looked through at a time. */
 const rowsAtOnce = 256
 /** How long dead letters that were counted need not be counted again, in milliseconds. */
@@ -78,6 +80,7 @@ export class StreamState {
 
   readonly owner: Owner
   readonly waiting = new HeadWaiters()
+  readonly #ahead = new ReadAhead((after) => Effect.runPromise(Effect.result(this.#part(after, partBytes))))
   #counted = { at: Number.NEGATIVE_INFINITY, letters: new Map<string, { letters: number; bytes: number }>() }
 
   constructor(owner: Owner, id: number, epoch: number, isVisited = false) {
@@ -159,13 +162,26 @@ export class StreamState {
   read(after: number, limit: number, reader?: string): Effect.Effect<ReadonlyArray<Entry>, JournalError> {
     return Effect.suspend((): Effect.Effect<ReadonlyArray<Entry>, JournalError> => {
       if (this.isLost) return Effect.fail(this.fencedError)
-      if (after + 1 >= this.recent.first) return Effect.succeed(this.#named(this.recent.read(after, limit, reader)))
+      if (after + 1 >= this.recent.first) {
+        if (reader !== undefined) this.#ahead.forget(reader)
+        return Effect.succeed(this.#named(this.recent.read(after, limit, reader)))
+      }
+      if (reader !== undefined) {
+        return Effect.map(this.#ahead.read(reader, after, limit, this.end), (entries) =>
+          this.#named(this.recent.taken(entries, reader)),
+        )
+      }
       if (after >= this.end) return Effect.succeed([])
-      return Effect.map(refusing(this.rows(after)), (rows) => {
-        const entries = rows.flatMap((row) => storedOf(row, this.owner.damaged)).map(({ entry }) => entry)
-        const asked = entries.filter(({ sequence }) => sequence > after && sequence <= this.end).slice(0, limit)
-        return this.#named(this.recent.taken(asked, reader))
-      })
+      return Effect.map(this.#part(after, readBytes), ({ entries }) => this.#named(entries.slice(0, limit)))
+    })
+  }
+
+  #part(after: number, bytes: number): Effect.Effect<Part, JournalError> {
+    return Effect.map(refusing(this.rows(after, bytes)), (rows) => {
+      const last = rows.at(-1)
+      const to = last === undefined ? after : Math.min(last.first + last.count - 1, this.end)
+      const entries = rows.flatMap((row) => storedOf(row, this.owner.damaged)).map(({ entry }) => entry)
+      return { after, to, entries: entries.filter(({ sequence }) => sequence > after && sequence <= to) }
     })
   }
 
@@ -175,8 +191,8 @@ export class StreamState {
     return entries.map((entry) => ({ ...entry, sinks: this.names.lanesOf(entry.sinks, entry.sequence) }))
   }
 
-  /** Rows that hold something above `after`, some megabytes of them. */
-  rows(after: number) {
+  /** Rows that hold something above `after`, about so many bytes of them. */
+  rows(after: number, bytes: number) {
     const { db } = this.owner
     return Effect.map(
       db.query<StreamRow>(
@@ -184,9 +200,10 @@ export class StreamState {
            SELECT ${columns}, sum(octet_length(bytes)) OVER (ORDER BY first) - octet_length(bytes) AS before FROM (
              SELECT ${columns} FROM log
              WHERE first >= coalesce((SELECT max(first) FROM log WHERE first > $1 AND first <= $2), $2) AND first < $3
+               AND first + count > $2
              ORDER BY first LIMIT ${rowsAtOnce}
            ) AS next
-         ) AS sized WHERE before < ${readBytes} ORDER BY first`,
+         ) AS sized WHERE before < ${bytes} ORDER BY first`,
         [floorOf(this.id), after + 1, ceilingOf(this.id)],
       ),
       ({ rows }) => rows,
