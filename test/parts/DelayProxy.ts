@@ -8,6 +8,8 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net"
 
 export interface DelayProxy {
   readonly port: number
+  /** How often one side has waited for the other: round trips so far, over all connections. */
+  readonly roundTrips: () => number
   readonly close: () => Promise<void>
 }
 
@@ -37,12 +39,22 @@ const delayed = (from: Socket, to: Socket, millis: number): void => {
 /** Listens on loopback, and leads to a port of loopback that is so many milliseconds away, each way. */
 export const makeDelayProxy = async (target: number, millis: number): Promise<DelayProxy> => {
   const open = new Set<Socket>()
+  let roundTrips = 0
   const server = createServer({ noDelay: true, allowHalfOpen: true }, (client) => {
     const upstream = connect({ port: target, host: "127.0.0.1", noDelay: true, allowHalfOpen: true })
     for (const socket of [client, upstream]) {
       open.add(socket)
       socket.on("close", () => open.delete(socket))
     }
+    // What is sent before the answer to the last has come is of the same round trip.
+    let isAnswered = true
+    client.on("data", () => {
+      if (isAnswered) roundTrips += 1
+      isAnswered = false
+    })
+    upstream.on("data", () => {
+      isAnswered = true
+    })
     delayed(client, upstream, millis)
     delayed(upstream, client, millis)
   })
@@ -50,6 +62,7 @@ export const makeDelayProxy = async (target: number, millis: number): Promise<De
   await once(server, "listening")
   return {
     port: (server.address() as AddressInfo).port,
+    roundTrips: () => roundTrips,
     close: async () => {
       for (const socket of open) socket.destroy()
       server.close()

@@ -81,6 +81,7 @@ export class EventFinder {
     ),
   )
 
+  /** Two round trips for each 64 rows of the log, or kept events, that it looks through. */
   readonly page = Effect.fnUntraced(function* (
     this: EventFinder,
     query: EventQuery,

@@ -92,6 +92,7 @@ export class OwnedStream extends StreamState implements Log {
     })
   }
 
+  /** One round trip for 4 MB of them. */
   readRetries(lane: string, sequences: ReadonlyArray<number>) {
     return Effect.gen({ self: this }, function* () {
       if (this.isLost) return yield* this.fencedError
