@@ -155,7 +155,7 @@ export class Connection {
     }
   }
 
-  /** Two round trips. */
+  /** Two round trips, and two more behind a pooler. */
   async #begin({ schema, connectTimeout }: ConnectionOptions): Promise<void> {
     const limit = { timeout: connectTimeout }
     const { name } = this.server
@@ -174,7 +174,15 @@ export class Connection {
     const isPooled = process !== processOf(this.#client)
     this.server = { name, version, versionNumber, isPooled }
     this.isReadOnly = isReadOnly
-    if (isPooled) this.#beginning = Session.ofTransaction(schema, 0)
+    if (isPooled) {
+      this.#beginning = Session.ofTransaction(schema, 0)
+      // By itself: a pooler that refuses it hangs up on what comes behind it.
+      const begun = await this.#send(this.#beginning, [], limit)
+      if (Result.isFailure(begun) && begun.failure.code === Session.noTransactions)
+        throw refused("it is a pooler that has no transactions: set its pool_mode to session or transaction")
+      given(begun)
+      given(await this.#send(rollback, [], limit))
+    }
     const [set, asked] = await Promise.all([
       isPooled ? undefined : this.query(Session.ofSession(schema), [], limit),
       isReadOnly
@@ -184,8 +192,6 @@ export class Connection {
     if (set !== undefined) given(set)
     if (asked === undefined) return
     if (Result.isSuccess(asked)) this.timeline = asked.success.rows[0]?.timeline ?? 0
-    else if (isPooled && asked.failure.code === Session.noTransactions)
-      throw refused("it is a pooler that has no transactions: set its pool_mode to session or transaction")
     else if (isPooled) given(asked)
     if (isPooled) this.#beginning = Session.ofTransaction(schema, this.timeline)
   }
