@@ -133,7 +133,7 @@ const far: Scenario = Effect.fnUntraced(function* (options) {
     near: yield* Fleet.relay(options, yield* Fleet.database, "near"),
     far: yield* Far.relay(options, yield* Fleet.database, "far"),
   })
-  yield* print(`One database, directly and ${Far.delay} ms away each way; closed loop`, [near, far], [near])
+  yield* print(`The database beside the relay, and ${Far.delay} ms away each way; closed loop`, [near, far], [near])
   return [
     atLeast("far: events/s of the near one's", 0.5, Rounds.ratio(far, near, "rate")),
     complete(near, true),

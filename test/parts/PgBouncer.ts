@@ -37,6 +37,7 @@ export interface PgBouncer {
   /** Of the tests' user, with the password, by the pooler. */
   readonly url: string
   readonly address: string
+  readonly port: number
   /** Takes a new port of the server behind it: its clients stay. */
   readonly pointTo: (port: number) => Promise<void>
   readonly stop: () => Promise<void>
@@ -79,6 +80,7 @@ ${keepsPrepared() ? "max_prepared_statements = 100" : ""}
   return {
     url: server.url.replace(server.address, address),
     address,
+    port,
     pointTo: async (to) => {
       configure(to)
       own.signal("SIGHUP")

@@ -15,7 +15,7 @@
  * `isLost`: it may have been done.
  *
  * **Gotcha.** A statement with a `name` is prepared once for each connection, so
- * the name stands for one text.
+ * the name stands for one text. Behind a pooler none is prepared.
  */
 import type { Effect, Result } from "effect"
 import type { DatabaseError } from "./DatabaseError.ts"

@@ -7,6 +7,7 @@ import { PostgresConfig } from "../../../src/journal/postgres/PostgresConfig.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
 import { it } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
+import { makeDelayProxy } from "../../parts/DelayProxy.ts"
 import { type Mode, reasonToSkip, startPgBouncer } from "../../parts/PgBouncer.ts"
 import { type Postgres, sharedPostgres, user } from "../../parts/Postgres.ts"
 import { event } from "../samples.ts"
@@ -87,6 +88,23 @@ suiteUnless(reasonToSkip(), "the journal on PostgreSQL behind PgBouncer", () => 
       }),
     )
   }
+
+  it.live("costs no more round trips than a direct connection", () =>
+    Effect.gen(function* () {
+      const { url, address, port } = yield* bouncer(server, "transaction", 2)
+      const proxy = yield* Effect.acquireRelease(
+        Effect.promise(() => makeDelayProxy(port, 1)),
+        ({ close }) => Effect.promise(close),
+      )
+      const database = yield* openDatabase(url.replace(address, `127.0.0.1:${proxy.port}`), {}, 1)
+      yield* database.query("SELECT 1")
+      const connected = proxy.roundTrips()
+      yield* database.query("SELECT 1")
+      expect(proxy.roundTrips() - connected).toBe(1)
+      yield* database.transact((queries) => Effect.andThen(queries.query("SELECT 1"), queries.query("SELECT 2")))
+      expect(proxy.roundTrips() - connected).toBe(4)
+    }),
+  )
 
   it.live("says in validate and doctor that a pooler stands before the server", () =>
     Effect.gen(function* () {

@@ -193,4 +193,19 @@ suiteUnless(reasonToSkip(), "round trips to PostgreSQL", () => {
       expect(roundTrips() - before).toBe(3)
     }),
   )
+
+  it.effect("a lane that is behind reads on over what was pruned, however large the rows around it are", () =>
+    Effect.gen(function* () {
+      const { journal, db } = yield* far
+      const body = new Uint8Array(1024 * 1024 + 1).fill(32)
+      for (const id of ["a", "b", "c", "d"]) yield* journal.append(event(id, { body }), ["lake"])
+      for (const after of [0, 1, 2, 3, 4]) yield* journal.read(after, 1, "lake")
+      yield* db.query("DELETE FROM log WHERE first IN (3, 4)")
+      const sequences = (after: number) =>
+        Effect.map(journal.read(after, 10, "audit"), (entries) => entries.map(({ sequence }) => sequence))
+      expect(yield* sequences(1)).toEqual([2])
+      expect(yield* sequences(2)).toEqual([5])
+      expect(yield* sequences(5)).toEqual([])
+    }),
+  )
 })
