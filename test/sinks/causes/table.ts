@@ -10,9 +10,10 @@ import { Effect } from "effect"
 import type { Reason } from "../../../src/sinks/Sink.ts"
 import type { Cause, Part } from "./Cause.ts"
 import { email } from "./email.ts"
+import { accessTokens, proxies } from "./http.ts"
 import { kafka } from "./kafka.ts"
 
-export const parts: ReadonlyArray<Part> = [kafka, email]
+export const parts: ReadonlyArray<Part> = [kafka, proxies, accessTokens, email]
 
 export interface Told {
   readonly cause: Cause
