@@ -8,12 +8,13 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { Effect } from "effect"
 import type { Reason } from "../../../src/sinks/Sink.ts"
+import { aws } from "./aws.ts"
 import type { Cause, Part } from "./Cause.ts"
 import { email } from "./email.ts"
 import { accessTokens, proxies } from "./http.ts"
 import { kafka } from "./kafka.ts"
 
-export const parts: ReadonlyArray<Part> = [kafka, proxies, accessTokens, email]
+export const parts: ReadonlyArray<Part> = [kafka, aws, proxies, accessTokens, email]
 
 export interface Told {
   readonly cause: Cause
