@@ -13,8 +13,9 @@ import type { Cause, Part } from "./Cause.ts"
 import { email } from "./email.ts"
 import { accessTokens, proxies } from "./http.ts"
 import { kafka } from "./kafka.ts"
+import { slack } from "./slack.ts"
 
-export const parts: ReadonlyArray<Part> = [kafka, aws, proxies, accessTokens, email]
+export const parts: ReadonlyArray<Part> = [kafka, aws, proxies, accessTokens, email, slack]
 
 export interface Told {
   readonly cause: Cause
