@@ -31,6 +31,8 @@ const record = (partition: number, text: string): KafkaRecord => ({
 
 /** What a broker was sent for one partition. */
 interface Sent {
+  /** The broker. */
+  readonly to: number
   readonly by: bigint
   readonly partition: number
   readonly sequence: number
@@ -38,7 +40,7 @@ interface Sent {
 }
 
 /** The batches of a request of version 3, which has no compact lengths. */
-const read = (payload: Buffer): ReadonlyArray<Sent> => {
+const read = (payload: Buffer, to: number): ReadonlyArray<Sent> => {
   const reader = Reader.from(payload)
   reader.readInt16()
   expect([reader.readInt16(), reader.readInt32(), reader.readInt32()]).toEqual([-1, options.requestTimeout, 1])
@@ -47,42 +49,59 @@ const read = (payload: Buffer): ReadonlyArray<Sent> => {
     const partition = reader.readInt32()
     reader.readInt32()
     const { producerId: by, firstSequence: sequence, records } = readRecordsBatch(reader)
-    return { by, partition, sequence, values: records.map(({ value }) => String(value)) }
+    return { to, by, partition, sequence, values: records.map(({ value }) => String(value)) }
   })
 }
 
-/** A producer to one broker, which answers each batch with what `answer` gives: an error code, or no answer at all. */
-const to = (answer: (sent: Sent) => number | Error) => {
+interface Cluster {
+  /** The broker that leads both partitions, for who asks anew; 1 unless told. */
+  readonly leader?: () => number
+  /** For how long it throttles, in milliseconds. */
+  readonly throttle?: number
+}
+
+/** A producer to brokers that answer each batch with what `answer` gives: an error code, or no answer at all. */
+const to = (answer: (sent: Sent) => number | Error, { leader = () => 1, throttle = 0 }: Cluster = {}) => {
   const sent: Array<Sent> = []
+  const throttled: Array<number> = []
   let identities = 0n
-  const partitions = [0, 1].map(() => ({ leader: 1 }))
+  let known = leader()
   const client = {
     listApis: async () => [{ apiKey: 0, name: "Produce", minVersion: 0, maxVersion: 3 }],
     initIdempotentProducer: async () => ({ producerId: ++identities, producerEpoch: 0 }),
-    metadata: async () => ({
-      brokers: new Map([[1, { host: "broker", port: 9092 }]]),
-      topics: new Map([["events", { partitions, partitionsCount: 2 }]]),
-    }),
+    metadata: async ({ forceUpdate = false }: { readonly forceUpdate?: boolean }) => {
+      if (forceUpdate) known = leader()
+      const partitions = [{ leader: known }, { leader: known }]
+      return {
+        brokers: new Map([1, 2].map((id) => [id, { host: "broker", port: id }])),
+        topics: new Map([["events", { partitions, partitionsCount: 2 }]]),
+      }
+    },
     connections: {
-      get: async () => ({
+      get: async ({ port }: { readonly port: number }) => ({
         send: (...[, , payload, , , , answered]: Send) => {
-          const batches = read((payload() as Writer).buffer)
+          const batches = read((payload() as Writer).buffer, port)
           sent.push(...batches)
           const answers = batches.map((batch) => [batch.partition, answer(batch)] as const)
           const lost = answers.find(([, code]) => code instanceof Error)?.[1]
           if (lost instanceof Error) return answered(lost)
           const partitionResponses = answers.map(([index, errorCode]) => ({ index, errorCode }))
-          answered(null, { responses: [{ name: "events", partitionResponses }], throttleTimeMs: 0 })
+          answered(null, { responses: [{ name: "events", partitionResponses }], throttleTimeMs: throttle })
         },
       }),
     },
   }
-  return { sent, send: Produce.make(client as unknown as Client, options) }
+  const send = Produce.make(client as unknown as Client, { ...options, throttled: (millis) => throttled.push(millis) })
+  return { sent, send, throttled }
 }
 
 const notLeader = 6
 const tooLarge = 10
+const notEnoughReplicasAfterAppend = 20
 const outOfOrder = 45
+const duplicate = 46
+/** What a broker answers whose memory of a producer is another's, or gone. */
+const lost = { outOfOrder, invalidEpoch: 47, unknownMapping: 49, unknownProducer: 59, fenced: 90 }
 
 describe("producing", () => {
   it.live("what got no answer goes again under the same sequence, and the next batch continues it", () =>
@@ -137,14 +156,97 @@ describe("producing", () => {
       }),
   )
 
-  it.live("where the broker lost count, the batch goes again under another identity", () =>
+  it.live("where the broker lost count or gave the identity to another, the batch goes again under a new one", () =>
     Effect.gen(function* () {
-      const { sent, send } = to(({ by }) => (by === 1n ? outOfOrder : 0))
-      expect((yield* send([record(0, "a")])).size).toBe(0)
-      expect(sent.map(({ by, sequence }) => [by, sequence])).toEqual([
-        [1n, 0],
-        [2n, 0],
+      for (const code of Object.values(lost)) {
+        const { sent, send } = to(({ by }) => (by === 1n ? code : 0))
+        expect((yield* send([record(0, "a")])).size).toBe(0)
+        expect([code, ...sent.map(({ by, sequence }) => [by, sequence])]).toEqual([code, [1n, 0], [2n, 0]])
+      }
+    }),
+  )
+
+  it.live("where it lost count of one partition, another that got no answer is still written once", () =>
+    Effect.gen(function* () {
+      const refused = new Map([
+        ["c", notEnoughReplicasAfterAppend],
+        ["d", outOfOrder],
       ])
+      const { sent, send } = to(({ values: [value = ""] }) => {
+        const code = refused.get(value) ?? 0
+        refused.delete(value)
+        return code
+      })
+      expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
+      expect((yield* send([record(0, "c"), record(1, "d")])).size).toBe(0)
+      expect((yield* send([record(0, "e"), record(1, "f")])).size).toBe(0)
+      expect(sent.map(({ by, sequence, values }) => [by, sequence, ...values])).toEqual([
+        [1n, 0, "a"],
+        [1n, 0, "b"],
+        [1n, 1, "c"],
+        [1n, 1, "d"],
+        // What may have been written keeps its identity, and what was refused has another.
+        [1n, 1, "c"],
+        [2n, 0, "d"],
+        [2n, 0, "e"],
+        [2n, 1, "f"],
+      ])
+    }),
+  )
+
+  it.live("what too few replicas have goes again under the same sequence, and fails its own records in the end", () =>
+    Effect.gen(function* () {
+      let left = 2
+      const { sent, send } = to(({ partition }) => (partition === 1 && left-- > 0 ? notEnoughReplicasAfterAppend : 0))
+      expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
+      expect(sent.map(({ by, partition, sequence }) => [by, partition, sequence])).toEqual([
+        [1n, 0, 0],
+        [1n, 1, 0],
+        [1n, 1, 0],
+        [1n, 1, 0],
+      ])
+      left = 3
+      const errors = yield* send([record(0, "c"), record(1, "d")])
+      expect([...errors].map(([index, { code }]) => [index, code])).toEqual([[1, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"]])
+    }),
+  )
+
+  it.live("what the broker knows to be written already is written", () =>
+    Effect.gen(function* () {
+      const { sent, send } = to(() => duplicate)
+      expect((yield* send([record(0, "a")])).size).toBe(0)
+      expect(sent).toHaveLength(1)
+    }),
+  )
+
+  it.live("what a leader that moved in mid-request refused, or did not answer, goes to the new one, once", () =>
+    Effect.gen(function* () {
+      for (const end of [notLeader, new NetworkError("closed")]) {
+        let leads = 1
+        const { sent, send } = to(
+          ({ to }) => {
+            if (to === 2) return 0
+            leads = 2
+            return end
+          },
+          { leader: () => leads },
+        )
+        expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
+        expect(sent.map(({ to, by, partition, sequence }) => [to, by, partition, sequence])).toEqual([
+          [1, 1n, 0, 0],
+          [1, 1n, 1, 0],
+          [2, 1n, 0, 0],
+          [2, 1n, 1, 0],
+        ])
+      }
+    }),
+  )
+
+  it.live("a broker that throttles is heard, with what it took", () =>
+    Effect.gen(function* () {
+      const { send, throttled } = to(() => 0, { throttle: 1_500 })
+      expect((yield* send([record(0, "a")])).size).toBe(0)
+      expect(throttled).toEqual([1_500])
     }),
   )
 
