@@ -8,7 +8,7 @@ import { Effect, Result } from "effect"
 import { type KafkaRecord, kafkaError } from "../../../src/sinks/kafka/KafkaClient.ts"
 import * as Produce from "../../../src/sinks/kafka/Produce.ts"
 import { it } from "../../lib/effect.ts"
-import { follow, makeTopic } from "../../parts/Topics.ts"
+import { asAdmin, follow, makeTopic } from "../../parts/Topics.ts"
 import { withBroker } from "./kafkaSink.ts"
 
 type Client = Parameters<typeof Produce.make>[0]
@@ -260,36 +260,118 @@ describe("producing", () => {
   )
 })
 
+/** The library's producer at a broker, for the length of a scope. */
+const clientOf = (broker: string) =>
+  Effect.acquireRelease(
+    Effect.sync(
+      () =>
+        new Producer<Buffer, Buffer, Buffer, Buffer>({
+          clientId: "producing",
+          bootstrapBrokers: [broker],
+          idempotent: true,
+          retries: 2,
+        }),
+    ),
+    (producer) => Effect.promise(() => producer.close(true)),
+  ).pipe(
+    Effect.map(
+      (producer): Client => ({
+        connections: producer.connections,
+        initIdempotentProducer: producer.initIdempotentProducer.bind(producer),
+        metadata: producer.metadata.bind(producer),
+        listApis: producer.listApis.bind(producer),
+      }),
+    ),
+  )
+
+/** A client whose first identity is another's, of so late an epoch; how many it asked for itself comes with it. */
+const withIdentity = (client: Client, producerId: bigint, producerEpoch: number) => {
+  let asked = -1
+  const initIdempotentProducer = (options: object) => {
+    asked += 1
+    return asked === 0 ? Promise.resolve({ producerId, producerEpoch }) : client.initIdempotentProducer(options)
+  }
+  return {
+    client: { ...client, initIdempotentProducer: initIdempotentProducer as Client["initIdempotentProducer"] },
+    asked: () => asked,
+  }
+}
+
 withBroker("producing to a real broker", (broker) => {
+  const on = (topic: string, text: string, partition = 0): KafkaRecord => ({ ...record(partition, text), topic })
+  const valuesOf = (topic: string, count: number) =>
+    Effect.flatMap(follow(broker().plain, [topic]), (received) =>
+      Effect.promise(async () => (await received(count)).map(({ value }) => value.toString())),
+    )
+
   it.live("each version of the request is understood", () =>
     Effect.gen(function* () {
       const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-      const producer = yield* Effect.acquireRelease(
-        Effect.sync(() => {
-          return new Producer<Buffer, Buffer, Buffer, Buffer>({
-            clientId: "versions",
-            bootstrapBrokers: [broker().plain],
-            idempotent: true,
-            retries: 2,
-          })
-        }),
-        (producer) => Effect.promise(() => producer.close(true)),
-      )
+      const client = yield* clientOf(broker().plain)
       const all = [3, 4, 5, 6, 7, 8, 9, 10, 11]
       for (const version of all) {
         const only = { apiKey: 0, name: "Produce" as const, minVersion: version, maxVersion: version }
-        const client: Client = {
-          connections: producer.connections,
-          initIdempotentProducer: producer.initIdempotentProducer.bind(producer),
-          metadata: producer.metadata.bind(producer),
-          listApis: (() => Promise.resolve([only])) as Client["listApis"],
-        }
-        const one = { ...record(0, `by ${version}`), topic, headers: [["version", String(version)]] as const }
-        expect((yield* Produce.make(client, options)([one])).size).toBe(0)
+        const one = { ...on(topic, `by ${version}`), headers: [["version", String(version)]] as const }
+        const listApis = (() => Promise.resolve([only])) as Client["listApis"]
+        expect((yield* Produce.make({ ...client, listApis }, options)([one])).size).toBe(0)
       }
-      const received = yield* follow(broker().plain, [topic])
-      const values = (yield* Effect.promise(() => received(all.length))).map(({ value }) => value.toString())
-      expect(values).toEqual(all.map((version) => `by ${version}`))
+      expect(yield* valuesOf(topic, all.length)).toEqual(all.map((version) => `by ${version}`))
+    }),
+  )
+
+  it.live("an identity whose epoch another has taken over is left for a new one, and nothing is lost or twice", () =>
+    Effect.gen(function* () {
+      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+      const client = yield* clientOf(broker().plain)
+      const { producerId } = yield* Effect.promise(() => client.initIdempotentProducer({}))
+      const older = withIdentity(client, producerId, 0)
+      const newer = withIdentity(client, producerId, 1)
+      const [one, two] = [Produce.make(older.client, options), Produce.make(newer.client, options)]
+      expect((yield* one([on(topic, "a")])).size).toBe(0)
+      expect((yield* two([on(topic, "b")])).size).toBe(0)
+      expect((yield* one([on(topic, "c")])).size).toBe(0)
+      expect([older.asked(), newer.asked()]).toEqual([1, 0])
+      expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])
+    }),
+  )
+
+  it.live("a sequence that the broker does not expect is left for a new identity, and nothing is lost or twice", () =>
+    Effect.gen(function* () {
+      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+      const client = yield* clientOf(broker().plain)
+      const { producerId } = yield* Effect.promise(() => client.initIdempotentProducer({}))
+      const first = withIdentity(client, producerId, 0)
+      const again = withIdentity(client, producerId, 0)
+      expect((yield* Produce.make(first.client, options)([on(topic, "a"), on(topic, "b")])).size).toBe(0)
+      // It counts from zero too, and its batch is none that the broker has had.
+      expect((yield* Produce.make(again.client, options)([on(topic, "c")])).size).toBe(0)
+      expect([first.asked(), again.asked()]).toEqual([0, 1])
+      expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])
+    }),
+  )
+
+  it.live("a partition that was added is found, and a topic that was deleted and made anew is another", () =>
+    Effect.gen(function* () {
+      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+      const send = Produce.make(yield* clientOf(broker().plain), options)
+      const passes = (one: KafkaRecord) =>
+        Effect.map(Effect.result(send([one])), (sent) => Result.isSuccess(sent) && sent.success.size === 0)
+      expect(yield* passes(on(topic, "a"))).toBe(true)
+      expect(yield* passes(on(topic, "b"))).toBe(true)
+      yield* Effect.promise(() =>
+        asAdmin(broker().plain, (admin) =>
+          admin.createPartitions({ topics: [{ name: topic, count: 2, assignments: null }], validateOnly: false }),
+        ),
+      )
+      while (!(yield* passes(on(topic, "c", 1)))) yield* Effect.sleep("20 millis")
+      yield* Effect.promise(() => asAdmin(broker().plain, (admin) => admin.deleteTopics({ topics: [topic] })))
+      while (yield* passes(on(topic, "d"))) yield* Effect.sleep("20 millis")
+      yield* Effect.promise(() =>
+        asAdmin(broker().plain, (admin) => admin.createTopics({ topics: [topic], partitions: 1, replicas: 1 })),
+      )
+      while (!(yield* passes(on(topic, "e")))) yield* Effect.sleep("20 millis")
+      expect(yield* passes(on(topic, "f"))).toBe(true)
+      expect(yield* valuesOf(topic, 2)).toEqual(["e", "f"])
     }),
   )
 })
