@@ -71,9 +71,9 @@ export const renameMutants: ReadonlyArray<Mutant> = [
   },
   {
     line,
-    gone: "a relay that is reloaded first names the lanes of the shared stream for its owner",
-    file: "src/journal/postgres/PostgresJournal.ts",
-    find: "if (isOwner || named.has(key)) return",
-    replace: "if (key !== undefined) return",
+    gone: "what is appended under a new name belongs to the lane that the sink still has under its former one",
+    file: "src/journal/postgres/Commits.ts",
+    find: "formers.has(lane) ? [[lane, formers.get(lane)]] : []",
+    replace: "formers.has(lane) ? [] : []",
   },
 ]
