@@ -14,6 +14,7 @@ import {
   Equal,
   Exit,
   Layer,
+  Option,
   Schedule,
   Schema,
   Scope,
@@ -82,6 +83,16 @@ const openEvery = Duration.seconds(1)
 
 const unclaimed = ({ name, backlog }: LaneInfo): string =>
   `${backlog === 1 ? "1 event waits" : `${backlog} events wait`} for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` moves the backlog to another sink, \`relay lanes drop ${name}\` gives it up, or a sink takes it over with "renamedFrom"`
+
+const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
+
+/** Nothing where another relay has taken the stream: whoever owns it next opens its lanes. */
+const unlessFenced = <A>(open: Effect.Effect<A, JournalError>): Effect.Effect<Option.Option<A>, JournalError> =>
+  Effect.catchIf(
+    Effect.asSome(open),
+    (error) => !isNotFenced(error),
+    () => Effect.succeedNone,
+  )
 
 /** `renamedFrom` says where a lane comes from, not how it runs. */
 const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
@@ -204,9 +215,11 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
     )
     yield* Effect.gen(function* () {
       if (unusable.length > 0) return yield* new SinkUnusable({ message: unusable.join("\n") })
-      for (const { lanes, known, touched } of plans) {
+      for (const { lanes, known, former, touched } of plans) {
         for (const { config } of touched) {
-          if (!known.has(config.name)) yield* lanes.log.openLane(config.name, RunningLanes.openOptions(config))
+          // A lane that is to be renamed takes what is appended under its new name.
+          if (known.has(config.name) || former(config) !== undefined) continue
+          yield* unlessFenced(lanes.log.openLane(config.name, RunningLanes.openOptions(config, specs)))
         }
       }
     }).pipe(Effect.onError(() => undo))
@@ -225,7 +238,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
         const { name } = config
         const renamedFrom = former(config)
         return Effect.gen(function* () {
-          const options = RunningLanes.openOptions(config)
+          const options = RunningLanes.openOptions(config, specs)
           yield* lanes.retire(name)
           if (renamedFrom !== undefined) {
             yield* lanes.retire(renamedFrom)
@@ -238,8 +251,9 @@ const make = Effect.fnUntraced(function* ({ specs, grace }: LanesOptions) {
             )
           }
           // It was open a moment ago: a failure here is temporary, or ends the relay.
-          const state = yield* Effect.retry(log.openLane(name, options), { schedule: Schedule.spaced(openEvery) })
-          yield* lanes.start(spec, state, yield* lanes.acquire(spec))
+          const schedule = Schedule.spaced(openEvery)
+          const state = yield* unlessFenced(Effect.retry(log.openLane(name, options), { schedule, while: isNotFenced }))
+          if (Option.isSome(state)) yield* lanes.start(spec, state.value, yield* lanes.acquire(spec))
         })
       })
       const renamed = new Set(touched.map(({ config }) => former(config)))

@@ -80,7 +80,10 @@ const isExclusive = ({ order, digest, rateLimit }: LaneConfig): boolean =>
   order === "key" || digest !== undefined || rateLimit !== undefined
 
 /** How the lane of a config is opened. */
-export const openOptions = (config: LaneConfig): OpenOptions => ({ exclusive: isExclusive(config) })
+export const openOptions = (config: LaneConfig, specs?: ReadonlyArray<LaneSpec>): OpenOptions => ({
+  exclusive: isExclusive(config),
+  ...(specs !== undefined && { isConfigured: (name) => specs.some(({ config }) => config.name === name) }),
+})
 
 const isFenced = (cause: Cause.Cause<JournalError>): boolean => {
   const error = Cause.findErrorOption(cause)
@@ -199,30 +202,12 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
     ),
   )
 
-  /** Retries that another relay has moved into a lane, by what was known of them. */
-  const revisions = new WeakMap<Lane.Lane, number>()
-
-  /** What an operator did at another relay. */
-  const keepUp = Effect.fnUntraced(function* (lane: Lane.Lane, { name, paused, revision = 0 }: LaneInfo) {
-    if (paused !== lane.state.pausedByOperator) {
-      if (paused) lane.state.pause()
-      else lane.resume()
-    }
-    if (revision > (revisions.get(lane) ?? revision)) {
-      // What the lane has ended must be on disk, or it would adopt it again.
-      yield* settle
-      lane.adopt(yield* log.openLane(name))
-    }
-    revisions.set(lane, revision)
-  })
-
-  /** Where others still route by a former name of a sink, what they append goes to the sink's lane. */
-  const adoptLeft = Effect.fnUntraced(function* ({ name: renamedFrom, backlog, deadLetters }: LaneInfo) {
-    const successor = [...running.values()].find(({ lane }) => lane.config.renamedFrom === renamedFrom)?.lane
-    if (successor === undefined || backlog + deadLetters === 0) return
-    yield* settle
-    successor.adopt(yield* log.openLane(successor.config.name, { renamedFrom }))
-  })
+  /** An operator may have paused or resumed the sink at another relay. */
+  const keepUp = (lane: Lane.Lane, { paused }: LaneInfo): void => {
+    if (paused === lane.state.pausedByOperator) return
+    if (paused) lane.state.pause()
+    else lane.resume()
+  }
 
   /** Also where the journal can't be asked: then by what it counted last. */
   const backlogs = new WeakMap<Lane.Lane, number>()
@@ -243,12 +228,11 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
     const ended = new Map([...running.values()].map(({ lane }) => [lane, lane.progress.endedOnDisk]))
     for (const state of yield* log.lanes) {
       const lane = running.get(state.name)?.lane
-      if (state.revision !== undefined && lane === undefined) yield* adoptLeft(state)
       const before = lane && ended.get(lane)
       if (lane === undefined || before === undefined) continue
       backlogs.set(lane, state.backlog)
       lane.progress.counted(state)
-      if (state.revision !== undefined) yield* keepUp(lane, state)
+      keepUp(lane, state)
       const limit = lane.config.backlog
       if (limit?.whenFull === "deadLetter") lane.giveUp(Math.max(0, state.backlog - limit.max), before)
     }

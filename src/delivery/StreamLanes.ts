@@ -51,7 +51,7 @@ export const make = Effect.fnUntraced(function* (grace: Duration.Duration) {
       const open = yield* Effect.forEach(specs, (spec) =>
         Effect.map(
           log.openLane(spec.config.name, {
-            ...RunningLanes.openOptions(spec.config),
+            ...RunningLanes.openOptions(spec.config, specs),
             renamedFrom: spec.config.renamedFrom,
           }),
           (state) => ({ spec, state }),

@@ -4,7 +4,6 @@ import { Context, Effect, Layer, SubscriptionRef } from "effect"
 import { Journal, type Log } from "../../src/journal/Journal.ts"
 import { fenced, unavailable } from "../../src/journal/JournalError.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
-import { retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { append, lanesOf, pass, scripted, spec, statusOf } from "./fixture.ts"
 
@@ -125,15 +124,6 @@ describe("lanes over streams", () => {
     }).pipe(Effect.scoped),
   )
 
-  /** As a journal of several relays: it says how often others moved retries into a lane. */
-  const shared = MemoryJournal.layerWith((memory) => {
-    let revision = 0
-    return {
-      lanes: Effect.map(memory.lanes, (lanes) => lanes.map((lane) => ({ ...lane, revision }))),
-      moveLane: (from, to) => Effect.tap(memory.moveLane(from, to), () => Effect.sync(() => revision++)),
-    }
-  })
-
   it.effect("pause and resume a sink that an operator pauses at another relay", () => {
     const sink = scripted(() => "pass")
     return Effect.gen(function* () {
@@ -147,28 +137,6 @@ describe("lanes over streams", () => {
       yield* journal.setPaused("sink", false)
       yield* pass("2 seconds")
       expect(sink.delivered).toEqual([1])
-    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(shared))))
-  })
-
-  it.effect("send the retries that another relay has moved into a lane", () => {
-    const sink = scripted(() => "pass")
-    return Effect.gen(function* () {
-      const journal = yield* Journal
-      yield* append(1, ["gone"])
-      yield* journal.settle([settlement("gone", 1, { retry: [retrying(1)] })])
-      yield* pass("2 seconds")
-      yield* journal.moveLane("gone", "sink")
-      yield* pass("4 seconds")
-      expect(sink.delivered).toEqual([1])
-    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(shared))))
-  })
-
-  it.effect("take over what another relay still routes by the former name of a sink", () => {
-    const sink = scripted(() => "pass")
-    return Effect.gen(function* () {
-      yield* append(2, ["old"])
-      yield* pass("3 seconds")
-      expect(sink.delivered.length).toBe(2)
-    }).pipe(Effect.provide(lanesOf([spec("new", sink.sink, { renamedFrom: "old" })]).pipe(Layer.provideMerge(shared))))
+    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(MemoryJournal.layer))))
   })
 })

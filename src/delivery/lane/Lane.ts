@@ -41,6 +41,8 @@ import { Suspects } from "./Suspects.ts"
 const maxOpen = 1_024
 /** Events that are read at once: from the disk that takes about a millisecond, in which nobody is answered. */
 const readAtOnce = 256
+/** Retries that are read back at once, at least. */
+const retriesAtOnce = 64
 /** Bytes that a lane holds in memory at most, one event more included. */
 const maxOpenBytes = 8 * 1024 * 1024
 /** How often deadlines and waits are checked. */
@@ -83,8 +85,7 @@ export class Lane {
   /** The journal could not be read. */
   #resting = false
   readonly #stall = new Stall()
-  /** Attempts that came to something. */
-  #attempted = 0
+  #fruitfulAttempts = 0
   /** Its pump has begun: its sink was opened, or could not be. */
   #hasBegun = false
   /** Why the journal could not be read, and why it could not store what was delivered; empty since it could. */
@@ -146,7 +147,7 @@ export class Lane {
 
   /** The most events that a crash at any moment sends twice: those in flight, and those whose end is not on disk. */
   get duplicateBound(): number {
-    return maxUnstored + this.config.concurrency * this.#maxEvents
+    return maxUnstored + this.#portion
   }
 
   /** Events that go together at most. */
@@ -191,7 +192,7 @@ export class Lane {
     const now = this.clock.now()
     const maySend = !this.state.stopped && this.state.condition !== "failed"
     const hasWork = backlog > 0 && maySend && !this.#mustWait(now, backlog)
-    const activity = this.#attempted + this.progress.endedOnDisk
+    const activity = this.#fruitfulAttempts + this.progress.endedOnDisk
     const cause = () => this.#standsBecause()
     return this.state.stall(this.#stall.look({ now, wall: this.clock.wall(), activity, hasWork, cause }))
   }
@@ -312,8 +313,8 @@ export class Lane {
       this.#moreToRead = entries.length > 0 && (entries.length === limit || this.progress.open.bytes >= maxOpenBytes)
     }
     yield* this.#intake.enforceBacklogLimit()
-    const mayTakeDue = !this.state.stopped && this.#queue.retries === 0
-    const due = mayTakeDue ? yield* this.#intake.takeDue(this.config.concurrency * this.#maxEvents) : 0
+    const wantsDue = !this.state.stopped && this.#hasFewRetries
+    const due = wantsDue ? yield* this.#intake.takeDue(Math.max(this.#portion, retriesAtOnce)) : 0
     this.#launch()
     if (entries.length === readAtOnce && this.#hasRoom()) {
       yield* Effect.yieldNow
@@ -321,6 +322,16 @@ export class Lane {
     }
     return (entries.length > 0 && this.#queue.fresh === 0) || (due > 0 && this.#queue.retries === 0)
   })
+
+  /** Events that can be under way at once. */
+  get #portion(): number {
+    return this.config.concurrency * this.#maxEvents
+  }
+
+  /** The journal may be far: the next retries are read while these go out. A digest goes by itself. */
+  get #hasFewRetries(): boolean {
+    return this.#queue.retries < (this.config.digest === undefined ? this.#portion / 2 : 1)
+  }
 
   #hasRoom(): boolean {
     const { events, bytes } = this.progress.open
@@ -356,7 +367,7 @@ export class Lane {
   readonly #ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>, now: number): void => {
     try {
       const attempt = this.inFlight.result(batch, exit, now)
-      if (attempt.whole?._tag !== "Interrupted") this.#attempted += 1
+      if (attempt.whole?._tag !== "Interrupted") this.#fruitfulAttempts += 1
       const back = this.#outcome.settle(attempt, now)
       this.#queue.ended(batch.items, back)
       this.state.track()
@@ -364,7 +375,8 @@ export class Lane {
     } catch (defect) {
       this.#break(defect)
     }
-    if (this.#moreToRead && this.#queue.fresh < maxOpen / 2) this.#wake.openUnsafe()
+    const wantsDue = this.progress.retries.nextDue <= now && this.#hasFewRetries
+    if (wantsDue || (this.#moreToRead && this.#queue.fresh < maxOpen / 2)) this.#wake.openUnsafe()
   }
 
   #break(defect: unknown): void {

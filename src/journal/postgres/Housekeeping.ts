@@ -7,6 +7,7 @@ import type { Database } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
 import type { OwnedStream } from "./OwnedStream.ts"
 import { floorOf, voidKey } from "./Sequences.ts"
+import { isOwned } from "./StreamState.ts"
 
 /** Rows that are deleted at once. */
 const rowsAtOnce = 256
@@ -43,15 +44,17 @@ export const prune = Effect.fnUntraced(function* (
     excess -= row.bytes
   }
   if (old.length > 0) {
+    const firsts = old.map(({ first }) => first)
     yield* db.query(
       `WITH gone AS (
-         DELETE FROM log USING stream AS s
-         WHERE s.id = $1 AND s.epoch = $2 AND log.first = ANY($3::bigint[]) RETURNING cardinality(log.void) AS void
+         DELETE FROM log WHERE first = ANY($3::bigint[]) AND EXISTS (SELECT FROM stream WHERE ${isOwned})
+         RETURNING cardinality(void) AS void
        )
        INSERT INTO meta SELECT $4, sum(void) FROM gone HAVING sum(void) > 0
        ON CONFLICT (key) DO UPDATE SET value = meta.value::bigint + excluded.value::bigint`,
-      [stream.id, stream.epoch, old.map(({ first }) => first), voidKey(stream.id)],
+      [stream.id, stream.epoch, firsts, voidKey(stream.id)],
     )
+    stream.known.pruned(firsts)
     stream.kept -= old.reduce((sum, row) => sum + row.count - row.void, 0)
     stream.bytes -= old.reduce((sum, { bytes }) => sum + bytes, 0)
   }

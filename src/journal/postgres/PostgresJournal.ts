@@ -8,7 +8,7 @@
  * answered last. The relays see it, say how much, and are red until a person has
  * looked.
  */
-import { Clock, Deferred, Duration, Effect, Exit, Schedule, type Scope } from "effect"
+import { Clock, Deferred, Duration, Effect, Exit, Schedule, type Scope, Semaphore } from "effect"
 import type { EventQuery } from "../EventQuery.ts"
 import type { Introduction } from "../FleetStatus.ts"
 import { type AppendExit, Journal, type JournalStatus } from "../Journal.ts"
@@ -21,12 +21,14 @@ import * as Fleet from "./Fleet.ts"
 import { FleetReport } from "./FleetReport.ts"
 import * as Housekeeping from "./Housekeeping.ts"
 import type { KnownRows } from "./KnownRows.ts"
+import { empty } from "./LaneEmptying.ts"
 import * as LaneMoves from "./LaneMoves.ts"
 import { beatEvery } from "./Membership.ts"
 import { Operations } from "./Operations.ts"
 import { RedAlarm } from "./RedAlarm.ts"
 import { nobody } from "./SelfReport.ts"
-import { sharedStream } from "./Sequences.ts"
+import { floorOf, sharedStream } from "./Sequences.ts"
+import { load, loadPlaces } from "./StreamLoading.ts"
 import { StreamState } from "./StreamState.ts"
 import { StreamWriter } from "./StreamWriter.ts"
 import { WriteTrouble } from "./WriteTrouble.ts"
@@ -67,15 +69,20 @@ export const make = Effect.fnUntraced(function* (
   let isClosed = false
   let introduction: () => Introduction = () => nobody
   const alarm = new RedAlarm(db, { wall, steady: () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6 })
+  /** What is in memory of the shared stream is read from the database, and changed, by one at a time. */
+  const oneOfShared = yield* Semaphore.make(1)
 
-  /** Says what a failover lost. */
-  const nameLost = (known: KnownRows) =>
-    Effect.retry(known.takeMissing(db), { times: 10, schedule: Schedule.spaced("1 second") }).pipe(
+  /** Says what a failover lost; of a stream that this relay alone has written, all of it. */
+  const nameLost = (known: KnownRows, stream?: StreamState) =>
+    Effect.retry(known.takeMissing(db, stream && floorOf(stream.id)), {
+      times: 10,
+      schedule: Schedule.spaced("1 second"),
+    }).pipe(
       Effect.flatMap(({ events, from, isAll }) =>
         events === 0
           ? Effect.void
           : alarm.raise(
-              `The database lost ${isAll ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. They are not delivered, as far as they were not; the sender may send them again.`,
+              `The database lost ${isAll ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. Those that had not been delivered by then never will be, unless the sender sends them again.`,
             ),
       ),
       Effect.ignore,
@@ -86,11 +93,21 @@ export const make = Effect.fnUntraced(function* (
     name: options.name,
     introduction: () => introduction(),
     owner: {
-      opened: (stream, sink, { renamedFrom, exclusive }) =>
+      opened: (sink, { renamedFrom, exclusive }) =>
         Effect.suspend(() => {
           if (exclusive !== undefined) writer.setExclusive(sink, exclusive)
-          return renamedFrom === undefined ? Effect.void : adopt(stream, renamedFrom, sink)
+          writer.setFormer(sink, renamedFrom)
+          // A lane's pause goes along.
+          const isPaused = renamedFrom !== undefined && renamedFrom !== sink && fleet.isPaused(renamedFrom)
+          return isPaused ? setPaused(sink, true) : Effect.void
         }),
+      empty: (stream, from) => empty(stream, writer, from),
+      exclusively: (stream, work) =>
+        stream === fleet.own
+          ? writer.exclusively(work)
+          : stream.id === sharedStream
+            ? oneOfShared.withPermit(work)
+            : work,
       damaged: (sequence) => {
         run(
           alarm.raise(
@@ -100,11 +117,12 @@ export const make = Effect.fnUntraced(function* (
       },
     },
     // What is missing of the shared stream each relay says of what it has appended.
-    onLoss: ({ id, known }) => {
-      if (id !== sharedStream) run(nameLost(known))
+    onLost: (stream) => {
+      if (isClosed) return
+      run(stream.id === sharedStream ? nameLost(writer.toShared) : nameLost(stream.known, stream))
     },
     onSharedTaken: () => {
-      run(nameLost(writer.toShared))
+      if (!isClosed) run(nameLost(writer.toShared))
     },
     onReplaced: (message) => {
       Deferred.doneUnsafe(brokenSignal, Effect.fail(new JournalBroken({ message })))
@@ -116,24 +134,11 @@ export const make = Effect.fnUntraced(function* (
     isClosed: () => isClosed,
     waitingInShared: (sink) => fleet.waitingInShared(sink),
   })
-  db.onPromoted(() => {
-    if (!isClosed) run(nameLost(writer.toShared))
-  })
   const recount = () => {
     for (const stream of fleet.streams) stream.recount()
   }
   const operations = new Operations(db, writer, recount)
   const finder = new EventFinder(db, () => fleet.now())
-
-  /** Its pause goes along. */
-  const adopt = Effect.fnUntraced(function* (
-    stream: StreamState,
-    from: string,
-    to: string,
-  ): Effect.fn.Return<void, JournalError> {
-    if (fleet.isPaused(from)) yield* setPaused(to, true)
-    yield* LaneMoves.adopt(stream, writer, from, to)
-  })
 
   // The start and the end.
   yield* Effect.acquireRelease(fleet.join, () =>
@@ -151,7 +156,7 @@ export const make = Effect.fnUntraced(function* (
   // What others appended to the shared stream, for whoever delivers it.
   const poll = Effect.suspend(() => {
     const shared = fleet.streams.find(({ id }) => id === sharedStream)
-    const look = shared === undefined ? Effect.void : Effect.ignore(shared.follow)
+    const look = shared === undefined ? Effect.void : Effect.ignore(oneOfShared.withPermit(shared.follow))
     return Effect.andThen(look, Effect.sleep(writer.hasExclusive && shared !== undefined ? pollEvery : pollIdly))
   })
   yield* Effect.forkScoped(Effect.forever(poll))
@@ -164,7 +169,8 @@ export const make = Effect.fnUntraced(function* (
     const tooMany = used() - options.maxSize * 0.9
     for (const stream of fleet.streams) {
       if (stream.isLost) continue
-      yield* stream.loadPlaces
+      // Another relay may be emptying one of its lanes.
+      if (stream.names.isMoving) yield* fleet.owner.exclusively(stream, loadPlaces(stream, db))
       while (yield* Housekeeping.prune(stream, before, tooMany)) yield* Effect.sleep(20)
     }
     writer.toShared.forget(performance.now() - remembersShared)
@@ -234,7 +240,14 @@ export const make = Effect.fnUntraced(function* (
       ),
     )
 
-  /** The streams of all relays: of those that this one does not own, as they stand now. */
+  /** A stream that this relay does not own, as it stands now. */
+  const visit = Effect.fnUntraced(function* (id: number, epoch = 0) {
+    const visited = new StreamState(fleet.owner, id, epoch, true)
+    yield* load(visited)
+    return visited
+  })
+
+  /** The streams of all relays. */
   const everywhere = Effect.gen(function* () {
     const { rows } = yield* refusing(
       db.query<{ id: number; epoch: number }>("SELECT id, epoch FROM stream ORDER BY id"),
@@ -243,9 +256,7 @@ export const make = Effect.fnUntraced(function* (
       Effect.gen(function* () {
         const own = fleet.streams.find((stream) => stream.id === id && !stream.isLost)
         if (own !== undefined) return own
-        const visited = new StreamState(fleet.owner, id, epoch)
-        yield* visited.load
-        return visited
+        return yield* visit(id, epoch)
       }),
     )
   })
@@ -257,7 +268,7 @@ export const make = Effect.fnUntraced(function* (
 
   const dropIn = Effect.fnUntraced(function* (streams: ReadonlyArray<StreamState>, name: string) {
     let count = 0
-    for (const stream of streams) if (stream.backlogs.has(name)) count += yield* LaneMoves.dropWithin(stream, name)
+    for (const stream of streams) if (stream.backlogs.has(name)) count += yield* LaneMoves.remove(stream, name)
     return count
   })
 
@@ -270,19 +281,14 @@ export const make = Effect.fnUntraced(function* (
     }
     if (from === to) return 0
     let count = 0
-    for (const stream of holding) count += yield* LaneMoves.moveWithin(stream, writer, from, to)
-    // The owners of other streams take up the retries that are in theirs now.
-    yield* refusing(
-      db.query(
-        "INSERT INTO sink (name, revision) VALUES ($1, 1) ON CONFLICT (name) DO UPDATE SET revision = sink.revision + 1",
-        [to],
-      ),
-    )
-    // A lane without a sink is not listed any more.
-    yield* dropIn(
-      holding.filter(({ open }) => !open.has(from)),
-      from,
-    )
+    const isConfigured = () => true
+    for (const stream of holding) {
+      // A lane of its own first: what is moved by an operator is appended again, and told as moved.
+      yield* LaneMoves.open(stream, to, { isConfigured })
+      count += yield* LaneMoves.open(stream, to, { renamedFrom: from, isConfigured })
+      const now = stream.isVisited ? yield* visit(stream.id) : stream
+      count += yield* empty(now, writer, from)
+    }
     return count
   })
 

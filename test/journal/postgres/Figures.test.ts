@@ -26,7 +26,7 @@ const said = ({ journal }: Relay) =>
 
 /** Events at both relays, in their own streams and in the shared one: pending, retrying, dead, and duplicates. */
 const busy = Effect.gen(function* () {
-  const { start, sql } = yield* relays
+  const { start, sql, promote } = yield* relays
   const [a, b] = [yield* start("a"), yield* start("b")]
   for (const { journal } of [a, b]) {
     yield* journal.openLane("lake")
@@ -54,7 +54,7 @@ const busy = Effect.gen(function* () {
   const tables = Effect.map(Effect.all([sql(journalSql), sql(lanesSql)]), ([journal, lanes]) =>
     figuresOf(journal, lanes),
   )
-  return { a, b, tables, sql }
+  return { a, b, tables, sql, promote }
 })
 
 suiteUnless(reasonToSkip(), "the figures of a fleet", () => {
@@ -114,10 +114,10 @@ suiteUnless(reasonToSkip(), "the figures of a fleet", () => {
 
   it.effect("are those of the tables after a failover that lost events", () =>
     Effect.gen(function* () {
-      const { a, b, tables, sql } = yield* busy
+      const { a, b, tables, sql, promote } = yield* busy
       const third = floorOf(sharedStream) + 3
       yield* sql(`DELETE FROM relay.log WHERE first IN (7, ${third + 4}); DELETE FROM relay.seen WHERE sequence = 7`)
-      for (const relay of [a, b]) relay.failedOver()
+      yield* promote(2)
       yield* seconds(6)
       const counted = yield* tables
       expect(counted.accepted).toBe(20)

@@ -16,8 +16,6 @@ export interface Relay {
   readonly journal: Journal["Service"]
   readonly freeze: () => void
   readonly thaw: () => void
-  /** It finds that another server takes writes now. */
-  readonly failedOver: () => void
   /** What it asks the database fails so, until it does not. */
   readonly fails: (how: keyof typeof failures | undefined) => void
   /** As at SIGTERM. */
@@ -53,12 +51,8 @@ const freezable = (db: Database) => {
   let thawed = Promise.resolve()
   let thaw = () => {}
   const wait = Effect.promise(() => thawed)
-  const listeners: Array<() => void> = []
   const frozen: Database = {
     ...db,
-    onPromoted: (listener) => {
-      listeners.push(listener)
-    },
     query: <Row>(...all: Parameters<Database["query"]>) =>
       Effect.andThen(wait, failing(all[0], counted(db.query<Row>(...all)))),
     transact: (work) =>
@@ -92,9 +86,6 @@ const freezable = (db: Database) => {
       thaw = resolve
     },
     thaw: () => thaw(),
-    failedOver: () => {
-      for (const listener of listeners) listener()
-    },
     fails: (how: keyof typeof failures | undefined) => {
       failure = how && failures[how]
     },
@@ -106,15 +97,21 @@ export const relays = Effect.gen(function* () {
   const schema = `fleet_${process.pid}_${schemas++}`
   const { url, sql } = yield* Effect.promise(sharedPostgres)
   const all = yield* Effect.scope
+  const ask = (text: string) => Effect.promise(() => sql(text.replaceAll("relay.", `${schema}.`), "relay"))
   return {
     schema,
-    sql: (text: string) => Effect.promise(() => sql(text.replaceAll("relay.", `${schema}.`), "relay")),
+    sql: ask,
+    /** As where a standby was promoted: statements meet a server of another timeline from now on. */
+    promote: (timeline: number) =>
+      ask(
+        `CREATE OR REPLACE FUNCTION relay.timeline() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT ${timeline}::bigint'`,
+      ),
     start: Effect.fnUntraced(function* (name: string, retention = Duration.days(36_525)) {
       const scope = yield* Scope.fork(all)
       return yield* Effect.gen(function* () {
         const opened = yield* openDatabase(url, { schema })
         yield* Effect.mapError(DatabaseSchema.migrate(opened, schema), ({ message }) => unavailable(message))
-        const { db, freeze, thaw, failedOver, fails } = freezable(opened)
+        const { db, freeze, thaw, fails } = freezable(opened)
         const journal = yield* PostgresJournal.make(db, {
           name,
           retention,
@@ -123,7 +120,7 @@ export const relays = Effect.gen(function* () {
         })
         // One that is frozen can't leave, and a test that ends does not wait for it.
         yield* Effect.addFinalizer(() => Effect.sync(thaw))
-        return { journal, freeze, thaw, failedOver, fails, stop: Scope.close(scope, Exit.void) } satisfies Relay
+        return { journal, freeze, thaw, fails, stop: Scope.close(scope, Exit.void) } satisfies Relay
       }).pipe(Scope.provide(scope))
     }),
   }
