@@ -30,6 +30,8 @@ const names = [
   "relay_duplicate_bound_events",
   "relay_journal_bytes",
   "relay_journal_red",
+  "relay_journal_filling_ratio",
+  "relay_ready",
   "relay_config_last_reload_successful",
   "relay_build_info",
   "relay_unredacted_fields_total",
@@ -123,6 +125,7 @@ describe("/metrics", () => {
       expect(body).toContain("relay_beat_age_seconds 1.5\n")
       // What it owns, so that the relays' sum is what they all have.
       expect(body).toContain("relay_journal_bytes 500\n")
+      expect(body).toContain("relay_ready 1\n")
     }).pipe(Effect.orDie),
   )
 

@@ -89,6 +89,11 @@ export class InFlight {
     return oldest
   }
 
+  /** Whether one has its time yet; one without a timeout always has, and is reported by the circuit breaker. */
+  isWithinTime(now: number): boolean {
+    return this.#running.some(({ batch, isAwaited }) => isAwaited || !this.#isOverdue(batch, now))
+  }
+
   /** Starts an attempt. It may end before this returns. */
   start(sink: Sink, items: ReadonlyArray<Item>, ended: Ended): void {
     const batch: Batch = { items, startedAt: this.#now() }

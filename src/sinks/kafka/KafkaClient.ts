@@ -27,11 +27,17 @@ export const kafkaError = (code: string, detail = "") => new KafkaError({ code, 
 
 /** Our codes, for errors before a broker answers. */
 export const unreachable = "UNREACHABLE"
+/** A connection was opened and closed again without an answer. */
+export const closed = "CLOSED"
 export const untrusted = "TLS_UNTRUSTED"
+/** The broker refuses the client certificate, or that there is none. */
+export const certificateRefused = "TLS_CERTIFICATE_REFUSED"
 export const timedOut = "TIMED_OUT"
 /** Only one side speaks TLS. */
 export const tlsMissing = "TLS_MISSING"
 export const tlsUnwanted = "TLS_UNWANTED"
+/** The broker wants a login, and none is configured. */
+export const saslMissing = "SASL_MISSING"
 
 const ours: ReadonlySet<string> = new Set([unreachable, untrusted, timedOut, tlsMissing, tlsUnwanted])
 
@@ -124,12 +130,11 @@ export const textOf = (error: object, key: string): string => {
   return typeof value === "string" ? value : ""
 }
 
-/** A broker closes the connection without an answer when the protocol is wrong. */
-const closed =
-  'it closed the connection; if that persists, check which port this is, and whether it wants "tls", a client certificate or "sasl"'
-
 const certificateCodes =
   /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|ERR_TLS|ERR_SSL|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i
+
+/** An alert is sent by the other side, so it is about the certificate of this one. */
+const refusal = /alert.*(?:certificate|unknown.?ca)/i
 
 /** An error below Kafka's protocol, by the system's code or else by its message. */
 export const below = (error: Error, code: string): KafkaError => {
@@ -137,15 +142,18 @@ export const below = (error: Error, code: string): KafkaError => {
   const said = `${code} ${error.message}`
   if (/requires TLS/.test(said)) return kafkaError(tlsMissing)
   if (/wrong version number|ERR_SSL_WRONG_VERSION/i.test(said)) return kafkaError(tlsUnwanted)
+  if (refusal.test(said)) return kafkaError(certificateRefused)
   const certificate = certificateCodes.exec(said)
   if (certificate !== null) return kafkaError(untrusted, code === "" ? certificate[0] : code)
   if (/timed? ?out|ETIMEDOUT/i.test(said)) return kafkaError(timedOut)
-  return kafkaError(unreachable, /closed|before secure TLS|write.after.end/i.test(said) ? closed : code)
+  return /closed|before secure TLS|write.after.end|ECONNRESET|EPIPE/i.test(said)
+    ? kafkaError(closed)
+    : kafkaError(unreachable, code)
 }
 
 /** The error to report: lasting ones before transient ones. */
 export const worst = (errors: ReadonlyArray<KafkaError>): KafkaError => {
-  const passing = [unreachable, timedOut]
+  const passing = [unreachable, closed, timedOut]
   return (
     errors.find(({ code }) => code.startsWith("TLS_") || code.includes("SASL")) ??
     errors.findLast(({ code }) => !passing.includes(code)) ??

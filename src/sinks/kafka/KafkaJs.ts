@@ -218,7 +218,14 @@ export const make = Effect.fnUntraced(function* (
         ),
         ({ resources }) => Number(resources[0]?.configEntries[0]?.configValue ?? Number.POSITIVE_INFINITY),
       ),
-    mayWrite: () => Effect.succeed(undefined),
+    // This client can't ask, so the other one does; for the events themselves it isn't used.
+    mayWrite: (name) =>
+      Effect.promise(() => import("./Platformatic.ts")).pipe(
+        Effect.flatMap(({ make }) => make(options)),
+        Effect.flatMap((other) => other.mayWrite(name)),
+        Effect.scoped,
+        Effect.orElseSucceed(() => undefined),
+      ),
     throttled: throttle.left,
     send: (records) => oneAtATime.withPermit(send(records)),
   }
@@ -248,10 +255,18 @@ const innermost = (error: unknown): unknown => {
   return one
 }
 
+/** Whatever ends a login is reported as a login that failed, with the reason behind a colon. */
+const ofLogin = (error: Error): KafkaError => {
+  if (/mechanism is not supported/.test(error.message)) return kafkaError("UNSUPPORTED_SASL_MECHANISM")
+  return /: (?:Closed connection|Connection |Not connected|Request .* timed out)/.test(error.message)
+    ? below(error, "")
+    : kafkaError("SASL_AUTHENTICATION_FAILED")
+}
+
 const kafkaErrorOf = (error: unknown): KafkaError => {
   const inner = innermost(error)
   if (inner instanceof kafkajs.KafkaJSProtocolError) return kafkaError(inner.type)
-  if (inner instanceof kafkajs.KafkaJSSASLAuthenticationError) return kafkaError("SASL_AUTHENTICATION_FAILED")
+  if (inner instanceof kafkajs.KafkaJSSASLAuthenticationError) return ofLogin(inner)
   if (inner instanceof kafkajs.KafkaJSRequestTimeoutError) return kafkaError(timedOut)
   return inner instanceof Error ? below(inner, textOf(inner, "code")) : kafkaError(unreachable)
 }

@@ -173,10 +173,10 @@ const leaf = (error: Error): ReadonlyArray<KafkaError> => {
   const protocol = textOf(error, "apiId")
   if (protocol !== "") return [kafkaError(protocol, textOf(error, "serverErrorMessage"))]
   const code = textOf(error, "code")
-  if (code === "PLT_KFK_AUTHENTICATION") return [kafkaError("SASL_AUTHENTICATION_FAILED")]
   if (/^Unknown topic/.test(error.message)) return [kafkaError("UNKNOWN_TOPIC_OR_PARTITION")]
-  // Only a wrapper of its causes.
+  // Only a wrapper of its causes: a login fails for the reason that stands inside, such as a connection that was closed.
   if (error instanceof MultipleErrors || (error.cause instanceof Error && GenericError.isGenericError(error))) return []
+  if (code === "PLT_KFK_AUTHENTICATION") return [kafkaError("SASL_AUTHENTICATION_FAILED")]
   if (code === "PLT_KFK_UNSUPPORTED_COMPRESSION") return [kafkaError("UNSUPPORTED_COMPRESSION_TYPE")]
   return [below(error, code.startsWith("PLT_KFK") ? "" : code)]
 }
