@@ -54,7 +54,8 @@ export const layer = ({ file, config, certificateFaults }: Loaded, options: Rela
     then(RelayInfo.layer({ version: options.version, configFile: file })),
     then(Introduction.layer),
     then(listening(config)),
-    Layer.provide(telemetry(config, options)),
+    // Merged: whoever runs the relay logs to it as well.
+    Layer.provideMerge(telemetry(config, options)),
   )
 
 /** The next part: it is given all before it. */

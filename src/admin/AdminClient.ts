@@ -5,6 +5,7 @@ import { HttpApiClient } from "effect/http-api"
 import * as Address from "../config/Address.ts"
 import type { RelayConfig } from "../config/Config.ts"
 import { goDirect } from "../runtime/Environment.ts"
+import { userAgent } from "../runtime/HttpTransport.ts"
 import { Api } from "./Api.ts"
 
 export const urlOf = ({ listen }: RelayConfig["admin"]): string => `http://${Address.format(Address.reachable(listen))}`
@@ -13,9 +14,10 @@ export const make = (admin: RelayConfig["admin"]) => {
   goDirect([new URL(urlOf(admin)).hostname])
   return HttpApiClient.make(Api, {
     baseUrl: urlOf(admin),
-    transformClient: HttpClient.mapRequest((request) =>
-      admin.token === undefined ? request : HttpClientRequest.bearerToken(request, Redacted.value(admin.token)),
-    ),
+    transformClient: HttpClient.mapRequest((request) => {
+      const own = HttpClientRequest.setHeader(request, "user-agent", userAgent)
+      return admin.token === undefined ? own : HttpClientRequest.bearerToken(own, Redacted.value(admin.token))
+    }),
   }).pipe(Effect.provide(FetchHttpClient.layer))
 }
 export type Client = Effect.Success<ReturnType<typeof make>>

@@ -5,7 +5,7 @@
  * requests there. So the Host must be the relay's (against DNS rebinding), a
  * change must not come from a page of another site nor be what a bare form
  * sends, and where there is a token it is required. `/healthz` and `/readyz` are
- * open: a load balancer has no token.
+ * open: a load balancer has no token, and comes by a name of its own.
  */
 import { Redacted } from "effect"
 import { isLoopback, isWildcard } from "../config/Address.ts"
@@ -63,8 +63,9 @@ export const make = ({ listen, token }: RelayConfig["admin"]) => {
       token !== undefined &&
       authorization.startsWith("Bearer ") &&
       same(authorization.slice("Bearer ".length), Redacted.value(token))
+    const isOpen = reads.has(method) && open.has(new URL(url).pathname)
     // Whoever knows the token may come by any name.
-    if (!ours(name) && !tokenFits) return misdirected
+    if (!isOpen && !ours(name) && !tokenFits) return misdirected
     if (!reads.has(method)) {
       const site = headers.get("sec-fetch-site")
       if (site !== null && site !== "same-origin" && site !== "none") return foreign
@@ -72,7 +73,7 @@ export const make = ({ listen, token }: RelayConfig["admin"]) => {
       if (form.test(headers.get("content-type") ?? "")) return foreign
       if (origin !== null && !(URL.canParse(origin) && new URL(origin).host === headers.get("host"))) return foreign
     }
-    if (token === undefined || tokenFits || open.has(new URL(url).pathname)) return undefined
+    if (token === undefined || tokenFits || isOpen) return undefined
     return unauthorized
   }
 }

@@ -8,6 +8,7 @@
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
+import { laneConditions } from "../delivery/LaneStatus.ts"
 import { verdicts } from "../routing/Router.ts"
 import { BadRequest, Invalid, NotFound, Refused, Unavailable } from "./ApiErrors.ts"
 import { Fleet } from "./FleetApi.ts"
@@ -26,19 +27,23 @@ export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "unavailable", "full", "broken", "red"]),
   message: Schema.String,
   path: Schema.optionalKey(Schema.String),
+  /** Events accepted so far: by all relays on it. */
   head: Schema.Int,
+  /** `head + 1` less the events that it still has. */
   tail: Schema.Int,
   usedBytes: Schema.Finite,
   maxBytes: Schema.Finite,
   walBytes: Schema.optionalKey(Schema.Finite),
   freeDiskBytes: Schema.optionalKey(Schema.Finite),
+  /** Epoch milliseconds at which its server answered last, and of which the figures are; absent while it answers. */
+  answeredAt: Schema.optionalKey(Schema.Finite),
   filling: Schema.Literals([0, 50, 80, 95]),
 })
 
 export const Lane = Schema.Struct({
   name: Schema.String,
   type: Schema.String,
-  condition: Schema.Literals(["running", "waiting", "misconfigured", "paused", "blocked", "failed", "orphaned"]),
+  condition: Schema.Literals(laneConditions),
   message: Schema.String,
   /** Events routed to it and not settled, those that wait for a retry included. */
   backlog: Schema.Int,
@@ -100,7 +105,7 @@ export const Status = Schema.Struct({
   notReady: Schema.String,
   config: Config,
   journal: Journal,
-  /** Since the start. */
+  /** Of this relay, since its start. */
   totals: Totals,
   /** Long-running work and its progress from 0 to 1: `replay to lake`. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),

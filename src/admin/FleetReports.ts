@@ -1,9 +1,12 @@
-/** What the admin API says of the other relays on the journal. */
-import type { FleetStatus, LaneCounts } from "../journal/FleetStatus.ts"
+/** What the admin API says of all relays on the journal: figures over all streams, conditions at all relays. */
+import { laneConditions } from "../delivery/LaneStatus.ts"
+import type { FleetStatus, LaneCounts, MemberStatus, StreamStatus } from "../journal/FleetStatus.ts"
 import type * as Api from "./Api.ts"
 import type { Fleet } from "./FleetApi.ts"
 
 const none: LaneCounts = { backlog: 0, retrying: 0, deadLetters: 0 }
+/** Milliseconds that a takeover may take: for longer no stream is without a relay. */
+const takeoverWithin = 15_000
 
 const added = (a: LaneCounts, b: LaneCounts): LaneCounts => ({
   backlog: a.backlog + b.backlog,
@@ -11,37 +14,68 @@ const added = (a: LaneCounts, b: LaneCounts): LaneCounts => ({
   deadLetters: a.deadLetters + b.deadLetters,
 })
 
-/** What other relays' streams hold, by sink. */
-const elsewhere = ({ members, streams }: FleetStatus): ReadonlyMap<string, LaneCounts> => {
-  const self = members.find(({ isSelf }) => isSelf)?.name
+/** What streams hold, by sink. */
+const totals = (streams: ReadonlyArray<StreamStatus>): ReadonlyMap<string, LaneCounts> => {
   const counts = new Map<string, LaneCounts>()
-  for (const { owner, lanes } of streams) {
-    if (owner === self) continue
+  for (const { lanes } of streams) {
     for (const [name, lane] of Object.entries(lanes)) counts.set(name, added(counts.get(name) ?? none, lane))
   }
   return counts
 }
 
-/** The lanes of this relay's streams, with what those of the others hold; then the lanes that only others have. */
-export const withOthers = (lanes: ReadonlyArray<Api.Lane>, fleet: FleetStatus): ReadonlyArray<Api.Lane> => {
-  const others = elsewhere(fleet)
+const rank = ({ condition }: Pick<Api.Lane, "condition">): number => laneConditions.indexOf(condition)
+
+type Told = Pick<Api.Lane, "condition" | "message">
+
+/** What other relays say of a sink that is worse than what this one says. */
+const worst = (own: Told, name: string, others: ReadonlyArray<MemberStatus>): Told =>
+  others.reduce((worst: Told, { name: relay, lanes }) => {
+    const lane = lanes.find((lane) => lane.name === name)
+    if (lane === undefined || rank(lane) >= rank(worst)) return worst
+    return { condition: lane.condition, message: `at ${relay}${lane.message && `: ${lane.message}`}` }
+  }, own)
+
+const oldest = (times: ReadonlyArray<number>): number => {
+  const known = times.filter((at) => at > 0)
+  return known.length === 0 ? 0 : Math.min(...known)
+}
+
+/** Why events of a sink wait in a stream that no relay has. */
+const abandoned = (name: string, streams: ReadonlyArray<StreamStatus>): ReadonlyArray<Told> =>
+  streams.flatMap(({ id, unownedFor = 0, lanes }) =>
+    unownedFor > takeoverWithin && (lanes[name]?.backlog ?? 0) > 0
+      ? [{ condition: "stalled", message: `no relay has taken over the stream ${id}, in which events wait` }]
+      : [],
+  )
+
+/** The lanes of all relays, from this one's; then those that only others have. */
+export const withOthers = (
+  lanes: ReadonlyArray<Api.Lane>,
+  { members, streams }: FleetStatus,
+): ReadonlyArray<Api.Lane> => {
+  const counts = totals(streams)
+  // A relay that ended is heard until another has its streams.
+  const others = members.filter(({ name, isSelf }) => !isSelf && streams.some(({ owner }) => owner === name))
   const own = lanes.map((lane) => {
-    const relays = fleet.members.filter(({ isSelf, lanes }) => !isSelf && lanes.some(({ name }) => name === lane.name))
-    const isTheirs = lane.condition === "orphaned" && relays.length > 0
+    const { name, condition } = lane
+    const relays = members.filter(({ isSelf, lanes }) => !isSelf && lanes.some((one) => one.name === name))
+    const isTheirs = condition === "orphaned" && relays.length > 0
+    const told: Told = isTheirs
+      ? { condition, message: `its sink is in the config of ${relays.map(({ name }) => name).join(", ")}, not here` }
+      : (abandoned(name, streams)[0] ?? worst(lane, name, condition === "orphaned" ? [] : others))
     return {
       ...lane,
-      ...added(lane, others.get(lane.name) ?? none),
-      ...(isTheirs && {
-        message: `its sink is in the config of ${relays.map(({ name }) => name).join(", ")}, not here`,
-      }),
+      ...told,
+      ...(counts.get(name) ?? none),
+      oldestAt: oldest([lane.oldestAt, ...oldestAt(name, others)]),
     }
   })
   const known = new Set(lanes.map(({ name }) => name))
-  const theirs = [...others].filter(([name]) => !known.has(name))
+  const theirs = [...counts].filter(([name]) => !known.has(name))
   return [
     ...own,
     ...theirs.flatMap(([name, counts]): ReadonlyArray<Api.Lane> => {
-      const [lane] = fleet.members.flatMap(({ lanes }) => lanes.filter((lane) => lane.name === name))
+      const [lane] = members.flatMap(({ lanes }) => lanes.filter((lane) => lane.name === name))
       // What nobody has a sink for is listed by the relay that owns its stream.
       if (lane === undefined && counts.backlog + counts.deadLetters === 0) return []
       return [
@@ -51,12 +85,15 @@ export const withOthers = (lanes: ReadonlyArray<Api.Lane>, fleet: FleetStatus): 
           condition: lane?.condition ?? "orphaned",
           message: lane?.message ?? "no relay's config has this sink",
           ...counts,
-          oldestAt: 0,
+          oldestAt: oldest(oldestAt(name, others)),
         },
       ]
     }),
   ]
 }
+
+const oldestAt = (name: string, members: ReadonlyArray<MemberStatus>): ReadonlyArray<number> =>
+  members.flatMap(({ lanes }) => lanes.flatMap((lane) => (lane.name === name ? [lane.oldestAt] : [])))
 
 export const fleetOf = ({ members, streams }: FleetStatus): Fleet => ({
   relays: members.map(({ lanes: _, ...member }) => {

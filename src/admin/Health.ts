@@ -55,12 +55,14 @@ const journalProblems = ({ journal: { health, message, filling } }: Status): Rea
   ]
 }
 
-const readinessProblems = ({ draining, notReady, journal: { health } }: Status): ReadonlyArray<StatusProblem> => {
+const readinessProblems = ({ draining, notReady, now, journal }: Status): ReadonlyArray<StatusProblem> => {
   const relay = { name: "relay", action: "" }
   if (draining) return [{ ...relay, state: "stopping", lines: ["it is stopping, and refuses deliveries"] }]
   // What the journal has to say stands there.
-  if (notReady === "" || health === "full" || health === "broken") return []
-  return [{ ...relay, state: "not-ready", lines: [`no delivery is accepted: ${notReady}`] }]
+  if (notReady === "" || journal.health === "full" || journal.health === "broken") return []
+  const { answeredAt } = journal
+  const old = answeredAt === undefined ? [] : [`the figures shown are ${span(now - answeredAt)} old`]
+  return [{ ...relay, state: "not-ready", lines: [`no delivery is accepted: ${notReady}`, ...old] }]
 }
 
 const ofCondition = {
@@ -68,6 +70,7 @@ const ofCondition = {
   misconfigured: "sink-misconfigured",
   paused: "sink-paused",
   blocked: "sink-blocked",
+  stalled: "sink-stalled",
   failed: "sink-failed",
   orphaned: "sink-orphaned",
 } as const satisfies Partial<Record<Lane["condition"], State>>
@@ -80,6 +83,7 @@ const actionFor = ({ name, condition }: Lane): string => {
   if (condition === "misconfigured") {
     return "fix the sink, and the lane resumes by itself; or fix its config, then relay reload"
   }
+  if (condition === "stalled") return "mend what it names; it goes on by itself, or after a restart of that relay"
   return condition === "failed" ? "the log has the cause, please report it" : ""
 }
 
@@ -106,8 +110,9 @@ const laneProblems = (lane: Lane): ReadonlyArray<StatusProblem> => {
 /** Older than that, the streams of a relay are taken over. */
 export const silentFor = 6_000
 
-const fleetProblems = ({ fleet }: Status): ReadonlyArray<StatusProblem> => {
-  if (fleet === undefined) return []
+const fleetProblems = ({ fleet, journal: { answeredAt } }: Status): ReadonlyArray<StatusProblem> => {
+  // Without the database nobody hears of the others.
+  if (fleet === undefined || answeredAt !== undefined) return []
   const silent = fleet.relays.filter(({ age }) => age > silentFor)
   const live = fleet.relays.filter(({ age, configHash }) => age <= silentFor && configHash !== "")
   const configs = Map.groupBy(live, ({ configHash }) => configHash)

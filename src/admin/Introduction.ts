@@ -1,16 +1,13 @@
 /** Says to the other relays on the journal who this one is, and how its lanes are. */
-import { Effect, Hash, Layer, Schedule } from "effect"
+import { Effect, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { format } from "../config/Address.ts"
 import type { RelayConfig } from "../config/Config.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import type { LaneReport } from "../journal/FleetStatus.ts"
 import { Journal } from "../journal/Journal.ts"
+import { hashOf } from "./ConfigHash.ts"
 import { RelayInfo } from "./RelayInfo.ts"
-
-/** Tells configs apart, but for what each relay has of its own. A secret counts by its name. */
-export const hashOf = ({ clients, webhooks, sinks, routes }: RelayConfig): string =>
-  (Hash.string(JSON.stringify({ clients, webhooks, sinks, routes })) >>> 0).toString(16).padStart(8, "0")
 
 export const layer: Layer.Layer<never, never, Journal | ActiveConfig | Lanes | RelayInfo> = Layer.effectDiscard(
   Effect.gen(function* () {
@@ -27,8 +24,8 @@ export const layer: Layer.Layer<never, never, Journal | ActiveConfig | Lanes | R
     }
     let conditions: ReadonlyArray<LaneReport> = []
     const look = Effect.map(lanes.status, (statuses) => {
-      conditions = statuses.flatMap(({ name, type, condition, message }) =>
-        condition === "orphaned" ? [] : [{ name, type, condition, message }],
+      conditions = statuses.flatMap(({ name, type, condition, message, oldestAt }) =>
+        condition === "orphaned" ? [] : [{ name, type, condition, message, oldestAt }],
       )
     })
     yield* Effect.ignore(look)

@@ -5,6 +5,7 @@
  */
 import { Clock, Effect } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
+import { laneConditions } from "../delivery/LaneStatus.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
 import type { SignatureRefusal } from "../event/Signature.ts"
@@ -14,6 +15,7 @@ import { Ingest } from "../ingest/Ingest.ts"
 import type { FleetStatus } from "../journal/FleetStatus.ts"
 import { Journal } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
+import { notReady } from "./Readiness.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 
 export const contentType = "text/plain; version=0.0.4; charset=utf-8"
@@ -64,9 +66,11 @@ const histogram = (
   return lines.length === 0 ? "" : [`# HELP ${name} ${help}`, `# TYPE ${name} histogram`, ...lines, ""].join("\n")
 }
 
-const conditions = ["running", "waiting", "misconfigured", "paused", "blocked", "failed", "orphaned"] as const
+/** Where several relays have one journal, each counts the streams that it owns: the sum over all is the fleet's. */
+const own = "in the streams that this relay owns"
+/** What each relay of a fleet says alike. */
+const alike = "the same at every relay on one database"
 
-/** Each relay counts what it owns: over all of them, sum. */
 const ofFleet = ({ owned, counters, beatAge }: FleetStatus): ReadonlyArray<string> => [
   metric("gauge", "relay_streams_owned", "Streams that this relay delivers", [[{}, owned]]),
   metric("counter", "relay_takeovers_total", "Streams taken over from relays that stood still", [
@@ -89,6 +93,7 @@ export const render = Effect.gen(function* () {
   const fleet = relays && (yield* relays.status)
   const lanes = yield* (yield* Lanes).status
   const { loadedAt, refusal } = yield* (yield* Reload).status
+  const why = yield* notReady
   const now = yield* Clock.currentTimeMillis
   const { webhooks: configured } = (yield* ActiveConfig).current.config
   for (const { name } of configured) Counters.ofWebhook(counters, name)
@@ -107,8 +112,9 @@ export const render = Effect.gen(function* () {
     webhooks.flatMap(([webhook, counters]) =>
       [...counters[counted]].map(([key, value]): Sample => [{ webhook, [label]: key }, value]),
     )
-  const perLane = (counted: "backlog" | "retrying" | "deadLetters" | "duplicateBound"): ReadonlyArray<Sample> =>
-    lanes.map((lane) => [{ sink: lane.name }, lane[counted]])
+  const perLane = (
+    counted: "backlog" | "retrying" | "deadLetters" | "duplicateBound" | "bugs",
+  ): ReadonlyArray<Sample> => lanes.map((lane) => [{ sink: lane.name }, lane[counted]])
 
   return [
     metric(
@@ -169,40 +175,50 @@ export const render = Effect.gen(function* () {
         Object.entries(attempts).map(([outcome, value]): Sample => [{ sink: name, outcome }, value]),
       ),
     ),
+    metric(
+      "counter",
+      "relay_sink_bugs_total",
+      "How often a sink was closed for a bug in its client library",
+      perLane("bugs"),
+    ),
     histogram(
       "relay_delivery_duration_seconds",
       "How long attempts took",
       durationBuckets,
       lanes.map(({ name, durations }) => ({ labels: { sink: name }, ...durations })),
     ),
-    metric("gauge", "relay_lane_backlog_events", "Events routed to a sink and not settled", perLane("backlog")),
-    metric("gauge", "relay_lane_retrying_events", "Events that wait for another attempt", perLane("retrying")),
+    metric("gauge", "relay_lane_backlog_events", `Events routed to a sink and not settled, ${own}`, perLane("backlog")),
+    metric("gauge", "relay_lane_retrying_events", `Events that wait for another attempt, ${own}`, perLane("retrying")),
     metric(
       "gauge",
       "relay_lane_oldest_age_seconds",
-      "Age of the oldest event that is not settled",
+      `Age of the oldest event that is not settled, ${own}`,
       lanes.map(({ name, oldestAt }) => [{ sink: name }, oldestAt === 0 ? 0 : Math.max(0, now - oldestAt) / 1000]),
     ),
     metric(
       "gauge",
       "relay_lane_state",
-      "1 for the state that a lane is in",
+      `1 for the state that a lane is in, ${own}`,
       lanes.flatMap(({ name, condition }) =>
-        conditions.map((state): Sample => [{ sink: name, state }, state === condition ? 1 : 0]),
+        laneConditions.map((state): Sample => [{ sink: name, state }, state === condition ? 1 : 0]),
       ),
     ),
-    metric("gauge", "relay_dead_letters", "Dead letters that stand", perLane("deadLetters")),
+    metric("gauge", "relay_dead_letters", `Dead letters that stand, ${own}`, perLane("deadLetters")),
     metric(
       "gauge",
       "relay_duplicate_bound_events",
-      "The most events that a crash could have sent twice",
+      `The most events that a crash could have sent twice, ${own}`,
       perLane("duplicateBound"),
     ),
-    metric("gauge", "relay_journal_bytes", "Bytes that the journal uses", [
+    metric("gauge", "relay_journal_bytes", `Bytes that the journal uses, ${own}`, [
       [{}, fleet?.ownedBytes ?? journal.usedBytes],
     ]),
-    metric("gauge", "relay_journal_max_bytes", "The journal's largest size", [[{}, journal.maxBytes]]),
-    metric("gauge", "relay_journal_red", "What is lost or damaged in the journal and not acknowledged", [
+    metric("gauge", "relay_journal_max_bytes", `The journal's largest size, ${alike}`, [[{}, journal.maxBytes]]),
+    metric("gauge", "relay_journal_filling_ratio", `How full the journal is, of 1, ${alike}`, [
+      [{}, journal.usedBytes / journal.maxBytes],
+    ]),
+    metric("gauge", "relay_ready", "1 while deliveries can be accepted", [[{}, why === "" ? 1 : 0]]),
+    metric("gauge", "relay_journal_red", `What is lost or damaged in the journal and not acknowledged, ${alike}`, [
       [{}, journal.alarm.lines.length],
     ]),
     metric("gauge", "relay_config_last_reload_successful", "1 when the config in force is the newest", [

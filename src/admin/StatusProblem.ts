@@ -19,6 +19,7 @@ export const states = {
   "sink-misconfigured": "critical",
   "sink-blocked": "critical",
   "sink-failed": "critical",
+  "sink-stalled": "critical",
   "sink-orphaned": "critical",
   "sink-waiting": "warning",
   "sink-failing": "warning",

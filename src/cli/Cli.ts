@@ -35,7 +35,7 @@ const flagMeant = (option: string, suggestions: ReadonlyArray<string>): string =
 }
 
 /** Values of flags that had another name before. */
-const renamed: Readonly<Record<string, string>> = { parked: "retrying" }
+const renamed = new Map([["parked", "retrying"]])
 
 /** Help that was asked for goes to stdout; a mistake prints a short message and the usage to stderr. */
 const presenter = (style: Paint): CliOutput.Presenter => ({
@@ -49,7 +49,7 @@ const presenter = (style: Paint): CliOutput.Presenter => ({
     }
     const path = event.commandPath.join(" ")
     const lines = event.errors.map((error) => {
-      const hint = error._tag === "InvalidValue" ? (renamed[error.value] ?? "") : ""
+      const hint = error._tag === "InvalidValue" ? (renamed.get(error.value) ?? "") : ""
       const meant = error._tag === "UnrecognizedOption" ? flagMeant(error.option, error.suggestions) : ""
       // The library prefixes what a flag's schema says.
       const words = error.message

@@ -4,8 +4,20 @@ import { AttemptStats } from "./lane/AttemptStats.ts"
 import type { Lane } from "./lane/Lane.ts"
 import type { Condition } from "./lane/LaneState.ts"
 
+/** The worst first: where a sink's lanes differ, this is what an operator is told. */
+export const laneConditions = [
+  "failed",
+  "stalled",
+  "blocked",
+  "misconfigured",
+  "waiting",
+  "paused",
+  "orphaned",
+  "running",
+] as const satisfies ReadonlyArray<Condition | "orphaned">
+
 /** `orphaned`: its sink was removed or renamed in the config. */
-export type LaneCondition = Condition | "orphaned"
+export type LaneCondition = (typeof laneConditions)[number]
 
 export interface LaneStatus {
   readonly name: string
@@ -29,14 +41,13 @@ export interface LaneStatus {
   readonly duplicateBound: number
   /** Attempts by outcome since the start: `delivered`, or a reason's tag. */
   readonly attempts: Readonly<Record<string, number>>
+  /** How often the sink was closed for a bug in its client library. */
+  readonly bugs: number
   /** Attempts by duration: a count for each of `durationBuckets` and one above, and their sum in seconds. */
   readonly durations: { readonly counts: ReadonlyArray<number>; readonly sum: number }
 }
 
 const noAttempts = new AttemptStats()
-
-/** The worst first: where a sink's lanes differ, this is what an operator is told. */
-const conditions: ReadonlyArray<Condition> = ["failed", "blocked", "misconfigured", "waiting", "paused", "running"]
 
 const sum = (lanes: ReadonlyArray<Lane>, of: (lane: Lane) => number): number =>
   lanes.reduce((total, lane) => total + of(lane), 0)
@@ -55,6 +66,7 @@ const orphaned = ({ name, backlog, deadLetters, retrying, cursor }: LaneInfo): L
   lastFailure: undefined,
   duplicateBound: 0,
   attempts: noAttempts.outcomes,
+  bugs: noAttempts.bugs,
   durations: noAttempts.durations,
 })
 
@@ -62,7 +74,7 @@ const orphaned = ({ name, backlog, deadLetters, retrying, cursor }: LaneInfo): L
 export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>): LaneStatus => {
   const [first] = lanes
   if (first === undefined) return orphaned(info)
-  const condition = conditions.find((one) => lanes.some(({ state }) => state.condition === one)) ?? "running"
+  const condition = laneConditions.find((one) => lanes.some(({ state }) => state.condition === one)) ?? "running"
   const oldest = lanes.flatMap(({ oldestAt }) => (oldestAt === 0 ? [] : [oldestAt]))
   const next = lanes.flatMap(({ nextAttemptAt }) => (nextAttemptAt === 0 ? [] : [nextAttemptAt]))
   return {
@@ -79,6 +91,7 @@ export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>): LaneStatus
     lastFailure: first.lastFailure,
     duplicateBound: sum(lanes, ({ duplicateBound }) => duplicateBound),
     attempts: first.attempts.outcomes,
+    bugs: first.attempts.bugs,
     durations: first.attempts.durations,
   }
 }

@@ -14,6 +14,7 @@ import {
   Equal,
   Exit,
   Layer,
+  Option,
   Schedule,
   Schema,
   Scope,
@@ -31,6 +32,7 @@ import * as Quarantine from "./Quarantine.ts"
 import type { RelayEvents } from "./RelayEvents.ts"
 import * as RunningLanes from "./RunningLanes.ts"
 import * as StreamLanes from "./StreamLanes.ts"
+import { UnservedLanes } from "./UnservedLanes.ts"
 
 export type { LaneCondition, LaneStatus } from "./LaneStatus.ts"
 export type { LaneSpec } from "./RunningLanes.ts"
@@ -83,6 +85,16 @@ const openEvery = Duration.seconds(1)
 const unclaimed = ({ name, backlog }: LaneInfo): string =>
   `${backlog === 1 ? "1 event waits" : `${backlog} events wait`} for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` moves the backlog to another sink, \`relay lanes drop ${name}\` gives it up, or a sink takes it over with "renamedFrom"`
 
+const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
+
+/** Nothing where another relay has taken the stream: whoever owns it next opens its lanes. */
+const unlessFenced = <A>(open: Effect.Effect<A, JournalError>): Effect.Effect<Option.Option<A>, JournalError> =>
+  Effect.catchIf(
+    Effect.asSome(open),
+    (error) => !isNotFenced(error),
+    () => Effect.succeedNone,
+  )
+
 /** `renamedFrom` says where a lane comes from, not how it runs. */
 const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
   const { renamedFrom: _a, ...rest } = a
@@ -125,7 +137,16 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
       const changed = Stream.runHead(Stream.filter(SubscriptionRef.changes(owned), (now) => now !== logs))
       yield* Effect.raceFirst(changed, isDone ? Effect.never : Effect.sleep(openEvery))
     })
-  if (journal.streams !== undefined) yield* Effect.forkScoped(Effect.forever(keepUp(journal.streams)))
+  const unserved = new UnservedLanes()
+  if (journal.streams !== undefined) {
+    const owned = journal.streams
+    yield* Effect.forkScoped(Effect.forever(keepUp(owned)))
+    const wanted = (sink: string) => current.some(({ config }) => config.name === sink)
+    const look = Effect.suspend(() =>
+      unserved.look(SubscriptionRef.getUnsafe(owned), (log, sink) => streams.has(log, sink) || !wanted(sink)),
+    )
+    yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(look), openEvery)))
+  }
 
   const setPaused = Effect.fn("Lanes.setPaused")(function* (name: string, paused: boolean) {
     const lanes = streams.of(name)
@@ -197,9 +218,11 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
     )
     yield* Effect.gen(function* () {
       if (unusable.length > 0) return yield* new SinkUnusable({ message: unusable.join("\n") })
-      for (const { lanes, known, touched } of plans) {
+      for (const { lanes, known, former, touched } of plans) {
         for (const { config } of touched) {
-          if (!known.has(config.name)) yield* lanes.log.openLane(config.name, RunningLanes.openOptions(config))
+          // A lane that is to be renamed takes what is appended under its new name.
+          if (known.has(config.name) || former(config) !== undefined) continue
+          yield* unlessFenced(lanes.log.openLane(config.name, RunningLanes.openOptions(config, specs)))
         }
       }
     }).pipe(Effect.onError(() => undo))
@@ -218,7 +241,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
         const { name } = config
         const renamedFrom = former(config)
         return Effect.gen(function* () {
-          const options = RunningLanes.openOptions(config)
+          const options = RunningLanes.openOptions(config, specs)
           yield* lanes.retire(name)
           if (renamedFrom !== undefined) {
             yield* lanes.retire(renamedFrom)
@@ -231,8 +254,9 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
             )
           }
           // It was open a moment ago: a failure here is temporary, or ends the relay.
-          const state = yield* Effect.retry(log.openLane(name, options), { schedule: Schedule.spaced(openEvery) })
-          yield* lanes.start(spec, state, yield* lanes.acquire(spec))
+          const schedule = Schedule.spaced(openEvery)
+          const state = yield* unlessFenced(Effect.retry(log.openLane(name, options), { schedule, while: isNotFenced }))
+          if (Option.isSome(state)) yield* lanes.start(spec, state.value, yield* lanes.acquire(spec))
         })
       })
       const renamed = new Set(touched.map(({ config }) => former(config)))
@@ -249,8 +273,13 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
 
   return Lanes.of({
     status: Effect.map(
-      Effect.forEach(streams.logs(), (log) => log.lanes),
-      (infos) => totals(infos).map((info) => statusOf(info, streams.of(info.name))),
+      Effect.forEach(streams.logs(), (log) => log.lanes, { concurrency: "unbounded" }),
+      (infos) =>
+        totals(infos).map((info): LaneStatus => {
+          const status = statusOf(info, streams.of(info.name))
+          const message = unserved.messages.get(info.name)
+          return message === undefined ? status : { ...status, condition: "stalled", message }
+        }),
     ),
     // During a change a lane may be retired and not yet started again.
     pause: (name) => oneChange.withPermit(setPaused(name, true)),

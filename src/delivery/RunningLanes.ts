@@ -29,6 +29,7 @@ import * as WallClock from "../journal/WallClock.ts"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
 import { Tracing } from "../telemetry/Tracing.ts"
 import type { Announce } from "./Announcements.ts"
+import type { LazySink } from "./LazySink.ts"
 import type { AttemptStats } from "./lane/AttemptStats.ts"
 import * as Lane from "./lane/Lane.ts"
 import * as SinkPool from "./SinkPool.ts"
@@ -46,6 +47,7 @@ export interface LaneSpec {
 export interface AcquiredSink {
   readonly sink: Sink
   readonly ensureOpen: Effect.Effect<Sink, SinkError>
+  readonly within: LazySink["within"]
   readonly scope: Scope.Closeable
 }
 
@@ -82,7 +84,10 @@ const isExclusive = ({ order, digest, rateLimit }: LaneConfig): boolean =>
   order === "key" || digest !== undefined || rateLimit !== undefined
 
 /** How the lane of a config is opened. */
-export const openOptions = (config: LaneConfig): OpenOptions => ({ exclusive: isExclusive(config) })
+export const openOptions = (config: LaneConfig, specs?: ReadonlyArray<LaneSpec>): OpenOptions => ({
+  exclusive: isExclusive(config),
+  ...(specs !== undefined && { isConfigured: (name) => specs.some(({ config }) => config.name === name) }),
+})
 
 const isFenced = (cause: Cause.Cause<JournalError>): boolean => {
   const error = Cause.findErrorOption(cause)
@@ -142,8 +147,10 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
       // The journal reports what is wrong; what it could not store goes with the next settlement.
       onFailure: (cause) => {
         if (isFenced(cause)) return Effect.succeed(unstored)
+        const error = Cause.findErrorOption(cause)
         for (const { lane, changes } of taken) {
           lane.progress.restore(changes)
+          lane.unstorable = error._tag === "Some" ? error.value.message : "a bug in relay; the log has its cause"
           unstored.add(lane)
         }
         return Cause.hasDies(cause)
@@ -199,41 +206,37 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
     ),
   )
 
-  /** Retries that another relay has moved into a lane, by what was known of them. */
-  const revisions = new WeakMap<Lane.Lane, number>()
+  /** An operator may have paused or resumed the sink at another relay. */
+  const keepUp = (lane: Lane.Lane, { paused }: LaneInfo): void => {
+    if (paused === lane.state.pausedByOperator) return
+    if (paused) lane.state.pause()
+    else lane.resume()
+  }
 
-  /** What an operator did at another relay. */
-  const keepUp = Effect.fnUntraced(function* (lane: Lane.Lane, { name, paused, revision = 0 }: LaneInfo) {
-    if (paused !== lane.state.pausedByOperator) {
-      if (paused) lane.state.pause()
-      else lane.resume()
-    }
-    if (revision > (revisions.get(lane) ?? revision)) {
-      // What the lane has ended must be on disk, or it would adopt it again.
-      yield* settle
-      lane.adopt(yield* log.openLane(name))
-    }
-    revisions.set(lane, revision)
-  })
-
-  /** Where others still route by a former name of a sink, what they append goes to the sink's lane. */
-  const adoptLeft = Effect.fnUntraced(function* ({ name: renamedFrom, backlog, deadLetters }: LaneInfo) {
-    const successor = [...running.values()].find(({ lane }) => lane.config.renamedFrom === renamedFrom)?.lane
-    if (successor === undefined || backlog + deadLetters === 0) return
-    yield* settle
-    successor.adopt(yield* log.openLane(successor.config.name, { renamedFrom }))
-  })
+  /** Also where the journal can't be asked: then by what it counted last. */
+  const backlogs = new WeakMap<Lane.Lane, number>()
+  const watch = Effect.suspend(() =>
+    Effect.forEach(
+      [...running.values()].filter(({ lane }) => lane.watch(backlogs.get(lane) ?? 0)),
+      ({ lane: { config, state } }) =>
+        (state.stalled === ""
+          ? Effect.logInfo(`sink ${config.name}: its lane goes on`)
+          : Effect.logError(`sink ${config.name}: its lane stands still: ${state.stalled}`)
+        ).pipe(Effect.annotateLogs({ sink: config.name })),
+      { discard: true },
+    ),
+  )
 
   const count = Effect.gen(function* () {
     // Read before the journal counts: events that it does not know of by then have ended all the same.
     const ended = new Map([...running.values()].map(({ lane }) => [lane, lane.progress.endedOnDisk]))
     for (const state of yield* log.lanes) {
       const lane = running.get(state.name)?.lane
-      if (state.revision !== undefined && lane === undefined) yield* adoptLeft(state)
       const before = lane && ended.get(lane)
       if (lane === undefined || before === undefined) continue
+      backlogs.set(lane, state.backlog)
       lane.progress.counted(state)
-      if (state.revision !== undefined) yield* keepUp(lane, state)
+      keepUp(lane, state)
       const limit = lane.config.backlog
       if (limit?.whenFull === "deadLetter") lane.giveUp(Math.max(0, state.backlog - limit.max), before)
     }
@@ -241,6 +244,7 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
   yield* Effect.forkScoped(
     repeating("dead letters and backlogs could not be counted", Effect.delay(Effect.ignore(count), countEvery)),
   )
+  yield* Effect.forkScoped(repeating("lanes could not be watched", Effect.delay(watch, countEvery)))
 
   /** What of the lane's config concerns the sink. */
   const sinkConfig = ({ config, digest, key, enrich }: LaneConfig) => config && [config, digest && key, enrich]
@@ -249,9 +253,16 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
   /** Acquires a sink for a lane; nothing is opened yet, unless another lane has it open. */
   const acquire = Effect.fnUntraced(function* (spec: LaneSpec): Effect.fn.Return<AcquiredSink> {
     const scope = yield* Scope.fork(sinks)
-    const { sink, ensureOpen } = yield* Scope.provide(RcMap.get(pool, keyOf(spec)), scope)
+    const { sink, ensureOpen, within, use } = yield* Scope.provide(RcMap.get(pool, keyOf(spec)), scope)
     const { name, type } = spec.config
-    return { sink: tracing === undefined ? sink : tracing.traced(sink, name, type), ensureOpen, scope }
+    const traced = tracing === undefined ? sink : tracing.traced(sink, name, type)
+    const acquired: AcquiredSink = { sink: traced, ensureOpen, within, scope }
+    const broke = (message: string): void => {
+      const one = running.get(name)
+      if (one?.acquired === acquired) one.lane.inFlight.giveBack(message)
+    }
+    yield* Scope.provide(use({ name, stats: stats(name), broke }), scope)
+    return acquired
   })
 
   /** Makes a lane from what the journal knows. */
@@ -261,6 +272,7 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
     const lane = yield* Lane.make({
       config,
       sink: acquired.sink,
+      within: acquired.within,
       log,
       state,
       key,

@@ -6,6 +6,7 @@
  */
 import { type Effect, Equal, Hash, RcMap, type Scope } from "effect"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
+import { sinkTypes } from "../sinks/SinkTypes.ts"
 import * as LazySink from "./LazySink.ts"
 
 /** The same type and config are the same sink. One without a config is known by what opens it. */
@@ -35,5 +36,7 @@ export class SinkKey implements Equal.Equal {
 }
 
 /** A sink is closed when the last scope that uses it is. */
-export const make = RcMap.make({ lookup: (key: SinkKey) => LazySink.make(key.open) })
+export const make = RcMap.make({
+  lookup: ({ type, open }: SinkKey) => LazySink.make({ type, libraries: sinkTypes[type]?.libraries ?? [] }, open),
+})
 export type Pool = Effect.Success<typeof make>

@@ -51,7 +51,7 @@ export const make = Effect.fnUntraced(function* (grace: Duration.Duration) {
       const open = yield* Effect.forEach(specs, (spec) =>
         Effect.map(
           log.openLane(spec.config.name, {
-            ...RunningLanes.openOptions(spec.config),
+            ...RunningLanes.openOptions(spec.config, specs),
             renamedFrom: spec.config.renamedFrom,
           }),
           (state) => ({ spec, state }),
@@ -66,6 +66,8 @@ export const make = Effect.fnUntraced(function* (grace: Duration.Duration) {
     leave,
     logs: (): ReadonlyArray<Log> => [...running.keys()],
     all: (): ReadonlyArray<RunningLanes.RunningLanes> => [...running.values()].map(({ lanes }) => lanes),
+    /** Whether a sink's lane runs over the stream. */
+    has: (log: Log, name: string): boolean => running.get(log)?.lanes.get(name) !== undefined,
     /** A sink's lane in each stream; none where the config has no such sink. */
     of: (name: string): ReadonlyArray<Lane> => [...running.values()].flatMap(({ lanes }) => lanes.get(name) ?? []),
   }

@@ -13,6 +13,7 @@ import { Cache, Clock, Duration, Effect, Exit, Redacted, Schema, type Scope, Sem
 import type { ClientsConfig } from "../config/Config.ts"
 import { escapeUrl } from "../formats/Template.ts"
 import { drain } from "../runtime/HttpDrain.ts"
+import { ofTheWay } from "../runtime/HttpProxy.ts"
 import * as HttpTransport from "../runtime/HttpTransport.ts"
 
 /** The fields that deliveries leave out; empty where the client has none. */
@@ -71,6 +72,7 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
     "user-agent": HttpTransport.userAgent,
     ...Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Redacted.value(value)])),
   }
+  const way = ofTheWay(baseUrl)
   const fail = (reason: ClientsError["reason"], message: string) =>
     Effect.fail(new ClientsError({ reason, message: `client details: ${message}` }))
 
@@ -85,7 +87,7 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
       const abort = new AbortController()
       exchange(id, abort).then(
         (answer) => resume(Effect.succeed(answer)),
-        (error) => resume(fail("failed", `the API can't be reached: ${HttpTransport.failureOf(error)}`)),
+        (error) => resume(fail("failed", `the API can't be reached${way}: ${HttpTransport.failureOf(error)}`)),
       )
       return Effect.sync(() => abort.abort())
     })
@@ -95,9 +97,9 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
     const { status, body } = yield* request(id)
     if (status === 404 || status === 410) return yield* fail("unknown", "the API knows no such client")
     if (status === 401 || status === 403) {
-      return yield* fail("refused", `the API answers ${status}; check "clients.headers"`)
+      return yield* fail("refused", `the API answers ${status}${way}; check "clients.headers"`)
     }
-    if (status !== 200) return yield* fail("failed", `the API answers ${status}`)
+    if (status !== 200) return yield* fail("failed", `the API answers ${status}${way}`)
     const noClient = fail("failed", 'the API\'s answer is no client; check "clients.baseUrl"')
     const client = yield* decode(body).pipe(Effect.catch(() => noClient))
     if (fields.every((name) => client[name] === undefined)) return yield* noClient

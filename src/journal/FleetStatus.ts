@@ -11,14 +11,21 @@ export interface LaneCounts {
 /** What the owner of a stream says of it. */
 export interface StreamReport {
   readonly lanes: Readonly<Record<string, LaneCounts>>
+  /** Events that were appended since it began, and those of them that its log still has. */
+  readonly accepted: number
+  readonly kept: number
+  /** Bytes of its rows. */
+  readonly bytes: number
 }
 
 /** What a relay says of a sink of its config. */
 export interface LaneReport {
   readonly name: string
   readonly type: string
-  readonly condition: "running" | "waiting" | "misconfigured" | "paused" | "blocked" | "failed"
+  readonly condition: "running" | "waiting" | "misconfigured" | "paused" | "blocked" | "stalled" | "failed"
   readonly message: string
+  /** Epoch milliseconds of the oldest event that is not settled in the relay's streams; 0 when there is none. */
+  readonly oldestAt: number
 }
 
 /** Who a relay is, for the others. */
@@ -45,14 +52,15 @@ export interface MemberStatus {
   readonly lanes: ReadonlyArray<LaneReport>
 }
 
-export interface StreamStatus {
+/** What the fleet knows of a stream: of another relay's as its owner said last. */
+export interface StreamStatus extends StreamReport {
   readonly id: number
   /** The relay that delivers it; absent between two. */
   readonly owner?: string
   /** Many relays append to it. */
   readonly isShared: boolean
-  /** Events in all lanes, over the sinks: those that wait in it. */
-  readonly lanes: Readonly<Record<string, LaneCounts>>
+  /** Milliseconds for which no live relay has had it; absent where one has. */
+  readonly unownedFor?: number
 }
 
 /** The relays on a journal. */

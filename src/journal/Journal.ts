@@ -80,8 +80,9 @@ export interface JournalStatus {
   readonly message: string
   /** Losses that nobody has acknowledged, one per line, and when the first was found (epoch milliseconds). */
   readonly alarm: { readonly lines: ReadonlyArray<string>; readonly since: number }
+  /** Events that were appended so far, in all streams: the highest sequence where there is one. */
   readonly head: number
-  /** The lowest sequence that is kept; `head + 1` when there is none. */
+  /** `head + 1` less the events that are kept: the lowest sequence where there is one stream. */
   readonly first: number
   readonly usedBytes: number
   readonly maxBytes: number
@@ -96,6 +97,8 @@ export interface EngineStatus {
   readonly path?: string
   readonly walBytes?: number
   readonly freeDiskBytes?: number
+  /** Epoch milliseconds at which its server answered last; absent while it answers. */
+  readonly answeredAt?: number
 }
 
 /** Since the start; all of them only grow. */

@@ -15,8 +15,6 @@ export interface LaneInfo {
   readonly backlog: number
   /** Paused by a person (`lanes pause`), across restarts. */
   readonly paused: boolean
-  /** Rises when another relay moved retries into it. */
-  readonly revision?: number
 }
 
 /** A lane as it is opened, with its retries; `readRetries` reads their bytes. */

@@ -14,6 +14,8 @@ import type { RefusedSettlement, Settlement } from "./Settlement.ts"
 export interface OpenOptions {
   /** The sink's former name: that lane is moved into this one. A move that a crash interrupted is completed. */
   readonly renamedFrom?: string | undefined
+  /** Whether the config has a sink of this name. A lane that was renamed and that no sink claims gets its former name back. */
+  readonly isConfigured?: (name: string) => boolean
   /** At most one relay may send its events: it keeps an order, collects digests, or has a rate limit. */
   readonly exclusive?: boolean
 }

@@ -4,7 +4,7 @@
  */
 
 /** Bytes of a response that are read. */
-const maxResponse = 64 * 1024
+export const maxResponse = 64 * 1024
 /** Milliseconds after which a response is aborted: its status is known. */
 const drainTimeout = 1_000
 

@@ -41,12 +41,6 @@ export const services = Layer.mergeAll(
   Layer.provide(NodeChildProcessSpawner.layer, [NodeFileSystem.layer, NodePath.layer]),
 )
 
-/** Errors that no fiber caught. Without a handler the runtime prints a stack trace, and a binary its own source. */
-export const onCrash = (handle: (error: unknown) => void): void => {
-  process.on("uncaughtException", handle)
-  process.on("unhandledRejection", handle)
-}
-
 export const stderrIsTerminal = (): boolean => isatty(2)
 export const args = (): ReadonlyArray<string> => process.argv.slice(2)
 export const exit = (code: number): never => process.exit(code)

@@ -112,6 +112,8 @@ export interface SinkType<Config> extends ConfiguredType<Config> {
    * kept in golden files.
    */
   preview(config: Config, batch: ReadonlyArray<Entry>): ReadonlyArray<Preview>
+  /** The packages that it sends by, as a stack trace names them; `@aws-sdk/` stands for all that begin so. See `Containment.ts`. */
+  readonly libraries?: ReadonlyArray<string>
   /** What OpenTelemetry's conventions call the system, where they don't call it what the config does. */
   readonly messagingSystem?: string
 }

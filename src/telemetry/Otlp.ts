@@ -53,10 +53,29 @@ const bounded = Layer.effect(
   }),
 ).pipe(Layer.provide(FetchHttpClient.layer))
 
+/** Without the number of the fiber that logged, which says nothing to anybody. */
+const serialization = Layer.effect(
+  OtlpSerialization.OtlpSerialization,
+  Effect.map(OtlpSerialization.OtlpSerialization, (json) => ({
+    ...json,
+    logs: (data) => {
+      for (const { logRecords } of data.resourceLogs.flatMap(({ scopeLogs }) => scopeLogs)) {
+        for (const record of logRecords ?? []) {
+          record.attributes = record.attributes.filter(({ key }) => key !== "effect.fiberId")
+        }
+      }
+      return json.logs(data)
+    },
+  })),
+).pipe(Layer.provide(OtlpSerialization.layerJson))
+
 export const layer = (config: Otlp, version: string) => {
   const options = (signal: "traces" | "logs") => ({
     url: `${Redacted.value(config.url).replace(/\/+$/, "")}/v1/${signal}`,
-    headers: Object.fromEntries(Object.entries(config.headers).map(([name, value]) => [name, Redacted.value(value)])),
+    headers: {
+      "user-agent": `relay/${version}`,
+      ...Object.fromEntries(Object.entries(config.headers).map(([name, value]) => [name, Redacted.value(value)])),
+    },
     resource: { serviceName: config.serviceName, serviceVersion: version, attributes: config.attributes },
     shutdownTimeout,
   })
@@ -68,7 +87,7 @@ export const layer = (config: Otlp, version: string) => {
   return Layer.merge(traces, logs).pipe(
     Layer.provide([
       OtlpExporter.layerFlusher,
-      OtlpSerialization.layerJson,
+      serialization,
       bounded,
       ConfigProvider.layer(ConfigProvider.fromUnknown({})),
     ]),

@@ -45,6 +45,14 @@ describe("the admin API's guard", () => {
     expect(open(request({ host: "relay.internal", authorization: "Bearer a-token" }))).toBeUndefined()
   })
 
+  test("lets a probe come by any name: that of a pod, or of a service", () => {
+    const open = Guard.make({ listen: everywhere, token })
+    for (const path of ["/healthz", "/readyz"]) {
+      expect(open(request({ host: "relay-0.relay.prod.svc.cluster.local:9080" }, "GET", path))).toBeUndefined()
+      expect(open(request({ host: "relay-0.relay" }, "POST", path))?.status).toBe(421)
+    }
+  })
+
   test("takes no change from a page of another site", () => {
     expect(status({ "sec-fetch-site": "cross-site" }, "POST")).toBe(403)
     expect(status({ "sec-fetch-site": "same-site" }, "POST")).toBe(403)

@@ -1,9 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Lane } from "../../src/admin/Api.ts"
 import { fleetOf, withOthers } from "../../src/admin/FleetReports.ts"
-import { hashOf } from "../../src/admin/Introduction.ts"
 import type { FleetStatus } from "../../src/journal/FleetStatus.ts"
-import { relayConfig } from "../lib/activeConfig.ts"
 
 const lane = (name: string, more: Partial<Lane> = {}): Lane => ({
   ...{ name, type: "file", condition: "running", message: "" },
@@ -11,7 +9,7 @@ const lane = (name: string, more: Partial<Lane> = {}): Lane => ({
   ...more,
 })
 const counts = (backlog: number) => ({ backlog, retrying: 1, deadLetters: 2 })
-const running = (name: string) => ({ name, type: "http", condition: "running", message: "" }) as const
+const running = (name: string) => ({ name, type: "http", condition: "running", message: "", oldestAt: 0 }) as const
 const member = (name: string, more: Partial<FleetStatus["members"][number]> = {}) => ({
   name,
   isSelf: false,
@@ -23,13 +21,14 @@ const member = (name: string, more: Partial<FleetStatus["members"][number]> = {}
   ...more,
 })
 
+const held = { accepted: 0, kept: 0, bytes: 0 }
 const fleet: FleetStatus = {
   members: [member("a", { isSelf: true }), member("b", { lanes: [running("theirs"), running("renamed")] })],
   streams: [
-    { id: 0, owner: "a", isShared: false, lanes: { lake: counts(100) } },
-    { id: 1, owner: "b", isShared: true, lanes: { lake: counts(5), theirs: counts(7) } },
-    { id: 2, owner: "b", isShared: false, lanes: { lake: counts(10) } },
-    { id: 3, isShared: false, lanes: {} },
+    { ...held, id: 0, owner: "a", isShared: false, lanes: { lake: counts(100) } },
+    { ...held, id: 1, owner: "b", isShared: true, lanes: { lake: counts(5), theirs: counts(7) } },
+    { ...held, id: 2, owner: "b", isShared: false, lanes: { lake: counts(10) } },
+    { ...held, id: 3, isShared: false, lanes: {} },
   ],
   counters: { takeovers: 0, fenced: 0 },
   owned: 1,
@@ -47,7 +46,7 @@ describe("relays on one journal", () => {
     const listed = withOthers([lane("renamed", { condition: "orphaned", type: "" })], fleet)
     expect(listed).toMatchObject([
       { name: "renamed", message: "its sink is in the config of b, not here" },
-      { name: "lake", condition: "orphaned", backlog: 15 },
+      { name: "lake", condition: "orphaned", backlog: 115 },
       { name: "theirs", type: "http", condition: "running", backlog: 7 },
     ])
   })
@@ -62,18 +61,39 @@ describe("relays on one journal", () => {
     })
   })
 
-  test("configs are the same that differ only in what each relay has of its own", () => {
-    const config = relayConfig({ routes: [] })
-    const elsewhere = relayConfig({ routes: [], listen: { host: "10.0.0.2", port: 1 } })
-    expect(hashOf(elsewhere)).toBe(hashOf(config))
-    expect(
-      hashOf(
-        relayConfig({
-          routes: [],
-          sinks: [],
-          webhooks: [...config.webhooks, ...config.webhooks, { name: "more" } as never],
-        }),
-      ),
-    ).not.toBe(hashOf(config))
+  test("a sink is in the worst condition that it has at any relay, with the relay's name; what one that has no streams said is past", () => {
+    const stalled = { ...running("lake"), condition: "stalled", message: "since noon" } as const
+    const at = (relay: string) =>
+      withOthers([lane("lake")], {
+        ...fleet,
+        members: [member("a", { isSelf: true }), member(relay, { lanes: [stalled] })],
+      })
+    expect(at("b")[0]).toMatchObject({ condition: "stalled", message: "at b: since noon" })
+    expect(at("gone")[0]).toMatchObject({ condition: "running", message: "" })
+    const own = lane("lake", { condition: "failed", message: "a bug" })
+    expect(withOthers([own], fleet)[0]).toMatchObject({ condition: "failed", message: "a bug" })
+  })
+
+  test("the oldest event is that of all relays", () => {
+    const told = (oldestAt: number) => ({
+      ...fleet,
+      members: [member("b", { lanes: [{ ...running("lake"), oldestAt }] })],
+    })
+    const oldest = (own: number, theirs: number) =>
+      withOthers([lane("lake", { oldestAt: own })], told(theirs))[0]?.oldestAt
+    expect([oldest(5, 3), oldest(3, 5), oldest(0, 5), oldest(5, 0), oldest(0, 0)]).toEqual([3, 3, 5, 5, 0])
+  })
+
+  test("events that wait in a stream that no relay has taken over are stalled", () => {
+    const since = (unownedFor: number) =>
+      withOthers([lane("lake")], {
+        ...fleet,
+        streams: [{ ...held, id: 3, isShared: false, lanes: { lake: counts(1) }, unownedFor }],
+      })
+    expect(since(10_000)[0]?.condition).toBe("running")
+    expect(since(20_000)[0]).toMatchObject({
+      condition: "stalled",
+      message: "no relay has taken over the stream 3, in which events wait",
+    })
   })
 })

@@ -22,6 +22,7 @@ const names = [
   "relay_commit_duration_seconds",
   "relay_delivery_attempts_total",
   "relay_delivery_duration_seconds",
+  "relay_sink_bugs_total",
   "relay_lane_backlog_events",
   "relay_lane_oldest_age_seconds",
   "relay_lane_state",
@@ -29,6 +30,8 @@ const names = [
   "relay_duplicate_bound_events",
   "relay_journal_bytes",
   "relay_journal_red",
+  "relay_journal_filling_ratio",
+  "relay_ready",
   "relay_config_last_reload_successful",
   "relay_build_info",
   "relay_unredacted_fields_total",
@@ -122,6 +125,7 @@ describe("/metrics", () => {
       expect(body).toContain("relay_beat_age_seconds 1.5\n")
       // What it owns, so that the relays' sum is what they all have.
       expect(body).toContain("relay_journal_bytes 500\n")
+      expect(body).toContain("relay_ready 1\n")
     }).pipe(Effect.orDie),
   )
 

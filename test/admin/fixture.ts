@@ -27,6 +27,7 @@ export const lane = (name: string, more: Partial<LaneStatus> = {}): LaneStatus =
   lastFailure: undefined,
   duplicateBound: 0,
   attempts: {},
+  bugs: 0,
   durations: { counts: [], sum: 0 },
   ...more,
 })

@@ -25,7 +25,7 @@ const options = (path: string) => ({
   duplicates: { age: Duration.hours(24), count: 1_000_000 },
 })
 
-const events = (run: string, from: number, to: number): Array<Event> =>
+export const events = (run: string, from: number, to: number): Array<Event> =>
   Array.from({ length: to - from }, (_, index) => {
     const stamp = { number: from + index, sentAt: 0 }
     const body = Buffer.from(Requests.body(run, stamp))

@@ -5,6 +5,7 @@
 import { Effect, type Scope } from "effect"
 import type { BenchError } from "./BenchError.ts"
 import { drain } from "./Drain.ts"
+import * as Far from "./Far.ts"
 import * as Fleet from "./Fleet.ts"
 import * as Kept from "./Kept.ts"
 import * as Memory from "./Memory.ts"
@@ -122,6 +123,22 @@ const fleet: Scenario = Effect.fnUntraced(function* (options) {
       measured: `${of.refused} refused, ${of.lost} lost`,
       ok: of.refused + of.lost === 0,
     })),
+    ...(yield* far(options)),
+  ]
+})
+
+/** What it costs a relay that its database is in another place. */
+const far: Scenario = Effect.fnUntraced(function* (options) {
+  const { near, far } = yield* saturate(options, {
+    near: yield* Fleet.relay(options, yield* Fleet.database, "near"),
+    far: yield* Far.relay(options, yield* Fleet.database, "far"),
+  })
+  yield* print(`The database beside the relay, and ${Far.delay} ms away each way; closed loop`, [near, far], [near])
+  return [
+    atLeast("far: events/s of the near one's", 0.5, Rounds.ratio(far, near, "rate")),
+    complete(near, true),
+    complete(far, true),
+    ...(yield* Far.drain(options)),
   ]
 })
 
@@ -174,5 +191,6 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   routes,
   page,
   fleet,
+  far,
   start,
 }

@@ -105,8 +105,8 @@ export const relayToFile = Effect.fnUntraced(function* (
 })
 
 /** A sink in a process of its own, and how many events it has. */
-const httpSink = Effect.fnUntraced(function* (setup: Setup, name: string) {
-  const sink = yield* server(setup, `sink of ${name}`, "sink")
+const httpSink = Effect.fnUntraced(function* (setup: Setup, name: string, ...of: ReadonlyArray<string>) {
+  const sink = yield* server(setup, `sink of ${name}`, "sink", ...of)
   const url = `http://127.0.0.1:${sink.port}/`
   const received = Effect.promise(async () => Number(await (await fetch(url)).text()))
   return { url, delivered: Effect.andThen(sink.alive, received) }
@@ -116,6 +116,14 @@ const httpSink = Effect.fnUntraced(function* (setup: Setup, name: string) {
 export const relayToHttp = Effect.fnUntraced(function* (setup: Setup, name: string) {
   const { url, delivered } = yield* httpSink(setup, name)
   const target = yield* relay(setup, name, { sinks: { http: { type: "http", url } }, routes: everything("http") })
+  return { ...target, delivered }
+})
+
+/** The same with its journal elsewhere, and a sink that refuses each so-manieth attempt. */
+export const relayToFlaky = Effect.fnUntraced(function* (setup: Setup, name: string, every: number, journal: unknown) {
+  const { url, delivered } = yield* httpSink(setup, name, String(every))
+  const sinks = { http: { type: "http", url } }
+  const target = yield* relay(setup, name, { sinks, routes: everything("http"), journal })
   return { ...target, delivered }
 })
 

@@ -4,7 +4,7 @@ import { Lanes } from "../../src/delivery/Lanes.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import { Journal, unavailable } from "../../src/journal/Journal.ts"
 import type * as Router from "../../src/routing/Router.ts"
-import { SinkMisconfigured, SinkThrottled } from "../../src/sinks/Sink.ts"
+import { type Sink, SinkMisconfigured, SinkThrottled } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { it } from "../lib/effect.ts"
 import { append, away, failed, lanesOf, letters, pass, rejected, relay, scripted, spec, statusOf } from "./fixture.ts"
@@ -437,5 +437,22 @@ describe("a lane", () => {
       ])
       expect(chat.delivered.length).toBe(2)
     }).pipe(Effect.provide(relay([spec("chat", chat.sink), spec("sink", sink.sink)], [route])))
+  })
+
+  it.effect("sends retries that are due one after the other, without waiting for the next tick", () => {
+    const quick = scripted((entry, attempt) => (attempt === 1 && entry.sequence % 5 === 0 ? failed : "pass"))
+    const sink: Sink = { ...quick.sink, send: (batch) => Effect.delay(quick.sink.send(batch), "1 millis") }
+    return Effect.gen(function* () {
+      const lanes = yield* Lanes
+      yield* append(600, ["sink"])
+      yield* pass("250 millis")
+      yield* lanes.pause("sink")
+      yield* pass("10 seconds")
+      expect(quick.delivered.length).toBeLessThan(520)
+      // All that wait are due at once, and four at a time take 30 ms at most.
+      yield* lanes.resume("sink")
+      yield* pass("60 millis")
+      expect(quick.delivered.length).toBe(600)
+    }).pipe(Effect.provide(relay([spec("sink", sink)])))
   })
 })

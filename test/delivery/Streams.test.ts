@@ -2,9 +2,8 @@
 import { describe, expect } from "bun:test"
 import { Context, Effect, Layer, SubscriptionRef } from "effect"
 import { Journal, type Log } from "../../src/journal/Journal.ts"
-import { fenced } from "../../src/journal/JournalError.ts"
+import { fenced, unavailable } from "../../src/journal/JournalError.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
-import { retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { append, lanesOf, pass, scripted, spec, statusOf } from "./fixture.ts"
 
@@ -15,8 +14,11 @@ const two = Effect.gen(function* () {
   const other = yield* memory
   let isOwned = true
   let settlements = 0
+  let isClosed = false
   const log: Log = {
     ...other,
+    openLane: (...asked) =>
+      Effect.suspend(() => (isClosed ? Effect.fail(unavailable("not now")) : other.openLane(...asked))),
     mayStart: () => isOwned,
     settle: (some) => {
       if (isOwned) return other.settle(some)
@@ -34,6 +36,10 @@ const two = Effect.gen(function* () {
       isOwned = false
     },
     leave: SubscriptionRef.set(owned, [own]),
+    /** No lane can be opened over it. */
+    close: (closed: boolean) => {
+      isClosed = closed
+    },
     refused: () => settlements,
   }
 })
@@ -94,14 +100,29 @@ describe("lanes over streams", () => {
       }).pipe(Effect.scoped),
   )
 
-  /** As a journal of several relays: it says how often others moved retries into a lane. */
-  const shared = MemoryJournal.layerWith((memory) => {
-    let revision = 0
-    return {
-      lanes: Effect.map(memory.lanes, (lanes) => lanes.map((lane) => ({ ...lane, revision }))),
-      moveLane: (from, to) => Effect.tap(memory.moveLane(from, to), () => Effect.sync(() => revision++)),
-    }
-  })
+  it.effect("say that a sink is stalled whose lane can't be opened over a stream that holds its events", () =>
+    Effect.gen(function* () {
+      const { journal, other, take, close } = yield* two
+      const sink = scripted(() => "pass")
+      yield* Effect.gen(function* () {
+        yield* appendTo(other, 3)
+        close(true)
+        yield* take
+        yield* pass("20 seconds")
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "" })
+        yield* pass("15 seconds")
+        const stalled = yield* statusOf("sink")
+        expect(stalled?.condition).toBe("stalled")
+        expect(stalled?.message).toContain("could not be opened")
+        close(false)
+        yield* pass("3 seconds")
+        expect(sink.delivered).toEqual([1, 2, 3])
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "", backlog: 0 })
+      }).pipe(
+        Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeed(Journal, journal)))),
+      )
+    }).pipe(Effect.scoped),
+  )
 
   it.effect("pause and resume a sink that an operator pauses at another relay", () => {
     const sink = scripted(() => "pass")
@@ -116,28 +137,6 @@ describe("lanes over streams", () => {
       yield* journal.setPaused("sink", false)
       yield* pass("2 seconds")
       expect(sink.delivered).toEqual([1])
-    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(shared))))
-  })
-
-  it.effect("send the retries that another relay has moved into a lane", () => {
-    const sink = scripted(() => "pass")
-    return Effect.gen(function* () {
-      const journal = yield* Journal
-      yield* append(1, ["gone"])
-      yield* journal.settle([settlement("gone", 1, { retry: [retrying(1)] })])
-      yield* pass("2 seconds")
-      yield* journal.moveLane("gone", "sink")
-      yield* pass("4 seconds")
-      expect(sink.delivered).toEqual([1])
-    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(shared))))
-  })
-
-  it.effect("take over what another relay still routes by the former name of a sink", () => {
-    const sink = scripted(() => "pass")
-    return Effect.gen(function* () {
-      yield* append(2, ["old"])
-      yield* pass("3 seconds")
-      expect(sink.delivered.length).toBe(2)
-    }).pipe(Effect.provide(lanesOf([spec("new", sink.sink, { renamedFrom: "old" })]).pipe(Layer.provideMerge(shared))))
+    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(MemoryJournal.layer))))
   })
 })

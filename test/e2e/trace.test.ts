@@ -91,7 +91,7 @@ describe.concurrent("a trace", () => {
     const [lake, chat] = [receiver(() => 200), receiver(() => 422)]
     const otlp = { url, headers: { "api-key": "k-1" }, attributes: { "deployment.environment.name": "test" } }
     const { file, deliver } = await write("whole", { lake: lake.url, chat: chat.url }, { otlp })
-    const running = await startRelay(file, { cwd })
+    const running = await startRelay(file, { cwd, args: ["--log-format", "json"] })
     expect(await deliver(incoming)).toBe(202)
     await Promise.all([lake.until(1), chat.until(1)])
     await running.prints("dead letter")
@@ -145,7 +145,10 @@ describe.concurrent("a trace", () => {
     expect(stacks.join()).not.toMatch(/\n\s+at |\.ts/)
     expect(resources[0]).toMatchObject({ "service.name": "relay", "deployment.environment.name": "test" })
     expect(requests.every((headers) => headers.get("api-key") === "k-1")).toBe(true)
+    expect(requests.every((headers) => /^relay\/\d/.test(headers.get("user-agent") ?? ""))).toBe(true)
     expect(logs.map(({ body }) => body)).toContainEqual(expect.stringContaining("sink chat: dead letter"))
+    expect(logs.map(({ body }) => body)).toContain("started")
+    expect(logs.flatMap(({ attributes }) => Object.keys(attributes))).not.toContain("effect.fiberId")
     expect(JSON.stringify([spans, logs])).not.toContain(secret)
   }, 20_000)
 

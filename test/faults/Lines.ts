@@ -2,6 +2,7 @@
 
 import * as Alerts from "./alerts/Lines.ts"
 import * as Attacks from "./attacks/Lines.ts"
+import * as Cuts from "./cuts/Lines.ts"
 import * as Fleet from "./fleet/Lines.ts"
 import * as SimulatedFleet from "./fleet/simulation/Lines.ts"
 import type { Line, Mutant } from "./Line.ts"
@@ -18,6 +19,7 @@ export const lines: ReadonlyArray<Line> = [
   ...Fleet.lines,
   ...Reload.lines,
   ...Sinks.lines,
+  ...Cuts.lines,
   ...Alerts.lines,
   ...Senders.lines,
   ...Attacks.lines,
@@ -29,6 +31,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   ...Fleet.mutants,
   ...Reload.mutants,
   ...Sinks.mutants,
+  ...Cuts.mutants,
   ...Alerts.mutants,
   ...Senders.mutants,
   ...Attacks.mutants,

@@ -64,6 +64,12 @@ const environment = (env: Readonly<Record<string, string>> = {}): Record<string,
   ...env,
 })
 
+/** The environment in which what connects to a port has a bug, of a kind that `planted.ts` knows. Bun and its binaries only. */
+export const planted = (port: number, kind: "exception" | "rejection" | "error"): Readonly<Record<string, string>> => ({
+  BUN_OPTIONS: `--preload ${resolve(import.meta.dir, "planted.ts")}`,
+  PLANTED: `${port},${kind}`,
+})
+
 /** Runs a command to its end. */
 export const relay = async (args: ReadonlyArray<string>, options: StartOptions): Promise<Finished> => {
   const child = Bun.spawn([...command(options.binary, options.under), ...args], {

@@ -117,6 +117,8 @@ export interface Broker {
   readonly mutual: string
   /** PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 over TLS, for `user`. */
   readonly sasl: string
+  /** SCRAM-SHA-512 alone, over TLS that demands a client certificate. */
+  readonly scram: string
   readonly certificates: Authorities
   readonly pid: () => number
   /** kill -9. */
@@ -139,12 +141,24 @@ const answers = async (port: number): Promise<boolean> => {
   }
 }
 
+/** A listener that names another port to its clients than its own: that of a proxy before it. */
+export interface Proxied {
+  readonly name: string
+  readonly protocol: "PLAINTEXT" | "SSL" | "SASL_PLAINTEXT" | "SASL_SSL"
+  readonly port: number
+  readonly advertised: number
+}
+
 /** A broker of one's own, formatted and not started; on ports that are free unless told. */
-export const makeBroker = async (ports: { readonly plain?: number } = {}): Promise<Broker> => {
+export const makeBroker = async (
+  ports: { readonly plain?: number } = {},
+  proxied: ReadonlyArray<Proxied> = [],
+): Promise<Broker> => {
   ensureJars()
   const home = mkdtempSync(join(tmpdir(), "relay-kafka-"))
   const certificates = makeCertificates(home)
-  const [free, tls, mutual, sasl, controller] = (await Promise.all([1, 2, 3, 4, 5].map(freePort))) as [
+  const [free, tls, mutual, sasl, scram, controller] = (await Promise.all([1, 2, 3, 4, 5, 6].map(freePort))) as [
+    number,
     number,
     number,
     number,
@@ -153,6 +167,7 @@ export const makeBroker = async (ports: { readonly plain?: number } = {}): Promi
   ]
   const plain = ports.plain ?? free
   const properties = join(home, "server.properties")
+  const more = (each: (one: Proxied) => string) => proxied.map((one) => `,${each(one)}`).join("")
   const jaas = (module: string, more = "") => `org.apache.kafka.common.security.${module} required${more};`
   writeFileSync(
     properties,
@@ -160,9 +175,9 @@ export const makeBroker = async (ports: { readonly plain?: number } = {}): Promi
       "process.roles": "broker,controller",
       "node.id": 1,
       "controller.quorum.voters": `1@127.0.0.1:${controller}`,
-      listeners: `PLAIN://127.0.0.1:${plain},TLS://127.0.0.1:${tls},MUTUAL://127.0.0.1:${mutual},SASL://127.0.0.1:${sasl},CONTROLLER://127.0.0.1:${controller}`,
-      "advertised.listeners": `PLAIN://127.0.0.1:${plain},TLS://127.0.0.1:${tls},MUTUAL://127.0.0.1:${mutual},SASL://127.0.0.1:${sasl}`,
-      "listener.security.protocol.map": "PLAIN:PLAINTEXT,TLS:SSL,MUTUAL:SSL,SASL:SASL_SSL,CONTROLLER:PLAINTEXT",
+      listeners: `PLAIN://127.0.0.1:${plain},TLS://127.0.0.1:${tls},MUTUAL://127.0.0.1:${mutual},SASL://127.0.0.1:${sasl},SCRAM://127.0.0.1:${scram},CONTROLLER://127.0.0.1:${controller}${more(({ name, port }) => `${name}://127.0.0.1:${port}`)}`,
+      "advertised.listeners": `PLAIN://127.0.0.1:${plain},TLS://127.0.0.1:${tls},MUTUAL://127.0.0.1:${mutual},SASL://127.0.0.1:${sasl},SCRAM://127.0.0.1:${scram}${more(({ name, advertised }) => `${name}://127.0.0.1:${advertised}`)}`,
+      "listener.security.protocol.map": `PLAIN:PLAINTEXT,TLS:SSL,MUTUAL:SSL,SASL:SASL_SSL,SCRAM:SASL_SSL,CONTROLLER:PLAINTEXT${more(({ name, protocol }) => `${name}:${protocol}`)}`,
       "controller.listener.names": "CONTROLLER",
       "inter.broker.listener.name": "PLAIN",
       "log.dirs": join(home, "data"),
@@ -189,12 +204,18 @@ export const makeBroker = async (ports: { readonly plain?: number } = {}): Promi
       "listener.name.tls.ssl.client.auth": "requested",
       "listener.name.mutual.ssl.client.auth": "required",
       "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-      "listener.name.sasl.plain.sasl.jaas.config": jaas(
-        "plain.PlainLoginModule",
-        ` user_${user.name}="${user.password}"`,
+      ...Object.fromEntries(
+        ["sasl", ...proxied.flatMap(({ name, protocol }) => (protocol.startsWith("SASL") ? [name.toLowerCase()] : []))]
+          .flatMap((name) => [
+            [`${name}.plain`, jaas("plain.PlainLoginModule", ` user_${user.name}="${user.password}"`)],
+            [`${name}.scram-sha-256`, jaas("scram.ScramLoginModule")],
+            [`${name}.scram-sha-512`, jaas("scram.ScramLoginModule")],
+          ])
+          .map(([name, value]) => [`listener.name.${name}.sasl.jaas.config`, value]),
       ),
-      "listener.name.sasl.scram-sha-256.sasl.jaas.config": jaas("scram.ScramLoginModule"),
-      "listener.name.sasl.scram-sha-512.sasl.jaas.config": jaas("scram.ScramLoginModule"),
+      "listener.name.scram.ssl.client.auth": "required",
+      "listener.name.scram.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+      "listener.name.scram.scram-sha-512.sasl.jaas.config": jaas("scram.ScramLoginModule"),
       "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
       "super.users": "User:ANONYMOUS",
       "allow.everyone.if.no.acl.found": true,
@@ -208,7 +229,7 @@ export const makeBroker = async (ports: { readonly plain?: number } = {}): Promi
     "status=error\nappender.out.type=Console\nappender.out.name=out\nappender.out.layout.type=PatternLayout\nappender.out.layout.pattern=%d %p %c %m%n\nrootLogger.level=warn\nrootLogger.appenderRef.out.ref=out\n",
   )
   const logging = `-Dlog4j2.configurationFile=${quiet}`
-  const scram = (mechanism: string) => ["--add-scram", `${mechanism}=[name=${user.name},password=${user.password}]`]
+  const login = (mechanism: string) => ["--add-scram", `${mechanism}=[name=${user.name},password=${user.password}]`]
   const formatted = java([
     logging,
     "kafka.tools.StorageTool",
@@ -217,8 +238,8 @@ export const makeBroker = async (ports: { readonly plain?: number } = {}): Promi
     "cmVsYXktdGVzdC1jbHVzdA",
     "--config",
     properties,
-    ...scram("SCRAM-SHA-256"),
-    ...scram("SCRAM-SHA-512"),
+    ...login("SCRAM-SHA-256"),
+    ...login("SCRAM-SHA-512"),
   ])
   if (formatted.status !== 0) throw new Error(`the broker's disk: ${formatted.stdout}${formatted.stderr}`)
 
@@ -238,6 +259,7 @@ export const makeBroker = async (ports: { readonly plain?: number } = {}): Promi
     tls: `127.0.0.1:${tls}`,
     mutual: `127.0.0.1:${mutual}`,
     sasl: `127.0.0.1:${sasl}`,
+    scram: `127.0.0.1:${scram}`,
     certificates,
     pid: () => own.pid,
     start: own.start,

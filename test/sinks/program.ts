@@ -5,11 +5,11 @@ import { freePort } from "../lib/port.ts"
 
 const secret = "a-secret-of-this-test"
 
-/** Writes a config that sends everything to each of the sinks; where it is, and where deliveries go. */
+/** Writes a config that sends everything to each of the sinks; where it is, where deliveries go, and the admin API. */
 export const writeConfig = async (
   cwd: string,
   sinks: object,
-): Promise<{ readonly config: string; readonly url: string }> => {
+): Promise<{ readonly config: string; readonly url: string; readonly admin: string }> => {
   const [deliveries, admin] = [await freePort(), await freePort()]
   const config = `${deliveries}.json`
   writeFileSync(
@@ -23,7 +23,7 @@ export const writeConfig = async (
       routes: [{ name: "everything", match: "**", to: Object.keys(sinks) }],
     }),
   )
-  return { config, url: `http://127.0.0.1:${deliveries}/hooks` }
+  return { config, url: `http://127.0.0.1:${deliveries}/hooks`, admin: `http://127.0.0.1:${admin}` }
 }
 
 /** Delivers a body as the service does; the status. */

@@ -90,14 +90,17 @@ const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch
     lazily(() => import("../../journal/Journal.ts")),
     lazily(() => import("../support/notifySystemd.ts")),
   ])
-  if (json) yield* logDiagnostics(warningsOf(loaded))
   const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
   const context = yield* Layer.build(Relay.layer(loaded, { version, entry, load }))
-  yield* Effect.forkScoped(Effect.provideContext(reloadWhen(triggered), context))
+  // From here on the log goes to the collector too, where the config names one.
+  const logged = Effect.provideContext(context)
+  if (json) yield* logged(logDiagnostics(warningsOf(loaded)))
+  yield* Effect.forkScoped(logged(reloadWhen(triggered)))
   const { deliveries, admin } = Context.get(context, Relay.Listening)
   if (json)
     yield* Effect.logInfo("started").pipe(
       Effect.annotateLogs({ deliveries: Address.format(deliveries), admin: Address.format(admin) }),
+      logged,
     )
   else yield* say(opening({ config, file, command, configFlag: yield* configFlag, deliveries, admin }))
   const broken = Effect.catchTag(Context.get(context, Journal).broken, "JournalBroken", ({ message }) =>

@@ -18,6 +18,7 @@ export const exitCodes = {
   unknown: 3,
   usage: 64,
   unreachable: 69,
+  bug: 70,
   io: 74,
   config: 78,
 } as const

@@ -1,9 +1,11 @@
 /** Checks that the sinks of a config can be reached, without sending an event: for `validate` and `doctor`. */
-import { Effect } from "effect"
+import { Deferred, Effect } from "effect"
 import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
+import * as Containment from "../../sinks/Containment.ts"
 import type { AnySinkType, Limits } from "../../sinks/Sink.ts"
 import { withDeadline } from "./deadline.ts"
-import { lazily } from "./Program.ts"
+import { bug } from "./exitReport.ts"
+import { lazily, Program } from "./Program.ts"
 
 export interface SinkCheck {
   readonly sink: string
@@ -14,22 +16,41 @@ export interface SinkCheck {
   readonly advice: ReadonlyArray<string>
 }
 
-const check = Effect.fnUntraced(function* (type: AnySinkType | undefined, { config }: LaneConfig, limits: Limits) {
-  // The types of a config that loads exist.
-  if (type === undefined) return []
+const check = Effect.fnUntraced(function* (type: AnySinkType, { config }: LaneConfig, limits: Limits) {
   const sink = yield* type.open(config)
   yield* sink.check
   return sink.advise === undefined ? [] : yield* sink.advise(limits)
 })
 
+/** A bug of a sink's library is what is wrong with the sink: it must not end the command. */
+const contained = Effect.fnUntraced(function* (lane: LaneConfig, limits: Limits) {
+  const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
+  const type = sinkTypes[lane.type]
+  // The types of a config that loads exist.
+  if (type === undefined) return []
+  const debug = (yield* Program).env.RELAY_DEBUG === "1"
+  const broken = yield* Deferred.make<never, { readonly message: string }>()
+  const owner: Containment.Owner = {
+    type: lane.type,
+    libraries: type.libraries ?? [],
+    broke: (error) => {
+      const message = debug
+        ? bug(error, debug)
+        : "a bug in its client library; run the command again with RELAY_DEBUG=1 to see the cause"
+      Deferred.doneUnsafe(broken, Effect.fail({ message }))
+    },
+  }
+  yield* Containment.register(owner)
+  return yield* Effect.raceFirst(Containment.as(owner)(check(type, lane, limits)), Deferred.await(broken))
+}, Effect.scoped)
+
 /** Checks all sinks at once. */
 export const checkSinks = Effect.fnUntraced(function* (config: RelayConfig) {
-  const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
   const limits = { maxBody: Math.max(0, ...config.webhooks.map(({ maxBody }) => maxBody)) }
   return yield* Effect.forEach(
     config.sinks,
     (lane) =>
-      Effect.scoped(check(sinkTypes[lane.type], lane, limits)).pipe(
+      contained(lane, limits).pipe(
         withDeadline((time) => Effect.fail({ message: `no answer within ${time}` })),
         Effect.match({
           onSuccess: (advice): SinkCheck => ({ sink: lane.name, ok: true, message: "", advice }),

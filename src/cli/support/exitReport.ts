@@ -49,5 +49,5 @@ export const report = (exit: Exit.Exit<void, Failure>, debug: boolean, style: Pa
   const failure = Cause.findError(exit.cause)
   if (Result.isSuccess(failure)) return { code: codeOf(failure.success), message: messageOf(failure.success, style) }
   if (Cause.hasInterruptsOnly(exit.cause)) return { code: 130, message: "" }
-  return { code: 1, message: style("red", bug(Cause.squash(exit.cause), debug)) }
+  return { code: exitCodes.bug, message: style("red", bug(Cause.squash(exit.cause), debug)) }
 }

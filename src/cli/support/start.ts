@@ -2,11 +2,16 @@
  * Runs the command line and ends the process with its exit code.
  *
  * **Guarantee.** Every failure prints a message, never a stack trace nor the
- * minified source that a crash of a binary would print.
+ * minified source that a crash of a binary would print. An error that nobody
+ * caught costs the sink whose library it comes from (`Containment.ts`). Any other
+ * ends the command as a signal does: what it holds is closed, the journal first
+ * of all, and the exit code says that it was a bug.
  */
-import { Console, Effect } from "effect"
+import { Console, Effect, Fiber } from "effect"
+import { onCrash } from "../../runtime/Crash.ts"
 import * as Environment from "../../runtime/Environment.ts"
 import * as Process from "../../runtime/Process.ts"
+import { drainDeadline } from "../../runtime/Runtime.ts"
 import { run } from "../Cli.ts"
 import { exitCodes } from "./CommandError.ts"
 import { bug, report } from "./exitReport.ts"
@@ -19,9 +24,13 @@ export const start = async (entry: URL): Promise<never> => {
   const debug = started.env.RELAY_DEBUG === "1"
   const console = screen(globalThis.console)
   const style = painted(Process.stderrIsTerminal() && (started.env.NO_COLOR ?? "") === "")
-  Process.onCrash((error) => {
+  let crashed: (() => void) | undefined
+  onCrash((error) => {
     console.error(style("red", bug(error, debug)))
-    Process.exit(1)
+    // Before there is anything to end, or a second time.
+    if (crashed === undefined) return Process.exit(exitCodes.bug)
+    crashed()
+    crashed = undefined
   })
   const refusal = Environment.refusal()
   if (refusal !== undefined) {
@@ -30,13 +39,21 @@ export const start = async (entry: URL): Promise<never> => {
   }
   Environment.goDirect()
   const program = Program.of({ entry, env: started.env, command: commandOf(started) })
-  const exit = await Effect.runPromiseExit(
+  const fiber = Effect.runFork(
     run(Process.args()).pipe(
       Effect.provide(Process.services),
       Effect.provideService(Program, program),
       Effect.provideService(Console.Console, console),
     ),
   )
+  let isBug = false
+  crashed = () => {
+    isBug = true
+    setTimeout(() => Process.exit(exitCodes.bug), drainDeadline).unref()
+    fiber.interruptUnsafe()
+  }
+  const exit = await Effect.runPromise(Fiber.await(fiber))
+  if (isBug) return Process.exit(exitCodes.bug)
   const { code, message } = report(exit, debug, style)
   if (message !== "") console.error(message)
   return Process.exit(code)

@@ -44,11 +44,12 @@ const shown = (problem: StatusProblem, style: Paint): string => {
 
 export const render = (status: Status, style: Paint): string => {
   const { version, configFile, startedAt, now, draining, journal, lanes } = status
+  const asOf = journal.answeredAt === undefined ? "" : `, as of ${span(now - journal.answeredAt)} ago`
   const filling = journal.filling > 0 ? ` (${journal.filling} % full)` : ""
   return [
     ...health(status).problems.flatMap((problem) => [shown(problem, style), ""]),
     `relay ${plain(version)} with ${plain(configFile)}, up ${span(now - startedAt)}${draining ? ", draining" : ""}`,
-    `journal ${journal.health}: ${count(journal.head, "event")} so far, ${bytes(journal.usedBytes)} of ${bytes(journal.maxBytes)}${filling}`,
+    `journal ${journal.health}: ${count(journal.head, "event")} so far, ${bytes(journal.usedBytes)} of ${bytes(journal.maxBytes)}${filling}${asOf}`,
     ...status.work.map(({ what, share }) => `in progress: ${plain(what)}, ${Math.floor(share * 100)} %`),
     "",
     lanesTable(lanes, now),

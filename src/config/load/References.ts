@@ -44,7 +44,7 @@ const variable = (inside: string, env: Environment["env"], { path, wrong, absent
     )
     return undefined
   }
-  const value = env[name]
+  const value = Object.hasOwn(env, name) ? env[name] : undefined
   if (fallback !== undefined) return value === undefined || value === "" ? fallback : value
   if (value !== undefined) return value
   absent.push(error(path, `the variable ${name} is not set`, hintForVariable(name, env)))

@@ -10,6 +10,6 @@ export const journalSchema = (type: string, journalTypes: JournalTypes) => {
   const key = Schema.Literals(types).annotate({ description: "The kind of journal", default: usual })
   return Schema.Struct({
     type: key.pipe(Schema.withDecodingDefaultKey(Effect.succeed(usual))),
-    ...(journalTypes[type] ?? journalTypes[usual])?.config.fields,
+    ...journalTypes[Object.hasOwn(journalTypes, type) ? type : usual]?.config.fields,
   }).annotate({ description: "Where accepted events are kept until every sink has them" })
 }

@@ -11,6 +11,14 @@ export class AttemptStats {
   /** The last that failed, at monotonic milliseconds. */
   lastFailure: { readonly at: number; readonly message: string } | undefined
 
+  /** How often the sink was closed for a bug in its client library. */
+  bugs = 0
+
+  bug(message: string, at: number): void {
+    this.bugs += 1
+    this.lastFailure = { at, message }
+  }
+
   count(outcome: string, events: number): void {
     this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + events
   }

@@ -33,6 +33,11 @@ export class Batcher {
     return batch
   }
 
+  /** The rate limit lets nothing go now. */
+  isLimited(now: number): boolean {
+    return this.#rateLimit !== undefined && this.#rateLimit.available(now) < 1
+  }
+
   readonly #isRetrying = (key: string): boolean => this.#parts.progress.retries.hasKey(key)
   readonly #retryBehind = (item: Item): void => this.#parts.progress.retryBehind(item)
 

@@ -6,7 +6,15 @@
  * end.
  */
 import { Cause, Duration, Effect, Exit, Fiber } from "effect"
-import { DeliveryFailed, type Failures, type Reason, type Sink, type SinkError } from "../../sinks/Sink.ts"
+import * as Containment from "../../sinks/Containment.ts"
+import {
+  DeliveryFailed,
+  type Failures,
+  type Reason,
+  type Sink,
+  type SinkError,
+  SinkUnavailable,
+} from "../../sinks/Sink.ts"
 import type { AttemptStats } from "./AttemptStats.ts"
 import type { Item } from "./Queue.ts"
 
@@ -57,6 +65,8 @@ export class InFlight {
   readonly #stats: AttemptStats
   readonly #timeout: Duration.Duration
   readonly #cutOff = new WeakSet<Batch>()
+  /** Attempts whose sink was closed under them, and why. */
+  readonly #broken = new WeakMap<Batch, string>()
   #stopping = false
 
   constructor(fork: Fork, now: () => number, timeout: Duration.Duration, stats: AttemptStats) {
@@ -79,6 +89,11 @@ export class InFlight {
     return oldest
   }
 
+  /** Whether one has its time yet; one without a timeout always has, and is reported by the circuit breaker. */
+  isWithinTime(now: number): boolean {
+    return this.#running.some(({ batch, isAwaited }) => isAwaited || !this.#isOverdue(batch, now))
+  }
+
   /** Starts an attempt. It may end before this returns. */
   start(sink: Sink, items: ReadonlyArray<Item>, ended: Ended): void {
     const batch: Batch = { items, startedAt: this.#now() }
@@ -86,12 +101,14 @@ export class InFlight {
     this.#running.push(started)
     const fiber = this.#fork(Effect.suspend(() => sink.send(items.map((item) => item.entry))))
     started.fiber = fiber
-    fiber.addObserver((exit) => {
+    const onEnd = (exit: Exit.Exit<Failures, SinkError>): void => {
       this.#running.splice(this.#running.indexOf(started), 1)
       const now = this.#now()
       this.#stats.observe((now - batch.startedAt) / 1_000)
       ended(batch, exit, now)
-    })
+    }
+    // What follows from its end is the lane's, no more the sink's.
+    fiber.addObserver((exit) => Containment.within(undefined, () => onEnd(exit)))
   }
 
   /** Interrupts attempts that have had their time; what is wrong with one that has, and is waited for all the same. */
@@ -109,6 +126,15 @@ export class InFlight {
   cutOff(): void {
     for (const { batch, fiber } of [...this.#running]) {
       this.#cutOff.add(batch)
+      fiber?.interruptUnsafe()
+    }
+  }
+
+  /** Interrupts those that the sink, which was closed, won't answer. Their events go back into the queue uncharged. */
+  giveBack(message: string): void {
+    for (const { batch, isAwaited, fiber } of [...this.#running]) {
+      if (isAwaited) continue
+      this.#broken.set(batch, message)
       fiber?.interruptUnsafe()
     }
   }
@@ -160,6 +186,8 @@ export class InFlight {
     if (!Cause.hasInterruptsOnly(cause)) {
       return { _tag: "Defect", message: "a bug in relay while sending; the log has its cause" }
     }
+    const broken = this.#broken.get(batch)
+    if (broken !== undefined) return new SinkUnavailable({ message: broken })
     if (this.#cutOff.has(batch)) return { _tag: "Interrupted", message: "the stream may be another relay's" }
     return this.#stopping && !this.#isOverdue(batch, now)
       ? { _tag: "Interrupted", message: "the relay stopped" }

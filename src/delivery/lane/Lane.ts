@@ -34,12 +34,15 @@ import { Progress } from "./Progress.ts"
 import { Queue } from "./Queue.ts"
 import { RejectionRate } from "./RejectionRate.ts"
 import { RetryPolicy } from "./RetryPolicy.ts"
+import { Stall } from "./Stall.ts"
 import { Suspects } from "./Suspects.ts"
 
 /** Events that a lane holds above its cursor at most. */
 const maxOpen = 1_024
 /** Events that are read at once: from the disk that takes about a millisecond, in which nobody is answered. */
 const readAtOnce = 256
+/** Retries that are read back at once, at least. */
+const retriesAtOnce = 64
 /** Bytes that a lane holds in memory at most, one event more included. */
 const maxOpenBytes = 8 * 1024 * 1024
 /** How often deadlines and waits are checked. */
@@ -54,6 +57,8 @@ export interface LaneOptions
   extends Pick<LaneParts, "config" | "sink" | "key" | "log" | "events" | "wallClockTrusted"> {
   readonly state: OpenedLane
   readonly stats: AttemptStats
+  /** Starts an attempt, so that what comes of it is the sink's. See `LazySink.ts`. */
+  readonly within: <A>(run: () => A) => A
   /** When monotonic time began, by the wall clock as it was when the relay started. */
   readonly started: number
   /** Rejections don't block this lane: rejecting is what it is for (the quarantine). */
@@ -79,8 +84,14 @@ export class Lane {
   readonly #wake = Latch.makeUnsafe(true)
   #launching = false
   #moreToRead = false
-  /** The journal could not be read. */
   #resting = false
+  readonly #stall = new Stall()
+  #fruitfulAttempts = 0
+  /** Its pump has begun: its sink was opened, or could not be. */
+  #hasBegun = false
+  /** Why the journal could not be read, and why it could not store what was delivered; empty since it could. */
+  #unread = ""
+  unstorable = ""
   /** The relay stops: no batch waits to fill. */
   #hurry = false
   #draining = false
@@ -137,7 +148,7 @@ export class Lane {
 
   /** The most events that a crash at any moment sends twice: those in flight, and those whose end is not on disk. */
   get duplicateBound(): number {
-    return maxUnstored + this.config.concurrency * this.#maxEvents
+    return maxUnstored + this.#portion
   }
 
   /** Events that go together at most. */
@@ -177,8 +188,38 @@ export class Lane {
     this.#options.events.paused("DeliveryFailed", stalled)
   }
 
+  /** Looks whether it stands still; `backlog` is what the journal counts. True when that has changed. */
+  watch(backlog: number): boolean {
+    const now = this.clock.now()
+    const maySend = !this.state.stopped && this.state.condition !== "failed"
+    const hasWork = backlog > 0 && maySend && !this.#mustWait(now, backlog)
+    const activity = this.#fruitfulAttempts + this.progress.endedOnDisk
+    const cause = () => this.#standsBecause()
+    return this.state.stall(this.#stall.look({ now, wall: this.clock.wall(), activity, hasWork, cause }))
+  }
+
+  /** An attempt has its time yet, or none may start: for the sink, for the rate limit, or because all that waits is not due. */
+  #mustWait(now: number, backlog: number): boolean {
+    if (this.inFlight.isWithinTime(now) || this.#breaker.until > now || this.#batcher.isLimited(now)) return true
+    const { retries } = this.progress
+    const isAllRetrying = backlog <= retries.size || !this.#hasRoom()
+    return this.#queue.size === 0 && isAllRetrying && retries.nextDue > now && retries.nextDue < endless
+  }
+
+  #standsBecause(): string {
+    if (!this.#hasBegun) return "its sink has not opened"
+    if (!this.#log.mayStart()) {
+      return "this relay may not send them: its journal does not answer, or another relay may have taken the stream"
+    }
+    if (this.unstorable !== "") return `what was delivered can't be stored: ${this.unstorable}`
+    if (this.#unread !== "") return `the journal can't be read: ${this.#unread}`
+    if (this.inFlight.size > 0) return "an attempt has had its time, and does not end"
+    return "relay does not know why, so it is a bug: please report it with the log; restart the relay and it goes on"
+  }
+
   /** The changes that were taken last are on disk: the lane may have waited for that. */
   stored(): void {
+    this.unstorable = ""
     this.progress.stored()
     this.state.accept()
     this.#wake.openUnsafe()
@@ -189,10 +230,11 @@ export class Lane {
   /** Pumps until interrupted, or drained. A bug in any part of it ends the whole. */
   get run(): Effect.Effect<void> {
     const pump = Effect.gen({ self: this }, function* () {
+      this.#hasBegun = true
       while (!this.#draining) {
         this.#wake.closeUnsafe()
         if (this.#broken !== undefined) return yield* Effect.die(this.#broken.defect)
-        const more = yield* this.#pump().pipe(Effect.catch(() => this.#rest))
+        const more = yield* this.#pump().pipe(Effect.catch(({ message }) => this.#rest(message)))
         if (!more) yield* this.#wake.await
       }
     })
@@ -200,14 +242,14 @@ export class Lane {
   }
 
   /** The journal reports by itself what is wrong with it; a lane only tries again. */
-  get #rest(): Effect.Effect<true> {
+  #rest(why: string): Effect.Effect<true> {
+    this.#unread = why
     this.#resting = true
-    return Effect.sleep(journalWait).pipe(
-      Effect.map(() => {
-        this.#resting = false
-        return true as const
-      }),
-    )
+    const rested = Effect.sync(() => {
+      this.#resting = false
+      return true as const
+    })
+    return Effect.andThen(Effect.sleep(journalWait), rested)
   }
 
   /**
@@ -263,6 +305,7 @@ export class Lane {
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
     const limit = this.#hasRoom() ? Math.min(readAtOnce, maxOpen - this.progress.open.events) : 0
     const entries = limit > 0 ? yield* this.#log.read(this.progress.position, limit, this.config.name) : []
+    if (limit > 0) this.#unread = ""
     const now = this.clock.now()
     for (const entry of entries) this.#intake.take(entry, now)
     // What did not fit can be read as soon as attempts have made room; without room it stays known that there is more.
@@ -270,8 +313,8 @@ export class Lane {
       this.#moreToRead = entries.length > 0 && (entries.length === limit || this.progress.open.bytes >= maxOpenBytes)
     }
     yield* this.#intake.enforceBacklogLimit()
-    const mayTakeDue = !this.state.stopped && this.#queue.retries === 0
-    const due = mayTakeDue ? yield* this.#intake.takeDue(this.config.concurrency * this.#maxEvents) : 0
+    const wantsDue = !this.state.stopped && this.#hasFewRetries
+    const due = wantsDue ? yield* this.#intake.takeDue(Math.max(this.#portion, retriesAtOnce)) : 0
     this.#launch()
     if (entries.length === readAtOnce && this.#hasRoom()) {
       yield* Effect.yieldNow
@@ -279,6 +322,16 @@ export class Lane {
     }
     return (entries.length > 0 && this.#queue.fresh === 0) || (due > 0 && this.#queue.retries === 0)
   })
+
+  /** Events that can be under way at once. */
+  get #portion(): number {
+    return this.config.concurrency * this.#maxEvents
+  }
+
+  /** The journal may be far: the next retries are read while these go out. A digest goes by itself. */
+  get #hasFewRetries(): boolean {
+    return this.#queue.retries < (this.config.digest === undefined ? this.#portion / 2 : 1)
+  }
 
   #hasRoom(): boolean {
     const { events, bytes } = this.progress.open
@@ -313,14 +366,17 @@ export class Lane {
   /** An attempt has ended: settles its events and starts the next one. */
   readonly #ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>, now: number): void => {
     try {
-      const back = this.#outcome.settle(this.inFlight.result(batch, exit, now), now)
+      const attempt = this.inFlight.result(batch, exit, now)
+      if (attempt.whole?._tag !== "Interrupted") this.#fruitfulAttempts += 1
+      const back = this.#outcome.settle(attempt, now)
       this.#queue.ended(batch.items, back)
       this.state.track()
       this.#launch()
     } catch (defect) {
       this.#break(defect)
     }
-    if (this.#moreToRead && this.#queue.fresh < maxOpen / 2) this.#wake.openUnsafe()
+    const wantsDue = this.progress.retries.nextDue <= now && this.#hasFewRetries
+    if (wantsDue || (this.#moreToRead && this.#queue.fresh < maxOpen / 2)) this.#wake.openUnsafe()
   }
 
   #break(defect: unknown): void {
@@ -339,6 +395,6 @@ export const make = Effect.fnUntraced(function* (options: LaneOptions) {
     options,
     clock,
     () => random.nextDoubleUnsafe(),
-    (send) => fork(send),
+    (send) => options.within(() => fork(send)),
   )
 })

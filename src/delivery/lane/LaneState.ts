@@ -16,6 +16,8 @@ export type Condition =
   | "paused"
   /** Too many events were rejected, or its dead letters take too much. An operator must resume it. */
   | "blocked"
+  /** It has work and does nothing, whatever the cause. It goes on by itself where it can. */
+  | "stalled"
   /** A bug ended it, and it is restarted by itself; or the journal refuses its progress. */
   | "failed"
 
@@ -27,6 +29,8 @@ export class LaneState {
   failed = ""
   /** Why the journal refuses its progress; empty while it takes it. */
   refused = ""
+  /** Since when it does nothing although it has work, and why; empty while it goes on. */
+  stalled = ""
   readonly #lane: string
   readonly #breaker: CircuitBreaker
   readonly #clock: LaneClock
@@ -43,6 +47,7 @@ export class LaneState {
     if (this.failed !== "" || this.refused !== "") return "failed"
     if (this.pausedByOperator) return "paused"
     if (this.blocked !== "") return "blocked"
+    if (this.stalled !== "") return "stalled"
     return this.#breaker.condition ?? "running"
   }
 
@@ -50,7 +55,8 @@ export class LaneState {
     if (this.failed !== "") return this.failed
     if (this.refused !== "") return this.refused
     if (this.pausedByOperator) return `by an operator; \`relay lanes resume ${this.#lane}\` resumes it`
-    return this.blocked === "" ? this.#breaker.message : this.blocked
+    if (this.blocked !== "") return this.blocked
+    return this.stalled === "" ? this.#breaker.message : this.stalled
   }
 
   /** Only an operator resumes it. */
@@ -94,6 +100,14 @@ export class LaneState {
     if (this.refused === "") return
     this.refused = ""
     this.track()
+  }
+
+  /** Since when it stands still, and why; empty when it goes on. True when that is news. */
+  stall(message: string): boolean {
+    const isNews = (message === "") !== (this.stalled === "")
+    this.stalled = message
+    if (isNews) this.track()
+    return isNews
   }
 
   /** Time in a pause does not age an event: when the pause ends, it is taken out of the lane's own time. */

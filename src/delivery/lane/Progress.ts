@@ -140,8 +140,9 @@ export class Progress {
 
   /** Takes an event from the log; false when it is not this lane's to send, or not from here. */
   take({ sequence, event, sinks }: Entry): boolean {
-    // One that was moved here while it waited for a retry, and was routed here as well, stays in the retry queue.
-    if (!sinks.includes(this.#lane) || this.retries.has(sequence)) {
+    // An event that was moved here while it waited for a retry, and was routed here as well, stays in the retry queue.
+    // Once it has ended from there, a settlement that also lets it wait would contradict itself: its key would never be free.
+    if (!sinks.includes(this.#lane) || this.retries.has(sequence) || this.#changes.ends(sequence)) {
       this.#window.skip(sequence)
       return false
     }

@@ -28,6 +28,12 @@ export interface Work {
   readonly commit: (group: Group) => Promise<CommitExit>
 }
 
+/** Waits in line with the groups. */
+interface Pause {
+  readonly group?: undefined
+  readonly passed: () => Promise<void>
+}
+
 const appended: AppendExit = Exit.succeed("appended")
 const duplicate: AppendExit = Exit.succeed("duplicate")
 
@@ -45,7 +51,7 @@ export class Appends {
     timing,
   )
   /** Those that are sealed; the first is under way. */
-  readonly #waiting: Array<Work> = []
+  readonly #waiting: Array<Work | Pause> = []
   readonly #free: Array<Group> = []
   #open = new Group()
   #running = false
@@ -62,7 +68,7 @@ export class Appends {
   /** The group that holds this very delivery, and has not been committed. */
   find(key: DuplicateKey): Group | undefined {
     if (this.#open.find(key) === "same") return this.#open
-    return this.#waiting.find(({ group }) => group.find(key) === "same")?.group
+    return this.#waiting.find(({ group }) => group?.find(key) === "same")?.group
   }
 
   /** Adds a delivery to the open group. */
@@ -100,6 +106,14 @@ export class Appends {
     })
   }
 
+  /** Resolves once nothing is under way, with a function by which commits go on. */
+  pause(): Promise<() => void> {
+    return new Promise((resolve) => {
+      this.#waiting.push({ passed: () => new Promise<void>((resume) => resolve(resume)) })
+      this.#run()
+    })
+  }
+
   /** The open group goes, unless one is under way: then it goes as soon as that has ended. */
   flush(): void {
     this.#scheduler.flushed()
@@ -132,6 +146,11 @@ export class Appends {
 
   async #runAll(): Promise<void> {
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      if (next.group === undefined) {
+        await next.passed()
+        this.#waiting.shift()
+        continue
+      }
       const { group, commit } = next
       const started = performance.now()
       const exit = await commit(group)

@@ -66,7 +66,7 @@ export const claimStream = Effect.fnUntraced(function* (
              SELECT id, CASE WHEN spare THEN NULL ELSE owner END AS owner FROM stream
              WHERE id <> ${sharedStream} AND ${where} ORDER BY id LIMIT 1 FOR UPDATE
            )
-           UPDATE stream SET home = $1, owner = $1, epoch = epoch + 1, spare = false FROM found
+           UPDATE stream SET home = $1, owner = $1, epoch = next_epoch(epoch), spare = false FROM found
            WHERE stream.id = found.id RETURNING stream.id, stream.epoch, found.owner AS before`,
           [name],
         )
@@ -74,7 +74,7 @@ export const claimStream = Effect.fnUntraced(function* (
       if (home !== undefined) return home
       const { rows } = yield* queries.query<Claimed>(
         `INSERT INTO stream (id, home, owner, epoch)
-         SELECT min(id), $1, $1, 1 FROM generate_series(0, ${maxStreams - 1}) AS free(id)
+         SELECT min(id), $1, $1, next_epoch(0) FROM generate_series(0, ${maxStreams - 1}) AS free(id)
          WHERE NOT EXISTS (SELECT FROM stream WHERE stream.id = free.id) RETURNING id, epoch, NULL AS before`,
         [name],
       )

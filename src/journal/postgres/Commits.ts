@@ -2,10 +2,10 @@
  * Commits a group: one statement, one round trip. It stores the keys that are
  * new, then the row, with the places of those that are not.
  *
- * **Guarantee.** Nothing is stored under an epoch that has passed: the statement
- * locks the stream's row, so a takeover waits for it, or it finds nothing. A
- * group whose connection broke is sent again as it was, until its fate is known:
- * of the two, one stores it.
+ * **Guarantee.** Nothing is stored under an epoch that has passed, or on a server
+ * of another timeline than the epoch's: the statement locks the stream's row, so a
+ * takeover waits for it, or it finds nothing. A group whose connection broke is
+ * sent again as it was, until its fate is known: of the two, one stores it.
  */
 import { Effect, Exit, Result } from "effect"
 import { type JournalError, unavailable } from "../JournalError.ts"
@@ -14,15 +14,17 @@ import type { Answer, Database, Queries } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
 import { mayRepeat, refusalOf } from "./DatabaseRefusal.ts"
 import type { Group, Stored } from "./Group.ts"
+import { alsoName } from "./LaneChange.ts"
 import type { OwnedStream } from "./OwnedStream.ts"
 import { idsOf } from "./StreamRows.ts"
+import { isOwned } from "./StreamState.ts"
 
 /** Milliseconds: how long a statement may take before its connection is given up, and how soon it is sent again. */
 const timeout = 10_000
 const repeatAfter = 100
 
 /** Keys of deliveries, sorted so that two relays never wait for each other. */
-const ownSql = `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE id = $1 AND epoch = $2 FOR SHARE),
+const ownSql = `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} FOR SHARE),
   key AS MATERIALIZED (SELECT * FROM unnest($3::int[], $4::int[], $5::int[], $6::int[]) AS key(lo, hi, crc, place)),
   fresh AS (
     INSERT INTO seen (lo, hi, crc, at, sequence)
@@ -49,7 +51,7 @@ SELECT (SELECT count(*) FROM owned) > 0 AS owned, coalesce((SELECT first FROM st
 
 const sharedSql = `SELECT owned, first, void, altered
   FROM append_shared($1::int[], $2::int[], $3::int[], $4::int[], $5::int, $6::bigint, $7::bigint, $8::text, $9::bytea,
-    $10::bytea, $11::bytea, $12::text[])`
+    $10::bytea, $11::bytea, $12::text[], $13::jsonb)`
 
 interface Row extends Stored {
   readonly owned: boolean
@@ -87,6 +89,8 @@ export interface CommitsOptions {
   readonly db: Database
   /** The stream that this relay writes; `undefined` between two. */
   readonly own: () => OwnedStream | undefined
+  /** By a sink's name, the one that it had before. */
+  readonly formers: ReadonlyMap<string, string>
   /** The relay stops: nothing is repeated any more. */
   readonly isClosed: () => boolean
 }
@@ -103,7 +107,9 @@ export class Commits {
     const stream = this.#options.own()
     if (stream === undefined || stream.isLost) return between
     const first = stream.end + 1
-    const { newLanes } = group.batch
+    const named = await this.#name(stream, stream.missingLanes(group.batch.entries, first))
+    if (Exit.isFailure(named)) return Exit.failCause(named.cause)
+    const newLanes = stream.missingLanes(group.batch.entries, first)
     const params = [stream.id, stream.epoch, ...keysOf(group), first, ...rowOf(group)]
     const before: Also | undefined =
       newLanes.length === 0 && also === undefined
@@ -132,11 +138,25 @@ export class Commits {
     return exit
   }
 
+  /** A sink's events belong to the lane that it has under its former name, until that lane is renamed. */
+  #name(stream: OwnedStream, missing: ReadonlyArray<string>): Promise<Exit.Exit<void, JournalError>> {
+    const { formers } = this.#options
+    const renamed = missing.flatMap((sink) => {
+      const former = formers.get(sink)
+      const lane = former === undefined ? "" : stream.names.laneOf(former, stream.end + 1)
+      return stream.backlogs.has(lane) ? [alsoName(stream, sink, lane)] : []
+    })
+    return renamed.length === 0
+      ? Promise.resolve(Exit.void)
+      : Effect.runPromiseExit(Effect.all(renamed, { discard: true }))
+  }
+
   /** Stores a group in the shared stream, after whatever others stored there. */
   toShared(group: Group, also?: Also): Promise<CommitExit> {
+    const { db, formers } = this.#options
     const lanes = [...new Set(group.batch.entries.flatMap(({ sinks }) => sinks))]
-    const params = [...keysOf(group), ...rowOf(group), lanes]
-    const { db } = this.#options
+    const renamed = lanes.flatMap((lane) => (formers.has(lane) ? [[lane, formers.get(lane)]] : []))
+    const params = [...keysOf(group), ...rowOf(group), lanes, JSON.stringify(Object.fromEntries(renamed))]
     return this.#repeated(
       also === undefined
         ? async () =>

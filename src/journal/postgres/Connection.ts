@@ -12,6 +12,7 @@ import type { ClientConfig, CustomTypesConfig, Client as PgClient } from "pg"
 import type { Answer, Params, QueryOptions, Server } from "./Database.ts"
 import { type DatabaseError, databaseError, lost, ofConnecting, ofServer } from "./DatabaseError.ts"
 import type { DatabaseUrl, Host } from "./DatabaseUrl.ts"
+import * as Session from "./Session.ts"
 
 export interface ConnectionOptions {
   readonly url: DatabaseUrl
@@ -73,34 +74,6 @@ const tlsOf = ({ url, tls }: ConnectionOptions): NonNullable<ClientConfig["ssl"]
   }
 }
 
-/**
- * All of it in one round trip. What a server does not know is left as it is.
- * No sequential scans: a plan that was made while a table was small is kept while it grows.
- */
-const session = `SELECT
-  pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS "isReadOnly",
-  coalesce(current_setting('fsync', true), 'on') = 'on' AS fsync,
-  current_setting('server_version') AS version,
-  current_setting('server_version_num')::int AS "versionNumber",
-  set_config('client_encoding', 'UTF8', false),
-  set_config('search_path', quote_ident($1), false),
-  set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false),
-  set_config('default_transaction_isolation', 'read committed', false),
-  set_config('client_min_messages', 'warning', false),
-  set_config('statement_timeout', '0', false),
-  set_config('lock_timeout', '0', false),
-  set_config('idle_in_transaction_session_timeout', '10s', false),
-  set_config('jit', 'off', false),
-  set_config('enable_seqscan', 'off', false)`
-
-/** Rises with each promotion of a standby. */
-const timeline = `SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int AS timeline`
-
-interface Session extends Omit<Server, "name"> {
-  readonly isReadOnly: boolean
-  readonly fsync: boolean
-}
-
 const clientConfig = (options: ConnectionOptions, { host, port, name }: Host, pg: Pg): ClientConfig => {
   const { url, password = url.password } = options
   const user = url.user ?? userInfo().username
@@ -122,6 +95,7 @@ const clientConfig = (options: ConnectionOptions, { host, port, name }: Host, pg
     keepAliveInitialDelayMillis: 10_000,
     application_name: options.applicationName,
     types: typesOf(pg),
+    pipeline: true,
   }
 }
 
@@ -132,7 +106,13 @@ export class Connection {
   /** That of the server's log; 0 where the server does not say it. */
   timeline = 0
   #isOpen = true
-  #isBusy = false
+  /** Statements under way. */
+  #underWay = 0
+  /** How a transaction begins. */
+  #beginning = "BEGIN"
+  /** The beginning of a transaction of which no statement was sent yet. */
+  #begun: Promise<Result.Result<unknown, DatabaseError>> | undefined
+  #isInside = false
   /** A commit that waited for its standby was cancelled: it is on one machine only. */
   #wasCancelled = false
   /** Called once, when it is of no more use. */
@@ -140,7 +120,7 @@ export class Connection {
 
   private constructor(client: PgClient, name: string) {
     this.#client = client
-    this.server = { name, version: "", versionNumber: 0 }
+    this.server = { name, version: "", versionNumber: 0, isPooled: false }
     client.on("error", () => this.#closed())
     client.on("end", () => this.#closed())
     client.on("notice", (notice) => {
@@ -175,26 +155,45 @@ export class Connection {
     }
   }
 
+  /** Two round trips, and two more behind a pooler. */
   async #begin({ schema, connectTimeout }: ConnectionOptions): Promise<void> {
     const limit = { timeout: connectTimeout }
     const { name } = this.server
     const refused = (message: string) => databaseError("misconfigured", `PostgreSQL at ${name}: ${message}`)
-    const begun = await this.query<Session>(session, [schema], limit)
-    if (Result.isFailure(begun)) {
-      const { reason, message, code } = begun.failure
+    const given = <A>(result: Result.Result<A, DatabaseError>): A => {
+      if (Result.isSuccess(result)) return result.success
+      const { reason, message, code } = result.failure
       // Nothing of the relay's was sent yet, so nothing is lost.
       throw databaseError(reason, message, { code })
     }
-    const [found] = begun.success.rows
+    const [found] = given(await this.query<Session.Facts>(Session.facts, [], limit)).rows
     if (found === undefined) throw refused("it gave no answer that PostgreSQL gives")
-    const { version, versionNumber, isReadOnly, fsync } = found
+    const { version, versionNumber, isReadOnly, fsync, process } = found
     if (versionNumber < oldestVersion) throw refused(`the relay needs version 14 or later, and this is ${version}`)
     if (!fsync) throw refused("fsync is off, so a crash of the server would lose what was answered 2xx: set fsync = on")
-    this.server = { name, version, versionNumber }
+    const isPooled = process !== processOf(this.#client)
+    this.server = { name, version, versionNumber, isPooled }
     this.isReadOnly = isReadOnly
-    if (isReadOnly) return
-    const asked = await this.query<{ readonly timeline: number }>(timeline, [], limit)
+    if (isPooled) {
+      this.#beginning = Session.ofTransaction(schema, 0)
+      // By itself: a pooler that refuses it hangs up on what comes behind it.
+      const begun = await this.#send(this.#beginning, [], limit)
+      if (Result.isFailure(begun) && begun.failure.code === Session.noTransactions)
+        throw refused("it is a pooler that has no transactions: set its pool_mode to session or transaction")
+      given(begun)
+      given(await this.#send(rollback, [], limit))
+    }
+    const [set, asked] = await Promise.all([
+      isPooled ? undefined : this.query(Session.ofSession(schema), [], limit),
+      isReadOnly
+        ? undefined
+        : this.query<{ readonly timeline: number }>(`SELECT ${Session.timeline} AS timeline`, [], limit),
+    ])
+    if (set !== undefined) given(set)
+    if (asked === undefined) return
     if (Result.isSuccess(asked)) this.timeline = asked.success.rows[0]?.timeline ?? 0
+    else if (isPooled) given(asked)
+    if (isPooled) this.#beginning = Session.ofTransaction(schema, this.timeline)
   }
 
   get isOpen(): boolean {
@@ -202,24 +201,53 @@ export class Connection {
   }
 
   get isBusy(): boolean {
-    return this.#isBusy
+    return this.#underWay > 0
   }
 
-  /** One at a time. */
-  query<Row>(
+  /**
+   * Begins a transaction; it ends with a `COMMIT` or a `ROLLBACK`. No need to wait for it: the first statement goes in
+   * the same round trip, and fails where this does.
+   */
+  begin(timeout = usualTimeout): void {
+    this.#isInside = true
+    this.#begun = this.#send(this.#beginning, [], { timeout }).then((begun) => {
+      // A statement that is sent already must not count as one of a transaction.
+      if (Result.isFailure(begun)) this.destroy()
+      return Result.mapError(begun, (failure) => (failure.code === Session.otherServer ? moved(this.server) : failure))
+    })
+  }
+
+  /** One at a time, in one round trip. */
+  async query<Row>(
     sql: string,
     params: Params,
     options: QueryOptions = {},
   ): Promise<Result.Result<Answer<Row>, DatabaseError>> {
+    if (this.server.isPooled && !this.#isInside) {
+      this.begin(options.timeout)
+      const [answer, ended] = await Promise.all([
+        this.query<Row>(sql, params, options),
+        this.query(commit, [], options),
+      ])
+      return Result.isFailure(answer) || Result.isSuccess(ended) ? answer : Result.fail(ended.failure)
+    }
+    const begun = this.#begun
+    this.#begun = undefined
+    if (sql === commit || sql === rollback) this.#isInside = false
+    const [beginning, answer] = await Promise.all([begun, this.#send<Row>(sql, params, options)])
+    return beginning !== undefined && Result.isFailure(beginning) ? Result.fail(beginning.failure) : answer
+  }
+
+  #send<Row>(sql: string, params: Params, options: QueryOptions): Promise<Result.Result<Answer<Row>, DatabaseError>> {
     const at = this.server.name
     if (!this.#isOpen)
       return Promise.resolve(Result.fail(databaseError("unavailable", `PostgreSQL at ${at}: the connection is closed`)))
     const limit = options.timeout ?? usualTimeout
-    this.#isBusy = true
+    this.#underWay += 1
     return new Promise((resolve) => {
       const end = (result: Result.Result<Answer<Row>, DatabaseError>) => {
         clearTimeout(timer)
-        this.#isBusy = false
+        this.#underWay -= 1
         resolve(result)
       }
       const timer = setTimeout(() => {
@@ -232,9 +260,9 @@ export class Connection {
         )
         this.destroy()
       }, limit)
-      const { name } = options
+      const name = this.server.isPooled ? undefined : options.name
       const statement = { text: sql, values: params as Array<unknown>, ...(name !== undefined && { name }) }
-      this.#client.query(statement, (error: Error | undefined, answer) => {
+      this.#client.query(statement, (error: Error | undefined, answers) => {
         if (error) {
           const failure = this.#isOpen ? ofServer(error, at) : lost(error, at)
           if (failure.isLost || failure.code === readOnly) this.destroy()
@@ -245,6 +273,7 @@ export class Connection {
           const why = "the commit was cancelled while it waited for its standby, and may be on one machine only"
           return end(Result.fail(databaseError("unavailable", `PostgreSQL at ${at}: ${why}`, { isLost: true })))
         }
+        const answer = Array.isArray(answers) ? answers.at(-1) : answers
         if (answer.command === "ROLLBACK" && sql === commit) {
           return end(Result.fail(databaseError("failed", `PostgreSQL at ${at}: a statement of the transaction failed`)))
         }
@@ -257,7 +286,7 @@ export class Connection {
   close(): void {
     if (!this.#isOpen) return
     this.#closed()
-    if (this.#isBusy) {
+    if (this.isBusy) {
       destroy(this.#client)
       return
     }
@@ -282,6 +311,18 @@ export class Connection {
 const readOnly = "25006"
 
 export const commit = "COMMIT"
+export const rollback = "ROLLBACK"
+
+/** A pooler went over to another server: what this connection knows of the one before does not hold there. */
+const moved = ({ name }: Server): DatabaseError =>
+  databaseError("unavailable", `PostgreSQL at ${name}: the pooler leads to another server since one was promoted`)
+
+/** The process that serves the connection, as the server named it when it let the relay in. */
+const processOf = (client: PgClient): number | null => {
+  // Not in its types.
+  const { processID } = client as unknown as { readonly processID: number | null }
+  return processID
+}
 
 /** Milliseconds that a goodbye may take. */
 const closing = 500

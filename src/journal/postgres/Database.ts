@@ -15,7 +15,7 @@
  * `isLost`: it may have been done.
  *
  * **Gotcha.** A statement with a `name` is prepared once for each connection, so
- * the name stands for one text.
+ * the name stands for one text. Behind a pooler none is prepared.
  */
 import type { Effect, Result } from "effect"
 import type { DatabaseError } from "./DatabaseError.ts"
@@ -55,10 +55,15 @@ export interface Server {
   readonly version: string
   /** As in `server_version_num`: `180004`. */
   readonly versionNumber: number
+  /** Something stands before it that hands one of its connections to many: PgBouncer, or another pooler. */
+  readonly isPooled: boolean
 }
 
 export interface Database extends Queries {
-  /** All of it or nothing; rolled back where `work` fails or is interrupted. */
+  /**
+   * All of it or nothing; rolled back where `work` fails or is interrupted. It costs a round trip for each statement,
+   * and one for the commit: the beginning goes with the first statement.
+   */
   transact<A, E>(work: (transaction: Queries) => Effect.Effect<A, E>): Effect.Effect<A, E | DatabaseError>
   queryUnsafe<Row = Record<string, unknown>>(
     use: Use,
@@ -68,9 +73,4 @@ export interface Database extends Queries {
   ): Promise<Result.Result<Answer<Row>, DatabaseError>>
   /** `undefined` before the first connection. */
   readonly server: () => Server | undefined
-  /**
-   * Calls a listener whenever another server was promoted since: what the one
-   * before had committed may be missing. Connections to that one are closed.
-   */
-  readonly onPromoted: (listener: () => void) => void
 }

@@ -61,7 +61,10 @@ const conflicting = new Set(["40", "23"])
 const lockNotAvailable = "55P03"
 const wrongConfig = new Set(["28", "3D", "3F"])
 const wrongConfigCodes = new Set(["42501"])
-const readOnly = "25006"
+/** Its disk is full. */
+export const diskFull = "53100"
+/** It takes no writes: a standby, or set so. */
+export const readOnly = "25006"
 
 const reasonOf = (code: string): DatabaseError["reason"] => {
   const kind = code.slice(0, 2)

@@ -143,6 +143,13 @@ const look = Effect.fnUntraced(function* (config: PostgresConfig) {
   const [found] = rows
   return [
     ok(`PostgreSQL ${server?.version ?? ""} at ${server?.name ?? ""} takes writes, with fsync`),
+    ...(server?.isPooled === true
+      ? [
+          ok(
+            `a pooler stands at ${server.name}: each transaction brings its own settings, and no statement is prepared, so a direct connection costs less`,
+          ),
+        ]
+      : []),
     ...(found === undefined ? [] : ofSettings(found, config)),
     yield* schema(database, config.schema),
     yield* clock(database),

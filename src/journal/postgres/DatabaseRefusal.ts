@@ -1,9 +1,7 @@
 /** What an error of the database means to those who use the journal. */
 import { Effect, Result } from "effect"
 import { full, type JournalError, unavailable } from "../JournalError.ts"
-import type { DatabaseError } from "./DatabaseError.ts"
-
-const diskFull = "53100"
+import { type DatabaseError, diskFull } from "./DatabaseError.ts"
 
 export const refusalOf = ({ code, message }: DatabaseError): JournalError =>
   code === diskFull ? full("disk", message) : unavailable(message)

@@ -17,10 +17,22 @@ const steps: ReadonlyArray<string> = [
   `CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);
    INSERT INTO meta VALUES ('identity', gen_random_uuid()::text);
 
-   -- A relay's log. The epoch rises with each owner; the beat is the member's, so that no append waits for one.
+   -- The server's timeline, which rises with each promotion of a standby; 0 where a server does not say it.
+   DO $do$ BEGIN
+     PERFORM pg_walfile_name(pg_current_wal_lsn());
+     CREATE FUNCTION timeline() RETURNS bigint LANGUAGE sql STABLE AS
+       $body$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint $body$;
+   EXCEPTION WHEN feature_not_supported OR undefined_function OR insufficient_privilege THEN
+     CREATE FUNCTION timeline() RETURNS bigint LANGUAGE sql STABLE AS $body$ SELECT 0::bigint $body$;
+   END $do$;
+
+   -- A relay's log. The beat is the member's, so that no append waits for one. An epoch is of a timeline: its upper half
+   -- is that timeline, and its lower half rises with each owner.
    CREATE TABLE stream (
      id int PRIMARY KEY, home text UNIQUE, owner text,
      epoch bigint NOT NULL DEFAULT 0, spare boolean NOT NULL DEFAULT false);
+   CREATE FUNCTION next_epoch(epoch bigint) RETURNS bigint LANGUAGE sql STABLE AS
+     $body$ SELECT (timeline() << 32) + (epoch & 4294967295) + 1 $body$;
    -- The one that all relays append to, for sinks that need one mind.
    INSERT INTO stream (id) VALUES (1);
 
@@ -41,7 +53,11 @@ const steps: ReadonlyArray<string> = [
      lo int, hi int, crc int, at bigint NOT NULL, sequence bigint NOT NULL, PRIMARY KEY (lo, hi, crc));
    CREATE INDEX seen_at ON seen USING brin (at);
 
-   CREATE TABLE progress (stream int PRIMARY KEY, lanes jsonb NOT NULL DEFAULT '{}') WITH (fillfactor = 50);
+   -- The places of a stream's lanes, and their other names: LaneNames.ts says what these mean.
+   CREATE TABLE progress (
+     stream int PRIMARY KEY, lanes jsonb NOT NULL DEFAULT '{}', names jsonb NOT NULL DEFAULT '{}',
+     past jsonb NOT NULL DEFAULT '[]') WITH (fillfactor = 50);
+   INSERT INTO progress (stream) VALUES (1);
 
    CREATE TABLE retry (
      lane text, sequence bigint, key text NOT NULL, due bigint NOT NULL, delay bigint NOT NULL,
@@ -58,9 +74,9 @@ const steps: ReadonlyArray<string> = [
    CREATE TABLE imported (
      journal text, sequence bigint, lanes jsonb NOT NULL, PRIMARY KEY (journal, sequence));
 
-   CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false, revision bigint NOT NULL DEFAULT 0);
+   CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false);
 
-   CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[])
+   CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[], a_former jsonb)
    RETURNS TABLE (owned boolean, first bigint, void int[], altered int[]) LANGUAGE plpgsql AS $body$
    #variable_conflict use_column
    DECLARE head bigint;
@@ -69,10 +85,22 @@ const steps: ReadonlyArray<string> = [
      PERFORM pg_advisory_xact_lock('log'::regclass::oid::bigint);
      SELECT l.first + l.count - 1 INTO head FROM log l WHERE l.first > 4398046511104 AND l.first < 8796093022208 ORDER BY l.first DESC LIMIT 1;
      head := coalesce(head, 4398046511104);
-     IF NOT EXISTS (SELECT FROM progress p WHERE p.stream = 1 AND p.lanes ?& a_lanes) THEN
-       INSERT INTO progress AS p (stream, lanes)
-       SELECT 1, coalesce(jsonb_object_agg(name, jsonb_build_object('sequence', head, 'settled', '[]'::jsonb, 'pausedFor', 0)), '{}') FROM unnest(a_lanes) AS name
-       ON CONFLICT (stream) DO UPDATE SET lanes = excluded.lanes || p.lanes;
+     IF EXISTS (SELECT FROM progress p, unnest(a_lanes) AS name WHERE p.stream = 1 AND NOT p.lanes ? coalesce(p.names -> name ->> 'to', name)) THEN
+       -- A sink's events belong to the lane that it has under its former name, until the owner of the stream renames that lane.
+       PERFORM FROM stream s WHERE s.id = 1 FOR UPDATE;
+       WITH renamed AS (
+         SELECT name, coalesce(p.names -> (a_former ->> name) ->> 'to', a_former ->> name) AS lane FROM progress p, unnest(a_lanes) AS name
+         WHERE p.stream = 1 AND NOT p.lanes ? name AND NOT p.names ? name AND a_former ? name
+       ), named AS (
+         UPDATE progress AS p SET names = p.names || added.names
+         FROM (SELECT jsonb_object_agg(r.name, jsonb_build_object('to', r.lane, 'after', head)) AS names FROM renamed r, progress q WHERE q.stream = 1 AND q.lanes ? r.lane) AS added
+         WHERE p.stream = 1 AND added.names IS NOT NULL RETURNING p.stream
+       )
+       UPDATE stream s SET epoch = next_epoch(s.epoch) FROM named WHERE s.id = named.stream;
+       UPDATE progress AS p SET lanes = new.lanes || p.lanes FROM (
+         SELECT jsonb_object_agg(coalesce(q.names -> name ->> 'to', name), jsonb_build_object('sequence', head, 'settled', '[]'::jsonb, 'pausedFor', 0)) AS lanes
+         FROM progress q, unnest(a_lanes) AS name WHERE q.stream = 1
+       ) AS new WHERE p.stream = 1;
      END IF;
      RETURN QUERY
      WITH key AS MATERIALIZED (SELECT k.lo, k.hi, k.crc, k.place FROM unnest(a_lo, a_hi, a_crc, a_place) AS k(lo, hi, crc, place)),

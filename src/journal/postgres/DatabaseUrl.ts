@@ -46,9 +46,7 @@ const decode = (text: string): string | undefined => {
 }
 
 /** Parameters that say what the relay does anyway. */
-const known: Readonly<Record<string, ReadonlyArray<string>>> = {
-  target_session_attrs: ["read-write", "primary"],
-}
+const known = new Map([["target_session_attrs", ["read-write", "primary"]]])
 
 const hostOf = (text: string): Host | string => {
   if (text.startsWith("/")) return { host: text, port: usualPort, name: text }
@@ -75,7 +73,7 @@ export const parse = (text: string): DatabaseUrl | string => {
     if (key === "sslmode") sslMode = value
     else if (key === "channel_binding" && (value === "prefer" || value === "require")) channelBinding = value
     else if (key === "host" && value.startsWith("/")) directory = value
-    else if (known[key]?.includes(value) !== true) {
+    else if (known.get(key)?.includes(value) !== true) {
       return `the relay knows no parameter ${key} with this value: "sslmode", "channel_binding" and "host" with a directory may stand there; certificates have the key "tls", and the pool has "pool"`
     }
   }

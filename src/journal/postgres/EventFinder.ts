@@ -12,7 +12,7 @@ import type { Attempt, Cursor } from "../Settlement.ts"
 import { decodeStored, type Stored } from "../stream/Record.ts"
 import type { Database } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
-import type { Place } from "./LaneTables.ts"
+import { LaneNames, nothingStored, type StoredLanes } from "./LaneNames.ts"
 import { streamOf } from "./Sequences.ts"
 import { columns, idOf, type StreamRow, storedOf } from "./StreamRows.ts"
 
@@ -81,6 +81,7 @@ export class EventFinder {
     ),
   )
 
+  /** Two round trips for each 64 rows of the log, or kept events, that it looks through. */
   readonly page = Effect.fnUntraced(function* (
     this: EventFinder,
     query: EventQuery,
@@ -236,14 +237,14 @@ export class EventFinder {
       this.#db.query<{
         retries: ReadonlyArray<{ lane: string; sequence: number; due: number; attempts: string }> | null
         letters: ReadonlyArray<{ lane: string; sequence: number; at: number; attempts: string }> | null
-        places: Readonly<Record<string, Readonly<Record<string, Place>>>> | null
+        places: Readonly<Record<string, StoredLanes>> | null
       }>(
         `SELECT
           (SELECT json_agg(json_build_object('lane', lane, 'sequence', sequence, 'due', due, 'attempts', attempts) ORDER BY lane)
            FROM retry WHERE sequence = ANY($1::bigint[])) AS retries,
           (SELECT json_agg(json_build_object('lane', lane, 'sequence', sequence, 'at', at, 'attempts', attempts) ORDER BY lane)
            FROM dead WHERE sequence = ANY($1::bigint[])) AS letters,
-          (SELECT json_object_agg(stream, lanes) FROM progress WHERE stream = ANY($2::int[])) AS places`,
+          (SELECT json_object_agg(stream, progress) FROM progress WHERE stream = ANY($2::int[])) AS places`,
         [sequences, [...new Set(sequences.map(streamOf))]],
       ),
     )
@@ -263,13 +264,15 @@ export class EventFinder {
     for (const { entry } of found) {
       const { sequence, sinks } = entry
       const own = held.get(sequence) ?? new Map<string, DeliveryStatus>()
-      const lanes = places?.[streamOf(sequence)] ?? {}
-      const routed = sinks.map((sink): DeliveryStatus => {
-        const cursor = lanes[sink]
+      const names = LaneNames.of(places?.[streamOf(sequence)] ?? nothingStored)
+      // An event of a lane that was removed is told under the name that it was routed to.
+      const lanes = [...new Set(sinks.map((sink) => names.laneOf(sink, sequence) || sink))]
+      const routed = lanes.map((sink): DeliveryStatus => {
+        const cursor = sinks.some((name) => names.laneOf(name, sequence) === sink) ? names.places.get(sink) : undefined
         const outcome = cursor === undefined ? "laneRemoved" : isPassed(cursor, sequence) ? "delivered" : "pending"
         return own.get(sink) ?? { sink, outcome, attempts: [] }
       })
-      states.set(sequence, [...routed, ...[...own.values()].filter(({ sink }) => !sinks.includes(sink))])
+      states.set(sequence, [...routed, ...[...own.values()].filter(({ sink }) => !lanes.includes(sink))])
     }
     return states
   })

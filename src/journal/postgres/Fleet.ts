@@ -4,6 +4,8 @@
  *
  * **Guarantee.** A stream has one owner. Two that believe to own it are told apart
  * by its epoch, which rises with each taking: the older one stores nothing more.
+ * An epoch belongs to a timeline, so after a promotion nobody owns anything until
+ * it has taken its streams anew, and has read them from the promoted server.
  */
 import { Clock, Effect, Latch, Random, Result, type Scope, SubscriptionRef } from "effect"
 import type { Introduction } from "../FleetStatus.ts"
@@ -17,7 +19,8 @@ import * as Membership from "./Membership.ts"
 import { OwnedStream } from "./OwnedStream.ts"
 import { reportOf } from "./SelfReport.ts"
 import { sharedStream } from "./Sequences.ts"
-import type { Owner } from "./StreamState.ts"
+import { load } from "./StreamLoading.ts"
+import { isOwned, type Owner } from "./StreamState.ts"
 
 /** Milliseconds that leaving may take: a database that does not answer must not hold up the end. */
 const leaveWithin = 3_000
@@ -29,10 +32,10 @@ export interface FleetOptions {
   readonly name: string
   /** Who this relay is, for the others. */
   readonly introduction: () => Introduction
-  readonly owner: Omit<Owner, "db" | "isAlive" | "now" | "isPaused" | "revisionOf">
-  /** A failover lost rows of a stream that were answered. */
-  readonly onLoss: (stream: OwnedStream) => void
-  /** The shared stream was taken anew, maybe because a failover lost some of it. */
+  readonly owner: Omit<Owner, "db" | "isAlive" | "now" | "isPaused">
+  /** A stream is this relay's no more: a failover may have lost some of what it knew to be there. */
+  readonly onLost: (stream: OwnedStream) => void
+  /** Another relay has taken the shared stream, or another server was promoted: it may have lost some of that stream. */
   readonly onSharedTaken: () => void
   /** Nothing goes on: another relay has this one's name. */
   readonly onReplaced: (message: string) => void
@@ -52,7 +55,16 @@ export class Fleet {
   /** Its own is the first. */
   readonly owned: Streams
   streams: ReadonlyArray<OwnedStream> = []
-  news: Membership.News = { beat: 0, streams: [], members: [], sinks: [], alarm: null, rows: [] }
+  news: Membership.News = {
+    beat: 0,
+    instance: null,
+    timeline: 0,
+    streams: [],
+    members: [],
+    sinks: [],
+    alarm: null,
+    rows: [],
+  }
   readonly counters = { takeovers: 0, fenced: 0 }
   /** When the last beat that was answered was sent: steady and wall clock. */
   #sent = { at: Number.NEGATIVE_INFINITY, wall: 0 }
@@ -73,7 +85,6 @@ export class Fleet {
       isAlive: () => this.isAlive,
       now: () => this.now(),
       isPaused: (sink) => this.isPaused(sink),
-      revisionOf: (sink) => this.#sink(sink)?.revision ?? 0,
     }
   }
 
@@ -81,13 +92,10 @@ export class Fleet {
     return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1e6
   }
 
-  #sink(name: string): Membership.SinkRow | undefined {
-    return this.news.sinks.find((sink) => sink.name === name)
-  }
-
   isPaused(sink: string): boolean {
     const noted = this.#noted.get(sink)
-    return noted !== undefined && noted.at >= this.#sent.at ? noted.paused : (this.#sink(sink)?.paused ?? false)
+    if (noted !== undefined && noted.at >= this.#sent.at) return noted.paused
+    return this.news.sinks.find(({ name }) => name === sink)?.paused ?? false
   }
 
   /** A person has paused or resumed a sink here: a beat that is sent from now on says the same. */
@@ -145,7 +153,7 @@ export class Fleet {
     return Effect.gen({ self: this }, function* () {
       const { id, epoch, before } = yield* claimStream(this.#options.db, this.name)
       const stream = new OwnedStream(this.owner, id, epoch)
-      yield* stream.load
+      yield* load(stream)
       // Who has it lives, and learns of this by its next sign of life: until then it may deliver.
       if (before !== null && before !== this.name) stream.notBefore = this.now() + Membership.lease
       this.own = stream
@@ -158,7 +166,7 @@ export class Fleet {
     return Effect.gen({ self: this }, function* () {
       const { db, name } = this.#options
       for (const stream of this.streams) {
-        yield* db.query("UPDATE stream SET owner = NULL WHERE id = $1 AND epoch = $2", [stream.id, stream.epoch])
+        yield* db.query(`UPDATE stream SET owner = NULL WHERE ${isOwned}`, [stream.id, stream.epoch])
         stream.onLost = () => {}
         stream.lost()
       }
@@ -173,37 +181,49 @@ export class Fleet {
     const sent = { at: this.now(), wall: this.#clock.currentTimeMillisUnsafe() }
     const asked = new Map(this.streams.map((stream) => [stream, stream.known.unconfirmed]))
     const rows = [...asked.values()].flat().map(({ first }) => first)
-    return Effect.map(
+    return Effect.flatMap(
       Effect.promise(() => Membership.beat(this.#options.db, this.#self, rows)),
       (result) => {
         const news = Result.isSuccess(result) ? result.success.rows[0] : undefined
-        if (news === undefined) return
-        if (news.beat === null) {
-          this.#options.onReplaced(
-            `Another relay has taken the name ${this.#options.name}: give each a name of its own by "journal": { "name": … }.`,
-          )
-          return
-        }
-        const takings = Math.floor(news.beat / Membership.taking)
-        // Another relay takes from this one at this moment: the next answer says what.
-        const isTaken = takings > this.#takings
-        this.#takings = takings
-        if (!isTaken) this.#sent = sent
-        const epochIn = ({ streams }: Membership.News) => streams.find(({ id }) => id === sharedStream)?.epoch
-        const before = epochIn(this.news)
-        this.news = news
-        if (before !== undefined && before !== epochIn(news)) this.#options.onSharedTaken()
-        const now = this.now()
-        this.#stillness.saw(news, sent.at, now)
-        for (const { name, instance, beat } of news.members) {
-          const sign = `${instance} ${beat}`
-          if (this.#seenAt.get(name)?.sign !== sign) this.#seenAt.set(name, { sign, at: now })
-        }
+        if (news === undefined) return Effect.void
+        if (news.beat === null) return this.#nameless(news)
+        this.#hear(news, news.beat, sent)
         for (const [stream, rows] of asked) this.#check(stream, rows)
         this.#wake.openUnsafe()
+        return Effect.void
       },
     )
   })
+
+  #hear(news: Membership.News, beat: number, sent: { readonly at: number; readonly wall: number }): void {
+    const takings = Math.floor(beat / Membership.taking)
+    // Another relay takes from this one at this moment: the next answer says what.
+    const isTaken = takings > this.#takings
+    this.#takings = takings
+    if (!isTaken) this.#sent = sent
+    const epochIn = ({ streams }: Membership.News) => streams.find(({ id }) => id === sharedStream)?.epoch
+    const before = epochIn(this.news)
+    const isPromoted = before !== undefined && news.timeline !== this.news.timeline
+    this.news = news
+    if (isPromoted || (before !== undefined && before !== epochIn(news))) this.#options.onSharedTaken()
+    if (isPromoted) for (const stream of this.streams) stream.lost()
+    const now = this.now()
+    this.#stillness.saw(news, sent.at, now)
+    for (const { name, instance, beat } of news.members) {
+      const sign = `${instance} ${beat}`
+      if (this.#seenAt.get(name)?.sign !== sign) this.#seenAt.set(name, { sign, at: now })
+    }
+  }
+
+  /** The row of this relay's name is another relay's, or a failover lost it. */
+  #nameless({ instance }: Membership.News): Effect.Effect<void> {
+    if (instance === null) return Effect.ignore(Membership.rejoin(this.#options.db, this.name, this.#instance))
+    return Effect.sync(() =>
+      this.#options.onReplaced(
+        `Another relay has taken the name ${this.name}: give each a name of its own by "journal": { "name": … }.`,
+      ),
+    )
+  }
 
   /** Whether a stream is still this relay's, and the rows that it should have there. */
   #check(stream: OwnedStream, rows: ReadonlyArray<KnownRow>): void {
@@ -218,7 +238,6 @@ export class Fleet {
       stream.known.confirmed = rows.at(-1)?.first ?? stream.known.confirmed
       return
     }
-    this.#options.onLoss(stream)
     // It is read anew: what others appended since may have the numbers of what is lost.
     stream.lost()
   }
@@ -240,6 +259,7 @@ export class Fleet {
     stream.onLost = () => {
       this.counters.fenced += 1
       if (this.own === stream) this.own = undefined
+      this.#options.onLost(stream)
       this.#wake.openUnsafe()
     }
     return this.#set(this.own === stream ? [stream, ...this.streams] : [...this.streams, stream])
@@ -302,7 +322,7 @@ export class Fleet {
             if (count === 0) return undefined
           }
           const { rows } = yield* queries.query<{ epoch: number }>(
-            "UPDATE stream SET owner = $1, epoch = epoch + 1, spare = false WHERE id = $2 AND epoch = $3 RETURNING epoch",
+            "UPDATE stream SET owner = $1, epoch = next_epoch(epoch), spare = false WHERE id = $2 AND epoch = $3 RETURNING epoch",
             [name, id, epoch],
           )
           return rows[0]
@@ -311,7 +331,7 @@ export class Fleet {
     )
     if (taken === undefined) return false
     const stream = new OwnedStream(this.owner, id, taken.epoch)
-    yield* stream.load
+    yield* load(stream)
     if (owner !== null && owner !== name) this.counters.takeovers += 1
     yield* this.#hold(stream)
     yield* Effect.logInfo(
@@ -328,7 +348,7 @@ export class Fleet {
     if (stream === this.own || stream.id === sharedStream || row === undefined || row.spare) return
     for (const { size } of stream.backlogs.values()) if (size > 0) return
     yield* refusing(
-      this.#options.db.query("UPDATE stream SET spare = true WHERE id = $1 AND epoch = $2", [stream.id, stream.epoch]),
+      this.#options.db.query(`UPDATE stream SET spare = true WHERE ${isOwned}`, [stream.id, stream.epoch]),
     )
   })
 

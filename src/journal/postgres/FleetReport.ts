@@ -1,54 +1,114 @@
-/** What follows, for all relays together, from what each tells. */
-import type { FleetStatus } from "../FleetStatus.ts"
+/**
+ * What all streams hold, from memory: of those that this relay owns as they are,
+ * of the others as their owners said last. What a relay says is at most a second
+ * old; what one that ended had said stands until another takes its streams.
+ */
+import type { FleetStatus, StreamReport } from "../FleetStatus.ts"
 import type { LaneInfo } from "../LaneInfo.ts"
 import type { Fleet } from "./Fleet.ts"
+import { patience } from "./Membership.ts"
+import type { OwnedStream } from "./OwnedStream.ts"
 import { countsOf } from "./SelfReport.ts"
 import { sharedStream } from "./Sequences.ts"
 
-/** Bytes of all streams. */
-export const bytes = ({ streams, others }: Fleet): number =>
-  streams.reduce((sum, { bytes }) => sum + bytes, 0) + others.reduce((sum, { report }) => sum + (report.bytes ?? 0), 0)
+const nothing: StreamReport = { lanes: {}, accepted: 0, kept: 0, bytes: 0 }
 
-/** What other relays say of the lanes of their streams, as if it were one's own. */
-export const elsewhere = ({ others }: Fleet): ReadonlyArray<ReadonlyArray<LaneInfo>> =>
-  others.flatMap(({ report }) =>
-    Object.values(report.streams ?? {}).map(({ lanes }) =>
-      Object.entries(lanes).map(([name, counts]) => ({
-        name,
-        ...counts,
-        cursor: { sequence: 0, settled: [] },
-        deadLetterBytes: 0,
-        paused: false,
-      })),
-    ),
-  )
+export class FleetReport {
+  readonly #fleet: Fleet
+  #seen: Fleet["news"] | undefined
+  readonly #said = new Map<number, StreamReport>()
+  /** Since when no live relay has a stream, in milliseconds of the fleet's clock. */
+  readonly #unownedSince = new Map<number, number>()
 
-export const statusOf = (fleet: Fleet): FleetStatus => ({
-  members: fleet.news.members
-    .map(({ name, version, config_hash, address, report }) => ({
-      name,
-      isSelf: name === fleet.name,
-      version,
-      configHash: config_hash,
-      address,
-      age: name === fleet.name ? fleet.beatAge : fleet.ageOf(name),
-      lanes: report.lanes ?? [],
-    }))
-    .sort((a, b) => (a.name < b.name ? -1 : 1)),
-  streams: fleet.news.streams
-    .map(({ id, owner }) => {
-      const own = fleet.streams.find((stream) => stream.id === id)
-      const reported = fleet.others.find(({ name }) => name === owner)?.report.streams?.[id]
-      return {
-        id,
-        ...(owner !== null && { owner }),
-        isShared: id === sharedStream,
-        lanes: (own === undefined ? reported : countsOf(own))?.lanes ?? {},
-      }
-    })
-    .sort((a, b) => a.id - b.id),
-  counters: { ...fleet.counters },
-  owned: fleet.streams.length,
-  ownedBytes: fleet.streams.reduce((sum, { bytes }) => sum + bytes, 0),
-  beatAge: fleet.beatAge,
-})
+  constructor(fleet: Fleet) {
+    this.#fleet = fleet
+  }
+
+  #own(id: number): OwnedStream | undefined {
+    return this.#fleet.streams.find((stream) => stream.id === id && !stream.isLost)
+  }
+
+  /** Takes what is new; every second, so that nothing is missed that a relay says before it leaves. */
+  look(): void {
+    const { news, name } = this.#fleet
+    if (this.#seen === news) return
+    this.#seen = news
+    for (const { id, owner } of news.streams) {
+      const own = this.#own(id)
+      const said = news.members.find((member) => member.name === owner)
+      const report = own === undefined ? said?.report.streams?.[id] : countsOf(own)
+      if (report !== undefined) this.#said.set(id, report)
+      const isLive =
+        own !== undefined || (said !== undefined && owner !== name && this.#fleet.ageOf(said.name) < patience)
+      if (isLive) this.#unownedSince.delete(id)
+      else if (!this.#unownedSince.has(id)) this.#unownedSince.set(id, this.#fleet.now())
+    }
+  }
+
+  /** Of each stream, what it holds. */
+  get streams(): ReadonlyMap<number, StreamReport> {
+    this.look()
+    return new Map(
+      this.#fleet.news.streams.map(({ id }) => {
+        const own = this.#own(id)
+        return [id, own === undefined ? (this.#said.get(id) ?? nothing) : countsOf(own)]
+      }),
+    )
+  }
+
+  /** Over all streams. */
+  sum(of: (stream: StreamReport) => number): number {
+    return [...this.streams.values()].reduce((sum, stream) => sum + of(stream), 0)
+  }
+
+  /** The lanes of other relays' streams, as if they were one's own. */
+  get elsewhere(): ReadonlyArray<ReadonlyArray<LaneInfo>> {
+    return [...this.streams].flatMap(([id, { lanes }]) =>
+      this.#own(id) !== undefined
+        ? []
+        : [
+            Object.entries(lanes).map(([name, counts]) => ({
+              name,
+              ...counts,
+              cursor: { sequence: 0, settled: [] },
+              deadLetterBytes: 0,
+              paused: this.#fleet.isPaused(name),
+            })),
+          ],
+    )
+  }
+
+  get status(): FleetStatus {
+    const fleet = this.#fleet
+    const { streams } = this
+    return {
+      members: fleet.news.members
+        .map(({ name, version, config_hash, address, report }) => ({
+          name,
+          isSelf: name === fleet.name,
+          version,
+          configHash: config_hash,
+          address,
+          age: name === fleet.name ? fleet.beatAge : fleet.ageOf(name),
+          lanes: report.lanes ?? [],
+        }))
+        .sort((a, b) => (a.name < b.name ? -1 : 1)),
+      streams: fleet.news.streams
+        .map(({ id, owner }) => {
+          const since = this.#unownedSince.get(id)
+          return {
+            id,
+            ...(owner !== null && { owner }),
+            isShared: id === sharedStream,
+            ...(streams.get(id) ?? nothing),
+            ...(since !== undefined && { unownedFor: fleet.now() - since }),
+          }
+        })
+        .sort((a, b) => a.id - b.id),
+      counters: { ...fleet.counters },
+      owned: fleet.streams.length,
+      ownedBytes: fleet.streams.reduce((sum, { bytes }) => sum + bytes, 0),
+      beatAge: fleet.beatAge,
+    }
+  }
+}

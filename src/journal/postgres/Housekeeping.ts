@@ -6,7 +6,8 @@ import { Effect } from "effect"
 import type { Database } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
 import type { OwnedStream } from "./OwnedStream.ts"
-import { floorOf } from "./Sequences.ts"
+import { floorOf, voidKey } from "./Sequences.ts"
+import { isOwned } from "./StreamState.ts"
 
 /** Rows that are deleted at once. */
 const rowsAtOnce = 256
@@ -15,6 +16,7 @@ interface OldRow {
   readonly first: number
   readonly count: number
   readonly received_to: number
+  readonly void: number
   readonly bytes: number
 }
 
@@ -27,7 +29,7 @@ export const prune = Effect.fnUntraced(function* (
   const { db } = stream.owner
   // The newest rows stay: it says where the stream ends, and that nothing was lost.
   const { rows } = yield* db.query<OldRow>(
-    `SELECT first, count, received_to, octet_length(bytes) + octet_length(keys) AS bytes FROM log
+    `SELECT first, count, received_to, cardinality(void) AS void, octet_length(bytes) + octet_length(keys) AS bytes FROM log
      WHERE first >= $1 AND first < $2 ORDER BY first LIMIT ${rowsAtOnce}`,
     [stream.prunedTo, stream.known.unconfirmed[0]?.first ?? 0],
   )
@@ -42,11 +44,18 @@ export const prune = Effect.fnUntraced(function* (
     excess -= row.bytes
   }
   if (old.length > 0) {
+    const firsts = old.map(({ first }) => first)
     yield* db.query(
-      `DELETE FROM log USING stream AS s
-       WHERE s.id = $1 AND s.epoch = $2 AND log.first = ANY($3::bigint[])`,
-      [stream.id, stream.epoch, old.map(({ first }) => first)],
+      `WITH gone AS (
+         DELETE FROM log WHERE first = ANY($3::bigint[]) AND EXISTS (SELECT FROM stream WHERE ${isOwned})
+         RETURNING cardinality(void) AS void
+       )
+       INSERT INTO meta SELECT $4, sum(void) FROM gone HAVING sum(void) > 0
+       ON CONFLICT (key) DO UPDATE SET value = meta.value::bigint + excluded.value::bigint`,
+      [stream.id, stream.epoch, firsts, voidKey(stream.id)],
     )
+    stream.known.pruned(firsts)
+    stream.kept -= old.reduce((sum, row) => sum + row.count - row.void, 0)
     stream.bytes -= old.reduce((sum, { bytes }) => sum + bytes, 0)
   }
   // What a lane waits for is looked at again once all was: it goes on from here, and begins anew after the newest.

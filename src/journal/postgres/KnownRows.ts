@@ -15,10 +15,14 @@ export const mark = "encode(substr(keys, 1, 16), 'hex')"
 /** The same of a row that is being appended. */
 export const markOf = (keys: Uint8Array): string => Buffer.from(keys.buffer, keys.byteOffset, keyWidth).toString("hex")
 
+/** How many events of a row were answered as new, in SQL. */
+export const answered = "count - cardinality(void)"
+
 /** A row that is in the database, as far as this relay knows. */
 export interface KnownRow {
   readonly first: number
-  readonly count: number
+  /** Those that were answered as new. */
+  readonly events: number
   readonly mark: string
 }
 
@@ -31,20 +35,28 @@ export interface Missing {
   readonly isAll: boolean
 }
 
+const nothing: Missing = { events: 0, from: 0, isAll: false }
+
 export class KnownRows {
   #rows: Array<KnownRow & { readonly at: number }> = []
   /** The first sequence of the row up to which the database was asked for them. */
   confirmed = 0
 
   /** `at` is when it became known, in milliseconds of any clock. */
-  push({ first, count, mark }: KnownRow, at = 0): void {
-    this.#rows.push({ first, count, mark, at })
+  push({ first, events, mark }: KnownRow, at = 0): void {
+    this.#rows.push({ first, events, mark, at })
     if (this.#rows.length > 2 * remembered) this.#rows.splice(0, remembered)
   }
 
   /** Nothing is known any more. */
   clear(): void {
     this.#rows = []
+  }
+
+  /** Forgets rows that were pruned. */
+  pruned(firsts: ReadonlyArray<number>): void {
+    const gone = new Set(firsts)
+    this.#rows = this.#rows.filter(({ first }) => !gone.has(first))
   }
 
   /** Forgets what became known before `at`: it may be pruned. */
@@ -61,23 +73,33 @@ export class KnownRows {
     return this.#rows.slice(Math.max(0, from))
   }
 
-  /** Of the rows that are known now, those that the database does not have: they are known no more. */
-  takeMissing(db: Queries) {
+  /**
+   * Of the rows that are known now, those that the database does not have: they are known no more. One round trip.
+   * Of a stream that this relay alone writes, above `floor`, it knows as well how many came before those that it knows.
+   */
+  takeMissing(db: Queries, floor?: number) {
     const rows = [...this.#rows]
+    const [first] = rows
+    if (first === undefined) return Effect.succeed(nothing)
     return Effect.map(
-      db.query<KnownRow>(`SELECT first, ${mark} AS mark FROM log WHERE first = ANY($1::bigint[])`, [
-        rows.map(({ first }) => first),
-      ]),
-      ({ rows: found }): Missing => {
-        const there = new Map(found.map(({ first, mark }) => [first, mark]))
-        const isThere = ({ first, mark }: KnownRow) => there.get(first) === mark
+      db.query<{ head: number; there: ReadonlyArray<Pick<KnownRow, "first" | "mark">> }>(
+        `SELECT (SELECT coalesce(max(first + count - 1), $2) FROM log WHERE first > $2 AND first < $3) AS head,
+           (SELECT coalesce(json_agg(json_build_object('first', first, 'mark', ${mark})), '[]')
+            FROM log WHERE first = ANY($1::bigint[])) AS there`,
+        [rows.map(({ first }) => first), floor ?? 0, first.first],
+      ),
+      ({ rows: [answer] }): Missing => {
+        const { head, there } = answer ?? { head: 0, there: [] }
+        const marks = new Map(there.map(({ first, mark }) => [first, mark]))
+        const isThere = ({ first, mark }: KnownRow) => marks.get(first) === mark
         const oldest = rows.findIndex(isThere)
         const gone = rows.slice(oldest + 1).filter((row) => !isThere(row))
         this.#rows = this.#rows.filter((row) => !gone.includes(row))
+        const before = oldest === -1 && floor !== undefined ? first.first - 1 - head : 0
         return {
-          events: gone.reduce((sum, { count }) => sum + count, 0),
-          from: gone[0]?.first ?? 0,
-          isAll: oldest === -1,
+          events: gone.reduce((sum, { events }) => sum + events, before),
+          from: before > 0 ? head + 1 : (gone[0]?.first ?? 0),
+          isAll: oldest === -1 && floor === undefined,
         }
       },
     )

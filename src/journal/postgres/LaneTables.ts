@@ -2,16 +2,10 @@
 import { Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import type { Retry, StoredDeadLetter } from "../LaneInfo.ts"
-import type { Attempt, Cursor, RetryChange } from "../Settlement.ts"
+import type { Attempt, RetryChange } from "../Settlement.ts"
 import { decode, encode } from "../stream/Record.ts"
 import type { Queries } from "./Database.ts"
 import { ceilingOf, floorOf } from "./Sequences.ts"
-
-/** A lane's place in a stream, as the progress keeps it. */
-export interface Place extends Cursor {
-  /** Milliseconds. */
-  readonly pausedFor: number
-}
 
 /** The attempts of an event, from JSON. */
 const attemptsOf = (text: string): ReadonlyArray<Attempt> => JSON.parse(text)

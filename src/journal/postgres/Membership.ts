@@ -37,8 +37,6 @@ export const taking = 2 ** 32
 export interface Report {
   readonly streams: Readonly<Record<string, StreamReport>>
   readonly lanes: ReadonlyArray<LaneReport>
-  /** Bytes of the rows that it owns. */
-  readonly bytes: number
 }
 
 export interface StreamRow {
@@ -62,13 +60,16 @@ export interface MemberRow {
 export interface SinkRow {
   readonly name: string
   readonly paused: boolean
-  readonly revision: number
 }
 
 /** All that a beat is told. */
 export interface News {
-  /** This relay's own beat; `null` when another relay has taken its name. */
+  /** This relay's own beat; `null` when the row of its name is not its own any more. */
   readonly beat: number | null
+  /** The relay that has the name then; `null` when a failover lost the row. */
+  readonly instance: string | null
+  /** The timeline of the server that answered. */
+  readonly timeline: number
   readonly streams: ReadonlyArray<StreamRow>
   readonly members: ReadonlyArray<MemberRow>
   readonly sinks: ReadonlyArray<SinkRow>
@@ -92,7 +93,7 @@ const beatSql = `WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_co
     UPDATE member SET beat = beat + 1, version = $3, config_hash = $4, address = $5, report = $6::jsonb FROM relaxed
     WHERE name = $1 AND instance = $2 RETURNING beat
   )
-SELECT (SELECT beat FROM me) AS beat,
+SELECT (SELECT beat FROM me) AS beat, (SELECT instance FROM member WHERE name = $1) AS instance, timeline() AS timeline,
   (SELECT coalesce(json_agg(s), '[]') FROM stream AS s) AS streams,
   (SELECT coalesce(json_agg(json_build_object('first', first, 'mark', ${mark})), '[]')
    FROM log WHERE first = ANY($7::bigint[])) AS rows,
@@ -112,6 +113,10 @@ export const beat = (
     [self.name, self.instance, self.version, self.configHash, self.address, JSON.stringify(self.report), rows],
     { name: "beat", timeout: beatTimeout },
   )
+
+/** Claims a name that no relay has any more: a failover lost the row. */
+export const rejoin = (db: Database, name: string, instance: string) =>
+  db.query("INSERT INTO member (name, instance) VALUES ($1, $2) ON CONFLICT DO NOTHING", [name, instance])
 
 /** How long owners have been seen to stand still. */
 export class Stillness {

@@ -4,21 +4,20 @@
  *
  * In slices, each in one transaction: after a crash those that were committed
  * stay, and the operation can be started again. Any relay can do them, for what
- * any other has stored.
+ * any other has stored. A slice costs the same round trips whatever it holds:
+ * each operation says how many.
  */
 import { Effect } from "effect"
-import type { Entry } from "../../event/Entry.ts"
 import { quarantine } from "../../event/Event.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import type { ImportCounts, ReplayCounts, ReplayTarget, Reroute, UndeliveredEvent } from "../Journal.ts"
 import { type JournalError, unavailable } from "../JournalError.ts"
 import type { DeadLetterQuery, StoredDeadLetter } from "../LaneInfo.ts"
-import { decode, Origin } from "../stream/Record.ts"
+import { Origin } from "../stream/Record.ts"
 import type { Database, Queries } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
+import * as KeptEntries from "./KeptEntries.ts"
 import * as LaneTables from "./LaneTables.ts"
-import { floorOf, streamOf } from "./Sequences.ts"
-import { columns, type StreamRow, storedOf } from "./StreamRows.ts"
 import { keyOf, type Reappended, type StreamWriter } from "./StreamWriter.ts"
 
 /** A slice has at most so many dead letters, so many bytes of bodies, or so many entries. */
@@ -45,6 +44,7 @@ export class Operations {
 
   // --- dead letters ----------------------------------------------------------
 
+  /** One round trip for each 4 MB, or 1,000 letters, that it looks through. */
   readonly deadLetters = Effect.fnUntraced(function* (this: Operations, query: DeadLetterQuery) {
     const matches = query.type === undefined ? undefined : Pattern.make(query.type)
     const letters: Array<StoredDeadLetter> = []
@@ -105,6 +105,7 @@ export class Operations {
     }
   })
 
+  /** Five round trips a slice; where some are routed anew, or go to both kinds of streams, some more. */
   readonly replayDeadLetters = Effect.fnUntraced(function* (
     this: Operations,
     ids: ReadonlyArray<string>,
@@ -164,6 +165,7 @@ export class Operations {
     return new Set(rows.flatMap(({ place }) => entries[place - 1] ?? []))
   })
 
+  /** One round trip. */
   readonly dropDeadLetters = Effect.fnUntraced(function* (this: Operations, ids: ReadonlyArray<string>) {
     const keys = ids.flatMap((id) => LaneTables.parseId(id) ?? [])
     const { count } = yield* refusing(
@@ -178,6 +180,7 @@ export class Operations {
 
   // --- replays ---------------------------------------------------------------
 
+  /** Two round trips, or three where the log was pruned of some. */
   readonly replay = Effect.fnUntraced(function* (
     this: Operations,
     targets: ReadonlyArray<ReplayTarget>,
@@ -187,13 +190,16 @@ export class Operations {
     const isShared = this.#writer.isShared(first.sinks)
     const other = targets.findIndex(({ sinks }) => this.#writer.isShared(sinks) !== isShared)
     const together = targets.slice(0, other < 0 ? slice.entries : Math.min(other, slice.entries))
-    const find = this.#finder()
+    const found = yield* KeptEntries.find(
+      this.#db,
+      together.map(({ sequence }) => sequence),
+    )
     const again: Array<Reappended> = []
     const gone: Array<number> = []
     let done = 0
-    for (let size = 0; done < together.length && size < slice.bytes; done++) {
+    for (let size = 0; done < found.done && size < slice.bytes; done++) {
       const { sequence, sinks } = together[done] as ReplayTarget
-      const event = (yield* find(sequence))?.event
+      const event = found.entries.get(sequence)?.event
       if (event === undefined) gone.push(sequence)
       else again.push({ event, sinks })
       size += event?.body.length ?? 0
@@ -202,34 +208,9 @@ export class Operations {
     return { done, gone }
   })
 
-  /** Finds entries wherever they are kept; those of one row read it once. */
-  #finder() {
-    let row: ReadonlyMap<number, Entry> = new Map()
-    return Effect.fnUntraced({ self: this }, function* (sequence: number) {
-      const known = row.get(sequence)
-      if (known !== undefined) return known
-      const { rows } = yield* refusing(
-        this.#db.query<StreamRow>(
-          `SELECT ${columns} FROM log WHERE first > $1 AND first <= $2 ORDER BY first DESC LIMIT 1`,
-          [floorOf(streamOf(sequence)), sequence],
-        ),
-      )
-      row = new Map(rows.flatMap((one) => storedOf(one, () => {})).map(({ entry }) => [entry.sequence, entry] as const))
-      const logged = row.get(sequence)
-      if (logged !== undefined && logged.duplicate !== true) return logged
-      const kept = yield* refusing(
-        this.#db.query<{ record: Uint8Array }>(
-          `SELECT record FROM dead WHERE sequence = $1 UNION ALL SELECT record FROM retry WHERE sequence = $1 LIMIT 1`,
-          [sequence],
-        ),
-      )
-      const [copy] = kept.rows
-      return copy && decode(copy.record, sequence)
-    })
-  }
-
   // --- imports ---------------------------------------------------------------
 
+  /** One round trip, and six a slice; dead letters cost one more, and so does a slice for both kinds of streams. */
   readonly import = Effect.fnUntraced(function* (
     this: Operations,
     journal: string,

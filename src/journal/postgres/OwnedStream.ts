@@ -8,6 +8,7 @@ import type { Log, OpenOptions } from "../StreamLog.ts"
 import { Backlog } from "../stream/Backlog.ts"
 import { decode } from "../stream/Record.ts"
 import { refusing } from "./DatabaseRefusal.ts"
+import * as LaneMoves from "./LaneMoves.ts"
 import * as LaneTables from "./LaneTables.ts"
 import { settle } from "./Settling.ts"
 import { readBytes, StreamState } from "./StreamState.ts"
@@ -48,7 +49,7 @@ export class OwnedStream extends StreamState implements Log {
 
   get lanes(): Effect.Effect<ReadonlyArray<LaneInfo>, JournalError> {
     return Effect.gen({ self: this }, function* () {
-      const letters = yield* this.letters
+      const letters = yield* this.letters.newest
       return [...this.backlogs.values()]
         .map((backlog) => this.#info(backlog, letters))
         .sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -67,21 +68,21 @@ export class OwnedStream extends StreamState implements Log {
       deadLetterBytes: backlog.deadLetterBytes,
       backlog: backlog.size,
       paused: this.owner.isPaused(lane),
-      revision: this.owner.revisionOf(lane),
     }
   }
 
   openLane(name: string, options: OpenOptions = {}): Effect.Effect<OpenedLane, JournalError> {
     return Effect.gen({ self: this }, function* () {
-      yield* this.owner.opened(this, name, options)
-      const backlog = this.backlogs.get(name) ?? new Backlog(name, { sequence: this.end, settled: [] })
-      this.backlogs.set(name, backlog)
-      yield* this.transact((queries) => this.insertLanes(queries, [name]))
+      const { renamedFrom, isConfigured = () => true } = options
+      yield* this.owner.opened(name, options)
+      yield* LaneMoves.open(this, name, { renamedFrom, isConfigured })
+      if (renamedFrom !== undefined) yield* this.owner.empty(this, renamedFrom)
       this.open.add(name)
+      const backlog = this.backlogs.get(name) ?? new Backlog(name, { sequence: this.end, settled: [] })
       const retries = yield* refusing(LaneTables.retriesOf(this.owner.db, this.id, name))
       backlog.retrying.clear()
       for (const { sequence } of retries) backlog.retrying.add(sequence)
-      const info = this.#info(backlog, yield* this.letters)
+      const info = this.#info(backlog, yield* this.letters.newest)
       return { ...info, pausedFor: backlog.pausedFor, retries }
     })
   }
@@ -95,6 +96,7 @@ export class OwnedStream extends StreamState implements Log {
     })
   }
 
+  /** One round trip for 4 MB of them. */
   readRetries(lane: string, sequences: ReadonlyArray<number>) {
     return Effect.gen({ self: this }, function* () {
       if (this.isLost) return yield* this.fencedError

@@ -1,7 +1,7 @@
 /** The database of a config, for the length of a scope. It connects when it is asked for something. */
 import { Effect, Exit, Result, type Scope } from "effect"
 import { ConfigInForce } from "../ConfigInForce.ts"
-import { type Connection, type ConnectionOptions, commit, usualTimeout } from "./Connection.ts"
+import { type Connection, type ConnectionOptions, commit, rollback, usualTimeout } from "./Connection.ts"
 import { ConnectionPool } from "./ConnectionPool.ts"
 import type { Answer, Database, Params, Queries, QueryOptions, Server, Use } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
@@ -49,11 +49,7 @@ const make = ({ connection, poolSize }: DatabaseOptions): Database & { readonly 
   const each = (act: (pool: ConnectionPool) => void) => {
     for (const pool of Object.values(pools)) act(pool)
   }
-  const listeners: Array<() => void> = []
-  cluster.onPromoted = (timeline) => {
-    each((pool) => pool.retire((one) => one.timeline < timeline))
-    for (const listener of listeners) listener()
-  }
+  cluster.onPromoted = (timeline) => each((pool) => pool.retire((one) => one.timeline < timeline))
 
   const run = async <Row>(use: Use, sql: string, params: Params, options: QueryOptions) => {
     const { timeout = usualTimeout } = options
@@ -80,24 +76,19 @@ const make = ({ connection, poolSize }: DatabaseOptions): Database & { readonly 
         settled(() => pools.work.take(usualTimeout)),
         (one) => {
           const transaction = within(one)
-          return Effect.andThen(
-            transaction.query("BEGIN"),
-            Effect.tap(work(transaction), () => transaction.query(commit)),
-          )
+          one.begin()
+          return Effect.tap(work(transaction), () => transaction.query(commit))
         },
         (one, exit) =>
           Effect.andThen(
             // One that is busy was left by its fiber: giving it back ends it.
             Exit.isSuccess(exit) || !one.isOpen || one.isBusy
               ? Effect.void
-              : Effect.ignore(within(one).query("ROLLBACK")),
+              : Effect.ignore(within(one).query(rollback)),
             Effect.sync(() => pools.work.give(one)),
           ),
       ),
     server: () => server,
-    onPromoted: (listener) => {
-      listeners.push(listener)
-    },
     close: () => each((pool) => pool.close()),
   }
 }

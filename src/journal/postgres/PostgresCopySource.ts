@@ -6,7 +6,7 @@ import type { Attempt } from "../Settlement.ts"
 import { decode } from "../stream/Record.ts"
 import type { Database } from "./Database.ts"
 import { latest, versionOf } from "./DatabaseSchema.ts"
-import type { Place } from "./LaneTables.ts"
+import { LaneNames, nothingStored, type StoredLanes } from "./LaneNames.ts"
 import { beatEvery } from "./Membership.ts"
 import * as PooledDatabase from "./PooledDatabase.ts"
 import type { PostgresConfig } from "./PostgresConfig.ts"
@@ -71,12 +71,7 @@ export const source = (config: PostgresConfig, use: "copy" | "check" = "copy") =
       damaged += 1
     }
 
-    const streamOf = (
-      identity: string,
-      id: number,
-      last: number,
-      lanes: Readonly<Record<string, Place>>,
-    ): CopiedStream => {
+    const streamOf = (identity: string, id: number, last: number, names: LaneNames): CopiedStream => {
       const [floor, ceiling] = [floorOf(id), ceilingOf(id)]
       /** Rows of a lane's own, in pages; numbered as in the stream. */
       const paged =
@@ -101,7 +96,7 @@ export const source = (config: PostgresConfig, use: "copy" | "check" = "copy") =
       return {
         name: `${identity}/${id}`,
         last,
-        lanes: Object.entries(lanes).map(([name, { sequence, settled, pausedFor }]) => ({
+        lanes: [...names.places].map(([name, { sequence, settled, pausedFor }]) => ({
           name,
           cursor: { sequence: sequence - floor, settled: settled.map(([from, to]) => [from - floor, to - floor]) },
           pausedFor,
@@ -121,7 +116,11 @@ export const source = (config: PostgresConfig, use: "copy" | "check" = "copy") =
                     .filter(
                       ({ entry }) => entry.sequence > floor + after && !row.void.includes(entry.sequence - row.first),
                     )
-                    .map((one) => ({ ...one, entry: { ...one.entry, sequence: one.entry.sequence - floor } })),
+                    .map((one) => {
+                      const { sequence, sinks } = one.entry
+                      const entry = { ...one.entry, sequence: sequence - floor, sinks: names.lanesOf(sinks, sequence) }
+                      return { ...one, entry }
+                    }),
                 )
                 const end = rows.at(-1)
                 if (end === undefined || stored.length > 0) return stored
@@ -159,17 +158,22 @@ export const source = (config: PostgresConfig, use: "copy" | "check" = "copy") =
     const streams = yield* database.query<{
       readonly id: number
       readonly last: number | null
-      readonly lanes: Readonly<Record<string, Place>> | null
+      readonly progress: StoredLanes | null
     }>(
-      `SELECT id, lanes, (
+      `SELECT id, to_jsonb(progress) AS progress, (
          SELECT max(first + count - 1) FROM log WHERE first > id * $1::bigint AND first < (id + 1) * $1::bigint
        ) AS last FROM stream LEFT JOIN progress ON stream = id ORDER BY id`,
       [floorOf(1)],
     )
     const paused = yield* database.query<{ readonly name: string }>("SELECT name FROM sink WHERE paused ORDER BY name")
     return {
-      streams: streams.rows.map(({ id, last, lanes }) =>
-        streamOf(identity.rows[0]?.value ?? "", id, last === null ? 0 : last - floorOf(id), lanes ?? {}),
+      streams: streams.rows.map(({ id, last, progress }) =>
+        streamOf(
+          identity.rows[0]?.value ?? "",
+          id,
+          last === null ? 0 : last - floorOf(id),
+          LaneNames.of(progress ?? nothingStored),
+        ),
       ),
       paused: paused.rows.map(({ name }) => name),
       imported: ({ journal, sequence }) =>

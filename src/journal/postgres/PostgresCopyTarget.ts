@@ -25,6 +25,7 @@ import { keysOf, rowOf } from "./Commits.ts"
 import type { Database, Queries } from "./Database.ts"
 import { migrate } from "./DatabaseSchema.ts"
 import { Group } from "./Group.ts"
+import type { Place } from "./LaneNames.ts"
 import * as LaneTables from "./LaneTables.ts"
 import * as PooledDatabase from "./PooledDatabase.ts"
 import type { PostgresConfig } from "./PostgresConfig.ts"
@@ -174,7 +175,7 @@ const put = Effect.fnUntraced(function* (
     deadLetters += some.length
   }
 
-  const places = from.lanes.map(({ name, cursor, pausedFor }): readonly [string, LaneTables.Place] => [
+  const places = from.lanes.map(({ name, cursor, pausedFor }): readonly [string, Place] => [
     name,
     {
       sequence: floor + cursor.sequence,

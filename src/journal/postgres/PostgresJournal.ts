@@ -8,7 +8,7 @@
  * answered last. The relays see it, say how much, and are red until a person has
  * looked.
  */
-import { Clock, Deferred, Duration, Effect, Exit, Schedule, type Scope } from "effect"
+import { Clock, Deferred, Duration, Effect, Exit, Schedule, type Scope, Semaphore } from "effect"
 import type { EventQuery } from "../EventQuery.ts"
 import type { Introduction } from "../FleetStatus.ts"
 import { type AppendExit, Journal, type JournalStatus } from "../Journal.ts"
@@ -18,17 +18,20 @@ import type { Database } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import { EventFinder } from "./EventFinder.ts"
 import * as Fleet from "./Fleet.ts"
-import * as FleetReport from "./FleetReport.ts"
+import { FleetReport } from "./FleetReport.ts"
 import * as Housekeeping from "./Housekeeping.ts"
 import type { KnownRows } from "./KnownRows.ts"
+import { empty } from "./LaneEmptying.ts"
 import * as LaneMoves from "./LaneMoves.ts"
 import { beatEvery } from "./Membership.ts"
 import { Operations } from "./Operations.ts"
 import { RedAlarm } from "./RedAlarm.ts"
 import { nobody } from "./SelfReport.ts"
 import { floorOf, sharedStream } from "./Sequences.ts"
+import { load, loadPlaces } from "./StreamLoading.ts"
 import { StreamState } from "./StreamState.ts"
 import { StreamWriter } from "./StreamWriter.ts"
+import { WriteTrouble } from "./WriteTrouble.ts"
 
 /** How often the shared stream is asked for what others appended, in milliseconds: with sinks that need it, and without. */
 const pollEvery = 25
@@ -54,24 +57,32 @@ export interface JournalOptions {
 const marks = [95, 80, 50] as const
 
 export const make = Effect.fnUntraced(function* (
-  db: Database,
+  database: Database,
   options: JournalOptions,
 ): Effect.fn.Return<Journal["Service"], JournalError, Scope.Scope> {
   const clock = yield* Clock.Clock
+  const wall = () => clock.currentTimeMillisUnsafe()
+  const trouble = new WriteTrouble(wall)
+  const db = trouble.watched(database)
   const run = Effect.runForkWith(yield* Effect.context<never>())
   const brokenSignal = Deferred.makeUnsafe<never, JournalBroken>()
   let isClosed = false
   let introduction: () => Introduction = () => nobody
-  const alarm = new RedAlarm(db, () => clock.currentTimeMillisUnsafe())
+  const alarm = new RedAlarm(db, { wall, steady: () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6 })
+  /** What is in memory of the shared stream is read from the database, and changed, by one at a time. */
+  const oneOfShared = yield* Semaphore.make(1)
 
-  /** Says what a failover lost. */
-  const nameLost = (known: KnownRows) =>
-    Effect.retry(known.takeMissing(db), { times: 10, schedule: Schedule.spaced("1 second") }).pipe(
+  /** Says what a failover lost; of a stream that this relay alone has written, all of it. */
+  const nameLost = (known: KnownRows, stream?: StreamState) =>
+    Effect.retry(known.takeMissing(db, stream && floorOf(stream.id)), {
+      times: 10,
+      schedule: Schedule.spaced("1 second"),
+    }).pipe(
       Effect.flatMap(({ events, from, isAll }) =>
         events === 0
           ? Effect.void
           : alarm.raise(
-              `The database lost ${isAll ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. They are not delivered, as far as they were not; the sender may send them again.`,
+              `The database lost ${isAll ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. Those that had not been delivered by then never will be, unless the sender sends them again.`,
             ),
       ),
       Effect.ignore,
@@ -82,11 +93,21 @@ export const make = Effect.fnUntraced(function* (
     name: options.name,
     introduction: () => introduction(),
     owner: {
-      opened: (stream, sink, { renamedFrom, exclusive }) =>
+      opened: (sink, { renamedFrom, exclusive }) =>
         Effect.suspend(() => {
           if (exclusive !== undefined) writer.setExclusive(sink, exclusive)
-          return renamedFrom === undefined ? Effect.void : adopt(stream, renamedFrom, sink)
+          writer.setFormer(sink, renamedFrom)
+          // A lane's pause goes along.
+          const isPaused = renamedFrom !== undefined && renamedFrom !== sink && fleet.isPaused(renamedFrom)
+          return isPaused ? setPaused(sink, true) : Effect.void
         }),
+      empty: (stream, from) => empty(stream, writer, from),
+      exclusively: (stream, work) =>
+        stream === fleet.own
+          ? writer.exclusively(work)
+          : stream.id === sharedStream
+            ? oneOfShared.withPermit(work)
+            : work,
       damaged: (sequence) => {
         run(
           alarm.raise(
@@ -96,11 +117,12 @@ export const make = Effect.fnUntraced(function* (
       },
     },
     // What is missing of the shared stream each relay says of what it has appended.
-    onLoss: ({ id, known }) => {
-      if (id !== sharedStream) run(nameLost(known))
+    onLost: (stream) => {
+      if (isClosed) return
+      run(stream.id === sharedStream ? nameLost(writer.toShared) : nameLost(stream.known, stream))
     },
     onSharedTaken: () => {
-      run(nameLost(writer.toShared))
+      if (!isClosed) run(nameLost(writer.toShared))
     },
     onReplaced: (message) => {
       Deferred.doneUnsafe(brokenSignal, Effect.fail(new JournalBroken({ message })))
@@ -112,24 +134,11 @@ export const make = Effect.fnUntraced(function* (
     isClosed: () => isClosed,
     waitingInShared: (sink) => fleet.waitingInShared(sink),
   })
-  db.onPromoted(() => {
-    if (!isClosed) run(nameLost(writer.toShared))
-  })
   const recount = () => {
     for (const stream of fleet.streams) stream.recount()
   }
   const operations = new Operations(db, writer, recount)
   const finder = new EventFinder(db, () => fleet.now())
-
-  /** Its pause goes along. */
-  const adopt = Effect.fnUntraced(function* (
-    stream: StreamState,
-    from: string,
-    to: string,
-  ): Effect.fn.Return<void, JournalError> {
-    if (fleet.isPaused(from)) yield* setPaused(to, true)
-    yield* LaneMoves.adopt(stream, writer, from, to)
-  })
 
   // The start and the end.
   yield* Effect.acquireRelease(fleet.join, () =>
@@ -147,19 +156,21 @@ export const make = Effect.fnUntraced(function* (
   // What others appended to the shared stream, for whoever delivers it.
   const poll = Effect.suspend(() => {
     const shared = fleet.streams.find(({ id }) => id === sharedStream)
-    const look = shared === undefined ? Effect.void : Effect.ignore(shared.follow)
+    const look = shared === undefined ? Effect.void : Effect.ignore(oneOfShared.withPermit(shared.follow))
     return Effect.andThen(look, Effect.sleep(writer.hasExclusive && shared !== undefined ? pollEvery : pollIdly))
   })
   yield* Effect.forkScoped(Effect.forever(poll))
 
   // Room and age.
-  const used = () => FleetReport.bytes(fleet)
+  const report = new FleetReport(fleet)
+  const used = () => report.sum(({ bytes }) => bytes)
   const tidy = Effect.gen(function* () {
     const before = clock.currentTimeMillisUnsafe() - Duration.toMillis(options.retention)
     const tooMany = used() - options.maxSize * 0.9
     for (const stream of fleet.streams) {
       if (stream.isLost) continue
-      yield* stream.loadPlaces
+      // Another relay may be emptying one of its lanes.
+      if (stream.names.isMoving) yield* fleet.owner.exclusively(stream, loadPlaces(stream, db))
       while (yield* Housekeeping.prune(stream, before, tooMany)) yield* Effect.sleep(20)
     }
     writer.toShared.forget(performance.now() - remembersShared)
@@ -174,35 +185,69 @@ export const make = Effect.fnUntraced(function* (
 
   // What is refused.
   const closed: AppendExit = Exit.fail(unavailable("The journal is closed: the relay stops."))
+  let silentSince = 0
+  /** Why PostgreSQL is taken for unavailable; empty while it answers. */
+  const silence = (): string => {
+    const isSilent = fleet.beatAge > answersWithin
+    if (!isSilent) silentSince = 0
+    else if (silentSince === 0) silentSince = wall() - Math.round(fleet.beatAge)
+    return isSilent
+      ? `PostgreSQL has not answered since ${new Date(silentSince).toISOString()}: deliveries are refused until it does. What is said of it is of then.`
+      : ""
+  }
   const silent: AppendExit = Exit.fail(unavailable("PostgreSQL does not answer. Try again."))
   const fullExit: AppendExit = Exit.fail(
     full("maxSize", "The journal has reached its maxSize. Raise it, or see `relay lanes list` for what waits."),
   )
   let isFull = false
-  writer.refusal = () => (isClosed ? closed : isFull ? fullExit : fleet.isAlive ? undefined : silent)
-  yield* Effect.forkScoped(
-    Effect.forever(
-      Effect.andThen(
-        Effect.sync(() => {
-          isFull = used() >= options.maxSize
-        }),
-        Effect.sleep(beatEvery),
-      ),
-    ),
+  writer.refusal = () => {
+    if (isClosed) return closed
+    if (isFull) return fullExit
+    if (!fleet.isAlive) return silent
+    const { refusal } = trouble
+    return refusal && Exit.fail(refusal)
+  }
+  const count = Effect.suspend(() => Effect.forEach(fleet.streams, ({ letters }) => letters.newest, { discard: true }))
+  const eachBeat = (task: Effect.Effect<void>) =>
+    Effect.forkScoped(Effect.forever(Effect.andThen(task, Effect.sleep(beatEvery))))
+  yield* eachBeat(
+    Effect.sync(() => {
+      isFull = used() >= options.maxSize
+    }),
   )
+  yield* eachBeat(trouble.probe(db))
+  yield* eachBeat(alarm.store)
+  yield* eachBeat(count)
+
+  /** Fails at once where PostgreSQL is known not to answer: no person waits for its timeouts. */
+  const asking = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> =>
+    Effect.suspend(() => (silence() === "" ? effect : Effect.fail(unavailable(silence()))))
+  const fallsSilent = Effect.suspend(() => (silence() === "" ? Effect.sleep("250 millis") : asking(Effect.void)))
+  /** What may be asked again also ends as soon as PostgreSQL is seen not to answer. */
+  const askingAgain = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> =>
+    asking(Effect.raceFirst(effect, Effect.forever(fallsSilent)))
 
   const setPaused = (name: string, paused: boolean): Effect.Effect<void, JournalError> =>
-    Effect.map(
-      refusing(
-        db.query(
-          "INSERT INTO sink (name, paused) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET paused = excluded.paused",
-          [name, paused],
+    askingAgain(
+      Effect.map(
+        refusing(
+          db.query(
+            "INSERT INTO sink (name, paused) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET paused = excluded.paused",
+            [name, paused],
+          ),
         ),
+        () => fleet.notePaused(name, paused),
       ),
-      () => fleet.notePaused(name, paused),
     )
 
-  /** The streams of all relays: of those that this one does not own, as they stand now. */
+  /** A stream that this relay does not own, as it stands now. */
+  const visit = Effect.fnUntraced(function* (id: number, epoch = 0) {
+    const visited = new StreamState(fleet.owner, id, epoch, true)
+    yield* load(visited)
+    return visited
+  })
+
+  /** The streams of all relays. */
   const everywhere = Effect.gen(function* () {
     const { rows } = yield* refusing(
       db.query<{ id: number; epoch: number }>("SELECT id, epoch FROM stream ORDER BY id"),
@@ -211,21 +256,19 @@ export const make = Effect.fnUntraced(function* (
       Effect.gen(function* () {
         const own = fleet.streams.find((stream) => stream.id === id && !stream.isLost)
         if (own !== undefined) return own
-        const visited = new StreamState(fleet.owner, id, epoch)
-        yield* visited.load
-        return visited
+        return yield* visit(id, epoch)
       }),
     )
   })
 
   const lanes = Effect.gen(function* () {
-    const own = yield* Effect.forEach(fleet.streams, (stream) => stream.lanes)
-    return totals([...own, ...FleetReport.elsewhere(fleet)])
+    const own = yield* Effect.forEach(fleet.streams, (stream) => stream.lanes, { concurrency: "unbounded" })
+    return totals([...own, ...report.elsewhere])
   })
 
   const dropIn = Effect.fnUntraced(function* (streams: ReadonlyArray<StreamState>, name: string) {
     let count = 0
-    for (const stream of streams) if (stream.backlogs.has(name)) count += yield* LaneMoves.dropWithin(stream, name)
+    for (const stream of streams) if (stream.backlogs.has(name)) count += yield* LaneMoves.remove(stream, name)
     return count
   })
 
@@ -238,46 +281,48 @@ export const make = Effect.fnUntraced(function* (
     }
     if (from === to) return 0
     let count = 0
-    for (const stream of holding) count += yield* LaneMoves.moveWithin(stream, writer, from, to)
-    // The owners of other streams take up the retries that are in theirs now.
-    yield* refusing(
-      db.query(
-        "INSERT INTO sink (name, revision) VALUES ($1, 1) ON CONFLICT (name) DO UPDATE SET revision = sink.revision + 1",
-        [to],
-      ),
-    )
-    // A lane without a sink is not listed any more.
-    yield* dropIn(
-      holding.filter(({ open }) => !open.has(from)),
-      from,
-    )
+    const isConfigured = () => true
+    for (const stream of holding) {
+      // A lane of its own first: what is moved by an operator is appended again, and told as moved.
+      yield* LaneMoves.open(stream, to, { isConfigured })
+      count += yield* LaneMoves.open(stream, to, { renamedFrom: from, isConfigured })
+      const now = stream.isVisited ? yield* visit(stream.id) : stream
+      count += yield* empty(now, writer, from)
+    }
     return count
   })
 
   const status = Effect.sync((): JournalStatus => {
-    const own = fleet.own
-    const usedBytes = used()
-    const isSilent = fleet.beatAge > answersWithin
-    const lines = alarm.lines(fleet.news.alarm)
+    const raised = alarm.state(fleet.news.alarm, fleet.now() - fleet.beatAge)
     const troubles = fleet.streams.flatMap(({ trouble }) =>
       trouble === "" ? [] : [`What the lanes settle can't be stored, and soon nothing more is delivered: ${trouble}`],
     )
-    const message = isSilent
-      ? "PostgreSQL does not answer: what is accepted waits, and deliveries are refused until it does."
-      : isFull
-        ? "The journal has reached its maxSize: deliveries are refused."
-        : ""
+    const unanswered = silence()
+    const { refusal } = trouble
+    const isUnavailable = unanswered !== "" || fleet.own === undefined || refusal?.reason._tag === "JournalUnavailable"
+    const message =
+      unanswered !== ""
+        ? unanswered
+        : (refusal?.message ?? (isFull ? "The journal has reached its maxSize: deliveries are refused." : ""))
+    const usedBytes = used()
+    const head = report.sum(({ accepted }) => accepted)
     return {
-      health: isSilent || own === undefined ? "unavailable" : isFull ? "full" : lines.length > 0 ? "red" : "ok",
-      message: [message, ...troubles, ...lines].filter((line) => line !== "").join("\n"),
-      alarm: { lines, since: alarm.since(fleet.news.alarm) },
-      head: own === undefined ? 0 : own.end - floorOf(own.id),
-      first: own === undefined ? 0 : own.first - floorOf(own.id),
+      health: isUnavailable
+        ? "unavailable"
+        : isFull || refusal !== undefined
+          ? "full"
+          : raised.lines.length > 0
+            ? "red"
+            : "ok",
+      message: [message, ...troubles, ...raised.lines].filter((line) => line !== "").join("\n"),
+      alarm: raised,
+      head,
+      first: head + 1 - report.sum(({ kept }) => kept),
       usedBytes,
       maxBytes: options.maxSize,
       filling: marks.find((mark) => usedBytes * 100 >= options.maxSize * mark) ?? 0,
       counters: { ...writer.counters },
-      engine: {},
+      engine: unanswered === "" ? {} : { answeredAt: silentSince },
     }
   })
 
@@ -301,7 +346,7 @@ export const make = Effect.fnUntraced(function* (
     mayStart: () => fleet.own?.mayStart() ?? false,
     streams: fleet.owned,
     fleet: {
-      status: Effect.sync(() => FleetReport.statusOf(fleet)),
+      status: Effect.sync(() => report.status),
       introduce: (self) =>
         Effect.sync(() => {
           introduction = self
@@ -309,20 +354,23 @@ export const make = Effect.fnUntraced(function* (
     },
     lanes,
     setPaused,
-    moveLane,
-    dropLane: Effect.fnUntraced(function* (name: string) {
-      yield* LaneMoves.requireOrphaned(name, fleet.relaysWith(name))
-      return yield* dropIn(yield* everywhere, name)
-    }),
-    deadLetters: (query) => operations.deadLetters(query),
-    replayDeadLetters: (ids, reroute) => operations.replayDeadLetters(ids, reroute),
-    dropDeadLetters: (ids) => operations.dropDeadLetters(ids),
-    replay: (targets) => operations.replay(targets),
-    import: (journal, events) => operations.import(journal, events),
-    events: (query: EventQuery) => finder.page(query),
-    end: finder.end,
+    moveLane: (from, to) => asking(moveLane(from, to)),
+    dropLane: (name) =>
+      asking(
+        Effect.gen(function* () {
+          yield* LaneMoves.requireOrphaned(name, fleet.relaysWith(name))
+          return yield* dropIn(yield* everywhere, name)
+        }),
+      ),
+    deadLetters: (query) => askingAgain(operations.deadLetters(query)),
+    replayDeadLetters: (ids, reroute) => asking(operations.replayDeadLetters(ids, reroute)),
+    dropDeadLetters: (ids) => asking(operations.dropDeadLetters(ids)),
+    replay: (targets) => asking(operations.replay(targets)),
+    import: (journal, events) => asking(operations.import(journal, events)),
+    events: (query: EventQuery) => askingAgain(finder.page(query)),
+    end: askingAgain(finder.end),
     status,
     broken: Deferred.await(brokenSignal),
-    acknowledge: refusing(alarm.clear),
+    acknowledge: askingAgain(refusing(alarm.clear)),
   })
 })

@@ -6,19 +6,25 @@ import type { StreamState } from "./StreamState.ts"
 /** Of a relay that has not said who it is. */
 export const nobody: Introduction = { version: "", configHash: "", address: "", lanes: [] }
 
-/** What waits in a stream. */
-export const countsOf = (stream: StreamState): StreamReport => ({
+/** What a stream holds. */
+export const countsOf = ({ backlogs, letters, accepted, kept, bytes }: StreamState): StreamReport => ({
   lanes: Object.fromEntries(
-    [...stream.backlogs.values()].map(({ lane, size, retrying }) => [
+    [...backlogs.values()].map(({ lane, size, retrying }) => [
       lane,
-      { backlog: size, retrying: retrying.size, deadLetters: stream.counted(lane) } satisfies LaneCounts,
+      {
+        backlog: size,
+        retrying: retrying.size,
+        deadLetters: letters.last.get(lane)?.letters ?? 0,
+      } satisfies LaneCounts,
     ]),
   ),
+  accepted,
+  kept,
+  bytes,
 })
 
 /** What a beat tells the others. */
 export const reportOf = (streams: ReadonlyArray<StreamState>, { lanes }: Introduction): Report => ({
   streams: Object.fromEntries(streams.map((stream) => [stream.id, countsOf(stream)])),
   lanes,
-  bytes: streams.reduce((sum, { bytes }) => sum + bytes, 0),
 })

@@ -9,7 +9,7 @@ import { type Cursor, keptAttempts, type RefusedSettlement, type Settlement } fr
 import type { Queries } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import * as LaneTables from "./LaneTables.ts"
-import type { StreamState } from "./StreamState.ts"
+import { isOwned, type StreamState } from "./StreamState.ts"
 
 const isWhole = ({ retry, deadLetter, pausedFor }: Settlement): boolean =>
   [pausedFor, ...[...retry, ...deadLetter].flatMap((change) => Object.values<unknown>({ ...change }))].every(
@@ -59,6 +59,10 @@ const placesOf = (settlements: ReadonlyArray<Settlement>, cursors: ReadonlyMap<s
     Object.fromEntries(settlements.map(({ lane, pausedFor }) => [lane, { ...cursors.get(lane), pausedFor }])),
   )
 
+/** Of places, those of lanes that are there: what is settled late must not bring back a lane that was renamed or dropped. */
+const ofLanes = (places: string): string =>
+  `(SELECT coalesce(jsonb_object_agg(key, value), '{}') FROM jsonb_each(${places}::jsonb) WHERE lanes ? key)`
+
 const none: ReadonlySet<string> = new Set()
 /** Milliseconds that a statement may take: a relay that stops waits for it. */
 const timeout = 10_000
@@ -70,8 +74,8 @@ const storeCursors = Effect.fnUntraced(function* (
 ) {
   const { count } = yield* refusing(
     stream.owner.db.query(
-      `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE id = $1 AND epoch = $2 FOR SHARE)
-       UPDATE progress SET lanes = lanes || $3::jsonb FROM owned WHERE stream = owned.id`,
+      `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} FOR SHARE)
+       UPDATE progress SET lanes = lanes || ${ofLanes("$3")} FROM owned WHERE stream = owned.id`,
       [stream.id, stream.epoch, placesOf(settlements, cursors)],
       { name: "settle", timeout },
     ),
@@ -123,7 +127,7 @@ const storeAll = Effect.fnUntraced(function* (
   yield* LaneTables.putRetries(queries, puts)
   yield* LaneTables.endRetries(queries, ends)
   yield* LaneTables.putLetters(queries, letters)
-  yield* queries.query("UPDATE progress SET lanes = lanes || $2::jsonb WHERE stream = $1", [
+  yield* queries.query(`UPDATE progress SET lanes = lanes || ${ofLanes("$2")} WHERE stream = $1`, [
     stream.id,
     placesOf(settlements, cursors),
   ])

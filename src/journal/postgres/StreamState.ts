@@ -1,32 +1,38 @@
 /**
  * A stream in the database, and in memory what is asked of it all the time.
  *
- * **Guarantee.** What it stores carries the epoch under which it was taken. Once
- * another relay has taken it, nothing is stored any more and nothing is begun: it
- * is lost, for good.
+ * **Guarantee.** What is stored carries the epoch under which the stream was
+ * taken, and an epoch belongs to a timeline. Once another relay has taken the
+ * stream, or another server was promoted, nothing is stored any more and nothing
+ * is begun: this state is lost, for good, and whoever owns the stream reads it anew.
  */
 import { Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import { fenced, type JournalError } from "../JournalError.ts"
 import type { OpenOptions } from "../StreamLog.ts"
 import { Backlog } from "../stream/Backlog.ts"
-import { keyWidth, notDelivered } from "../stream/CommitBatch.ts"
+import { keyWidth } from "../stream/CommitBatch.ts"
 import { HeadWaiters } from "../stream/HeadWaiters.ts"
 import { RecentEntries } from "../stream/RecentEntries.ts"
 import type { Database, Queries } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
 import { refusing } from "./DatabaseRefusal.ts"
-import { type KnownRow, KnownRows, mark } from "./KnownRows.ts"
+import { answered, type KnownRow, KnownRows, mark } from "./KnownRows.ts"
+import { LaneNames, nothingStored, type Place } from "./LaneNames.ts"
 import * as LaneTables from "./LaneTables.ts"
+import { LetterCounts } from "./LetterCounts.ts"
+import { type Part, ReadAhead } from "./ReadAhead.ts"
 import { ceilingOf, floorOf } from "./Sequences.ts"
 import { columns, type StreamRow, storedOf } from "./StreamRows.ts"
 
-/** Bytes that are read at a time, about. */
+/** Bytes that are read at a time, about: of what one asks for, and of what a lane reads on and on. */
 export const readBytes = 4 * 1024 * 1024
+const partBytes = 1024 * 1024
 /** Rows that are looked through at a time. */
 const rowsAtOnce = 256
-/** How long dead letters that were counted need not be counted again, in milliseconds. */
-const countsLast = 900
+
+/** Whether a stream, `$1`, is still held under an epoch, `$2`: an epoch holds only on the timeline that it began on. */
+export const isOwned = "id = $1 AND epoch = $2 AND epoch >> 32 = timeline()"
 
 /** What a stream needs of the relay that owns it. */
 export interface Owner {
@@ -36,8 +42,11 @@ export interface Owner {
   /** Milliseconds of a steady clock. */
   readonly now: () => number
   readonly isPaused: (sink: string) => boolean
-  readonly revisionOf: (sink: string) => number
-  readonly opened: (stream: StreamState, sink: string, options: OpenOptions) => Effect.Effect<void, JournalError>
+  readonly opened: (sink: string, options: OpenOptions) => Effect.Effect<void, JournalError>
+  /** Moves what a lane still holds that a sink had under its former name. */
+  readonly empty: (stream: StreamState, from: string) => Effect.Effect<number, JournalError>
+  /** Runs work while nothing is added to what is in memory of a stream. */
+  readonly exclusively: <A, E>(stream: StreamState, work: Effect.Effect<A, E>) => Effect.Effect<A, E>
   /** An event can't be read as it was written. */
   readonly damaged: (sequence: number) => void
 }
@@ -45,9 +54,12 @@ export interface Owner {
 export class StreamState {
   readonly id: number
   readonly epoch: number
+  /** Another relay's, of which this one looks at the lanes: it may change its epoch at any time. */
+  readonly isVisited: boolean
   /** The highest sequence that is durable. */
   end: number
   readonly backlogs = new Map<string, Backlog>()
+  names = LaneNames.of(nothingStored)
   /** Lanes that run, or ran. */
   readonly open = new Set<string>()
   recent = new RecentEntries()
@@ -57,8 +69,10 @@ export class StreamState {
   bytes = 0
   /** Where deleting old rows goes on. */
   prunedTo: number
-  /** The first sequence that is kept. */
-  first: number
+  /** Events of its rows. */
+  kept = 0
+  /** Numbers that were given to duplicates, those of rows that were deleted included. */
+  void = 0
   isLost = false
   /** Why the progress of its lanes could not be stored last; empty when it could. */
   trouble = ""
@@ -68,15 +82,23 @@ export class StreamState {
 
   readonly owner: Owner
   readonly waiting = new HeadWaiters()
-  #counted = { at: Number.NEGATIVE_INFINITY, letters: new Map<string, { letters: number; bytes: number }>() }
+  /** Of the dead letters that its lanes have. */
+  readonly letters: LetterCounts
+  readonly #ahead = new ReadAhead((after) => Effect.runPromise(Effect.result(this.#part(after, partBytes))))
 
-  constructor(owner: Owner, id: number, epoch: number) {
+  constructor(owner: Owner, id: number, epoch: number, isVisited = false) {
     this.owner = owner
     this.id = id
     this.epoch = epoch
+    this.isVisited = isVisited
     this.end = floorOf(id)
-    this.first = this.end + 1
     this.prunedTo = this.end
+    this.letters = new LetterCounts(LaneTables.letterCounts(owner.db, id), owner.now)
+  }
+
+  /** Events that were appended since the stream began. */
+  get accepted(): number {
+    return this.end - floorOf(this.id) - this.void
   }
 
   // --- ownership -------------------------------------------------------------
@@ -96,43 +118,51 @@ export class StreamState {
     return fenced(`Another relay has taken the stream ${this.id}: what this one has to say of it is not stored.`)
   }
 
-  /** Work in one transaction, which fails when the stream is lost. */
+  /** Work in one transaction, which fails when the stream is lost: three round trips more than the work. */
   transact<A>(work: (queries: Queries) => Effect.Effect<A, JournalError | DatabaseError>) {
     const { db } = this.owner
     return refusing(
       db.transact((queries) =>
         Effect.gen({ self: this }, function* () {
-          const { rows } = yield* queries.query("SELECT id FROM stream WHERE id = $1 AND epoch = $2 FOR SHARE", [
-            this.id,
-            this.epoch,
-          ])
-          if (rows.length === 0) {
-            this.lost()
-            return yield* this.fencedError
-          }
+          yield* this.holdIn(queries)
           return yield* work(queries)
         }),
       ),
     )
   }
 
+  /** Locks the stream's row until the transaction ends; fails when the stream is lost. */
+  holdIn(queries: Queries, lock: "SHARE" | "UPDATE" = "SHARE"): Effect.Effect<void, JournalError | DatabaseError> {
+    if (this.isVisited) return Effect.void
+    return Effect.flatMap(
+      queries.query(`SELECT id FROM stream WHERE ${isOwned} FOR ${lock}`, [this.id, this.epoch]),
+      ({ rows }) => {
+        if (rows.length > 0) return Effect.void
+        this.lost()
+        return Effect.fail(this.fencedError)
+      },
+    )
+  }
+
   // --- the log ---------------------------------------------------------------
 
   /** Entries were committed, at the head. */
-  push(entries: ReadonlyArray<Entry>, row: KnownRow, bytes: number): void {
-    const end = row.first + row.count - 1
+  push(entries: ReadonlyArray<Entry>, row: KnownRow, count: number, bytes: number): void {
+    const end = row.first + count - 1
     for (const { sequence, sinks, event } of entries) this.routed(sequence, sinks, event.body.length)
     // One that can't be read leaves a gap: what is in memory has none.
     if (entries.length < end - this.end) this.recent = new RecentEntries()
     else this.recent.push(entries)
+    this.kept += row.events
+    this.void += count - row.events
     this.end = end
     this.known.push(row)
-    this.bytes += bytes
+    this.bytes += bytes + count * keyWidth
     this.waiting.reached(end)
   }
 
   routed(sequence: number, sinks: ReadonlyArray<string>, bytes = 0): void {
-    for (const sink of sinks) {
+    for (const sink of this.names.lanesOf(sinks, sequence)) {
       const backlog = this.backlogs.get(sink) ?? new Backlog(sink, { sequence: sequence - 1, settled: [] })
       this.backlogs.set(sink, backlog)
       backlog.routed(sequence, bytes)
@@ -142,18 +172,37 @@ export class StreamState {
   read(after: number, limit: number, reader?: string): Effect.Effect<ReadonlyArray<Entry>, JournalError> {
     return Effect.suspend((): Effect.Effect<ReadonlyArray<Entry>, JournalError> => {
       if (this.isLost) return Effect.fail(this.fencedError)
-      if (after + 1 >= this.recent.first) return Effect.succeed(this.recent.read(after, limit, reader))
+      if (after + 1 >= this.recent.first) {
+        if (reader !== undefined) this.#ahead.forget(reader)
+        return Effect.succeed(this.#named(this.recent.read(after, limit, reader)))
+      }
+      if (reader !== undefined) {
+        return Effect.map(this.#ahead.read(reader, after, limit, this.end), (entries) =>
+          this.#named(this.recent.taken(entries, reader)),
+        )
+      }
       if (after >= this.end) return Effect.succeed([])
-      return Effect.map(refusing(this.rows(after)), (rows) => {
-        const entries = rows.flatMap((row) => storedOf(row, this.owner.damaged)).map(({ entry }) => entry)
-        const asked = entries.filter(({ sequence }) => sequence > after && sequence <= this.end).slice(0, limit)
-        return this.recent.taken(asked, reader)
-      })
+      return Effect.map(this.#part(after, readBytes), ({ entries }) => this.#named(entries.slice(0, limit)))
     })
   }
 
-  /** Rows that hold something above `after`, some megabytes of them. */
-  rows(after: number) {
+  #part(after: number, bytes: number): Effect.Effect<Part, JournalError> {
+    return Effect.map(refusing(this.rows(after, bytes)), (rows) => {
+      const last = rows.at(-1)
+      const to = last === undefined ? after : Math.min(last.first + last.count - 1, this.end)
+      const entries = rows.flatMap((row) => storedOf(row, this.owner.damaged)).map(({ entry }) => entry)
+      return { after, to, entries: entries.filter(({ sequence }) => sequence > after && sequence <= to) }
+    })
+  }
+
+  /** Entries with the lanes that they belong to now, which may have been renamed since. */
+  #named(entries: ReadonlyArray<Entry>): ReadonlyArray<Entry> {
+    if (this.names.isPlain) return entries
+    return entries.map((entry) => ({ ...entry, sinks: this.names.lanesOf(entry.sinks, entry.sequence) }))
+  }
+
+  /** Rows that hold something above `after`, about so many bytes of them. */
+  rows(after: number, bytes: number) {
     const { db } = this.owner
     return Effect.map(
       db.query<StreamRow>(
@@ -161,22 +210,25 @@ export class StreamState {
            SELECT ${columns}, sum(octet_length(bytes)) OVER (ORDER BY first) - octet_length(bytes) AS before FROM (
              SELECT ${columns} FROM log
              WHERE first >= coalesce((SELECT max(first) FROM log WHERE first > $1 AND first <= $2), $2) AND first < $3
+               AND first + count > $2
              ORDER BY first LIMIT ${rowsAtOnce}
            ) AS next
-         ) AS sized WHERE before < ${readBytes} ORDER BY first`,
+         ) AS sized WHERE before < ${bytes} ORDER BY first`,
         [floorOf(this.id), after + 1, ceilingOf(this.id)],
       ),
       ({ rows }) => rows,
     )
   }
 
-  /** Takes what other relays have appended: to the shared stream. */
+  /** Takes what other relays have appended: to the shared stream. Nothing where the stream is not this relay's any more. */
   get follow() {
     const { db, damaged } = this.owner
     return Effect.map(
       db.query<StreamRow & KnownRow>(
-        `SELECT ${columns}, ${mark} AS mark FROM log WHERE first > $1 AND first < $2 ORDER BY first LIMIT ${rowsAtOnce}`,
-        [this.end, ceilingOf(this.id)],
+        `SELECT ${columns}, ${answered} AS events, ${mark} AS mark FROM log
+         WHERE first > $3 AND first < $4 AND EXISTS (SELECT FROM stream WHERE ${isOwned})
+         ORDER BY first LIMIT ${rowsAtOnce}`,
+        [this.id, this.epoch, this.end, ceilingOf(this.id)],
         { name: "follow" },
       ),
       ({ rows }) => {
@@ -184,6 +236,7 @@ export class StreamState {
           this.push(
             storedOf(row, damaged).map(({ entry }) => entry),
             row,
+            row.count,
             row.bytes.length,
           )
         }
@@ -191,23 +244,40 @@ export class StreamState {
     )
   }
 
-  /** Entries by their sequences, from memory or from the log. */
+  /** Follows the stream until memory knows of all up to `end`, which the log has. */
+  reach(end: number): Effect.Effect<void, JournalError> {
+    return Effect.suspend(() => {
+      const before = this.end
+      if (before >= end) return Effect.void
+      return Effect.flatMap(refusing(this.owner.exclusively(this, this.follow)), () => {
+        if (this.end > before) return this.reach(end)
+        this.lost()
+        return Effect.fail(this.fencedError)
+      })
+    })
+  }
+
+  /** Entries by their sequences, from memory or from the log: one round trip for those that are not in memory. */
   find(queries: Queries, sequences: ReadonlyArray<number>) {
     return Effect.gen({ self: this }, function* () {
       const found = new Map<number, Entry>()
+      const unknown: Array<number> = []
       for (const sequence of sequences) {
-        if (found.has(sequence)) continue
         const recent = this.recent.get(sequence)
-        if (recent !== undefined) found.set(sequence, recent)
-        else {
-          const { rows } = yield* queries.query<StreamRow>(
-            `SELECT ${columns} FROM log WHERE first > $1 AND first <= $2 ORDER BY first DESC LIMIT 1`,
-            [floorOf(this.id), sequence],
-          )
-          for (const row of rows) {
-            for (const { entry } of storedOf(row, () => {})) found.set(entry.sequence, entry)
-          }
-        }
+        if (recent === undefined) unknown.push(sequence)
+        else found.set(sequence, recent)
+      }
+      if (unknown.length === 0) return found
+      const { rows } = yield* queries.query<StreamRow>(
+        `SELECT ${columns} FROM log WHERE first IN (
+           SELECT (SELECT max(first) FROM log WHERE first > $1 AND first <= asked) FROM unnest($2::bigint[]) AS asked
+         )`,
+        [floorOf(this.id), unknown],
+      )
+      const wanted = new Set(unknown)
+      for (const row of rows) {
+        for (const { entry } of storedOf(row, () => {}))
+          if (wanted.has(entry.sequence)) found.set(entry.sequence, entry)
       }
       return found
     })
@@ -215,34 +285,28 @@ export class StreamState {
 
   // --- the lanes -------------------------------------------------------------
 
-  /** How many dead letters each lane has here, counted a moment ago. */
-  get letters() {
-    return Effect.gen({ self: this }, function* () {
-      const { now, db } = this.owner
-      if (now() - this.#counted.at > countsLast) {
-        const letters = yield* refusing(LaneTables.letterCounts(db, this.id))
-        this.#counted = { at: now(), letters }
-      }
-      return this.#counted.letters
-    })
-  }
-
-  /** A lane's dead letters here, when they were last counted. */
-  counted(lane: string): number {
-    return this.#counted.letters.get(lane)?.letters ?? 0
-  }
-
   /** Dead letters were added or removed. */
   recount(): void {
-    this.#counted.at = Number.NEGATIVE_INFINITY
+    this.letters.changed()
   }
 
-  /** Adds lanes to the progress, as they stand in memory; those that are there stay as they are. */
+  /** Lanes that begin with entries, of which the first will have the sequence `first`. */
+  missingLanes(entries: ReadonlyArray<Entry>, first: number): ReadonlyArray<string> {
+    const missing = new Set<string>()
+    let last: ReadonlyArray<string> | undefined
+    for (const { sinks } of entries) {
+      // The router gives the same array for the same type.
+      if (sinks === last) continue
+      last = sinks
+      for (const lane of this.names.lanesOf(sinks, first)) if (!this.backlogs.has(lane)) missing.add(lane)
+    }
+    return [...missing]
+  }
+
+  /** Adds lanes to the progress, at the end of the log; those that are there stay as they are. */
   insertLanes(queries: Queries, names: ReadonlyArray<string>) {
-    const places = names.map((name) => {
-      const { cursor, pausedFor } = this.backlogs.get(name) ?? new Backlog(name, { sequence: this.end, settled: [] })
-      return [name, { ...cursor, pausedFor } satisfies LaneTables.Place]
-    })
+    const place: Place = { sequence: this.end, settled: [], pausedFor: 0 }
+    const places = names.map((name) => [name, place])
     return queries.query(
       `INSERT INTO progress (stream, lanes) VALUES ($1, $2::jsonb)
        ON CONFLICT (stream) DO UPDATE SET lanes = excluded.lanes || progress.lanes
@@ -253,102 +317,9 @@ export class StreamState {
 
   // --- what is kept ----------------------------------------------------------
 
-  /** Reads from the database where the stream stands. */
-  get load(): Effect.Effect<void, JournalError> {
-    return refusing(
-      Effect.gen({ self: this }, function* () {
-        const { db } = this.owner
-        const range = [floorOf(this.id), ceilingOf(this.id)]
-        const { rows: heads } = yield* db.query<{ first: number | null; head: number | null; bytes: number }>(
-          `SELECT min(first) AS first, max(first + count - 1) AS head,
-             coalesce(sum(octet_length(bytes) + octet_length(keys)), 0)::bigint AS bytes
-           FROM log WHERE first > $1 AND first < $2`,
-          range,
-        )
-        this.end = heads[0]?.head ?? floorOf(this.id)
-        this.first = heads[0]?.first ?? this.end + 1
-        this.bytes = heads[0]?.bytes ?? 0
-        const { rows: newest } = yield* db.query<KnownRow>(
-          `SELECT first, count, ${mark} AS mark FROM log WHERE first > $1 AND first < $2 ORDER BY first DESC LIMIT 1`,
-          range,
-        )
-        this.known.clear()
-        for (const row of newest) this.known.push(row)
-        yield* this.loadPlaces
-        const { rows: retries } = yield* db.query<{ lane: string; sequence: number }>(
-          "SELECT lane, sequence FROM retry WHERE sequence > $1 AND sequence < $2",
-          range,
-        )
-        for (const { lane, sequence } of retries) this.backlogs.get(lane)?.retrying.add(sequence)
-        let after = Math.min(...[...this.backlogs.values()].map(({ cursor }) => cursor.sequence), this.end)
-        for (let more = after < this.end; more; ) {
-          const rows = yield* this.keysAbove(after)
-          for (const row of rows) {
-            this.#loadRow(row)
-            after = row.first + row.count - 1
-          }
-          more = rows.length === rowsAtOnce
-        }
-        for (const backlog of this.backlogs.values()) backlog.recount()
-      }),
-    )
-  }
-
-  /** The cursors of its lanes; of those that run, memory is ahead. */
-  get loadPlaces() {
-    return Effect.gen({ self: this }, function* () {
-      const before = [...this.backlogs.keys()]
-      const { rows } = yield* this.owner.db.query<{ lanes: Readonly<Record<string, LaneTables.Place>> }>(
-        "SELECT lanes FROM progress WHERE stream = $1",
-        [this.id],
-      )
-      const places = rows[0]?.lanes ?? {}
-      for (const [lane, { pausedFor, ...cursor }] of Object.entries(places)) {
-        if (this.open.has(lane)) continue
-        const backlog = this.backlogs.get(lane) ?? new Backlog(lane, cursor)
-        this.backlogs.set(lane, backlog)
-        backlog.pausedFor = pausedFor
-        if (backlog.cursor.sequence !== cursor.sequence) backlog.settle(cursor)
-      }
-      // Another relay has moved or dropped them.
-      for (const lane of before) if (!this.open.has(lane) && places[lane] === undefined) this.backlogs.delete(lane)
-    })
-  }
-
-  keysAbove(after: number) {
-    return Effect.map(
-      this.owner.db.query<KeysRow>(
-        `SELECT first, count, received_to, routes, keys, void FROM log
-         WHERE first >= coalesce((SELECT max(first) FROM log WHERE first > $1 AND first <= $2), $2) AND first < $3
-         ORDER BY first LIMIT ${rowsAtOnce}`,
-        [floorOf(this.id), after + 1, ceilingOf(this.id)],
-      ),
-      ({ rows }) => rows,
-    )
-  }
-
-  #loadRow({ first, count, routes, keys, void: voids }: KeysRow): void {
-    const lists = JSON.parse(routes) as ReadonlyArray<ReadonlyArray<string>>
-    const view = Buffer.from(keys.buffer, keys.byteOffset, keys.byteLength)
-    for (let place = 0; place < count; place++) {
-      if (voids.includes(place)) continue
-      const route = view.readUInt32LE(place * keyWidth + 12)
-      for (const sink of lists[route & ~notDelivered] ?? []) this.backlogs.get(sink)?.routed(first + place)
-    }
-  }
-
   /** Whether any lane waits for something from `from` to `to`. */
   isPending(from: number, to: number): boolean {
     for (const backlog of this.backlogs.values()) if (backlog.pendingWithin(from, to).length > 0) return true
     return false
   }
-}
-
-interface KeysRow {
-  readonly first: number
-  readonly count: number
-  readonly received_to: number
-  readonly routes: string
-  readonly keys: Uint8Array
-  readonly void: ReadonlyArray<number>
 }

@@ -31,7 +31,7 @@ export const keyOf = (event: Event): DuplicateKey => {
   return { hi: hash.keyHi, lo: hash.keyLo, bodyCrc: bodyChecksum(event) }
 }
 
-export interface WriterOptions extends CommitsOptions {
+export interface WriterOptions extends Omit<CommitsOptions, "formers"> {
   /** How many events wait for a sink in the shared stream. */
   readonly waitingInShared: (sink: string) => number
 }
@@ -50,11 +50,12 @@ export class StreamWriter {
   readonly #shared: Appends
   /** Sinks of which one relay delivers all. */
   readonly #exclusive = new Set<string>()
+  readonly #formers = new Map<string, string>()
   #last: { readonly sinks: ReadonlyArray<string>; readonly isShared: boolean } | undefined
 
   constructor(options: WriterOptions) {
     this.#options = options
-    this.#commits = new Commits(options)
+    this.#commits = new Commits({ ...options, formers: this.#formers })
     this.#own = new Appends({
       commit: (group) => this.#commits.toOwn(group),
       stored: (group, stored, millis) => this.#storedOwn(group, stored, millis),
@@ -73,6 +74,12 @@ export class StreamWriter {
     if (isExclusive) this.#exclusive.add(sink)
     else this.#exclusive.delete(sink)
     this.#last = undefined
+  }
+
+  /** The name that a sink had before; a sink that is opened itself is no former name any more. */
+  setFormer(sink: string, former: string | undefined): void {
+    for (const [name, before] of this.#formers) if (before === sink) this.#formers.delete(name)
+    if (former !== undefined && former !== sink) this.#formers.set(sink, former)
   }
 
   isShared(sinks: ReadonlyArray<string>): boolean {
@@ -121,18 +128,16 @@ export class StreamWriter {
         return Exit.fail(full("backlog", backlog.whyFull))
       }
     }
-    if (isShared) return appends.add(event, sinks, key)
-    const added = appends.add(event, sinks, key)
-    this.#noteNew(added.group, sinks)
-    return added
+    return appends.add(event, sinks, key)
   }
 
-  /** Lanes that the stream does not have yet begin with this group. */
-  #noteNew({ batch }: Group, sinks: ReadonlyArray<string>): void {
-    const backlogs = this.#options.own()?.backlogs
-    for (const sink of sinks) {
-      if (backlogs?.has(sink) === false && !batch.newLanes.includes(sink)) batch.newLanes.push(sink)
-    }
+  /** Runs work while nothing is committed to the stream that this relay writes. */
+  exclusively<A, E>(work: Effect.Effect<A, E>): Effect.Effect<A, E> {
+    return Effect.acquireUseRelease(
+      Effect.promise(() => this.#own.pause()),
+      () => work,
+      (resume) => Effect.sync(resume),
+    )
   }
 
   /** Appends entries of one stream, own or shared, in one commit with `also`. */
@@ -144,7 +149,6 @@ export class StreamWriter {
         const key = keyOf(event)
         if (origin === Origin.delivered && group.find(key) === "same") continue
         group.add(event, sinks, origin, key)
-        if (!isShared) this.#noteNew(group, sinks)
       }
       const commit = (group: Group): Promise<CommitExit> =>
         isShared ? this.#commits.toShared(group, also) : this.#commits.toOwn(group, also)
@@ -165,7 +169,8 @@ export class StreamWriter {
       const placed = stored.void.length + stored.altered.length === 0 ? entries.slice() : voided(entries, stored)
       own.push(
         placed,
-        { first: stored.first, count: entries.length, mark: markOf(group.batch.keys()) },
+        { first: stored.first, events: entries.length - stored.void.length, mark: markOf(group.batch.keys()) },
+        entries.length,
         group.batch.size,
       )
     }
@@ -175,7 +180,8 @@ export class StreamWriter {
   #storedShared(group: Group, stored: Stored, millis: number): void {
     if (stored.first > 0) {
       const { batch } = group
-      const row = { first: stored.first, count: batch.entries.length, mark: markOf(batch.keys()) }
+      const events = batch.entries.length - stored.void.length
+      const row = { first: stored.first, events, mark: markOf(batch.keys()) }
       this.toShared.push(row, performance.now())
     }
     this.#count(group, stored, millis)

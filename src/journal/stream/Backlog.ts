@@ -30,9 +30,20 @@ export class Backlog {
   #waiting: Array<readonly [sequence: number, bytes: number]> = []
   #waitingBytes = 0
 
-  constructor(lane: string, cursor: Cursor) {
+  constructor(lane: string, cursor: Cursor, pausedFor = 0) {
     this.lane = lane
     this.cursor = cursor
+    this.pausedFor = pausedFor
+  }
+
+  /** The same events under another name of the lane. */
+  renamed(lane: string): Backlog {
+    const renamed = new Backlog(lane, this.cursor, this.pausedFor)
+    renamed.#runs = this.#runs.slice(this.#start)
+    renamed.#above = this.#above
+    renamed.#inRanges = this.#inRanges
+    for (const sequence of this.retrying) renamed.retrying.add(sequence)
+    return renamed
   }
 
   /** Events in the log above the cursor that are not settled, and retries. */

@@ -19,7 +19,7 @@ import { SinkActions } from "./SinkActions.tsx"
 const toneOfLevel = { critical: "bad", warning: "warn", note: "quiet" } as const
 
 const toneOf = ({ condition, deadLetters, backlog }: Lane): Tone => {
-  if (condition === "misconfigured" || condition === "blocked" || condition === "failed") return "bad"
+  if (["misconfigured", "blocked", "stalled", "failed"].includes(condition)) return "bad"
   if (condition === "orphaned") return backlog > 0 ? "bad" : "quiet"
   return condition === "running" && deadLetters === 0 ? "good" : "warn"
 }
@@ -275,7 +275,7 @@ const RouteCounts = () => {
 
 const Facts = ({ status }: { readonly status: Status }) => {
   const { journal, version, configFile, startedAt, config, now, certificates, work } = status
-  const { usedBytes, maxBytes, freeDiskBytes, head, health: condition } = journal
+  const { usedBytes, maxBytes, freeDiskBytes, answeredAt, head, health: condition } = journal
   const share = Math.round((100 * usedBytes) / Math.max(1, maxBytes))
   return (
     <section aria-labelledby="relay">
@@ -306,6 +306,7 @@ const Facts = ({ status }: { readonly status: Status }) => {
             aria-label={`The journal is ${share} % full`}
           />{" "}
           {size(usedBytes)} of {size(maxBytes)}
+          {answeredAt !== undefined && `, as of ${span(now - answeredAt)} ago`}
         </dd>
         {freeDiskBytes !== undefined && (
           <>

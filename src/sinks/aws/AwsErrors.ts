@@ -77,14 +77,21 @@ interface Thrown {
   readonly $response?: { readonly headers?: Readonly<Record<string, string>> }
 }
 
-/** A code without what differs from service to service: `AWS.SimpleQueueService.NonExistentQueue`, `KmsNotFound`. */
-const wordOf = (code: unknown): string =>
-  typeof code === "string" && /^[A-Za-z.#]{1,128}$/.test(code)
-    ? code
+/**
+ * A code without what differs from service to service: `AWS.SimpleQueueService.NonExistentQueue`,
+ * `KmsNotFound`. Of `KMS.NotFoundException` the first part stays: it says whose error it is.
+ */
+const wordOf = (code: unknown): string => {
+  // Some services write an address behind a colon.
+  const [word = ""] = typeof code === "string" ? code.split(":") : []
+  return /^[A-Za-z.#]{1,128}$/.test(word)
+    ? word
+        .replace(/^(?:.*[.#])?KMS[.#]/i, "KMS")
         .replace(/^.*[.#]/, "")
         .replace(/Exception$/, "")
         .replace(/^Kms/, "KMS")
     : ""
+}
 
 /** AWS's own code: in `Code` of the services that speak XML, in `__type` of those that speak JSON; an error's name may be the SDK's. */
 const codeOf = ({ Code, __type }: Thrown): string => wordOf(Code) || wordOf(__type)
@@ -109,6 +116,9 @@ export const ofThrown = (thrown: unknown): AwsError => {
   }
 }
 
+const wrongSecret = "the secret of the access key is wrong: correct the credentials"
+const wrongSignature = "the secret of the access key is wrong, or this machine's clock is: correct it"
+const wrongClock = "this machine's clock is wrong: set it"
 const unknownKey = "AWS does not know this access key: correct the credentials"
 
 /** Codes that need a person, and what to do. */
@@ -117,11 +127,14 @@ const advice: Readonly<Record<string, string>> = {
   UnrecognizedClient: unknownKey,
   InvalidAccessKeyId: unknownKey,
   MissingAuthenticationToken: "the request carries no credentials: set them",
-  SignatureDoesNotMatch: "the secret of the access key is wrong, or this machine's clock is: correct it",
+  SignatureDoesNotMatch: wrongSignature,
+  InvalidSignature: wrongSignature,
   IncompleteSignature: "the access key is not written as one is: correct the credentials",
   InvalidSecurity: "AWS can't verify the signature: correct the credentials",
   ExpiredToken: "the session token has expired: renew the credentials",
-  RequestExpired: "this machine's clock is wrong: set it",
+  RequestExpired: wrongClock,
+  RequestTimeTooSkewed: wrongClock,
+  RequestInTheFuture: wrongClock,
   OptInRequired: "the account is not subscribed to the service in this region",
   ValidationError: 'AWS refuses how the role is asked for: correct "role"',
 }
@@ -136,7 +149,19 @@ const keyAdvice = (thing: string): Readonly<Record<string, string>> => ({
   KMSOptInRequired: "the account is not subscribed to KMS in this region",
 })
 
-const isDenial = (code: string): boolean => /^(AuthorizationError|AccessDenied|AuthFailure)$/.test(code)
+/** What is wrong with a signature, where AWS's text tells. */
+const ofSignature = ({ code, detail }: AwsError): string | undefined => {
+  if (advice[code] !== wrongSignature) return undefined
+  if (/^Signature (expired|not yet current)/.test(detail)) return wrongClock
+  return /^The request signature we calculated does not match/.test(detail) ? wrongSecret : undefined
+}
+
+/** Codes of a request that was not taken this time, whatever the status is. */
+const isPassing = (code: string): boolean =>
+  /^(RequestAborted|RequestTimeout|ServiceUnavailable|Internal(Failure|Error|ServerError)|KMSInternal)$/.test(code)
+
+const isDenial = (code: string): boolean =>
+  /^(AuthorizationError|AccessDenied|AuthFailure|NotAuthorized|UnauthorizedOperation)$/.test(code)
 /** Whether AWS answered that the credentials may not do what was asked. */
 export const isDenied = (thrown: unknown): boolean => thrown instanceof Error && isDenial(codeOf(thrown))
 
@@ -175,7 +200,9 @@ const ofCode = (error: AwsError, at: string, service: Service): Reason | undefin
   const { code, retryAfter = pause } = error
   if (isThrottling(code)) return new SinkThrottled({ message: `${at} asks to slow down (${code})`, retryAfter })
   if (isDenial(code)) return new SinkMisconfigured({ message: `${at}: ${denied(error, service)}` })
-  const todo = service.advice[code] ?? advice[code] ?? keyAdvice(service.thing)[code]
+  // The code is somebody else's text: "constructor" is a property of every object.
+  const table = [service.advice, advice, keyAdvice(service.thing)].find((table) => Object.hasOwn(table, code))
+  const todo = ofSignature(error) ?? table?.[code]
   if (todo !== undefined) return new SinkMisconfigured({ message: `${at}: ${todo} (${code})` })
   if (isTooLong(error, service)) return new DeliveryRejected({ message: `${at} finds the event too large (${code})` })
   return undefined
@@ -212,7 +239,8 @@ export const reasonOf = (error: AwsError, place: Place): Reason => {
     return new SinkThrottled({ message: `${at} asks to slow down (${status})`, retryAfter: retryAfter ?? pause })
   }
   const said = code === "" ? `${status}` : `${status}, ${code}`
-  if (status >= 500 || status === 408) return new SinkUnavailable({ message: `${at} can't take events now (${said})` })
+  if (status >= 500 || status === 408 || isPassing(code))
+    return new SinkUnavailable({ message: `${at} can't take events now (${said})` })
   if (status === 413) return new DeliveryRejected({ message: `${at} finds the event too large (413)` })
   if (isMessages(code, service) && role === "")
     return new DeliveryRejected({ message: `${at} refused the event (${said})` })

@@ -125,6 +125,7 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
 
 export const Email: SinkType<EmailConfig> = {
   config: EmailConfig,
+  libraries: ["nodemailer"],
   // Mail servers count connections, and mails a minute.
   concurrency: 1,
   messages: {

@@ -14,7 +14,7 @@ import {
   SinkThrottled,
   SinkUnavailable,
 } from "../Sink.ts"
-import type { Refused, SmtpError } from "./SmtpSession.ts"
+import { noLogin, noLoginWithoutTls, type Refused, type SmtpError } from "./SmtpSession.ts"
 
 /** What a message names. */
 export interface Place {
@@ -60,7 +60,8 @@ const unanswered = ({ code, command, detail }: SmtpError, at: string, place: Pla
       place.security === "tls" ? "" : '; if it speaks TLS from the first byte, as at port 465, set "security" to "tls"'
     return new SinkUnavailable({ message: `${at} does not answer${hint}` })
   }
-  if (code === "EAUTH") {
+  if (code === noLoginWithoutTls) return new SinkMisconfigured({ message: `${at} ${wantsTls}` })
+  if (code === "EAUTH" || code === noLogin) {
     return new SinkMisconfigured({ message: `${at} offers no login that the relay knows: correct "server" or "auth"` })
   }
   if (code === "EPROTOCOL") {
@@ -80,21 +81,54 @@ const unanswered = ({ code, command, detail }: SmtpError, at: string, place: Pla
   })
 }
 
+const wrongSender = 'does not take mails of this sender: correct "from" or "auth"'
+const wantsTls = 'wants TLS first: set "security" to "starttls"'
+
+/** A reply that is about the sender, to whichever command: the code of a bad one, or the words of usual servers. */
+const isSenders = ({ reply }: SmtpError): boolean =>
+  /^5\d\d[ -]5\.(1\.[78]|7\.60|2\.252)\b/.test(reply) ||
+  /\bsender\b.{0,30}\b(rejected|denied|refused|invalid|unknown|verify|not)\b|\bsend as this sender/i.test(reply)
+
+/** Whose fault a server says that it is where it refuses a recipient: most look at everything only then. */
+const blamed = (error: SmtpError): "sender" | "relaying" | "machine" | "recipient" => {
+  const { reply } = error
+  if (/^5\d\d[ -]5\.(1\.[1-6]|2\.\d)\b/.test(reply)) return "recipient"
+  if (isSenders(error)) return "sender"
+  if (/\brelay(ing)?\b.*\b(denied|prohibited|permitted)|unable to relay|authenticat/i.test(reply)) return "relaying"
+  return /\b(client|helo|ehlo)\b.*\brejected|\bblock(ed|list)|\bblacklist|\blisted\b/i.test(reply)
+    ? "machine"
+    : "recipient"
+}
+
+/** What to do about a recipient that is refused for good. */
+const whatToDo = (error: SmtpError, { hasAuth }: Place): string => {
+  switch (blamed(error)) {
+    case "sender":
+      return wrongSender
+    case "relaying":
+      return hasAuth
+        ? 'passes no mails on to these addresses for this user: correct "server", or allow it there'
+        : 'passes no mails on to these addresses without a login: set "auth", or correct "server"'
+    case "machine":
+      return 'takes no mails of this machine: allow its address there, or correct "server"'
+    case "recipient":
+      return `takes mails for none of the addresses: correct "to" and "cc"${hasAuth ? "" : ', or set "auth"'}`
+  }
+}
+
 /** What a refusal for good means, by the command that was refused. */
 const refused = (error: SmtpError, at: string, place: Place): Reason => {
   const { command, status } = error
   const said = codesOf(error)
   if (isSize(error)) return tooLarge(place)
   const misconfigured = (todo: string) => new SinkMisconfigured({ message: `${at} ${todo} (${said})` })
+  if (status === 538 || (status === 530 && /tls|ssl|encrypt/i.test(error.reply))) return misconfigured(wantsTls)
   if (command.startsWith("AUTH")) return misconfigured('refuses the user or its password: correct "auth"')
   if (command === "STARTTLS") return new SinkMisconfigured({ message: `${at}: ${withoutTls(place)} (${said})` })
-  if (status === 530) {
-    return misconfigured(place.hasAuth ? 'wants TLS first: set "security"' : 'wants a login: set "auth"')
-  }
-  if (command === "MAIL FROM") return misconfigured('does not take mails of this sender: correct "from" or "auth"')
-  if (command === "RCPT TO") {
-    return misconfigured('takes mails for none of the addresses: correct "to" and "cc", or set "auth"')
-  }
+  if (status === 530)
+    return misconfigured(place.hasAuth ? 'wants another login: correct "auth"' : 'wants a login: set "auth"')
+  if (command === "MAIL FROM" || (command === "DATA" && isSenders(error))) return misconfigured(wrongSender)
+  if (command === "RCPT TO") return misconfigured(whatToDo(error, place))
   if (command === "DATA")
     return new DeliveryRejected({ message: `${at} refuses the mail (${said})`, ...kept(error, place) })
   return misconfigured('does not serve the relay: correct "server"')

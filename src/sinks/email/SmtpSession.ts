@@ -65,6 +65,23 @@ export interface Login {
   readonly pass: string
 }
 
+/** The codes of an error of ours: the server offers no login, or none before TLS. */
+export const noLogin = "NO_LOGIN"
+export const noLoginWithoutTls = "NO_LOGIN_WITHOUT_TLS"
+
+/**
+ * The login that the server offers in its answer to EHLO. The library alone would
+ * send the password to one that offers none, in the clear as well.
+ */
+const offered = (greeting: string): Effect.Effect<string, SmtpError> => {
+  const words = greeting.split(/\r?\n/).map((line) => line.slice(4).toUpperCase().split(/[ =]+/))
+  const methods = new Set(words.filter(([name]) => name === "AUTH").flatMap(([, ...methods]) => methods))
+  const method = ["PLAIN", "LOGIN", "CRAM-MD5"].find((one) => methods.has(one))
+  if (method !== undefined) return Effect.succeed(method)
+  const code = words.some(([name]) => name === "STARTTLS") ? noLoginWithoutTls : noLogin
+  return Effect.fail(new SmtpError({ code, command: "AUTH", reply: "", status: 0, detail: "" }))
+}
+
 type Options = ConstructorParameters<typeof SMTPConnection>[0]
 
 /** Connects, speaks TLS as the options say, and logs in. Closed with the scope. */
@@ -116,7 +133,10 @@ export const open = Effect.fnUntraced(function* (
     })
 
   yield* call((done) => connection.connect(done))
-  if (login !== undefined) yield* call((done) => connection.login(login, done))
+  if (login !== undefined) {
+    const method = yield* offered(String(connection.lastServerResponse))
+    yield* call((done) => connection.login({ ...login, method }, done))
+  }
 
   return {
     isOpen: () => isOpen,

@@ -128,6 +128,7 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
 
 export const EventBridge: SinkType<EventBridgeConfig> = {
   config: EventBridgeConfig,
+  libraries: ["@aws-sdk/", "@aws/", "@smithy/"],
   concurrency: 8,
   open: make,
   preview: (config, batch) =>

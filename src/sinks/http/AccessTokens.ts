@@ -11,11 +11,11 @@
 import { Clock, Effect, Fiber, FiberHandle, Option, Redacted, Schema, type Scope } from "effect"
 import type { TokenEndpointResponse } from "oauth4webapi"
 import { oneOf, secret, text } from "../../config/schema/Keys.ts"
-import { drain } from "../../runtime/HttpDrain.ts"
+import { drain, maxResponse } from "../../runtime/HttpDrain.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"
 import { misconfigured, SinkError, unavailable } from "../Sink.ts"
-import { reasonOfFailure } from "./HttpAnswer.ts"
+import * as HttpAnswer from "./HttpAnswer.ts"
 import { fixedUrl } from "./HttpUrl.ts"
 
 export const OAuthConfig = Schema.Struct({
@@ -59,18 +59,27 @@ interface Held {
 }
 
 /** What to correct, by the endpoint's error code (RFC 6749, section 5.2; RFC 8707, section 2). */
-const whatToDo: Readonly<Record<string, string>> = {
-  invalid_client: 'check "oauth.clientId" and "oauth.clientSecret", and whether it wants another "oauth.clientAuth"',
-  unauthorized_client: "the client may not use client credentials; allow it there",
-  unsupported_grant_type: "the endpoint knows no client credentials; allow them there",
-  invalid_scope: 'check "oauth.scope", and what the client may ask for',
-  invalid_target: 'check "oauth.audience"',
-}
+const whatToDo = new Map(
+  Object.entries({
+    invalid_client: 'check "oauth.clientId" and "oauth.clientSecret", and whether it wants another "oauth.clientAuth"',
+    unauthorized_client: "the client may not use client credentials; allow it there",
+    unsupported_grant_type: "the endpoint knows no client credentials; allow them there",
+    invalid_scope: 'check "oauth.scope", and what the client may ask for',
+    invalid_target: 'check "oauth.audience"',
+  }),
+)
+
+/** What a token is made of (RFC 6749, appendix A.12): no runtime sends any other in a header. */
+const inHeader = /^[\x20-\x7e]+$/
 
 const passing = new Set(["temporarily_unavailable", "server_error", "slow_down"])
 
 /** An endpoint's error code; any other text could repeat what it was sent. */
 const codeOf = (error: string): string => (/^[a-z_]{1,40}$/.test(error) ? error : "an error of its own")
+
+/** Whether a connection ended before its answer did: that is no wrong answer. */
+const brokeOff = ({ headers }: Response, body: Buffer): boolean =>
+  body.length < Math.min(Number(headers.get("content-length")), maxResponse)
 
 /** The tokens of a sink, for a scope. */
 export const make = Effect.fnUntraced(function* (
@@ -81,6 +90,7 @@ export const make = Effect.fnUntraced(function* (
   const oauth = yield* Effect.promise(() => import("oauth4webapi"))
   const { origin, href } = new URL(Redacted.value(config.tokenUrl))
   const name = `the token endpoint ${origin}`
+  const asked = { name, origin, tls: "oauth.tls" }
   const server = { issuer: origin, token_endpoint: href }
   const client = { client_id: config.clientId }
   const authentication = (
@@ -99,7 +109,10 @@ export const make = Effect.fnUntraced(function* (
     const response = await fetch(url, { ...init, headers, signal: abort.signal })
     const body = Buffer.concat(await drain(response, abort))
     const { status } = response
+    const refusal = HttpAnswer.ofProxy(response, asked)
+    if (refusal !== undefined) throw new SinkError({ reason: refusal })
     if (status === 408 || status === 429 || status >= 500) throw unavailable(`${name} answered ${status}`)
+    if (brokeOff(response, body)) throw unavailable(`${name} can't be reached: its answer broke off`)
     const type = response.headers.get("content-type") ?? ""
     return new Response(body.length === 0 ? null : body, { status, headers: { "content-type": type } })
   }
@@ -125,25 +138,30 @@ export const make = Effect.fnUntraced(function* (
       const message = `${name} gives no token: ${code}`
       throw passing.has(code)
         ? unavailable(message)
-        : misconfigured(`${message}; ${whatToDo[code] ?? 'check "oauth", and the client there'}`)
+        : misconfigured(`${message}; ${whatToDo.get(code) ?? 'check "oauth", and the client there'}`)
     }
   }
+
+  const unfit = `${name} gives a token that no header can carry: it holds other characters than visible ASCII; correct what it issues, or "oauth.tokenUrl"`
 
   let held: Held | undefined
 
   const fetched = Effect.tryPromise({
     try: request,
     catch: (error) =>
-      error instanceof SinkError
-        ? error
-        : new SinkError({ reason: reasonOfFailure(HttpTransport.failureOf(error), { name, tls: "oauth.tls" }) }),
+      error instanceof SinkError ? error : new SinkError({ reason: HttpAnswer.reasonOfFailure(error, asked) }),
   }).pipe(
     Effect.timeoutOrElse({
       duration: timeout,
       orElse: () => Effect.fail(unavailable(`${name} can't be reached: no answer within ${timeout}`)),
     }),
-    Effect.flatMap(({ access_token, token_type, expires_in }) =>
-      token_type === "bearer" ? Effect.succeed({ access_token, expires_in }) : Effect.fail(noEndpoint()),
+    Effect.filterOrFail(
+      ({ token_type }) => token_type === "bearer",
+      () => noEndpoint(),
+    ),
+    Effect.filterOrFail(
+      ({ access_token }) => inHeader.test(access_token),
+      () => misconfigured(unfit),
     ),
     Effect.map(({ access_token, expires_in }) => {
       held = { token: Redacted.make(access_token), until: clock.currentTimeMillisUnsafe() + heldFor(expires_in) }

@@ -40,6 +40,7 @@ export const make = Effect.fnUntraced(function* (
   const isTemplated = Template.hasPlaceholder(url)
   const receiver: HttpAnswer.Receiver = {
     name: `${method} ${address.origin}`,
+    origin: address.origin,
     overrides: config.classify,
     isTemplated,
     ...(tokens !== undefined && { credentials: "oauth" }),
@@ -61,7 +62,7 @@ export const make = Effect.fnUntraced(function* (
       const abort = new AbortController()
       request({ url, init: { ...init, signal: abort.signal } }, abort).then(
         (answer) => resume(answered(answer)),
-        (error) => resume(fail(HttpAnswer.reasonOfFailure(HttpTransport.failureOf(error), receiver))),
+        (error) => resume(fail(HttpAnswer.reasonOfFailure(error, receiver))),
       )
       return Effect.sync(() => abort.abort())
     })
@@ -89,18 +90,24 @@ export const make = Effect.fnUntraced(function* (
   return {
     batch: { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY },
     send: asOneMessage(encode, deliver),
-    // Any answer will do: many receivers refuse HEAD.
+    // Any answer of the receiver will do: many refuse HEAD.
     check: Effect.andThen(
       tokens?.current ?? Effect.void,
-      exchange({ url: isTemplated ? address.origin : address.href, init: { method: "HEAD" } }, () => Effect.void),
+      exchange({ url: isTemplated ? address.origin : address.href, init: probe }, ({ response }) => {
+        const reason = HttpAnswer.ofProxy(response, receiver)
+        return reason === undefined ? Effect.void : fail(reason)
+      }),
     ),
   }
 })
+
+const probe = { method: "HEAD", headers: { "user-agent": HttpTransport.userAgent } }
 
 const fail = (reason: Reason) => Effect.fail(new SinkError({ reason }))
 
 export const Http: SinkType<HttpConfig> = {
   config: HttpConfig,
+  libraries: ["oauth4webapi"],
   concurrency: 16,
   messages: { composes: ({ format }) => format === "template", with: '"format": "template"' },
   open: (config) => make(config),

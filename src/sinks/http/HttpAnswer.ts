@@ -6,8 +6,9 @@
  * `http.md` has the usual verdicts as a table, which a test holds against
  * this file.
  */
-import type { Redacted } from "effect"
-import { type Failure, passing as transient } from "../../runtime/HttpTransport.ts"
+import { Redacted } from "effect"
+import { type HttpProxy, isItsOwn, proxyFor, refusedTunnel } from "../../runtime/HttpProxy.ts"
+import { type Failure, failureOf, passing as transient } from "../../runtime/HttpTransport.ts"
 import {
   DeliveryFailed,
   DeliveryRejected,
@@ -36,10 +37,17 @@ export interface Documented {
 /** A service's documented answers; `undefined` where the usual meaning holds. `text` is the body as far as it came. */
 export type Meaning = (status: number, text: () => string) => Documented | undefined
 
-/** The part of a sink that its answers depend on. */
-export interface Receiver {
+/** Who is asked. */
+export interface Asked {
   /** Its name in messages: the method and the URL's origin. */
   readonly name: string
+  readonly origin: string
+  /** The key of the config that has the certificates; `tls` unless said. */
+  readonly tls?: string
+}
+
+/** The part of a sink that its answers depend on. */
+export interface Receiver extends Asked {
   /** Where its credentials are in the config; `headers` unless said. */
   readonly credentials?: string
   /** The config's verdicts, by status or class. */
@@ -80,12 +88,14 @@ const retryAfter = (header: string | null, now: number): number => {
 const bounded = (asked: number): number =>
   Number.isNaN(asked) ? wait.usual : Math.min(Math.max(asked, wait.least), wait.most)
 
-const whatToDo = (status: number, credentials: string): string => {
+const whatToDo = (status: number, credentials: string, proxy: HttpProxy | undefined): string => {
   if (status < 400) return 'redirects are not followed; put the address that it leads to into "url"'
+  // Through a tunnel it can't be the proxy that answers; without one it can, and few say so.
+  const orProxy = proxy === undefined ? "" : `, or whether the proxy ${proxy.name} lets the relay there`
   switch (status) {
     case 401:
     case 403:
-      return `check the credentials in "${credentials}", and what they allow`
+      return `check the credentials in "${credentials}", and what they allow${orProxy}`
     case 404:
       return 'nothing is there; check the path of "url"'
     case 405:
@@ -99,19 +109,61 @@ const whatToDo = (status: number, credentials: string): string => {
   }
 }
 
+/** What a proxy refused, by its status. */
+const byProxy = (name: string, status: number, proxy: HttpProxy): Reason => {
+  const said = status === 0 ? "" : ` (${status})`
+  if (status === 407) {
+    return new SinkMisconfigured({
+      message: `${name}: the proxy ${proxy.name} wants credentials${said}: put them into ${proxy.variable}`,
+    })
+  }
+  return status >= 500 || status === 408 || status === 429
+    ? new SinkUnavailable({ message: `${name} can't be reached: the proxy ${proxy.name} can't get there${said}` })
+    : new SinkMisconfigured({
+        message: `${name}: the proxy ${proxy.name} does not let the relay there${said}: allow it, or name the host in NO_PROXY`,
+      })
+}
+
+/** The reason where a proxy answered in the receiver's place; `undefined` where the receiver did. */
+export const ofProxy = (
+  answer: { readonly status: number; readonly headers: Pick<Headers, "get"> },
+  { name, origin }: Asked,
+): Reason | undefined => {
+  const proxy = isItsOwn(answer) ? proxyFor(origin) : undefined
+  return proxy && byProxy(name, answer.status, proxy)
+}
+
+/** Bytes: receivers take a header line of some 8 KiB. */
+const longToken = 8_000
+
+/** Whether a request was refused for the length of its headers. Some servers answer 400, and say it in words. */
+const isHeadersTooLong = (status: number, text: () => string, tokenLength: number): boolean => {
+  if (status === 431) return true
+  if (status !== 400 && status !== 413) return false
+  return tokenLength > longToken || /\bheaders?\b.{0,60}\b(too (large|long|big)|exceeds)/i.test(text())
+}
+
 /** The reason for the lane; `undefined` when the event was delivered. `now` is in epoch milliseconds, `token` what the request bore. */
 export const reasonOf = (
-  { status, headers }: { readonly status: number; readonly headers: Pick<Headers, "get"> },
+  response: { readonly status: number; readonly headers: Pick<Headers, "get"> },
   text: () => string,
-  { name, credentials = "headers", overrides, isTemplated, meaning, keep }: Receiver,
+  receiver: Receiver,
   now: number,
   token?: Redacted.Redacted<string>,
 ): Reason | undefined => {
+  const { status, headers } = response
+  const { name, credentials = "headers", overrides, isTemplated, meaning, keep } = receiver
+  const refusal = ofProxy(response, receiver)
+  if (refusal !== undefined) return refusal
   const documented = meaning?.(status, text)
+  const length = token === undefined ? 0 : Redacted.value(token).length
+  // The same token goes with every event, so it isn't about this one.
+  const tooLong = length > 0 && isHeadersTooLong(status, text, length)
   const verdict =
     overrides[status] ??
     overrides[`${Math.floor(status / 100)}xx`] ??
     documented?.verdict ??
+    (tooLong ? "misconfigured" : undefined) ??
     usual(status, status === 503 && headers.get("retry-after") !== null, isTemplated)
   const because = documented?.verdict === verdict ? documented.because : undefined
   if (verdict === "delivered") return undefined
@@ -119,6 +171,10 @@ export const reasonOf = (
   // Compressed although we ask for none: the runtimes differ in whether they undo it.
   const isPlain = (headers.get("content-encoding") ?? "identity") === "identity"
   const answer = isPlain ? keep?.(text(), token) : undefined
+  const todo = (): string =>
+    tooLong
+      ? `the access token of ${length} bytes is longer than it takes; ask for a shorter one, with fewer scopes or claims, or have it take longer headers`
+      : whatToDo(status, credentials, receiver.origin.startsWith("http:") ? proxyFor(receiver.origin) : undefined)
   const said = { message, ...(answer !== undefined && { answer }) }
   switch (verdict) {
     case "retry":
@@ -130,9 +186,8 @@ export const reasonOf = (
       return new SinkThrottled({ ...said, retryAfter: bounded(asked) })
     }
     case "misconfigured":
-      return new SinkMisconfigured(
-        because === undefined ? { ...said, message: `${message}: ${whatToDo(status, credentials)}` } : said,
-      )
+      if (because !== undefined) return new SinkMisconfigured(said)
+      return new SinkMisconfigured({ ...said, message: `${message}: ${todo()}` })
   }
 }
 
@@ -147,13 +202,22 @@ const needsAction = (tls: string): Readonly<Partial<Record<Failure, string>>> =>
   "no HTTP": "what answers there does not speak HTTP; check scheme and port of the URL",
 })
 
+/** Failures to connect: with a proxy on the way it is the only one that is connected to. */
+const ofConnecting = new Set<Failure>(["refused", "unknown host", "unreachable"])
+
 /** The reason when there was no answer. The runtime's message isn't repeated: it may hold the URL. */
-export const reasonOfFailure = (
-  failure: Failure,
-  { name, tls = "tls" }: { readonly name: string; readonly tls?: string },
-): Reason => {
+export const reasonOfFailure = (error: unknown, { name, origin, tls = "tls" }: Asked): Reason => {
+  const failure = failureOf(error)
+  const proxy = proxyFor(origin)
+  const status = refusedTunnel(error)
+  if (proxy !== undefined && status !== undefined) return byProxy(name, status, proxy)
   const fault = needsAction(tls)[failure]
-  return fault === undefined
-    ? new SinkUnavailable({ message: `${name} can't be reached: ${transient[failure]}` })
-    : new SinkMisconfigured({ message: `${name}: ${fault}` })
+  if (fault !== undefined) return new SinkMisconfigured({ message: `${name}: ${fault}` })
+  const why = transient[failure]
+  if (proxy === undefined) return new SinkUnavailable({ message: `${name} can't be reached: ${why}` })
+  return new SinkUnavailable({
+    message: ofConnecting.has(failure)
+      ? `${name} can't be reached, because the proxy ${proxy.name} (${proxy.variable}) can't: ${why}`
+      : `${name} can't be reached through the proxy ${proxy.name}: ${why}`,
+  })
 }

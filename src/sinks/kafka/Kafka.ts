@@ -18,8 +18,10 @@ import * as Certificates from "../Certificates.ts"
 import { foreseeable } from "../Foreseeable.ts"
 import { rendered } from "../Rendered.ts"
 import { type Failures, isFinal, type Limits, passed, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import * as Diagnosis from "./Diagnosis.ts"
 import {
   type ClientOptions,
+  closed,
   type KafkaClient,
   KafkaError,
   type KafkaRecord,
@@ -69,7 +71,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     Effect.timeoutOrElse(call, {
       duration: config.requestTimeout,
       orElse: () => Effect.fail(kafkaError(timedOut)),
-    })
+    }).pipe(Effect.catchIf(isClosed, (error) => Diagnosis.of(error, options)))
 
   const fault = (error: KafkaError, record?: Pick<KafkaRecord, "topic" | "value">): SinkError =>
     new SinkError({
@@ -200,6 +202,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
           duration: options.requestTimeout / 2,
           orElse: () => Effect.fail(kafkaError(timedOut)),
         }),
+        Effect.catchIf(isClosed, (error) => Diagnosis.of(error, { ...options, brokers: [broker] })),
         Effect.match({
           onSuccess: (): ReadonlyArray<string> => [],
           onFailure: (error) => {
@@ -253,6 +256,8 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   }
 })
 
+const isClosed = ({ code }: KafkaError): boolean => code === closed
+
 /** Throttling up to this is waited for in silence, in milliseconds. */
 const shortThrottle = 1_000
 
@@ -261,6 +266,7 @@ const overhead = 1_024
 
 export const Kafka: SinkType<KafkaConfig> = {
   config: KafkaConfig,
+  libraries: ["@platformatic/", "kafkajs", "fastq"],
   concurrency: 1,
   open: make,
   // Without the partition, which depends on the topic.

@@ -7,6 +7,7 @@
  * its connections, so that the library can't retry it later.
  */
 import { Effect, Schema } from "effect"
+import { NotKafka } from "./KafkaSocket.ts"
 
 /**
  * An error of a broker or of the connection to it, by Kafka's name for it
@@ -26,11 +27,22 @@ export const kafkaError = (code: string, detail = "") => new KafkaError({ code, 
 
 /** Our codes, for errors before a broker answers. */
 export const unreachable = "UNREACHABLE"
+/** A connection was opened and closed again without an answer. */
+export const closed = "CLOSED"
 export const untrusted = "TLS_UNTRUSTED"
+/** The broker refuses the client certificate, or that there is none. */
+export const certificateRefused = "TLS_CERTIFICATE_REFUSED"
 export const timedOut = "TIMED_OUT"
 /** Only one side speaks TLS. */
 export const tlsMissing = "TLS_MISSING"
 export const tlsUnwanted = "TLS_UNWANTED"
+/** The broker wants a login, and none is configured. */
+export const saslMissing = "SASL_MISSING"
+
+const ours: ReadonlySet<string> = new Set([unreachable, untrusted, timedOut, tlsMissing, tlsUnwanted])
+
+/** Whether an error is of the connection, and no broker's answer. */
+export const isOurs = ({ code }: Pick<KafkaError, "code">): boolean => ours.has(code)
 
 export interface KafkaRecord {
   readonly topic: string
@@ -88,12 +100,18 @@ export interface KafkaClient {
   readonly send: (records: ReadonlyArray<KafkaRecord>) => Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError>
 }
 
+/**
+ * Milliseconds. A broker throttles for the length of its quota's window, 11 seconds unless it is told otherwise; an
+ * answer that was garbled on its way may say a month.
+ */
+const longestThrottle = 30_000
+
 /** Remembers throttling by brokers; `note` takes milliseconds from now. */
 export const makeThrottle = () => {
   let until = 0
   return {
     note: (millis: number): void => {
-      until = Math.max(until, performance.now() + millis)
+      until = Math.max(until, performance.now() + Math.min(millis, longestThrottle))
     },
     left: (): number => Math.max(0, until - performance.now()),
   }
@@ -112,27 +130,30 @@ export const textOf = (error: object, key: string): string => {
   return typeof value === "string" ? value : ""
 }
 
-/** A broker closes the connection without an answer when the protocol is wrong. */
-const closed =
-  'it closed the connection; if that persists, check which port this is, and whether it wants "tls", a client certificate or "sasl"'
-
 const certificateCodes =
   /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|ERR_TLS|ERR_SSL|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i
 
+/** An alert is sent by the other side, so it is about the certificate of this one. */
+const refusal = /alert.*(?:certificate|unknown.?ca)/i
+
 /** An error below Kafka's protocol, by the system's code or else by its message. */
 export const below = (error: Error, code: string): KafkaError => {
+  if (error instanceof NotKafka) return kafkaError(unreachable, error.message)
   const said = `${code} ${error.message}`
   if (/requires TLS/.test(said)) return kafkaError(tlsMissing)
   if (/wrong version number|ERR_SSL_WRONG_VERSION/i.test(said)) return kafkaError(tlsUnwanted)
+  if (refusal.test(said)) return kafkaError(certificateRefused)
   const certificate = certificateCodes.exec(said)
   if (certificate !== null) return kafkaError(untrusted, code === "" ? certificate[0] : code)
   if (/timed? ?out|ETIMEDOUT/i.test(said)) return kafkaError(timedOut)
-  return kafkaError(unreachable, /closed|before secure TLS|write.after.end/i.test(said) ? closed : code)
+  return /closed|before secure TLS|write.after.end|ECONNRESET|EPIPE/i.test(said)
+    ? kafkaError(closed)
+    : kafkaError(unreachable, code)
 }
 
 /** The error to report: lasting ones before transient ones. */
 export const worst = (errors: ReadonlyArray<KafkaError>): KafkaError => {
-  const passing = [unreachable, timedOut]
+  const passing = [unreachable, closed, timedOut]
   return (
     errors.find(({ code }) => code.startsWith("TLS_") || code.includes("SASL")) ??
     errors.findLast(({ code }) => !passing.includes(code)) ??

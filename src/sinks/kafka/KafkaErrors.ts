@@ -10,7 +10,17 @@ import {
   SinkThrottled,
   SinkUnavailable,
 } from "../Sink.ts"
-import { type KafkaError, timedOut, tlsMissing, tlsUnwanted, unreachable, untrusted } from "./KafkaClient.ts"
+import {
+  certificateRefused,
+  closed,
+  type KafkaError,
+  saslMissing,
+  timedOut,
+  tlsMissing,
+  tlsUnwanted,
+  unreachable,
+  untrusted,
+} from "./KafkaClient.ts"
 
 /** What a message names. */
 export interface Place {
@@ -39,31 +49,38 @@ const rejected = new Set([
 ])
 
 /** Codes that need a person, and what to do. */
-const advice: Readonly<Record<string, string>> = {
-  [untrusted]:
-    'the certificate of the other side is not trusted: name its authority with "tls": { "ca": … }, renew it, or set "certificate" and "key" if the broker asks for them',
-  [tlsMissing]: 'the broker speaks TLS at this port: set "tls"',
-  [tlsUnwanted]: 'the broker speaks no TLS at this port: name another, or take "tls" out',
-  SASL_AUTHENTICATION_FAILED: 'the broker refused the user or its password: correct "sasl"',
-  UNSUPPORTED_SASL_MECHANISM: 'the broker does not know this mechanism: change "sasl.mechanism"',
-  ILLEGAL_SASL_STATE: 'the broker expects no such login here: correct "sasl", or the port',
-  CLUSTER_AUTHORIZATION_FAILED: "the user lacks IdempotentWrite on the cluster: grant it",
-  TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the user lacks Write on the transactional id: grant it",
-  UNSUPPORTED_COMPRESSION_TYPE: 'the broker does not know this compression: change "compression"',
-  UNSUPPORTED_VERSION: "the broker is too old for this client",
-  POLICY_VIOLATION: 'the broker has a rule against such topics: change "createTopics", or make the topic by hand',
-  INVALID_REPLICATION_FACTOR: 'there are too few brokers for this many copies: lower "createTopics.replication"',
-  INVALID_PARTITIONS: 'the broker refuses this number of partitions: change "createTopics.partitions"',
-}
+const advice = new Map(
+  Object.entries({
+    [untrusted]:
+      'the certificate of the other side is not trusted: name its authority with "tls": { "ca": … }, or renew it',
+    [certificateRefused]:
+      'the broker wants a client certificate of an authority that it trusts: set or correct "certificate" and "key" in "tls"',
+    [tlsMissing]: 'the broker speaks TLS at this port: set "tls"',
+    [tlsUnwanted]: 'the broker speaks no TLS at this port: name another, or take "tls" out',
+    [saslMissing]: 'the broker wants a login at this port: set "sasl"',
+    SASL_AUTHENTICATION_FAILED: 'the broker refused the user or its password: correct "sasl"',
+    UNSUPPORTED_SASL_MECHANISM: 'the broker does not allow this mechanism at this port: change "sasl.mechanism"',
+    ILLEGAL_SASL_STATE: 'the broker wants no login at this port: name another, or take "sasl" out',
+    CLUSTER_AUTHORIZATION_FAILED: "the user lacks IdempotentWrite on the cluster: grant it",
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the user lacks Write on the transactional id: grant it",
+    UNSUPPORTED_COMPRESSION_TYPE: 'the broker does not know this compression: change "compression"',
+    UNSUPPORTED_VERSION: "the broker is too old for this client",
+    POLICY_VIOLATION: 'the broker has a rule against such topics: change "createTopics", or make the topic by hand',
+    INVALID_REPLICATION_FACTOR: 'there are too few brokers for this many copies: lower "createTopics.replication"',
+    INVALID_PARTITIONS: 'the broker refuses this number of partitions: change "createTopics.partitions"',
+  }),
+)
 
 /** Codes about the topic, and what to do; of a template they may concern this event only. */
-const topicAdvice: Readonly<Record<string, string>> = {
-  UNKNOWN_TOPIC_OR_PARTITION: 'there is no such topic: make it, or let the relay do so with "createTopics"',
-  TOPIC_AUTHORIZATION_FAILED: "the user lacks Write (or Describe) on the topic: grant it",
-}
+const topicAdvice = new Map(
+  Object.entries({
+    UNKNOWN_TOPIC_OR_PARTITION: 'there is no such topic: make it, or let the relay do so with "createTopics"',
+    TOPIC_AUTHORIZATION_FAILED: "the user lacks Write (or Describe) on the topic: grant it",
+  }),
+)
 
 /** Whether it is about the topic: records of other topics may be accepted. */
-export const isTopics = ({ code }: KafkaError): boolean => code in topicAdvice || code === "INVALID_TOPIC_EXCEPTION"
+export const isTopics = ({ code }: KafkaError): boolean => topicAdvice.has(code) || code === "INVALID_TOPIC_EXCEPTION"
 
 const seconds = 1_000
 
@@ -83,6 +100,11 @@ export const reasonOf = (error: KafkaError, { brokers, topic, isTemplated, bytes
     const why = error.detail === "" ? "" : ` (${error.detail})`
     return new SinkUnavailable({ message: `kafka ${brokers} can't be reached${why}` })
   }
+  if (code === closed) {
+    return new SinkUnavailable({
+      message: `kafka ${brokers} can't be reached: it closed the connection without an answer; if that persists, check whether a broker listens at this port`,
+    })
+  }
   if (code === timedOut) return new SinkUnavailable({ message: `kafka ${brokers} does not answer` })
   if (tooLarge(code)) {
     return new DeliveryRejected({
@@ -94,12 +116,12 @@ export const reasonOf = (error: KafkaError, { brokers, topic, isTemplated, bytes
     const message = `${at}: this is no name for a topic: at most 249 letters, digits, ".", "_" and "-"`
     return isTemplated ? new DeliveryRejected({ message }) : new SinkMisconfigured({ message })
   }
-  const forTopic = topicAdvice[code]
+  const forTopic = topicAdvice.get(code)
   if (forTopic !== undefined) {
     const message = `${at}: ${forTopic}`
     return isTemplated ? new DeliveryFailed({ message }) : new SinkMisconfigured({ message })
   }
-  const todo = advice[code]
+  const todo = advice.get(code)
   if (todo !== undefined) {
     const said = error.detail === "" ? code : error.detail
     return new SinkMisconfigured({ message: `${at}: ${todo} (${said})` })

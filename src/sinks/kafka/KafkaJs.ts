@@ -14,6 +14,7 @@ import kafkajs, { type Admin, type KafkaConfig, type Message, type Producer, typ
 import {
   below,
   type ClientOptions,
+  isOurs,
   type KafkaClient,
   type KafkaError,
   type KafkaRecord,
@@ -26,6 +27,7 @@ import {
   timedOut,
   unreachable,
 } from "./KafkaClient.ts"
+import * as KafkaSocket from "./KafkaSocket.ts"
 
 /** How long a topic's metadata is cached, in milliseconds. */
 const topicAge = 30_000
@@ -91,6 +93,7 @@ export const make = Effect.fnUntraced(function* (
         const socket: Socket = ssl
           ? connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }), ...ssl }, onConnect)
           : connect({ host, port }, onConnect)
+        KafkaSocket.watch(socket)
         sockets.add(socket)
         socket.once("close", () => sockets.delete(socket))
         // It retries although nobody waits.
@@ -138,8 +141,15 @@ export const make = Effect.fnUntraced(function* (
       })
     }),
   )
+  /**
+   * It keeps a connection on which nothing was answered, or what it could not read. What comes on that may have lost
+   * its frames for good: each batch would be written, and each would seem to fail.
+   */
   const call = <A>(use: (connected: Connected) => Promise<A>): Effect.Effect<A, KafkaError> =>
-    Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: kafkaErrorOf }))
+    Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: kafkaErrorOf })).pipe(
+      Effect.tapError((error) => (isOurs(error) ? close : Effect.void)),
+      Effect.onInterrupt(() => close),
+    )
 
   const sendAll = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<void, KafkaError> =>
     call(({ producer }) =>
@@ -208,9 +218,16 @@ export const make = Effect.fnUntraced(function* (
         ),
         ({ resources }) => Number(resources[0]?.configEntries[0]?.configValue ?? Number.POSITIVE_INFINITY),
       ),
-    mayWrite: () => Effect.succeed(undefined),
+    // This client can't ask, so the other one does; for the events themselves it isn't used.
+    mayWrite: (name) =>
+      Effect.promise(() => import("./Platformatic.ts")).pipe(
+        Effect.flatMap(({ make }) => make(options)),
+        Effect.flatMap((other) => other.mayWrite(name)),
+        Effect.scoped,
+        Effect.orElseSucceed(() => undefined),
+      ),
     throttled: throttle.left,
-    send: (records) => oneAtATime.withPermit(Effect.onInterrupt(send(records), () => close)),
+    send: (records) => oneAtATime.withPermit(send(records)),
   }
 })
 
@@ -223,7 +240,9 @@ const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => 
 
 // --- what an error says ----------------------------------------------------------
 
-const isRefusal = ({ code }: KafkaError): boolean => /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL")
+/** Whether a broker has answered, and so: nothing of the batch that it names is written. */
+const isRefusal = ({ code }: KafkaError): boolean =>
+  /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL") && !isOurs({ code })
 
 /** The innermost cause of an error; of several causes the first. */
 const innermost = (error: unknown): unknown => {
@@ -236,10 +255,18 @@ const innermost = (error: unknown): unknown => {
   return one
 }
 
+/** Whatever ends a login is reported as a login that failed, with the reason behind a colon. */
+const ofLogin = (error: Error): KafkaError => {
+  if (/mechanism is not supported/.test(error.message)) return kafkaError("UNSUPPORTED_SASL_MECHANISM")
+  return /: (?:Closed connection|Connection |Not connected|Request .* timed out)/.test(error.message)
+    ? below(error, "")
+    : kafkaError("SASL_AUTHENTICATION_FAILED")
+}
+
 const kafkaErrorOf = (error: unknown): KafkaError => {
   const inner = innermost(error)
   if (inner instanceof kafkajs.KafkaJSProtocolError) return kafkaError(inner.type)
-  if (inner instanceof kafkajs.KafkaJSSASLAuthenticationError) return kafkaError("SASL_AUTHENTICATION_FAILED")
+  if (inner instanceof kafkajs.KafkaJSSASLAuthenticationError) return ofLogin(inner)
   if (inner instanceof kafkajs.KafkaJSRequestTimeoutError) return kafkaError(timedOut)
   return inner instanceof Error ? below(inner, textOf(inner, "code")) : kafkaError(unreachable)
 }

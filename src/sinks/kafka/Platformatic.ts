@@ -5,8 +5,18 @@
  * **Gotcha.** With idempotence the library retries for ever unless `retries` is at
  * least two. An error is a tree, and its leaves say what happened.
  */
-import { Admin, ConfigResourceTypes, GenericError, MultipleErrors, metadataV12, Producer } from "@platformatic/kafka"
+import {
+  Admin,
+  ConfigResourceTypes,
+  Connection,
+  GenericError,
+  instancesChannel,
+  MultipleErrors,
+  metadataV12,
+  Producer,
+} from "@platformatic/kafka"
 import { Effect, type Scope, Semaphore } from "effect"
+import { hasProperty } from "effect/Predicate"
 import {
   below,
   type ClientOptions,
@@ -19,10 +29,25 @@ import {
   unreachable,
   worst,
 } from "./KafkaClient.ts"
+import * as KafkaSocket from "./KafkaSocket.ts"
 import * as Produce from "./Produce.ts"
 
 /** How long metadata is cached: it bounds how long a new partition stays unused. */
 const metadataMaxAge = 30_000
+
+/**
+ * Its pool listens for the first error of a connection only, and a connection that is closed during its login emits
+ * a second: from `#onClose`, which fails the request under way, the login goes on to the next. Closing takes listeners
+ * off the socket. See github.com/platformatic/kafka/pull/171, which mended another case of it.
+ */
+instancesChannel.subscribe((created) => {
+  if (!hasProperty(created, "instance") || !(created.instance instanceof Connection)) return
+  const connection = created.instance
+  connection.on("error", KafkaSocket.ignore)
+  // Its socket is made right after this event.
+  connection.on("connecting", () => queueMicrotask(() => KafkaSocket.watch(connection.socket)))
+  connection.on("closing", () => connection.socket.on("error", KafkaSocket.ignore))
+})
 
 const settings = (options: ClientOptions) => ({
   clientId: options.clientId,
@@ -148,10 +173,10 @@ const leaf = (error: Error): ReadonlyArray<KafkaError> => {
   const protocol = textOf(error, "apiId")
   if (protocol !== "") return [kafkaError(protocol, textOf(error, "serverErrorMessage"))]
   const code = textOf(error, "code")
-  if (code === "PLT_KFK_AUTHENTICATION") return [kafkaError("SASL_AUTHENTICATION_FAILED")]
   if (/^Unknown topic/.test(error.message)) return [kafkaError("UNKNOWN_TOPIC_OR_PARTITION")]
-  // Only a wrapper of its causes.
+  // Only a wrapper of its causes: a login fails for the reason that stands inside, such as a connection that was closed.
   if (error instanceof MultipleErrors || (error.cause instanceof Error && GenericError.isGenericError(error))) return []
+  if (code === "PLT_KFK_AUTHENTICATION") return [kafkaError("SASL_AUTHENTICATION_FAILED")]
   if (code === "PLT_KFK_UNSUPPORTED_COMPRESSION") return [kafkaError("UNSUPPORTED_COMPRESSION_TYPE")]
   return [below(error, code.startsWith("PLT_KFK") ? "" : code)]
 }

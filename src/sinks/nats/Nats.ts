@@ -183,6 +183,7 @@ const noSubject = rejected(
 
 export const Nats: SinkType<NatsConfig> = {
   config: NatsConfig,
+  libraries: ["@nats-io/"],
   // Of a batch all are in flight at once; a second would let one event overtake another of its key.
   concurrency: 1,
   open: make,

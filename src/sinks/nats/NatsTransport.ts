@@ -11,6 +11,9 @@ import { NodeTransport, nodeResolveHost } from "@nats-io/transport-node/lib/node
 /** The message of the error when a server demands TLS and the config has none. */
 export const tlsMissing = "the server demands TLS"
 
+/** The server's first line with what may come behind it, in bytes; it names the servers of a cluster. */
+const longestGreeting = 1024 * 1024
+
 type Host = Parameters<NodeTransport["connect"]>[0]
 
 /** An error of a socket that was given up ends the process where nothing listens for it. */
@@ -32,7 +35,13 @@ class Transport extends NodeTransport {
   }
 
   override async dial(host: Host): Promise<Socket> {
-    return guarded(await super.dial(host))
+    const socket = guarded(await super.dial(host))
+    let said = 0
+    // The client collects the first line for as long as it has no end. It takes this listener off with its own, behind that line.
+    return socket.on("data", ({ length }: Buffer) => {
+      said += length
+      if (said > longestGreeting) socket.destroy(new SyntaxError("a greeting without an end"))
+    })
   }
 
   override startTLS(): Promise<TLSSocket> {

@@ -161,6 +161,7 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
 
 export const RabbitMq: SinkType<RabbitMqConfig> = {
   config: RabbitMqConfig,
+  libraries: ["amqplib"],
   concurrency: 1,
   open: make,
   preview: (config, batch) =>

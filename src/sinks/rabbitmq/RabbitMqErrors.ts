@@ -34,6 +34,9 @@ export const isOneMessages = (error: AmqpError.AmqpError): boolean =>
 export const isConnections = ({ code }: AmqpError.AmqpError): boolean =>
   code !== AmqpError.nacked && code !== AmqpError.returned && code !== AmqpError.unwritable
 
+/** Errors of frames, syntax, commands and their order (AMQP 0-9-1, section 1.4). */
+const garbled = new Set(["501", "502", "503", "505"])
+
 /** Memory and disk are not freed in a moment, in milliseconds. */
 const pause = 5_000
 
@@ -142,6 +145,11 @@ export const reasonOf = (error: AmqpError.AmqpError, place: Place): Reason => {
     default: {
       const todo = advice[code]
       if (todo !== undefined) return new SinkMisconfigured({ message: `${at}: ${todo}` })
+      if (garbled.has(code)) {
+        return new SinkUnavailable({
+          message: `${at} ended the connection: what reached it was not the protocol that was sent (${code}); if that persists, look at what stands between`,
+        })
+      }
       // The rest is transient: a shutdown, a node that fails over, an internal error.
       return new SinkUnavailable({ message: `${at} can't take messages now (${code})` })
     }

@@ -76,6 +76,7 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
 
 export const Sns: SinkType<SnsConfig> = {
   config: SnsConfig,
+  libraries: ["@aws-sdk/", "@aws/", "@smithy/"],
   concurrency: 8,
   messagingSystem: "aws.sns",
   open: make,

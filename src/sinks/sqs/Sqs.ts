@@ -97,6 +97,7 @@ const make = Effect.fnUntraced(function* (config: SqsConfig): Effect.fn.Return<S
 
 export const Sqs: SinkType<SqsConfig> = {
   config: SqsConfig,
+  libraries: ["@aws-sdk/", "@aws/", "@smithy/"],
   concurrency: 8,
   messagingSystem: "aws_sqs",
   open: make,

@@ -2,6 +2,7 @@ import { expect } from "bun:test"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { checkSinks, type SinkCheck } from "../../../src/cli/support/checkSinks.ts"
+import { Program } from "../../../src/cli/support/Program.ts"
 import { load } from "../../../src/config/load/Load.ts"
 import { journalTypes } from "../../../src/journal/Journals.ts"
 import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
@@ -9,6 +10,7 @@ import { readFile } from "../../config/fixture.ts"
 import { it } from "../../lib/effect.ts"
 import { serve } from "../../sinks/receiver.ts"
 
+const program = Program.of({ entry: new URL(import.meta.url), env: {}, command: "relay" })
 const file = "relay.config.json"
 
 const configOf = (sinks: object) =>
@@ -43,5 +45,5 @@ it.effect("sinks that never answer hold up neither each other nor one that does,
     expect(new Set(reached.filter(({ ok }) => !ok).map(({ message }) => message))).toEqual(
       new Set(["no answer within 10s"]),
     )
-  }).pipe(Effect.orDie),
+  }).pipe(Effect.provideService(Program, program), Effect.orDie),
 )

@@ -251,4 +251,32 @@ describe("status", () => {
     const text = rendered(status([lane("_quarantine", { type: "quarantine", deadLetters: 2 })]))
     expect(text).toContain("_quarantine: 2 dead letters\n  what to do: relay dlq list --sink _quarantine")
   })
+
+  test("without its database says how old its figures are, and nothing of relays that nobody hears", () => {
+    const silent = {
+      name: "b",
+      isSelf: false,
+      version: "",
+      configHash: "x",
+      address: "",
+      age: 60_000,
+      streams: [],
+      shared: false,
+      waiting: 0,
+    }
+    const away = status([], { health: "unavailable", message: "no answer", answeredAt: 288_000 })
+    const found = { ...away, notReady: "unavailable: no answer", fleet: { relays: [silent], unowned: [] } }
+    const { level, problems } = health(found)
+    expect([level, problems.map(({ state }) => state)]).toEqual(["critical", ["not-ready"]])
+    expect(problems[0]?.lines).toContain("the figures shown are 12 s old")
+    expect(rendered(found)).toContain("journal unavailable: 12 events so far, 2.0 KiB of 1.0 GiB, as of 12 s ago")
+  })
+
+  test("a lane that is stalled is critical, with what its message says", () => {
+    const { level, problems } = health(
+      status([lane("lake", { condition: "stalled", message: "since noon", backlog: 3 })]),
+    )
+    expect([level, problems.map(({ state }) => state)]).toEqual(["critical", ["sink-stalled"]])
+    expect(problems[0]?.lines).toEqual(["stalled; since noon"])
+  })
 })

@@ -45,6 +45,10 @@ export const commandLine: Theme = {
     { name: "dlq show without an id", command: ["dlq", "show"] },
     { name: "lanes pause without a name", command: ["lanes", "pause"] },
     { name: "events with an outcome that there is not", command: ["events", "--outcome", "parked"] },
+    {
+      name: "events with an outcome that is a property of every object",
+      command: ["events", "--outcome", "constructor"],
+    },
     { name: "events with a limit of nothing", command: ["events", "--limit", "0"] },
     { name: "events since a time that is none", command: ["events", "--since", "yesterday"] },
     { name: "events since a short time", command: ["events", "--since", "2h"] },

@@ -10,6 +10,11 @@ export const references: Theme = {
     { name: "a secret that is empty", config: secret('§""') },
     { name: "a variable that is set to nothing", config: secret('§"${EMPTY}"'), env: { EMPTY: "" } },
     { name: "a variable that is not set", config: secret('§"${SIGNING_SECRET}"'), command: strict },
+    {
+      name: "a variable that is not set, and a property of every object",
+      config: secret('§"${constructor}"'),
+      command: strict,
+    },
     { name: "a variable that is not set, where it may be so", config: secret('"${SIGNING_SECRET}"') },
     {
       name: "a variable whose name is nearly right",

@@ -53,6 +53,14 @@ export const values: Theme = {
     { name: "a number where a header's name is expected", config: webhookWith('"headers": { "signature": §1 }') },
     { name: "a number where a secret is expected", config: config({ admin: '{ "token": §86753090451 }' }) },
     { name: "null where text is expected", config: sink('"type": "file", "path": §null') },
+    {
+      name: "a type of journal that is a property of every object",
+      config: config({ journal: '{ "type": §"constructor" }' }),
+    },
+    {
+      name: "a database's parameter that is a property of every object",
+      config: config({ journal: '{ "type": "postgres", "url": §"postgres://relay@127.0.0.1/events?constructor=1" }' }),
+    },
     { name: "a text where an object is expected", config: config({ journal: '§"./data/journal.db"' }) },
     { name: "an address where the admin API's object is expected", config: config({ admin: '§"127.0.0.1:9080"' }) },
     {

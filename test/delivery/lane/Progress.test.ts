@@ -160,3 +160,16 @@ describe("what the journal is told of failed attempts", () => {
     }),
   )
 })
+
+// Found by the simulation: the journal stored the wait and then its end, and the lane waited for the event for good.
+it.effect("an event that was moved here and has just ended is not taken again where it was routed here as well", () =>
+  Effect.gen(function* () {
+    const clock = yield* Clock.Clock
+    const progress = progressOf([], clock)
+    progress.adopt([waiting(11, "acct_1"), waiting(12, "acct_1")])
+    progress.deadLetter(item(11), failed)
+    progress.delivered(item(12))
+    expect([11, 12, 13].map((sequence) => progress.take(item(sequence).entry))).toEqual([false, false, true])
+    expect(progress.takeChanges()).toMatchObject({ retry: [], endRetry: [12], deadLetter: [{ sequence: 11 }] })
+  }),
+)

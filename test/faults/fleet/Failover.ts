@@ -3,6 +3,7 @@
  * one nothing is lost; with an asynchronous one that was behind, the relays say
  * what is, and go on.
  */
+import { seeded } from "../../lib/seeded.ts"
 import { type Following, makePostgres, type Postgres } from "../../parts/Postgres.ts"
 import type { Line } from "../Line.ts"
 import { eventually } from "../relay/Subject.ts"
@@ -108,5 +109,57 @@ export const asynchronous: Line = {
     if (told === 0) broken.push(`no relay says that anything was lost, and ${lost} were`)
     const notes = [`${lost} lost, ${told} named by the journal; flowing ${seconds(longest)} after a promotion at most`]
     return { rounds: count, duplicates: relays.repeated, lost: Math.max(0, lost - told), broken, notes }
+  }, cluster("asynchronous")),
+}
+
+/** Every relay says that it can accept deliveries. */
+const ready = (relays: Relays): Promise<boolean> =>
+  eventually(async () => {
+    const said = await Promise.all(
+      names.map((name) =>
+        relays
+          .subject(name)
+          .ask("/readyz", "GET", 2_000)
+          .catch(() => "nothing"),
+      ),
+    )
+    return said.every((text) => text.startsWith("ready"))
+  }, 60)
+
+export const promoted: Line = {
+  name: "fleet-failover-behind",
+  fault: "the same with sinks that work, or fail now and then",
+  run: over(async (relays, options) => {
+    const random = seeded(options.seed)
+    const broken: Array<string> = []
+    const count = options.long ? rounds.long : rounds.normal
+    let [before, after] = [0, 0]
+    for (let round = 1; round <= count; round++) {
+      const [primary, standby] = servers
+      const isFlaky = round % 2 === 0
+      relays.answer = () => (isFlaky && random() < 0.2 ? new Response(null, { status: 500 }) : undefined)
+      let accepted: ReadonlySet<number> = new Set()
+      await underLoad(relays, async () => {
+        await Bun.sleep(500)
+        await leaveBehind(standby)
+        await Bun.sleep(500 + random() * 1_500)
+        await primary.kill()
+        await standby.promote()
+        if (!(await ready(relays))) broken.push(`round ${round}: not all are ready a minute after the promotion`)
+        accepted = new Set(relays.accepted)
+        await Bun.sleep(3_000)
+      })
+      await relays.settled()
+      const missing = relays.missing
+      const late = missing.filter((number) => !accepted.has(number))
+      after += late.length
+      before = missing.length - after
+      if (round < count) await turn("asynchronous")
+    }
+    const told = await named(relays)
+    for (const server of servers) await server.stop()
+    if (told === 0) broken.push("no relay says that the database lost anything")
+    const notes = [`${before} that the database lost did not arrive, ${told} named by the journal`]
+    return { rounds: count, duplicates: relays.repeated, lost: after + Math.max(0, before - told), broken, notes }
   }, cluster("asynchronous")),
 }

@@ -1,11 +1,12 @@
 /** Several relays on one PostgreSQL, as processes. */
 import type { Line } from "../Line.ts"
 import { database, network } from "./Databases.ts"
-import { asynchronous, failover } from "./Failover.ts"
+import { asynchronous, failover, promoted } from "./Failover.ts"
 import { freeze } from "./Freeze.ts"
 import { kill } from "./Kill.ts"
 import { lateCommit } from "./LateCommit.ts"
-import { mutants } from "./Mutants.ts"
+import { mutants as fleetMutants } from "./Mutants.ts"
+import { rename, renameMutants } from "./Rename.ts"
 import { same } from "./Same.ts"
 import { stop } from "./Stop.ts"
 
@@ -19,5 +20,7 @@ export const lines: ReadonlyArray<Line> = [
   same,
   failover,
   asynchronous,
+  promoted,
+  rename,
 ]
-export { mutants }
+export const mutants = [...fleetMutants, ...renameMutants]

@@ -49,6 +49,11 @@ const taken = (millis: number): Promise<Response> => Bun.sleep(millis).then(() =
 
 const byOf = (request: Request): Name => (new URL(request.url).searchParams.get("by") ?? "a") as Name
 
+const sinksOf = (name: Name, plain: Receiver, ordered: Receiver) => ({
+  plain: { type: "http", url: `${plain.url}?by=${name}` },
+  ordered: { type: "http", url: ordered.url, order: "key" },
+})
+
 export class Relays {
   readonly postgres: Postgres
   readonly plain: Receiver
@@ -90,10 +95,7 @@ export class Relays {
     const subjects = new Map<Name, Subject>()
     for (const [index, name] of names.entries()) {
       const subject = await Subject.make(options, {
-        sinks: {
-          plain: { type: "http", url: `${plain.url}?by=${name}` },
-          ordered: { type: "http", url: ordered.url, order: "key" },
-        },
+        sinks: sinksOf(name, plain, ordered),
         journal: { type: "postgres", url: withoutTls(url(server)), name },
       })
       subject.write("relay.config.json", { routes, ...settings })
@@ -112,6 +114,13 @@ export class Relays {
     return subject
   }
 
+  readonly routes = routes
+
+  /** The sinks of a relay's config. */
+  sinksOf(name: Name): ReturnType<typeof sinksOf> {
+    return sinksOf(name, this.plain, this.ordered)
+  }
+
   async start(name: Name): Promise<void> {
     this.running.set(name, await this.subject(name).start())
   }
@@ -127,10 +136,12 @@ export class Relays {
   }
 
   get acknowledged(): number {
-    return [...this.subjects.values()].reduce(
-      (sum, { sender }) => sum + sender.acknowledged.size,
-      this.sentInOrder.length,
-    )
+    return this.accepted.length
+  }
+
+  /** The numbers of the events that were answered 202. */
+  get accepted(): ReadonlyArray<number> {
+    return [...this.subjects.values()].flatMap(({ sender }) => [...sender.acknowledged]).concat(this.sentInOrder)
   }
 
   #isMissing(number: number): boolean {

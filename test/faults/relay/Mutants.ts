@@ -160,10 +160,10 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     line: "second-instance",
-    gone: "nobody holds the lock",
-    file: journal("sqlite/file/Store"),
-    find: "BEGIN EXCLUSIVE",
-    replace: "BEGIN",
+    gone: "the journal's file itself is held",
+    file: journal("sqlite/file/JournalLock"),
+    find: "if (found === undefined || this.#files.has(found.ino)) return",
+    replace: "if (found === undefined || found.ino > 0) return",
   },
   {
     line: "soak",

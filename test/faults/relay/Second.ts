@@ -1,7 +1,9 @@
 /**
- * A second relay on the same journal is refused at once, and the first does not
- * notice. When the first is killed the lock goes with it.
+ * A second relay on the same journal is refused at once, also where it reaches the
+ * file by a hard link, and the first does not notice. When the first is killed the lock goes with it.
  */
+import { linkSync, rmSync } from "node:fs"
+import { join } from "node:path"
 import { freePort } from "../../lib/port.ts"
 import type { Line } from "../Line.ts"
 import { Subject } from "./Subject.ts"
@@ -20,6 +22,12 @@ export const second: Line = {
     const { sender } = subject
     const listen = `127.0.0.1:${await freePort()}`
     const other = subject.write("other.json", { listen, admin: { listen: `127.0.0.1:${await freePort()}` } })
+    const link = join(subject.directory, "link.db")
+    const linked = subject.write("linked.json", {
+      listen,
+      admin: { listen: `127.0.0.1:${await freePort()}` },
+      journal: { type: "sqlite", path: link, minFree: "1 MiB" },
+    })
     const broken: Array<string> = []
     const count = options.long ? rounds.long : rounds.normal
     for (let round = 0; round < count; round++) {
@@ -27,16 +35,23 @@ export const second: Line = {
       let over = false
       const loading = sender.load(() => over, 8)
       await sender.burst(100)
-      const began = performance.now()
-      const refusal = await subject.start({}, other).then(
-        async (relay) => {
-          await relay.kill("SIGKILL")
-          return "it was not refused"
-        },
-        (error: unknown) => (/Another relay is running on the journal/.test(String(error)) ? "" : String(error)),
-      )
-      if (refusal !== "") broken.push(`the second: ${refusal}`)
-      if (performance.now() - began > atOnce) broken.push("the second took more than five seconds to refuse")
+      linkSync(subject.journal, link)
+      for (const [config, expected] of [
+        [linked, /has 2 names \(hard links\)/],
+        [other, /Another relay is running on the journal|has 2 names/],
+      ] as const) {
+        const began = performance.now()
+        const refusal = await subject.start({}, config).then(
+          async (relay) => {
+            await relay.kill("SIGKILL")
+            return "it was not refused"
+          },
+          (error: unknown) => (expected.test(String(error)) ? "" : String(error)),
+        )
+        if (refusal !== "") broken.push(`the second: ${refusal}`)
+        if (performance.now() - began > atOnce) broken.push("the second took more than five seconds to refuse")
+      }
+      rmSync(link)
       await sender.burst(100)
       over = true
       await loading

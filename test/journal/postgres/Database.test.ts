@@ -240,18 +240,14 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
           const second = yield* ownStandby(first, "synchronous")
           const url = `postgres://postgres@${second.address},${first.address}/postgres`
           const database = yield* openDatabase(url, { schema: "public", connectTimeout: 300 })
-          let promotions = 0
-          database.onPromoted(() => {
-            promotions += 1
-          })
           yield* writes(database)
-          expect([database.server()?.name, promotions]).toEqual([first.address, 0])
+          expect(database.server()?.name).toBe(first.address)
 
           first.freeze()
           yield* Effect.promise(second.promote)
           yield* failureOf(database.query("SELECT 1", [], { timeout: 50 }))
           yield* writes(database)
-          expect([database.server()?.name, promotions]).toEqual([second.address, 1])
+          expect(database.server()?.name).toBe(second.address)
 
           // Both take writes now.
           first.thaw()

@@ -1,8 +1,9 @@
 /** Several relays' journals on one database, and a clock that is moved by hand. */
-import { Duration, Effect, Exit, Fiber, Scope } from "effect"
+import { Duration, Effect, Exit, Fiber, Result, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { type Journal, unavailable } from "../../../src/journal/Journal.ts"
 import type { Database } from "../../../src/journal/postgres/Database.ts"
+import { type DatabaseError, databaseError, diskFull, readOnly } from "../../../src/journal/postgres/DatabaseError.ts"
 import * as DatabaseSchema from "../../../src/journal/postgres/DatabaseSchema.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
 import { sharedPostgres } from "../../parts/Postgres.ts"
@@ -15,8 +16,8 @@ export interface Relay {
   readonly journal: Journal["Service"]
   readonly freeze: () => void
   readonly thaw: () => void
-  /** It finds that another server takes writes now. */
-  readonly failedOver: () => void
+  /** What it asks the database fails so, until it does not. */
+  readonly fails: (how: keyof typeof failures | undefined) => void
   /** As at SIGTERM. */
   readonly stop: Effect.Effect<void>
 }
@@ -30,20 +31,45 @@ const counted = <A, E>(question: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     () => Effect.sync(() => asked--),
   )
 
+const failures = {
+  away: databaseError("unavailable", "PostgreSQL at db: nothing listens there", { code: "ECONNREFUSED" }),
+  diskFull: databaseError("unavailable", "PostgreSQL at db: the server's disk is full", { code: diskFull }),
+  readOnly: databaseError("unavailable", "PostgreSQL at db: the server takes no writes", { code: readOnly }),
+} satisfies Record<string, DatabaseError>
+
+/** With a full disk, reads and beats go on. */
+const writes = /^\s*(INSERT|UPDATE|DELETE|WITH owned)/
+
 const freezable = (db: Database) => {
+  let failure: DatabaseError | undefined
+  const failureOf = (sql: string) => (failure === failures.away || writes.test(sql) ? failure : undefined)
+  const failing = <A, E>(sql: string, query: Effect.Effect<A, E>) =>
+    Effect.suspend((): Effect.Effect<A, E | DatabaseError> => {
+      const failure = failureOf(sql)
+      return failure === undefined ? query : Effect.fail(failure)
+    })
   let thawed = Promise.resolve()
   let thaw = () => {}
   const wait = Effect.promise(() => thawed)
-  const listeners: Array<() => void> = []
   const frozen: Database = {
     ...db,
-    onPromoted: (listener) => {
-      listeners.push(listener)
-    },
-    query: <Row>(...all: Parameters<Database["query"]>) => Effect.andThen(wait, counted(db.query<Row>(...all))),
-    transact: (work) => Effect.andThen(wait, counted(db.transact(work))),
+    query: <Row>(...all: Parameters<Database["query"]>) =>
+      Effect.andThen(wait, failing(all[0], counted(db.query<Row>(...all)))),
+    transact: (work) =>
+      Effect.andThen(
+        wait,
+        counted(
+          db.transact((queries) =>
+            work({
+              query: <Row>(...all: Parameters<Database["query"]>) => failing(all[0], queries.query<Row>(...all)),
+            }),
+          ),
+        ),
+      ),
     queryUnsafe: async <Row>(...all: Parameters<Database["queryUnsafe"]>) => {
       await thawed
+      const failed = failureOf(all[0] === "append" ? "INSERT" : "")
+      if (failed !== undefined) return Result.fail(failed)
       asked++
       try {
         return await db.queryUnsafe<Row>(...all)
@@ -60,8 +86,8 @@ const freezable = (db: Database) => {
       thaw = resolve
     },
     thaw: () => thaw(),
-    failedOver: () => {
-      for (const listener of listeners) listener()
+    fails: (how: keyof typeof failures | undefined) => {
+      failure = how && failures[how]
     },
   }
 }
@@ -71,14 +97,21 @@ export const relays = Effect.gen(function* () {
   const schema = `fleet_${process.pid}_${schemas++}`
   const { url, sql } = yield* Effect.promise(sharedPostgres)
   const all = yield* Effect.scope
+  const ask = (text: string) => Effect.promise(() => sql(text.replaceAll("relay.", `${schema}.`), "relay"))
   return {
-    sql: (text: string) => Effect.promise(() => sql(text.replaceAll("relay.", `${schema}.`), "relay")),
+    schema,
+    sql: ask,
+    /** As where a standby was promoted: statements meet a server of another timeline from now on. */
+    promote: (timeline: number) =>
+      ask(
+        `CREATE OR REPLACE FUNCTION relay.timeline() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT ${timeline}::bigint'`,
+      ),
     start: Effect.fnUntraced(function* (name: string, retention = Duration.days(36_525)) {
       const scope = yield* Scope.fork(all)
       return yield* Effect.gen(function* () {
         const opened = yield* openDatabase(url, { schema })
         yield* Effect.mapError(DatabaseSchema.migrate(opened, schema), ({ message }) => unavailable(message))
-        const { db, freeze, thaw, failedOver } = freezable(opened)
+        const { db, freeze, thaw, fails } = freezable(opened)
         const journal = yield* PostgresJournal.make(db, {
           name,
           retention,
@@ -87,7 +120,7 @@ export const relays = Effect.gen(function* () {
         })
         // One that is frozen can't leave, and a test that ends does not wait for it.
         yield* Effect.addFinalizer(() => Effect.sync(thaw))
-        return { journal, freeze, thaw, failedOver, stop: Scope.close(scope, Exit.void) } satisfies Relay
+        return { journal, freeze, thaw, fails, stop: Scope.close(scope, Exit.void) } satisfies Relay
       }).pipe(Scope.provide(scope))
     }),
   }

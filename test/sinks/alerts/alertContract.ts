@@ -195,6 +195,20 @@ export const alertContract = ({ type, service, config = {}, wrong, documented }:
       }),
     )
 
+    it.live("that could hold more than the service takes in all is cut to that", () =>
+      Effect.gen(function* () {
+        const { url } = yield* local(service)
+        const text = "{{/data/object/text}}"
+        const own = Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`Detail ${index}`, text]))
+        const shared = Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`Fact ${index}`, "x<".repeat(900)]))
+        const sink = yield* open(url, { summary: text, details: { ...shared, ...own } })
+        const large = (sequence: number) =>
+          entry(sequence, { body: bytes(JSON.stringify(envelope(sequence, { text: `${sequence} & `.repeat(800) }))) })
+        expect(yield* reasonOf(sink.send([large(1)]))).toBeUndefined()
+        expect(yield* reasonOf(sink.send(Array.from({ length: 60 }, (_, index) => large(index + 1))))).toBeUndefined()
+      }),
+    )
+
     it.live("of a thousand events is one valid message, with their number", () =>
       Effect.gen(function* () {
         const accepted: Array<string> = []

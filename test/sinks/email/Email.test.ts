@@ -10,7 +10,7 @@ import { suiteUnless } from "../../lib/lacking.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 import { startThere } from "../thereSink.ts"
 import { openEmail } from "./emailSink.ts"
-import { reply, type Smtp, startSmtp, type Taken } from "./smtpServer.ts"
+import { greeting, reply, type Smtp, startSmtp, type Taken } from "./smtpServer.ts"
 
 const started = (options?: Parameters<typeof startSmtp>[0]): Effect.Effect<Smtp, never, Scope.Scope> =>
   Effect.acquireRelease(
@@ -358,6 +358,45 @@ describe("what an SMTP server says", () => {
       },
       config: { auth: { username: "relay", password: "a-long-password" } },
     },
+  )
+})
+
+describe("a password", () => {
+  const password = "a password of this test"
+  const auth = { username: "relay", password }
+  const plain = Buffer.from(`\0relay\0${password}`).toString("base64")
+
+  for (const [title, words, says] of [
+    ["TLS, and a login after that", ["STARTTLS"], /wants TLS first: set "security"/],
+    ["no login", ["8BITMIME", "SIZE 1000"], /offers no login that the relay knows/],
+    [
+      "logins that the relay does not know",
+      ["AUTH GSSAPI XOAUTH2 AUTHENTICATE"],
+      /offers no login that the relay knows/,
+    ],
+  ] as const) {
+    it.live(`isn't sent to a server that offers ${title}`, () =>
+      Effect.gen(function* () {
+        const { server, sent } = yield* greeting(...words)
+        const sink = yield* openEmail(() => ({ server, auth }))
+        expect(yield* reasonOf(sink.check)).toMatchObject({
+          _tag: "SinkMisconfigured",
+          message: expect.stringMatching(says),
+        })
+        expect(sent.join("")).not.toMatch(/AUTH/)
+      }),
+    )
+  }
+
+  it.live("is sent by a login that is offered, in whichever form", () =>
+    Effect.gen(function* () {
+      for (const word of ["AUTH LOGIN PLAIN", "auth=plain"]) {
+        const { server, sent } = yield* greeting("STARTTLS", word)
+        const sink = yield* openEmail(() => ({ server, auth }))
+        expect((yield* reasonOf(sink.check))?.message).toMatch(/refuses the user or its password/)
+        expect(sent.join("")).toContain(`AUTH PLAIN ${plain}`)
+      }
+    }),
   )
 })
 

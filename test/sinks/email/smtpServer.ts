@@ -1,8 +1,10 @@
 /** An SMTP server in this process, and what it took: mails as they came, each read by a parser of its own. */
 import { once } from "node:events"
-import type { AddressInfo } from "node:net"
+import { type AddressInfo, createServer } from "node:net"
+import { Effect } from "effect"
 import PostalMime, { type Email } from "postal-mime"
 import { SMTPServer, type SMTPServerOptions } from "smtp-server"
+import { listening } from "../receiver.ts"
 
 export interface Taken {
   readonly mail: Email
@@ -24,6 +26,21 @@ export interface Smtp {
 
 /** An error with the code of its reply. */
 export const reply = (responseCode: number, text: string): Error => Object.assign(new Error(text), { responseCode })
+
+/** A server that greets with these words, takes whatever follows, and keeps what it was sent. */
+export const greeting = Effect.fnUntraced(function* (...words: ReadonlyArray<string>) {
+  const sent: Array<string> = []
+  const server = createServer((socket) => {
+    socket.write("220 here\r\n")
+    socket.on("data", (chunk) => {
+      sent.push(chunk.toString())
+      const lines = ["here", ...words].map((word, index) => `250${index === words.length ? " " : "-"}${word}\r\n`)
+      socket.write(/^EHLO/.test(chunk.toString()) ? lines.join("") : "535 5.7.8 no\r\n")
+    })
+  })
+  const { port } = yield* listening(server)
+  return { server: `127.0.0.1:${port}`, sent }
+})
 
 /** Listens on loopback; `options` are smtp-server's. By default without TLS and without a login. */
 export const startSmtp = async (options: SMTPServerOptions = {}, port = 0): Promise<Smtp> => {

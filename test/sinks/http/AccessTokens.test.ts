@@ -1,5 +1,6 @@
 /** OAuth 2.0 client credentials of an HTTP sink: when a token is fetched, renewed and refused, and what a failure means. */
 import { describe, expect, test } from "bun:test"
+import type { ServerResponse } from "node:http"
 import { createServer } from "node:net"
 import { type Duration, Effect, Fiber, Redacted, Result, Schema } from "effect"
 import { TestClock } from "effect/testing"
@@ -177,6 +178,21 @@ describe("an access token", () => {
 })
 
 describe("a token endpoint", () => {
+  it.live("whose answer breaks off is away, and not wrong", () =>
+    Effect.gen(function* () {
+      const { tokenUrl } = yield* tokenEndpoint({
+        answer: (response) => {
+          response.writeHead(200, { "content-type": "application/json", "content-length": 200 })
+          response.write('{"access_token":"canary', () => response.destroy())
+          return true
+        },
+      })
+      const { sink } = yield* opened({ tokenUrl })
+      const { reason, message } = yield* Effect.flip(sink.send([entry(1)]))
+      expect([reason._tag, message]).toEqual(["SinkUnavailable", expect.stringContaining("broke off")])
+    }),
+  )
+
   const answering = (status: number, body: string, headers: Record<string, string> = {}) =>
     tokenEndpoint({
       answer: (response) => {
@@ -248,12 +264,61 @@ describe("a token endpoint", () => {
       const codes = {
         invalid_scope: /"oauth.scope"/,
         invalid_target: /"oauth.audience"/,
+        // A property of every object.
+        constructor: /constructor; check "oauth", and the client there$/,
         "canary said": /an error of its own/,
       }
       for (const [error, says] of Object.entries(codes)) {
         const { tokenUrl } = yield* answering(400, JSON.stringify({ error, error_description: "canary" }))
         expect(yield* failing({ tokenUrl })).toEqual(["SinkMisconfigured", expect.stringMatching(says)])
       }
+    }),
+  )
+
+  it.effect("that gives a token which no header can carry is to blame, and is asked again", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      const bad = ["one\r\nx-injected: two", "one\u0000", "τόκεν", "t\u00e9"]
+      const { tokenUrl } = yield* tokenEndpoint({
+        answer: (response) => {
+          const token = bad[asked++]
+          if (token !== undefined) response.setHeader("content-type", "application/json")
+          if (token !== undefined) response.end(JSON.stringify({ access_token: token, token_type: "bearer" }))
+          return token !== undefined
+        },
+      })
+      const { sink, bearers } = yield* opened({ tokenUrl })
+      for (const _ of bad) {
+        expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({
+          _tag: "SinkMisconfigured",
+          message: expect.stringMatching(/^the token endpoint .* gives a token that no header can carry/),
+        })
+      }
+      expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
+      expect(bearers()).toEqual([`Bearer canary-token-${bad.length + 1}`])
+    }),
+  )
+
+  it.effect("that gives a long token makes no dead letter of a good event, and still one of a bad one", () =>
+    Effect.gen(function* () {
+      const issuing = (token: string) => ({
+        answer: (response: ServerResponse) => {
+          response.setHeader("content-type", "application/json")
+          response.end(JSON.stringify({ access_token: token, token_type: "bearer" }))
+          return true
+        },
+      })
+      const sent = Effect.fnUntraced(function* (length: number, status: number, text: string, more = {}) {
+        const { tokenUrl } = yield* tokenEndpoint(issuing("t".repeat(length)))
+        const { sink } = yield* opened({ tokenUrl }, (_, response) => response.writeHead(status).end(text), more)
+        return (yield* reasonOf(sink.send([entry(1)])))?._tag
+      })
+      expect(yield* sent(5_000, 400, "400 Request Header Or Cookie Too Large")).toBe("SinkMisconfigured")
+      expect(yield* sent(5_000, 400, "no such field")).toBe("DeliveryRejected")
+      expect(yield* sent(9_000, 400, "")).toBe("SinkMisconfigured")
+      expect(yield* sent(100, 431, "")).toBe("SinkMisconfigured")
+      expect(yield* sent(9_000, 422, "")).toBe("DeliveryRejected")
+      expect(yield* sent(9_000, 400, "", { classify: { 400: "reject" } })).toBe("DeliveryRejected")
     }),
   )
 

@@ -448,6 +448,7 @@ describe("a check", () => {
       })
       yield* (yield* open({ url: `${url}/hook/{{id}}` })).check
       expect(requests.map(({ method }) => method)).toEqual(["HEAD"])
+      expect(requests[0]?.headers["user-agent"]).toMatch(/^relay\/\d/)
     }),
   )
 })

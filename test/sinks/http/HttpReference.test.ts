@@ -24,7 +24,12 @@ const rowsOf = (heading: string): ReadonlyArray<ReadonlyArray<string>> => {
     .map((row) => row.split("|").slice(1, -1))
 }
 
-const receiver: Receiver = { name: "POST https://example.com", overrides: {}, isTemplated: false }
+const receiver: Receiver = {
+  origin: "https://receiver.example.com",
+  name: "POST https://example.com",
+  overrides: {},
+  isTemplated: false,
+}
 
 const outcome = (status: number, retryAfter: boolean, more: Partial<Receiver> = {}): string => {
   const headers = new Headers(retryAfter ? { "retry-after": "7" } : {})

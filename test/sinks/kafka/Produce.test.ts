@@ -8,7 +8,7 @@ import { Effect, Result } from "effect"
 import { type KafkaRecord, kafkaError } from "../../../src/sinks/kafka/KafkaClient.ts"
 import * as Produce from "../../../src/sinks/kafka/Produce.ts"
 import { it } from "../../lib/effect.ts"
-import { follow, makeTopic } from "../../parts/Topics.ts"
+import { asAdmin, follow, makeTopic } from "../../parts/Topics.ts"
 import { withBroker } from "./kafkaSink.ts"
 
 type Client = Parameters<typeof Produce.make>[0]
@@ -31,6 +31,8 @@ const record = (partition: number, text: string): KafkaRecord => ({
 
 /** What a broker was sent for one partition. */
 interface Sent {
+  /** The broker. */
+  readonly to: number
   readonly by: bigint
   readonly partition: number
   readonly sequence: number
@@ -38,7 +40,7 @@ interface Sent {
 }
 
 /** The batches of a request of version 3, which has no compact lengths. */
-const read = (payload: Buffer): ReadonlyArray<Sent> => {
+const read = (payload: Buffer, to: number): ReadonlyArray<Sent> => {
   const reader = Reader.from(payload)
   reader.readInt16()
   expect([reader.readInt16(), reader.readInt32(), reader.readInt32()]).toEqual([-1, options.requestTimeout, 1])
@@ -47,42 +49,59 @@ const read = (payload: Buffer): ReadonlyArray<Sent> => {
     const partition = reader.readInt32()
     reader.readInt32()
     const { producerId: by, firstSequence: sequence, records } = readRecordsBatch(reader)
-    return { by, partition, sequence, values: records.map(({ value }) => String(value)) }
+    return { to, by, partition, sequence, values: records.map(({ value }) => String(value)) }
   })
 }
 
-/** A producer to one broker, which answers each batch with what `answer` gives: an error code, or no answer at all. */
-const to = (answer: (sent: Sent) => number | Error) => {
+interface Cluster {
+  /** The broker that leads both partitions, for who asks anew; 1 unless told. */
+  readonly leader?: () => number
+  /** For how long it throttles, in milliseconds. */
+  readonly throttle?: number
+}
+
+/** A producer to brokers that answer each batch with what `answer` gives: an error code, or no answer at all. */
+const to = (answer: (sent: Sent) => number | Error, { leader = () => 1, throttle = 0 }: Cluster = {}) => {
   const sent: Array<Sent> = []
+  const throttled: Array<number> = []
   let identities = 0n
-  const partitions = [0, 1].map(() => ({ leader: 1 }))
+  let known = leader()
   const client = {
     listApis: async () => [{ apiKey: 0, name: "Produce", minVersion: 0, maxVersion: 3 }],
     initIdempotentProducer: async () => ({ producerId: ++identities, producerEpoch: 0 }),
-    metadata: async () => ({
-      brokers: new Map([[1, { host: "broker", port: 9092 }]]),
-      topics: new Map([["events", { partitions, partitionsCount: 2 }]]),
-    }),
+    metadata: async ({ forceUpdate = false }: { readonly forceUpdate?: boolean }) => {
+      if (forceUpdate) known = leader()
+      const partitions = [{ leader: known }, { leader: known }]
+      return {
+        brokers: new Map([1, 2].map((id) => [id, { host: "broker", port: id }])),
+        topics: new Map([["events", { partitions, partitionsCount: 2 }]]),
+      }
+    },
     connections: {
-      get: async () => ({
+      get: async ({ port }: { readonly port: number }) => ({
         send: (...[, , payload, , , , answered]: Send) => {
-          const batches = read((payload() as Writer).buffer)
+          const batches = read((payload() as Writer).buffer, port)
           sent.push(...batches)
           const answers = batches.map((batch) => [batch.partition, answer(batch)] as const)
           const lost = answers.find(([, code]) => code instanceof Error)?.[1]
           if (lost instanceof Error) return answered(lost)
           const partitionResponses = answers.map(([index, errorCode]) => ({ index, errorCode }))
-          answered(null, { responses: [{ name: "events", partitionResponses }], throttleTimeMs: 0 })
+          answered(null, { responses: [{ name: "events", partitionResponses }], throttleTimeMs: throttle })
         },
       }),
     },
   }
-  return { sent, send: Produce.make(client as unknown as Client, options) }
+  const send = Produce.make(client as unknown as Client, { ...options, throttled: (millis) => throttled.push(millis) })
+  return { sent, send, throttled }
 }
 
 const notLeader = 6
 const tooLarge = 10
+const notEnoughReplicasAfterAppend = 20
 const outOfOrder = 45
+const duplicate = 46
+/** What a broker answers whose memory of a producer is another's, or gone. */
+const lost = { outOfOrder, invalidEpoch: 47, unknownMapping: 49, unknownProducer: 59, fenced: 90 }
 
 describe("producing", () => {
   it.live("what got no answer goes again under the same sequence, and the next batch continues it", () =>
@@ -137,14 +156,97 @@ describe("producing", () => {
       }),
   )
 
-  it.live("where the broker lost count, the batch goes again under another identity", () =>
+  it.live("where the broker lost count or gave the identity to another, the batch goes again under a new one", () =>
     Effect.gen(function* () {
-      const { sent, send } = to(({ by }) => (by === 1n ? outOfOrder : 0))
-      expect((yield* send([record(0, "a")])).size).toBe(0)
-      expect(sent.map(({ by, sequence }) => [by, sequence])).toEqual([
-        [1n, 0],
-        [2n, 0],
+      for (const code of Object.values(lost)) {
+        const { sent, send } = to(({ by }) => (by === 1n ? code : 0))
+        expect((yield* send([record(0, "a")])).size).toBe(0)
+        expect([code, ...sent.map(({ by, sequence }) => [by, sequence])]).toEqual([code, [1n, 0], [2n, 0]])
+      }
+    }),
+  )
+
+  it.live("where it lost count of one partition, another that got no answer is still written once", () =>
+    Effect.gen(function* () {
+      const refused = new Map([
+        ["c", notEnoughReplicasAfterAppend],
+        ["d", outOfOrder],
       ])
+      const { sent, send } = to(({ values: [value = ""] }) => {
+        const code = refused.get(value) ?? 0
+        refused.delete(value)
+        return code
+      })
+      expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
+      expect((yield* send([record(0, "c"), record(1, "d")])).size).toBe(0)
+      expect((yield* send([record(0, "e"), record(1, "f")])).size).toBe(0)
+      expect(sent.map(({ by, sequence, values }) => [by, sequence, ...values])).toEqual([
+        [1n, 0, "a"],
+        [1n, 0, "b"],
+        [1n, 1, "c"],
+        [1n, 1, "d"],
+        // What may have been written keeps its identity, and what was refused has another.
+        [1n, 1, "c"],
+        [2n, 0, "d"],
+        [2n, 0, "e"],
+        [2n, 1, "f"],
+      ])
+    }),
+  )
+
+  it.live("what too few replicas have goes again under the same sequence, and fails its own records in the end", () =>
+    Effect.gen(function* () {
+      let left = 2
+      const { sent, send } = to(({ partition }) => (partition === 1 && left-- > 0 ? notEnoughReplicasAfterAppend : 0))
+      expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
+      expect(sent.map(({ by, partition, sequence }) => [by, partition, sequence])).toEqual([
+        [1n, 0, 0],
+        [1n, 1, 0],
+        [1n, 1, 0],
+        [1n, 1, 0],
+      ])
+      left = 3
+      const errors = yield* send([record(0, "c"), record(1, "d")])
+      expect([...errors].map(([index, { code }]) => [index, code])).toEqual([[1, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"]])
+    }),
+  )
+
+  it.live("what the broker knows to be written already is written", () =>
+    Effect.gen(function* () {
+      const { sent, send } = to(() => duplicate)
+      expect((yield* send([record(0, "a")])).size).toBe(0)
+      expect(sent).toHaveLength(1)
+    }),
+  )
+
+  it.live("what a leader that moved in mid-request refused, or did not answer, goes to the new one, once", () =>
+    Effect.gen(function* () {
+      for (const end of [notLeader, new NetworkError("closed")]) {
+        let leads = 1
+        const { sent, send } = to(
+          ({ to }) => {
+            if (to === 2) return 0
+            leads = 2
+            return end
+          },
+          { leader: () => leads },
+        )
+        expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
+        expect(sent.map(({ to, by, partition, sequence }) => [to, by, partition, sequence])).toEqual([
+          [1, 1n, 0, 0],
+          [1, 1n, 1, 0],
+          [2, 1n, 0, 0],
+          [2, 1n, 1, 0],
+        ])
+      }
+    }),
+  )
+
+  it.live("a broker that throttles is heard, with what it took", () =>
+    Effect.gen(function* () {
+      const { send, throttled } = to(() => 0, { throttle: 1_500 })
+      expect((yield* send([record(0, "a")])).size).toBe(0)
+      expect(throttled).toEqual([1_500])
     }),
   )
 
@@ -158,36 +260,118 @@ describe("producing", () => {
   )
 })
 
+/** The library's producer at a broker, for the length of a scope. */
+const clientOf = (broker: string) =>
+  Effect.acquireRelease(
+    Effect.sync(
+      () =>
+        new Producer<Buffer, Buffer, Buffer, Buffer>({
+          clientId: "producing",
+          bootstrapBrokers: [broker],
+          idempotent: true,
+          retries: 2,
+        }),
+    ),
+    (producer) => Effect.promise(() => producer.close(true)),
+  ).pipe(
+    Effect.map(
+      (producer): Client => ({
+        connections: producer.connections,
+        initIdempotentProducer: producer.initIdempotentProducer.bind(producer),
+        metadata: producer.metadata.bind(producer),
+        listApis: producer.listApis.bind(producer),
+      }),
+    ),
+  )
+
+/** A client whose first identity is another's, of so late an epoch; how many it asked for itself comes with it. */
+const withIdentity = (client: Client, producerId: bigint, producerEpoch: number) => {
+  let asked = -1
+  const initIdempotentProducer = (options: object) => {
+    asked += 1
+    return asked === 0 ? Promise.resolve({ producerId, producerEpoch }) : client.initIdempotentProducer(options)
+  }
+  return {
+    client: { ...client, initIdempotentProducer: initIdempotentProducer as Client["initIdempotentProducer"] },
+    asked: () => asked,
+  }
+}
+
 withBroker("producing to a real broker", (broker) => {
+  const on = (topic: string, text: string, partition = 0): KafkaRecord => ({ ...record(partition, text), topic })
+  const valuesOf = (topic: string, count: number) =>
+    Effect.flatMap(follow(broker().plain, [topic]), (received) =>
+      Effect.promise(async () => (await received(count)).map(({ value }) => value.toString())),
+    )
+
   it.live("each version of the request is understood", () =>
     Effect.gen(function* () {
       const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-      const producer = yield* Effect.acquireRelease(
-        Effect.sync(() => {
-          return new Producer<Buffer, Buffer, Buffer, Buffer>({
-            clientId: "versions",
-            bootstrapBrokers: [broker().plain],
-            idempotent: true,
-            retries: 2,
-          })
-        }),
-        (producer) => Effect.promise(() => producer.close(true)),
-      )
+      const client = yield* clientOf(broker().plain)
       const all = [3, 4, 5, 6, 7, 8, 9, 10, 11]
       for (const version of all) {
         const only = { apiKey: 0, name: "Produce" as const, minVersion: version, maxVersion: version }
-        const client: Client = {
-          connections: producer.connections,
-          initIdempotentProducer: producer.initIdempotentProducer.bind(producer),
-          metadata: producer.metadata.bind(producer),
-          listApis: (() => Promise.resolve([only])) as Client["listApis"],
-        }
-        const one = { ...record(0, `by ${version}`), topic, headers: [["version", String(version)]] as const }
-        expect((yield* Produce.make(client, options)([one])).size).toBe(0)
+        const one = { ...on(topic, `by ${version}`), headers: [["version", String(version)]] as const }
+        const listApis = (() => Promise.resolve([only])) as Client["listApis"]
+        expect((yield* Produce.make({ ...client, listApis }, options)([one])).size).toBe(0)
       }
-      const received = yield* follow(broker().plain, [topic])
-      const values = (yield* Effect.promise(() => received(all.length))).map(({ value }) => value.toString())
-      expect(values).toEqual(all.map((version) => `by ${version}`))
+      expect(yield* valuesOf(topic, all.length)).toEqual(all.map((version) => `by ${version}`))
+    }),
+  )
+
+  it.live("an identity whose epoch another has taken over is left for a new one, and nothing is lost or twice", () =>
+    Effect.gen(function* () {
+      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+      const client = yield* clientOf(broker().plain)
+      const { producerId } = yield* Effect.promise(() => client.initIdempotentProducer({}))
+      const older = withIdentity(client, producerId, 0)
+      const newer = withIdentity(client, producerId, 1)
+      const [one, two] = [Produce.make(older.client, options), Produce.make(newer.client, options)]
+      expect((yield* one([on(topic, "a")])).size).toBe(0)
+      expect((yield* two([on(topic, "b")])).size).toBe(0)
+      expect((yield* one([on(topic, "c")])).size).toBe(0)
+      expect([older.asked(), newer.asked()]).toEqual([1, 0])
+      expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])
+    }),
+  )
+
+  it.live("a sequence that the broker does not expect is left for a new identity, and nothing is lost or twice", () =>
+    Effect.gen(function* () {
+      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+      const client = yield* clientOf(broker().plain)
+      const { producerId } = yield* Effect.promise(() => client.initIdempotentProducer({}))
+      const first = withIdentity(client, producerId, 0)
+      const again = withIdentity(client, producerId, 0)
+      expect((yield* Produce.make(first.client, options)([on(topic, "a"), on(topic, "b")])).size).toBe(0)
+      // It counts from zero too, and its batch is none that the broker has had.
+      expect((yield* Produce.make(again.client, options)([on(topic, "c")])).size).toBe(0)
+      expect([first.asked(), again.asked()]).toEqual([0, 1])
+      expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])
+    }),
+  )
+
+  it.live("a partition that was added is found, and a topic that was deleted and made anew is another", () =>
+    Effect.gen(function* () {
+      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+      const send = Produce.make(yield* clientOf(broker().plain), options)
+      const passes = (one: KafkaRecord) =>
+        Effect.map(Effect.result(send([one])), (sent) => Result.isSuccess(sent) && sent.success.size === 0)
+      expect(yield* passes(on(topic, "a"))).toBe(true)
+      expect(yield* passes(on(topic, "b"))).toBe(true)
+      yield* Effect.promise(() =>
+        asAdmin(broker().plain, (admin) =>
+          admin.createPartitions({ topics: [{ name: topic, count: 2, assignments: null }], validateOnly: false }),
+        ),
+      )
+      while (!(yield* passes(on(topic, "c", 1)))) yield* Effect.sleep("20 millis")
+      yield* Effect.promise(() => asAdmin(broker().plain, (admin) => admin.deleteTopics({ topics: [topic] })))
+      while (yield* passes(on(topic, "d"))) yield* Effect.sleep("20 millis")
+      yield* Effect.promise(() =>
+        asAdmin(broker().plain, (admin) => admin.createTopics({ topics: [topic], partitions: 1, replicas: 1 })),
+      )
+      while (!(yield* passes(on(topic, "e")))) yield* Effect.sleep("20 millis")
+      expect(yield* passes(on(topic, "f"))).toBe(true)
+      expect(yield* valuesOf(topic, 2)).toEqual(["e", "f"])
     }),
   )
 })

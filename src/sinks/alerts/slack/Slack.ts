@@ -3,7 +3,9 @@
  * notifications.
  *
  * Its documented limits: 50 blocks; a header 150 characters, a section ten
- * fields of 2000 each; `text` is cut after 40,000 and best below 4000. `&`, `<`
+ * fields of 2000 each; `text` is cut after 40,000 and best below 4000. All blocks
+ * together have a limit that is not documented (`msg_blocks_too_long`), of some
+ * 13,000 characters: a message stays below 12,000, its `text` included. `&`, `<`
  * and `>` are its control characters: escaped, `<!channel>` and `<@U1>` are what
  * they look like. Fields are plain text, so nothing in them is markup.
  */
@@ -32,8 +34,9 @@ const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", 
 const harmless: Escape = (text) => text.replace(/[&<>]/g, (character) => entities[character] ?? character)
 
 const room = {
-  facts: { facts: 40, name: 100, value: 1_800, total: 20_000 },
-  samples: { facts: 20, name: 100, value: 1_800, total: 10_000 },
+  text: 1_000,
+  facts: { facts: 40, name: 100, value: 1_800, total: 7_000 },
+  samples: { facts: 20, name: 100, value: 1_800, total: 3_500 },
 }
 
 const plain = (text: string) => ({ type: "plain_text", text, emoji: false })
@@ -49,7 +52,7 @@ const sections = (facts: ReadonlyArray<Fact>): ReadonlyArray<object> =>
   }))
 
 export const payload = (alert: Alert): object => ({
-  text: fit(alert.summary, 3_000, harmless),
+  text: fit(alert.summary, room.text, harmless),
   mrkdwn: false,
   // A link in an event must not be fetched by Slack.
   unfurl_links: false,
@@ -71,6 +74,10 @@ const words = new Map<string, Documented>([
   ...all(["invalid_payload", "invalid_blocks", "invalid_blocks_format", "no_text", "too_many_attachments"], {
     verdict: "reject",
     because: "Slack refuses the message as invalid",
+  }),
+  ...all(["msg_blocks_too_long", "msg_too_long"], {
+    verdict: "reject",
+    because: 'Slack finds the message too long; shorten "summary" and "details"',
   }),
   ...all(["no_service", "no_service_id", "no_active_hooks", "no_team", "team_disabled", "invalid_token"], {
     verdict: "misconfigured",

@@ -3,17 +3,22 @@
  * PostgreSQL, with machines that crash, stand still, lose the network and have
  * their clocks set.
  *
+ * With changes, sinks get other names meanwhile, by reloads of relay after relay,
+ * and the database fails over: to a server that has all, or to one that was behind.
+ *
  * On several databases each relay has a journal in each, and lanes over it; an
  * event goes to the database of its account. Then databases go away as well, and
  * one more is added while all runs.
  *
- * **What must hold.** All that was acknowledged comes to both sinks. At the sink
+ * **What must hold.** All that was acknowledged comes to both sinks, but for what
+ * the database lost by a failover, and in the end every relay says so: nothing
+ * waits, and every event that is kept was delivered. At the sink
  * that keeps an order the events of a key come in the order in which they were
  * acknowledged. And over a stream no attempt begins under an epoch that is older
  * than that of another attempt, and no append is stored: who lost a stream has
  * stopped.
  */
-import { Clock, Duration, Effect, Exit, Layer, Logger, Scope, SubscriptionRef } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Layer, Logger, Scope, SubscriptionRef } from "effect"
 import { type LaneSpec, Lanes } from "../../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../../src/delivery/RelayEvents.ts"
 import type { Entry } from "../../../../src/event/Entry.ts"
@@ -45,6 +50,8 @@ export interface Verdict {
   readonly takeovers: number
   /** Acknowledged in one database while another was away. */
   readonly meanwhile: number
+  readonly renames: number
+  readonly promotions: number
   readonly broken: ReadonlyArray<string>
 }
 
@@ -55,9 +62,18 @@ interface Part {
   db: Database | undefined
   /** `undefined` until it has started. */
   journal: Journal["Service"] | undefined
+  lanes: Lanes["Service"] | undefined
 }
 
+/** How many names a sink has, one after the other: a name is used again. */
+const cycle = 3
+type SinkKind = "plain" | "ordered"
+const named = (sink: SinkKind, version: number): string => `${sink}${version % cycle}`
+
 interface Life {
+  /** Of its config: how often its sinks were renamed. */
+  version: number
+  isReloading: boolean
   readonly machine: Machine
   readonly parts: Array<Part>
   readonly directory: Directory
@@ -81,6 +97,13 @@ class Play {
   readonly #next = new Map<string, { number: number; isUnderWay: boolean }>()
   readonly shards: Array<Shard> = []
   meanwhile = 0
+  /** Of the newest config. */
+  version = 0
+  promotions = 0
+  /** Acknowledged while a standby was behind that was promoted then: the database may have lost it. */
+  readonly mayBeLost = new Set<string>()
+  #isBehind = false
+  readonly #versions = new Map<string, number>()
   readonly #seed: number
   readonly #url: string
 
@@ -118,7 +141,9 @@ class Play {
       () => parts[0]?.db,
       () => parts.length,
     )
-    const life: Life = { machine, parts, directory, isOver: false }
+    // One that starts may have the config of before.
+    const version = this.draw.chance(0.7) ? this.version : (this.#versions.get(name) ?? this.version)
+    const life: Life = { version, isReloading: false, machine, parts, directory, isOver: false }
     this.lives.set(name, life)
     for (const index of this.shards.keys()) this.#open(name, life, index)
   }
@@ -127,7 +152,13 @@ class Play {
     const shard = this.shards[index]
     if (life.isOver || shard === undefined) return
     const { machine } = life
-    const part: Part = { scope: Scope.makeUnsafe(), pool: Scope.makeUnsafe(), db: undefined, journal: undefined }
+    const part: Part = {
+      scope: Scope.makeUnsafe(),
+      pool: Scope.makeUnsafe(),
+      db: undefined,
+      journal: undefined,
+      lanes: undefined,
+    }
     life.parts[index] = part
     const made = Effect.gen({ self: this }, function* () {
       const db = machine.reach(yield* Scope.provide(shard.open, part.pool), shard.link)
@@ -142,7 +173,7 @@ class Play {
         Layer.provide(Layer.provide(RelayEvents.layer, activeConfig({ routes: [] }))),
         Layer.provide(Layer.succeed(Journal, journal)),
       )
-      yield* Layer.build(lanes)
+      part.lanes = Context.get(yield* Layer.build(lanes), Lanes)
       part.journal = journal
       yield* Effect.forkScoped(
         Effect.flatMap(Effect.flip(journal.broken), () => Effect.sync(() => this.#broke(name, life, index))),
@@ -198,10 +229,11 @@ class Play {
 
   // --- sinks -----------------------------------------------------------------
 
-  #specs(name: string, life: Life, index: number): ReadonlyArray<LaneSpec> {
-    const spec = (sink: "plain" | "ordered"): LaneSpec => ({
+  #specs(name: string, life: Life, index: number, version = life.version): ReadonlyArray<LaneSpec> {
+    const spec = (sink: SinkKind): LaneSpec => ({
       config: {
-        name: sink,
+        name: named(sink, version),
+        ...(version > 0 && { renamedFrom: named(sink, version - 1) }),
         type: "simulated",
         delivery: {
           timeout: Duration.seconds(5),
@@ -221,7 +253,7 @@ class Play {
     return [spec("plain"), spec("ordered")]
   }
 
-  #sink(sink: "plain" | "ordered", name: string, life: Life, index: number): Sink {
+  #sink(sink: SinkKind, name: string, life: Life, index: number): Sink {
     const send = (entries: ReadonlyArray<Entry>) =>
       Effect.gen({ self: this }, function* () {
         if (life.machine.isDead) return yield* Effect.never
@@ -255,7 +287,7 @@ class Play {
     }
   }
 
-  #came(sink: "plain" | "ordered", id: string, key: string): void {
+  #came(sink: SinkKind, id: string, key: string): void {
     const times = this[sink]
     const count = (times.get(id) ?? 0) + 1
     times.set(id, count)
@@ -269,7 +301,7 @@ class Play {
   // --- senders ---------------------------------------------------------------
 
   /** To the database of its account, by the next relay that is drawn; `over` hears whether it was acknowledged. */
-  #append(id: string, accountId: string, sinks: ReadonlyArray<string>, over: (isTaken: boolean) => void): boolean {
+  #append(id: string, accountId: string, kinds: ReadonlyArray<SinkKind>, over: (isTaken: boolean) => void): boolean {
     const life = this.lives.get(this.draw.pick(names))
     if (life === undefined || life.machine.isFrozen) return false
     const { machine, parts, directory } = life
@@ -280,6 +312,7 @@ class Play {
       const shard = this.shards.length === 1 ? 0 : yield* directory.shardOf(accountId)
       const journal = parts[shard]?.journal
       if (journal === undefined) return yield* unavailable("simulated: the database is not there")
+      const sinks = kinds.map((kind) => named(kind, life.version))
       yield* journal.append(event(id, { accountId, receivedAt }), sinks)
       return shard
     })
@@ -293,6 +326,7 @@ class Play {
       cancel()
       if (result._tag === "Success") {
         this.acknowledged.add(id)
+        if (this.#isBehind) this.mayBeLost.add(id)
         const { link } = this.shards[result.success] ?? {}
         if (link?.isCut === false && this.shards.some(({ link }) => link.isCut)) this.meanwhile += 1
       }
@@ -346,23 +380,105 @@ class Play {
 
   mend(): void {
     for (const { link } of this.shards) link.heal()
-    for (const { machine } of this.lives.values()) {
+    for (const [name, { machine }] of this.lives) {
       machine.thaw()
       machine.network.heal()
+      this.reload(name)
     }
+  }
+
+  // --- changes ---------------------------------------------------------------
+
+  /**
+   * The sinks have other names from now on; each relay is reloaded some time later. A config names one former name, so
+   * all relays run and have the config of before, and no stream waits for an owner.
+   */
+  rename(): void {
+    const owned = [...this.lives.values()].flatMap(({ parts: [part], version, isReloading }) =>
+      part?.journal?.streams === undefined || version !== this.version || isReloading
+        ? []
+        : [SubscriptionRef.getUnsafe(part.journal.streams).length],
+    )
+    const streams = Math.max(...[...this.lives.values()].map(({ parts: [part] }) => streamsOf(part?.journal)))
+    if (owned.length < names.length || owned.reduce((sum, count) => sum + count, 0) < streams) return
+    this.version += 1
+    for (const name of names) this.time.after(this.draw.int(0, 8_000), () => this.reload(name))
+  }
+
+  reload(name: string): void {
+    const life = this.lives.get(name)
+    const { version } = this
+    const [lanes] = life?.parts.map(({ lanes }) => lanes) ?? []
+    if (life === undefined || lanes === undefined || life.isReloading || life.version === version) return
+    life.isReloading = true
+    const swap = Effect.sync(() => {
+      life.version = version
+      this.#versions.set(name, version)
+    })
+    const change = Effect.provideService(
+      lanes.change(this.#specs(name, life, 0, version), swap),
+      Clock.Clock,
+      life.machine.clock,
+    )
+    void Effect.runPromise(Effect.exit(change)).then(() => {
+      life.isReloading = false
+    })
+  }
+
+  /** Another server takes writes: it has all, or what there was some time ago. */
+  async promote(isBehind: boolean): Promise<void> {
+    const [shard] = this.shards
+    if (shard === undefined || this.#isBehind) return
+    this.promotions += 1
+    const cut = async () => {
+      shard.link.cut()
+      await shard.promote(isBehind)
+      this.#isBehind = false
+      this.time.after(this.draw.int(0, 3_000), () => shard.link.heal())
+    }
+    if (!isBehind) return cut()
+    this.#isBehind = true
+    await shard.remember()
+    this.time.after(this.draw.int(100, 3_000), () => {
+      this.time.asked += 1
+      void cut().finally(() => {
+        this.time.asked -= 1
+      })
+    })
   }
 
   get missing(): ReadonlyArray<string> {
     return [...this.acknowledged].filter(
-      (id) => !this.plain.has(id) || (!id.startsWith("plain-") && !this.ordered.has(id)),
+      (id) => !this.mayBeLost.has(id) && (!this.plain.has(id) || (!id.startsWith("plain-") && !this.ordered.has(id))),
     )
   }
+
+  /** What relays say that is not so, once all has come. */
+  async untrue(): Promise<ReadonlyArray<string>> {
+    const said = await this.ask((journal) =>
+      Effect.gen({ self: this }, function* () {
+        const waiting = (yield* journal.lanes).filter(({ backlog }) => backlog > 0)
+        const { events } = yield* journal.events({ limit: 10_000 })
+        const other = events.flatMap(({ event: { id }, deliveries }) =>
+          deliveries.flatMap(({ sink, outcome }) =>
+            outcome === "delivered" ? [] : [`${id} is ${outcome} at ${sink}`],
+          ),
+        )
+        return [...waiting.map(({ name, backlog }) => `${backlog} events wait for ${name}`), ...other.slice(0, 5)]
+      }),
+    )
+    return said.flat()
+  }
 }
+
+/** How many streams a relay knows of. */
+const streamsOf = (journal: Journal["Service"] | undefined): number =>
+  journal?.fleet === undefined ? Number.POSITIVE_INFINITY : Effect.runSync(journal.fleet.status).streams.length
 
 const repeatedIn = (times: ReadonlyMap<string, number>): number =>
   [...times.values()].reduce((sum, count) => sum + count - 1, 0)
 
-/** On so many databases, of the server at `url`. */
+/** On so many databases, of the server at `url`; on one, with changes. */
 export const simulate = async (url: string, seed: number, databases: number): Promise<Verdict> => {
   const play = new Play(seed, url)
   for (let made = 0; made < databases; made++) await play.addShard()
@@ -374,18 +490,24 @@ export const simulate = async (url: string, seed: number, databases: number): Pr
     if (play.draw.chance(0.04)) play.harm()
     if (databases > 1 && play.draw.chance(0.015)) play.harmShard()
     if (databases > 1 && passed === steps / 2) await play.addShard()
+    if (databases === 1 && play.draw.chance(0.05)) play.rename()
+    if (databases === 1 && play.draw.chance(0.01)) await play.promote(play.draw.chance(0.5))
     await play.time.pass(step)
   }
   for (let passed = 0; passed < mending; passed++) {
     play.mend()
     await play.time.pass(step)
-    if (passed > 20 && play.missing.length === 0) break
+    if (passed > 20 && play.missing.length === 0 && (await play.untrue()).length === 0) break
   }
+  for (const text of await play.untrue()) play.broken.add(`in the end a relay says that ${text}`)
   for (const { fleet } of await play.ask((journal) => Effect.succeed(journal))) {
     play.takeovers += fleet === undefined ? 0 : (await Effect.runPromise(fleet.status)).counters.takeovers
   }
   for (const { health, message } of await play.ask(({ status }) => status)) {
-    if (health === "red") play.broken.add(`the journal is red: ${message}`)
+    const lines = message
+      .split("\n")
+      .filter((text) => play.mayBeLost.size === 0 || !text.startsWith("The database lost"))
+    if (health === "red" && lines.length > 0) play.broken.add(`the journal is red: ${lines.join("; ")}`)
   }
   for (const { trespasses } of play.shards) for (const text of trespasses) play.broken.add(text)
   for (const { machine } of play.lives.values()) machine.die()
@@ -398,6 +520,8 @@ export const simulate = async (url: string, seed: number, databases: number): Pr
     repeated: repeatedIn(play.plain) + repeatedIn(play.ordered),
     takeovers: play.takeovers,
     meanwhile: play.meanwhile,
+    renames: play.version,
+    promotions: play.promotions,
     broken: [...play.broken],
   }
 }

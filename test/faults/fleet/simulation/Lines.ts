@@ -16,7 +16,7 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
     if (lacking !== undefined) return skipped(lacking)
     const postgres = await makePostgres()
     const broken: Array<string> = []
-    let [rounds, acknowledged, lost, repeated, takeovers, meanwhile] = [0, 0, 0, 0, 0, 0]
+    let [rounds, acknowledged, lost, repeated, takeovers, meanwhile, renames, promotions] = [0, 0, 0, 0, 0, 0, 0, 0]
     for (; rounds < (long ? seeds.long : seeds.normal) && broken.length < reported; rounds++) {
       const verdict = await simulate(postgres.url, seed + rounds, databases)
       acknowledged += verdict.acknowledged
@@ -24,11 +24,13 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
       repeated = Math.max(repeated, verdict.repeated)
       takeovers += verdict.takeovers
       meanwhile += verdict.meanwhile
+      renames += verdict.renames
+      promotions += verdict.promotions
       for (const text of verdict.broken) broken.push(`seed ${seed + rounds}: ${text}`)
       if (verdict.lost > 0) broken.push(`seed ${seed + rounds}: ${verdict.lost} lost`)
     }
     await postgres.stop()
-    const notes = [`${takeovers} streams taken over`]
+    const notes = [`${takeovers} streams taken over, ${renames} renames, ${promotions} promotions`]
     if (databases > 1) {
       notes.push(`${meanwhile} acknowledged while another database was away`)
       if (meanwhile === 0) broken.push("nothing was acknowledged while another database was away")
@@ -65,8 +67,32 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
     gone: "an append under an epoch that has passed is not stored",
     file: postgres("Commits"),
-    find: "(SELECT id FROM stream WHERE id = $1 AND epoch = $2 FOR SHARE)",
-    replace: "(SELECT id FROM stream WHERE id = $1 AND $2::bigint IS NOT NULL FOR SHARE)",
+    find: "isOwned} FOR SHARE)",
+    replace: 'isOwned.replaceAll("epoch", "$2::bigint")} FOR SHARE)',
+    seed: 1,
+  },
+  {
+    line,
+    gone: "what a relay knew before a promotion is not stored on the promoted server",
+    file: postgres("StreamState"),
+    find: " AND epoch >> 32 = timeline()",
+    replace: "",
+    seed: 1,
+  },
+  {
+    line,
+    gone: "what is appended under a former name belongs to the lane that has another name since",
+    file: postgres("LaneNames"),
+    find: "aliases.set(from, { to, after: 0 })",
+    replace: "aliases",
+    seed: 1,
+  },
+  {
+    line,
+    gone: "a reload does not wait for a stream that was lost",
+    file: "src/delivery/Lanes.ts",
+    find: "schedule, while: isNotFenced",
+    replace: "schedule",
     seed: 1,
   },
 ]

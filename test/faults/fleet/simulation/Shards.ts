@@ -1,6 +1,7 @@
 /** The databases of a simulated fleet, and which of them has an account. */
 import { crc32 } from "node:zlib"
 import { Effect, Result, type Scope } from "effect"
+import pg from "pg"
 import { type JournalError, unavailable } from "../../../../src/journal/Journal.ts"
 import type { Database } from "../../../../src/journal/postgres/Database.ts"
 import type { DatabaseError } from "../../../../src/journal/postgres/DatabaseError.ts"
@@ -13,6 +14,9 @@ const accounts = "CREATE TABLE account (name text PRIMARY KEY, shard int NOT NUL
 
 const refused = ({ message }: DatabaseError): JournalError => unavailable(message)
 
+/** What a standby has of the journal. */
+const tables = ["stream", "member", "log", "seen", "progress", "retry", "dead", "sink"]
+
 /** One database: a schema of its own, on the server of the tests. */
 export class Shard {
   /** Between it and all relays. */
@@ -21,6 +25,7 @@ export class Shard {
   readonly trespasses = new Set<string>()
   readonly #url: string
   readonly #schema: string
+  #timeline = 1
 
   constructor(url: string, schema: string) {
     this.#url = url
@@ -49,6 +54,42 @@ export class Shard {
         }
         return answer
       },
+    }
+  }
+
+  /** Keeps what a standby has that gets nothing more. */
+  remember(): Promise<void> {
+    return this.#run([
+      `BEGIN ISOLATION LEVEL REPEATABLE READ`,
+      ...tables.flatMap((table) => [
+        `DROP TABLE IF EXISTS behind_${table}`,
+        `CREATE TABLE behind_${table} AS TABLE ${table}`,
+      ]),
+      "COMMIT",
+    ])
+  }
+
+  /** Another server takes writes from now on: one with all that there is, or with what was kept. */
+  promote(isBehind: boolean): Promise<void> {
+    this.#timeline += 1
+    const restore = tables.flatMap((table) => [`DELETE FROM ${table}`, `INSERT INTO ${table} TABLE behind_${table}`])
+    return this.#run([
+      "BEGIN",
+      `LOCK TABLE ${tables.join(", ")} IN ACCESS EXCLUSIVE MODE`,
+      ...(isBehind ? restore : []),
+      `CREATE OR REPLACE FUNCTION timeline() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT ${this.#timeline}::bigint'`,
+      "COMMIT",
+    ])
+  }
+
+  async #run(statements: ReadonlyArray<string>): Promise<void> {
+    const client = new pg.Client({ connectionString: this.#url })
+    await client.connect()
+    try {
+      await client.query(`SET search_path = ${this.#schema}; SET lock_timeout = 0`)
+      for (const statement of statements) await client.query(statement)
+    } finally {
+      await client.end()
     }
   }
 

@@ -20,6 +20,7 @@ alertContract({
     [[400, "invalid_payload"], "DeliveryRejected"],
     [[400, "invalid_blocks"], "DeliveryRejected"],
     [[400, "no_text"], "DeliveryRejected"],
+    [[400, "msg_blocks_too_long"], "DeliveryRejected"],
     [[400, "user_not_found"], "SinkMisconfigured"],
     [[403, "action_prohibited"], "SinkMisconfigured"],
     [[403, "invalid_token"], "SinkMisconfigured"],

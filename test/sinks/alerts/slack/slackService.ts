@@ -13,6 +13,7 @@ export const slack: Service = {
       ...common(message),
       ...problem(isText(message.text, 4_000), "text"),
       ...problem(blocks.length <= 50, "blocks"),
+      ...problem(shown.reduce<number>((sum, text) => sum + String(text).length, 0) < 12_000, "msg_blocks_too_long"),
       // Only the control characters' entities begin with an ampersand, and no control character is left.
       ...problem(
         shown.every((text) => !/[<>]|&(?!amp;|lt;|gt;)/.test(String(text))),

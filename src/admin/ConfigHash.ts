@@ -1,0 +1,54 @@
+/**
+ * Tells the configs of relays apart by what matters for delivery: webhooks,
+ * routes, and what is sent where and how.
+ *
+ * What a relay has of its own does not count: files, certificates, and addresses
+ * of its machine. A secret counts by its name, and a URL, which may hold one, by
+ * its host.
+ */
+import { Hash, Predicate, Redacted, type SchemaAST } from "effect"
+import type { LaneConfig, RelayConfig } from "../config/Config.ts"
+import { partOf, traitOf, written } from "../config/schema/Traits.ts"
+import { sinkTypes } from "../sinks/SinkTypes.ts"
+
+const machine = /\b(?:localhost|127(?:\.\d{1,3}){3})(?::\d+)?(?![\w.])|\[::1\](?::\d+)?/gi
+
+const textOf = (text: string): string => text.replaceAll(machine, "(this machine)")
+
+const ofSecret = (value: unknown): string => {
+  const host = typeof value === "string" ? /^https?:\/\/([^/?#\s]+)/i.exec(value)?.[1] : undefined
+  return host === undefined ? "(secret)" : textOf(host)
+}
+
+/** A value as relays compare it, its keys in order; `ast` is what its schema says of it, where it has one. */
+const compared = (value: unknown, ast?: SchemaAST.AST): unknown => {
+  if (ast !== undefined && traitOf(ast, "ownFile") === true) return "(a file)"
+  if (ast !== undefined && traitOf(ast, "certificates") === true) return Object.keys(Object(value)).sort()
+  if (typeof value === "string") return textOf(value)
+  if (Redacted.isRedacted(value)) return ofSecret(Redacted.value(value))
+  if (Array.isArray(value)) return value.map((item, index) => compared(item, ast && partOf(ast, index)))
+  if (!Predicate.isObject(value) || Object.getPrototypeOf(value) !== Object.prototype) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, item]) => [key, compared(item, ast && partOf(ast, key))]),
+  )
+}
+
+const ofSink = ({ config, renamedFrom: _, ...lane }: LaneConfig): unknown => {
+  const schema = sinkTypes[lane.type]?.config
+  return { ...Object(compared(lane)), config: compared(config, schema && written(schema)) }
+}
+
+const byName = <A extends { readonly name: string }>(all: ReadonlyArray<A>): ReadonlyArray<A> =>
+  all.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+
+export const hashOf = ({ clients, webhooks, sinks, routes }: RelayConfig): string => {
+  const all = {
+    clients: compared(clients),
+    webhooks: compared(byName(webhooks)),
+    sinks: byName(sinks).map(ofSink),
+    routes: compared(byName(routes)),
+  }
+  return (Hash.string(JSON.stringify(all)) >>> 0).toString(16).padStart(8, "0")
+}

@@ -1,0 +1,38 @@
+/**
+ * Sinks whose events wait in a stream that this relay owns, and over which no
+ * lane runs: it could not be opened, or not yet.
+ */
+import { Clock, Effect } from "effect"
+import type { Log } from "../journal/Journal.ts"
+import { Stall } from "./lane/Stall.ts"
+
+export class UnservedLanes {
+  readonly #stalls = new WeakMap<Log, Map<string, Stall>>()
+  /** By sink, since when nothing is delivered of such a stream. */
+  messages: ReadonlyMap<string, string> = new Map()
+
+  /** Looks once more; `isServed` says whether a lane runs, or no sink wants one. */
+  readonly look = Effect.fnUntraced(function* (
+    this: UnservedLanes,
+    owned: ReadonlyArray<Log>,
+    isServed: (log: Log, sink: string) => boolean,
+  ) {
+    const clock = yield* Clock.Clock
+    const now = Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+    const wall = clock.currentTimeMillisUnsafe()
+    const found = new Map<string, string>()
+    for (const log of owned) {
+      const stalls = this.#stalls.get(log) ?? new Map<string, Stall>()
+      this.#stalls.set(log, stalls)
+      for (const { name, backlog } of yield* log.lanes) {
+        const stall = stalls.get(name) ?? new Stall()
+        stalls.set(name, stall)
+        const hasWork = backlog > 0 && !isServed(log, name)
+        const cause = () => "its lane over a stream that this relay took could not be opened; the log says more"
+        const message = stall.look({ now, wall, activity: 0, hasWork, cause })
+        if (message !== "") found.set(name, message)
+      }
+    }
+    this.messages = found
+  })
+}

@@ -1,0 +1,18 @@
+/** Errors that nobody caught: who may contain one, and what happens to the rest. */
+import process from "node:process"
+
+const containers: Array<(error: unknown) => boolean> = []
+
+/** `contain` is asked of each error from now on, in the async context in which the runtime gives it; true where it is dealt with. */
+export const containedBy = (contain: (error: unknown) => boolean): void => {
+  containers.push(contain)
+}
+
+/** What no container takes. Without a handler the runtime prints a stack trace, and a binary its own source. */
+export const onCrash = (handle: (error: unknown) => void): void => {
+  const on = (error: unknown): void => {
+    if (!containers.some((contain) => contain(error))) handle(error)
+  }
+  process.on("uncaughtException", on)
+  process.on("unhandledRejection", on)
+}

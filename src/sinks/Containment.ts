@@ -1,0 +1,90 @@
+/**
+ * Which sink an error belongs to that nobody caught, so that a bug of a client
+ * library costs its sink and not the process.
+ *
+ * **Guarantee.** An error is given to a sink only where the async context or the
+ * stack says so. Everything else, and whatever a journal's code is part of, is
+ * nobody's here: the process has to end.
+ *
+ * **Gotcha.** Bun calls the handler in the context of what threw, but not of a
+ * promise that was rejected; Deno does so for promises only. So the stack is read
+ * as well. It names libraries, which sinks may share: then all of these are meant.
+ */
+import { AsyncLocalStorage } from "node:async_hooks"
+import { Effect, Fiber, type Scope } from "effect"
+import { containedBy } from "../runtime/Crash.ts"
+
+/** An open sink. */
+export interface Owner {
+  readonly type: string
+  /** See `SinkType.libraries`. */
+  readonly libraries: ReadonlyArray<string>
+  /** Called with an error of its library that nobody caught. Must not throw. */
+  readonly broke: (error: unknown) => void
+}
+
+const context = new AsyncLocalStorage<Owner | undefined>()
+const owners = new Set<Owner>()
+
+/** Runs something whose consequences are the owner's: its timers, sockets and promises. */
+export const within = <A>(owner: Owner | undefined, run: () => A): A => context.run(owner, run)
+
+/** Runs an effect in a fiber of its own, whose consequences are the owner's. */
+export const as =
+  (owner: Owner) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.contextWith((services) =>
+      Effect.callback<A, E>((resume) => {
+        const fiber = within(owner, () => Effect.runForkWith(services)(effect))
+        fiber.addObserver(resume)
+        return Fiber.interrupt(fiber)
+      }),
+    )
+
+/** The last of its type stays known after its scope: what it left behind may still fail. */
+export const register = (owner: Owner): Effect.Effect<void, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      owners.add(owner)
+    }),
+    () =>
+      Effect.sync(() => {
+        const isLast = !owners.values().some((other) => other !== owner && other.type === owner.type)
+        if (!isLast) owners.delete(owner)
+      }),
+  )
+
+/** Whether a stack's frame is of the owner's library, or of its own code. */
+const isOf = ({ type, libraries }: Owner, frame: string): boolean => {
+  const at = frame.lastIndexOf("node_modules/")
+  if (at === -1) return new RegExp(`\\bsrc/sinks/(?:alerts/)?${type}/`).test(frame)
+  const path = frame.slice(at + "node_modules/".length)
+  return libraries.some((name) => path.startsWith(name.endsWith("/") ? name : `${name}/`))
+}
+
+/** Code that no sink may answer for. */
+const isJournals = (frame: string): boolean => /\bsrc\/journal\/|node_modules\/pg(?:-[a-z]+)?\//.test(frame)
+const isOurs = (frame: string): boolean => /\bsrc\/(?!sinks\/)[a-zA-Z]+/.test(frame) && !frame.includes("node_modules/")
+
+/** Whose an error with this stack is, thrown in the context of `owner`; none: nobody's. */
+export const culprits = (
+  stack: string,
+  owner: Owner | undefined,
+  known: Iterable<Owner> = owners,
+): ReadonlyArray<Owner> => {
+  const frames = stack.split("\n").filter((line) => /^\s*at\s/.test(line))
+  if (frames.some(isJournals)) return []
+  const named = [...known].filter((one) => frames.some((frame) => isOf(one, frame)))
+  if (owner === undefined) return named
+  if (frames.some((frame) => isOf(owner, frame))) return [owner]
+  if (named.length > 0) return named
+  return frames.some(isOurs) ? [] : [owner]
+}
+
+/** Gives an error that nobody caught to whom it belongs; false where that is nobody. */
+export const contain = (error: unknown): boolean => {
+  const found = culprits(error instanceof Error ? (error.stack ?? "") : "", context.getStore())
+  for (const owner of found) within(undefined, () => owner.broke(error))
+  return found.length > 0
+}
+containedBy(contain)

@@ -1,0 +1,114 @@
+/**
+ * A bug in a client library, planted in the program: it costs the sink, not the process. One that is nobody's ends the
+ * process as a signal does. By a preloaded module, which Bun and its binaries take.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { once } from "node:events"
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { type AddressInfo, createServer } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { Status } from "../../src/admin/Api.ts"
+import { suiteUnless } from "../lib/lacking.ts"
+import { freePort } from "../lib/port.ts"
+import { planted, relay, startRelay } from "../lib/relay.ts"
+import { bodies, deliver, writeConfig } from "../sinks/program.ts"
+
+const cwd = mkdtempSync(join(tmpdir(), "relay-containment-"))
+// It takes connections and answers nothing.
+const server = createServer((socket) => socket.on("error", () => {}))
+let port = 0
+let closed = 0
+beforeAll(async () => {
+  server.listen(0, "127.0.0.1")
+  await once(server, "listening")
+  port = (server.address() as AddressInfo).port
+  closed = await freePort()
+})
+afterAll(() => {
+  server.close()
+  rmSync(cwd, { recursive: true })
+})
+
+const linesOf = (file: string): number =>
+  existsSync(join(cwd, file)) ? readFileSync(join(cwd, file), "utf8").split("\n").length - 1 : 0
+const until = async (holds: () => boolean | Promise<boolean>): Promise<void> => {
+  while (!(await holds())) await Bun.sleep(10)
+}
+
+const write = () =>
+  writeConfig(cwd, {
+    buggy: { type: "kafka", brokers: [`127.0.0.1:${port}`], topic: "t", requestTimeout: "1 second" },
+    neighbour: { type: "rabbitmq", url: `amqp://127.0.0.1:${closed}`, routingKey: "q" },
+    other: { type: "file", path: `${port}.ndjson` },
+  })
+
+suiteUnless(
+  process.env.RELAY_UNDER === "deno" ? "Deno preloads no module" : undefined,
+  "a bug in a client library",
+  () => {
+    for (const kind of ["exception", "rejection", "error"] as const) {
+      test(`costs its sink, not the process: ${kind}`, async () => {
+        rmSync(join(cwd, `${port}.ndjson`), { force: true })
+        const { config, url, admin } = await write()
+        const running = await startRelay(config, { cwd, env: planted(port, kind), args: ["--log-format", "json"] })
+        for (const one of bodies(3)) expect(await deliver(url, one)).toBe(202)
+        await until(() => linesOf(`${port}.ndjson`) === 3)
+        const lanes = async () => (JSON.parse(await (await fetch(`${admin}/api/v1/status`)).text()) as Status).lanes
+        const buggy = async () => (await lanes()).find(({ name }) => name === "buggy")
+        await until(async () => (await buggy())?.lastFailure?.message.includes("a bug in its client library") === true)
+        // It was opened anew, and has it again.
+        const bugs = async () =>
+          new Map(
+            [
+              ...(await (await fetch(`${admin}/metrics`)).text()).matchAll(
+                /^relay_sink_bugs_total\{sink="(\w+)"\} (\d+)/gm,
+              ),
+            ].map(([, sink, count]) => [sink, Number(count)]),
+          )
+        await until(async () => ((await bugs()).get("buggy") ?? 0) >= 2)
+        expect(await bugs()).toMatchObject(
+          new Map([
+            ["other", 0],
+            ["neighbour", 0],
+          ]),
+        )
+        expect(await buggy()).toMatchObject({ backlog: 3, deadLetters: 0 })
+        const logged = running
+          .stderr()
+          .split("\n")
+          .filter((line) => line.includes("a bug in its client library"))
+        expect(JSON.parse(logged[0] ?? "{}")).toMatchObject({
+          level: "ERROR",
+          sink: "buggy",
+          cause: expect.stringContaining("a planted bug"),
+        })
+        expect(await running.kill()).toBe(0)
+      }, 30_000)
+
+      test(`is what validate says of the sink: ${kind}`, async () => {
+        const { config } = await write()
+        const { code, stdout } = await relay(["validate", "-c", config], { cwd, env: planted(port, kind) })
+        expect(code).toBe(1)
+        expect(stdout).toMatch(/buggy +NOT REACHED +a bug in its client library/)
+        expect(stdout).toMatch(/neighbour +NOT REACHED +.*nothing listens there/)
+        expect(stdout).toMatch(/other +reached/)
+      }, 30_000)
+    }
+
+    test("that is of no sink's library ends the process with 70, once it has drained", async () => {
+      rmSync(join(cwd, `${port}.ndjson`), { force: true })
+      const { config, url } = await write()
+      const running = await startRelay(config, { cwd, env: planted(1, "error") })
+      for (const one of bodies(3)) expect(await deliver(url, one)).toBe(202)
+      running.signal("SIGUSR2")
+      expect(await running.exited).toBe(70)
+      expect(running.stderr()).toContain("internal error: this is a bug in relay")
+      // A journal that was closed leaves no log beside its file.
+      expect(existsSync(join(cwd, config.replace(".json", ".db-wal")))).toBe(false)
+      const again = await startRelay(config, { cwd })
+      await until(() => linesOf(`${port}.ndjson`) === 3)
+      expect(await again.kill()).toBe(0)
+    }, 30_000)
+  },
+)

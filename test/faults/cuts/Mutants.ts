@@ -1,0 +1,28 @@
+/** Guards against client libraries, each removed on purpose. */
+import type { Mutant } from "../Line.ts"
+
+const containment = "src/sinks/Containment.ts"
+
+export const mutants: ReadonlyArray<Mutant> = [
+  {
+    line: "cuts",
+    gone: "nobody listens for the second error of a Kafka connection",
+    file: "src/sinks/kafka/Platformatic.ts",
+    find: `connection.on("error", KafkaSocket.ignore)`,
+    replace: "",
+  },
+  {
+    line: "cuts",
+    gone: "what nobody caught ends the process",
+    file: containment,
+    find: "containedBy(contain)\n",
+    replace: "",
+  },
+  {
+    line: "cuts",
+    gone: "a bug is given to the sink that was opened first",
+    file: containment,
+    find: "frames.some(isOurs) ? [] : [owner]",
+    replace: "frames.some(isOurs) ? [] : [...known].slice(0, 1)",
+  },
+]

@@ -1,0 +1,262 @@
+/** The sinks whose conversations are cut, each with a real part behind a proxy of its own. */
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { makeAuthority } from "../../lib/authority.ts"
+import { freePort } from "../../lib/port.ts"
+import { CutProxy } from "../../parts/CutProxy.ts"
+import { bodyOf, numberOf } from "../relay/Traffic.ts"
+
+export interface Target {
+  readonly name: string
+  readonly config: object
+  readonly proxy: CutProxy
+  /** The numbers of the events that it has, in its order; -1 for what is none of ours. */
+  readonly arrived: () => ReadonlyArray<number> | Promise<ReadonlyArray<number>>
+}
+
+/** What was started, and how to end it. */
+export interface Part {
+  readonly targets: ReadonlyArray<Target>
+  readonly close: () => Promise<unknown>
+}
+
+/** What an event's bytes are: its number, or -1 where they are not what was sent. */
+const numberIn = (body: Uint8Array | string): number => {
+  const text = typeof body === "string" ? body : Buffer.from(body).toString()
+  const number = numberOf(JSON.parse(text).id)
+  return text === bodyOf(number) ? number : -1
+}
+
+const proxyTo = async (port: () => number): Promise<CutProxy> => {
+  const proxy = new CutProxy(port)
+  await proxy.listen()
+  return proxy
+}
+
+/** A receiver that verifies what it takes: what came garbled it does not take. */
+const receiver = (secured?: typeof pem) => {
+  const numbers: Array<number> = []
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    ...(secured !== undefined && { tls: secured }),
+    fetch: async (request) => {
+      const number = verified(await request.text())
+      if (number === -1) return new Response(null, { status: 500 })
+      numbers.push(number)
+      return new Response(null, { status: 204 })
+    },
+  })
+  return { port: server.port ?? 0, numbers, close: () => server.stop(true) }
+}
+
+const verified = (text: string): number => {
+  try {
+    return numberIn(text)
+  } catch {
+    return -1
+  }
+}
+
+const directory = mkdtempSync(join(tmpdir(), "relay-faults-cuts-"))
+process.on("exit", () => rmSync(directory, { recursive: true, force: true }))
+const authority = makeAuthority(directory)
+const { pem } = authority.issue("server", "IP:127.0.0.1")
+const tls = { ca: authority.ca }
+
+const http = async (): Promise<Part> => {
+  const receivers = { http: receiver(), https: receiver(pem), oauth: receiver() }
+  // A token is fetched for nearly every attempt.
+  const tokens = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch: () => Response.json({ access_token: "a-token", token_type: "Bearer", expires_in: 1 }),
+  })
+  const [plain, secured, token] = await Promise.all([
+    proxyTo(() => receivers.http.port),
+    proxyTo(() => receivers.https.port),
+    proxyTo(() => tokens.port ?? 0),
+  ])
+  const oauth = { tokenUrl: `http://127.0.0.1:${token.port}/token`, clientId: "relay", clientSecret: "a-secret" }
+  return {
+    targets: [
+      {
+        name: "http",
+        config: { type: "http", url: `http://127.0.0.1:${plain.port}/` },
+        proxy: plain,
+        arrived: () => receivers.http.numbers,
+      },
+      {
+        name: "https",
+        config: { type: "http", url: `https://127.0.0.1:${secured.port}/`, tls },
+        proxy: secured,
+        arrived: () => receivers.https.numbers,
+      },
+      {
+        name: "oauth",
+        config: { type: "http", url: `http://127.0.0.1:${receivers.oauth.port}/`, oauth },
+        proxy: token,
+        arrived: () => receivers.oauth.numbers,
+      },
+    ],
+    close: () => Promise.all([...Object.values(receivers).map((one) => one.close()), tokens.stop(true)]),
+  }
+}
+
+const email = async (): Promise<Part> => {
+  const { startSmtp } = await import("../../sinks/email/smtpServer.ts")
+  const auth = { username: "relay", password: "a-password" }
+  const smtp = await startSmtp({
+    ...pem,
+    authOptional: false,
+    onAuth: ({ username = "" }, _, done) => done(null, { user: username }),
+  })
+  const proxy = await proxyTo(() => smtp.port)
+  const mail = { from: "relay@example.com", to: ["oncall@example.com"], subject: "{{id}}" }
+  return {
+    targets: [
+      {
+        name: "email",
+        config: { type: "email", server: `127.0.0.1:${proxy.port}`, security: "starttls", tls, auth, ...mail },
+        proxy,
+        arrived: () => smtp.taken.map(({ mail: { subject } }) => numberOf(subject)),
+      },
+    ],
+    close: smtp.close,
+  }
+}
+
+const nats = async (): Promise<Part> => {
+  const { lacking, startNats } = await import("../../parts/Nats.ts")
+  if (lacking() !== undefined) return { targets: [], close: async () => {} }
+  const { makeStream } = await import("../../parts/Streams.ts")
+  const server = await startNats()
+  const stream = await makeStream(server.server)
+  const proxy = await proxyTo(() => server.port)
+  const numbers: Array<number> = []
+  return {
+    targets: [
+      {
+        name: "nats",
+        config: { type: "nats", servers: [`127.0.0.1:${proxy.port}`], subject: `${stream.name}.events` },
+        proxy,
+        arrived: async () => {
+          for (const { body } of await stream.received(0, numbers.length + 1)) numbers.push(numberIn(body))
+          return numbers
+        },
+      },
+    ],
+    close: server.stop,
+  }
+}
+
+const rabbitMq = async (): Promise<Part> => {
+  const { lacking, makeRabbit } = await import("../../parts/RabbitMq.ts")
+  if (lacking() !== undefined) return { targets: [], close: async () => {} }
+  const { Effect } = await import("effect")
+  const { drain, makeQueue } = await import("../../parts/RabbitQueues.ts")
+  const rabbit = await makeRabbit()
+  await rabbit.start()
+  const queue = await Effect.runPromise(makeQueue(rabbit.url(), { exchange: "" }))
+  const proxy = await proxyTo(() => Number(rabbit.address.split(":")[1]))
+  const url = new URL(rabbit.url())
+  url.port = String(proxy.port)
+  const numbers: Array<number> = []
+  return {
+    targets: [
+      {
+        name: "rabbitmq",
+        config: { type: "rabbitmq", url: String(url), routingKey: queue, requestTimeout: "1 second" },
+        proxy,
+        arrived: async () => {
+          for (const body of await drain(rabbit.url(), queue)) numbers.push(numberIn(body))
+          return numbers
+        },
+      },
+    ],
+    close: rabbit.stop,
+  }
+}
+
+/** Two services by one endpoint, of the campaign's own: what it has is on disk. */
+const aws = async (): Promise<Part> => {
+  const { existsSync, readFileSync } = await import("node:fs")
+  const file = join(directory, "bodies")
+  const port = await freePort()
+  const command = [process.execPath, join(import.meta.dir, "../sinks/awsEndpoint.ts"), String(port), file]
+  const endpoint = Bun.spawn(command, { stdout: "ignore", stderr: "inherit" })
+  process.on("exit", () => endpoint.kill("SIGKILL"))
+  const answers = () => fetch(`http://127.0.0.1:${port}`, { headers: { "x-amz-target": "x.DescribeEventBus" } })
+  while (!(await answers().then(Boolean, () => false))) await Bun.sleep(20)
+  const proxy = await proxyTo(() => port)
+  return {
+    targets: [
+      {
+        name: "sqs",
+        config: {
+          type: "sqs",
+          queueUrl: `http://127.0.0.1:${proxy.port}/123456789012/events`,
+          region: "eu-west-1",
+          credentials: { accessKeyId: "faults", secretAccessKey: "faults" },
+        },
+        proxy,
+        arrived: () => (existsSync(file) ? readFileSync(file, "utf8").trimEnd().split("\n").map(numberIn) : []),
+      },
+    ],
+    close: async () => {
+      endpoint.kill("SIGKILL")
+      await endpoint.exited
+    },
+  }
+}
+
+/** By both clients: plain, by TLS, and with a login. Each has a listener that names its proxy. */
+const kafka = async (): Promise<Part> => {
+  const { makeBroker, unavailable, user } = await import("../../parts/Kafka.ts")
+  if (unavailable() !== undefined) return { targets: [], close: async () => {} }
+  const { Effect, Exit, Scope } = await import("effect")
+  const { follow, makeTopic } = await import("../../parts/Topics.ts")
+  const login = { mechanism: "SCRAM-SHA-256", username: user.name, password: user.password }
+  const ways = { plain: "PLAINTEXT", tls: "SSL", sasl: "SASL_PLAINTEXT" } as const
+  const listeners = await Promise.all(
+    ["platformatic", "kafkajs"].flatMap((client) =>
+      Object.entries(ways).map(async ([way, protocol]) => {
+        const port = await freePort()
+        const proxy = await proxyTo(() => port)
+        return { client, way, name: `${client}${way}`.toUpperCase(), protocol, port, proxy, advertised: proxy.port }
+      }),
+    ),
+  )
+  const broker = await makeBroker({}, listeners)
+  await broker.start()
+  const topics = await Promise.all(listeners.map(() => makeTopic(broker.plain)))
+  const scope = await Effect.runPromise(Scope.make())
+  const received = await Effect.runPromise(Scope.provide(follow(broker.plain, topics), scope))
+  return {
+    targets: listeners.map(({ client, way, proxy }, index) => ({
+      name: `kafka-${client}-${way}`,
+      config: {
+        type: "kafka",
+        client,
+        brokers: [`127.0.0.1:${proxy.port}`],
+        topic: topics[index],
+        requestTimeout: "1 second",
+        ...(way === "tls" && { tls: { ca: broker.certificates.ca } }),
+        ...(way === "sasl" && { sasl: login }),
+      },
+      proxy,
+      arrived: async () =>
+        (await received(0)).flatMap(({ topic, value }) => (topic === topics[index] ? [numberIn(value)] : [])),
+    })),
+    close: async () => {
+      await Effect.runPromise(Scope.close(scope, Exit.void))
+      await broker.stop()
+    },
+  }
+}
+
+/** All that this machine can have. */
+export const startParts = (): Promise<ReadonlyArray<Part>> =>
+  Promise.all([http(), email(), nats(), rabbitMq(), aws(), kafka()])

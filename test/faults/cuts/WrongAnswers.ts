@@ -1,0 +1,228 @@
+/**
+ * Each sink has a peer that answers wrong, in every way that its protocol has,
+ * and one whose certificate is not to be trusted. The process lives, its memory
+ * is bounded, the healthy sink has everything within a second, and each sink
+ * says what is wrong with its peer.
+ */
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { makeAuthority } from "../../lib/authority.ts"
+import type { Line, Options, Outcome } from "../Line.ts"
+import { eventually, memory, Subject } from "../relay/Subject.ts"
+import { Receiver } from "../relay/Traffic.ts"
+import { delivery } from "./Cuts.ts"
+import { type Peer, untrusted, type Wrong, wrongPeer, wrongs } from "./WrongPeers.ts"
+
+/** MiB: a message of 2 GB is collected by the client of NATS until connecting has had its 3 seconds, 50 of them; a greeting without an end would be 100 more. */
+const growth = 144
+/** Seconds. */
+const patience = { answers: 20, healthy: 1 }
+
+const mail = { from: "relay@example.com", to: ["oncall@example.com"] }
+const aws = { region: "eu-west-1", credentials: { accessKeyId: "faults", secretAccessKey: "faults" } }
+
+interface Kind {
+  readonly protocol: string
+  readonly config: (port: number) => object
+}
+
+/** By the sink's name. */
+const plain: Readonly<Record<string, Kind>> = {
+  platformatic: {
+    protocol: "kafka",
+    config: (port) => ({ type: "kafka", brokers: [`127.0.0.1:${port}`], topic: "t", requestTimeout: "1 second" }),
+  },
+  kafkajs: {
+    protocol: "kafka",
+    config: (port) => ({ ...plain.platformatic?.config(port), client: "kafkajs" }),
+  },
+  sasl: {
+    protocol: "kafka",
+    config: (port) => ({
+      ...plain.platformatic?.config(port),
+      sasl: { mechanism: "PLAIN", username: "u", password: "p" },
+    }),
+  },
+  rabbitmq: {
+    protocol: "rabbitmq",
+    config: (port) => ({
+      type: "rabbitmq",
+      url: `amqp://127.0.0.1:${port}`,
+      routingKey: "q",
+      requestTimeout: "1 second",
+    }),
+  },
+  nats: { protocol: "nats", config: (port) => ({ type: "nats", servers: [`127.0.0.1:${port}`], subject: "s" }) },
+  email: {
+    protocol: "email",
+    config: (port) => ({ type: "email", server: `127.0.0.1:${port}`, security: "none", ...mail }),
+  },
+  http: { protocol: "http", config: (port) => ({ type: "http", url: `http://127.0.0.1:${port}/` }) },
+  sqs: {
+    protocol: "http",
+    config: (port) => ({ type: "sqs", queueUrl: `http://127.0.0.1:${port}/123456789012/q`, ...aws }),
+  },
+  oauth: {
+    protocol: "http",
+    config: (port) => ({
+      type: "http",
+      url: "http://127.0.0.1:9/",
+      oauth: { tokenUrl: `http://127.0.0.1:${port}/token`, clientId: "relay", clientSecret: "s" },
+    }),
+  },
+}
+
+const encrypted = (ca: string): Readonly<Record<string, (port: number) => object>> => {
+  const tls = { ca }
+  return {
+    platformatic: (port) => ({ ...plain.platformatic?.config(port), tls }),
+    kafkajs: (port) => ({ ...plain.kafkajs?.config(port), tls }),
+    rabbitmq: (port) => ({ ...plain.rabbitmq?.config(port), url: `amqps://127.0.0.1:${port}`, tls }),
+    nats: (port) => ({ ...plain.nats?.config(port), tls }),
+    email: (port) => ({ ...plain.email?.config(port), security: "tls", tls }),
+    http: (port) => ({ type: "http", url: `https://127.0.0.1:${port}/`, tls }),
+    oauth: (port) => ({
+      type: "http",
+      url: "http://127.0.0.1:9/",
+      oauth: { tokenUrl: `https://127.0.0.1:${port}/token`, clientId: "relay", clientSecret: "s", tls },
+    }),
+  }
+}
+
+const certificates = (directory: string) => {
+  const own = makeAuthority(directory, "own")
+  const stranger = makeAuthority(directory, "stranger")
+  return {
+    ca: own.ca,
+    pems: {
+      elsewhere: own.issue("elsewhere", "DNS:elsewhere.example").pem,
+      expired: own.issue("expired", "IP:127.0.0.1", -1).pem,
+      unknown: stranger.issue("unknown", "IP:127.0.0.1").pem,
+    },
+  }
+}
+
+/** What says that the peer is at fault; of a certificate, that it is the certificate. */
+const causes = {
+  answer:
+    /clos|reset|ended|answer|time|protocol|reach|can't take|no RabbitMQ|no NATS|no mail server|no SMTP|does not serve|not HTTP|too old|version|greet/i,
+  certificate: /certificate/i,
+}
+
+class Stage {
+  readonly broken = new Set<string>()
+  readonly said = new Map<string, string>()
+  peak = 0
+  readonly #subject: Subject
+
+  constructor(subject: Subject) {
+    this.#subject = subject
+  }
+
+  /** Waits until each of these sinks has failed since, and says why. */
+  async judge(sinks: ReadonlyArray<string>, since: number, what: string, cause: RegExp): Promise<void> {
+    const waiting = new Set(sinks)
+    const isDone = async () => {
+      const { lanes } = await this.#subject.status()
+      for (const { name, lastFailure } of lanes) {
+        if (lastFailure === undefined || lastFailure.at < since || !waiting.delete(name)) continue
+        this.said.set(`${name}, ${what}`, lastFailure.message)
+        if (!cause.test(lastFailure.message) || /\ba bug\b/.test(lastFailure.message)) {
+          this.broken.add(`${name}, ${what}: ${lastFailure.message}`)
+        }
+      }
+      return waiting.size === 0
+    }
+    if (await eventually(isDone, patience.answers, 100)) return
+    this.broken.add(`${what}: ${[...waiting].join(", ")} said nothing in ${patience.answers} seconds`)
+  }
+}
+
+const run = async (options: Options): Promise<Outcome> => {
+  const directory = mkdtempSync(join(tmpdir(), "relay-faults-wrong-"))
+  process.on("exit", () => rmSync(directory, { recursive: true, force: true }))
+  const { ca, pems } = certificates(directory)
+  const good = new Receiver()
+  const peers = new Map<string, Peer>()
+  for (const [name, { protocol }] of Object.entries(plain)) peers.set(name, await wrongPeer(protocol))
+  const liars = await Promise.all(
+    Object.entries(pems).flatMap(([fault, pem]) =>
+      Object.entries(encrypted(ca)).map(async ([name, config]) => {
+        const { port, close } = await untrusted(pem, name)
+        return { name: `${name}-${fault}`, config: config(port), close }
+      }),
+    ),
+  )
+  const sinks = {
+    good: { type: "http", url: good.url },
+    ...Object.fromEntries(
+      Object.entries(plain).map(([name, { config }]) => [name, config(peers.get(name)?.port ?? 0)]),
+    ),
+    ...Object.fromEntries(liars.map(({ name, config }) => [name, config])),
+  }
+  const subject = await Subject.make(options, { sinks, delivery })
+  const relay = await subject.start()
+  let [over, ended] = [false, 0]
+  void relay.exited.then(() => {
+    if (!over) ended += 1
+  })
+  const stage = new Stage(subject)
+  const watching = setInterval(() => {
+    stage.peak = Math.max(stage.peak, memory(relay.pid))
+  }, 100)
+  await subject.sender.burst(10)
+  await stage.judge(
+    liars.map(({ name }) => name),
+    0,
+    "certificate",
+    causes.certificate,
+  )
+  const before = memory(relay.pid)
+  stage.peak = before
+  for (const wrong of wrongs) {
+    if (ended > 0) break
+    await phase(stage, subject, peers, wrong)
+  }
+  clearInterval(watching)
+  if (ended > 0) stage.broken.add(`the process ended: ${relay.stderr().split("\n").slice(-3).join(" ")}`)
+  else {
+    for (const [sink, bugs] of await subject.metric("relay_sink_bugs_total")) {
+      if (bugs > 0) stage.broken.add(`${bugs} bugs of the client library of ${sink} got out`)
+    }
+  }
+  if (stage.peak - before > growth) stage.broken.add(`it grew by ${(stage.peak - before).toFixed(0)} MiB`)
+  over = true
+  await relay.kill("SIGKILL")
+  for (const { close } of [...peers.values(), ...liars]) close()
+  const lost = good.missing(subject.sender.acknowledged).length
+  await good.goAway()
+  if (lost + stage.broken.size === 0) subject.remove()
+  return {
+    rounds: wrongs.length + 1,
+    acknowledged: subject.sender.acknowledged.size,
+    lost,
+    duplicates: 0,
+    broken: [...stage.broken],
+    notes: [
+      `${peers.size} sinks × ${wrongs.length} wrong answers, ${liars.length} certificates; memory +${(stage.peak - before).toFixed(0)} MiB`,
+      ...(options.long ? [...stage.said].map(([what, said]) => `${what}: ${said}`) : []),
+    ],
+  }
+}
+
+const phase = async (stage: Stage, subject: Subject, peers: ReadonlyMap<string, Peer>, wrong: Wrong) => {
+  for (const peer of peers.values()) peer.become(wrong)
+  // What was under way when it changed is over by then.
+  await Bun.sleep(100)
+  const since = Date.now()
+  await subject.sender.burst(10)
+  if (!(await subject.drained(patience.healthy, ["good"]))) stage.broken.add(`${wrong}: the healthy sink waited`)
+  await stage.judge([...peers.keys()], since, wrong, causes.answer)
+}
+
+export const wrongAnswers: Line = {
+  name: "wrong-answers",
+  fault: "peers answer wrong, or have a wrong certificate",
+  run,
+}

@@ -1,0 +1,162 @@
+/**
+ * Peers that answer wrong, in the protocol of each sink: another request's answer, lengths of 2 GB and of -1, a version
+ * that nobody knows, a banner without an end, a byte at a time.
+ */
+import { once } from "node:events"
+import { type AddressInfo, createServer, type Socket } from "node:net"
+import { createServer as createTlsServer, TLSSocket } from "node:tls"
+
+export const wrongs = ["stranger", "2 GB", "-1", "version", "banner", "drip"] as const
+export type Wrong = (typeof wrongs)[number]
+
+/** What is said: at once where the protocol has a greeting, or to each request. */
+interface Words {
+  readonly greets: boolean
+  readonly first: Readonly<Record<Wrong, Buffer>>
+}
+
+const int32 = (...values: ReadonlyArray<number>): Buffer => {
+  const bytes = Buffer.alloc(4 * values.length)
+  values.forEach((value, at) => {
+    bytes.writeInt32BE(value, 4 * at)
+  })
+  return bytes
+}
+const frame = (type: number, channel: number, size: number): Buffer =>
+  Buffer.concat([Buffer.from([type, channel >> 8, channel & 255]), int32(size)])
+const info = (more: object = {}): string =>
+  `INFO ${JSON.stringify({ server_id: "x", version: "2.10.0", proto: 1, max_payload: 1_048_576, ...more })}\r\n`
+const http = (head: string): Buffer => Buffer.from(`HTTP/1.1 ${head}\r\n\r\n`)
+
+/** By protocol. An endless one goes on with the letter A. */
+const words: Readonly<Record<string, Words>> = {
+  kafka: {
+    greets: false,
+    first: {
+      stranger: int32(8, 0x7ffffff0, 0),
+      "2 GB": int32(0x7fffffff, 1),
+      "-1": int32(-1, 1),
+      // ApiVersions: UNSUPPORTED_VERSION, and none that it knows.
+      version: Buffer.concat([int32(10, 1), Buffer.from([0, 35]), int32(0)]),
+      banner: Buffer.alloc(0),
+      drip: int32(1_000, 1),
+    },
+  },
+  rabbitmq: {
+    greets: false,
+    first: {
+      stranger: Buffer.concat([frame(1, 7, 4), Buffer.from([0, 20, 0, 11, 0xce])]),
+      "2 GB": frame(1, 0, 0x7fffffff),
+      "-1": frame(1, 0, -1),
+      version: Buffer.from("AMQP\x01\x09\x09\x09"),
+      banner: Buffer.alloc(0),
+      drip: frame(1, 0, 1_000),
+    },
+  },
+  nats: {
+    greets: true,
+    first: {
+      stranger: Buffer.from(`${info()}PONG\r\nMSG nobody 99 2\r\nhi\r\n`),
+      "2 GB": Buffer.from(`${info()}MSG a 1 2147483647\r\n`),
+      "-1": Buffer.from(`${info()}MSG a 1 -1\r\n`),
+      version: Buffer.from(info({ version: "99.0", proto: 99, max_payload: -1 })),
+      banner: Buffer.from("INFO "),
+      drip: Buffer.from(info({ filling: "x".repeat(1_000) })),
+    },
+  },
+  email: {
+    greets: true,
+    first: {
+      stranger: Buffer.from("354 go on\r\n250 ok\r\n"),
+      "2 GB": Buffer.from("220-2147483647\r\n220-"),
+      "-1": Buffer.from("-1 hello\r\n"),
+      version: Buffer.from("999 ESMTP9\r\n"),
+      banner: Buffer.from("220-"),
+      drip: Buffer.from(`220 ${"x".repeat(1_000)}`),
+    },
+  },
+  http: {
+    greets: false,
+    first: {
+      stranger: http("204 OK\r\nx: 1\r\n\r\nHTTP/1.1 404 Not Found\r\ncontent-length: 0").subarray(20),
+      "2 GB": http("500 No\r\ncontent-length: 2147483647"),
+      "-1": http("500 No\r\ncontent-length: -1"),
+      version: Buffer.from("HTTP/9.9 204 No Content\r\n\r\n"),
+      banner: Buffer.from("HTTP/1.1 500 No\r\nx: "),
+      drip: http(`500 ${"x".repeat(1_000)}`),
+    },
+  },
+}
+
+const endless: ReadonlySet<Wrong> = new Set(["2 GB", "banner"])
+const filling = Buffer.alloc(64 * 1_024, "A")
+/** Milliseconds between two fillings: 16 MB a second. */
+const fillEvery = 4
+const dripEvery = 50
+
+const say = (socket: Socket, first: Buffer, wrong: Wrong): void => {
+  let at = 0
+  const timer = setInterval(
+    () => {
+      if (wrong === "drip") socket.write(first.subarray(at, ++at))
+      else if (!socket.writableNeedDrain) socket.write(filling)
+    },
+    wrong === "drip" ? dripEvery : fillEvery,
+  )
+  if (wrong !== "drip") socket.write(first)
+  if (wrong !== "drip" && !endless.has(wrong)) clearInterval(timer)
+  socket.on("close", () => clearInterval(timer))
+}
+
+export interface Peer {
+  readonly port: number
+  /** From now on, with fresh connections. */
+  readonly become: (next: Wrong) => void
+  readonly close: () => void
+}
+
+export const wrongPeer = async (protocol: string): Promise<Peer> => {
+  let wrong: Wrong = "stranger"
+  const open = new Set<Socket>()
+  const server = createServer((socket) => {
+    open.add(socket)
+    socket.on("error", () => {})
+    socket.on("close", () => open.delete(socket))
+    const { greets, first } = words[protocol] as Words
+    if (greets) say(socket, first[wrong], wrong)
+    else socket.once("data", () => say(socket, first[wrong], wrong))
+    socket.on("data", () => {})
+  })
+  server.listen(0, "127.0.0.1")
+  await once(server, "listening")
+  return {
+    port: (server.address() as AddressInfo).port,
+    become: (next) => {
+      wrong = next
+      for (const socket of open) socket.resetAndDestroy()
+    },
+    close: () => {
+      for (const socket of open) socket.destroy()
+      server.close()
+    },
+  }
+}
+
+/** A peer whose certificate is not to be trusted; it says nothing else, but what NATS says before it speaks TLS. */
+export const untrusted = async (pem: { readonly cert: string; readonly key: string }, protocol: string) => {
+  const secured = createTlsServer(pem, (socket) => socket.on("error", () => {}))
+  // A client that does not trust it ends the handshake.
+  secured.on("tlsClientError", () => {})
+  const server =
+    protocol !== "nats"
+      ? secured
+      : createServer((socket) => {
+          socket.on("error", () => {})
+          socket.write(info({ tls_required: true }), () =>
+            new TLSSocket(socket, { isServer: true, ...pem }).on("error", () => {}),
+          )
+        })
+  server.listen(0, "127.0.0.1")
+  await once(server, "listening")
+  return { port: (server.address() as AddressInfo).port, close: () => server.close() }
+}

@@ -1,0 +1,79 @@
+/**
+ * Sinks get other names by reloads, under load: relay after relay, and one of
+ * them is late with its config. Everything that is acknowledged arrives, and
+ * events of a key in their order.
+ */
+import { seeded } from "../../lib/seeded.ts"
+import type { Line, Mutant } from "../Line.ts"
+import { type Name, names, over, type Relays, seconds, underLoad } from "./Relays.ts"
+
+const rounds = { normal: 3, long: 60 }
+/** A name that is used again after so many others. */
+const cycle = 3
+
+const line = "fleet-rename"
+
+const named = (sink: string, round: number): string => `${sink}${round % cycle}`
+
+/** The config of a round, in which each sink has another name than in the one before. */
+const configure = (relays: Relays, name: Name, round: number): void => {
+  const sinks = Object.fromEntries(
+    Object.entries(relays.sinksOf(name)).map(([sink, config]) => [
+      named(sink, round),
+      { ...config, renamedFrom: round === 1 ? sink : named(sink, round - 1) },
+    ]),
+  )
+  const routes = relays.routes.map((route) => ({ ...route, to: named(route.to, round) }))
+  relays.subject(name).write("relay.config.json", { sinks, routes })
+}
+
+const reload = async (relays: Relays, name: Name, round: number): Promise<ReadonlyArray<string>> => {
+  configure(relays, name, round)
+  const [status, said] = await relays.subject(name).reload()
+  return status === 200 ? [] : [`round ${round}: the reload of ${name} answered ${status}: ${said}`]
+}
+
+export const rename: Line = {
+  name: line,
+  fault: "sinks renamed by reloads under load, one relay late",
+  run: over(async (relays, options) => {
+    const random = seeded(options.seed)
+    const broken: Array<string> = []
+    const count = options.long ? rounds.long : rounds.normal
+    let slowest = 0
+    await underLoad(relays, async () => {
+      for (let round = 1; round <= count; round++) {
+        await Bun.sleep(300 + random() * 500)
+        const [late = "c", ...others] = names.toSorted(() => random() - 0.5)
+        const began = performance.now()
+        for (const name of others) broken.push(...(await reload(relays, name, round)))
+        await Bun.sleep(random() * 1_500)
+        broken.push(...(await reload(relays, late, round)))
+        slowest = Math.max(slowest, performance.now() - began)
+      }
+    })
+    if (!(await relays.arrived(60))) broken.push("not all came within a minute")
+    for (const name of names) {
+      const { journal } = await relays.subject(name).status()
+      if (journal.health !== "ok") broken.push(`${name} says that the journal is ${journal.health}: ${journal.message}`)
+    }
+    return { rounds: count, duplicates: relays.repeated, broken, notes: [`all renamed within ${seconds(slowest)}`] }
+  }),
+}
+
+export const renameMutants: ReadonlyArray<Mutant> = [
+  {
+    line,
+    gone: "what is appended under a former name belongs to the lane that has another name since",
+    file: "src/journal/postgres/LaneNames.ts",
+    find: "return alias !== undefined && sequence > alias.after ? alias.to : name",
+    replace: "return alias !== undefined && sequence < alias.after ? alias.to : name",
+  },
+  {
+    line,
+    gone: "what is appended under a new name belongs to the lane that the sink still has under its former one",
+    file: "src/journal/postgres/Commits.ts",
+    find: "formers.has(lane) ? [[lane, formers.get(lane)]] : []",
+    replace: "formers.has(lane) ? [] : []",
+  },
+]

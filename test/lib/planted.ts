@@ -1,0 +1,35 @@
+/**
+ * `bun --preload planted.ts …` with `PLANTED=PORT,KIND`: a bug in whatever client library connects to that port of this
+ * machine. It is an exception in a listener, a rejection that nobody handles, or an `'error'` without a listener.
+ * SIGUSR2 makes one that is no library's.
+ */
+import { EventEmitter } from "node:events"
+import { Socket } from "node:net"
+
+const [port, kind] = (process.env.PLANTED ?? "").split(",")
+const connect = Socket.prototype.connect
+
+const plant = (socket: Socket): void => {
+  // Made while the library connects, so that its frames are in the stack, as they are in one of its own.
+  const bug = new Error("a planted bug")
+  socket.once("connect", () => {
+    if (kind === "rejection") void Promise.reject(bug)
+    // Bun gives the socket what its listeners throw.
+    else
+      setImmediate(() => {
+        if (kind === "error") new EventEmitter().emit("error", new Error("a planted bug"))
+        else throw new Error("a planted bug")
+      })
+  })
+}
+
+Object.assign(Socket.prototype, {
+  connect(this: Socket, ...args: Parameters<typeof connect>): Socket {
+    if (JSON.stringify(args[0] ?? "").includes(`"port":${port}`) || String(args[0]) === port) plant(this)
+    return connect.apply(this, args)
+  },
+})
+
+process.on("SIGUSR2", () => {
+  throw new Error("a planted bug of nobody")
+})

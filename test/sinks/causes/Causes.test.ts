@@ -1,0 +1,25 @@
+/** What is said about a fault names its cause: `causes.md` is to be read by a person, and this holds that it is what is said. */
+import { beforeAll, expect, test } from "bun:test"
+import { suiteUnless } from "../../lib/lacking.ts"
+import { block, parts, shown, type Told, tell } from "./table.ts"
+
+for (const part of parts) {
+  suiteUnless(part.lacking(), `the causes of failures: ${part.title}`, () => {
+    let told: ReadonlyArray<Told>
+    beforeAll(async () => {
+      told = await tell(part)
+    }, 300_000)
+
+    test("are told as causes.md shows; if not, and it is better now: RELAY_PARTS=1 bun test/sinks/causes/table.ts", () => {
+      expect(block(part.title, told)).toBe(shown().get(part.title) ?? "")
+    })
+
+    test("come with what to do, and are waited for where nobody has to do anything", () => {
+      const waits = ["SinkUnavailable", "SinkThrottled", "DeliveryFailed"]
+      const wrong = told.filter(({ cause: { todo }, reason }) =>
+        todo === "" ? !waits.includes(reason?._tag ?? "") : !reason?.message.includes(todo),
+      )
+      expect(wrong.map(({ cause, reason }) => [cause.name, reason?.message])).toEqual([])
+    })
+  })
+}

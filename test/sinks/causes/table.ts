@@ -1,0 +1,75 @@
+/**
+ * The table of causes (`causes.md`): what is really wrong at a part, what the
+ * relay says about it, and what that tells to do. It is there to be read: a
+ * message that blames another thing sends people the wrong way.
+ *
+ * After a change of a message or a cause: RELAY_PARTS=1 bun test/sinks/causes/table.ts
+ */
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { Effect } from "effect"
+import type { Reason } from "../../../src/sinks/Sink.ts"
+import { aws } from "./aws.ts"
+import type { Cause, Part } from "./Cause.ts"
+import { email } from "./email.ts"
+import { accessTokens, proxies } from "./http.ts"
+import { kafka } from "./kafka.ts"
+import { slack } from "./slack.ts"
+
+export const parts: ReadonlyArray<Part> = [kafka, aws, proxies, accessTokens, email, slack]
+
+export interface Told {
+  readonly cause: Cause
+  readonly reason: Reason | undefined
+}
+
+/** Brings all causes about, and says what each was taken for. */
+export const tell = async ({ causes }: Part): Promise<ReadonlyArray<Told>> =>
+  Effect.runPromise(
+    Effect.forEach(await causes(), (cause) =>
+      cause.reason.pipe(
+        Effect.scoped,
+        Effect.orDie,
+        Effect.map((reason) => ({ cause, reason })),
+      ),
+    ),
+  )
+
+/** The message without what differs from run to run. */
+const steady = (message: string): string =>
+  message
+    .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:1234")
+    .replaceAll(/\btopic topic-\d+/g, "topic events")
+    .replaceAll("|", "\\|")
+
+export const block = (title: string, told: ReadonlyArray<Told>): string => {
+  const rows = told.map(({ cause: { name, todo }, reason }) => {
+    const said = reason === undefined ? "nothing" : steady(reason.message)
+    return `| ${name} | ${reason?._tag ?? ""} | ${said} | ${todo === "" ? "nothing: it is tried again" : todo} |`
+  })
+  const head = "| what is really wrong | it is | the relay says | which is to do |\n|---|---|---|---|"
+  return `## ${title}\n\n${[head, ...rows].join("\n")}\n`
+}
+
+export const golden = new URL("./causes.md", import.meta.url)
+
+/** The blocks of the table, by their titles. */
+export const shown = (): ReadonlyMap<string, string> =>
+  new Map(
+    (existsSync(golden) ? readFileSync(golden, "utf8") : "")
+      .split(/^(?=## )/m)
+      .slice(1)
+      .map((text) => [/^## (.*)$/m.exec(text)?.[1] ?? "", `${text.trimEnd()}\n`]),
+  )
+
+if (import.meta.main) {
+  const blocks = new Map(shown())
+  for (const part of parts) {
+    const lacking = part.lacking()
+    if (lacking === undefined) blocks.set(part.title, block(part.title, await tell(part)))
+    else console.warn(`${part.title} stays as it is: ${lacking}`)
+  }
+  const head =
+    "# What is wrong, and what the relay says\n\nMade by `RELAY_PARTS=1 bun test/sinks/causes/table.ts` from what the parts themselves do, compared by a test, and to be read by a person after every change.\n"
+  writeFileSync(golden, [head, ...parts.map(({ title }) => blocks.get(title) ?? "")].join("\n"))
+  process.exit(0)
+}
