@@ -8,8 +8,6 @@
 import { isMainThread } from "./runtime/Thread.ts"
 
 if (isMainThread) {
-  const EngineSettings = await import("./runtime/EngineSettings.ts")
-  await EngineSettings.restart()
   const { start } = await import("./cli/support/start.ts")
   await start(new URL(import.meta.url))
 } else {

@@ -157,6 +157,7 @@ describe("the unit", () => {
       "WatchdogSec=30",
       "ExecReload=/bin/kill -HUP $MAINPID",
       "LoadCredential=scheduling:/etc/relay/secrets/scheduling",
+      "Environment=UV_THREADPOOL_SIZE=64",
     ]) {
       expect(unit).toContain(`\n${line}\n`)
     }

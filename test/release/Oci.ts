@@ -43,7 +43,7 @@ export const runtimeOf = (containerfile: string) => {
         .split(" ")
         .map((port) => `${port}/tcp`),
     ),
-    Env: ["PATH=/usr/local/bin:/usr/bin:/bin"],
+    Env: ["PATH=/usr/local/bin:/usr/bin:/bin", said("ENV")],
     Entrypoint: JSON.parse(said("ENTRYPOINT")),
     Cmd: JSON.parse(said("CMD")),
     Volumes: keys(JSON.parse(said("VOLUME"))),

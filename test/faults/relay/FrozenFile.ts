@@ -3,6 +3,11 @@
  * whose server is gone: every write to it hangs. Deliveries are accepted and
  * reach the other sinks meanwhile, and the admin side answers; then the file
  * gets what it missed.
+ *
+ * The relay is started with the threads that the systemd unit and the container
+ * image ask for. Without them Bun has as many as processors: this holds then while
+ * fewer writes stand still than that, and with more every file sink waits, and every
+ * sink that has to look up its host.
  */
 import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
@@ -12,6 +17,9 @@ import type { Line } from "../Line.ts"
 import { mounting, namespace } from "./Mounts.ts"
 import { Subject, skipped } from "./Subject.ts"
 import { Ends, numberOf } from "./Traffic.ts"
+
+const unit = readFileSync(new URL("../../../config/relay.service", import.meta.url), "utf8")
+const [, threads = ""] = /^Environment=UV_THREADPOOL_SIZE=(.*)$/m.exec(unit) ?? []
 
 /** Sinks whose files are there: more than the machine has processors, of which the runtime makes as many threads for files. */
 const names = Array.from({ length: availableParallelism() + 2 }, (_, index) => `file${index}`)
@@ -40,7 +48,7 @@ export const frozenFile: Line = {
       subject.remove()
       return skipped("it freezes a file system of its own: run it as root, with mkfs.ext4, losetup and fsfreeze")
     }
-    const relay = await subject.start({ after: mounting(words, mount) })
+    const relay = await subject.start({ env: { UV_THREADPOOL_SIZE: threads }, after: mounting(words, mount) })
     const seen = `/proc/${relay.pid}/root${place}`
     const broken: Array<string> = []
     await sender.burst(500)

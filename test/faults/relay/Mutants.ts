@@ -34,10 +34,10 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     line: "file-frozen",
-    gone: "there are as few threads for files as processors",
-    file: "src/runtime/EngineSettings.ts",
-    find: 'UV_THREADPOOL_SIZE: "64"',
-    replace: 'UV_THREADPOOL_SIZE: "2"',
+    gone: "the unit asks for no more threads than there are files that stand still",
+    file: "config/relay.service",
+    find: "UV_THREADPOOL_SIZE=64",
+    replace: "UV_THREADPOOL_SIZE=2",
   },
   {
     line: "file-frozen",
