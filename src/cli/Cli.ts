@@ -34,9 +34,6 @@ const flagMeant = (option: string, suggestions: ReadonlyArray<string>): string =
   return suggestions.length > 0 || near === undefined ? "" : `: did you mean ${near}?`
 }
 
-/** Values of flags that had another name before. */
-const renamed = new Map([["parked", "retrying"]])
-
 /** Help that was asked for goes to stdout; a mistake prints a short message and the usage to stderr. */
 const presenter = (style: Paint): CliOutput.Presenter => ({
   present: Effect.fnUntraced(function* (event) {
@@ -49,14 +46,13 @@ const presenter = (style: Paint): CliOutput.Presenter => ({
     }
     const path = event.commandPath.join(" ")
     const lines = event.errors.map((error) => {
-      const hint = error._tag === "InvalidValue" ? (renamed.get(error.value) ?? "") : ""
       const meant = error._tag === "UnrecognizedOption" ? flagMeant(error.option, error.suggestions) : ""
       // The library prefixes what a flag's schema says.
       const words = error.message
         .replace("Schema validation failed: Expected ", "")
         .replace("Expected a string representing a finite number", "Expected: a number")
       const file = /^Unexpected positional argument: "(.*\.json)"$/.exec(words)?.[1]
-      return `relay: ${words}${meant}${hint && `; it is called ${hint} now`}${file === undefined ? "" : `; a config is named by -c ${file}`}`
+      return `relay: ${words}${meant}${file === undefined ? "" : `; a config is named by -c ${file}`}`
     })
     yield* Console.error(
       `${style("red", lines.join("\n"))}\n\nUsage: ${event.helpDoc.usage}\nRun \`${path} --help\` for more.`,

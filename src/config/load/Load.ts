@@ -21,7 +21,6 @@ import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
 import { embedded } from "./Defaults.ts"
 import { decodeText, type Environment, reasonOf, referencesIn, resolve } from "./References.ts"
-import * as RenamedKeys from "./RenamedKeys.ts"
 import * as Slices from "./Slices.ts"
 import { standIns } from "./StandIns.ts"
 
@@ -291,11 +290,10 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
   const { sinkTypes, journalTypes, mayLack } = options
   const standIn = mayLack === true ? standIns(source.value, sinkTypes, journalTypes) : undefined
   const { value: resolved, findings: unresolved, absent, hide } = yield* resolve(source.value, [], options, standIn)
-  const { value: named, findings: renamed } = RenamedKeys.rename(isFields(resolved) ? resolved : {})
   const unknown = [...unresolved, ...absent]
   const now = yield* Clock.currentTimeMillis
   const isUnknown = (path: Path) => isReported(unknown, { path })
-  const files = yield* CertificateFiles.read(named, { ...options, now, isUnknown })
+  const files = yield* CertificateFiles.read(isFields(resolved) ? resolved : {}, { ...options, now, isUnknown })
   const { root } = files
   const whole = yield* decodeFile(root)
   const journal = journalOf(root.journal, options.journalTypes)
@@ -304,7 +302,6 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
     sink(name, value, common.findings.length === 0 ? root.delivery : undefined, options.sinkTypes),
   )
   const shape = [
-    ...renamed,
     ...files.errors,
     ...whole.findings,
     ...journal.findings,

@@ -89,8 +89,6 @@ describe("relay events", () => {
       ]) {
         expect((yield* ask("events", ...wrong)).code).toBe(64)
       }
-      const renamed = yield* ask("events", "--outcome", "parked")
-      expect([renamed.code, renamed.stderr]).toEqual([64, expect.stringContaining("it is called retrying now")])
       expect((yield* ask("events", "--type", "a..b")).code).toBe(1)
     }).pipe(Effect.orDie),
   )

@@ -277,25 +277,6 @@ describe("what is allowed and probably not meant", () => {
       ])
     }),
   )
-
-  it.effect("a key by its old name is a warning with the new one, and is read as before", () =>
-    Effect.gen(function* () {
-      const sink = { type: "file", path: "./events.ndjson" }
-      const sinks = { audit: { ...sink, delivery: { maxParked: 7 } }, other: { ...sink, path: "./other.ndjson" } }
-      const routes = [{ name: "all", match: "**", to: ["audit", "other"] }]
-      const text = config({ delivery: { maxParked: 5 }, sinks, routes })
-      const loaded = yield* loadText(text)
-      expect(loaded.config.sinks.map((_) => [_.name, _.delivery.maxRetrying])).toEqual([
-        ["audit", 7],
-        ["other", 5],
-      ])
-      const said = ['"maxParked" is now called "maxRetrying"', "rename the key; it works the same"] as const
-      expect((yield* warnings(text)).toSorted()).toEqual([
-        ["delivery.maxParked", ...said],
-        ["sinks.audit.delivery.maxParked", ...said],
-      ])
-    }),
-  )
 })
 
 describe("a config that is right", () => {

@@ -109,10 +109,5 @@ export const sinks: Theme = {
       config: file('"delivery": { "retry": { "maxAttempts": §"unlimited" } }'),
     },
     { name: "a number of retries in place of their keys", config: file('"delivery": { "retry": §5 }') },
-    {
-      name: "a key by its old name and its new one",
-      config: config({ delivery: '{ §"maxParked": 10, "maxRetrying": 20 }' }),
-    },
-    { name: "a key by its old name", config: config({ delivery: '{ §"maxParked": 10 }' }) },
   ],
 }
