@@ -9,7 +9,7 @@ import { NotFound, Refused, Unavailable } from "./ApiErrors.ts"
 
 export const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
 export const Outcome = Schema.Literals(outcomes).annotate({
-  message: `outcome is one of ${outcomes.join(", ")}; what was called parked is retrying`,
+  message: `outcome is one of ${outcomes.join(", ")}`,
 })
 
 const key = Schema.optionalKey

@@ -6,8 +6,6 @@
  * is noticed: either would skip events silently. Such a lane is reported as lost
  * and starts again at the oldest event that is kept: it sends some events twice
  * and skips none.
- *
- * **Gotcha.** Relays of schema 1 wrote no checksum: such a row is used as it is.
  */
 import type { DatabaseSync } from "node:sqlite"
 import { crc32 } from "node:zlib"
@@ -74,7 +72,7 @@ export class CursorRows {
     for (const { name, cursor, settled, paused, paused_for, crc } of this.#sql.all.all()) {
       const row = { name: String(name), sequence: Number(cursor), settled: String(settled) }
       const ranges = rangesOf(row.settled)
-      if (ranges === undefined || (crc !== null && crc !== checksum(row.name, row.sequence, row.settled))) {
+      if (ranges === undefined || crc !== checksum(row.name, row.sequence, row.settled)) {
         damaged = true
         continue
       }

@@ -120,7 +120,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "damaged-journal",
     gone: "a cursor's checksum is not compared",
     file: journal("sqlite/CursorRows"),
-    find: "(crc !== null && crc !== checksum(row.name, row.sequence, row.settled))",
+    find: "crc !== checksum(row.name, row.sequence, row.settled)",
     replace: "false",
   },
   {

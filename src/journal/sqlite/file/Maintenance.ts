@@ -136,8 +136,7 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
         events,
         rows,
         lanes: count("lane"),
-        // An older relay called it "parked".
-        retrying: count(kept.includes("parked") ? "parked" : "retry_record"),
+        retrying: count("retry_record"),
         deadLetters: count("dead"),
         damaged,
         missing,

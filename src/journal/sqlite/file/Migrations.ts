@@ -20,56 +20,37 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
       routes TEXT NOT NULL, keys BLOB NOT NULL, bytes BLOB NOT NULL) STRICT`,
     // Sequences that are known to be lost, so that each loss is reported once.
     `CREATE TABLE hole (first INTEGER PRIMARY KEY, last INTEGER NOT NULL) STRICT`,
+    // "crc" is a checksum of name, cursor and settled ranges. "paused_for" is how long the lane was paused in all, in
+    // milliseconds: that time ages no event of it.
     `CREATE TABLE lane (
-      name TEXT PRIMARY KEY, cursor INTEGER NOT NULL, settled TEXT NOT NULL, paused INTEGER NOT NULL
+      name TEXT PRIMARY KEY, cursor INTEGER NOT NULL, settled TEXT NOT NULL, paused INTEGER NOT NULL,
+      crc INTEGER NOT NULL, paused_for INTEGER NOT NULL DEFAULT 0
     ) STRICT, WITHOUT ROWID`,
-    `CREATE TABLE parked (
-      lane TEXT NOT NULL, sequence INTEGER NOT NULL, key TEXT NOT NULL, due INTEGER NOT NULL, delay INTEGER NOT NULL,
-      first_attempt_at INTEGER NOT NULL, attempts TEXT NOT NULL, record BLOB NOT NULL,
-      PRIMARY KEY (lane, sequence)) STRICT`,
-    `CREATE TABLE dead (
-      lane TEXT NOT NULL, sequence INTEGER NOT NULL, at INTEGER NOT NULL, type TEXT NOT NULL, size INTEGER NOT NULL,
-      attempts TEXT NOT NULL, record BLOB NOT NULL,
-      PRIMARY KEY (lane, sequence)) STRICT`,
-    `CREATE INDEX dead_newest ON dead (sequence, lane)`,
-  ],
-  // A checksum of name, cursor and settled ranges; none in rows that were written before.
-  [`ALTER TABLE lane ADD COLUMN crc INTEGER`],
-  [
-    // What the log was pruned of while lanes waited for it. "sinks" is the router's answer, as the record has it too.
-    `CREATE TABLE owed (sequence INTEGER PRIMARY KEY, sinks TEXT NOT NULL, record BLOB NOT NULL) STRICT`,
-    `CREATE INDEX owed_sinks ON owed (sequence, sinks)`,
-    `CREATE INDEX dead_size ON dead (lane, size)`,
     // When an event is tried again changes often, its bytes never: they lie in tables of their own.
     `CREATE TABLE retry (
       lane TEXT NOT NULL, sequence INTEGER NOT NULL, key TEXT NOT NULL, due INTEGER NOT NULL, delay INTEGER NOT NULL,
       first_attempt_at INTEGER NOT NULL, tried INTEGER NOT NULL, attempts TEXT NOT NULL,
       PRIMARY KEY (lane, sequence)) STRICT, WITHOUT ROWID`,
-    // Of the attempts the first and the newest nine.
-    `INSERT INTO retry SELECT lane, sequence, key, due, delay, first_attempt_at,
-       CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 0 END,
-       CASE WHEN NOT json_valid(attempts) THEN '[]' WHEN json_array_length(attempts) <= 10 THEN attempts ELSE (
-         SELECT json_group_array(json(value)) FROM json_each(attempts)
-         WHERE json_each.key = 0 OR json_each.key > json_array_length(attempts) - 10) END
-     FROM parked`,
+    // "duplicate_key" serves when the record proves damaged: the event's key among the duplicates, 12 bytes; none of
+    // a replay.
     `CREATE TABLE retry_record (
-      lane TEXT NOT NULL, sequence INTEGER NOT NULL, record BLOB NOT NULL, PRIMARY KEY (lane, sequence)) STRICT`,
-    `INSERT INTO retry_record SELECT lane, sequence, record FROM parked`,
-    `DROP TABLE parked`,
-    `ALTER TABLE retry_record RENAME TO parked`,
-    // How long a lane was paused in all, in milliseconds: that time ages no event of it.
-    `ALTER TABLE lane ADD COLUMN paused_for INTEGER NOT NULL DEFAULT 0`,
-  ],
-  // What was brought back from other journals, by their id: each event once a lane.
-  [
+      lane TEXT NOT NULL, sequence INTEGER NOT NULL, record BLOB NOT NULL, duplicate_key BLOB,
+      PRIMARY KEY (lane, sequence)) STRICT`,
+    `CREATE TABLE dead (
+      lane TEXT NOT NULL, sequence INTEGER NOT NULL, at INTEGER NOT NULL, type TEXT NOT NULL, size INTEGER NOT NULL,
+      attempts TEXT NOT NULL, record BLOB NOT NULL, duplicate_key BLOB,
+      PRIMARY KEY (lane, sequence)) STRICT`,
+    `CREATE INDEX dead_newest ON dead (sequence, lane)`,
+    `CREATE INDEX dead_size ON dead (lane, size)`,
+    // The log was pruned of these events while lanes waited for them. "sinks" is the router's answer, which the record
+    // holds too.
+    `CREATE TABLE owed (
+      sequence INTEGER PRIMARY KEY, sinks TEXT NOT NULL, record BLOB NOT NULL, duplicate_key BLOB) STRICT`,
+    `CREATE INDEX owed_sinks ON owed (sequence, sinks)`,
+    // Events that were brought back from other journals, by the id of the journal: each once a lane.
     `CREATE TABLE imported (
       journal TEXT NOT NULL, sequence INTEGER NOT NULL, lanes TEXT NOT NULL, PRIMARY KEY (journal, sequence)
     ) STRICT, WITHOUT ROWID`,
-  ],
-  [
-    `ALTER TABLE parked RENAME TO retry_record`,
-    // For when the record proves damaged: the event's key among the duplicates, 12 bytes; none of a replay.
-    ...["owed", "retry_record", "dead"].map((table) => `ALTER TABLE ${table} ADD COLUMN duplicate_key BLOB`),
   ],
 ]
 

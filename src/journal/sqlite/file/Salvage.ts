@@ -20,13 +20,13 @@ import * as Pages from "./Pages.ts"
 import { isNewer, openReadable } from "./Repair.ts"
 
 /** Tables with one record per row: events that a lane still needs. */
-const keptTables = ["dead", "parked", "retry_record", "owed"] as const
+const keptTables = ["dead", "retry_record", "owed"] as const
 
 /** A line of a salvaged file. */
 export interface SalvagedLine extends Omit<Event, "body"> {
   /** The random id of its journal: the same event is imported once. */
   readonly journal: string
-  readonly in: "log" | (typeof keptTables)[number]
+  readonly in: "log" | "dead" | "parked" | "owed"
   /** The lanes that had not settled it; for `parked` and `dead` the lane itself. */
   readonly pending: ReadonlyArray<string>
   readonly sequence: number
@@ -79,7 +79,7 @@ const rowsOf = function* (db: DatabaseSync, table: string): Generator<Row | unde
 
 const cursorsOf = (db: DatabaseSync): ReadonlyMap<string, Cursor> => {
   const sound = tolerant(() => new CursorRows(db).find().rows.map(({ name, cursor }) => [name, cursor] as const))
-  // The first relays wrote no checksums of lanes.
+  // The list of names may be damaged where the cursors can be read.
   const rows = sound ?? tolerant(() => db.prepare("SELECT name, cursor, settled FROM lane").all().map(unchecked)) ?? []
   return new Map(rows)
 }

@@ -10,7 +10,7 @@ import { it } from "../../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
-// Each written by a relay of that schema, with thirteen events and three lanes. Lane "lake" has its cursor at 8
+// There is a fixture of each schema. This one holds thirteen events and three lanes. Lane "lake" has its cursor at 8
 // with 10 settled, holds retries of 3 (tried 200 times) and 4, and 5 as a dead letter; "chat" is paused.
 const older = (schema: number) =>
   Effect.gen(function* () {
@@ -65,8 +65,4 @@ const older = (schema: number) =>
     )
   })
 
-for (const schema of [2, 4]) {
-  it.live(`a journal of schema ${schema} is sound, and opens with its backlog, retries and dead letters`, () =>
-    older(schema),
-  )
-}
+it.live("a journal of schema 1 is sound, and opens with its backlog, retries and dead letters", () => older(1))
