@@ -85,6 +85,13 @@ const openEvery = Duration.seconds(1)
 const unclaimed = ({ name, backlog }: LaneInfo): string =>
   `${backlog === 1 ? "1 event waits" : `${backlog} events wait`} for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` moves the backlog to another sink, \`relay lanes drop ${name}\` gives it up, or a sink takes it over with "renamedFrom"`
 
+const formerNames = (specs: ReadonlyArray<RunningLanes.LaneSpec>): ReadonlyMap<string, string> =>
+  new Map(
+    specs.flatMap(({ config: { name, renamedFrom } }) =>
+      renamedFrom === undefined || renamedFrom === name ? [] : [[name, renamedFrom] as const],
+    ),
+  )
+
 const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
 
 /** Nothing where another relay has taken the stream: whoever owns it next opens its lanes. */
@@ -111,6 +118,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
   let current = [...specs, quarantined]
   if (limits?.maxAge !== undefined) yield* Effect.forkScoped(Quarantine.expiring(journal, limits.maxAge))
 
+  journal.knowFormerNames?.(formerNames(specs))
   const owned = journal.streams === undefined ? [journal] : SubscriptionRef.getUnsafe(journal.streams)
   for (const log of owned) yield* streams.follow(log, current)
   for (const info of yield* journal.lanes) {
@@ -226,6 +234,8 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
         }
       }
     }).pipe(Effect.onError(() => undo))
+    // Before anything is routed to a new name, which may still be another name of the lane.
+    journal.knowFormerNames?.(formerNames(specs))
     yield* swap
     current = [...specs, quarantined]
 

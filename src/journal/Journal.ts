@@ -173,6 +173,8 @@ export class Journal extends Context.Service<
       appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit>
       /** Absent where there is but this one. */
       readonly streams?: Streams
+      /** Says, by the names of sinks, which ones they had before; absent where a lane is not renamed in place. */
+      readonly knowFormerNames?: (formerNames: ReadonlyMap<string, string>) => void
       /** Absent where there can be but one relay. */
       readonly fleet?: Fleet
       /** Fails once the journal is broken and never succeeds: race the process against it. */

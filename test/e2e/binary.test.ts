@@ -30,7 +30,7 @@ describe.if(under === "binary")("the binary", () => {
       listen: `127.0.0.1:${deliveries}`,
       admin: { listen: `127.0.0.1:${admin}` },
       journal: { path: "journal.db" },
-      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret" }] } },
+      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-the-tests" }] } },
       sinks: { audit: { type: "file", path: `\${AUDIT_PATH:-${join(cwd, "audit.ndjson")}}` } },
       routes: [{ name: "everything", match: "**", to: "audit" }],
     }

@@ -90,7 +90,7 @@ export interface CommitsOptions {
   /** The stream that this relay writes; `undefined` between two. */
   readonly own: () => OwnedStream | undefined
   /** By a sink's name, the one that it had before. */
-  readonly formers: ReadonlyMap<string, string>
+  readonly formerNames: () => ReadonlyMap<string, string>
   /** The relay stops: nothing is repeated any more. */
   readonly isClosed: () => boolean
 }
@@ -140,9 +140,9 @@ export class Commits {
 
   /** A sink's events belong to the lane that it has under its former name, until that lane is renamed. */
   #name(stream: OwnedStream, missing: ReadonlyArray<string>): Promise<Exit.Exit<void, JournalError>> {
-    const { formers } = this.#options
+    const formerNames = this.#options.formerNames()
     const renamed = missing.flatMap((sink) => {
-      const former = formers.get(sink)
+      const former = formerNames.get(sink)
       const lane = former === undefined ? "" : stream.names.laneOf(former, stream.end + 1)
       return stream.backlogs.has(lane) ? [alsoName(stream, sink, lane)] : []
     })
@@ -153,9 +153,10 @@ export class Commits {
 
   /** Stores a group in the shared stream, after whatever others stored there. */
   toShared(group: Group, also?: Also): Promise<CommitExit> {
-    const { db, formers } = this.#options
+    const { db } = this.#options
+    const formerNames = this.#options.formerNames()
     const lanes = [...new Set(group.batch.entries.flatMap(({ sinks }) => sinks))]
-    const renamed = lanes.flatMap((lane) => (formers.has(lane) ? [[lane, formers.get(lane)]] : []))
+    const renamed = lanes.flatMap((lane) => (formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []))
     const params = [...keysOf(group), ...rowOf(group), lanes, JSON.stringify(Object.fromEntries(renamed))]
     return this.#repeated(
       also === undefined

@@ -96,7 +96,6 @@ export const make = Effect.fnUntraced(function* (
       opened: (sink, { renamedFrom, exclusive }) =>
         Effect.suspend(() => {
           if (exclusive !== undefined) writer.setExclusive(sink, exclusive)
-          writer.setFormer(sink, renamedFrom)
           // A lane's pause goes along.
           const isPaused = renamedFrom !== undefined && renamedFrom !== sink && fleet.isPaused(renamedFrom)
           return isPaused ? setPaused(sink, true) : Effect.void
@@ -345,6 +344,9 @@ export const make = Effect.fnUntraced(function* (
     readRetries: (lane, sequences) => Effect.flatMap(own, (stream) => stream.readRetries(lane, sequences)),
     mayStart: () => fleet.own?.mayStart() ?? false,
     streams: fleet.owned,
+    knowFormerNames: (formerNames) => {
+      writer.formerNames = formerNames
+    },
     fleet: {
       status: Effect.sync(() => report.status),
       introduce: (self) =>

@@ -31,7 +31,7 @@ export const keyOf = (event: Event): DuplicateKey => {
   return { hi: hash.keyHi, lo: hash.keyLo, bodyCrc: bodyChecksum(event) }
 }
 
-export interface WriterOptions extends Omit<CommitsOptions, "formers"> {
+export interface WriterOptions extends Omit<CommitsOptions, "formerNames"> {
   /** How many events wait for a sink in the shared stream. */
   readonly waitingInShared: (sink: string) => number
 }
@@ -50,12 +50,13 @@ export class StreamWriter {
   readonly #shared: Appends
   /** Sinks of which one relay delivers all. */
   readonly #exclusive = new Set<string>()
-  readonly #formers = new Map<string, string>()
+  /** By the names of sinks, those that they had before. */
+  formerNames: ReadonlyMap<string, string> = new Map()
   #last: { readonly sinks: ReadonlyArray<string>; readonly isShared: boolean } | undefined
 
   constructor(options: WriterOptions) {
     this.#options = options
-    this.#commits = new Commits({ ...options, formers: this.#formers })
+    this.#commits = new Commits({ ...options, formerNames: () => this.formerNames })
     this.#own = new Appends({
       commit: (group) => this.#commits.toOwn(group),
       stored: (group, stored, millis) => this.#storedOwn(group, stored, millis),
@@ -74,12 +75,6 @@ export class StreamWriter {
     if (isExclusive) this.#exclusive.add(sink)
     else this.#exclusive.delete(sink)
     this.#last = undefined
-  }
-
-  /** The name that a sink had before; a sink that is opened itself is no former name any more. */
-  setFormer(sink: string, former: string | undefined): void {
-    for (const [name, before] of this.#formers) if (before === sink) this.#formers.delete(name)
-    if (former !== undefined && former !== sink) this.#formers.set(sink, former)
   }
 
   isShared(sinks: ReadonlyArray<string>): boolean {

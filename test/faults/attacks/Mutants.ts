@@ -48,8 +48,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a config that is a pipe is not opened",
     file: "src/config/load/ReadFile.ts",
-    find: 'type === "File"',
-    replace: 'type !== "Directory"',
+    find: 'found.type !== "File"',
+    replace: 'found.type === "Directory"',
     line: "attacks-operations",
   },
   {

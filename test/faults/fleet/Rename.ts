@@ -73,7 +73,7 @@ export const renameMutants: ReadonlyArray<Mutant> = [
     line,
     gone: "what is appended under a new name belongs to the lane that the sink still has under its former one",
     file: "src/journal/postgres/Commits.ts",
-    find: "formers.has(lane) ? [[lane, formers.get(lane)]] : []",
-    replace: "formers.has(lane) ? [] : []",
+    find: "formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []",
+    replace: "formerNames.has(lane) ? [] : []",
   },
 ]

@@ -173,7 +173,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     "fuzz-config",
     "a config's texts are shown",
     "src/config/diagnostics/Excerpt.ts",
-    "isText(one.kind) && !(about && showsValue)",
+    "isText(one.kind) && !(isAt && showsValue) && !one.isKey",
     "false",
   ),
   mutant(
