@@ -105,7 +105,7 @@ export const Status = Schema.Struct({
   notReady: Schema.String,
   config: Config,
   journal: Journal,
-  /** Of this relay, since its start. */
+  /** Counted by this relay, since its start. */
   totals: Totals,
   /** Long-running work and its progress from 0 to 1: `replay to lake`. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),

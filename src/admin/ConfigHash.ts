@@ -2,7 +2,7 @@
  * Tells the configs of relays apart by what matters for delivery: webhooks,
  * routes, and what is sent where and how.
  *
- * What a relay has of its own does not count: files, certificates, and addresses
+ * A relay's own things do not count: files, certificates, and addresses
  * of its machine. A secret counts by its name, and a URL, which may hold one, by
  * its host.
  */

@@ -1,4 +1,4 @@
-/** What the admin API says of all relays on the journal: figures over all streams, conditions at all relays. */
+/** The admin API's report of all relays on the journal: figures over all streams, conditions at all relays. */
 import { laneConditions } from "../delivery/LaneStatus.ts"
 import type { FleetStatus, LaneCounts, MemberStatus, StreamStatus } from "../journal/FleetStatus.ts"
 import type * as Api from "./Api.ts"
@@ -14,7 +14,7 @@ const added = (a: LaneCounts, b: LaneCounts): LaneCounts => ({
   deadLetters: a.deadLetters + b.deadLetters,
 })
 
-/** What streams hold, by sink. */
+/** The counts of all streams, by sink. */
 const totals = (streams: ReadonlyArray<StreamStatus>): ReadonlyMap<string, LaneCounts> => {
   const counts = new Map<string, LaneCounts>()
   for (const { lanes } of streams) {
@@ -27,7 +27,7 @@ const rank = ({ condition }: Pick<Api.Lane, "condition">): number => laneConditi
 
 type Told = Pick<Api.Lane, "condition" | "message">
 
-/** What other relays say of a sink that is worse than what this one says. */
+/** The conditions of a sink at other relays that are worse than at this one. */
 const worst = (own: Told, name: string, others: ReadonlyArray<MemberStatus>): Told =>
   others.reduce((worst: Told, { name: relay, lanes }) => {
     const lane = lanes.find((lane) => lane.name === name)

@@ -66,9 +66,9 @@ const histogram = (
   return lines.length === 0 ? "" : [`# HELP ${name} ${help}`, `# TYPE ${name} histogram`, ...lines, ""].join("\n")
 }
 
-/** Where several relays have one journal, each counts the streams that it owns: the sum over all is the fleet's. */
+/** Each of several relays on one journal counts the streams that it owns: the sum over all is the fleet's. */
 const own = "in the streams that this relay owns"
-/** What each relay of a fleet says alike. */
+/** Every relay of a fleet reports the same value. */
 const alike = "the same at every relay on one database"
 
 const ofFleet = ({ owned, counters, beatAge }: FleetStatus): ReadonlyArray<string> => [

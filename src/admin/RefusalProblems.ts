@@ -17,7 +17,7 @@ const detailsOf = ({ count, details }: Refusals): string => {
   )
 }
 
-/** What the sender never sends, or would send each time: a few are a stranger's. */
+/** The sender never sends these, or would send them each time: a few are a stranger's. */
 const strangers: ReadonlySet<string> = new Set([
   "method",
   "contentType",
@@ -29,7 +29,7 @@ const strangers: ReadonlySet<string> = new Set([
   "brokenOff",
   "tooSlow",
 ])
-/** So many of a stranger's within an hour may be the sender's. */
+/** From this many within an hour on, refusals may be the sender's and not a stranger's. */
 const few = 10
 /** Milliseconds for which nothing has verified where the sender's secret is another. */
 const silence = 10 * 60_000
@@ -57,7 +57,7 @@ export const refusalProblems = (status: Status): ReadonlyArray<StatusProblem> =>
     const { now, startedAt } = status
     const { webhook, count, status: code, what, lastAt, advice, details } = one
     const last = `the last ${span(now - lastAt)} ago`
-    // What was counted before a restart is not known any more.
+    // A restart forgets what was counted before.
     const since = now - startedAt < hour ? `since the start ${span(now - startedAt)} ago` : "in the last hour"
     const line = `${count.toLocaleString("en-US")} refused with ${code} ${since}, ${last}: ${what}`
     return {

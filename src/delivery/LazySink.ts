@@ -18,10 +18,10 @@ const cautious: Sink["batch"] = { maxEvents: 1, maxBytes: Number.POSITIVE_INFINI
 /** Milliseconds until it is opened after a bug: doubled each time, and from the first again after so long without one. */
 const reopen = { firstMillis: 1_000, maxMillis: 60_000, resetMillis: 600_000 } as const
 
-/** Who uses a sink: a lane. */
+/** A user of a sink: a lane. */
 export interface User {
   readonly name: string
-  /** Those of the name: a sink has a lane in each stream. */
+  /** The lanes of a name: a sink has one in each stream. */
   readonly stats: AttemptStats
   /** The sink was closed for a bug: what is in flight won't be answered. */
   readonly broke: (message: string) => void

@@ -14,7 +14,7 @@ import type { LaneSpec } from "./RunningLanes.ts"
 
 export interface QuarantineLimits {
   readonly maxBytes: number
-  /** What is older is deleted; nothing is when absent. */
+  /** Older dead letters are deleted; none is when absent. */
   readonly maxAge?: Duration.Duration
 }
 

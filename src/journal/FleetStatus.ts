@@ -52,7 +52,7 @@ export interface MemberStatus {
   readonly lanes: ReadonlyArray<LaneReport>
 }
 
-/** What the fleet knows of a stream: of another relay's as its owner said last. */
+/** The fleet's knowledge of a stream: for another relay's stream, as its owner reported last. */
 export interface StreamStatus extends StreamReport {
   readonly id: number
   /** The relay that delivers it; absent between two. */

@@ -8,7 +8,7 @@ export const containedBy = (contain: (error: unknown) => boolean): void => {
   containers.push(contain)
 }
 
-/** What no container takes. Without a handler the runtime prints a stack trace, and a binary its own source. */
+/** Handles what no container takes. Without a handler the runtime prints a stack trace, and a binary its own source. */
 export const onCrash = (handle: (error: unknown) => void): void => {
   const on = (error: unknown): void => {
     if (!containers.some((contain) => contain(error))) handle(error)

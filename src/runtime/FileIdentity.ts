@@ -17,7 +17,7 @@ export const of = (path: string): string => {
     const found = statSync(absolute, { throwIfNoEntry: false })
     if (found !== undefined) return `${found.dev}:${found.ino}`
   } catch {
-    // What can't be looked at is known by its name.
+    // A file that can't be examined is known by its name.
   }
   return join(realDirectory(dirname(absolute)), basename(absolute))
 }

@@ -50,7 +50,7 @@ export const refusedTunnel = (error: unknown): number | undefined => {
   return refusedTunnel(error.cause)
 }
 
-/** Who answered or failed at a URL, where that may be the proxy: empty without one. */
+/** Names who answered or failed at a URL, if that may be the proxy: empty without one. */
 export const ofTheWay = (url: string): string => {
   const proxy = proxyFor(url)
   return proxy === undefined ? "" : ` (through the proxy ${proxy.name})`

@@ -66,7 +66,7 @@ const isOf = ({ type, libraries }: Owner, frame: string): boolean => {
 const isJournals = (frame: string): boolean => /\bsrc\/journal\/|node_modules\/pg(?:-[a-z]+)?\//.test(frame)
 const isOurs = (frame: string): boolean => /\bsrc\/(?!sinks\/)[a-zA-Z]+/.test(frame) && !frame.includes("node_modules/")
 
-/** Whose an error with this stack is, thrown in the context of `owner`; none: nobody's. */
+/** Attributes an error with this stack, thrown in the context of `owner`, to sinks; to none if it is nobody's. */
 export const culprits = (
   stack: string,
   owner: Owner | undefined,

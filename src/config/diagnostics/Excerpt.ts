@@ -57,13 +57,13 @@ const isBareKey = (text: string, { offset, end }: Span & { readonly end: number 
 /** A text in quotation marks that are none in JSON, on one line: `“listen”`. */
 const foreign = /(['‘’`])[^'‘’`\r\n]*['‘’`]|[“”„«»][^“”„«»\r\n]*[“”„«»]/y
 
-/** Where a text in other quotation marks ends that begins here; `undefined` where none does. */
+/** The end of a text in other quotation marks that begins here; `undefined` where none does. */
 const foreignEnd = (text: string, offset: number): number | undefined => {
   foreign.lastIndex = offset
   return foreign.test(text) ? foreign.lastIndex : undefined
 }
 
-/** What is no JSON, up to a blank, a comma or a bracket: `127.0.0.1:8080` without quotes is one thing. */
+/** Text that is no JSON, up to a blank, a comma or a bracket: `127.0.0.1:8080` without quotes is one thing. */
 const strangeEnd = (text: string, offset: number, end: number): number => {
   const rest = /[^\s,[\]{}"]*/y
   rest.lastIndex = end

@@ -72,7 +72,7 @@ const failed = (file: string, message: string, hint: string): ConfigError =>
 const missing = (file: string): ConfigError =>
   failed(file, "there is no such file", "`relay init` writes a config to start from; `--config PATH` chooses another")
 
-/** Where nobody has written a config, a check says nothing of what will run. */
+/** A check of the embedded defaults says nothing of what will run, so a missing config is a mistake. */
 export const unwritten: ConfigError = failed(
   defaultFile,
   "there is no such file here: `relay run` would use the embedded defaults, whose signing secret is public",

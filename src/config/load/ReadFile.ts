@@ -21,7 +21,7 @@ const noFile = (path: string, description?: string) =>
     ...(description !== undefined && { description }),
   })
 
-/** Whose a file is that may not be read: its owner's number and its mode, as `ls -n` shows them. */
+/** The owner's number and the mode of a file that may not be read, as `ls -n` shows them. */
 const withOwner = (error: PlatformError.PlatformError, { uid, mode }: FileSystem.File.Info) => {
   const { reason } = error
   if (reason._tag !== "PermissionDenied" || Option.isNone(uid)) return error

@@ -168,7 +168,7 @@ export const Delivery = Schema.Struct({
   ),
 }).annotate({ description: "How events are delivered; a sink's own `delivery` overrides it key by key" })
 
-/** Where a key of `delivery` stands that was written beside it. */
+/** The place of a key of `delivery` that was written next to it. */
 export const deliveryKey = (key: string): string | undefined => {
   const place = Object.hasOwn(Delivery.fields, key)
     ? "delivery"

@@ -1,4 +1,4 @@
-/** What is wrong with the URL of an HTTP service, in words that hold none of it: it may be a secret. */
+/** Says why the URL of an HTTP service is wrong, in words that hold none of it: it may be a secret. */
 
 /** Why a text is no `http://` or `https://` URL; `undefined` when it is one. */
 export const problemOf = (url: string): string | undefined => {

@@ -18,7 +18,7 @@ export interface Traits {
   readonly template?: boolean
   /** It names a file that nothing else may write to. */
   readonly ownFile?: boolean
-  /** What is appended to that file's name for the files beside it, which nothing else may write to either. */
+  /** Suffixes of that file's name: nothing else may write to the files that have them either. */
   readonly filesBeside?: ReadonlyArray<string>
   /** It is a URL that events are posted to. */
   readonly postsTo?: boolean

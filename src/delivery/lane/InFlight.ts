@@ -107,7 +107,7 @@ export class InFlight {
       this.#stats.observe((now - batch.startedAt) / 1_000)
       ended(batch, exit, now)
     }
-    // What follows from its end is the lane's, no more the sink's.
+    // The lane, and no more the sink, answers for all that follows from its end.
     fiber.addObserver((exit) => Containment.within(undefined, () => onEnd(exit)))
   }
 

@@ -1,7 +1,7 @@
 /**
- * What all streams hold, from memory: of those that this relay owns as they are,
- * of the others as their owners said last. What a relay says is at most a second
- * old; what one that ended had said stands until another takes its streams.
+ * Reports what all streams hold, from memory: this relay's own as they are, and
+ * the others as their owners reported last. A report is at most a second old; that
+ * of a relay that ended stands until another relay takes its streams.
  */
 import type { FleetStatus, StreamReport } from "../FleetStatus.ts"
 import type { LaneInfo } from "../LaneInfo.ts"
@@ -45,7 +45,7 @@ export class FleetReport {
     }
   }
 
-  /** Of each stream, what it holds. */
+  /** By stream, its counts. */
   get streams(): ReadonlyMap<number, StreamReport> {
     this.look()
     return new Map(

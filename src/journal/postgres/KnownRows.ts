@@ -21,7 +21,7 @@ export const answered = "count - cardinality(void)"
 /** A row that is in the database, as far as this relay knows. */
 export interface KnownRow {
   readonly first: number
-  /** Those that were answered as new. */
+  /** Events of the row that were answered as new. */
   readonly events: number
   readonly mark: string
 }
@@ -74,8 +74,8 @@ export class KnownRows {
   }
 
   /**
-   * Of the rows that are known now, those that the database does not have: they are known no more. One round trip.
-   * Of a stream that this relay alone writes, above `floor`, it knows as well how many came before those that it knows.
+   * Finds the rows that are known and that the database does not have, and forgets them. One round trip.
+   * With the `floor` of a stream that this relay alone writes, events before the oldest known row count too.
    */
   takeMissing(db: Queries, floor?: number) {
     const rows = [...this.#rows]

@@ -2,7 +2,7 @@
  * Opens, renames and drops lanes of a stream.
  *
  * A lane that is renamed keeps its events where they are, and so their order.
- * Where both names are lanes, `LaneEmptying.ts` appends what the former one holds
+ * If both names are lanes, `LaneEmptying.ts` appends what the former one holds
  * again for the other: behind the events that this one holds.
  */
 import { Effect } from "effect"

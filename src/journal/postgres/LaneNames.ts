@@ -149,7 +149,7 @@ export class LaneNames {
     return new LaneNames(places, aliases.set(from, { to, after: 0 }), past)
   }
 
-  /** What is appended to `from` after `head` belongs to the lane `to`; what is there stays until it is moved. */
+  /** Events appended to `from` after `head` belong to the lane `to`; earlier ones stay until they are moved. */
   redirected(from: string, to: string, head: number): LaneNames {
     if (this.aliases.get(from)?.to === to) return this
     const others = [...this.aliases].filter(([, alias]) => alias.to === from)

@@ -69,7 +69,7 @@ export const make = Effect.fnUntraced(function* (
   let isClosed = false
   let introduction: () => Introduction = () => nobody
   const alarm = new RedAlarm(db, { wall, steady: () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6 })
-  /** What is in memory of the shared stream is read from the database, and changed, by one at a time. */
+  /** One at a time reads the shared stream into memory, or changes its lanes. */
   const oneOfShared = yield* Semaphore.make(1)
 
   /** Says what a failover lost; of a stream that this relay alone has written, all of it. */
@@ -222,7 +222,7 @@ export const make = Effect.fnUntraced(function* (
   const asking = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> =>
     Effect.suspend(() => (silence() === "" ? effect : Effect.fail(unavailable(silence()))))
   const fallsSilent = Effect.suspend(() => (silence() === "" ? Effect.sleep("250 millis") : asking(Effect.void)))
-  /** What may be asked again also ends as soon as PostgreSQL is seen not to answer. */
+  /** A question that may be asked again also ends as soon as PostgreSQL is seen not to answer. */
   const askingAgain = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> =>
     asking(Effect.raceFirst(effect, Effect.forever(fallsSilent)))
 

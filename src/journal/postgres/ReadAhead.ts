@@ -1,6 +1,6 @@
 /**
- * What lanes that are behind read of a stream's log: by the megabyte, and the
- * next one while they deliver this one. A read then mostly costs no round trip,
+ * Reads a stream's log for lanes that are behind: by the megabyte, and the next
+ * one while they deliver this one. A read then mostly costs no round trip,
  * wherever the database is.
  *
  * The log does not change but by being pruned of what every lane has passed, so

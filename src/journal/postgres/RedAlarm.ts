@@ -32,7 +32,7 @@ export class RedAlarm {
   readonly #clocks: Clocks
   /** Lines that this relay has raised: one that a person acknowledged is not raised again. */
   readonly #said = new Set<string>()
-  /** Those of them that the last sign of life may not have seen in the database. */
+  /** Own lines that the last heartbeat may not have seen in the database. */
   readonly #own = new Map<string, Own>()
   #clearedAt = Number.NEGATIVE_INFINITY
 

@@ -6,7 +6,7 @@ import type { StreamState } from "./StreamState.ts"
 /** Of a relay that has not said who it is. */
 export const nobody: Introduction = { version: "", configHash: "", address: "", lanes: [] }
 
-/** What a stream holds. */
+/** The counts of a stream. */
 export const countsOf = ({ backlogs, letters, accepted, kept, bytes }: StreamState): StreamReport => ({
   lanes: Object.fromEntries(
     [...backlogs.values()].map(({ lane, size, retrying }) => [

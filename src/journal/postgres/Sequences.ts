@@ -19,5 +19,5 @@ export const streamOf = (sequence: number): number => Math.floor(sequence / widt
 /** 2^53 is the last whole number that is exact. */
 export const maxStreams = 2 ** 11
 
-/** Where a stream keeps how many numbers it gave to duplicates in rows that were deleted since. */
+/** The key of `meta` that counts a stream's sequences of duplicates in rows that were deleted since. */
 export const voidKey = (stream: number): string => `void:${stream}`

@@ -1,5 +1,5 @@
 /**
- * What the relay needs of a session, and how it has it.
+ * The settings that the relay requires of a session, and how it makes them.
  *
  * A connection to the server itself is set once. Behind a pooler nothing of a
  * session is certain to last: each transaction may run in another one, which
@@ -9,7 +9,7 @@
  */
 import type { Server } from "./Database.ts"
 
-/** What a server says of itself. It does not need to know every setting. */
+/** A server's description of itself. It does not need to know every setting. */
 export const facts = `SELECT
   pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS "isReadOnly",
   coalesce(current_setting('fsync', true), 'on') = 'on' AS fsync,
@@ -60,5 +60,5 @@ export const ofTransaction = (schema: string, from: number): string =>
 
 /** How PostgreSQL calls the division by zero above. */
 export const otherServer = "22012"
-/** What PgBouncer answers to a beginning where its `pool_mode` is `statement`. */
+/** PgBouncer's answer to BEGIN when its `pool_mode` is `statement`. */
 export const noTransactions = "08P01"

@@ -16,6 +16,7 @@ const isWhole = ({ retry, deadLetter, pausedFor }: Settlement): boolean =>
     (value) => typeof value !== "number" || Number.isSafeInteger(value),
   )
 
+/** One round trip for cursors alone; with retries or dead letters seven at most, however many they are. */
 export const settle = Effect.fnUntraced(function* (
   stream: StreamState,
   settlements: ReadonlyArray<Settlement>,
@@ -59,7 +60,7 @@ const placesOf = (settlements: ReadonlyArray<Settlement>, cursors: ReadonlyMap<s
     Object.fromEntries(settlements.map(({ lane, pausedFor }) => [lane, { ...cursors.get(lane), pausedFor }])),
   )
 
-/** Of places, those of lanes that are there: what is settled late must not bring back a lane that was renamed or dropped. */
+/** Keeps the places of lanes that are there: a late settlement must not bring back a lane that was renamed or dropped. */
 const ofLanes = (places: string): string =>
   `(SELECT coalesce(jsonb_object_agg(key, value), '{}') FROM jsonb_each(${places}::jsonb) WHERE lanes ? key)`
 

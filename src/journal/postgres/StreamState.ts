@@ -82,7 +82,7 @@ export class StreamState {
 
   readonly owner: Owner
   readonly waiting = new HeadWaiters()
-  /** Of the dead letters that its lanes have. */
+  /** Counts the dead letters of its lanes. */
   readonly letters: LetterCounts
   readonly #ahead = new ReadAhead((after) => Effect.runPromise(Effect.result(this.#part(after, partBytes))))
 

@@ -52,7 +52,7 @@ export class WriteTrouble {
         ),
       queryUnsafe: async <Row>(...asked: Parameters<Database["queryUnsafe"]>) => {
         const result = await db.queryUnsafe<Row>(...asked)
-        // What succeeds says nothing: it may have found room in a page that was there.
+        // A success says nothing: it may have found space in a page that was there.
         if (Result.isFailure(result)) this.#note(result.failure)
         return result
       },

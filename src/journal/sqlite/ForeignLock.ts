@@ -57,7 +57,7 @@ export class ForeignLock {
     if (this.failure !== undefined) throw this.failure
   }
 
-  /** What commits wait for, where they have waited for a while; else empty. */
+  /** Says what commits wait for, once they have waited for a while; else empty. */
   get message(): string {
     const isLong = this.failure !== undefined && performance.now() - this.#since > saidAfter
     return isLong ? (this.failure?.message ?? "") : ""

@@ -3,7 +3,7 @@ import { Effect, Schema } from "effect"
 import { countOr, textOr } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 
-/** What the relay and SQLite keep beside the journal's file. */
+/** Suffixes of the files that the relay and SQLite keep next to the journal's file. */
 const filesBeside = ["-wal", "-shm", "-lock", "-mark", "-ballast", "-probe", "-index", "-index-wal", "-index-shm"]
 
 export const SqliteConfig = Schema.Struct({

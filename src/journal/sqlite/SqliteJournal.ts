@@ -55,7 +55,7 @@ const attempt = <A>(work: () => A): Effect.Effect<A, JournalError> =>
     }
   })
 
-/** The same for what may wait until another process has released the file. */
+/** Runs work that may wait until another process has released the file. */
 const patient = <A>(work: () => A): Effect.Effect<A, JournalError> =>
   Effect.retry(attempt(work), {
     while: isLocked,

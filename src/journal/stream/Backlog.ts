@@ -12,7 +12,7 @@ export class Backlog {
   cursor: Cursor
   /** Appends are refused above it. */
   max = Number.POSITIVE_INFINITY
-  /** The same for the bytes of its dead letters, with those of the events that wait. */
+  /** Appends are refused above this many bytes of its dead letters and waiting events. */
   maxBytes = Number.POSITIVE_INFINITY
   paused = false
   /** Milliseconds. */
@@ -36,7 +36,7 @@ export class Backlog {
     this.pausedFor = pausedFor
   }
 
-  /** The same events under another name of the lane. */
+  /** Makes a backlog of these events under another name of the lane. */
   renamed(lane: string): Backlog {
     const renamed = new Backlog(lane, this.cursor, this.pausedFor)
     renamed.#runs = this.#runs.slice(this.#start)

@@ -149,7 +149,7 @@ const keyAdvice = (thing: string): Readonly<Record<string, string>> => ({
   KMSOptInRequired: "the account is not subscribed to KMS in this region",
 })
 
-/** What is wrong with a signature, where AWS's text tells. */
+/** Says why a signature is wrong, if AWS's text tells. */
 const ofSignature = ({ code, detail }: AwsError): string | undefined => {
   if (advice[code] !== wrongSignature) return undefined
   if (/^Signature (expired|not yet current)/.test(detail)) return wrongClock

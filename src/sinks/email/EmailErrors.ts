@@ -89,7 +89,7 @@ const isSenders = ({ reply }: SmtpError): boolean =>
   /^5\d\d[ -]5\.(1\.[78]|7\.60|2\.252)\b/.test(reply) ||
   /\bsender\b.{0,30}\b(rejected|denied|refused|invalid|unknown|verify|not)\b|\bsend as this sender/i.test(reply)
 
-/** Whose fault a server says that it is where it refuses a recipient: most look at everything only then. */
+/** Finds whom a server blames as it refuses a recipient: most servers check everything only then. */
 const blamed = (error: SmtpError): "sender" | "relaying" | "machine" | "recipient" => {
   const { reply } = error
   if (/^5\d\d[ -]5\.(1\.[1-6]|2\.\d)\b/.test(reply)) return "recipient"
@@ -100,7 +100,7 @@ const blamed = (error: SmtpError): "sender" | "relaying" | "machine" | "recipien
     : "recipient"
 }
 
-/** What to do about a recipient that is refused for good. */
+/** Advises what to do about a recipient that is refused for good. */
 const whatToDo = (error: SmtpError, { hasAuth }: Place): string => {
   switch (blamed(error)) {
     case "sender":

@@ -69,7 +69,7 @@ const whatToDo = new Map(
   }),
 )
 
-/** What a token is made of (RFC 6749, appendix A.12): no runtime sends any other in a header. */
+/** The characters of a token (RFC 6749, appendix A.12): no runtime sends any other in a header. */
 const inHeader = /^[\x20-\x7e]+$/
 
 const passing = new Set(["temporarily_unavailable", "server_error", "slow_down"])

@@ -37,7 +37,7 @@ export interface Documented {
 /** A service's documented answers; `undefined` where the usual meaning holds. `text` is the body as far as it came. */
 export type Meaning = (status: number, text: () => string) => Documented | undefined
 
-/** Who is asked. */
+/** The server that is asked. */
 export interface Asked {
   /** Its name in messages: the method and the URL's origin. */
   readonly name: string
@@ -109,7 +109,7 @@ const whatToDo = (status: number, credentials: string, proxy: HttpProxy | undefi
   }
 }
 
-/** What a proxy refused, by its status. */
+/** Says what a proxy refused, by its status. */
 const byProxy = (name: string, status: number, proxy: HttpProxy): Reason => {
   const said = status === 0 ? "" : ` (${status})`
   if (status === 407) {
@@ -157,7 +157,7 @@ export const reasonOf = (
   if (refusal !== undefined) return refusal
   const documented = meaning?.(status, text)
   const length = token === undefined ? 0 : Redacted.value(token).length
-  // The same token goes with every event, so it isn't about this one.
+  // Every event goes with this token, so the answer isn't about this event.
   const tooLong = length > 0 && isHeadersTooLong(status, text, length)
   const verdict =
     overrides[status] ??

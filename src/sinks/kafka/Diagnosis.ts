@@ -95,7 +95,7 @@ const ofBroker = Effect.fnUntraced(function* (
   return other === "answered" || other === "closed after the greeting" ? kafkaError(tlsUnwanted) : undefined
 })
 
-/** What the first broker that has a cause shows to be wrong; the error itself where none does. */
+/** The cause that the first broker with one shows; the error itself if none does. */
 export const of = Effect.fnUntraced(function* (
   error: KafkaError,
   options: ClientOptions,

@@ -11,7 +11,7 @@ import type { Socket } from "node:net"
 /** The largest answer, in bytes. Metadata of 100,000 partitions takes some 10 MiB. */
 const largestAnswer = 64 * 1024 * 1024
 
-/** What came is no answer of a broker. */
+/** The bytes that arrived are no answer of a broker. */
 export class NotKafka extends Error {}
 
 /** The client has its own listener for as long as it cares. */
@@ -45,7 +45,7 @@ export const watch = (socket: Socket): void => {
   })
 }
 
-/** What a listener throws over bytes that come ends the socket. */
+/** An error that a listener throws over arriving bytes ends the socket. */
 const endingOnThrow = (socket: Socket): void => {
   const on = socket.on.bind(socket)
   const guarded = (event: string, listener: (...args: ReadonlyArray<unknown>) => void): Socket =>

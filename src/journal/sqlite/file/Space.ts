@@ -36,7 +36,7 @@ export class Space {
   /** Pages of the file that pruning has freed, and that new events fill first. */
   #reusableBytes = 0
   filling: JournalStatus["filling"] = 0
-  /** What takes most of it, and what to do, in a sentence; empty where it is what waits for the sinks. */
+  /** Names what takes most of it, and what to do, in a sentence; empty if the backlog of the sinks does. */
   whatFills: () => string = () => ""
   /** A commit has made room tight: prune now. */
   onTight: () => void = () => {}
