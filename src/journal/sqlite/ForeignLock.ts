@@ -5,6 +5,8 @@
 import type { DatabaseSync } from "node:sqlite"
 import type { JournalError } from "../JournalError.ts"
 
+/** Milliseconds that a commit waits for the lock, for the worker's checkpoint may hold it where the disk is slow. */
+const briefly = 100
 /** Milliseconds after which a commit is tried again. */
 const retryAfter = 10
 /** Milliseconds that it may last before anything is said of it. */
@@ -28,9 +30,9 @@ export class ForeignLock {
     this.#retry = retry
   }
 
-  /** From now on no commit waits; before, at the start, each does. */
+  /** From now on a commit waits briefly; before, at the start, as long as it takes. */
   ready(): void {
-    this.#wait(0)
+    this.#wait(briefly)
   }
 
   /** A commit found the file locked: it is tried again. */

@@ -130,8 +130,9 @@ export const textOf = (error: object, key: string): string => {
   return typeof value === "string" ? value : ""
 }
 
+/** Other codes of TLS, such as that of a garbled record, say nothing of the certificate. */
 const certificateCodes =
-  /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|ERR_TLS|ERR_SSL|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i
+  /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i
 
 /** An alert is sent by the other side, so it is about the certificate of this one. */
 const refusal = /alert.*(?:certificate|unknown.?ca)/i

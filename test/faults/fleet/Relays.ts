@@ -66,6 +66,8 @@ export class Relays {
   arrivals: Array<Arrival> | undefined
   /** What `plain` does with an attempt of a relay, instead of taking it. */
   answer: (by: Name) => Response | Promise<Response> | undefined = () => undefined
+  /** Whether a sink fails at an attempt. */
+  fails: () => boolean = () => false
   /** Events that were sent in order and came after a later one, and had not come before. */
   disorder = 0
 
@@ -76,10 +78,13 @@ export class Relays {
     this.subjects = subjects
     plain.answer = (number, request) => {
       this.arrivals?.push({ number, by: byOf(request), at: performance.now() })
-      return this.answer(byOf(request))
+      return this.fails() ? new Response(null, { status: 500 }) : this.answer(byOf(request))
     }
     // Some take long: whoever does not wait for them sends the next ones before.
-    ordered.answer = (number) => (number >= inOrder && (number / step) % 20 === 0 ? taken(200) : undefined)
+    ordered.answer = (number) => {
+      if (this.fails()) return new Response(null, { status: 500 })
+      return number >= inOrder && (number / step) % 20 === 0 ? taken(200) : undefined
+    }
     let newest = 0
     ordered.onArrival = ({ number }) => {
       if (number < inOrder) return
