@@ -30,7 +30,8 @@ import { ServerProcess } from "./ServerProcess.ts"
 const here = join(import.meta.dir, "kafka")
 const cache = resolve(import.meta.dir, "../../.cache/kafka")
 const lock = join(here, "jars.sha256")
-const jars = join(cache, `jars-${createHash("sha256").update(readFileSync(lock)).digest("hex").slice(0, 12)}`)
+/** Apache Kafka's jars, once `ensureJars` has ended. */
+export const jars = join(cache, `jars-${createHash("sha256").update(readFileSync(lock)).digest("hex").slice(0, 12)}`)
 
 const runs = (command: string, args: ReadonlyArray<string>): boolean =>
   spawnSync(command, args, { stdio: "ignore" }).status === 0
@@ -82,7 +83,7 @@ export const fetchJars = (directory: string): void =>
 /** The lock of a directory of jars, as `sha256sum` writes it. */
 export const lockOf = sums
 
-const ensureJars = (): void => {
+export const ensureJars = (): void => {
   must("java", ["-version"], "the broker of the tests needs Java 17 or later")
   if (existsSync(jars)) return
   mkdirSync(cache, { recursive: true })
@@ -98,7 +99,7 @@ const ensureJars = (): void => {
   }
 }
 
-const java = (args: ReadonlyArray<string>, options: { readonly input?: string } = {}) =>
+export const java = (args: ReadonlyArray<string>, options: { readonly input?: string } = {}) =>
   spawnSync("java", ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", join(jars, "*"), ...args], {
     encoding: "utf8",
     maxBuffer: 1 << 30,
@@ -129,7 +130,8 @@ export interface Broker {
   readonly stop: () => Promise<void>
 }
 
-const answers = async (port: number): Promise<boolean> => {
+/** Whether something listens at a port of this machine. */
+export const answers = async (port: number): Promise<boolean> => {
   const socket = connect(port, "127.0.0.1")
   try {
     await once(socket, "connect")
@@ -147,6 +149,16 @@ export interface Proxied {
   readonly protocol: "PLAINTEXT" | "SSL" | "SASL_PLAINTEXT" | "SASL_SSL"
   readonly port: number
   readonly advertised: number
+}
+
+/** Has a broker log warnings alone; gives the option of Java that says so. */
+export const quietIn = (home: string): string => {
+  const quiet = join(home, "log4j2.properties")
+  writeFileSync(
+    quiet,
+    "status=error\nappender.out.type=Console\nappender.out.name=out\nappender.out.layout.type=PatternLayout\nappender.out.layout.pattern=%d %p %c %m%n\nrootLogger.level=warn\nrootLogger.appenderRef.out.ref=out\n",
+  )
+  return `-Dlog4j2.configurationFile=${quiet}`
 }
 
 /** A broker of one's own, formatted and not started; on ports that are free unless told. */
@@ -223,12 +235,7 @@ export const makeBroker = async (
       .map(([key, value]) => `${key}=${value}\n`)
       .join(""),
   )
-  const quiet = join(home, "log4j2.properties")
-  writeFileSync(
-    quiet,
-    "status=error\nappender.out.type=Console\nappender.out.name=out\nappender.out.layout.type=PatternLayout\nappender.out.layout.pattern=%d %p %c %m%n\nrootLogger.level=warn\nrootLogger.appenderRef.out.ref=out\n",
-  )
-  const logging = `-Dlog4j2.configurationFile=${quiet}`
+  const logging = quietIn(home)
   const login = (mechanism: string) => ["--add-scram", `${mechanism}=[name=${user.name},password=${user.password}]`]
   const formatted = java([
     logging,

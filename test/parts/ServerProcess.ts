@@ -25,7 +25,8 @@ export interface ServerOptions {
 const supervisor = (beside?: string): string =>
   `home=$1; shift; ${beside === undefined ? "others=" : `${beside} </dev/null >&2 & others=$!`}; exec 3<&0; ` +
   '"$@" </dev/null >&2 & pid=$!; echo $pid; ' +
-  '(read -r word <&3; kill -9 $pid $others 2>/dev/null; [ "$word" = keep ] || rm -rf "$home") & ' +
+  '(read -r word <&3; signal=9; [ "$word" = leave ] && signal=15; kill -$signal $pid $others 2>/dev/null; ' +
+  '[ "$word" = keep ] || [ "$word" = leave ] || rm -rf "$home") & ' +
   'wait $pid; [ -z "$others" ] || kill -9 $others 2>/dev/null'
 
 export class ServerProcess {
@@ -61,11 +62,18 @@ export class ServerProcess {
 
   /** kill -9. */
   readonly kill = async (): Promise<void> => {
+    if (this.#shell?.exitCode === null) process.kill(this.pid, "SIGKILL")
+    await this.#end("keep")
+  }
+
+  /** Has it stop in good order, and keeps its files. */
+  readonly leave = (): Promise<void> => this.#end("leave")
+
+  readonly #end = async (word: "keep" | "leave"): Promise<void> => {
     const shell = this.#shell
     this.#shell = undefined
     if (shell === undefined) return
-    process.kill(this.pid, "SIGKILL")
-    shell.stdin?.end("keep\n")
+    shell.stdin?.end(`${word}\n`)
     if (shell.exitCode === null) await once(shell, "exit")
   }
 

@@ -40,6 +40,7 @@ export const makeTopic = (
   broker: string,
   partitions = 1,
   configs: Readonly<Record<string, string>> = {},
+  replicas = 1,
 ): Promise<string> =>
   asAdmin(broker, async (admin) => {
     made += 1
@@ -47,7 +48,7 @@ export const makeTopic = (
     await admin.createTopics({
       topics: [topic],
       partitions,
-      replicas: 1,
+      replicas,
       configs: Object.entries(configs).map(([name, value]) => ({ name, value })),
     })
     const isThere = () =>

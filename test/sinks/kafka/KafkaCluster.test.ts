@@ -1,0 +1,97 @@
+/**
+ * What a cluster of three brokers can do to a sink under load: its leaders are
+ * killed, and its brokers restarted one after the other. RELAY_ROUNDS says how
+ * often (the long campaign: RELAY_ROUNDS=10, thirty kills and ten rolling restarts).
+ */
+import { afterAll, expect } from "bun:test"
+import { Effect, Fiber, Ref } from "effect"
+import { it } from "../../lib/effect.ts"
+import { reasonToSkip } from "../../parts/Kafka.ts"
+import { type Cluster, startCluster, until } from "../../parts/KafkaCluster.ts"
+import { makeTopic } from "../../parts/Topics.ts"
+import { suitesWith } from "../thereSink.ts"
+import { clients } from "./kafkaSink.ts"
+import { accounts, append, lake, lanes, settled } from "./load.ts"
+
+const rounds = Number(process.env.RELAY_ROUNDS ?? 1)
+/** How often a leader dies, and how often all brokers are restarted. */
+const times = {
+  platformatic: { kills: rounds === 1 ? 2 : rounds * 3, restarts: rounds },
+  kafkajs: { kills: Math.ceil(rounds / 4), restarts: Math.floor(rounds / 4) },
+}
+const perTenth = 100
+const partitions = 6
+
+/** Appends without an end; `sent` counts. */
+const load = (sent: Ref.Ref<number>) =>
+  Effect.gen(function* () {
+    for (;;) {
+      const from = yield* Ref.get(sent)
+      yield* append(from, from + perTenth)
+      yield* Ref.set(sent, from + perTenth)
+      yield* Effect.sleep("100 millis")
+    }
+  })
+
+/** Takes a broker away, and brings it back once the others have taken over and what was sent until then has arrived. */
+const without = (cluster: Cluster, topic: string, id: number, sent: Ref.Ref<number>, how: "kill" | "leave") =>
+  Effect.gen(function* () {
+    const node = cluster.nodes.find((one) => one.id === id)
+    const other = cluster.nodes.find((one) => one.id !== id)
+    if (node === undefined || other === undefined) return yield* Effect.die(`broker ${id} is none of the cluster`)
+    yield* Effect.promise(() => node[how]())
+    yield* Effect.promise(() =>
+      until(other.address, topic, (all) => all.every(({ leader, isr }) => leader > 0 && !isr.includes(id))),
+    )
+    // What comes now is acknowledged by the two that are left.
+    const head = yield* Ref.get(sent)
+    while (((yield* lake)?.cursor ?? 0) < head) yield* Effect.sleep("50 millis")
+    yield* Effect.promise(() => node.start())
+    yield* Effect.promise(() => until(node.address, topic, (all) => all.every(({ isr }) => isr.length === 3)))
+  })
+
+const leaderOf = (cluster: Cluster, topic: string, partition: number) =>
+  Effect.map(
+    Effect.promise(() => until(cluster.brokers[0] ?? "", topic, (all) => all.every(({ leader }) => leader > 0))),
+    (all) => all[partition]?.leader ?? 0,
+  )
+
+suitesWith(reasonToSkip, startCluster)("the Kafka sink when the leaders of a cluster move", (cluster) => {
+  afterAll(() => cluster().stop())
+
+  for (const client of clients) {
+    const { kills, restarts } = times[client]
+
+    it.live(
+      `${client}: ${kills} kills of a leader and ${restarts} rolling restarts under load: nothing is lost, order by key is kept`,
+      () =>
+        Effect.gen(function* () {
+          const { brokers, nodes } = cluster()
+          const [bootstrap = ""] = brokers
+          const topic = yield* Effect.promise(() => makeTopic(bootstrap, partitions, { "min.insync.replicas": "2" }, 3))
+          const sent = yield* Ref.make(0)
+          yield* Effect.gen(function* () {
+            const loading = yield* Effect.forkChild(load(sent))
+            for (let kill = 0; kill < kills; kill++) {
+              const leader = yield* leaderOf(cluster(), topic, kill % partitions)
+              yield* without(cluster(), topic, leader, sent, "kill")
+            }
+            for (let restart = 0; restart < restarts; restart++) {
+              for (const { id } of nodes) yield* without(cluster(), topic, id, sent, "leave")
+            }
+            yield* Fiber.interrupt(loading)
+            yield* settled
+            expect(yield* lake).toMatchObject({ deadLetters: 0, retrying: 0 })
+          }).pipe(Effect.provide(lanes(client, () => ({ brokers, topic }))))
+
+          const total = yield* Ref.get(sent)
+          const { lost, overtaken, twice } = yield* accounts(bootstrap, topic, total)
+          console.log(
+            `${client}: ${total} events, ${kills} kills of a leader, ${restarts} rolling restarts: ${lost} lost, ${overtaken} overtaken, ${twice} twice`,
+          )
+          expect({ lost, overtaken }).toEqual({ lost: 0, overtaken: 0 })
+        }),
+      60_000 * (kills + 3 * restarts + 1),
+    )
+  }
+})
