@@ -60,20 +60,22 @@ export const make = (
       Effect.sync(() => {
         if (connection.isBusy) connection.destroy()
       })
+    const lent = Effect.tap(Pool.get(pool), (connection) => Effect.addFinalizer(() => giveBack(connection))).pipe(
+      // A pool that shuts down interrupts its callers.
+      Effect.catchCause((cause) =>
+        isClosed && Cause.hasInterruptsOnly(cause) ? Effect.fail(ending) : Effect.failCause(cause),
+      ),
+    )
+    const lentWithin = (timeout: number) =>
+      Effect.timeoutOrElse(lent, {
+        duration: timeout,
+        orElse: () =>
+          Effect.fail(databaseError("unavailable", `PostgreSQL: no connection within ${timeout} milliseconds`)),
+      })
     return {
+      // A deadline costs more than the rest together, and a caller that need not wait has no use for one.
       get: (timeout) =>
-        Pool.get(pool).pipe(
-          // A pool that shuts down interrupts its callers.
-          Effect.catchCause((cause) =>
-            isClosed && Cause.hasInterruptsOnly(cause) ? Effect.fail(ending) : Effect.failCause(cause),
-          ),
-          Effect.timeoutOrElse({
-            duration: timeout,
-            orElse: () =>
-              Effect.fail(databaseError("unavailable", `PostgreSQL: no connection within ${timeout} milliseconds`)),
-          }),
-          Effect.tap((connection) => Effect.addFinalizer(() => giveBack(connection))),
-        ),
+        Effect.suspend(() => (pool.state.availableHead?.exit._tag === "Success" ? lent : lentWithin(timeout))),
       retire: (isOld) => {
         for (const connection of open) if (isOld(connection)) connection.destroy()
       },
