@@ -3,16 +3,18 @@
  * up to a bound, and closes those that nobody wanted for a minute. Callers queue
  * when the bound is reached.
  *
- * **Guarantee.** A connection that closed or was left with a statement under way
- * is never lent again. When the scope closes, all connections close immediately.
+ * **Guarantee.** A connection that closed is never lent again. When the scope closes, all connections close immediately.
  */
 import { Cause, Effect, Pool, type Scope } from "effect"
 import type { Connection } from "./Connection.ts"
 import { type DatabaseError, databaseError } from "./DatabaseError.ts"
 
 export interface ConnectionPool {
-  /** Lends a connection to the caller alone, for the length of its scope; it waits at most `timeout` milliseconds. */
-  readonly get: (timeout: number) => Effect.Effect<Connection, DatabaseError, Scope.Scope>
+  /** Lends a connection to `f` alone. A caller waits at most `timeout` milliseconds for it. */
+  readonly use: <A, E>(
+    timeout: number,
+    f: (connection: Connection) => Effect.Effect<A, E>,
+  ) => Effect.Effect<A, E | DatabaseError>
   /** Destroys the connections that are too old, and so fails the statements under way on them. */
   readonly retire: (isOld: (connection: Connection) => boolean) => void
 }
@@ -56,26 +58,26 @@ export const make = (
     )
 
     const ending = databaseError("unavailable", "PostgreSQL: the relay is ending")
-    const giveBack = (connection: Connection) =>
-      Effect.sync(() => {
-        if (connection.isBusy) connection.destroy()
-      })
-    const lent = Effect.tap(Pool.get(pool), (connection) => Effect.addFinalizer(() => giveBack(connection))).pipe(
-      // A pool that shuts down interrupts its callers.
-      Effect.catchCause((cause) =>
-        isClosed && Cause.hasInterruptsOnly(cause) ? Effect.fail(ending) : Effect.failCause(cause),
-      ),
-    )
-    const lentWithin = (timeout: number) =>
-      Effect.timeoutOrElse(lent, {
-        duration: timeout,
-        orElse: () =>
-          Effect.fail(databaseError("unavailable", `PostgreSQL: no connection within ${timeout} milliseconds`)),
-      })
+    const waiting = (timeout: number) =>
+      Pool.get(pool).pipe(
+        // A pool that shuts down interrupts its callers.
+        Effect.catchCause((cause) =>
+          isClosed && Cause.hasInterruptsOnly(cause) ? Effect.fail(ending) : Effect.failCause(cause),
+        ),
+        Effect.timeoutOrElse({
+          duration: timeout,
+          orElse: () =>
+            Effect.fail(databaseError("unavailable", `PostgreSQL: no connection within ${timeout} milliseconds`)),
+        }),
+      )
     return {
-      // A deadline costs more than the rest together, and a caller that need not wait has no use for one.
-      get: (timeout) =>
-        Effect.suspend(() => (pool.state.availableHead?.exit._tag === "Success" ? lent : lentWithin(timeout))),
+      use: (timeout, f) =>
+        Effect.suspend(() => {
+          if (isClosed) return Effect.fail(ending)
+          // A deadline costs more than the rest together, and a caller that need not wait has no use for one.
+          if (pool.state.availableHead?.exit._tag === "Success") return Pool.use(pool, f)
+          return Effect.scoped(Effect.flatMap(waiting(timeout), f))
+        }),
       retire: (isOld) => {
         for (const connection of open) if (isOld(connection)) connection.destroy()
       },

@@ -1,5 +1,5 @@
 /** The database of a config, for the length of a scope. It connects when it is asked for something. */
-import { Effect, Exit, type Result, type Scope } from "effect"
+import { Effect, Exit, Result, type Scope } from "effect"
 import { ConfigInForce } from "../ConfigInForce.ts"
 import { type Connection, type ConnectionOptions, commit, rollback, usualTimeout } from "./Connection.ts"
 import * as ConnectionPool from "./ConnectionPool.ts"
@@ -48,25 +48,20 @@ export const open = Effect.fnUntraced(function* ({
   }
   const runPromise = Effect.runPromiseWith(yield* Effect.context<never>())
 
-  const run = <Row>(use: Use, sql: string, params: Params, options: QueryOptions) =>
-    Effect.suspend(() => {
-      const { timeout = usualTimeout } = options
-      const from = performance.now()
-      return Effect.scoped(
-        Effect.flatMap(pools[use].get(timeout), (one) => {
-          const left = Math.max(1, timeout - (performance.now() - from))
-          return settled(() => one.query<Row>(sql, params, { ...options, timeout: left }))
-        }),
-      )
+  const queryUnsafe = <Row>(use: Use, sql: string, params: Params = [], options: QueryOptions = {}) => {
+    const { timeout = usualTimeout } = options
+    const from = performance.now()
+    const answer = pools[use].use(timeout, (one) => {
+      const left = Math.max(1, timeout - (performance.now() - from))
+      return Effect.promise(() => one.query<Row>(sql, params, { ...options, timeout: left }))
     })
+    return runPromise(Effect.catch(answer, (failure) => Effect.succeed(Result.fail(failure))))
+  }
 
   const within = (one: Connection): Queries => ({
     query: <Row>(sql: string, params: Params = [], options: QueryOptions = {}) =>
       settled(() => one.query<Row>(sql, params, options)),
   })
-
-  const queryUnsafe = <Row>(use: Use, sql: string, params: Params = [], options: QueryOptions = {}) =>
-    runPromise(Effect.result(run<Row>(use, sql, params, options)))
 
   return {
     // A caller that is interrupted leaves its statement, which ends in the background and keeps its connection.
@@ -74,20 +69,18 @@ export const open = Effect.fnUntraced(function* ({
       settled(() => queryUnsafe<Row>("work", sql, params, options)),
     queryUnsafe,
     transact: <A, E>(work: (transaction: Queries) => Effect.Effect<A, E>) =>
-      Effect.scoped(
-        Effect.flatMap(pools.work.get(usualTimeout), (one) => {
-          const transaction = within(one)
-          return Effect.acquireUseRelease(
-            Effect.sync(() => one.begin()),
-            () => Effect.tap(work(transaction), () => transaction.query(commit)),
-            // A connection that is busy was left by its fiber, and the pool destroys it.
-            (_, exit) =>
-              Exit.isSuccess(exit) || !one.isOpen || one.isBusy
-                ? Effect.void
-                : Effect.ignore(transaction.query(rollback)),
-          )
-        }),
-      ),
+      pools.work.use(usualTimeout, (one) => {
+        const transaction = within(one)
+        return Effect.acquireUseRelease(
+          Effect.sync(() => one.begin()),
+          () => Effect.tap(work(transaction), () => transaction.query(commit)),
+          (_, exit) => {
+            if (Exit.isSuccess(exit) || !one.isOpen) return Effect.void
+            // A fiber that was interrupted left its statement under way.
+            return one.isBusy ? Effect.sync(() => one.destroy()) : Effect.ignore(transaction.query(rollback))
+          },
+        )
+      }),
     server: () => server,
   }
 })
