@@ -19,7 +19,7 @@ const codes = (cell: string): ReadonlyArray<string> => [...cell.matchAll(/`([^`]
 
 /** The rooms, in the table's order: from the ground up. */
 export const rooms: ReadonlyArray<Room> = architecture
-  .slice(architecture.indexOf("## Rooms"), architecture.indexOf("## Glossary"))
+  .slice(architecture.indexOf("## Rooms"), architecture.indexOf("## Inside the journal"))
   .split("\n")
   .filter((line) => line.startsWith("| `"))
   .map((line) => {

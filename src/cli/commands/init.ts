@@ -1,7 +1,7 @@
 /** `relay init`: writes a commented config and its schema, never over an existing one; or prints the systemd unit. */
 import { Effect, FileSystem, Option, Path } from "effect"
 import { Command } from "effect/cli"
-import unit from "../../../config/relay.service" with { type: "text" }
+import unit from "../../../config/deploy/relay.service" with { type: "text" }
 import { io } from "../support/CommandError.ts"
 import { Config, Json, toggle } from "../support/flags.ts"
 import { plain, print, printJson } from "../support/output.ts"
