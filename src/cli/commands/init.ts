@@ -7,7 +7,7 @@ import { Config, Json, toggle } from "../support/flags.ts"
 import { plain, print, printJson } from "../support/output.ts"
 import { lazily, Program, quoted } from "../support/Program.ts"
 
-/** Beside the config, whose `$schema` names it. */
+/** It lies next to the config, whose `$schema` names it. */
 const schemaFile = "relay.schema.json"
 
 const whyNot = (tag: string, directory: string): string => {

@@ -8,9 +8,9 @@ import { plain, print, printJson, table } from "../support/output.ts"
 
 export interface Runbook {
   readonly state: string
-  /** As `relay status` calls it: `critical`, `warning` or `note`. */
+  /** The level in the words of `relay status`: `critical`, `warning` or `note`. */
   readonly level: string
-  /** What it means and what to do. */
+  /** It says what the state means and what to do. */
   readonly text: string
 }
 
