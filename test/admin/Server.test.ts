@@ -65,6 +65,26 @@ describe("the probes", () => {
   )
 })
 
+describe("an import", () => {
+  it.live("refuses an event that could not be shown, and takes it with a time that can be", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start()
+      const send = (receivedAt: number) => {
+        const { body, ...facts } = event("evt_1", { receivedAt })
+        const bodyBase64 = Buffer.from(body).toString("base64")
+        const kept = { ...facts, journal: "a", in: "log", pending: ["lake"], sequence: 1, replayed: false, bodyBase64 }
+        const headers = { "content-type": "application/json" }
+        return Effect.map(
+          ask("/api/v1/journal/import", { method: "POST", headers, body: JSON.stringify({ events: [kept] }) }),
+          ({ status }) => status,
+        )
+      }
+      expect(yield* send(8.64e15 + 2)).toBe(400)
+      expect(yield* send(8.64e15)).toBe(200)
+    }).pipe(Effect.orDie),
+  )
+})
+
 describe("what a request may cost the relay", () => {
   it.live("refuses a live stream beyond the limit with words, and takes one again once another ends", () =>
     Effect.gen(function* () {
