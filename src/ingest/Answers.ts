@@ -162,7 +162,7 @@ export const refusals = {
   },
   quarantineFull: {
     answer: answers.quarantineFull,
-    what: "it can't be routed, and the quarantine is full",
+    what: "it can't be routed, and the quarantine has no room for more of this webhook",
     advice:
       "relay dlq list --sink _quarantine shows what fills it: replay or drop that, raise `quarantine.maxSize` and `maxShare`, or have what sends these stop",
   },

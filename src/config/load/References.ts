@@ -12,10 +12,12 @@
 import { Effect, type PlatformError, Result } from "effect"
 import { nearest } from "../../event/Nearest.ts"
 import { error, type Finding, type Path } from "../diagnostics/Source.ts"
+import { largest } from "./ReadFile.ts"
 
 export interface Environment {
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly readFile: (path: string) => Effect.Effect<Uint8Array, PlatformError.PlatformError>
+  /** Fails for a file of more bytes than `most`. */
+  readonly readFile: (path: string, most?: number) => Effect.Effect<Uint8Array, PlatformError.PlatformError>
 }
 
 /** `$${`; or `${file:`, a path that may hold variables, and `}`; or `${`, a name and `}`. */
@@ -145,7 +147,7 @@ export const resolve = Effect.fnUntraced(function* (
     const shown = withoutDefaults(written)
     const fault = (why: string): Finding =>
       error(path, `the file of "${shown}" can't be read: ${why}`, hintForFile(file, written, why))
-    const read = yield* Effect.result(environment.readFile(file))
+    const read = yield* Effect.result(environment.readFile(file, largest.value))
     if (Result.isFailure(read)) {
       const into = mayBeElsewhere(read.failure) ? absent : wrong
       into.push(fault(reasonOf(read.failure)))

@@ -178,7 +178,7 @@ export const deliveryKey = (key: string): string | undefined => {
 export const Quarantine = Schema.Struct({
   maxSize: Units.bytes.or(
     "1 GiB",
-    "The largest size of what is in quarantine; beyond it, what belongs there gets a 503",
+    "The largest size of what is in quarantine. A webhook may have as much as it leaves free, so at most half; beyond it, what belongs there gets a 503",
   ),
   maxShare: countOr("Size limit as a share of the journal's `maxSize`, in percent; the lower limit holds", 10, 1, 100),
   maxAge: Schema.optionalKey(

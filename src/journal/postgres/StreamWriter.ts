@@ -128,9 +128,8 @@ export class StreamWriter {
     for (const sink of sinks) {
       const backlog = own.backlogs.get(sink)
       if (backlog === undefined) continue
-      if (isShared ? this.#options.waitingInShared(sink) >= backlog.max : backlog.isFull) {
-        return Exit.fail(full("backlog", backlog.whyFull))
-      }
+      const why = backlog.whyFull(event.webhook, isShared ? this.#options.waitingInShared(sink) : backlog.size)
+      if (why !== "") return Exit.fail(full("backlog", why))
     }
     return appends.add(event, sinks, key)
   }
