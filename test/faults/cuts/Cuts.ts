@@ -49,8 +49,10 @@ const wrongWords = (
   const said = lastFailure.message
   return [
     ...(/\ba bug\b/.test(said) ? [`${name} blames a bug: ${said}`] : []),
-    ...(causes.test(said) ? [] : [`${name} names no cause: ${said}`]),
-    // What is cut is no setting; what is garbled may look like one.
+    // What is cut is no setting; what is garbled may look like one, and a part then says which.
+    ...(causes.test(said) || (condition === "misconfigured" && kind === "garbage")
+      ? []
+      : [`${name} names no cause: ${said}`]),
     ...(condition === "misconfigured" && kind !== "garbage"
       ? [`${name}, ${kind}: asks for another config: ${message}`]
       : []),
