@@ -301,6 +301,8 @@ export const sharedBroker = (): Promise<Broker> => {
   return shared
 }
 
+const property = release === "3.9" ? "--property" : "--formatter-property"
+
 /** All of a topic by Kafka's own console consumer, which shares no code with the relay: lines as it prints them. */
 export const consoleConsumer = (broker: string, topic: string, count: number): string =>
   java([
@@ -314,10 +316,10 @@ export const consoleConsumer = (broker: string, topic: string, count: number): s
     String(count),
     "--timeout-ms",
     "20000",
-    "--formatter-property",
+    property,
     "print.key=true",
-    "--formatter-property",
+    property,
     "print.headers=true",
-    "--formatter-property",
+    property,
     "print.partition=true",
   ]).stdout

@@ -19,7 +19,7 @@ import { playPlanted } from "./Planted.ts"
 import { startParts, type Target } from "./Targets.ts"
 
 /** How many bytes of a conversation are tried, of each kind and direction. */
-const places = { long: 100, normal: 5 }
+const places = { long: 100, normal: 3 }
 /** Events that are sent while a cut waits for its byte. */
 const batch = 3
 /** Connections that a cut breaks. */
@@ -50,9 +50,9 @@ const wrongWords = (
   return [
     ...(/\ba bug\b/.test(said) ? [`${name} blames a bug: ${said}`] : []),
     // What is cut is no setting; what is garbled may look like one, and a part then says which.
-    ...(causes.test(said) || (condition === "misconfigured" && kind === "garbage")
+    ...(causes.test(said) || (kind === "garbage" && /correct "/.test(said))
       ? []
-      : [`${name} names no cause: ${said}`]),
+      : [`${name}, ${kind}, ${condition}: names no cause: ${said}`]),
     ...(condition === "misconfigured" && kind !== "garbage"
       ? [`${name}, ${kind}: asks for another config: ${message}`]
       : []),

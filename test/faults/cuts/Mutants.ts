@@ -12,6 +12,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     replace: "",
   },
   {
+    line: "cuts-journal",
+    gone: "nobody catches what the reader of PostgreSQL's answers throws",
+    file: "src/journal/postgres/Connection.ts",
+    find: "      contain(client)\n",
+    replace: "",
+    seed: 4711,
+  },
+  {
     line: "cuts",
     gone: "what nobody caught ends the process",
     file: containment,
