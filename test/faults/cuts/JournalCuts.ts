@@ -15,7 +15,7 @@ import { Draw } from "../simulation/Draw.ts"
 import { delivery } from "./Cuts.ts"
 
 /** How many bytes of a conversation are tried, of each kind and direction. */
-const places = { long: 100, normal: 2 }
+const places = { long: 100, normal: 1 }
 const batch = 3
 /** Connections that a cut breaks. */
 const times = 2

@@ -33,4 +33,18 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: "frames.some(isOurs) ? [] : [owner]",
     replace: "frames.some(isOurs) ? [] : [...known].slice(0, 1)",
   },
+  {
+    line: "wrong-answers",
+    gone: "a greeting of NATS may be without an end",
+    file: "src/sinks/nats/NatsTransport.ts",
+    find: "if (said > longestGreeting)",
+    replace: "if (said < 0)",
+  },
+  {
+    line: "wrong-answers",
+    gone: "nobody listens for the second error of a connection to Kafka",
+    file: "src/sinks/kafka/Platformatic.ts",
+    find: `connection.on("error", KafkaSocket.ignore)`,
+    replace: "",
+  },
 ]
