@@ -6,7 +6,7 @@
  * After each round the process lives, the healthy sink has had everything within
  * a second, what failed says why, and once the proxies behave all has arrived.
  *
- * The short form draws its bytes: 50 cuts a sink, in two minutes. The long one
+ * The short form draws its bytes: some 50 cuts a sink, in less than two minutes. The long one
  * goes through 100 places of each conversation, for each kind and direction.
  */
 import type { Status } from "../../../src/admin/Api.ts"
