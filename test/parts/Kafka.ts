@@ -2,7 +2,7 @@
  * Apache Kafka itself, for tests: one broker on loopback, from the jars that
  * Maven Central has.
  *
- * `pom.xml` pins the versions and `jars.sha256` the bytes; the jars are kept in
+ * The version is pinned here and the bytes in a file beside `pom.xml`; the jars are kept in
  * `.cache/kafka`. What a test starts it stops: the broker runs under a shell
  * that kills it and removes its files when the test process ends, however that
  * ends.
@@ -29,7 +29,20 @@ import { ServerProcess } from "./ServerProcess.ts"
 
 const here = join(import.meta.dir, "kafka")
 const cache = resolve(import.meta.dir, "../../.cache/kafka")
-const lock = join(here, "jars.sha256")
+const releases = { "4.3": "4.3.1", "3.9": "3.9.1" } as const
+export type Release = keyof typeof releases
+export const allReleases = Object.keys(releases) as ReadonlyArray<Release>
+
+/** RELAY_KAFKA names another than the newest. */
+const release = ((): Release => {
+  const wanted = process.env.RELAY_KAFKA ?? "4.3"
+  const found = allReleases.find((one) => one === wanted)
+  if (found === undefined) throw new Error(`RELAY_KAFKA=${wanted}: there are ${allReleases.join(" and ")}`)
+  return found
+})()
+
+export const lockFile = (of: Release): string => join(here, `jars-${of}.sha256`)
+const lock = lockFile(release)
 /** Apache Kafka's jars, once `ensureJars` has ended. */
 export const jars = join(cache, `jars-${createHash("sha256").update(readFileSync(lock)).digest("hex").slice(0, 12)}`)
 
@@ -64,8 +77,8 @@ const sums = (directory: string): string =>
     )
     .join("")
 
-/** Fetches the jars into a directory, by Maven. */
-export const fetchJars = (directory: string): void =>
+/** Fetches the jars of a release into a directory, by Maven. */
+export const fetchJars = (directory: string, of = release): void =>
   must(
     "mvn",
     [
@@ -73,6 +86,7 @@ export const fetchJars = (directory: string): void =>
       "--quiet",
       "--file",
       join(here, "pom.xml"),
+      `-Dkafka=${releases[of]}`,
       "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies",
       "-DincludeScope=runtime",
       `-DoutputDirectory=${directory}`,
@@ -287,6 +301,8 @@ export const sharedBroker = (): Promise<Broker> => {
   return shared
 }
 
+const property = release === "3.9" ? "--property" : "--formatter-property"
+
 /** All of a topic by Kafka's own console consumer, which shares no code with the relay: lines as it prints them. */
 export const consoleConsumer = (broker: string, topic: string, count: number): string =>
   java([
@@ -300,10 +316,10 @@ export const consoleConsumer = (broker: string, topic: string, count: number): s
     String(count),
     "--timeout-ms",
     "20000",
-    "--formatter-property",
+    property,
     "print.key=true",
-    "--formatter-property",
+    property,
     "print.headers=true",
-    "--formatter-property",
+    property,
     "print.partition=true",
   ]).stdout

@@ -1,13 +1,15 @@
-/** `bun test/parts/lock.ts`: writes the lock of the parts anew, after a version in `pom.xml` was changed. */
+/** `bun test/parts/lock.ts`: writes the locks of Apache Kafka anew, after a version was changed. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { fetchJars, lockOf } from "./Kafka.ts"
+import { allReleases, fetchJars, lockFile, lockOf } from "./Kafka.ts"
 
-const directory = mkdtempSync(join(tmpdir(), "relay-parts-"))
-try {
-  fetchJars(directory)
-  writeFileSync(join(import.meta.dir, "kafka", "jars.sha256"), lockOf(directory))
-} finally {
-  rmSync(directory, { recursive: true, force: true })
+for (const release of allReleases) {
+  const directory = mkdtempSync(join(tmpdir(), "relay-parts-"))
+  try {
+    fetchJars(directory, release)
+    writeFileSync(lockFile(release), lockOf(directory))
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
 }

@@ -7,6 +7,7 @@
  */
 import { readFileSync } from "node:fs"
 import { userInfo } from "node:os"
+import type { Duplex } from "node:stream"
 import { Result } from "effect"
 import type { ClientConfig, CustomTypesConfig, Client as PgClient } from "pg"
 import type { Answer, Params, QueryOptions, Server } from "./Database.ts"
@@ -138,6 +139,7 @@ export class Connection {
     try {
       client = new pg.Client(clientConfig(options, host, pg))
       client.on("error", () => {})
+      contain(client)
       if (options.url.channelBinding === "require") requireBinding(client, () => (isUnbound = true))
       await client.connect()
     } catch (error) {
@@ -331,6 +333,27 @@ const destroy = (client: PgClient): void => {
   // Not in its types: the one way to end a connection that does not answer.
   const { connection } = client as unknown as { readonly connection: { readonly stream: { destroy(): void } } }
   connection.stream.destroy()
+}
+
+/** Ends a connection that brings what no server says: the library's reader throws at some of it, where nobody catches. */
+const contain = (client: PgClient): void => {
+  const { connection } = client as unknown as { readonly connection: { attachListeners(stream: Duplex): void } }
+  const attach = connection.attachListeners
+  connection.attachListeners = (stream) => {
+    const before = stream.listeners("data")
+    attach.call(connection, stream)
+    for (const listener of stream.listeners("data")) {
+      if (before.includes(listener)) continue
+      stream.off("data", listener as (chunk: Buffer) => void)
+      stream.on("data", (chunk: Buffer) => {
+        try {
+          listener(chunk)
+        } catch {
+          stream.destroy(Object.assign(new Error("not understood"), { code: "EPROTO" }))
+        }
+      })
+    }
+  }
 }
 
 /** Logs in by nothing that another server could pass on: by the words of the protocol, before the library answers them. */

@@ -115,6 +115,7 @@ const speaks: Readonly<Record<string, string>> = {
   EHOSTUNREACH: "there is no way there",
   ENETUNREACH: "there is no way there",
   ECONNRESET: "it ended the connection",
+  EPROTO: "what it answers is not what PostgreSQL answers",
 }
 
 /** Nothing was sent: the server could not be reached, or did not let the relay in. */

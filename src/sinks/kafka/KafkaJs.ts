@@ -10,7 +10,14 @@ import { connect, isIP, type Socket } from "node:net"
 import { connect as connectTls } from "node:tls"
 import { Effect, type Scope, Semaphore } from "effect"
 // CommonJS: Deno knows only its default export.
-import kafkajs, { type Admin, type KafkaConfig, type Message, type Producer, type SASLOptions } from "kafkajs"
+import kafkajs, {
+  type Admin,
+  type KafkaConfig,
+  type Message,
+  type Producer,
+  type RecordMetadata,
+  type SASLOptions,
+} from "kafkajs"
 import {
   below,
   type ClientOptions,
@@ -151,7 +158,7 @@ export const make = Effect.fnUntraced(function* (
       Effect.onInterrupt(() => close),
     )
 
-  const sendAll = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<void, KafkaError> =>
+  const sendAll = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError> =>
     call(({ producer }) =>
       producer.sendBatch({
         acks: -1,
@@ -162,11 +169,10 @@ export const make = Effect.fnUntraced(function* (
           messages: some.map(toMessage),
         })),
       }),
-    ).pipe(Effect.asVoid)
+    ).pipe(Effect.map((answers) => leftOut(records, answers)))
 
   const send = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError> =>
     sendAll(records).pipe(
-      Effect.as(new Map<number, KafkaError>()),
       Effect.catch((error) => {
         const places = Map.groupBy(records.keys(), (index) => place(records[index] as KafkaRecord))
         if (!isRefusal(error)) return Effect.fail(error)
@@ -175,7 +181,8 @@ export const make = Effect.fnUntraced(function* (
           const errors = new Map<number, KafkaError>()
           for (const indexes of places.values()) {
             const alone = yield* Effect.result(sendAll(indexes.map((index) => records[index] as KafkaRecord)))
-            if (alone._tag === "Failure") for (const index of indexes) errors.set(index, alone.failure)
+            const failed = alone._tag === "Failure" ? alone.failure : alone.success.get(0)
+            if (failed !== undefined) for (const index of indexes) errors.set(index, failed)
           }
           return errors
         })
@@ -230,6 +237,22 @@ export const make = Effect.fnUntraced(function* (
     send: (records) => oneAtATime.withPermit(send(records)),
   }
 })
+
+/**
+ * The records of partitions for which no broker answered. When it sends again, it passes over a partition that has
+ * moved to a broker which has answered for others already, and calls the whole a success.
+ */
+const leftOut = (
+  records: ReadonlyArray<KafkaRecord>,
+  answers: ReadonlyArray<RecordMetadata>,
+): ReadonlyMap<number, KafkaError> => {
+  const answered = new Set(answers.map(({ topicName, partition }) => place({ topic: topicName, partition })))
+  return new Map(
+    [...records.entries()].flatMap(([index, record]) =>
+      answered.has(place(record)) ? [] : [[index, kafkaError("NOT_LEADER_OR_FOLLOWER")] as const],
+    ),
+  )
+}
 
 const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => ({
   partition,

@@ -63,6 +63,15 @@ class Transport extends NodeTransport {
     })
   }
 
+  /** The client stops reading at what it does not understand, and would keep the connection and all that comes by it. */
+  override async *iterate(): AsyncIterableIterator<Uint8Array> {
+    try {
+      yield* super.iterate()
+    } finally {
+      void this.close(new SyntaxError("not understood"))
+    }
+  }
+
   override close(error?: Error): Promise<void> {
     // The client would leave open what it has given up before the server's first word.
     if (!this.connected) this.discard()

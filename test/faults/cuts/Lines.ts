@@ -1,8 +1,9 @@
 /** Conversations with the parts of sinks that end where nobody foresaw it. */
 import type { Line } from "../Line.ts"
 import { cuts } from "./Cuts.ts"
+import { journalCuts } from "./JournalCuts.ts"
 import { mutants } from "./Mutants.ts"
 import { wrongAnswers } from "./WrongAnswers.ts"
 
-export const lines: ReadonlyArray<Line> = [cuts, wrongAnswers]
+export const lines: ReadonlyArray<Line> = [cuts, journalCuts, wrongAnswers]
 export { mutants }

@@ -12,6 +12,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     replace: "",
   },
   {
+    line: "cuts-journal",
+    gone: "nobody catches what the reader of PostgreSQL's answers throws",
+    file: "src/journal/postgres/Connection.ts",
+    find: "      contain(client)\n",
+    replace: "",
+    seed: 4711,
+  },
+  {
     line: "cuts",
     gone: "what nobody caught ends the process",
     file: containment,
@@ -24,5 +32,19 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: containment,
     find: "frames.some(isOurs) ? [] : [owner]",
     replace: "frames.some(isOurs) ? [] : [...known].slice(0, 1)",
+  },
+  {
+    line: "wrong-answers",
+    gone: "a greeting of NATS may be without an end",
+    file: "src/sinks/nats/NatsTransport.ts",
+    find: "if (said > longestGreeting)",
+    replace: "if (said < 0)",
+  },
+  {
+    line: "wrong-answers",
+    gone: "nobody listens for the second error of a connection to Kafka",
+    file: "src/sinks/kafka/Platformatic.ts",
+    find: `connection.on("error", KafkaSocket.ignore)`,
+    replace: "",
   },
 ]

@@ -58,8 +58,5 @@ const play = async (options: Options, kind: (typeof kinds)[number]): Promise<Rea
 }
 
 /** Sentences for what does not hold. */
-export const playPlanted = async (options: Options): Promise<ReadonlyArray<string>> => {
-  const broken: Array<string> = []
-  for (const kind of kinds) broken.push(...(await play(options, kind)))
-  return broken
-}
+export const playPlanted = async (options: Options): Promise<ReadonlyArray<string>> =>
+  (await Promise.all(kinds.map((kind) => play(options, kind)))).flat()

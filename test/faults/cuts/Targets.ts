@@ -1,10 +1,13 @@
 /** The sinks whose conversations are cut, each with a real part behind a proxy of its own. */
+import { createHash } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { Effect } from "effect"
 import { makeAuthority } from "../../lib/authority.ts"
 import { freePort } from "../../lib/port.ts"
 import { CutProxy } from "../../parts/CutProxy.ts"
+import { bytesOf, makeBus, makeQueue, makeTopic, type Received, region, type Topic } from "../../parts/Queues.ts"
 import { bodyOf, numberOf } from "../relay/Traffic.ts"
 
 export interface Target {
@@ -155,7 +158,6 @@ const nats = async (): Promise<Part> => {
 const rabbitMq = async (): Promise<Part> => {
   const { lacking, makeRabbit } = await import("../../parts/RabbitMq.ts")
   if (lacking() !== undefined) return { targets: [], close: async () => {} }
-  const { Effect } = await import("effect")
   const { drain, makeQueue } = await import("../../parts/RabbitQueues.ts")
   const rabbit = await makeRabbit()
   await rabbit.start()
@@ -180,35 +182,64 @@ const rabbitMq = async (): Promise<Part> => {
   }
 }
 
-/** Two services by one endpoint, of the campaign's own: what it has is on disk. */
+/** moto takes what is altered: before it the hash is compared with which the request was signed, as AWS does. */
+const verifying = (moto: string) =>
+  Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    fetch: async (request) => {
+      const body = await request.bytes()
+      const hash = createHash("sha256").update(body).digest("hex")
+      if (request.headers.get("x-amz-content-sha256") !== hash) return new Response(null, { status: 500 })
+      const { pathname } = new URL(request.url)
+      return fetch(`${moto}${pathname}`, { method: request.method, headers: request.headers, body })
+    },
+  })
+
+/** All that a queue has had, by what a message of it holds of the event. */
+const taken = (queue: { readonly received: Topic["received"] }, bodyIn: (message: Received) => Uint8Array | string) => {
+  const next = async (before: number): Promise<ReadonlyArray<number>> => {
+    const all = await Effect.runPromise(queue.received(before))
+    return all.length > before ? next(all.length) : all.map((message) => numberIn(bodyIn(message)))
+  }
+  return () => next(0)
+}
+
 const aws = async (): Promise<Part> => {
-  const { existsSync, readFileSync } = await import("node:fs")
-  const file = join(directory, "bodies")
-  const port = await freePort()
-  const command = [process.execPath, join(import.meta.dir, "../sinks/awsEndpoint.ts"), String(port), file]
-  const endpoint = Bun.spawn(command, { stdout: "ignore", stderr: "inherit" })
-  process.on("exit", () => endpoint.kill("SIGKILL"))
-  const answers = () => fetch(`http://127.0.0.1:${port}`, { headers: { "x-amz-target": "x.DescribeEventBus" } })
-  while (!(await answers().then(Boolean, () => false))) await Bun.sleep(20)
-  const proxy = await proxyTo(() => port)
+  const { hasPython } = await import("../../parts/venv.ts")
+  if (!hasPython()) return { targets: [], close: async () => {} }
+  const { makeMoto } = await import("../../parts/Moto.ts")
+  const moto = await makeMoto()
+  await moto.start()
+  const front = verifying(moto.url)
+  const [queue, topic, bus] = await Promise.all([makeQueue(moto.url), makeTopic(moto.url), makeBus(moto.url)])
+  const proxies = await Promise.all([1, 2, 3].map(() => proxyTo(() => front.port ?? 0)))
+  const [bySqs, bySns, byEvents] = proxies as [CutProxy, CutProxy, CutProxy]
+  const by = (proxy: CutProxy) => `http://127.0.0.1:${proxy.port}`
+  const credentials = { accessKeyId: "faults", secretAccessKey: "faults" }
   return {
     targets: [
       {
         name: "sqs",
-        config: {
-          type: "sqs",
-          queueUrl: `http://127.0.0.1:${proxy.port}/123456789012/events`,
-          region: "eu-west-1",
-          credentials: { accessKeyId: "faults", secretAccessKey: "faults" },
-        },
-        proxy,
-        arrived: () => (existsSync(file) ? readFileSync(file, "utf8").trimEnd().split("\n").map(numberIn) : []),
+        config: { type: "sqs", queueUrl: `${by(bySqs)}${new URL(queue.url).pathname}`, region, credentials },
+        proxy: bySqs,
+        arrived: taken(queue, bytesOf),
+      },
+      {
+        name: "sns",
+        config: { type: "sns", topicArn: topic.arn, endpoint: by(bySns), credentials },
+        proxy: bySns,
+        arrived: taken(topic, bytesOf),
+      },
+      {
+        name: "eventbridge",
+        config: { type: "eventbridge", eventBusArn: bus.arn, endpoint: by(byEvents), credentials },
+        proxy: byEvents,
+        arrived: taken(bus, ({ body }) => JSON.stringify(JSON.parse(body).detail)),
       },
     ],
-    close: async () => {
-      endpoint.kill("SIGKILL")
-      await endpoint.exited
-    },
+    close: () => Promise.all([front.stop(true), moto.stop()]),
   }
 }
 
@@ -216,7 +247,7 @@ const aws = async (): Promise<Part> => {
 const kafka = async (): Promise<Part> => {
   const { makeBroker, unavailable, user } = await import("../../parts/Kafka.ts")
   if (unavailable() !== undefined) return { targets: [], close: async () => {} }
-  const { Effect, Exit, Scope } = await import("effect")
+  const { Exit, Scope } = await import("effect")
   const { follow, makeTopic } = await import("../../parts/Topics.ts")
   const login = { mechanism: "SCRAM-SHA-256", username: user.name, password: user.password }
   const ways = { plain: "PLAINTEXT", tls: "SSL", sasl: "SASL_PLAINTEXT" } as const

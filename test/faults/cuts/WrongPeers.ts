@@ -1,12 +1,12 @@
 /**
- * Peers that answer wrong, in the protocol of each sink: another request's answer, lengths of 2 GB and of -1, a version
- * that nobody knows, a banner without an end, a byte at a time.
+ * Peers that answer wrong, in the protocol of each sink: another request's answer, the answer to a request that was given
+ * up, lengths of 2 GB and of -1, a version that nobody knows, a banner without an end, a byte at a time.
  */
 import { once } from "node:events"
 import { type AddressInfo, createServer, type Socket } from "node:net"
 import { createServer as createTlsServer, TLSSocket } from "node:tls"
 
-export const wrongs = ["stranger", "2 GB", "-1", "version", "banner", "drip"] as const
+export const wrongs = ["stranger", "2 GB", "-1", "version", "banner", "drip", "late"] as const
 export type Wrong = (typeof wrongs)[number]
 
 /** What is said: at once where the protocol has a greeting, or to each request. */
@@ -40,6 +40,8 @@ const words: Readonly<Record<string, Words>> = {
       version: Buffer.concat([int32(10, 1), Buffer.from([0, 35]), int32(0)]),
       banner: Buffer.alloc(0),
       drip: int32(1_000, 1),
+      // ApiVersions: no error, and none that it knows.
+      late: Buffer.concat([int32(10, 1), Buffer.from([0, 0]), int32(0)]),
     },
   },
   rabbitmq: {
@@ -51,17 +53,20 @@ const words: Readonly<Record<string, Words>> = {
       version: Buffer.from("AMQP\x01\x09\x09\x09"),
       banner: Buffer.alloc(0),
       drip: frame(1, 0, 1_000),
+      // It has no more to say than a channel that is open.
+      late: Buffer.concat([frame(1, 1, 8), Buffer.from([0, 20, 0, 11, 0, 0, 0, 0, 0xce])]),
     },
   },
   nats: {
     greets: true,
     first: {
       stranger: Buffer.from(`${info()}PONG\r\nMSG nobody 99 2\r\nhi\r\n`),
-      "2 GB": Buffer.from(`${info()}MSG a 1 2147483647\r\n`),
+      "2 GB": Buffer.from(info()),
       "-1": Buffer.from(`${info()}MSG a 1 -1\r\n`),
       version: Buffer.from(info({ version: "99.0", proto: 99, max_payload: -1 })),
       banner: Buffer.from("INFO "),
       drip: Buffer.from(info({ filling: "x".repeat(1_000) })),
+      late: Buffer.from(`${info()}PONG\r\n`),
     },
   },
   email: {
@@ -73,6 +78,7 @@ const words: Readonly<Record<string, Words>> = {
       version: Buffer.from("999 ESMTP9\r\n"),
       banner: Buffer.from("220-"),
       drip: Buffer.from(`220 ${"x".repeat(1_000)}`),
+      late: Buffer.from("220 relay ESMTP\r\n"),
     },
   },
   http: {
@@ -84,6 +90,7 @@ const words: Readonly<Record<string, Words>> = {
       version: Buffer.from("HTTP/9.9 204 No Content\r\n\r\n"),
       banner: Buffer.from("HTTP/1.1 500 No\r\nx: "),
       drip: http(`500 ${"x".repeat(1_000)}`),
+      late: http("204 No Content"),
     },
   },
 }
@@ -93,6 +100,17 @@ const filling = Buffer.alloc(64 * 1_024, "A")
 /** Milliseconds between two fillings: 16 MB a second. */
 const fillEvery = 4
 const dripEvery = 50
+/** Milliseconds that are longer than any client of these waits: the one of NATS waits for three seconds. */
+const lateness = 4_000
+/** To a client of NATS that is let in. */
+const endlessMessage = Buffer.from("PONG\r\nMSG a 1 2147483647\r\n")
+
+/** The answer to a request of Kafka names it. */
+const answering = (request: Buffer, answer: Buffer): Buffer => {
+  const named = Buffer.from(answer)
+  request.copy(named, 4, 8, 12)
+  return named
+}
 
 const say = (socket: Socket, first: Buffer, wrong: Wrong): void => {
   let at = 0
@@ -106,6 +124,11 @@ const say = (socket: Socket, first: Buffer, wrong: Wrong): void => {
   if (wrong !== "drip") socket.write(first)
   if (wrong !== "drip" && !endless.has(wrong)) clearInterval(timer)
   socket.on("close", () => clearInterval(timer))
+}
+
+const later = (socket: Socket, answer: Buffer): void => {
+  const timer = setTimeout(() => socket.write(answer), lateness)
+  socket.on("close", () => clearTimeout(timer))
 }
 
 export interface Peer {
@@ -123,8 +146,17 @@ export const wrongPeer = async (protocol: string): Promise<Peer> => {
     socket.on("error", () => {})
     socket.on("close", () => open.delete(socket))
     const { greets, first } = words[protocol] as Words
-    if (greets) say(socket, first[wrong], wrong)
-    else socket.once("data", () => say(socket, first[wrong], wrong))
+    const now = wrong
+    if (now === "late") {
+      socket.once("data", (request: Buffer) => {
+        if (!greets) later(socket, protocol === "kafka" ? answering(request, first.late) : first.late)
+      })
+      if (greets) later(socket, first.late)
+    } else if (now === "2 GB" && protocol === "nats") {
+      socket.write(first[now])
+      socket.once("data", () => say(socket, endlessMessage, now))
+    } else if (greets) say(socket, first[now], now)
+    else socket.once("data", () => say(socket, first[now], now))
     socket.on("data", () => {})
   })
   server.listen(0, "127.0.0.1")

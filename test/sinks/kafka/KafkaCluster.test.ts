@@ -8,9 +8,10 @@ import { Effect, Fiber, Ref } from "effect"
 import { it } from "../../lib/effect.ts"
 import { reasonToSkip } from "../../parts/Kafka.ts"
 import { type Cluster, startCluster, until } from "../../parts/KafkaCluster.ts"
-import { makeTopic } from "../../parts/Topics.ts"
+import { follow, makeTopic, sizeOf } from "../../parts/Topics.ts"
+import { entry } from "../samples.ts"
 import { suitesWith } from "../thereSink.ts"
-import { clients } from "./kafkaSink.ts"
+import { clients, openKafka } from "./kafkaSink.ts"
 import { accounts, append, lake, lanes, settled } from "./load.ts"
 
 const rounds = Number(process.env.RELAY_ROUNDS ?? 1)
@@ -94,4 +95,32 @@ suitesWith(reasonToSkip, startCluster)("the Kafka sink when the leaders of a clu
       60_000 * (kills + 3 * restarts + 1),
     )
   }
+
+  it.live(
+    "kafkajs: loses nothing when a partition has moved to a broker that answers for others",
+    () =>
+      Effect.gen(function* () {
+        const { nodes, brokers } = cluster()
+        const [bootstrap = ""] = brokers
+        const topic = yield* Effect.promise(() => makeTopic(bootstrap, partitions, {}, 3))
+        const sink = yield* openKafka(() => ({ client: "kafkajs", brokers, topic, key: "{{account_id}}" }))
+        const send = (from: number) =>
+          sink.send(Array.from({ length: perTenth }, (_, n) => entry(from + n, { accountId: `acct_${n}` })))
+        expect(yield* send(0)).toEqual(new Map())
+        const leader = yield* leaderOf(cluster(), topic, 0)
+        const node = nodes.find(({ id }) => id === leader)
+        if (node === undefined) return yield* Effect.die(`broker ${leader} is none of the cluster`)
+        // It leads nothing any more, and the client still takes it for the leader.
+        yield* Effect.promise(() => node.leave())
+        yield* Effect.promise(() => node.start())
+        yield* Effect.promise(() => until(node.address, topic, (all) => all.every(({ isr }) => isr.length === 3)))
+
+        const missed = yield* send(perTenth)
+        const received = yield* follow(bootstrap, [topic])
+        const all = yield* Effect.promise(async () => received(await sizeOf(bootstrap, topic)))
+        const ids = new Set(all.map(({ value }) => JSON.parse(value.toString()).id))
+        expect(ids.size + missed.size).toBe(2 * perTenth)
+      }).pipe(Effect.scoped),
+    60_000,
+  )
 })
