@@ -278,22 +278,37 @@ export class Engine {
     }
   }
 
-  /** Appends entries again (replays, moves) and runs `work`, in one commit: at most a row of them. */
-  appendWith(entries: ReadonlyArray<Reappended>, origin: Origin, work: () => Committed): void {
-    this.#commitWith(work, () => {
-      for (const { event, sinks } of entries)
-        this.#add(event, sinks, origin, { ...noKey, bodyCrc: bodyChecksum(event) })
-    })
+  /** Appends entries again (replays, moves) and runs `work` with the sequence of the first, in one commit: at most a row of them. */
+  appendWith(entries: ReadonlyArray<Reappended>, origin: Origin, work: (first: number) => Committed): void {
+    this.#commitWith(
+      () => work(this.#batch.first),
+      () => {
+        for (const { event, sinks } of entries)
+          this.#add(event, sinks, origin, { ...noKey, bodyCrc: bodyChecksum(event) })
+      },
+    )
   }
 
-  /** The same with deliveries that could not be routed before, except those that were received again since. */
-  deliverWith(entries: ReadonlyArray<Reappended>, work: () => Committed): void {
-    this.#commitWith(work, () => {
-      for (const { event, sinks } of entries) {
-        const bodyCrc = bodyChecksum(event)
-        if (this.duplicates.find(event, bodyCrc) === "new") this.#addDelivery(event, sinks, bodyCrc)
-      }
-    })
+  /**
+   * The same with deliveries that could not be routed before, except those that were received again since: these have
+   * no sequence among `copies`.
+   */
+  deliverWith(
+    entries: ReadonlyArray<Reappended>,
+    work: (copies: ReadonlyArray<number | undefined>) => Committed,
+  ): void {
+    const copies: Array<number | undefined> = []
+    this.#commitWith(
+      () => work(copies),
+      () => {
+        for (const { event, sinks } of entries) {
+          const bodyCrc = bodyChecksum(event)
+          const isNew = this.duplicates.find(event, bodyCrc) === "new"
+          copies.push(isNew ? this.#batch.first + this.#batch.entries.length : undefined)
+          if (isNew) this.#addDelivery(event, sinks, bodyCrc)
+        }
+      },
+    )
   }
 
   #commitWith(work: () => Committed, add: () => void): void {
