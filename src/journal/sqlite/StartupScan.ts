@@ -38,8 +38,8 @@ export const scan = function* (engine: Engine, options: SqliteConfig, now: numbe
   removeUnknownRetries(engine)
   reportUnknownDeadLetters(engine)
   for (const backlog of engine.lanes.backlogs.values()) backlog.recount()
-  forgetOutcomes(engine)
   engine.ready()
+  forgetOutcomes(engine)
 }
 
 /** Outcomes of events that were kept beyond the log, and are not any more. */
