@@ -71,6 +71,17 @@ const steps: ReadonlyArray<string> = [
    CREATE INDEX dead_lane ON dead (lane, sequence);
    ALTER TABLE dead ALTER record SET STORAGE EXTERNAL;
 
+   -- How events ended at their lanes: see "OutcomeRecord.ts". "bucket" is the sequence by 128.
+   CREATE TABLE outcome (bucket bigint, lane text, bytes bytea NOT NULL, PRIMARY KEY (bucket, lane));
+   ALTER TABLE outcome ALTER bytes SET STORAGE EXTERNAL;
+   CREATE TABLE ended (
+     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, sequence bigint NOT NULL, lane text NOT NULL, at bigint NOT NULL,
+     outcome text NOT NULL, last bigint, copy bigint, note text NOT NULL);
+   CREATE INDEX ended_event ON ended (sequence);
+   CREATE INDEX ended_copy ON ended (copy) WHERE copy IS NOT NULL;
+   CREATE INDEX ended_range ON ended (last) WHERE last IS NOT NULL;
+   CREATE INDEX retry_sequence ON retry (sequence);
+
    CREATE TABLE imported (
      journal text, sequence bigint, lanes jsonb NOT NULL, PRIMARY KEY (journal, sequence));
 

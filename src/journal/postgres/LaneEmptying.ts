@@ -13,6 +13,7 @@ import { Origin } from "../stream/Record.ts"
 import type { Queries } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import { remove } from "./LaneMoves.ts"
+import * as OutcomeTables from "./OutcomeTables.ts"
 import type { StreamState } from "./StreamState.ts"
 import type { Reappended, StreamWriter } from "./StreamWriter.ts"
 
@@ -34,21 +35,30 @@ export const empty = Effect.fnUntraced(function* (
   yield* stream.reach(end)
   let count = 0
   while (source.cursor.sequence < end) {
-    const again: Array<Reappended> = []
+    const again: Array<Reappended & { readonly sequence: number }> = []
     let last = end
     let size = 0
     for (const { sequence, event, sinks } of yield* stream.read(source.cursor.sequence, slice.entries)) {
       if (sequence > end) break
       last = sequence
       if (!sinks.includes(from) || !source.isPending(sequence)) continue
-      again.push({ event, sinks: [to] })
+      again.push({ event, sinks: [to], sequence })
       size += event.body.length
       if (size >= slice.bytes) break
     }
     const cursor = { sequence: last, settled: source.cursor.settled.filter(([, to]) => to > last) }
     const advance = (queries: Queries) => store(queries, stream, source, cursor)
-    if (again.length > 0) yield* writer.reappend(again, Origin.moved, advance)
-    else yield* refusing(advance(stream.owner.db))
+    const { at, by } = yield* OutcomeTables.removal
+    const moved = (first: number) =>
+      again.map(({ sequence }, index) => ({
+        ...{ sequence, lane: from, at, outcome: "moved" as const, copy: first + index },
+        note: { by, to },
+      }))
+    if (again.length > 0) {
+      yield* writer.reappend(again, Origin.moved, (queries, first) =>
+        Effect.andThen(advance(queries), OutcomeTables.putEnded(queries, moved(first))),
+      )
+    } else yield* refusing(advance(stream.owner.db))
     source.settle(cursor)
     count += again.length
   }
