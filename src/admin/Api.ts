@@ -11,14 +11,16 @@ import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 import { laneConditions } from "../delivery/LaneStatus.ts"
 import { verdicts } from "../routing/Router.ts"
 import { BadRequest, Invalid, NotFound, Refused, Unavailable } from "./ApiErrors.ts"
+import { DeliveryStatus, Event } from "./EventApi.ts"
 import { Fleet } from "./FleetApi.ts"
 import { History, Totals } from "./HistoryApi.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
 import { Refusals, TappedRefusal } from "./RefusedRequest.ts"
-import { DeadLettersPreview, Outcome, Replays, Stayed, states } from "./ReplayApi.ts"
+import { DeadLettersPreview, Outcome, Replays, Stayed } from "./ReplayApi.ts"
 import { Routes } from "./RoutesApi.ts"
 
 export * from "./ApiErrors.ts"
+export * from "./EventApi.ts"
 export * from "./HistoryApi.ts"
 export * from "./ReplayApi.ts"
 export * from "./RoutesApi.ts"
@@ -135,59 +137,6 @@ export const DeadLetter = Schema.Struct({
   attempts: Schema.Array(Attempt),
 })
 export type DeadLetter = typeof DeadLetter.Type
-
-/** The state of an event at a sink. */
-export const DeliveryStatus = Schema.Struct({
-  sink: Schema.String,
-  outcome: Schema.Literals(states),
-  /** When a retry is due: epoch milliseconds. */
-  due: Schema.optionalKey(Schema.Finite),
-  /** When it came to this, as far as it ended: epoch milliseconds. */
-  at: Schema.optionalKey(Schema.Finite),
-  /** How many attempts there were. */
-  tries: Schema.optionalKey(Schema.Int),
-  /** Of the attempt that delivered it: milliseconds, and the answer's code. */
-  took: Schema.optionalKey(Schema.Finite),
-  code: Schema.optionalKey(Schema.Int),
-  /** Since when it had been a dead letter: epoch milliseconds. */
-  deadAt: Schema.optionalKey(Schema.Finite),
-  /** Who dropped, replayed or moved it: the page, the command line, the admin API, or the relay itself. */
-  by: Schema.optionalKey(Schema.String),
-  /** The sequence that it was appended again as. */
-  copy: Schema.optionalKey(Schema.Int),
-  /** The lane that it was moved to. */
-  to: Schema.optionalKey(Schema.String),
-  attempts: Schema.Array(Attempt),
-})
-
-/** That an event was appended again. */
-const CopyLink = Schema.Struct({ sequence: Schema.Int, at: Schema.Finite, by: Schema.String })
-
-/** Of an event's story. Without `at` the time is not known, or has not come. */
-export const Step = Schema.Struct({
-  at: Schema.optionalKey(Schema.Finite),
-  sink: Schema.optionalKey(Schema.String),
-  what: Schema.String,
-})
-export type Step = typeof Step.Type
-
-export const Event = Schema.Struct({
-  /** Its place in the log. */
-  sequence: Schema.Int,
-  origin: Schema.Literals(["delivered", "replayed", "moved"]),
-  id: Schema.String,
-  type: Schema.String,
-  accountId: Schema.String,
-  webhook: Schema.String,
-  /** Epoch milliseconds. */
-  receivedAt: Schema.Finite,
-  sinks: Schema.Array(DeliveryStatus),
-  copyOf: Schema.optionalKey(CopyLink),
-  copies: Schema.optionalKey(Schema.Array(CopyLink)),
-  /** In the order of time. */
-  timeline: Schema.Array(Step),
-})
-export type Event = typeof Event.Type
 
 /** `looked` events were looked at, the last of them received at `lookedTo`. There may be more before `next`. */
 const pageOf = <S extends Schema.Top>(event: S) =>

@@ -110,7 +110,7 @@ const openInMemory = (stream: StreamState, name: string, { renamed, moving }: Op
   stream.recount()
 }
 
-/** Removes a lane from a stream with all that it holds there: how many events were given up. Ten round trips at most. */
+/** Removes a lane from a stream with all that it holds there: how many events were given up. Nine round trips at most. */
 export const remove = (stream: StreamState, name: string): Effect.Effect<number, JournalError> =>
   change(stream, (before, head, queries) =>
     Effect.gen(function* () {
@@ -118,13 +118,15 @@ export const remove = (stream: StreamState, name: string): Effect.Effect<number,
       const params = [...OutcomeTables.removalParams(why), name, floorOf(stream.id), ceilingOf(stream.id)]
       const within = "t.lane = $3 AND t.sequence > $4 AND t.sequence < $5"
       yield* queries.query(OutcomeTables.takenFrom("retry", within, "'dropped'"), params)
-      const { count } = yield* queries.query(OutcomeTables.takenFrom("dead", within, "'dropped'"), params)
-      const from = before.places.get(name)?.sequence ?? head
-      if (from < head) {
-        const { at, by } = why
-        const gone = { sequence: from + 1, last: head, lane: name, at, outcome: "laneRemoved" as const, note: { by } }
-        yield* OutcomeTables.putEnded(queries, [gone])
-      }
+      // Recorded from its cursor on, with what waited in the log.
+      const waiting = `waiting AS (
+        INSERT INTO ended (sequence, last, lane, at, outcome, note)
+        SELECT $6::bigint + 1, $7::bigint, $3, $1, 'laneRemoved', '{"by":' || $2 || '}' WHERE $6::bigint < $7::bigint), `
+      const { count } = yield* queries.query(OutcomeTables.takenFrom("dead", within, "'dropped'", undefined, waiting), [
+        ...params,
+        before.places.get(name)?.sequence ?? head,
+        head,
+      ])
       return {
         lanes: before.removed(name, head),
         value: (stream.backlogs.get(name)?.size ?? 0) + count,

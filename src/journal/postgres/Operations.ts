@@ -13,13 +13,14 @@ import * as Pattern from "../../routing/Pattern.ts"
 import type { ImportCounts, ReplayCounts, ReplayTarget, Reroute, UndeliveredEvent } from "../Journal.ts"
 import { type JournalError, unavailable } from "../JournalError.ts"
 import type { DeadLetterQuery, StoredDeadLetter } from "../LaneInfo.ts"
+import type { Reappended } from "../stream/Reappended.ts"
 import { Origin } from "../stream/Record.ts"
 import type { Database, Queries } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import * as KeptEntries from "./KeptEntries.ts"
 import * as LaneTables from "./LaneTables.ts"
 import * as OutcomeTables from "./OutcomeTables.ts"
-import { keyOf, type Reappended, type StreamWriter } from "./StreamWriter.ts"
+import { keyOf, type StreamWriter } from "./StreamWriter.ts"
 
 /** A slice has at most so many dead letters, so many bytes of bodies, or so many entries. */
 const slice = { letters: 64, bytes: 1024 * 1024, entries: 256 }

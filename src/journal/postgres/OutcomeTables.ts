@@ -80,10 +80,17 @@ export const lateOf = (
 /**
  * Deletes rows of `dead` or `retry` and records what became of them, in one
  * statement that answers with each row's sequence. `$1` is when, `$2` who, as
- * JSON; `outcome` and `copy` are SQL.
+ * JSON; `outcome` and `copy` are SQL, and
+ * `before` is a part of the WITH.
  */
-export const takenFrom = (table: "dead" | "retry", where: string, outcome: string, copy = "NULL::bigint"): string =>
-  `WITH gone AS (DELETE FROM ${table} AS t WHERE ${where} RETURNING t.*)
+export const takenFrom = (
+  table: "dead" | "retry",
+  where: string,
+  outcome: string,
+  copy = "NULL::bigint",
+  before = "",
+): string =>
+  `WITH ${before}gone AS (DELETE FROM ${table} AS t WHERE ${where} RETURNING t.*)
    INSERT INTO ended (sequence, lane, at, outcome, copy, note)
    SELECT gone.sequence, gone.lane, $1, ${outcome}, ${copy},
      '{"by":' || $2 || ${table === "dead" ? `',"deadAt":' || gone.at ||` : ""} ',"attempts":' || gone.attempts || '}'

@@ -10,8 +10,9 @@ import type { ReplayCounts, ReplayTarget, Reroute } from "../Journal.ts"
 import { unavailable } from "../JournalError.ts"
 import type { StoredDeadLetter } from "../LaneInfo.ts"
 import { Backlog } from "../stream/Backlog.ts"
+import type { Reappended } from "../stream/Reappended.ts"
 import { Origin } from "../stream/Record.ts"
-import type { Engine, Reappended } from "./Engine.ts"
+import type { Engine } from "./Engine.ts"
 import { allOf, type Committed, type Removal } from "./LaneStore.ts"
 
 /** A slice has at most so many dead letters or replays, so many bytes of bodies, or so many entries of the log. */

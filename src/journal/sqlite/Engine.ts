@@ -22,6 +22,7 @@ import { CommitBatch } from "../stream/CommitBatch.ts"
 import { CommitScheduler } from "../stream/CommitScheduler.ts"
 import type { DuplicateKey } from "../stream/DuplicateKey.ts"
 import { HeadWaiters } from "../stream/HeadWaiters.ts"
+import { asDuplicate, duplicate, type Reappended } from "../stream/Reappended.ts"
 import { bodyChecksum, Origin } from "../stream/Record.ts"
 import { Alarm } from "./Alarm.ts"
 import { Checkpoints } from "./Checkpoints.ts"
@@ -40,15 +41,9 @@ import { PendingEvents } from "./PendingEvents.ts"
 import type { SqliteConfig } from "./SqliteConfig.ts"
 
 const appended: AppendExit = Exit.succeed("appended")
-const duplicate: AppendExit = Exit.succeed("duplicate")
-const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
 const noKey: DuplicateKey = { hi: 0, lo: 0, bodyCrc: 0 }
 
-/** An event that is appended again. */
-export interface Reappended {
-  readonly event: Event
-  readonly sinks: ReadonlyArray<string>
-}
+type Copies = ReadonlyArray<number | undefined>
 
 export class Engine {
   readonly log: LogRows
@@ -289,15 +284,9 @@ export class Engine {
     )
   }
 
-  /**
-   * The same with deliveries that could not be routed before, except those that were received again since: these have
-   * no sequence among `copies`.
-   */
-  deliverWith(
-    entries: ReadonlyArray<Reappended>,
-    work: (copies: ReadonlyArray<number | undefined>) => Committed,
-  ): void {
-    const copies: Array<number | undefined> = []
+  /** The same with deliveries that could not be routed before; those that were received again since get no sequence. */
+  deliverWith(entries: ReadonlyArray<Reappended>, work: (copies: Copies) => Committed): void {
+    const copies: Array<Copies[number]> = []
     this.#commitWith(
       () => work(copies),
       () => {
