@@ -42,7 +42,6 @@ import type { SqliteConfig } from "./SqliteConfig.ts"
 
 const appended: AppendExit = Exit.succeed("appended")
 const noKey: DuplicateKey = { hi: 0, lo: 0, bodyCrc: 0 }
-
 type Copies = ReadonlyArray<number | undefined>
 
 export class Engine {
