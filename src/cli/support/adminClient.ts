@@ -17,7 +17,7 @@ type Unexpected = HttpClientError.HttpClientError | { readonly _tag: "SchemaErro
 
 interface Asked {
   readonly url: string
-  /** Where the address comes from, for messages. */
+  /** The source of the address, for messages. */
   readonly config: string
   readonly hasToken: boolean
 }

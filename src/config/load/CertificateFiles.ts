@@ -43,7 +43,7 @@ export interface CertificateFiles {
   readonly absent: ReadonlyArray<Finding>
 }
 
-/** Where a config names certificates, and under which keys. */
+/** A place where a config names certificates, and their keys there. */
 interface Place {
   readonly path: Path
   readonly names: Fields

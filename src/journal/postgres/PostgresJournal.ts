@@ -344,9 +344,7 @@ export const make = Effect.fnUntraced(function* (
     readRetries: (lane, sequences) => Effect.flatMap(own, (stream) => stream.readRetries(lane, sequences)),
     mayStart: () => fleet.own?.mayStart() ?? false,
     streams: fleet.owned,
-    knowFormerNames: (formerNames) => {
-      writer.formerNames = formerNames
-    },
+    knowSinks: (sinks) => writer.knowSinks(sinks),
     fleet: {
       status: Effect.sync(() => report.status),
       introduce: (self) =>

@@ -6,6 +6,7 @@ import { Effect, Exit } from "effect"
 import type { Event } from "../../event/Event.ts"
 import type { AppendExit, Appended } from "../Journal.ts"
 import { full, type JournalError, unavailable } from "../JournalError.ts"
+import type { KnownSink } from "../StreamLog.ts"
 import { type DuplicateKey, hashInto } from "../stream/DuplicateKey.ts"
 import { asDuplicate, duplicate, type Reappended } from "../stream/Reappended.ts"
 import { bodyChecksum, Origin } from "../stream/Record.ts"
@@ -44,12 +45,12 @@ export class StreamWriter {
   /** Sinks of which one relay delivers all. */
   readonly #exclusive = new Set<string>()
   /** By the names of sinks, those that they had before. */
-  formerNames: ReadonlyMap<string, string> = new Map()
+  #formerNames: ReadonlyMap<string, string> = new Map()
   #last: { readonly sinks: ReadonlyArray<string>; readonly isShared: boolean } | undefined
 
   constructor(options: WriterOptions) {
     this.#options = options
-    this.#commits = new Commits({ ...options, formerNames: () => this.formerNames })
+    this.#commits = new Commits({ ...options, formerNames: () => this.#formerNames })
     this.#own = new Appends({
       commit: (group) => this.#commits.toOwn(group),
       stored: (group, stored, millis) => this.#storedOwn(group, stored, millis),
@@ -62,6 +63,14 @@ export class StreamWriter {
 
   get hasExclusive(): boolean {
     return this.#exclusive.size > 0
+  }
+
+  /** Before anything is routed to them: an event must not pass by those of its key that are in the shared stream. */
+  knowSinks(sinks: ReadonlyArray<KnownSink>): void {
+    this.#formerNames = new Map(
+      sinks.flatMap(({ name, renamedFrom = name }) => (renamedFrom === name ? [] : [[name, renamedFrom]])),
+    )
+    for (const { name, exclusive } of sinks) this.setExclusive(name, exclusive === true)
   }
 
   setExclusive(sink: string, isExclusive: boolean): void {
