@@ -11,6 +11,7 @@ import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 import { laneConditions } from "../delivery/LaneStatus.ts"
 import { verdicts } from "../routing/Router.ts"
 import { BadRequest, Invalid, NotFound, Refused, TooMany, Unavailable } from "./ApiErrors.ts"
+import { DeliveryStatus, Event } from "./EventApi.ts"
 import { Fleet } from "./FleetApi.ts"
 import { History, Totals } from "./HistoryApi.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
@@ -19,6 +20,7 @@ import { DeadLettersPreview, Outcome, Replays, Stayed } from "./ReplayApi.ts"
 import { Routes } from "./RoutesApi.ts"
 
 export * from "./ApiErrors.ts"
+export * from "./EventApi.ts"
 export * from "./HistoryApi.ts"
 export * from "./ReplayApi.ts"
 export * from "./RoutesApi.ts"
@@ -135,29 +137,6 @@ export const DeadLetter = Schema.Struct({
   attempts: Schema.Array(Attempt),
 })
 export type DeadLetter = typeof DeadLetter.Type
-
-/** The state of an event at a sink. */
-export const DeliveryStatus = Schema.Struct({
-  sink: Schema.String,
-  outcome: Schema.Literals(["delivered", "pending", "retrying", "dead", "laneRemoved"]),
-  due: Schema.optionalKey(Schema.Finite),
-  at: Schema.optionalKey(Schema.Finite),
-  attempts: Schema.Array(Attempt),
-})
-
-export const Event = Schema.Struct({
-  /** Its place in the log. */
-  sequence: Schema.Int,
-  origin: Schema.Literals(["delivered", "replayed", "moved"]),
-  id: Schema.String,
-  type: Schema.String,
-  accountId: Schema.String,
-  webhook: Schema.String,
-  /** Epoch milliseconds. */
-  receivedAt: Schema.Finite,
-  sinks: Schema.Array(DeliveryStatus),
-})
-export type Event = typeof Event.Type
 
 /** `looked` events were looked at, the last of them received at `lookedTo`. There may be more before `next`. */
 const pageOf = <S extends Schema.Top>(event: S) =>
@@ -361,6 +340,10 @@ export class Events extends HttpApiGroup.make("events").add(
       /** Epoch milliseconds, excluded. */
       until: Schema.optionalKey(Schema.FiniteFromString),
       outcome: Schema.optionalKey(Outcome),
+      /** Delivered to a sink at that time or later: epoch milliseconds. */
+      deliveredAfter: Schema.optionalKey(Schema.FiniteFromString),
+      /** With more attempts than that at a sink. */
+      attemptsOver: Schema.optionalKey(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 0, maximum: 1e9 }))),
       /** The `next` of the page before. */
       before: Schema.optionalKey(Schema.String),
       limit: Schema.optionalKey(Schema.FiniteFromString.check(Schema.isBetween(page))),

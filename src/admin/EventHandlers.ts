@@ -27,7 +27,7 @@ export const layer = HttpApiBuilder.group(
         yield* requirePatterns(type)
         const found = journal.events({ ...query, ...(type !== undefined && { types: [type] }), limit })
         const page = yield* Effect.mapError(found, refusedOr)
-        return { ...page, events: page.events.map(eventOf) }
+        return { ...page, events: page.events.map((found) => eventOf(found)) }
       }),
       explain: Effect.fnUntraced(function* ({ params: { id }, query: { reveal } }) {
         const found = Effect.forEach(readings(id), (reading) =>

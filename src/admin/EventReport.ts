@@ -16,17 +16,24 @@ import { sinkTypes } from "../sinks/SinkTypes.ts"
 import type * as Api from "./Api.ts"
 import * as Answers from "./AttemptAnswers.ts"
 import { render } from "./PayloadPreviews.ts"
+import { timelineOf } from "./Timeline.ts"
 
-export const eventOf = ({ sequence, origin, event, deliveries }: FoundEvent): Api.Event => ({
-  sequence,
-  origin,
-  id: event.id,
-  type: event.type,
-  accountId: event.accountId,
-  webhook: event.webhook,
-  receivedAt: event.receivedAt,
-  sinks: deliveries.map((delivery) => ({ ...delivery, attempts: Answers.without(delivery.attempts) })),
-})
+export const eventOf = (found: FoundEvent, routes?: ReadonlyArray<string>): Api.Event => {
+  const { sequence, origin, event, deliveries, copyOf, copies } = found
+  return {
+    sequence,
+    origin,
+    id: event.id,
+    type: event.type,
+    accountId: event.accountId,
+    webhook: event.webhook,
+    receivedAt: event.receivedAt,
+    sinks: deliveries.map((delivery) => ({ ...delivery, attempts: Answers.without(delivery.attempts) })),
+    ...(copyOf !== undefined && { copyOf }),
+    ...(copies !== undefined && { copies }),
+    timeline: timelineOf(found, routes),
+  }
+}
 
 /** The event as it may be shown; `undefined` when nothing of its body may. */
 const shownEntry = ({ sequence, origin, event, body, deliveries }: FoundEvent, reveal: boolean): Entry | undefined => {
@@ -81,15 +88,22 @@ export const reportsOf = (
         ...(isRendered && payloadOf(config, delivery.sink, entry)),
       }
     })
+    const routes = routesOf(router, one)
+    const matching = routes.filter(
+      ({ verdict, sinks }) => (verdict === "matches" || verdict === "resolves") && sinks.length > 0,
+    )
     return {
-      ...eventOf(one),
+      ...eventOf(
+        one,
+        matching.map(({ route }) => route),
+      ),
       webhookId: event.webhookId,
       signature: event.signature,
       secret: event.secret,
       ...(event.problem !== undefined && { problem: event.problem }),
       size: body?.length ?? 0,
       sinks,
-      routes: routesOf(router, one),
+      routes,
     }
   })
 }

@@ -17,6 +17,11 @@ export const Attempt = Schema.Struct({
   message: Schema.String,
   /** The beginning of what the receiver answered. It may repeat what it was sent: only what shows payloads has it. */
   answer: Schema.optionalKey(Schema.String),
+  /** How many attempts of the event this makes. */
+  number: Schema.optionalKey(Schema.Int),
+  /** Milliseconds that it took, and the answer's code. */
+  took: Schema.optionalKey(Schema.Finite),
+  code: Schema.optionalKey(Schema.Int),
 })
 
 /** An event of another journal, as `journal salvage` writes it. */

@@ -7,7 +7,18 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { NotFound, Refused, Unavailable } from "./ApiErrors.ts"
 
-export const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
+export const states = [
+  "delivered",
+  "pending",
+  "retrying",
+  "dead",
+  "dropped",
+  "replayed",
+  "moved",
+  "laneRemoved",
+  "unrecorded",
+] as const
+export const outcomes = [...states, "unrouted"] as const
 export const Outcome = Schema.Literals(outcomes).annotate({
   message: `outcome is one of ${outcomes.join(", ")}`,
 })

@@ -12,7 +12,9 @@ import { ActiveConfig } from "../ActiveConfig.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Journal } from "../journal/Journal.ts"
+import { Operator } from "../journal/Operator.ts"
 import { Reload } from "../reload/Reload.ts"
+import { userAgent } from "../runtime/HttpTransport.ts"
 import * as Problem from "../runtime/Problem.ts"
 import type { Handler } from "../runtime/RequestGuard.ts"
 import * as AdminGuard from "./AdminGuard.ts"
@@ -47,6 +49,12 @@ const probes = HttpRouter.use(
   }),
 )
 
+/** Who asks, as it is recorded with what they drop, replay or move. A token is everybody's, so it names nobody. */
+const operatorOf = ({ headers }: Request): string => {
+  if (headers.has("sec-fetch-site")) return "the page"
+  return headers.get("user-agent") === userAgent ? "the command line" : "the admin API"
+}
+
 /** The router's requests begin without a context: what they log would go past the relay's log. */
 const logging = Effect.gen(function* () {
   return Context.make(Logger.CurrentLoggers, yield* Logger.CurrentLoggers).pipe(
@@ -72,7 +80,9 @@ export const handler = Effect.gen(function* () {
   const log = yield* logging
   const handle: Handler = (request) => {
     const problem = refusal(request) ?? bodyProblem(request)
-    return problem === undefined ? router.handler(request, log) : Problem.toResponse(problem)
+    return problem === undefined
+      ? router.handler(request, Context.add(log, Operator, operatorOf(request)))
+      : Problem.toResponse(problem)
   }
   return handle
 })

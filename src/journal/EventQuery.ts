@@ -5,24 +5,52 @@ import type { Attempt } from "./Settlement.ts"
 
 /** The state of an event at a sink that it was routed to. */
 export type DeliveryState =
-  /** Its lane has passed it: delivered, or a dead letter that a person dropped or replayed. */
   | "delivered"
   /** It waits in the log for its lane. */
   | "pending"
   | "retrying"
   | "dead"
-  /** What was pending in the lane was moved or given up. */
+  /** It was a dead letter, or waited for a retry, and was removed. */
+  | "dropped"
+  /** It was a dead letter, and was appended again: `copy`. */
+  | "replayed"
+  /** It went to the lane `to`, itself or as a `copy`. */
+  | "moved"
+  /** The lane was removed while the event waited in it. */
   | "laneRemoved"
+  /** Its lane has passed it, and no record says how it ended. */
+  | "unrecorded"
 
 export interface DeliveryStatus {
   readonly sink: string
   readonly outcome: DeliveryState
   /** Of a retry, when it is due: epoch milliseconds. */
   readonly due?: number
-  /** Of a dead letter, since when it is one: epoch milliseconds. */
+  /** When it came to this, as far as it ended: epoch milliseconds. */
   readonly at?: number
-  /** Failed attempts of a retry or a dead letter; not kept after that. */
+  /** How many attempts there were, where that is known. */
+  readonly tries?: number
+  /** Of the attempt that delivered it: milliseconds, and the answer's code. */
+  readonly took?: number
+  readonly code?: number
+  /** Since when it had been a dead letter, in epoch milliseconds. */
+  readonly deadAt?: number
+  /** Who dropped, replayed or moved it. */
+  readonly by?: string
+  /** The sequence that it was appended again as. */
+  readonly copy?: number
+  /** The lane that it was moved to. */
+  readonly to?: string
+  /** The failed attempts: the first, and the newest nine. */
   readonly attempts: ReadonlyArray<Attempt>
+}
+
+/** That an event was appended again. */
+export interface CopyLink {
+  readonly sequence: number
+  /** Epoch milliseconds. */
+  readonly at: number
+  readonly by: string
 }
 
 /** Which events: all that is given must hold. */
@@ -38,7 +66,11 @@ export interface EventQuery {
   /** Epoch milliseconds, excluded. */
   readonly until?: number
   /** That of at least one sink; `unrouted` went to none. */
-  readonly outcome?: Exclude<DeliveryState, "laneRemoved"> | "unrouted"
+  readonly outcome?: DeliveryState | "unrouted"
+  /** Delivered to at least one sink at that time or later: epoch milliseconds. */
+  readonly deliveredAfter?: number
+  /** With more attempts than that at one sink. Of several such conditions all hold at the same sink. */
+  readonly attemptsOver?: number
   /** Where the page before ended: its `next`. Only the journal that said it knows what it means. */
   readonly before?: string
   /** The same oldest first, which this asks for: empty for the first page. */
@@ -60,6 +92,10 @@ export interface FoundEvent {
   readonly body?: Uint8Array
   /** At the sinks that it was routed to when it was accepted. */
   readonly deliveries: ReadonlyArray<DeliveryStatus>
+  /** What it is a copy of; absent where that is not recorded. */
+  readonly copyOf?: CopyLink
+  /** Its copies, the first one first. */
+  readonly copies?: ReadonlyArray<CopyLink>
 }
 
 /** Newest first, or oldest first where the query has `after`. */
@@ -91,6 +127,7 @@ const isOr = <A>(wanted: A | undefined, value: A): boolean => wanted === undefin
 /** A query as predicates. */
 export const matchOf = (query: EventQuery): Match => {
   const { id, sequence, account, webhook, since = 0, until = Number.POSITIVE_INFINITY, outcome } = query
+  const { deliveredAfter, attemptsOver } = query
   const patterns = (query.types ?? []).map(Pattern.make)
   const kind = ({ type, webhook: by, sinks }: Kind): boolean =>
     isOr(webhook, by) &&
@@ -105,7 +142,16 @@ export const matchOf = (query: EventQuery): Match => {
       event.receivedAt >= since &&
       event.receivedAt < until &&
       kind({ type: event.type, webhook: event.webhook, sinks }),
-    deliveries: (deliveries) =>
-      outcome === undefined || outcome === "unrouted" || deliveries.some((delivery) => delivery.outcome === outcome),
+    deliveries: (deliveries) => {
+      const wanted = outcome === "unrouted" ? undefined : outcome
+      if (wanted === undefined && deliveredAfter === undefined && attemptsOver === undefined) return true
+      return deliveries.some(
+        (delivery) =>
+          isOr(wanted, delivery.outcome) &&
+          (deliveredAfter === undefined ||
+            (delivery.outcome === "delivered" && (delivery.at ?? 0) >= deliveredAfter)) &&
+          (attemptsOver === undefined || (delivery.tries ?? 0) > attemptsOver),
+      )
+    },
   }
 }

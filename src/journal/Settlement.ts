@@ -18,6 +18,28 @@ export interface Attempt {
   readonly message: string
   /** The beginning of what the receiver answered; it may hold a payload, but no secret. */
   readonly answer?: string
+  /** How many attempts of the event this makes, so that what is not kept is counted. Absent where nothing was sent. */
+  readonly number?: number
+  /** Milliseconds that it took. */
+  readonly took?: number
+  /** The answer's code, where the sink has one. */
+  readonly code?: number
+}
+
+/** The attempt that delivered events. */
+export interface Delivery {
+  /** When it ended, in epoch milliseconds. */
+  readonly at: number
+  /** Milliseconds that it took. */
+  readonly took: number
+  /** The answer's code, where the sink has one. */
+  readonly code?: number
+}
+
+/** All events from `from` to `to` that the lane has were delivered by one attempt, unless something else is said of one. */
+export interface DeliveredRange extends Delivery {
+  readonly from: number
+  readonly to: number
 }
 
 /** When an event that waits for a retry is tried again. */
@@ -65,14 +87,27 @@ export interface DeadLetter extends Tries {
   readonly at: number
 }
 
+/** An event that was delivered after attempts that failed. */
+export interface LateDelivery extends Delivery, Tries {
+  readonly sequence: number
+  /** How many attempts it took. */
+  readonly attempts: number
+}
+
+/** How many attempts an event had, by those that are kept. */
+export const attemptsOf = (kept: ReadonlyArray<Attempt>): number => kept.at(-1)?.number ?? kept.length
+
 /** Applied in one transaction with those of other lanes: all of it, or nothing. */
 export interface Settlement {
   readonly lane: string
   readonly cursor: Cursor
   /** The journal finds the bytes by sequence: in the log, or among the retries that it has. */
   readonly retry: ReadonlyArray<RetryChange>
-  /** Retries that were delivered. */
+  /** Retries that ended, and became no dead letters. */
   readonly endRetry: ReadonlyArray<number>
+  /** What was delivered by its first attempt. */
+  readonly delivered: ReadonlyArray<DeliveredRange>
+  readonly late: ReadonlyArray<LateDelivery>
   /** New dead letters; they wait for no retry any more. */
   readonly deadLetter: ReadonlyArray<DeadLetter>
   /** How long the lane was paused in all, in milliseconds. */

@@ -14,6 +14,8 @@ const said = {
   message: Schema.String,
   /** The receiver's answer, as far as it is kept. It may repeat what it was sent: it is shown where payloads are. */
   answer: Schema.optionalKey(Schema.RedactedFromValue(Schema.String)),
+  /** The answer's code: the status of HTTP, the reply of SMTP. */
+  code: Schema.optionalKey(Schema.Int),
 }
 
 /** The sink can't be reached; nothing is wrong with the event. The lane backs off; no attempt is used. */
@@ -63,8 +65,18 @@ export const withoutAnswer = ({ reason }: SinkError): SinkError => {
 }
 
 /** Failures by index in the batch; empty when every event was sent. */
-export type Failures = ReadonlyMap<number, SinkError>
+export interface Failures extends ReadonlyMap<number, SinkError> {
+  /** The code of the answer to what was sent, where there is one: the status of HTTP. */
+  readonly code?: number
+}
 export const allSent: Failures = new Map()
+const sent = new Map<number, Failures>()
+/** Every event was sent, and answered with this code. */
+export const sentWith = (code: number): Failures => {
+  const known = sent.get(code) ?? Object.assign(new Map<number, SinkError>(), { code })
+  sent.set(code, known)
+  return known
+}
 export const passed = Effect.succeed(allSent)
 
 /** After a final failure the next event of the same key may be sent. */

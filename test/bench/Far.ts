@@ -60,7 +60,9 @@ const fill = Effect.fnUntraced(function* (url: string, name: string, lane: strin
       ...{ tried: 1, refunded: 0, failed: [] },
     }))
     const cursor = { sequence: sequence + waiting, settled: [] }
-    yield* journal.settle([{ lane, cursor, retry, endRetry: [], deadLetter: [], pausedFor: 0 }])
+    yield* journal.settle([
+      { lane, cursor, retry, endRetry: [], deadLetter: [], delivered: [], late: [], pausedFor: 0 },
+    ])
   }
 }, Effect.scoped)
 

@@ -62,7 +62,16 @@ const fill = Effect.fnUntraced(function* ({ events: count, lane, isDelivered }: 
   if (!isDelivered) return idOf
   const head = yield* journal.head
   yield* journal.settle([
-    { lane, cursor: { sequence: head, settled: [] }, retry: [], endRetry: [], deadLetter: [], pausedFor: 0 },
+    {
+      lane,
+      cursor: { sequence: head, settled: [] },
+      retry: [],
+      endRetry: [],
+      deadLetter: [],
+      delivered: [],
+      late: [],
+      pausedFor: 0,
+    },
   ])
   return idOf
 })

@@ -5,6 +5,7 @@ import type { Event } from "../../src/event/Event.ts"
 import { collect } from "../../src/journal/EventPages.ts"
 import type { EventQuery } from "../../src/journal/EventQuery.ts"
 import type { Journal } from "../../src/journal/Journal.ts"
+import { Operator } from "../../src/journal/Operator.ts"
 import { attempts, letter, event as old, retrying, settlement } from "../journal/samples.ts"
 import { type Create, testWith } from "./journal/sessions.ts"
 
@@ -134,9 +135,9 @@ export const eventsContract = (name: string, create: Create): void => {
         expect(events.map((found) => found.deliveries)).toEqual([
           [],
           [{ ...lake, outcome: "pending" }],
-          [{ ...lake, outcome: "dead", at: 9, attempts }],
-          [{ ...lake, outcome: "retrying", due: 2_000, attempts }],
-          [{ ...lake, outcome: "delivered" }],
+          [{ ...lake, outcome: "dead", at: 9, tries: 1, attempts }],
+          [{ ...lake, outcome: "retrying", due: 2_000, tries: 1, attempts }],
+          [{ ...lake, outcome: "delivered", at: 2_000, tries: 1, took: 7, code: 200 }],
         ])
       }))
 
@@ -164,10 +165,98 @@ export const eventsContract = (name: string, create: Create): void => {
         yield* journal.moveLane("lake", "audit")
         const { events } = yield* look(journal)
         expect(events.map((found) => found.deliveries.map(({ sink, outcome }) => `${sink} ${outcome}`))).toEqual([
-          ["lake laneRemoved"],
-          ["lake laneRemoved", "audit dead"],
+          ["lake delivered"],
+          ["lake moved", "audit dead"],
         ])
         expect(yield* sequences(journal, { outcome: "dead" })).toEqual([1])
+      }))
+
+    test("say who dropped a dead letter and when, with its attempts, and are found by it", (journal) =>
+      Effect.gen(function* () {
+        yield* eachState(journal)
+        const before = Date.now()
+        yield* Effect.provideService(journal.dropDeadLetters(["lake:3"]), Operator, "the page")
+        const [found] = (yield* look(journal, { outcome: "dropped" })).events
+        expect(found?.sequence).toBe(3)
+        expect(found?.deliveries).toEqual([
+          { sink: "lake", outcome: "dropped", at: expect.any(Number), by: "the page", deadAt: 9, tries: 1, attempts },
+        ])
+        expect(found?.deliveries[0]?.at).toBeGreaterThanOrEqual(before)
+        expect(yield* sequences(journal, { outcome: "delivered" })).toEqual([1])
+      }))
+
+    test("say which copy a dead letter was replayed as, and the copy of what it is one", (journal) =>
+      Effect.gen(function* () {
+        yield* eachState(journal)
+        yield* Effect.provideService(journal.replayDeadLetters(["lake:3"]), Operator, "the page")
+        const [copy, original] = (yield* look(journal, { id: "c" })).events
+        expect(original?.deliveries).toMatchObject([
+          { sink: "lake", outcome: "replayed", by: "the page", copy: copy?.sequence ?? 0, deadAt: 9, attempts },
+        ])
+        expect(original?.copies).toMatchObject([{ sequence: copy?.sequence ?? 0, by: "the page" }])
+        expect(copy?.copyOf).toMatchObject({ sequence: 3, by: "the page" })
+        expect(copy?.deliveries).toEqual([{ sink: "lake", outcome: "pending", attempts: [] }])
+        expect(yield* sequences(journal, { outcome: "replayed" })).toEqual([3])
+      }))
+
+    test("say that they were delivered although they were replayed since, with both links", (journal) =>
+      Effect.gen(function* () {
+        yield* eachState(journal)
+        yield* journal.replay([{ sequence: 1, sinks: ["lake"] }])
+        const [copy, original] = (yield* look(journal, { id: "a" })).events
+        expect(original?.deliveries).toMatchObject([{ outcome: "delivered" }])
+        expect(original?.copies).toMatchObject([{ sequence: copy?.sequence ?? 0 }])
+        expect(copy?.copyOf).toMatchObject({ sequence: 1 })
+      }))
+
+    test("say when they were delivered, after how many attempts and which, and are found by it", (journal) =>
+      Effect.gen(function* () {
+        yield* eachState(journal)
+        const late = { sequence: 2, at: 3_000, took: 12, code: 204, attempts: 2, refunded: 0, failed: [] }
+        yield* journal.settle([settlement("lake", 3, { delivered: [], endRetry: [2], late: [late] })])
+        const [found] = (yield* look(journal, { sequence: 2 })).events
+        expect(found?.deliveries).toEqual([
+          { sink: "lake", outcome: "delivered", at: 3_000, tries: 2, took: 12, code: 204, attempts },
+        ])
+        expect(yield* sequences(journal, { attemptsOver: 1 })).toEqual([2])
+        expect(yield* sequences(journal, { attemptsOver: 0 })).toEqual([3, 2, 1])
+        expect(yield* sequences(journal, { deliveredAfter: 2_001 })).toEqual([2])
+        expect(yield* sequences(journal, { deliveredAfter: 2_000 })).toEqual([2, 1])
+        expect(yield* sequences(journal, { deliveredAfter: 2_000, attemptsOver: 2 })).toEqual([])
+      }))
+
+    test("are never said to be delivered where no record says so", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        for (let at = 1; at <= 300; at++) yield* journal.append(event(`evt_${at}`), ["lake"])
+        const range = { took: 1, at: 5 }
+        const delivered = [
+          { ...range, from: 1, to: 127 },
+          { ...range, from: 129, to: 260, at: 4 },
+          { ...range, from: 262, to: 300 },
+        ]
+        yield* journal.settle([settlement("lake", 300, { delivered })])
+        expect(yield* sequences(journal, { outcome: "unrecorded" })).toEqual([261, 128])
+      }))
+
+    test("say what a lane held that was removed, and by whom", (journal) =>
+      Effect.gen(function* () {
+        yield* eachState(journal)
+        yield* Effect.provideService(journal.dropLane("lake"), Operator, "the page")
+        const { events } = yield* look(journal)
+        const told = events.map(({ deliveries }) => deliveries.map(({ outcome, by }) => `${outcome} ${by}`))
+        const gone = "dropped the page"
+        expect(told).toEqual([[], ["laneRemoved the page"], [gone], [gone], ["delivered undefined"]])
+      }))
+
+    test("keep what became of them in a lane that was moved to another", (journal) =>
+      Effect.gen(function* () {
+        yield* eachState(journal)
+        yield* journal.openLane("audit", { renamedFrom: "lake" })
+        const { events } = yield* look(journal, { after: "" })
+        const told = events.map(({ deliveries }) => deliveries.find(({ outcome }) => outcome === "delivered"))
+        expect(told[0]).toMatchObject({ at: 2_000, took: 7, code: 200 })
+        expect(events[2]?.deliveries.find(({ sink }) => sink === "audit")).toMatchObject({ outcome: "dead", attempts })
       }))
 
     test("say how far was looked", (journal) =>

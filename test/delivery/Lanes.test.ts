@@ -52,7 +52,19 @@ describe("a lane", () => {
       yield* pass("1 second")
       const dead = yield* letters("sink")
       expect(dead.map((one) => [one.entry.sequence, one.attempts])).toEqual([
-        [2, [{ at: expect.any(Number), reason: "DeliveryRejected", message: "answered 400", answer: "a refusal" }]],
+        [
+          2,
+          [
+            {
+              at: expect.any(Number),
+              reason: "DeliveryRejected",
+              message: "answered 400",
+              answer: "a refusal",
+              number: 1,
+              took: expect.any(Number),
+            },
+          ],
+        ],
       ])
       expect(sink.attempted.filter((sequence) => sequence === 2)).toEqual([2])
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))

@@ -5,21 +5,25 @@
  * delivery, limits only the backlog of lanes, and never prunes. Opened again it
  * has the state that it was closed with.
  */
-import { Effect, Exit, Layer } from "effect"
+import { Clock, Effect, Exit, Layer } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"
 import { type Event, quarantine } from "../../src/event/Event.ts"
 import { type DeliveryStatus, type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
 import { type AppendExit, Journal } from "../../src/journal/Journal.ts"
 import { full, refused, unavailable } from "../../src/journal/JournalError.ts"
 import type { LaneInfo, Retry, StoredDeadLetter } from "../../src/journal/LaneInfo.ts"
+import { Operator } from "../../src/journal/Operator.ts"
 import {
   type Attempt,
+  attemptsOf,
   type Cursor,
+  type DeliveredRange,
   keptAttempts,
   type RefusedSettlement,
   type Settlement,
   type Tries,
 } from "../../src/journal/Settlement.ts"
+import { type Ended, endedStatus, linksOf } from "../../src/journal/stream/OutcomeRecord.ts"
 import { bodyChecksum } from "../../src/journal/stream/Record.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 
@@ -54,6 +58,8 @@ const make = (): Journal["Service"] => {
   const log: Array<Entry> = []
   const imported = new Set<string>()
   const copies = new Map<number, "replayed" | "moved">()
+  const delivered = new Map<string, Array<DeliveredRange>>()
+  const ended: Array<Ended> = []
   const seen = new Map<string, Set<number>>()
   const lanes = new Map<string, Lane>()
   const waiting = new Set<{ readonly after: number; readonly wake: () => void }>()
@@ -153,38 +159,81 @@ const make = (): Journal["Service"] => {
       )
       .sort((a, b) => b.sequence - a.sequence || (a.lane < b.lane ? 1 : -1))
 
+  interface Removal {
+    readonly at: number
+    readonly by: string
+  }
+  const byOperator = <A, E>(work: (why: Removal) => Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    Effect.flatMap(Operator, (by) => Effect.flatMap(Clock.currentTimeMillis, (at) => work({ at, by })))
+  const leaves = (
+    outcome: Ended["outcome"],
+    lane: string,
+    sequence: number,
+    { at, by }: Removal,
+    more: Partial<Ended>,
+  ) => ended.push({ sequence, lane, at, outcome, ...more, note: { by, ...more.note } })
+  /** A retry and a dead letter, as they are recorded once they are gone. */
+  const noteOf = (lane: Lane | undefined, sequence: number): Ended["note"] => {
+    const dead = lane?.dead.get(sequence)
+    const attempts = dead?.attempts ?? lane?.retrying.get(sequence)?.attempts ?? []
+    return { ...(dead !== undefined && { deadAt: dead.at }), attempts }
+  }
+
   const deliveryAt = (sink: string, sequence: number): DeliveryStatus => {
     const lane = lanes.get(sink)
     const dead = lane?.dead.get(sequence)
-    if (dead !== undefined) return { sink, outcome: "dead", at: dead.at, attempts: dead.attempts }
+    const tried = (attempts: Attempts) => ({ tries: attemptsOf(attempts), attempts })
+    if (dead !== undefined) return { sink, outcome: "dead", at: dead.at, ...tried(dead.attempts) }
     const kept = lane?.retrying.get(sequence)
-    if (kept !== undefined) return { sink, outcome: "retrying", due: kept.retrying.due, attempts: kept.attempts }
-    const outcome = lane === undefined ? "laneRemoved" : isAbove(lane.cursor, sequence) ? "pending" : "delivered"
-    return { sink, outcome, attempts: [] }
+    if (kept !== undefined) return { sink, outcome: "retrying", due: kept.retrying.due, ...tried(kept.attempts) }
+    const place = { exists: lane !== undefined, isPassed: lane !== undefined && !isAbove(lane.cursor, sequence) }
+    const own = ended.filter(
+      (one) => one.lane === sink && one.sequence <= sequence && sequence <= (one.last ?? one.sequence),
+    )
+    const range = delivered.get(sink)?.findLast(({ from, to }) => from <= sequence && sequence <= to)
+    const { from: _, to: __, ...delivery } = range ?? { at: 0, took: 0 }
+    return endedStatus(sink, place, own, range && delivery)
   }
 
   const found = ({ sequence, event: { body, ...event }, sinks }: Entry): FoundEvent => {
     const holding = [...lanes].filter(([, { dead, retrying }]) => dead.has(sequence) || retrying.has(sequence))
-    const names = new Set([...sinks, ...holding.map(([name]) => name).sort()])
+    const left = ended.filter((one) => one.sequence === sequence && one.lane !== "" && one.last === undefined)
+    const names = new Set([...sinks, ...holding.map(([name]) => name).sort(), ...left.map(({ lane }) => lane)])
     const deliveries = [...names].map((sink) => deliveryAt(sink, sequence))
-    return { sequence, place: String(sequence), origin: copies.get(sequence) ?? "delivered", event, body, deliveries }
+    return {
+      sequence,
+      place: String(sequence),
+      origin: copies.get(sequence) ?? "delivered",
+      event,
+      body,
+      deliveries,
+      ...linksOf(sequence, ended),
+    }
   }
 
-  const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
+  const moveLane = (from: string, to: string) => byOperator((why) => move(from, to, why))
+  const move = Effect.fnUntraced(function* (from: string, to: string, why: Removal) {
     const source = lanes.get(from)
     if (source === undefined) return yield* unavailable(`There is no lane ${from} in the journal.`)
     if (from === to) return 0
     const target = laneOf(to)
     const entries = pending(from, source)
-    for (const { event } of entries) put(event, [to], "moved")
+    for (const { sequence, event } of entries) {
+      put(event, [to], "moved")
+      leaves("moved", from, sequence, why, { copy: log.length, note: { to } })
+    }
     const moved = entries.length + source.retrying.size + source.dead.size
     const ahead = source.pausedFor - target.pausedFor
     for (const [sequence, item] of source.retrying) {
       const before = item.retrying.firstAttemptAt
       const firstAttemptAt = before === 0 ? 0 : Math.max(before + ahead, 1)
+      leaves("moved", from, sequence, why, { note: { to } })
       target.retrying.set(sequence, { ...item, retrying: { ...item.retrying, firstAttemptAt } })
     }
-    for (const [sequence, item] of source.dead) target.dead.set(sequence, item)
+    for (const [sequence, item] of source.dead) {
+      leaves("moved", from, sequence, why, { note: { to, deadAt: item.at } })
+      target.dead.set(sequence, item)
+    }
     if (!source.opened) lanes.delete(from)
     source.cursor = { sequence: log.length, settled: [] }
     source.retrying.clear()
@@ -219,6 +268,11 @@ const make = (): Journal["Service"] => {
             const entry = find(sequence)
             if (entry !== undefined) lane.dead.set(sequence, { at, entry, attempts: attempts(sequence, tries) })
             lane.retrying.delete(sequence)
+          }
+          delivered.set(settlement.lane, [...(delivered.get(settlement.lane) ?? []), ...settlement.delivered])
+          for (const { sequence, at, took, code, attempts: tries, ...since } of settlement.late) {
+            const note = { tries, took, ...(code !== undefined && { code }), attempts: attempts(sequence, since) }
+            ended.push({ sequence, lane: settlement.lane, at, outcome: "delivered", note })
           }
           lane.pausedFor = settlement.pausedFor
           for (const sequence of settlement.endRetry) lane.retrying.delete(sequence)
@@ -267,11 +321,19 @@ const make = (): Journal["Service"] => {
       }),
     moveLane,
     dropLane: (name) =>
-      Effect.sync(() => {
-        const lane = lanes.get(name)
-        lanes.delete(name)
-        return lane === undefined ? 0 : pending(name, lane).length + lane.retrying.size + lane.dead.size
-      }),
+      byOperator((why) =>
+        Effect.sync(() => {
+          const lane = lanes.get(name)
+          if (lane === undefined) return 0
+          const count = pending(name, lane).length + lane.retrying.size + lane.dead.size
+          for (const sequence of [...lane.retrying.keys(), ...lane.dead.keys()]) {
+            leaves("dropped", name, sequence, why, { note: noteOf(lane, sequence) })
+          }
+          leaves("laneRemoved", name, lane.cursor.sequence + 1, why, { last: log.length })
+          lanes.delete(name)
+          return count
+        }),
+      ),
     readRetries: (lane, sequences) =>
       Effect.sync(() => ({
         entries: sequences.flatMap((sequence) => lanes.get(lane)?.retrying.get(sequence)?.entry ?? []),
@@ -293,38 +355,51 @@ const make = (): Journal["Service"] => {
           .slice(0, query.limit)
       }),
     replayDeadLetters: (ids, reroute) =>
-      Effect.sync(() => {
-        let count = 0
-        const found = letters().filter((letter) => ids.includes(letter.id))
-        for (const { lane, sequence, entry } of found.reverse()) {
-          if (lane === quarantine && reroute !== undefined) {
-            const routed = reroute(entry.event)
-            if (routed === undefined) continue
-            if (!bodiesLike(routed.event).has(bodyChecksum(routed.event))) keep(routed.event, routed.sinks)
-          } else {
-            put(entry.event, [lane], "replayed")
+      byOperator((why) =>
+        Effect.sync(() => {
+          let count = 0
+          const found = letters().filter((letter) => ids.includes(letter.id))
+          for (const { lane, sequence, entry } of found.reverse()) {
+            if (lane === quarantine && reroute !== undefined) {
+              const routed = reroute(entry.event)
+              if (routed === undefined) continue
+              if (!bodiesLike(routed.event).has(bodyChecksum(routed.event))) keep(routed.event, routed.sinks)
+            } else {
+              put(entry.event, [lane], "replayed")
+            }
+            leaves("replayed", lane, sequence, why, { copy: log.length, note: noteOf(lanes.get(lane), sequence) })
+            lanes.get(lane)?.dead.delete(sequence)
+            count++
           }
-          lanes.get(lane)?.dead.delete(sequence)
-          count++
-        }
-        return count
-      }),
+          return count
+        }),
+      ),
     dropDeadLetters: (ids) =>
-      Effect.sync(() => {
-        const found = letters().filter((letter) => ids.includes(letter.id))
-        for (const { lane, sequence } of found) lanes.get(lane)?.dead.delete(sequence)
-        return found.length
-      }),
+      byOperator((why) =>
+        Effect.sync(() => {
+          const found = letters().filter((letter) => ids.includes(letter.id))
+          for (const { lane, sequence } of found) {
+            leaves("dropped", lane, sequence, why, { note: noteOf(lanes.get(lane), sequence) })
+            lanes.get(lane)?.dead.delete(sequence)
+          }
+          return found.length
+        }),
+      ),
     replay: (targets) =>
-      Effect.sync(() => {
-        const gone: Array<number> = []
-        for (const { sequence, sinks } of targets) {
-          const entry = log[sequence - 1]
-          if (entry === undefined) gone.push(sequence)
-          else put(entry.event, sinks, "replayed")
-        }
-        return { done: targets.length, gone }
-      }),
+      byOperator((why) =>
+        Effect.sync(() => {
+          const gone: Array<number> = []
+          for (const { sequence, sinks } of targets) {
+            const entry = log[sequence - 1]
+            if (entry === undefined) gone.push(sequence)
+            else {
+              put(entry.event, sinks, "replayed")
+              leaves("copied", "", sequence, why, { copy: log.length })
+            }
+          }
+          return { done: targets.length, gone }
+        }),
+      ),
     import: (journal, events) =>
       Effect.sync(() => {
         const counts = { pending: 0, deadLetters: 0, known: 0 }

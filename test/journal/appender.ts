@@ -14,7 +14,9 @@ const append = Effect.fnUntraced(function* (journal: Journal["Service"], worker:
     if (n % 50 === 0) {
       const head = yield* journal.head
       const cursor = { sequence: Math.floor(head / 2), settled: [] }
-      yield* journal.settle([{ lane: "lake", cursor, retry: [], endRetry: [], deadLetter: [], pausedFor: 0 }])
+      yield* journal.settle([
+        { lane: "lake", cursor, retry: [], endRetry: [], deadLetter: [], delivered: [], late: [], pausedFor: 0 },
+      ])
     }
   }
 })

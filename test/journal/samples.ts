@@ -24,6 +24,9 @@ export const settlement = (lane: string, sequence: number, more: Partial<Settlem
   cursor: { sequence, settled: [] },
   retry: [],
   endRetry: [],
+  // Whatever is not told of otherwise.
+  delivered: [{ from: 1, to: sequence, at: 2_000, took: 7, code: 200 }],
+  late: [],
   deadLetter: [],
   pausedFor: 0,
   ...more,

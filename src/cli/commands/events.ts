@@ -8,8 +8,14 @@ import { given, Json, limit, text } from "../support/flags.ts"
 import { count, instant, plain, print, printJson, say, table } from "../support/output.ts"
 import { timeFlag } from "../support/parseTime.ts"
 
+const stateOf = ({ sink, outcome, at, tries = 0, copy }: Event["sinks"][number]): string => {
+  const when = outcome === "delivered" && at !== undefined ? ` ${instant(at)}` : ""
+  const after = outcome === "delivered" && tries > 1 ? ` after ${tries} attempts` : ""
+  return `${sink} ${outcome}${when}${after}${copy === undefined ? "" : ` as seq_${copy}`}`
+}
+
 const row = (event: Event): ReadonlyArray<string> => {
-  const { receivedAt, type, accountId, webhook, origin, sinks } = event
+  const { receivedAt, type, accountId, webhook, origin, sinks, copyOf } = event
   return [
     instant(receivedAt),
     nameOf(event),
@@ -17,8 +23,10 @@ const row = (event: Event): ReadonlyArray<string> => {
     accountId === "" ? "-" : accountId,
     webhook,
     [
-      ...(origin === "delivered" ? [] : [`${origin}:`]),
-      sinks.length === 0 ? "unrouted" : sinks.map(({ sink, outcome }) => `${sink} ${outcome}`).join(", "),
+      ...(origin === "delivered"
+        ? []
+        : [copyOf === undefined ? `${origin}:` : `${origin} from seq_${copyOf.sequence}:`]),
+      sinks.length === 0 ? "unrouted" : sinks.map(stateOf).join(", "),
     ].join(" "),
   ]
 }
@@ -35,15 +43,24 @@ export const events = Command.make(
       Flag.withDescription("Only events with this outcome at a sink; unrouted are those that went to none"),
       Flag.optional,
     ),
+    deliveredAfter: text("delivered-after", "TIME", "Only events that a sink got at that time or later"),
+    attemptsOver: Flag.Int("attempts-over").pipe(
+      Flag.withMetavar("N"),
+      Flag.withDescription("Only events that took more than N attempts at a sink"),
+      Flag.optional,
+    ),
     limit,
     before: text("before", "PLACE", "Only older than this place in the log, for the next page"),
   },
-  Effect.fn(function* ({ since, until, limit, ...flags }) {
+  Effect.fn(function* ({ since, until, deliveredAfter, limit, ...flags }) {
     const now = yield* Clock.currentTimeMillis
     const query = {
       ...given(flags),
       ...(Option.isSome(since) && { since: yield* timeFlag("since", since.value, now) }),
       ...(Option.isSome(until) && { until: yield* timeFlag("until", until.value, now) }),
+      ...(Option.isSome(deliveredAfter) && {
+        deliveredAfter: yield* timeFlag("delivered-after", deliveredAfter.value, now),
+      }),
       limit,
     }
     const page = yield* ask((client) => client.events.list({ query }))

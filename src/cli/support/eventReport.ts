@@ -12,28 +12,22 @@ import { routesTable, sinksOf } from "./routesTable.ts"
 export const nameOf = ({ id, sequence }: { readonly id: string; readonly sequence: number }): string =>
   id === "" ? `seq_${sequence}` : id
 
-type Sink = EventReport["sinks"][number]
+/** What a sink that runs no attempts waits for, beside what the timeline says. */
+const waitsOf = ({ sinks }: EventReport): ReadonlyArray<string> =>
+  sinks.flatMap(({ sink, lane }) => (lane === undefined ? [] : [plain(`the sink ${sink} is ${lane}`)]))
 
-const outcomeOf = ({ outcome, due, at, lane }: Sink): string => {
-  const waits = lane === undefined ? "" : `; the sink is ${lane}`
-  switch (outcome) {
-    case "delivered":
-      return "delivered"
-    case "pending":
-      return `pending${waits}`
-    case "retrying":
-      return `waiting for a retry, next attempt at ${instant(due ?? 0)}${waits}`
-    case "dead":
-      return `dead letter since ${instant(at ?? 0)}`
-    case "laneRemoved":
-      return "the lane was removed: its events were moved or dropped"
-  }
+const timelineRows = ({ timeline }: EventReport): ReadonlyArray<ReadonlyArray<string>> =>
+  timeline.map(({ at, sink, what }) => [at === undefined ? "-" : instant(at), sink ?? "-", what])
+
+const answers = ({ sinks }: EventReport): ReadonlyArray<string> => {
+  const rows = sinks.flatMap(({ sink, attempts }) =>
+    attemptRows(
+      sink,
+      attempts.filter(({ answer = "" }) => answer !== ""),
+    ),
+  )
+  return rows.length === 0 ? [] : ["", table([["SINK", "ANSWERS TO FAILED ATTEMPTS"], ...rows])]
 }
-
-const sinkRows = (sink: Sink): ReadonlyArray<ReadonlyArray<string>> => [
-  [sink.sink, outcomeOf(sink)],
-  ...attemptRows("", sink.attempts),
-]
 
 const origins = { delivered: "received", replayed: "replay of what was received", moved: "moved; received" } as const
 
@@ -77,7 +71,9 @@ export const render = (report: EventReport, style: Paint, reveal: boolean): stri
     "",
     ...(report.origin === "delivered" && report.routes.length > 0 ? [routesTable(report.routes), ""] : []),
     ...(report.origin === "delivered" ? [plain(routing(report)), ""] : []),
-    ...(report.sinks.length === 0 ? [] : [table([["SINK", "STATE"], ...report.sinks.flatMap(sinkRows)])]),
+    table([["TIME", "SINK", "WHAT HAPPENED"], ...timelineRows(report)]),
+    ...waitsOf(report),
+    ...answers(report),
     ...payloads(report, style, reveal),
   ].join("\n")
 
@@ -92,8 +88,6 @@ export const remark = ({ events, looked, lookedTo, next }: EventReports, id: str
   if (events.length > 0) return ""
   return `the journal holds no ${id}${far === "" ? "" : `: ${far}`}`
 }
-
-const delivered = "delivered: the event is settled, or its dead letter was dropped; earlier attempts are not kept"
 
 export interface Asked {
   readonly webhook: Option.Option<string>
@@ -117,6 +111,5 @@ export const explainEvent = Effect.fnUntraced(function* (id: string, { webhook, 
   if (yield* Json) return yield* printJson({ ...found, events })
   const style = yield* paint
   yield* print(events.map((report) => render(report, style, reveal)).join("\n\n"))
-  if (events.some(({ sinks }) => sinks.some(({ outcome }) => outcome === "delivered"))) yield* say(`\n${delivered}`)
   if (note !== "") yield* say(`\n${note}`)
 })

@@ -3,7 +3,18 @@
  * event replaces an earlier one, so a settlement never contradicts itself. Part
  * of {@link Progress}.
  */
-import type { Attempt, Cursor, DeadLetter, RetryChange, Settlement, Tries, Wait } from "../../journal/Journal.ts"
+import type {
+  Attempt,
+  Cursor,
+  DeadLetter,
+  DeliveredRange,
+  Delivery,
+  LateDelivery,
+  RetryChange,
+  Settlement,
+  Tries,
+  Wait,
+} from "../../journal/Journal.ts"
 
 /** The attempts of an earlier change and a later one, as one change. */
 const joined = (earlier: Tries, later: Tries): Tries => {
@@ -14,7 +25,18 @@ const joined = (earlier: Tries, later: Tries): Tries => {
   }
 }
 
+/** A range while it grows: events of one attempt that follow one another in the lane. */
+interface Range {
+  readonly delivery: Delivery
+  readonly from: number
+  to: number
+}
+
 export class Changes {
+  #delivered: Array<Range> = []
+  /** Those of settlements that could not be stored. */
+  #restored: ReadonlyArray<DeliveredRange> = []
+  #late = new Map<number, LateDelivery>()
   #retries = new Map<number, RetryChange>()
   #endedRetries = new Set<number>()
   #deadLetters = new Map<number, DeadLetter>()
@@ -61,6 +83,18 @@ export class Changes {
     this.#retries.delete(sequence)
     this.#endedRetries.add(sequence)
     this.unstored += 1
+  }
+
+  /** An event was delivered by its first attempt; `previous` is the one before it in the lane's log. */
+  delivered(sequence: number, previous: number | undefined, delivery: Delivery): void {
+    const last = this.#delivered.at(-1)
+    if (last !== undefined && last.delivery === delivery && last.to === previous) last.to = sequence
+    else this.#delivered.push({ delivery, from: sequence, to: sequence })
+  }
+
+  /** An event was delivered by the last of so many attempts: called before its retry ends. */
+  late(sequence: number, attempts: number, delivery: Delivery): void {
+    this.#late.set(sequence, { sequence, attempts, ...delivery, ...this.#tries(sequence) })
   }
 
   /** The journal has lost the event and said so. */
@@ -113,6 +147,8 @@ export class Changes {
       retry: [...this.#retries.values()],
       endRetry: [...this.#endedRetries],
       deadLetter: [...this.#deadLetters.values()],
+      delivered: [...this.#restored, ...this.#delivered.map(({ delivery, from, to }) => ({ ...delivery, from, to }))],
+      late: [...this.#late.values()],
       pausedFor,
     }
     this.#storing = {
@@ -120,6 +156,9 @@ export class Changes {
       ended: new Set([...this.#endedRetries, ...this.#deadLetters.keys()]),
       settled: this.unstored,
     }
+    this.#delivered = []
+    this.#restored = []
+    this.#late = new Map()
     this.#retries = new Map()
     this.#endedRetries = new Set()
     this.#deadLetters = new Map()
@@ -140,10 +179,14 @@ export class Changes {
     for (const one of settlement.retry) {
       const { sequence } = one
       const [retrying, dead] = [this.#retries.get(sequence), this.#deadLetters.get(sequence)]
+      const late = this.#late.get(sequence)
       if (retrying !== undefined) this.#retries.set(sequence, { ...retrying, ...joined(one, retrying) })
       else if (dead !== undefined) this.#deadLetters.set(sequence, { ...dead, ...joined(one, dead) })
+      else if (late !== undefined) this.#late.set(sequence, { ...late, ...joined(one, late) })
       else if (!this.#hasEnded(sequence)) this.#retries.set(sequence, one)
     }
+    this.#restored = [...settlement.delivered, ...this.#restored]
+    for (const one of settlement.late) this.#late.set(one.sequence, one)
     for (const sequence of settlement.endRetry) if (!this.#retries.has(sequence)) this.#endedRetries.add(sequence)
     for (const one of settlement.deadLetter) this.#deadLetters.set(one.sequence, one)
     this.#moved = true

@@ -38,6 +38,8 @@ export interface Attempt extends Batch {
   readonly failure: (index: number) => Failure | undefined
   /** How many were delivered. */
   readonly delivered: number
+  /** The code of the answer that delivered events, where the sink has one. */
+  readonly code: number | undefined
   /** The bug that ended it, for the log. */
   readonly defect: Cause.Cause<unknown> | undefined
 }
@@ -165,6 +167,7 @@ export class InFlight {
       ...batch,
       whole,
       failure: (index) => whole ?? failures?.get(index)?.reason,
+      code: failures?.code,
       delivered: failures === undefined ? 0 : batch.items.length - failures.size,
       defect: Exit.isFailure(exit) && whole?._tag === "Defect" ? exit.cause : undefined,
     }

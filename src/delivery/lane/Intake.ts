@@ -35,7 +35,7 @@ export class Intake {
     const { digest, order } = config
     const key = digest !== undefined || (order === "key" && !entry.replayed) ? this.#keyOf(entry) : ""
     if (key === undefined) return
-    if (digest === undefined) queue.add({ entry, key }, now)
+    if (digest === undefined) queue.add({ entry, key, previous: progress.previous }, now)
     else progress.collect({ entry, key }, Duration.toMillis(digest.wait))
   }
 

@@ -7,6 +7,7 @@
  * circuit breaker, once an attempt. A bug costs the event that meets it, and no
  * other.
  */
+import type { Delivery } from "../../journal/Journal.ts"
 import type { SinkFailure } from "./CircuitBreaker.ts"
 import type { Attempt, Failure } from "./InFlight.ts"
 import type { LaneParts } from "./LaneParts.ts"
@@ -36,7 +37,9 @@ export class Outcome {
     if (attempt.defect !== undefined) events.defect(attempt.defect)
     if (attempt.delivered > 0) this.#passed(attempt.delivered)
     // As nearly all attempts end.
-    if (attempt.delivered === items.length) return this.#allDelivered(items)
+    const took = now - attempt.startedAt
+    const delivery = progress.deliveredIn(took, attempt.code)
+    if (attempt.delivered === items.length) return this.#allDelivered(items, delivery)
     // When a batch failed as a whole any of its events may be at fault. A digest is one message.
     const isShared = whole !== undefined && items.length > 1 && !isDigest
     const first = items[0]?.entry.sequence ?? 0
@@ -48,21 +51,21 @@ export class Outcome {
     let last: SinkFailure | undefined
     const isOne = (index: number) => index === 0 || !isDigest
     const retry = (item: Item, index: number, failure: Failure, counted?: Array<number>) => {
-      if (policy.retry(item, failure, isOne(index))) counted?.push(item.entry.sequence)
+      if (policy.retry(item, failure, isOne(index), took)) counted?.push(item.entry.sequence)
       else suspects.ended(item.entry.sequence)
     }
     items.forEach((item, index) => {
       const { sequence } = item.entry
       const failure = attempt.failure(index)
       if (failure === undefined) {
-        progress.delivered(item)
+        progress.delivered(item, delivery)
         suspects.ended(sequence)
         return
       }
       switch (failure._tag) {
         case "DeliveryRejected": {
           if (isOne(index)) breaker.answered()
-          policy.reject(item, failure, isOne(index))
+          policy.reject(item, failure, isOne(index), took)
           suspects.ended(sequence)
           return
         }
@@ -101,10 +104,10 @@ export class Outcome {
     return back.filter((item) => !this.#giveBack(item, now))
   }
 
-  #allDelivered(items: ReadonlyArray<Item>): ReadonlyArray<Item> {
+  #allDelivered(items: ReadonlyArray<Item>, delivery: Delivery): ReadonlyArray<Item> {
     const { progress, suspects } = this.#parts
     for (const item of items) {
-      progress.delivered(item)
+      progress.delivered(item, delivery)
       suspects.ended(item.entry.sequence)
     }
     return none

@@ -8,7 +8,7 @@
  */
 import { Redacted } from "effect"
 import type { Entry } from "../../event/Entry.ts"
-import type { Attempt, LaneInfo, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
+import type { Attempt, Delivery, LaneInfo, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
 import { Changes } from "./Changes.ts"
 import type { LaneClock } from "./LaneClock.ts"
 import type { Item } from "./Queue.ts"
@@ -17,6 +17,14 @@ import { Window } from "./Window.ts"
 
 /** Characters of a failed attempt's message that are kept. */
 const maxMessage = 1_000
+
+/** What is known of an attempt that failed; nothing where none was made. */
+export interface Failed {
+  readonly answer?: Redacted.Redacted<string>
+  readonly number?: number
+  readonly took?: number
+  readonly code?: number
+}
 
 interface Waiting {
   readonly tried: number
@@ -62,6 +70,11 @@ export class Progress {
   /** The highest sequence that was read. */
   get position(): number {
     return this.#window.position
+  }
+
+  /** The event of the lane before the one that was taken last. */
+  get previous(): number {
+    return this.#window.previous
   }
 
   get cursor(): number {
@@ -143,7 +156,7 @@ export class Progress {
     // An event that was moved here while it waited for a retry, and was routed here as well, stays in the retry queue.
     // Once it has ended from there, a settlement that also lets it wait would contradict itself: its key would never be free.
     if (!sinks.includes(this.#lane) || this.retries.has(sequence) || this.#changes.ends(sequence)) {
-      this.#window.skip(sequence)
+      this.#window.skip(sequence, sinks.includes(this.#lane))
       return false
     }
     if (!this.#window.take(sequence)) return false
@@ -164,8 +177,12 @@ export class Progress {
     this.retries.load(taken, this.#clock.wall(), this.#clock.now())
   }
 
-  delivered(item: Item): void {
+  /** Events of one attempt have the same `delivery`. */
+  delivered(item: Item, delivery: Delivery): void {
     const { sequence } = item.entry
+    const tried = this.tried(item)
+    if (tried === 0) this.#changes.delivered(sequence, item.previous, delivery)
+    else this.#changes.late(sequence, tried + 1, delivery)
     if (this.retries.has(sequence)) {
       this.retries.remove(sequence, this.#clock.now())
       this.#changes.endRetry(sequence)
@@ -219,13 +236,19 @@ export class Progress {
   // --- an event's attempts -------------------------------------------------
 
   /** An attempt that failed just now. */
-  failed(reason: string, message: string, answer?: Redacted.Redacted<string>): Attempt {
+  failed(reason: string, message: string, { answer, ...sent }: Failed = {}): Attempt {
     return {
       at: this.#clock.wall(),
       reason,
       message: message.slice(0, maxMessage),
       ...(answer !== undefined && { answer: Redacted.value(answer) }),
+      ...sent,
     }
+  }
+
+  /** An attempt delivered events just now; it took so many milliseconds. */
+  deliveredIn(took: number, code: number | undefined): Delivery {
+    return { at: this.#clock.wall(), took: Math.round(took), ...(code !== undefined && { code }) }
   }
 
   /** How often the event was tried before. */

@@ -11,6 +11,8 @@ export interface Item {
   readonly entry: Entry
   /** The order key; empty where none is kept, and for a replayed event. */
   readonly key: string
+  /** The event before it in the lane's log; absent of a retry. */
+  readonly previous?: number
 }
 
 export interface Limits {

@@ -2,11 +2,12 @@
  * What happens to an event that was not delivered: it waits for a retry, or it
  * is a dead letter. Blocks the lane where too many events are given up.
  */
-import { Duration, type Redacted } from "effect"
+import { Duration } from "effect"
 import { brief } from "../../sinks/Sink.ts"
 import { backoff, throttled } from "./Backoff.ts"
 import type { Failure } from "./InFlight.ts"
 import type { LaneParts } from "./LaneParts.ts"
+import type { Failed } from "./Progress.ts"
 import type { Item } from "./Queue.ts"
 
 /** Attempts in a row that may end in a bug: waiting fixes no bug, another config may. */
@@ -16,8 +17,11 @@ const endless = Number.POSITIVE_INFINITY
 /** Why an event is a dead letter without another attempt. */
 type Refusal = "DeliveryRejected" | "BacklogFull" | "Defect"
 
-type Answer = Redacted.Redacted<string> | undefined
-const answerOf = (failure: Failure): Answer => ("answer" in failure ? failure.answer : undefined)
+/** What a sink's reason says of the answer. A digest got one, which is kept once. */
+const answered = (failure: Failure, isFirst: boolean): Pick<Failed, "answer" | "code"> => ({
+  ...(isFirst && "answer" in failure && { answer: failure.answer }),
+  ...("code" in failure && { code: failure.code }),
+})
 
 type Parts = Pick<LaneParts, "config" | "progress" | "state" | "rejections" | "events" | "random" | "wallClockTrusted">
 
@@ -39,31 +43,33 @@ export class RetryPolicy {
    * letter. `isFirst` is false for all events of a digest but one: it got one
    * answer, which is kept once.
    */
-  retry(item: Item, failure: Failure, isFirst: boolean): boolean {
+  retry(item: Item, failure: Failure, isFirst: boolean, took: number): boolean {
     const { config, progress, wallClockTrusted } = this.#parts
     const { retry } = config.delivery
     const message = brief(failure.message)
-    const answer = isFirst ? answerOf(failure) : undefined
     const tried = progress.tried(item) + 1
+    const sent = { ...answered(failure, isFirst), number: tried, took: Math.round(took) }
     const tooOld = progress.age(item) >= Duration.toMillis(retry.maxAge) && wallClockTrusted()
     if (tooOld || tried >= (retry.maxAttempts ?? endless)) {
-      this.#deadLetter(item, failure._tag, tooOld ? "TooOld" : "TooManyAttempts", message, answer)
+      this.#deadLetter(item, failure._tag, tooOld ? "TooOld" : "TooManyAttempts", message, sent)
       return false
     }
     if (failure._tag === "Defect" && progress.defects(item) + 1 >= maxDefects) {
-      this.refuse(item, "Defect", message)
+      this.#deadLetter(item, "Defect", "Defect", message, sent)
       this.#rejected(message)
       return false
     }
     const asked = failure._tag === "SinkThrottled" ? throttled(failure.retryAfter) : 0
-    progress.retry(item, progress.failed(failure._tag, message, answer), Math.max(asked, this.delay(tried)))
+    progress.retry(item, progress.failed(failure._tag, message, sent), Math.max(asked, this.delay(tried)))
     return true
   }
 
   /** The sink rejected the event. `isFirst` as above: a digest was rejected once. */
-  reject(item: Item, failure: Failure, isFirst: boolean): void {
+  reject(item: Item, failure: Failure, isFirst: boolean, took: number): void {
     const message = brief(failure.message)
-    this.#deadLetter(item, failure._tag, "DeliveryRejected", message, isFirst ? answerOf(failure) : undefined)
+    const number = this.#parts.progress.tried(item) + 1
+    const sent = { ...answered(failure, isFirst), number, took: Math.round(took) }
+    this.#deadLetter(item, failure._tag, "DeliveryRejected", message, sent)
     if (isFirst) this.#rejected(message)
   }
 
@@ -73,9 +79,9 @@ export class RetryPolicy {
   }
 
   /** `failure` is what became of the last attempt, `reason` why there is no other. */
-  #deadLetter(item: Item, failure: string, reason: string, message: string, answer?: Answer): void {
+  #deadLetter(item: Item, failure: string, reason: string, message: string, sent?: Failed): void {
     const { progress, events, config } = this.#parts
-    progress.deadLetter(item, progress.failed(failure, message, answer))
+    progress.deadLetter(item, progress.failed(failure, message, sent))
     events.deadLettered(item.entry, reason, message)
     if (progress.deadLetterBytes > config.delivery.maxDeadLetters) {
       this.#block(

@@ -10,6 +10,9 @@ import type { Cursor } from "../../journal/Journal.ts"
 export class Window {
   /** The highest sequence that was read, routed to the lane or not. */
   position: number
+  /** The event that was routed to the lane before the one that was taken last, itself taken or not; 0 when there was none. */
+  previous = 0
+  #newest = 0
   readonly #open = new Set<number>()
   /** Settled before a restart, above the cursor: not to be sent again. */
   #settledBefore: ReadonlyArray<readonly [number, number]>
@@ -35,20 +38,23 @@ export class Window {
   }
 
   /** Passes over a sequence that is not routed to the lane. */
-  skip(sequence: number): void {
+  skip(sequence: number, isRouted = false): void {
     this.position = sequence
+    if (isRouted) this.#newest = sequence
   }
 
   /** Takes a sequence; false when it was settled before a restart. */
   take(sequence: number): boolean {
     this.position = sequence
+    this.previous = this.#newest
+    this.#newest = sequence
     const before = this.#settledBefore[0]
     if (before !== undefined) {
       if (sequence > before[1]) {
         this.#settledBefore = this.#settledBefore.filter(([, to]) => to >= sequence)
-        return this.take(sequence)
       }
-      if (sequence >= before[0]) return false
+      const next = this.#settledBefore[0]
+      if (next !== undefined && sequence >= next[0]) return false
     }
     this.#open.add(sequence)
     return true

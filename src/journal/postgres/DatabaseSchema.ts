@@ -67,9 +67,20 @@ const steps: ReadonlyArray<string> = [
 
    CREATE TABLE dead (
      lane text, sequence bigint, at bigint NOT NULL, type text NOT NULL, size int NOT NULL,
-     attempts text NOT NULL, record bytea NOT NULL, PRIMARY KEY (sequence, lane));
+     attempts text NOT NULL, record bytea NOT NULL, webhook text NOT NULL, PRIMARY KEY (sequence, lane));
    CREATE INDEX dead_lane ON dead (lane, sequence);
    ALTER TABLE dead ALTER record SET STORAGE EXTERNAL;
+
+   -- How events ended at their lanes: see "OutcomeRecord.ts". "bucket" is the sequence by 128.
+   CREATE TABLE outcome (bucket bigint, lane text, bytes bytea NOT NULL, PRIMARY KEY (bucket, lane));
+   ALTER TABLE outcome ALTER bytes SET STORAGE EXTERNAL;
+   CREATE TABLE ended (
+     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, sequence bigint NOT NULL, lane text NOT NULL, at bigint NOT NULL,
+     outcome text NOT NULL, last bigint, copy bigint, note text NOT NULL);
+   CREATE INDEX ended_event ON ended (sequence);
+   CREATE INDEX ended_copy ON ended (copy) WHERE copy IS NOT NULL;
+   CREATE INDEX ended_range ON ended (last) WHERE last IS NOT NULL;
+   CREATE INDEX retry_sequence ON retry (sequence);
 
    CREATE TABLE imported (
      journal text, sequence bigint, lanes jsonb NOT NULL, PRIMARY KEY (journal, sequence));
@@ -118,7 +129,6 @@ const steps: ReadonlyArray<string> = [
        )
      SELECT true, coalesce((SELECT stored.first FROM stored), 0), void.places, altered.places FROM void, altered;
    END $body$;`,
-  `ALTER TABLE dead ADD webhook text NOT NULL DEFAULT '';`,
 ]
 
 /** What this relay reads and writes. */

@@ -8,7 +8,8 @@
 import { Effect } from "effect"
 import { type DeliveryStatus, type EventPage, type EventQuery, type FoundEvent, matchOf } from "../EventQuery.ts"
 import { type JournalError, refused } from "../JournalError.ts"
-import type { Attempt, Cursor } from "../Settlement.ts"
+import { type Attempt, attemptsOf, type Cursor } from "../Settlement.ts"
+import { bucketOf, type Ended, endedStatus, findDelivery, linksOf } from "../stream/OutcomeRecord.ts"
 import { decodeStored, type Stored } from "../stream/Record.ts"
 import type { Database } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
@@ -53,6 +54,27 @@ const compare = (a: At, b: At): number => {
 
 const newest: At = { part: "log", receivedTo: Number.MAX_SAFE_INTEGER, first: Number.MAX_SAFE_INTEGER, place: 0 }
 const oldest: At = { part: "kept", receivedTo: 0, first: 0, place: 0 }
+
+interface EndedRow {
+  readonly sequence: number
+  readonly lane: string
+  readonly at: number
+  readonly outcome: Ended["outcome"]
+  readonly last: number | null
+  readonly copy: number | null
+  readonly note: string
+}
+
+const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: EndedRow): Ended => ({
+  ...{ sequence, lane, at, outcome },
+  ...(last !== null && { last }),
+  ...(copy !== null && { copy }),
+  note: JSON.parse(note),
+})
+
+/** The tables that name all events of which the query can find one; `undefined` where the log has to be read. */
+const onlyIn = ({ outcome }: EventQuery): ReadonlyArray<string> | undefined =>
+  outcome === "dead" ? ["dead"] : outcome === "retrying" ? ["retry"] : undefined
 
 interface Candidate extends Stored {
   readonly at: At
@@ -106,7 +128,7 @@ export class EventFinder {
         lookedTo = entry.event.receivedAt
         at = place
         const states = deliveries.get(entry.sequence)
-        if (states === undefined || !match.deliveries(states)) continue
+        if (states === undefined || !match.deliveries(states.deliveries)) continue
         const { body, ...event } = entry.event
         events.push({
           sequence: entry.sequence,
@@ -114,7 +136,7 @@ export class EventFinder {
           origin: origins[origin],
           event,
           ...(namesOne && { body }),
-          deliveries: states,
+          ...states,
         })
         if (events.length >= query.limit) return { events, looked, lookedTo, next: textOf(place) }
       }
@@ -126,7 +148,7 @@ export class EventFinder {
 
   /** The next candidates after `at`; `next` is where to go on, absent at the end. */
   #look(query: EventQuery, at: At, isForward: boolean) {
-    const isKept = query.outcome === "dead" || query.outcome === "retrying"
+    const isKept = onlyIn(query) !== undefined
     if (isForward) {
       if (at.part === "log") return isKept ? nothing : this.#rows(query, at, isForward)
       return Effect.map(this.#kept(query, at, isForward), ({ candidates, next }) => ({
@@ -192,8 +214,8 @@ export class EventFinder {
   /** Retries and dead letters: those that the log was pruned of, or all of the outcome that is asked for. */
   #kept = Effect.fnUntraced(function* (this: EventFinder, query: EventQuery, at: At, isForward: boolean) {
     const [compared, order] = isForward ? [">", "ASC"] : ["<", "DESC"]
-    const { outcome } = query
-    const tables = outcome === "dead" ? ["dead"] : outcome === "retrying" ? ["retry"] : ["dead", "retry"]
+    const only = onlyIn(query)
+    const tables = only ?? ["dead", "retry"]
     const each = tables.map(
       (table) =>
         `(SELECT DISTINCT ON (sequence) sequence, record FROM ${table}
@@ -207,11 +229,7 @@ export class EventFinder {
       this.#db.query<{ sequence: number; record: Uint8Array }>(
         `SELECT DISTINCT ON (sequence) sequence, record FROM (${each.join(" UNION ALL ")}) AS kept
          ORDER BY sequence ${order} LIMIT ${atOnce}`,
-        [
-          Math.min(at.first, Number.MAX_SAFE_INTEGER),
-          query.sequence ?? null,
-          outcome === "dead" || outcome === "retrying",
-        ],
+        [Math.min(at.first, Number.MAX_SAFE_INTEGER), query.sequence ?? null, only !== undefined],
       ),
     )
     const candidates = rows.flatMap(({ sequence, record }): ReadonlyArray<Candidate> => {
@@ -230,7 +248,7 @@ export class EventFinder {
 
   /** The state of events at their sinks, and in lanes that hold them because they were moved there. */
   #deliveries = Effect.fnUntraced(function* (this: EventFinder, found: ReadonlyArray<Candidate>) {
-    const states = new Map<number, ReadonlyArray<DeliveryStatus>>()
+    const states = new Map<number, Pick<FoundEvent, "deliveries" | "copyOf" | "copies">>()
     if (found.length === 0) return states
     const sequences = found.map(({ entry }) => entry.sequence)
     const { rows } = yield* refusing(
@@ -238,41 +256,87 @@ export class EventFinder {
         retries: ReadonlyArray<{ lane: string; sequence: number; due: number; attempts: string }> | null
         letters: ReadonlyArray<{ lane: string; sequence: number; at: number; attempts: string }> | null
         places: Readonly<Record<string, StoredLanes>> | null
+        delivered: ReadonlyArray<{ bucket: number; lane: string; bytes: string }> | null
+        ended: ReadonlyArray<EndedRow> | null
       }>(
         `SELECT
           (SELECT json_agg(json_build_object('lane', lane, 'sequence', sequence, 'due', due, 'attempts', attempts) ORDER BY lane)
            FROM retry WHERE sequence = ANY($1::bigint[])) AS retries,
           (SELECT json_agg(json_build_object('lane', lane, 'sequence', sequence, 'at', at, 'attempts', attempts) ORDER BY lane)
            FROM dead WHERE sequence = ANY($1::bigint[])) AS letters,
-          (SELECT json_object_agg(stream, progress) FROM progress WHERE stream = ANY($2::int[])) AS places`,
-        [sequences, [...new Set(sequences.map(streamOf))]],
+          (SELECT json_object_agg(stream, progress) FROM progress WHERE stream = ANY($2::int[])) AS places,
+          (SELECT json_agg(json_build_object('bucket', bucket, 'lane', lane, 'bytes', encode(bytes, 'base64')))
+           FROM outcome WHERE bucket = ANY($3::bigint[])) AS delivered,
+          (SELECT json_agg(found ORDER BY found.id) FROM (
+             SELECT * FROM ended WHERE sequence = ANY($1::bigint[]) AND last IS NULL
+             UNION SELECT * FROM ended WHERE copy = ANY($1::bigint[])
+             UNION SELECT * FROM ended WHERE last >= $4::bigint AND sequence <= $5::bigint
+           ) AS found) AS ended`,
+        [
+          sequences,
+          [...new Set(sequences.map(streamOf))],
+          [...new Set(sequences.map(bucketOf))],
+          Math.min(...sequences),
+          Math.max(...sequences),
+        ],
       ),
     )
-    const { retries, letters, places } = rows[0] ?? {}
+    const { retries, letters, places, delivered, ended } = rows[0] ?? {}
+    const all = (ended ?? []).map(endedOf)
     const held = new Map<number, Map<string, DeliveryStatus>>()
     const hold = (sequence: number, status: DeliveryStatus) => {
       const own = held.get(sequence) ?? new Map<string, DeliveryStatus>()
       held.set(sequence, own.set(status.sink, status))
     }
-    const attemptsOf = (text: string): ReadonlyArray<Attempt> => JSON.parse(text)
+    const tried = (text: string) => {
+      const attempts: ReadonlyArray<Attempt> = JSON.parse(text)
+      return { tries: attemptsOf(attempts), attempts }
+    }
     for (const { lane: sink, sequence, due, attempts } of retries ?? []) {
-      hold(sequence, { sink, outcome: "retrying", due, attempts: attemptsOf(attempts) })
+      hold(sequence, { sink, outcome: "retrying", due, ...tried(attempts) })
     }
     for (const { lane: sink, sequence, at, attempts } of letters ?? []) {
-      hold(sequence, { sink, outcome: "dead", at, attempts: attemptsOf(attempts) })
+      hold(sequence, { sink, outcome: "dead", at, ...tried(attempts) })
     }
     for (const { entry } of found) {
       const { sequence, sinks } = entry
       const own = held.get(sequence) ?? new Map<string, DeliveryStatus>()
+      const mine = all.filter(
+        (one) => one.copy === sequence || (one.sequence <= sequence && sequence <= (one.last ?? one.sequence)),
+      )
       const names = LaneNames.of(places?.[streamOf(sequence)] ?? nothingStored)
       // An event of a lane that was removed is told under the name that it was routed to.
       const lanes = [...new Set(sinks.map((sink) => names.laneOf(sink, sequence) || sink))]
       const routed = lanes.map((sink): DeliveryStatus => {
         const cursor = sinks.some((name) => names.laneOf(name, sequence) === sink) ? names.places.get(sink) : undefined
-        const outcome = cursor === undefined ? "laneRemoved" : isPassed(cursor, sequence) ? "delivered" : "pending"
-        return own.get(sink) ?? { sink, outcome, attempts: [] }
+        const lane = { exists: cursor !== undefined, isPassed: cursor !== undefined && isPassed(cursor, sequence) }
+        // A lane that was renamed since has its records under the name that it had.
+        const isIts = (name: string) => name === sink || names.laneOf(name, sequence) === sink
+        const records = mine.filter((one) => isIts(one.lane) && one.copy !== sequence)
+        const bytes = (delivered ?? []).flatMap((row) =>
+          row.bucket === bucketOf(sequence) && isIts(row.lane) ? [Buffer.from(row.bytes, "base64")] : [],
+        )
+        const found = bytes.flatMap((row) => findDelivery(row, sequence) ?? []).sort((a, b) => a.at - b.at)
+        return own.get(sink) ?? endedStatus(sink, lane, records, found.at(-1))
       })
-      states.set(sequence, [...routed, ...[...own.values()].filter(({ sink }) => !lanes.includes(sink))])
+      const elsewhere = [...own.values()].filter(({ sink }) => !lanes.includes(sink))
+      const told = new Set([...lanes, ...elsewhere.map(({ sink }) => sink)])
+      const left = mine.filter(
+        (one) =>
+          one.sequence === sequence &&
+          one.last === undefined &&
+          one.lane !== "" &&
+          !told.has(names.laneOf(one.lane, sequence) || one.lane),
+      )
+      const gone = [...new Set(left.map(({ lane }) => lane))].map((sink) =>
+        endedStatus(
+          sink,
+          { exists: false, isPassed: true },
+          left.filter(({ lane }) => lane === sink),
+          undefined,
+        ),
+      )
+      states.set(sequence, { deliveries: [...routed, ...elsewhere, ...gone], ...linksOf(sequence, mine) })
     }
     return states
   })

@@ -5,6 +5,7 @@
 import { Effect } from "effect"
 import type { Database } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
+import { pruneOutcomes } from "./OutcomeTables.ts"
 import type { OwnedStream } from "./OwnedStream.ts"
 import { floorOf, voidKey } from "./Sequences.ts"
 import { isOwned } from "./StreamState.ts"
@@ -48,8 +49,8 @@ export const prune = Effect.fnUntraced(function* (
     yield* db.query(
       `WITH gone AS (
          DELETE FROM log WHERE first = ANY($3::bigint[]) AND EXISTS (SELECT FROM stream WHERE ${isOwned})
-         RETURNING cardinality(void) AS void
-       )
+         RETURNING first, count, cardinality(void) AS void
+       ), ${pruneOutcomes}
        INSERT INTO meta SELECT $4, sum(void) FROM gone HAVING sum(void) > 0
        ON CONFLICT (key) DO UPDATE SET value = meta.value::bigint + excluded.value::bigint`,
       [stream.id, stream.epoch, firsts, voidKey(stream.id)],

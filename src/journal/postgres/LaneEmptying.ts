@@ -9,12 +9,15 @@ import { Effect } from "effect"
 import { type JournalError, unavailable } from "../JournalError.ts"
 import type { Cursor } from "../Settlement.ts"
 import type { Backlog } from "../stream/Backlog.ts"
+import type { Ended } from "../stream/OutcomeRecord.ts"
+import type { Reappended } from "../stream/Reappended.ts"
 import { Origin } from "../stream/Record.ts"
 import type { Queries } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import { remove } from "./LaneMoves.ts"
+import * as OutcomeTables from "./OutcomeTables.ts"
 import type { StreamState } from "./StreamState.ts"
-import type { Reappended, StreamWriter } from "./StreamWriter.ts"
+import type { StreamWriter } from "./StreamWriter.ts"
 
 const slice = { entries: 256, bytes: 1024 * 1024 }
 
@@ -34,21 +37,29 @@ export const empty = Effect.fnUntraced(function* (
   yield* stream.reach(end)
   let count = 0
   while (source.cursor.sequence < end) {
-    const again: Array<Reappended> = []
+    const again: Array<Reappended & { readonly sequence: number }> = []
     let last = end
     let size = 0
     for (const { sequence, event, sinks } of yield* stream.read(source.cursor.sequence, slice.entries)) {
       if (sequence > end) break
       last = sequence
       if (!sinks.includes(from) || !source.isPending(sequence)) continue
-      again.push({ event, sinks: [to] })
+      again.push({ event, sinks: [to], sequence })
       size += event.body.length
       if (size >= slice.bytes) break
     }
     const cursor = { sequence: last, settled: source.cursor.settled.filter(([, to]) => to > last) }
-    const advance = (queries: Queries) => store(queries, stream, source, cursor)
-    if (again.length > 0) yield* writer.reappend(again, Origin.moved, advance)
-    else yield* refusing(advance(stream.owner.db))
+    const advance = (queries: Queries, ended: ReadonlyArray<Ended> = []) =>
+      store(queries, stream, source, cursor, ended)
+    const { at, by } = yield* OutcomeTables.removal
+    const moved = (first: number) =>
+      again.map(({ sequence }, index) => ({
+        ...{ sequence, lane: from, at, outcome: "moved" as const, copy: first + index },
+        note: { by, to },
+      }))
+    if (again.length > 0) {
+      yield* writer.reappend(again, Origin.moved, (queries, first) => advance(queries, moved(first)))
+    } else yield* refusing(advance(stream.owner.db))
     source.settle(cursor)
     count += again.length
   }
@@ -57,11 +68,25 @@ export const empty = Effect.fnUntraced(function* (
 })
 
 /** Fails where the lane does not stand where it did: another relay moves it too, or this was stored already. */
-const store = Effect.fnUntraced(function* (queries: Queries, { id }: StreamState, source: Backlog, cursor: Cursor) {
+const store = Effect.fnUntraced(function* (
+  queries: Queries,
+  { id }: StreamState,
+  source: Backlog,
+  cursor: Cursor,
+  ended: ReadonlyArray<Ended>,
+) {
   const { lane, pausedFor } = source
   const { count } = yield* queries.query(
-    "UPDATE progress SET lanes = lanes || $2::jsonb WHERE stream = $1 AND lanes -> $3 ->> 'sequence' = $4",
-    [id, JSON.stringify({ [lane]: { ...cursor, pausedFor } }), lane, String(source.cursor.sequence)],
+    `WITH moved AS (
+       INSERT INTO ended (${OutcomeTables.endedColumns}) SELECT * FROM unnest(${OutcomeTables.endedTypes(5)}))
+     UPDATE progress SET lanes = lanes || $2::jsonb WHERE stream = $1 AND lanes -> $3 ->> 'sequence' = $4`,
+    [
+      id,
+      JSON.stringify({ [lane]: { ...cursor, pausedFor } }),
+      lane,
+      String(source.cursor.sequence),
+      ...OutcomeTables.endedRows(ended),
+    ],
   )
   if (count === 0) return yield* unavailable(`The lane ${lane} has changed meanwhile. Look again, and repeat it.`)
 })

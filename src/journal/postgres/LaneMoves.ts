@@ -11,6 +11,7 @@ import { Backlog } from "../stream/Backlog.ts"
 import type { Queries } from "./Database.ts"
 import { change } from "./LaneChange.ts"
 import type { Opened, Opening } from "./LaneNames.ts"
+import * as OutcomeTables from "./OutcomeTables.ts"
 import { ceilingOf, floorOf } from "./Sequences.ts"
 import type { StreamState } from "./StreamState.ts"
 
@@ -21,18 +22,26 @@ const moveKept = Effect.fnUntraced(function* (
   from: string,
   to: string,
   pausedLonger: number,
+  isRenamed: boolean,
 ) {
+  const { at, by } = yield* OutcomeTables.removal
   const range = [from, floorOf(id), ceilingOf(id)]
   const within = "lane = $1 AND sequence > $2 AND sequence < $3"
   const move = (table: string, set: string, params: ReadonlyArray<unknown>) =>
     queries.query<{ sequence: number }>(
-      `UPDATE ${table} SET lane = $4 ${set} WHERE ${within}
-         AND NOT EXISTS (SELECT FROM ${table} AS own WHERE own.lane = $4 AND own.sequence = ${table}.sequence)
-       RETURNING sequence`,
-      [...range, to, ...params],
+      `WITH moved AS (
+         UPDATE ${table} SET lane = $4 ${set} WHERE ${within}
+           AND NOT EXISTS (SELECT FROM ${table} AS own WHERE own.lane = $4 AND own.sequence = ${table}.sequence)
+         RETURNING sequence
+       ), noted AS (
+         INSERT INTO ended (sequence, lane, at, outcome, note)
+         SELECT sequence, $1, $5, 'moved', $6 FROM moved WHERE NOT $7::boolean
+       )
+       SELECT sequence FROM moved`,
+      [...range, to, at, JSON.stringify({ by, to }), isRenamed, ...params],
     )
   const shifted =
-    ", first_attempt_at = CASE first_attempt_at WHEN 0 THEN 0 ELSE greatest(first_attempt_at + $5::bigint, 1) END"
+    ", first_attempt_at = CASE first_attempt_at WHEN 0 THEN 0 ELSE greatest(first_attempt_at + $8::bigint, 1) END"
   const retries = yield* move("retry", shifted, [pausedLonger])
   const letters = yield* move("dead", "", [])
   const twice = yield* queries.query(`DELETE FROM retry WHERE ${within}`, range)
@@ -70,7 +79,10 @@ export const open = Effect.fnUntraced(function* (
       const from = opened.renamed ?? opened.moving
       const pausedFor = (lane: string) => before.places.get(lane)?.pausedFor ?? 0
       const longer = opened.moving === undefined ? 0 : pausedFor(opened.moving) - pausedFor(name)
-      const kept = from === undefined ? undefined : yield* moveKept(queries, stream, from, name, longer)
+      const kept =
+        from === undefined
+          ? undefined
+          : yield* moveKept(queries, stream, from, name, longer, opened.renamed !== undefined)
       const pending = opened.renamed === undefined ? 0 : (stream.backlogs.get(opened.renamed)?.size ?? 0)
       return {
         lanes: opened.lanes,
@@ -102,10 +114,19 @@ const openInMemory = (stream: StreamState, name: string, { renamed, moving }: Op
 export const remove = (stream: StreamState, name: string): Effect.Effect<number, JournalError> =>
   change(stream, (before, head, queries) =>
     Effect.gen(function* () {
-      const range = [name, floorOf(stream.id), ceilingOf(stream.id)]
-      const within = "lane = $1 AND sequence > $2 AND sequence < $3"
-      yield* queries.query(`DELETE FROM retry WHERE ${within}`, range)
-      const { count } = yield* queries.query(`DELETE FROM dead WHERE ${within}`, range)
+      const why = yield* OutcomeTables.removal
+      const params = [...OutcomeTables.removalParams(why), name, floorOf(stream.id), ceilingOf(stream.id)]
+      const within = "t.lane = $3 AND t.sequence > $4 AND t.sequence < $5"
+      yield* queries.query(OutcomeTables.takenFrom("retry", within, "'dropped'"), params)
+      // Recorded from its cursor on, with what waited in the log.
+      const waiting = `waiting AS (
+        INSERT INTO ended (sequence, last, lane, at, outcome, note)
+        SELECT $6::bigint + 1, $7::bigint, $3, $1, 'laneRemoved', '{"by":' || $2 || '}' WHERE $6::bigint < $7::bigint), `
+      const { count } = yield* queries.query(OutcomeTables.takenFrom("dead", within, "'dropped'", undefined, waiting), [
+        ...params,
+        before.places.get(name)?.sequence ?? head,
+        head,
+      ])
       return {
         lanes: before.removed(name, head),
         value: (stream.backlogs.get(name)?.size ?? 0) + count,

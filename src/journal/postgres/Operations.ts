@@ -13,12 +13,14 @@ import * as Pattern from "../../routing/Pattern.ts"
 import type { ImportCounts, ReplayCounts, ReplayTarget, Reroute, UndeliveredEvent } from "../Journal.ts"
 import { type JournalError, unavailable } from "../JournalError.ts"
 import type { DeadLetterQuery, StoredDeadLetter } from "../LaneInfo.ts"
+import type { Reappended } from "../stream/Reappended.ts"
 import { Origin } from "../stream/Record.ts"
 import type { Database, Queries } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import * as KeptEntries from "./KeptEntries.ts"
 import * as LaneTables from "./LaneTables.ts"
-import { keyOf, type Reappended, type StreamWriter } from "./StreamWriter.ts"
+import * as OutcomeTables from "./OutcomeTables.ts"
+import { keyOf, type StreamWriter } from "./StreamWriter.ts"
 
 /** A slice has at most so many dead letters, so many bytes of bodies, or so many entries. */
 const slice = { letters: 64, bytes: 1024 * 1024, entries: 256 }
@@ -95,10 +97,25 @@ export class Operations {
   #remove = Effect.fnUntraced(function* (
     queries: Queries,
     letters: ReadonlyArray<{ readonly lane: string; readonly sequence: number }>,
+    why: OutcomeTables.Removal,
+    /** What the first was appended again as; the others follow it. */
+    first?: number,
   ) {
+    const copies = letters.map((_, index) => (first === undefined ? null : first + index))
+    const asked = "unnest($3::text[], $4::bigint[], $5::bigint[]) AS asked(lane, sequence, copy)"
     const { count } = yield* queries.query(
-      "DELETE FROM dead WHERE (lane, sequence) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))",
-      [letters.map(({ lane }) => lane), letters.map(({ sequence }) => sequence)],
+      OutcomeTables.takenFrom(
+        "dead",
+        "(t.lane, t.sequence) IN (SELECT * FROM unnest($3::text[], $4::bigint[]))",
+        "'replayed'",
+        `(SELECT asked.copy FROM ${asked} WHERE asked.lane = gone.lane AND asked.sequence = gone.sequence)`,
+      ),
+      [
+        ...OutcomeTables.removalParams(why),
+        letters.map(({ lane }) => lane),
+        letters.map(({ sequence }) => sequence),
+        copies,
+      ],
     )
     if (count < letters.length) {
       return yield* unavailable("Another relay has changed these dead letters meanwhile. Look again, and repeat it.")
@@ -112,6 +129,7 @@ export class Operations {
     reroute: Reroute | undefined,
   ) {
     let count = 0
+    const why = yield* OutcomeTables.removal
     const wanted = [...new Set(ids)]
     for (let next = 0; next < wanted.length; next += slice.letters) {
       const letters = yield* this.#lettersOf(wanted.slice(next, next + slice.letters))
@@ -126,22 +144,28 @@ export class Operations {
         }
       }
       for (const part of this.#parts(again)) {
-        yield* this.#writer.reappend(part, Origin.replayed, (queries) =>
+        yield* this.#writer.reappend(part, Origin.replayed, (queries, first) =>
           this.#remove(
             queries,
             part.map(({ letter }) => letter),
+            why,
+            first,
           ),
         )
       }
       // What was never routed is no replay: it has the key of the delivery that it came with, and may have come again.
       const known = yield* this.#known(routed)
       const removed = routed.filter((one) => known.has(one)).map(({ letter }) => letter)
-      if (removed.length > 0) yield* refusing(this.#db.transact((queries) => this.#remove(queries, removed)))
+      if (removed.length > 0) yield* refusing(this.#db.transact((queries) => this.#remove(queries, removed, why)))
       for (const part of this.#parts(routed.filter((one) => !known.has(one)))) {
-        yield* this.#writer.reappend(part, Origin.delivered, (queries) =>
+        // Where two are the same delivery only one is appended, and which sequence is whose is not known.
+        const isEach = new Set(part.map(({ event }) => JSON.stringify(keyOf(event)))).size === part.length
+        yield* this.#writer.reappend(part, Origin.delivered, (queries, first) =>
           this.#remove(
             queries,
             part.map(({ letter }) => letter),
+            why,
+            isEach ? first : undefined,
           ),
         )
       }
@@ -167,12 +191,17 @@ export class Operations {
 
   /** One round trip. */
   readonly dropDeadLetters = Effect.fnUntraced(function* (this: Operations, ids: ReadonlyArray<string>) {
+    const why = yield* OutcomeTables.removal
     const keys = ids.flatMap((id) => LaneTables.parseId(id) ?? [])
     const { count } = yield* refusing(
-      this.#db.query("DELETE FROM dead WHERE (lane, sequence) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))", [
-        keys.map(({ lane }) => lane),
-        keys.map(({ sequence }) => sequence),
-      ]),
+      this.#db.query(
+        OutcomeTables.takenFrom(
+          "dead",
+          "(t.lane, t.sequence) IN (SELECT * FROM unnest($3::text[], $4::bigint[]))",
+          "'dropped'",
+        ),
+        [...OutcomeTables.removalParams(why), keys.map(({ lane }) => lane), keys.map(({ sequence }) => sequence)],
+      ),
     )
     this.#recount()
     return count
@@ -180,7 +209,7 @@ export class Operations {
 
   // --- replays ---------------------------------------------------------------
 
-  /** Two round trips, or three where the log was pruned of some. */
+  /** Five round trips, or six where the log was pruned of some. */
   readonly replay = Effect.fnUntraced(function* (
     this: Operations,
     targets: ReadonlyArray<ReplayTarget>,
@@ -194,17 +223,27 @@ export class Operations {
       this.#db,
       together.map(({ sequence }) => sequence),
     )
-    const again: Array<Reappended> = []
+    const again: Array<Reappended & { readonly sequence: number }> = []
     const gone: Array<number> = []
     let done = 0
     for (let size = 0; done < found.done && size < slice.bytes; done++) {
       const { sequence, sinks } = together[done] as ReplayTarget
       const event = found.entries.get(sequence)?.event
       if (event === undefined) gone.push(sequence)
-      else again.push({ event, sinks })
+      else again.push({ event, sinks, sequence })
       size += event?.body.length ?? 0
     }
-    if (again.length > 0) yield* this.#writer.reappend(again, Origin.replayed)
+    if (again.length === 0) return { done, gone }
+    const { at, by } = yield* OutcomeTables.removal
+    yield* this.#writer.reappend(again, Origin.replayed, (queries, start) =>
+      OutcomeTables.putEnded(
+        queries,
+        again.map(({ sequence }, index) => ({
+          ...{ sequence, lane: "", at, outcome: "copied" as const, copy: start + index },
+          note: { by },
+        })),
+      ),
+    )
     return { done, gone }
   })
 

@@ -9,6 +9,7 @@ import { type Cursor, keptAttempts, type RefusedSettlement, type Settlement } fr
 import type { Queries } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import * as LaneTables from "./LaneTables.ts"
+import * as OutcomeTables from "./OutcomeTables.ts"
 import { isOwned, type StreamState } from "./StreamState.ts"
 
 const isWhole = ({ retry, deadLetter, pausedFor }: Settlement): boolean =>
@@ -31,7 +32,9 @@ export const settle = Effect.fnUntraced(function* (
   }
   if (known.length === 0) return refused
   const cursors = new Map(known.map((one) => [one.lane, cursorOf(stream, one)]))
-  const isPlain = known.every((one) => one.retry.length + one.endRetry.length + one.deadLetter.length === 0)
+  const isPlain = known.every(
+    (one) => one.retry.length + one.endRetry.length + one.deadLetter.length + one.late.length === 0,
+  )
   const lost = isPlain
     ? yield* storeCursors(stream, known, cursors)
     : yield* stream.transact((queries) => storeAll(stream, queries, known, cursors))
@@ -75,9 +78,10 @@ const storeCursors = Effect.fnUntraced(function* (
 ) {
   const { count } = yield* refusing(
     stream.owner.db.query(
-      `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} FOR SHARE)
+      `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} FOR SHARE),
+         ${OutcomeTables.addDelivered("$4::bigint[], $5::text[], $6::bytea[]", "owned, ")}
        UPDATE progress SET lanes = lanes || ${ofLanes("$3")} FROM owned WHERE stream = owned.id`,
-      [stream.id, stream.epoch, placesOf(settlements, cursors)],
+      [stream.id, stream.epoch, placesOf(settlements, cursors), ...OutcomeTables.deliveredRows(settlements)],
       { name: "settle", timeout },
     ),
   )
@@ -96,7 +100,8 @@ const storeAll = Effect.fnUntraced(function* (
   const changes = settlements.flatMap(({ lane, retry, deadLetter }) =>
     [...retry, ...deadLetter].map(({ sequence }) => ({ lane, sequence })),
   )
-  const kept = yield* LaneTables.keptRetries(queries, changes)
+  const late = settlements.flatMap(({ lane, late }) => late.map(({ sequence }) => ({ lane, sequence })))
+  const kept = yield* LaneTables.keptRetries(queries, [...changes, ...late])
   const isKept = (lane: string, sequence: number) => kept.get(`${lane}:${sequence}`)
   const unkept = changes.flatMap(({ lane, sequence }) => (isKept(lane, sequence) === undefined ? [sequence] : []))
   const found: ReadonlyMap<number, Entry> = yield* stream.find(queries, unkept)
@@ -128,9 +133,18 @@ const storeAll = Effect.fnUntraced(function* (
   yield* LaneTables.putRetries(queries, puts)
   yield* LaneTables.endRetries(queries, ends)
   yield* LaneTables.putLetters(queries, letters)
-  yield* queries.query(`UPDATE progress SET lanes = lanes || ${ofLanes("$2")} WHERE stream = $1`, [
-    stream.id,
-    placesOf(settlements, cursors),
-  ])
+  const ended = OutcomeTables.lateOf(settlements, (lane, sequence) => isKept(lane, sequence)?.attempts ?? [])
+  yield* queries.query(
+    `WITH ${OutcomeTables.addDelivered("$3::bigint[], $4::text[], $5::bytea[]")},
+       late AS (
+         INSERT INTO ended (${OutcomeTables.endedColumns}) SELECT * FROM unnest(${OutcomeTables.endedTypes(6)}))
+     UPDATE progress SET lanes = lanes || ${ofLanes("$2")} WHERE stream = $1`,
+    [
+      stream.id,
+      placesOf(settlements, cursors),
+      ...OutcomeTables.deliveredRows(settlements),
+      ...OutcomeTables.endedRows(ended),
+    ],
+  )
   return lost
 })

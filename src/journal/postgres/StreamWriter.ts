@@ -8,6 +8,7 @@ import type { AppendExit, Appended } from "../Journal.ts"
 import { full, type JournalError, unavailable } from "../JournalError.ts"
 import type { KnownSink } from "../StreamLog.ts"
 import { type DuplicateKey, hashInto } from "../stream/DuplicateKey.ts"
+import { asDuplicate, type Reappended } from "../stream/Reappended.ts"
 import { bodyChecksum, Origin } from "../stream/Record.ts"
 import { Appends, type CommitExit, exitOf } from "./Appends.ts"
 import { type Also, Commits, type CommitsOptions } from "./Commits.ts"
@@ -15,14 +16,6 @@ import { Group, type Stored } from "./Group.ts"
 import { KnownRows, markOf } from "./KnownRows.ts"
 import { place, voided } from "./StreamRows.ts"
 
-/** An event that is appended again. */
-export interface Reappended {
-  readonly event: Event
-  readonly sinks: ReadonlyArray<string>
-}
-
-const duplicate: AppendExit = Exit.succeed("duplicate")
-const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
 const tooSlow: AppendExit = Exit.fail(unavailable("PostgreSQL does not keep up with what comes. Try again."))
 const noStream: AppendExit = Exit.fail(unavailable("This relay has no stream to write: it takes one. Try again."))
 

@@ -10,9 +10,10 @@ import type { ReplayCounts, ReplayTarget, Reroute } from "../Journal.ts"
 import { unavailable } from "../JournalError.ts"
 import type { StoredDeadLetter } from "../LaneInfo.ts"
 import { Backlog } from "../stream/Backlog.ts"
+import type { Reappended } from "../stream/Reappended.ts"
 import { Origin } from "../stream/Record.ts"
-import type { Engine, Reappended } from "./Engine.ts"
-import { allOf, type Committed } from "./LaneStore.ts"
+import type { Engine } from "./Engine.ts"
+import { allOf, type Committed, type Removal } from "./LaneStore.ts"
 
 /** A slice has at most so many dead letters or replays, so many bytes of bodies, or so many entries of the log. */
 const slice = { letters: 64, bytes: 1024 * 1024, entries: 256 }
@@ -26,6 +27,7 @@ export const replayDeadLetters = function* (
   engine: Engine,
   ids: ReadonlyArray<string>,
   reroute: Reroute | undefined,
+  why: Removal,
 ): Generator<void, number> {
   let count = 0
   const wanted = [...new Set(ids)]
@@ -50,8 +52,15 @@ export const replayDeadLetters = function* (
       if (found !== undefined) routed.push({ id, ...found })
     }
     // What was never routed is no replay: it has the key of the delivery that it came with.
-    if (again.length > 0) engine.appendWith(again, Origin.replayed, () => removed(engine, again))
-    if (routed.length > 0) engine.deliverWith(routed, () => removed(engine, routed))
+    if (again.length > 0) engine.appendWith(again, Origin.replayed, (first) => removed(engine, again, why, first))
+    if (routed.length > 0)
+      engine.deliverWith(routed, (copies) => {
+        const gone = routed.map(({ id }, index) => {
+          const copy = copies[index]
+          return engine.lanes.removeDeadLetter(id, { ...why, ...(copy !== undefined && { copy }) }) ?? nothing
+        })
+        return allOf(gone)
+      })
     count += again.length + routed.length
     yield
   }
@@ -78,11 +87,15 @@ const sliced = function* (engine: Engine, change: () => Committed | undefined): 
   }
 }
 
-export const dropDeadLetters = function* (engine: Engine, ids: ReadonlyArray<string>): Generator<void, number> {
+export const dropDeadLetters = function* (
+  engine: Engine,
+  ids: ReadonlyArray<string>,
+  why: Removal,
+): Generator<void, number> {
   let next = 0
   return yield* sliced(engine, () => {
     while (next < ids.length) {
-      const committed = engine.lanes.removeDeadLetter(ids[next++] ?? "")
+      const committed = engine.lanes.removeDeadLetter(ids[next++] ?? "", why)
       if (committed !== undefined) return committed
     }
     return undefined
@@ -90,23 +103,28 @@ export const dropDeadLetters = function* (engine: Engine, ids: ReadonlyArray<str
 }
 
 /** Removes a lane with all that it holds; how many events were given up. */
-export const dropLane = function* (engine: Engine, name: string): Generator<void, number> {
+export const dropLane = function* (engine: Engine, name: string, why: Removal): Generator<void, number> {
   engine.flush()
   const backlog = engine.lanes.backlogs.get(name)
   const count = backlog === undefined ? 0 : backlog.size + backlog.deadLetters
-  yield* sliced(engine, () => engine.lanes.takeRetry(name))
-  yield* sliced(engine, () => engine.lanes.takeDeadLetter(name))
-  engine.exclusively(() => ({ result: undefined, committed: engine.lanes.drop(name) }))
+  yield* sliced(engine, () => engine.lanes.takeRetry(name, why))
+  yield* sliced(engine, () => engine.lanes.takeDeadLetter(name, why))
+  engine.exclusively(() => ({ result: undefined, committed: engine.lanes.drop(name, why, engine.head) }))
   return count
 }
 
-const removed = (engine: Engine, letters: ReadonlyArray<{ readonly id: string }>): Committed =>
-  allOf(letters.map(({ id }) => engine.lanes.removeDeadLetter(id) ?? nothing))
+const removed = (
+  engine: Engine,
+  letters: ReadonlyArray<{ readonly id: string }>,
+  why: Removal,
+  first: number,
+): Committed =>
+  allOf(letters.map(({ id }, index) => engine.lanes.removeDeadLetter(id, { ...why, copy: first + index }) ?? nothing))
 
 /** One slice: the first of the targets, in one transaction. */
-export const replay = (engine: Engine, targets: ReadonlyArray<ReplayTarget>): ReplayCounts => {
+export const replay = (engine: Engine, targets: ReadonlyArray<ReplayTarget>, { at, by }: Removal): ReplayCounts => {
   engine.space.requireRoom("Nothing is replayed until there is.")
-  const again: Array<Reappended> = []
+  const again: Array<Reappended & { readonly sequence: number }> = []
   const gone: Array<number> = []
   const logged = engine.log.finder()
   const find = (sequence: number) =>
@@ -116,15 +134,22 @@ export const replay = (engine: Engine, targets: ReadonlyArray<ReplayTarget>): Re
     const { sequence, sinks } = targets[done] as ReplayTarget
     const event = find(sequence)?.event
     if (event === undefined) gone.push(sequence)
-    else again.push({ event, sinks })
+    else again.push({ event, sinks, sequence })
     size += event?.body.length ?? 0
   }
-  if (again.length > 0) engine.appendWith(again, Origin.replayed, () => nothing)
+  if (again.length > 0) {
+    engine.appendWith(again, Origin.replayed, (first) => {
+      for (const [index, { sequence }] of again.entries()) {
+        engine.lanes.outcomes.ended({ sequence, lane: "", at, outcome: "copied", copy: first + index, note: { by } })
+      }
+      return nothing
+    })
+  }
   return { done, gone }
 }
 
 /** Moves everything that `from` holds to `to`; `from` is left empty, at the head. */
-export const moveLane = function* (engine: Engine, from: string, to: string): Generator<void, number> {
+export const moveLane = function* (engine: Engine, from: string, to: string, why: Removal): Generator<void, number> {
   engine.flush()
   const source = engine.lanes.backlogs.get(from)
   if (source === undefined) throw unavailable(`There is no lane ${from} in the journal. See \`relay lanes list\`.`)
@@ -138,27 +163,34 @@ export const moveLane = function* (engine: Engine, from: string, to: string): Ge
     })
   }
   // First: a move that is cut short must not leave them behind later events of their key.
-  let count = yield* sliced(engine, () => engine.lanes.takeRetry(from, to))
+  let count = yield* sliced(engine, () => engine.lanes.takeRetry(from, why, to))
   const sinks = [to]
   while (source.cursor.sequence < end) {
-    const again: Array<Reappended> = []
+    const again: Array<Reappended & { readonly sequence: number }> = []
     let last = end
     let size = 0
     for (const { sequence, event, sinks: routed } of engine.read(source.cursor.sequence, slice.entries)) {
       if (sequence > end) break
       last = sequence
       if (!routed.includes(from) || !source.isPending(sequence)) continue
-      again.push({ event, sinks })
+      again.push({ event, sinks, sequence })
       size += event.body.length
       if (size >= slice.bytes) break
     }
     const cursor = { sequence: last, settled: source.cursor.settled.filter(([, to]) => to > last) }
-    const advance = () =>
-      engine.lanes.settle({ lane: from, cursor, retry: [], endRetry: [], deadLetter: [], pausedFor: source.pausedFor })
-    if (again.length > 0) engine.appendWith(again, Origin.moved, advance)
+    const { pausedFor } = source
+    const nothingElse = { retry: [], endRetry: [], deadLetter: [], delivered: [], late: [] }
+    const advance = () => engine.lanes.settle({ lane: from, cursor, ...nothingElse, pausedFor })
+    const move = (first: number) => {
+      for (const [index, { sequence }] of again.entries()) {
+        engine.lanes.movesTo(sequence, from, { ...why, copy: first + index }, to)
+      }
+      return advance()
+    }
+    if (again.length > 0) engine.appendWith(again, Origin.moved, move)
     else engine.exclusively(() => ({ result: undefined, committed: advance() }))
     count += again.length
     yield
   }
-  return count + (yield* sliced(engine, () => engine.lanes.takeDeadLetter(from, to)))
+  return count + (yield* sliced(engine, () => engine.lanes.takeDeadLetter(from, why, to)))
 }

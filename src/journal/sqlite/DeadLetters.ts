@@ -15,8 +15,22 @@ export interface DeadLetterChange {
   readonly bytes: number
 }
 
+/** A dead letter that was deleted. */
+export interface DeletedLetter extends DeadLetterChange {
+  readonly at: number
+  readonly attempts: ReadonlyArray<Attempt>
+}
+
 /** A record is not what was written; its duplicate key, where there is one. */
 export type OnUnreadable = (lane: string, sequence: number, key?: DuplicateKey) => void
+
+const deletedOf = (row: Row): DeletedLetter => ({
+  webhook: text(row.webhook),
+  letters: 1,
+  bytes: int(row.size),
+  at: int(row.at),
+  attempts: list(row.attempts),
+})
 
 /** Splits `lake:42`; `undefined` when the text is no id of a dead letter. */
 const parseId = (id: string | undefined): { readonly lane: string; readonly sequence: number } | undefined => {
@@ -47,8 +61,10 @@ export class DeadLetters {
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ),
       duplicateKey: db.prepare("SELECT duplicate_key FROM dead WHERE lane = ? AND sequence = ?"),
-      delete: db.prepare("DELETE FROM dead WHERE lane = ? AND sequence = ? RETURNING size, webhook"),
-      next: db.prepare("SELECT sequence, size, webhook FROM dead WHERE lane = ? ORDER BY sequence LIMIT 1"),
+      delete: db.prepare("DELETE FROM dead WHERE lane = ? AND sequence = ? RETURNING size, webhook, at, attempts"),
+      next: db.prepare(
+        "SELECT sequence, size, webhook, at, attempts FROM dead WHERE lane = ? ORDER BY sequence LIMIT 1",
+      ),
       find: db.prepare("SELECT record FROM dead WHERE sequence = ?"),
       get: db.prepare("SELECT lane, sequence, at, attempts, record FROM dead WHERE lane = ? AND sequence = ?"),
       query: db.prepare(
@@ -82,23 +98,22 @@ export class DeadLetters {
   }
 
   /** What was deleted; `undefined` when there was none. */
-  delete(lane: string, sequence: number): DeadLetterChange | undefined {
+  delete(lane: string, sequence: number): DeletedLetter | undefined {
     const row = this.#sql.delete.all(lane, sequence)[0]
-    return row === undefined ? undefined : { webhook: text(row.webhook), letters: 1, bytes: int(row.size) }
+    return row && deletedOf(row)
   }
 
   /** The same by id. */
-  deleteById(id: string): (DeadLetterChange & { readonly lane: string }) | undefined {
+  deleteById(id: string): (DeletedLetter & { readonly lane: string; readonly sequence: number }) | undefined {
     const parsed = parseId(id)
     const deleted = parsed && this.delete(parsed.lane, parsed.sequence)
-    return parsed && deleted && { lane: parsed.lane, ...deleted }
+    return parsed && deleted && { ...parsed, ...deleted }
   }
 
-  /** The lowest sequence of a lane's dead letters, and its size; `undefined` when there is none. */
-  next(lane: string): (DeadLetterChange & { readonly sequence: number }) | undefined {
+  /** A lane's dead letter with the lowest sequence; `undefined` when there is none. */
+  next(lane: string): (DeletedLetter & { readonly sequence: number }) | undefined {
     const row = this.#sql.next.get(lane)
-    if (row === undefined) return undefined
-    return { webhook: text(row.webhook), sequence: int(row.sequence), letters: 1, bytes: int(row.size) }
+    return row && { sequence: int(row.sequence), ...deletedOf(row) }
   }
 
   /** False when `to` has the same event already. */

@@ -22,6 +22,7 @@ import { CommitBatch } from "../stream/CommitBatch.ts"
 import { CommitScheduler } from "../stream/CommitScheduler.ts"
 import type { DuplicateKey } from "../stream/DuplicateKey.ts"
 import { HeadWaiters } from "../stream/HeadWaiters.ts"
+import { asDuplicate, duplicate, type Reappended } from "../stream/Reappended.ts"
 import { bodyChecksum, Origin } from "../stream/Record.ts"
 import { whatFills } from "../stream/WhatFills.ts"
 import { Alarm } from "./Alarm.ts"
@@ -41,15 +42,8 @@ import { PendingEvents } from "./PendingEvents.ts"
 import type { SqliteConfig } from "./SqliteConfig.ts"
 
 const appended: AppendExit = Exit.succeed("appended")
-const duplicate: AppendExit = Exit.succeed("duplicate")
-const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
 const noKey: DuplicateKey = { hi: 0, lo: 0, bodyCrc: 0 }
-
-/** An event that is appended again. */
-export interface Reappended {
-  readonly event: Event
-  readonly sinks: ReadonlyArray<string>
-}
+type Copies = ReadonlyArray<number | undefined>
 
 export class Engine {
   readonly log: LogRows
@@ -280,22 +274,31 @@ export class Engine {
     }
   }
 
-  /** Appends entries again (replays, moves) and runs `work`, in one commit: at most a row of them. */
-  appendWith(entries: ReadonlyArray<Reappended>, origin: Origin, work: () => Committed): void {
-    this.#commitWith(work, () => {
-      for (const { event, sinks } of entries)
-        this.#add(event, sinks, origin, { ...noKey, bodyCrc: bodyChecksum(event) })
-    })
+  /** Appends entries again (replays, moves) and runs `work` with the sequence of the first, in one commit: at most a row of them. */
+  appendWith(entries: ReadonlyArray<Reappended>, origin: Origin, work: (first: number) => Committed): void {
+    this.#commitWith(
+      () => work(this.#batch.first),
+      () => {
+        for (const { event, sinks } of entries)
+          this.#add(event, sinks, origin, { ...noKey, bodyCrc: bodyChecksum(event) })
+      },
+    )
   }
 
-  /** The same with deliveries that could not be routed before, except those that were received again since. */
-  deliverWith(entries: ReadonlyArray<Reappended>, work: () => Committed): void {
-    this.#commitWith(work, () => {
-      for (const { event, sinks } of entries) {
-        const bodyCrc = bodyChecksum(event)
-        if (this.duplicates.find(event, bodyCrc) === "new") this.#addDelivery(event, sinks, bodyCrc)
-      }
-    })
+  /** The same with deliveries that could not be routed before; those that were received again since get no sequence. */
+  deliverWith(entries: ReadonlyArray<Reappended>, work: (copies: Copies) => Committed): void {
+    const copies: Array<Copies[number]> = []
+    this.#commitWith(
+      () => work(copies),
+      () => {
+        for (const { event, sinks } of entries) {
+          const bodyCrc = bodyChecksum(event)
+          const isNew = this.duplicates.find(event, bodyCrc) === "new"
+          copies.push(isNew ? this.#batch.first + this.#batch.entries.length : undefined)
+          if (isNew) this.#addDelivery(event, sinks, bodyCrc)
+        }
+      },
+    )
   }
 
   #commitWith(work: () => Committed, add: () => void): void {

@@ -11,12 +11,14 @@ import { JournalError } from "../JournalError.ts"
 import type { LaneInfo, RetryEntries } from "../LaneInfo.ts"
 import type { Attempt, Cursor, RefusedSettlement, RetryChange, Settlement } from "../Settlement.ts"
 import { Backlog } from "../stream/Backlog.ts"
+import type { Ended } from "../stream/OutcomeRecord.ts"
 import { decode } from "../stream/Record.ts"
 import { WebhookBytes } from "../stream/WebhookBytes.ts"
 import { CursorRows, type FoundLanes } from "./CursorRows.ts"
 import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "./DeadLetters.ts"
 import { savepoints } from "./file/SqliteFailure.ts"
 import type { Store } from "./file/Store.ts"
+import { OutcomeRows } from "./OutcomeRows.ts"
 import { Retries } from "./Retries.ts"
 
 /** Bodies that are read at a time, about. */
@@ -24,6 +26,13 @@ export const readBytes = 4 * 1024 * 1024
 
 /** Applied to the counts in memory after the commit. */
 export type Committed = () => void
+
+/** Why something leaves a lane, as it is recorded; `copy` is what it was appended again as. */
+export interface Removal {
+  readonly at: number
+  readonly by: string
+  readonly copy?: number
+}
 
 /** Many of them as one. */
 export const allOf = (committed: ReadonlyArray<Committed>): Committed => {
@@ -38,6 +47,7 @@ export class LaneStore {
   readonly found: FoundLanes
   readonly retries: Retries
   readonly deadLetters: DeadLetters
+  readonly outcomes: OutcomeRows
   /** A lane's cursor moved. */
   onMoved: (from: Cursor, to: Cursor) => void = () => {}
   onDropped: () => void = () => {}
@@ -60,6 +70,7 @@ export class LaneStore {
     this.found = this.#cursors.find()
     if (!this.found.isListed && !this.found.damaged) this.#cursors.list()
     this.retries = new Retries(db)
+    this.outcomes = new OutcomeRows(db)
     this.deadLetters = new DeadLetters(db, onUnreadable)
     for (const { name, cursor, paused, pausedFor } of this.found.rows) {
       const backlog = new Backlog(name, cursor)
@@ -147,6 +158,12 @@ export class LaneStore {
     const lane = settlement.lane
     const retrying = settlement.retry.filter((change) => this.#putRetry(lane, change))
     const ended: Array<number> = [...settlement.endRetry]
+    this.outcomes.delivered(lane, settlement.delivered)
+    for (const { sequence, at, took, code, attempts: tries, ...since } of settlement.late) {
+      const attempts = this.retries.attempts(lane, sequence, since)
+      const note = { tries, took, ...(code !== undefined && { code }), attempts }
+      this.outcomes.ended({ sequence, lane, at, outcome: "delivered", note })
+    }
     for (const sequence of settlement.endRetry) this.retries.delete(lane, sequence)
     const changes: Array<DeadLetterChange> = []
     for (const item of settlement.deadLetter) {
@@ -232,15 +249,21 @@ export class LaneStore {
   }
 
   /** Removes a dead letter; `undefined` when there is none. */
-  removeDeadLetter(id: string): Committed | undefined {
+  removeDeadLetter(id: string, why: Removal): Committed | undefined {
     const deleted = this.deadLetters.deleteById(id)
+    if (deleted !== undefined) {
+      const { lane, sequence, at: deadAt, attempts } = deleted
+      this.#leaves(sequence, lane, why, { deadAt, attempts })
+    }
     return deleted && (() => this.#countDeadLetters(deleted.lane, { ...deleted, letters: -1, bytes: -deleted.bytes }))
   }
 
   /** Takes one retry out of a lane, into another if one is given; `undefined` when none is left. */
-  takeRetry(from: string, to?: string): Committed | undefined {
+  takeRetry(from: string, why: Removal, to?: string): Committed | undefined {
     const sequence = this.retries.next(from)
     if (sequence === undefined) return undefined
+    const attempts = this.retries.attempts(from, sequence, { refunded: 0, failed: [] })
+    this.#leaves(sequence, from, why, { attempts: to === undefined ? attempts : [] }, to)
     const pausedFor = (lane: string | undefined): number => this.backlogs.get(lane ?? "")?.pausedFor ?? 0
     // Where both lanes have the event, one of the two is enough.
     const moved = to !== undefined && this.retries.move(from, to, sequence, pausedFor(from) - pausedFor(to))
@@ -252,10 +275,11 @@ export class LaneStore {
   }
 
   /** The same of a dead letter. */
-  takeDeadLetter(from: string, to?: string): Committed | undefined {
+  takeDeadLetter(from: string, why: Removal, to?: string): Committed | undefined {
     const next = this.deadLetters.next(from)
     if (next === undefined) return undefined
-    const { sequence, bytes, webhook } = next
+    const { sequence, bytes, webhook, at: deadAt, attempts } = next
+    this.#leaves(sequence, from, why, { deadAt, attempts: to === undefined ? attempts : [] }, to)
     const moved = to !== undefined && this.deadLetters.move(from, to, sequence)
     if (!moved) this.deadLetters.delete(from, sequence)
     return () => {
@@ -264,8 +288,24 @@ export class LaneStore {
     }
   }
 
-  /** Removes a lane that is empty. */
-  drop(name: string): Committed {
+  /** Records what leaves a lane without being delivered: where it goes to another, the attempts go with it. */
+  #leaves(sequence: number, lane: string, { at, by, copy }: Removal, what: Ended["note"], to?: string): void {
+    const outcome = to !== undefined ? "moved" : copy !== undefined ? "replayed" : "dropped"
+    const note = { by, ...what, ...(to !== undefined && { to }) }
+    this.outcomes.ended({ sequence, lane, at, outcome, ...(copy !== undefined && { copy }), note })
+  }
+
+  /** Records that an event of the log goes to another lane as a copy. */
+  movesTo(sequence: number, lane: string, { at, by, copy }: Removal, to: string): void {
+    this.outcomes.ended({ sequence, lane, at, outcome: "moved", ...(copy !== undefined && { copy }), note: { by, to } })
+  }
+
+  /** Removes a lane that holds only what waits in the log, up to `head`. */
+  drop(name: string, { at, by }: Removal, head: number): Committed {
+    const from = this.backlogs.get(name)?.cursor.sequence ?? head
+    if (from < head) {
+      this.outcomes.ended({ sequence: from + 1, last: head, lane: name, at, outcome: "laneRemoved", note: { by } })
+    }
     this.#cursors.delete(name)
     return () => {
       this.backlogs.delete(name)

@@ -26,6 +26,7 @@ export const prune = (engine: Engine, before: number): boolean => {
   const started = performance.now()
   return engine.exclusively(() => {
     let row = oldest()
+    const from = row?.first ?? 0
     let pruned = 0
     let kept = 0
     while (row !== undefined) {
@@ -41,6 +42,7 @@ export const prune = (engine: Engine, before: number): boolean => {
       // At least one row, however long the transaction took to begin.
       if (performance.now() - started >= budget) break
     }
+    if (pruned > 0) engine.lanes.outcomes.pruned(from, pruned + 1)
     if (pruned > 0) setMeta(engine.store.db, "pruned", String(pruned))
     return {
       result: row !== undefined,

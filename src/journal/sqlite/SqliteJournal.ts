@@ -14,6 +14,7 @@ import { Clock, Deferred, Duration, Effect, Latch, Layer, Schedule, type Scope }
 import type { EventQuery } from "../EventQuery.ts"
 import { type Appended, Journal, type JournalStatus } from "../Journal.ts"
 import { type JournalBroken, JournalError } from "../JournalError.ts"
+import { Operator } from "../Operator.ts"
 import type { RefusedSettlement } from "../Settlement.ts"
 import { Backlog } from "../stream/Backlog.ts"
 import * as WallClock from "../WallClock.ts"
@@ -27,7 +28,7 @@ import { classify } from "./file/SqliteFailure.ts"
 import { open } from "./file/Store.ts"
 import { importEvents } from "./Import.ts"
 import * as JournalWorker from "./JournalWorker.ts"
-import { allOf, readBytes } from "./LaneStore.ts"
+import { allOf, type Removal, readBytes } from "./LaneStore.ts"
 import { prune, sweep } from "./Retention.ts"
 import type { SqliteConfig } from "./SqliteConfig.ts"
 import { scan } from "./StartupScan.ts"
@@ -205,10 +206,15 @@ const make = Effect.fnUntraced(function* (
   const setPaused = (lane: string, paused: boolean) =>
     patient(() => engine.exclusively(() => ({ result: undefined, committed: engine.lanes.setPaused(lane, paused) })))
 
-  const dropLane = (name: string) => sliced(engine, () => BulkOperations.dropLane(engine, name))
+  /** An operation that is recorded with who asked for it, and when. */
+  const byOperator = <A>(work: (why: Removal) => Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError> =>
+    Effect.flatMap(Operator, (by) => Effect.suspend(() => work({ at: now(), by })))
+
+  const dropLane = (name: string) =>
+    byOperator((why) => sliced(engine, () => BulkOperations.dropLane(engine, name, why)))
 
   const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
-    const moved = yield* sliced(engine, () => BulkOperations.moveLane(engine, from, to))
+    const moved = yield* byOperator((why) => sliced(engine, () => BulkOperations.moveLane(engine, from, to, why)))
     // A lane without a sink is not listed any more.
     if (!opened.has(from) && from !== to) yield* dropLane(from)
     return moved
@@ -329,9 +335,10 @@ const make = Effect.fnUntraced(function* (
     readRetries,
     deadLetters: (query) => attempt(() => engine.guard(() => engine.lanes.deadLetters.query(query, readBytes))),
     replayDeadLetters: (ids, reroute) =>
-      started(sliced(engine, () => BulkOperations.replayDeadLetters(engine, ids, reroute))),
-    dropDeadLetters: (ids) => started(sliced(engine, () => BulkOperations.dropDeadLetters(engine, ids))),
-    replay: (targets) => started(patient(() => BulkOperations.replay(engine, targets))),
+      started(byOperator((why) => sliced(engine, () => BulkOperations.replayDeadLetters(engine, ids, reroute, why)))),
+    dropDeadLetters: (ids) =>
+      started(byOperator((why) => sliced(engine, () => BulkOperations.dropDeadLetters(engine, ids, why)))),
+    replay: (targets) => started(byOperator((why) => patient(() => BulkOperations.replay(engine, targets, why)))),
     import: (journal, events) => started(attempt(() => importEvents(engine, journal, events))),
     events: (query) => Search.page(query, search),
     mayStart: () => true,

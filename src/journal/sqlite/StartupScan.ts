@@ -39,6 +39,17 @@ export const scan = function* (engine: Engine, options: SqliteConfig, now: numbe
   reportUnknownDeadLetters(engine)
   for (const backlog of engine.lanes.backlogs.values()) backlog.recount()
   engine.ready()
+  forgetOutcomes(engine)
+}
+
+/** Outcomes of events that were kept beyond the log, and are not any more. */
+const forgetOutcomes = (engine: Engine): void => {
+  const first = engine.log.oldestRow()?.first
+  if (first === undefined || first <= 1) return
+  engine.exclusively(() => {
+    engine.lanes.outcomes.pruned(0, first)
+    return { result: undefined }
+  })
 }
 
 /** Lanes whose cursor is damaged start again at the oldest event that is kept. */

@@ -8,7 +8,10 @@ import { go, linkTo, place } from "./Location.ts"
 import { Outcome } from "./Outcome.tsx"
 import { Moment, Nothing, number, Text, TypeName } from "./Shown.tsx"
 
-const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"]
+const outcomes = [
+  ...["delivered", "pending", "retrying", "dead", "dropped", "replayed", "moved"],
+  ...["laneRemoved", "unrecorded", "unrouted"],
+]
 
 export const EventRow = ({ event }: { readonly event: Event }) => {
   const { id, sequence, type, accountId, receivedAt, sinks, origin } = event
@@ -52,6 +55,8 @@ export const EventSearch = ({ status }: { readonly status: Status }) => {
     outcome: "",
     since: "",
     until: "",
+    deliveredAfter: "",
+    attemptsOver: "",
     ...query,
   })
   const { before = "" } = query
@@ -59,11 +64,13 @@ export const EventSearch = ({ status }: { readonly status: Status }) => {
   const { value, problem, isBusy, again } = useLoaded(JSON.stringify(query), () => {
     const since = momentOf(query.since ?? "")
     const until = momentOf(query.until ?? "")
-    const { type = "", account = "", webhook = "", outcome = "" } = query
+    const deliveredAfter = momentOf(query.deliveredAfter ?? "")
+    const { type = "", account = "", webhook = "", outcome = "", attemptsOver = "" } = query
     return admin.events({
-      ...{ type, account, webhook, outcome, before },
+      ...{ type, account, webhook, outcome, attemptsOver, before },
       ...(since !== undefined && { since }),
       ...(until !== undefined && { until }),
+      ...(deliveredAfter !== undefined && { deliveredAfter }),
     })
   })
   const search = (event: SubmitEvent) => {
@@ -89,6 +96,8 @@ export const EventSearch = ({ status }: { readonly status: Status }) => {
         <Choice label="Outcome" value={form.outcome} of={outcomes} onChange={set("outcome")} />
         <MomentField label="Received from" value={form.since} onChange={set("since")} />
         <MomentField label="Received before" value={form.until} onChange={set("until")} />
+        <MomentField label="Delivered from" value={form.deliveredAfter} onChange={set("deliveredAfter")} />
+        <TextField label="More attempts than" value={form.attemptsOver} onChange={set("attemptsOver")} />
         <button type="submit" class="primary">
           Search
         </button>

@@ -35,6 +35,37 @@ const Attempts = ({ sink }: { readonly sink: Sink }) => (
   </ol>
 )
 
+/** A sequence leads to its event. */
+const Linked = ({ of }: { readonly of: string }) => {
+  const [before = "", sequence, after = ""] = of.split(/\b(seq_[0-9]+)\b/)
+  if (sequence === undefined) return <Text of={of} max={2_000} />
+  return (
+    <>
+      <Text of={before} max={2_000} />
+      <a href={linkTo("event", sequence)}>{sequence}</a>
+      <Text of={after} max={2_000} />
+    </>
+  )
+}
+
+const Timeline = ({ steps }: { readonly steps: EventReport["timeline"] }) => (
+  <ol class="attempts" aria-label="What happened">
+    {steps.map(({ at, sink, what }, index) => (
+      <li key={`${at} ${index}`}>
+        {at !== undefined && <Moment at={at} exact />}{" "}
+        {sink !== undefined && (
+          <strong>
+            <Text of={sink} />
+          </strong>
+        )}
+        <p>
+          <Linked of={what} />
+        </p>
+      </li>
+    ))}
+  </ol>
+)
+
 const AtSink = ({
   sink,
   sequence,
@@ -158,6 +189,8 @@ const Report = ({ report, isRevealed }: { readonly report: EventReport; readonly
           </>
         )}
       </dl>
+      <h3>What happened</h3>
+      <Timeline steps={report.timeline} />
       {report.sinks.length === 0 && <Nothing>No route took it.</Nothing>}
       <ul class="sinks">
         {report.sinks.map((sink) => (

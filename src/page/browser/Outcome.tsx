@@ -7,9 +7,17 @@ const tones: Readonly<Record<string, Tone>> = {
   retrying: "warn",
   dead: "bad",
   unrouted: "warn",
+  dropped: "bad",
+  replayed: "warn",
+  moved: "quiet",
   laneRemoved: "quiet",
+  unrecorded: "warn",
 }
-const words: Readonly<Record<string, string>> = { dead: "dead letter", laneRemoved: "sink removed" }
+const words: Readonly<Record<string, string>> = {
+  dead: "dead letter",
+  laneRemoved: "sink removed",
+  unrecorded: "not recorded",
+}
 
 export const Outcome = ({ of, at = "" }: { readonly of: string; readonly at?: string }) => (
   <span class="outcome">

@@ -12,7 +12,7 @@ import { drain } from "../../runtime/HttpDrain.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"
 import { asOneMessage, type Entries } from "../Rendered.ts"
-import { type Failures, passed, type Reason, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import { type Failures, type Reason, type Sink, SinkError, type SinkType, sentWith } from "../Sink.ts"
 import * as AccessTokens from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { HttpConfig } from "./HttpConfig.ts"
@@ -72,7 +72,7 @@ export const make = Effect.fnUntraced(function* (
     ({ response, body }: Answer): Effect.Effect<Failures, SinkError> => {
       const text = () => Buffer.concat(body).toString("utf8")
       const reason = HttpAnswer.reasonOf(response, text, receiver, clock.currentTimeMillisUnsafe(), token)
-      return reason === undefined ? passed : fail(reason)
+      return reason === undefined ? Effect.succeed(sentWith(response.status)) : fail(reason)
     }
 
   const deliver = (request: Encoded): Effect.Effect<Failures, SinkError> => {

@@ -175,7 +175,7 @@ export const reasonOf = (
     tooLong
       ? `the access token of ${length} bytes is longer than it takes; ask for a shorter one, with fewer scopes or claims, or have it take longer headers`
       : whatToDo(status, credentials, receiver.origin.startsWith("http:") ? proxyFor(receiver.origin) : undefined)
-  const said = { message, ...(answer !== undefined && { answer }) }
+  const said = { message, code: status, ...(answer !== undefined && { answer }) }
   switch (verdict) {
     case "retry":
       return new DeliveryFailed(said)

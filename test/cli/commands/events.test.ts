@@ -63,7 +63,7 @@ describe("relay events", () => {
       expect(rows).toEqual([
         expect.stringMatching(/12:00:00\.002Z +seq_3 +- +- +scheduling +unrouted$/),
         expect.stringMatching(/12:00:00\.001Z +evt_2 +client\.created +acct_1 +scheduling +lake retrying$/),
-        expect.stringMatching(/evt_1\ufffd\[2J .* lake delivered$/),
+        expect.stringMatching(/evt_1\ufffd\[2J .* lake delivered 1970-01-01T00:00:02\.000Z$/),
       ])
       const json = JSON.parse((yield* ask("events", "--json")).stdout)
       expect(json).toMatchObject({ looked: 3, events: [{ sequence: 3 }, { sequence: 2 }, { sequence: 1 }] })
@@ -104,10 +104,11 @@ describe("relay explain EVENT_ID", () => {
       expect(stdout).toContain(`sha256=${"A".repeat(64)}, verified by the secret current`)
       expect(stdout).toMatch(/clients +takes it +matches client\.\* +lake, new/)
       expect(stdout).toContain("routed to lake when it was accepted; the current routes: lake, new")
-      expect(stdout).toContain(
-        "waiting for a retry, next attempt at 1970-01-01T00:00:02.000Z; the sink is paused: by a person",
-      )
-      expect(stdout).toContain("1970-01-01T00:00:00.005Z  DeliveryFailed: the sink answered 500")
+      expect(stdout).toContain("received by webhook scheduling, verified by the secret current")
+      expect(stdout).toMatch(/routed to lake \(the current routes: clients\)/)
+      expect(stdout).toMatch(/1970-01-01T00:00:02\.000Z +lake +next attempt/)
+      expect(stdout).toContain("the sink lake is paused: by a person")
+      expect(stdout).toMatch(/1970-01-01T00:00:00\.005Z +lake +DeliveryFailed: the sink answered 500/)
       expect(stdout).toContain("what lake would be sent, by the current config; personal data is masked")
       expect(stdout).toContain('"first_name": "***"')
     }).pipe(Effect.orDie),
@@ -137,12 +138,22 @@ describe("relay explain EVENT_ID", () => {
     }).pipe(Effect.orDie),
   )
 
-  it.live("says of a delivered event that earlier attempts are not kept, and of a quarantined one why", () =>
+  it.live("says when and by which attempt an event was delivered, and why one is quarantined", () =>
     Effect.gen(function* () {
       const { ask, journal } = yield* running()
       yield* journal.append(event("evt_4", { receivedAt: noon }), ["lake"])
-      yield* journal.settle([settlement("lake", 4)])
-      expect((yield* ask("explain", "evt_4")).stderr).toContain("earlier attempts are not kept")
+      const delivered = [{ from: 1, to: 4, at: noon + 9, took: 7, code: 200 }]
+      yield* journal.settle([settlement("lake", 4, { delivered })])
+      expect((yield* ask("explain", "evt_4")).stdout).toMatch(
+        /12:00:00\.009Z +lake +delivered by attempt 1 \(7 ms, answered 200\)/,
+      )
+      const [found] = JSON.parse((yield* ask("events", "--delivered-after", "2026-01-02", "--json")).stdout).events
+      expect(found.timeline).toEqual([
+        { at: noon, what: "received by webhook scheduling, verified by the secret current" },
+        { at: noon, what: "routed to lake" },
+        { at: noon + 9, sink: "lake", what: "delivered by attempt 1 (7 ms, answered 200)" },
+      ])
+      expect((yield* ask("events", "--attempts-over", "0")).stdout).toContain("lake retrying")
       expect((yield* ask("explain", "seq_3")).stdout).toMatch(/quarantined +the body is not JSON/)
     }).pipe(Effect.orDie),
   )
@@ -151,10 +162,14 @@ describe("relay explain EVENT_ID", () => {
     Effect.gen(function* () {
       const { ask, journal } = yield* running()
       yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(2)] })])
-      expect((yield* ask("explain", "evt_2")).stdout).toContain("dead letter since 1970-01-01T00:00:00.009Z")
-      yield* journal.replayDeadLetters(["lake:2"])
+      expect((yield* ask("explain", "evt_2")).stdout).toMatch(/1970-01-01T00:00:00\.009Z +lake +became a dead letter/)
+      expect((yield* ask("dlq", "replay", "lake:2")).code).toBe(0)
       const { stdout } = yield* ask("explain", "evt_2")
       expect(stdout).toContain("replay of what was received")
+      expect(stdout).toMatch(/lake +replayed as seq_4 by the command line/)
+      expect(stdout).toContain("replayed from seq_2")
+      expect(stdout).toContain("the sink answered 500")
+      expect((yield* ask("events", "--outcome", "replayed")).stdout).toContain("lake replayed as seq_4")
       expect(stdout.match(/would be sent/g)).toHaveLength(1)
     }).pipe(Effect.orDie),
   )
@@ -194,6 +209,7 @@ describe("relay explain EVENT_ID", () => {
       size: 9,
       sinks: [],
       routes: [],
+      timeline: [{ at: noon, what: "received by webhook relay" }],
     }
     const text = render(report, painted(false), false)
     expect(text).toContain("none, it is the relay's own event")

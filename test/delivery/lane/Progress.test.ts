@@ -23,6 +23,7 @@ const state = (sequences: ReadonlyArray<number>): OpenedLane => ({
 const progressOf = (sequences: ReadonlyArray<number>, clock: Clock.Clock) =>
   new Progress(state(sequences), "lake", new LaneClock(clock, 0), 1)
 
+const delivery = { at: 6, took: 1 }
 const failed = { at: 5, reason: "DeliveryFailed", message: "the sink answered 500" }
 
 const item = (sequence: number) => ({
@@ -72,7 +73,7 @@ describe("a lane that takes over what was retrying in another", () => {
   it.effect("does not take back what it has just delivered or dead-lettered, which the journal still has", () =>
     Effect.gen(function* () {
       const progress = progressOf([1, 2, 3], yield* Clock.Clock)
-      progress.delivered(item(1))
+      progress.delivered(item(1), delivery)
       progress.deadLetter(item(2), failed)
       progress.adopt(state([1, 2, 3]).retries)
       expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([3])
@@ -83,7 +84,7 @@ describe("a lane that takes over what was retrying in another", () => {
   it.effect("nor while that is being stored, and again once it could not be", () =>
     Effect.gen(function* () {
       const progress = progressOf([1, 2, 3], yield* Clock.Clock)
-      progress.delivered(item(1))
+      progress.delivered(item(1), delivery)
       progress.deadLetter(item(2), failed)
       const settlement = progress.takeChanges()
       progress.adopt(state([1, 2, 3]).retries)
@@ -111,7 +112,7 @@ describe("a lane that takes over what was retrying in another", () => {
     () =>
       Effect.gen(function* () {
         const progress = progressOf([1], yield* Clock.Clock)
-        progress.delivered(item(1))
+        progress.delivered(item(1), delivery)
         progress.retryBehind(item(1))
         const settlement = progress.takeChanges()
         expect(settlement?.retry.map(({ sequence }) => sequence)).toEqual([1])
@@ -168,7 +169,7 @@ it.effect("an event that was moved here and has just ended is not taken again wh
     const progress = progressOf([], clock)
     progress.adopt([waiting(11, "acct_1"), waiting(12, "acct_1")])
     progress.deadLetter(item(11), failed)
-    progress.delivered(item(12))
+    progress.delivered(item(12), delivery)
     expect([11, 12, 13].map((sequence) => progress.take(item(sequence).entry))).toEqual([false, false, true])
     expect(progress.takeChanges()).toMatchObject({ retry: [], endRetry: [12], deadLetter: [{ sequence: 11 }] })
   }),

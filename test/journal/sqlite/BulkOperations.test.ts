@@ -51,7 +51,7 @@ test("a replay finds retries, dead letters and pending events that the log was p
     }
   })
   const targets = [1, 2, 3, 4].map((sequence) => ({ sequence, sinks: ["audit"] }))
-  expect(replay(engine, targets)).toEqual({ done: 4, gone: [4] })
+  expect(replay(engine, targets, { at: 1, by: "the page" })).toEqual({ done: 4, gone: [4] })
   expect(engine.read(5, 9).map(({ event }) => event.id)).toEqual(["a", "b", "c"])
   engine.stop()
   engine.store.close()

@@ -38,25 +38,31 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
       PRIMARY KEY (lane, sequence)) STRICT`,
     `CREATE TABLE dead (
       lane TEXT NOT NULL, sequence INTEGER NOT NULL, at INTEGER NOT NULL, type TEXT NOT NULL, size INTEGER NOT NULL,
-      attempts TEXT NOT NULL, record BLOB NOT NULL, duplicate_key BLOB,
+      attempts TEXT NOT NULL, record BLOB NOT NULL, duplicate_key BLOB, webhook TEXT NOT NULL,
       PRIMARY KEY (lane, sequence)) STRICT`,
     `CREATE INDEX dead_newest ON dead (sequence, lane)`,
-    `CREATE INDEX dead_size ON dead (lane, size)`,
+    // What each webhook has in quarantine is counted at the start, without reading the records.
+    `CREATE INDEX dead_size ON dead (lane, webhook, size)`,
     // The log was pruned of these events while lanes waited for them. "sinks" is the router's answer, which the record
     // holds too.
     `CREATE TABLE owed (
       sequence INTEGER PRIMARY KEY, sinks TEXT NOT NULL, record BLOB NOT NULL, duplicate_key BLOB) STRICT`,
     `CREATE INDEX owed_sinks ON owed (sequence, sinks)`,
+    // How events ended at their lanes: see "OutcomeRecord.ts". "bucket" is the sequence by 128.
+    `CREATE TABLE outcome (
+      bucket INTEGER NOT NULL, lane TEXT NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (bucket, lane)
+    ) STRICT, WITHOUT ROWID`,
+    // What those ranges don't say: an event that took several attempts, what was dropped, replayed or moved, and by whom.
+    `CREATE TABLE ended (
+      id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, lane TEXT NOT NULL, at INTEGER NOT NULL, outcome TEXT NOT NULL,
+      last INTEGER, copy INTEGER, note TEXT NOT NULL) STRICT`,
+    `CREATE INDEX ended_event ON ended (sequence)`,
+    `CREATE INDEX ended_copy ON ended (copy) WHERE copy IS NOT NULL`,
+    `CREATE INDEX ended_range ON ended (last) WHERE last IS NOT NULL`,
     // Events that were brought back from other journals, by the id of the journal: each once a lane.
     `CREATE TABLE imported (
       journal TEXT NOT NULL, sequence INTEGER NOT NULL, lanes TEXT NOT NULL, PRIMARY KEY (journal, sequence)
     ) STRICT, WITHOUT ROWID`,
-  ],
-  [
-    // What each webhook has in quarantine is counted at the start, without reading the records.
-    `ALTER TABLE dead ADD COLUMN webhook TEXT NOT NULL DEFAULT ''`,
-    `DROP INDEX dead_size`,
-    `CREATE INDEX dead_size ON dead (lane, webhook, size)`,
   ],
 ]
 

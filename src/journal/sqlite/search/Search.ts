@@ -81,6 +81,8 @@ export class Search {
       head: db.prepare("SELECT first + count - 1 AS head FROM log ORDER BY first DESC LIMIT 1"),
       retrying: kept("retry_record"),
       dead: kept("dead"),
+      ended: kept("ended"),
+      tried: kept("ended", "dead", "retry_record"),
       pending: kept("owed"),
       kept: kept("dead", "retry_record", "owed"),
     }
@@ -115,12 +117,12 @@ export class Search {
   #found({ entry, origin }: Stored, query: EventQuery, match: Match): FoundEvent | undefined {
     const { sequence, sinks } = entry
     if (!match.event(sequence, entry.event, sinks)) return undefined
-    const deliveries = this.#deliveries.of(sequence, sinks)
-    if (!match.deliveries(deliveries)) return undefined
+    const found = this.#deliveries.of(sequence, sinks)
+    if (!match.deliveries(found.deliveries)) return undefined
     const { body, ...event } = entry.event
     const namesOne = query.id !== undefined || query.sequence !== undefined
     const place = String(sequence)
-    return { sequence, place, origin: origins[origin], event, ...(namesOne && { body }), deliveries }
+    return { sequence, place, origin: origins[origin], event, ...(namesOne && { body }), ...found }
   }
 
   #places(query: EventQuery, match: Match): Generator<Place> {
@@ -138,23 +140,28 @@ export class Search {
     return outcome === "pending" ? this.#sql.pending : this.#sql.kept
   }
 
+  /** The tables that have all events of which the query can find one; `undefined` where the log has to be read. */
+  #only({ outcome, attemptsOver = 0 }: EventQuery) {
+    if (outcome === "retrying" || outcome === "dead") return this.#sql[outcome]
+    if (outcome === "dropped" || outcome === "replayed" || outcome === "moved") return this.#sql.ended
+    return attemptsOver > 0 ? this.#sql.tried : undefined
+  }
+
   get #first(): number {
     return Number(this.#sql.first.get()?.first ?? Number.MAX_SAFE_INTEGER)
   }
 
   *#down(query: EventQuery, match: Match, { lowest, highest }: Range): Generator<Place> {
-    const { outcome } = query
-    if (outcome === "retrying" || outcome === "dead")
-      return yield* this.#kept(this.#sql[outcome].down, highest + 1, (at) => at >= lowest)
+    const only = this.#only(query)
+    if (only !== undefined) return yield* this.#kept(only.down, highest + 1, (at) => at >= lowest)
     const first = this.#first
     yield* this.#loggedDown(query, match, { lowest: Math.max(lowest, first), highest })
     yield* this.#kept(this.#keptFor(query).down, Math.min(highest + 1, first), (at) => at >= lowest)
   }
 
   *#up(query: EventQuery, match: Match, { lowest, highest }: Range): Generator<Place> {
-    const { outcome } = query
-    if (outcome === "retrying" || outcome === "dead")
-      return yield* this.#kept(this.#sql[outcome].up, lowest - 1, (at) => at <= highest)
+    const only = this.#only(query)
+    if (only !== undefined) return yield* this.#kept(only.up, lowest - 1, (at) => at <= highest)
     const first = this.#first
     yield* this.#kept(this.#keptFor(query).up, lowest - 1, (at) => at <= highest && at < first)
     const head = Number(this.#sql.head.get()?.head ?? 0)

@@ -86,6 +86,7 @@ const filled = async (random: Picking) => {
   for (const lane of ["lake", "audit"]) {
     const sequence = Math.floor(count * 0.9) + random.upTo(100)
     const cursor = { sequence, settled: [[sequence + 50, sequence + 99]] as const }
+    const delivered = [{ from: 1, to: sequence + 99, at: 2_000, took: 7, code: 200 }]
     const change = {
       retry: [] as Array<ReturnType<typeof retrying>>,
       deadLetter: [] as Array<ReturnType<typeof letter>>,
@@ -94,17 +95,17 @@ const filled = async (random: Picking) => {
       const at = one.deliveries.findIndex(({ sink }) => sink === lane)
       if (at === -1 || (one.sequence > sequence && (one.sequence < sequence + 50 || one.sequence > sequence + 99)))
         continue
-      one.deliveries[at] = { sink: lane, outcome: "delivered", attempts: [] }
+      one.deliveries[at] = { sink: lane, outcome: "delivered", at: 2_000, tries: 1, took: 7, code: 200, attempts: [] }
       const state = random.upTo(50)
       if (state === 0) {
         change.retry.push(retrying(one.sequence))
-        one.deliveries[at] = { sink: lane, outcome: "retrying", due: 2_000, attempts }
+        one.deliveries[at] = { sink: lane, outcome: "retrying", due: 2_000, tries: 1, attempts }
       } else if (state === 1) {
         change.deadLetter.push(letter(one.sequence))
-        one.deliveries[at] = { sink: lane, outcome: "dead", at: 9, attempts }
+        one.deliveries[at] = { sink: lane, outcome: "dead", at: 9, tries: 1, attempts }
       }
     }
-    await new Promise((done) => engine.settle([settlement(lane, sequence, { cursor, ...change })], done))
+    await new Promise((done) => engine.settle([settlement(lane, sequence, { cursor, delivered, ...change })], done))
   }
   let oldest = engine.log.oldestRow()
   while (oldest !== undefined && oldest.last <= pruned) {

@@ -1,0 +1,85 @@
+/** An event's story, in the order of time: how it came, each attempt that is kept, how it ended at each sink, and its copies. */
+import type { DeliveryStatus, FoundEvent } from "../journal/Journal.ts"
+import type { Step } from "./Api.ts"
+
+const seq = (sequence: number): string => `seq_${sequence}`
+
+const byOf = (by: string | undefined): string => (by === undefined || by === "" ? "" : ` by ${by}`)
+
+/** How long an attempt took, and what code answered it. */
+const measured = ({ took, code }: { readonly took?: number; readonly code?: number }): string => {
+  const parts = [...(took === undefined ? [] : [`${took} ms`]), ...(code === undefined ? [] : [`answered ${code}`])]
+  return parts.length === 0 ? "" : ` (${parts.join(", ")})`
+}
+
+const ends = (delivery: DeliveryStatus): string | undefined => {
+  const { outcome, tries, by, copy, to } = delivery
+  switch (outcome) {
+    case "delivered":
+      return `delivered by attempt ${tries ?? 1}${measured(delivery)}`
+    case "dead":
+      return "became a dead letter"
+    case "dropped":
+      return `dropped${byOf(by)}`
+    case "replayed":
+      return copy === undefined
+        ? `replayed${byOf(by)}; it had been received again`
+        : `replayed as ${seq(copy)}${byOf(by)}`
+    case "moved":
+      return `moved to ${to ?? "another sink"}${copy === undefined ? "" : ` as ${seq(copy)}`}${byOf(by)}`
+    case "laneRemoved":
+      return `given up: the lane was removed${byOf(by)}`
+    default:
+      return undefined
+  }
+}
+
+const atSink = (delivery: DeliveryStatus): ReadonlyArray<Step> => {
+  const { sink, outcome, at, due, deadAt, attempts } = delivery
+  const steps: Array<Step> = attempts.map(({ at, reason, message, ...attempt }, index) => ({
+    at,
+    sink,
+    what:
+      attempt.number === undefined && attempt.took === undefined
+        ? `${reason}: ${message}`
+        : `attempt ${attempt.number ?? index + 1} failed${measured(attempt)}: ${message}`,
+  }))
+  if (deadAt !== undefined) steps.push({ at: deadAt, sink, what: "became a dead letter" })
+  const end = ends(delivery)
+  if (end !== undefined) steps.push({ ...(at !== undefined && { at }), sink, what: end })
+  if (outcome === "retrying" && due !== undefined) steps.push({ at: due, sink, what: "next attempt" })
+  if (outcome === "pending") steps.push({ sink, what: "waits for its first attempt" })
+  if (outcome === "unrecorded") steps.push({ sink, what: "settled; how is not recorded" })
+  return steps
+}
+
+/** `routes` are those that send it to its sinks, by the config in force. */
+export const timelineOf = (
+  { event, origin, deliveries, copyOf, copies = [] }: FoundEvent,
+  routes: ReadonlyArray<string> = [],
+): ReadonlyArray<Step> => {
+  const { receivedAt, webhook, secret, problem } = event
+  const verified = secret === "" ? "" : `, verified by the secret ${secret}`
+  const copied = origin === "moved" ? "moved" : "replayed"
+  const sinks = deliveries.map(({ sink }) => sink).join(", ")
+  const by = routes.length === 0 ? "" : ` (the current routes: ${routes.join(", ")})`
+  const steps: Array<Step> = [
+    { at: receivedAt, what: `received by webhook ${webhook}${verified}` },
+    ...(problem === undefined ? [] : [{ at: receivedAt, what: `quarantined: ${problem}` }]),
+    ...(copyOf === undefined
+      ? []
+      : [{ at: copyOf.at, what: `${copied} from ${seq(copyOf.sequence)}${byOf(copyOf.by)}` }]),
+    ...(copyOf === undefined && origin !== "delivered" ? [{ what: `${copied} from an event that is not kept` }] : []),
+    { at: copyOf?.at ?? receivedAt, what: sinks === "" ? "no route matched" : `routed to ${sinks}${by}` },
+    ...deliveries.flatMap(atSink),
+    ...copies
+      .filter(({ sequence }) => !deliveries.some(({ copy }) => copy === sequence))
+      .map(({ sequence, at, by }) => ({ at, what: `replayed as ${seq(sequence)}${byOf(by)}` })),
+  ]
+  // What has no time comes where it stands: what waits is the last.
+  const end = Number.POSITIVE_INFINITY
+  return steps
+    .map((step, index) => ({ step, at: step.at ?? (index === 0 ? 0 : end), index }))
+    .sort((a, b) => (a.at === b.at ? a.index - b.index : a.at - b.at))
+    .map(({ step }) => step)
+}

@@ -1,0 +1,147 @@
+/**
+ * How events ended at a lane, in a few bytes: what was delivered by its first
+ * attempt, as ranges. A row has those of one lane among {@link span} sequences;
+ * what is settled later is appended to it. The rest is told event by event
+ * ({@link Ended}).
+ *
+ * A range takes 5 bytes, and the first of a settlement 10: its first sequence
+ * within the row, with a bit that says whether a time follows or how much later
+ * it ended than the one before; how many sequences; how long the attempt took;
+ * and the answer's code.
+ */
+import type { CopyLink, DeliveryState, DeliveryStatus } from "../EventQuery.ts"
+import { type Attempt, attemptsOf, type DeliveredRange, type Delivery } from "../Settlement.ts"
+
+/** Sequences of a row: a byte holds one and a bit. */
+export const span = 128
+const timeFollows = 128
+
+export const bucketOf = (sequence: number): number => Math.floor(sequence / span)
+
+const put = (bytes: Array<number>, value: number): void => {
+  let rest = Math.max(0, Math.round(value))
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) + 128)
+  bytes.push(rest)
+}
+
+/** A code that is kept is above this, so that 200 takes a byte; 0 is none. Those below end no event. */
+const codeBase = 199
+
+/** A settlement's ranges as what is appended to rows, by bucket. */
+export const encodeRanges = (ranges: ReadonlyArray<DeliveredRange>): ReadonlyMap<number, Uint8Array> => {
+  const rows = new Map<number, { readonly bytes: Array<number>; at: number }>()
+  for (const { from, to, at, took, code = 0 } of ranges) {
+    for (let first = from; first <= to; ) {
+      const bucket = bucketOf(first)
+      const last = Math.min(to, (bucket + 1) * span - 1)
+      const known = rows.get(bucket)
+      const isNew = known === undefined || at < known.at
+      const row = known ?? { bytes: [], at: 0 }
+      if (known === undefined) rows.set(bucket, row)
+      row.bytes.push((first % span) + (isNew ? timeFollows : 0))
+      put(row.bytes, isNew ? at : at - row.at)
+      put(row.bytes, last - first)
+      put(row.bytes, took)
+      put(row.bytes, code > codeBase ? code - codeBase : 0)
+      row.at = at
+      first = last + 1
+    }
+  }
+  return new Map([...rows].map(([bucket, { bytes }]) => [bucket, Uint8Array.from(bytes)]))
+}
+
+/** What a row says of a sequence; the newest where it says more than one thing. What the disk has cut short is left out. */
+export const findDelivery = (bytes: Uint8Array, sequence: number): Delivery | undefined => {
+  const wanted = sequence % span
+  let found: Delivery | undefined
+  let next = 0
+  const read = (): number => {
+    let value = 0
+    for (let scale = 1; next < bytes.length; scale *= 128) {
+      const byte = bytes[next++] ?? 0
+      value += (byte % 128) * scale
+      if (byte < 128) return value
+    }
+    return value
+  }
+  for (let at = 0; next < bytes.length; ) {
+    const head = bytes[next++] ?? 0
+    const time = read()
+    at = head >= timeFollows ? time : at + time
+    const more = read()
+    const took = read()
+    if (next >= bytes.length) return found
+    const code = read()
+    const from = head % timeFollows
+    if (from <= wanted && wanted <= from + more) found = { at, took, ...(code > 0 && { code: code + codeBase }) }
+  }
+  return found
+}
+
+/** Why and when an event ended at a lane, where that is more than one delivered attempt; or that it was appended again. */
+export interface Ended {
+  readonly sequence: number
+  /** The lane; empty for a copy that was made for any sinks. */
+  readonly lane: string
+  readonly at: number
+  /** `copied` ends nothing: an event that had ended, or not, was replayed. `laneRemoved` holds up to `last`. */
+  readonly outcome: Extract<DeliveryState, "delivered" | "dropped" | "replayed" | "moved" | "laneRemoved"> | "copied"
+  readonly last?: number
+  readonly copy?: number
+  readonly note: EndedNote
+}
+
+export interface EndedNote {
+  readonly by?: string
+  readonly to?: string
+  readonly took?: number
+  readonly code?: number
+  readonly tries?: number
+  readonly deadAt?: number
+  readonly attempts?: ReadonlyArray<Attempt>
+}
+
+/** The state at a lane that holds nothing of an event any more. */
+export const endedStatus = (
+  sink: string,
+  lane: { readonly exists: boolean; readonly isPassed: boolean },
+  ended: ReadonlyArray<Ended>,
+  delivery: Delivery | undefined,
+): DeliveryStatus => {
+  const last = ended.findLast(({ outcome }) => outcome !== "copied" && outcome !== "laneRemoved")
+  if (last !== undefined && (lane.isPassed || !lane.exists)) {
+    const { attempts = [], ...note } = last.note
+    const { at, outcome, copy } = last
+    const tries = attemptsOf(attempts)
+    return {
+      ...{ sink, outcome: outcome as DeliveryState, at },
+      ...(tries > 0 && { tries }),
+      ...(copy !== undefined && { copy }),
+      ...note,
+      attempts,
+    }
+  }
+  if (lane.exists && !lane.isPassed) return { sink, outcome: "pending", attempts: [] }
+  if (delivery !== undefined) return { sink, outcome: "delivered", tries: 1, ...delivery, attempts: [] }
+  if (lane.exists) return { sink, outcome: "unrecorded", attempts: [] }
+  const removed = ended.findLast(({ outcome }) => outcome === "laneRemoved")
+  if (removed === undefined) return { sink, outcome: "laneRemoved", attempts: [] }
+  return { sink, outcome: "laneRemoved", at: removed.at, ...removed.note, attempts: [] }
+}
+
+/** What an event is a copy of, and its copies: of what ended at any lane. */
+export const linksOf = (
+  sequence: number,
+  ended: ReadonlyArray<Ended>,
+): { readonly copyOf?: CopyLink; readonly copies?: ReadonlyArray<CopyLink> } => {
+  const copies: Array<CopyLink> = []
+  let copyOf: CopyLink | undefined
+  for (const { sequence: original, copy, at, note } of ended) {
+    const by = note.by ?? ""
+    if (copy === sequence) copyOf = { sequence: original, at, by }
+    else if (copy !== undefined && original === sequence && copies.at(-1)?.sequence !== copy) {
+      copies.push({ sequence: copy, at, by })
+    }
+  }
+  return { ...(copyOf !== undefined && { copyOf }), ...(copies.length > 0 && { copies }) }
+}
