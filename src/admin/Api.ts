@@ -12,7 +12,7 @@ import { laneConditions } from "../delivery/LaneStatus.ts"
 import { verdicts } from "../routing/Router.ts"
 import { BadRequest, Invalid, NotFound, Refused, Unavailable } from "./ApiErrors.ts"
 import { Fleet } from "./FleetApi.ts"
-import { History, Totals } from "./HistoryApi.ts"
+import { History, Hour, Totals } from "./HistoryApi.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
 import { Refusals, TappedRefusal } from "./RefusedRequest.ts"
 import { DeadLettersPreview, Outcome, Replays, Stayed } from "./ReplayApi.ts"
@@ -107,6 +107,8 @@ export const Status = Schema.Struct({
   journal: Journal,
   /** Counted by this relay, since its start. */
   totals: Totals,
+  /** Counted by this relay, also before its last start where its journal is a file. */
+  hour: Hour,
   /** Long-running work and its progress from 0 to 1: `replay to lake`. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),
   webhooks: Schema.Array(Webhook),

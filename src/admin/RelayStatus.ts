@@ -83,6 +83,7 @@ export class RelayStatus extends Context.Service<
           journal: { health, message, ...engine, head, tail: first, usedBytes, maxBytes, filling },
           config: yield* reload.status,
           totals: totalsOf(ingest.counters, known),
+          hour: yield* history.hour(known),
           work: yield* work.running,
           webhooks: active.current.config.webhooks.map((webhook) => webhookOf(webhook, ingest.counters)),
           refusals: ingest.refusals.counted().map(refusalsOf),

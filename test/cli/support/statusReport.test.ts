@@ -25,6 +25,7 @@ const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> 
   notReady: "",
   config: { loadedAt: 0, refusal: "" },
   totals: { received: 0, delivered: 0, refused: 0, failed: 0 },
+  hour: { since: 0, received: 0, delivered: 0, refused: 0, failed: 0 },
   work: [],
   journal: {
     health: "ok",
@@ -188,6 +189,7 @@ describe("status", () => {
       [
         "relay 1.2.3 with relay.config.json, up 5 min",
         "journal ok: 12 events so far, 2.0 KiB of 1.0 GiB",
+        "since 00:00 UTC: 0 received, 0 delivered, 0 refused, 0 failed attempts",
         "",
         "  SINK  TYPE  STATE    BACKLOG  OLDEST  RETRYING  DEAD LETTERS",
         "  lake  file  running  0        -       0         0",
