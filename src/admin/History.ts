@@ -29,13 +29,13 @@ const sum = (numbers: Iterable<number>): number => {
   return total
 }
 
-export const totalsOf = ({ webhooks }: Pick<Counters, "webhooks">, lanes: ReadonlyArray<LaneStatus>): Totals => {
+export const totalsOf = ({ webhooks }: Counters, attempts: ReadonlyArray<LaneStatus["attempts"]>): Totals => {
   const totals = { received: 0, delivered: 0, refused: 0, failed: 0 }
   for (const { answers } of webhooks.values()) {
     for (const [status, count] of answers) totals[status < 300 ? "received" : "refused"] += count
   }
-  for (const { attempts } of lanes) {
-    for (const [outcome, count] of Object.entries(attempts)) {
+  for (const one of attempts) {
+    for (const [outcome, count] of Object.entries(one)) {
       totals[outcome === "delivered" ? "delivered" : "failed"] += count
     }
   }
@@ -63,34 +63,18 @@ const more = (now: number, before: number): number => (now >= before ? now - bef
 
 const names = ["received", "delivered", "refused", "failed"] as const satisfies ReadonlyArray<keyof Totals>
 
-/** What one source has counted since its start; a source is ingest, or a lane. */
-type Sources = ReadonlyMap<string, Totals>
-const ingestSource = ""
-
-const sourcesOf = (counters: Counters, lanes: ReadonlyArray<LaneStatus>): Sources =>
-  new Map([
-    [ingestSource, totalsOf(counters, [])],
-    ...lanes.map((lane) => [lane.name, totalsOf(noCounters, [lane])] as const),
-  ])
-const noCounters: Pick<Counters, "webhooks"> = { webhooks: new Map() }
-
 interface Step extends Totals {
   /** Epoch milliseconds at which it ended. */
   readonly at: number
 }
 
-/** A lane that was removed has counted nothing more. */
-const stepOf = (at: number, now: Sources, before: Sources): Step => {
-  const counted = (of: keyof Totals) =>
-    sum(now.entries().map(([name, totals]) => more(totals[of], before.get(name)?.[of] ?? 0)))
-  return {
-    at,
-    received: counted("received"),
-    delivered: counted("delivered"),
-    refused: counted("refused"),
-    failed: counted("failed"),
-  }
-}
+const stepOf = (at: number, now: Totals, before: Totals): Step => ({
+  at,
+  received: now.received - before.received,
+  delivered: now.delivered - before.delivered,
+  refused: now.refused - before.refused,
+  failed: now.failed - before.failed,
+})
 
 /** The steps of an hour, and from when on they count. */
 class Steps {
@@ -153,8 +137,8 @@ export class History extends Context.Service<
   History,
   {
     readonly report: Effect.Effect<Report>
-    /** The counts of the last hour up to now, from what is counted now. */
-    readonly hour: (lanes: ReadonlyArray<LaneStatus>) => Effect.Effect<Hour>
+    /** The counts of the last hour up to now. */
+    readonly hour: Effect.Effect<Hour>
     /** Of a sink's attempts within the last minutes, in milliseconds. */
     readonly p99: (lane: LaneStatus) => number | undefined
   }
@@ -171,14 +155,15 @@ export class History extends Context.Service<
         yield* Clock.currentTimeMillis,
         known === undefined ? undefined : Option.getOrUndefined(Schema.decodeOption(Stored)(known)),
       )
-      let last: Sources = new Map()
+      const total = () => totalsOf(counters, lanes.counted())
+      let last = total()
       const durations: Array<Durations> = []
 
       const sample = Effect.gen(function* () {
         const now = yield* lanes.status
-        const sources = sourcesOf(counters, now)
-        const step = stepOf(yield* Clock.currentTimeMillis, sources, last)
-        last = sources
+        const counted = total()
+        const step = stepOf(yield* Clock.currentTimeMillis, counted, last)
+        last = counted
         kept.add(step)
         durations.push(new Map(now.map(({ name, durations: { counts } }) => [name, [...counts]])))
         if (durations.length > recent + 1) durations.shift()
@@ -192,17 +177,17 @@ export class History extends Context.Service<
 
       return History.of({
         report: Effect.sync(() => kept.report),
-        hour: Effect.fnUntraced(function* (status) {
+        hour: Effect.gen(function* () {
           const at = yield* Clock.currentTimeMillis
           kept.forget(at)
-          const steps = [...kept.steps, stepOf(at, sourcesOf(counters, status), last)]
-          const total = (of: keyof Totals) => sum(steps.map((step) => step[of]))
+          const steps = [...kept.steps, stepOf(at, total(), last)]
+          const counted = (of: keyof Totals) => sum(steps.map((step) => step[of]))
           return {
             since: Math.max(kept.since, at - hour),
-            received: total("received"),
-            delivered: total("delivered"),
-            refused: total("refused"),
-            failed: total("failed"),
+            received: counted("received"),
+            delivered: counted("delivered"),
+            refused: counted("refused"),
+            failed: counted("failed"),
           }
         }),
         p99: ({ name, durations: { counts } }) => {

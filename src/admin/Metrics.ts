@@ -9,6 +9,7 @@ import { laneConditions } from "../delivery/LaneStatus.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
 import { redacted } from "../event/Envelope.ts"
+import { quarantine } from "../event/Event.ts"
 import { refusals, signatureRefusals } from "../ingest/Answers.ts"
 import * as Counters from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
@@ -98,6 +99,7 @@ export const render = Effect.gen(function* () {
   const { fleet: relays } = yield* Journal
   const fleet = relays && (yield* relays.status)
   const lanes = yield* (yield* Lanes).status
+  const sinks = lanes.filter(({ name }) => name !== quarantine)
   const { loadedAt, refusal } = yield* (yield* Reload).status
   const why = yield* notReady
   const now = yield* Clock.currentTimeMillis
@@ -179,7 +181,8 @@ export const render = Effect.gen(function* () {
       "counter",
       "relay_delivery_attempts_total",
       "Attempts to deliver an event",
-      lanes.flatMap(({ name, attempts }) =>
+      // The quarantine's lane only puts aside, so it attempts nothing.
+      sinks.flatMap(({ name, attempts }) =>
         Object.entries({ ...noAttempts, ...attempts }).map(
           ([outcome, value]): Sample => [{ sink: name, outcome }, value],
         ),

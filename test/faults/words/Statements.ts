@@ -46,6 +46,7 @@ export const conditionsOf = (place: Place): ReadonlyArray<Lane["condition"]> => 
   return place.owed >= telling ? ["waiting"] : ["running", "waiting"]
 }
 
+/** A lane without a sink stays until an operator drops it; one that holds nothing need not be told of. */
 const isListed = (place: Place): boolean => place.isInConfig || place.owed + place.deadLetters.length > 0
 
 /** The lanes, as `status`, `lanes list`, the page's stream and the API tell of them. */
@@ -55,7 +56,7 @@ export const lanes = (say: Statements, from: string, told: ReadonlyArray<Lane>):
     const lane = told.find(({ name }) => name === place.name)
     const about = `${from}, ${place.name}`
     if (lane === undefined || !isListed(place)) {
-      say.is(`${about} is listed`, lane !== undefined, isListed(place))
+      say.is(`${about} is listed`, lane !== undefined || !isListed(place), true)
       continue
     }
     say.is(`${about}, backlog`, lane.backlog, place.owed)
@@ -97,13 +98,10 @@ export const status = (say: Statements, told: Status): void => {
   say.is("status, to unknown paths", refused(told, ""), counted.strays)
   const [secret] = told.webhooks[0]?.secrets ?? []
   say.is("status, a secret has verified", (secret?.lastUsed ?? 0) > 0, counted.accepted > 0)
-  if (!world.isRebuilt) {
-    say.is("status, delivered since the start", told.totals.delivered, world.delivered)
+  say.is("status, delivered since the start", told.totals.delivered, world.delivered)
+  if (!places.some(({ was }) => was.unreachable)) {
     const errors = places.reduce((sum, { answeredErrors }) => sum + answeredErrors, 0)
-    if (!places.some(({ was }) => was.unreachable)) {
-      const whose = told.lanes.map(({ lastFailure }) => lastFailure?.message ?? "").join(" ")
-      say.is(`status, failed attempts (${whose.trim()})`, told.totals.failed, errors)
-    }
+    say.is("status, failed attempts", told.totals.failed, errors)
   }
   hour(say, "status, last hour", told.hour)
 }
@@ -173,9 +171,9 @@ export const alerts = (say: Statements, told: ReadonlyMap<string, number>): void
   for (const { alert, states } of rules) {
     for (const place of say.world.places.filter(isListed)) {
       const conditions = conditionsOf(place)
-      const fires = states.some((state) => told.get(`relay_lane_state{sink="${place.name}",state="${state}"}`) === 1)
+      const isIn = states.some((state) => told.get(`relay_lane_state{sink="${place.name}",state="${state}"}`) === 1)
       const may = conditions.map((condition) => states.includes(condition))
-      say.is(`alert ${alert} of ${place.name} (${fires})`, may.includes(fires), true)
+      say.is(`alert ${alert} of ${place.name} (${isIn})`, may.includes(isIn), true)
     }
   }
 }
