@@ -4,7 +4,7 @@ import { numberOf } from "../relay/Traffic.ts"
 import type { Place } from "./Place.ts"
 import type { Statements } from "./Statements.ts"
 
-/** Whether the end of a dead letter is told by its own word. */
+/** Whether it is told how a dead letter ended, and that a sink's events stay its own when it changes its name. */
 const endsAreTold = false
 
 type Found = Pick<Event, "id" | "sinks">
@@ -27,7 +27,7 @@ const wanted = (place: Place, number: number): ReadonlyArray<string> => [
 ]
 
 const isCompared = (place: Place, number: number): boolean =>
-  endsAreTold || place.dropped(number) + place.replayed(number) === 0
+  endsAreTold || (number >= place.renamedAt && place.dropped(number) + place.replayed(number) === 0)
 
 /** All entries of these events are there. */
 export const outcomes = (

@@ -243,6 +243,7 @@ export class World {
     const before = place.name
     place.name = before.endsWith("-b") ? before.slice(0, -2) : `${before}-b`
     place.names.add(place.name)
+    place.renamedAt = this.subject.sender.next
     this.isRebuilt = true
     await this.#reload()
     return `${before} becomes ${place.name}`
