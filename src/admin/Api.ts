@@ -27,7 +27,7 @@ export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "unavailable", "full", "broken", "red"]),
   message: Schema.String,
   path: Schema.optionalKey(Schema.String),
-  /** Events accepted so far: by all relays on it. */
+  /** Entries appended so far by all relays on it: events, and the copies that replays and moves append. */
   head: Schema.Int,
   /** `head + 1` less the events that it still has. */
   tail: Schema.Int,
@@ -49,7 +49,7 @@ export const Lane = Schema.Struct({
   backlog: Schema.Int,
   retrying: Schema.Int,
   deadLetters: Schema.Int,
-  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
+  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none, and where no sink takes them. */
   oldestAt: Schema.Finite,
   /** Milliseconds within which 99 of 100 attempts of the last five minutes ended, read from a histogram; absent without attempts. */
   p99: Schema.optionalKey(Schema.Finite),

@@ -99,7 +99,7 @@ export const render = Effect.gen(function* () {
   const { fleet: relays } = yield* Journal
   const fleet = relays && (yield* relays.status)
   const lanes = yield* (yield* Lanes).status
-  const sinks = lanes.filter(({ name }) => name !== quarantine)
+  const sinks = lanes.filter(({ name, condition }) => name !== quarantine && condition !== "orphaned")
   const { loadedAt, refusal } = yield* (yield* Reload).status
   const why = yield* notReady
   const now = yield* Clock.currentTimeMillis

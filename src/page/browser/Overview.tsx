@@ -294,7 +294,7 @@ const Facts = ({ status }: { readonly status: Status }) => {
         </dd>
         <dt>Journal</dt>
         <dd>
-          {condition}, {number(head)} events so far
+          {condition}, {number(head)} entries so far
           <br />
           <meter
             min={0}

@@ -125,7 +125,7 @@ const words: Line = {
   name: "words",
   fault: "everything it says, against what happened",
   run: async (options) => {
-    const seeds = options.long ? 30 : 3
+    const seeds = options.long ? 30 : 2
     const rounds = options.long ? 40 : 14
     let acknowledged = 0
     let statements = 0

@@ -4,8 +4,10 @@
  */
 import { numberOf, Receiver } from "../relay/Traffic.ts"
 
-/** `refusing` refuses every fifth event for good, and takes the others. */
-export type Mode = "taking" | "slow" | "refusing" | "failing" | "away"
+/** `refusing` refuses every fifth event for good, and takes the others; `denying` wants other credentials. */
+export const modes = ["taking", "slow", "refusing", "failing", "denying", "away"] as const
+export type Mode = (typeof modes)[number]
+const passing: ReadonlySet<Mode> = new Set(["taking", "slow", "refusing"])
 
 const refuses = (number: number): boolean => number % 5 === 0
 
@@ -37,8 +39,8 @@ export class Place {
   readonly names = new Set<string>()
   /** Receipts since the relay's last start; a crash may repeat one. */
   receipts = 0
-  /** Refusals and failures that it answered since then. */
-  answeredErrors = 0
+  /** Refusals since then. */
+  refusals = 0
   /** Whether it refused, or could not be reached, since then. */
   readonly was = { refusing: false, unreachable: false, paused: false }
   /** How many copies of each event were routed to it. */
@@ -66,24 +68,22 @@ export class Place {
   /** The relay has started: it counts anew. */
   restarted(): void {
     this.receipts = 0
-    this.answeredErrors = 0
+    this.refusals = 0
     Object.assign(this.was, { refusing: false, unreachable: false, paused: false })
     this.#note()
   }
 
   #note(): void {
-    if (this.mode === "failing" || this.mode === "away") this.was.unreachable = true
+    if (!passing.has(this.mode)) this.was.unreachable = true
   }
 
   async #answer(number: number, key: string): Promise<Response | undefined> {
     if (this.mode === "slow") await Bun.sleep(30)
-    if (this.mode === "failing") {
-      this.answeredErrors += 1
-      return new Response(null, { status: 500 })
-    }
+    if (this.mode === "failing") return new Response(null, { status: 500 })
+    if (this.mode === "denying") return new Response(null, { status: 401 })
     if (this.mode === "refusing" && refuses(number)) {
       this.was.refusing = true
-      this.answeredErrors += 1
+      this.refusals += 1
       this.#refused.add(number, key)
       return new Response(null, { status: 422 })
     }
@@ -96,7 +96,7 @@ export class Place {
 
   /** Whether the sink gets what is routed to it. */
   get passes(): boolean {
-    return this.isInConfig && !this.isPaused && this.mode !== "failing" && this.mode !== "away"
+    return this.isInConfig && !this.isPaused && passing.has(this.mode)
   }
 
   routed(number: number): void {

@@ -43,7 +43,8 @@ export const conditionsOf = (place: Place): ReadonlyArray<Lane["condition"]> => 
   if (!place.isInConfig) return ["orphaned"]
   if (place.isPaused) return ["paused"]
   if (place.passes) return ["running"]
-  return place.owed >= telling ? ["waiting"] : ["running", "waiting"]
+  const known = place.mode === "denying" ? "misconfigured" : "waiting"
+  return place.owed >= telling ? [known] : ["running", "waiting", "misconfigured"]
 }
 
 /** A lane without a sink stays until an operator drops it; one that holds nothing need not be told of. */
@@ -63,7 +64,8 @@ export const lanes = (say: Statements, from: string, told: ReadonlyArray<Lane>):
     say.is(`${about}, dead letters`, lane.deadLetters, place.deadLetters.length)
     say.is(`${about}, condition ${lane.condition}`, conditionsOf(place).includes(lane.condition), true)
     say.within(`${about}, retrying`, lane.retrying, 0, place.owed)
-    say.is(`${about}, waits since`, lane.oldestAt > 0, place.owed > 0)
+    // Of a lane without a sink it is not known.
+    if (place.isInConfig) say.is(`${about}, waits since`, lane.oldestAt > 0, place.owed > 0)
     if (lane.oldestAt > 0) say.within(`${about}, the oldest`, lane.oldestAt, say.world.startedAt, Date.now())
     say.is(
       `${about}, a reason`,
@@ -89,7 +91,7 @@ export const status = (say: Statements, told: Status): void => {
   const { counted, places } = world
   lanes(say, "status", told.lanes)
   say.is("status, the journal", told.journal.health, "ok")
-  say.is("status, events so far", told.journal.head, world.appended)
+  say.within("status, entries so far", told.journal.head, world.appended, world.appended + world.moved)
   say.is("status, why no delivery is accepted", told.notReady, "")
   say.is("status, a refused reload", told.config.refusal !== "", world.isRefused)
   say.is("status, received since the start", told.totals.received, counted.accepted)
@@ -100,7 +102,7 @@ export const status = (say: Statements, told: Status): void => {
   say.is("status, a secret has verified", (secret?.lastUsed ?? 0) > 0, counted.accepted > 0)
   say.is("status, delivered since the start", told.totals.delivered, world.delivered)
   if (!places.some(({ was }) => was.unreachable)) {
-    const errors = places.reduce((sum, { answeredErrors }) => sum + answeredErrors, 0)
+    const errors = places.reduce((sum, { refusals }) => sum + refusals, 0)
     say.is("status, failed attempts", told.totals.failed, errors)
   }
   hour(say, "status, last hour", told.hour)
@@ -141,7 +143,8 @@ export const metrics = (say: Statements, told: ReadonlyMap<string, number>): voi
     is(`relay_dead_letters${sink}`, place.deadLetters.length)
     const [condition, other] = conditionsOf(place)
     if (other === undefined) is(`relay_lane_state{sink="${place.name}",state="${condition}"}`, 1)
-    if (!isRebuilt) is(`relay_delivery_attempts_total{sink="${place.name}",outcome="delivered"}`, place.receipts)
+    if (place.isInConfig && !isRebuilt)
+      is(`relay_delivery_attempts_total{sink="${place.name}",outcome="delivered"}`, place.receipts)
   }
   if (quarantined > 0) is(`relay_dead_letters{sink="_quarantine"}`, quarantined)
   is(`relay_webhook_requests_total{webhook="scheduling",code="202"}`, counted.accepted)

@@ -5,7 +5,7 @@ import { seeded } from "../../lib/seeded.ts"
 import type { Options } from "../Line.ts"
 import { Subject } from "../relay/Subject.ts"
 import { path, secret } from "../relay/Traffic.ts"
-import { Place } from "./Place.ts"
+import { modes, Place } from "./Place.ts"
 
 /** Counts that begin anew with each start of the relay. */
 const nothing = { accepted: 0, duplicates: 0, quarantined: 0, forged: 0, strays: 0 }
@@ -21,6 +21,8 @@ export class World {
   quarantined = 0
   /** What the log has, whatever became of it. */
   appended = 0
+  /** At most so many copies more: a rename appends again what waits. */
+  moved = 0
   /** Why the last reload must be told as refused. */
   isRefused = false
   /** Sinks came, went or changed their names since the start: a sink's counts may begin anew. */
@@ -162,9 +164,7 @@ export class World {
 
   async #change(): Promise<string> {
     const place = this.pick(this.places)
-    const mode = this.pick(
-      (["taking", "slow", "refusing", "failing", "away"] as const).filter((one) => one !== place?.mode),
-    )
+    const mode = this.pick(modes.filter((one) => one !== place?.mode))
     if (place === undefined || mode === undefined) return ""
     await place.become(mode)
     return `${place.name} is ${mode}`
@@ -241,6 +241,7 @@ export class World {
     const place = this.pick(this.places.filter(({ isInConfig }) => isInConfig))
     if (place === undefined) return ""
     const before = place.name
+    this.moved += place.owed
     place.name = before.endsWith("-b") ? before.slice(0, -2) : `${before}-b`
     place.names.add(place.name)
     place.renamedAt = this.subject.sender.next
@@ -270,7 +271,7 @@ export class World {
   }
 
   async #restart(signal: NodeJS.Signals): Promise<string> {
-    this.endLife(signal === "SIGKILL")
+    this.#endLife(signal === "SIGKILL")
     await this.#relay.kill(signal)
     this.#relay = await this.subject.start()
     this.counted = { ...nothing }
@@ -282,12 +283,12 @@ export class World {
   }
 
   /** A crash may forget what was counted since the start; no more, because a stop stores all of it. */
-  private endLife(isCrash: boolean): void {
+  #endLife(isCrash: boolean): void {
     const delivered = this.delivered
     this.hour.delivered += delivered
     if (!isCrash) return
     const { accepted, forged, strays } = this.counted
-    this.forgotten.received += accepted + 0
+    this.forgotten.received += accepted
     this.forgotten.refused += forged + strays
     this.forgotten.delivered += delivered
   }
