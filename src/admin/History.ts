@@ -17,6 +17,7 @@ import { Ingest } from "../ingest/Ingest.ts"
 import { Journal } from "../journal/Journal.ts"
 import * as StateFile from "../runtime/StateFile.ts"
 import { type Hour, History as Report, type Totals } from "./HistoryApi.ts"
+import { RelayInfo } from "./RelayInfo.ts"
 
 const every = "10 seconds"
 const hour = 3_600_000
@@ -82,12 +83,12 @@ class Steps {
   since: number
 
   constructor(
-    now: number,
-    { since, at, ...columns }: Report = { since: now, at: [], received: [], delivered: [], refused: [], failed: [] },
+    start: number,
+    { since, at, ...columns }: Report = { since: start, at: [], received: [], delivered: [], refused: [], failed: [] },
   ) {
     // A clock that was set back can't tell how old they are.
-    const isPast = since <= now && at.every((end) => end <= now)
-    this.since = isPast ? since : now
+    const isPast = since <= start && at.every((end) => end <= start)
+    this.since = isPast ? since : start
     const row = (index: number) => (of: keyof Totals) => columns[of][index] ?? 0
     if (isPast) {
       this.steps = at.map((end, index) => {
@@ -101,7 +102,7 @@ class Steps {
         }
       })
     }
-    this.forget(now)
+    this.forget(start)
   }
 
   add(step: Step): void {
@@ -151,12 +152,13 @@ export class History extends Context.Service<
       const { path } = (yield* (yield* Journal).status).engine
       const file = path === undefined ? undefined : `${path}-hour`
       const known = file === undefined ? undefined : yield* StateFile.read(file)
+      // All counts begin with the process, also those from before this layer was built.
       const kept = new Steps(
-        yield* Clock.currentTimeMillis,
+        (yield* RelayInfo).startedAt,
         known === undefined ? undefined : Option.getOrUndefined(Schema.decodeOption(Stored)(known)),
       )
       const total = () => totalsOf(counters, lanes.counted())
-      let last = total()
+      let last: Totals = { received: 0, delivered: 0, refused: 0, failed: 0 }
       const durations: Array<Durations> = []
 
       const sample = Effect.gen(function* () {

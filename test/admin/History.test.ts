@@ -3,6 +3,7 @@ import { join } from "node:path"
 import { Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { History, percentile99 } from "../../src/admin/History.ts"
+import { RelayInfo } from "../../src/admin/RelayInfo.ts"
 import { type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
 import * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
@@ -16,6 +17,7 @@ const history = Effect.fnUntraced(function* (path?: string) {
   const counters = Counters.make()
   const lanes: Array<LaneStatus> = []
   const counted = Layer.mergeAll(
+    RelayInfo.layer({ version: "1.2.3", configFile: "relay.config.json" }),
     Layer.succeed(Journal, {
       status: Effect.succeed({ engine: path === undefined ? {} : { path } } as JournalStatus),
     } as Journal["Service"]),
