@@ -161,7 +161,8 @@ export class RetryQueue {
     for (const waiting of this.#keys.values()) {
       const head = this.#events.get(waiting[0] ?? 0)
       if (head === undefined || head.taken) continue
-      const at = this.#isFull(waiting) && head.tried === 0 ? Math.min(now, head.dueAt) : head.dueAt
+      // A group that was tried is full as well, but its window is over: it waits for its retry.
+      const at = this.#isFull(waiting) && head.firstAttemptAt === 0 ? Math.min(now, head.dueAt) : head.dueAt
       if (at > now || (due !== undefined && due.at <= at)) {
         next = Math.min(next, at)
         continue

@@ -7,7 +7,7 @@ const event = (sequence: number, dueAt: number, key = "", tried = 1) => ({
   dueAt,
   due: dueAt,
   delay: 1_000,
-  firstAttemptAt: 1,
+  firstAttemptAt: tried === 0 ? 0 : 1,
   tried,
   lastFailure: "",
   defects: 0,
@@ -45,6 +45,17 @@ describe("a lane's retry queue", () => {
     expect(sequences(retries.takeDue(120, 10))).toEqual([2])
     retries.remove(2, 130)
     expect(retries.hasKey("acct_1")).toBe(false)
+  })
+
+  // Found by the simulation (seed 592121): the group went out again and again, without a wait.
+  test("a full group goes before its window ends, but after a failed attempt it waits for its retry", () => {
+    const retries = new RetryQueue(2)
+    for (const sequence of [1, 2]) retries.put(event(sequence, 900, "group", 0))
+    expect(sequences(retries.takeGroup(100))).toEqual([1, 2])
+    // The sink was away: the attempt is not counted.
+    for (const sequence of [1, 2]) retries.put({ ...event(sequence, 500, "group", 0), firstAttemptAt: 1 })
+    expect(sequences(retries.takeGroup(499))).toEqual([])
+    expect(sequences(retries.takeGroup(500))).toEqual([1, 2])
   })
 
   // Found by the simulation (seed 20200): an event was in two digests at once, and its end in one made the other unreadable.
