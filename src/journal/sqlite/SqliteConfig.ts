@@ -4,7 +4,19 @@ import { countOr, textOr } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 
 /** Suffixes of the files that the relay and SQLite keep next to the journal's file. */
-const filesBeside = ["-wal", "-shm", "-lock", "-mark", "-ballast", "-probe", "-index", "-index-wal", "-index-shm"]
+const filesBeside = [
+  "-wal",
+  "-shm",
+  "-lock",
+  "-mark",
+  "-ballast",
+  "-hour",
+  "-hour.new",
+  "-probe",
+  "-index",
+  "-index-wal",
+  "-index-shm",
+]
 
 export const SqliteConfig = Schema.Struct({
   path: textOr("The journal's file; its directory is made when it is missing", "./data/journal.db", {
