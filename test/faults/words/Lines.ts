@@ -87,7 +87,9 @@ const told = async (world: World, steps: ReadonlyArray<string>): Promise<Told> =
   const before = new Statements(world)
   early(before, (await get<Page>(world, "/events?limit=1000")).events)
   const arrived = await eventually(() => sinksWait(world).length === 0, 30)
-  const late = arrived ? [] : sinksWait(world).map(({ name, owed }) => `${owed} events never came to ${name}`)
+  const late = arrived
+    ? []
+    : sinksWait(world).map((place) => `never came to ${place.name}: ${place.missing.join(", ")}`)
   const by = Math.floor(world.random() * 4)
   let last = new Statements(world)
   await eventually(
@@ -110,7 +112,7 @@ const life = async (options: Options, seed: number, rounds: number) => {
   let untrue: ReadonlyArray<string> = []
   for (let round = 0; round < rounds && untrue.length === 0; round++) {
     if (round === rounds - 1) await world.mend()
-    else if (round > 0) steps.push(await world.step())
+    else if (round > 0) steps.push(await (round === 1 ? world.refuse() : world.step()))
     await world.send()
     const found = await told(world, steps)
     statements += found.statements

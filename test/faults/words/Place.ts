@@ -139,6 +139,21 @@ export class Place {
     return this.total((number) => this.waiting(number))
   }
 
+  /** What it was owed and has not got, in words. */
+  get missing(): ReadonlyArray<string> {
+    return [...this.copies]
+      .filter(([number]) => this.waiting(number) !== 0)
+      .map(
+        ([number, copies]) =>
+          `evt_${number} of ${copies} copies, ${this.taken(number)} taken and ${this.refused(number)} refused`,
+      )
+  }
+
+  /** A replay that a rename moves has the key of its event again, so the receiver can't tell the two apart. */
+  get canBeRenamed(): boolean {
+    return this.isInConfig && ![...this.copies].some(([number, copies]) => copies > 1 && this.waiting(number) > 0)
+  }
+
   get deadLetters(): ReadonlyArray<number> {
     return [...this.copies.keys()].flatMap((number) => Array.from({ length: this.dead(number) }, () => number))
   }

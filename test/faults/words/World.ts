@@ -90,6 +90,13 @@ export class World {
     return (await step?.()) ?? ""
   }
 
+  /** Every life has dead letters: a sink refuses some of its events. */
+  async refuse(): Promise<string> {
+    const place = this.pick(this.places)
+    await place?.become("refusing")
+    return `${place?.name} is refusing`
+  }
+
   /** Each sink gets its events. */
   async mend(): Promise<void> {
     for (const place of this.places) {
@@ -238,7 +245,7 @@ export class World {
   }
 
   async #rename(): Promise<string> {
-    const place = this.pick(this.places.filter(({ isInConfig }) => isInConfig))
+    const place = this.pick(this.places.filter(({ canBeRenamed }) => canBeRenamed))
     if (place === undefined) return ""
     const before = place.name
     this.moved += place.owed
