@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs"
 import { basename, dirname, join, relative } from "node:path"
-import { architecture, type Room, renew, rooms, root } from "./architecture.ts"
+import { architecture, type Room, rooms, root } from "./architecture.ts"
 import { lines } from "./faults/Lines.ts"
 
 const read = (path: string): string => readFileSync(join(root, path), "utf8")
@@ -26,6 +26,14 @@ const graph = new Map(sources.map((file) => [file, importsOf(file)]))
 const roomOf = (file: string): string => file.split("/")[1] ?? ""
 const byName = new Map(rooms.map((room) => [room.name, room]))
 const room = (name: string): Room => byName.get(name) ?? { name, imports: [], ownFolders: false, node: false }
+
+/** The imports of src whose specifier matches. */
+const importsMatching = (pattern: RegExp): ReadonlyArray<{ readonly file: string; readonly specifier: string }> =>
+  sources.flatMap((file) =>
+    [...read(file).matchAll(/^(?:import|export)\b[^"';]*?"([^"]+)"|\bimport\("([^"]+)"\)/gm)]
+      .map(([, specifier, lazy]) => ({ file, specifier: specifier ?? lazy ?? "" }))
+      .filter(({ specifier }) => pattern.test(specifier)),
+  )
 
 /** What is loaded with a file: all that it imports, and what that imports, but for types and what is imported when it is needed. */
 const loadedWith = (file: string, loaded = new Set<string>()): ReadonlySet<string> => {
@@ -74,8 +82,18 @@ describe("the table of rooms", () => {
     expect(wrong.map(({ file, target }) => `${file} imports ${target}`)).toEqual([])
   })
 
-  test("is what the linter checks; if not: bun test/architecture.ts", () => {
-    expect(read("biome.json")).toBe(renew(read("biome.json")))
+  test("allows every import of a `node:` module", () => {
+    const wrong = importsMatching(/^node:/).filter(({ file }) => {
+      const { name, node } = room(roomOf(file))
+      return typeof node === "boolean" ? !node : !node.some((one) => file === `src/${name}/${one}`)
+    })
+    expect(wrong).toEqual([])
+  })
+
+  test("names a platform in runtime alone", () => {
+    const platforms = importsMatching(/^(@effect\/platform-|bun(:|$))/)
+    expect(platforms.length).toBeGreaterThan(0)
+    expect(platforms.filter(({ file }) => roomOf(file) !== "runtime")).toEqual([])
   })
 })
 

@@ -7,17 +7,21 @@ import manifest from "../package.json" with { type: "json" }
 import { embedded } from "../src/config/load/Defaults.ts"
 import { scenarios } from "./bench/Scenarios.ts"
 import { lines as faults } from "./faults/Lines.ts"
+import { readPage } from "./lib/docs.ts"
 import { freePort } from "./lib/port.ts"
 import { command, relay } from "./lib/relay.ts"
 
 const root = resolve(import.meta.dir, "..")
-const readme = readFileSync(join(root, "README.md"), "utf8")
+const readme = readPage("README.md")
+const cli = readPage("config/reference/cli.md")
+/** Every page that shows commands to run in a clone. */
+const shown = [readme, cli, readPage("config/examples/README.md"), readPage("CONTRIBUTING.md")].join("\n")
 const cwd = mkdtempSync(join(tmpdir(), "relay-readme-"))
 /** As the README calls it. */
 const source = { cwd, under: "bun" }
 afterAll(() => rmSync(cwd, { recursive: true }))
 
-const lines = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block]) => block?.trimEnd().split("\n") ?? [])
+const lines = [...shown.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block]) => block?.trimEnd().split("\n") ?? [])
 const deno = lines.filter((line) => line.startsWith("deno "))
 /** The single commands, however Bun is called: `install …`, `test`, `run build`, `src/main.ts …`. */
 const commands = lines
@@ -60,19 +64,18 @@ describe("the README", () => {
       else expect(["install", "test", "run", "src/main.ts"]).toContain(verb ?? "")
       if (verb === "run") expect(Object.keys(manifest.scripts)).toContain(name)
     }
-    for (const [, target = ""] of readme.matchAll(/\]\(([^)]+)\)/g)) expect(existsSync(join(root, target))).toBe(true)
     const { stdout } = await relay(["--help"], source)
     const known = [...stdout.slice(stdout.indexOf("SUBCOMMANDS")).matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name)
-    const table = [...readme.matchAll(/^\| (`[a-zA-Z`, ]+`) \|/gm)].flatMap(([, cell = ""]) =>
+    const table = [...cli.matchAll(/^\| (`[a-zA-Z`, ]+`) \|/gm)].flatMap(([, cell = ""]) =>
       [...cell.matchAll(/`([a-z]+)/g)].map(([, name]) => name),
     )
     expect(table).toEqual(known)
     for (const line of ours) expect(known).toContain(line.split(" ")[0])
-    for (const [, file = ""] of readme.matchAll(/ -c (\S+)$/gm)) expect(existsSync(join(root, file))).toBe(true)
+    for (const [, file = ""] of shown.matchAll(/ -c (\S+)$/gm)) expect(existsSync(join(root, file))).toBe(true)
   }, 20_000)
 
   test("shows its claims by scripts, and parts of them, that there are", () => {
-    const claims = [...readme.matchAll(/^\| .* \| `bun run ([a-z]+)(?: --only ([a-z-]+))?(?: --[a-z]+)?` \|$/gm)]
+    const claims = [...readme.matchAll(/^- \*\*.*: `bun run ([a-z]+)(?: --only ([a-z-]+))?(?: --[a-z]+)?`$/gm)]
     expect(claims.length).toBeGreaterThan(5)
     const parts: Record<string, ReadonlyArray<string>> = {
       faults: faults.map(({ name }) => name),

@@ -10,7 +10,7 @@ import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchem
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 import { laneConditions } from "../delivery/LaneStatus.ts"
 import { verdicts } from "../routing/Router.ts"
-import { BadRequest, Invalid, NotFound, Refused, Unavailable } from "./ApiErrors.ts"
+import { BadRequest, Invalid, NotFound, Refused, TooMany, Unavailable } from "./ApiErrors.ts"
 import { Fleet } from "./FleetApi.ts"
 import { History, Hour, Totals } from "./HistoryApi.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
@@ -277,7 +277,7 @@ const name = { name: Schema.String }
 export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
   HttpApiEndpoint.get("status", "/status", { success: Status, error: Unavailable }),
   /** The status each second, as server-sent events; none in a second in which the journal can't be read. */
-  HttpApiEndpoint.get("live", "/live", { success: HttpApiSchema.StreamSse({ data: Status }) }),
+  HttpApiEndpoint.get("live", "/live", { success: HttpApiSchema.StreamSse({ data: Status }), error: TooMany }),
   HttpApiEndpoint.get("history", "/history", { success: History }),
   HttpApiEndpoint.get("tap", "/tap", {
     query: {
@@ -287,7 +287,7 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
       sink: Schema.optionalKey(Schema.String),
     },
     success: HttpApiSchema.StreamNdjson({ schema: TapLine }),
-    error: [NotFound, Refused],
+    error: [NotFound, Refused, TooMany],
   }),
   HttpApiEndpoint.post("reload", "/reload", { success: Reloaded, error: [Invalid, Refused, Unavailable] }),
   HttpApiEndpoint.post("import", "/journal/import", {

@@ -13,6 +13,9 @@ export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", message
 /** Not possible in the current state; the message says what is. */
 export class Refused extends Schema.TaggedError<Refused>()("Refused", message, { httpApiStatus: 409 }) {}
 
+/** As many streams are open as the relay serves. */
+export class TooMany extends Schema.TaggedError<TooMany>()("TooMany", message, { httpApiStatus: 429 }) {}
+
 /** The new config is wrong; the one in force stays. */
 export class Invalid extends Schema.TaggedError<Invalid>()(
   "Invalid",

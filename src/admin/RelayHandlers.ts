@@ -11,6 +11,7 @@ import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
 import { History } from "./History.ts"
 import type { Kept } from "./ImportLine.ts"
+import * as LiveStreams from "./LiveStreams.ts"
 import * as LiveTail from "./LiveTail.ts"
 import { noSink, requirePatterns, unavailable } from "./Refusals.ts"
 import { RelayStatus } from "./RelayStatus.ts"
@@ -37,6 +38,7 @@ export const layer = HttpApiBuilder.group(
     const reload = yield* Reload
     const history = yield* History
     const { status } = yield* RelayStatus
+    const limited = LiveStreams.make()
     const everySecond = Stream.fromEffectSchedule(Effect.option(status), Schedule.fixed("1 second"))
 
     /** Events of another journal that are owed to sinks of this config. */
@@ -60,8 +62,10 @@ export const layer = HttpApiBuilder.group(
     return handlers.handleAll({
       status: () => Effect.mapError(status, unavailable),
       live: () =>
-        Effect.succeed(
-          Stream.flatMap(everySecond, Option.match({ onNone: () => Stream.empty, onSome: Stream.succeed })),
+        limited(
+          Effect.succeed(
+            Stream.flatMap(everySecond, Option.match({ onNone: () => Stream.empty, onSome: Stream.succeed })),
+          ),
         ),
       history: () => history.report,
       import: ({ payload: { events } }) => importEvents(events),
@@ -78,7 +82,7 @@ export const layer = HttpApiBuilder.group(
           }
           if (!known([...sinks, { name: quarantine }], sink)) return yield* noSink(sink)
           const match = type === undefined ? {} : { match: Pattern.make(type) }
-          return yield* LiveTail.make({ ...filter, ...match }, ingest.refusals)
+          return yield* limited(LiveTail.make({ ...filter, ...match }, ingest.refusals))
         },
         Effect.provideService(Journal, journal),
       ),

@@ -16,6 +16,7 @@ import { Reload } from "../reload/Reload.ts"
 import * as Problem from "../runtime/Problem.ts"
 import type { Handler } from "../runtime/RequestGuard.ts"
 import * as AdminGuard from "./AdminGuard.ts"
+import { bodyProblem } from "./BodyLimit.ts"
 import * as Handlers from "./Handlers.ts"
 import * as Metrics from "./Metrics.ts"
 import { notReady } from "./Readiness.ts"
@@ -70,7 +71,7 @@ export const handler = Effect.gen(function* () {
   )
   const log = yield* logging
   const handle: Handler = (request) => {
-    const problem = refusal(request)
+    const problem = refusal(request) ?? bodyProblem(request)
     return problem === undefined ? router.handler(request, log) : Problem.toResponse(problem)
   }
   return handle

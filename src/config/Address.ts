@@ -1,4 +1,4 @@
-/** Where a server listens: host and port, as in `127.0.0.1:8080` or `[::1]:8080`. */
+/** An address that a server listens on: host and port, as in `127.0.0.1:8080` or `[::1]:8080`. */
 export interface Address {
   readonly host: string
   readonly port: number

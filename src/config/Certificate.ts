@@ -6,7 +6,7 @@ import { Result } from "effect"
 export interface Certificate {
   /** The key of the config that names it: `tls.certificate`, `sinks.lake.tls.ca`. */
   readonly key: string
-  /** Whom it is for, or which authority it is. */
+  /** It names whom the certificate is for, or which authority it is. */
   readonly subject: string
   /** Epoch milliseconds, as `notAfter`. */
   readonly notBefore: number
@@ -74,7 +74,7 @@ const readKey = (pem: string): Result.Result<ReturnType<typeof createPrivateKey>
   })
 }
 
-/** What is wrong with a private key; with the certificate it is for, whether it belongs to it. */
+/** Says what is wrong with a private key; with the certificate it is for, whether it belongs to it. */
 export const keyProblem = (pem: string, certificate?: string): Problem | undefined => {
   const key = readKey(pem)
   if (Result.isFailure(key)) return key.failure

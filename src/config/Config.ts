@@ -18,7 +18,7 @@ export const maxInFlight = 64 * 1024 * 1024
 /** How long before a secret's expiry it is announced, in milliseconds. */
 export const noticeOfExpiry = 14 * 86_400_000
 
-/** The same for a certificate: a third of its time where that is less, because it is renewed late in it. */
+/** The notice before a certificate expires: a third of its time if that is less, because it is renewed late in it. */
 export const noticeOf = ({ notBefore, notAfter }: Pick<Certificate, "notBefore" | "notAfter">): number =>
   Math.min(noticeOfExpiry, Math.floor((notAfter - notBefore) / 3))
 
@@ -67,7 +67,7 @@ export interface Delivery {
   readonly maxDeadLetters: number
 }
 
-/** What every sink has, whatever its type. */
+/** Every sink has these, whatever its type. */
 export interface LaneConfig {
   readonly name: string
   readonly type: string

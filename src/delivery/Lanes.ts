@@ -24,7 +24,14 @@ import {
 } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { quarantine } from "../event/Event.ts"
-import { Journal, type JournalError, type LaneInfo, type Log, type Streams } from "../journal/Journal.ts"
+import {
+  Journal,
+  type JournalError,
+  type KnownSink,
+  type LaneInfo,
+  type Log,
+  type Streams,
+} from "../journal/Journal.ts"
 import { totals } from "../journal/LaneTotals.ts"
 import type { SinkError } from "../sinks/Sink.ts"
 import { type LaneStatus, statusOf } from "./LaneStatus.ts"
@@ -87,12 +94,11 @@ const openEvery = Duration.seconds(1)
 const unclaimed = ({ name, backlog }: LaneInfo): string =>
   `${backlog === 1 ? "1 event waits" : `${backlog} events wait`} for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` moves the backlog to another sink, \`relay lanes drop ${name}\` gives it up, or a sink takes it over with "renamedFrom"`
 
-const formerNames = (specs: ReadonlyArray<RunningLanes.LaneSpec>): ReadonlyMap<string, string> =>
-  new Map(
-    specs.flatMap(({ config: { name, renamedFrom } }) =>
-      renamedFrom === undefined || renamedFrom === name ? [] : [[name, renamedFrom] as const],
-    ),
-  )
+const knownSinks = (specs: ReadonlyArray<RunningLanes.LaneSpec>): ReadonlyArray<KnownSink> =>
+  specs.map(({ config }) => {
+    const { name, renamedFrom } = config
+    return { name, renamedFrom, exclusive: RunningLanes.isExclusive(config) }
+  })
 
 const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
 
@@ -120,7 +126,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
   let current = [...specs, quarantined]
   if (limits?.maxAge !== undefined) yield* Effect.forkScoped(Quarantine.expiring(journal, limits.maxAge))
 
-  journal.knowFormerNames?.(formerNames(specs))
+  journal.knowSinks?.(knownSinks(specs))
   const owned = journal.streams === undefined ? [journal] : SubscriptionRef.getUnsafe(journal.streams)
   for (const log of owned) yield* streams.follow(log, current)
   for (const info of yield* journal.lanes) {
@@ -236,8 +242,8 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
         }
       }
     }).pipe(Effect.onError(() => undo))
-    // Before anything is routed to a new name, which may still be another name of the lane.
-    journal.knowFormerNames?.(formerNames(specs))
+    // The lane of a new name may still have its former one, and not yet be opened.
+    journal.knowSinks?.(knownSinks(specs))
     yield* swap
     current = [...specs, quarantined]
 

@@ -3,7 +3,8 @@
  * it, so that its dead letters are the quarantined events.
  *
  * **Guarantee.** It never fills the journal: beyond its limit what belongs there
- * is refused, and other deliveries are not. Only what is older than the config
+ * is refused, and other deliveries are not. A flood on one webhook leaves room
+ * for what others can't route (`Backlog.ts`). Only what is older than the config
  * says is deleted.
  */
 import { Clock, Duration, Effect } from "effect"

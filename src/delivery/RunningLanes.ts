@@ -80,7 +80,7 @@ const repeating = (failure: string, task: Effect.Effect<void>): Effect.Effect<ne
   )
 
 /** Only one relay may send its events: it must see all of a key, a group, or a time. */
-const isExclusive = ({ order, digest, rateLimit }: LaneConfig): boolean =>
+export const isExclusive = ({ order, digest, rateLimit }: LaneConfig): boolean =>
   order === "key" || digest !== undefined || rateLimit !== undefined
 
 /** How the lane of a config is opened. */

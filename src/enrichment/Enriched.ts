@@ -17,10 +17,10 @@ import * as Pattern from "../routing/Pattern.ts"
 import { failed, misconfigured, rejected, type Sink, type SinkError, withoutAnswer } from "../sinks/Sink.ts"
 import type { ClientDetails, Clients, ClientsError } from "./Clients.ts"
 
-/** What to do when the details are not available. */
+/** The choices when the details are not available. */
 export type WithoutDetails = NonNullable<LaneConfig["enrich"]>
 
-/** Of a digest, clients are looked up only for events that the message may show: the first and the last. */
+/** Clients of a digest are looked up only for events that the message may show: the first and the last. */
 const shown = 20
 
 const utf8 = new TextEncoder()

@@ -23,7 +23,7 @@ export const nearest = (given: string, candidates: ReadonlyArray<string>): strin
       bestDistance = d
     }
   }
-  // Of three letters, two others make another word.
+  // Three letters with two others make another word.
   const most = given.length <= 3 ? 1 : Math.max(2, Math.floor(given.length / 3))
   return bestDistance <= most ? best : undefined
 }

@@ -23,7 +23,7 @@ const keep = (_: string, value: unknown, { source }: { readonly source?: string 
     ? value
     : raw.rawJSON(source)
 
-/** As `JSON.parse`, but for numbers that it would round. */
+/** Parses like `JSON.parse`, but for numbers that it would round. */
 export const parse = (text: string): unknown => {
   if (!mayBeLong.test(text)) return JSON.parse(text)
   try {

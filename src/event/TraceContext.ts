@@ -5,7 +5,7 @@
 export interface TraceContext {
   /** `00-`, 32 hexadecimal digits of the trace, 16 of its last span, and flags. */
   readonly traceparent: string
-  /** What other tracers added; absent when none did. */
+  /** Other tracers added it; absent when none did. */
   readonly tracestate?: string
 }
 

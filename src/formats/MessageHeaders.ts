@@ -9,7 +9,7 @@ export type Header = readonly [name: string, value: string]
 type Fit = (text: string) => string
 const asItIs: Fit = (text) => text
 
-/** What the relay says of an event: by which key a repeat is known, its id and its type. */
+/** The relay says this of an event: by which key a repeat is known, its id and its type. */
 export const identity = (entry: Entry, fit = asItIs): Array<Header> => {
   const { id, type } = entry.event
   const headers: Array<Header> = [["idempotency-key", idempotencyKey(entry)]]
@@ -18,7 +18,7 @@ export const identity = (entry: Entry, fit = asItIs): Array<Header> => {
   return headers
 }
 
-/** What came with the bytes: the signature, so that it can be verified again, the webhook's id, and the trace. */
+/** These came with the bytes: the signature, so that it can be verified again, the webhook's id, and the trace. */
 export const provenance = ({ event }: Entry, fit = asItIs): Array<Header> => {
   const headers: Array<Header> = []
   if (event.signature !== "") headers.push(["x-service-signature", event.signature])

@@ -16,7 +16,7 @@ import * as Numbers from "../event/Numbers.ts"
 import * as Pointer from "../event/Pointer.ts"
 import * as Rendering from "./Rendering.ts"
 
-/** Where the text is used, which decides how values are escaped. `json` is the inside of a JSON string. */
+/** The place where the text is used, which decides how values are escaped. `json` is the inside of a JSON string. */
 export type Place = "text" | "json" | "url" | "header" | "topic"
 
 export interface Template {
@@ -87,7 +87,7 @@ const isOneOf = (fields: Readonly<Record<string, Field>>, name: string): boolean
 const choice = (fields: Readonly<Record<string, Field>>): string =>
   `it is one of ${Object.keys(fields).join(", ")}, or a JSON Pointer such as /data/object/id`
 
-/** What was probably meant by a name that is no field. */
+/** Guesses what was meant by a name that is no field. */
 const meant = (fields: Readonly<Record<string, Field>>, name: string): string | undefined => {
   const near = nearest(name, Object.keys(fields))
   if (near !== undefined) return near
@@ -95,7 +95,7 @@ const meant = (fields: Readonly<Record<string, Field>>, name: string): string | 
   return /^[\w$]+([./][\w-]+)+$/.test(name) && Pointer.parse(pointer) !== undefined ? pointer : undefined
 }
 
-/** What is wrong with a template; `undefined` if nothing is. */
+/** Says what is wrong with a template; `undefined` if nothing is. */
 export const problem = (text: string): string | undefined => {
   for (const [whole, inside = ""] of text.matchAll(placeholder)) {
     const name = inside.trim()
@@ -108,7 +108,7 @@ export const problem = (text: string): string | undefined => {
   return /\{\{|\}\}/.test(text.replaceAll(placeholder, "")) ? "a {{ has no }} or the other way round" : undefined
 }
 
-/** What is wrong with a name that must be a field of an event. */
+/** Says what is wrong with a name that must be a field of an event. */
 export const fieldProblem = (name: string): string | undefined => {
   if (isOneOf(eventFields, name)) return undefined
   const near = meant(eventFields, name)
@@ -166,7 +166,7 @@ const escapes: Readonly<Record<Place, (value: string) => string>> = {
   json: (value) => JSON.stringify(value).slice(1, -1),
   url: escapeUrl,
   header: escapeHeader,
-  // What a Kafka topic and a NATS subject may hold.
+  // Characters that a Kafka topic and a NATS subject may hold.
   topic: (value) => value.replace(/[^A-Za-z0-9._-]/g, "_"),
 }
 

@@ -8,17 +8,17 @@ import * as RequestGuard from "../runtime/RequestGuard.ts"
 
 export interface Refusal {
   readonly answer: Problem.Problem
-  /** What is wrong, for the log and `relay status`. Holds nothing of the request. */
+  /** It says what is wrong, for the log and `relay status`. Holds nothing of the request. */
   readonly what: string
-  /** What to do. */
+  /** It says what to do. */
   readonly advice: string
 }
 
-/** What tells more than the reason. */
+/** It tells more than the reason. */
 export interface More {
   /** In words of ours. */
   readonly why?: string
-  /** Of the request, such as its path: shown where the relay is looked at, and not in the log. */
+  /** A detail of the request, such as its path: shown where the relay is looked at, and not in the log. */
   readonly sent?: string
 }
 
@@ -162,7 +162,7 @@ export const refusals = {
   },
   quarantineFull: {
     answer: answers.quarantineFull,
-    what: "it can't be routed, and the quarantine is full",
+    what: "it can't be routed, and the quarantine has no room for more of this webhook",
     advice:
       "relay dlq list --sink _quarantine shows what fills it: replay or drop that, raise `quarantine.maxSize` and `maxShare`, or have what sends these stop",
   },

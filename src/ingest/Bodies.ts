@@ -27,7 +27,7 @@ export interface Bodies {
 }
 
 export interface BodiesOptions {
-  /** Where the bytes in flight are counted. */
+  /** This counts the bytes in flight. */
   readonly gauge: { bytesInFlight: number }
   /** Bytes of all bodies together. */
   readonly maxInFlight: number

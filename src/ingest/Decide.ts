@@ -1,5 +1,5 @@
 /**
- * What becomes of an authentic body, by the config: it is routed, quarantined
+ * Decides what becomes of an authentic body, by the config: it is routed, quarantined
  * with the reason, or refused. Pure: the caller counts, logs and answers.
  */
 import { Result } from "effect"
@@ -10,7 +10,7 @@ import { isKnown, isRelayEvent } from "../event/EventType.ts"
 import type { RoutingTable } from "../routing/RoutingTable.ts"
 import { type More, refusals } from "./Answers.ts"
 
-/** What is known of a delivery before its body is decoded. */
+/** The facts about a delivery before its body is decoded. */
 export type Received = Omit<Event, "id" | "type" | "accountId" | "problem" | "altered">
 
 export type Decision =

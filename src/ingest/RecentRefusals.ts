@@ -19,7 +19,7 @@ export interface Refused {
   readonly webhook: string
   readonly reason: RefusalReason
   readonly requestId: string
-  /** What of the request tells more than the reason, such as its path; empty where nothing does. */
+  /** A detail of the request that tells more than the reason, such as its path; empty where nothing does. */
   readonly detail: string
 }
 
@@ -137,11 +137,11 @@ const bounded = (detail: string): string => {
 
 export interface RecentRefusals {
   readonly add: (refused: Omit<Refused, "at">) => void
-  /** Of the last hour, the most frequent first. */
+  /** Lists those of the last hour, the most frequent first. */
   readonly counted: () => ReadonlyArray<Counted>
   /** How many there were since the start. */
   readonly total: () => number
-  /** Those after the first `seen`, as far as they are kept. */
+  /** Lists those after the first `seen`, as far as they are kept. */
   readonly since: (seen: number) => ReadonlyArray<Refused>
   /** Waits until there are more than `seen`. */
   readonly awaitBeyond: (seen: number) => Effect.Effect<void>

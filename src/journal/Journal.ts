@@ -21,7 +21,7 @@ import type { Fleet } from "./FleetStatus.ts"
 import type { JournalBroken, JournalError } from "./JournalError.ts"
 import type { DeadLetterQuery, StoredDeadLetter } from "./LaneInfo.ts"
 import type { Attempt, RefusedSettlement } from "./Settlement.ts"
-import type { Log, Streams } from "./StreamLog.ts"
+import type { KnownSink, Log, Streams } from "./StreamLog.ts"
 
 export type * from "./EventQuery.ts"
 export * from "./JournalError.ts"
@@ -173,8 +173,8 @@ export class Journal extends Context.Service<
       appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit>
       /** Absent where there is but this one. */
       readonly streams?: Streams
-      /** Says, by the names of sinks, which ones they had before; absent where a lane is not renamed in place. */
-      readonly knowFormerNames?: (formerNames: ReadonlyMap<string, string>) => void
+      /** Says which sinks events will be routed to, before they are; absent where an append needs to know none. */
+      readonly knowSinks?: (sinks: ReadonlyArray<KnownSink>) => void
       /** Absent where there can be but one relay. */
       readonly fleet?: Fleet
       /** Fails once the journal is broken and never succeeds: race the process against it. */

@@ -20,6 +20,11 @@ export interface OpenOptions {
   readonly exclusive?: boolean
 }
 
+/** A sink that events are routed to. Its lane may yet be opened, or renamed. */
+export interface KnownSink extends Pick<OpenOptions, "renamedFrom" | "exclusive"> {
+  readonly name: string
+}
+
 export interface Log {
   /**
    * Entries above `after`, ascending, at most `limit` and at most some

@@ -84,7 +84,7 @@ const ofWebhook = ({ secrets: _, ...webhook }: Webhook): Fields => webhook
 const secretsOf = ({ name, secrets }: Webhook) =>
   secrets.map((secret) => ({ ...secret, name: `${name}/${secret.name}` }))
 
-/** As in the file: the keys of its type beside those of every sink. A former name is no difference. */
+/** The keys are as in the file: those of its type next to those of every sink. A former name is no difference. */
 const ofSink = ({ config, renamedFrom: _, ...lane }: LaneConfig): Fields => ({
   ...lane,
   ...(isFields(config) ? config : { config }),

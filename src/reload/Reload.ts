@@ -25,7 +25,7 @@ export interface Report {
   /** The file that was read, as it is named. */
   readonly file: string
   readonly changes: ReadonlyArray<Difference.Difference>
-  /** What a person should know of it, in sentences. */
+  /** A person should know this of it, in sentences. */
   readonly notes: ReadonlyArray<string>
   readonly warnings: ReadonlyArray<Diagnostic>
 }
@@ -38,7 +38,7 @@ export class ReloadRefused extends Schema.TaggedError<ReloadRefused>()("ReloadRe
    */
   reason: Schema.Literals(["config", "restart", "sink", "journal", "listener"]),
   message: Schema.String,
-  /** What is wrong with the config, where that is the reason. */
+  /** It lists what is wrong with the config, if that is the reason. */
   diagnostics: Schema.Array(Diagnostic),
 }) {}
 

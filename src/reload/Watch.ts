@@ -1,5 +1,5 @@
 /**
- * What triggers a reload: SIGHUP, and with `run --watch` a change of the config
+ * Triggers of a reload: SIGHUP, and with `run --watch` a change of the config
  * or of a file that it names, such as a certificate.
  *
  * The files are read twice a second, so that one that an editor renames into

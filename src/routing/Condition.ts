@@ -1,5 +1,5 @@
 /**
- * What `where` asks of one field of an envelope. Compiled when the config loads,
+ * A condition that `where` sets on one field of an envelope. Compiled when the config loads,
  * so that an event costs a lookup or a few comparisons.
  */
 

@@ -14,7 +14,7 @@ export interface Pattern {
 
 const toPath = (text: string): string => text.replaceAll(".", "/")
 
-/** What a path can stand for. Of a type that is anything else, such as `a..b` or `a/b`, a glob would say things that are not so. */
+/** A type that a path can stand for. Of any other, such as `a..b` or `a/b`, a glob would say things that are not so. */
 const dotted = /^[^./]+(?:\.[^./]+)*$/
 
 /**
@@ -34,7 +34,7 @@ export const make = (source: string): Pattern => {
 /** Characters of a pattern, of the patterns that its braces stand for, and braces in braces. A glob beyond its own limits, which are wider, would take braces for themselves and match nothing. */
 const most = { characters: 1_000, choices: 1_000, depth: 16 } as const
 
-/** What a pattern's braces stand for; as many as are asked for and one more. `source` has its braces in pairs. */
+/** Lists what a pattern's braces stand for; as many as are asked for and one more. `source` has its braces in pairs. */
 const expand = (source: string, limit: number): ReadonlyArray<string> => {
   const open = source.indexOf("{")
   if (open === -1) return [source]
@@ -61,7 +61,7 @@ const expand = (source: string, limit: number): ReadonlyArray<string> => {
 
 const count = (text: string, part: string): number => text.split(part).length - 1
 
-/** What is wrong with what the braces stand for. */
+/** Says what is wrong with what the braces stand for. */
 const choiceProblem = (source: string): string | undefined => {
   const choices = expand(source, most.choices)
   if (choices.length > most.choices) return `the braces stand for more than ${most.choices} patterns: write several`
@@ -82,7 +82,7 @@ const alone = "`**` stands alone between dots; within a segment use `*`"
 /** Characters that a pattern may hold: anything else is a typing error worth naming. */
 const allowed = /^[A-Za-z0-9_.*{},-]+$/
 
-/** What is wrong with a pattern's text, in words; `undefined` when nothing is. */
+/** Says what is wrong with a pattern's text, in words; `undefined` when nothing is. */
 export const problem = (source: string): string | undefined => {
   if (source === "") return "a pattern can't be empty; `**` matches every event type"
   if (source.length > most.characters) return `a pattern has ${most.characters} characters at most: write several`
@@ -90,7 +90,7 @@ export const problem = (source: string): string | undefined => {
   if (source.split(".").some((segment) => segment === "")) return "a pattern has an empty segment between its dots"
   if (source.split(".").some((segment) => segment.includes("**") && segment !== "**")) return alone
   if (/[{,][,.}]|\.[,}]/.test(source)) return "a choice in a `{a,b}` is empty, or has a dot at its end"
-  /** Of each brace that is open, whether it has a choice yet. */
+  /** Remembers of each brace that is open whether it has a choice yet. */
   const open: Array<boolean> = []
   for (const character of source) {
     if (character === "{" && open.push(false) > most.depth) return `braces stand in braces ${most.depth} deep at most`

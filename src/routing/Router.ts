@@ -53,13 +53,13 @@ export interface Router {
    * `where` last. The same array for the same answer wherever no `where` decides.
    */
   readonly route: (webhook: string, envelope: Envelope) => ReadonlyArray<string>
-  /** The same for an event that has no envelope to look into: `where` never holds. */
+  /** Routes an event that has no envelope to look into: `where` never holds. */
   readonly routeType: (webhook: string, type: string) => ReadonlyArray<string>
   /** Every route's verdict on a type, and on the envelope when there is one. */
   readonly explain: (webhook: string | undefined, type: string, envelope?: Envelope) => ReadonlyArray<Explanation>
 }
 
-/** What a route asks of a field. */
+/** A route sets this condition on a field. */
 interface Field {
   readonly pointer: Pointer.Pointer
   readonly holds: Condition.Holds

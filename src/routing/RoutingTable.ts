@@ -6,7 +6,7 @@ import { Duration, Redacted } from "effect"
 import type { HmacFactory, SigningSecret } from "../event/Signature.ts"
 import * as Router from "./Router.ts"
 
-/** What the table reads of a webhook's config. */
+/** The table reads these parts of a webhook's config. */
 export interface Receiving {
   readonly name: string
   readonly path: string

@@ -1,5 +1,5 @@
 /**
- * Who holds a lock or listens on a port, where the system says so: Linux, and
+ * Finds who holds a lock or listens on a port, where the system says so: Linux, and
  * processes of the same user or for root. It costs a look at every process, so it
  * is asked only when something is held that should be free.
  */

@@ -1,4 +1,4 @@
-/** What differs between Bun and Deno. */
+/** Differences between Bun and Deno. */
 import type { Address } from "../config/Address.ts"
 import type { HmacFactory } from "../event/Signature.ts"
 import type { Handler } from "./RequestGuard.ts"
@@ -19,7 +19,7 @@ export interface ListenOptions {
 }
 
 export interface Listener {
-  /** Where it listens: the port is the real one when 0 was asked for. */
+  /** The address that it listens on: the port is the real one when 0 was asked for. */
   readonly address: Address
   /** Stops accepting; resolves when the last connection has ended. `force` ends them at once, where the runtime can. */
   readonly close: (force: boolean) => Promise<void>

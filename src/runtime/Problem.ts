@@ -15,7 +15,7 @@ export const requestId = (): string => {
 export interface Problem {
   readonly status: number
   readonly title: string
-  /** What the sender's operator can do. Contains nothing of the request. */
+  /** It says what the sender's operator can do. Contains nothing of the request. */
   readonly detail?: string
   readonly headers?: Readonly<Record<string, string>>
 }

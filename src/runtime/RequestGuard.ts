@@ -26,7 +26,7 @@ export interface Guard {
 const host = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/
 const length = /^[0-9]{1,15}$/
 
-/** What it answers itself. */
+/** The guard answers these itself. */
 export const problems = {
   badHost: Problem.badRequest("the Host header is missing, doubled or malformed"),
   badLength: Problem.badRequest("the Content-Length header is doubled or malformed"),

@@ -95,7 +95,7 @@ const close = (listener: PausableListener, force: boolean): Effect.Effect<boolea
   )
 
 export interface Serving {
-  /** Where it listens, with the real port. */
+  /** The address that it listens on, with the real port. */
   readonly address: Address
   /** Gives connections from now on another certificate; those that are open stay, and none is refused. */
   readonly renew: (tls: Tls) => Effect.Effect<void, ServeError>
@@ -155,7 +155,7 @@ export const serve = Effect.fn("Runtime.serve")(function* (
   return { address, renew }
 })
 
-/** What a listener needs to take over from another. */
+/** The library that a listener needs to take over from another. */
 const sharingLibrary: Effect.Effect<Libc, ServeError> = Effect.suspend(() =>
   platform.cantSharePort === undefined
     ? Effect.mapError(Effect.try(platform.libc), () => "the C library can't be called")

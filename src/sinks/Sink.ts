@@ -1,5 +1,5 @@
 /**
- * What a sink is: all that an implementer must know.
+ * Defines a sink: all that an implementer must know.
  *
  * A sink sends batches and reports only what it saw. It does not retry, log,
  * count or remember: the lane does, by the `reason` of the error. To add one:
@@ -12,7 +12,7 @@ import type { Entry } from "../event/Entry.ts"
 
 const said = {
   message: Schema.String,
-  /** What the receiver answered, as far as it is kept. It may repeat what it was sent: it is shown where payloads are. */
+  /** The receiver's answer, as far as it is kept. It may repeat what it was sent: it is shown where payloads are. */
   answer: Schema.optionalKey(Schema.RedactedFromValue(Schema.String)),
 }
 
@@ -57,7 +57,7 @@ export const failed = (message: string) => new SinkError({ reason: new DeliveryF
 export const rejected = (message: string) => new SinkError({ reason: new DeliveryRejected({ message }) })
 export const misconfigured = (message: string) => new SinkError({ reason: new SinkMisconfigured({ message }) })
 
-/** The same error without what the receiver answered: where that may repeat what must not be stored. */
+/** Returns the error without what the receiver answered: where that may repeat what must not be stored. */
 export const withoutAnswer = ({ reason }: SinkError): SinkError => {
   const { answer: _, ...rest } = Schema.encodeSync(Reason)(reason)
   return new SinkError({ reason: Schema.decodeSync(Reason)(rest) })
@@ -89,7 +89,7 @@ export interface Sink {
   send(batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError>
   /** Tests the connection without sending an event, for `validate` and `doctor`. */
   readonly check: Effect.Effect<void, SinkError>
-  /** What will fail for some events although the sink can be reached: sentences for `validate` and `doctor`. */
+  /** Lists what will fail for some events of a sink that can be reached, in sentences for `validate` and `doctor`. */
   readonly advise?: (limits: Limits) => Effect.Effect<ReadonlyArray<string>, SinkError>
 }
 
@@ -108,14 +108,14 @@ export interface SinkType<Config> extends ConfiguredType<Config> {
   /** Opens a sink; it is closed with the scope. */
   open(config: Config): Effect.Effect<Sink, SinkError, Scope.Scope>
   /**
-   * What a batch would be sent as, a JSON object each; opens nothing. The
+   * Shows what a batch would be sent as, a JSON object each; opens nothing. The
    * secrets of the config are {@link masked} already. It is shown to people and
    * kept in golden files.
    */
   preview(config: Config, batch: ReadonlyArray<Entry>): ReadonlyArray<Preview>
   /** The packages that it sends by, as a stack trace names them; `@aws-sdk/` stands for all that begin so. See `Containment.ts`. */
   readonly libraries?: ReadonlyArray<string>
-  /** What OpenTelemetry's conventions call the system, where they don't call it what the config does. */
+  /** The name of the system in OpenTelemetry's conventions, where they don't call it what the config does. */
   readonly messagingSystem?: string
 }
 

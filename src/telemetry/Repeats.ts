@@ -24,7 +24,7 @@ interface Kind {
   since: number
   held: number
   last: Line
-  /** Of the last line: its fiber's change when it goes on. */
+  /** The fields of the last line; its fiber changes them when it goes on. */
   fields: Readonly<Record<string, unknown>>
 }
 

@@ -28,7 +28,7 @@ export interface Delivery {
 }
 
 export interface Tracing {
-  /** Of a verified delivery, from `receivedAt` in epoch milliseconds; `undefined` when it is not traced. */
+  /** The span of a verified delivery, from `receivedAt` in epoch milliseconds; `undefined` when it is not traced. */
   readonly delivery: (headers: Headers, webhook: Webhook, receivedAt: number) => Delivery | undefined
   /** A sink whose attempts are spans. */
   readonly traced: (sink: Sink, name: string, type: string) => Sink

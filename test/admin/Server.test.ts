@@ -1,6 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, Logger, Schema } from "effect"
 import { DeadLetterInFull } from "../../src/admin/Api.ts"
+import { most as mostStreams } from "../../src/admin/LiveStreams.ts"
 import { event, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { json, lane, start, text } from "./fixture.ts"
@@ -60,6 +61,64 @@ describe("the probes", () => {
     Effect.gen(function* () {
       const { ask } = yield* start({ status: { health: "red", message: "a record was damaged" } })
       expect((yield* ask("/readyz")).status).toBe(200)
+    }).pipe(Effect.orDie),
+  )
+})
+
+describe("an import", () => {
+  it.live("refuses an event that could not be shown, and takes it with a time that can be", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start()
+      const send = (receivedAt: number) => {
+        const { body, ...facts } = event("evt_1", { receivedAt })
+        const bodyBase64 = Buffer.from(body).toString("base64")
+        const kept = { ...facts, journal: "a", in: "log", pending: ["lake"], sequence: 1, replayed: false, bodyBase64 }
+        const headers = { "content-type": "application/json" }
+        return Effect.map(
+          ask("/api/v1/journal/import", { method: "POST", headers, body: JSON.stringify({ events: [kept] }) }),
+          ({ status }) => status,
+        )
+      }
+      expect(yield* send(8.64e15 + 2)).toBe(400)
+      expect(yield* send(8.64e15)).toBe(200)
+    }).pipe(Effect.orDie),
+  )
+})
+
+describe("what a request may cost the relay", () => {
+  it.live("refuses a live stream beyond the limit with words, and takes one again once another ends", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start()
+      const open = () => Effect.map(ask("/api/v1/live"), ({ body, status }) => ({ status, reader: body?.getReader() }))
+      const streams = yield* Effect.forEach(Array.from({ length: mostStreams }), open)
+      for (const { reader } of streams) yield* Effect.promise(async () => reader?.read())
+      for (const path of ["/api/v1/live", "/api/v1/tap"]) {
+        const refused = yield* ask(path)
+        expect([refused.status, yield* json(refused)]).toEqual([
+          429,
+          expect.objectContaining({ message: expect.stringContaining(`${mostStreams} live streams are open`) }),
+        ])
+      }
+      yield* Effect.promise(async () => streams[0]?.reader?.cancel())
+      const again = yield* Effect.repeat(open(), { until: ({ status }) => status === 200 })
+      expect(again.status).toBe(200)
+      for (const { reader } of [...streams, again]) yield* Effect.promise(async () => reader?.cancel())
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("refuses a body that is larger than its endpoint needs, or of unknown length, before it is read", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start()
+      const post = (path: string, headers: Readonly<Record<string, string>>) =>
+        Effect.map(
+          ask(path, { method: "POST", body: "{}", headers: { "content-type": "application/json", ...headers } }),
+          ({ status }) => status,
+        )
+      const large = { "content-length": String(2 * 1024 * 1024) }
+      expect(yield* post("/api/v1/dead-letters/drop", large)).toBe(413)
+      expect(yield* post("/api/v1/journal/import", large)).toBe(400)
+      expect(yield* post("/api/v1/journal/import", { "content-length": String(65 * 1024 * 1024) })).toBe(413)
+      expect(yield* post("/api/v1/dead-letters/drop", { "transfer-encoding": "chunked" })).toBe(411)
     }).pipe(Effect.orDie),
   )
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { readdirSync, readFileSync } from "node:fs"
+import { readFileSync } from "node:fs"
 import { Effect } from "effect"
 import { parse } from "jsonc-parser"
 import { embedded } from "../../src/config/load/Defaults.ts"
@@ -8,20 +8,16 @@ import { jsonSchema, jsonSchemaText } from "../../src/config/schema/JsonSchema.t
 import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { cli } from "../cli/harness.ts"
+import { exampleConfigs, pagesBelow, readPage } from "../lib/docs.ts"
 import { it } from "../lib/effect.ts"
 import { readFile } from "./fixture.ts"
-import { renew, sections } from "./reference.ts"
+import { renewed, sections } from "./reference.ts"
 import { validate } from "./validate.ts"
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")
 const schema = jsonSchema(sinkTypes, journalTypes)
 
-const examples = [
-  "relay.config.json",
-  ...readdirSync(new URL("../../config", import.meta.url))
-    .filter((name) => name.endsWith(".json") && !["relay.schema.json", "grafana.json"].includes(name))
-    .map((name) => `config/${name}`),
-]
+const examples = ["relay.config.json", ...exampleConfigs]
 
 /** Every variable is set, and every file is there. */
 const env: Readonly<Record<string, string>> = {
@@ -83,10 +79,13 @@ describe("where no variable is set and no credential is there, as in CI", () => 
 })
 
 describe("the reference", () => {
-  const reference = read("config/README.md")
+  const pages = pagesBelow("config/reference")
+  const reference = pages.map(readPage).join("\n")
 
   test("has every key as the schema has it; if not: bun test/config/reference.ts", () => {
-    expect(reference).toBe(renew(reference, schema))
+    const wanted = renewed(schema)
+    expect(pages).toEqual([...wanted.keys()].sort())
+    for (const [path, text] of wanted) expect(readPage(path)).toBe(text)
   })
 
   for (const { title, rows } of sections(schema)) {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { basename, join, resolve } from "node:path"
 
 const root = resolve(import.meta.dir, "../..")
-const lines = readFileSync(join(root, "config/Containerfile"), "utf8")
+const lines = readFileSync(join(root, "config/deploy/Containerfile"), "utf8")
   .split("\n")
   .filter((line) => line !== "" && !line.startsWith("#"))
 const instructions = lines.map((line) => line.split(" "))
@@ -46,7 +46,7 @@ describe("the container file", () => {
         expect([built.exitCode, built.exitCode === 0 ? "" : built.stderr.toString()]).toEqual([0, ""])
         const env = { PATH: "" }
         const { stdout } = Bun.spawnSync([join(directory, "dist/relay"), "init", "--systemd"], { cwd: directory, env })
-        expect(stdout.toString()).toBe(readFileSync(join(root, "config/relay.service"), "utf8"))
+        expect(stdout.toString()).toBe(readFileSync(join(root, "config/deploy/relay.service"), "utf8"))
       } finally {
         rmSync(directory, { recursive: true })
       }

@@ -1,5 +1,5 @@
 /**
- * The Grafana dashboard and the Prometheus rules in `config/`: well-formed, and
+ * The Grafana dashboard and the Prometheus rules in `config/monitoring/`: well-formed, and
  * about metrics and labels that `/metrics` has. An expression's words are all
  * looked up, so a metric that is renamed fails here and not on a pager.
  */
@@ -10,7 +10,7 @@ import { Effect } from "effect"
 import { add, observeCommit, ofWebhook } from "../../src/ingest/Counters.ts"
 import { lane, start, text } from "../admin/fixture.ts"
 
-const directory = resolve(import.meta.dir, "../../config")
+const directory = resolve(import.meta.dir, "../../config/monitoring")
 const read = (file: string) => readFileSync(join(directory, file), "utf8")
 
 /** Every family that a relay exports, with its labels and, of a few labels, all values. */

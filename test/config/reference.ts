@@ -1,7 +1,7 @@
 /**
- * The reference (`config/README.md`): its tables, made from the JSON Schema, a
- * row for each key with its type, default and meaning; and its sections on
- * sinks, each made of the `<type>.md` beside the sink's code and its table.
+ * The reference below `config/reference`: its tables, made from the JSON Schema, a
+ * row for each key with its type, default and meaning; and a page for each type of
+ * sink, made of the `<type>.md` beside the sink's code and its table.
  * A table stands behind a mark, `<!-- keys: listen tls -->`; that of a type of
  * journal behind `<!-- journal: sqlite -->`.
  *
@@ -11,6 +11,7 @@ import { readFileSync, writeFileSync } from "node:fs"
 import { jsonSchema, jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
+import { pagesBelow, readPage } from "../lib/docs.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -106,29 +107,34 @@ const notesOf = (type: string): string => {
 const marked = (mark: string, rows: ReadonlyArray<string>): string =>
   `<!-- ${mark} -->\n\n${[...head, ...rows].join("\n")}\n`
 
-/** The reference with its tables, and the notes on sinks, as they are now. */
-export const renew = (reference: string, schema: object): string => {
+/** The pages of the reference by their paths, with their tables and the notes on sinks, as they are now. */
+export const renewed = (schema: object): ReadonlyMap<string, string> => {
   const [whole, everySink, ...types] = sections(schema)
-  const [written = "", mark] = reference.split(/(?<=<!-- sinks: .* -->\n)/)
-  if (mark === undefined && !written.includes("<!-- sinks: ")) throw new Error("the mark of the sinks is missing")
   const ofJournals = journals(schema)
-  const tables = written.replaceAll(
-    /<!-- (keys|sink|journal): (.*) -->\n\n*(?:\|.*\n)*/g,
-    (_, kind: string, names: string) => {
+  const withTables = (text: string): string =>
+    text.replaceAll(/<!-- (keys|sink|journal): (.*) -->\n\n*(?:\|.*\n)*/g, (_, kind: string, names: string) => {
       const keys = names.split(" ")
       const isNamed = (row: string) => keys.includes(/^\| `([^`.[]+)/.exec(row)?.[1] ?? "")
       const rows = { sink: everySink?.rows, journal: ofJournals.get(names) }[kind] ?? whole?.rows.filter(isNamed)
       return marked(`${kind}: ${names}`, rows ?? [])
-    },
-  )
-  const sinks = types.map(
-    ({ title, rows }) => `\n### ${title}\n\n${notesOf(title)}\n\n${marked(`sink: ${title}`, rows)}`,
-  )
-  return `${tables}${sinks.join("")}`
+    })
+  const list = `<!-- sink types -->\n\n${types.map(({ title }) => `- [${title}](${title}.md)\n`).join("")}`
+  const pageOf = (title: string) => `config/reference/sinks/${title}.md`
+  const generated = types.map(({ title, rows }): [string, string] => [
+    pageOf(title),
+    `# ${title}\n\n${notesOf(title)}\n\n${marked(`sink: ${title}`, rows)}`,
+  ])
+  const written = pagesBelow("config/reference")
+    .filter((path) => !path.startsWith("config/reference/sinks/") || path.endsWith("README.md"))
+    .map((path): [string, string] => [
+      path,
+      withTables(readPage(path)).replace(/<!-- sink types -->\n\n*(?:- .*\n)*/, list),
+    ])
+  return new Map([...written, ...generated])
 }
 
 if (import.meta.main) {
-  const file = (name: string) => new URL(`../../config/${name}`, import.meta.url)
-  writeFileSync(file("relay.schema.json"), jsonSchemaText(sinkTypes, journalTypes))
-  writeFileSync(file("README.md"), renew(readFileSync(file("README.md"), "utf8"), jsonSchema(sinkTypes, journalTypes)))
+  const file = (path: string) => new URL(`../../${path}`, import.meta.url)
+  writeFileSync(file("config/relay.schema.json"), jsonSchemaText(sinkTypes, journalTypes))
+  for (const [path, text] of renewed(jsonSchema(sinkTypes, journalTypes))) writeFileSync(file(path), text)
 }

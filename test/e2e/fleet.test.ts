@@ -1,4 +1,4 @@
-/** The example of config/fleet.json, whole: a PostgreSQL, two relays and a load balancer, of which one relay is killed. */
+/** The example of config/examples/fleet.json, whole: a PostgreSQL, two relays and a load balancer, of which one relay is killed. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -35,7 +35,7 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
 
   /** Sends ten events through the load balancer; their ids, all of them accepted. */
   const send = async (type: string): Promise<ReadonlyArray<string>> => {
-    const url = ["--url", `${fleet.url}/hooks/scheduling`, "-c", join(root, "config/fleet.json")]
+    const url = ["--url", `${fleet.url}/hooks/scheduling`, "-c", join(root, "config/examples/fleet.json")]
     const { code, stdout, stderr } = await relay(["trigger", type, "--count", "10", ...url], { cwd: root })
     expect([code, stderr]).toEqual([0, ""])
     return stdout
@@ -82,7 +82,7 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
     )
     const args = ["journal", "copy", "--from", "sqlite", "--to", "postgres", "--file", file.path]
     const env = { RELAY_DATABASE: fleet.database.url }
-    const copied = await relay([...args, "-c", join(root, "config/fleet.json")], { cwd: root, env })
+    const copied = await relay([...args, "-c", join(root, "config/examples/fleet.json")], { cwd: root, env })
     expect(copied).toEqual({
       code: 0,
       stdout: expect.stringMatching(/^2 events copied, 0 events waiting for a retry, 0 dead letters$/m),
@@ -90,7 +90,10 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
     })
     await until(() => received.includes(owed))
     expect([received.includes("evt_sent"), audited().includes(owed)]).toEqual([false, false])
-    const checked = await relay(["journal", "check", "-c", join(root, "config/fleet.json")], { cwd: root, env })
+    const checked = await relay(["journal", "check", "-c", join(root, "config/examples/fleet.json")], {
+      cwd: root,
+      env,
+    })
     expect(checked).toEqual({
       code: 0,
       stdout: "postgres: sound\n  22 events, 0 events waiting for a retry, 0 dead letters, 3 lanes\n",
@@ -104,7 +107,7 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
     const [port, admin] = [await freePort(), await freePort()]
     await database.sql("CREATE ROLE rotated LOGIN PASSWORD 'first'; CREATE SCHEMA rotated AUTHORIZATION rotated")
     const url = `postgres://rotated@${database.address}/relay`
-    const text = readFileSync(join(root, "config/fleet.json"), "utf8").replace(
+    const text = readFileSync(join(root, "config/examples/fleet.json"), "utf8").replace(
       /"url": "\$\{RELAY_DATABASE[^}]*\}"/,
       `"url": "\${RELAY_DATABASE}", "schema": "rotated", "password": "file:password"`,
     )

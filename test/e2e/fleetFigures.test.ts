@@ -19,7 +19,7 @@ import { makePostgres, type Postgres, reasonToSkip, user } from "../parts/Postgr
 import { runAs } from "../parts/PostgresBinaries.ts"
 
 const lacking = process.env.RELAY_PARTS === "1" ? reasonToSkip() : "it takes a minute, RELAY_PARTS=1 bun test runs it"
-const config = join(root, "config/fleet.json")
+const config = join(root, "config/examples/fleet.json")
 
 interface Member {
   readonly relay: Relay
@@ -129,7 +129,7 @@ suiteUnless(lacking, "the status of two relays on one PostgreSQL", () => {
   const at = (index: number): Member => members[index] as Member
   const database = () => primary as Postgres
 
-  test("warns of nothing as config/fleet.json is shipped", async () => {
+  test("warns of nothing as config/examples/fleet.json is shipped", async () => {
     for (const member of members) {
       await until(
         async () => (await statusOf(member)).fleet?.relays.every(({ configHash }) => configHash !== "") === true,

@@ -1,14 +1,13 @@
 /** The commands of the operations page, as they stand there: the procedures on a relay that runs, and each single command. */
 import { afterAll, describe, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { cli } from "../cli/harness.ts"
+import { operations as page } from "../lib/docs.ts"
 import { freePort } from "../lib/port.ts"
-import { root } from "../lib/programs.ts"
 import { command } from "../lib/relay.ts"
 
-const page = readFileSync(join(root, "config/operations.md"), "utf8")
 /** The lines of each procedure, by the heading above it. */
 const procedures = new Map(
   [...page.matchAll(/^##? (.+)\n(?:(?!^##? ).*\n)*?```sh\n((?:(?!```).*\n)*)```$/gm)].map(
@@ -110,7 +109,7 @@ describe("the operations page's procedures", () => {
     // The sink is down all the while: what is owed goes along from one to the next.
     expect(await sh(procedure("Upgrading"))).toContain("lake")
     await trigger(3)
-    expect(await sh(procedure("Going back"))).toContain("5 events queued for delivery")
+    expect(await sh(procedure("Downgrading"))).toContain("5 events queued for delivery")
     await sh(procedure("Backing up"))
     await trigger(4)
     await sh(procedure("Restoring a backup"))

@@ -132,8 +132,11 @@ test("a flood of signed bodies that are no JSON costs no other delivery, and the
     expect(flood.get(503)).toBeGreaterThan(500)
     const { stdout } = await relay(["status", "-c", "flood.json"], { cwd })
     expect(stdout).toContain("refused with 503 since the start")
-    expect(stdout).toContain("it can't be routed, and the quarantine is full")
+    expect(stdout).toContain("it can't be routed, and the quarantine has no room for more of this webhook")
     expect(stdout).not.toContain("journal: full")
+    expect(stdout).toMatch(/The webhook flooded has \d+ KiB in _quarantine/)
+    // What this one webhook keeps leaves room for what others can't route.
+    expect(await send("/hooks", "no JSON either")).toBe(202)
     // Room is made by hand, and taken at once.
     expect((await relay(["dlq", "drop", "--sink", "_quarantine", "-c", "flood.json"], { cwd })).code).toBe(0)
     expect(await send("/flooded", "one more")).toBe(202)

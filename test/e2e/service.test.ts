@@ -11,7 +11,7 @@ import { join, resolve } from "node:path"
 import { freePort } from "../lib/port.ts"
 import { relay, startRelay } from "../lib/relay.ts"
 
-const unitFile = resolve(import.meta.dir, "../../config/relay.service")
+const unitFile = resolve(import.meta.dir, "../../config/deploy/relay.service")
 const cwd = mkdtempSync(join(tmpdir(), "relay-service-"))
 afterAll(() => rmSync(cwd, { recursive: true }))
 

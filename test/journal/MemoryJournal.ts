@@ -124,8 +124,10 @@ const make = (): Journal["Service"] => {
       const backlog = waiting.length + lane.retrying.size
       // Tests append thousands: what has no limit is not counted.
       if (lane.maxBytes < Number.POSITIVE_INFINITY) {
-        const bytes = waiting.reduce((sum, { event: { body } }) => sum + body.length, state(sink, lane).deadLetterBytes)
-        if (bytes >= lane.maxBytes) return Exit.fail(full("backlog", `The sink ${sink} keeps ${bytes} bytes.`))
+        const kept = [...waiting, ...[...lane.dead.values()].map(({ entry }) => entry)]
+        const bytesOf = (some: ReadonlyArray<Entry>) => some.reduce((sum, entry) => sum + size(entry), 0)
+        const own = bytesOf(kept.filter((entry) => entry.event.webhook === event.webhook))
+        if (own >= lane.maxBytes - bytesOf(kept)) return Exit.fail(full("backlog", `The webhook keeps ${own} bytes.`))
       }
       if (backlog >= lane.max) return Exit.fail(full("backlog", `The sink ${sink} has ${backlog} events waiting.`))
     }

@@ -48,7 +48,7 @@ for (const colorScheme of ["light", "dark"] as const) {
   await page.goto(site.url)
   await page.getByText("Live", { exact: true }).first().waitFor()
   await page.waitForTimeout(1_500)
-  await page.screenshot({ path: join(root, `config/page.${colorScheme}.png`) })
+  await page.screenshot({ path: join(root, `config/images/page.${colorScheme}.png`) })
   await page.close()
 }
 await browser.close()

@@ -1,4 +1,4 @@
-/** Several relays on one PostgreSQL behind a load balancer, all on this machine: by `config/fleet.json`. */
+/** Several relays on one PostgreSQL behind a load balancer, all on this machine: by `config/examples/fleet.json`. */
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
@@ -7,7 +7,7 @@ import { type Relay, startRelay } from "../lib/relay.ts"
 import { type Backend, makeLoadBalancer } from "./LoadBalancer.ts"
 import { makePostgres, type Postgres } from "./Postgres.ts"
 
-const config = resolve(import.meta.dir, "../../config/fleet.json")
+const config = resolve(import.meta.dir, "../../config/examples/fleet.json")
 
 export interface Member extends Backend {
   readonly name: string

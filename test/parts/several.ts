@@ -1,4 +1,4 @@
-/** `bun test/parts/several.ts`: PostgreSQL, two relays on it and a load balancer on 127.0.0.1:8080 until Ctrl-C, by config/fleet.json. */
+/** `bun test/parts/several.ts`: PostgreSQL, two relays on it and a load balancer on 127.0.0.1:8080 until Ctrl-C, by config/examples/fleet.json. */
 
 import { startFleet } from "./Fleet.ts"
 import { missing } from "./Postgres.ts"
@@ -32,6 +32,6 @@ console.log(`PostgreSQL listens on ${fleet.database.address}: ${fleet.database.a
 for (const { name, url, admin, relay } of fleet.members)
   console.log(`${name} (pid ${relay.pid}) listens on ${url}, its admin API on ${admin}`)
 console.log(`the load balancer listens on ${fleet.url}
-Send events:         bun src/main.ts trigger appointment.created --count 10 -c config/fleet.json
+Send events:         bun src/main.ts trigger appointment.created --count 10 -c config/examples/fleet.json
 Kill one and go on:  kill -9 ${fleet.members[0]?.relay.pid}
 What was kept goes when this ends (Ctrl-C).`)

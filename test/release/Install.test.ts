@@ -9,6 +9,7 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import { numberOf, secret } from "../faults/relay/Traffic.ts"
+import { operations } from "../lib/docs.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { relayBinary, root } from "../lib/programs.ts"
 import * as OtherMachine from "../parts/Machine.ts"
@@ -22,13 +23,12 @@ const directory = mkdtempSync(join(tmpdir(), "relay-install-"))
 afterAll(() => rmSync(directory, { recursive: true }))
 const config = "/etc/relay/relay.config.json"
 const archive = "/var/lib/relay/events.ndjson"
-const operations = readFileSync(join(root, "config/operations.md"), "utf8")
 /** The program outside of a package: what is below /tmp here is not there. */
 const program = "/opt/relay/relay"
 /** The lines below a heading of the operations page. */
 const procedure = (title: string): ReadonlyArray<string> =>
   operations
-    .split(`\n## ${title}\n`)[1]
+    .split(new RegExp(`^##? ${title}$`, "m"))[1]
     ?.match(/^```sh\n(.*?)\n^```$/ms)?.[1]
     ?.split("\n") ?? []
 
@@ -49,7 +49,7 @@ const nextVersion = (): string => {
   const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
   writeFileSync(join(tree, "package.json"), JSON.stringify({ ...manifest, version: "99.0.0" }))
   writeFileSync(join(tree, "CHANGELOG.md"), "## 99.0.0 (2099-01-01)\n")
-  const packaged = join(tree, "config/packaged.json")
+  const packaged = join(tree, "config/deploy/packaged.json")
   writeFileSync(packaged, `// The next version's.\n${readFileSync(packaged, "utf8")}`)
   return tree
 }
@@ -113,7 +113,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
 
   const installing = procedure("Installing")
   let before: ReadonlyArray<string>
-  const edited = () => `// Ours.\n${readFileSync(join(root, "config/packaged.json"), "utf8")}`
+  const edited = () => `// Ours.\n${readFileSync(join(root, "config/deploy/packaged.json"), "utf8")}`
 
   test("it is installed with its user and directories, and does not run before it has a secret", () => {
     before = named()
@@ -216,8 +216,8 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     expect(machine.run("systemctl", "--failed", "--quiet").stdout).toBe("")
   })
   test("a package goes on from the journal of a relay that was installed by hand, as the unit says", async () => {
-    const steps = readFileSync(join(root, "config/relay.service"), "utf8").matchAll(/^# {3}(.*)$/gm)
-    cpSync(join(root, "config/packaged.json"), machine.path("/opt/0/relay.config.json"))
+    const steps = readFileSync(join(root, "config/deploy/relay.service"), "utf8").matchAll(/^# {3}(.*)$/gm)
+    cpSync(join(root, "config/deploy/packaged.json"), machine.path("/opt/0/relay.config.json"))
     shell(
       [
         `PATH=$PATH:${dirname(program)}; cd $(mktemp -d); cp /opt/0/* ${program} .`,

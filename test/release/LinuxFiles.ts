@@ -20,7 +20,7 @@ const replaced = (text: string, ...changes: ReadonlyArray<readonly [from: string
     return changed
   }, text)
 
-/** config/relay.service with the program and the user that the package brings. */
+/** config/deploy/relay.service with the program and the user that the package brings. */
 export const unitOf = (unit: string): string =>
   replaced(
     unit,
@@ -37,11 +37,11 @@ export const filesOf = (root: string, { manual, completions }: Help, zsh: string
   return [
     {
       path: "/etc/relay/relay.config.json",
-      content: replaced(read("config/packaged.json"), ["./relay.schema.json", schema]),
+      content: replaced(read("config/deploy/packaged.json"), ["./relay.schema.json", schema]),
       isConfig: true,
     },
     { path: schema, content: jsonSchemaText(sinkTypes, journalTypes) },
-    { path: "/usr/lib/systemd/system/relay.service", content: unitOf(read("config/relay.service")) },
+    { path: "/usr/lib/systemd/system/relay.service", content: unitOf(read("config/deploy/relay.service")) },
     { path: "/usr/share/man/man1/relay.1.gz", content: Bun.gzipSync(manual, { level: 9 }) },
     { path: "/usr/share/bash-completion/completions/relay", content: completions.bash },
     { path: join(zsh, "_relay"), content: completions.zsh },

@@ -57,7 +57,7 @@ describe("the container image", () => {
   })
 
   test("runs as the container file says", () => {
-    expect(Oci.runtimeOf(readFileSync(join(root, "config/Containerfile"), "utf8"))).toEqual({
+    expect(Oci.runtimeOf(readFileSync(join(root, "config/deploy/Containerfile"), "utf8"))).toEqual({
       User: "65532:65532",
       ExposedPorts: { "8080/tcp": {}, "9080/tcp": {} },
       Env: ["PATH=/usr/local/bin:/usr/bin:/bin", "UV_THREADPOOL_SIZE=64"],
@@ -94,7 +94,7 @@ suiteUnless(lacking(), "the container image, unpacked", () => {
         expect(spawnSync("tar", ["-xzpf", "-", "-C", directory, "--numeric-owner"], { input }).status).toBe(0)
       }
       for (const path of ["proc", "dev", "etc/relay"]) mkdirSync(join(directory, path), { recursive: true })
-      const text = readFileSync(join(root, "config/packaged.json"), "utf8")
+      const text = readFileSync(join(root, "config/deploy/packaged.json"), "utf8")
         .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:0")
         .replaceAll("/var/lib/relay", "/data")
         .replace(`file:\${CREDENTIALS_DIRECTORY}/scheduling`, secret)

@@ -1,7 +1,7 @@
 /**
  * The container image as an OCI layout in a tar, made without a daemon:
  * `podman load` and `skopeo copy oci-archive:` read it. How it runs is as
- * `config/Containerfile` says; in place of the base there it has DebianBase.ts.
+ * `config/deploy/Containerfile` says; in place of the base there it has DebianBase.ts.
  */
 import { createHash } from "node:crypto"
 import { readFileSync, writeFileSync } from "node:fs"
@@ -32,7 +32,7 @@ export const runtimeOf = (containerfile: string) => {
   const stage = containerfile.slice(containerfile.lastIndexOf("\nFROM "))
   const said = (instruction: string): string => {
     const value = new RegExp(`^${instruction} (.*)$`, "m").exec(stage)?.[1]
-    if (value === undefined) throw new Error(`config/Containerfile has no ${instruction}`)
+    if (value === undefined) throw new Error(`config/deploy/Containerfile has no ${instruction}`)
     return value
   }
   const keys = (values: ReadonlyArray<string>) => Object.fromEntries(values.map((value) => [value, {}]))
@@ -67,7 +67,7 @@ export const layout = async (
   }
   const json = (name: string, value: object): Descriptor =>
     blob(name, JSON.stringify({ schemaVersion: 2, mediaType: type(name), ...value }))
-  const runtime = runtimeOf(readFileSync(join(root, "config/Containerfile"), "utf8"))
+  const runtime = runtimeOf(readFileSync(join(root, "config/deploy/Containerfile"), "utf8"))
 
   const image = async ({ architecture, base, binary }: Platform): Promise<Descriptor> => {
     const owner = Number(runtime.User.split(":")[0])

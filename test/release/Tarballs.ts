@@ -30,7 +30,9 @@ export const make = async ({
     { path: "LICENSE", content: read("LICENSE") },
     { path: "CHANGELOG.md", content: read("CHANGELOG.md") },
     { path: "relay.config.json", content: read("relay.config.json") },
-    ...(target.name.startsWith("linux") ? [{ path: "relay.service", content: read("config/relay.service") }] : []),
+    ...(target.name.startsWith("linux")
+      ? [{ path: "relay.service", content: read("config/deploy/relay.service") }]
+      : []),
     { path: "relay.1", content: manual },
     { path: "completions/" },
     { path: "completions/relay.bash", content: completions.bash },

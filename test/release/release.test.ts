@@ -108,7 +108,7 @@ describe("the changelog", () => {
 })
 
 test("the packages' unit is the relay's own but for the program and the user", () => {
-  const unit = readFileSync(join(root, "config/relay.service"), "utf8")
+  const unit = readFileSync(join(root, "config/deploy/relay.service"), "utf8")
   const own = unit.split("\n").filter((line) => line !== "" && !line.startsWith("#"))
   const packaged = unitOf(unit).split("\n")
   expect(own.filter((line) => !packaged.includes(line))).toEqual([

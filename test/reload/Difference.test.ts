@@ -1,6 +1,6 @@
 import { describe, expect } from "bun:test"
-import { readdirSync, readFileSync } from "node:fs"
-import { join, resolve } from "node:path"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import { Effect, Equal, FileSystem } from "effect"
 import type { RelayConfig } from "../../src/config/Config.ts"
 import { load } from "../../src/config/load/Load.ts"
@@ -8,7 +8,9 @@ import { journalTypes } from "../../src/journal/Journals.ts"
 import * as Difference from "../../src/reload/Difference.ts"
 import { services } from "../../src/runtime/Process.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
+import { exampleConfigs } from "../lib/docs.ts"
 import { it } from "../lib/effect.ts"
+import { root } from "../lib/programs.ts"
 
 const base = {
   webhooks: {
@@ -51,16 +53,14 @@ describe("the difference between two configs", () => {
   it.effect("is none between a file and the same file, whatever stands in it", () =>
     Effect.gen(function* () {
       const { readFile } = yield* FileSystem.FileSystem
-      const directory = resolve(import.meta.dir, "../../config")
-      const files = readdirSync(directory).filter((name) => name.endsWith(".json") && name !== "relay.schema.json")
       const variables = new Proxy<Record<string, string>>(
         {},
         { get: (_, name) => `https://example.com/${String(name)}` },
       )
       const anything = () => Effect.succeed(new TextEncoder().encode("0123456789abcdef0123456789abcdef"))
       let compared = 0
-      for (const file of files) {
-        const path = join(directory, file)
+      for (const file of exampleConfigs) {
+        const path = join(root, file)
         const options = {
           env: variables,
           readFile: (name: string) => (name === path ? readFile(name) : anything()),

@@ -42,7 +42,17 @@ describe("a file sink", () => {
     })
   }
 
-  for (const suffix of ["-wal", "-shm", "-lock", "-mark", "-ballast", "-index"]) {
+  for (const suffix of [
+    "-wal",
+    "-shm",
+    "-lock",
+    "-mark",
+    "-ballast",
+    "-index",
+    "-index-wal",
+    "-index-shm",
+    "-lock-journal",
+  ]) {
     test(`can't be the journal's ${suffix}, there or not, by another path`, async () => {
       expect(await saidOf(join(`${directory}.link`, `journal.db${suffix}`))).toBe(
         `this is a file of the journal's own: that of journal.path with ${suffix}`,

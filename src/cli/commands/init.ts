@@ -1,13 +1,13 @@
 /** `relay init`: writes a commented config and its schema, never over an existing one; or prints the systemd unit. */
 import { Effect, FileSystem, Option, Path } from "effect"
 import { Command } from "effect/cli"
-import unit from "../../../config/relay.service" with { type: "text" }
+import unit from "../../../config/deploy/relay.service" with { type: "text" }
 import { io } from "../support/CommandError.ts"
 import { Config, Json, toggle } from "../support/flags.ts"
 import { plain, print, printJson } from "../support/output.ts"
 import { lazily, Program, quoted } from "../support/Program.ts"
 
-/** Beside the config, whose `$schema` names it. */
+/** It lies next to the config, whose `$schema` names it. */
 const schemaFile = "relay.schema.json"
 
 const whyNot = (tag: string, directory: string): string => {

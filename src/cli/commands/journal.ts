@@ -20,7 +20,7 @@ const file = Argument.String("journal").pipe(
 )
 const to = (what: string) => Argument.String("to").pipe(Argument.withDescription(what))
 
-/** Of the config, only the journal is read: a salvage must not fail because a secret can't be. */
+/** Only the journal of the config is read: a salvage must not fail because a secret can't be. */
 const pathOf = Effect.fnUntraced(function* (file: Option.Option<string>) {
   if (file._tag === "Some") return file.value
   const { fileOf } = yield* journals
@@ -30,7 +30,7 @@ const pathOf = Effect.fnUntraced(function* (file: Option.Option<string>) {
 
 const asIoError = Effect.mapError(({ message }: { readonly message: string }) => io(message))
 
-/** Of a journal in a database; whether there is one. */
+/** Checks a journal in a database, and returns whether there is one. */
 const checkDatabase = Effect.fnUntraced(function* () {
   const { check } = yield* journals
   const config = yield* loadJournal

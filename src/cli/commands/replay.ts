@@ -40,7 +40,7 @@ const flags = {
 
 type Flags = Command.Command.Config.Infer<typeof flags>
 
-/** What is asked for. Leaving everything out never means everything. */
+/** The events that the user asks for. Leaving everything out never means everything. */
 const requestOf = Effect.fnUntraced(function* (flags: Flags) {
   const { event, sink, routed, type, since, until, all, dryRun, account, webhook, outcome, after, through } = flags
   if (Option.isSome(sink) === routed) {

@@ -24,11 +24,11 @@ import { lazily, Program, version } from "../support/Program.ts"
 export interface Opening {
   readonly config: RelayConfig
   readonly file: string
-  /** What starts this program on the command line: `relay`. */
+  /** The words that start this program on the command line: `relay`. */
   readonly command: string
   /** ` -c FILE`, or empty. */
   readonly configFlag: string
-  /** Where it listens; a port 0 is replaced by the one that was taken. */
+  /** The address that it listens on; a port 0 is replaced by the one that was taken. */
   readonly deliveries: Address.Address
   readonly admin: Address.Address
 }
@@ -45,7 +45,7 @@ const tryLines = ({ config, command, configFlag }: Opening): ReadonlyArray<strin
   return chosen.map((type) => `${command} trigger ${type}${configFlag}`)
 }
 
-/** What is printed at start: where it listens, where events go, and what to try. */
+/** `run` prints this at start: where it listens, where events go, and what to try. */
 export const opening = (facts: Opening): string => {
   const { config, file, deliveries, admin } = facts
   const scheme = config.tls === undefined ? "http" : "https"

@@ -1,28 +1,26 @@
-/** `relay runbook`: what each state means and what to do, from config/operations.md, which is embedded. */
+/** `relay runbook`: what each state means and what to do, from config/operations/runbooks.md, which is embedded. */
 import { Effect, Option } from "effect"
 import { Argument, Command } from "effect/cli"
-import operations from "../../../config/operations.md" with { type: "text" }
+import page from "../../../config/operations/runbooks.md" with { type: "text" }
 import { usage } from "../support/CommandError.ts"
 import { Json } from "../support/flags.ts"
 import { plain, print, printJson, table } from "../support/output.ts"
 
 export interface Runbook {
   readonly state: string
-  /** As `relay status` calls it: `critical`, `warning` or `note`. */
+  /** The level in the words of `relay status`: `critical`, `warning` or `note`. */
   readonly level: string
-  /** What it means and what to do. */
+  /** It says what the state means and what to do. */
   readonly text: string
 }
 
 /** In the order of the page. */
-export const runbooks = (): ReadonlyArray<Runbook> => {
-  const part = operations.slice(operations.indexOf("\n## Runbooks\n"))
-  return [...part.matchAll(/^### (\S+)\n\n((?:(?!^##).*\n?)*)/gm)].map(([, state = "", text = ""]) => ({
+export const runbooks = (): ReadonlyArray<Runbook> =>
+  [...page.matchAll(/^## (\S+)\n\n((?:(?!^##).*\n?)*)/gm)].map(([, state = "", text = ""]) => ({
     state,
     level: (/^\w+/.exec(text)?.[0] ?? "").toLowerCase(),
     text: text.trim(),
   }))
-}
 
 export const runbook = Command.make(
   "runbook",

@@ -28,7 +28,7 @@ export interface Outcome {
   readonly unless: Readonly<Record<string, string>>
 }
 
-/** Where the event of each test goes. */
+/** Finds where the event of each test goes. */
 const outcomes = (config: RelayConfig, samples: ReadonlyArray<Golden.Sampled>): ReadonlyArray<Outcome> => {
   const names = config.webhooks.map(({ name }) => name)
   const router = Router.of(config)

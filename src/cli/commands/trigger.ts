@@ -21,7 +21,7 @@ const inFlight = 64
 const urlOf = ({ listen, tls }: RelayConfig, webhook: Webhook): string =>
   `${tls === undefined ? "http" : "https"}://${Address.format(Address.reachable(listen))}${webhook.path}`
 
-/** Whom the listener's certificate is for. */
+/** The name that the listener's certificate is for. */
 const subjectOf = ({ certificates }: RelayConfig): string | undefined =>
   certificates.find(({ key }) => key === "tls.certificate")?.subject
 

@@ -10,7 +10,7 @@ export class Program extends Context.Service<
   {
     /** The main module, which the journal's worker starts from. */
     readonly entry: URL
-    /** What starts this program on the command line: `relay`, `bun src/main.ts`, … */
+    /** The words that start this program on the command line: `relay`, `bun src/main.ts`, … */
     readonly command: string
     readonly env: Readonly<Record<string, string | undefined>>
   }

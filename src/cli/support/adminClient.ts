@@ -5,19 +5,19 @@
 import { Effect, FileSystem, Option } from "effect"
 import type { HttpClientError } from "effect/http"
 import type { Client } from "../../admin/AdminClient.ts"
-import type { BadRequest, Invalid, NotFound, Refused, Unavailable } from "../../admin/Api.ts"
+import type { BadRequest, Invalid, NotFound, Refused, TooMany, Unavailable } from "../../admin/Api.ts"
 import { readerOf } from "../../config/load/ReadFile.ts"
 import { type CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
 import { Config } from "./flags.ts"
 import { lazily, Program } from "./Program.ts"
 
-type Answered = BadRequest | Invalid | NotFound | Refused | Unavailable
+type Answered = BadRequest | Invalid | NotFound | Refused | TooMany | Unavailable
 /** An answer that is not of the API: another program or another version listens there. */
 type Unexpected = HttpClientError.HttpClientError | { readonly _tag: "SchemaError" | "HttpBodyError" }
 
 interface Asked {
   readonly url: string
-  /** Where the address comes from, for messages. */
+  /** The source of the address, for messages. */
   readonly config: string
   readonly hasToken: boolean
 }
@@ -29,6 +29,7 @@ const toCommandError = (error: Answered | Unexpected, { url, config, hasToken }:
     case "BadRequest":
     case "NotFound":
     case "Refused":
+    case "TooMany":
     case "Unavailable":
       return failed(error.message)
     case "HttpClientError": {

@@ -12,7 +12,7 @@ export interface SinkCheck {
   readonly ok: boolean
   /** Why it can't be reached; empty where it can. */
   readonly message: string
-  /** What will fail for some events although the sink can be reached. */
+  /** It lists what will fail for some events although the sink can be reached. */
   readonly advice: ReadonlyArray<string>
 }
 

@@ -81,7 +81,7 @@ export const render = (report: EventReport, style: Paint, reveal: boolean): stri
     ...payloads(report, style, reveal),
   ].join("\n")
 
-/** What to add when nothing was found, or when there may be more. */
+/** Says more when nothing was found, or when there may be more. */
 export const remark = ({ events, looked, lookedTo, next }: EventReports, id: string): string => {
   const far = lookedTo === 0 ? "" : `${count(looked, "event")} looked at, back to ${instant(lookedTo)}`
   if (next !== undefined) {

@@ -7,7 +7,7 @@ import type { ServeError } from "../../runtime/Runtime.ts"
 import { type CommandError, exitCodes } from "./CommandError.ts"
 import { marked, type Paint, painted } from "./output.ts"
 
-/** What a command may fail with. */
+/** A command may fail with these. */
 export type Failure = CommandError | ConfigError | JournalError | ServeError | CliError.CliError
 
 export interface Report {

@@ -27,7 +27,7 @@ export interface Compared {
   readonly absent: ReadonlyArray<string>
   /** Whether there is no such file yet. */
   readonly missing: boolean
-  /** Where they differ: lines that begin with `-` (golden file), `+` (payload) or a blank. */
+  /** The lines that differ begin with `-` (golden file), `+` (payload) or a blank. */
   readonly diff: ReadonlyArray<string>
 }
 

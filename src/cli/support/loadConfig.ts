@@ -25,7 +25,7 @@ const loading = Effect.fnUntraced(function* (mayLack: boolean) {
 /** Leaves the warnings to the caller. */
 export const loadQuietly = loading(false)
 
-/** The same where secrets may be absent: for checks that don't need them. */
+/** Loads the config even if secrets are absent, for checks that don't need them. */
 export const loadLacking = loading(true)
 
 /** Prints them to stderr. */
@@ -34,7 +34,7 @@ export const sayWarnings = Effect.fnUntraced(function* ({ warnings }: Pick<Loade
   if (warnings.length > 0) yield* say(render(warnings, marked(yield* paintMessages)))
 })
 
-/** The same for a config that is used although certificates of it are of no use. */
+/** Reports the certificates that are of no use in a config that is used all the same. */
 const sayFaults = Effect.fnUntraced(function* (loaded: Loaded) {
   const { warningsOf } = yield* lazily(() => import("../../config/load/Load.ts"))
   yield* sayWarnings({ warnings: warningsOf(loaded) })
@@ -50,7 +50,7 @@ export const sayAbsent = ({ file, absent }: Loaded): Effect.Effect<void> => {
   return say(`${plain(file)}: not here, and so not checked:\n${table(rows)}`)
 }
 
-/** The same for `--json`. */
+/** Lists the absent secrets for `--json`. */
 export const absentIn = ({ absent }: Loaded): object =>
   absent.length === 0 ? {} : { absent: absent.map(({ key, message }) => ({ key, message })) }
 

@@ -1,4 +1,4 @@
-/** What commands print: data to stdout, messages to stderr, control characters to neither. */
+/** Commands print here: data to stdout, messages to stderr, control characters to neither. */
 import { Console, Effect, Stdio } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import { escaped, plain, screened } from "../../formats/Terminal.ts"
@@ -34,7 +34,7 @@ export const say = (text: string): Effect.Effect<void> => Console.error(text)
 export const toJson = (value: unknown, indent = 0): string => escaped(JSON.stringify(value, null, indent))
 export const printJson = (value: unknown): Effect.Effect<void> => print(toJson(value, 2))
 
-/** What was done: JSON for a script, a sentence otherwise. */
+/** Reports what was done: JSON for a script, a sentence otherwise. */
 export const printDone = Effect.fnUntraced(function* (done: object, sentence: string) {
   yield* (yield* Json) ? printJson(done) : print(plain(sentence))
 })
@@ -81,7 +81,7 @@ export const marked =
   (severity: keyof typeof severities): string =>
     style(severities[severity], severity)
 
-/** The same for stderr. */
+/** Paints what goes to stderr. */
 export const paintMessages = Effect.gen(function* () {
   const { env } = yield* Program
   const isTerminal = yield* (yield* Stdio.Stdio).stderrIsTerminal

@@ -20,7 +20,7 @@ export const queued = ({ count: events, dryRun, to }: Replay): string => {
     : `${again} for ${plain(to.sink)} again`
 }
 
-/** What would be sent, as two tables: how many by type and sink, and the first of them. */
+/** Shows what would be sent, as two tables: how many by type and sink, and the first of them. */
 export const preview = ({ groups, others, first }: Pick<Replay, "groups" | "others" | "first">): string => {
   const amount = (number: number) => number.toLocaleString("en-US")
   const rows = groups.map(({ type, sink, count }) => [type === "" ? "-" : type, sink, amount(count)])
@@ -83,7 +83,7 @@ export const followed = Effect.fnUntraced(function* (started: Replay) {
   )
 })
 
-/** What is worth knowing beside the count. */
+/** Notes that are worth knowing next to the count. */
 export const notes = ({ leftOut, removedSinks, undelivered, dryRun, to, events }: Replay): ReadonlyArray<string> => {
   const note = (amount: number, word: string, text: string) => (amount === 0 ? [] : [`${count(amount, word)} ${text}`])
   return [

@@ -41,7 +41,7 @@ const renderOne = ({ severity, file, line, column, key, message, hint, excerpt }
   return lines.join("\n")
 }
 
-/** As text, in the order of the file, with their count at the end. */
+/** Renders them as text, in the order of the file, with their count at the end. */
 export const render = (diagnostics: ReadonlyArray<Diagnostic>, mark: Mark = (severity) => severity): string => {
   const count = (severity: Diagnostic["severity"]) => diagnostics.filter((_) => _.severity === severity).length
   const counts = (["error", "warning"] as const).flatMap((_) => (count(_) === 0 ? [] : [plural(count(_), _)]))

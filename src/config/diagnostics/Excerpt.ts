@@ -39,7 +39,7 @@ const closing: ReadonlySet<number> = new Set([2, 4])
 const isComment = (kind: number): boolean => kind === token.lineComment || kind === token.blockComment
 const isBlank = (kind: number): boolean => kind === token.blank || kind === token.lineBreak || isComment(kind)
 
-/** What may be a secret: a string, a number, or text that the scanner can't read. */
+/** This may be a secret: a string, a number, or text that the scanner can't read. */
 const isText = (kind: number): boolean => kind === token.string || kind === token.number || kind === token.unknown
 
 /** Whether a colon follows, so that the string is a key. */
@@ -173,7 +173,7 @@ const crop = (line: string, start: number, length: number): Excerpt => {
 
 const widest = 100
 
-/** Where a text is nested deeper than `limit`, because the parser recurses. */
+/** Finds where a text is nested deeper than `limit`, because the parser recurses. */
 export const tooDeep = (text: string, limit: number): number | undefined => {
   const scanner = createScanner(text, true)
   let depth = 0

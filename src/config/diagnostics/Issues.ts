@@ -52,7 +52,7 @@ const kinds: Readonly<Record<string, string>> = {
 /** Words of the library for a check, which say less than ours. */
 const isGeneric = (words: string): boolean => /^(a (string|value)|an integer)\b/.test(words)
 
-/** What a schema expects: its own words, or the kind of JSON value. */
+/** Says what a schema expects: its own words, or the kind of JSON value. */
 const expected = (ast: SchemaAST.AST): string => {
   const all = [ast.annotations?.expected, ...(ast.checks ?? []).map((check) => check.annotations?.expected)]
   const said = all.findLast((words) => typeof words === "string" && !isGeneric(words))
@@ -68,7 +68,7 @@ const annotated = (annotations: object | undefined): string | undefined => {
   return typeof annotations.message === "string" ? annotations.message : undefined
 }
 
-/** What stands at a path; `undefined` where nothing does. */
+/** Reads the value at a path; `undefined` if there is none. */
 export const valueAt = (root: unknown, path: Path): unknown => {
   let value = root
   for (const key of path) {

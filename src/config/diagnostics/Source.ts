@@ -15,7 +15,7 @@ export type Path = ReadonlyArray<string | number>
 export interface Finding {
   readonly severity: Diagnostic["severity"]
   readonly path: Path
-  /** What to underline: the value, or the key in front of it. */
+  /** The range to underline: the value, or the key in front of it. */
   readonly at: "key" | "value"
   readonly message: string
   readonly hint?: string

@@ -43,13 +43,13 @@ const hash: Words = ["a comment begins with `//`, not with `#`"]
 
 /** An edit of the text that may mend a mistake, and what to say if it does. */
 interface Edit {
-  /** What is replaced, and by what. */
+  /** A range, and the text that replaces it. */
   readonly at: number
   readonly end: number
   readonly by: string
   /** Instead of the parser's words. */
   readonly words?: Words
-  /** Where the mistake is, when it is not where the parser stopped. */
+  /** The position of the mistake, when it is not where the parser stopped. */
   readonly span?: Span
 }
 
@@ -110,7 +110,7 @@ const editsFor = (text: string, { error, offset, length }: ParseError): Readonly
   const line = text.slice(start, end)
   if (insideText.has(code)) return [{ at: offset, end: offset + length, by: '""' }]
   if (code === "UnexpectedEndOfComment") return [{ at: text.length, end: text.length, by: "*/" }]
-  // Of a line that no person has written, only the place itself is tried.
+  // If no person has written the line, only the place itself is tried.
   const isLong = line.length > longestLine
   const tokens = isLong ? [] : tokensIn(text, start, end)
   const edits: Array<Edit> = []
@@ -167,7 +167,7 @@ const applied = (text: string, { at, end, by }: Edit): string => text.slice(0, a
 
 /** Characters that may be parsed for a text, some 100 ms: a reload must not hold up deliveries. */
 const budget = 4_000_000
-/** What an edit costs by itself, in such characters. */
+/** The cost of an edit by itself, in such characters. */
 const costOfEdit = 500
 
 interface Spending {

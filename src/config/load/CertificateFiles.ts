@@ -15,6 +15,7 @@ import { visitSink } from "../rules/SinkRules.ts"
 import type { ConfiguredTypes } from "../schema/ConfiguredTypes.ts"
 import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
 import { traitOf, visit, written } from "../schema/Traits.ts"
+import { largest } from "./ReadFile.ts"
 import { decodeText, type Environment, mayBeElsewhere, reasonOf } from "./References.ts"
 
 interface Options extends Environment {
@@ -43,7 +44,7 @@ export interface CertificateFiles {
   readonly absent: ReadonlyArray<Finding>
 }
 
-/** Where a config names certificates, and under which keys. */
+/** A place where a config names certificates, and their keys there. */
 interface Place {
   readonly path: Path
   readonly names: Fields
@@ -95,7 +96,9 @@ export const read = Effect.fnUntraced(function* (
       const path = [...place, role]
       if (typeof name !== "string" || name === "" || options.isUnknown(path)) continue
       const content = yield* Effect.result(
-        isPem(name) ? Effect.succeed(name) : Effect.map(options.readFile(name), (bytes) => decodeText(bytes) ?? ""),
+        isPem(name)
+          ? Effect.succeed(name)
+          : Effect.map(options.readFile(name, largest.certificates), (bytes) => decodeText(bytes) ?? ""),
       )
       if (Result.isFailure(content)) {
         const finding = unreadable(role, name, path, content.failure)

@@ -343,7 +343,7 @@ export const requireCertificates = (loaded: Loaded): Effect.Effect<Loaded, Confi
   return certificateFaults.length === 0 ? Effect.succeed(loaded) : Effect.fail(new ConfigError({ file, diagnostics }))
 }
 
-/** What a person is told of a config that is used all the same. */
+/** Warnings about a config that is used all the same. */
 export const warningsOf = ({ warnings, certificateFaults }: Loaded): ReadonlyArray<Diagnostic> => [
   ...warnings,
   ...diagnosticsOf(certificateFaults).map((fault) => ({ ...fault, severity: "warning" as const })),

@@ -9,8 +9,18 @@ import { Context, Effect, type FileSystem, Option, PlatformError } from "effect"
 
 const inherited = /^\/(?:dev\/(?:stdin$|fd\/)|proc\/self\/fd\/)/
 
-/** The largest file that is read, in bytes: a config of 100,000 routes has less. */
-const largest = 32 * 1024 * 1024
+/** The largest files that are read, in bytes. */
+export const largest = {
+  /** A config of 100,000 routes has less. */
+  config: 32 * 1024 * 1024,
+  /** Secrets, tokens and other values. */
+  value: 64 * 1024,
+  /** Certificates and keys: a system's list of all authorities has less. */
+  certificates: 1024 * 1024,
+}
+
+const sizeInWords = (bytes: number): string =>
+  bytes < 1024 * 1024 ? `${bytes / 1024} KiB` : `${bytes / 1024 / 1024} MiB`
 
 const noFile = (path: string, description?: string) =>
   PlatformError.systemError({
@@ -46,12 +56,12 @@ export const ReadFiles = Context.Reference<FileTexts | undefined>("relay/config/
 /** `readFile` for regular files only; what it reads is noted in `files`. */
 export const readerOf =
   ({ readFile, stat }: FileSystem.FileSystem, files?: FileTexts) =>
-  (path: string): Effect.Effect<Uint8Array, PlatformError.PlatformError> => {
+  (path: string, most = largest.config): Effect.Effect<Uint8Array, PlatformError.PlatformError> => {
     if (inherited.test(path)) return readFile(path)
     const note = (text: string) => Effect.sync(() => files?.set(path, text))
     const read = (found: FileSystem.File.Info) => {
       if (found.type !== "File") return Effect.fail(noFile(path))
-      if (found.size > largest) return Effect.fail(noFile(path, "it is larger than 32 MiB"))
+      if (found.size > most) return Effect.fail(noFile(path, `it is larger than ${sizeInWords(most)}`))
       return Effect.mapError(readFile(path), (error) => withOwner(error, found))
     }
     return Effect.flatMap(stat(path), read).pipe(

@@ -12,10 +12,12 @@
 import { Effect, type PlatformError, Result } from "effect"
 import { nearest } from "../../event/Nearest.ts"
 import { error, type Finding, type Path } from "../diagnostics/Source.ts"
+import { largest } from "./ReadFile.ts"
 
 export interface Environment {
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly readFile: (path: string) => Effect.Effect<Uint8Array, PlatformError.PlatformError>
+  /** Fails for a file of more bytes than `most`. */
+  readonly readFile: (path: string, most?: number) => Effect.Effect<Uint8Array, PlatformError.PlatformError>
 }
 
 /** `$${`; or `${file:`, a path that may hold variables, and `}`; or `${`, a name and `}`. */
@@ -25,7 +27,7 @@ const reference = /\$\$\{|\$\{file:(?!-)((?:\$\{[^}]*\}|[^}])*)(\}?)|\$\{([^}]*)
 interface Reading {
   readonly path: Path
   readonly wrong: Array<Finding>
-  /** What is not there, and so may be where the relay runs. */
+  /** It is absent here, and so may be where the relay runs. */
   readonly absent: Array<Finding>
 }
 
@@ -37,7 +39,7 @@ const variable = (inside: string, env: Environment["env"], { path, wrong, absent
   const [name = "", fallback] = inside.split(/:-(.*)/s)
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
     const forms = "a reference is `${NAME}`, `${NAME:-default}` or `${file:PATH}`"
-    // As GitHub, Vite and others write it.
+    // GitHub, Vite and others write it so.
     const [, meant] = /^\{?\s*(?:env|secrets|vars|process\.env)\.([A-Za-z_]\w*)\s*$/.exec(name) ?? []
     wrong.push(
       error(path, forms, meant === undefined ? "a name has letters, digits and `_`" : `did you mean \${${meant}}?`),
@@ -77,7 +79,7 @@ export const reasonOf = (cause: PlatformError.PlatformError): string => {
   }
 }
 
-/** What to do about a file that can't be read. */
+/** Says what to do about a file that can't be read. */
 const hintForFile = (file: string, written: string, reason: string): string => {
   if (/^\s/.test(file)) return 'no blank follows "file:"'
   if (file.startsWith("~")) return "`~` is a shell's: write the whole path, or ${HOME}"
@@ -145,7 +147,7 @@ export const resolve = Effect.fnUntraced(function* (
     const shown = withoutDefaults(written)
     const fault = (why: string): Finding =>
       error(path, `the file of "${shown}" can't be read: ${why}`, hintForFile(file, written, why))
-    const read = yield* Effect.result(environment.readFile(file))
+    const read = yield* Effect.result(environment.readFile(file, largest.value))
     if (Result.isFailure(read)) {
       const into = mayBeElsewhere(read.failure) ? absent : wrong
       into.push(fault(reasonOf(read.failure)))
@@ -188,7 +190,7 @@ export const resolve = Effect.fnUntraced(function* (
   const whole = Effect.fnUntraced(function* (written: string, reading: Reading) {
     const replaced = yield* filled(written, reading)
     if (replaced === undefined) return undefined
-    // What a file holds names no other file.
+    // The content of a file names no other file.
     const isFile = replaced.startsWith("file:") && !written.startsWith("${file:")
     return isFile ? yield* content(replaced.slice("file:".length), written, reading) : replaced
   })

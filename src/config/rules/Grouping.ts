@@ -11,7 +11,7 @@ import type { ConfiguredTypes, Recoveries } from "../schema/ConfiguredTypes.ts"
 
 export type Grouping = Pick<LaneConfig, "order" | "key" | "digest" | "resolves">
 
-/** What a config holds of grouping, and where it stands. `given` are the keys that are written there. */
+/** The grouping of a config, and where it stands. `given` are the keys that are written there. */
 export interface Asked {
   readonly lane: typeof Lane.Type
   readonly given: ReadonlySet<string>

@@ -11,7 +11,7 @@ import type { JournalTypes } from "../schema/JournalSchema.ts"
 import { traitOf } from "../schema/Traits.ts"
 import { deepTexts, type Fields, type Text } from "./Shape.ts"
 
-/** What a text is elsewhere, with the name of the variable in its group. A name is in capitals: a secret may begin with `$`. */
+/** References as others write them, with the variable's name as a group. It is in capitals: a secret may begin with `$`. */
 const variables: ReadonlyArray<RegExp> = [
   /^(?:\w+ )?\$([A-Z]+(?:_[A-Z0-9]+)*)$/,
   /^\$([A-Z]+(?:_[A-Z0-9]+)*)(?=[/.:])/,
@@ -24,7 +24,7 @@ const inBraces = /\{\{\s*(?:env|secrets?|vars?)\.([A-Za-z_]\w*)\s*\}\}/i
 /** A variable by its prefix, which elsewhere may be what is meant: a label such as `env:production`. */
 const byPrefix = /^(?:\w+ )?env[:.]([A-Za-z_]\w*)$/i
 
-/** What a text is of: content may hold anything, a secret holds nothing that looks like a reference. */
+/** The purpose of a text: content may hold anything, a secret holds nothing that looks like a reference. */
 interface Kind {
   readonly isSecret: boolean
   readonly isTemplate: boolean

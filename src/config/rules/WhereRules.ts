@@ -22,7 +22,7 @@ const isScalar = (value: unknown): value is Condition.Scalar =>
 const isScalars = (value: unknown): value is ReadonlyArray<Condition.Scalar> =>
   Array.isArray(value) && value.length > 0 && value.every(isScalar)
 
-/** What the schema would make of it; `undefined` where it reports something itself. */
+/** The value that the schema would make of it; `undefined` where it reports something itself. */
 const testsOf = (value: unknown): Condition.Tests | undefined => {
   if (isScalar(value)) return { oneOf: [value] }
   if (isScalars(value)) return { oneOf: value }
@@ -61,7 +61,7 @@ const empties = (
     : empties(value.not, [...path, "not"], keys)
 }
 
-/** What is known of a field: the envelope's own hold text or an object; the sender's object may hold anything. */
+/** The kind of a field, if known: the envelope's own hold text or an object; the sender's object may hold anything. */
 type Kind = "text" | "object" | "nothing" | "anything" | "undocumented"
 
 const shapes: Readonly<Record<string, "text" | "object">> = {

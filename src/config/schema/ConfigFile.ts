@@ -22,10 +22,7 @@ export const Tls = Schema.Struct({
 }).annotate({ description: "Serve HTTPS with these files; without it the listener speaks HTTP" })
 
 export const Admin = Schema.Struct({
-  listen: Units.address.or(
-    "127.0.0.1:9080",
-    "Where the admin API listens; `status`, `lanes`, `dlq` and `replay` use it",
-  ),
+  listen: Units.address.or("127.0.0.1:9080", "Address of the admin API; `status`, `lanes`, `dlq` and `replay` use it"),
   token: Schema.optionalKey(secret("Bearer token of the admin API; required when it listens beyond loopback")),
 }).annotate({ description: "The admin API and its page: status, lanes, dead letters, replay, health and metrics" })
 
@@ -66,16 +63,16 @@ export const Telemetry = Schema.Struct({
         .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
     }).annotate({ description: "Traces and logs to an OpenTelemetry collector, by OTLP over HTTP" }),
   ),
-}).annotate({ description: "What the relay tells of itself elsewhere; nothing unless asked" })
+}).annotate({ description: "Telemetry export (default: off)" })
 
 export const Secret = Schema.Struct({
-  name: text("What logs and metrics call this secret; never the secret itself"),
+  name: text("Name of this secret in logs and metrics; never the secret itself"),
   value: secret("The signing secret: `file:PATH` or `${VAR}` keep it out of this file"),
   expires: Schema.optionalKey(Units.time({ description: "From this time on it no longer verifies" })),
   // A secret may stand at the wrong key.
 }).annotate({ description: "One signing secret", hidden: true })
 
-/** What is wrong with a webhook's path. A request's path is that of the parsed URL, and must be equal to it. */
+/** Says what is wrong with a webhook's path. A request's path is that of the parsed URL, and must be equal to it. */
 const pathProblem = (path: string): string | undefined => {
   if (/^https?:\/\/[^/]+\//i.test(path)) return "a path is the part of a URL after the host: it starts with `/`"
   if (!path.startsWith("/")) return "a path starts with `/`"
@@ -123,19 +120,19 @@ export const Webhook = Schema.Struct({
     .annotate({ description: "Names of the sender's headers" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   unknownTypes: oneOf(
-    "What becomes of an event type outside of the catalogue",
+    "Treatment of an event type outside of the catalogue",
     ["route", "quarantine", "reject"],
     "route",
   ),
-  undecodable: oneOf("What becomes of a signed body that is no envelope", ["quarantine", "reject"], "quarantine"),
+  undecodable: oneOf("Treatment of a signed body that is no envelope", ["quarantine", "reject"], "quarantine"),
   respond: countOr("Status of an accepted delivery; a sender takes any other than 2xx for a failure", 202, 200, 299),
   maxBody: Units.bytes.or("1 MiB", "A larger body is answered 413"),
-  commitTimeout: Units.duration.or("3 seconds", "A delivery that is not on disk by then is answered 503"),
+  commitTimeout: Units.duration.or("3 seconds", "A delivery that is not on disk by then gets a 503"),
   strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
 }).annotate({ description: "One webhook of the sender" })
 
 export const Route = Schema.Struct({
-  name: text("What logs and `explain` call this route"),
+  name: text("Name of this route in logs and `explain`"),
   match: textOrTexts("Patterns of event types: `*` within a segment, `**` over segments, `{a,b}` either"),
   except: textOrTexts("Patterns of event types that this route does not take").pipe(
     Schema.withDecodingDefaultKey(Effect.succeed([])),
@@ -157,7 +154,7 @@ export const Delivery = Schema.Struct({
   retry: Retry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   pauseAfter: countOr("Failures in a row, over three events or more, that pause the lane", 5, 1, 10_000),
   maxRetrying: countOr(
-    "Events that failed and wait for a retry; at so many the lane takes up no others",
+    "Maximum events waiting for a retry; at this limit the lane starts no others",
     10_000,
     1,
     10_000_000,
@@ -181,11 +178,14 @@ export const deliveryKey = (key: string): string | undefined => {
 export const Quarantine = Schema.Struct({
   maxSize: Units.bytes.or(
     "1 GiB",
-    "The largest size of what is in quarantine; beyond it, what belongs there gets a 503",
+    "The largest size of what is in quarantine. A webhook may have as much as it leaves free, so at most half; beyond it, what belongs there gets a 503",
   ),
-  maxShare: countOr("The same as a share of the journal's `maxSize`, in percent; the lower limit holds", 10, 1, 100),
+  maxShare: countOr("Size limit as a share of the journal's `maxSize`, in percent; the lower limit holds", 10, 1, 100),
   maxAge: Schema.optionalKey(
-    Units.duration.required({ description: "What is older is deleted; nothing is when absent", examples: ["30 days"] }),
+    Units.duration.required({
+      description: "Maximum age; older ones are deleted, and nothing is when absent",
+      examples: ["30 days"],
+    }),
   ),
 }).annotate({
   description: "Deliveries that are signed but can't be routed; they never cost other deliveries a refusal",
@@ -209,7 +209,7 @@ export const Clients = Schema.Struct({
   headers: secretHeaders("Headers that authenticate the relay to the API, such as `authorization`; never shown"),
   timeout: Units.duration.or("3 seconds", "How long the API may take; it is within the sink's own `delivery.timeout`"),
   concurrency: countOr("Requests under way at once", 4, 1, 1_000),
-  rateLimit: Schema.optionalKey(rateLimit("At most so many requests, whoever asks")),
+  rateLimit: Schema.optionalKey(rateLimit("Maximum requests, from all callers together")),
   cache: Schema.Struct({
     lifetime: Units.duration.or("5 minutes", "How long details stay in memory"),
     entries: countOr("How many clients at most", 1_000, 1, 1_000_000),
@@ -218,7 +218,7 @@ export const Clients = Schema.Struct({
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   events: Schema.Record(Schema.String, Text)
     .annotate({
-      description: "Where the client's id stands: JSON Pointers, by patterns of event types; the first that matches",
+      description: "Location of the client's id: JSON Pointers, by patterns of event types; the first that matches",
       default: { "client.*": "/data/object/id" },
     })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({ "client.*": "/data/object/id" }))),
@@ -230,9 +230,7 @@ export const Lane = Schema.Struct({
   concurrency: Schema.optionalKey(count("Batches in flight at once; the default depends on the type", 1, 1_000)),
   order: oneOf("`key`: events of one key in the order they came; `none`: as fast as may be", ["none", "key"], "none"),
   key: templateOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
-  rateLimit: Schema.optionalKey(
-    rateLimit('At most so many events: "100/second", or { "events": 100, "per": "1 second" }'),
-  ),
+  rateLimit: Schema.optionalKey(rateLimit('Maximum events: "100/second", or { "events": 100, "per": "1 second" }')),
   backlog: Schema.optionalKey(
     Schema.Struct({
       max: count("How many events may wait", 1, 1_000_000_000),
@@ -252,12 +250,12 @@ export const Lane = Schema.Struct({
           }),
         )
         .annotate({
-          description: "What its events have in common: fields such as `type`, or JSON Pointers",
+          description: "Fields that its events have in common: fields such as `type`, or JSON Pointers",
           default: ["type", "account_id"],
         })
         .pipe(Schema.withDecodingDefaultKey(Effect.succeed(["type", "account_id"]))),
       wait: Units.duration.or("30 seconds", "From its first event on; then it is sent"),
-      maxEvents: countOr("Sent before the time is up when it has so many", 1_000, 2, 10_000),
+      maxEvents: countOr("Maximum events; at this limit it is sent before the time is up", 1_000, 2, 10_000),
     }).annotate({
       description: "Events that belong together are sent as one message: for alert services and templates",
     }),
@@ -288,15 +286,15 @@ export const Test = Schema.Struct({
 }).annotate({ description: "What `relay test` checks" })
 
 export const ConfigFile = Schema.Struct({
-  $schema: Schema.optionalKey(text("Where editors find this schema")),
-  listen: Units.address.or("127.0.0.1:8080", "Where deliveries are received"),
+  $schema: Schema.optionalKey(text("Location of this schema, for editors")),
+  listen: Units.address.or("127.0.0.1:8080", "Address that receives deliveries"),
   tls: Schema.optionalKey(Tls),
   admin: Admin.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   telemetry: Telemetry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   clients: Schema.optionalKey(Clients),
   journal: Schema.Unknown.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   webhooks: Schema.Record(Schema.String, Webhook).annotate({ description: "The sender's webhooks, by name" }),
-  sinks: Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "Where events go, by name" }),
+  sinks: Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "Destinations of events, by name" }),
   routes: Schema.Array(Route).annotate({ description: "Which events go to which sinks" }),
   delivery: Delivery.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   quarantine: Quarantine.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),

@@ -1,4 +1,4 @@
-/** What the config needs to know of each type of sink; `sinks/Sink.ts` has the rest of a type. */
+/** The config needs to know this of each type of sink; `sinks/Sink.ts` has the rest of a type. */
 import { Predicate, type Schema, type SchemaAST } from "effect"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
 import { type JournalTypes, journalSchema } from "./JournalSchema.ts"
@@ -21,7 +21,7 @@ export interface Recoveries<Config> {
 export interface Messages<Config> {
   /** Whether a config makes such messages; every config of the type unless given. */
   composes?(config: Config): boolean
-  /** What makes a config compose, as it is written: `"format": "template"`. */
+  /** This part of a config makes it compose, as it is written: `"format": "template"`. */
   readonly with?: string
   readonly recoveries?: Recoveries<Config>
   /** The config of a sink of digests; `key` is the template of the key that the events of each share. */
@@ -47,7 +47,7 @@ export const schemasOf = (type: ConfiguredType<unknown> | undefined): ReadonlyAr
 
 const typeOf = (value: unknown): string => (Predicate.hasProperty(value, "type") ? String(value.type) : "")
 
-/** What stands at a key; `undefined` where nothing does. */
+/** Reads the value at a key; `undefined` if there is none. */
 const at = (value: unknown, key: string): unknown => (Predicate.hasProperty(value, key) ? value[key] : undefined)
 
 /** The schema of what stands at a path of a config as it is written; `undefined` where nothing may, or the type of a sink decides and is not known. */

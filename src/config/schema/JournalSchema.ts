@@ -11,5 +11,5 @@ export const journalSchema = (type: string, journalTypes: JournalTypes) => {
   return Schema.Struct({
     type: key.pipe(Schema.withDecodingDefaultKey(Effect.succeed(usual))),
     ...journalTypes[Object.hasOwn(journalTypes, type) ? type : usual]?.config.fields,
-  }).annotate({ description: "Where accepted events are kept until every sink has them" })
+  }).annotate({ description: "Storage of accepted events until every sink has them" })
 }

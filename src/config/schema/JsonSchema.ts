@@ -98,6 +98,6 @@ export const jsonSchema = (sinkTypes: ConfiguredTypes, journalTypes: JournalType
   return { $schema: "https://json-schema.org/draft/2020-12/schema", ...fields(rewrite(whole, allowReferences)) }
 }
 
-/** The same as the text of `config/relay.schema.json`. */
+/** Renders the text of `config/relay.schema.json`. */
 export const jsonSchemaText = (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes): string =>
   `${JSON.stringify(jsonSchema(sinkTypes, journalTypes), null, 2)}\n`

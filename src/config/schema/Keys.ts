@@ -5,7 +5,7 @@
 import { Effect, Schema } from "effect"
 import type { Traits } from "./Traits.ts"
 
-/** What the reference says of a key beside its description. */
+/** The reference says this of a key next to its description. */
 export interface More extends Traits {
   readonly default?: string
   readonly examples?: ReadonlyArray<string>

@@ -1,5 +1,5 @@
 /**
- * What the schema of a key says of its value beyond the value's shape, as
+ * The schema of a key says this of its value beyond the value's shape, as
  * annotations. The rules, the diagnostics and the tests read it here, so no
  * other code knows the keys of a sink by name.
  *
@@ -8,7 +8,7 @@
  */
 import { Predicate, type Schema, SchemaAST } from "effect"
 
-/** As in `sinks`, `audit`, `headers`, `authorization`. */
+/** The keys down to it, such as `sinks`, `audit`, `headers`, `authorization`. */
 export type Path = ReadonlyArray<string | number>
 
 export interface Traits {
@@ -34,7 +34,7 @@ export interface Traits {
   readonly hidden?: boolean
 }
 
-/** What a schema says of its value; annotations stand on the last check where there are checks. */
+/** Reads what a schema says of its value; annotations stand on the last check where there are checks. */
 export const traitOf = <const T extends keyof Traits>(ast: SchemaAST.AST, trait: T): Traits[T] =>
   annotationOf(ast, trait) as Traits[T]
 
@@ -51,7 +51,7 @@ export const examplesOf = (ast: SchemaAST.AST): ReadonlyArray<string> => {
   return all.filter((one) => typeof one === "string")
 }
 
-/** What a schema says of its key to a person: what it is, and how to write it. */
+/** Reads what a schema says of its key to a person: what it is, and how to write it. */
 export const describe = (ast: SchemaAST.AST): { readonly description?: string; readonly hint?: string } => {
   const said = (name: string) => {
     const words = annotationOf(ast, name)

@@ -8,7 +8,7 @@
 import { ByteSize, Duration, Effect, Option, Schema, SchemaGetter } from "effect"
 import * as Address from "../Address.ts"
 
-/** What the reference and the JSON Schema say about a key. */
+/** The reference and the JSON Schema say this about a key. */
 export interface Doc {
   readonly description: string
   readonly default?: string
@@ -98,7 +98,7 @@ const sizeUnits: Readonly<Record<string, string>> = {
   tib: "TiB",
 }
 
-/** What was probably meant, as a message; empty if there is none. */
+/** Guesses what was meant, as a message; empty if there is none. */
 const didYouMean = (kind: string, meant: string | undefined): string =>
   meant === undefined ? "" : `this is no ${kind}: did you mean "${meant}"?`
 

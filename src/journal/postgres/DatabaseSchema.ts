@@ -118,6 +118,7 @@ const steps: ReadonlyArray<string> = [
        )
      SELECT true, coalesce((SELECT stored.first FROM stored), 0), void.places, altered.places FROM void, altered;
    END $body$;`,
+  `ALTER TABLE dead ADD webhook text NOT NULL DEFAULT '';`,
 ]
 
 /** What this relay reads and writes. */

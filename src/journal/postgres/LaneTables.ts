@@ -4,6 +4,7 @@ import type { Entry } from "../../event/Entry.ts"
 import type { Retry, StoredDeadLetter } from "../LaneInfo.ts"
 import type { Attempt, RetryChange } from "../Settlement.ts"
 import { decode, encode } from "../stream/Record.ts"
+import { WebhookBytes } from "../stream/WebhookBytes.ts"
 import type { Queries } from "./Database.ts"
 import { ceilingOf, floorOf } from "./Sequences.ts"
 
@@ -113,10 +114,11 @@ export const putLetters = Effect.fnUntraced(function* (db: Queries, letters: Rea
   if (letters.length === 0) return
   const records = letters.map(({ entry }) => Buffer.from(encode(entry)))
   yield* db.query(
-    `INSERT INTO dead (lane, sequence, at, type, size, attempts, record)
-     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::int[], $6::text[], $7::bytea[])
+    `INSERT INTO dead (lane, sequence, at, type, size, attempts, record, webhook)
+     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::int[], $6::text[], $7::bytea[],
+       $8::text[])
      ON CONFLICT (sequence, lane) DO UPDATE SET at = excluded.at, attempts = excluded.attempts,
-       size = excluded.size, record = excluded.record`,
+       size = excluded.size, record = excluded.record, webhook = excluded.webhook`,
     [
       letters.map(({ lane }) => lane),
       letters.map(({ entry }) => entry.sequence),
@@ -125,6 +127,7 @@ export const putLetters = Effect.fnUntraced(function* (db: Queries, letters: Rea
       records.map(({ length }) => length),
       letters.map(({ attempts }) => JSON.stringify(attempts)),
       records,
+      letters.map(({ entry }) => entry.event.webhook),
     ],
   )
 })
@@ -149,13 +152,22 @@ export const parseId = (id: string | undefined): { readonly lane: string; readon
   return match === null ? undefined : { lane: match[1] ?? "", sequence: Number(match[2]) }
 }
 
-/** How many dead letters lanes have in a stream, and their bytes. */
+/** How many dead letters lanes have in a stream, and their bytes by webhook. */
 export const letterCounts = (db: Queries, stream: number) =>
   Effect.map(
-    db.query<{ lane: string; letters: number; bytes: number }>(
-      `SELECT lane, count(*) AS letters, coalesce(sum(size), 0)::bigint AS bytes FROM dead
-       WHERE sequence > $1 AND sequence < $2 GROUP BY lane`,
+    db.query<{ lane: string; webhook: string; letters: number; bytes: number }>(
+      `SELECT lane, webhook, count(*) AS letters, coalesce(sum(size), 0)::bigint AS bytes FROM dead
+       WHERE sequence > $1 AND sequence < $2 GROUP BY lane, webhook`,
       [floorOf(stream), ceilingOf(stream)],
     ),
-    ({ rows }) => new Map(rows.map((row) => [row.lane, row])),
+    ({ rows }) => {
+      const counts = new Map<string, { letters: number; readonly bytes: WebhookBytes }>()
+      for (const { lane, webhook, letters, bytes } of rows) {
+        const count = counts.get(lane) ?? { letters: 0, bytes: new WebhookBytes() }
+        counts.set(lane, count)
+        count.letters += letters
+        count.bytes.add(webhook, bytes)
+      }
+      return counts
+    },
   )

@@ -6,6 +6,7 @@
  * database is slower or unavailable, the answer is the last count.
  */
 import { Effect, Fiber, Option } from "effect"
+import type { WebhookBytes } from "../stream/WebhookBytes.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
 
 /** Milliseconds that a count is good for. */
@@ -14,7 +15,7 @@ const answersWithin = "500 millis"
 
 export interface LetterCount {
   readonly letters: number
-  readonly bytes: number
+  readonly bytes: WebhookBytes
 }
 type Counts = ReadonlyMap<string, LetterCount>
 

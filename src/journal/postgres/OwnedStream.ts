@@ -7,9 +7,11 @@ import type { Settlement } from "../Settlement.ts"
 import type { Log, OpenOptions } from "../StreamLog.ts"
 import { Backlog } from "../stream/Backlog.ts"
 import { decode } from "../stream/Record.ts"
+import { WebhookBytes } from "../stream/WebhookBytes.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import * as LaneMoves from "./LaneMoves.ts"
 import * as LaneTables from "./LaneTables.ts"
+import type { LetterCount } from "./LetterCounts.ts"
 import { settle } from "./Settling.ts"
 import { readBytes, StreamState } from "./StreamState.ts"
 
@@ -56,16 +58,28 @@ export class OwnedStream extends StreamState implements Log {
     })
   }
 
-  #info(backlog: Backlog, letters: ReadonlyMap<string, { letters: number; bytes: number }>): LaneInfo {
+  /** The newest count of dead letters, for what a lane may keep. */
+  get counted(): Effect.Effect<void> {
+    return Effect.map(this.letters.newest, (letters) => {
+      for (const backlog of this.backlogs.values()) this.#note(backlog, letters)
+    })
+  }
+
+  #note(backlog: Backlog, letters: ReadonlyMap<string, LetterCount>): void {
+    const count = letters.get(backlog.lane)
+    backlog.deadLetters = count?.letters ?? 0
+    backlog.letterBytes = count?.bytes ?? new WebhookBytes()
+  }
+
+  #info(backlog: Backlog, letters: ReadonlyMap<string, LetterCount>): LaneInfo {
     const { lane } = backlog
-    backlog.deadLetters = letters.get(lane)?.letters ?? 0
-    backlog.deadLetterBytes = letters.get(lane)?.bytes ?? 0
+    this.#note(backlog, letters)
     return {
       name: lane,
       cursor: backlog.cursor,
       retrying: backlog.retrying.size,
       deadLetters: backlog.deadLetters,
-      deadLetterBytes: backlog.deadLetterBytes,
+      deadLetterBytes: backlog.letterBytes.total,
       backlog: backlog.size,
       paused: this.owner.isPaused(lane),
     }

@@ -2,8 +2,8 @@
 import { Effect, Exit, Result, type Scope } from "effect"
 import { ConfigInForce } from "../ConfigInForce.ts"
 import { type Connection, type ConnectionOptions, commit, rollback, usualTimeout } from "./Connection.ts"
-import { ConnectionPool } from "./ConnectionPool.ts"
-import type { Answer, Database, Params, Queries, QueryOptions, Server, Use } from "./Database.ts"
+import * as ConnectionPool from "./ConnectionPool.ts"
+import type { Database, Params, Queries, QueryOptions, Server, Use } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
 import { connectionOf, type PostgresConfig } from "./PostgresConfig.ts"
 import { Cluster, connectWriter } from "./WriterSearch.ts"
@@ -18,13 +18,7 @@ export interface DatabaseOptions {
 const settled = <A>(promise: () => Promise<Result.Result<A, DatabaseError>>): Effect.Effect<A, DatabaseError> =>
   Effect.flatMap(Effect.promise(promise), Effect.fromResult)
 
-export const open = (options: DatabaseOptions): Effect.Effect<Database, never, Scope.Scope> =>
-  Effect.acquireRelease(
-    Effect.sync(() => make(options)),
-    ({ close }) => Effect.sync(close),
-  )
-
-/** The same of a config, whose password may be changed by a reload. */
+/** Opens the database of a config, whose password a reload may change. */
 export const ofConfig = (config: PostgresConfig): Effect.Effect<Database, never, Scope.Scope> =>
   Effect.flatMap(ConfigInForce, (inForce) =>
     open({
@@ -33,7 +27,10 @@ export const ofConfig = (config: PostgresConfig): Effect.Effect<Database, never,
     }),
   )
 
-const make = ({ connection, poolSize }: DatabaseOptions): Database & { readonly close: () => void } => {
+export const open = Effect.fnUntraced(function* ({
+  connection,
+  poolSize,
+}: DatabaseOptions): Effect.fn.Return<Database, never, Scope.Scope> {
   const cluster = new Cluster()
   let server: Server | undefined
   const connect = async (): Promise<Connection> => {
@@ -41,25 +38,24 @@ const make = ({ connection, poolSize }: DatabaseOptions): Database & { readonly 
     server = made.server
     return made
   }
-  const pools: Readonly<Record<Use, ConnectionPool>> = {
-    append: new ConnectionPool(connect, 1),
-    beat: new ConnectionPool(connect, 1),
-    work: new ConnectionPool(connect, poolSize),
+  const pools: Readonly<Record<Use, ConnectionPool.ConnectionPool>> = {
+    append: yield* ConnectionPool.make(connect, 1),
+    beat: yield* ConnectionPool.make(connect, 1),
+    work: yield* ConnectionPool.make(connect, poolSize),
   }
-  const each = (act: (pool: ConnectionPool) => void) => {
-    for (const pool of Object.values(pools)) act(pool)
+  cluster.onPromoted = (timeline) => {
+    for (const pool of Object.values(pools)) pool.retire((one) => one.timeline < timeline)
   }
-  cluster.onPromoted = (timeline) => each((pool) => pool.retire((one) => one.timeline < timeline))
+  const runPromise = Effect.runPromiseWith(yield* Effect.context<never>())
 
-  const run = async <Row>(use: Use, sql: string, params: Params, options: QueryOptions) => {
+  const queryUnsafe = <Row>(use: Use, sql: string, params: Params = [], options: QueryOptions = {}) => {
     const { timeout = usualTimeout } = options
     const from = performance.now()
-    const taken = await pools[use].take(timeout)
-    if (Result.isFailure(taken)) return Result.fail(taken.failure)
-    const left = Math.max(1, timeout - (performance.now() - from))
-    const answer = await taken.success.query<Row>(sql, params, { ...options, timeout: left })
-    pools[use].give(taken.success)
-    return answer
+    const answer = pools[use].use(timeout, (one) => {
+      const left = Math.max(1, timeout - (performance.now() - from))
+      return Effect.promise(() => one.query<Row>(sql, params, { ...options, timeout: left }))
+    })
+    return runPromise(Effect.catch(answer, (failure) => Effect.succeed(Result.fail(failure))))
   }
 
   const within = (one: Connection): Queries => ({
@@ -68,27 +64,23 @@ const make = ({ connection, poolSize }: DatabaseOptions): Database & { readonly 
   })
 
   return {
+    // A caller that is interrupted leaves its statement, which ends in the background and keeps its connection.
     query: <Row>(sql: string, params: Params = [], options: QueryOptions = {}) =>
-      settled<Answer<Row>>(() => run("work", sql, params, options)),
-    queryUnsafe: (use, sql, params = [], options = {}) => run(use, sql, params, options),
+      settled(() => queryUnsafe<Row>("work", sql, params, options)),
+    queryUnsafe,
     transact: <A, E>(work: (transaction: Queries) => Effect.Effect<A, E>) =>
-      Effect.acquireUseRelease(
-        settled(() => pools.work.take(usualTimeout)),
-        (one) => {
-          const transaction = within(one)
-          one.begin()
-          return Effect.tap(work(transaction), () => transaction.query(commit))
-        },
-        (one, exit) =>
-          Effect.andThen(
-            // One that is busy was left by its fiber: giving it back ends it.
-            Exit.isSuccess(exit) || !one.isOpen || one.isBusy
-              ? Effect.void
-              : Effect.ignore(within(one).query(rollback)),
-            Effect.sync(() => pools.work.give(one)),
-          ),
-      ),
+      pools.work.use(usualTimeout, (one) => {
+        const transaction = within(one)
+        return Effect.acquireUseRelease(
+          Effect.sync(() => one.begin()),
+          () => Effect.tap(work(transaction), () => transaction.query(commit)),
+          (_, exit) => {
+            if (Exit.isSuccess(exit) || !one.isOpen) return Effect.void
+            // A fiber that was interrupted left its statement under way.
+            return one.isBusy ? Effect.sync(() => one.destroy()) : Effect.ignore(transaction.query(rollback))
+          },
+        )
+      }),
     server: () => server,
-    close: () => each((pool) => pool.close()),
   }
-}
+})

@@ -14,6 +14,7 @@ import type { Introduction } from "../FleetStatus.ts"
 import { type AppendExit, Journal, type JournalStatus } from "../Journal.ts"
 import { full, JournalBroken, type JournalError, unavailable } from "../JournalError.ts"
 import { totals } from "../LaneTotals.ts"
+import { backlogThatFills } from "../stream/WhatFills.ts"
 import type { Database } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import { EventFinder } from "./EventFinder.ts"
@@ -32,6 +33,8 @@ import { load, loadPlaces } from "./StreamLoading.ts"
 import { StreamState } from "./StreamState.ts"
 import { StreamWriter } from "./StreamWriter.ts"
 import { WriteTrouble } from "./WriteTrouble.ts"
+
+const reachedMaxSize = `The journal has reached its largest size ("journal.maxSize"). Raise it, or make the sinks take what waits.`
 
 /** How often the shared stream is asked for what others appended, in milliseconds: with sinks that need it, and without. */
 const pollEvery = 25
@@ -195,23 +198,27 @@ export const make = Effect.fnUntraced(function* (
       : ""
   }
   const silent: AppendExit = Exit.fail(unavailable("PostgreSQL does not answer. Try again."))
-  const fullExit: AppendExit = Exit.fail(
-    full("maxSize", "The journal has reached its maxSize. Raise it, or see `relay lanes list` for what waits."),
-  )
-  let isFull = false
+  const waiting = () =>
+    [...report.streams.values()].flatMap(({ lanes }) =>
+      Object.entries(lanes).map(([name, { backlog }]): readonly [string, number] => [name, backlog]),
+    )
+  /** Why nothing more fits; empty while something does. Dead letters have a table of their own, and don't count. */
+  let whyFull = ""
+  let fullExit: AppendExit | undefined
   writer.refusal = () => {
     if (isClosed) return closed
-    if (isFull) return fullExit
+    if (fullExit !== undefined) return fullExit
     if (!fleet.isAlive) return silent
     const { refusal } = trouble
     return refusal && Exit.fail(refusal)
   }
-  const count = Effect.suspend(() => Effect.forEach(fleet.streams, ({ letters }) => letters.newest, { discard: true }))
+  const count = Effect.suspend(() => Effect.forEach(fleet.streams, ({ counted }) => counted, { discard: true }))
   const eachBeat = (task: Effect.Effect<void>) =>
     Effect.forkScoped(Effect.forever(Effect.andThen(task, Effect.sleep(beatEvery))))
   yield* eachBeat(
     Effect.sync(() => {
-      isFull = used() >= options.maxSize
+      whyFull = used() < options.maxSize ? "" : `${reachedMaxSize} ${backlogThatFills(waiting())}`
+      fullExit = whyFull === "" ? undefined : Exit.fail(full("maxSize", whyFull))
     }),
   )
   yield* eachBeat(trouble.probe(db))
@@ -299,16 +306,13 @@ export const make = Effect.fnUntraced(function* (
     const unanswered = silence()
     const { refusal } = trouble
     const isUnavailable = unanswered !== "" || fleet.own === undefined || refusal?.reason._tag === "JournalUnavailable"
-    const message =
-      unanswered !== ""
-        ? unanswered
-        : (refusal?.message ?? (isFull ? "The journal has reached its maxSize: deliveries are refused." : ""))
+    const message = unanswered !== "" ? unanswered : (refusal?.message ?? whyFull)
     const usedBytes = used()
     const head = report.sum(({ accepted }) => accepted)
     return {
       health: isUnavailable
         ? "unavailable"
-        : isFull || refusal !== undefined
+        : whyFull !== "" || refusal !== undefined
           ? "full"
           : raised.lines.length > 0
             ? "red"
@@ -344,9 +348,7 @@ export const make = Effect.fnUntraced(function* (
     readRetries: (lane, sequences) => Effect.flatMap(own, (stream) => stream.readRetries(lane, sequences)),
     mayStart: () => fleet.own?.mayStart() ?? false,
     streams: fleet.owned,
-    knowFormerNames: (formerNames) => {
-      writer.formerNames = formerNames
-    },
+    knowSinks: (sinks) => writer.knowSinks(sinks),
     fleet: {
       status: Effect.sync(() => report.status),
       introduce: (self) =>

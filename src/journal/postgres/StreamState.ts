@@ -8,6 +8,7 @@
  */
 import { Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
+import type { Event } from "../../event/Event.ts"
 import { fenced, type JournalError } from "../JournalError.ts"
 import type { OpenOptions } from "../StreamLog.ts"
 import { Backlog } from "../stream/Backlog.ts"
@@ -149,7 +150,7 @@ export class StreamState {
   /** Entries were committed, at the head. */
   push(entries: ReadonlyArray<Entry>, row: KnownRow, count: number, bytes: number): void {
     const end = row.first + count - 1
-    for (const { sequence, sinks, event } of entries) this.routed(sequence, sinks, event.body.length)
+    for (const { sequence, sinks, event } of entries) this.routed(sequence, sinks, event)
     // One that can't be read leaves a gap: what is in memory has none.
     if (entries.length < end - this.end) this.recent = new RecentEntries()
     else this.recent.push(entries)
@@ -161,11 +162,11 @@ export class StreamState {
     this.waiting.reached(end)
   }
 
-  routed(sequence: number, sinks: ReadonlyArray<string>, bytes = 0): void {
+  routed(sequence: number, sinks: ReadonlyArray<string>, event?: Event): void {
     for (const sink of this.names.lanesOf(sinks, sequence)) {
       const backlog = this.backlogs.get(sink) ?? new Backlog(sink, { sequence: sequence - 1, settled: [] })
       this.backlogs.set(sink, backlog)
-      backlog.routed(sequence, bytes)
+      backlog.routed(sequence, event?.body.length, event?.webhook)
     }
   }
 

@@ -6,6 +6,7 @@ import { Effect, Exit } from "effect"
 import type { Event } from "../../event/Event.ts"
 import type { AppendExit, Appended } from "../Journal.ts"
 import { full, type JournalError, unavailable } from "../JournalError.ts"
+import type { KnownSink } from "../StreamLog.ts"
 import { type DuplicateKey, hashInto } from "../stream/DuplicateKey.ts"
 import { bodyChecksum, Origin } from "../stream/Record.ts"
 import { Appends, type CommitExit, exitOf } from "./Appends.ts"
@@ -51,12 +52,12 @@ export class StreamWriter {
   /** Sinks of which one relay delivers all. */
   readonly #exclusive = new Set<string>()
   /** By the names of sinks, those that they had before. */
-  formerNames: ReadonlyMap<string, string> = new Map()
+  #formerNames: ReadonlyMap<string, string> = new Map()
   #last: { readonly sinks: ReadonlyArray<string>; readonly isShared: boolean } | undefined
 
   constructor(options: WriterOptions) {
     this.#options = options
-    this.#commits = new Commits({ ...options, formerNames: () => this.formerNames })
+    this.#commits = new Commits({ ...options, formerNames: () => this.#formerNames })
     this.#own = new Appends({
       commit: (group) => this.#commits.toOwn(group),
       stored: (group, stored, millis) => this.#storedOwn(group, stored, millis),
@@ -69,6 +70,14 @@ export class StreamWriter {
 
   get hasExclusive(): boolean {
     return this.#exclusive.size > 0
+  }
+
+  /** Before anything is routed to them: an event must not pass by those of its key that are in the shared stream. */
+  knowSinks(sinks: ReadonlyArray<KnownSink>): void {
+    this.#formerNames = new Map(
+      sinks.flatMap(({ name, renamedFrom = name }) => (renamedFrom === name ? [] : [[name, renamedFrom]])),
+    )
+    for (const { name, exclusive } of sinks) this.setExclusive(name, exclusive === true)
   }
 
   setExclusive(sink: string, isExclusive: boolean): void {
@@ -119,9 +128,8 @@ export class StreamWriter {
     for (const sink of sinks) {
       const backlog = own.backlogs.get(sink)
       if (backlog === undefined) continue
-      if (isShared ? this.#options.waitingInShared(sink) >= backlog.max : backlog.isFull) {
-        return Exit.fail(full("backlog", backlog.whyFull))
-      }
+      const why = backlog.whyFull(event.webhook, isShared ? this.#options.waitingInShared(sink) : backlog.size)
+      if (why !== "") return Exit.fail(full("backlog", why))
     }
     return appends.add(event, sinks, key)
   }

@@ -8,8 +8,9 @@ import { type DuplicateKey, decodeKey, encodeKey } from "../stream/DuplicateKey.
 import { decode, encode } from "../stream/Record.ts"
 import { bytes, int, list, type Row, text } from "./Rows.ts"
 
-/** How many dead letters there are more, and bytes of them. */
+/** How many dead letters of a webhook there are more, and bytes of them. */
 export interface DeadLetterChange {
+  readonly webhook: string
   readonly letters: number
   readonly bytes: number
 }
@@ -40,14 +41,14 @@ export class DeadLetters {
     this.#onUnreadable = onUnreadable
     db.function("type_matches", typeMatches())
     this.#sql = {
-      counts: db.prepare("SELECT lane, count(*) AS count, sum(size) AS size FROM dead GROUP BY lane"),
+      counts: db.prepare("SELECT lane, webhook, count(*) AS count, sum(size) AS size FROM dead GROUP BY lane, webhook"),
       put: db.prepare(
-        `INSERT INTO dead (lane, sequence, at, type, size, attempts, duplicate_key, record)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+        `INSERT INTO dead (lane, sequence, at, type, size, attempts, duplicate_key, record, webhook)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ),
       duplicateKey: db.prepare("SELECT duplicate_key FROM dead WHERE lane = ? AND sequence = ?"),
-      delete: db.prepare("DELETE FROM dead WHERE lane = ? AND sequence = ? RETURNING size"),
-      next: db.prepare("SELECT sequence, size FROM dead WHERE lane = ? ORDER BY sequence LIMIT 1"),
+      delete: db.prepare("DELETE FROM dead WHERE lane = ? AND sequence = ? RETURNING size, webhook"),
+      next: db.prepare("SELECT sequence, size, webhook FROM dead WHERE lane = ? ORDER BY sequence LIMIT 1"),
       find: db.prepare("SELECT record FROM dead WHERE sequence = ?"),
       get: db.prepare("SELECT lane, sequence, at, attempts, record FROM dead WHERE lane = ? AND sequence = ?"),
       query: db.prepare(
@@ -61,9 +62,12 @@ export class DeadLetters {
   }
 
   counts(): ReadonlyArray<DeadLetterChange & { readonly lane: string }> {
-    return this.#sql.counts
-      .all()
-      .map((row) => ({ lane: text(row.lane), letters: int(row.count), bytes: int(row.size) }))
+    return this.#sql.counts.all().map((row) => ({
+      lane: text(row.lane),
+      webhook: text(row.webhook),
+      letters: int(row.count),
+      bytes: int(row.size),
+    }))
   }
 
   /** Puts a dead letter in the place of the one that was there, if any. */
@@ -73,14 +77,14 @@ export class DeadLetters {
     const { sequence, event } = entry
     const tried = JSON.stringify(attempts)
     const size = record.length + Buffer.byteLength(tried)
-    this.#sql.put.run(lane, sequence, at, event.type, size, tried, encodeKey(entry), record)
-    return { letters: 1 - (before?.letters ?? 0), bytes: size - (before?.bytes ?? 0) }
+    this.#sql.put.run(lane, sequence, at, event.type, size, tried, encodeKey(entry), record, event.webhook)
+    return { webhook: event.webhook, letters: 1 - (before?.letters ?? 0), bytes: size - (before?.bytes ?? 0) }
   }
 
   /** What was deleted; `undefined` when there was none. */
   delete(lane: string, sequence: number): DeadLetterChange | undefined {
     const row = this.#sql.delete.all(lane, sequence)[0]
-    return row === undefined ? undefined : { letters: 1, bytes: int(row.size) }
+    return row === undefined ? undefined : { webhook: text(row.webhook), letters: 1, bytes: int(row.size) }
   }
 
   /** The same by id. */
@@ -91,9 +95,10 @@ export class DeadLetters {
   }
 
   /** The lowest sequence of a lane's dead letters, and its size; `undefined` when there is none. */
-  next(lane: string): { readonly sequence: number; readonly bytes: number } | undefined {
+  next(lane: string): (DeadLetterChange & { readonly sequence: number }) | undefined {
     const row = this.#sql.next.get(lane)
-    return row === undefined ? undefined : { sequence: int(row.sequence), bytes: int(row.size) }
+    if (row === undefined) return undefined
+    return { webhook: text(row.webhook), sequence: int(row.sequence), letters: 1, bytes: int(row.size) }
   }
 
   /** False when `to` has the same event already. */

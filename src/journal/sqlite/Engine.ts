@@ -23,6 +23,7 @@ import { CommitScheduler } from "../stream/CommitScheduler.ts"
 import type { DuplicateKey } from "../stream/DuplicateKey.ts"
 import { HeadWaiters } from "../stream/HeadWaiters.ts"
 import { bodyChecksum, Origin } from "../stream/Record.ts"
+import { whatFills } from "../stream/WhatFills.ts"
 import { Alarm } from "./Alarm.ts"
 import { Checkpoints } from "./Checkpoints.ts"
 import { CommitTasks, type Task } from "./CommitTasks.ts"
@@ -108,7 +109,7 @@ export class Engine {
     this.duplicates = new Duplicates({ count, age: Duration.toMillis(age) })
     this.losses = new Losses(store.db, this, (store) => this.#storeSoon(store))
     this.space = new Space(store, options)
-    this.space.whatFills = () => this.lanes.whatFills(options.maxSize)
+    this.space.whatFills = () => whatFills(this.lanes.backlogs.values(), options.maxSize)
     this.checkpoints = new Checkpoints(store.db, this.space, (error) => this.failed(error))
     for (const problem of store.problems) this.raiseAlarm(problem)
     this.#refusal = Exit.fail(unavailable(`The journal ${store.path} is starting: it reads what it holds. Try again.`))
@@ -155,7 +156,8 @@ export class Engine {
     if (this.locked.failure !== undefined && this.#batch.isFull) return Exit.fail(this.locked.failure)
     for (const sink of sinks) {
       const backlog = this.lanes.backlogs.get(sink)
-      if (backlog?.isFull) return Exit.fail(full("backlog", backlog.whyFull))
+      const why = backlog?.whyFull(event.webhook) ?? ""
+      if (why !== "") return Exit.fail(full("backlog", why))
     }
     this.#addDelivery(event, sinks, bodyCrc)
     return "appended"
@@ -239,8 +241,8 @@ export class Engine {
       if (count > 0) this.store.reached(this.head)
       this.duplicates.commit()
       for (const entry of batch.entries) {
-        const size = entry.event.body.length
-        for (const sink of entry.sinks) this.lanes.backlogs.get(sink)?.routed(entry.sequence, size)
+        const { body, webhook } = entry.event
+        for (const sink of entry.sinks) this.lanes.backlogs.get(sink)?.routed(entry.sequence, body.length, webhook)
       }
       this.#reader.push(batch.entries)
       for (const apply of committed) apply()

@@ -7,12 +7,12 @@
  * never seen.
  */
 import type { Entry } from "../../event/Entry.ts"
-import { quarantine } from "../../event/Event.ts"
 import { JournalError } from "../JournalError.ts"
 import type { LaneInfo, RetryEntries } from "../LaneInfo.ts"
 import type { Attempt, Cursor, RefusedSettlement, RetryChange, Settlement } from "../Settlement.ts"
 import { Backlog } from "../stream/Backlog.ts"
 import { decode } from "../stream/Record.ts"
+import { WebhookBytes } from "../stream/WebhookBytes.ts"
 import { CursorRows, type FoundLanes } from "./CursorRows.ts"
 import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "./DeadLetters.ts"
 import { savepoints } from "./file/SqliteFailure.ts"
@@ -75,16 +75,16 @@ export class LaneStore {
     for (const { lane, sequence } of this.retries.keys()) this.backlogs.get(lane)?.retrying.add(sequence)
     for (const backlog of this.backlogs.values()) {
       backlog.deadLetters = 0
-      backlog.deadLetterBytes = 0
+      backlog.letterBytes = new WebhookBytes()
     }
     for (const { lane, ...counts } of this.deadLetters.counts()) this.#countDeadLetters(lane, counts)
   }
 
-  #countDeadLetters(lane: string, { letters, bytes }: DeadLetterChange): void {
+  #countDeadLetters(lane: string, { letters, bytes, webhook }: DeadLetterChange): void {
     const backlog = this.backlogs.get(lane)
     if (backlog === undefined) return
     backlog.deadLetters += letters
-    backlog.deadLetterBytes += bytes
+    backlog.letterBytes.add(webhook, bytes)
   }
 
   /** Lanes whose cursor is damaged start again after `sequence`. */
@@ -196,7 +196,7 @@ export class LaneStore {
       cursor: backlog.cursor,
       retrying: backlog.retrying.size,
       deadLetters: backlog.deadLetters,
-      deadLetterBytes: backlog.deadLetterBytes,
+      deadLetterBytes: backlog.letterBytes.total,
       backlog: backlog.size,
       paused: backlog.paused,
     }
@@ -234,7 +234,7 @@ export class LaneStore {
   /** Removes a dead letter; `undefined` when there is none. */
   removeDeadLetter(id: string): Committed | undefined {
     const deleted = this.deadLetters.deleteById(id)
-    return deleted && (() => this.#countDeadLetters(deleted.lane, { letters: -1, bytes: -deleted.bytes }))
+    return deleted && (() => this.#countDeadLetters(deleted.lane, { ...deleted, letters: -1, bytes: -deleted.bytes }))
   }
 
   /** Takes one retry out of a lane, into another if one is given; `undefined` when none is left. */
@@ -255,12 +255,12 @@ export class LaneStore {
   takeDeadLetter(from: string, to?: string): Committed | undefined {
     const next = this.deadLetters.next(from)
     if (next === undefined) return undefined
-    const { sequence, bytes } = next
+    const { sequence, bytes, webhook } = next
     const moved = to !== undefined && this.deadLetters.move(from, to, sequence)
     if (!moved) this.deadLetters.delete(from, sequence)
     return () => {
-      this.#countDeadLetters(from, { letters: -1, bytes: -bytes })
-      if (moved) this.#countDeadLetters(to, { letters: 1, bytes })
+      this.#countDeadLetters(from, { letters: -1, bytes: -bytes, webhook })
+      if (moved) this.#countDeadLetters(to, { letters: 1, bytes, webhook })
     }
   }
 
@@ -271,15 +271,6 @@ export class LaneStore {
       this.backlogs.delete(name)
       this.onDropped()
     }
-  }
-
-  /** Which lane's dead letters take a quarter of the journal or more, in a sentence; empty when none do. */
-  whatFills(maxSize: number): string {
-    const [most] = [...this.backlogs.values()].sort((a, b) => b.deadLetterBytes - a.deadLetterBytes)
-    if (most === undefined || most.deadLetterBytes < maxSize / 4) return ""
-    const what = most.lane === quarantine ? "The quarantine takes" : `The dead letters of the sink ${most.lane} take`
-    const size = Math.floor(most.deadLetterBytes / 1024 / 1024)
-    return `${what} ${size} MiB of it (${most.deadLetters}): look with \`relay dlq list --sink ${most.lane}\`, then replay or drop them.`
   }
 
   /** Sequences from `from` to `to` that any lane waits for, ascending. */

@@ -8,6 +8,7 @@ const filesBeside = [
   "-wal",
   "-shm",
   "-lock",
+  "-lock-journal",
   "-mark",
   "-ballast",
   "-hour",

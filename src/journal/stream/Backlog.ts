@@ -6,20 +6,24 @@
  * is committed is counted.
  */
 import type { Cursor } from "../Settlement.ts"
+import { WebhookBytes } from "./WebhookBytes.ts"
 
 export class Backlog {
   readonly lane: string
   cursor: Cursor
   /** Appends are refused above it. */
   max = Number.POSITIVE_INFINITY
-  /** Appends are refused above this many bytes of its dead letters and waiting events. */
+  /**
+   * The bytes that its dead letters and waiting events may have. A webhook may take as much of them as it leaves free,
+   * so that one with a flood leaves room for all others.
+   */
   maxBytes = Number.POSITIVE_INFINITY
   paused = false
   /** Milliseconds. */
   pausedFor = 0
   readonly retrying = new Set<number>()
   deadLetters = 0
-  deadLetterBytes = 0
+  letterBytes = new WebhookBytes()
 
   /** Ascending runs of routed sequences above the cursor, both ends included. */
   #runs: Array<{ from: number; to: number }> = []
@@ -27,8 +31,8 @@ export class Backlog {
   #above = 0
   #inRanges = 0
   /** Events that wait, with their bytes; only where these are limited. */
-  #waiting: Array<readonly [sequence: number, bytes: number]> = []
-  #waitingBytes = 0
+  #waiting: Array<readonly [sequence: number, bytes: number, webhook: string]> = []
+  readonly #waitingBytes = new WebhookBytes()
 
   constructor(lane: string, cursor: Cursor, pausedFor = 0) {
     this.lane = lane
@@ -51,23 +55,25 @@ export class Backlog {
     return this.#above - this.#inRanges + this.retrying.size
   }
 
-  get isFull(): boolean {
-    return this.size >= this.max || this.deadLetterBytes + this.#waitingBytes >= this.maxBytes
-  }
-
-  get whyFull(): string {
-    if (this.size < this.max) {
-      return `What ${this.lane} keeps takes ${Math.floor(this.maxBytes / 1024)} KiB, as much as it may (${this.deadLetters} dead letters). See \`relay dlq list --sink ${this.lane}\`; replay or drop them.`
+  /** Why it takes no more from a webhook; empty when it does. */
+  whyFull(webhook: string, size = this.size): string {
+    if (size >= this.max) {
+      return `The sink ${this.lane} has ${size} events waiting, and its backlog takes ${this.max}. See \`relay lanes list\`.`
     }
-    return `The sink ${this.lane} has ${this.size} events waiting, and its backlog takes ${this.max}. See \`relay lanes list\`.`
+    if (this.maxBytes === Number.POSITIVE_INFINITY) return ""
+    const free = this.maxBytes - this.letterBytes.total - this.#waitingBytes.total
+    const own = this.letterBytes.of(webhook) + this.#waitingBytes.of(webhook)
+    if (own < free) return ""
+    const kibibytes = (bytes: number) => `${Math.max(0, Math.floor(bytes / 1024))} KiB`
+    return `The webhook ${webhook} has ${kibibytes(own)} in ${this.lane}, which may have ${kibibytes(this.maxBytes)}: what is free there, ${kibibytes(free)}, is for other webhooks. See \`relay dlq list --sink ${this.lane}\`; replay or drop them.`
   }
 
   /** An event was committed for this lane, or found in the log at start. Ascending. */
-  routed(sequence: number, bytes = 0): void {
+  routed(sequence: number, bytes = 0, webhook = ""): void {
     if (sequence <= this.cursor.sequence) return
     if (this.maxBytes < Number.POSITIVE_INFINITY) {
-      this.#waiting.push([sequence, bytes])
-      this.#waitingBytes += bytes
+      this.#waiting.push([sequence, bytes, webhook])
+      this.#waitingBytes.add(webhook, bytes)
     }
     const last = this.#start < this.#runs.length ? this.#runs[this.#runs.length - 1] : undefined
     if (last !== undefined && last.to >= sequence) return
@@ -80,8 +86,8 @@ export class Backlog {
   settle(cursor: Cursor): void {
     this.cursor = cursor
     const passed = this.#waiting.findIndex(([sequence]) => sequence > cursor.sequence)
-    for (const [, bytes] of this.#waiting.splice(0, passed === -1 ? this.#waiting.length : passed)) {
-      this.#waitingBytes -= bytes
+    for (const [, bytes, webhook] of this.#waiting.splice(0, passed === -1 ? this.#waiting.length : passed)) {
+      this.#waitingBytes.add(webhook, -bytes)
     }
     for (;;) {
       const run = this.#runs[this.#start]

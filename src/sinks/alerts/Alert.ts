@@ -21,7 +21,7 @@ import { clean, type Fact } from "./AlertText.ts"
 
 export type Action = "trigger" | "resolve"
 
-/** What an alert is made of. */
+/** An alert is made of these. */
 export interface Group {
   readonly action: Action
   /** Some of the events, at least one, oldest first. */
@@ -49,7 +49,7 @@ export interface Alert {
   /** The time of the last sample, ISO 8601. */
   readonly time: string
   readonly facts: ReadonlyArray<Fact>
-  /** What differs, by event; empty for a single event. */
+  /** These details differ by event; empty for a single event. */
   readonly samples: ReadonlyArray<Fact>
 }
 
@@ -103,11 +103,11 @@ const factsOf = (all: Readonly<Record<string, unknown>>): ReadonlyArray<Fact> =>
     return clean(shown.slice(0, 1_024)) === "" ? [] : [{ name, value: shown }]
   })
 
-/** What an alert says about one event. */
+/** An alert says this about one event. */
 interface Told {
   readonly summary: string
   readonly key: string
-  /** What the events of a group may have in common. */
+  /** Facts that the events of a group may have in common. */
   readonly facts: ReadonlyArray<Fact>
   /** Its id, if it has one. */
   readonly event: ReadonlyArray<Fact>

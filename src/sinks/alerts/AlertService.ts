@@ -1,5 +1,5 @@
 /**
- * What alert services share: each is the HTTP sink with a payload and a reading
+ * Alert services share this: each is the HTTP sink with a payload and a reading
  * of answers of its own. To add one: a folder here with its code and
  * `<service>.md`, its part of the reference, a line in `Sinks.ts`, and a test that calls the contract
  * (`test/sinks/alerts/alertContract.ts`).
@@ -22,11 +22,13 @@ export const keys = {
     template("The alert's one line; may hold placeholders. By default the failure in words, and the account"),
   ),
   objectId: templateOr(
-    "Where the id of the event's object stands; shown where it is text or a number",
+    "Location of the id of the event's object; shown where it is text or a number",
     "{{/data/object/id}}",
   ),
   details: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
-    .annotate({ description: "What else to show, by name; values hold placeholders. What they show leaves the relay" })
+    .annotate({
+      description: "Further details to show, by name; values hold placeholders. What they show leaves the relay",
+    })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   resolve: flag("Whether a recovery, such as `connected_account.reconnected`, says that its failure is over", false),
   headers: HttpConfig.fields.headers,
@@ -37,10 +39,10 @@ export const keys = {
 
 const Keys = Schema.Struct(keys)
 
-/** What every alert service's config has. */
+/** Every alert service's config has these. */
 export type Config = typeof Keys.Type & { readonly url: Redacted.Redacted<string>; readonly dedupKey?: string }
 
-/** What differs between alert services. */
+/** Alert services differ in these. */
 export interface AlertService<C extends Config> {
   readonly config: Schema.Codec<C, unknown>
   /** The JSON that is sent. */
@@ -73,7 +75,7 @@ export const sinkType = <C extends Config>({ config, payload, meaning }: AlertSe
   }
   return {
     config,
-    // Such services accept about one message a second.
+    // Alert services accept about one message a second.
     concurrency: 1,
     messages: {
       recoveries: {

@@ -14,13 +14,13 @@ import * as AwsErrors from "./AwsErrors.ts"
 /** The most messages in a request. */
 export const most = 10
 
-/** What of a message decides which request it goes with. */
+/** This part of a message decides which request it goes with. */
 export interface Sized {
   /** The event's index in the lane's batch. */
   readonly index: number
   /** Bytes, as the service counts them. */
   readonly size: number
-  /** Where the service keeps order by groups. */
+  /** It is set if the service keeps order by groups. */
   readonly fifo?: { readonly group: string }
 }
 
@@ -153,7 +153,7 @@ export const failuresOf = (
 /** An estimate of what stands around an event's body, in bytes. */
 const overhead = 1_024
 
-/** What is told where the relay lets in more than the service takes. */
+/** Says it when the relay lets in more than the service takes. */
 export const sizeAdvice = (taker: string, largest: number, maxBody: number): ReadonlyArray<string> =>
   maxBody + overhead > largest
     ? [

@@ -3,11 +3,11 @@ import { Effect, Schema } from "effect"
 import { linger } from "../../config/schema/BatchKeys.ts"
 import { secret, text } from "../../config/schema/Keys.ts"
 
-/** Where a service is, when it is not where AWS says. */
+/** The address of a service, if it is not the one of AWS. */
 export const endpoint = (service: string) =>
   Schema.optionalKey(
     Schema.String.annotate({
-      description: `Where ${service} is, when it is not where AWS says: an interface endpoint, a local one`,
+      description: `Address of ${service}, if not the one of AWS: an interface endpoint, a local one`,
       examples: ["http://127.0.0.1:4566"],
       // One that is written wrong may hold a password.
       shown: false,
@@ -21,7 +21,7 @@ export const endpoint = (service: string) =>
     ),
   )
 
-/** What signs the requests. */
+/** The keys of the identity that signs the requests. */
 export const identityKeys = {
   profile: Schema.optionalKey(text("A profile of the AWS config files, such as `~/.aws/config`")),
   credentials: Schema.optionalKey(
@@ -42,7 +42,7 @@ export const identityKeys = {
           message: 'this is no ARN of a role: write it as in "arn:aws:iam::123456789012:role/relay"',
         }),
       ),
-      externalId: Schema.optionalKey(text("What the role's owner asks for besides", { shown: false })),
+      externalId: Schema.optionalKey(text("External ID that the role's owner requires", { shown: false })),
     }).annotate({ description: "A role to assume with the credentials that are found" }),
   ),
 }

@@ -44,7 +44,7 @@ export class RoleRefused extends Error {
 /** A service, as far as its errors are its own. */
 export interface Service {
   readonly name: string
-  /** What events are sent to: `topic`. */
+  /** The kind of target: `topic`. */
   readonly thing: string
   /** The key of the config that says where the service is. */
   readonly endpointKey: string
@@ -56,10 +56,10 @@ export interface Service {
   readonly messages?: ReadonlyArray<string>
 }
 
-/** What a message names. */
+/** A message names these. */
 export interface Place {
   readonly service: Service
-  /** What events are sent to, by its name. */
+  /** The name of the target. */
   readonly name: string
   /** The configured endpoint; empty for AWS's own. */
   readonly endpoint: string

@@ -119,7 +119,7 @@ export const attributeValues = (attributes: Readonly<Record<string, string>>) =>
 export const fifoValues = ({ fifo }: Pick<Message, "fifo">) =>
   fifo && { MessageGroupId: fifo.group, MessageDeduplicationId: fifo.deduplication }
 
-/** What a message is shown as. */
+/** A message is shown so. */
 export const shown = ({ text, attributes, fifo }: Message) => ({
   ...(fifo && { messageGroupId: fifo.group, messageDeduplicationId: fifo.deduplication }),
   attributes,

@@ -22,7 +22,7 @@ export const ConsoleConfig = Schema.Struct({
 })
 export type ConsoleConfig = typeof ConsoleConfig.Type
 
-/** Where lines are written: standard output, except in tests. */
+/** The target of the lines: standard output, except in tests. */
 export interface Output {
   /** Writes some of the bytes and returns how many, or rejects with the system's error. Calls don't overlap. */
   readonly write: (bytes: Uint8Array) => Promise<number>

@@ -45,7 +45,7 @@ const mailboxKey = (description: string, examples = ["oncall@example.com"]) =>
     ),
   )
 
-/** What its keys have to do with each other. */
+/** The keys that depend on each other. */
 interface Whole {
   readonly server: string
   readonly security: string
@@ -72,14 +72,14 @@ export const EmailConfig = Schema.Struct({
       password: secret("Its password, or the token that stands for one"),
     }).annotate({ description: "Log in to the server" }),
   ),
-  from: mailboxKey("Who the mails are from; what can't be delivered comes back there", ["Relay <relay@example.com>"]),
+  from: mailboxKey("Sender of the mails; what can't be delivered comes back there", ["Relay <relay@example.com>"]),
   to: Schema.Array(mailboxKey("An address"))
     .check(Schema.isMinLength(1, { message: "a mail needs somebody to go to" }))
-    .annotate({ description: "Who gets them", examples: [["oncall@example.com"]] }),
+    .annotate({ description: "Recipients", examples: [["oncall@example.com"]] }),
   cc: Schema.Array(mailboxKey("An address"))
-    .annotate({ description: "Who gets a copy" })
+    .annotate({ description: "Recipients of a copy" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
-  replyTo: Schema.optionalKey(mailboxKey("Where answers go, when not to `from`")),
+  replyTo: Schema.optionalKey(mailboxKey("Address for answers, when not `from`")),
   subject: Schema.optionalKey(
     template("The subject; may hold placeholders. By default the failure in words, or the type, and the account"),
   ),

@@ -1,5 +1,5 @@
 /**
- * What an SMTP server's replies mean for the lane, and what a person should do.
+ * Decides what an SMTP server's replies mean for the lane, and what a person should do.
  *
  * **Guarantee.** Of a reply only its codes are shown: its text may repeat
  * addresses and the mail. It is kept where answers of receivers are kept.
@@ -16,15 +16,15 @@ import {
 } from "../Sink.ts"
 import { noLogin, noLoginWithoutTls, type Refused, type SmtpError } from "./SmtpSession.ts"
 
-/** What a message names. */
+/** A message names these. */
 export interface Place {
   /** Host and port. */
   readonly server: string
   readonly security: "starttls" | "tls" | "none"
   readonly hasAuth: boolean
-  /** Of the mail, in bytes; 0 without one. */
+  /** Size of the mail, in bytes; 0 without one. */
   readonly bytes: number
-  /** What is kept of a reply. */
+  /** Returns the part of a reply that is kept. */
   readonly keep: (reply: string) => Redacted.Redacted<string> | undefined
 }
 
@@ -116,7 +116,7 @@ const whatToDo = (error: SmtpError, { hasAuth }: Place): string => {
   }
 }
 
-/** What a refusal for good means, by the command that was refused. */
+/** Decides what a refusal for good means, by the command that was refused. */
 const refused = (error: SmtpError, at: string, place: Place): Reason => {
   const { command, status } = error
   const said = codesOf(error)
@@ -153,7 +153,7 @@ export const reasonOf = (error: SmtpError, place: Place): Reason => {
   if (isThrottling(error)) {
     return new SinkThrottled({ message: `${at} asks for fewer mails (${said}): see "rateLimit"`, retryAfter: pause })
   }
-  // Of one mail: a list that is looked at first, a mailbox that is full. Anything else concerns every mail.
+  // These concern one mail: a list that is looked at first, a mailbox that is full. Anything else concerns every mail.
   const isMails = command === "RCPT TO" || command === "DATA"
   if (status >= 500 && status !== 503) return refused(error, at, place)
   return isMails && status !== 421

@@ -17,7 +17,7 @@ export interface Mail {
   readonly subject: string
   /** Lines end in LF. */
   readonly text: string
-  /** The same at each attempt: mail systems drop the second of two. */
+  /** It is equal at each attempt: mail systems drop the second of two. */
   readonly messageId: string
   /** The id that all mails of a thread refer to; there is no such mail. */
   readonly thread: string

@@ -9,7 +9,7 @@
 import { Effect, Schema, type Scope } from "effect"
 import type SMTPConnection from "nodemailer/lib/smtp-connection"
 
-/** What went wrong, as nodemailer reports it; its texts may hold addresses and what was sent. */
+/** The failure, as nodemailer reports it; its texts may hold addresses and what was sent. */
 export class SmtpError extends Schema.TaggedError<SmtpError>()("SmtpError", {
   /** nodemailer's code: `EAUTH`, `EENVELOPE`. */
   code: Schema.String,

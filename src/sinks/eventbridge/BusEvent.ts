@@ -24,7 +24,7 @@ export interface BusEvent extends Sized {
 }
 
 const longestDetailType = 128
-/** What EventBridge counts for the time, in bytes. */
+/** EventBridge counts this for the time, in bytes. */
 const timeSize = 14
 
 /** The header of X-Ray for a W3C trace: the first 8 digits of its id are the time there. */

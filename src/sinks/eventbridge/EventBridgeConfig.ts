@@ -35,7 +35,7 @@ export const EventBridgeConfig = Schema.Struct({
     })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
   format: oneOf(
-    "What the detail is. `raw`: the envelope. `cloudevents`: one JSON document, CloudEvents 1.0",
+    "Content of the detail. `raw`: the envelope. `cloudevents`: one JSON document, CloudEvents 1.0",
     ["raw", "cloudevents"],
     "raw",
   ),

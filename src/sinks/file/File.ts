@@ -30,7 +30,7 @@ export const FileConfig = Schema.Struct({
       Units.bytes.required({ description: "A new file is begun when this one is larger", examples: ["256 MiB"] }),
     ),
     daily: flag("A new file is begun each day (UTC)", false),
-    keep: Schema.optionalKey(count("Only so many old files stay, the newest; all of them when absent", 1, 1_000_000)),
+    keep: Schema.optionalKey(count("Maximum old files to keep, the newest; all of them when absent", 1, 1_000_000)),
   })
     .annotate({ description: "When a new file is begun; the old one is renamed with its time" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),

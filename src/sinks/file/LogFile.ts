@@ -178,7 +178,7 @@ export class LogFile {
   async close(): Promise<void> {
     const closing = this.#open
     this.#open = undefined
-    // What counts was synced before: an error says nothing more.
+    // The bytes that count were synced before: an error says nothing more.
     await closing?.handle.close().catch(() => {})
   }
 

@@ -19,7 +19,7 @@ const startBytes = 8 * 1024 * 1024
 /** Bytes read later on, when only a failed write of this process can have left garbage. */
 const laterBytes = 64 * 1024
 
-/** What was repaired, in bytes. */
+/** Sizes of the repaired parts, in bytes. */
 export interface Repaired {
   /** Truncated at the end. */
   readonly cut: number
@@ -55,7 +55,7 @@ interface Garbage {
 /** The lines at the end of the file. */
 interface LastLines {
   readonly garbage: ReadonlyArray<Garbage>
-  /** Where the last valid line ends; undefined when there is none. */
+  /** The end of the last valid line; undefined when there is none. */
   readonly end: number | undefined
 }
 

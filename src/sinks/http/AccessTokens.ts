@@ -27,8 +27,8 @@ export const OAuthConfig = Schema.Struct({
     ["client_secret_basic", "client_secret_post"],
     "client_secret_basic",
   ),
-  scope: Schema.optionalKey(text("What the token is to allow: scopes, separated by blanks")),
-  audience: Schema.optionalKey(text("Whom the token is for, where the endpoint wants to know")),
+  scope: Schema.optionalKey(text("Scopes of the token, separated by blanks")),
+  audience: Schema.optionalKey(text("Token audience, if the endpoint requires one")),
   tls: Schema.optionalKey(
     Certificates.CertificatesConfig.annotate({ description: "Certificates of one's own, for the token endpoint" }),
   ),
@@ -49,7 +49,7 @@ const timeout = "5 seconds"
 
 /** Milliseconds that a token is held, less than it lives: by a tenth of that, a minute at most. */
 const heldFor = (seconds: number | undefined): number =>
-  // Where the endpoint does not say it, the receiver does.
+  // If the endpoint does not say it, the receiver does.
   seconds === undefined ? 300_000 : seconds * 1_000 - Math.min(60_000, seconds * 100)
 
 interface Held {
@@ -58,7 +58,7 @@ interface Held {
   readonly until: number
 }
 
-/** What to correct, by the endpoint's error code (RFC 6749, section 5.2; RFC 8707, section 2). */
+/** Says what to correct, by the endpoint's error code (RFC 6749, section 5.2; RFC 8707, section 2). */
 const whatToDo = new Map(
   Object.entries({
     invalid_client: 'check "oauth.clientId" and "oauth.clientSecret", and whether it wants another "oauth.clientAuth"',
@@ -125,7 +125,7 @@ export const make = Effect.fnUntraced(function* (
   const request = async (signal: AbortSignal): Promise<TokenEndpointResponse> => {
     const response = await oauth.clientCredentialsGrantRequest(server, client, authentication, parameters, {
       [oauth.customFetch]: limited,
-      // As for the sink itself: whether the way to it is safe is the config's to say.
+      // The config says whether the way to it is safe, as it does for the sink itself.
       [oauth.allowInsecureRequests]: true,
       signal,
     })

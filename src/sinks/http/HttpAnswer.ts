@@ -1,5 +1,5 @@
 /**
- * What an answer, or its absence, means for the event and the sink. The body of
+ * Decides what an answer, or its absence, means for the event and the sink. The body of
  * an answer is read only where a service documents it or it is kept, and no
  * message repeats it: many receivers echo what they were sent.
  *
@@ -28,7 +28,7 @@ export const isStatus = (key: string): boolean => /^[2-5](\d\d|xx)$/.test(key)
 /** The documented meaning of an answer. */
 export interface Documented {
   readonly verdict: Verdict
-  /** What happened and what to do. */
+  /** It says what happened and what to do. */
   readonly because?: string
   /** The wait in milliseconds, where it isn't in `Retry-After`. */
   readonly retryAfter?: number | undefined
@@ -48,7 +48,7 @@ export interface Asked {
 
 /** The part of a sink that its answers depend on. */
 export interface Receiver extends Asked {
-  /** Where its credentials are in the config; `headers` unless said. */
+  /** The key of its credentials in the config; `headers` unless said. */
   readonly credentials?: string
   /** The config's verdicts, by status or class. */
   readonly overrides: Readonly<Record<string, Verdict>>

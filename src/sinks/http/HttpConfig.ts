@@ -10,7 +10,7 @@ import { url } from "./HttpUrl.ts"
 /** Headers that frame a request: fetch sets them, and other values would break the connection. */
 const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]
 
-/** What its keys have to do with each other. */
+/** The keys that depend on each other. */
 interface Whole {
   readonly format: string
   readonly body?: unknown
@@ -21,7 +21,7 @@ interface Whole {
 
 export const HttpConfig = Schema.Struct({
   url: url({
-    description: "Where events are sent; path and query may hold placeholders",
+    description: "Address that receives the events; path and query may hold placeholders",
     examples: ["https://example.com/hooks", "https://example.com/{{resource}}/{{id}}"],
   }),
   method: oneOf("The request's method", ["POST", "PUT", "PATCH"], "POST"),
@@ -73,7 +73,7 @@ export const HttpConfig = Schema.Struct({
   sign: Schema.optionalKey(SignatureConfig),
   classify: Schema.Record(Schema.String, Schema.Literals(HttpAnswer.verdicts))
     .annotate({
-      description: 'What an answer means, by status or class, where it is not the usual: `{ "409": "delivered" }`',
+      description: 'Meaning of an answer, by status or class, where it is not the usual: `{ "409": "delivered" }`',
     })
     .check(
       Schema.makeFilter((verdicts: Readonly<Record<string, unknown>>) =>

@@ -23,7 +23,7 @@ export interface Encoded {
   readonly init: RequestInit
 }
 
-/** The same request with an access token. */
+/** Returns the request with an access token. */
 export const bearing = ({ url, init }: Encoded, token: Redacted.Redacted<string>): Encoded => {
   const authorization = `Bearer ${Redacted.value(token)}`
   return { url, init: { ...init, headers: { ...Object.fromEntries(new Headers(init.headers)), authorization } } }
@@ -31,11 +31,11 @@ export const bearing = ({ url, init }: Encoded, token: Redacted.Redacted<string>
 
 const utf8 = new TextEncoder()
 
-/** What an alert service has of its own: the body, and what an answer means. */
+/** An alert service adds this: the body, and what an answer means. */
 export interface Service {
   readonly body: Template.Template
   readonly meaning: HttpAnswer.Meaning
-  /** What it sends in the body and is never shown. */
+  /** Parts of the body that are never shown. */
   readonly secrets?: unknown
 }
 
@@ -84,7 +84,7 @@ export const payloadOf = ({ format, mode, body, forward }: HttpConfig, preset?: 
 /** A request and its parts. */
 interface Rendered extends Encoded {
   readonly headers: HeaderFields
-  /** Those of them that sign the body. */
+  /** These headers sign the body. */
   readonly signature: Readonly<HeaderFields>
   readonly bytes: Uint8Array
 }
@@ -122,7 +122,7 @@ export const encoder = (config: HttpConfig, payload: Payload): Encoder => {
   }
 }
 
-/** What would be sent, without the URL: it may be a secret. */
+/** Shows what would be sent, without the URL: it may be a secret. */
 export const preview = (
   config: HttpConfig,
   entries: ReadonlyArray<Entry>,

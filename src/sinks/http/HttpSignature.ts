@@ -91,11 +91,11 @@ export const SignatureConfig = Schema.Struct({
   .check(Schema.makeFilter(problemsOf))
 export type SignatureConfig = typeof SignatureConfig.Type
 
-/** What is signed beside the body. */
+/** These are signed together with the body. */
 export interface Signed {
-  /** The same for each attempt. */
+  /** It is equal for each attempt. */
   readonly id: string
-  /** Of the attempt, in epoch milliseconds. */
+  /** Time of the attempt, in epoch milliseconds. */
   readonly at: number
 }
 

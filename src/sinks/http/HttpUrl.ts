@@ -3,7 +3,7 @@ import { Schema } from "effect"
 import * as HttpUrlProblem from "../../config/schema/HttpUrlProblem.ts"
 import * as Template from "../../formats/Template.ts"
 
-/** What is wrong with a URL, in words; `undefined` when nothing. */
+/** Says what is wrong with a URL, in words; `undefined` when nothing. */
 const problemOf = (url: string, isTemplate: boolean): string | undefined => {
   const authority = /^https?:\/\/([^/?#\\\s]+)/i.exec(url)?.[1]
   if (authority === undefined) return HttpUrlProblem.problemOf(url)

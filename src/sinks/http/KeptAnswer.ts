@@ -13,7 +13,7 @@ export const longest = 2_048
 
 /** A shorter text occurs in answers by chance. */
 const shortestSecret = 8
-/** The same for the parts of a URL and of a header: most are words. */
+/** The lower limit for the parts of a URL and of a header: most are words. */
 const shortestPart = 12
 
 /** All texts of a config that are never shown. */
@@ -25,7 +25,7 @@ const secretsIn = (value: unknown): ReadonlyArray<string> => {
   return Predicate.isObject(value) || Array.isArray(value) ? Object.values(value).flatMap(secretsIn) : []
 }
 
-/** What a receiver may repeat of a secret: a header without `Bearer`, a URL's path, query and their parts. */
+/** A receiver may repeat these parts of a secret: a header without `Bearer`, a URL's path, query and their parts. */
 const partsOf = (secret: string): ReadonlyArray<string> => {
   const fixed = secret.split(/\{\{.*?\}\}/)
   const words = fixed.flatMap((text) => text.replace(/^https?:\/\/[^/?#]*/i, "").split(/\s+/))

@@ -31,7 +31,7 @@ interface Placed {
   readonly message: Message
 }
 
-/** What a message has in bytes, as the server counts them. */
+/** The size of a message in bytes, as the server counts them. */
 const sizeOf = ({ body, headers, id }: Message): number => {
   let bytes = body.length + "NATS/1.0\r\nNats-Msg-Id: \r\n\r\n".length + id.length
   for (const [name, value] of headers) bytes += name.length + value.length + ": \r\n".length
@@ -148,7 +148,7 @@ const make = Effect.fnUntraced(function* (config: NatsConfig): Effect.fn.Return<
         if (stream?.largest === undefined || stream.largest >= needed) return []
         return [smaller(`the stream ${stream.name}`, stream.largest, needed, "max_msg_size")]
       },
-      // What `check` tells of a subject that is fixed needs no advice.
+      // A fixed subject needs no advice, because `check` reports it.
       onFailure: (error) => [
         new SinkError({ reason: NatsReasons.reasonOf(error, { servers, subject, isTemplated, bytes: 0 }) }).message,
       ],
@@ -184,7 +184,7 @@ const noSubject = rejected(
 export const Nats: SinkType<NatsConfig> = {
   config: NatsConfig,
   libraries: ["@nats-io/"],
-  // Of a batch all are in flight at once; a second would let one event overtake another of its key.
+  // All of a batch are in flight at the same time; a second would let one event overtake another of its key.
   concurrency: 1,
   open: make,
   preview: (config, batch) =>

@@ -115,7 +115,8 @@ export const NatsConfig = Schema.Struct({
     }),
   ),
   inboxPrefix: Schema.String.annotate({
-    description: "Where acknowledgements come to: the user must be allowed to subscribe to what is below it",
+    description:
+      "Prefix of the subjects of acknowledgements: the user must be allowed to subscribe to what is below it",
     default: "_INBOX",
     shown: true,
   })

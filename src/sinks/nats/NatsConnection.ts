@@ -37,7 +37,7 @@ const askTimeout = 2 * seconds
 const pingInterval = 30 * seconds
 
 export interface Options {
-  /** As in `127.0.0.1:4222`. */
+  /** Host and port, such as `127.0.0.1:4222`. */
   readonly servers: ReadonlyArray<string>
   /** Absent: no TLS. Empty: TLS with the system's authorities. */
   readonly tls: HttpTransport.Certificates | undefined
@@ -45,7 +45,7 @@ export interface Options {
   readonly inboxPrefix: string
 }
 
-/** What is known of the stream that takes a subject. */
+/** The facts about the stream that takes a subject. */
 export interface Stream {
   readonly name: string
   /** In bytes, headers included; `undefined` without a limit, and where the user may not ask. */

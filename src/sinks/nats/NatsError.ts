@@ -1,4 +1,4 @@
-/** What goes wrong with a NATS server, whatever it means for the lane (`NatsReasons.ts`). */
+/** Failures of a NATS server, whatever they mean for the lane (`NatsReasons.ts`). */
 import { Schema } from "effect"
 
 export const Kind = Schema.Literals([

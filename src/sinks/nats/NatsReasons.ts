@@ -1,4 +1,4 @@
-/** What an error of NATS means for the lane, and what a person should do about it. */
+/** Decides what an error of NATS means for the lane, and what a person should do about it. */
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import {
   DeliveryFailed,
@@ -10,7 +10,7 @@ import {
 } from "../Sink.ts"
 import type { Kind, NatsError } from "./NatsError.ts"
 
-/** What a message names. */
+/** A message names these. */
 export interface Place {
   /** The servers of the config. */
   readonly servers: string

@@ -1,4 +1,4 @@
-/** What NATS takes as a subject to publish to, and which patterns of rights it fits. */
+/** Checks what NATS accepts as a subject to publish to, and which patterns of rights it fits. */
 
 /** A longer one would not fit into the line of the protocol, and the server would close the connection. */
 const longest = 1_000

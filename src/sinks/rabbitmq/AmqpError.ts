@@ -1,10 +1,10 @@
-/** What goes wrong between the relay and a broker. */
+/** Failures between the relay and a broker. */
 import { Schema } from "effect"
 
 export class AmqpError extends Schema.TaggedError<AmqpError>()("AmqpError", {
   /** The broker's reply code (AMQP 0-9-1, "constants"), or one of ours below. */
   code: Schema.String,
-  /** What the broker, the client or the system said; it may hold names of the broker and no payload. */
+  /** The words of the broker, the client or the system; it may hold names of the broker and no payload. */
   detail: Schema.String,
 }) {}
 
@@ -15,7 +15,7 @@ export const unreachable = "UNREACHABLE"
 export const timedOut = "TIMED_OUT"
 /** The broker closed the connection before it let the relay in, without a word. */
 export const hungUp = "HUNG_UP"
-/** What answers speaks another protocol. */
+/** The code of a server that speaks another protocol. */
 export const noBroker = "NO_BROKER"
 export const loginRefused = "LOGIN_REFUSED"
 export const noLogin = "NO_LOGIN"

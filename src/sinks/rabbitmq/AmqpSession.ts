@@ -42,7 +42,7 @@ export interface Session {
   readonly check: (exchange: string, routingKey: string | undefined) => Effect.Effect<void, AmqpError>
 }
 
-/** What was published before an alarm is still confirmed; this long is waited for it, in milliseconds. */
+/** The broker still confirms what was published before an alarm; the relay waits this long for it, in milliseconds. */
 const afterBlock = 1_000
 
 const textOf = (error: unknown): string => {
@@ -123,7 +123,7 @@ export const open = Effect.fnUntraced(
     let isOpen = true
     let alarm: string | undefined
     let failure: AmqpError | undefined
-    /** What waits for an alarm. */
+    /** Wakes the caller that waits for an alarm. */
     let onAlarm = () => {}
     // An error without a listener ends the process.
     const failed = (error?: Error) => {
@@ -232,7 +232,7 @@ export const open = Effect.fnUntraced(
     Effect.timeoutOrElse(opening, { duration: timeout, orElse: () => Effect.fail(amqpError(AmqpErrors.timedOut)) }),
 )
 
-/** What of a message comes back when no queue is bound for it. */
+/** This part of a message comes back when no queue is bound for it. */
 const placeOf = ({ messageId, routingKey }: Pick<Message, "messageId" | "routingKey">): string =>
   `${messageId} ${routingKey}`
 

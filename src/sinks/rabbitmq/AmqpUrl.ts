@@ -1,5 +1,5 @@
 /**
- * Where the broker is, as RabbitMQ's own clients write it:
+ * The broker's address, as RabbitMQ's own clients write it:
  * `amqps://user@rabbit.example.com:5671/vhost` (RabbitMQ URI specification).
  */
 import * as Address from "../../config/Address.ts"
@@ -16,7 +16,7 @@ export interface AmqpUrl {
 const form =
   /^(?<scheme>amqps?):\/\/(?:(?<login>[^/?#]*)@)?(?<host>[^/?#@]+)(?:\/(?<vhost>[^/?#]*))?(?<rest>(?:[/?#].*)?)$/isu
 
-/** What is said of a text that is no URL; it never holds the text. */
+/** The message about a text that is no URL; it never holds the text. */
 export const expected = 'a url is "amqps://user@rabbit.example.com:5671/vhost", and "amqp://" without TLS'
 
 const decode = (text: string): string | undefined => {

@@ -84,7 +84,7 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
     const ofAll = (error: AmqpError) => new Map(some.keys().map((at) => [at, error] as const))
     const messages = some.map(({ message }) => message)
     return withSession((session) => {
-      // What is published to a broker that reads nothing would be published twice.
+      // A message that is published to a broker that reads nothing would be published twice.
       const alarm = session.blocked()
       if (alarm !== undefined) return Effect.succeed(ofAll(amqpError(blocked, alarm)))
       return session.publish(exchange, messages, left)

@@ -22,7 +22,7 @@ const keyProblem = (key: string): string | undefined =>
     ? "a routing key has 255 bytes at most"
     : undefined
 
-/** What its keys have to do with each other. */
+/** The keys that depend on each other. */
 interface Whole {
   readonly url: Redacted.Redacted<string>
   readonly password?: unknown
@@ -36,7 +36,7 @@ export const RabbitMqConfig = Schema.Struct({
   // It may hold a password.
   url: Schema.RedactedFromValue(
     Schema.String.annotate({
-      description: "Where the broker is: `amqps://` with TLS, `amqp://` without, the user, the virtual host",
+      description: "Address of the broker: `amqps://` with TLS, `amqp://` without, the user, the virtual host",
       examples: ["amqps://relay@rabbit.example.com:5671/events"],
       shown: false,
     }).check(

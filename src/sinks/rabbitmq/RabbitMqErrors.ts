@@ -1,4 +1,4 @@
-/** What a broker's replies mean for the lane, and what a person should do. */
+/** Decides what a broker's replies mean for the lane, and what a person should do. */
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import {
   DeliveryFailed,
@@ -10,7 +10,7 @@ import {
 } from "../Sink.ts"
 import * as AmqpError from "./AmqpError.ts"
 
-/** What a message names. */
+/** A message names these. */
 export interface Place {
   /** Host and port. */
   readonly server: string
@@ -18,7 +18,7 @@ export interface Place {
   readonly vhost: string
   /** Empty for the default exchange. */
   readonly exchange: string
-  /** Of the event; `undefined` if the error isn't about one. */
+  /** A property of the event; `undefined` if the error isn't about one. */
   readonly routingKey?: string
   /** Whether the routing key is a template: then an error about it concerns this event only. */
   readonly isTemplated: boolean
@@ -65,7 +65,7 @@ const unreached = ({ detail }: AmqpError.AmqpError, at: string, { isTls }: Place
   return new SinkMisconfigured({ message: `${at}: ${todo}` })
 }
 
-/** Of an event's own, or of the exchange. */
+/** Decides whether a refusal concerns the event alone or the exchange. */
 const refusal = (error: AmqpError.AmqpError, at: string, place: Place): Reason => {
   const { exchange, routingKey, isTemplated, bytes } = place
   const where = exchange === "" ? at : `${at}, exchange ${exchange}`

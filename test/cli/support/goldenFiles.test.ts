@@ -109,7 +109,7 @@ describe("a golden file", () => {
       JIRA_API_KEY: "x",
     }
     for (const recipe of ["alerts", "jira", "own-events"]) {
-      const file = resolve(import.meta.dir, `../../../config/${recipe}.json`)
+      const file = resolve(import.meta.dir, `../../../config/examples/${recipe}.json`)
       expect(await cli(["test", "-c", file], { env })).toMatchObject({ code: 0, stderr: "" })
     }
   })

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as NodeFileSystem from "@effect/platform-node-shared/NodeFileSystem"
 import { Effect, FileSystem, Option, PlatformError } from "effect"
-import { readerOf } from "../../../src/config/load/ReadFile.ts"
+import { largest, readerOf } from "../../../src/config/load/ReadFile.ts"
 import { reasonOf } from "../../../src/config/load/References.ts"
 import { it } from "../../lib/effect.ts"
 
@@ -53,6 +53,12 @@ describe("a file that is too large", () => {
         readFile: () => Effect.die("it was read"),
       })
       expect(reasonOf(yield* Effect.flip(readerOf(fs)("/etc/relay/secret")))).toBe("it is larger than 32 MiB")
+      const small = FileSystem.makeNoop({
+        stat: () => Effect.succeed({ type: "File", size: 65_537n } as unknown as FileSystem.File.Info),
+        readFile: () => Effect.die("it was read"),
+      })
+      const refused = yield* Effect.flip(readerOf(small)("/etc/relay/secret", largest.value))
+      expect(reasonOf(refused)).toBe("it is larger than 64 KiB")
     }),
   )
 })

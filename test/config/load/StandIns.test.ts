@@ -1,17 +1,12 @@
 import { describe, expect } from "bun:test"
-import { readdirSync, readFileSync } from "node:fs"
 import { Effect, Result } from "effect"
 import { parse } from "jsonc-parser"
 import { formatPath, type Path } from "../../../src/config/diagnostics/Source.ts"
 import { load } from "../../../src/config/load/Load.ts"
 import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
+import { exampleConfigs, readPage } from "../../lib/docs.ts"
 import { it } from "../../lib/effect.ts"
 import { config, journalTypes, options, readFile } from "../fixture.ts"
-
-const folder = new URL("../../../config/", import.meta.url)
-const examples = readdirSync(folder).filter(
-  (name) => name.endsWith(".json") && !["relay.schema.json", "grafana.json"].includes(name),
-)
 
 /** Every text of a config, with the config in which a variable that is not set takes its place. */
 const lacking = (root: unknown): ReadonlyArray<readonly [path: Path, text: string]> => {
@@ -44,10 +39,8 @@ describe("a config without its variables and files", () => {
   it.effect("loads whichever text is absent, and names its key", () =>
     Effect.gen(function* () {
       let checked = 0
-      for (const name of examples) {
-        for (const [path, text] of lacking(
-          parse(readFileSync(new URL(name, folder), "utf8"), [], { allowTrailingComma: true }),
-        )) {
+      for (const name of exampleConfigs) {
+        for (const [path, text] of lacking(parse(readPage(name), [], { allowTrailingComma: true }))) {
           const loaded = yield* Effect.result(loadLacking(text))
           const at = `${name}: ${formatPath(path)}`
           expect([at, Result.isFailure(loaded) ? loaded.failure.message : "loads"]).toEqual([at, "loads"])

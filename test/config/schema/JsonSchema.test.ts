@@ -74,7 +74,7 @@ describe("the JSON Schema", () => {
         $schema: "https://json-schema.org/draft/2020-12/schema",
         additionalProperties: false,
         properties: {
-          listen: { description: "Where deliveries are received", default: "127.0.0.1:8080" },
+          listen: { description: "Address that receives deliveries", default: "127.0.0.1:8080" },
           journal: {
             anyOf: expect.arrayContaining([
               expect.objectContaining({

@@ -18,7 +18,7 @@ import { mounting, namespace } from "./Mounts.ts"
 import { Subject, skipped } from "./Subject.ts"
 import { Ends, numberOf } from "./Traffic.ts"
 
-const unit = readFileSync(new URL("../../../config/relay.service", import.meta.url), "utf8")
+const unit = readFileSync(new URL("../../../config/deploy/relay.service", import.meta.url), "utf8")
 const [, threads = ""] = /^Environment=UV_THREADPOOL_SIZE=(.*)$/m.exec(unit) ?? []
 
 /** Sinks whose files are there: more than the machine has processors, of which the runtime makes as many threads for files. */

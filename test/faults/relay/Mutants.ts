@@ -35,7 +35,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "file-frozen",
     gone: "the unit asks for no more threads than there are files that stand still",
-    file: "config/relay.service",
+    file: "config/deploy/relay.service",
     find: "UV_THREADPOOL_SIZE=64",
     replace: "UV_THREADPOOL_SIZE=2",
   },

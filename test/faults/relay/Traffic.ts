@@ -24,7 +24,8 @@ export const numberOf = (id: unknown): number => {
   return found === undefined ? -1 : Number(found)
 }
 
-const sign = (body: string): string => `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+export const sign = (body: string): string =>
+  `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
 
 export class Sender {
   readonly acknowledged = new Set<number>()

@@ -1,5 +1,6 @@
 import type { Line } from "../Line.ts"
 import * as Claims from "./Claims.ts"
+import { floodLine } from "./Flood.ts"
 import * as Fuzz from "./Fuzz.ts"
 import * as Growth from "./Growth.ts"
 import * as Requests from "./Requests.ts"
@@ -13,4 +14,5 @@ export const lines: ReadonlyArray<Line> = [
   ...Claims.lines,
   ...Fuzz.lines,
   ...Growth.lines,
+  floodLine,
 ]

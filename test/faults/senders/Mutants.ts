@@ -22,6 +22,13 @@ const escapeOf = (place: string, as: string): Mutant =>
 
 export const mutants: ReadonlyArray<Mutant> = [
   mutant(
+    "flood",
+    "a webhook may take all of the quarantine",
+    "src/journal/stream/Backlog.ts",
+    'if (own < free) return ""',
+    'if (free > 0) return ""',
+  ),
+  mutant(
     "requests",
     "a signature is not compared",
     signature,

@@ -81,8 +81,14 @@ export const roomLine: Line = {
     for (const end of [sender, up, away, removed]) end.bodyOf = bodyOf
     const relay = await subject.start()
     const broken: Array<string> = []
-    await sender.burst(2_000)
-    await subject.drained(30)
+    // Not faster than the other sink takes it: what waits for that one is owed as well.
+    const fill = async (times: number) => {
+      for (let written = 0; written < times * maxSize; written += maxSize / 4) {
+        await sender.burst(maxSize / 4 / bodyBytes)
+        await subject.drained(30, ["up"])
+      }
+    }
+    await fill(1)
     const there = await windowsOf(subject, windows)
     await away.goAway()
     // It holds nothing when it goes, and its cursor stays where it is.
@@ -99,11 +105,7 @@ export const roomLine: Line = {
         () => {},
       )
     }, 250)
-    // Not faster than the other sink takes it: what waits for that one is owed as well.
-    for (let written = 0; written < times * maxSize; written += maxSize / 4) {
-      await sender.burst(maxSize / 4 / bodyBytes)
-      await subject.drained(30, ["up"])
-    }
+    await fill(times)
     const gone = await windowsOf(subject, windows)
     clearInterval(looking)
     const backlog = (await subject.metric("relay_lane_backlog_events")).get("away") ?? 0

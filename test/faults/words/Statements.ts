@@ -160,7 +160,7 @@ export const metrics = (say: Statements, told: ReadonlyMap<string, number>): voi
   is("relay_config_last_reload_successful", isRefused ? 0 : 1)
 }
 
-const rules = readFileSync(join(root, "config/alerts.rules.yml"), "utf8")
+const rules = readFileSync(join(root, "config/monitoring/alerts.rules.yml"), "utf8")
   .split("- alert: ")
   .slice(1)
   .map((rule) => ({

@@ -280,20 +280,21 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
         owned(owner).find((log) => (log as Log & { id?: number }).id === sharedStream) ??
         Effect.runSync(Effect.die("lost"))
       // The other relay is reloaded first: its events still go to the lane as its owner calls it.
-      other.journal.knowFormerNames?.(new Map([["new", "old"]]))
-      yield* other.journal.openLane("new", { exclusive: true, renamedFrom: "old" })
+      other.journal.knowSinks?.([{ name: "new", renamedFrom: "old", exclusive: true }])
       yield* other.journal.append(event("2"), ["new"])
+      yield* other.journal.openLane("new", { exclusive: true, renamedFrom: "old" })
+      yield* other.journal.append(event("3"), ["new"])
       yield* seconds(3)
-      expect(yield* shared().openLane("old", { exclusive: true })).toMatchObject({ backlog: 2 })
+      expect(yield* shared().openLane("old", { exclusive: true })).toMatchObject({ backlog: 3 })
       // Then the owner, while a third relay would still append under the old name.
       yield* shared().openLane("new", { exclusive: true, renamedFrom: "old" })
-      yield* owner.journal.append(event("3"), ["old"])
-      yield* other.journal.append(event("4"), ["new"])
+      yield* owner.journal.append(event("4"), ["old"])
+      yield* other.journal.append(event("5"), ["new"])
       yield* seconds(1)
-      expect(yield* shared().openLane("new")).toMatchObject({ backlog: 4 })
+      expect(yield* shared().openLane("new")).toMatchObject({ backlog: 5 })
       const entries = yield* shared().read(floorOf(sharedStream), 10)
       expect(entries.map(({ event: { id }, sinks }) => [id, sinks])).toEqual(
-        ["1", "2", "3", "4"].map((id) => [id, ["new"]]),
+        ["1", "2", "3", "4", "5"].map((id) => [id, ["new"]]),
       )
     }).pipe(Effect.scoped),
   )

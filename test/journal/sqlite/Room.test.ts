@@ -51,7 +51,7 @@ describe("SqliteJournal and room", () => {
             yield* journal.settle([settlement("_quarantine", count, { deadLetter: [letter(count)] })])
           }
           const refused = yield* failure(journal.append(large("more"), ["lake"]))
-          expect(refused.message).toMatch(/The quarantine takes 2 MiB of it \(\d+\)/)
+          expect(refused.message).toMatch(/The quarantine takes 2 MiB of it \(\d+, most of them from the webhook \w+\)/)
           expect((yield* journal.status).message).toContain("relay dlq list --sink _quarantine")
         }),
       )

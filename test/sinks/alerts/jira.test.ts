@@ -9,7 +9,7 @@ import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import { bytes, entry, envelope } from "../samples.ts"
 import { fields, list } from "./localService.ts"
 
-const text = readFileSync(new URL("../../../config/jira.json", import.meta.url), "utf8")
+const text = readFileSync(new URL("../../../config/examples/jira.json", import.meta.url), "utf8")
 
 test("whatever an event holds, Jira takes the alert's message and alias", () => {
   const { value } = parse("jira.json", text, () => false)

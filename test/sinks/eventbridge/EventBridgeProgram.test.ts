@@ -60,9 +60,9 @@ withMoto("relay run with EventBridge sinks", (shared) => {
     expect(line("nowhere")).toContain('there is no such event bus: make it, or correct "eventBusArn"')
   }, 60_000)
 
-  test("config/eventbridge.json sends everything, as it is but for its addresses", async () => {
+  test("config/examples/eventbridge.json sends everything, as it is but for its addresses", async () => {
     const bus = await makeBus(shared().url)
-    const example = readFileSync(join(import.meta.dir, "../../../config/eventbridge.json"), "utf8")
+    const example = readFileSync(join(import.meta.dir, "../../../config/examples/eventbridge.json"), "utf8")
     const [deliveries, admin] = [await freePort(), await freePort()]
     const listens = `"listen": "127.0.0.1:${deliveries}", "admin": { "listen": "127.0.0.1:${admin}" },`
     writeFileSync(join(cwd, "example.json"), example.replace(/^\{/m, `{ ${listens}`))

@@ -74,10 +74,10 @@ withNats("relay run with NATS sinks", (shared) => {
     await late.stop()
   }, 60_000)
 
-  test("config/nats.json sends everything, and bookings as CloudEvents, as it is but for its addresses", async () => {
+  test("config/examples/nats.json sends everything, and bookings as CloudEvents, as it is but for its addresses", async () => {
     const all = await makeStream(shared().server, { subjects: ["scheduling.>"] })
     const bookings = await makeStream(shared().server, { subjects: ["bookings"] })
-    const example = readFileSync(join(import.meta.dir, "../../../config/nats.json"), "utf8")
+    const example = readFileSync(join(import.meta.dir, "../../../config/examples/nats.json"), "utf8")
     const [deliveries, admin] = [await freePort(), await freePort()]
     const listens = `"listen": "127.0.0.1:${deliveries}", "admin": { "listen": "127.0.0.1:${admin}" },`
     writeFileSync(join(cwd, "example.json"), example.replace(/^\{/m, `{ ${listens}`))

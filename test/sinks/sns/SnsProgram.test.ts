@@ -161,9 +161,9 @@ withMoto("relay run with SNS sinks", (shared) => {
     60_000,
   )
 
-  test("config/sns.json sends failures, as it is but for its addresses", async () => {
+  test("config/examples/sns.json sends failures, as it is but for its addresses", async () => {
     const topic = await makeTopic(shared().url)
-    const example = readFileSync(join(import.meta.dir, "../../../config/sns.json"), "utf8")
+    const example = readFileSync(join(import.meta.dir, "../../../config/examples/sns.json"), "utf8")
     const config = "example.json"
     const [deliveries, admin] = [await freePort(), await freePort()]
     const listens = `"listen": "127.0.0.1:${deliveries}", "admin": { "listen": "127.0.0.1:${admin}" },`

@@ -61,9 +61,9 @@ withMoto("relay run with SQS sinks", (shared) => {
     expect(line("nowhere")).toContain('there is no such queue: make it, or correct "queueUrl"')
   }, 60_000)
 
-  test("config/sqs.json sends failures, as it is but for its addresses", async () => {
+  test("config/examples/sqs.json sends failures, as it is but for its addresses", async () => {
     const queue = await makeQueue(shared().url, { fifo: true })
-    const example = readFileSync(join(import.meta.dir, "../../../config/sqs.json"), "utf8")
+    const example = readFileSync(join(import.meta.dir, "../../../config/examples/sqs.json"), "utf8")
     const [deliveries, admin] = [await freePort(), await freePort()]
     const listens = `"listen": "127.0.0.1:${deliveries}", "admin": { "listen": "127.0.0.1:${admin}" },`
     writeFileSync(join(cwd, "example.json"), example.replace(/^\{/m, `{ ${listens}`))

@@ -16,7 +16,7 @@ export interface Finding {
   /** Which sink, port, … */
   readonly name: string
   readonly verdict: Verdict
-  /** What is wrong and what to do, or what was found in order. */
+  /** It says what is wrong and what to do, or what was found in order. */
   readonly message: string
 }
 

@@ -10,7 +10,7 @@ const tolerance = 250
 /** A clock that shows less is wrong: this program is newer. */
 const earliest = Date.UTC(2026, 0, 1)
 
-/** What systemd reports of the kernel's clock; `undefined` without systemd. */
+/** Asks systemd about the kernel's clock; `undefined` without systemd. */
 const synchronized = Effect.flatMap(ChildProcessSpawner.ChildProcessSpawner, (spawner) =>
   spawner.string(ChildProcess.make("timedatectl", ["show", "--property=NTPSynchronized", "--value"])),
 ).pipe(

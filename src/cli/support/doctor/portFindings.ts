@@ -64,7 +64,7 @@ const untaken = ({ certificates }: Status, config: RelayConfig): Findings =>
       finder("certificate", key)("warning", "it was renewed, and the running relay has the one before: `relay reload`"),
     )
 
-/** What the doctor says of the config's own secrets and certificates. */
+/** Findings on the config's own secrets and certificates. */
 const ofConfig: ReadonlyArray<State> = [
   "no-valid-secret",
   "secret-expired",
@@ -87,7 +87,7 @@ const relay = (status: Status, config: RelayConfig): Findings => {
   return [finder("relay", "status")("ok", summary), ...found, ...untaken(status, config)]
 }
 
-/** What was found, and whether a relay of this config answers. */
+/** The findings, and whether a relay of this config answers. */
 export const ports = Effect.fnUntraced(function* (config: RelayConfig) {
   const { listen, admin, tls } = config
   const adminTaken = yield* Effect.result(isTaken(admin.listen))

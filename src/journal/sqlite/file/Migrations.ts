@@ -52,6 +52,12 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
       journal TEXT NOT NULL, sequence INTEGER NOT NULL, lanes TEXT NOT NULL, PRIMARY KEY (journal, sequence)
     ) STRICT, WITHOUT ROWID`,
   ],
+  [
+    // What each webhook has in quarantine is counted at the start, without reading the records.
+    `ALTER TABLE dead ADD COLUMN webhook TEXT NOT NULL DEFAULT ''`,
+    `DROP INDEX dead_size`,
+    `CREATE INDEX dead_size ON dead (lane, webhook, size)`,
+  ],
 ]
 
 /** The schema version that this relay writes. */

@@ -26,8 +26,8 @@ const keptTables = ["dead", "retry_record", "owed"] as const
 export interface SalvagedLine extends Omit<Event, "body"> {
   /** The random id of its journal: the same event is imported once. */
   readonly journal: string
-  readonly in: "log" | "dead" | "parked" | "owed"
-  /** The lanes that had not settled it; for `parked` and `dead` the lane itself. */
+  readonly in: "log" | "dead" | "retrying" | "owed"
+  /** The lanes that had not settled it; for `retrying` and `dead` the lane itself. */
   readonly pending: ReadonlyArray<string>
   readonly sequence: number
   readonly sinks: ReadonlyArray<string>
@@ -153,7 +153,7 @@ class Salvage {
       if (entry === undefined) this.damaged.add(int(row.sequence))
       else
         yield this.#line(
-          table === "retry_record" ? "parked" : table,
+          table === "retry_record" ? "retrying" : table,
           "lane" in row ? [String(row.lane)] : this.#pending(entry),
           entry,
           row,
@@ -198,7 +198,7 @@ class Salvage {
         this.fromPages++
         this.damaged.delete(entry.sequence)
         const isDead = isOutsideLog && typeof at === "number"
-        yield this.#line(isDead ? "dead" : isOutsideLog ? "parked" : "log", pending, entry, {
+        yield this.#line(isDead ? "dead" : isOutsideLog ? "retrying" : "log", pending, entry, {
           at: typeof at === "number" ? at : null,
           attempts: isDead ? String(columns[5]) : null,
         })

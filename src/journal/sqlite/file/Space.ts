@@ -36,7 +36,7 @@ export class Space {
   /** Pages of the file that pruning has freed, and that new events fill first. */
   #reusableBytes = 0
   filling: JournalStatus["filling"] = 0
-  /** Names what takes most of it, and what to do, in a sentence; empty if the backlog of the sinks does. */
+  /** Names what takes most of it, and what to do, in a sentence. */
   whatFills: () => string = () => ""
   /** A commit has made room tight: prune now. */
   onTight: () => void = () => {}
@@ -149,7 +149,7 @@ export class Space {
     if (this.usedBytes >= this.#maxSize) {
       this.#refuse(
         "maxSize",
-        `The journal ${this.#store.path} holds ${mebibytes(this.usedBytes)} and may hold ${mebibytes(this.#maxSize)} ("journal.maxSize"). ${this.whatFills() || "It empties as the sinks catch up: see `relay lanes list`."}`,
+        `The journal ${this.#store.path} holds ${mebibytes(this.usedBytes)} and may hold ${mebibytes(this.#maxSize)} ("journal.maxSize"). ${this.whatFills()}`,
       )
     } else if (this.#diskWasFull || this.#room < this.#minFree) {
       const left = `The disk of the journal, ${disk}, has ${mebibytes(this.freeDiskBytes)} left, and ${mebibytes(this.#minFree)} must stay free ("journal.minFree"). Free some space.`

@@ -117,7 +117,7 @@ const putKept = Effect.fnUntraced(function* (copy: UnfinishedCopy, source: CopyS
   )
   const record = db.prepare("INSERT INTO retry_record (lane, sequence, record, duplicate_key) VALUES (?, ?, ?, ?)")
   const dead = db.prepare(
-    "INSERT INTO dead (lane, sequence, at, type, size, attempts, record, duplicate_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    "INSERT INTO dead (lane, sequence, at, type, size, attempts, record, duplicate_key, webhook) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
   )
   for (const [index, stream] of source.streams.entries()) {
     /** One that the log was pruned of is appended too, to get a sequence; no lane sends it from there. */
@@ -141,8 +141,8 @@ const putKept = Effect.fnUntraced(function* (copy: UnfinishedCopy, source: CopyS
       write(() => {
         for (const { lane, entry, at, attempts } of some) {
           const own = placed(entry)
-          const [{ type }, bytes, tries] = [own.event, encode(own), JSON.stringify(attempts)]
-          dead.run(lane, own.sequence, at, type, bytes.length, tries, bytes, encodeKey(own))
+          const [{ type, webhook }, bytes, tries] = [own.event, encode(own), JSON.stringify(attempts)]
+          dead.run(lane, own.sequence, at, type, bytes.length, tries, bytes, encodeKey(own), webhook)
         }
         counts.deadLetters += some.length
       }),

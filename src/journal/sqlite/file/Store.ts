@@ -24,6 +24,7 @@ import { migrate } from "./Migrations.ts"
 import { integrity, malformed, reindexDamaged } from "./Reindex.ts"
 import { isCorrupt, isFull, words } from "./SqliteErrors.ts"
 import { classify } from "./SqliteFailure.ts"
+import { WalIndex } from "./WalIndex.ts"
 
 export interface Store {
   readonly path: string
@@ -34,8 +35,8 @@ export interface Store {
   /** What was wrong when it was opened, in words. */
   readonly problems: ReadonlyArray<string>
   /**
-   * Throws when a file is no longer the one that is open, or is smaller than before: only the log is truncated in use,
-   * to its limit. Before a commit, because the next write would hide that, and after it.
+   * Throws when a file is no longer the one that is open, when the journal is smaller than before, or when the log is
+   * shorter than what is committed in it. Before a commit, because the next write would hide that, and after it.
    */
   readonly requireUnchanged: () => void
   /** A commit has reached `head`. */
@@ -257,20 +258,23 @@ const openLocked = (path: string, lock: JournalLock, traces: ReadonlyArray<strin
       )
     }
     const mark = new HighWaterMarkFile(`${path}-mark`, { identity, head, damaged: false })
+    const index = new WalIndex(path)
+    let size = 0
     const files = [
-      { file: path, inode: statSync(path).ino, size: 0, mayShrinkTo: Number.POSITIVE_INFINITY },
-      { file: `${path}-wal`, inode: statSync(`${path}-wal`).ino, size: 0, mayShrinkTo: walSizeLimit },
+      { file: path, inode: statSync(path).ino, leastBytes: () => size },
+      { file: `${path}-wal`, inode: statSync(`${path}-wal`).ino, leastBytes: () => index.requiredBytes() },
     ]
     const changed = (): string | undefined => {
       for (const known of files) {
         const found = statSync(known.file, { throwIfNoEntry: false })
         if (found === undefined) return `The file ${known.file} was deleted while the relay was running on it.`
         if (found.ino !== known.inode) return `The file ${known.file} was replaced while the relay was running on it.`
-        if (found.size < Math.min(known.size, known.mayShrinkTo)) {
+        // Read after the file's size: who empties the log says so in the index first.
+        if (found.size < known.leastBytes()) {
           mark.damaged()
           return `The file ${known.file} was cut off while the relay was running on it.`
         }
-        known.size = found.size
+        if (known.file === path) size = found.size
       }
       return undefined
     }
@@ -288,6 +292,7 @@ const openLocked = (path: string, lock: JournalLock, traces: ReadonlyArray<strin
     const close = (): void => {
       mark.close()
       db.close()
+      index.close()
       lock.close()
     }
     return { path, db, mark, head, problems, requireUnchanged, reached, close }

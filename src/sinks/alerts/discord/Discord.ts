@@ -17,7 +17,7 @@ import { arrange, type Escape, fit } from "../AlertText.ts"
 
 export const DiscordConfig = Schema.Struct({
   url: url({
-    description: "The webhook's URL: whoever has it may post",
+    description: "The webhook's URL: anybody who has it may post",
     examples: ["https://discord.com/api/webhooks/0000/abcd"],
     hosts: ["discord.com", ".discord.com", "discordapp.com"],
   }),

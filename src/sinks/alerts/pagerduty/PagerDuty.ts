@@ -21,12 +21,12 @@ export const PagerDutyConfig = Schema.Struct({
   routingKey: secret("The integration key of a service's Events API v2 integration"),
   severity: oneOf("How bad it is", ["critical", "error", "warning", "info"], "error"),
   url: url({
-    description: "Where events are sent; the EU region has its own",
+    description: "Address that receives the events; the EU region has its own",
     examples: ["https://events.eu.pagerduty.com/v2/enqueue"],
     default: enqueue,
     hosts: ["events.pagerduty.com", "events.eu.pagerduty.com"],
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(enqueue))),
-  source: Schema.optionalKey(text("What the alert is about; by default the webhook's name")),
+  source: Schema.optionalKey(text("Subject of the alert; by default the webhook's name")),
   dedupKey: Schema.optionalKey(
     template("Alerts of one key are one incident; may hold placeholders. By default the type with the object"),
   ),
@@ -36,7 +36,7 @@ export type PagerDutyConfig = typeof PagerDutyConfig.Type
 
 // --- encode ------------------------------------------------------------------
 
-/** Of the config, what stands in an event. */
+/** The part of the config that stands in an event. */
 export type Options = Pick<PagerDutyConfig, "routingKey" | "severity" | "source">
 
 /** At three bytes a code unit, both together stay far below 512 KB. */

@@ -20,7 +20,7 @@ import { arrange, type Escape, type Fact, fit } from "../AlertText.ts"
 
 export const SlackConfig = Schema.Struct({
   url: url({
-    description: "The incoming webhook's URL: whoever has it may post",
+    description: "The incoming webhook's URL: anybody who has it may post",
     examples: ["https://hooks.slack.com/services/T000/B000/abcd"],
     hosts: ["hooks.slack.com", "hooks.slack-gov.com"],
   }),

@@ -15,7 +15,7 @@ import { arrange, type Fact, fit } from "../AlertText.ts"
 
 export const TeamsConfig = Schema.Struct({
   url: url({
-    description: 'The URL of a workflow "When a Teams webhook request is received": whoever has it may post',
+    description: 'The URL of a workflow "When a Teams webhook request is received": anybody who has it may post',
     examples: ["https://example.api.powerplatform.com/workflows/0000"],
     hosts: [".powerplatform.com", ".logic.azure.com", ".webhook.office.com", ".azure-apim.net", ".powerplatform.us"],
   }),

@@ -16,9 +16,12 @@ const canary = "CANARY-2718281828"
 const root = resolve(import.meta.dir, "../../../..")
 
 const good: ReadonlyArray<string> = [
-  ...["relay.config.json", "config/two-accounts.json", "config/kafka.json", "config/production.json"].map((file) =>
-    readFileSync(resolve(root, file), "utf8"),
-  ),
+  ...[
+    "relay.config.json",
+    "config/examples/two-accounts.json",
+    "config/examples/kafka.json",
+    "config/examples/production.json",
+  ].map((file) => readFileSync(resolve(root, file), "utf8")),
   config({
     webhooks: { w: { path: "/", secrets: [{ name: "now", value: canary }], maxBody: "1 MiB" } },
     admin: { token: canary },

@@ -142,7 +142,7 @@ describe("journal salvage", () => {
       expect(yield* Maintenance.salvage(at.path, to)).toMatchObject({ events: 7, damaged: [6], unreadable: 0 })
       expect(lines(to).map((line) => [line.in, line.sequence, line.pending])).toEqual([
         ["dead", 3, ["lake"]],
-        ["parked", 2, ["lake"]],
+        ["retrying", 2, ["lake"]],
         ["log", 1, []],
         ["log", 2, []],
         ["log", 3, []],

@@ -115,7 +115,7 @@ describe("salvage", () => {
         expect(sequences(undelivered)).toEqual(all)
         expect(undelivered.filter((line) => line.in !== "log").map((line) => [line.in, line.sequence])).toEqual([
           ["dead", 60],
-          ["parked", 50],
+          ["retrying", 50],
         ])
       }),
     )

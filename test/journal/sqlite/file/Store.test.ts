@@ -12,6 +12,8 @@ import {
   writeFileSync,
 } from "node:fs"
 import { basename, dirname } from "node:path"
+import process from "node:process"
+import { Exit } from "effect"
 import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import { causeOf } from "../../../../src/journal/sqlite/file/WriteProbe.ts"
@@ -80,6 +82,61 @@ describe("a journal that seemed damaged while it was in use", () => {
       expect(engine.alarm.message).toContain("`relay journal import` delivers what it still owes")
       expect(aside(at)).toHaveLength(1)
       expect(engine.head).toBe(120)
+    })
+  })
+})
+
+describe("another process that opens the journal while the relay runs on it", () => {
+  const sqlite = (path: string, sql: string) =>
+    spawnSync(process.execPath, [
+      "-e",
+      `const db = new (require("node:sqlite").DatabaseSync)(${JSON.stringify(path)}); db.prepare(${JSON.stringify(sql)}).get(); db.close()`,
+    ])
+
+  for (const [what, sql] of [
+    ["reads it", "SELECT count(*) FROM log"],
+    ["empties its write-ahead log", "PRAGMA wal_checkpoint(TRUNCATE)"],
+    ["starts its write-ahead log over", "PRAGMA wal_checkpoint(RESTART)"],
+  ] as const) {
+    test(`and ${what} stops nothing and loses nothing`, async () => {
+      const at = options()
+      await session(at, async (engine) => {
+        await fill(engine, 50)
+        engine.inspect()
+        expect(sqlite(at.path, sql).status).toBe(0)
+        engine.inspect()
+        if (sql.includes("TRUNCATE")) expect(statSync(`${at.path}-wal`).size).toBe(0)
+        expect((await fill(engine, 50, "more")).every(Exit.isSuccess)).toBe(true)
+        engine.inspect()
+        expect(sqlite(at.path, sql).status).toBe(0)
+        engine.inspect()
+      })
+      await session(at, (engine) => {
+        expect(engine.head).toBe(100)
+        expect(engine.read(0, 200)).toHaveLength(100)
+        expect(engine.alarm.message).toBe("")
+      })
+    })
+  }
+
+  test("keeps the write-ahead log when it closes an idle journal", async () => {
+    const at = options()
+    await session(at, async (engine) => {
+      await fill(engine, 50)
+      const before = statSync(`${at.path}-wal`)
+      expect(sqlite(at.path, "SELECT count(*) FROM log").status).toBe(0)
+      expect(statSync(`${at.path}-wal`)).toMatchObject({ ino: before.ino, size: before.size })
+    })
+  })
+
+  test("doesn't hide that the log it has emptied is cut off later", async () => {
+    const at = options()
+    await session(at, async (engine) => {
+      await fill(engine, 50)
+      expect(sqlite(at.path, "PRAGMA wal_checkpoint(TRUNCATE)").status).toBe(0)
+      await fill(engine, 50, "more")
+      truncateSync(`${at.path}-wal`, statSync(`${at.path}-wal`).size - 1)
+      expect(() => engine.inspect()).toThrow("was cut off while the relay was running on it")
     })
   })
 })

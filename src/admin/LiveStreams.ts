@@ -1,0 +1,32 @@
+/**
+ * Counts the live streams that are open: each costs work every second for as
+ * long as its reader stays, and a page that nobody closes stays for weeks.
+ */
+import { Effect, Stream } from "effect"
+import { TooMany } from "./ApiErrors.ts"
+
+/** Open streams at a time: `status --watch`, `tap`, and two for each open page. */
+export const most = 64
+
+export const make = () => {
+  let open = 0
+  const counting = Effect.acquireRelease(
+    Effect.sync(() => {
+      open += 1
+    }),
+    () =>
+      Effect.sync(() => {
+        open -= 1
+      }),
+  )
+  /** Fails where too many are open; counts the stream from when it is read until it ends. */
+  return <A, E, E2, R>(stream: Effect.Effect<Stream.Stream<A, E>, E2, R>) =>
+    Effect.suspend((): Effect.Effect<Stream.Stream<A, E>, E2 | TooMany, R> => {
+      if (open < most) return Effect.map(stream, (one) => Stream.unwrap(Effect.as(counting, one)))
+      return Effect.fail(
+        new TooMany({
+          message: `${most} live streams are open, as many as the relay serves: close pages that show it, and commands that follow it (\`relay status --watch\`, \`relay tap\`)`,
+        }),
+      )
+    })
+}

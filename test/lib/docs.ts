@@ -1,0 +1,29 @@
+/** The docs of this repository, as the tests read them. */
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { root } from "./programs.ts"
+
+/** The paths of the pages in a folder and below it. */
+export const pagesBelow = (folder: string): ReadonlyArray<string> =>
+  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => join(folder, name))
+    .sort()
+
+export const readPage = (path: string): string => readFileSync(join(root, path), "utf8")
+
+const index = readPage("config/operations/README.md")
+
+/** The pages on operations one after the other, in the order in which their index names them. */
+export const operations = [
+  index,
+  ...[...index.matchAll(/^- \[.*?\]\((\w+\.md)\)/gm)].map(([, name = ""]) => readPage(`config/operations/${name}`)),
+].join("\n")
+
+/** Every config that is shown in the docs, but for the default. */
+export const exampleConfigs: ReadonlyArray<string> = [
+  "config/deploy/packaged.json",
+  ...readdirSync(join(root, "config/examples"))
+    .filter((name) => name.endsWith(".json"))
+    .map((name) => `config/examples/${name}`),
+]

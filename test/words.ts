@@ -1,0 +1,92 @@
+/**
+ * The words that comments and public texts avoid, and where they stand.
+ *
+ * To see the places: bun test/words.ts
+ */
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { pagesBelow, readPage } from "./lib/docs.ts"
+import { root } from "./lib/programs.ts"
+
+/** A sentence that opens so usually lacks its subject or its verb. */
+const ellipsis =
+  /^(Of|What|As|The same|Those|Whom|Such|Where|Who|Whose|Whoever|But for|So many|Nobody's|Asked|Beside)\b(?!.*\?)/
+
+/** Words that say too little, and what to write in their place. */
+const avoided: ReadonlyArray<readonly [pattern: RegExp, use: string]> = [
+  [/\ba bug in relay\b/i, "internal error"],
+  [/\ball of it or nothing\b/i, "atomically"],
+  [/\bbegun anew\b/i, "recreated"],
+  [/\bbroke off\b/i, "ended early"],
+  [/\bin vain\b/i, "false positive"],
+  [/\bis answered 503\b/i, "gets a 503"],
+  [/\bare answered 503\b/i, "get a 503"],
+  [/\bmended\b/i, "fixed"],
+  [/\b(gave|given|give|gives) up\b/i, "abandon"],
+  [/\bone mind\b/i, "requires one relay"],
+  [/\bset aside\b/i, "moved aside"],
+  [/\bsigns? of life\b/i, "heartbeat"],
+  [/\bso many\b/i, "the limit's name"],
+  [/\bsome \d/i, "about"],
+  [/\bsomebody\b/i, "an operator, you"],
+  [/\bstands? still\b/i, "stalls"],
+  [/\bwhoever\b/i, "operators, the reader"],
+]
+
+export interface Place {
+  readonly file: string
+  readonly line: number
+  readonly text: string
+}
+
+/** The comments of a source, each with its first line. */
+const commentsOf = (text: string): ReadonlyArray<{ readonly line: number; readonly text: string }> =>
+  [...text.matchAll(/^[ \t]*(?:\/\*\*?\s*(?:\*\s)?|(?<!\/\/.*\n[ \t]*)\/\/ )(\S.*)$/gm)].map((match) => ({
+    line: text.slice(0, match.index + match[0].length).split("\n").length,
+    text: (match[1] ?? "").replace(/\s*\*\/$/, ""),
+  }))
+
+const sourcesBelow = (folder: string): ReadonlyArray<string> =>
+  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+    .filter((name) => /\.tsx?$/.test(name))
+    .map((name) => join(folder, name))
+    .sort()
+
+/** All comments of src, and those of them that lack a subject or a verb. */
+export const comments = (): { readonly all: number; readonly elliptic: ReadonlyArray<Place> } => {
+  const all = sourcesBelow("src").flatMap((file) => commentsOf(readPage(file)).map((one) => ({ file, ...one })))
+  return { all: all.length, elliptic: all.filter(({ text }) => ellipsis.test(text)) }
+}
+
+const publicPages = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", ...pagesBelow("config")]
+
+/** The rows of a reference's table are made of schemas, so their last cell is what is read. */
+const readable = (line: string): string => (line.startsWith("| `") ? (line.split(" | ").at(-1) ?? "") : line)
+
+/** The paragraphs, items and rows of the docs that lack a subject or a verb. */
+export const ellipticDocs = (): { readonly all: number; readonly elliptic: ReadonlyArray<Place> } => {
+  const all = publicPages.flatMap((file) =>
+    readPage(file)
+      .split("\n")
+      .map((text, index, lines) => ({ file, line: index + 1, text, before: lines[index - 1] ?? "" }))
+      .filter(({ text, before }) => /^(- |\d+\. |\| `)/.test(text) || (before === "" && /^[A-Z]/.test(text)))
+      .map(({ file, line, text }) => ({ file, line, text: readable(text).replace(/^(- |\d+\. )/, "") })),
+  )
+  return { all: all.length, elliptic: all.filter(({ text }) => ellipsis.test(text)) }
+}
+
+/** The lines of the docs that have a word to avoid. */
+export const avoidedWords = (): ReadonlyArray<Place & { readonly use: string }> =>
+  publicPages.flatMap((file) =>
+    readFileSync(join(root, file), "utf8")
+      .split("\n")
+      .flatMap((text, index) =>
+        avoided.filter(([pattern]) => pattern.test(text)).map(([, use]) => ({ file, line: index + 1, text, use })),
+      ),
+  )
+
+if (import.meta.main) {
+  for (const { file, line, text } of [...comments().elliptic, ...ellipticDocs().elliptic])
+    console.log(`${file}:${line} ${text.slice(0, 100)}`)
+  for (const { file, line, text, use } of avoidedWords()) console.log(`${file}:${line} [${use}] ${text.slice(0, 100)}`)
+}
