@@ -13,7 +13,7 @@ import { verdicts } from "../routing/Router.ts"
 import { BadRequest, Invalid, NotFound, Refused, TooMany, Unavailable } from "./ApiErrors.ts"
 import { DeliveryStatus, Event } from "./EventApi.ts"
 import { Fleet } from "./FleetApi.ts"
-import { History, Totals } from "./HistoryApi.ts"
+import { History, Hour, Totals } from "./HistoryApi.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
 import { Refusals, TappedRefusal } from "./RefusedRequest.ts"
 import { DeadLettersPreview, Outcome, Replays, Stayed } from "./ReplayApi.ts"
@@ -29,7 +29,7 @@ export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "unavailable", "full", "broken", "red"]),
   message: Schema.String,
   path: Schema.optionalKey(Schema.String),
-  /** Events accepted so far: by all relays on it. */
+  /** Entries appended so far by all relays on it: events, and the copies that replays and moves append. */
   head: Schema.Int,
   /** `head + 1` less the events that it still has. */
   tail: Schema.Int,
@@ -51,7 +51,7 @@ export const Lane = Schema.Struct({
   backlog: Schema.Int,
   retrying: Schema.Int,
   deadLetters: Schema.Int,
-  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
+  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none, and where no sink takes them. */
   oldestAt: Schema.Finite,
   /** Milliseconds within which 99 of 100 attempts of the last five minutes ended, read from a histogram; absent without attempts. */
   p99: Schema.optionalKey(Schema.Finite),
@@ -109,6 +109,8 @@ export const Status = Schema.Struct({
   journal: Journal,
   /** Counted by this relay, since its start. */
   totals: Totals,
+  /** Counted by this relay, also before its last start where its journal is a file. */
+  hour: Hour,
   /** Long-running work and its progress from 0 to 1: `replay to lake`. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),
   webhooks: Schema.Array(Webhook),

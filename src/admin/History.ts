@@ -1,20 +1,26 @@
 /**
- * What was counted over the last hour, in memory: for graphs. What is older is
- * Prometheus's.
+ * The counts of the last hour, for graphs and for the status. Prometheus has
+ * what is older.
  *
  * **Guarantee.** Its size is fixed, and it costs an event nothing: every ten
- * seconds it reads what ingest and the lanes have counted.
+ * seconds it reads what ingest and the lanes have counted. A restart continues
+ * it, where the journal is a file: it is kept in a file beside that.
+ *
+ * **Gotcha.** A crash loses the counts of the last ten seconds, and a stop those
+ * of the attempts that end while the relay drains.
  */
-import { Clock, Context, Effect, Layer, Schedule } from "effect"
+import { Clock, Context, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
 import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
-import type { History as Report, Totals } from "./HistoryApi.ts"
+import { Journal } from "../journal/Journal.ts"
+import * as StateFile from "../runtime/StateFile.ts"
+import { type Hour, History as Report, type Totals } from "./HistoryApi.ts"
+import { RelayInfo } from "./RelayInfo.ts"
 
 const every = "10 seconds"
-/** An hour of steps. */
-const steps = 360
+const hour = 3_600_000
 /** Steps over which a percentile is taken: five minutes. */
 const recent = 30
 
@@ -24,13 +30,13 @@ const sum = (numbers: Iterable<number>): number => {
   return total
 }
 
-export const totalsOf = ({ webhooks }: Counters, lanes: ReadonlyArray<LaneStatus>): Totals => {
+export const totalsOf = ({ webhooks }: Counters, attempts: ReadonlyArray<LaneStatus["attempts"]>): Totals => {
   const totals = { received: 0, delivered: 0, refused: 0, failed: 0 }
   for (const { answers } of webhooks.values()) {
     for (const [status, count] of answers) totals[status < 300 ? "received" : "refused"] += count
   }
-  for (const { attempts } of lanes) {
-    for (const [outcome, count] of Object.entries(attempts)) {
+  for (const one of attempts) {
+    for (const [outcome, count] of Object.entries(one)) {
       totals[outcome === "delivered" ? "delivered" : "failed"] += count
     }
   }
@@ -53,20 +59,87 @@ export const percentile99 = (counts: ReadonlyArray<number>): number | undefined 
   return 1_000 * Math.max(...durationBuckets)
 }
 
-interface Sample {
-  readonly at: number
-  readonly totals: Totals
-  /** Attempts by duration since the start, by sink. */
-  readonly durations: ReadonlyMap<string, ReadonlyArray<number>>
-}
-
 /** How much more it is; a count that begins anew counts whole. */
 const more = (now: number, before: number): number => (now >= before ? now - before : now)
+
+const names = ["received", "delivered", "refused", "failed"] as const satisfies ReadonlyArray<keyof Totals>
+
+interface Step extends Totals {
+  /** Epoch milliseconds at which it ended. */
+  readonly at: number
+}
+
+const stepOf = (at: number, now: Totals, before: Totals): Step => ({
+  at,
+  received: now.received - before.received,
+  delivered: now.delivered - before.delivered,
+  refused: now.refused - before.refused,
+  failed: now.failed - before.failed,
+})
+
+/** The steps of an hour, and from when on they count. */
+class Steps {
+  steps: Array<Step> = []
+  since: number
+
+  constructor(
+    start: number,
+    { since, at, ...columns }: Report = { since: start, at: [], received: [], delivered: [], refused: [], failed: [] },
+  ) {
+    // A clock that was set back can't tell how old they are.
+    const isPast = since <= start && at.every((end) => end <= start)
+    this.since = isPast ? since : start
+    const row = (index: number) => (of: keyof Totals) => columns[of][index] ?? 0
+    if (isPast) {
+      this.steps = at.map((end, index) => {
+        const count = row(index)
+        return {
+          at: end,
+          received: count("received"),
+          delivered: count("delivered"),
+          refused: count("refused"),
+          failed: count("failed"),
+        }
+      })
+    }
+    this.forget(start)
+  }
+
+  add(step: Step): void {
+    this.steps.push(step)
+    this.forget(step.at)
+  }
+
+  forget(now: number): void {
+    const first = this.steps.findIndex(({ at }) => at > now - hour)
+    const old = first === -1 ? this.steps.length : first
+    this.since = this.steps[old - 1]?.at ?? this.since
+    this.steps.splice(0, old)
+  }
+
+  get report(): Report {
+    const column = (of: keyof Step) => this.steps.map((step) => step[of])
+    return {
+      since: this.since,
+      at: column("at"),
+      received: column("received"),
+      delivered: column("delivered"),
+      refused: column("refused"),
+      failed: column("failed"),
+    }
+  }
+}
+
+const Stored = Schema.fromJsonString(Report)
+
+type Durations = ReadonlyMap<string, ReadonlyArray<number>>
 
 export class History extends Context.Service<
   History,
   {
     readonly report: Effect.Effect<Report>
+    /** The counts of the last hour up to now. */
+    readonly hour: Effect.Effect<Hour>
     /** Of a sink's attempts within the last minutes, in milliseconds. */
     readonly p99: (lane: LaneStatus) => number | undefined
   }
@@ -76,32 +149,52 @@ export class History extends Context.Service<
     Effect.gen(function* () {
       const { counters } = yield* Ingest
       const lanes = yield* Lanes
-      const samples: Array<Sample> = []
+      const { path } = (yield* (yield* Journal).status).engine
+      const file = path === undefined ? undefined : `${path}-hour`
+      const known = file === undefined ? undefined : yield* StateFile.read(file)
+      // All counts begin with the process, also those from before this layer was built.
+      const kept = new Steps(
+        (yield* RelayInfo).startedAt,
+        known === undefined ? undefined : Option.getOrUndefined(Schema.decodeOption(Stored)(known)),
+      )
+      const total = () => totalsOf(counters, lanes.counted())
+      let last: Totals = { received: 0, delivered: 0, refused: 0, failed: 0 }
+      const durations: Array<Durations> = []
 
       const sample = Effect.gen(function* () {
         const now = yield* lanes.status
-        const durations = new Map(now.map(({ name, durations: { counts } }) => [name, [...counts]]))
-        samples.push({ at: yield* Clock.currentTimeMillis, totals: totalsOf(counters, now), durations })
-        if (samples.length > steps + 1) samples.shift()
+        const counted = total()
+        const step = stepOf(yield* Clock.currentTimeMillis, counted, last)
+        last = counted
+        kept.add(step)
+        durations.push(new Map(now.map(({ name, durations: { counts } }) => [name, [...counts]])))
+        if (durations.length > recent + 1) durations.shift()
+        if (file !== undefined && names.some((of) => step[of] > 0)) {
+          yield* StateFile.replace(file, Schema.encodeSync(Stored)(kept.report))
+        }
       })
+      yield* Effect.addFinalizer(() => Effect.ignore(sample))
       // The journal reports its own errors; the next step is longer then.
-      yield* Effect.forkScoped(Effect.repeat(Effect.ignore(sample), Schedule.fixed(every)))
-
-      const column = (of: keyof Totals): ReadonlyArray<number> =>
-        samples.slice(1).map(({ totals }, index) => more(totals[of], samples[index]?.totals[of] ?? 0))
+      yield* Effect.forkScoped(Effect.repeat(Effect.ignore(sample), Schedule.fixed(every)).pipe(Effect.delay(every)))
 
       return History.of({
-        report: Effect.sync(() => ({
-          at: samples.slice(1).map(({ at }) => at),
-          received: column("received"),
-          delivered: column("delivered"),
-          refused: column("refused"),
-          failed: column("failed"),
-        })),
+        report: Effect.sync(() => kept.report),
+        hour: Effect.gen(function* () {
+          const at = yield* Clock.currentTimeMillis
+          kept.forget(at)
+          const steps = [...kept.steps, stepOf(at, total(), last)]
+          const counted = (of: keyof Totals) => sum(steps.map((step) => step[of]))
+          return {
+            since: Math.max(kept.since, at - hour),
+            received: counted("received"),
+            delivered: counted("delivered"),
+            refused: counted("refused"),
+            failed: counted("failed"),
+          }
+        }),
         p99: ({ name, durations: { counts } }) => {
-          const before = samples.at(-recent - 1) ?? samples[0]
-          const known = before?.durations.get(name)
-          return percentile99(counts.map((count, index) => more(count, known?.[index] ?? 0)))
+          const before = (durations.at(-recent - 1) ?? durations[0])?.get(name)
+          return percentile99(counts.map((count, index) => more(count, before?.[index] ?? 0)))
         },
       })
     }),

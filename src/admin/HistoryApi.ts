@@ -13,8 +13,18 @@ export const Totals = Schema.Struct({
 })
 export type Totals = typeof Totals.Type
 
-/** The last hour in steps of ten seconds, oldest first; less after a start, which empties it. */
+/** The last hour, or as much of it as is known. */
+export const Hour = Schema.Struct({
+  /** Epoch milliseconds from which on they count: an hour ago, or later where nothing older is known. */
+  since: Schema.Finite,
+  ...Totals.fields,
+})
+export type Hour = typeof Hour.Type
+
+/** The last hour in steps of ten seconds, oldest first; the step in which the relay did not run is longer. */
 export const History = Schema.Struct({
+  /** Epoch milliseconds at which the first step began. */
+  since: Schema.Finite,
   /** Epoch milliseconds at which each step ended. */
   at: Schema.Array(Schema.Finite),
   received: Schema.Array(Schema.Int),

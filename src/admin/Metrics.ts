@@ -8,13 +8,15 @@ import { ActiveConfig } from "../ActiveConfig.ts"
 import { laneConditions } from "../delivery/LaneStatus.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
-import type { SignatureRefusal } from "../event/Signature.ts"
-import { signatureRefusals } from "../ingest/Answers.ts"
+import { redacted } from "../event/Envelope.ts"
+import { quarantine } from "../event/Event.ts"
+import { refusals, signatureRefusals } from "../ingest/Answers.ts"
 import * as Counters from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import type { FleetStatus } from "../journal/FleetStatus.ts"
 import { Journal } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
+import { reasons } from "../sinks/Sink.ts"
 import { notReady } from "./Readiness.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 
@@ -84,6 +86,11 @@ const ofFleet = ({ owned, counters, beatAge }: FleetStatus): ReadonlyArray<strin
   ]),
 ]
 
+/** A delivery's answers when it is not accepted: 500 is a bug of ours. */
+const codes = [...new Set([500, ...Object.values(refusals).map(({ answer }) => answer.status)])]
+
+const noAttempts = Object.fromEntries(["delivered", ...reasons].map((outcome) => [outcome, 0]))
+
 export const render = Effect.gen(function* () {
   const { version } = yield* RelayInfo
   const { certificates } = (yield* ActiveConfig).current.config
@@ -92,26 +99,27 @@ export const render = Effect.gen(function* () {
   const { fleet: relays } = yield* Journal
   const fleet = relays && (yield* relays.status)
   const lanes = yield* (yield* Lanes).status
+  const sinks = lanes.filter(({ name, condition }) => name !== quarantine && condition !== "orphaned")
   const { loadedAt, refusal } = yield* (yield* Reload).status
   const why = yield* notReady
   const now = yield* Clock.currentTimeMillis
   const { webhooks: configured } = (yield* ActiveConfig).current.config
-  for (const { name } of configured) Counters.ofWebhook(counters, name)
+  for (const { name, respond } of configured) {
+    const { answers } = Counters.ofWebhook(counters, name)
+    answers.set(respond, answers.get(respond) ?? 0)
+  }
   const webhooks = [...counters.webhooks]
-  // A counter that begins with its first failure has no increase there.
-  const none: ReadonlyArray<Sample> = configured.flatMap(({ name: webhook }) =>
-    Object.keys(signatureRefusals)
-      .filter((reason) => !counters.webhooks.get(webhook)?.signatureFailures.has(reason as SignatureRefusal))
-      .map((reason): Sample => [{ webhook, reason }, 0]),
-  )
-
+  /** Those of `from` are there from the start: a counter that begins with its first failure has no increase there. */
   const perWebhook = (
     label: string,
     counted: "answers" | "signatureFailures" | "secretsLastUsed" | "events" | "unredacted",
+    from: ReadonlyArray<string | number> = [],
   ): ReadonlyArray<Sample> =>
-    webhooks.flatMap(([webhook, counters]) =>
-      [...counters[counted]].map(([key, value]): Sample => [{ webhook, [label]: key }, value]),
-    )
+    webhooks.flatMap(([webhook, counters]) => {
+      const zeros = webhook === "" ? [] : from.map((key) => [key, 0] as const)
+      const counts = new Map<string | number, number>([...zeros, ...counters[counted]])
+      return [...counts].map(([key, value]): Sample => [{ webhook, [label]: key }, value])
+    })
   const perLane = (
     counted: "backlog" | "retrying" | "deadLetters" | "duplicateBound" | "bugs",
   ): ReadonlyArray<Sample> => lanes.map((lane) => [{ sink: lane.name }, lane[counted]])
@@ -121,12 +129,14 @@ export const render = Effect.gen(function* () {
       "counter",
       "relay_webhook_requests_total",
       "Requests answered, by status; no webhook: none took it",
-      perWebhook("code", "answers"),
+      perWebhook("code", "answers", codes),
     ),
-    metric("counter", "relay_signature_failures_total", "Deliveries refused for their signature", [
-      ...perWebhook("reason", "signatureFailures"),
-      ...none,
-    ]),
+    metric(
+      "counter",
+      "relay_signature_failures_total",
+      "Deliveries refused for their signature",
+      perWebhook("reason", "signatureFailures", Object.keys(signatureRefusals)),
+    ),
     metric(
       "gauge",
       "relay_secret_last_used_timestamp_seconds",
@@ -150,7 +160,7 @@ export const render = Effect.gen(function* () {
       "counter",
       "relay_unredacted_fields_total",
       "Client objects' fields that should have been null",
-      perWebhook("field", "unredacted"),
+      perWebhook("field", "unredacted", redacted),
     ),
     metric(
       "counter",
@@ -171,8 +181,11 @@ export const render = Effect.gen(function* () {
       "counter",
       "relay_delivery_attempts_total",
       "Attempts to deliver an event",
-      lanes.flatMap(({ name, attempts }) =>
-        Object.entries(attempts).map(([outcome, value]): Sample => [{ sink: name, outcome }, value]),
+      // The quarantine's lane only puts aside, so it attempts nothing.
+      sinks.flatMap(({ name, attempts }) =>
+        Object.entries({ ...noAttempts, ...attempts }).map(
+          ([outcome, value]): Sample => [{ sink: name, outcome }, value],
+        ),
       ),
     ),
     metric(

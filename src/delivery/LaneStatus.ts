@@ -31,7 +31,7 @@ export interface LaneStatus {
   readonly retrying: number
   readonly deadLetters: number
   readonly cursor: number
-  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
+  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none, and where no sink takes them. */
   readonly oldestAt: number
   /** Epoch milliseconds of the next attempt, while events or the sink wait for their time; 0 when none does. */
   readonly nextAttemptAt: number

@@ -62,6 +62,8 @@ export class Lanes extends Context.Service<
   {
     /** Of the streams that this relay owns. */
     readonly status: Effect.Effect<ReadonlyArray<LaneStatus>, JournalError>
+    /** Since the start, the outcomes of attempts at each sink, also of one that has left the config. */
+    counted(): ReadonlyArray<LaneStatus["attempts"]>
     /** False when there is no such lane. */
     pause(name: string): Effect.Effect<boolean, JournalError>
     resume(name: string): Effect.Effect<boolean, JournalError>
@@ -297,6 +299,8 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
           return message === undefined ? status : { ...status, condition: "stalled", message }
         }),
     ),
+    // The quarantine's lane only puts aside, so it attempts nothing.
+    counted: () => [...streams.counted()].filter(([name]) => name !== quarantine).map(([, { outcomes }]) => outcomes),
     // During a change a lane may be retired and not yet started again.
     pause: (name) => oneChange.withPermit(setPaused(name, true)),
     resume: (name) => oneChange.withPermit(setPaused(name, false)),

@@ -64,6 +64,8 @@ export const make = Effect.fnUntraced(function* (grace: Duration.Duration) {
   return {
     follow,
     leave,
+    /** The attempts of each sink since the start, also of one that has left the config. */
+    counted: (): ReadonlyMap<string, AttemptStats> => counted,
     logs: (): ReadonlyArray<Log> => [...running.keys()],
     all: (): ReadonlyArray<RunningLanes.RunningLanes> => [...running.values()].map(({ lanes }) => lanes),
     /** Whether a sink's lane runs over the stream. */

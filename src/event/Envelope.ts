@@ -90,7 +90,8 @@ export const decode = (
     : Result.fail({ problem: `${long} is longer than ${longest} bytes` })
 }
 
-const redacted = ["first_name", "last_name", "email", "phone"] as const
+/** Fields of a client object that are null in a delivery. */
+export const redacted = ["first_name", "last_name", "email", "phone"] as const
 
 /**
  * The fields of a client object that should have been null (interface, section

@@ -4,6 +4,10 @@
 export const count = (amount: number, word: string): string =>
   `${amount.toLocaleString("en-US")} ${word}${amount === 1 ? "" : "s"}`
 
+/** Entries of the log: events, and the copies that replays and moves append. */
+export const entries = (amount: number): string =>
+  `${amount.toLocaleString("en-US")} ${amount === 1 ? "entry" : "entries"}`
+
 /** A time in UTC: `2026-11-20T08:00:00.000Z`; its milliseconds where no date has so many. */
 export const instant = (millis: number): string => {
   const date = new Date(millis)

@@ -80,7 +80,7 @@ export interface JournalStatus {
   readonly message: string
   /** Losses that nobody has acknowledged, one per line, and when the first was found (epoch milliseconds). */
   readonly alarm: { readonly lines: ReadonlyArray<string>; readonly since: number }
-  /** Events that were appended so far, in all streams: the highest sequence where there is one. */
+  /** Entries that were appended so far, in all streams: the highest sequence where there is one. */
   readonly head: number
   /** `head + 1` less the events that are kept: the lowest sequence where there is one stream. */
   readonly first: number

@@ -45,6 +45,7 @@ export const brief = (message: string): string =>
 
 const Reason = Schema.Union([SinkUnavailable, SinkThrottled, DeliveryFailed, DeliveryRejected, SinkMisconfigured])
 export type Reason = typeof Reason.Type
+export const reasons = Reason.members.map(({ identifier }) => identifier)
 
 /** The one error of a sink. Its message is for an operator: no secret, no payload. */
 export class SinkError extends Schema.TaggedError<SinkError>()("SinkError", { reason: Reason }) {

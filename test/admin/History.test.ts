@@ -1,34 +1,49 @@
 import { describe, expect, test } from "bun:test"
+import { join } from "node:path"
 import { Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { History, percentile99 } from "../../src/admin/History.ts"
+import { RelayInfo } from "../../src/admin/RelayInfo.ts"
 import { type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
 import * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
+import { Journal, type JournalStatus } from "../../src/journal/Journal.ts"
+import { directory } from "../lib/directory.ts"
 import { it } from "../lib/effect.ts"
 import { lane } from "./fixture.ts"
 
-const history = Effect.gen(function* () {
+/** A relay's counts; the one that comes after it in the same directory continues them. */
+const history = Effect.fnUntraced(function* (path?: string) {
   const counters = Counters.make()
   const lanes: Array<LaneStatus> = []
-  const counted = Layer.merge(
+  const counted = Layer.mergeAll(
+    RelayInfo.layer({ version: "1.2.3", configFile: "relay.config.json" }),
+    Layer.succeed(Journal, {
+      status: Effect.succeed({ engine: path === undefined ? {} : { path } } as JournalStatus),
+    } as Journal["Service"]),
     Layer.succeed(Ingest, { counters } as Ingest["Service"]),
-    Layer.mock(Lanes, { status: Effect.sync(() => [...lanes]) }),
+    Layer.mock(Lanes, {
+      status: Effect.sync(() => [...lanes]),
+      counted: () => lanes.map(({ attempts }) => attempts),
+    }),
   )
-  const { report, p99 } = yield* Effect.provide(History, yield* Layer.build(Layer.provide(History.layer, counted)))
+  const { report, hour, p99 } = yield* Effect.provide(
+    History,
+    yield* Layer.build(Layer.provide(History.layer, counted)),
+  )
   yield* TestClock.adjust(0)
   const answer = (status: number, count: number) =>
     Counters.ofWebhook(counters, "scheduling").answers.set(
       status,
       count + (counters.webhooks.get("scheduling")?.answers.get(status) ?? 0),
     )
-  return { report, p99, lanes, answer }
+  return { report, hour, p99, lanes, answer }
 })
 
 describe("the history", () => {
   it.effect("has what was counted in each ten seconds", () =>
     Effect.gen(function* () {
-      const { report, lanes, answer } = yield* history
+      const { report, lanes, answer } = yield* history()
       answer(204, 5)
       answer(401, 2)
       lanes.push(lane("lake", { attempts: { delivered: 4, SinkUnavailable: 3 } }))
@@ -36,6 +51,7 @@ describe("the history", () => {
       answer(204, 1)
       yield* TestClock.adjust("10 seconds")
       expect(yield* report).toEqual({
+        since: 0,
         at: [10_000, 20_000],
         received: [5, 1],
         delivered: [4, 0],
@@ -47,27 +63,38 @@ describe("the history", () => {
 
   it.effect("goes back an hour and no further", () =>
     Effect.gen(function* () {
-      const { report } = yield* history
+      const { report } = yield* history()
       yield* TestClock.adjust("90 minutes")
       const { at, received } = yield* report
       expect([at.length, received.length, at.at(-1)]).toEqual([360, 360, 90 * 60_000])
     }),
   )
 
-  it.effect("shows no negative count where a sink was removed and counts anew", () =>
+  it.effect("continues after a restart, says from when on it counts, and forgets what is older than an hour", () =>
     Effect.gen(function* () {
-      const { report, lanes } = yield* history
-      lanes.push(lane("lake", { attempts: { delivered: 40 } }))
-      yield* TestClock.adjust("10 seconds")
-      lanes.splice(0, 1, lane("lake", { attempts: { delivered: 3 } }))
-      yield* TestClock.adjust("10 seconds")
-      expect((yield* report).delivered).toEqual([40, 3])
+      const path = join(yield* directory, "journal.db")
+      yield* TestClock.adjust("5 minutes")
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const { answer, lanes } = yield* history(path)
+          answer(204, 5)
+          lanes.push(lane("lake", { attempts: { delivered: 4 } }))
+          yield* TestClock.adjust("3 seconds")
+        }),
+      )
+      yield* TestClock.adjust("20 minutes")
+      const { hour, answer } = yield* history(path)
+      answer(503, 2)
+      const counted = { received: 5, delivered: 4, refused: 2, failed: 0 }
+      expect(yield* hour).toEqual({ since: 300_000, ...counted })
+      yield* TestClock.adjust("45 minutes")
+      expect(yield* hour).toEqual({ since: 603_000, ...counted, received: 0, delivered: 0 })
     }),
   )
 
   it.effect("knows the percentile of the last five minutes only", () =>
     Effect.gen(function* () {
-      const { p99, lanes } = yield* history
+      const { p99, lanes } = yield* history()
       const slow = lane("lake", { durations: { counts: [0, 0, 0, 0, 0, 10, 0, 0, 0], sum: 30 } })
       lanes.push(slow)
       yield* TestClock.adjust("1 second")

@@ -1,6 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
 import { add, observeCommit, ofWebhook } from "../../src/ingest/Counters.ts"
+import { webhook } from "../ingest/fixture.ts"
 import { it } from "../lib/effect.ts"
 import { lane, start, text } from "./fixture.ts"
 
@@ -126,6 +127,23 @@ describe("/metrics", () => {
       // What it owns, so that the relays' sum is what they all have.
       expect(body).toContain("relay_journal_bytes 500\n")
       expect(body).toContain("relay_ready 1\n")
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("counts from the start with 0, so that the first failure is an increase", () =>
+    Effect.gen(function* () {
+      const { body } = yield* scrape({ lanes: [lane("lake")], config: { webhooks: [webhook()] } })
+      for (const series of [
+        'relay_webhook_requests_total{webhook="scheduling",code="202"}',
+        'relay_webhook_requests_total{webhook="scheduling",code="500"}',
+        'relay_webhook_requests_total{webhook="scheduling",code="503"}',
+        'relay_signature_failures_total{webhook="scheduling",reason="expired"}',
+        'relay_unredacted_fields_total{webhook="scheduling",field="email"}',
+        'relay_quarantined_total{webhook="scheduling"}',
+        'relay_delivery_attempts_total{sink="lake",outcome="DeliveryRejected"}',
+      ]) {
+        expect(body).toContain(`${series} 0\n`)
+      }
     }).pipe(Effect.orDie),
   )
 

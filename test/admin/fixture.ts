@@ -80,6 +80,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
     Lanes,
     Lanes.of({
       status: Effect.succeed(statuses),
+      counted: () => statuses.map(({ attempts }) => attempts),
       pause: (name) => Effect.as(tell(`pause ${name}`), exists(name)),
       resume: (name) => Effect.as(tell(`resume ${name}`), exists(name)),
       move: (from, to) => Effect.tap(orphan(from), () => tell(`move ${from} ${to}`)),

@@ -11,6 +11,7 @@ import * as Reload from "./reload/Lines.ts"
 import * as Senders from "./senders/Lines.ts"
 import * as Simulation from "./simulation/Lines.ts"
 import * as Sinks from "./sinks/Lines.ts"
+import * as Words from "./words/Lines.ts"
 
 export const lines: ReadonlyArray<Line> = [
   ...Simulation.lines,
@@ -23,6 +24,7 @@ export const lines: ReadonlyArray<Line> = [
   ...Alerts.lines,
   ...Senders.lines,
   ...Attacks.lines,
+  ...Words.lines,
 ]
 export const mutants: ReadonlyArray<Mutant> = [
   ...Simulation.mutants,
@@ -35,4 +37,5 @@ export const mutants: ReadonlyArray<Mutant> = [
   ...Alerts.mutants,
   ...Senders.mutants,
   ...Attacks.mutants,
+  ...Words.mutants,
 ]

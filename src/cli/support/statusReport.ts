@@ -5,7 +5,7 @@ import { byLevel, type Level, levelOf, type StatusProblem } from "../../admin/St
 import { quarantine } from "../../event/Event.ts"
 import { certificatesTable } from "./certificatesTable.ts"
 import { fleetTable } from "./fleetTable.ts"
-import { bytes, count, type Paint, plain, span, table } from "./output.ts"
+import { bytes, count, entries, type Paint, plain, span, table } from "./output.ts"
 import { secretsTable } from "./secretsTable.ts"
 
 /** Worst first, then by name; the quarantine shows when it holds something. */
@@ -30,6 +30,14 @@ export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number): string =>
     ]),
   ])
 
+/** Says from when on it counts, where that is less than the hour. */
+const hourLine = ({ hour, now, fleet }: Status): string => {
+  const { since, received, delivered, refused, failed } = hour
+  const when = now - since < 3_600_000 ? `since ${new Date(since).toISOString().slice(11, 16)} UTC` : "in the last hour"
+  const whose = fleet === undefined ? "" : " by this relay"
+  return `${when}${whose}: ${received} received, ${delivered} delivered, ${refused} refused, ${count(failed, "failed attempt")}`
+}
+
 const styles = { critical: "red", warning: "yellow", note: "dim" } as const satisfies Record<Level, string>
 
 const shown = (problem: StatusProblem, style: Paint): string => {
@@ -49,7 +57,8 @@ export const render = (status: Status, style: Paint): string => {
   return [
     ...health(status).problems.flatMap((problem) => [shown(problem, style), ""]),
     `relay ${plain(version)} with ${plain(configFile)}, up ${span(now - startedAt)}${draining ? ", draining" : ""}`,
-    `journal ${journal.health}: ${count(journal.head, "event")} so far, ${bytes(journal.usedBytes)} of ${bytes(journal.maxBytes)}${filling}${asOf}`,
+    `journal ${journal.health}: ${entries(journal.head)} so far, ${bytes(journal.usedBytes)} of ${bytes(journal.maxBytes)}${filling}${asOf}`,
+    hourLine(status),
     ...status.work.map(({ what, share }) => `in progress: ${plain(what)}, ${Math.floor(share * 100)} %`),
     "",
     lanesTable(lanes, now),

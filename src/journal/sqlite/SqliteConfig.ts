@@ -11,6 +11,8 @@ const filesBeside = [
   "-lock-journal",
   "-mark",
   "-ballast",
+  "-hour",
+  "-hour.new",
   "-probe",
   "-index",
   "-index-wal",

@@ -138,6 +138,14 @@ export const Graph = ({ history, totals, now }: Plot & { readonly totals: Totals
     setCursor(history.at.length === 0 ? undefined : nearest === -1 ? history.at.length - 1 : nearest)
   }
   const minutes = spanOf(plot) / minute
+  const isHour = now - history.since > 59 * minute
+  const counted = isHour ? (
+    "in the last hour"
+  ) : (
+    <>
+      since <Moment at={history.since} />
+    </>
+  )
   const shown = cursor ?? history.at.length - 1
   const said = (of: Series) => `${number(total(history, of))} ${meaning[of]}`
   return (
@@ -151,7 +159,7 @@ export const Graph = ({ history, totals, now }: Plot & { readonly totals: Totals
               <small>/s</small>
             </span>
             <span class="sum" title={`${number(totals[of])} since the start`}>
-              {number(total(history, of))} in the last hour
+              {number(total(history, of))} {counted}
             </span>
           </div>
         ))}
@@ -162,14 +170,14 @@ export const Graph = ({ history, totals, now }: Plot & { readonly totals: Totals
           filled="received"
           lined="delivered"
           height={132}
-          label={`The last hour: ${said("received")}, ${said("delivered")}`}
+          label={`${isHour ? "The last hour" : "So far"}: ${said("received")}, ${said("delivered")}`}
         />
         <Panel
           {...{ plot, cursor }}
           filled="refused"
           lined="failed"
           height={44}
-          label={`The last hour: ${said("refused")}, ${said("failed")}`}
+          label={`${isHour ? "The last hour" : "So far"}: ${said("refused")}, ${said("failed")}`}
         />
       </div>
       <div class="axis" aria-hidden="true">

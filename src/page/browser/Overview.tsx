@@ -294,7 +294,7 @@ const Facts = ({ status }: { readonly status: Status }) => {
         </dd>
         <dt>Journal</dt>
         <dd>
-          {condition}, {number(head)} events so far
+          {condition}, {number(head)} entries so far
           <br />
           <meter
             min={0}
@@ -337,7 +337,7 @@ const Facts = ({ status }: { readonly status: Status }) => {
   )
 }
 
-const noHistory = { at: [], received: [], delivered: [], refused: [], failed: [] }
+const noHistory = { since: 0, at: [], received: [], delivered: [], refused: [], failed: [] }
 
 export const Overview = ({ status }: { readonly status: Status }) => {
   const { problems } = health(status)

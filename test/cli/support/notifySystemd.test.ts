@@ -25,7 +25,15 @@ const start = Effect.fnUntraced(function* (commits: Journal["Service"]["settle"]
   const statuses = [lane("lake"), lane("chat", { condition: "waiting" }), lane("_quarantine")]
   const lanes = Layer.succeed(
     Lanes,
-    Lanes.of({ status: Effect.succeed(statuses), pause: none, resume: none, move: none, drop: none, change: none }),
+    Lanes.of({
+      status: Effect.succeed(statuses),
+      counted: () => [],
+      pause: none,
+      resume: none,
+      move: none,
+      drop: none,
+      change: none,
+    }),
   )
   yield* notifySystemd.pipe(
     Effect.provide(Layer.merge(journal, lanes)),

@@ -25,6 +25,7 @@ const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> 
   notReady: "",
   config: { loadedAt: 0, refusal: "" },
   totals: { received: 0, delivered: 0, refused: 0, failed: 0 },
+  hour: { since: 0, received: 0, delivered: 0, refused: 0, failed: 0 },
   work: [],
   journal: {
     health: "ok",
@@ -187,7 +188,8 @@ describe("status", () => {
     expect(rendered(status([lane("lake"), lane("_quarantine")]))).toBe(
       [
         "relay 1.2.3 with relay.config.json, up 5 min",
-        "journal ok: 12 events so far, 2.0 KiB of 1.0 GiB",
+        "journal ok: 12 entries so far, 2.0 KiB of 1.0 GiB",
+        "since 00:00 UTC: 0 received, 0 delivered, 0 refused, 0 failed attempts",
         "",
         "  SINK  TYPE  STATE    BACKLOG  OLDEST  RETRYING  DEAD LETTERS",
         "  lake  file  running  0        -       0         0",
@@ -269,7 +271,7 @@ describe("status", () => {
     const { level, problems } = health(found)
     expect([level, problems.map(({ state }) => state)]).toEqual(["critical", ["not-ready"]])
     expect(problems[0]?.lines).toContain("the figures shown are 12 s old")
-    expect(rendered(found)).toContain("journal unavailable: 12 events so far, 2.0 KiB of 1.0 GiB, as of 12 s ago")
+    expect(rendered(found)).toContain("journal unavailable: 12 entries so far, 2.0 KiB of 1.0 GiB, as of 12 s ago")
   })
 
   test("a lane that is stalled is critical, with what its message says", () => {

@@ -97,7 +97,7 @@ export class Sender {
 }
 
 /** What a receiver does with an event instead of answering 204. */
-export type Answer = (number: number, request: Request) => Response | Promise<Response> | undefined
+export type Answer = (number: number, request: Request) => Response | undefined | Promise<Response | undefined>
 
 export interface Arrival {
   readonly number: number

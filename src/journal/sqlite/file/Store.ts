@@ -132,7 +132,7 @@ const openWithRetries = (path: string, checkAll: boolean): { readonly sound: Sou
 /** Files that an earlier journal of this name has left, copies of it included. */
 const tracesOf = (path: string): ReadonlyArray<string> => {
   const name = basename(path)
-  const trace = /^(-lock|-mark|-ballast|-wal|-shm|-index.*|\..*(damaged|backup|bak|old|copy)(-wal|-shm)?)$/
+  const trace = /^(-lock|-mark|-hour|-ballast|-wal|-shm|-index.*|\..*(damaged|backup|bak|old|copy)(-wal|-shm)?)$/
   try {
     return readdirSync(dirname(path)).filter((file) => file.startsWith(name) && trace.test(file.slice(name.length)))
   } catch {

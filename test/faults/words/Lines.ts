@@ -1,0 +1,147 @@
+/** What the relay says, compared with what happened. */
+import type { Event, History, Lane, Replay, Status } from "../../../src/admin/Api.ts"
+import type { Line, Options } from "../Line.ts"
+import { eventually } from "../relay/Subject.ts"
+import { mutants } from "./Mutants.ts"
+import { early, outcomes, search } from "./Outcomes.ts"
+import { alerts, deadLetters, history, lanes, log, metrics, parsed, replays, Statements, status } from "./Statements.ts"
+import { World } from "./World.ts"
+
+/** Within so many seconds a state must be told. */
+const within = 8
+
+const get = async <A>(world: World, path: string): Promise<A> =>
+  JSON.parse(await world.subject.ask(`/api/v1${path}`)) as A
+
+const run = async <A>(world: World, ...words: ReadonlyArray<string>): Promise<A> =>
+  JSON.parse((await world.subject.run(...words, "--json")).said) as A
+
+/** The first status of the stream that the page listens to. */
+const streamed = async (world: World): Promise<Status> => {
+  const over = new AbortController()
+  const response = await fetch(`http://${world.subject.admin}/api/v1/live`, { signal: over.signal })
+  let text = ""
+  for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += chunk
+    const [, data] = /^data: ?(.*)\r?\n/m.exec(text) ?? []
+    if (data !== undefined) {
+      over.abort()
+      return JSON.parse(data) as Status
+    }
+  }
+  throw new Error("the stream ended without a status")
+}
+
+interface Page {
+  readonly events: ReadonlyArray<Event>
+}
+
+/** Everything that costs a request; `by` says which command is run besides. */
+const compared = async (world: World, by: number): Promise<Statements> => {
+  const say = new Statements(world)
+  status(say, await get<Status>(world, "/status"))
+  const series = parsed(await world.subject.ask("/metrics"))
+  metrics(say, series)
+  alerts(say, series)
+  history(say, await get<History>(world, "/history"))
+  const { events } = await get<Page>(world, "/events?limit=1000")
+  outcomes(say, "events", world.accepted, events)
+  for (const outcome of ["delivered", "dead"] as const) {
+    search(say, outcome, (await get<Page>(world, `/events?limit=1000&outcome=${outcome}`)).events)
+  }
+  const explained = world.accepted[Math.floor((by / 4) * world.accepted.length)] ?? 0
+  if (world.accepted.length > 0) {
+    outcomes(say, "explain", [explained], (await get<Page>(world, `/events/evt_${explained}`)).events)
+  }
+  for (const place of world.places.filter(({ isInConfig }) => isInConfig)) {
+    deadLetters(say, place, await get(world, `/dead-letters?limit=1000&lane=${place.name}`))
+  }
+  replays(say, await get<ReadonlyArray<Replay>>(world, "/replays"))
+  log(say)
+  if (say.untrue.length > 0) return say
+  if (by === 0) lanes(say, "relay status", (await run<Status>(world, "status")).lanes)
+  if (by === 1) lanes(say, "relay lanes list", await run<ReadonlyArray<Lane>>(world, "lanes", "list"))
+  if (by === 2) table(say, (await world.subject.run("lanes", "list")).said)
+  if (by === 3) lanes(say, "live", (await streamed(world)).lanes)
+  return say
+}
+
+/** The table that a person reads. */
+const table = (say: Statements, text: string): void => {
+  const rows = text.split("\n").map((row) => row.trim().split(/ {2,}/))
+  for (const place of say.world.places.filter(({ isInConfig }) => isInConfig)) {
+    const [, , , backlog, , , dead] = rows.find(([name]) => name === place.name) ?? []
+    say.is(`the table, backlog of ${place.name}`, backlog, String(place.owed))
+    say.is(`the table, dead letters of ${place.name}`, dead, String(place.deadLetters.length))
+  }
+}
+
+const sinksWait = (world: World) => world.places.filter((place) => place.passes && place.owed > 0)
+
+interface Told {
+  readonly statements: number
+  readonly untrue: ReadonlyArray<string>
+}
+
+const told = async (world: World, steps: ReadonlyArray<string>): Promise<Told> => {
+  const before = new Statements(world)
+  early(before, (await get<Page>(world, "/events?limit=1000")).events)
+  const arrived = await eventually(() => sinksWait(world).length === 0, 30)
+  const late = arrived
+    ? []
+    : sinksWait(world).map((place) => `never came to ${place.name}: ${place.missing.join(", ")}`)
+  const by = Math.floor(world.random() * 4)
+  let last = new Statements(world)
+  await eventually(
+    async () => {
+      last = await compared(world, by)
+      return last.untrue.length === 0
+    },
+    arrived ? within : 0,
+    50,
+  )
+  const untrue = [...before.untrue, ...late, ...last.untrue]
+  const after = steps.slice(-4).join(", ")
+  return { statements: before.count + last.count, untrue: untrue.map((one) => `${one} (after ${after})`) }
+}
+
+const life = async (options: Options, seed: number, rounds: number) => {
+  const world = await World.make(options, seed)
+  const steps: Array<string> = []
+  let statements = 0
+  let untrue: ReadonlyArray<string> = []
+  for (let round = 0; round < rounds && untrue.length === 0; round++) {
+    if (round === rounds - 1) await world.mend()
+    else if (round > 0) steps.push(await (round === 1 ? world.refuse() : world.step()))
+    await world.send()
+    const found = await told(world, steps)
+    statements += found.statements
+    untrue = found.untrue
+  }
+  await world.end()
+  if (untrue.length === 0) world.subject.remove()
+  return { world, statements, untrue: untrue.map((one) => `seed ${seed}: ${one}`) }
+}
+
+const words: Line = {
+  name: "words",
+  fault: "everything it says, against what happened",
+  run: async (options) => {
+    const seeds = options.long ? 30 : 2
+    const rounds = options.long ? 40 : 14
+    let acknowledged = 0
+    let statements = 0
+    const broken: Array<string> = []
+    for (let index = 0; index < seeds && broken.length === 0; index++) {
+      const found = await life(options, options.seed + index, rounds)
+      acknowledged += found.world.accepted.length
+      statements += found.statements
+      broken.push(...found.untrue.slice(0, 10))
+    }
+    const notes = [`${seeds} seeds, ${statements} statements compared, ${broken.length} false`]
+    return { rounds: seeds * rounds, acknowledged, lost: 0, duplicates: 0, broken, notes }
+  },
+}
+
+export const lines: ReadonlyArray<Line> = [words]
+export { mutants }

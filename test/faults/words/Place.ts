@@ -1,0 +1,173 @@
+/**
+ * A sink's receiver, and what is certain of the sink: what was routed to it,
+ * what the receiver took and refused, and what an operator did.
+ */
+import { numberOf, Receiver } from "../relay/Traffic.ts"
+
+/** `refusing` refuses every fifth event for good, and takes the others; `denying` wants other credentials. */
+export const modes = ["taking", "slow", "refusing", "failing", "denying", "away"] as const
+export type Mode = (typeof modes)[number]
+const passing: ReadonlySet<Mode> = new Set(["taking", "slow", "refusing"])
+
+const refuses = (number: number): boolean => number % 5 === 0
+
+/** Copies of an event by its number: a delivery has one idempotency key, and each replay another. */
+class Keys {
+  readonly #keys = new Map<number, Set<string>>()
+
+  add(number: number, key: string): void {
+    this.#keys.set(number, (this.#keys.get(number) ?? new Set()).add(key))
+  }
+
+  delete(number: number, key: string): void {
+    this.#keys.get(number)?.delete(key)
+  }
+
+  of(number: number): number {
+    return this.#keys.get(number)?.size ?? 0
+  }
+}
+
+export class Place {
+  readonly receiver = new Receiver()
+  mode: Mode = "taking"
+  isPaused = false
+  isInConfig = true
+  /** The first number that came under its name. */
+  renamedAt = 0
+  /** All names that the sink has had. */
+  readonly names = new Set<string>()
+  /** Receipts since the relay's last start; a crash may repeat one. */
+  receipts = 0
+  /** Refusals since then. */
+  refusals = 0
+  /** Whether it refused, or could not be reached, since then. */
+  readonly was = { refusing: false, unreachable: false, paused: false }
+  /** How many copies of each event were routed to it. */
+  readonly copies = new Map<number, number>()
+  readonly #taken = new Keys()
+  readonly #refused = new Keys()
+  readonly #dropped = new Map<number, number>()
+  readonly #replayed = new Map<number, number>()
+
+  name: string
+
+  constructor(name: string) {
+    this.name = name
+    this.names.add(name)
+    this.receiver.answer = (number, request) => this.#answer(number, request.headers.get("idempotency-key") ?? "")
+  }
+
+  async become(mode: Mode): Promise<void> {
+    this.mode = mode
+    if (mode === "away") await this.receiver.goAway()
+    else this.receiver.comeBack()
+    this.#note()
+  }
+
+  /** The relay has started: it counts anew. */
+  restarted(): void {
+    this.receipts = 0
+    this.refusals = 0
+    Object.assign(this.was, { refusing: false, unreachable: false, paused: false })
+    this.#note()
+  }
+
+  #note(): void {
+    if (!passing.has(this.mode)) this.was.unreachable = true
+  }
+
+  async #answer(number: number, key: string): Promise<Response | undefined> {
+    if (this.mode === "slow") await Bun.sleep(30)
+    if (this.mode === "failing") return new Response(null, { status: 500 })
+    if (this.mode === "denying") return new Response(null, { status: 401 })
+    if (this.mode === "refusing" && refuses(number)) {
+      this.was.refusing = true
+      this.refusals += 1
+      this.#refused.add(number, key)
+      return new Response(null, { status: 422 })
+    }
+    // A crash before the refusal was stored sends it again.
+    this.#refused.delete(number, key)
+    this.#taken.add(number, key)
+    this.receipts += 1
+    return undefined
+  }
+
+  /** Whether the sink gets what is routed to it. */
+  get passes(): boolean {
+    return this.isInConfig && !this.isPaused && passing.has(this.mode)
+  }
+
+  routed(number: number): void {
+    this.copies.set(number, (this.copies.get(number) ?? 0) + 1)
+  }
+
+  taken(number: number): number {
+    return this.#taken.of(number)
+  }
+
+  refused(number: number): number {
+    return this.#refused.of(number)
+  }
+
+  /** Dead letters of an event that an operator dropped or replayed. */
+  dropped(number: number): number {
+    return this.#dropped.get(number) ?? 0
+  }
+
+  replayed(number: number): number {
+    return this.#replayed.get(number) ?? 0
+  }
+
+  dead(number: number): number {
+    return this.refused(number) - this.dropped(number) - this.replayed(number)
+  }
+
+  waiting(number: number): number {
+    return (this.copies.get(number) ?? 0) - this.taken(number) - this.refused(number)
+  }
+
+  /** The sum over all events of one of the above. */
+  total(count: (number: number) => number): number {
+    let total = 0
+    for (const number of this.copies.keys()) total += count(number)
+    return total
+  }
+
+  get owed(): number {
+    return this.total((number) => this.waiting(number))
+  }
+
+  /** What it was owed and has not got, in words. */
+  get missing(): ReadonlyArray<string> {
+    return [...this.copies]
+      .filter(([number]) => this.waiting(number) !== 0)
+      .map(
+        ([number, copies]) =>
+          `evt_${number} of ${copies} copies, ${this.taken(number)} taken and ${this.refused(number)} refused`,
+      )
+  }
+
+  /** A replay that a rename moves has the key of its event again, so the receiver can't tell the two apart. */
+  get canBeRenamed(): boolean {
+    return this.isInConfig && ![...this.copies].some(([number, copies]) => copies > 1 && this.waiting(number) > 0)
+  }
+
+  get deadLetters(): ReadonlyArray<number> {
+    return [...this.copies.keys()].flatMap((number) => Array.from({ length: this.dead(number) }, () => number))
+  }
+
+  /** An operator dropped these dead letters, by event id. */
+  drop(eventIds: ReadonlyArray<string>): void {
+    for (const number of eventIds.map(numberOf)) this.#dropped.set(number, this.dropped(number) + 1)
+  }
+
+  /** An operator replayed these: each is routed to the sink again. */
+  replay(eventIds: ReadonlyArray<string>): void {
+    for (const number of eventIds.map(numberOf)) {
+      this.#replayed.set(number, this.replayed(number) + 1)
+      this.routed(number)
+    }
+  }
+}
