@@ -3,7 +3,7 @@ import { expect, test } from "bun:test"
 import { avoidedWords, comments, ellipticDocs } from "./words.ts"
 
 /** Comments of src that lack a subject or a verb. The number may only fall, until it is below 2 % of all. */
-const elliptic = 238
+const elliptic = 227
 
 test("comments open with a subject and a verb, but for those that are counted here", () => {
   const found = comments()

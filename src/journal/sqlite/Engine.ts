@@ -22,7 +22,7 @@ import { CommitBatch } from "../stream/CommitBatch.ts"
 import { CommitScheduler } from "../stream/CommitScheduler.ts"
 import type { DuplicateKey } from "../stream/DuplicateKey.ts"
 import { HeadWaiters } from "../stream/HeadWaiters.ts"
-import { asDuplicate, duplicate, type Reappended } from "../stream/Reappended.ts"
+import { asDuplicate, type Copies, duplicate, type Reappended } from "../stream/Reappended.ts"
 import { bodyChecksum, Origin } from "../stream/Record.ts"
 import { whatFills } from "../stream/WhatFills.ts"
 import { Alarm } from "./Alarm.ts"
@@ -42,8 +42,6 @@ import { PendingEvents } from "./PendingEvents.ts"
 import type { SqliteConfig } from "./SqliteConfig.ts"
 
 const appended: AppendExit = Exit.succeed("appended")
-const noKey: DuplicateKey = { hi: 0, lo: 0, bodyCrc: 0 }
-type Copies = ReadonlyArray<number | undefined>
 
 export class Engine {
   readonly log: LogRows
@@ -280,14 +278,14 @@ export class Engine {
       () => work(this.#batch.first),
       () => {
         for (const { event, sinks } of entries)
-          this.#add(event, sinks, origin, { ...noKey, bodyCrc: bodyChecksum(event) })
+          this.#add(event, sinks, origin, { hi: 0, lo: 0, bodyCrc: bodyChecksum(event) })
       },
     )
   }
 
   /** The same with deliveries that could not be routed before; those that were received again since get no sequence. */
   deliverWith(entries: ReadonlyArray<Reappended>, work: (copies: Copies) => Committed): void {
-    const copies: Array<Copies[number]> = []
+    const copies: Array<number | undefined> = []
     this.#commitWith(
       () => work(copies),
       () => {

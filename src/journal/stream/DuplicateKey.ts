@@ -1,5 +1,5 @@
 /**
- * What makes two deliveries duplicates: 64 bits of webhook name and event id, or
+ * Two deliveries are duplicates if they agree in this: 64 bits of webhook name and event id, or
  * of the body where there is no id, and a checksum of the body.
  *
  * **Gotcha.** The hashes lie in the journal, so the function that makes them

@@ -50,7 +50,7 @@ export const encodeRanges = (ranges: ReadonlyArray<DeliveredRange>): ReadonlyMap
   return new Map([...rows].map(([bucket, { bytes }]) => [bucket, Uint8Array.from(bytes)]))
 }
 
-/** What a row says of a sequence; the newest where it says more than one thing. What the disk has cut short is left out. */
+/** The newest that a row says of a sequence, without what the disk has cut short. */
 export const findDelivery = (bytes: Uint8Array, sequence: number): Delivery | undefined => {
   const wanted = sequence % span
   let found: Delivery | undefined

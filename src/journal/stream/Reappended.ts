@@ -10,3 +10,6 @@ export interface Reappended {
 
 export const duplicate: AppendExit = Exit.succeed("duplicate")
 export const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
+
+/** The new sequence of each entry; none where it was received again since. */
+export type Copies = ReadonlyArray<number | undefined>

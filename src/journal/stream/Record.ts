@@ -44,7 +44,7 @@ type Header = [
 
 const usualLength = 11
 
-/** What few events have. */
+/** Few events have these. */
 const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered"> => {
   const [, , , , , , , , , , , problem, traceparent, tracestate, altered] = header
   const isThere = (text: string | undefined): text is string => text !== undefined && (!altered || text !== "")
@@ -164,7 +164,7 @@ const backslash = 0x5c
 /** FNV-1a over the bytes of a JSON text, from the one after its opening quote. A change needs another format of the index. */
 class TextHash {
   hash = 0
-  /** Where its closing quote is. */
+  /** The place of its closing quote is found. */
   end = 0
 
   of(bytes: Uint8Array, from: number, limit: number): number {
@@ -195,13 +195,13 @@ const numberBefore = (bytes: Uint8Array, from: number, limit: number): number =>
   return Number.isSafeInteger(last) ? last : 0
 }
 
-/** What {@link indexFields} makes of an id or an account. */
+/** {@link indexFields} makes this of an id or an account. */
 export const hashOf = (text: string): number => {
   const bytes = Buffer.from(JSON.stringify(text))
   return new TextHash().of(bytes, 1, bytes.length)
 }
 
-/** What an index needs of an event: hashes of its first texts, and the texts of a kind that is new. */
+/** An index needs this of an event: hashes of its first texts, and the texts of a kind that is new. */
 interface IndexFields {
   readonly id: number
   readonly type: number
@@ -276,7 +276,7 @@ const view = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byte
 export const decodeStored = (bytes: Uint8Array, sequence: number): Stored | undefined =>
   decodeAt(view(bytes), 0, sequence)?.stored
 
-/** The same of a retry or dead letter, without its origin. */
+/** A retry or dead letter is written likewise, without its origin. */
 export const decode = (bytes: Uint8Array, sequence: number): Entry | undefined => decodeStored(bytes, sequence)?.entry
 
 export interface Decoded {

@@ -21,7 +21,7 @@ export const backlogThatFills = (sizes: Iterable<readonly [lane: string, size: n
   return `${waiting}It empties as the sinks catch up: see \`relay lanes list\`.`
 }
 
-/** Where dead letters take room of the journal, too. */
+/** Dead letters take room of the journal as well. */
 export const whatFills = (lanes: Iterable<Backlog>, maxSize: number): string => {
   const backlogs = [...lanes]
   const letters = lettersThatFill(backlogs, maxSize)

@@ -9,7 +9,7 @@ import type * as Api from "../../admin/Api.ts"
 
 export const token = signal("")
 
-/** What the API answered in place of what was asked for. */
+/** The API answered this in place of what was asked for. */
 export class Refusal extends Error {
   readonly status: number
   readonly lines: ReadonlyArray<string>

@@ -8,9 +8,9 @@ import { Text } from "./Shown.tsx"
 
 export interface Question {
   readonly title: string
-  /** What will happen. */
+  /** It says what will happen. */
   readonly what: ComponentChildren
-  /** The same on the command line. */
+  /** This command does the same. */
   readonly command?: string
   readonly yes: string
   readonly isDangerous?: boolean

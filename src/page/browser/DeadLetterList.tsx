@@ -12,7 +12,7 @@ import { say } from "./Messages.ts"
 import { Moment, Nothing, number, Text, TypeName } from "./Shown.tsx"
 
 const limit = 100
-/** Of a filter by type so many are counted before anything is done. */
+/** With a filter by type so many are counted before anything is done. */
 const counted = 1_000
 
 const sequenceOf = (id: string): string => `seq_${id.slice(id.lastIndexOf(":") + 1)}`
@@ -22,7 +22,7 @@ const flags = (sink: string, type: string): string =>
     ? "--all"
     : [...(sink === "" ? [] : [`--sink ${plain(sink)}`]), ...(type === "" ? [] : [`--type '${plain(type)}'`])].join(" ")
 
-/** Those of a sink, or of all. */
+/** The list holds those of a sink, or of all. */
 const countOf = ({ lanes }: Status, sink: string): number =>
   lanes.reduce((sum, { name, deadLetters }) => sum + (sink === "" || name === sink ? deadLetters : 0), 0)
 
@@ -78,7 +78,7 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
   if (chosen.size === 0 && before === "") known.current = all
   const key = JSON.stringify([sink, type, before, known.current, changes.value])
   const { value, problem } = useLoaded(key, () => admin.deadLetters({ lane: sink, type, before, limit }))
-  // What was chosen belongs to the list
+  // The choice belongs to the list
   useEffect(() => setChosen(new Set()), [key])
   const to = (next: Readonly<Record<string, string>>) => linkTo("dead-letters", "", { sink, type, ...next })
   const ids = [...chosen]

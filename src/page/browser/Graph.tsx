@@ -4,7 +4,7 @@ import type { History, Totals } from "../../admin/Api.ts"
 import { Moment, number } from "./Shown.tsx"
 
 const minute = 60_000
-/** What may be shown, so that the first minutes are more than a line at the edge. */
+/** The graph shows at least this span, so that the first minutes are more than a line at the edge. */
 const spans = [5, 15, 30, 60] as const
 const width = 720
 const series = ["received", "delivered", "refused", "failed"] as const

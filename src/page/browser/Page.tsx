@@ -1,4 +1,4 @@
-/** Where the page begins. */
+/** The page begins here. */
 import { render } from "preact"
 import { App } from "./App.tsx"
 import { connect } from "./RelayLink.ts"

@@ -1,4 +1,4 @@
-/** What can be done with the relay as a whole. */
+/** An operator does these things with the relay as a whole. */
 import { plain } from "../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"
 import { confirm } from "./Confirm.tsx"

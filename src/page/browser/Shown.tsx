@@ -70,5 +70,5 @@ export const Pill = ({ tone, children }: { readonly tone: Tone; readonly childre
   <span class={`pill ${tone}`}>{children}</span>
 )
 
-/** What stands in place of a list that is empty. */
+/** This stands in place of a list that is empty. */
 export const Nothing = ({ children }: { readonly children: ComponentChildren }) => <p class="nothing">{children}</p>

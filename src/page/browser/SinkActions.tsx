@@ -1,4 +1,4 @@
-/** What can be done with a sink's lane, each after a question. */
+/** An operator does these things with a sink's lane, each after a question. */
 import type { Lane } from "../../admin/Api.ts"
 import { count } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"

@@ -1,4 +1,4 @@
-/** What comes in, as it comes: accepted events and refused requests. */
+/** The view shows what comes in, as it comes: accepted events and refused requests. */
 import { signal } from "@preact/signals"
 import { Component } from "preact"
 import { useEffect, useState } from "preact/hooks"
@@ -124,7 +124,7 @@ export const Tail = ({ status }: { readonly status: Status }) => {
   const [isPaused, setPaused] = useState(false)
   const [problem, setProblem] = useState("")
   const isLive = link.value === "live"
-  // What was shown belongs to the filter.
+  // The lines that were shown belong to the filter.
   useEffect(clear, [filter])
   useEffect(() => {
     if (isPaused || !isLive) return

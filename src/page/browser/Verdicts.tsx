@@ -1,4 +1,4 @@
-/** What each route says of an event or a type, and why. */
+/** The table says of each route whether it takes an event or a type, and why. */
 import type { EventReport } from "../../admin/Api.ts"
 import { Pill, Text, type Tone } from "./Shown.tsx"
 

@@ -190,7 +190,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     Effect.mapError((error) => fault(error)),
   )
 
-  /** Of the config's brokers one that answers is enough for `check`; events go to those that the cluster names. */
+  /** One of the config's brokers that answers is enough for `check`; events go to those that the cluster names. */
   const adviseOnBrokers = Effect.gen(function* () {
     const named = yield* client.brokers
     const all = [...new Set([...config.brokers, ...named])]

@@ -1,5 +1,5 @@
 /**
- * What a Kafka error means for the lane, and what a person should do about it;
+ * A Kafka error means something for the lane, and a person should do something about it: both are here;
  * the same for both clients.
  */
 import {
@@ -22,7 +22,7 @@ import {
   untrusted,
 } from "./KafkaClient.ts"
 
-/** What a message names. */
+/** A message names this. */
 export interface Place {
   /** The brokers of the config. */
   readonly brokers: string

@@ -42,7 +42,7 @@ import { type ClientOptions, type KafkaError, type KafkaRecord, kafkaError, plac
 import { compressed, type ProducerIdentity, RecordBatches } from "./RecordBatch.ts"
 
 export interface ProduceOptions extends Pick<ClientOptions, "compression" | "requestTimeout"> {
-  /** What an error of the library means. */
+  /** The function says what an error of the library means. */
   readonly errorOf: (error: unknown) => KafkaError
   /** A broker throttles, for so many milliseconds. */
   readonly throttled: (millis: number) => void
@@ -126,7 +126,7 @@ const refusal = (code: string): Trouble => ({
 const hasResponse = (error: unknown): error is { readonly response: ProduceResponse } =>
   hasProperty(error, "response") && hasProperty(error.response, "responses") && Array.isArray(error.response.responses)
 
-/** What a broker answered for each batch. */
+/** A broker answered this for each batch. */
 const answered = ({ responses }: ProduceResponse, batches: ReadonlyArray<Batch>): Troubles => {
   const troubles = new Map<Batch, Trouble>()
   for (const batch of batches) {
@@ -165,7 +165,7 @@ const framed = (
 
 type Compress = (records: Buffer) => Buffer | Promise<Buffer>
 
-/** What is used of the library's producer. */
+/** The sink uses this much of the library's producer. */
 type Client = Pick<
   Producer<Buffer, Buffer, Buffer, Buffer>,
   "connections" | "initIdempotentProducer" | "listApis" | "metadata"

@@ -23,7 +23,7 @@ export interface Compression {
 const lengthAt = 8
 const crcAt = 17
 const attributesAt = 21
-/** Where the records begin. */
+/** The records begin there. */
 const recordsAt = 61
 
 /** A varint of Kafka is zigzag-encoded. */
@@ -134,7 +134,7 @@ export class RecordBatches {
 const seal = (batch: Buffer, attributes: number): Buffer => {
   batch.writeInt32BE(batch.length - lengthAt - 4, lengthAt)
   batch.writeInt16BE(attributes, attributesAt)
-  // Of a plain buffer the library makes a copy first.
+  // The library copies a plain buffer first.
   const sealed = Writer.create().append(batch.subarray(attributesAt))
   batch.writeUInt32BE(crc32c(sealed.dynamicBuffer), crcAt)
   return batch

@@ -1,2 +1,2 @@
-/** What Kafka takes as the name of a topic. */
+/** Kafka takes these names of topics. */
 export const isTopicName = (topic: string): boolean => /^[A-Za-z0-9._-]{1,249}$/.test(topic) && !/^\.\.?$/.test(topic)

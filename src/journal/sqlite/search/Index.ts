@@ -46,7 +46,7 @@ export const step = { indexed: 4096, searched: 65_536, forgotten: 16_384 }
  * log by every search.
  */
 export const enough = { busy: 2048, quiet: 64 }
-/** Of these the ones that match are read in parts. */
+/** The ones that match are read in parts. */
 const maxCandidates = 512
 /** A sender may invent types without end: those beyond have no kind, and match always. */
 const maxKinds = 10_000
@@ -95,7 +95,7 @@ interface Candidates {
   readonly receivedAt: number
 }
 
-/** What is searched at a time. */
+/** So much is searched at a time. */
 const cut = ({ from, to }: Range, direction: Direction): Range =>
   direction === "down"
     ? { from: Math.max(from, to + 1 - step.searched), to }
