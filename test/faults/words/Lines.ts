@@ -3,7 +3,7 @@ import type { Event, History, Lane, Replay, Status } from "../../../src/admin/Ap
 import type { Line, Options } from "../Line.ts"
 import { eventually } from "../relay/Subject.ts"
 import { mutants } from "./Mutants.ts"
-import { early, outcomes, search } from "./Outcomes.ts"
+import { early, outcomes, search, searched } from "./Outcomes.ts"
 import { alerts, deadLetters, history, lanes, log, metrics, parsed, replays, Statements, status } from "./Statements.ts"
 import { World } from "./World.ts"
 
@@ -46,7 +46,7 @@ const compared = async (world: World, by: number): Promise<Statements> => {
   history(say, await get<History>(world, "/history"))
   const { events } = await get<Page>(world, "/events?limit=1000")
   outcomes(say, "events", world.accepted, events)
-  for (const outcome of ["delivered", "dead"] as const) {
+  for (const outcome of searched) {
     search(say, outcome, (await get<Page>(world, `/events?limit=1000&outcome=${outcome}`)).events)
   }
   const explained = world.accepted[Math.floor((by / 4) * world.accepted.length)] ?? 0

@@ -4,15 +4,13 @@ import { numberOf } from "../relay/Traffic.ts"
 import type { Place } from "./Place.ts"
 import type { Statements } from "./Statements.ts"
 
-/** Whether it is told how a dead letter ended, and that a sink's events stay its own when it changes its name. */
-const endsAreTold = false
-
 type Found = Pick<Event, "id" | "sinks">
 
+/** Under each name that the sink has had. What was moved from one to another is told there. */
 const outcomesAt = (place: Place, events: ReadonlyArray<Found>): ReadonlyArray<string> =>
   events.flatMap(({ sinks }) =>
     sinks
-      .filter(({ sink }) => place.names.has(sink))
+      .filter(({ sink, outcome }) => place.names.has(sink) && outcome !== "moved")
       .map(({ outcome }) => (outcome === "retrying" ? "pending" : outcome)),
   )
 
@@ -26,9 +24,6 @@ const wanted = (place: Place, number: number): ReadonlyArray<string> => [
   ...times(place.waiting(number), "pending"),
 ]
 
-const isCompared = (place: Place, number: number): boolean =>
-  endsAreTold || (number >= place.renamedAt && place.dropped(number) + place.replayed(number) === 0)
-
 /** All entries of these events are there. */
 export const outcomes = (
   say: Statements,
@@ -39,7 +34,6 @@ export const outcomes = (
   const byNumber = Map.groupBy(told, ({ id }) => numberOf(id))
   for (const number of numbers) {
     for (const place of say.world.places) {
-      if (!isCompared(place, number)) continue
       const said = outcomesAt(place, byNumber.get(number) ?? [])
       say.is(`${from}, evt_${number} at ${place.name}`, said.toSorted(), wanted(place, number).toSorted())
     }
@@ -50,7 +44,7 @@ export const outcomes = (
 export const early = (say: Statements, told: ReadonlyArray<Found>): void => {
   for (const [number, events] of Map.groupBy(told, ({ id }) => numberOf(id))) {
     for (const place of say.world.places) {
-      if (number < 0 || !isCompared(place, number)) continue
+      if (number < 0) continue
       const said = outcomesAt(place, events)
       const told = (outcome: string) => said.filter((one) => one === outcome).length
       say.within(`events, evt_${number} delivered to ${place.name}`, told("delivered"), 0, place.taken(number))
@@ -59,12 +53,15 @@ export const early = (say: Statements, told: ReadonlyArray<Found>): void => {
   }
 }
 
+/** Outcomes that last until an operator does something. */
+export const searched = ["delivered", "dead", "dropped", "replayed"] as const
+type Searched = (typeof searched)[number]
+
 /** A search for an outcome finds the events that have it at a sink, and no other. */
-export const search = (say: Statements, outcome: "delivered" | "dead", told: ReadonlyArray<Found>): void => {
+export const search = (say: Statements, outcome: Searched, told: ReadonlyArray<Found>): void => {
   const { places, accepted } = say.world
   const found = new Set(told.map(({ id }) => numberOf(id)))
   for (const number of accepted) {
-    if (!places.every((place) => isCompared(place, number))) continue
     const has = places.some((place) => wanted(place, number).includes(outcome))
     say.is(`events --outcome ${outcome}, evt_${number}`, found.has(number), has)
   }

@@ -33,8 +33,6 @@ export class Place {
   mode: Mode = "taking"
   isPaused = false
   isInConfig = true
-  /** The first number that came under its name. */
-  renamedAt = 0
   /** All names that the sink has had. */
   readonly names = new Set<string>()
   /** Receipts since the relay's last start; a crash may repeat one. */

@@ -251,7 +251,6 @@ export class World {
     this.moved += place.owed
     place.name = before.endsWith("-b") ? before.slice(0, -2) : `${before}-b`
     place.names.add(place.name)
-    place.renamedAt = this.subject.sender.next
     this.isRebuilt = true
     await this.#reload()
     return `${before} becomes ${place.name}`
