@@ -30,7 +30,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     gone: "a search for what was dropped finds it",
     file: "src/journal/sqlite/search/Search.ts",
     find: 'if (outcome === "dropped" || outcome === "replayed"',
-    replace: 'if (outcome === "replayed"',
+    replace: 'if (outcome === "dropped") return this.#sql.dead\n    if (outcome === "replayed"',
   },
   {
     line,
