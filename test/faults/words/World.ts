@@ -245,12 +245,11 @@ export class World {
   }
 
   async #rename(): Promise<string> {
-    const place = this.pick(this.places.filter(({ canBeRenamed }) => canBeRenamed))
+    const place = this.pick(this.places.filter(({ isInConfig }) => isInConfig))
     if (place === undefined) return ""
     const before = place.name
     this.moved += place.owed
-    place.name = before.endsWith("-b") ? before.slice(0, -2) : `${before}-b`
-    place.names.add(place.name)
+    place.rename(before.endsWith("-b") ? before.slice(0, -2) : `${before}-b`)
     this.isRebuilt = true
     await this.#reload()
     return `${before} becomes ${place.name}`
