@@ -152,7 +152,7 @@ const words: Line = {
   fault: "everything it says, against what happened",
   run: async (options) => {
     const seeds = options.long ? 30 : 2
-    const rounds = options.long ? 40 : 14
+    const rounds = options.long ? 40 : 10
     let acknowledged = 0
     let statements = 0
     const broken: Array<string> = []
