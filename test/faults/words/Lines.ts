@@ -129,6 +129,11 @@ const told = async (world: World, steps: ReadonlyArray<string>): Promise<Told> =
   return { statements: before.count + last.count, untrue: untrue.map((one) => `${one} (after ${after})`) }
 }
 
+const step = (world: World, round: number): Promise<string> => {
+  if (round === 1) return world.refuse()
+  return round === 2 ? world.moveReplay() : world.step()
+}
+
 const life = async (options: Options, seed: number, rounds: number) => {
   const world = await World.make(options, seed)
   const steps: Array<string> = []
@@ -136,7 +141,7 @@ const life = async (options: Options, seed: number, rounds: number) => {
   let untrue: ReadonlyArray<string> = []
   for (let round = 0; round < rounds && untrue.length === 0; round++) {
     if (round === rounds - 1) await world.mend()
-    else if (round > 0) steps.push(await (round === 1 ? world.refuse() : world.step()))
+    else if (round > 0) steps.push(await step(world, round))
     await world.send()
     const found = await told(world, steps)
     statements += found.statements
@@ -152,7 +157,7 @@ const words: Line = {
   fault: "everything it says, against what happened",
   run: async (options) => {
     const seeds = options.long ? 30 : 2
-    const rounds = options.long ? 40 : 10
+    const rounds = options.long ? 40 : 12
     let acknowledged = 0
     let statements = 0
     const broken: Array<string> = []

@@ -62,14 +62,6 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     line,
-    gone: "a sink that fails otherwise now is not told as misconfigured any more",
-    file: "src/delivery/lane/CircuitBreaker.ts",
-    find: 'if (this.condition === "misconfigured") return',
-    replace: "if (this.condition === undefined && message === reason._tag) return",
-    seed: 21,
-  },
-  {
-    line,
     gone: "a search for what was dropped finds it",
     file: "src/journal/sqlite/search/Search.ts",
     find: 'if (outcome === "dropped" || outcome === "replayed"',
