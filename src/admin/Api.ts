@@ -51,7 +51,7 @@ export const Lane = Schema.Struct({
   backlog: Schema.Int,
   retrying: Schema.Int,
   deadLetters: Schema.Int,
-  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none, and where no sink takes them. */
+  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
   oldestAt: Schema.Finite,
   /** Milliseconds within which 99 of 100 attempts of the last five minutes ended, read from a histogram; absent without attempts. */
   p99: Schema.optionalKey(Schema.Finite),

@@ -89,9 +89,10 @@ const actionFor = ({ name, condition }: Lane): string => {
 
 const laneProblems = (lane: Lane): ReadonlyArray<StatusProblem> => {
   const { name, condition, message, backlog, deadLetters } = lane
-  if (condition === "orphaned" && backlog === 0) return []
   const problems: Array<StatusProblem> = []
-  if (condition !== "running") {
+  // An orphaned lane without a backlog is no problem by itself; its dead letters may be one.
+  const isEmpty = condition === "orphaned" && backlog === 0
+  if (condition !== "running" && !isEmpty) {
     const line = message === "" ? condition : `${condition}; ${message}`
     problems.push({ state: ofCondition[condition], name, lines: [line], action: actionFor(lane) })
   } else if (message !== "" && backlog > 0) {

@@ -31,7 +31,7 @@ export interface LaneStatus {
   readonly retrying: number
   readonly deadLetters: number
   readonly cursor: number
-  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none, and where no sink takes them. */
+  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
   readonly oldestAt: number
   /** Epoch milliseconds of the next attempt, while events or the sink wait for their time; 0 when none does. */
   readonly nextAttemptAt: number
@@ -52,16 +52,16 @@ const noAttempts = new AttemptStats()
 const sum = (lanes: ReadonlyArray<Lane>, of: (lane: Lane) => number): number =>
   lanes.reduce((total, lane) => total + of(lane), 0)
 
-const orphaned = ({ name, backlog, deadLetters, retrying, cursor }: LaneInfo): LaneStatus => ({
-  name,
+const orphaned = (info: LaneInfo, oldestAt: number): LaneStatus => ({
+  name: info.name,
   type: "",
   condition: "orphaned",
-  message: `no sink in the config has this name: \`relay lanes move ${name} TO\` or \`relay lanes drop ${name}\``,
-  backlog,
-  retrying,
-  deadLetters,
-  cursor: cursor.sequence,
-  oldestAt: 0,
+  message: `no sink in the config has this name: \`relay lanes move ${info.name} TO\` or \`relay lanes drop ${info.name}\``,
+  backlog: info.backlog,
+  retrying: info.retrying,
+  deadLetters: info.deadLetters,
+  cursor: info.cursor.sequence,
+  oldestAt,
   nextAttemptAt: 0,
   lastFailure: undefined,
   duplicateBound: 0,
@@ -70,10 +70,10 @@ const orphaned = ({ name, backlog, deadLetters, retrying, cursor }: LaneInfo): L
   durations: noAttempts.durations,
 })
 
-/** From what the journal knows, and the lanes that run: none of an orphaned lane. */
-export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>): LaneStatus => {
+/** From what the journal knows, and the lanes that run: none of an orphaned lane, whose age is given. */
+export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>, orphanedSince = 0): LaneStatus => {
   const [first] = lanes
-  if (first === undefined) return orphaned(info)
+  if (first === undefined) return orphaned(info, orphanedSince)
   const condition = laneConditions.find((one) => lanes.some(({ state }) => state.condition === one)) ?? "running"
   const oldest = lanes.flatMap(({ oldestAt }) => (oldestAt === 0 ? [] : [oldestAt]))
   const next = lanes.flatMap(({ nextAttemptAt }) => (nextAttemptAt === 0 ? [] : [nextAttemptAt]))

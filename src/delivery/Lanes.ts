@@ -35,6 +35,7 @@ import {
 import { totals } from "../journal/LaneTotals.ts"
 import type { SinkError } from "../sinks/Sink.ts"
 import { type LaneStatus, statusOf } from "./LaneStatus.ts"
+import { OrphanAges } from "./OrphanAges.ts"
 import * as Quarantine from "./Quarantine.ts"
 import type { RelayEvents } from "./RelayEvents.ts"
 import * as RunningLanes from "./RunningLanes.ts"
@@ -154,6 +155,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
       yield* Effect.raceFirst(changed, isDone ? Effect.never : Effect.sleep(openEvery))
     })
   const unserved = new UnservedLanes()
+  const orphans = new OrphanAges()
   if (journal.streams !== undefined) {
     const owned = journal.streams
     yield* Effect.forkScoped(Effect.forever(keepUp(owned)))
@@ -290,15 +292,21 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
   })
 
   return Lanes.of({
-    status: Effect.map(
-      Effect.forEach(streams.logs(), (log) => log.lanes, { concurrency: "unbounded" }),
-      (infos) =>
-        totals(infos).map((info): LaneStatus => {
-          const status = statusOf(info, streams.of(info.name))
-          const message = unserved.messages.get(info.name)
-          return message === undefined ? status : { ...status, condition: "stalled", message }
-        }),
-    ),
+    status: Effect.gen(function* () {
+      const isOrphan = ({ name }: LaneInfo) => streams.of(name).length === 0
+      const agesOf = (log: Log, infos: ReadonlyArray<LaneInfo>) =>
+        Effect.forEach(infos.filter(isOrphan), (info) => orphans.note(log, info), { discard: true })
+      const infos = yield* Effect.forEach(
+        streams.logs(),
+        (log) => Effect.tap(log.lanes, (infos) => agesOf(log, infos)),
+        { concurrency: "unbounded" },
+      )
+      return totals(infos).map((info): LaneStatus => {
+        const status = statusOf(info, streams.of(info.name), orphans.oldestAt(streams.logs(), info.name))
+        const message = unserved.messages.get(info.name)
+        return message === undefined ? status : { ...status, condition: "stalled", message }
+      })
+    }),
     // The quarantine's lane only puts aside, so it attempts nothing.
     counted: () => [...streams.counted()].filter(([name]) => name !== quarantine).map(([, { outcomes }]) => outcomes),
     // During a change a lane may be retired and not yet started again.

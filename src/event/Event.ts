@@ -25,6 +25,8 @@ export interface Event {
   readonly problem?: string
   /** Set by the journal: it had another event of this webhook and id, with other bytes. */
   readonly altered?: boolean
+  /** Set by the journal: it was moved, and keeps the idempotency key of the replay with this sequence. */
+  readonly replay?: number
   /** The trace that it belongs to; absent when it is not traced. */
   readonly trace?: TraceContext
   /** The exact bytes that were signed. Never changed, never re-encoded. */

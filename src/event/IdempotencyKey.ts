@@ -33,7 +33,7 @@ const escaped = (id: string): string => {
 export const idempotencyKey = ({ sequence, event, replayed }: Entry): string => {
   const id = event.id === "" ? `body:${sha256(event.body)}` : escaped(event.id)
   const own = event.altered === true ? `${id}:altered:${sha256(event.body).slice(0, 32)}` : id
-  return replayed ? `${own}:replay:${sequence}` : own
+  return replayed ? `${own}:replay:${event.replay ?? sequence}` : own
 }
 
 /** The key of events that are sent as one. A digest is retried with the same events, so it has a key of its own. */

@@ -10,6 +10,7 @@ import { Effect, type Scope } from "effect"
 import type { Entry } from "../event/Entry.ts"
 import type { MaintenanceError } from "./JournalError.ts"
 import type { Attempt, Cursor, Wait } from "./Settlement.ts"
+import type { Ended } from "./stream/OutcomeRecord.ts"
 import type { Stored } from "./stream/Record.ts"
 
 /** Sequences are those in the stream. */
@@ -42,6 +43,19 @@ export interface CopiedImport {
   readonly lanes: ReadonlyArray<string>
 }
 
+/** What a lane delivered at the first attempt, among the sequences of a bucket: see `OutcomeRecord.ts`. */
+export interface CopiedOutcomes {
+  readonly bucket: number
+  readonly lane: string
+  readonly bytes: Uint8Array
+}
+
+/** How an event ended at a lane. Its copy may be in another stream, which is told by its index. */
+export interface CopiedEnd extends Omit<Ended, "copy"> {
+  readonly id: number
+  readonly copy?: { readonly stream: number; readonly sequence: number }
+}
+
 /** Where reading goes on: after the event of this lane. */
 export interface After {
   readonly lane: string
@@ -61,6 +75,10 @@ export interface CopiedStream {
   /** By lane and sequence, some at a time; empty at the end. */
   readonly retries: (after: After) => Read<CopiedRetry>
   readonly letters: (after: After) => Read<CopiedLetter>
+  /** What lanes delivered of the events from one sequence up to another. */
+  readonly outcomes: (from: number, to: number) => Read<CopiedOutcomes>
+  /** In the order in which they were recorded, above an id; empty at the end. */
+  readonly ends: (after: number) => Read<CopiedEnd>
 }
 
 export interface CopySource {
@@ -102,6 +120,20 @@ export const eachImport = Effect.fnUntraced(function* <E, R>(
     if (end === undefined) return
     yield* use(some)
     after = end
+  }
+})
+
+/** Pages through how a stream's events ended. */
+export const eachEnd = Effect.fnUntraced(function* <E, R>(
+  { ends }: CopiedStream,
+  use: (some: ReadonlyArray<CopiedEnd>) => Effect.Effect<unknown, E, R>,
+) {
+  for (let after = 0; ; ) {
+    const some = yield* ends(after)
+    const end = some.at(-1)
+    if (end === undefined) return
+    yield* use(some)
+    after = end.id
   }
 })
 

@@ -13,6 +13,8 @@ export interface LaneInfo {
   readonly deadLetterBytes: number
   /** Events routed to it and not settled: in the log above the cursor, or waiting for a retry. */
   readonly backlog: number
+  /** The lowest sequence of these events; 0 when there is none. */
+  readonly oldest: number
   /** Paused by a person (`lanes pause`), across restarts. */
   readonly paused: boolean
 }

@@ -1,7 +1,7 @@
 /** A lane of several streams as one. */
 import type { LaneInfo } from "./LaneInfo.ts"
 
-/** By name; the cursor and the pause are those of the first stream that has the lane. */
+/** By name; the cursor, the oldest event and the pause are those of the first stream that has the lane. */
 export const totals = (streams: ReadonlyArray<ReadonlyArray<LaneInfo>>): ReadonlyArray<LaneInfo> => {
   const [only, ...others] = streams
   if (only !== undefined && others.length === 0) return only
@@ -15,6 +15,7 @@ export const totals = (streams: ReadonlyArray<ReadonlyArray<LaneInfo>>): Readonl
         : {
             ...known,
             backlog: known.backlog + lane.backlog,
+            oldest: known.oldest === 0 ? lane.oldest : known.oldest,
             retrying: known.retrying + lane.retrying,
             deadLetters: known.deadLetters + lane.deadLetters,
             deadLetterBytes: known.deadLetterBytes + lane.deadLetterBytes,

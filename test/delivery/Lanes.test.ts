@@ -251,12 +251,13 @@ describe("a lane", () => {
     const target = scripted(() => "pass")
     return Effect.gen(function* () {
       yield* Effect.gen(function* () {
+        yield* pass("1 second")
         yield* append(5, ["left"])
         yield* pass("2 seconds")
       }).pipe(Effect.provide(lanesOf([spec("left", left.sink)])))
       yield* Effect.gen(function* () {
         const lanes = yield* Lanes
-        expect(yield* statusOf("left")).toMatchObject({ condition: "orphaned", backlog: 5 })
+        expect(yield* statusOf("left")).toMatchObject({ condition: "orphaned", backlog: 5, oldestAt: 1_000 })
         expect(yield* lanes.move("left", "target")).toBe(5)
         yield* pass("30 seconds")
         expect(target.delivered.length).toBe(5)

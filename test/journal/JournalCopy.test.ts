@@ -29,13 +29,16 @@ const account = (journal: Journal["Service"]) =>
     const { events } = yield* collect({ limit: 100 }, journal.events)
     const letters = yield* journal.deadLetters({ limit: 100 })
     const lanes = yield* journal.lanes
+    const idOf = new Map(events.map(({ sequence, event, origin }) => [sequence, `${event.id}, ${origin}`]))
     return {
       events: events
         .map(({ event, origin, deliveries }) => ({
           id: event.id,
           altered: event.altered ?? false,
           origin,
-          deliveries: deliveries.toSorted((a, b) => a.sink.localeCompare(b.sink)),
+          deliveries: deliveries
+            .map(({ copy, ...one }) => (copy === undefined ? one : { ...one, copy: idOf.get(copy) }))
+            .toSorted((a, b) => a.sink.localeCompare(b.sink)),
         }))
         .toSorted((a, b) => `${a.id} ${a.altered} ${a.origin}`.localeCompare(`${b.id} ${b.altered} ${b.origin}`)),
       letters: letters.map(({ lane, at, attempts, entry }) => ({

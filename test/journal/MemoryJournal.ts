@@ -24,6 +24,7 @@ import {
   type Tries,
 } from "../../src/journal/Settlement.ts"
 import { type Ended, endedStatus, linksOf } from "../../src/journal/stream/OutcomeRecord.ts"
+import { toMove, toReplay } from "../../src/journal/stream/Reappended.ts"
 import { bodyChecksum } from "../../src/journal/stream/Record.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 
@@ -88,7 +89,8 @@ const make = (): Journal["Service"] => {
   const put = (event: Event, sinks: ReadonlyArray<string>, origin: "delivered" | "replayed" | "moved"): void => {
     for (const sink of sinks) laneOf(sink)
     const sequence = log.length + 1
-    log.push({ sequence, event, sinks, replayed: origin === "replayed" })
+    const own = origin === "replayed" ? toReplay(event) : event
+    log.push({ sequence, event: own, sinks, replayed: origin === "replayed" || own.replay !== undefined })
     if (origin !== "delivered") copies.set(sequence, origin)
     counters.commits++
     for (const waiter of waiting) {
@@ -149,6 +151,8 @@ const make = (): Journal["Service"] => {
     deadLetters: lane.dead.size,
     deadLetterBytes: [...lane.dead.values()].reduce((sum, { entry }) => sum + size(entry), 0),
     backlog: pending(name, lane).length + lane.retrying.size,
+    oldest:
+      [...pending(name, lane).map(({ sequence }) => sequence), ...lane.retrying.keys()].sort((a, b) => a - b)[0] ?? 0,
     paused: lane.paused,
   })
 
@@ -218,8 +222,9 @@ const make = (): Journal["Service"] => {
     if (from === to) return 0
     const target = laneOf(to)
     const entries = pending(from, source)
-    for (const { sequence, event } of entries) {
-      put(event, [to], "moved")
+    for (const entry of entries) {
+      const { sequence } = entry
+      put(toMove(entry), [to], "moved")
       leaves("moved", from, sequence, why, { copy: log.length, note: { to } })
     }
     const moved = entries.length + source.retrying.size + source.dead.size

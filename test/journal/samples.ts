@@ -1,7 +1,9 @@
 /** Events and settlements as the journal's tests make them. */
+
 import { Duration, Effect, Schedule } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import type { Attempt, Journal, Settlement } from "../../src/journal/Journal.ts"
+import { floorOf, streamOf } from "../../src/journal/postgres/Sequences.ts"
 import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
 
 const utf8 = new TextEncoder()
@@ -24,8 +26,8 @@ export const settlement = (lane: string, sequence: number, more: Partial<Settlem
   cursor: { sequence, settled: [] },
   retry: [],
   endRetry: [],
-  // Whatever is not told of otherwise.
-  delivered: [{ from: 1, to: sequence, at: 2_000, took: 7, code: 200 }],
+  // Whatever of the stream is not told of otherwise.
+  delivered: [{ from: floorOf(streamOf(sequence)) + 1, to: sequence, at: 2_000, took: 7, code: 200 }],
   late: [],
   deadLetter: [],
   pausedFor: 0,

@@ -9,7 +9,8 @@ import { config, options } from "../config/fixture.ts"
 import { temporaryRoot } from "../lib/temporaryRoot.ts"
 
 const directory = join(temporaryRoot, "identity")
-mkdirSync(directory)
+// A worker of the runner may have removed the root after the files that it ran before.
+mkdirSync(directory, { recursive: true })
 const journal = join(directory, "journal.db")
 writeFileSync(journal, "")
 linkSync(journal, join(directory, "hard"))

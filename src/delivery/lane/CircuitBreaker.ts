@@ -119,6 +119,8 @@ export class CircuitBreaker {
         // The first failure costs no wait: a connection that the other side closed in between is no outage.
         this.#until = this.#level === 1 ? this.#until : now + wait(this.#level - 1)
         this.message = message
+        // The sink fails otherwise now, and nobody has to correct its config for that.
+        if (this.condition === "misconfigured") return this.#open("waiting", message)
         if (
           this.condition === undefined &&
           this.#consecutive >= this.#delivery.pauseAfter &&

@@ -9,11 +9,12 @@ import { Effect } from "effect"
 import { type DeliveryStatus, type EventPage, type EventQuery, type FoundEvent, matchOf } from "../EventQuery.ts"
 import { type JournalError, refused } from "../JournalError.ts"
 import { type Attempt, attemptsOf, type Cursor } from "../Settlement.ts"
-import { bucketOf, type Ended, endedStatus, findDelivery, linksOf } from "../stream/OutcomeRecord.ts"
+import { bucketOf, endedStatus, findDelivery, linksOf } from "../stream/OutcomeRecord.ts"
 import { decodeStored, type Stored } from "../stream/Record.ts"
 import type { Database } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "./LaneNames.ts"
+import { type EndedRow, endedOf } from "./OutcomeTables.ts"
 import { streamOf } from "./Sequences.ts"
 import { columns, idOf, type StreamRow, storedOf } from "./StreamRows.ts"
 
@@ -54,23 +55,6 @@ const compare = (a: At, b: At): number => {
 
 const newest: At = { part: "log", receivedTo: Number.MAX_SAFE_INTEGER, first: Number.MAX_SAFE_INTEGER, place: 0 }
 const oldest: At = { part: "kept", receivedTo: 0, first: 0, place: 0 }
-
-interface EndedRow {
-  readonly sequence: number
-  readonly lane: string
-  readonly at: number
-  readonly outcome: Ended["outcome"]
-  readonly last: number | null
-  readonly copy: number | null
-  readonly note: string
-}
-
-const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: EndedRow): Ended => ({
-  ...{ sequence, lane, at, outcome },
-  ...(last !== null && { last }),
-  ...(copy !== null && { copy }),
-  note: JSON.parse(note),
-})
 
 /** The tables that name all events of which the query can find one; `undefined` where the log has to be read. */
 const onlyIn = ({ outcome }: EventQuery): ReadonlyArray<string> | undefined =>

@@ -70,6 +70,7 @@ export class FleetReport {
             Object.entries(lanes).map(([name, counts]) => ({
               name,
               ...counts,
+              oldest: 0,
               cursor: { sequence: 0, settled: [] },
               deadLetterBytes: 0,
               paused: this.#fleet.isPaused(name),

@@ -10,7 +10,7 @@ import { type JournalError, unavailable } from "../JournalError.ts"
 import type { Cursor } from "../Settlement.ts"
 import type { Backlog } from "../stream/Backlog.ts"
 import type { Ended } from "../stream/OutcomeRecord.ts"
-import type { Reappended } from "../stream/Reappended.ts"
+import { type Reappended, toMove } from "../stream/Reappended.ts"
 import { Origin } from "../stream/Record.ts"
 import type { Queries } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
@@ -40,11 +40,12 @@ export const empty = Effect.fnUntraced(function* (
     const again: Array<Reappended & { readonly sequence: number }> = []
     let last = end
     let size = 0
-    for (const { sequence, event, sinks } of yield* stream.read(source.cursor.sequence, slice.entries)) {
+    for (const entry of yield* stream.read(source.cursor.sequence, slice.entries)) {
+      const { sequence, event, sinks } = entry
       if (sequence > end) break
       last = sequence
       if (!sinks.includes(from) || !source.isPending(sequence)) continue
-      again.push({ event, sinks: [to], sequence })
+      again.push({ event: toMove(entry), sinks: [to], sequence })
       size += event.body.length
       if (size >= slice.bytes) break
     }

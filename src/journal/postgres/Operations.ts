@@ -13,7 +13,7 @@ import * as Pattern from "../../routing/Pattern.ts"
 import type { ImportCounts, ReplayCounts, ReplayTarget, Reroute, UndeliveredEvent } from "../Journal.ts"
 import { type JournalError, unavailable } from "../JournalError.ts"
 import type { DeadLetterQuery, StoredDeadLetter } from "../LaneInfo.ts"
-import type { Reappended } from "../stream/Reappended.ts"
+import { type Reappended, toReplay } from "../stream/Reappended.ts"
 import { Origin } from "../stream/Record.ts"
 import type { Database, Queries } from "./Database.ts"
 import { refusing } from "./DatabaseRefusal.ts"
@@ -137,8 +137,9 @@ export class Operations {
       const routed: Array<Reappended & { readonly letter: StoredDeadLetter }> = []
       for (const letter of letters) {
         const { entry, lane } = letter
-        if (lane !== quarantine || reroute === undefined) again.push({ letter, event: entry.event, sinks: [lane] })
-        else {
+        if (lane !== quarantine || reroute === undefined) {
+          again.push({ letter, event: toReplay(entry.event), sinks: [lane] })
+        } else {
           const found = reroute(entry.event)
           if (found !== undefined) routed.push({ letter, ...found })
         }
@@ -230,7 +231,7 @@ export class Operations {
       const { sequence, sinks } = together[done] as ReplayTarget
       const event = found.entries.get(sequence)?.event
       if (event === undefined) gone.push(sequence)
-      else again.push({ event, sinks, sequence })
+      else again.push({ event: toReplay(event), sinks, sequence })
       size += event?.body.length ?? 0
     }
     if (again.length === 0) return { done, gone }

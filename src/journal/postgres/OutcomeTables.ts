@@ -35,6 +35,23 @@ export const addDelivered = (parameters: string, from = ""): string =>
 
 export const endedColumns = "sequence, lane, at, outcome, last, copy, note"
 
+export interface EndedRow {
+  readonly sequence: number
+  readonly lane: string
+  readonly at: number
+  readonly outcome: Ended["outcome"]
+  readonly last: number | null
+  readonly copy: number | null
+  readonly note: string
+}
+
+export const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: EndedRow): Ended => ({
+  ...{ sequence, lane, at, outcome },
+  ...(last !== null && { last }),
+  ...(copy !== null && { copy }),
+  note: JSON.parse(note),
+})
+
 /** What ended, as the parameters of `unnest`. */
 export const endedRows = (ended: ReadonlyArray<Ended>): ReadonlyArray<ReadonlyArray<unknown>> => [
   ended.map(({ sequence }) => sequence),

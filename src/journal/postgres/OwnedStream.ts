@@ -81,6 +81,7 @@ export class OwnedStream extends StreamState implements Log {
       deadLetters: backlog.deadLetters,
       deadLetterBytes: backlog.letterBytes.total,
       backlog: backlog.size,
+      oldest: backlog.oldest,
       paused: this.owner.isPaused(lane),
     }
   }

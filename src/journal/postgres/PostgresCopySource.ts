@@ -1,16 +1,25 @@
 /** Reads the journal of a database: for a copy, while no relay uses it; or to check it. */
 import { Effect } from "effect"
-import { type After, type CopiedImport, type CopiedStream, type CopySource, soundPages } from "../JournalCopy.ts"
+import {
+  type After,
+  type CopiedImport,
+  type CopiedOutcomes,
+  type CopiedStream,
+  type CopySource,
+  soundPages,
+} from "../JournalCopy.ts"
 import { MaintenanceError } from "../JournalError.ts"
 import type { Attempt } from "../Settlement.ts"
+import { bucketOf } from "../stream/OutcomeRecord.ts"
 import { decode } from "../stream/Record.ts"
 import type { Database } from "./Database.ts"
 import { latest, versionOf } from "./DatabaseSchema.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "./LaneNames.ts"
 import { beatEvery } from "./Membership.ts"
+import { type EndedRow, endedOf } from "./OutcomeTables.ts"
 import * as PooledDatabase from "./PooledDatabase.ts"
 import type { PostgresConfig } from "./PostgresConfig.ts"
-import { ceilingOf, floorOf } from "./Sequences.ts"
+import { ceilingOf, floorOf, streamOf as streamOfSequence } from "./Sequences.ts"
 import { columns, type StreamRow, storedOf } from "./StreamRows.ts"
 
 /** Rows that are read at a time. */
@@ -69,6 +78,12 @@ export const source = (config: PostgresConfig, use: "copy" | "check" = "copy") =
     let damaged = 0
     const lose = () => {
       damaged += 1
+    }
+
+    /** The place of a copy in its stream, which is told by its index among the source's. */
+    const inStream = (sequence: number) => {
+      const id = streamOfSequence(sequence)
+      return { stream: streams.rows.findIndex((stream) => stream.id === id), sequence: sequence - floorOf(id) }
     }
 
     const streamOf = (identity: string, id: number, last: number, names: LaneNames): CopiedStream => {
@@ -151,6 +166,36 @@ export const source = (config: PostgresConfig, use: "copy" | "check" = "copy") =
             entry,
           })),
         ),
+        outcomes: (from, to) =>
+          failing(
+            Effect.map(
+              database.query<CopiedOutcomes>(
+                "SELECT bucket - $1 AS bucket, lane, bytes FROM outcome WHERE bucket BETWEEN $2 AND $3",
+                [bucketOf(floor), bucketOf(floor + from), bucketOf(floor + to)],
+              ),
+              ({ rows }) => rows,
+            ),
+          ),
+        ends: (after) =>
+          failing(
+            Effect.map(
+              database.query<EndedRow & { readonly id: number }>(
+                "SELECT * FROM ended WHERE id > $1 AND sequence > $2 AND sequence < $3 ORDER BY id LIMIT $4",
+                [after, floor, ceiling, page],
+              ),
+              ({ rows }) =>
+                rows.map((row) => {
+                  const { copy, last, ...end } = endedOf(row)
+                  return {
+                    ...end,
+                    id: row.id,
+                    sequence: end.sequence - floor,
+                    ...(last !== undefined && { last: last - floor }),
+                    ...(copy !== undefined && { copy: inStream(copy) }),
+                  }
+                }),
+            ),
+          ),
       }
     }
 

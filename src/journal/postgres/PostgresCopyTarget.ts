@@ -12,14 +12,17 @@
 import { Clock, Duration, Effect } from "effect"
 import {
   type CopiedImport,
+  type CopiedOutcomes,
   type CopiedStream,
   type CopyCounts,
   type CopySource,
   type CopyTarget,
+  eachEnd,
   eachImport,
   start,
 } from "../JournalCopy.ts"
 import { MaintenanceError } from "../JournalError.ts"
+import { bucketOf } from "../stream/OutcomeRecord.ts"
 import { Origin, type Stored } from "../stream/Record.ts"
 import { keysOf, rowOf } from "./Commits.ts"
 import type { Database, Queries } from "./Database.ts"
@@ -27,6 +30,7 @@ import { migrate } from "./DatabaseSchema.ts"
 import { Group } from "./Group.ts"
 import type { Place } from "./LaneNames.ts"
 import * as LaneTables from "./LaneTables.ts"
+import { putEnded } from "./OutcomeTables.ts"
 import * as PooledDatabase from "./PooledDatabase.ts"
 import type { PostgresConfig } from "./PostgresConfig.ts"
 import { ceilingOf, floorOf, maxStreams } from "./Sequences.ts"
@@ -114,6 +118,35 @@ const putRun = (queries: Queries, floor: number, { first, group }: Run) =>
     ),
   )
 
+/** A bucket may hold events of two pages, so it may be there. */
+const putOutcomes = (queries: Queries, floor: number, outcomes: ReadonlyArray<CopiedOutcomes>) =>
+  queries.query(
+    `INSERT INTO outcome (bucket, lane, bytes) SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[])
+     ON CONFLICT DO NOTHING`,
+    [
+      outcomes.map(({ bucket }) => bucketOf(floor) + bucket),
+      outcomes.map(({ lane }) => lane),
+      outcomes.map(({ bytes }) => Buffer.from(bytes)),
+    ],
+  )
+
+/** What an earlier try has stored of it is stored anew. */
+const putEnds = (database: Database, floor: number, ceiling: number, source: CopySource, from: CopiedStream) =>
+  Effect.andThen(
+    database.query("DELETE FROM ended WHERE sequence > $1 AND sequence < $2", [floor, ceiling]),
+    eachEnd(from, (some) =>
+      putEnded(
+        database,
+        some.map(({ id, copy, last, ...end }) => ({
+          ...end,
+          sequence: floor + end.sequence,
+          ...(last !== undefined && { last: floor + last }),
+          ...(copy !== undefined && source.streams[copy.stream] === from && { copy: floor + copy.sequence }),
+        })),
+      ),
+    ),
+  )
+
 const put = Effect.fnUntraced(function* (
   database: Database,
   config: PostgresConfig,
@@ -138,7 +171,13 @@ const put = Effect.fnUntraced(function* (
     const end = stored.at(-1)
     if (end === undefined) break
     const runs = runsOf(stored, ({ entry }) => entry.event.receivedAt > remembered)
-    yield* database.transact((queries) => Effect.forEach(runs, (run) => putRun(queries, floor, run), { discard: true }))
+    const outcomes = yield* from.outcomes(stored[0]?.entry.sequence ?? 0, end.entry.sequence)
+    yield* database.transact((queries) =>
+      Effect.andThen(
+        Effect.forEach(runs, (run) => putRun(queries, floor, run), { discard: true }),
+        putOutcomes(queries, floor, outcomes),
+      ),
+    )
     after = end.entry.sequence
     events += stored.length
     yield* onProgress(after / Math.max(1, from.last))
@@ -175,6 +214,7 @@ const put = Effect.fnUntraced(function* (
     deadLetters += some.length
   }
 
+  yield* putEnds(database, floor, ceilingOf(stream), source, from)
   const places = from.lanes.map(({ name, cursor, pausedFor }): readonly [string, Place] => [
     name,
     {

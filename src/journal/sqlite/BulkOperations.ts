@@ -10,7 +10,7 @@ import type { ReplayCounts, ReplayTarget, Reroute } from "../Journal.ts"
 import { unavailable } from "../JournalError.ts"
 import type { StoredDeadLetter } from "../LaneInfo.ts"
 import { Backlog } from "../stream/Backlog.ts"
-import type { Reappended } from "../stream/Reappended.ts"
+import { type Reappended, toMove, toReplay } from "../stream/Reappended.ts"
 import { Origin } from "../stream/Record.ts"
 import type { Engine } from "./Engine.ts"
 import { allOf, type Committed, type Removal } from "./LaneStore.ts"
@@ -45,7 +45,7 @@ export const replayDeadLetters = function* (
     const routed: Array<Reappended & { readonly id: string }> = []
     for (const { id, entry, lane } of letters) {
       if (lane !== quarantine || reroute === undefined) {
-        again.push({ id, event: entry.event, sinks: [lane] })
+        again.push({ id, event: toReplay(entry.event), sinks: [lane] })
         continue
       }
       const found = reroute(entry.event)
@@ -134,7 +134,7 @@ export const replay = (engine: Engine, targets: ReadonlyArray<ReplayTarget>, { a
     const { sequence, sinks } = targets[done] as ReplayTarget
     const event = find(sequence)?.event
     if (event === undefined) gone.push(sequence)
-    else again.push({ event, sinks, sequence })
+    else again.push({ event: toReplay(event), sinks, sequence })
     size += event?.body.length ?? 0
   }
   if (again.length > 0) {
@@ -169,11 +169,12 @@ export const moveLane = function* (engine: Engine, from: string, to: string, why
     const again: Array<Reappended & { readonly sequence: number }> = []
     let last = end
     let size = 0
-    for (const { sequence, event, sinks: routed } of engine.read(source.cursor.sequence, slice.entries)) {
+    for (const entry of engine.read(source.cursor.sequence, slice.entries)) {
+      const { sequence, event, sinks: routed } = entry
       if (sequence > end) break
       last = sequence
       if (!routed.includes(from) || !source.isPending(sequence)) continue
-      again.push({ event, sinks, sequence })
+      again.push({ event: toMove(entry), sinks, sequence })
       size += event.body.length
       if (size >= slice.bytes) break
     }

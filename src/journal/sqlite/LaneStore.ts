@@ -215,6 +215,7 @@ export class LaneStore {
       deadLetters: backlog.deadLetters,
       deadLetterBytes: backlog.letterBytes.total,
       backlog: backlog.size,
+      oldest: backlog.oldest,
       paused: backlog.paused,
     }
   }

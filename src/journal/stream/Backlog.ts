@@ -55,6 +55,25 @@ export class Backlog {
     return this.#above - this.#inRanges + this.retrying.size
   }
 
+  /** The lowest sequence of these; 0 when there is none. */
+  get oldest(): number {
+    let oldest = this.#oldestInLog
+    for (const sequence of this.retrying) oldest = Math.min(oldest, sequence)
+    return oldest === Number.POSITIVE_INFINITY ? 0 : oldest
+  }
+
+  get #oldestInLog(): number {
+    for (let index = this.#start; index < this.#runs.length; index++) {
+      const { from, to } = this.#runs[index] ?? { from: 1, to: 0 }
+      let sequence = from
+      for (const [first, last] of this.cursor.settled) {
+        if (first <= sequence && sequence <= last) sequence = last + 1
+      }
+      if (sequence <= to) return sequence
+    }
+    return Number.POSITIVE_INFINITY
+  }
+
   /** Why it takes no more from a webhook; empty when it does. */
   whyFull(webhook: string, size = this.size): string {
     if (size >= this.max) {

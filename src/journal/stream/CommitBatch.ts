@@ -54,7 +54,7 @@ export class CommitBatch {
     this.#keyBuffer.writeUInt32LE((this.#routeOf(sinks) | (origin === 0 ? 0 : notDelivered)) >>> 0, at + 12)
     if (event.receivedAt < this.receivedFrom) this.receivedFrom = event.receivedAt
     if (event.receivedAt > this.receivedTo) this.receivedTo = event.receivedAt
-    this.entries.push({ sequence, event, sinks, replayed: origin === 1 })
+    this.entries.push({ sequence, event, sinks, replayed: origin === 1 || event.replay !== undefined })
   }
 
   routes(): string {

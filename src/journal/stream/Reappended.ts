@@ -1,11 +1,22 @@
 /** An event that is appended again, and the answer to one that had come before. */
 import { Exit } from "effect"
+import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import type { AppendExit } from "../Journal.ts"
 
 export interface Reappended {
   readonly event: Event
   readonly sinks: ReadonlyArray<string>
+}
+
+/** An event that goes to another lane keeps its idempotency key: that of a replay names the sequence of the replay. */
+export const toMove = ({ sequence, event, replayed }: Entry): Event =>
+  replayed ? { ...event, replay: event.replay ?? sequence } : event
+
+/** An event that is replayed gets an idempotency key of its own. */
+export const toReplay = (event: Event): Event => {
+  const { replay, ...own } = event
+  return replay === undefined ? event : own
 }
 
 export const duplicate: AppendExit = Exit.succeed("duplicate")

@@ -40,18 +40,23 @@ type Header = [
   traceparent?: string,
   tracestate?: string,
   altered?: boolean,
+  replay?: number,
 ]
 
 const usualLength = 11
+/** From this length on, texts that are not there stand as empty ones. */
+const filledLength = 15
 
 /** Few events have these. */
-const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered"> => {
-  const [, , , , , , , , , , , problem, traceparent, tracestate, altered] = header
-  const isThere = (text: string | undefined): text is string => text !== undefined && (!altered || text !== "")
+const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered" | "replay"> => {
+  const [, , , , , , , , , , , problem, traceparent, tracestate, altered, replay] = header
+  const isFilled = header.length >= filledLength
+  const isThere = (text: string | undefined): text is string => text !== undefined && !(isFilled && text === "")
   return {
     ...(typeof problem === "string" && { problem }),
     ...(isThere(traceparent) && { trace: { traceparent, ...(isThere(tracestate) && { tracestate }) } }),
     ...(altered === true && { altered }),
+    ...(replay !== undefined && { replay }),
   }
 }
 
@@ -78,9 +83,10 @@ export class Writer {
       event.secret,
       sinks,
     ]
-    if (event.altered === true) {
-      // No null for a trace that there is not: a relay of before would take it for one.
-      fields.push(event.problem ?? null, event.trace?.traceparent ?? "", event.trace?.tracestate ?? "", true)
+    if (event.altered === true || event.replay !== undefined) {
+      const { problem = null, trace, altered = false, replay } = event
+      fields.push(problem, trace?.traceparent ?? "", trace?.tracestate ?? "", altered)
+      if (replay !== undefined) fields.push(replay)
     } else if (event.trace !== undefined) {
       fields.push(event.problem ?? null, event.trace.traceparent)
       if (event.trace.tracestate !== undefined) fields.push(event.trace.tracestate)
@@ -150,7 +156,7 @@ const decodeAt = (bytes: Buffer, offset: number, sequence?: number): { stored: S
         sequence: at,
         event: header.length === usualLength ? event : { ...event, ...rare(header) },
         sinks,
-        replayed: origin === Origin.replayed,
+        replayed: origin === Origin.replayed || header[15] !== undefined,
       },
       origin,
     },

@@ -67,6 +67,7 @@ describe("status", () => {
     expect(ofLane({ condition: "failed" })).toEqual(["critical", "sink-failed"])
     expect(ofLane({ condition: "orphaned", backlog: 1 })).toEqual(["critical", "sink-orphaned"])
     expect(ofLane({ condition: "orphaned" })).toEqual(["ok"])
+    expect(ofLane({ condition: "orphaned", deadLetters: 1 })).toEqual(["warning", "dead-letters"])
     expect(ofLane({ condition: "waiting", deadLetters: 1 })).toEqual(["warning", "sink-waiting", "dead-letters"])
     expect(ofLane({ condition: "paused" })).toEqual(["warning", "sink-paused"])
     const ofJournal = (journal: Partial<Status["journal"]>) => levels(status([], journal))

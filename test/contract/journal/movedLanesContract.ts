@@ -1,6 +1,7 @@
 /** Lanes that are dropped, moved or renamed. */
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
+import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
 import { letter, retrying, settlement, waiting } from "../../journal/samples.ts"
 import { appendAll, type Create, lane, testWith } from "./sessions.ts"
 
@@ -37,6 +38,27 @@ export const movedLanesContract = (name: string, create: Create): void => {
           ["c", ["new"], false],
           ["e", ["new"], false],
         ])
+      }))
+
+    test("keeps the idempotency key of a replay that moves, and gives a replay of it another", (journal) =>
+      Effect.gen(function* () {
+        for (const name of ["new", "newest"]) yield* journal.openLane(name)
+        yield* appendAll(journal, ["a"], ["old"])
+        yield* journal.replay([{ sequence: 1, sinks: ["old"] }])
+        const keys = (sink: string, from: number) =>
+          Effect.map(journal.read(from, 10), (entries) =>
+            entries.filter(({ sinks }) => sinks.includes(sink)).map(idempotencyKey),
+          )
+        const own = yield* keys("old", 0)
+        expect(new Set(own).size).toBe(2)
+        yield* journal.moveLane("old", "new")
+        expect(yield* keys("new", 0)).toEqual(own)
+        yield* journal.moveLane("new", "newest")
+        expect(yield* keys("newest", 0)).toEqual(own)
+        const head = yield* journal.head
+        yield* journal.replay([{ sequence: head, sinks: ["newest"] }])
+        const [again] = yield* keys("newest", head)
+        expect([own.includes(again ?? ""), again?.endsWith(`:replay:${head + 1}`)]).toEqual([false, true])
       }))
 
     test("keeps a lane paused when its sink changes its name", (journal) =>

@@ -103,4 +103,11 @@ describe("a lane's circuit breaker", () => {
     expect(breaker.allowance(0, 0)).toBe(0)
     expect(breaker.allowance(1_000, 0)).toBe(1)
   })
+
+  test("waits for a sink that fails otherwise after its config was wrong", () => {
+    const breaker = new CircuitBreaker({ delivery }, always)
+    breaker.failed(new SinkMisconfigured({ message: "401" }), [1], 0, 0)
+    expect(breaker.failed(failed, [2], 1_000, 1_000).opened).toBe(false)
+    expect([breaker.condition, breaker.message]).toEqual(["waiting", "answered 500"])
+  })
 })

@@ -17,6 +17,7 @@ const state = (sequences: ReadonlyArray<number>): OpenedLane => ({
   deadLetters: 0,
   deadLetterBytes: 0,
   backlog: sequences.length,
+  oldest: Math.min(...sequences),
   paused: false,
 })
 

@@ -3,7 +3,7 @@ import type { Event, History, Lane, Replay, Status } from "../../../src/admin/Ap
 import type { Line, Options } from "../Line.ts"
 import { eventually } from "../relay/Subject.ts"
 import { mutants } from "./Mutants.ts"
-import { early, outcomes, search } from "./Outcomes.ts"
+import { early, outcomes, search, searched } from "./Outcomes.ts"
 import { alerts, deadLetters, history, lanes, log, metrics, parsed, replays, Statements, status } from "./Statements.ts"
 import { World } from "./World.ts"
 
@@ -36,6 +36,9 @@ interface Page {
   readonly events: ReadonlyArray<Event>
 }
 
+/** So many commands are compared, one each time. */
+const commands = 8
+
 /** Everything that costs a request; `by` says which command is run besides. */
 const compared = async (world: World, by: number): Promise<Statements> => {
   const say = new Statements(world)
@@ -46,10 +49,10 @@ const compared = async (world: World, by: number): Promise<Statements> => {
   history(say, await get<History>(world, "/history"))
   const { events } = await get<Page>(world, "/events?limit=1000")
   outcomes(say, "events", world.accepted, events)
-  for (const outcome of ["delivered", "dead"] as const) {
+  for (const outcome of searched) {
     search(say, outcome, (await get<Page>(world, `/events?limit=1000&outcome=${outcome}`)).events)
   }
-  const explained = world.accepted[Math.floor((by / 4) * world.accepted.length)] ?? 0
+  const explained = world.accepted[Math.floor((by / commands) * world.accepted.length)] ?? 0
   if (world.accepted.length > 0) {
     outcomes(say, "explain", [explained], (await get<Page>(world, `/events/evt_${explained}`)).events)
   }
@@ -63,7 +66,28 @@ const compared = async (world: World, by: number): Promise<Statements> => {
   if (by === 1) lanes(say, "relay lanes list", await run<ReadonlyArray<Lane>>(world, "lanes", "list"))
   if (by === 2) table(say, (await world.subject.run("lanes", "list")).said)
   if (by === 3) lanes(say, "live", (await streamed(world)).lanes)
+  if (by > 3) await commanded(say, by, explained)
   return say
+}
+
+/** The commands that tell of events. */
+const commanded = async (say: Statements, by: number, explained: number): Promise<void> => {
+  const { world } = say
+  if (by === 4) {
+    outcomes(say, "relay events", world.accepted, (await run<Page>(world, "events", "--limit", "1000")).events)
+  }
+  if (by === 5) {
+    outcomes(say, "relay explain", [explained], (await run<Page>(world, "explain", `evt_${explained}`)).events)
+  }
+  if (by === 6) {
+    const [place] = world.places.filter(({ isInConfig }) => isInConfig)
+    if (place !== undefined) deadLetters(say, place, await run(world, "dlq", "list", "--sink", place.name))
+  }
+  if (by === 7) {
+    const outcome = searched[explained % searched.length] ?? "dead"
+    const words = ["events", "--outcome", outcome, "--limit", "1000"]
+    search(say, outcome, (await run<Page>(world, ...words)).events)
+  }
 }
 
 /** The table that a person reads. */
@@ -90,7 +114,7 @@ const told = async (world: World, steps: ReadonlyArray<string>): Promise<Told> =
   const late = arrived
     ? []
     : sinksWait(world).map((place) => `never came to ${place.name}: ${place.missing.join(", ")}`)
-  const by = Math.floor(world.random() * 4)
+  const by = Math.floor(world.random() * commands)
   let last = new Statements(world)
   await eventually(
     async () => {
@@ -105,6 +129,11 @@ const told = async (world: World, steps: ReadonlyArray<string>): Promise<Told> =
   return { statements: before.count + last.count, untrue: untrue.map((one) => `${one} (after ${after})`) }
 }
 
+const step = (world: World, round: number): Promise<string> => {
+  if (round === 1) return world.refuse()
+  return round === 2 ? world.moveReplay() : world.step()
+}
+
 const life = async (options: Options, seed: number, rounds: number) => {
   const world = await World.make(options, seed)
   const steps: Array<string> = []
@@ -112,7 +141,7 @@ const life = async (options: Options, seed: number, rounds: number) => {
   let untrue: ReadonlyArray<string> = []
   for (let round = 0; round < rounds && untrue.length === 0; round++) {
     if (round === rounds - 1) await world.mend()
-    else if (round > 0) steps.push(await (round === 1 ? world.refuse() : world.step()))
+    else if (round > 0) steps.push(await step(world, round))
     await world.send()
     const found = await told(world, steps)
     statements += found.statements
@@ -128,7 +157,7 @@ const words: Line = {
   fault: "everything it says, against what happened",
   run: async (options) => {
     const seeds = options.long ? 30 : 2
-    const rounds = options.long ? 40 : 14
+    const rounds = options.long ? 40 : 12
     let acknowledged = 0
     let statements = 0
     const broken: Array<string> = []

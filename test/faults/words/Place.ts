@@ -31,10 +31,10 @@ class Keys {
 export class Place {
   readonly receiver = new Receiver()
   mode: Mode = "taking"
+  /** In which mode it answered last: the relay knows of no other until its next attempt. */
+  answered: Mode = "taking"
   isPaused = false
   isInConfig = true
-  /** The first number that came under its name. */
-  renamedAt = 0
   /** All names that the sink has had. */
   readonly names = new Set<string>()
   /** Receipts since the relay's last start; a crash may repeat one. */
@@ -49,6 +49,7 @@ export class Place {
   readonly #refused = new Keys()
   readonly #dropped = new Map<number, number>()
   readonly #replayed = new Map<number, number>()
+  readonly #moved = new Map<number, { readonly least: number; readonly most: number }>()
 
   name: string
 
@@ -78,6 +79,7 @@ export class Place {
   }
 
   async #answer(number: number, key: string): Promise<Response | undefined> {
+    this.answered = this.mode
     if (this.mode === "slow") await Bun.sleep(30)
     if (this.mode === "failing") return new Response(null, { status: 500 })
     if (this.mode === "denying") return new Response(null, { status: 401 })
@@ -149,9 +151,20 @@ export class Place {
       )
   }
 
-  /** A replay that a rename moves has the key of its event again, so the receiver can't tell the two apart. */
-  get canBeRenamed(): boolean {
-    return this.isInConfig && ![...this.copies].some(([number, copies]) => copies > 1 && this.waiting(number) > 0)
+  /** What it holds goes with it. */
+  rename(name: string): void {
+    this.name = name
+    this.names.add(name)
+    for (const number of this.copies.keys()) {
+      const held = this.waiting(number) + this.dead(number)
+      const { least, most } = this.moved(number)
+      this.#moved.set(number, { least: Math.max(least, held), most: most + held })
+    }
+  }
+
+  /** How often an event is told as moved: at most with each rename, and at least once where it went along. */
+  moved(number: number): { readonly least: number; readonly most: number } {
+    return this.#moved.get(number) ?? { least: 0, most: 0 }
   }
 
   get deadLetters(): ReadonlyArray<number> {

@@ -43,8 +43,10 @@ export const conditionsOf = (place: Place): ReadonlyArray<Lane["condition"]> => 
   if (!place.isInConfig) return ["orphaned"]
   if (place.isPaused) return ["paused"]
   if (place.passes) return ["running"]
-  const known = place.mode === "denying" ? "misconfigured" : "waiting"
-  return place.owed >= telling ? [known] : ["running", "waiting", "misconfigured"]
+  const known = place.answered === "denying" ? "misconfigured" : "waiting"
+  if (place.owed < telling) return ["running", "waiting", "misconfigured"]
+  // Who is away does not say when it was tried.
+  return known === "misconfigured" && place.mode === "away" ? [known, "waiting"] : [known]
 }
 
 /** A lane without a sink stays until an operator drops it; one that holds nothing need not be told of. */
@@ -64,8 +66,7 @@ export const lanes = (say: Statements, from: string, told: ReadonlyArray<Lane>):
     say.is(`${about}, dead letters`, lane.deadLetters, place.deadLetters.length)
     say.is(`${about}, condition ${lane.condition}`, conditionsOf(place).includes(lane.condition), true)
     say.within(`${about}, retrying`, lane.retrying, 0, place.owed)
-    // Of a lane without a sink it is not known.
-    if (place.isInConfig) say.is(`${about}, waits since`, lane.oldestAt > 0, place.owed > 0)
+    say.is(`${about}, waits since`, lane.oldestAt > 0, place.owed > 0)
     if (lane.oldestAt > 0) say.within(`${about}, the oldest`, lane.oldestAt, say.world.startedAt, Date.now())
     say.is(
       `${about}, a reason`,

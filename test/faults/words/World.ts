@@ -72,23 +72,30 @@ export class World {
     return from[Math.floor(this.random() * from.length)]
   }
 
-  /** A step of the operator or of a fault, drawn by the seed; what it was. */
+  /** A step of the operator or of a fault, drawn by the seed; what it was. None comes again before the others. */
   async step(): Promise<string> {
-    const step = this.pick<() => Promise<string>>([
-      () => this.#change(),
-      () => this.#change(),
-      () => this.#pause(),
-      () => this.#settleDeadLetters(),
-      () => this.#settleDeadLetters(),
-      () => this.#replay(),
-      () => this.#rename(),
-      () => this.#comeOrGo(),
-      () => this.#spoil(),
-      () => this.#restart("SIGTERM"),
-      () => this.#restart("SIGKILL"),
-    ])
-    return (await step?.()) ?? ""
+    for (;;) {
+      if (this.#deck.length === 0) this.#deck = [...this.#steps]
+      const [step] = this.#deck.splice(Math.floor(this.random() * this.#deck.length), 1)
+      const done = await step?.()
+      if (done !== "") return done ?? ""
+    }
   }
+
+  readonly #steps: ReadonlyArray<() => Promise<string>> = [
+    () => this.#change(),
+    () => this.#change(),
+    () => this.#pause(),
+    () => this.#settleDeadLetters(),
+    () => this.#settleDeadLetters(),
+    () => this.#replay(),
+    () => this.#rename(),
+    () => this.#comeOrGo(),
+    () => this.#spoil(),
+    () => this.#restart("SIGTERM"),
+    () => this.#restart("SIGKILL"),
+  ]
+  #deck: Array<() => Promise<string>> = []
 
   /** Every life has dead letters: a sink refuses some of its events. */
   async refuse(): Promise<string> {
@@ -225,9 +232,18 @@ export class World {
     return JSON.parse(await this.subject.ask(`/api/v1/dead-letters?limit=1000&lane=${place.name}`))
   }
 
+  /** Every life moves a replay: it waits while its sink gets another name. */
+  async moveReplay(): Promise<string> {
+    const place = this.pick(this.places.filter(({ mode }) => mode !== "refusing"))
+    if (place === undefined) return ""
+    await this.#tell(place, "pause")
+    const replay = await this.#replay([place])
+    return `pause ${place.name}, ${replay}, ${await this.#rename([place])}`
+  }
+
   /** Sends an event again to one sink. */
-  async #replay(): Promise<string> {
-    const place = this.pick(this.places.filter(({ isInConfig, mode }) => isInConfig && mode !== "refusing"))
+  async #replay(places: ReadonlyArray<Place> = this.places): Promise<string> {
+    const place = this.pick(places.filter(({ isInConfig, mode }) => isInConfig && mode !== "refusing"))
     const number = this.pick(this.accepted)
     if (place === undefined || number === undefined) return ""
     const request = { events: { id: `evt_${number}` }, to: { sink: place.name } }
@@ -244,14 +260,12 @@ export class World {
     this.isRefused = false
   }
 
-  async #rename(): Promise<string> {
-    const place = this.pick(this.places.filter(({ canBeRenamed }) => canBeRenamed))
+  async #rename(places: ReadonlyArray<Place> = this.places): Promise<string> {
+    const place = this.pick(places.filter(({ isInConfig }) => isInConfig))
     if (place === undefined) return ""
     const before = place.name
     this.moved += place.owed
-    place.name = before.endsWith("-b") ? before.slice(0, -2) : `${before}-b`
-    place.names.add(place.name)
-    place.renamedAt = this.subject.sender.next
+    place.rename(before.endsWith("-b") ? before.slice(0, -2) : `${before}-b`)
     this.isRebuilt = true
     await this.#reload()
     return `${before} becomes ${place.name}`

@@ -27,6 +27,9 @@ const randomEvent = (random: () => number) =>
     ...(random() < 0.3 ? { trace: { traceparent: text(random) } } : {}),
     ...(random() < 0.3 ? { trace: { traceparent: text(random), tracestate: text(random) } } : {}),
     ...(random() < 0.2 ? { altered: true, trace: { traceparent: `00-${text(random)}` } } : {}),
+    ...(random() < 0.2
+      ? { replay: 1 + Math.floor(random() * 2 ** 50), trace: { traceparent: `00-${text(random)}` } }
+      : {}),
   })
 
 const row = (random: () => number, count: number) => {
@@ -41,11 +44,12 @@ describe("Record", () => {
   test("gives back any event as it was (300 seeds)", () => {
     for (let seed = 1; seed <= 300; seed++) {
       const random = seeded(seed)
+      const own = randomEvent(random)
       const entry = {
         sequence: 1 + Math.floor(random() * 2 ** 50),
-        event: randomEvent(random),
+        event: own,
         sinks: [text(random)],
-        replayed: random() < 0.5,
+        replayed: own.replay !== undefined || random() < 0.5,
       }
       expect(decode(encode(entry), entry.sequence)).toEqual(entry)
     }

@@ -5,10 +5,12 @@ import { Effect } from "effect"
 import { type After, type CopiedStream, type CopySource, soundPages } from "../../JournalCopy.ts"
 import { JournalError, MaintenanceError } from "../../JournalError.ts"
 import type { Attempt } from "../../Settlement.ts"
+import { bucketOf } from "../../stream/OutcomeRecord.ts"
 import { decode, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
 import { CursorRows } from "../CursorRows.ts"
 import { bytes, int, list, text } from "../Rows.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
+import { endedOf } from "../search/DeliveryStatus.ts"
 import { JournalLock } from "./JournalLock.ts"
 import { meta } from "./Meta.ts"
 import { migrate } from "./Migrations.ts"
@@ -66,6 +68,8 @@ const read = (db: DatabaseSync, path: string): CopySource => {
   const imports = db.prepare(
     "SELECT journal, sequence, lanes FROM imported WHERE (journal, sequence) > (?, ?) ORDER BY journal, sequence LIMIT ?",
   )
+  const outcomes = db.prepare("SELECT bucket, lane, bytes FROM outcome WHERE bucket BETWEEN ? AND ?")
+  const ends = db.prepare("SELECT * FROM ended WHERE id > ? ORDER BY id LIMIT ?")
   let damaged = 0
   const sound = <A>(found: A | undefined): ReadonlyArray<A> => {
     if (found === undefined) damaged += 1
@@ -126,6 +130,19 @@ const read = (db: DatabaseSync, path: string): CopySource => {
         entry,
       })),
     ),
+    outcomes: (from, to) =>
+      attempt(() =>
+        outcomes
+          .all(bucketOf(from), bucketOf(to))
+          .map(({ bucket, lane, bytes: record }) => ({ bucket: int(bucket), lane: text(lane), bytes: bytes(record) })),
+      ),
+    ends: (after) =>
+      attempt(() =>
+        ends.all(after, page).map((row) => {
+          const { copy, ...end } = endedOf(row)
+          return { ...end, id: int(row.id), ...(copy !== undefined && { copy: { stream: 0, sequence: copy } }) }
+        }),
+      ),
   }
   return {
     streams: [stream],

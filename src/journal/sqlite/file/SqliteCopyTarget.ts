@@ -8,10 +8,19 @@
 import { existsSync, renameSync, rmSync } from "node:fs"
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
-import { type After, type CopySource, type CopyTarget, eachImport, start } from "../../JournalCopy.ts"
+import {
+  type After,
+  type CopiedOutcomes,
+  type CopySource,
+  type CopyTarget,
+  eachEnd,
+  eachImport,
+  start,
+} from "../../JournalCopy.ts"
 import { JournalError, MaintenanceError } from "../../JournalError.ts"
-import type { Cursor } from "../../Settlement.ts"
+import type { Cursor, Delivery } from "../../Settlement.ts"
 import { encodeKey } from "../../stream/DuplicateKey.ts"
+import { bucketOf, findDelivery } from "../../stream/OutcomeRecord.ts"
 import { encode, Origin } from "../../stream/Record.ts"
 import { lockOf, type SqliteConfig } from "../SqliteConfig.ts"
 import { isPassed } from "../search/DeliveryStatus.ts"
@@ -57,17 +66,32 @@ const pendingOf = (cursors: ReadonlyMap<string, Cursor>, { sequence, sinks }: En
     return cursor !== undefined && !isPassed(cursor, sequence)
   })
 
+/** What delivered an event at the first attempt, by the lane's name. */
+const deliveriesOf = (
+  outcomes: ReadonlyArray<CopiedOutcomes>,
+  sequence: number,
+): ReadonlyArray<readonly [lane: string, Delivery]> =>
+  outcomes.flatMap(({ bucket, lane, bytes }) => {
+    const found = bucket === bucketOf(sequence) ? findDelivery(bytes, sequence) : undefined
+    return found === undefined ? [] : [[lane, found] as const]
+  })
+
 type Write = <A>(work: () => A) => Effect.Effect<A, MaintenanceError>
 
-/** Notes which events' places the retries and dead letters will need. */
+/** Notes which events' places the retries, the dead letters and what has ended will need. */
 const noteKept = (copy: UnfinishedCopy, { streams }: CopySource, write: Write) =>
-  Effect.forEach(streams.entries(), ([index, { retries, letters }]) => {
+  Effect.forEach(streams.entries(), ([index, stream]) => {
+    const { retries, letters } = stream
     const note = (sequences: ReadonlyArray<number>) =>
       write(() => copy.transaction(() => sequences.forEach((sequence) => void copy.note(index, sequence))))
-    return Effect.andThen(
+    const noteCopies = (copies: ReadonlyArray<{ readonly stream: number; readonly sequence: number }>) =>
+      write(() => copy.transaction(() => copies.forEach((one) => void copy.note(one.stream, one.sequence))))
+    return Effect.all([
       each(retries, ofRetry, (some) => note(some.map(({ sequence }) => sequence))),
       each(letters, ofLetter, (some) => note(some.map(({ entry }) => entry.sequence))),
-    )
+      eachEnd(stream, (some) => note(some.map(({ sequence }) => sequence))),
+      eachEnd(stream, (some) => noteCopies(some.flatMap(({ copy: copied }) => (copied === undefined ? [] : [copied])))),
+    ])
   })
 
 const putEvents = Effect.fnUntraced(function* (
@@ -86,6 +110,7 @@ const putEvents = Effect.fnUntraced(function* (
         const stored = yield* stream.events(position.after)
         const end = stored.at(-1)
         if (end === undefined) break
+        const outcomes = yield* stream.outcomes(stored[0]?.entry.sequence ?? 0, end.entry.sequence)
         yield* write(() =>
           copy.transaction(() => {
             for (const one of stored) {
@@ -93,6 +118,9 @@ const putEvents = Effect.fnUntraced(function* (
               if (pending.length > 0 !== (position.pass === 1)) continue
               const place = copy.add(position.stream, one)
               position.events += 1
+              for (const [lane, delivery] of deliveriesOf(outcomes, one.entry.sequence)) {
+                copy.outcomes.delivered(lane, [{ from: place, to: place, ...delivery }])
+              }
               if (pending.length === 0) continue
               for (const sink of one.entry.sinks) if (!pending.includes(sink)) copy.settled(sink, place)
             }
@@ -145,6 +173,21 @@ const putKept = Effect.fnUntraced(function* (copy: UnfinishedCopy, source: CopyS
           dead.run(lane, own.sequence, at, type, bytes.length, tries, bytes, encodeKey(own), webhook)
         }
         counts.deadLetters += some.length
+      }),
+    )
+  }
+  for (const [index, stream] of source.streams.entries()) {
+    yield* eachEnd(stream, (some) =>
+      write(() => {
+        for (const { sequence, last, copy: copied, ...end } of some) {
+          const place = copy.placeOf(index, sequence)
+          const placeOfCopy = copied && copy.placeOf(copied.stream, copied.sequence)
+          const isLost = place === undefined || (end.outcome === "copied" && placeOfCopy === undefined)
+          // Sequences that were next to each other no longer are, so it isn't told when a lane was removed.
+          if (isLost || last !== undefined) continue
+          const own = { ...end, sequence: place, ...(placeOfCopy !== undefined && { copy: placeOfCopy }) }
+          copy.outcomes.ended(own)
+        }
       }),
     )
   }

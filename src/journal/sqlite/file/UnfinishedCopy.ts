@@ -13,6 +13,7 @@ import { CommitBatch } from "../../stream/CommitBatch.ts"
 import { hashInto } from "../../stream/DuplicateKey.ts"
 import { bodyChecksum, type Stored } from "../../stream/Record.ts"
 import { CursorRows } from "../CursorRows.ts"
+import { OutcomeRows } from "../OutcomeRows.ts"
 import { tolerant } from "../Rows.ts"
 import { meta, setMeta } from "./Meta.ts"
 import { migrate } from "./Migrations.ts"
@@ -61,6 +62,7 @@ export class UnfinishedCopy {
   /** Events that an earlier try has copied. */
   readonly known: number
   readonly db: DatabaseSync
+  readonly outcomes: OutcomeRows
   readonly transaction
   readonly #path: string
   readonly #batch = new CommitBatch()
@@ -78,6 +80,7 @@ export class UnfinishedCopy {
     this.position = unfinished?.position ?? startOf(source)
     this.known = this.position.events
     this.#lanes = new Map(this.position.settled)
+    this.outcomes = new OutcomeRows(this.db)
     this.transaction = transactions(this.db)
     this.#insert = this.db.prepare(
       "INSERT INTO log (first, count, received_from, received_to, routes, keys, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -9,11 +9,12 @@ import { bytes, int, list, type Row, text, tolerant } from "../Rows.ts"
 export const isPassed = ({ sequence, settled }: Cursor, at: number): boolean =>
   at <= sequence || settled.some(([from, to]) => from <= at && at <= to)
 
-const endedOf = ({ sequence, lane, at, outcome, copy, note }: Row): Ended => ({
+export const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: Row): Ended => ({
   sequence: int(sequence),
   lane: text(lane),
   at: int(at),
   outcome: text(outcome) as Ended["outcome"],
+  ...(last !== null && { last: int(last) }),
   ...(copy !== null && { copy: int(copy) }),
   note: tolerant((): Ended["note"] => JSON.parse(text(note))) ?? {},
 })
