@@ -1,5 +1,5 @@
 /**
- * What a person is told while PostgreSQL stands still: every process of it is
+ * PostgreSQL stands still, and people ask the relay: every process of the server is
  * stopped, so it takes connections and questions and never answers one.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
@@ -46,7 +46,7 @@ suiteUnless(lacking, "a relay whose PostgreSQL is frozen", () => {
   }, 60_000)
 
   const ask = (...args: ReadonlyArray<string>) => relay([...args, "-c", config], { cwd, env })
-  /** What a scraper or a load balancer gets that gives the relay a second. */
+  /** A scraper or a load balancer asks, and gives the relay a second. */
   const get = async (path: string) => {
     const answer = await fetch(`${admin}${path}`, { signal: AbortSignal.timeout(1_000) })
     return { status: answer.status, text: await answer.text() }

@@ -45,6 +45,17 @@ describe("status", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("with --exit-code it exits 0 after one request of a stranger, and notes it", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* running({
+        lanes: [lane("lake")],
+        refused: [{ webhook: "scheduling", reason: "method", detail: "", requestId: "abc-1" }],
+      })
+      const { code, stdout } = yield* ask("status", "--exit-code", "--json")
+      expect([code, JSON.parse(stdout).problems]).toMatchObject([0, [{ level: "note", state: "stranger-refused" }]])
+    }).pipe(Effect.orDie),
+  )
+
   test("with --exit-code it exits 3 where there is no status, and says why on stdout", async () => {
     const config = join(directory, "nobody.json")
     writeFileSync(config, JSON.stringify({ admin: { listen: `127.0.0.1:${await freePort()}` } }))
