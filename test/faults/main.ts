@@ -1,7 +1,7 @@
 /**
  * `bun run faults`: breaks what can break, and counts what was lost.
  *
- *   bun run faults [--long] [--only NAME] [--seed N] [--binary dist/relay] [--mutants]
+ *   bun run faults [--long] [--only NAME] [--except NAME] [--seed N] [--binary dist/relay] [--mutants]
  *
  * Prints a row a fault and exits 1 when any of them failed. A seed that failed
  * fails again. `--mutants` removes guards on purpose, each of which must make
@@ -18,6 +18,7 @@ const { values: flags } = parseArgs({
     long: { type: "boolean", default: false },
     mutants: { type: "boolean", default: false },
     only: { type: "string", multiple: true, default: [] },
+    except: { type: "string", multiple: true, default: [] },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     binary: { type: "string" },
   },
@@ -25,8 +26,10 @@ const { values: flags } = parseArgs({
 const seed = Number(flags.seed)
 /** `fleet` stands for all that begin with `fleet-`. */
 const means = (only: string, name: string): boolean => name === only || name.startsWith(`${only}-`)
-const wanted = (name: string): boolean => flags.only.length === 0 || flags.only.some((only) => means(only, name))
-const unknown = flags.only.filter((only) => !lines.some(({ name }) => means(only, name)))
+const isAmong = (named: ReadonlyArray<string>, name: string): boolean => named.some((one) => means(one, name))
+const wanted = (name: string): boolean =>
+  (flags.only.length === 0 || isAmong(flags.only, name)) && !isAmong(flags.except, name)
+const unknown = [...flags.only, ...flags.except].filter((one) => !lines.some(({ name }) => means(one, name)))
 if (unknown.length > 0 || !Number.isInteger(seed)) {
   console.error(
     unknown.length > 0

@@ -70,14 +70,18 @@ export const make = (
             Effect.fail(databaseError("unavailable", `PostgreSQL: no connection within ${timeout} milliseconds`)),
         }),
       )
+    const use: ConnectionPool["use"] = (timeout, f) =>
+      Effect.suspend(() => {
+        if (isClosed) return Effect.fail(ending)
+        // One that closed before the pool had it could not be taken out of it.
+        const lend = (connection: Connection) =>
+          connection.isOpen ? f(connection) : Effect.andThen(Pool.invalidate(pool, connection), use(timeout, f))
+        // A deadline costs more than the rest together, and a caller that need not wait has no use for one.
+        if (pool.state.availableHead?.exit._tag === "Success") return Pool.use(pool, lend)
+        return Effect.scoped(Effect.flatMap(waiting(timeout), lend))
+      })
     return {
-      use: (timeout, f) =>
-        Effect.suspend(() => {
-          if (isClosed) return Effect.fail(ending)
-          // A deadline costs more than the rest together, and a caller that need not wait has no use for one.
-          if (pool.state.availableHead?.exit._tag === "Success") return Pool.use(pool, f)
-          return Effect.scoped(Effect.flatMap(waiting(timeout), f))
-        }),
+      use,
       retire: (isOld) => {
         for (const connection of open) if (isOld(connection)) connection.destroy()
       },

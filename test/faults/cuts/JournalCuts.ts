@@ -43,6 +43,7 @@ class Stage {
   #pid = 0
   #over = false
   #kill: () => Promise<unknown> = async () => {}
+  #log: () => string = () => ""
 
   private constructor(way: Way, subject: Subject, receiver: Receiver, postgres: Postgres, proxy: CutProxy) {
     this.way = way
@@ -71,10 +72,11 @@ class Stage {
     const relay = await subject.start()
     stage.#pid = relay.pid
     stage.#kill = () => relay.kill("SIGKILL")
+    stage.#log = () => relay.stderr().trimEnd().split("\n").slice(-3).join(" ")
     void relay.exited.then(() => {
       if (stage.#over) return
       stage.ended += 1
-      stage.#say(`the process ended: ${relay.stderr().split("\n").slice(-3).join(" ")}`)
+      stage.#say(`the process ended: ${stage.#log()}`)
     })
     proxy.reset()
     if (!(await stage.#recovers())) throw new Error(`uncut, the journal by ${way} takes nothing`)
@@ -129,7 +131,7 @@ class Stage {
     this.cuts += this.#proxy.broken
     this.#proxy.behave()
     if (!(await this.#recovers()))
-      this.#say(`${what}: nothing was accepted for ${patience.recovery} seconds afterwards`)
+      this.#say(`${what}: nothing was accepted for ${patience.recovery} seconds afterwards: ${this.#log()}`)
     else if (!(await this.subject.drained(patience.rest))) this.#say(`${what}: it did not drain`)
     else return this.ended === 0
     return false

@@ -47,4 +47,12 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: `connection.on("error", KafkaSocket.ignore)`,
     replace: "",
   },
+  {
+    line: "cuts-journal",
+    gone: "a connection that closed before the pool had it is not lent",
+    file: "src/journal/postgres/ConnectionPool.ts",
+    find: "connection.isOpen ? f(connection)",
+    replace: "connection.server !== undefined ? f(connection)",
+    seed: 5,
+  },
 ]

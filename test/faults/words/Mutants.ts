@@ -64,8 +64,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
     gone: "a search for what was dropped finds it",
     file: "src/journal/sqlite/search/Search.ts",
-    find: 'outcome === "moved") return this.#sql.ended',
-    replace: 'outcome === "moved") return this.#sql.dead',
+    find: 'if (outcome === "dropped" || outcome === "replayed"',
+    replace: 'if (outcome === "dropped") return this.#sql.dead\n    if (outcome === "replayed"',
   },
   {
     line,

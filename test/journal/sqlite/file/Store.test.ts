@@ -142,6 +142,7 @@ describe("another process that opens the journal while the relay runs on it", ()
 })
 
 describe("a file that is cut off while the relay runs on it", () => {
+  // Within the first page: a write-ahead log that was begun anew may be longer than what is in use.
   for (const [suffix, what] of [
     ["-wal", "write-ahead log"],
     ["", "journal"],
@@ -151,7 +152,7 @@ describe("a file that is cut off while the relay runs on it", () => {
       await session(at, async (engine) => {
         await fill(engine, 50)
         engine.inspect()
-        truncateSync(at.path + suffix, Math.floor(statSync(at.path + suffix).size / 2))
+        truncateSync(at.path + suffix, 4_096)
         expect(() => engine.inspect()).toThrow("was cut off while the relay was running on it")
       })
     })
@@ -161,7 +162,7 @@ describe("a file that is cut off while the relay runs on it", () => {
       await session(at, async (engine) => {
         await fill(engine, 50)
         engine.inspect()
-        truncateSync(at.path + suffix, Math.floor(statSync(at.path + suffix).size / 2))
+        truncateSync(at.path + suffix, 4_096)
         const [exit] = await fill(engine, 200, "more")
         expect(JSON.stringify(exit)).toContain("was cut off while the relay was running on it")
       })
