@@ -27,7 +27,7 @@ import { ListenerTls } from "./runtime/ListenerTls.ts"
 import * as Runtime from "./runtime/Runtime.ts"
 
 /**
- * What a drain waits for, one after the other: deliveries under way, the admin
+ * A drain waits for these, one after the other: deliveries under way, the admin
  * API's requests, attempts in flight. With the moment that connections have to
  * close it is less than `Runtime.drainDeadline`.
  */
@@ -90,7 +90,7 @@ const lanes = ({ sinks, quarantine, journal }: RelayConfig) => {
   )
 }
 
-/** Where the relay listens, with the real ports. */
+/** The addresses that the relay listens on, with the real ports. */
 export class Listening extends Context.Service<Listening, { readonly deliveries: Address; readonly admin: Address }>()(
   "relay/Relay/Listening",
 ) {}

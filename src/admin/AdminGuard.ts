@@ -1,5 +1,5 @@
 /**
- * Who may use the admin API.
+ * The rules of who may use the admin API.
  *
  * It listens on loopback, but any page in a browser on the same machine can send
  * requests there. So the Host must be the relay's (against DNS rebinding), a
@@ -64,7 +64,7 @@ export const make = ({ listen, token }: RelayConfig["admin"]) => {
       authorization.startsWith("Bearer ") &&
       same(authorization.slice("Bearer ".length), Redacted.value(token))
     const isOpen = reads.has(method) && open.has(new URL(url).pathname)
-    // Whoever knows the token may come by any name.
+    // A client that knows the token may come by any name.
     if (!isOpen && !ours(name) && !tokenFits) return misdirected
     if (!reads.has(method)) {
       const site = headers.get("sec-fetch-site")

@@ -114,11 +114,11 @@ export const Status = Schema.Struct({
   /** Long-running work and its progress from 0 to 1: `replay to lake`. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),
   webhooks: Schema.Array(Webhook),
-  /** Those in use. */
+  /** The connections in use. */
   certificates: Schema.Array(Certificate),
   /** The most frequent first. */
   refusals: Schema.Array(Refusals),
-  /** Of all relays. */
+  /** The sum of all relays. */
   lanes: Schema.Array(Lane),
   /** Absent where there can be but one relay. */
   fleet: Schema.optionalKey(Fleet),
@@ -165,7 +165,7 @@ export const EventReport = Schema.Struct({
   sinks: Schema.Array(
     Schema.Struct({
       ...DeliveryStatus.fields,
-      /** What its lane waits for, while the event is pending or retrying. */
+      /** The reason why its lane waits, while the event is pending or retrying. */
       lane: Schema.optionalKey(Schema.String),
       /** Rendered now, by the config in force. */
       payload: Schema.optionalKey(Schema.Unknown),
@@ -173,7 +173,7 @@ export const EventReport = Schema.Struct({
       note: Schema.optionalKey(Schema.String),
     }),
   ),
-  /** What the routes of the config in force say of it; empty for an event without a type. */
+  /** The verdicts of the routes in force; empty for an event without a type. */
   routes: Schema.Array(
     Schema.Struct({
       route: Schema.String,
@@ -211,7 +211,7 @@ export const Reloaded = Schema.Struct({
       details: Schema.Array(Schema.String),
     }),
   ),
-  /** What an operator should know of it. */
+  /** A note that an operator should read. */
   notes: Schema.Array(Schema.String),
   warnings: Schema.Array(Diagnostic),
 })

@@ -1,5 +1,5 @@
 /**
- * What receivers answered to failed attempts, as the admin API shows it: an
+ * The answers of receivers to failed attempts, as the admin API shows it: an
  * answer may repeat what was sent, so it is shown where a payload is.
  */
 import { mask } from "../event/Masked.ts"

@@ -13,12 +13,12 @@ export const DeliveryStatus = Schema.Struct({
   at: Schema.optionalKey(Schema.Finite),
   /** How many attempts there were. */
   tries: Schema.optionalKey(Schema.Int),
-  /** Of the attempt that delivered it: milliseconds, and the answer's code. */
+  /** The milliseconds and the answer's code of the attempt that delivered it. */
   took: Schema.optionalKey(Schema.Finite),
   code: Schema.optionalKey(Schema.Int),
   /** Since when it had been a dead letter: epoch milliseconds. */
   deadAt: Schema.optionalKey(Schema.Finite),
-  /** Who dropped, replayed or moved it: the page, the command line, the admin API, or the relay itself. */
+  /** The origin of a drop, replay or move: the page, the command line, the admin API, or the relay itself. */
   by: Schema.optionalKey(Schema.String),
   /** The sequence that it was appended again as. */
   copy: Schema.optionalKey(Schema.Int),
@@ -30,7 +30,7 @@ export const DeliveryStatus = Schema.Struct({
 /** That an event was appended again. */
 const CopyLink = Schema.Struct({ sequence: Schema.Int, at: Schema.Finite, by: Schema.String })
 
-/** Of an event's story. Without `at` the time is not known, or has not come. */
+/** A step of an event's story. Without `at` the time is not known, or has not come. */
 export const Step = Schema.Struct({
   at: Schema.optionalKey(Schema.Finite),
   sink: Schema.optionalKey(Schema.String),

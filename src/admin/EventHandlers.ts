@@ -10,7 +10,7 @@ import { readings } from "./EventName.ts"
 import { eventOf, reportsOf } from "./EventReport.ts"
 import { refusedOr, requirePatterns, unavailable } from "./Refusals.ts"
 
-/** Of one id there are the event and its copies; no more of them are shown. */
+/** One id has the event and its copies; no more of them are shown. */
 const maxCopies = 20
 /** How long one event is looked for, in milliseconds: it takes that long only where the journal is not indexed yet. */
 const explainTimeout = 5_000

@@ -1,5 +1,5 @@
 /**
- * What `explain` reports of an event. Its sinks are those of the time when it was
+ * The report of `explain` on an event. Its sinks are those of the time when it was
  * accepted; routes and payloads are rendered now, by the config in force.
  */
 import { Option, Result } from "effect"

@@ -1,4 +1,4 @@
-/** What the status says of the relays on one journal. */
+/** The part of the status about the relays on one journal. */
 import { Schema } from "effect"
 
 /** The relays on one journal. */
@@ -11,7 +11,7 @@ export const Fleet = Schema.Struct({
       version: Schema.String,
       /** Tells configs apart. */
       configHash: Schema.String,
-      /** Of its admin API. */
+      /** The address of its admin API. */
       address: Schema.String,
       /** Milliseconds since its last sign of life. */
       age: Schema.Finite,

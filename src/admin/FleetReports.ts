@@ -76,7 +76,7 @@ export const withOthers = (
     ...own,
     ...theirs.flatMap(([name, counts]): ReadonlyArray<Api.Lane> => {
       const [lane] = members.flatMap(({ lanes }) => lanes.filter((lane) => lane.name === name))
-      // What nobody has a sink for is listed by the relay that owns its stream.
+      // A lane that has no sink at any relay is listed by the relay that owns its stream.
       if (lane === undefined && counts.backlog + counts.deadLetters === 0) return []
       return [
         {

@@ -58,7 +58,7 @@ const journalProblems = ({ journal: { health, message, filling } }: Status): Rea
 const readinessProblems = ({ draining, notReady, now, journal }: Status): ReadonlyArray<StatusProblem> => {
   const relay = { name: "relay", action: "" }
   if (draining) return [{ ...relay, state: "stopping", lines: ["it is stopping, and refuses deliveries"] }]
-  // What the journal has to say stands there.
+  // The journal's own message stands there.
   if (notReady === "" || journal.health === "full" || journal.health === "broken") return []
   const { answeredAt } = journal
   const old = answeredAt === undefined ? [] : [`the figures shown are ${span(now - answeredAt)} old`]

@@ -140,7 +140,7 @@ export class History extends Context.Service<
     readonly report: Effect.Effect<Report>
     /** The counts of the last hour up to now. */
     readonly hour: Effect.Effect<Hour>
-    /** Of a sink's attempts within the last minutes, in milliseconds. */
+    /** The milliseconds that a sink's attempts took within the last minutes. */
     readonly p99: (lane: LaneStatus) => number | undefined
   }
 >()("relay/admin/History") {

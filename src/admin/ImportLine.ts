@@ -1,4 +1,4 @@
-/** What `journal import` sends of another journal, and the answer. */
+/** The lines that `journal import` sends of another journal, and the answer. */
 import { Schema } from "effect"
 import { spanOf, stateOf } from "../event/TraceContext.ts"
 
@@ -44,7 +44,7 @@ export const Kept = Schema.Struct({
   trace: Schema.optionalKey(Trace),
   replayed: Schema.Boolean,
   bodyBase64: Schema.String.check(Schema.isBase64()),
-  /** Of a dead letter. */
+  /** Only a dead letter has this. */
   at: Schema.optionalKey(Millis),
   attempts: Schema.optionalKey(Schema.Array(Schema.Struct({ ...Attempt.fields, at: Millis }))),
 })

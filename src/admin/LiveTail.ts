@@ -79,7 +79,7 @@ export const make = Effect.fnUntraced(function* (filter: Filter, recent: RecentR
   let allowance = shownPerSecond
   let refilledAt = now()
 
-  /** What is new since the last read. */
+  /** The events that are new since the last read. */
   const readNew = Effect.gen(function* () {
     const head = yield* journal.head
     const missed = Math.max(0, head - maxLag - position)

@@ -109,7 +109,7 @@ export const render = Effect.gen(function* () {
     answers.set(respond, answers.get(respond) ?? 0)
   }
   const webhooks = [...counters.webhooks]
-  /** Those of `from` are there from the start: a counter that begins with its first failure has no increase there. */
+  /** The series of `from` are there from the start: a counter that begins with its first failure has no increase there. */
   const perWebhook = (
     label: string,
     counted: "answers" | "signatureFailures" | "secretsLastUsed" | "events" | "unredacted",

@@ -43,7 +43,7 @@ const isSender = ({ webhook, reason, count, lastAt }: Refusals, { webhooks, now,
 }
 
 const stateOf = (one: Refusals, status: Status): State => {
-  // Whoever scans the internet asks for paths: that must not hide what matters.
+  // A scanner asks for paths: that must not hide what matters.
   if (one.webhook === "") return "unknown-path"
   if (isSender(one, status)) return "signatures-fail"
   const isStranger = one.reason === "method" || (strangers.has(one.reason) && one.count < few)

@@ -6,7 +6,7 @@ import * as Api from "./Api.ts"
 
 export const unavailable = ({ message }: JournalError) => new Api.Unavailable({ message })
 
-/** The same of what a person may have mistyped. */
+/** Counts by the value that a person may have mistyped. */
 export const refusedOr = (error: JournalError) =>
   error.reason._tag === "JournalRefused" ? new Api.Refused({ message: error.message }) : unavailable(error)
 

@@ -10,7 +10,7 @@ export const Refusals = Schema.Struct({
   /** Its name; empty for requests to no webhook. */
   webhook: Schema.String,
   reason: RefusalReason,
-  /** Of the answer. */
+  /** The status of the answer. */
   status: Schema.Int,
   count: Schema.Int,
   /** Epoch milliseconds. */
@@ -19,9 +19,9 @@ export const Refusals = Schema.Struct({
   lastRequestId: Schema.String,
   /** The reason in words. */
   what: Schema.String,
-  /** What to do. */
+  /** The action that helps. */
   advice: Schema.String,
-  /** Of unknown paths the path, without its query; of others what they have of the kind. The ten most frequent, cut to 200 characters; a stranger may have chosen them. */
+  /** An unknown path without its query, or what another refusal has of the kind. The ten most frequent, cut to 200 characters; a stranger may have chosen them. */
   details: Schema.Array(Schema.Struct({ detail: Schema.String, count: Schema.Int, lastAt: Schema.Finite })),
 })
 export type Refusals = typeof Refusals.Type
@@ -36,7 +36,7 @@ export const TappedRefusal = Schema.Struct({
   status: Schema.Int,
   /** The reason in words. */
   what: Schema.String,
-  /** As in the status; empty where there is none. */
+  /** The text is that of the status; empty where there is none. */
   detail: Schema.String,
   /** In its answer and in the log. */
   requestId: Schema.String,

@@ -16,7 +16,7 @@ import * as LiveTail from "./LiveTail.ts"
 import { noSink, requirePatterns, unavailable } from "./Refusals.ts"
 import { RelayStatus } from "./RelayStatus.ts"
 
-/** What of an event is owed to these sinks. */
+/** The sinks among these that are owed an event. */
 const owedOf = (
   { sequence, pending, replayed, bodyBase64, at, attempts, journal: _, in: place, ...facts }: Kept,
   sinks: ReadonlySet<string>,

@@ -1,4 +1,4 @@
-/** What does not change while the relay runs: for `status` and `/metrics`. */
+/** Facts that do not change while the relay runs: for `status` and `/metrics`. */
 import { Clock, Context, Effect, Layer } from "effect"
 
 export class RelayInfo extends Context.Service<

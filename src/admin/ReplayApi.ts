@@ -61,7 +61,7 @@ export type ReplayRequest = typeof ReplayRequest.Type
 /** Events that are sent again, or in a dry run would be. */
 const Counted = Schema.Struct({
   count: Schema.Int,
-  /** The same events, each counted once for each of its sinks; the largest groups. */
+  /** The largest groups of these events, each counted once for each of its sinks. */
   groups: Schema.Array(Schema.Struct({ type: Schema.String, sink: Schema.String, count: Schema.Int })),
   /** Counted in groups that are not listed. */
   others: Schema.Int,
@@ -80,19 +80,19 @@ const Counted = Schema.Struct({
   ),
 })
 
-/** What a replay of dead letters would do. */
+/** The effect that a replay of dead letters would have. */
 export const DeadLettersPreview = Schema.Struct({ ...Counted.fields, stayed: Stayed })
 export type DeadLettersPreview = typeof DeadLettersPreview.Type
 
 export const Replay = Schema.Struct({
   id: Schema.String,
-  /** As asked for, with `through`: after a dry run this starts the replay of the same events. */
+  /** The request, with `through`: after a dry run this starts the replay of the same events. */
   events: ReplayEvents,
   to: ReplayRequest.fields.to,
   dryRun: Schema.Boolean,
   /** It waits while a sink has many events waiting, or the journal little room. */
   state: Schema.Literals(["running", "waiting", "finished", "cancelled", "failed"]),
-  /** What it waits for, or why it failed; else empty. */
+  /** The reason why it waits or failed; else empty. */
   message: Schema.String,
   /** Epoch milliseconds. */
   startedAt: Schema.Finite,
@@ -102,7 +102,7 @@ export const Replay = Schema.Struct({
   /** Everything up to this place is done. */
   reached: Schema.String,
   ...Counted.fields,
-  /** Of the counts in groups, those that the sink has not got yet: pending, retrying or dead letters there, and so sent twice. */
+  /** The counts in groups that the sink has not got yet: pending, retrying or dead letters there, and so sent twice. */
   undelivered: Schema.Int,
   /** Events that were found and left out. */
   leftOut: Schema.Struct({
@@ -129,9 +129,9 @@ export class Replays extends HttpApiGroup.make("replays").add(
     success: Replay,
     error: [NotFound, Refused, Unavailable],
   }),
-  /** Those that run and the last that ended, newest first. A restart forgets them. */
+  /** Replays that run and the last that ended, newest first. A restart forgets them. */
   HttpApiEndpoint.get("list", "/replays", { success: Schema.Array(Replay) }),
   HttpApiEndpoint.get("show", "/replays/:id", { params: id, success: Replay, error: NotFound }),
-  /** What was sent until then is delivered. Of one that has ended, how it ended. */
+  /** An event that was sent until then is delivered. Of one that has ended, how it ended. */
   HttpApiEndpoint.post("cancel", "/replays/:id/cancel", { params: id, success: Replay, error: NotFound }),
 ) {}

@@ -174,7 +174,7 @@ export class ReplayRun {
     return events.slice(room)
   })
 
-  /** What becomes of an event; `undefined` where it is left out. */
+  /** The fate of an event; `undefined` where it is left out. */
   #plan(found: FoundEvent): Planned | undefined {
     const why = this.#unfit(found)
     const sinks = why === undefined ? this.#sinksOf(found, (sink) => this.#summary.removedSink(sink)) : []
@@ -188,7 +188,7 @@ export class ReplayRun {
     return event.problem === undefined ? undefined : "quarantined"
   }
 
-  /** Where an event goes; a sink that was renamed has its new name. */
+  /** The sinks that an event goes to; a sink that was renamed has its new name. */
   #sinksOf({ deliveries }: FoundEvent, onRemoved: (sink: string) => void = () => {}): ReadonlyArray<string> {
     const { to, events } = this.#options.request
     if (to !== "routed") return [to.sink]
@@ -233,7 +233,7 @@ export class ReplayRun {
     function* (this: ReplayRun, planned: ReadonlyArray<Planned>): Effect.fn.Return<void, JournalError> {
       for (let left = planned; left.length > 0; ) {
         const targets = left.map(({ found, sinks }) => ({ sequence: found.sequence, sinks }))
-        // What was appended is counted, also when it is cancelled meanwhile.
+        // An event that was appended is counted, also when the replay is cancelled meanwhile.
         const appended = this.#options.journal.replay(targets).pipe(
           Effect.tap((counts) => Effect.sync(() => this.#count(left, counts))),
           Effect.uninterruptible,

@@ -20,13 +20,13 @@ export const Route = Schema.Struct({
 })
 export type Route = typeof Route.Type
 
-/** What the routes do with an event type. */
+/** The routes' verdict on an event type. */
 export const TypeReport = Schema.Struct({
   type: Schema.String,
   /** Whether the sender's catalogue has it, or it is the relay's own. */
   isKnown: Schema.Boolean,
   sinks: names,
-  /** Those of routes with `where`: it depends on the event. */
+  /** The sinks of routes with `where`: the event decides. */
   conditional: names,
   routes: Schema.Array(
     Schema.Struct({ route: Schema.String, sinks: names, verdict: Schema.Literals(verdicts), because: Schema.String }),
@@ -36,7 +36,7 @@ export type TypeReport = typeof TypeReport.Type
 
 export class Routes extends HttpApiGroup.make("routes").add(
   HttpApiEndpoint.get("list", "/routes", { success: Schema.Array(Route) }),
-  /** As if it came by `webhook`; by default any. */
+  /** The event is taken as one that came by `webhook`; by default by any. */
   HttpApiEndpoint.get("explain", "/routes/explain", {
     query: { type: Schema.String, webhook: Schema.optionalKey(Schema.String) },
     success: TypeReport,

@@ -29,7 +29,7 @@ const problem = (state: State, name: string, line: string, action: string): Stat
   action,
 })
 
-/** What takes its place: a secret of the same webhook that lasts longer. */
+/** The successor: a secret of the same webhook that lasts longer. */
 const successorOf = ({ expires = 0 }: Secret, { secrets }: Webhook): Secret | undefined =>
   secrets.find((other) => other.expires === undefined || other.expires > expires)
 

@@ -1,5 +1,5 @@
 /**
- * What can be wrong with a running relay, and how bad each is.
+ * The states that can be wrong with a running relay, and how bad each is.
  *
  * `critical`: deliveries are refused, events were lost, or a sink gets nothing
  * until somebody acts. `warning`: nothing is lost and it can wait until morning.
@@ -44,10 +44,10 @@ export type State = keyof typeof states
 
 export interface StatusProblem {
   readonly state: State
-  /** What it is about: `journal`, `config`, a sink or a webhook. */
+  /** The subject: `journal`, `config`, a sink or a webhook. */
   readonly name: string
   readonly lines: ReadonlyArray<string>
-  /** What to do; empty where the lines say it. */
+  /** The action that helps; empty where the lines say it. */
   readonly action: string
 }
 

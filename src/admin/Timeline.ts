@@ -76,7 +76,7 @@ export const timelineOf = (
       .filter(({ sequence }) => !deliveries.some(({ copy }) => copy === sequence))
       .map(({ sequence, at, by }) => ({ at, what: `replayed as ${seq(sequence)}${byOf(by)}` })),
   ]
-  // What has no time comes where it stands: what waits is the last.
+  // A step without a time stays in its place: a wait is the last.
   const end = Number.POSITIVE_INFINITY
   return steps
     .map((step, index) => ({ step, at: step.at ?? (index === 0 ? 0 : end), index }))

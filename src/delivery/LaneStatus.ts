@@ -1,4 +1,4 @@
-/** What is known of a sink's lanes: those of all streams that the relay owns as one. */
+/** The state of a sink's lanes: the lanes of all streams that the relay owns as one. */
 import type { LaneInfo } from "../journal/Journal.ts"
 import { AttemptStats } from "./lane/AttemptStats.ts"
 import type { Lane } from "./lane/Lane.ts"

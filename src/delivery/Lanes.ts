@@ -61,7 +61,7 @@ export interface LanesOptions {
 export class Lanes extends Context.Service<
   Lanes,
   {
-    /** Of the streams that this relay owns. */
+    /** Only the streams that this relay owns count. */
     readonly status: Effect.Effect<ReadonlyArray<LaneStatus>, JournalError>
     /** Since the start, the outcomes of attempts at each sink, also of one that has left the config. */
     counted(): ReadonlyArray<LaneStatus["attempts"]>
@@ -206,7 +206,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
     swap: Effect.Effect<void>,
   ) {
     const names = new Set([quarantine, ...specs.map(({ config }) => config.name)])
-    /** What changes over a stream. */
+    /** The changes to a stream's lanes. */
     const plan = Effect.fnUntraced(function* (lanes: RunningLanes.RunningLanes) {
       const known = new Set((yield* lanes.log.lanes).map(({ name }) => name))
       /** The lane that a renamed sink takes over, or what is left of it when that was interrupted. */
@@ -316,7 +316,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
       oneChange.withPermit(
         Effect.gen(function* () {
           if (streams.of(from).length > 0) return yield* inUse(from)
-          // What the target has ended must be on disk, or it would adopt it again after the move.
+          // The target's settlements must be on disk, or it would adopt it again after the move.
           for (const lanes of streams.all()) yield* lanes.settle
           const adopt = Effect.forEach(streams.all(), (lanes) =>
             Effect.map(lanes.log.openLane(to), (opened) => lanes.get(to)?.adopt(opened)),

@@ -112,7 +112,7 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
   const settleNow = Latch.makeUnsafe(false)
   const oneSettlement = yield* Semaphore.make(1)
 
-  /** What the journal refused stays with its lane: a crash sends it again, and the lane stops at its bound. */
+  /** A settlement that the journal refused stays with its lane: a crash sends it again, and the lane stops at its bound. */
   const refuse = (lane: Lane.Lane, { error }: RefusedSettlement) =>
     lane.state.refuse(
       `the journal refuses the progress of this lane, and takes that of others: ${error.message} If it lasts, restart the relay: what is not stored is sent again`,
@@ -177,7 +177,7 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
   // Finalizers run in reverse: the pumps stop, attempts in flight end, their outcomes are stored, the sinks close.
   const sinks = yield* Scope.fork(yield* Scope.Scope)
   yield* Effect.addFinalizer(() => settle)
-  /** What the stop waits for, where it does. */
+  /** The attempts that the stop waits for. */
   const sayInFlight = Effect.suspend(() => {
     const busy = [...running.values()].flatMap(({ lane: { config, inFlight } }) =>
       inFlight.size > 0 ? [`${config.name} (${inFlight.size})`] : [],
@@ -246,7 +246,7 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
   )
   yield* Effect.forkScoped(repeating("lanes could not be watched", Effect.delay(watch, countEvery)))
 
-  /** What of the lane's config concerns the sink. */
+  /** The part of the lane's config that concerns the sink. */
   const sinkConfig = ({ config, digest, key, enrich }: LaneConfig) => config && [config, digest && key, enrich]
   const keyOf = ({ config, open }: LaneSpec) => new SinkPool.SinkKey(config.type, sinkConfig(config), open)
 

@@ -9,7 +9,7 @@ import type { Sink, SinkError } from "../sinks/Sink.ts"
 import { sinkTypes } from "../sinks/SinkTypes.ts"
 import * as LazySink from "./LazySink.ts"
 
-/** The same type and config are the same sink. One without a config is known by what opens it. */
+/** Two sinks of one type and config are one. One without a config is known by what opens it. */
 export class SinkKey implements Equal.Equal {
   readonly type: string
   readonly config: unknown

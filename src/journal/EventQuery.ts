@@ -24,18 +24,18 @@ export type DeliveryState =
 export interface DeliveryStatus {
   readonly sink: string
   readonly outcome: DeliveryState
-  /** Of a retry, when it is due: epoch milliseconds. */
+  /** The epoch milliseconds at which a retry is due. */
   readonly due?: number
   /** When it came to this, as far as it ended: epoch milliseconds. */
   readonly at?: number
   /** How many attempts there were, where that is known. */
   readonly tries?: number
-  /** Of the attempt that delivered it: milliseconds, and the answer's code. */
+  /** The milliseconds and the answer's code of the attempt that delivered it. */
   readonly took?: number
   readonly code?: number
   /** Since when it had been a dead letter, in epoch milliseconds. */
   readonly deadAt?: number
-  /** Who dropped, replayed or moved it. */
+  /** The name of the operator who dropped, replayed or moved it. */
   readonly by?: string
   /** The sequence that it was appended again as. */
   readonly copy?: number
@@ -71,9 +71,9 @@ export interface EventQuery {
   readonly deliveredAfter?: number
   /** With more attempts than that at one sink. Of several such conditions all hold at the same sink. */
   readonly attemptsOver?: number
-  /** Where the page before ended: its `next`. Only the journal that said it knows what it means. */
+  /** The end of the page before: its `next`. Only the journal that said it knows what it means. */
   readonly before?: string
-  /** The same oldest first, which this asks for: empty for the first page. */
+  /** A page oldest first begins after this: empty for the first page. */
   readonly after?: string
   /** Oldest first, and no further than there. */
   readonly through?: string
@@ -83,7 +83,7 @@ export interface EventQuery {
 /** An event that is kept, and its state at each sink. */
 export interface FoundEvent {
   readonly sequence: number
-  /** Where a page ends that it is the last of: a query's `before`, `after` or `through`. */
+  /** The place of a page's end, if it is the last event there: a query's `before`, `after` or `through`. */
   readonly place: string
   /** How it came into the log: `moved` from one lane to another. */
   readonly origin: "delivered" | "replayed" | "moved"
@@ -92,7 +92,7 @@ export interface FoundEvent {
   readonly body?: Uint8Array
   /** At the sinks that it was routed to when it was accepted. */
   readonly deliveries: ReadonlyArray<DeliveryStatus>
-  /** What it is a copy of; absent where that is not recorded. */
+  /** The event that it is a copy of; absent where that is not recorded. */
   readonly copyOf?: CopyLink
   /** Its copies, the first one first. */
   readonly copies?: ReadonlyArray<CopyLink>
@@ -109,7 +109,7 @@ export interface EventPage {
   readonly next?: string
 }
 
-/** What many events have in common, and an index tells apart. */
+/** Properties that many events share, and by which an index tells them apart. */
 export interface Kind {
   readonly type: string
   readonly webhook: string

@@ -1,4 +1,4 @@
-/** What relays on one journal know of each other: for `status`. */
+/** The knowledge that relays on one journal have of each other, for `status`. */
 import type { Effect } from "effect"
 
 /** A lane's counts in a stream. */
@@ -8,7 +8,7 @@ export interface LaneCounts {
   readonly deadLetters: number
 }
 
-/** What the owner of a stream says of it. */
+/** The report of a stream by its owner. */
 export interface StreamReport {
   readonly lanes: Readonly<Record<string, LaneCounts>>
   /** Events that were appended since it began, and those of them that its log still has. */
@@ -18,7 +18,7 @@ export interface StreamReport {
   readonly bytes: number
 }
 
-/** What a relay says of a sink of its config. */
+/** The report of a sink by a relay that has it in its config. */
 export interface LaneReport {
   readonly name: string
   readonly type: string
@@ -28,12 +28,12 @@ export interface LaneReport {
   readonly oldestAt: number
 }
 
-/** Who a relay is, for the others. */
+/** A relay's identity, for the others. */
 export interface Introduction {
   readonly version: string
   /** Tells configs apart; relays with the same one have the same. */
   readonly configHash: string
-  /** Of its admin API. */
+  /** The address of its admin API. */
   readonly address: string
   readonly lanes: ReadonlyArray<LaneReport>
 }
@@ -45,7 +45,7 @@ export interface MemberStatus {
   readonly version: string
   /** Tells configs apart; relays with the same one have the same. */
   readonly configHash: string
-  /** Of its admin API. */
+  /** The address of its admin API. */
   readonly address: string
   /** Milliseconds since its last sign of life was seen. */
   readonly age: number

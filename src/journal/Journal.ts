@@ -29,7 +29,7 @@ export type * from "./LaneInfo.ts"
 export type * from "./Settlement.ts"
 export type * from "./StreamLog.ts"
 
-/** What became of an `append`. */
+/** The result of an `append`. */
 export type Appended = "appended" | "duplicate"
 
 export type AppendExit = Exit.Exit<Appended, JournalError>
@@ -44,9 +44,9 @@ export interface ReplayTarget {
 }
 
 export interface ReplayCounts {
-  /** So many of the targets are done, from the first one on. */
+  /** The number of targets that are done, from the first one on. */
   readonly done: number
-  /** Those of them that are no longer kept, or can't be read: nothing was appended. */
+  /** The targets that are no longer kept, or can't be read: nothing was appended. */
   readonly gone: ReadonlyArray<number>
 }
 
@@ -65,7 +65,7 @@ export interface UndeliveredEvent {
   readonly dead?: { readonly at: number; readonly attempts: ReadonlyArray<Attempt> }
 }
 
-/** What an import did: events, each counted once per lane. */
+/** The counts of an import: events, each counted once per lane. */
 export interface ImportCounts {
   readonly pending: number
   readonly deadLetters: number
@@ -76,7 +76,7 @@ export interface ImportCounts {
 export interface JournalStatus {
   /** `unavailable` while its server does not answer; `red` until a person acknowledges it: events were lost, or a file was set aside. */
   readonly health: "starting" | "ok" | "unavailable" | "full" | "broken" | "red"
-  /** What is wrong and what to do about it; empty when nothing is. */
+  /** The problem and what to do about it; empty when there is none. */
   readonly message: string
   /** Losses that nobody has acknowledged, one per line, and when the first was found (epoch milliseconds). */
   readonly alarm: { readonly lines: ReadonlyArray<string>; readonly since: number }
@@ -92,7 +92,7 @@ export interface JournalStatus {
   readonly engine: EngineStatus
 }
 
-/** What only some engines have; `status` shows what is there. */
+/** Figures that only some engines have; `status` shows those that are there. */
 export interface EngineStatus {
   readonly path?: string
   readonly walBytes?: number
@@ -112,7 +112,7 @@ export interface JournalCounters {
   readonly commitMillis: number
 }
 
-/** What an operator works on: all that the journal holds. */
+/** The operations of an operator, on all that the journal holds. */
 export interface Archive {
   setPaused(lane: string, paused: boolean): Effect.Effect<void, JournalError>
   /**
@@ -149,7 +149,7 @@ export interface Archive {
    * be empty although there are more.
    */
   events(query: EventQuery): Effect.Effect<EventPage, JournalError>
-  /** Where the events that are kept end now: a query's `through`. */
+  /** The end of the events that are kept now: a query's `through`. */
   readonly end: Effect.Effect<string, JournalError>
 
   readonly status: Effect.Effect<JournalStatus>
@@ -165,7 +165,7 @@ export class Journal extends Context.Service<
       /** Succeeds when the event, or the one that it is a duplicate of, is durable. One commit serves all that wait for it. */
       append(event: Event, sinks: ReadonlyArray<string>): Effect.Effect<Appended, JournalError>
       /**
-       * The same without a fiber, for the hot path: an exit when it is known at
+       * Appends without a fiber, for the hot path: an exit when it is known at
        * once (a refusal, an old duplicate), else the promise that all events of
        * one commit share, so that it may call a duplicate appended. It never
        * rejects.

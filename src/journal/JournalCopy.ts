@@ -43,7 +43,7 @@ export interface CopiedImport {
   readonly lanes: ReadonlyArray<string>
 }
 
-/** What a lane delivered at the first attempt, among the sequences of a bucket: see `OutcomeRecord.ts`. */
+/** The events that a lane delivered at the first attempt, among the sequences of a bucket: see `OutcomeRecord.ts`. */
 export interface CopiedOutcomes {
   readonly bucket: number
   readonly lane: string
@@ -56,7 +56,7 @@ export interface CopiedEnd extends Omit<Ended, "copy"> {
   readonly copy?: { readonly stream: number; readonly sequence: number }
 }
 
-/** Where reading goes on: after the event of this lane. */
+/** The place where reading goes on: after the event of this lane. */
 export interface After {
   readonly lane: string
   readonly sequence: number
@@ -65,7 +65,7 @@ export interface After {
 type Read<A> = Effect.Effect<ReadonlyArray<A>, MaintenanceError>
 
 export interface CopiedStream {
-  /** The same at each try: the journal's identity, and which of its streams it is. */
+  /** The journal's identity, and which of its streams it is. A later try finds the same name. */
   readonly name: string
   /** The highest sequence that it has given out. */
   readonly last: number
@@ -75,7 +75,7 @@ export interface CopiedStream {
   /** By lane and sequence, some at a time; empty at the end. */
   readonly retries: (after: After) => Read<CopiedRetry>
   readonly letters: (after: After) => Read<CopiedLetter>
-  /** What lanes delivered of the events from one sequence up to another. */
+  /** The deliveries of the events from one sequence up to another. */
   readonly outcomes: (from: number, to: number) => Read<CopiedOutcomes>
   /** In the order in which they were recorded, above an id; empty at the end. */
   readonly ends: (after: number) => Read<CopiedEnd>
@@ -85,9 +85,9 @@ export interface CopySource {
   readonly streams: ReadonlyArray<CopiedStream>
   /** Paused by a person. */
   readonly paused: ReadonlyArray<string>
-  /** What it was brought back from others, so that none of it is again: by journal and sequence; empty at the end. */
+  /** The events that it was brought back from others, so that none of it is again: by journal and sequence; empty at the end. */
   readonly imported: (after: Pick<CopiedImport, "journal" | "sequence">) => Read<CopiedImport>
-  /** Of the events read so far, those whose bytes are not what was written. */
+  /** The number of events read so far whose bytes are not what was written. */
   readonly damaged: () => number
 }
 
@@ -99,7 +99,7 @@ export interface CopyCounts {
   readonly known: number
 }
 
-/** What reading all of a journal found. */
+/** The counts of all that a journal holds. */
 export interface Checked {
   readonly events: number
   readonly retrying: number
@@ -137,7 +137,7 @@ export const eachEnd = Effect.fnUntraced(function* <E, R>(
   }
 })
 
-/** Where a lane's own begin. */
+/** The place before the first of a lane's own. */
 export const start: After = { lane: "", sequence: 0 }
 
 /** Reads on where nothing of a page is sound: an empty one is the end. */
@@ -196,7 +196,7 @@ export interface CopyTarget {
   ) => Effect.Effect<CopyCounts, MaintenanceError>
 }
 
-/** What a type of journal has for copies. */
+/** The two ends of a copy, which each type of journal has. */
 export interface Copying<Config> {
   /** For a copy nothing may write to it; to check it, relays may go on. */
   readonly source: (config: Config, use?: "copy" | "check") => Effect.Effect<CopySource, MaintenanceError, Scope.Scope>

@@ -22,7 +22,7 @@ export class JournalBroken extends Schema.TaggedError<JournalBroken>()("JournalB
 /** Another relay has taken over the stream: what this one has to say of it is not stored any more. */
 export class JournalFenced extends Schema.TaggedError<JournalFenced>()("JournalFenced", said) {}
 
-/** What is asked for can't be, now or later: a mistake of whoever asks. */
+/** The request can't be met, now or later: a mistake of whoever asks. */
 export class JournalRefused extends Schema.TaggedError<JournalRefused>()("JournalRefused", said) {}
 
 export class JournalError extends Schema.TaggedError<JournalError>()("JournalError", {

@@ -1,4 +1,4 @@
-/** What a type of journal is; `Journals.ts` lists the types. */
+/** The parts of a type of journal; `Journals.ts` lists the types. */
 import type { Effect, Layer, Schema } from "effect"
 import type { Journal } from "./Journal.ts"
 import type { Copying } from "./JournalCopy.ts"
@@ -11,7 +11,7 @@ export interface JournalType<Config> {
   readonly load: () => Promise<{ readonly layer: (config: Config) => Layer.Layer<Journal, JournalError> }>
   /** The keys that a reload may change: the journal takes them from `ConfigInForce`. */
   readonly live?: ReadonlyArray<string>
-  /** What `validate` and `doctor` say of it without opening it; absent where the file is all there is to say. */
+  /** The findings of `validate` and `doctor` without opening it; absent where the file is all there is to say. */
   readonly inspect?: (config: Config) => Effect.Effect<ReadonlyArray<Inspected>>
   /** Reads and writes it for `relay journal copy`. */
   readonly copying?: () => Promise<Copying<Config>>
@@ -24,7 +24,7 @@ export interface JournalType<Config> {
 /** One thing that was looked at. */
 export interface Inspected {
   readonly verdict: "wrong" | "warning" | "ok"
-  /** What is wrong and what to do, or what was found in order. */
+  /** The problem and what to do, or what was found in order. */
   readonly message: string
 }
 

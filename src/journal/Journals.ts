@@ -52,7 +52,7 @@ export const fileOf = (config: JournalConfig): JournalFile | undefined => journa
 /** The keys of a journal's config that a reload may change. */
 export const liveKeys = ({ type }: JournalConfig): ReadonlyArray<string> => journalTypes[type]?.live ?? []
 
-/** What can be said of a journal that is not on this machine. */
+/** The facts of a journal that is not on this machine. */
 export const inspect = (config: JournalConfig): Effect.Effect<ReadonlyArray<Inspected>> =>
   journalTypes[config.type]?.inspect?.(config) ?? Effect.succeed([])
 

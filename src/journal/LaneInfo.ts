@@ -1,8 +1,8 @@
-/** What a journal says of a lane, and of the events that it keeps for it. */
+/** The journal's view of a lane, and of the events that it keeps for it. */
 import type { Entry } from "../event/Entry.ts"
 import type { Attempt, Cursor, Wait } from "./Settlement.ts"
 
-/** What the journal knows of a lane. */
+/** The journal's knowledge of a lane. */
 export interface LaneInfo {
   readonly name: string
   readonly cursor: Cursor
@@ -29,7 +29,7 @@ export interface OpenedLane extends LaneInfo {
 export interface RetryEntries {
   /** In the order asked for. */
   readonly entries: ReadonlyArray<Entry>
-  /** Those whose bytes are not what was written: they are lost, and removed. */
+  /** Dead letters whose bytes are not what was written: they are lost, and removed. */
   readonly lost: ReadonlyArray<number>
 }
 

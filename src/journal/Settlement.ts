@@ -1,4 +1,4 @@
-/** What a lane makes durable: its cursor, events that wait for a retry, and dead letters. */
+/** The changes that a lane makes durable: its cursor, events that wait for a retry, and dead letters. */
 import type { JournalError } from "./JournalError.ts"
 
 /** Everything up to `sequence` is settled, waits for a retry, or is not routed to the lane. */
@@ -14,7 +14,7 @@ export interface Attempt {
   readonly at: number
   /** The reason's tag, e.g. `DeliveryFailed`. */
   readonly reason: string
-  /** What the sink saw; holds no secret and no payload. */
+  /** The sink's observation; it holds no secret and no payload. */
   readonly message: string
   /** The beginning of what the receiver answered; it may hold a payload, but no secret. */
   readonly answer?: string
@@ -62,7 +62,7 @@ export interface Wait {
 
 /** Attempts since the last settlement: see {@link keptAttempts}. */
 export interface Tries {
-  /** So many of the newest attempts that the journal has don't count any more: the sink was down. */
+  /** The number of the newest attempts in the journal that don't count any more: the sink was down. */
   readonly refunded: number
   /** The attempts that failed since. */
   readonly failed: ReadonlyArray<Attempt>
@@ -105,7 +105,7 @@ export interface Settlement {
   readonly retry: ReadonlyArray<RetryChange>
   /** Retries that ended, and became no dead letters. */
   readonly endRetry: ReadonlyArray<number>
-  /** What was delivered by its first attempt. */
+  /** The events that were delivered by their first attempt. */
   readonly delivered: ReadonlyArray<DeliveredRange>
   readonly late: ReadonlyArray<LateDelivery>
   /** New dead letters; they wait for no retry any more. */

@@ -12,7 +12,7 @@ import { routesTable, sinksOf } from "./routesTable.ts"
 export const nameOf = ({ id, sequence }: { readonly id: string; readonly sequence: number }): string =>
   id === "" ? `seq_${sequence}` : id
 
-/** What a sink that runs no attempts waits for, beside what the timeline says. */
+/** The reason why a sink runs no attempts, beside what the timeline says. */
 const waitsOf = ({ sinks }: EventReport): ReadonlyArray<string> =>
   sinks.flatMap(({ sink, lane }) => (lane === undefined ? [] : [plain(`the sink ${sink} is ${lane}`)]))
 

@@ -44,7 +44,7 @@ export class Batcher {
   #limits(allowed: number): Limits {
     const { sink, breaker, suspects } = this.#parts
     const { isIsolated } = suspects
-    // What is in the queue is one digest, and goes as one.
+    // All that is in the queue is one digest, and goes as one.
     if (this.#isDigest) return { events: endless, bytes: endless, probing: false, isIsolated }
     const { maxEvents, maxBytes } = sink.batch
     return { events: Math.min(allowed, maxEvents), bytes: maxBytes, probing: breaker.probing, isIsolated }

@@ -1,5 +1,5 @@
 /**
- * What a lane has decided and the journal does not know. A later decision on an
+ * Decisions of a lane that the journal does not know. A later decision on an
  * event replaces an earlier one, so a settlement never contradicts itself. Part
  * of {@link Progress}.
  */
@@ -34,7 +34,7 @@ interface Range {
 
 export class Changes {
   #delivered: Array<Range> = []
-  /** Those of settlements that could not be stored. */
+  /** The changes of settlements that could not be stored. */
   #restored: ReadonlyArray<DeliveredRange> = []
   #late = new Map<number, LateDelivery>()
   #retries = new Map<number, RetryChange>()
@@ -45,7 +45,7 @@ export class Changes {
   /** The cursor or its ranges differ from what is stored. */
   #moved = false
   #stored: { readonly cursor: number; readonly pausedFor: number }
-  /** Of the settlement that is being stored: its retries, whether it ends any, and its share of `unstored`. */
+  /** The settlement that is being stored: its retries, whether it ends any, and its share of `unstored`. */
   #storing:
     | { readonly retries: ReadonlySet<number>; readonly ended: ReadonlySet<number>; readonly settled: number }
     | undefined
@@ -55,7 +55,7 @@ export class Changes {
     this.#stored = { cursor, pausedFor }
   }
 
-  /** Of those, what no settlement has that is being stored. */
+  /** The part of it that no settlement has that is being stored. */
   get untold(): number {
     return this.unstored - (this.#storing?.settled ?? 0)
   }
@@ -72,7 +72,7 @@ export class Changes {
     this.#retries.set(wait.sequence, { ...wait, ...this.#tries(wait.sequence, last) })
   }
 
-  /** The same, with its newest attempt refunded. */
+  /** The change with its newest attempt refunded. */
   refund(wait: Wait): void {
     const { failed, refunded } = this.#tries(wait.sequence)
     const tries = failed.length > 0 ? { failed: failed.slice(0, -1), refunded } : { failed, refunded: refunded + 1 }
@@ -108,7 +108,7 @@ export class Changes {
     this.#deadLetters.set(sequence, { sequence, at: last.at, ...tries })
   }
 
-  /** What the journal has yet to hear of an event's attempts. */
+  /** An event's attempts that the journal has yet to store. */
   #tries(sequence: number, last?: Attempt): Tries {
     const { failed = [], refunded = 0 } = this.#retries.get(sequence) ?? {}
     return { failed: last === undefined ? failed : [...failed, last], refunded }

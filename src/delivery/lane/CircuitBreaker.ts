@@ -36,7 +36,7 @@ export class CircuitBreaker {
   readonly #random: () => number
   /** Failed attempts in a row. */
   #consecutive = 0
-  /** The same, but attempts that were in flight together count once: how long to wait. */
+  /** Attempts that were in flight together count once here: how long to wait. */
   #level = 0
   #escalatedAt = 0
   /** Events that were charged with an attempt since the last success. */

@@ -159,7 +159,7 @@ export class InFlight {
     })
   }
 
-  /** What an ended attempt came to; counts it. */
+  /** Returns the outcome of an ended attempt, and counts it. */
   result(batch: Batch, exit: Exit.Exit<Failures, SinkError>, now: number): Attempt {
     const whole = Exit.isFailure(exit) ? this.#failure(exit.cause, batch, now) : undefined
     const failures = Exit.isSuccess(exit) ? exit.value : undefined

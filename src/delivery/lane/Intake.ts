@@ -39,7 +39,7 @@ export class Intake {
     else progress.collect({ entry, key }, Duration.toMillis(digest.wait))
   }
 
-  /** Those that wait for a retry are the oldest. Spared, one that keeps failing would cost every later event. */
+  /** The events that wait for a retry are the oldest. Spared, one that keeps failing would cost every later event. */
   readonly enforceBacklogLimit = Effect.fnUntraced(function* (this: Intake) {
     const { progress, queue } = this.#parts
     if (progress.excess <= 0) return

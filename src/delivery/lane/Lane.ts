@@ -164,7 +164,7 @@ export class Lane {
     this.#wake.openUnsafe()
   }
 
-  /** So many events are beyond the backlog limit: the oldest become dead letters. See {@link Progress.overLimit}. */
+  /** The number of events beyond the backlog limit: the oldest become dead letters. See {@link Progress.overLimit}. */
   giveUp(events: number, ended: number): void {
     this.progress.overLimit(events, ended)
     if (events > 0) this.#wake.openUnsafe()
@@ -308,7 +308,7 @@ export class Lane {
     if (limit > 0) this.#unread = ""
     const now = this.clock.now()
     for (const entry of entries) this.#intake.take(entry, now)
-    // What did not fit can be read as soon as attempts have made room; without room it stays known that there is more.
+    // Events that did not fit can be read as soon as attempts have made room; without room it stays known that there is more.
     if (limit > 0) {
       this.#moreToRead = entries.length > 0 && (entries.length === limit || this.progress.open.bytes >= maxOpenBytes)
     }

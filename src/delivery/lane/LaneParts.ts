@@ -12,7 +12,7 @@ import type { Queue } from "./Queue.ts"
 import type { RejectionRate } from "./RejectionRate.ts"
 import type { Suspects } from "./Suspects.ts"
 
-/** What a lane reports as it happens. */
+/** A lane's reports, as they happen. */
 export interface LaneEvents {
   readonly deadLettered: (entry: Entry, reason: string, message: string) => void
   readonly paused: (reason: string, message: string) => void

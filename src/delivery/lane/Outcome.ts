@@ -36,7 +36,7 @@ export class Outcome {
     const { items, whole } = attempt
     if (attempt.defect !== undefined) events.defect(attempt.defect)
     if (attempt.delivered > 0) this.#passed(attempt.delivered)
-    // As nearly all attempts end.
+    // Nearly all attempts end so.
     const took = now - attempt.startedAt
     const delivery = progress.deliveredIn(took, attempt.code)
     if (attempt.delivered === items.length) return this.#allDelivered(items, delivery)

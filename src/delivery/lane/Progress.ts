@@ -18,7 +18,7 @@ import { Window } from "./Window.ts"
 /** Characters of a failed attempt's message that are kept. */
 const maxMessage = 1_000
 
-/** What is known of an attempt that failed; nothing where none was made. */
+/** The facts of an attempt that failed; nothing where none was made. */
 export interface Failed {
   readonly answer?: Redacted.Redacted<string>
   readonly number?: number
@@ -49,7 +49,7 @@ export class Progress {
   /** How many events of the backlog were too many, when so many had ended. */
   #excess = { events: 0, ended: 0 }
 
-  /** Of one key, `together` events go as one. */
+  /** Among events of one key, `together` go as one. */
   constructor(state: OpenedLane, lane: string, clock: LaneClock, together: number) {
     this.#lane = lane
     this.#clock = clock
@@ -87,7 +87,7 @@ export class Progress {
     return this.#changes.unstored
   }
 
-  /** Those of them that are in no settlement yet. */
+  /** The dead letters that are in no settlement yet. */
   get untold(): number {
     return this.#changes.untold
   }
@@ -101,7 +101,7 @@ export class Progress {
     return this.#deadLetterBytes
   }
 
-  /** What the journal has counted: dead letters may have been dropped or replayed. */
+  /** The journal's count: dead letters may have been dropped or replayed. */
   counted({ deadLetterBytes }: LaneInfo): void {
     this.#deadLetterBytes = deadLetterBytes
   }
@@ -133,7 +133,7 @@ export class Progress {
     return this.#changes.take(this.#lane, this.#window.cursor(), this.#clock.pausedFor)
   }
 
-  /** What was taken last is on disk. */
+  /** The settlement that was taken last is on disk. */
   stored(): void {
     this.#stored = this.#storing
     this.#changes.stored()

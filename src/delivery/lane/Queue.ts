@@ -115,7 +115,7 @@ export class Queue {
   ): ReadonlyArray<Item> {
     const batch: Array<Item> = []
     const passed: Array<Item> = []
-    // Of events with a key: where no order is kept there are none.
+    // Only events with a key count: where no order is kept there are none.
     let passedKeys: Set<string> | undefined
     let own: Set<string> | undefined
     let bytes = 0

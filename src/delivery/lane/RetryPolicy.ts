@@ -1,5 +1,5 @@
 /**
- * What happens to an event that was not delivered: it waits for a retry, or it
+ * The decision about an event that was not delivered: it waits for a retry, or it
  * is a dead letter. Blocks the lane where too many events are given up.
  */
 import { Duration } from "effect"
@@ -17,7 +17,7 @@ const endless = Number.POSITIVE_INFINITY
 /** Why an event is a dead letter without another attempt. */
 type Refusal = "DeliveryRejected" | "BacklogFull" | "Defect"
 
-/** What a sink's reason says of the answer. A digest got one, which is kept once. */
+/** The part of a sink's reason about the answer. A digest got one, which is kept once. */
 const answered = (failure: Failure, isFirst: boolean): Pick<Failed, "answer" | "code"> => ({
   ...(isFirst && "answer" in failure && { answer: failure.answer }),
   ...("code" in failure && { code: failure.code }),

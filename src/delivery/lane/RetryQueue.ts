@@ -211,7 +211,7 @@ export class RetryQueue {
     this.#nextDue = monotonic
   }
 
-  /** Those that wait for a retry of their own. */
+  /** The events that wait for a retry of their own. */
   *#heads(): Iterable<QueuedRetry> {
     yield* this.#unkeyed.values()
     for (const [first = 0] of this.#keys.values()) {

@@ -1,5 +1,5 @@
 /**
- * Whose fault it is when an attempt fails for a reason that blames the whole
+ * The search for the culprit when an attempt fails for a reason that blames the whole
  * sink (away, throttled, misconfigured): the sink's, or the event's.
  *
  * Failing once proves nothing. An event that fails again although

@@ -50,7 +50,7 @@ export class Appends {
     () => this.#open.batch.entries.length,
     timing,
   )
-  /** Those that are sealed; the first is under way. */
+  /** The groups that are sealed; the first is under way. */
   readonly #waiting: Array<Work | Pause> = []
   readonly #free: Array<Group> = []
   #open = new Group()
@@ -77,7 +77,7 @@ export class Appends {
     sinks: ReadonlyArray<string>,
     key: DuplicateKey,
   ): { readonly group: Group; readonly place: number } {
-    // Of those before, the database knows by then.
+    // The database knows of the groups before by then.
     const isAltered = this.#open.find(key) === "altered"
     const group = this.#open
     const place = group.add(isAltered ? { ...event, altered: true } : event, sinks, Origin.delivered, key)
@@ -161,7 +161,7 @@ export class Appends {
         this.#options.stored(group, exit.value, ended - started)
       }
       this.#waiting.shift()
-      // What has come meanwhile comes together with it.
+      // Events that have come meanwhile come together with it.
       this.#scheduler.committed(count + this.#open.batch.entries.length, ended)
       group.batch.finish(Exit.isSuccess(exit) ? appended : Exit.failCause(exit.cause), 0)
       group.clear()
@@ -170,6 +170,6 @@ export class Appends {
   }
 }
 
-/** What an event of a group came to. */
+/** The result of an event of a group. */
 export const exitOf = (exit: AppendExit, group: Group, place: number): AppendExit =>
   Exit.isSuccess(exit) && group.isVoid.has(place) ? duplicate : exit

@@ -1,4 +1,4 @@
-/** What a relay claims when it joins: its name, and a stream to write. */
+/** The claims of a relay that joins: its name, and a stream to write. */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../JournalError.ts"
 import type { Database } from "./Database.ts"
@@ -49,7 +49,7 @@ export const claimName = Effect.fnUntraced(function* (
 export interface Claimed {
   readonly id: number
   readonly epoch: number
-  /** Who delivers what is left in it, and lives, as far as is known. */
+  /** The living relay that delivers what is left in it, as far as is known. */
   readonly before: string | null
 }
 

@@ -76,7 +76,7 @@ export const rowOf = ({ batch }: Group): ReadonlyArray<unknown> => [
   batch.bytes(),
 ]
 
-/** What is done in the same transaction, given the sequence that the group's first event has. */
+/** The statements of the same transaction, given the sequence that the group's first event has. */
 export type Also = (queries: Queries, first: number) => Effect.Effect<void, DatabaseError | JournalError>
 
 /** An answer is one row. */

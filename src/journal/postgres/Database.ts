@@ -44,16 +44,16 @@ export interface Queries {
   ): Effect.Effect<Answer<Row>, DatabaseError>
 }
 
-/** What a connection is for: each use has its own, so that none waits for another. */
+/** The purposes of connections: each has its own, so that none waits for another. */
 export type Use = "append" | "beat" | "work"
 
 /** The server that writes, as it was when it was last connected to. */
 export interface Server {
   /** `db-1:5432`. */
   readonly name: string
-  /** As in `server_version`: `18.4`. */
+  /** The text of `server_version`: `18.4`. */
   readonly version: string
-  /** As in `server_version_num`: `180004`. */
+  /** The number of `server_version_num`: `180004`. */
   readonly versionNumber: number
   /** Something stands before it that hands one of its connections to many: PgBouncer, or another pooler. */
   readonly isPooled: boolean

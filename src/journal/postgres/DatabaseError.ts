@@ -32,7 +32,7 @@ export const databaseError = (
   { code = "", isLost = false }: { readonly code?: string; readonly isLost?: boolean } = {},
 ): DatabaseError => new DatabaseError({ reason, message, code, isLost })
 
-/** What `pg` and the system say of an error, where they say it. */
+/** The properties that `pg` and the system give an error, where they give them. */
 interface Raw {
   readonly code?: unknown
   readonly message?: unknown
@@ -76,7 +76,7 @@ const reasonOf = (code: string): DatabaseError["reason"] => {
 
 const isState = (code: unknown): code is string => typeof code === "string" && /^[0-9A-Z]{5}$/.test(code)
 
-/** What the server answered: its words name columns and tables, and may hold values in their detail, which is left out. */
+/** The server's answer: its words name columns and tables, and may hold values in their detail, which is left out. */
 export const ofServer = (error: unknown, at: string): DatabaseError => {
   const { code, message } = error as Raw
   if (!isState(code)) return lost(error, at)

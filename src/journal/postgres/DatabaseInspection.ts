@@ -1,5 +1,5 @@
 /**
- * What `validate` and `doctor` say of the database: whether it can be used, and
+ * The findings of `validate` and `doctor` about the database: whether it can be used, and
  * what a 2xx survives there. It changes nothing.
  */
 import { Clock, Effect } from "effect"
@@ -33,7 +33,7 @@ const settings = `SELECT
   pg_has_role(current_user, 'pg_read_all_stats', 'usage') AS "seesStandbys",
   (SELECT count(*)::int FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) AS synchronous`
 
-/** What is lost where: the one thing that an operator has to know. */
+/** The losses and their place: the one thing that an operator has to know. */
 export const survival = ({
   standbys,
   seesStandbys,

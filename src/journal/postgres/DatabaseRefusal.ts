@@ -1,4 +1,4 @@
-/** What an error of the database means to those who use the journal. */
+/** The meaning of a database error for those who use the journal. */
 import { Effect, Result } from "effect"
 import { full, type JournalError, unavailable } from "../JournalError.ts"
 import { type DatabaseError, diskFull } from "./DatabaseError.ts"
@@ -6,7 +6,7 @@ import { type DatabaseError, diskFull } from "./DatabaseError.ts"
 export const refusalOf = ({ code, message }: DatabaseError): JournalError =>
   code === diskFull ? full("disk", message) : unavailable(message)
 
-/** The same of an effect. */
+/** Translates the errors of an effect. */
 export const refusing = <A, R>(
   effect: Effect.Effect<A, DatabaseError | JournalError, R>,
 ): Effect.Effect<A, JournalError, R> =>

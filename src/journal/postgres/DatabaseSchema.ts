@@ -131,7 +131,7 @@ const steps: ReadonlyArray<string> = [
    END $body$;`,
 ]
 
-/** What this relay reads and writes. */
+/** The version that this relay reads and writes. */
 export const latest = steps.length
 
 /** The version of the schema; 0 where there is none yet. */

@@ -1,5 +1,5 @@
 /**
- * Where the database is, as PostgreSQL's own clients write it:
+ * The database's address, as PostgreSQL's own clients write it:
  * `postgres://user@db-1:5432,db-2:5432/relay?sslmode=verify-full`.
  *
  * Several hosts are one cluster, of which one takes writes. The sender's events
@@ -12,7 +12,7 @@ export const sslModes = ["disable", "require", "verify-ca", "verify-full"] as co
 export type SslMode = (typeof sslModes)[number]
 
 export interface Host extends Address.Address {
-  /** As it is shown: `db-1:5432`, or the directory of a socket. */
+  /** The name that is shown: `db-1:5432`, or the directory of a socket. */
   readonly name: string
 }
 
@@ -33,7 +33,7 @@ const usualPort = 5432
 const form =
   /^postgres(?:ql)?:\/\/(?:(?<login>[^/?]*)@)?(?<hosts>[^/?]*)(?:\/(?<database>[^/?]*))?(?:\?(?<rest>.*))?$/su
 
-/** What is said of a text that is no url; it never holds the text. */
+/** The message about a text that is no url; it never holds the text. */
 export const expected =
   'a url is "postgres://user@host:5432/database", with several hosts "postgres://user@db-1:5432,db-2:5432/database"'
 

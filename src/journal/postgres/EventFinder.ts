@@ -26,7 +26,7 @@ const timeout = 150
 const maxEvents = 512
 const origins = ["delivered", "replayed", "moved"] as const
 
-/** Where a search is: in a row of the log after an entry, or among what the log was pruned of. */
+/** The place of a search: in a row of the log after an entry, or among what the log was pruned of. */
 interface At {
   /** `log` comes after `kept` in time. */
   readonly part: "log" | "kept"

@@ -30,7 +30,7 @@ const forgetAfter = 3_600_000
 export interface FleetOptions {
   readonly db: Database
   readonly name: string
-  /** Who this relay is, for the others. */
+  /** This relay's identity, for the others. */
   readonly introduction: () => Introduction
   readonly owner: Omit<Owner, "db" | "isAlive" | "now" | "isPaused">
   /** A stream is this relay's no more: a failover may have lost some of what it knew to be there. */
@@ -154,7 +154,7 @@ export class Fleet {
       const { id, epoch, before } = yield* claimStream(this.#options.db, this.name)
       const stream = new OwnedStream(this.owner, id, epoch)
       yield* load(stream)
-      // Who has it lives, and learns of this by its next sign of life: until then it may deliver.
+      // Its owner lives, and learns of this by its next sign of life: until then it may deliver.
       if (before !== null && before !== this.name) stream.notBefore = this.now() + Membership.lease
       this.own = stream
       yield* this.#hold(stream)

@@ -4,7 +4,7 @@ import { CommitBatch } from "../stream/CommitBatch.ts"
 import type { DuplicateKey } from "../stream/DuplicateKey.ts"
 import { Origin } from "../stream/Record.ts"
 
-/** What became of a group. Places are those in the group. */
+/** The result of a group. Places are those in the group. */
 export interface Stored {
   /** The sequence of its first event; 0 when all were known already, and nothing was stored. */
   readonly first: number

@@ -1,5 +1,5 @@
 /**
- * What the owner of a stream does every second: it deletes rows that every lane
+ * The owner of a stream does this every second: it deletes rows that every lane
  * has passed, and whoever delivers the shared stream forgets old duplicates.
  */
 import { Effect } from "effect"
@@ -59,7 +59,7 @@ export const prune = Effect.fnUntraced(function* (
     stream.kept -= old.reduce((sum, row) => sum + row.count - row.void, 0)
     stream.bytes -= old.reduce((sum, { bytes }) => sum + bytes, 0)
   }
-  // What a lane waits for is looked at again once all was: it goes on from here, and begins anew after the newest.
+  // A row that a lane waits for is looked at again once all others were: it goes on from here, and begins anew after the newest.
   const last = isYoung ? undefined : rows.at(-1)
   stream.prunedTo = rows.length === rowsAtOnce && last !== undefined ? last.first + 1 : floorOf(stream.id)
   return old.length > 0

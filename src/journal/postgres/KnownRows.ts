@@ -10,9 +10,9 @@ import type { Queries } from "./Database.ts"
 /** Rows that are remembered at least. */
 const remembered = 1_024
 
-/** What tells a row from another with the same sequences, in SQL: the first of its keys. */
+/** The mark that tells a row from another with the same sequences, in SQL: the first of its keys. */
 export const mark = "encode(substr(keys, 1, 16), 'hex')"
-/** The same of a row that is being appended. */
+/** The mark of a row that is being appended. */
 export const markOf = (keys: Uint8Array): string => Buffer.from(keys.buffer, keys.byteOffset, keyWidth).toString("hex")
 
 /** How many events of a row were answered as new, in SQL. */
@@ -26,7 +26,7 @@ export interface KnownRow {
   readonly mark: string
 }
 
-/** What a failover lost. */
+/** The losses of a failover. */
 export interface Missing {
   readonly events: number
   /** The first sequence of them. */

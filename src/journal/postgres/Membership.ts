@@ -33,7 +33,7 @@ export const beatTimeout = 3_000
 /** Added to the beat of a relay from which a stream is taken; below it is the count of its signs of life. */
 export const taking = 2 ** 32
 
-/** What a relay tells the others of itself. */
+/** A relay's report of itself to the others. */
 export interface Report {
   readonly streams: Readonly<Record<string, StreamReport>>
   readonly lanes: ReadonlyArray<LaneReport>
@@ -74,7 +74,7 @@ export interface News {
   readonly members: ReadonlyArray<MemberRow>
   readonly sinks: ReadonlyArray<SinkRow>
   readonly alarm: string | null
-  /** Of the rows that were asked for, those that are there. */
+  /** The rows that were asked for and are there. */
   readonly rows: ReadonlyArray<{ readonly first: number; readonly mark: string }>
 }
 
@@ -124,7 +124,7 @@ export class Stillness {
   #asked = Number.NEGATIVE_INFINITY
   #answered = Number.NEGATIVE_INFINITY
 
-  /** What was asked at `asked` was answered at `answered`: the answer tells of a moment between. */
+  /** The question of `asked` was answered at `answered`: the answer tells of a moment between. */
   saw({ streams, members }: News, asked: number, answered: number): void {
     const isGap = answered - this.#answered > longestGap
     this.#asked = asked

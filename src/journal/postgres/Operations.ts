@@ -1,5 +1,5 @@
 /**
- * What an operator does to many events: dead letters, replays, lanes that are
+ * An operator's changes to many events: dead letters, replays, lanes that are
  * moved or dropped, imports.
  *
  * In slices, each in one transaction: after a crash those that were committed
@@ -98,7 +98,7 @@ export class Operations {
     queries: Queries,
     letters: ReadonlyArray<{ readonly lane: string; readonly sequence: number }>,
     why: OutcomeTables.Removal,
-    /** What the first was appended again as; the others follow it. */
+    /** The sequence of the first one's copy; the others follow it. */
     first?: number,
   ) {
     const copies = letters.map((_, index) => (first === undefined ? null : first + index))
@@ -154,12 +154,12 @@ export class Operations {
           ),
         )
       }
-      // What was never routed is no replay: it has the key of the delivery that it came with, and may have come again.
+      // A delivery that was never routed is no replay: it has the key of the delivery that it came with, and may have come again.
       const known = yield* this.#known(routed)
       const removed = routed.filter((one) => known.has(one)).map(({ letter }) => letter)
       if (removed.length > 0) yield* refusing(this.#db.transact((queries) => this.#remove(queries, removed, why)))
       for (const part of this.#parts(routed.filter((one) => !known.has(one)))) {
-        // Where two are the same delivery only one is appended, and which sequence is whose is not known.
+        // Only one of two entries of the same delivery is appended, and which sequence is whose is not known.
         const isEach = new Set(part.map(({ event }) => JSON.stringify(keyOf(event)))).size === part.length
         yield* this.#writer.reappend(part, Origin.delivered, (queries, first) =>
           this.#remove(
@@ -176,7 +176,7 @@ export class Operations {
     return count
   })
 
-  /** Those that the database has seen. */
+  /** The deliveries that the database has seen. */
   #known = Effect.fnUntraced(function* <A extends Reappended>(this: Operations, entries: ReadonlyArray<A>) {
     if (entries.length === 0) return new Set<A>()
     const keys = entries.map(({ event }) => keyOf(event))

@@ -8,7 +8,7 @@ import { type Attempt, keptAttempts, type Settlement } from "../Settlement.ts"
 import { type Ended, encodeRanges, span } from "../stream/OutcomeRecord.ts"
 import type { Queries } from "./Database.ts"
 
-/** Who removes something, and when. */
+/** The name of the client that removes something, and the time. */
 export interface Removal {
   readonly at: number
   readonly by: string
@@ -52,7 +52,7 @@ export const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: Ended
   note: JSON.parse(note),
 })
 
-/** What ended, as the parameters of `unnest`. */
+/** The parameters of `unnest` for what ended. */
 export const endedRows = (ended: ReadonlyArray<Ended>): ReadonlyArray<ReadonlyArray<unknown>> => [
   ended.map(({ sequence }) => sequence),
   ended.map(({ lane }) => lane),

@@ -9,7 +9,7 @@ import { connectionOf, type PostgresConfig } from "./PostgresConfig.ts"
 import { Cluster, connectWriter } from "./WriterSearch.ts"
 
 export interface DatabaseOptions {
-  /** Asked at each connecting, so that a password that was changed is used from then on. */
+  /** It is called at each connecting, so that a password that was changed is used from then on. */
   readonly connection: () => ConnectionOptions
   /** Connections for what may wait, at most; appends and beats have one each beside them. */
   readonly poolSize: number

@@ -38,7 +38,7 @@ import { keyOf } from "./StreamWriter.ts"
 
 const failing = Effect.mapError(({ message }: { readonly message: string }) => new MaintenanceError({ message }))
 
-/** What the database knows of a copy, by its name in the source. */
+/** The database's note of a copy, by its name in the source. */
 interface Copy {
   readonly stream: number
   readonly isDone: boolean
@@ -130,7 +130,7 @@ const putOutcomes = (queries: Queries, floor: number, outcomes: ReadonlyArray<Co
     ],
   )
 
-/** What an earlier try has stored of it is stored anew. */
+/** The ends that an earlier try has stored are stored anew. */
 const putEnds = (database: Database, floor: number, ceiling: number, source: CopySource, from: CopiedStream) =>
   Effect.andThen(
     database.query("DELETE FROM ended WHERE sequence > $1 AND sequence < $2", [floor, ceiling]),

@@ -118,7 +118,7 @@ export const make = Effect.fnUntraced(function* (
         )
       },
     },
-    // What is missing of the shared stream each relay says of what it has appended.
+    // Each relay says what is missing of the shared stream, from what it says of what it has appended.
     onLost: (stream) => {
       if (isClosed) return
       run(stream.id === sharedStream ? nameLost(writer.toShared) : nameLost(stream.known, stream))
@@ -155,7 +155,7 @@ export const make = Effect.fnUntraced(function* (
   )
   yield* fleet.run
 
-  // What others appended to the shared stream, for whoever delivers it.
+  // The appends of others to the shared stream, for the relay that delivers it.
   const poll = Effect.suspend(() => {
     const shared = fleet.streams.find(({ id }) => id === sharedStream)
     const look = shared === undefined ? Effect.void : Effect.ignore(oneOfShared.withPermit(shared.follow))
@@ -185,7 +185,7 @@ export const make = Effect.fnUntraced(function* (
   )
   yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(forgetEvery), Effect.ignore(forget))))
 
-  // What is refused.
+  // The refusal of each append.
   const closed: AppendExit = Exit.fail(unavailable("The journal is closed: the relay stops."))
   let silentSince = 0
   /** Why PostgreSQL is taken for unavailable; empty while it answers. */

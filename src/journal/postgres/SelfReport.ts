@@ -1,9 +1,9 @@
-/** What a relay tells the others of itself. */
+/** A relay's report of itself to the others. */
 import type { Introduction, LaneCounts, StreamReport } from "../FleetStatus.ts"
 import type { Report } from "./Membership.ts"
 import type { StreamState } from "./StreamState.ts"
 
-/** Of a relay that has not said who it is. */
+/** The report of a relay that has not said who it is. */
 export const nobody: Introduction = { version: "", configHash: "", address: "", lanes: [] }
 
 /** The counts of a stream. */
@@ -23,7 +23,7 @@ export const countsOf = ({ backlogs, letters, accepted, kept, bytes }: StreamSta
   bytes,
 })
 
-/** What a beat tells the others. */
+/** The report that a beat takes to the others. */
 export const reportOf = (streams: ReadonlyArray<StreamState>, { lanes }: Introduction): Report => ({
   streams: Object.fromEntries(streams.map((stream) => [stream.id, countsOf(stream)])),
   lanes,

@@ -35,7 +35,7 @@ const rowsAtOnce = 256
 /** Whether a stream, `$1`, is still held under an epoch, `$2`: an epoch holds only on the timeline that it began on. */
 export const isOwned = "id = $1 AND epoch = $2 AND epoch >> 32 = timeline()"
 
-/** What a stream needs of the relay that owns it. */
+/** The parts of its owner that a stream needs. */
 export interface Owner {
   readonly db: Database
   /** Whether this relay's last sign of life is young enough that no other can have taken its streams. */
@@ -68,7 +68,7 @@ export class StreamState {
   readonly known = new KnownRows()
   /** Bytes of its rows. */
   bytes = 0
-  /** Where deleting old rows goes on. */
+  /** The place where deleting old rows goes on. */
   prunedTo: number
   /** Events of its rows. */
   kept = 0

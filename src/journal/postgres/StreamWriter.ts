@@ -1,5 +1,5 @@
 /**
- * What this relay appends: to the stream that it writes, or to the shared one
+ * This relay's appends: to the stream that it writes, or to the shared one
  * where a sink of the event needs one mind.
  */
 import { Effect, Exit } from "effect"
@@ -35,7 +35,7 @@ export class StreamWriter {
   /** Why nothing is appended; `undefined` when it is. */
   refusal: () => AppendExit | undefined = () => undefined
 
-  /** What this relay has appended to the shared stream: its owner may not have read the newest yet. */
+  /** This relay's appends to the shared stream: its owner may not have read the newest yet. */
   readonly toShared = new KnownRows()
 
   readonly #options: WriterOptions

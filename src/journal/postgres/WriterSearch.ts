@@ -1,5 +1,5 @@
 /**
- * Of several servers the one that takes writes, as libpq's
+ * The search for the server that takes writes among several, as libpq's
  * `target_session_attrs=read-write` finds it.
  *
  * The one that wrote before is asked first; the others as soon as it fails, or
@@ -16,7 +16,7 @@ const headStart = 500
 /** Milliseconds that the others have to answer, once one takes writes. */
 const patience = 500
 
-/** What is known of the servers, from connection to connection. */
+/** The knowledge of the servers, from connection to connection. */
 export class Cluster {
   /** The one that took writes last. */
   writer: string | undefined
@@ -47,7 +47,7 @@ const refusal = (connection: Connection, cluster: Cluster): DatabaseError | unde
   return databaseError("misconfigured", `${at}: ${why}: stop it, or make it a standby`)
 }
 
-/** What to say of many: a person must act only where no server is merely away. */
+/** The message about several servers: a person must act only where no server is merely away. */
 const together = (errors: ReadonlyArray<DatabaseError>): DatabaseError => {
   const [first] = errors
   if (errors.length === 1 && first !== undefined) return first

@@ -51,7 +51,7 @@ export const replayDeadLetters = function* (
       const found = reroute(entry.event)
       if (found !== undefined) routed.push({ id, ...found })
     }
-    // What was never routed is no replay: it has the key of the delivery that it came with.
+    // A delivery that was never routed is no replay: it has the key of the delivery that it came with.
     if (again.length > 0) engine.appendWith(again, Origin.replayed, (first) => removed(engine, again, why, first))
     if (routed.length > 0)
       engine.deliverWith(routed, (copies) => {

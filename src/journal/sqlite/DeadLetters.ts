@@ -97,13 +97,13 @@ export class DeadLetters {
     return { webhook: event.webhook, letters: 1 - (before?.letters ?? 0), bytes: size - (before?.bytes ?? 0) }
   }
 
-  /** What was deleted; `undefined` when there was none. */
+  /** Returns the letter that was deleted; `undefined` when there was none. */
   delete(lane: string, sequence: number): DeletedLetter | undefined {
     const row = this.#sql.delete.all(lane, sequence)[0]
     return row && deletedOf(row)
   }
 
-  /** The same by id. */
+  /** Deletes by id. */
   deleteById(id: string): (DeletedLetter & { readonly lane: string; readonly sequence: number }) | undefined {
     const parsed = parseId(id)
     const deleted = parsed && this.delete(parsed.lane, parsed.sequence)

@@ -118,13 +118,13 @@ export class Duplicates {
     if (position >= 0) this.#ring[position * width + at] = lost
   }
 
-  /** What was added is on disk. */
+  /** All that was added is on disk. */
   commit(): void {
     this.#pending = this.#next
     this.#displaced.length = 0
   }
 
-  /** What was added is not on disk: forgets it. */
+  /** Forgets all that was added, because it is not on disk. */
   rollback(): void {
     while (this.#next > this.#pending) {
       this.#next--
@@ -288,7 +288,7 @@ export class Duplicates {
     this.#index[gap] = 0
   }
 
-  /** Where the search for what an index entry stands for begins. */
+  /** The place where the search for an index entry's event begins. */
   #homeOf(value: number): number {
     const field = (Math.abs(value) - 1) * width
     const keyHi = this.#ring[field + hi] ?? 0

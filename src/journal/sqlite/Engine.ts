@@ -126,7 +126,7 @@ export class Engine {
     return result === "appended" ? promise : promise.then(asDuplicate)
   }
 
-  /** The same with a callback, for callers without a turn of the event loop; the exit when it is known at once. */
+  /** Appends with a callback, for callers without a turn of the event loop; the exit when it is known at once. */
   append(event: Event, sinks: ReadonlyArray<string>, done: (exit: AppendExit) => void): AppendExit | undefined {
     const result = this.#offer(event, sinks)
     if (typeof result !== "string") return result
@@ -283,7 +283,7 @@ export class Engine {
     )
   }
 
-  /** The same with deliveries that could not be routed before; those that were received again since get no sequence. */
+  /** Appends deliveries that could not be routed before; those that were received again since get no sequence. */
   deliverWith(entries: ReadonlyArray<Reappended>, work: (copies: Copies) => Committed): void {
     const copies: Array<number | undefined> = []
     this.#commitWith(

@@ -176,7 +176,7 @@ export const start = (
   const worker = new Worker(entry, { workerData: { path } satisfies WorkerData })
   const end = Promise.withResolvers<void>()
   let hasEnded = false
-  /** What is to be sent as soon as the worker listens. */
+  /** The messages to be sent as soon as the worker listens. */
   let waiting: Array<ToWorker> | undefined = []
   const send = (message: ToWorker): void => {
     if (waiting === undefined) worker.postMessage(message)

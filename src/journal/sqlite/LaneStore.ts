@@ -230,7 +230,7 @@ export class LaneStore {
     return this.deadLetters.find(sequence)
   }
 
-  /** Those that can't be read are among the lost; the caller removes them. */
+  /** Events that can't be read are among the lost; the caller removes them. */
   readRetries(lane: string, sequences: ReadonlyArray<number>): RetryEntries {
     const entries: Array<Entry> = []
     const lost: Array<number> = []
@@ -266,7 +266,7 @@ export class LaneStore {
     const attempts = this.retries.attempts(from, sequence, { refunded: 0, failed: [] })
     this.#leaves(sequence, from, why, { attempts: to === undefined ? attempts : [] }, to)
     const pausedFor = (lane: string | undefined): number => this.backlogs.get(lane ?? "")?.pausedFor ?? 0
-    // Where both lanes have the event, one of the two is enough.
+    // One of the two is enough if both lanes have the event.
     const moved = to !== undefined && this.retries.move(from, to, sequence, pausedFor(from) - pausedFor(to))
     if (!moved) this.retries.delete(from, sequence)
     return () => {
@@ -275,7 +275,7 @@ export class LaneStore {
     }
   }
 
-  /** The same of a dead letter. */
+  /** Records the end of a dead letter. */
   takeDeadLetter(from: string, why: Removal, to?: string): Committed | undefined {
     const next = this.deadLetters.next(from)
     if (next === undefined) return undefined

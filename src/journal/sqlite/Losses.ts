@@ -74,7 +74,7 @@ export class Losses {
   }
 
   /**
-   * The same of an event that stood outside of the log and that a lane still
+   * Counts an event as lost that stood outside of the log and that a lane still
    * needs: by the key beside it, since the log may be pruned of its row, or by
    * the row, since an older relay kept none.
    */

@@ -129,7 +129,7 @@ export const endedStatus = (
   return { sink, outcome: "laneRemoved", at: removed.at, ...removed.note, attempts: [] }
 }
 
-/** What an event is a copy of, and its copies: of what ended at any lane. */
+/** The original of a copy, and the copies of an event, from what ended at any lane. */
 export const linksOf = (
   sequence: number,
   ended: ReadonlyArray<Ended>,

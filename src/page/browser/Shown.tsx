@@ -1,5 +1,5 @@
 /**
- * What comes from outside, as it may stand on a page: names, types, errors,
+ * Text that comes from outside, as it may stand on a page: names, types, errors,
  * moments and amounts.
  *
  * **Guarantee.** Text is put in as text. Control characters and marks of

@@ -58,7 +58,7 @@ export const mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] as const
 
 export interface ClientOptions {
   readonly clientId: string
-  /** As in `127.0.0.1:9092`. */
+  /** The address, such as `127.0.0.1:9092`. */
   readonly brokers: ReadonlyArray<string>
   /** PEM texts. Absent: no TLS. Empty: TLS with the system's authorities. */
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }

@@ -8,7 +8,7 @@
 import { crc32c, Writer } from "@platformatic/kafka"
 import type { KafkaRecord } from "./KafkaClient.ts"
 
-/** Who sends: by it and the sequence the broker recognizes a batch that is sent again. */
+/** The producer's id: by it and the sequence the broker recognizes a batch that is sent again. */
 export interface ProducerIdentity {
   readonly producerId: bigint
   readonly producerEpoch: number

@@ -59,6 +59,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/delivery/LaneStatus.ts",
     find: "  oldestAt,\n",
     replace: "  oldestAt: 0,\n",
+    seed: 111,
   },
   {
     line,
@@ -73,6 +74,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/delivery/LaneStatus.ts",
     find: "    backlog: info.backlog,",
     replace: "    backlog: info.backlog - sum(lanes, ({ progress }) => progress.retries.size),",
+    seed: 111,
   },
   {
     line,
@@ -137,6 +139,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/reload/Reload.ts",
     find: "status = { ...status, refusal: error.value.message }",
     replace: "status = { ...status }",
+    seed: 111,
   },
   {
     line,

@@ -6,7 +6,7 @@ import { isThere } from "./Repair.ts"
 import * as Salvage from "./Salvage.ts"
 
 export interface Item {
-  /** As `journal salvage` writes it; `undefined` where a line or a record can't be read. */
+  /** The entry that `journal salvage` writes; `undefined` where a line or a record can't be read. */
   readonly line: unknown
   /** The share of the file that was read, from 0 to 1. */
   readonly share: number

@@ -35,7 +35,7 @@ const openLock = (path: string, file: string): DatabaseSync => {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     const lock = new DatabaseSync(file)
-    // Whoever can read it can hold it against us.
+    // A process that can read it can hold it against the relay.
     chmodSync(file, 0o600)
     return lock
   } catch (error) {

@@ -38,9 +38,9 @@ export interface CheckReport {
   readonly damaged: ReadonlyArray<number>
   /** Ranges of sequences whose rows are missing between others, both ends included. */
   readonly missing: ReadonlyArray<Range>
-  /** The same, of what the relay knows and has reported: what a backup did not have, for example. */
+  /** Losses that the relay knows and has reported: what a backup did not have, for example. */
   readonly lost: ReadonlyArray<Range>
-  /** What SQLite's own check says, in its words; empty when it finds nothing. */
+  /** The words of SQLite's own check; empty when it finds nothing. */
   readonly sqlite: ReadonlyArray<string>
 }
 

@@ -1,4 +1,4 @@
-/** What the journal's file says of itself, by name. */
+/** The facts that the journal's file holds of itself, by name. */
 import type { DatabaseSync } from "node:sqlite"
 
 export const meta = (db: DatabaseSync, key: string): string | undefined => {

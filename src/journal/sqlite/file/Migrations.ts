@@ -41,7 +41,7 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
       attempts TEXT NOT NULL, record BLOB NOT NULL, duplicate_key BLOB, webhook TEXT NOT NULL,
       PRIMARY KEY (lane, sequence)) STRICT`,
     `CREATE INDEX dead_newest ON dead (sequence, lane)`,
-    // What each webhook has in quarantine is counted at the start, without reading the records.
+    // The bytes of each webhook in quarantine are counted at the start, without reading the records.
     `CREATE INDEX dead_size ON dead (lane, webhook, size)`,
     // The log was pruned of these events while lanes waited for them. "sinks" is the router's answer, which the record
     // holds too.
@@ -52,7 +52,7 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     `CREATE TABLE outcome (
       bucket INTEGER NOT NULL, lane TEXT NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (bucket, lane)
     ) STRICT, WITHOUT ROWID`,
-    // What those ranges don't say: an event that took several attempts, what was dropped, replayed or moved, and by whom.
+    // The ends that those ranges don't tell: an event that took several attempts, what was dropped, replayed or moved, and by whom.
     `CREATE TABLE ended (
       id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, lane TEXT NOT NULL, at INTEGER NOT NULL, outcome TEXT NOT NULL,
       last INTEGER, copy INTEGER, note TEXT NOT NULL) STRICT`,

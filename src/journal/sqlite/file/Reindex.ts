@@ -9,7 +9,7 @@ const tables = ["retry_record", "dead"] as const
 /** Checking takes about a second for so many rows; more are left to `relay journal check`. */
 const mostRows = 100_000
 
-/** What SQLite's own check says of a table, or of all of them up to so many problems: `ok` when it finds none. */
+/** The answer of SQLite's own check of a table, or of all of them up to so many problems: `ok` when it finds none. */
 export const integrity = (db: DatabaseSync, what: string): ReadonlyArray<string> =>
   db
     .prepare(`PRAGMA integrity_check(${what})`)
@@ -18,7 +18,7 @@ export const integrity = (db: DatabaseSync, what: string): ReadonlyArray<string>
 
 const isSound = (db: DatabaseSync, table: string): boolean => integrity(db, table).every((text) => text === "ok")
 
-/** What SQLite itself calls a damaged file. */
+/** SQLite's own code for a damaged file. */
 export const malformed = (what: string): Error => Object.assign(new Error(what), { errcode: 11 })
 
 /** The tables whose indexes were rebuilt. Throws SQLite's error when more than an index is damaged. */

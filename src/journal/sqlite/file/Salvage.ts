@@ -33,7 +33,7 @@ export interface SalvagedLine extends Omit<Event, "body"> {
   readonly sinks: ReadonlyArray<string>
   readonly replayed: boolean
   readonly bodyBase64: string
-  /** Of a dead letter: since when, in epoch milliseconds, and what was tried. */
+  /** A dead letter tells since when, in epoch milliseconds, and what was tried. */
   readonly at?: number
   readonly attempts?: ReadonlyArray<Attempt>
 }
@@ -49,7 +49,7 @@ export interface SalvageResult {
   readonly repaired: boolean
 }
 
-/** Those of {@link keptTables} that the file has. */
+/** The tables of {@link keptTables} that the file has. */
 export const tablesOf = (db: DatabaseSync): ReadonlyArray<(typeof keptTables)[number]> =>
   keptTables.filter((table) => tolerant(() => db.prepare(`SELECT record FROM ${table}`)) !== undefined)
 
@@ -104,7 +104,7 @@ class Salvage {
     this.#path = path
     this.#onProgress = onProgress
     this.#db = db
-    // Where it can't be read, the events count as those of a journal that was never imported.
+    // If it can't be read, the events count as those of a journal that was never imported.
     this.#identity = tolerant(() => db && meta(db, "identity")) ?? randomBytes(16).toString("hex")
     this.#cursors = db === undefined ? new Map() : cursorsOf(db)
   }

@@ -28,7 +28,7 @@ const tightUntil = 0.8
 const mebibytes = (bytes: number): string => `${Math.floor(bytes / 1024 / 1024)} MiB`
 
 export class Space {
-  /** What appends are answered while there is no room. */
+  /** The answer to appends while there is no room. */
   refusal: AppendExit | undefined
   usedBytes = 0
   freeDiskBytes = Number.POSITIVE_INFINITY

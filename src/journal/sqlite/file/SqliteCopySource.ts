@@ -76,7 +76,7 @@ const read = (db: DatabaseSync, path: string): CopySource => {
     return found === undefined ? [] : [found]
   }
   const events = (after: number): ReadonlyArray<Stored> => {
-    // What the log was pruned of while a lane waited for it lies below the log.
+    // Events that the log was pruned of while a lane waited for them lie below the log.
     const pruned = owed
       .all(after, page)
       .filter(({ sequence }) => firstOfLog === 0 || int(sequence) < firstOfLog)

@@ -66,7 +66,7 @@ const pendingOf = (cursors: ReadonlyMap<string, Cursor>, { sequence, sinks }: En
     return cursor !== undefined && !isPassed(cursor, sequence)
   })
 
-/** What delivered an event at the first attempt, by the lane's name. */
+/** The deliveries of an event at the first attempt, by the lane's name. */
 const deliveriesOf = (
   outcomes: ReadonlyArray<CopiedOutcomes>,
   sequence: number,

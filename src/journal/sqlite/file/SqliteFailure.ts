@@ -1,4 +1,4 @@
-/** What SQLite's errors mean for the relay, and parts of transactions that fail by themselves. */
+/** The meaning of SQLite's errors for the relay, and parts of transactions that fail by themselves. */
 import type { DatabaseSync } from "node:sqlite"
 import * as Holders from "../../../runtime/Holders.ts"
 import { broken, full, JournalError, locked, unavailable } from "../../JournalError.ts"

@@ -32,7 +32,7 @@ export interface Store {
   readonly mark: HighWaterMarkFile
   /** The highest sequence that was ever on disk. */
   readonly head: number
-  /** What was wrong when it was opened, in words. */
+  /** The problems that were found when it was opened, in words. */
   readonly problems: ReadonlyArray<string>
   /**
    * Throws when a file is no longer the one that is open, when the journal is smaller than before, or when the log is

@@ -21,7 +21,7 @@ import { transactions } from "./SqliteErrors.ts"
 
 interface Position {
   readonly source: string
-  /** Of the two passes over the source: 0 takes what every lane has settled, 1 what one still waits for. */
+  /** The number of the pass over the source: 0 takes what every lane has settled, 1 what one still waits for. */
   pass: number
   /** The stream that is read, by its index in the source, and the last of its events that was seen. */
   stream: number
@@ -31,11 +31,11 @@ interface Position {
   /** Below it every lane has settled all. */
   owedFrom: number
   events: number
-  /** What each lane has settled above, in the new log. */
+  /** The settled ranges of each lane above, in the new log. */
   readonly settled: Array<readonly [lane: string, ranges: Array<[from: number, to: number]>]>
 }
 
-/** What tells a source from another, and from itself after a relay has used it. */
+/** The mark that tells a source from another, and from itself after a relay has used it. */
 const fingerprint = ({ streams }: CopySource): string =>
   createHash("sha256")
     .update(JSON.stringify(streams.map(({ name, last, lanes }) => [name, last, lanes])))

@@ -62,7 +62,7 @@ const remove = (file: string): void => {
   try {
     rmSync(file, { force: true })
   } catch {
-    // Where nothing can be written nothing was left.
+    // Nothing was left if nothing can be written.
   }
 }
 

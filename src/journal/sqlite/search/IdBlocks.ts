@@ -126,7 +126,7 @@ export class IdBlocks {
     }
   }
 
-  /** Of each block of a range, and of the one that fills, the places where a hash may be, in ascending order. */
+  /** The places in each block of a range, and in the one that fills, where a hash may be, in ascending order. */
   *#places(hash: number, { from, to }: Range, direction: Direction): Generator<readonly [number, Array<number>]> {
     const [part, first, last] = [partOf(hash), blockOf(from), blockOf(to)]
     const tag = tagOf(hash)

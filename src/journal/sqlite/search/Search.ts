@@ -135,7 +135,7 @@ export class Search {
     return query.after === undefined ? this.#down(query, match, range) : this.#up(query, match, range)
   }
 
-  /** What is kept outside of the log and may have the query's outcome. */
+  /** The tables outside of the log whose events may have the query's outcome. */
   #keptFor({ outcome }: EventQuery) {
     return outcome === "pending" ? this.#sql.pending : this.#sql.kept
   }
@@ -168,7 +168,7 @@ export class Search {
     yield* this.#loggedUp(query, match, { lowest: Math.max(lowest, first), highest: Math.min(highest, head) })
   }
 
-  /** Of the log, from `highest` down to `lowest`. */
+  /** Reads the log from `highest` down to `lowest`. */
   *#loggedDown(query: EventQuery, match: Match, { lowest, highest }: Range): Generator<Place> {
     let next = Math.min(highest, this.#rowAt(highest)?.last ?? 0)
     while (next >= lowest) {
@@ -196,7 +196,7 @@ export class Search {
     }
   }
 
-  /** The same from `lowest` up. */
+  /** Reads the log from `lowest` up. */
   *#loggedUp(query: EventQuery, match: Match, { lowest, highest }: Range): Generator<Place> {
     let next = lowest
     while (next <= highest) {
@@ -227,7 +227,7 @@ export class Search {
     return { at, passed: Math.max(0, highest + 1 - lowest), receivedAt }
   }
 
-  /** Of the events outside the log, beyond a sequence and as far as `isWithin` says. */
+  /** Reads the events outside the log, beyond a sequence and as far as `isWithin` says. */
   *#kept(statement: StatementSync, from: number, isWithin: (at: number) => boolean): Generator<Place> {
     let beyond = from
     for (;;) {
