@@ -114,11 +114,11 @@ export const Status = Schema.Struct({
   /** Long-running work and its progress from 0 to 1: `replay to lake`. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),
   webhooks: Schema.Array(Webhook),
-  /** The connections in use. */
+  /** The certificates in use. */
   certificates: Schema.Array(Certificate),
   /** The most frequent first. */
   refusals: Schema.Array(Refusals),
-  /** The sum of all relays. */
+  /** The lanes of all relays together. */
   lanes: Schema.Array(Lane),
   /** Absent where there can be but one relay. */
   fleet: Schema.optionalKey(Fleet),

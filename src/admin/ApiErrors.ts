@@ -13,7 +13,7 @@ export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", message
 /** Not possible in the current state; the message says what is. */
 export class Refused extends Schema.TaggedError<Refused>()("Refused", message, { httpApiStatus: 409 }) {}
 
-/** The relay serves no more streams than are open. */
+/** All streams that the relay serves at a time are open. */
 export class TooMany extends Schema.TaggedError<TooMany>()("TooMany", message, { httpApiStatus: 429 }) {}
 
 /** The new config is wrong; the one in force stays. */

@@ -6,7 +6,7 @@ import * as Api from "./Api.ts"
 
 export const unavailable = ({ message }: JournalError) => new Api.Unavailable({ message })
 
-/** Counts by the value that a person may have mistyped. */
+/** A caller's mistake is told as one, and any other error as {@link unavailable}. */
 export const refusedOr = (error: JournalError) =>
   error.reason._tag === "JournalRefused" ? new Api.Refused({ message: error.message }) : unavailable(error)
 

@@ -16,7 +16,7 @@ import * as LiveTail from "./LiveTail.ts"
 import { noSink, requirePatterns, unavailable } from "./Refusals.ts"
 import { RelayStatus } from "./RelayStatus.ts"
 
-/** The sinks among these that are owed an event. */
+/** The event, with the sinks among these that are owed it. */
 const owedOf = (
   { sequence, pending, replayed, bodyBase64, at, attempts, journal: _, in: place, ...facts }: Kept,
   sinks: ReadonlySet<string>,

@@ -49,7 +49,7 @@ const probes = HttpRouter.use(
   }),
 )
 
-/** The name that is recorded with what a client drops, replay or move. A token is everybody's, so it names nobody. */
+/** The name that is recorded with what a client drops, replays or moves. A token is everybody's, so it names nobody. */
 const operatorOf = ({ headers }: Request): string => {
   if (headers.has("sec-fetch-site")) return "the page"
   return headers.get("user-agent") === userAgent ? "the command line" : "the admin API"

@@ -83,7 +83,7 @@ export interface EventQuery {
 /** An event that is kept, and its state at each sink. */
 export interface FoundEvent {
   readonly sequence: number
-  /** The place of a page's end, if it is the last event there: a query's `before`, `after` or `through`. */
+  /** The place where a page ends whose last event it is: a query's `before`, `after` or `through`. */
   readonly place: string
   /** How it came into the log: `moved` from one lane to another. */
   readonly origin: "delivered" | "replayed" | "moved"

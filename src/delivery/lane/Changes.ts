@@ -34,7 +34,7 @@ interface Range {
 
 export class Changes {
   #delivered: Array<Range> = []
-  /** The changes of settlements that could not be stored. */
+  /** The delivered ranges of settlements that could not be stored. */
   #restored: ReadonlyArray<DeliveredRange> = []
   #late = new Map<number, LateDelivery>()
   #retries = new Map<number, RetryChange>()
@@ -55,7 +55,7 @@ export class Changes {
     this.#stored = { cursor, pausedFor }
   }
 
-  /** The part of it that no settlement has that is being stored. */
+  /** The part of `unstored` that is not in the settlement being stored. */
   get untold(): number {
     return this.unstored - (this.#storing?.settled ?? 0)
   }

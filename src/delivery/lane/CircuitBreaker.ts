@@ -36,7 +36,7 @@ export class CircuitBreaker {
   readonly #random: () => number
   /** Failed attempts in a row. */
   #consecutive = 0
-  /** Attempts that were in flight together count once here: how long to wait. */
+  /** Failures in a row, where attempts that were in flight together count as one: the wait follows from it. */
   #level = 0
   #escalatedAt = 0
   /** Events that were charged with an attempt since the last success. */

@@ -308,7 +308,7 @@ export class Lane {
     if (limit > 0) this.#unread = ""
     const now = this.clock.now()
     for (const entry of entries) this.#intake.take(entry, now)
-    // Events that did not fit can be read as soon as attempts have made room; without room it stays known that there is more.
+    // Events that did not fit can be read once attempts have made room; without room it stays known that there is more.
     if (limit > 0) {
       this.#moreToRead = entries.length > 0 && (entries.length === limit || this.progress.open.bytes >= maxOpenBytes)
     }

@@ -87,7 +87,7 @@ export class Progress {
     return this.#changes.unstored
   }
 
-  /** The dead letters that are in no settlement yet. */
+  /** The number of settled events that are in no settlement yet. */
   get untold(): number {
     return this.#changes.untold
   }

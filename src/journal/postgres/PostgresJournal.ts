@@ -118,7 +118,7 @@ export const make = Effect.fnUntraced(function* (
         )
       },
     },
-    // Each relay says what is missing of the shared stream, from what it says of what it has appended.
+    // Each relay reports what is missing of its own appends to the shared stream.
     onLost: (stream) => {
       if (isClosed) return
       run(stream.id === sharedStream ? nameLost(writer.toShared) : nameLost(stream.known, stream))
@@ -185,7 +185,7 @@ export const make = Effect.fnUntraced(function* (
   )
   yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(forgetEvery), Effect.ignore(forget))))
 
-  // The refusal of each append.
+  // The refusals of appends.
   const closed: AppendExit = Exit.fail(unavailable("The journal is closed: the relay stops."))
   let silentSince = 0
   /** Why PostgreSQL is taken for unavailable; empty while it answers. */

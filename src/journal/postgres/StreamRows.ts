@@ -66,7 +66,7 @@ export const idsOf = (entries: ReadonlyArray<Entry>): Uint8Array => {
   return ids
 }
 
-/** The events that are looked for among them. */
+/** The bytes of an id that is looked for among them. */
 export const idOf = (id: string): Uint8Array => {
   const bytes = Buffer.alloc(idWidth)
   bytes.writeUInt32LE(crc32(id))

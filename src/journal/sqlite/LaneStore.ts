@@ -275,7 +275,7 @@ export class LaneStore {
     }
   }
 
-  /** Records the end of a dead letter. */
+  /** Ends a dead letter, or moves it. */
   takeDeadLetter(from: string, why: Removal, to?: string): Committed | undefined {
     const next = this.deadLetters.next(from)
     if (next === undefined) return undefined

@@ -41,7 +41,7 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
       attempts TEXT NOT NULL, record BLOB NOT NULL, duplicate_key BLOB, webhook TEXT NOT NULL,
       PRIMARY KEY (lane, sequence)) STRICT`,
     `CREATE INDEX dead_newest ON dead (sequence, lane)`,
-    // The bytes of each webhook in quarantine are counted at the start, without reading the records.
+    // The share of each webhook in the quarantine is counted at the start, without reading the records.
     `CREATE INDEX dead_size ON dead (lane, webhook, size)`,
     // The log was pruned of these events while lanes waited for them. "sinks" is the router's answer, which the record
     // holds too.
