@@ -78,6 +78,7 @@ export class CutProxy {
       if (!one.frozen) continue
       one.frozen = false
       for (const end of Object.values(one.ends)) end.resume()
+      if (Object.values(one.ends).some(({ destroyed }) => destroyed)) this.#end(one)
     }
   }
 
@@ -100,12 +101,16 @@ export class CutProxy {
     this.#pass(one, "down", upstream, client)
   }
 
+  #end(one: Conversation): void {
+    this.#open.delete(one)
+    for (const end of Object.values(one.ends)) end.destroySoon()
+  }
+
   #pass(one: Conversation, direction: Direction, from: Socket, to: Socket): void {
     from.on("error", () => to.destroy())
+    // A frozen conversation hears of it once it goes on.
     from.on("close", () => {
-      this.#open.delete(one)
-      // What is frozen does not hear of it.
-      if (!one.frozen) to.destroySoon()
+      if (!one.frozen) this.#end(one)
     })
     from.on("end", () => {
       if (!one.frozen) to.end()

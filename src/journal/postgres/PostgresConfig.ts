@@ -19,7 +19,7 @@ export const PostgresConfig = Schema.Struct({
   url: Schema.RedactedFromValue(
     Schema.String.annotate({
       description:
-        "Where the database is; several hosts are one cluster, of which the relay finds the one that takes writes",
+        "The database's address; several hosts are one cluster, of which the relay finds the one that takes writes",
       examples: ["postgres://relay@db.example.com/relay", "postgres://relay@db-1:5432,db-2:5432/relay"],
       shown: false,
     }).check(reads),

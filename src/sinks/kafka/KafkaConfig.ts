@@ -32,7 +32,7 @@ const topicProblem = (topic: string): string | undefined => {
 
 export const KafkaConfig = Schema.Struct({
   brokers: Schema.Array(broker)
-    .annotate({ description: "Where to begin; the brokers name the others", examples: [["127.0.0.1:9092"]] })
+    .annotate({ description: "Brokers to connect to first; they name the others", examples: [["127.0.0.1:9092"]] })
     .check(Schema.isMinLength(1, { message: "without a broker there is nowhere to begin" })),
   client: oneOf(
     "The client library: the faster one, or the one with the longest record",
@@ -41,7 +41,7 @@ export const KafkaConfig = Schema.Struct({
   ),
   clientId: Schema.NonEmptyString.check(Schema.isPattern(/^\S+$/u, { message: "a client id has no spaces" }))
     .annotate({
-      description: "What the brokers call the relay in their logs and quotas",
+      description: "The relay's name in the logs and quotas of the brokers",
       default: "relay",
       shown: true,
     })
