@@ -31,7 +31,7 @@ import { nobody } from "./SelfReport.ts"
 import { floorOf, sharedStream } from "./Sequences.ts"
 import { load, loadPlaces } from "./StreamLoading.ts"
 import { StreamState } from "./StreamState.ts"
-import { StreamWriter } from "./StreamWriter.ts"
+import { noStream, StreamWriter } from "./StreamWriter.ts"
 import { WriteTrouble } from "./WriteTrouble.ts"
 
 const reachedMaxSize = `The journal has reached its largest size ("journal.maxSize"). Raise it, or make the sinks take what waits.`
@@ -304,8 +304,8 @@ export const make = Effect.fnUntraced(function* (
       trouble === "" ? [] : [`What the lanes settle can't be stored, and soon nothing more is delivered: ${trouble}`],
     )
     const unanswered = silence()
-    const { refusal } = trouble
-    const isUnavailable = unanswered !== "" || fleet.own === undefined || refusal?.reason._tag === "JournalUnavailable"
+    const refusal = trouble.refusal ?? (fleet.own === undefined ? noStream : undefined)
+    const isUnavailable = unanswered !== "" || refusal?.reason._tag === "JournalUnavailable"
     const message = unanswered !== "" ? unanswered : (refusal?.message ?? whyFull)
     const usedBytes = used()
     const head = report.sum(({ accepted }) => accepted)
@@ -330,11 +330,7 @@ export const make = Effect.fnUntraced(function* (
   })
 
   /** The stream that this relay writes; it waits for one between two. */
-  const own = Effect.suspend(() =>
-    fleet.own === undefined
-      ? Effect.fail(unavailable("This relay has no stream to write: it takes one. Try again."))
-      : Effect.succeed(fleet.own),
-  )
+  const own = Effect.suspend(() => (fleet.own === undefined ? Effect.fail(noStream) : Effect.succeed(fleet.own)))
 
   return Journal.of({
     appendUnsafe: (event, sinks) => writer.appendUnsafe(event, sinks),

@@ -17,7 +17,9 @@ import { KnownRows, markOf } from "./KnownRows.ts"
 import { place, voided } from "./StreamRows.ts"
 
 const tooSlow: AppendExit = Exit.fail(unavailable("PostgreSQL does not keep up with what comes. Try again."))
-const noStream: AppendExit = Exit.fail(unavailable("This relay has no stream to write: it takes one. Try again."))
+/** Between two streams, as after a failover. */
+export const noStream = unavailable("This relay has no stream to write: it takes one. Try again.")
+const withoutStream: AppendExit = Exit.fail(noStream)
 
 export const keyOf = (event: Event): DuplicateKey => {
   const hash = { keyHi: 0, keyLo: 0 }
@@ -108,7 +110,7 @@ export class StreamWriter {
     const refusal = this.refusal()
     if (refusal !== undefined) return refusal
     const own = this.#options.own()
-    if (own === undefined) return noStream
+    if (own === undefined) return withoutStream
     const isShared = this.isShared(sinks)
     const appends = isShared ? this.#shared : this.#own
     const key = keyOf(event)
