@@ -1,5 +1,5 @@
 /**
- * Load that asks how much a server can take: wrk, 64 connections, each sends
+ * Load that asks how much a server can take: wrk, 64 connections unless more are asked for, each sends
  * as soon as it is answered. A client on Bun's own fetch saturates first, and
  * every ratio would look better than it is. wrk takes whole seconds only.
  */
@@ -28,10 +28,10 @@ export const requireWrk = Effect.suspend(() =>
 )
 
 /** `file` is one of `Requests.writeFile`. */
-export const closed = Effect.fnUntraced(function* (port: number, file: string, seconds: number) {
+export const closed = Effect.fnUntraced(function* (port: number, file: string, seconds: number, senders = connections) {
   const script = new URL("load.lua", import.meta.url).pathname
   const url = `http://127.0.0.1:${port}${Requests.path}`
-  const wrk = Bun.spawn(["wrk", "-t1", `-c${connections}`, `-d${seconds}s`, "-s", script, url], {
+  const wrk = Bun.spawn(["wrk", "-t1", `-c${senders}`, `-d${seconds}s`, "-s", script, url], {
     stdout: "pipe",
     stderr: "pipe",
     env: { ...process.env, BENCH_REQUESTS: file, BENCH_REQUEST_BYTES: String(Requests.requestBytes) },

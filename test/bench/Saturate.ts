@@ -14,6 +14,8 @@ export interface Options extends Target.Setup {
   readonly seconds: number
   /** Rounds before them that are not counted; those of a table when absent. */
   readonly warmups?: number
+  /** Connections that send; `Load.connections` when absent. */
+  readonly senders?: number
 }
 
 export const saturate = Effect.fnUntraced(function* <const Name extends string>(
@@ -28,10 +30,10 @@ export const saturate = Effect.fnUntraced(function* <const Name extends string>(
     Requests.writeFile(options.requests, count)
   })
   const drive: Rounds.Drive = Effect.fnUntraced(function* (target, round) {
-    const load = yield* Load.closed(target.port, options.requests, options.seconds)
+    const load = yield* Load.closed(target.port, options.requests, options.seconds, options.senders)
     if (target.delivered === undefined) return load
     fastest = Math.max(fastest, load.rate)
-    if (round < 1 || load.requests + Load.connections <= count) return load
+    if (round < 1 || load.requests + (options.senders ?? Load.connections) <= count) return load
     return yield* new BenchError({ message: `${target.name} took all ${count} deliveries of a round: make more` })
   })
   return yield* Rounds.interleaved(targets, options.rounds, prepare, drive, options.warmups)

@@ -19,14 +19,14 @@ export const atMost = (requirement: string, bound: number, measured: Rounds.Spre
 })
 
 /** wrk (`dropped`) drops what is in flight when it stops: those were accepted and are delivered too, but it does not count them. */
-export const complete = (subject: Rounds.Subject, dropped: boolean): Report.Verdict => {
+export const complete = (subject: Rounds.Subject, dropped: boolean, senders = Load.connections): Report.Verdict => {
   const lost = Rounds.total(subject, "lost")
   const refused = Rounds.total(subject, "refused")
   const surplus = Rounds.total(subject, "surplus")
   return {
     requirement: `${subject.target.name}: accepted = delivered, none refused`,
     measured: `${Rounds.total(subject, "requests")} sent, ${refused} refused, ${lost} lost, ${surplus} surplus`,
-    ok: lost === 0 && refused === 0 && surplus <= (dropped ? Load.connections * subject.runs.length : 0),
+    ok: lost === 0 && refused === 0 && surplus <= (dropped ? senders * subject.runs.length : 0),
   }
 }
 
