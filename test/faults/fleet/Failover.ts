@@ -50,10 +50,7 @@ export const failover: Line = {
       if (round < count) await turn("synchronous")
     }
     if (longest > limit) broken.push(`it flowed only ${seconds(longest)} after a promotion`)
-    for (const name of names) {
-      const { journal } = await relays.subject(name).status()
-      if (journal.health !== "ok") broken.push(`${name} says that the journal is ${journal.health}: ${journal.message}`)
-    }
+    broken.push(...(await relays.troubles(limit / 1_000)))
     for (const server of servers) await server.stop()
     const notes = [`flowing ${seconds(longest)} after a promotion at most`]
     return { rounds: count, duplicates: relays.repeated, broken, notes }

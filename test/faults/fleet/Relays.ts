@@ -263,6 +263,21 @@ export class Relays {
     return (await this.postgres.sql(`SET search_path = relay; ${text}`)) as ReadonlyArray<Row>
   }
 
+  /** What the relays report of the journal that is not ok, and does not become so within `seconds`. */
+  async troubles(seconds: number): Promise<ReadonlyArray<string>> {
+    let troubles: ReadonlyArray<string> = []
+    await eventually(async () => {
+      const statuses = await Promise.all([...this.running.keys()].map((name) => this.subject(name).status()))
+      troubles = statuses.flatMap(({ journal }, index) =>
+        journal.health === "ok"
+          ? []
+          : [`${[...this.running.keys()][index]} reports the journal as ${journal.health}: ${journal.message}`],
+      )
+      return troubles.length === 0
+    }, seconds)
+    return troubles
+  }
+
   get broken(): ReadonlyArray<string> {
     const altered = this.plain.altered + this.ordered.altered
     const other = [...this.subjects.values()].flatMap(({ sender }) => [...sender.refused.keys()])

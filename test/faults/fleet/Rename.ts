@@ -8,6 +8,8 @@ import type { Line, Mutant } from "../Line.ts"
 import { type Name, names, over, type Relays, seconds, underLoad } from "./Relays.ts"
 
 const rounds = { normal: 3, long: 60 }
+/** Seconds until every relay reports its journal as ok again. */
+const limit = 10
 /** A name that is used again after so many others. */
 const cycle = 3
 
@@ -53,10 +55,7 @@ export const rename: Line = {
       }
     })
     if (!(await relays.arrived(60))) broken.push("not all came within a minute")
-    for (const name of names) {
-      const { journal } = await relays.subject(name).status()
-      if (journal.health !== "ok") broken.push(`${name} says that the journal is ${journal.health}: ${journal.message}`)
-    }
+    broken.push(...(await relays.troubles(limit)))
     return { rounds: count, duplicates: relays.repeated, broken, notes: [`all renamed within ${seconds(slowest)}`] }
   }),
 }
