@@ -4,10 +4,10 @@
  */
 import { Effect, Schema } from "effect"
 import { unavailable } from "../../src/journal/Journal.ts"
-import * as DatabaseSchema from "../../src/journal/postgres/DatabaseSchema.ts"
-import * as PooledDatabase from "../../src/journal/postgres/PooledDatabase.ts"
-import { connectionOf, PostgresConfig } from "../../src/journal/postgres/PostgresConfig.ts"
+import * as PooledDatabase from "../../src/journal/postgres/connection/PooledDatabase.ts"
+import { connectionOf, PostgresConfig } from "../../src/journal/postgres/connection/PostgresConfig.ts"
 import * as PostgresJournal from "../../src/journal/postgres/PostgresJournal.ts"
+import * as DatabaseSchema from "../../src/journal/postgres/tables/DatabaseSchema.ts"
 import { makeDelayProxy } from "../parts/DelayProxy.ts"
 import type { Postgres } from "../parts/Postgres.ts"
 import { BenchError } from "./BenchError.ts"

@@ -3,7 +3,7 @@
 import { Duration, Effect, Schedule } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import type { Attempt, Journal, Settlement } from "../../src/journal/Journal.ts"
-import { floorOf, streamOf } from "../../src/journal/postgres/Sequences.ts"
+import { floorOf, streamOf } from "../../src/journal/postgres/tables/Sequences.ts"
 import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
 
 const utf8 = new TextEncoder()

@@ -4,11 +4,11 @@
  */
 import { Clock, Effect } from "effect"
 import type { Inspected } from "../JournalType.ts"
-import type { Queries } from "./Database.ts"
-import type { DatabaseError } from "./DatabaseError.ts"
-import { latest, versionOf } from "./DatabaseSchema.ts"
-import * as PooledDatabase from "./PooledDatabase.ts"
-import type { PostgresConfig } from "./PostgresConfig.ts"
+import type { Queries } from "./connection/Database.ts"
+import type { DatabaseError } from "./connection/DatabaseError.ts"
+import * as PooledDatabase from "./connection/PooledDatabase.ts"
+import type { PostgresConfig } from "./connection/PostgresConfig.ts"
+import { latest, versionOf } from "./tables/DatabaseSchema.ts"
 
 type Findings = ReadonlyArray<Inspected>
 

@@ -1,7 +1,7 @@
 /** The journal on PostgreSQL: one for several relays. */
 import { Effect } from "effect"
 import type { JournalType } from "../JournalType.ts"
-import { PostgresConfig } from "./PostgresConfig.ts"
+import { PostgresConfig } from "./connection/PostgresConfig.ts"
 
 export const Postgres: JournalType<PostgresConfig> = {
   config: PostgresConfig,
@@ -9,8 +9,8 @@ export const Postgres: JournalType<PostgresConfig> = {
   live: ["password", "tls"],
   copying: async () => {
     const [{ source }, { target }] = await Promise.all([
-      import("./PostgresCopySource.ts"),
-      import("./PostgresCopyTarget.ts"),
+      import("./copy/PostgresCopySource.ts"),
+      import("./copy/PostgresCopyTarget.ts"),
     ])
     return { source, target }
   },

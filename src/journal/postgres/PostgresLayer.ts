@@ -1,11 +1,11 @@
 /** The journal of a config: its database, with the schema that this relay knows. */
 import { Effect, Layer } from "effect"
 import { Journal, type JournalError } from "../Journal.ts"
-import { refusing } from "./DatabaseRefusal.ts"
-import { migrate } from "./DatabaseSchema.ts"
-import * as PooledDatabase from "./PooledDatabase.ts"
-import { nameOf, type PostgresConfig } from "./PostgresConfig.ts"
+import { refusing } from "./connection/DatabaseRefusal.ts"
+import * as PooledDatabase from "./connection/PooledDatabase.ts"
+import { nameOf, type PostgresConfig } from "./connection/PostgresConfig.ts"
 import * as PostgresJournal from "./PostgresJournal.ts"
+import { migrate } from "./tables/DatabaseSchema.ts"
 
 export const layer = (config: PostgresConfig): Layer.Layer<Journal, JournalError> =>
   Layer.effect(

@@ -14,7 +14,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "cuts-journal",
     gone: "nobody catches what the reader of PostgreSQL's answers throws",
-    file: "src/journal/postgres/Connection.ts",
+    file: "src/journal/postgres/connection/Connection.ts",
     find: "      contain(client)\n",
     replace: "",
     seed: 4711,
@@ -50,7 +50,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "cuts-journal",
     gone: "a connection that closed before the pool had it is not lent",
-    file: "src/journal/postgres/ConnectionPool.ts",
+    file: "src/journal/postgres/connection/ConnectionPool.ts",
     find: "connection.isOpen ? f(connection)",
     replace: "connection.server !== undefined ? f(connection)",
     seed: 5,

@@ -64,14 +64,14 @@ export const renameMutants: ReadonlyArray<Mutant> = [
   {
     line,
     gone: "what is appended under a former name belongs to the lane that has another name since",
-    file: "src/journal/postgres/LaneNames.ts",
+    file: "src/journal/postgres/tables/LaneNames.ts",
     find: "return alias !== undefined && sequence > alias.after ? alias.to : name",
     replace: "return alias !== undefined && sequence < alias.after ? alias.to : name",
   },
   {
     line,
     gone: "what is appended under a new name belongs to the lane that the sink still has under its former one",
-    file: "src/journal/postgres/Commits.ts",
+    file: "src/journal/postgres/append/Commits.ts",
     find: "formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []",
     replace: "formerNames.has(lane) ? [] : []",
   },

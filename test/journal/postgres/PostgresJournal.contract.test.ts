@@ -1,7 +1,7 @@
 import { Duration, Effect, Layer } from "effect"
 import { Journal, unavailable } from "../../../src/journal/Journal.ts"
-import * as DatabaseSchema from "../../../src/journal/postgres/DatabaseSchema.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
+import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
 import { eventsContract } from "../../contract/eventsContract.ts"
 import { journalContract } from "../../contract/journalContract.ts"
 import { suiteUnless } from "../../lib/lacking.ts"

@@ -1,8 +1,8 @@
 /** Databases on the PostgreSQL of the tests. */
 import { Effect } from "effect"
-import type { ConnectionOptions } from "../../../src/journal/postgres/Connection.ts"
-import { parse } from "../../../src/journal/postgres/DatabaseUrl.ts"
-import * as PooledDatabase from "../../../src/journal/postgres/PooledDatabase.ts"
+import type { ConnectionOptions } from "../../../src/journal/postgres/connection/Connection.ts"
+import { parse } from "../../../src/journal/postgres/connection/DatabaseUrl.ts"
+import * as PooledDatabase from "../../../src/journal/postgres/connection/PooledDatabase.ts"
 import { makePostgres, type Options, type Postgres } from "../../parts/Postgres.ts"
 
 export const connectionTo = (url: string, more: Partial<ConnectionOptions> = {}): ConnectionOptions => {

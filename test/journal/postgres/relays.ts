@@ -2,10 +2,15 @@
 import { Duration, Effect, Exit, Fiber, Result, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { type Journal, unavailable } from "../../../src/journal/Journal.ts"
-import type { Database } from "../../../src/journal/postgres/Database.ts"
-import { type DatabaseError, databaseError, diskFull, readOnly } from "../../../src/journal/postgres/DatabaseError.ts"
-import * as DatabaseSchema from "../../../src/journal/postgres/DatabaseSchema.ts"
+import type { Database } from "../../../src/journal/postgres/connection/Database.ts"
+import {
+  type DatabaseError,
+  databaseError,
+  diskFull,
+  readOnly,
+} from "../../../src/journal/postgres/connection/DatabaseError.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
+import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
 import { sharedPostgres } from "../../parts/Postgres.ts"
 import { openDatabase } from "./database.ts"
 

@@ -50,7 +50,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line,
     gone: "a relay asks whether a stream is still its own before each attempt",
-    file: postgres("StreamState"),
+    file: postgres("lanes/StreamState"),
     find: "return !this.isLost && this.owner.isAlive() && this.owner.now() >= this.notBefore",
     replace: "return true",
     seed: 1,
@@ -58,7 +58,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line,
     gone: "events of a sink with an order go to the shared stream",
-    file: postgres("StreamWriter"),
+    file: postgres("append/StreamWriter"),
     find: "const isShared = sinks.some((sink) => this.#exclusive.has(sink))",
     replace: "const isShared = sinks.length < 0",
     seed: 1,
@@ -66,7 +66,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line,
     gone: "an append under an epoch that has passed is not stored",
-    file: postgres("Commits"),
+    file: postgres("append/Commits"),
     find: "isOwned} FOR SHARE)",
     replace: 'isOwned.replaceAll("epoch", "$2::bigint")} FOR SHARE)',
     seed: 1,
@@ -74,7 +74,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line,
     gone: "what a relay knew before a promotion is not stored on the promoted server",
-    file: postgres("StreamState"),
+    file: postgres("lanes/StreamState"),
     find: " AND epoch >> 32 = timeline()",
     replace: "",
     seed: 1,
@@ -82,7 +82,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line,
     gone: "what is appended under a former name belongs to the lane that has another name since",
-    file: postgres("LaneNames"),
+    file: postgres("tables/LaneNames"),
     find: "aliases.set(from, { to, after: 0 })",
     replace: "aliases",
     seed: 1,

@@ -4,8 +4,8 @@
  * Time passes when the simulation says so.
  */
 import { type Clock, Duration, Effect, Result } from "effect"
-import type { Answer, Database } from "../../../../src/journal/postgres/Database.ts"
-import { databaseError } from "../../../../src/journal/postgres/DatabaseError.ts"
+import type { Answer, Database } from "../../../../src/journal/postgres/connection/Database.ts"
+import { databaseError } from "../../../../src/journal/postgres/connection/DatabaseError.ts"
 import type { Draw } from "../../simulation/Draw.ts"
 
 interface Timer {

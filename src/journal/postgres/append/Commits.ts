@@ -1,0 +1,220 @@
+/**
+ * Commits a group: one statement, one round trip. It stores the keys that are
+ * new, then the row, with the places of those that are not.
+ *
+ * **Guarantee.** Nothing is stored under an epoch that has passed, or on a server
+ * of another timeline than the epoch's: the statement locks the stream's row, so a
+ * takeover waits for it, or it finds nothing. A group whose connection broke is
+ * sent again as it was, until its fate is known: of the two, one stores it.
+ */
+import { Effect, Exit, Result } from "effect"
+import { type JournalError, unavailable } from "../../JournalError.ts"
+import type { Answer, Database, Queries } from "../connection/Database.ts"
+import type { DatabaseError } from "../connection/DatabaseError.ts"
+import { mayRepeat, refusalOf } from "../connection/DatabaseRefusal.ts"
+import { alsoName } from "../lanes/LaneChange.ts"
+import type { OwnedStream } from "../lanes/OwnedStream.ts"
+import { isOwned } from "../lanes/StreamState.ts"
+import { idsOf } from "../tables/StreamRows.ts"
+import type { CommitExit } from "./Appends.ts"
+import type { Group, Stored } from "./Group.ts"
+
+/** Milliseconds: how long a statement may take before its connection is given up, and how soon it is sent again. */
+const timeout = 10_000
+const repeatAfter = 100
+
+/** Keys of deliveries, sorted so that two relays never wait for each other. */
+const ownSql = `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} FOR SHARE),
+  key AS MATERIALIZED (SELECT * FROM unnest($3::int[], $4::int[], $5::int[], $6::int[]) AS key(lo, hi, crc, place)),
+  fresh AS (
+    INSERT INTO seen (lo, hi, crc, at, sequence)
+    SELECT lo, hi, crc, (extract(epoch FROM now()) * 1000)::bigint, $7::bigint + place FROM owned, key ORDER BY lo, hi, crc
+    ON CONFLICT DO NOTHING RETURNING sequence
+  ),
+  void AS MATERIALIZED (
+    SELECT coalesce(array_agg(place), '{}') AS places FROM key
+    WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.sequence = $7::bigint + place)
+  ),
+  altered AS MATERIALIZED (
+    SELECT coalesce(array_agg(place), '{}') AS places FROM key, LATERAL (
+      SELECT FROM seen WHERE seen.lo = key.lo AND seen.hi = key.hi AND seen.crc <> key.crc LIMIT 1
+    ) AS other
+  ),
+  stored AS (
+    INSERT INTO log (first, count, received_from, received_to, routes, keys, ids, void, altered, bytes)
+    SELECT $7::bigint, $8::int, $9::bigint, $10::bigint, $11::text, $12::bytea, $13::bytea, void.places, altered.places,
+      $14::bytea
+    FROM owned, void, altered WHERE $8::int > cardinality(void.places) ON CONFLICT DO NOTHING RETURNING first
+  )
+SELECT (SELECT count(*) FROM owned) > 0 AS owned, coalesce((SELECT first FROM stored), 0) AS first,
+  (SELECT places FROM void) AS void, (SELECT places FROM altered) AS altered`
+
+const sharedSql = `SELECT owned, first, void, altered
+  FROM append_shared($1::int[], $2::int[], $3::int[], $4::int[], $5::int, $6::bigint, $7::bigint, $8::text, $9::bytea,
+    $10::bytea, $11::bytea, $12::text[], $13::jsonb)`
+
+interface Row extends Stored {
+  readonly owned: boolean
+}
+
+const literal = (numbers: ReadonlyArray<number>): string => `{${numbers.join(",")}}`
+
+export const keysOf = ({ keys }: Group): ReadonlyArray<string> => [
+  literal(keys.lo),
+  literal(keys.hi),
+  literal(keys.crc),
+  literal(keys.places),
+]
+
+export const rowOf = ({ batch }: Group): ReadonlyArray<unknown> => [
+  batch.entries.length,
+  batch.receivedFrom,
+  batch.receivedTo,
+  batch.routes(),
+  batch.keys(),
+  idsOf(batch.entries),
+  batch.bytes(),
+]
+
+/** The statements of the same transaction, given the sequence that the group's first event has. */
+export type Also = (queries: Queries, first: number) => Effect.Effect<void, DatabaseError | JournalError>
+
+/** An answer is one row. */
+const onlyRow = <E>(result: Result.Result<Answer<Row>, E>): Result.Result<Row | undefined, E> =>
+  Result.map(result, ({ rows }) => rows[0])
+
+const sleep = (millis: number) => new Promise<void>((resolve) => setTimeout(resolve, millis))
+
+export interface CommitsOptions {
+  readonly db: Database
+  /** The stream that this relay writes; `undefined` between two. */
+  readonly own: () => OwnedStream | undefined
+  /** By a sink's name, the one that it had before. */
+  readonly formerNames: () => ReadonlyMap<string, string>
+  /** The relay stops: nothing is repeated any more. */
+  readonly isClosed: () => boolean
+}
+
+export class Commits {
+  readonly #options: CommitsOptions
+
+  constructor(options: CommitsOptions) {
+    this.#options = options
+  }
+
+  /** Stores a group in the stream that this relay writes. */
+  async toOwn(group: Group, also?: Also): Promise<CommitExit> {
+    const stream = this.#options.own()
+    if (stream === undefined || stream.isLost) return between
+    const first = stream.end + 1
+    const named = await this.#name(stream, stream.missingLanes(group.batch.entries, first))
+    if (Exit.isFailure(named)) return Exit.failCause(named.cause)
+    const newLanes = stream.missingLanes(group.batch.entries, first)
+    const params = [stream.id, stream.epoch, ...keysOf(group), first, ...rowOf(group)]
+    const before: Also | undefined =
+      newLanes.length === 0 && also === undefined
+        ? undefined
+        : (queries, first) =>
+            Effect.andThen(
+              Effect.asVoid(stream.insertLanes(queries, newLanes)),
+              also === undefined ? Effect.void : also(queries, first),
+            )
+    const exit = await this.#repeated(
+      before === undefined
+        ? async () =>
+            onlyRow(await this.#options.db.queryUnsafe<Row>("append", ownSql, params, { name: "append", timeout }))
+        : () =>
+            this.#inTransaction((queries) =>
+              Effect.flatMap(queries.query<Row>(ownSql, params), (answer) =>
+                Effect.as(answer.rows[0]?.owned === true ? before(queries, first) : Effect.void, answer),
+              ),
+            ),
+      () => this.#storedAt(first),
+    )
+    if (Exit.isSuccess(exit) && !exit.value.owned) {
+      stream.lost()
+      return between
+    }
+    return exit
+  }
+
+  /** A sink's events belong to the lane that it has under its former name, until that lane is renamed. */
+  #name(stream: OwnedStream, missing: ReadonlyArray<string>): Promise<Exit.Exit<void, JournalError>> {
+    const formerNames = this.#options.formerNames()
+    const renamed = missing.flatMap((sink) => {
+      const former = formerNames.get(sink)
+      const lane = former === undefined ? "" : stream.names.laneOf(former, stream.end + 1)
+      return stream.backlogs.has(lane) ? [alsoName(stream, sink, lane)] : []
+    })
+    return renamed.length === 0
+      ? Promise.resolve(Exit.void)
+      : Effect.runPromiseExit(Effect.all(renamed, { discard: true }))
+  }
+
+  /** Stores a group in the shared stream, after whatever others stored there. */
+  toShared(group: Group, also?: Also): Promise<CommitExit> {
+    const { db } = this.#options
+    const formerNames = this.#options.formerNames()
+    const lanes = [...new Set(group.batch.entries.flatMap(({ sinks }) => sinks))]
+    const renamed = lanes.flatMap((lane) => (formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []))
+    const params = [...keysOf(group), ...rowOf(group), lanes, JSON.stringify(Object.fromEntries(renamed))]
+    return this.#repeated(
+      also === undefined
+        ? async () =>
+            onlyRow(await db.queryUnsafe<Row>("append", sharedSql, params, { name: "append_shared", timeout }))
+        : () =>
+            this.#inTransaction((queries) =>
+              Effect.flatMap(queries.query<Row>(sharedSql, params), (answer) =>
+                Effect.as(also(queries, answer.rows[0]?.first ?? 0), answer),
+              ),
+            ),
+      async () => undefined,
+    )
+  }
+
+  /** Until the fate of the group is known; `stored` looks for what an earlier try has stored. */
+  async #repeated(
+    send: () => Promise<Result.Result<Row | undefined, DatabaseError | JournalError>>,
+    stored: () => Promise<Row | undefined>,
+  ): Promise<Exit.Exit<Row, JournalError>> {
+    for (let isAgain = false; ; isAgain = true) {
+      const result = await send()
+      if (Result.isSuccess(result)) {
+        const row = result.success
+        if (row === undefined) return Exit.fail(unavailable("PostgreSQL answered an append with nothing."))
+        return Exit.succeed((isAgain && row.owned && row.first === 0 && (await stored())) || row)
+      }
+      const { failure } = result
+      if (failure._tag === "JournalError") return Exit.fail(failure)
+      if (this.#options.isClosed() || !mayRepeat(result as Result.Result<Row, DatabaseError>)) {
+        return Exit.fail(refusalOf(failure))
+      }
+      await sleep(repeatAfter)
+    }
+  }
+
+  #inTransaction(work: (queries: Queries) => Effect.Effect<Answer<Row>, DatabaseError | JournalError>) {
+    const done = this.#options.db.transact(work)
+    return Effect.runPromise(Effect.map(Effect.result(done), onlyRow))
+  }
+
+  /** The row that an earlier try has stored: only this relay numbers this stream. */
+  async #storedAt(first: number): Promise<Row | undefined> {
+    for (;;) {
+      const result = await this.#options.db.queryUnsafe<Row>(
+        "append",
+        "SELECT true AS owned, first, void, altered FROM log WHERE first = $1",
+        [first],
+        { timeout },
+      )
+      if (Result.isSuccess(result)) return result.success.rows[0]
+      if (this.#options.isClosed() || !mayRepeat(result)) return undefined
+      await sleep(repeatAfter)
+    }
+  }
+}
+
+/** Another relay took the stream: the sender comes again, here or there. */
+const between: CommitExit = Exit.fail(
+  unavailable("Another relay has taken over what this one wrote: it begins a new stream. Try again."),
+)

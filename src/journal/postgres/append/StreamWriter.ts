@@ -1,0 +1,200 @@
+/**
+ * This relay's appends: to the stream that it writes, or to the shared one
+ * where a sink of the event needs one mind.
+ */
+import { Effect, Exit } from "effect"
+import type { Event } from "../../../event/Event.ts"
+import type { AppendExit, Appended } from "../../Journal.ts"
+import { full, type JournalError, unavailable } from "../../JournalError.ts"
+import type { KnownSink } from "../../StreamLog.ts"
+import { type DuplicateKey, hashInto } from "../../stream/DuplicateKey.ts"
+import { asDuplicate, type Reappended } from "../../stream/Reappended.ts"
+import { bodyChecksum, Origin } from "../../stream/Record.ts"
+import { KnownRows, markOf } from "../tables/KnownRows.ts"
+import { place, voided } from "../tables/StreamRows.ts"
+import { Appends, type CommitExit, exitOf } from "./Appends.ts"
+import { type Also, Commits, type CommitsOptions } from "./Commits.ts"
+import { Group, type Stored } from "./Group.ts"
+
+const tooSlow: AppendExit = Exit.fail(unavailable("PostgreSQL does not keep up with what comes. Try again."))
+/** Between two streams, as after a failover. */
+export const noStream = unavailable("This relay has no stream to write: it takes one. Try again.")
+const withoutStream: AppendExit = Exit.fail(noStream)
+
+export const keyOf = (event: Event): DuplicateKey => {
+  const hash = { keyHi: 0, keyLo: 0 }
+  hashInto(hash, event)
+  return { hi: hash.keyHi, lo: hash.keyLo, bodyCrc: bodyChecksum(event) }
+}
+
+export interface WriterOptions extends Omit<CommitsOptions, "formerNames"> {
+  /** How many events wait for a sink in the shared stream. */
+  readonly waitingInShared: (sink: string) => number
+}
+
+export class StreamWriter {
+  readonly counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
+  /** Why nothing is appended; `undefined` when it is. */
+  refusal: () => AppendExit | undefined = () => undefined
+
+  /** This relay's appends to the shared stream: its owner may not have read the newest yet. */
+  readonly toShared = new KnownRows()
+
+  readonly #options: WriterOptions
+  readonly #commits: Commits
+  readonly #own: Appends
+  readonly #shared: Appends
+  /** Sinks of which one relay delivers all. */
+  readonly #exclusive = new Set<string>()
+  /** By the names of sinks, those that they had before. */
+  #formerNames: ReadonlyMap<string, string> = new Map()
+  #last: { readonly sinks: ReadonlyArray<string>; readonly isShared: boolean } | undefined
+
+  constructor(options: WriterOptions) {
+    this.#options = options
+    this.#commits = new Commits({ ...options, formerNames: () => this.#formerNames })
+    this.#own = new Appends({
+      commit: (group) => this.#commits.toOwn(group),
+      stored: (group, stored, millis) => this.#storedOwn(group, stored, millis),
+    })
+    this.#shared = new Appends({
+      commit: (group) => this.#commits.toShared(group),
+      stored: (group, stored, millis) => this.#storedShared(group, stored, millis),
+    })
+  }
+
+  get hasExclusive(): boolean {
+    return this.#exclusive.size > 0
+  }
+
+  /** Before anything is routed to them: an event must not pass by those of its key that are in the shared stream. */
+  knowSinks(sinks: ReadonlyArray<KnownSink>): void {
+    this.#formerNames = new Map(
+      sinks.flatMap(({ name, renamedFrom = name }) => (renamedFrom === name ? [] : [[name, renamedFrom]])),
+    )
+    for (const { name, exclusive } of sinks) this.setExclusive(name, exclusive === true)
+  }
+
+  setExclusive(sink: string, isExclusive: boolean): void {
+    if (isExclusive) this.#exclusive.add(sink)
+    else this.#exclusive.delete(sink)
+    this.#last = undefined
+  }
+
+  isShared(sinks: ReadonlyArray<string>): boolean {
+    if (this.#exclusive.size === 0) return false
+    // The router gives the same array for the same type.
+    if (this.#last?.sinks === sinks) return this.#last.isShared
+    const isShared = sinks.some((sink) => this.#exclusive.has(sink))
+    this.#last = { sinks, isShared }
+    return isShared
+  }
+
+  appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit> {
+    const offered = this.#offer(event, sinks)
+    if (offered instanceof Promise || Exit.isExit(offered)) return offered
+    return offered.group.batch.promise
+  }
+
+  append(event: Event, sinks: ReadonlyArray<string>): Effect.Effect<Appended, JournalError> {
+    return Effect.callback((resume) => {
+      const offered = this.#offer(event, sinks)
+      if (offered instanceof Promise) offered.then(resume)
+      else if (Exit.isExit(offered)) resume(offered)
+      else offered.group.batch.onDone((exit) => resume(exitOf(exit, offered.group, offered.place)))
+    })
+  }
+
+  /** Adds a delivery to the open group; the exit when it is known at once. */
+  #offer(event: Event, sinks: ReadonlyArray<string>) {
+    const refusal = this.refusal()
+    if (refusal !== undefined) return refusal
+    const own = this.#options.own()
+    if (own === undefined) return withoutStream
+    const isShared = this.isShared(sinks)
+    const appends = isShared ? this.#shared : this.#own
+    const key = keyOf(event)
+    const under = appends.find(key)
+    if (under !== undefined) {
+      this.counters.duplicates += 1
+      return under.batch.promise.then(asDuplicate)
+    }
+    if (appends.isOverloaded) return tooSlow
+    for (const sink of sinks) {
+      const backlog = own.backlogs.get(sink)
+      if (backlog === undefined) continue
+      const why = backlog.whyFull(event.webhook, isShared ? this.#options.waitingInShared(sink) : backlog.size)
+      if (why !== "") return Exit.fail(full("backlog", why))
+    }
+    return appends.add(event, sinks, key)
+  }
+
+  /** Runs work while nothing is committed to the stream that this relay writes. */
+  exclusively<A, E>(work: Effect.Effect<A, E>): Effect.Effect<A, E> {
+    return Effect.acquireUseRelease(
+      Effect.promise(() => this.#own.pause()),
+      () => work,
+      (resume) => Effect.sync(resume),
+    )
+  }
+
+  /** Appends entries of one stream, own or shared, in one commit with `also`. */
+  reappend(entries: ReadonlyArray<Reappended>, origin: Origin, also?: Also): Effect.Effect<Stored, JournalError> {
+    return Effect.suspend(() => {
+      const isShared = this.isShared(entries[0]?.sinks ?? [])
+      const group = new Group()
+      for (const { event, sinks } of entries) {
+        const key = keyOf(event)
+        if (origin === Origin.delivered && group.find(key) === "same") continue
+        group.add(event, sinks, origin, key)
+      }
+      const commit = (group: Group): Promise<CommitExit> =>
+        isShared ? this.#commits.toShared(group, also) : this.#commits.toOwn(group, also)
+      const appends = isShared ? this.#shared : this.#own
+      return Effect.flatten(Effect.promise(() => appends.commit({ group, commit })))
+    })
+  }
+
+  async drain(): Promise<void> {
+    await Promise.all([this.#own.drain(), this.#shared.drain()])
+  }
+
+  #storedOwn(group: Group, stored: Stored, millis: number): void {
+    const own = this.#options.own()
+    if (own !== undefined && stored.first > 0) {
+      const { entries } = group.batch
+      for (const entry of entries) place(entry, stored.first)
+      const placed = stored.void.length + stored.altered.length === 0 ? entries.slice() : voided(entries, stored)
+      own.push(
+        placed,
+        { first: stored.first, events: entries.length - stored.void.length, mark: markOf(group.batch.keys()) },
+        entries.length,
+        group.batch.size,
+      )
+    }
+    this.#count(group, stored, millis)
+  }
+
+  #storedShared(group: Group, stored: Stored, millis: number): void {
+    if (stored.first > 0) {
+      const { batch } = group
+      const events = batch.entries.length - stored.void.length
+      const row = { first: stored.first, events, mark: markOf(batch.keys()) }
+      this.toShared.push(row, performance.now())
+    }
+    this.#count(group, stored, millis)
+  }
+
+  #count(group: Group, { void: voids, altered }: Stored, millis: number): void {
+    const { counters } = this
+    counters.commits += 1
+    counters.commitMillis += millis
+    counters.duplicates += voids.length
+    counters.appended += group.batch.entries.length - voids.length
+    const known = new Set([...altered].filter((place) => !voids.includes(place)))
+    for (const [place, { event }] of group.batch.entries.entries()) {
+      if (event.altered === true && group.keys.places.includes(place)) known.add(place)
+    }
+    counters.altered += known.size
+  }
+}

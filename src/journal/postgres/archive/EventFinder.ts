@@ -1,0 +1,333 @@
+/**
+ * Finds events that are kept in any stream, and their state at each sink.
+ *
+ * Rows of all streams are looked through by the time of their newest event, then
+ * come retries and dead letters that the log was pruned of. An id is looked for
+ * by its hash, by the database.
+ */
+import { Effect } from "effect"
+import { type DeliveryStatus, type EventPage, type EventQuery, type FoundEvent, matchOf } from "../../EventQuery.ts"
+import { type JournalError, refused } from "../../JournalError.ts"
+import { type Attempt, attemptsOf, type Cursor } from "../../Settlement.ts"
+import { bucketOf, endedStatus, findDelivery, linksOf } from "../../stream/OutcomeRecord.ts"
+import { decodeStored, type Stored } from "../../stream/Record.ts"
+import type { Database } from "../connection/Database.ts"
+import { refusing } from "../connection/DatabaseRefusal.ts"
+import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
+import { type EndedRow, endedOf } from "../tables/OutcomeTables.ts"
+import { streamOf } from "../tables/Sequences.ts"
+import { columns, idOf, type StreamRow, storedOf } from "../tables/StreamRows.ts"
+
+/** Rows, or kept events, that are looked through at a time. */
+const atOnce = 64
+/** Milliseconds that a page may take. */
+const timeout = 150
+/** A row holds at most so many events. */
+const maxEvents = 512
+const origins = ["delivered", "replayed", "moved"] as const
+
+/** The place of a search: in a row of the log after an entry, or among what the log was pruned of. */
+interface At {
+  /** `log` comes after `kept` in time. */
+  readonly part: "log" | "kept"
+  /** When the row's newest event was received; 0 of what is kept. */
+  readonly receivedTo: number
+  /** The row's first sequence, or the sequence itself. */
+  readonly first: number
+  /** The entry's place in the row. */
+  readonly place: number
+}
+
+const textOf = ({ part, receivedTo, first, place }: At): string => [part, receivedTo, first, place].join(".")
+
+const parse = (text: string): Effect.Effect<At, JournalError> => {
+  const [, part, ...numbers] = /^(log|kept)\.(\d+)\.(\d+)\.(\d+)$/.exec(text) ?? []
+  const [receivedTo = 0, first = 0, place = 0] = numbers.map(Number)
+  return part === undefined
+    ? Effect.fail(refused(`The journal has no place ${text}: a page begins where the one before ended.`))
+    : Effect.succeed({ part: part as At["part"], receivedTo, first, place })
+}
+
+const compare = (a: At, b: At): number => {
+  if (a.part !== b.part) return a.part === "log" ? 1 : -1
+  return a.receivedTo - b.receivedTo || a.first - b.first || a.place - b.place
+}
+
+const newest: At = { part: "log", receivedTo: Number.MAX_SAFE_INTEGER, first: Number.MAX_SAFE_INTEGER, place: 0 }
+const oldest: At = { part: "kept", receivedTo: 0, first: 0, place: 0 }
+
+/** The tables that name all events of which the query can find one; `undefined` where the log has to be read. */
+const onlyIn = ({ outcome }: EventQuery): ReadonlyArray<string> | undefined =>
+  outcome === "dead" ? ["dead"] : outcome === "retrying" ? ["retry"] : undefined
+
+interface Candidate extends Stored {
+  readonly at: At
+}
+
+export class EventFinder {
+  readonly #db: Database
+  readonly #now: () => number
+
+  constructor(db: Database, now: () => number) {
+    this.#db = db
+    this.#now = now
+  }
+
+  readonly end: Effect.Effect<string, JournalError> = Effect.suspend(() =>
+    Effect.map(
+      refusing(
+        this.#db.query<{ received_to: number; first: number; count: number }>(
+          "SELECT received_to, first, count FROM log ORDER BY received_to DESC, first DESC LIMIT 1",
+        ),
+      ),
+      ({ rows: [row] }) =>
+        textOf(
+          row === undefined ? oldest : { part: "log", receivedTo: row.received_to, first: row.first, place: row.count },
+        ),
+    ),
+  )
+
+  /** Two round trips for each 64 rows of the log, or kept events, that it looks through. */
+  readonly page = Effect.fnUntraced(function* (
+    this: EventFinder,
+    query: EventQuery,
+  ): Effect.fn.Return<EventPage, JournalError> {
+    const isForward = query.after !== undefined
+    const start = isForward ? query.after : query.before
+    let at = start === undefined || start === "" ? (isForward ? oldest : newest) : yield* parse(start)
+    const through = query.through === undefined ? newest : query.through === "" ? oldest : yield* parse(query.through)
+    const match = matchOf(query)
+    const namesOne = query.id !== undefined || query.sequence !== undefined
+    const events: Array<FoundEvent> = []
+    let looked = 0
+    let lookedTo = 0
+    const deadline = this.#now() + timeout
+    for (;;) {
+      const { candidates, next } = yield* this.#look(query, at, isForward)
+      const wanted = candidates.filter(({ at }) => !isForward || compare(at, through) <= 0)
+      const matching = wanted.filter(({ entry }) => match.event(entry.sequence, entry.event, entry.sinks))
+      const deliveries = yield* this.#deliveries(matching)
+      for (const { entry, origin, at: place } of wanted) {
+        looked += 1
+        lookedTo = entry.event.receivedAt
+        at = place
+        const states = deliveries.get(entry.sequence)
+        if (states === undefined || !match.deliveries(states.deliveries)) continue
+        const { body, ...event } = entry.event
+        events.push({
+          sequence: entry.sequence,
+          place: textOf(place),
+          origin: origins[origin],
+          event,
+          ...(namesOne && { body }),
+          ...states,
+        })
+        if (events.length >= query.limit) return { events, looked, lookedTo, next: textOf(place) }
+      }
+      if (next === undefined || wanted.length < candidates.length) return { events, looked, lookedTo }
+      at = next
+      if (this.#now() > deadline) return { events, looked, lookedTo, next: textOf(at) }
+    }
+  })
+
+  /** The next candidates after `at`; `next` is where to go on, absent at the end. */
+  #look(query: EventQuery, at: At, isForward: boolean) {
+    const isKept = onlyIn(query) !== undefined
+    if (isForward) {
+      if (at.part === "log") return isKept ? nothing : this.#rows(query, at, isForward)
+      return Effect.map(this.#kept(query, at, isForward), ({ candidates, next }) => ({
+        candidates,
+        next: next ?? (isKept ? undefined : firstRow),
+      }))
+    }
+    if (at.part === "kept" || isKept) {
+      return this.#kept(query, at.part === "kept" ? at : { ...newest, part: "kept" as const, receivedTo: 0 }, isForward)
+    }
+    return Effect.map(this.#rows(query, at, isForward), ({ candidates, next }) => ({
+      candidates,
+      next: next ?? { ...newest, part: "kept" as const, receivedTo: 0 },
+    }))
+  }
+
+  /** Rows of the log, the one that `at` is in first. */
+  #rows = Effect.fnUntraced(function* (this: EventFinder, query: EventQuery, at: At, isForward: boolean) {
+    const [compared, order] = isForward ? [">=", "ASC"] : ["<=", "DESC"]
+    const { rows } = yield* refusing(
+      this.#db.query<StreamRow & { received_to: number }>(
+        `SELECT ${columns}, received_to FROM log
+         WHERE (received_to, first) ${compared} ($1::bigint, $2::bigint)
+           AND ($3::bytea IS NULL OR position($3 IN ids) > 0)
+           AND ($4::bigint IS NULL OR (first <= $4 AND first + count > $4))
+           AND ($5::bigint IS NULL OR received_to >= $5) AND ($6::bigint IS NULL OR received_from < $6)
+         ORDER BY received_to ${order}, first ${order} LIMIT ${atOnce}`,
+        [
+          at.receivedTo,
+          at.first,
+          query.id === undefined ? null : idOf(query.id),
+          query.sequence ?? null,
+          query.since ?? null,
+          query.until ?? null,
+        ],
+      ),
+    )
+    const candidates: Array<Candidate> = []
+    for (const row of rows) {
+      for (const { entry, origin } of storedOf(row, () => {})) {
+        if (entry.duplicate === true) continue
+        const place = {
+          part: "log" as const,
+          receivedTo: row.received_to,
+          first: row.first,
+          place: entry.sequence - row.first + 1,
+        }
+        const passed = compare(place, at)
+        if (isForward ? passed > 0 : passed < 0) candidates.push({ entry, origin, at: place })
+      }
+    }
+    const last = rows.at(-1)
+    const isMore = rows.length === atOnce && last !== undefined
+    candidates.sort((a, b) => (isForward ? compare(a.at, b.at) : compare(b.at, a.at)))
+    return {
+      candidates,
+      next: isMore
+        ? { part: "log" as const, receivedTo: last.received_to, first: last.first, place: isForward ? last.count : 1 }
+        : undefined,
+    }
+  })
+
+  /** Retries and dead letters: those that the log was pruned of, or all of the outcome that is asked for. */
+  #kept = Effect.fnUntraced(function* (this: EventFinder, query: EventQuery, at: At, isForward: boolean) {
+    const [compared, order] = isForward ? [">", "ASC"] : ["<", "DESC"]
+    const only = onlyIn(query)
+    const tables = only ?? ["dead", "retry"]
+    const each = tables.map(
+      (table) =>
+        `(SELECT DISTINCT ON (sequence) sequence, record FROM ${table}
+          WHERE sequence ${compared} $1::bigint AND ($2::bigint IS NULL OR sequence = $2)
+            AND ($3::boolean OR NOT EXISTS (
+              SELECT FROM log WHERE first > ${table}.sequence - ${maxEvents} AND first <= ${table}.sequence
+                AND first + count > ${table}.sequence))
+          ORDER BY sequence ${order} LIMIT ${atOnce})`,
+    )
+    const { rows } = yield* refusing(
+      this.#db.query<{ sequence: number; record: Uint8Array }>(
+        `SELECT DISTINCT ON (sequence) sequence, record FROM (${each.join(" UNION ALL ")}) AS kept
+         ORDER BY sequence ${order} LIMIT ${atOnce}`,
+        [Math.min(at.first, Number.MAX_SAFE_INTEGER), query.sequence ?? null, only !== undefined],
+      ),
+    )
+    const candidates = rows.flatMap(({ sequence, record }): ReadonlyArray<Candidate> => {
+      const stored = decodeStored(record, sequence)
+      return stored === undefined ? [] : [{ ...stored, at: { part: "kept", receivedTo: 0, first: sequence, place: 0 } }]
+    })
+    const last = rows.at(-1)
+    return {
+      candidates,
+      next:
+        rows.length === atOnce && last !== undefined
+          ? { part: "kept" as const, receivedTo: 0, first: last.sequence, place: 0 }
+          : undefined,
+    }
+  })
+
+  /** The state of events at their sinks, and in lanes that hold them because they were moved there. */
+  #deliveries = Effect.fnUntraced(function* (this: EventFinder, found: ReadonlyArray<Candidate>) {
+    const states = new Map<number, Pick<FoundEvent, "deliveries" | "copyOf" | "copies">>()
+    if (found.length === 0) return states
+    const sequences = found.map(({ entry }) => entry.sequence)
+    const { rows } = yield* refusing(
+      this.#db.query<{
+        retries: ReadonlyArray<{ lane: string; sequence: number; due: number; attempts: string }> | null
+        letters: ReadonlyArray<{ lane: string; sequence: number; at: number; attempts: string }> | null
+        places: Readonly<Record<string, StoredLanes>> | null
+        delivered: ReadonlyArray<{ bucket: number; lane: string; bytes: string }> | null
+        ended: ReadonlyArray<EndedRow> | null
+      }>(
+        `SELECT
+          (SELECT json_agg(json_build_object('lane', lane, 'sequence', sequence, 'due', due, 'attempts', attempts) ORDER BY lane)
+           FROM retry WHERE sequence = ANY($1::bigint[])) AS retries,
+          (SELECT json_agg(json_build_object('lane', lane, 'sequence', sequence, 'at', at, 'attempts', attempts) ORDER BY lane)
+           FROM dead WHERE sequence = ANY($1::bigint[])) AS letters,
+          (SELECT json_object_agg(stream, progress) FROM progress WHERE stream = ANY($2::int[])) AS places,
+          (SELECT json_agg(json_build_object('bucket', bucket, 'lane', lane, 'bytes', encode(bytes, 'base64')))
+           FROM outcome WHERE bucket = ANY($3::bigint[])) AS delivered,
+          (SELECT json_agg(found ORDER BY found.id) FROM (
+             SELECT * FROM ended WHERE sequence = ANY($1::bigint[]) AND last IS NULL
+             UNION SELECT * FROM ended WHERE copy = ANY($1::bigint[])
+             UNION SELECT * FROM ended WHERE last >= $4::bigint AND sequence <= $5::bigint
+           ) AS found) AS ended`,
+        [
+          sequences,
+          [...new Set(sequences.map(streamOf))],
+          [...new Set(sequences.map(bucketOf))],
+          Math.min(...sequences),
+          Math.max(...sequences),
+        ],
+      ),
+    )
+    const { retries, letters, places, delivered, ended } = rows[0] ?? {}
+    const all = (ended ?? []).map(endedOf)
+    const held = new Map<number, Map<string, DeliveryStatus>>()
+    const hold = (sequence: number, status: DeliveryStatus) => {
+      const own = held.get(sequence) ?? new Map<string, DeliveryStatus>()
+      held.set(sequence, own.set(status.sink, status))
+    }
+    const tried = (text: string) => {
+      const attempts: ReadonlyArray<Attempt> = JSON.parse(text)
+      return { tries: attemptsOf(attempts), attempts }
+    }
+    for (const { lane: sink, sequence, due, attempts } of retries ?? []) {
+      hold(sequence, { sink, outcome: "retrying", due, ...tried(attempts) })
+    }
+    for (const { lane: sink, sequence, at, attempts } of letters ?? []) {
+      hold(sequence, { sink, outcome: "dead", at, ...tried(attempts) })
+    }
+    for (const { entry } of found) {
+      const { sequence, sinks } = entry
+      const own = held.get(sequence) ?? new Map<string, DeliveryStatus>()
+      const mine = all.filter(
+        (one) => one.copy === sequence || (one.sequence <= sequence && sequence <= (one.last ?? one.sequence)),
+      )
+      const names = LaneNames.of(places?.[streamOf(sequence)] ?? nothingStored)
+      // An event of a lane that was removed is told under the name that it was routed to.
+      const lanes = [...new Set(sinks.map((sink) => names.laneOf(sink, sequence) || sink))]
+      const routed = lanes.map((sink): DeliveryStatus => {
+        const cursor = sinks.some((name) => names.laneOf(name, sequence) === sink) ? names.places.get(sink) : undefined
+        const lane = { exists: cursor !== undefined, isPassed: cursor !== undefined && isPassed(cursor, sequence) }
+        // A lane that was renamed since has its records under the name that it had.
+        const isIts = (name: string) => name === sink || names.laneOf(name, sequence) === sink
+        const records = mine.filter((one) => isIts(one.lane) && one.copy !== sequence)
+        const bytes = (delivered ?? []).flatMap((row) =>
+          row.bucket === bucketOf(sequence) && isIts(row.lane) ? [Buffer.from(row.bytes, "base64")] : [],
+        )
+        const found = bytes.flatMap((row) => findDelivery(row, sequence) ?? []).sort((a, b) => a.at - b.at)
+        return own.get(sink) ?? endedStatus(sink, lane, records, found.at(-1))
+      })
+      const elsewhere = [...own.values()].filter(({ sink }) => !lanes.includes(sink))
+      const told = new Set([...lanes, ...elsewhere.map(({ sink }) => sink)])
+      const left = mine.filter(
+        (one) =>
+          one.sequence === sequence &&
+          one.last === undefined &&
+          one.lane !== "" &&
+          !told.has(names.laneOf(one.lane, sequence) || one.lane),
+      )
+      const gone = [...new Set(left.map(({ lane }) => lane))].map((sink) =>
+        endedStatus(
+          sink,
+          { exists: false, isPassed: true },
+          left.filter(({ lane }) => lane === sink),
+          undefined,
+        ),
+      )
+      states.set(sequence, { deliveries: [...routed, ...elsewhere, ...gone], ...linksOf(sequence, mine) })
+    }
+    return states
+  })
+}
+
+const firstRow: At = { part: "log", receivedTo: 0, first: 0, place: 0 }
+const nothing = Effect.succeed({ candidates: [] as ReadonlyArray<Candidate>, next: undefined })
+
+const isPassed = ({ sequence, settled }: Cursor, at: number): boolean =>
+  at <= sequence || settled.some(([from, to]) => from <= at && at <= to)

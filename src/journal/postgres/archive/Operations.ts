@@ -1,0 +1,339 @@
+/**
+ * An operator's changes to many events: dead letters, replays, lanes that are
+ * moved or dropped, imports.
+ *
+ * In slices, each in one transaction: after a crash those that were committed
+ * stay, and the operation can be started again. Any relay can do them, for what
+ * any other has stored. A slice costs the same round trips whatever it holds:
+ * each operation says how many.
+ */
+import { Effect } from "effect"
+import { quarantine } from "../../../event/Event.ts"
+import * as Pattern from "../../../routing/Pattern.ts"
+import type { ImportCounts, ReplayCounts, ReplayTarget, Reroute, UndeliveredEvent } from "../../Journal.ts"
+import { type JournalError, unavailable } from "../../JournalError.ts"
+import type { DeadLetterQuery, StoredDeadLetter } from "../../LaneInfo.ts"
+import { type Reappended, toReplay } from "../../stream/Reappended.ts"
+import { Origin } from "../../stream/Record.ts"
+import { keyOf, type StreamWriter } from "../append/StreamWriter.ts"
+import type { Database, Queries } from "../connection/Database.ts"
+import { refusing } from "../connection/DatabaseRefusal.ts"
+import * as LaneTables from "../tables/LaneTables.ts"
+import * as OutcomeTables from "../tables/OutcomeTables.ts"
+import * as KeptEntries from "./KeptEntries.ts"
+
+/** A slice has at most so many dead letters, so many bytes of bodies, or so many entries. */
+const slice = { letters: 64, bytes: 1024 * 1024, entries: 256 }
+/** Bytes of dead letters that are read at a time, about. */
+const readBytes = 4 * 1024 * 1024
+
+export class Operations {
+  readonly #db: Database
+  readonly #writer: StreamWriter
+  /** Dead letters were added or removed. */
+  readonly #recount: () => void
+
+  constructor(db: Database, writer: StreamWriter, recount: () => void) {
+    this.#db = db
+    this.#writer = writer
+    this.#recount = recount
+  }
+
+  /** Entries that go to the same stream can go in one commit. */
+  #parts<A extends Reappended>(entries: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A>> {
+    return [...Map.groupBy(entries, ({ sinks }) => this.#writer.isShared(sinks)).values()]
+  }
+
+  // --- dead letters ----------------------------------------------------------
+
+  /** One round trip for each 4 MB, or 1,000 letters, that it looks through. */
+  readonly deadLetters = Effect.fnUntraced(function* (this: Operations, query: DeadLetterQuery) {
+    const matches = query.type === undefined ? undefined : Pattern.make(query.type)
+    const letters: Array<StoredDeadLetter> = []
+    let before = LaneTables.parseId(query.before)
+    for (let size = 0; letters.length < query.limit && size < readBytes; ) {
+      const { rows } = yield* refusing(
+        this.#db.query<LaneTables.LetterRow & { type: string }>(
+          `SELECT lane, sequence, at, type, attempts, record FROM (
+             SELECT *, sum(size) OVER (ORDER BY sequence DESC, lane COLLATE "C" DESC) - size AS before FROM (
+               SELECT * FROM dead WHERE ($1::text IS NULL OR lane = $1)
+                 AND ($2::bigint IS NULL OR sequence < $2 OR (sequence = $2 AND lane COLLATE "C" < $3))
+               ORDER BY sequence DESC, lane COLLATE "C" DESC LIMIT $4
+             ) AS next
+           ) AS sized WHERE before < ${readBytes} ORDER BY sequence DESC, lane COLLATE "C" DESC`,
+          [query.lane ?? null, before?.sequence ?? null, before?.lane ?? null, Math.min(query.limit, 1_000)],
+        ),
+      )
+      for (const row of rows) {
+        before = row
+        if (matches !== undefined && !matches.matches(JSON.parse(row.type))) continue
+        const letter = LaneTables.letterOf(row)
+        if (letter === undefined) continue
+        letters.push(letter)
+        size += letter.entry.event.body.length
+        if (letters.length === query.limit) break
+      }
+      if (rows.length === 0) break
+    }
+    return letters
+  })
+
+  #lettersOf(ids: ReadonlyArray<string>) {
+    const keys = ids.flatMap((id) => LaneTables.parseId(id) ?? [])
+    return Effect.map(
+      refusing(
+        this.#db.query<LaneTables.LetterRow>(
+          `SELECT lane, sequence, at, attempts, record
+           FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS asked(lane, sequence, place)
+           JOIN dead USING (lane, sequence) ORDER BY place`,
+          [keys.map(({ lane }) => lane), keys.map(({ sequence }) => sequence)],
+        ),
+      ),
+      ({ rows }) => rows.flatMap((row) => LaneTables.letterOf(row) ?? []),
+    )
+  }
+
+  /** In the transaction that appends them again: what another relay took meanwhile ends it. */
+  #remove = Effect.fnUntraced(function* (
+    queries: Queries,
+    letters: ReadonlyArray<{ readonly lane: string; readonly sequence: number }>,
+    why: OutcomeTables.Removal,
+    /** The sequence of the first one's copy; the others follow it. */
+    first?: number,
+  ) {
+    const copies = letters.map((_, index) => (first === undefined ? null : first + index))
+    const asked = "unnest($3::text[], $4::bigint[], $5::bigint[]) AS asked(lane, sequence, copy)"
+    const { count } = yield* queries.query(
+      OutcomeTables.takenFrom(
+        "dead",
+        "(t.lane, t.sequence) IN (SELECT * FROM unnest($3::text[], $4::bigint[]))",
+        "'replayed'",
+        `(SELECT asked.copy FROM ${asked} WHERE asked.lane = gone.lane AND asked.sequence = gone.sequence)`,
+      ),
+      [
+        ...OutcomeTables.removalParams(why),
+        letters.map(({ lane }) => lane),
+        letters.map(({ sequence }) => sequence),
+        copies,
+      ],
+    )
+    if (count < letters.length) {
+      return yield* unavailable("Another relay has changed these dead letters meanwhile. Look again, and repeat it.")
+    }
+  })
+
+  /** Five round trips a slice; where some are routed anew, or go to both kinds of streams, some more. */
+  readonly replayDeadLetters = Effect.fnUntraced(function* (
+    this: Operations,
+    ids: ReadonlyArray<string>,
+    reroute: Reroute | undefined,
+  ) {
+    let count = 0
+    const why = yield* OutcomeTables.removal
+    const wanted = [...new Set(ids)]
+    for (let next = 0; next < wanted.length; next += slice.letters) {
+      const letters = yield* this.#lettersOf(wanted.slice(next, next + slice.letters))
+      const again: Array<Reappended & { readonly letter: StoredDeadLetter }> = []
+      const routed: Array<Reappended & { readonly letter: StoredDeadLetter }> = []
+      for (const letter of letters) {
+        const { entry, lane } = letter
+        if (lane !== quarantine || reroute === undefined) {
+          again.push({ letter, event: toReplay(entry.event), sinks: [lane] })
+        } else {
+          const found = reroute(entry.event)
+          if (found !== undefined) routed.push({ letter, ...found })
+        }
+      }
+      for (const part of this.#parts(again)) {
+        yield* this.#writer.reappend(part, Origin.replayed, (queries, first) =>
+          this.#remove(
+            queries,
+            part.map(({ letter }) => letter),
+            why,
+            first,
+          ),
+        )
+      }
+      // A delivery that was never routed is no replay: it has the key of the delivery that it came with, and may have come again.
+      const known = yield* this.#known(routed)
+      const removed = routed.filter((one) => known.has(one)).map(({ letter }) => letter)
+      if (removed.length > 0) yield* refusing(this.#db.transact((queries) => this.#remove(queries, removed, why)))
+      for (const part of this.#parts(routed.filter((one) => !known.has(one)))) {
+        // Only one of two entries of the same delivery is appended, and which sequence is whose is not known.
+        const isEach = new Set(part.map(({ event }) => JSON.stringify(keyOf(event)))).size === part.length
+        yield* this.#writer.reappend(part, Origin.delivered, (queries, first) =>
+          this.#remove(
+            queries,
+            part.map(({ letter }) => letter),
+            why,
+            isEach ? first : undefined,
+          ),
+        )
+      }
+      count += again.length + routed.length
+      this.#recount()
+    }
+    return count
+  })
+
+  /** The deliveries that the database has seen. */
+  #known = Effect.fnUntraced(function* <A extends Reappended>(this: Operations, entries: ReadonlyArray<A>) {
+    if (entries.length === 0) return new Set<A>()
+    const keys = entries.map(({ event }) => keyOf(event))
+    const { rows } = yield* refusing(
+      this.#db.query<{ place: number }>(
+        `SELECT place FROM unnest($1::int[], $2::int[], $3::int[]) WITH ORDINALITY AS asked(lo, hi, crc, place)
+         JOIN seen USING (lo, hi, crc)`,
+        [keys.map(({ lo }) => lo | 0), keys.map(({ hi }) => hi | 0), keys.map(({ bodyCrc }) => bodyCrc | 0)],
+      ),
+    )
+    return new Set(rows.flatMap(({ place }) => entries[place - 1] ?? []))
+  })
+
+  /** One round trip. */
+  readonly dropDeadLetters = Effect.fnUntraced(function* (this: Operations, ids: ReadonlyArray<string>) {
+    const why = yield* OutcomeTables.removal
+    const keys = ids.flatMap((id) => LaneTables.parseId(id) ?? [])
+    const { count } = yield* refusing(
+      this.#db.query(
+        OutcomeTables.takenFrom(
+          "dead",
+          "(t.lane, t.sequence) IN (SELECT * FROM unnest($3::text[], $4::bigint[]))",
+          "'dropped'",
+        ),
+        [...OutcomeTables.removalParams(why), keys.map(({ lane }) => lane), keys.map(({ sequence }) => sequence)],
+      ),
+    )
+    this.#recount()
+    return count
+  })
+
+  // --- replays ---------------------------------------------------------------
+
+  /** Five round trips, or six where the log was pruned of some. */
+  readonly replay = Effect.fnUntraced(function* (
+    this: Operations,
+    targets: ReadonlyArray<ReplayTarget>,
+  ): Effect.fn.Return<ReplayCounts, JournalError> {
+    const [first] = targets
+    if (first === undefined) return { done: 0, gone: [] }
+    const isShared = this.#writer.isShared(first.sinks)
+    const other = targets.findIndex(({ sinks }) => this.#writer.isShared(sinks) !== isShared)
+    const together = targets.slice(0, other < 0 ? slice.entries : Math.min(other, slice.entries))
+    const found = yield* KeptEntries.find(
+      this.#db,
+      together.map(({ sequence }) => sequence),
+    )
+    const again: Array<Reappended & { readonly sequence: number }> = []
+    const gone: Array<number> = []
+    let done = 0
+    for (let size = 0; done < found.done && size < slice.bytes; done++) {
+      const { sequence, sinks } = together[done] as ReplayTarget
+      const event = found.entries.get(sequence)?.event
+      if (event === undefined) gone.push(sequence)
+      else again.push({ event: toReplay(event), sinks, sequence })
+      size += event?.body.length ?? 0
+    }
+    if (again.length === 0) return { done, gone }
+    const { at, by } = yield* OutcomeTables.removal
+    yield* this.#writer.reappend(again, Origin.replayed, (queries, start) =>
+      OutcomeTables.putEnded(
+        queries,
+        again.map(({ sequence }, index) => ({
+          ...{ sequence, lane: "", at, outcome: "copied" as const, copy: start + index },
+          note: { by },
+        })),
+      ),
+    )
+    return { done, gone }
+  })
+
+  // --- imports ---------------------------------------------------------------
+
+  /** One round trip, and six a slice; dead letters cost one more, and so does a slice for both kinds of streams. */
+  readonly import = Effect.fnUntraced(function* (
+    this: Operations,
+    journal: string,
+    events: ReadonlyArray<UndeliveredEvent>,
+  ): Effect.fn.Return<ImportCounts, JournalError> {
+    const { count } = yield* refusing(
+      this.#db.query("SELECT FROM meta WHERE (key = 'identity' AND value = $1) OR key = 'copy:' || $1", [journal]),
+    )
+    if (count > 0) {
+      return yield* unavailable(
+        "That is the journal that the relay runs on, a copy of it, or one that was copied into it: what it owes is on its way. Only what another journal owed can be imported.",
+      )
+    }
+    const counts = { pending: 0, deadLetters: 0, known: 0 }
+    for (let next = 0; next < events.length; next += slice.entries) {
+      const part = yield* this.#importPart(journal, events.slice(next, next + slice.entries))
+      counts.pending += part.pending
+      counts.deadLetters += part.deadLetters
+      counts.known += part.known
+    }
+    return counts
+  })
+
+  #importPart = Effect.fnUntraced(function* (this: Operations, journal: string, part: ReadonlyArray<UndeliveredEvent>) {
+    const { rows } = yield* refusing(
+      this.#db.query<{ sequence: number; lanes: ReadonlyArray<string> }>(
+        "SELECT sequence, lanes FROM imported WHERE journal = $1 AND sequence = ANY($2::bigint[])",
+        [journal, part.map(({ sequence }) => sequence)],
+      ),
+    )
+    const lanesOf = new Map(rows.map(({ sequence, lanes }) => [sequence, new Set(lanes)]))
+    const received = yield* this.#known(
+      part
+        .filter(({ dead, replayed, event }) => dead === undefined && !replayed && event.problem === undefined)
+        .map((one) => ({ ...one, sinks: one.pending, one })),
+    )
+    const isReceived = new Set([...received].map(({ one }) => one))
+    let known = 0
+    const chosen: Array<UndeliveredEvent & Reappended> = []
+    for (const one of part) {
+      const lanes = lanesOf.get(one.sequence) ?? new Set<string>()
+      lanesOf.set(one.sequence, lanes)
+      const pending = one.pending.filter((lane) => !lanes.has(lane))
+      const isKnown = pending.length === 0 || isReceived.has(one)
+      known += isKnown ? one.pending.length : one.pending.length - pending.length
+      if (isKnown) continue
+      for (const lane of pending) lanes.add(lane)
+      // A dead letter is appended too, to get a sequence; no lane sends it from there.
+      chosen.push({ ...one, pending, sinks: one.dead === undefined ? pending : [] })
+    }
+    const counts = { pending: 0, deadLetters: 0, known }
+    for (const group of this.#parts(chosen)) {
+      const stored = yield* this.#writer.reappend(group, Origin.moved, (queries, first) =>
+        Effect.gen(function* () {
+          yield* queries.query(
+            `INSERT INTO imported (journal, sequence, lanes) SELECT $1, * FROM unnest($2::bigint[], $3::jsonb[])
+             ON CONFLICT (journal, sequence) DO UPDATE SET lanes = excluded.lanes`,
+            [journal, ...notesOf(group, lanesOf)],
+          )
+          yield* LaneTables.putLetters(queries, lettersOf(group, first))
+        }),
+      )
+      if (stored.first === 0) continue
+      for (const { dead, pending } of group) counts[dead === undefined ? "pending" : "deadLetters"] += pending.length
+    }
+    if (counts.deadLetters > 0) this.#recount()
+    return counts
+  })
+}
+
+/** By event, the lanes that it was imported for: each event once. */
+const notesOf = (group: ReadonlyArray<UndeliveredEvent>, lanesOf: ReadonlyMap<number, ReadonlySet<string>>) => {
+  const sequences = [...new Set(group.map(({ sequence }) => sequence))]
+  return [sequences, sequences.map((sequence) => JSON.stringify([...(lanesOf.get(sequence) ?? [])]))] as const
+}
+
+const lettersOf = (group: ReadonlyArray<UndeliveredEvent>, first: number): ReadonlyArray<LaneTables.LetterToPut> =>
+  group.flatMap(({ event, pending, dead }, index) =>
+    dead === undefined
+      ? []
+      : pending.map((lane) => ({
+          lane,
+          ...dead,
+          entry: { sequence: first + index, event, sinks: [lane], replayed: false },
+        })),
+  )

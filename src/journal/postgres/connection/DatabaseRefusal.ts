@@ -1,0 +1,19 @@
+/** The meaning of a database error for those who use the journal. */
+import { Effect, Result } from "effect"
+import { full, type JournalError, unavailable } from "../../JournalError.ts"
+import { type DatabaseError, diskFull } from "./DatabaseError.ts"
+
+export const refusalOf = ({ code, message }: DatabaseError): JournalError =>
+  code === diskFull ? full("disk", message) : unavailable(message)
+
+/** Translates the errors of an effect. */
+export const refusing = <A, R>(
+  effect: Effect.Effect<A, DatabaseError | JournalError, R>,
+): Effect.Effect<A, JournalError, R> =>
+  Effect.mapError(effect, (error) => (error._tag === "DatabaseError" ? refusalOf(error) : error))
+
+/** Whether the same once more may do: nothing is known to have been stored, or another transaction was first. */
+export const mayRepeat = (result: Result.Result<unknown, DatabaseError>): boolean =>
+  Result.isFailure(result) &&
+  (result.failure.reason === "unavailable" || result.failure.reason === "conflict") &&
+  result.failure.code !== diskFull

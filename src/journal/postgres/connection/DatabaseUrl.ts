@@ -1,0 +1,98 @@
+/**
+ * The database's address, as PostgreSQL's own clients write it:
+ * `postgres://user@db-1:5432,db-2:5432/relay?sslmode=verify-full`.
+ *
+ * Several hosts are one cluster, of which one takes writes. The sender's events
+ * never go over a network in plain text unless the text says so: without
+ * `sslmode` it is `verify-full`, and `disable` to this machine.
+ */
+import * as Address from "../../../config/Address.ts"
+
+export const sslModes = ["disable", "require", "verify-ca", "verify-full"] as const
+export type SslMode = (typeof sslModes)[number]
+
+export interface Host extends Address.Address {
+  /** The name that is shown: `db-1:5432`, or the directory of a socket. */
+  readonly name: string
+}
+
+export interface DatabaseUrl {
+  readonly hosts: readonly [Host, ...ReadonlyArray<Host>]
+  /** That of the process where `undefined`, as with every client of PostgreSQL. */
+  readonly user: string | undefined
+  readonly password: string | undefined
+  /** The user's own where `undefined`. */
+  readonly database: string | undefined
+  readonly sslMode: SslMode
+  /** Whether a login must be bound to the TLS connection; it is where the server offers it. */
+  readonly channelBinding: "prefer" | "require"
+}
+
+const usualPort = 5432
+
+const form =
+  /^postgres(?:ql)?:\/\/(?:(?<login>[^/?]*)@)?(?<hosts>[^/?]*)(?:\/(?<database>[^/?]*))?(?:\?(?<rest>.*))?$/su
+
+/** The message about a text that is no url; it never holds the text. */
+export const expected =
+  'a url is "postgres://user@host:5432/database", with several hosts "postgres://user@db-1:5432,db-2:5432/database"'
+
+const decode = (text: string): string | undefined => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Parameters that say what the relay does anyway. */
+const known = new Map([["target_session_attrs", ["read-write", "primary"]]])
+
+const hostOf = (text: string): Host | string => {
+  if (text.startsWith("/")) return { host: text, port: usualPort, name: text }
+  const address = Address.parse(/:\d+$/u.test(text) ? text : `${text}:${usualPort}`)
+  if (address === undefined || address.port < 1 || address.port > 65_535) return expected
+  return { ...address, name: Address.format(address) }
+}
+
+const isLocal = ({ host }: Host): boolean => host.startsWith("/") || Address.isLoopback({ host })
+
+/** The url, or what is wrong with it. */
+export const parse = (text: string): DatabaseUrl | string => {
+  const { login = "", hosts = "", database = "", rest = "" } = form.exec(text)?.groups ?? {}
+  if (!form.test(text)) return expected
+  const parameters = new URLSearchParams(rest)
+  const [user, password] = login.split(/:(.*)/su).map(decode)
+  const name = decode(database)
+  if (name === undefined || (login !== "" && user === undefined))
+    return `a % begins two hexadecimal digits; ${expected}`
+  let sslMode: string | undefined
+  let directory: string | undefined
+  let channelBinding: DatabaseUrl["channelBinding"] = "prefer"
+  for (const [key, value] of parameters) {
+    if (key === "sslmode") sslMode = value
+    else if (key === "channel_binding" && (value === "prefer" || value === "require")) channelBinding = value
+    else if (key === "host" && value.startsWith("/")) directory = value
+    else if (known.get(key)?.includes(value) !== true) {
+      return `the relay knows no parameter ${key} with this value: "sslmode", "channel_binding" and "host" with a directory may stand there; certificates have the key "tls", and the pool has "pool"`
+    }
+  }
+  if (sslMode !== undefined && !sslModes.some((one) => one === sslMode)) {
+    return `sslmode is one of ${sslModes.join(", ")}`
+  }
+  const found = (directory === undefined ? hosts.split(",") : [directory]).map(hostOf)
+  const all: Array<Host> = []
+  for (const one of found) {
+    if (typeof one === "string") return one
+    all.push(one)
+  }
+  const usual: SslMode = all.every(isLocal) ? "disable" : "verify-full"
+  return {
+    hosts: all as [Host, ...Array<Host>],
+    user: user || undefined,
+    password: password || undefined,
+    database: name || undefined,
+    sslMode: (sslMode as SslMode | undefined) ?? usual,
+    channelBinding,
+  }
+}

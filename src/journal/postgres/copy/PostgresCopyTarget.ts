@@ -1,0 +1,275 @@
+/**
+ * Stores a copy in the database: each stream of the source becomes one of its
+ * own, with the same places of its lanes, its retries and its dead letters.
+ *
+ * **Guarantee.** Relays may run meanwhile: a stream is theirs to take once all of
+ * it is there. A copy that was interrupted goes on where it was, and one that is
+ * complete is not made twice.
+ *
+ * **Gotcha.** An event has another sequence than in the source, so one that is
+ * replayed and not delivered yet goes out with another idempotency key.
+ */
+import { Clock, Duration, Effect } from "effect"
+import {
+  type CopiedImport,
+  type CopiedOutcomes,
+  type CopiedStream,
+  type CopyCounts,
+  type CopySource,
+  type CopyTarget,
+  eachEnd,
+  eachImport,
+  start,
+} from "../../JournalCopy.ts"
+import { MaintenanceError } from "../../JournalError.ts"
+import { bucketOf } from "../../stream/OutcomeRecord.ts"
+import { Origin, type Stored } from "../../stream/Record.ts"
+import { keysOf, rowOf } from "../append/Commits.ts"
+import { Group } from "../append/Group.ts"
+import { keyOf } from "../append/StreamWriter.ts"
+import type { Database, Queries } from "../connection/Database.ts"
+import * as PooledDatabase from "../connection/PooledDatabase.ts"
+import type { PostgresConfig } from "../connection/PostgresConfig.ts"
+import { migrate } from "../tables/DatabaseSchema.ts"
+import type { Place } from "../tables/LaneNames.ts"
+import * as LaneTables from "../tables/LaneTables.ts"
+import { putEnded } from "../tables/OutcomeTables.ts"
+import { ceilingOf, floorOf, maxStreams } from "../tables/Sequences.ts"
+
+const failing = Effect.mapError(({ message }: { readonly message: string }) => new MaintenanceError({ message }))
+
+/** The database's note of a copy, by its name in the source. */
+interface Copy {
+  readonly stream: number
+  readonly isDone: boolean
+}
+
+const metaKey = (name: string): string => `copy:${name}`
+
+const find = (queries: Queries, name: string) =>
+  Effect.map(
+    queries.query<{ readonly value: string }>("SELECT value FROM meta WHERE key = $1", [metaKey(name)]),
+    ({ rows }) => (rows[0] === undefined ? undefined : (JSON.parse(rows[0].value) as Copy)),
+  )
+
+const note = (queries: Queries, name: string, copy: Copy) =>
+  queries.query("INSERT INTO meta VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value", [
+    metaKey(name),
+    JSON.stringify(copy),
+  ])
+
+/** A stream for the copy: from the top, because relays take the lowest that is free. */
+const reserve = (database: Database, name: string) =>
+  database.transact((queries) =>
+    Effect.gen(function* () {
+      yield* queries.query("LOCK TABLE meta IN SHARE ROW EXCLUSIVE MODE")
+      const before = yield* find(queries, name)
+      if (before !== undefined) return before
+      const { rows } = yield* queries.query<{ readonly id: number }>(
+        `SELECT max(id) AS id FROM generate_series(2, ${maxStreams - 1}) AS free(id)
+         WHERE NOT EXISTS (SELECT FROM stream WHERE stream.id = free.id)
+         AND NOT EXISTS (SELECT FROM meta WHERE key LIKE 'copy:%' AND (value::jsonb ->> 'stream')::int = free.id)`,
+      )
+      const copy: Copy = { stream: rows[0]?.id ?? 0, isDone: false }
+      yield* note(queries, name, copy)
+      return copy
+    }),
+  )
+
+interface Run {
+  readonly first: number
+  readonly group: Group
+}
+
+/** Events without a gap between them, as rows of the log; `known` are those that count as duplicates from now on. */
+const runsOf = (stored: ReadonlyArray<Stored>, isRemembered: (stored: Stored) => boolean): ReadonlyArray<Run> => {
+  const runs: Array<Run> = []
+  let run: Run | undefined
+  for (const one of stored) {
+    const { sequence, event, sinks } = one.entry
+    const follows = run !== undefined && sequence === run.first + run.group.batch.entries.length
+    if (run === undefined || !follows || run.group.batch.isFull) {
+      run = { first: sequence, group: new Group() }
+      runs.push(run)
+    }
+    const key = keyOf(event)
+    const { origin } = one
+    run.group.add(event, sinks, origin, key)
+    if (origin === Origin.delivered && !isRemembered(one)) {
+      for (const list of Object.values(run.group.keys)) list.pop()
+    }
+  }
+  return runs
+}
+
+const putRun = (queries: Queries, floor: number, { first, group }: Run) =>
+  Effect.andThen(
+    queries.query(
+      `INSERT INTO log (first, count, received_from, received_to, routes, keys, ids, bytes, void, altered)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '{}', '{}')`,
+      [floor + first, ...rowOf(group)],
+    ),
+    queries.query(
+      `INSERT INTO seen (lo, hi, crc, at, sequence)
+       SELECT lo, hi, crc, $5::bigint, $6::bigint + place
+       FROM unnest($1::int[], $2::int[], $3::int[], $4::int[]) AS key(lo, hi, crc, place) ORDER BY lo, hi, crc
+       ON CONFLICT DO NOTHING`,
+      [...keysOf(group), group.batch.receivedTo, floor + first],
+    ),
+  )
+
+/** A bucket may hold events of two pages, so it may be there. */
+const putOutcomes = (queries: Queries, floor: number, outcomes: ReadonlyArray<CopiedOutcomes>) =>
+  queries.query(
+    `INSERT INTO outcome (bucket, lane, bytes) SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[])
+     ON CONFLICT DO NOTHING`,
+    [
+      outcomes.map(({ bucket }) => bucketOf(floor) + bucket),
+      outcomes.map(({ lane }) => lane),
+      outcomes.map(({ bytes }) => Buffer.from(bytes)),
+    ],
+  )
+
+/** The ends that an earlier try has stored are stored anew. */
+const putEnds = (database: Database, floor: number, ceiling: number, source: CopySource, from: CopiedStream) =>
+  Effect.andThen(
+    database.query("DELETE FROM ended WHERE sequence > $1 AND sequence < $2", [floor, ceiling]),
+    eachEnd(from, (some) =>
+      putEnded(
+        database,
+        some.map(({ id, copy, last, ...end }) => ({
+          ...end,
+          sequence: floor + end.sequence,
+          ...(last !== undefined && { last: floor + last }),
+          ...(copy !== undefined && source.streams[copy.stream] === from && { copy: floor + copy.sequence }),
+        })),
+      ),
+    ),
+  )
+
+const put = Effect.fnUntraced(function* (
+  database: Database,
+  config: PostgresConfig,
+  source: CopySource,
+  from: CopiedStream,
+  onProgress: (share: number) => Effect.Effect<void>,
+) {
+  const { stream, isDone } = yield* reserve(database, from.name)
+  const floor = floorOf(stream)
+  const ends = yield* database.query<{ readonly last: number; readonly events: number }>(
+    `SELECT coalesce(max(first + count - 1), $1::bigint) AS last, coalesce(sum(count), 0)::bigint AS events
+     FROM log WHERE first > $1 AND first < $2`,
+    [floor, ceilingOf(stream)],
+  )
+  const known = ends.rows[0]?.events ?? 0
+  if (isDone) return { events: 0, retries: 0, deadLetters: 0, known }
+  const now = yield* Clock.currentTimeMillis
+  const remembered = now - Duration.toMillis(config.duplicates.age)
+  let events = 0
+  for (let after = (ends.rows[0]?.last ?? floor) - floor; ; ) {
+    const stored = yield* from.events(after)
+    const end = stored.at(-1)
+    if (end === undefined) break
+    const runs = runsOf(stored, ({ entry }) => entry.event.receivedAt > remembered)
+    const outcomes = yield* from.outcomes(stored[0]?.entry.sequence ?? 0, end.entry.sequence)
+    yield* database.transact((queries) =>
+      Effect.andThen(
+        Effect.forEach(runs, (run) => putRun(queries, floor, run), { discard: true }),
+        putOutcomes(queries, floor, outcomes),
+      ),
+    )
+    after = end.entry.sequence
+    events += stored.length
+    yield* onProgress(after / Math.max(1, from.last))
+  }
+
+  let retries = 0
+  for (let after = start; ; ) {
+    const some = yield* from.retries(after)
+    const end = some.at(-1)
+    if (end === undefined) break
+    yield* LaneTables.putRetries(
+      database,
+      some.map(({ lane, attempts, entry, ...wait }) => ({
+        lane,
+        change: { ...wait, sequence: floor + wait.sequence, refunded: 0, failed: [] },
+        attempts,
+        entry: { ...entry, sequence: floor + wait.sequence },
+      })),
+    )
+    after = end
+    retries += some.length
+  }
+
+  let deadLetters = 0
+  for (let after = start; ; ) {
+    const some = yield* from.letters(after)
+    const end = some.at(-1)
+    if (end === undefined) break
+    yield* LaneTables.putLetters(
+      database,
+      some.map((letter) => ({ ...letter, entry: { ...letter.entry, sequence: floor + letter.entry.sequence } })),
+    )
+    after = { lane: end.lane, sequence: end.entry.sequence }
+    deadLetters += some.length
+  }
+
+  yield* putEnds(database, floor, ceilingOf(stream), source, from)
+  const places = from.lanes.map(({ name, cursor, pausedFor }): readonly [string, Place] => [
+    name,
+    {
+      sequence: floor + cursor.sequence,
+      settled: cursor.settled.map(([first, last]) => [floor + first, floor + last]),
+      pausedFor,
+    },
+  ])
+  yield* database.transact((queries) =>
+    Effect.gen(function* () {
+      yield* queries.query(
+        `INSERT INTO sink (name, paused) SELECT name, true FROM unnest($1::text[]) AS name
+         ON CONFLICT (name) DO UPDATE SET paused = true`,
+        [source.paused],
+      )
+      yield* queries.query("INSERT INTO progress (stream, lanes) VALUES ($1, $2)", [
+        stream,
+        JSON.stringify(Object.fromEntries(places)),
+      ])
+      yield* queries.query("INSERT INTO stream (id) VALUES ($1)", [stream])
+      yield* note(queries, from.name, { stream, isDone: true })
+    }),
+  )
+  return { events, retries, deadLetters, known }
+})
+
+const putImports = (database: Database, some: ReadonlyArray<CopiedImport>) =>
+  database.query(
+    `INSERT INTO imported (journal, sequence, lanes) SELECT * FROM unnest($1::text[], $2::bigint[], $3::jsonb[])
+     ON CONFLICT DO NOTHING`,
+    [
+      some.map(({ journal }) => journal),
+      some.map(({ sequence }) => sequence),
+      some.map(({ lanes }) => JSON.stringify(lanes)),
+    ],
+  )
+
+export const target = (config: PostgresConfig) =>
+  Effect.gen(function* () {
+    const database = yield* PooledDatabase.ofConfig(config)
+    yield* migrate(database, config.schema)
+    return {
+      put: (source, onProgress) =>
+        Effect.gen(function* () {
+          const sum = { events: 0, retries: 0, deadLetters: 0, known: 0 }
+          for (const [index, stream] of source.streams.entries()) {
+            const share = (own: number) => onProgress((index + own) / source.streams.length)
+            const counts: CopyCounts = yield* put(database, config, source, stream, share)
+            sum.events += counts.events
+            sum.retries += counts.retries
+            sum.deadLetters += counts.deadLetters
+            sum.known += counts.known
+          }
+          yield* eachImport(source, (some) => putImports(database, some))
+          return sum
+        }).pipe(failing),
+    } satisfies CopyTarget
+  }).pipe(failing)

@@ -1,0 +1,86 @@
+/** The claims of a relay that joins: its name, and a stream to write. */
+import { Effect } from "effect"
+import { type JournalError, unavailable } from "../../JournalError.ts"
+import type { Database } from "../connection/Database.ts"
+import { refusing } from "../connection/DatabaseRefusal.ts"
+import { maxStreams, sharedStream } from "../tables/Sequences.ts"
+import { lease, taking } from "./Membership.ts"
+
+/** How often a relay of the same name is looked at before it is believed to be gone, in milliseconds. */
+const lookEvery = 500
+
+const nameIsTaken = (name: string): JournalError =>
+  unavailable(
+    `Another relay on this database is called ${name}, and lives: give each a name of its own by "journal": { "name": … }.`,
+  )
+
+/**
+ * Claims a name. A relay that has it is watched for longer than it may deliver
+ * without an answer: it is gone when it gave no sign of life.
+ */
+export const claimName = Effect.fnUntraced(function* (
+  db: Database,
+  name: string,
+  instance: string,
+): Effect.fn.Return<void, JournalError> {
+  const look = Effect.map(
+    refusing(db.query<{ instance: string; beat: number }>("SELECT instance, beat FROM member WHERE name = $1", [name])),
+    ({ rows }) => rows[0],
+  )
+  const before = yield* look
+  for (let watched = 0; before !== undefined && watched <= lease; watched += lookEvery) {
+    yield* Effect.sleep(lookEvery)
+    const now = yield* look
+    if (now === undefined) break
+    const isGone = now.instance === before.instance && now.beat % taking === before.beat % taking
+    if (!isGone) return yield* nameIsTaken(name)
+  }
+  const { count } = yield* refusing(
+    db.query(
+      `INSERT INTO member AS m (name, instance) VALUES ($1, $2)
+       ON CONFLICT (name) DO UPDATE SET instance = $2, beat = m.beat % ${taking} + 1, report = '{}'
+       WHERE m.instance = $3`,
+      [name, instance, before?.instance ?? ""],
+    ),
+  )
+  if (count === 0) return yield* nameIsTaken(name)
+})
+
+export interface Claimed {
+  readonly id: number
+  readonly epoch: number
+  /** The living relay that delivers what is left in it, as far as is known. */
+  readonly before: string | null
+}
+
+/** Claims the stream that had this relay's name, one that nobody needs, or a new one. */
+export const claimStream = Effect.fnUntraced(function* (
+  db: Database,
+  name: string,
+): Effect.fn.Return<Claimed, JournalError> {
+  const claim = db.transact((queries) =>
+    Effect.gen(function* () {
+      const take = (where: string) =>
+        queries.query<Claimed>(
+          `WITH found AS MATERIALIZED (
+             SELECT id, CASE WHEN spare THEN NULL ELSE owner END AS owner FROM stream
+             WHERE id <> ${sharedStream} AND ${where} ORDER BY id LIMIT 1 FOR UPDATE
+           )
+           UPDATE stream SET home = $1, owner = $1, epoch = next_epoch(epoch), spare = false FROM found
+           WHERE stream.id = found.id RETURNING stream.id, stream.epoch, found.owner AS before`,
+          [name],
+        )
+      const home = (yield* take("home = $1")).rows[0] ?? (yield* take("spare")).rows[0]
+      if (home !== undefined) return home
+      const { rows } = yield* queries.query<Claimed>(
+        `INSERT INTO stream (id, home, owner, epoch)
+         SELECT min(id), $1, $1, next_epoch(0) FROM generate_series(0, ${maxStreams - 1}) AS free(id)
+         WHERE NOT EXISTS (SELECT FROM stream WHERE stream.id = free.id) RETURNING id, epoch, NULL AS before`,
+        [name],
+      )
+      return rows[0]
+    }),
+  )
+  const claimed = yield* refusing(Effect.retry(claim, { times: 5 }))
+  return claimed ?? (yield* unavailable("The database has no stream left for another relay."))
+})

@@ -1,0 +1,372 @@
+/**
+ * The relays on one database, and the streams that this one owns: it beats, takes
+ * what others left, and gives up what others took.
+ *
+ * **Guarantee.** A stream has one owner. Two that believe to own it are told apart
+ * by its epoch, which rises with each taking: the older one stores nothing more.
+ * An epoch belongs to a timeline, so after a promotion nobody owns anything until
+ * it has taken its streams anew, and has read them from the promoted server.
+ */
+import { Clock, Effect, Latch, Random, Result, type Scope, SubscriptionRef } from "effect"
+import type { Introduction } from "../../FleetStatus.ts"
+import { type JournalError, unavailable } from "../../JournalError.ts"
+import type { Log, Streams } from "../../StreamLog.ts"
+import type { Database } from "../connection/Database.ts"
+import { refusing } from "../connection/DatabaseRefusal.ts"
+import { OwnedStream } from "../lanes/OwnedStream.ts"
+import { load } from "../lanes/StreamLoading.ts"
+import { isOwned, type Owner } from "../lanes/StreamState.ts"
+import type { KnownRow } from "../tables/KnownRows.ts"
+import { sharedStream } from "../tables/Sequences.ts"
+import { claimName, claimStream } from "./Claims.ts"
+import * as Membership from "./Membership.ts"
+import { reportOf } from "./SelfReport.ts"
+
+/** Milliseconds that leaving may take: a database that does not answer must not hold up the end. */
+const leaveWithin = 3_000
+/** Milliseconds after which a relay that gives no sign of life is not listed any more. */
+const forgetAfter = 3_600_000
+
+export interface FleetOptions {
+  readonly db: Database
+  readonly name: string
+  /** This relay's identity, for the others. */
+  readonly introduction: () => Introduction
+  readonly owner: Omit<Owner, "db" | "isAlive" | "now" | "isPaused">
+  /** A stream is this relay's no more: a failover may have lost some of what it knew to be there. */
+  readonly onLost: (stream: OwnedStream) => void
+  /** Another relay has taken the shared stream, or another server was promoted: it may have lost some of that stream. */
+  readonly onSharedTaken: () => void
+  /** Nothing goes on: another relay has this one's name. */
+  readonly onReplaced: (message: string) => void
+}
+
+export class Fleet {
+  readonly #options: FleetOptions
+  readonly #clock: Clock.Clock
+  readonly #random: () => number
+  readonly #instance = crypto.randomUUID()
+  readonly #stillness = new Membership.Stillness()
+  readonly owner: Owner
+  readonly name: string
+  readonly #wake = Latch.makeUnsafe(false)
+  /** The stream that this relay writes; `undefined` between two. */
+  own: OwnedStream | undefined
+  /** Its own is the first. */
+  readonly owned: Streams
+  streams: ReadonlyArray<OwnedStream> = []
+  news: Membership.News = {
+    beat: 0,
+    instance: null,
+    timeline: 0,
+    streams: [],
+    members: [],
+    sinks: [],
+    alarm: null,
+    rows: [],
+  }
+  readonly counters = { takeovers: 0, fenced: 0 }
+  /** When the last beat that was answered was sent: steady and wall clock. */
+  #sent = { at: Number.NEGATIVE_INFINITY, wall: 0 }
+  /** How often others have taken streams from this relay. */
+  #takings = 0
+  readonly #noted = new Map<string, { readonly paused: boolean; readonly at: number }>()
+  readonly #seenAt = new Map<string, { readonly sign: string; readonly at: number }>()
+
+  constructor(options: FleetOptions, clock: Clock.Clock, random: () => number, owned: Streams) {
+    this.#options = options
+    this.#clock = clock
+    this.#random = random
+    this.owned = owned
+    this.name = options.name
+    this.owner = {
+      ...options.owner,
+      db: options.db,
+      isAlive: () => this.isAlive,
+      now: () => this.now(),
+      isPaused: (sink) => this.isPaused(sink),
+    }
+  }
+
+  now(): number {
+    return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1e6
+  }
+
+  isPaused(sink: string): boolean {
+    const noted = this.#noted.get(sink)
+    if (noted !== undefined && noted.at >= this.#sent.at) return noted.paused
+    return this.news.sinks.find(({ name }) => name === sink)?.paused ?? false
+  }
+
+  /** A person has paused or resumed a sink here: a beat that is sent from now on says the same. */
+  notePaused(name: string, paused: boolean): void {
+    this.#noted.set(name, { paused, at: this.now() })
+  }
+
+  /** How many events wait for a sink in the shared stream, as its owner says. */
+  waitingInShared(sink: string): number {
+    const own = this.streams.find(({ id }) => id === sharedStream)
+    if (own !== undefined) return own.backlogs.get(sink)?.size ?? 0
+    const reports = this.others.flatMap(({ report }) => report.streams?.[sharedStream] ?? [])
+    return reports[0]?.lanes[sink]?.backlog ?? 0
+  }
+
+  /** Other relays whose config has the sink. */
+  relaysWith(sink: string): ReadonlyArray<string> {
+    return this.others.filter(({ report }) => report.lanes?.some(({ name }) => name === sink)).map(({ name }) => name)
+  }
+
+  /** Milliseconds since the last sign of life that was answered; of two clocks the one that ran more. */
+  get beatAge(): number {
+    return Math.max(this.now() - this.#sent.at, this.#clock.currentTimeMillisUnsafe() - this.#sent.wall)
+  }
+
+  get isAlive(): boolean {
+    return this.beatAge < Membership.lease
+  }
+
+  /** Milliseconds since another relay's last sign of life was seen. */
+  ageOf(member: string): number {
+    return this.now() - (this.#seenAt.get(member)?.at ?? this.now())
+  }
+
+  get #self(): Membership.Self {
+    const introduction = this.#options.introduction()
+    const { version, configHash, address } = introduction
+    const report = reportOf(this.streams, introduction)
+    return { name: this.name, instance: this.#instance, version, configHash, address, report }
+  }
+
+  // --- joining and leaving ---------------------------------------------------
+
+  /** Takes the name, and a stream to write; fails where another live relay has the name. */
+  get join(): Effect.Effect<void, JournalError> {
+    return Effect.gen({ self: this }, function* () {
+      yield* claimName(this.#options.db, this.name, this.#instance)
+      yield* this.beat
+      if (!this.isAlive) return yield* unavailable("PostgreSQL did not answer this relay's first sign of life in time.")
+      yield* this.#claim
+    })
+  }
+
+  get #claim(): Effect.Effect<void, JournalError> {
+    return Effect.gen({ self: this }, function* () {
+      const { id, epoch, before } = yield* claimStream(this.#options.db, this.name)
+      const stream = new OwnedStream(this.owner, id, epoch)
+      yield* load(stream)
+      // Its owner lives, and learns of this by its next sign of life: until then it may deliver.
+      if (before !== null && before !== this.name) stream.notBefore = this.now() + Membership.lease
+      this.own = stream
+      yield* this.#hold(stream)
+    })
+  }
+
+  /** Gives everything back, for others to take at once. */
+  get leave(): Effect.Effect<void> {
+    return Effect.gen({ self: this }, function* () {
+      const { db, name } = this.#options
+      for (const stream of this.streams) {
+        yield* db.query(`UPDATE stream SET owner = NULL WHERE ${isOwned}`, [stream.id, stream.epoch])
+        stream.onLost = () => {}
+        stream.lost()
+      }
+      yield* db.query("DELETE FROM member WHERE name = $1 AND instance = $2", [name, this.#instance])
+    }).pipe(Effect.timeoutOption(leaveWithin), Effect.ignore)
+  }
+
+  // --- beating ---------------------------------------------------------------
+
+  /** A sign of life, and what is new. */
+  readonly beat: Effect.Effect<void> = Effect.suspend(() => {
+    const sent = { at: this.now(), wall: this.#clock.currentTimeMillisUnsafe() }
+    const asked = new Map(this.streams.map((stream) => [stream, stream.known.unconfirmed]))
+    const rows = [...asked.values()].flat().map(({ first }) => first)
+    return Effect.flatMap(
+      Effect.promise(() => Membership.beat(this.#options.db, this.#self, rows)),
+      (result) => {
+        const news = Result.isSuccess(result) ? result.success.rows[0] : undefined
+        if (news === undefined) return Effect.void
+        if (news.beat === null) return this.#nameless(news)
+        this.#hear(news, news.beat, sent)
+        for (const [stream, rows] of asked) this.#check(stream, rows)
+        this.#wake.openUnsafe()
+        return Effect.void
+      },
+    )
+  })
+
+  #hear(news: Membership.News, beat: number, sent: { readonly at: number; readonly wall: number }): void {
+    const takings = Math.floor(beat / Membership.taking)
+    // Another relay takes from this one at this moment: the next answer says what.
+    const isTaken = takings > this.#takings
+    this.#takings = takings
+    if (!isTaken) this.#sent = sent
+    const epochIn = ({ streams }: Membership.News) => streams.find(({ id }) => id === sharedStream)?.epoch
+    const before = epochIn(this.news)
+    const isPromoted = before !== undefined && news.timeline !== this.news.timeline
+    this.news = news
+    if (isPromoted || (before !== undefined && before !== epochIn(news))) this.#options.onSharedTaken()
+    if (isPromoted) for (const stream of this.streams) stream.lost()
+    const now = this.now()
+    this.#stillness.saw(news, sent.at, now)
+    for (const { name, instance, beat } of news.members) {
+      const sign = `${instance} ${beat}`
+      if (this.#seenAt.get(name)?.sign !== sign) this.#seenAt.set(name, { sign, at: now })
+    }
+  }
+
+  /** The row of this relay's name is another relay's, or a failover lost it. */
+  #nameless({ instance }: Membership.News): Effect.Effect<void> {
+    if (instance === null) return Effect.ignore(Membership.rejoin(this.#options.db, this.name, this.#instance))
+    return Effect.sync(() =>
+      this.#options.onReplaced(
+        `Another relay has taken the name ${this.name}: give each a name of its own by "journal": { "name": … }.`,
+      ),
+    )
+  }
+
+  /** Whether a stream is still this relay's, and the rows that it should have there. */
+  #check(stream: OwnedStream, rows: ReadonlyArray<KnownRow>): void {
+    if (stream.isLost) return
+    const row = this.news.streams.find(({ id }) => id === stream.id)
+    if (row?.epoch !== stream.epoch) {
+      stream.lost()
+      return
+    }
+    const there = new Map(this.news.rows.map(({ first, mark }) => [first, mark]))
+    if (rows.every(({ first, mark }) => there.get(first) === mark)) {
+      stream.known.confirmed = rows.at(-1)?.first ?? stream.known.confirmed
+      return
+    }
+    // It is read anew: what others appended since may have the numbers of what is lost.
+    stream.lost()
+  }
+
+  readonly #keepBeating = Effect.suspend(() => {
+    const began = this.now()
+    const known = this.#takings
+    return Effect.andThen(
+      this.beat,
+      Effect.suspend(() =>
+        this.#takings > known ? Effect.void : Effect.sleep(Math.max(0, Membership.beatEvery - (this.now() - began))),
+      ),
+    )
+  })
+
+  // --- taking and losing -----------------------------------------------------
+
+  #hold(stream: OwnedStream) {
+    stream.onLost = () => {
+      this.counters.fenced += 1
+      if (this.own === stream) this.own = undefined
+      this.#options.onLost(stream)
+      this.#wake.openUnsafe()
+    }
+    return this.#set(this.own === stream ? [stream, ...this.streams] : [...this.streams, stream])
+  }
+
+  #set(streams: ReadonlyArray<OwnedStream>) {
+    this.streams = streams
+    return SubscriptionRef.set(this.owned, streams)
+  }
+
+  get #live(): ReadonlyArray<Membership.MemberRow> {
+    return this.news.members.filter(({ name }) => this.ageOf(name) < Membership.patience)
+  }
+
+  /** Other relays whose signs of life are fresh. */
+  get others(): ReadonlyArray<Membership.MemberRow> {
+    return this.#live.filter(({ name }) => name !== this.#options.name)
+  }
+
+  /** Gives up what was lost, and takes what nobody has. */
+  readonly #react: Effect.Effect<void, JournalError> = Effect.gen({ self: this }, function* () {
+    if (this.streams.some(({ isLost }) => isLost)) {
+      yield* this.#set(this.streams.filter(({ isLost }) => !isLost))
+    }
+    if (!this.isAlive) return
+    if (this.own === undefined) yield* this.#claim
+    const { name } = this.#options
+    const held = new Set(this.streams.map(({ id }) => id))
+    const free = this.news.streams.filter(
+      ({ id, owner }) => !held.has(id) && (owner === null || owner === name || this.#stillness.isStill(id)),
+    )
+    // Several relays see the same at the same time: each begins elsewhere, and takes its share.
+    const share = Math.ceil(free.length / Math.max(1, this.#live.length))
+    const from = Math.floor(this.#random() * free.length)
+    let taken = 0
+    for (const row of [...free.slice(from), ...free.slice(0, from)]) {
+      if (taken < share && (yield* this.#take(row))) taken += 1
+    }
+    for (const stream of this.streams) yield* this.#offer(stream)
+    for (const { name, instance } of this.news.members) {
+      if (this.ageOf(name) < forgetAfter) continue
+      yield* refusing(this.#options.db.query("DELETE FROM member WHERE name = $1 AND instance = $2", [name, instance]))
+    }
+  })
+
+  /** False where another relay was first. */
+  readonly #take = Effect.fnUntraced(function* (this: Fleet, { id, epoch, owner }: Membership.StreamRow) {
+    const { db, name } = this.#options
+    const before = owner === name ? undefined : this.news.members.find((member) => member.name === owner)
+    const taken = yield* refusing(
+      db.transact((queries) =>
+        Effect.gen(function* () {
+          if (before !== undefined) {
+            const { count } = yield* queries.query(
+              `UPDATE member SET beat = beat + ${Membership.taking}
+               WHERE name = $1 AND instance = $2 AND beat % ${Membership.taking} = $3`,
+              [before.name, before.instance, before.beat % Membership.taking],
+            )
+            // It goes on.
+            if (count === 0) return undefined
+          }
+          const { rows } = yield* queries.query<{ epoch: number }>(
+            "UPDATE stream SET owner = $1, epoch = next_epoch(epoch), spare = false WHERE id = $2 AND epoch = $3 RETURNING epoch",
+            [name, id, epoch],
+          )
+          return rows[0]
+        }),
+      ),
+    )
+    if (taken === undefined) return false
+    const stream = new OwnedStream(this.owner, id, taken.epoch)
+    yield* load(stream)
+    if (owner !== null && owner !== name) this.counters.takeovers += 1
+    yield* this.#hold(stream)
+    yield* Effect.logInfo(
+      id === sharedStream
+        ? "this relay delivers the shared stream now"
+        : `this relay has taken over the stream ${id}${owner === null ? "" : ` of ${owner}`}`,
+    )
+    return true
+  })
+
+  /** A stream that was taken over and is empty serves the next relay that joins. */
+  readonly #offer = Effect.fnUntraced(function* (this: Fleet, stream: OwnedStream) {
+    const row = this.news.streams.find(({ id }) => id === stream.id)
+    if (stream === this.own || stream.id === sharedStream || row === undefined || row.spare) return
+    for (const { size } of stream.backlogs.values()) if (size > 0) return
+    yield* refusing(
+      this.#options.db.query(`UPDATE stream SET spare = true WHERE ${isOwned}`, [stream.id, stream.epoch]),
+    )
+  })
+
+  /** Beats, and reacts to what it is told, until the scope closes. */
+  get run(): Effect.Effect<void, never, Scope.Scope> {
+    return Effect.gen({ self: this }, function* () {
+      yield* Effect.forkScoped(Effect.forever(this.#keepBeating))
+      yield* Effect.forkScoped(
+        Effect.forever(
+          this.#wake.await.pipe(Effect.andThen(this.#wake.close), Effect.andThen(Effect.ignore(this.#react))),
+        ),
+      )
+    })
+  }
+}
+
+export const make = Effect.fnUntraced(function* (options: FleetOptions) {
+  const random = yield* Random.Random
+  const owned = yield* SubscriptionRef.make<ReadonlyArray<Log>>([])
+  return new Fleet(options, yield* Clock.Clock, () => random.nextDoubleUnsafe(), owned)
+})

@@ -1,0 +1,30 @@
+/** A relay's report of itself to the others. */
+import type { Introduction, LaneCounts, StreamReport } from "../../FleetStatus.ts"
+import type { StreamState } from "../lanes/StreamState.ts"
+import type { Report } from "./Membership.ts"
+
+/** The report of a relay that has not said who it is. */
+export const nobody: Introduction = { version: "", configHash: "", address: "", lanes: [] }
+
+/** The counts of a stream. */
+export const countsOf = ({ backlogs, letters, accepted, kept, bytes }: StreamState): StreamReport => ({
+  lanes: Object.fromEntries(
+    [...backlogs.values()].map(({ lane, size, retrying }) => [
+      lane,
+      {
+        backlog: size,
+        retrying: retrying.size,
+        deadLetters: letters.last.get(lane)?.letters ?? 0,
+      } satisfies LaneCounts,
+    ]),
+  ),
+  accepted,
+  kept,
+  bytes,
+})
+
+/** The report that a beat takes to the others. */
+export const reportOf = (streams: ReadonlyArray<StreamState>, { lanes }: Introduction): Report => ({
+  streams: Object.fromEntries(streams.map((stream) => [stream.id, countsOf(stream)])),
+  lanes,
+})

@@ -1,0 +1,89 @@
+/**
+ * The owner of a stream does this every second: it deletes rows that every lane
+ * has passed, and whoever delivers the shared stream forgets old duplicates.
+ */
+import { Effect } from "effect"
+import type { Database } from "../connection/Database.ts"
+import type { DatabaseError } from "../connection/DatabaseError.ts"
+import { pruneOutcomes } from "../tables/OutcomeTables.ts"
+import { floorOf, voidKey } from "../tables/Sequences.ts"
+import type { OwnedStream } from "./OwnedStream.ts"
+import { isOwned } from "./StreamState.ts"
+
+/** Rows that are deleted at once. */
+const rowsAtOnce = 256
+
+interface OldRow {
+  readonly first: number
+  readonly count: number
+  readonly received_to: number
+  readonly void: number
+  readonly bytes: number
+}
+
+/** Deletes rows older than `before`, and older ones first as many as `tooMany` bytes; true when there may be more. */
+export const prune = Effect.fnUntraced(function* (
+  stream: OwnedStream,
+  before: number,
+  tooMany: number,
+): Effect.fn.Return<boolean, DatabaseError> {
+  const { db } = stream.owner
+  // The newest rows stay: it says where the stream ends, and that nothing was lost.
+  const { rows } = yield* db.query<OldRow>(
+    `SELECT first, count, received_to, cardinality(void) AS void, octet_length(bytes) + octet_length(keys) AS bytes FROM log
+     WHERE first >= $1 AND first < $2 ORDER BY first LIMIT ${rowsAtOnce}`,
+    [stream.prunedTo, stream.known.unconfirmed[0]?.first ?? 0],
+  )
+  let excess = tooMany
+  const old: Array<OldRow> = []
+  let isYoung = false
+  for (const row of rows) {
+    isYoung = row.received_to >= before && excess <= 0
+    if (isYoung) break
+    if (stream.isPending(row.first, row.first + row.count - 1)) continue
+    old.push(row)
+    excess -= row.bytes
+  }
+  if (old.length > 0) {
+    const firsts = old.map(({ first }) => first)
+    yield* db.query(
+      `WITH gone AS (
+         DELETE FROM log WHERE first = ANY($3::bigint[]) AND EXISTS (SELECT FROM stream WHERE ${isOwned})
+         RETURNING first, count, cardinality(void) AS void
+       ), ${pruneOutcomes}
+       INSERT INTO meta SELECT $4, sum(void) FROM gone HAVING sum(void) > 0
+       ON CONFLICT (key) DO UPDATE SET value = meta.value::bigint + excluded.value::bigint`,
+      [stream.id, stream.epoch, firsts, voidKey(stream.id)],
+    )
+    stream.known.pruned(firsts)
+    stream.kept -= old.reduce((sum, row) => sum + row.count - row.void, 0)
+    stream.bytes -= old.reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+  // A row that a lane waits for is looked at again once all others were: it goes on from here, and begins anew after the newest.
+  const last = isYoung ? undefined : rows.at(-1)
+  stream.prunedTo = rows.length === rowsAtOnce && last !== undefined ? last.first + 1 : floorOf(stream.id)
+  return old.length > 0
+})
+
+/** Forgets deliveries that came more than `age` milliseconds ago, and about all above `count`. */
+export const forget = Effect.fnUntraced(function* (
+  db: Database,
+  { age, count }: { readonly age: number; readonly count: number },
+): Effect.fn.Return<void, DatabaseError> {
+  const { rows } = yield* db.query<{ known: number; oldest: number | null; now: number }>(
+    `SELECT (SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'seen'::regclass) AS known,
+       (SELECT min(at) FROM seen) AS oldest, (extract(epoch FROM now()) * 1000)::bigint AS now`,
+  )
+  const [{ known, oldest, now } = { known: 0, oldest: null, now: 0 }] = rows
+  if (oldest === null) return
+  // They came about evenly.
+  const surplus = known <= count ? oldest : oldest + Math.floor((now - oldest) * (1 - count / known))
+  const until = Math.max(now - age, surplus)
+  for (let more = true; more; ) {
+    const { count: forgotten } = yield* db.query(
+      "DELETE FROM seen WHERE ctid = ANY(ARRAY(SELECT ctid FROM seen WHERE at < $1 LIMIT 5000))",
+      [until],
+    )
+    more = forgotten === 5_000
+  }
+})

@@ -1,0 +1,81 @@
+/**
+ * Changes the lanes of a stream at one point of its log.
+ *
+ * **Guarantee.** A change is one transaction that no append to the stream
+ * overlaps: an event lies before it or after it, and the names that the change
+ * stores say whose it is in either case. A relay that changes a stream of another
+ * relay begins a new epoch of it, so the owner reads the stream anew before it
+ * stores anything more.
+ */
+import { Effect } from "effect"
+import { type JournalError, unavailable } from "../../JournalError.ts"
+import type { Queries } from "../connection/Database.ts"
+import type { DatabaseError } from "../connection/DatabaseError.ts"
+import { refusing } from "../connection/DatabaseRefusal.ts"
+import { LaneNames, type StoredLanes } from "../tables/LaneNames.ts"
+import { ceilingOf, floorOf, sharedStream } from "../tables/Sequences.ts"
+import type { StreamState } from "./StreamState.ts"
+
+export interface Change<A> {
+  readonly lanes: LaneNames
+  readonly value: A
+  /** Makes the change in memory, once it is committed and before anything is added to the stream. */
+  readonly inMemory: (stream: StreamState) => void
+}
+
+/** Decides on a change, given the lanes and the head of the log, and stores what belongs to it. */
+type Decide<A> = (before: LaneNames, head: number, queries: Queries) => Effect.Effect<Change<A>, DatabaseError>
+
+/** Eight round trips at most, and those of `decide`. */
+export const change = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, JournalError> =>
+  stream.owner.exclusively(stream, changeNow(stream, decide))
+
+/**
+ * Says that events for a sink belong to the lane that it has under its former
+ * name, until that lane is renamed: called between two appends.
+ */
+export const alsoName = (stream: StreamState, sink: string, former: string): Effect.Effect<void, JournalError> =>
+  changeNow(stream, (before, head) =>
+    Effect.succeed({ lanes: before.alsoNamed(sink, former, head), value: undefined, inMemory: () => {} }),
+  )
+
+const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, JournalError> => {
+  const { db } = stream.owner
+  const [floor, ceiling] = [floorOf(stream.id), ceilingOf(stream.id)]
+  const transaction = db.transact((queries) =>
+    Effect.gen(function* () {
+      // Appends to the shared stream hold this lock, and those to any other lock its row.
+      if (stream.id === sharedStream) yield* queries.query(`SELECT pg_advisory_xact_lock('log'::regclass::oid::bigint)`)
+      if (stream.isVisited) yield* queries.query("SELECT FROM stream WHERE id = $1 FOR UPDATE", [stream.id])
+      else yield* stream.holdIn(queries, "UPDATE")
+      const { rows } = yield* queries.query<StoredLanes & { head: number; first: number }>(
+        `SELECT coalesce(lanes, '{}') AS lanes, coalesce(names, '{}') AS names, coalesce(past, '[]') AS past,
+           (SELECT coalesce(max(first + count - 1), $2) FROM log WHERE first > $2 AND first < $3) AS head,
+           (SELECT coalesce(min(first), $3) FROM log WHERE first > $2 AND first < $3) AS first
+         FROM stream LEFT JOIN progress ON stream = id WHERE id = $1`,
+        [stream.id, floor, ceiling],
+      )
+      const [found] = rows
+      if (found === undefined) return yield* unavailable(`The database has no stream ${stream.id} any more.`)
+      const before = LaneNames.of(found)
+      const decided = yield* decide(before, found.head, queries)
+      if (decided.lanes === before) return { ...decided, after: before }
+      const after = decided.lanes.since(found.first)
+      const { lanes, names, past } = after.stored
+      yield* queries.query(
+        `INSERT INTO progress (stream, lanes, names, past) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (stream) DO UPDATE SET lanes = excluded.lanes, names = excluded.names, past = excluded.past`,
+        [stream.id, ...[lanes, names, past].map((part) => JSON.stringify(part))],
+      )
+      if (stream.isVisited) {
+        yield* queries.query("UPDATE stream SET epoch = next_epoch(epoch) WHERE id = $1", [stream.id])
+      }
+      return { ...decided, after }
+    }),
+  )
+  return Effect.map(refusing(transaction), ({ after, value, inMemory }) => {
+    stream.names = after
+    inMemory(stream)
+    return value
+  })
+}

@@ -1,0 +1,80 @@
+/**
+ * How many dead letters the lanes of a stream have, and their bytes: counted in
+ * the database at most once a second.
+ *
+ * **Guarantee.** Whoever asks is answered within half a second. Where the
+ * database is slower or unavailable, the answer is the last count.
+ */
+import { Effect, Fiber, Option } from "effect"
+import type { WebhookBytes } from "../../stream/WebhookBytes.ts"
+import type { DatabaseError } from "../connection/DatabaseError.ts"
+
+/** Milliseconds that a count is good for. */
+const lasts = 900
+const answersWithin = "500 millis"
+
+export interface LetterCount {
+  readonly letters: number
+  readonly bytes: WebhookBytes
+}
+type Counts = ReadonlyMap<string, LetterCount>
+
+export class LetterCounts {
+  readonly #count: Effect.Effect<Counts, DatabaseError>
+  readonly #now: () => number
+  #at = Number.NEGATIVE_INFINITY
+  #counting: Fiber.Fiber<unknown, DatabaseError> | undefined
+  /** The count that is under way was waited for already. */
+  #isSlow = false
+  #changes = 0
+  /** The last count. */
+  last: Counts = new Map()
+
+  /** `now` is a steady clock in milliseconds. */
+  constructor(count: Effect.Effect<Counts, DatabaseError>, now: () => number) {
+    this.#count = count
+    this.#now = now
+  }
+
+  /** Counted a moment ago, if the database answers. */
+  get newest(): Effect.Effect<Counts> {
+    return Effect.gen({ self: this }, function* () {
+      // A count that was under way may have missed the newest change: then it is repeated.
+      for (let counts = 0; counts < 2 && !this.#isSlow && this.#now() - this.#at > lasts; counts++) {
+        this.#counting ??= yield* Effect.forkDetach(this.#recount)
+        const counted = yield* Effect.option(Effect.timeoutOption(Fiber.join(this.#counting), answersWithin))
+        if (Option.isSome(Option.flatten(counted))) continue
+        this.#isSlow = this.#counting !== undefined
+        break
+      }
+      return this.last
+    })
+  }
+
+  get #recount() {
+    return Effect.suspend(() => {
+      const at = this.#now()
+      const changes = this.#changes
+      return this.#count.pipe(
+        Effect.tap((counts) =>
+          Effect.sync(() => {
+            this.last = counts
+            if (changes === this.#changes) this.#at = at
+          }),
+        ),
+        Effect.ensuring(
+          Effect.sync(() => {
+            this.#counting = undefined
+            this.#isSlow = false
+          }),
+        ),
+      )
+    })
+  }
+
+  /** Dead letters were added or removed. */
+  changed(): void {
+    this.#changes += 1
+    this.#at = Number.NEGATIVE_INFINITY
+  }
+}

@@ -1,0 +1,150 @@
+/** A stream that this relay owns, as the lanes use it. */
+import { Effect } from "effect"
+import type { Entry } from "../../../event/Entry.ts"
+import type { JournalError } from "../../JournalError.ts"
+import type { LaneInfo, OpenedLane } from "../../LaneInfo.ts"
+import type { Settlement } from "../../Settlement.ts"
+import type { Log, OpenOptions } from "../../StreamLog.ts"
+import { Backlog } from "../../stream/Backlog.ts"
+import { decode } from "../../stream/Record.ts"
+import { WebhookBytes } from "../../stream/WebhookBytes.ts"
+import { refusing } from "../connection/DatabaseRefusal.ts"
+import * as LaneTables from "../tables/LaneTables.ts"
+import * as LaneMoves from "./LaneMoves.ts"
+import type { LetterCount } from "./LetterCounts.ts"
+import { settle } from "./Settling.ts"
+import { readBytes, StreamState } from "./StreamState.ts"
+
+export class OwnedStream extends StreamState implements Log {
+  get head(): Effect.Effect<number> {
+    return Effect.sync(() => this.end)
+  }
+
+  awaitBeyond(after: number): Effect.Effect<void> {
+    return Effect.callback<void>((resume) => {
+      if (this.end > after) return resume(Effect.void)
+      const cancel = this.waiting.add(after, () => resume(Effect.void))
+      return Effect.sync(cancel)
+    })
+  }
+
+  settle(settlements: ReadonlyArray<Settlement>) {
+    return Effect.suspend(() => {
+      if (this.isLost) return Effect.fail(this.fencedError)
+      return settle(this, settlements).pipe(
+        Effect.tap(() => this.#troubled("")),
+        Effect.tapError(({ reason, message }) =>
+          reason._tag === "JournalFenced" ? Effect.void : this.#troubled(message),
+        ),
+      )
+    })
+  }
+
+  /** Lanes keep what is not stored, and say nothing of it. */
+  #troubled(message: string): Effect.Effect<void> {
+    if (this.trouble === message) return Effect.void
+    this.trouble = message
+    return message === ""
+      ? Effect.logInfo("the progress of the lanes is stored again")
+      : Effect.logError(`the progress of the lanes can't be stored, and soon nothing more is delivered: ${message}`)
+  }
+
+  get lanes(): Effect.Effect<ReadonlyArray<LaneInfo>, JournalError> {
+    return Effect.gen({ self: this }, function* () {
+      const letters = yield* this.letters.newest
+      return [...this.backlogs.values()]
+        .map((backlog) => this.#info(backlog, letters))
+        .sort((a, b) => (a.name < b.name ? -1 : 1))
+    })
+  }
+
+  /** The newest count of dead letters, for what a lane may keep. */
+  get counted(): Effect.Effect<void> {
+    return Effect.map(this.letters.newest, (letters) => {
+      for (const backlog of this.backlogs.values()) this.#note(backlog, letters)
+    })
+  }
+
+  #note(backlog: Backlog, letters: ReadonlyMap<string, LetterCount>): void {
+    const count = letters.get(backlog.lane)
+    backlog.deadLetters = count?.letters ?? 0
+    backlog.letterBytes = count?.bytes ?? new WebhookBytes()
+  }
+
+  #info(backlog: Backlog, letters: ReadonlyMap<string, LetterCount>): LaneInfo {
+    const { lane } = backlog
+    this.#note(backlog, letters)
+    return {
+      name: lane,
+      cursor: backlog.cursor,
+      retrying: backlog.retrying.size,
+      deadLetters: backlog.deadLetters,
+      deadLetterBytes: backlog.letterBytes.total,
+      backlog: backlog.size,
+      oldest: backlog.oldest,
+      paused: this.owner.isPaused(lane),
+    }
+  }
+
+  openLane(name: string, options: OpenOptions = {}): Effect.Effect<OpenedLane, JournalError> {
+    return Effect.gen({ self: this }, function* () {
+      const { renamedFrom, isConfigured = () => true } = options
+      yield* this.owner.opened(name, options)
+      yield* LaneMoves.open(this, name, { renamedFrom, isConfigured })
+      if (renamedFrom !== undefined) yield* this.owner.empty(this, renamedFrom)
+      this.open.add(name)
+      const backlog = this.backlogs.get(name) ?? new Backlog(name, { sequence: this.end, settled: [] })
+      const retries = yield* refusing(LaneTables.retriesOf(this.owner.db, this.id, name))
+      backlog.retrying.clear()
+      for (const { sequence } of retries) backlog.retrying.add(sequence)
+      const info = this.#info(backlog, yield* this.letters.newest)
+      return { ...info, pausedFor: backlog.pausedFor, retries }
+    })
+  }
+
+  limitBacklog(lane: string, max?: number, maxBytes?: number): Effect.Effect<void> {
+    return Effect.sync(() => {
+      const backlog = this.backlogs.get(lane)
+      if (backlog === undefined) return
+      backlog.max = max ?? Number.POSITIVE_INFINITY
+      backlog.maxBytes = maxBytes ?? Number.POSITIVE_INFINITY
+    })
+  }
+
+  /** One round trip for 4 MB of them. */
+  readRetries(lane: string, sequences: ReadonlyArray<number>) {
+    return Effect.gen({ self: this }, function* () {
+      if (this.isLost) return yield* this.fencedError
+      const { rows } = yield* refusing(
+        this.owner.db.query<{ sequence: number; record: Uint8Array }>(
+          `SELECT sequence, record FROM (
+             SELECT sequence, record, sum(octet_length(record)) OVER (ORDER BY place) - octet_length(record) AS before, place
+             FROM unnest($2::bigint[]) WITH ORDINALITY AS asked(sequence, place) JOIN retry USING (sequence)
+             WHERE lane = $1
+           ) AS sized WHERE before < ${readBytes} ORDER BY place`,
+          [lane, sequences],
+        ),
+      )
+      const entries: Array<Entry> = []
+      const lost: Array<number> = []
+      for (const { sequence, record } of rows) {
+        const entry = decode(record, sequence)
+        if (entry === undefined) lost.push(sequence)
+        else entries.push(entry)
+      }
+      if (lost.length > 0) {
+        yield* this.transact((queries) =>
+          LaneTables.endRetries(
+            queries,
+            lost.map((sequence) => ({ lane, sequence })),
+          ),
+        )
+        for (const sequence of lost) {
+          this.owner.damaged(sequence)
+          this.backlogs.get(lane)?.retrying.delete(sequence)
+        }
+      }
+      return { entries, lost }
+    })
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * Stores what lanes settled: mostly their cursors alone, in one statement; with
+ * retries or dead letters, in a transaction.
+ */
+import { Effect } from "effect"
+import type { Entry } from "../../../event/Entry.ts"
+import { type JournalError, unavailable } from "../../JournalError.ts"
+import { type Cursor, keptAttempts, type RefusedSettlement, type Settlement } from "../../Settlement.ts"
+import type { Queries } from "../connection/Database.ts"
+import { refusing } from "../connection/DatabaseRefusal.ts"
+import * as LaneTables from "../tables/LaneTables.ts"
+import * as OutcomeTables from "../tables/OutcomeTables.ts"
+import { isOwned, type StreamState } from "./StreamState.ts"
+
+const isWhole = ({ retry, deadLetter, pausedFor }: Settlement): boolean =>
+  [pausedFor, ...[...retry, ...deadLetter].flatMap((change) => Object.values<unknown>({ ...change }))].every(
+    (value) => typeof value !== "number" || Number.isSafeInteger(value),
+  )
+
+/** One round trip for cursors alone; with retries or dead letters seven at most, however many they are. */
+export const settle = Effect.fnUntraced(function* (
+  stream: StreamState,
+  settlements: ReadonlyArray<Settlement>,
+): Effect.fn.Return<ReadonlyArray<RefusedSettlement>, JournalError> {
+  const refused: Array<RefusedSettlement> = []
+  const known: Array<Settlement> = []
+  for (const settlement of settlements) {
+    const { lane } = settlement
+    if (!stream.backlogs.has(lane)) continue
+    if (isWhole(settlement)) known.push(settlement)
+    else refused.push({ lane, error: unavailable(`A number of what the lane ${lane} settled is not whole.`) })
+  }
+  if (known.length === 0) return refused
+  const cursors = new Map(known.map((one) => [one.lane, cursorOf(stream, one)]))
+  const isPlain = known.every(
+    (one) => one.retry.length + one.endRetry.length + one.deadLetter.length + one.late.length === 0,
+  )
+  const lost = isPlain
+    ? yield* storeCursors(stream, known, cursors)
+    : yield* stream.transact((queries) => storeAll(stream, queries, known, cursors))
+  for (const { lane, retry, endRetry, deadLetter, pausedFor } of known) {
+    const backlog = stream.backlogs.get(lane)
+    const cursor = cursors.get(lane)
+    if (backlog === undefined || cursor === undefined) continue
+    for (const { sequence } of retry) if (!lost.has(`${lane}:${sequence}`)) backlog.retrying.add(sequence)
+    for (const sequence of endRetry) backlog.retrying.delete(sequence)
+    for (const { sequence } of deadLetter) backlog.retrying.delete(sequence)
+    if (deadLetter.length > 0) stream.recount()
+    backlog.pausedFor = pausedFor
+    backlog.settle(cursor)
+  }
+  return refused
+})
+
+/** A cursor never moves back: what was settled stays settled. */
+const cursorOf = (stream: StreamState, { lane, cursor }: Settlement): Cursor => {
+  const before = stream.backlogs.get(lane)?.cursor
+  return before !== undefined && cursor.sequence < before.sequence ? before : cursor
+}
+
+const placesOf = (settlements: ReadonlyArray<Settlement>, cursors: ReadonlyMap<string, Cursor>): string =>
+  JSON.stringify(
+    Object.fromEntries(settlements.map(({ lane, pausedFor }) => [lane, { ...cursors.get(lane), pausedFor }])),
+  )
+
+/** Keeps the places of lanes that are there: a late settlement must not bring back a lane that was renamed or dropped. */
+const ofLanes = (places: string): string =>
+  `(SELECT coalesce(jsonb_object_agg(key, value), '{}') FROM jsonb_each(${places}::jsonb) WHERE lanes ? key)`
+
+const none: ReadonlySet<string> = new Set()
+/** Milliseconds that a statement may take: a relay that stops waits for it. */
+const timeout = 10_000
+
+const storeCursors = Effect.fnUntraced(function* (
+  stream: StreamState,
+  settlements: ReadonlyArray<Settlement>,
+  cursors: ReadonlyMap<string, Cursor>,
+) {
+  const { count } = yield* refusing(
+    stream.owner.db.query(
+      `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} FOR SHARE),
+         ${OutcomeTables.addDelivered("$4::bigint[], $5::text[], $6::bytea[]", "owned, ")}
+       UPDATE progress SET lanes = lanes || ${ofLanes("$3")} FROM owned WHERE stream = owned.id`,
+      [stream.id, stream.epoch, placesOf(settlements, cursors), ...OutcomeTables.deliveredRows(settlements)],
+      { name: "settle", timeout },
+    ),
+  )
+  if (count > 0) return none
+  stream.lost()
+  return yield* stream.fencedError
+})
+
+/** Gives the retries and dead letters whose events can't be found. */
+const storeAll = Effect.fnUntraced(function* (
+  stream: StreamState,
+  queries: Queries,
+  settlements: ReadonlyArray<Settlement>,
+  cursors: ReadonlyMap<string, Cursor>,
+) {
+  const changes = settlements.flatMap(({ lane, retry, deadLetter }) =>
+    [...retry, ...deadLetter].map(({ sequence }) => ({ lane, sequence })),
+  )
+  const late = settlements.flatMap(({ lane, late }) => late.map(({ sequence }) => ({ lane, sequence })))
+  const kept = yield* LaneTables.keptRetries(queries, [...changes, ...late])
+  const isKept = (lane: string, sequence: number) => kept.get(`${lane}:${sequence}`)
+  const unkept = changes.flatMap(({ lane, sequence }) => (isKept(lane, sequence) === undefined ? [sequence] : []))
+  const found: ReadonlyMap<number, Entry> = yield* stream.find(queries, unkept)
+  const lost = new Set<string>()
+  const puts: Array<LaneTables.RetryToPut> = []
+  const letters: Array<LaneTables.LetterToPut> = []
+  const ends: Array<{ readonly lane: string; readonly sequence: number }> = []
+  const lose = (lane: string, sequence: number) => {
+    lost.add(`${lane}:${sequence}`)
+    stream.owner.damaged(sequence)
+  }
+  for (const { lane, retry, endRetry, deadLetter } of settlements) {
+    for (const change of retry) {
+      const before = isKept(lane, change.sequence)
+      const entry = found.get(change.sequence)
+      if (before === undefined && entry === undefined) lose(lane, change.sequence)
+      else puts.push({ lane, change, attempts: keptAttempts(before?.attempts ?? [], change), entry })
+    }
+    for (const sequence of endRetry) ends.push({ lane, sequence })
+    for (const letter of deadLetter) {
+      const { sequence, at } = letter
+      const before = isKept(lane, sequence)
+      const entry = before === undefined ? found.get(sequence) : before.entry()
+      ends.push({ lane, sequence })
+      if (entry === undefined) lose(lane, sequence)
+      else letters.push({ lane, at, entry, attempts: keptAttempts(before?.attempts ?? [], letter) })
+    }
+  }
+  yield* LaneTables.putRetries(queries, puts)
+  yield* LaneTables.endRetries(queries, ends)
+  yield* LaneTables.putLetters(queries, letters)
+  const ended = OutcomeTables.lateOf(settlements, (lane, sequence) => isKept(lane, sequence)?.attempts ?? [])
+  yield* queries.query(
+    `WITH ${OutcomeTables.addDelivered("$3::bigint[], $4::text[], $5::bytea[]")},
+       late AS (
+         INSERT INTO ended (${OutcomeTables.endedColumns}) SELECT * FROM unnest(${OutcomeTables.endedTypes(6)}))
+     UPDATE progress SET lanes = lanes || ${ofLanes("$2")} WHERE stream = $1`,
+    [
+      stream.id,
+      placesOf(settlements, cursors),
+      ...OutcomeTables.deliveredRows(settlements),
+      ...OutcomeTables.endedRows(ended),
+    ],
+  )
+  return lost
+})

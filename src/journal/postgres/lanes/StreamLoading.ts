@@ -1,0 +1,119 @@
+/** Reads into memory where a stream stands in the database. */
+import { Effect } from "effect"
+import type { JournalError } from "../../JournalError.ts"
+import type { Cursor } from "../../Settlement.ts"
+import { Backlog } from "../../stream/Backlog.ts"
+import { keyWidth, notDelivered } from "../../stream/CommitBatch.ts"
+import type { Queries } from "../connection/Database.ts"
+import { answered, type KnownRow, mark } from "../tables/KnownRows.ts"
+import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
+import { ceilingOf, floorOf, voidKey } from "../tables/Sequences.ts"
+import type { StreamState } from "./StreamState.ts"
+
+/** Rows of keys that are read at a time. */
+const rowsAtOnce = 256
+
+/**
+ * Reads a stream, all from one server: seven round trips, and one for each 256
+ * commits that some lane has not settled. Fails when the stream is lost.
+ */
+export const load = (stream: StreamState): Effect.Effect<void, JournalError> =>
+  Effect.andThen(
+    stream.transact((queries) => loadAll(stream, queries)),
+    Effect.asVoid(stream.letters.newest),
+  )
+
+const loadAll = Effect.fnUntraced(function* (stream: StreamState, queries: Queries) {
+  const range = [floorOf(stream.id), ceilingOf(stream.id)]
+  const { rows: heads } = yield* queries.query<{ head: number | null; kept: number; void: number; bytes: number }>(
+    `SELECT max(first + count - 1) AS head, coalesce(sum(count - cardinality(void)), 0)::bigint AS kept,
+       coalesce(sum(cardinality(void)), 0)::bigint
+         + coalesce((SELECT value::bigint FROM meta WHERE key = $3), 0) AS void,
+       coalesce(sum(octet_length(bytes) + octet_length(keys)), 0)::bigint AS bytes
+     FROM log WHERE first > $1 AND first < $2`,
+    [...range, voidKey(stream.id)],
+  )
+  stream.end = heads[0]?.head ?? floorOf(stream.id)
+  stream.kept = heads[0]?.kept ?? 0
+  stream.void = heads[0]?.void ?? 0
+  stream.bytes = heads[0]?.bytes ?? 0
+  const { rows: newest } = yield* queries.query<KnownRow>(
+    `SELECT first, ${answered} AS events, ${mark} AS mark FROM log
+     WHERE first > $1 AND first < $2 ORDER BY first DESC LIMIT 1`,
+    range,
+  )
+  stream.known.clear()
+  for (const row of newest) stream.known.push(row)
+  yield* loadPlaces(stream, queries)
+  const { rows: retries } = yield* queries.query<{ lane: string; sequence: number }>(
+    "SELECT lane, sequence FROM retry WHERE sequence > $1 AND sequence < $2",
+    range,
+  )
+  for (const { lane, sequence } of retries) stream.backlogs.get(lane)?.retrying.add(sequence)
+  let after = Math.min(...[...stream.backlogs.values()].map(({ cursor }) => cursor.sequence), stream.end)
+  for (let more = after < stream.end; more; ) {
+    const rows = yield* keysAbove(stream, queries, after)
+    for (const row of rows) {
+      addRow(stream, row)
+      after = row.first + row.count - 1
+    }
+    more = rows.length === rowsAtOnce
+  }
+  for (const backlog of stream.backlogs.values()) backlog.recount()
+})
+
+/** Reads the names of a stream's lanes, and their cursors: of those that run, memory is ahead. One round trip. */
+export const loadPlaces = Effect.fnUntraced(function* (stream: StreamState, queries: Queries) {
+  const { backlogs, open } = stream
+  const before = [...backlogs.keys()]
+  const { rows } = yield* queries.query<StoredLanes>("SELECT lanes, names, past FROM progress WHERE stream = $1", [
+    stream.id,
+  ])
+  stream.names = LaneNames.of(rows[0] ?? nothingStored)
+  for (const [lane, { pausedFor, ...place }] of stream.names.places) {
+    if (open.has(lane)) continue
+    const cursor = within(place, stream.end)
+    const backlog = backlogs.get(lane) ?? new Backlog(lane, cursor)
+    backlogs.set(lane, backlog)
+    backlog.pausedFor = pausedFor
+    if (backlog.cursor.sequence !== cursor.sequence) backlog.settle(cursor)
+  }
+  // Another relay has emptied them.
+  for (const lane of before) if (!open.has(lane) && !stream.names.places.has(lane)) backlogs.delete(lane)
+})
+
+/** A cursor never points beyond the log: what a server has lost is not settled there. */
+const within = ({ sequence, settled }: Cursor, end: number): Cursor => ({
+  sequence: Math.min(sequence, end),
+  settled: settled.filter(([from]) => from <= end).map(([from, to]) => [from, Math.min(to, end)]),
+})
+
+interface KeysRow {
+  readonly first: number
+  readonly count: number
+  readonly routes: string
+  readonly keys: Uint8Array
+  readonly void: ReadonlyArray<number>
+}
+
+const keysAbove = (stream: StreamState, queries: Queries, after: number) =>
+  Effect.map(
+    queries.query<KeysRow>(
+      `SELECT first, count, routes, keys, void FROM log
+       WHERE first >= coalesce((SELECT max(first) FROM log WHERE first > $1 AND first <= $2), $2) AND first < $3
+       ORDER BY first LIMIT ${rowsAtOnce}`,
+      [floorOf(stream.id), after + 1, ceilingOf(stream.id)],
+    ),
+    ({ rows }) => rows,
+  )
+
+const addRow = ({ names, backlogs }: StreamState, { first, count, routes, keys, void: voids }: KeysRow): void => {
+  const lists = JSON.parse(routes) as ReadonlyArray<ReadonlyArray<string>>
+  const view = Buffer.from(keys.buffer, keys.byteOffset, keys.byteLength)
+  for (let place = 0; place < count; place++) {
+    if (voids.includes(place)) continue
+    const route = view.readUInt32LE(place * keyWidth + 12)
+    const sequence = first + place
+    for (const lane of names.lanesOf(lists[route & ~notDelivered] ?? [], sequence)) backlogs.get(lane)?.routed(sequence)
+  }
+}

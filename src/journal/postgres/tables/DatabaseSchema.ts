@@ -1,0 +1,181 @@
+/**
+ * The tables, and how they came to be: each version of the schema is a step.
+ *
+ * **Guarantee.** A step is done whole, by one relay, while others that start wait
+ * for it. A schema that a newer relay wrote is refused: this one does not know
+ * what stands in it. A step that has shipped is never changed: the next one
+ * changes what it made.
+ *
+ * A relay that finds the schema as it knows it needs no right to change it.
+ */
+import { Effect } from "effect"
+import type { Database, Queries } from "../connection/Database.ts"
+import { type DatabaseError, databaseError } from "../connection/DatabaseError.ts"
+
+/** Names without a schema: the session's `search_path` is the journal's own. */
+const steps: ReadonlyArray<string> = [
+  `CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);
+   INSERT INTO meta VALUES ('identity', gen_random_uuid()::text);
+
+   -- The server's timeline, which rises with each promotion of a standby; 0 where a server does not say it.
+   DO $do$ BEGIN
+     PERFORM pg_walfile_name(pg_current_wal_lsn());
+     CREATE FUNCTION timeline() RETURNS bigint LANGUAGE sql STABLE AS
+       $body$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint $body$;
+   EXCEPTION WHEN feature_not_supported OR undefined_function OR insufficient_privilege THEN
+     CREATE FUNCTION timeline() RETURNS bigint LANGUAGE sql STABLE AS $body$ SELECT 0::bigint $body$;
+   END $do$;
+
+   -- A relay's log. The beat is the member's, so that no append waits for one. An epoch is of a timeline: its upper half
+   -- is that timeline, and its lower half rises with each owner.
+   CREATE TABLE stream (
+     id int PRIMARY KEY, home text UNIQUE, owner text,
+     epoch bigint NOT NULL DEFAULT 0, spare boolean NOT NULL DEFAULT false);
+   CREATE FUNCTION next_epoch(epoch bigint) RETURNS bigint LANGUAGE sql STABLE AS
+     $body$ SELECT (timeline() << 32) + (epoch & 4294967295) + 1 $body$;
+   -- The one that all relays append to, for sinks that need one mind.
+   INSERT INTO stream (id) VALUES (1);
+
+   CREATE TABLE member (
+     name text PRIMARY KEY, instance text NOT NULL, beat bigint NOT NULL DEFAULT 0,
+     version text NOT NULL DEFAULT '', config_hash text NOT NULL DEFAULT '', address text NOT NULL DEFAULT '',
+     report jsonb NOT NULL DEFAULT '{}') WITH (fillfactor = 50);
+
+   -- A commit's events in one row. The bytes are packed already, or small: compressing them again costs more than it saves.
+   CREATE TABLE log (
+     first bigint PRIMARY KEY, count int NOT NULL, received_from bigint NOT NULL, received_to bigint NOT NULL,
+     routes text NOT NULL, keys bytea NOT NULL, ids bytea NOT NULL, void int[] NOT NULL, altered int[] NOT NULL,
+     bytes bytea NOT NULL);
+   CREATE INDEX log_received ON log (received_to, first);
+   ALTER TABLE log ALTER keys SET STORAGE EXTERNAL, ALTER bytes SET STORAGE EXTERNAL;
+
+   CREATE TABLE seen (
+     lo int, hi int, crc int, at bigint NOT NULL, sequence bigint NOT NULL, PRIMARY KEY (lo, hi, crc));
+   CREATE INDEX seen_at ON seen USING brin (at);
+
+   -- The places of a stream's lanes, and their other names: LaneNames.ts says what these mean.
+   CREATE TABLE progress (
+     stream int PRIMARY KEY, lanes jsonb NOT NULL DEFAULT '{}', names jsonb NOT NULL DEFAULT '{}',
+     past jsonb NOT NULL DEFAULT '[]') WITH (fillfactor = 50);
+   INSERT INTO progress (stream) VALUES (1);
+
+   CREATE TABLE retry (
+     lane text, sequence bigint, key text NOT NULL, due bigint NOT NULL, delay bigint NOT NULL,
+     first_attempt_at bigint NOT NULL, tried int NOT NULL, attempts text NOT NULL, record bytea NOT NULL,
+     PRIMARY KEY (lane, sequence));
+   ALTER TABLE retry ALTER record SET STORAGE EXTERNAL;
+
+   CREATE TABLE dead (
+     lane text, sequence bigint, at bigint NOT NULL, type text NOT NULL, size int NOT NULL,
+     attempts text NOT NULL, record bytea NOT NULL, webhook text NOT NULL, PRIMARY KEY (sequence, lane));
+   CREATE INDEX dead_lane ON dead (lane, sequence);
+   ALTER TABLE dead ALTER record SET STORAGE EXTERNAL;
+
+   -- How events ended at their lanes: see "OutcomeRecord.ts". "bucket" is the sequence by 128.
+   CREATE TABLE outcome (bucket bigint, lane text, bytes bytea NOT NULL, PRIMARY KEY (bucket, lane));
+   ALTER TABLE outcome ALTER bytes SET STORAGE EXTERNAL;
+   CREATE TABLE ended (
+     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, sequence bigint NOT NULL, lane text NOT NULL, at bigint NOT NULL,
+     outcome text NOT NULL, last bigint, copy bigint, note text NOT NULL);
+   CREATE INDEX ended_event ON ended (sequence);
+   CREATE INDEX ended_copy ON ended (copy) WHERE copy IS NOT NULL;
+   CREATE INDEX ended_range ON ended (last) WHERE last IS NOT NULL;
+   CREATE INDEX retry_sequence ON retry (sequence);
+
+   CREATE TABLE imported (
+     journal text, sequence bigint, lanes jsonb NOT NULL, PRIMARY KEY (journal, sequence));
+
+   CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false);
+
+   CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[], a_former jsonb)
+   RETURNS TABLE (owned boolean, first bigint, void int[], altered int[]) LANGUAGE plpgsql AS $body$
+   #variable_conflict use_column
+   DECLARE head bigint;
+   BEGIN
+     -- Held until the commit: so the order of the sequences is the order of the commits.
+     PERFORM pg_advisory_xact_lock('log'::regclass::oid::bigint);
+     SELECT l.first + l.count - 1 INTO head FROM log l WHERE l.first > 4398046511104 AND l.first < 8796093022208 ORDER BY l.first DESC LIMIT 1;
+     head := coalesce(head, 4398046511104);
+     IF EXISTS (SELECT FROM progress p, unnest(a_lanes) AS name WHERE p.stream = 1 AND NOT p.lanes ? coalesce(p.names -> name ->> 'to', name)) THEN
+       -- A sink's events belong to the lane that it has under its former name, until the owner of the stream renames that lane.
+       PERFORM FROM stream s WHERE s.id = 1 FOR UPDATE;
+       WITH renamed AS (
+         SELECT name, coalesce(p.names -> (a_former ->> name) ->> 'to', a_former ->> name) AS lane FROM progress p, unnest(a_lanes) AS name
+         WHERE p.stream = 1 AND NOT p.lanes ? name AND NOT p.names ? name AND a_former ? name
+       ), named AS (
+         UPDATE progress AS p SET names = p.names || added.names
+         FROM (SELECT jsonb_object_agg(r.name, jsonb_build_object('to', r.lane, 'after', head)) AS names FROM renamed r, progress q WHERE q.stream = 1 AND q.lanes ? r.lane) AS added
+         WHERE p.stream = 1 AND added.names IS NOT NULL RETURNING p.stream
+       )
+       UPDATE stream s SET epoch = next_epoch(s.epoch) FROM named WHERE s.id = named.stream;
+       UPDATE progress AS p SET lanes = new.lanes || p.lanes FROM (
+         SELECT jsonb_object_agg(coalesce(q.names -> name ->> 'to', name), jsonb_build_object('sequence', head, 'settled', '[]'::jsonb, 'pausedFor', 0)) AS lanes
+         FROM progress q, unnest(a_lanes) AS name WHERE q.stream = 1
+       ) AS new WHERE p.stream = 1;
+     END IF;
+     RETURN QUERY
+     WITH key AS MATERIALIZED (SELECT k.lo, k.hi, k.crc, k.place FROM unnest(a_lo, a_hi, a_crc, a_place) AS k(lo, hi, crc, place)),
+       fresh AS (
+         INSERT INTO seen (lo, hi, crc, at, sequence)
+         SELECT key.lo, key.hi, key.crc, (extract(epoch FROM now()) * 1000)::bigint, head + 1 + key.place FROM key ORDER BY key.lo, key.hi, key.crc
+         ON CONFLICT DO NOTHING RETURNING seen.sequence
+       ),
+       void AS MATERIALIZED (SELECT coalesce(array_agg(key.place), '{}') AS places FROM key WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.sequence = head + 1 + key.place)),
+       altered AS MATERIALIZED (SELECT coalesce(array_agg(key.place), '{}') AS places FROM key, LATERAL (SELECT FROM seen WHERE seen.lo = key.lo AND seen.hi = key.hi AND seen.crc <> key.crc LIMIT 1) AS other),
+       stored AS (
+         INSERT INTO log (first, count, received_from, received_to, routes, keys, ids, void, altered, bytes)
+         SELECT head + 1, a_count, a_from, a_to, a_routes, a_keys, a_ids, void.places, altered.places, a_bytes FROM void, altered
+         WHERE a_count > cardinality(void.places) RETURNING log.first
+       )
+     SELECT true, coalesce((SELECT stored.first FROM stored), 0), void.places, altered.places FROM void, altered;
+   END $body$;`,
+]
+
+/** The version that this relay reads and writes. */
+export const latest = steps.length
+
+/** The version of the schema; 0 where there is none yet. */
+export const versionOf = (queries: Queries): Effect.Effect<number, DatabaseError> =>
+  Effect.gen(function* () {
+    const { rows } = yield* queries.query(
+      "SELECT 1 FROM pg_tables WHERE schemaname = current_schema AND tablename = 'meta'",
+    )
+    if (rows.length === 0) return 0
+    const found = yield* queries.query<{ readonly value: string }>("SELECT value FROM meta WHERE key = 'version'")
+    return Number(found.rows[0]?.value ?? 0)
+  })
+
+const refuseNewer = (version: number): Effect.Effect<void, DatabaseError> =>
+  version <= latest
+    ? Effect.void
+    : Effect.fail(
+        databaseError(
+          "misconfigured",
+          `a newer relay wrote this schema: it has version ${version}, and this relay knows ${latest}; run that version of the relay here too`,
+        ),
+      )
+
+/** Brings the schema to the version that this relay knows, and makes it where there is none. */
+export const migrate = (
+  database: Database,
+  schema: string,
+  { to = steps }: { readonly to?: ReadonlyArray<string> } = {},
+): Effect.Effect<void, DatabaseError> =>
+  Effect.gen(function* () {
+    const found = yield* versionOf(database)
+    if (found >= to.length) return yield* refuseNewer(found)
+    return yield* database.transact((transaction) => advance(transaction, schema, to))
+  })
+
+const advance = Effect.fnUntraced(function* (transaction: Queries, schema: string, to: ReadonlyArray<string>) {
+  // Held to the end of the transaction: who waits here finds the work done.
+  yield* transaction.query("SELECT pg_advisory_xact_lock(hashtext('relay'), hashtext($1))", [schema])
+  const { rows } = yield* transaction.query("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema])
+  // Not IF NOT EXISTS: that wants the right to create although there is nothing to do.
+  if (rows.length === 0) yield* transaction.query(`CREATE SCHEMA "${schema.replaceAll('"', '""')}"`)
+  const from = yield* versionOf(transaction)
+  yield* refuseNewer(from)
+  for (const step of to.slice(from)) yield* transaction.query(step)
+  const version = "INSERT INTO meta VALUES ('version', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+  yield* transaction.query(version, [String(to.length)])
+})

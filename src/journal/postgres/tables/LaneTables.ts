@@ -1,0 +1,173 @@
+/** A lane in the database: its cursor in the row of its stream's progress, its retries and its dead letters. */
+import { Effect } from "effect"
+import type { Entry } from "../../../event/Entry.ts"
+import type { Retry, StoredDeadLetter } from "../../LaneInfo.ts"
+import type { Attempt, RetryChange } from "../../Settlement.ts"
+import { decode, encode } from "../../stream/Record.ts"
+import { WebhookBytes } from "../../stream/WebhookBytes.ts"
+import type { Queries } from "../connection/Database.ts"
+import { ceilingOf, floorOf } from "./Sequences.ts"
+
+/** The attempts of an event, from JSON. */
+const attemptsOf = (text: string): ReadonlyArray<Attempt> => JSON.parse(text)
+
+interface RetryRow {
+  readonly sequence: number
+  readonly key: string
+  readonly due: number
+  readonly delay: number
+  readonly first_attempt_at: number
+  readonly tried: number
+  readonly attempts: string
+}
+
+/** The retries of a lane in a stream, by sequence. */
+export const retriesOf = (db: Queries, stream: number, lane: string) =>
+  Effect.map(
+    db.query<RetryRow>(
+      `SELECT sequence, key, due, delay, first_attempt_at, tried, attempts FROM retry
+       WHERE lane = $1 AND sequence > $2 AND sequence < $3 ORDER BY sequence`,
+      [lane, floorOf(stream), ceilingOf(stream)],
+    ),
+    ({ rows }) =>
+      rows.map(
+        (row): Retry => ({
+          sequence: row.sequence,
+          key: JSON.parse(row.key),
+          due: row.due,
+          delay: row.delay,
+          firstAttemptAt: row.first_attempt_at,
+          tried: row.tried,
+          lastFailure: attemptsOf(row.attempts).at(-1)?.reason ?? "",
+        }),
+      ),
+  )
+
+/** Retries as they are kept, by lane and sequence. */
+export const keptRetries = Effect.fnUntraced(function* (
+  db: Queries,
+  keys: ReadonlyArray<{ readonly lane: string; readonly sequence: number }>,
+) {
+  const { rows } = yield* db.query<{ lane: string; sequence: number; attempts: string; record: Uint8Array }>(
+    `SELECT lane, sequence, attempts, record FROM retry
+     WHERE (lane, sequence) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))`,
+    [keys.map(({ lane }) => lane), keys.map(({ sequence }) => sequence)],
+  )
+  return new Map(
+    rows.map(({ lane, sequence, attempts, record }) => [
+      `${lane}:${sequence}`,
+      { attempts: attemptsOf(attempts), entry: () => decode(record, sequence) },
+    ]),
+  )
+})
+
+export interface RetryToPut {
+  readonly lane: string
+  readonly change: RetryChange
+  readonly attempts: ReadonlyArray<Attempt>
+  /** Absent where its record is there already. */
+  readonly entry?: Entry | undefined
+}
+
+const noBytes = Buffer.alloc(0)
+
+/** Stores retries that are new or changed. */
+export const putRetries = (db: Queries, puts: ReadonlyArray<RetryToPut>) =>
+  puts.length === 0
+    ? Effect.void
+    : db.query(
+        `INSERT INTO retry (lane, sequence, key, due, delay, first_attempt_at, tried, attempts, record)
+         SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::int[],
+           $8::text[], $9::bytea[])
+         ON CONFLICT (lane, sequence) DO UPDATE SET key = excluded.key, due = excluded.due, delay = excluded.delay,
+           first_attempt_at = excluded.first_attempt_at, tried = excluded.tried, attempts = excluded.attempts`,
+        [
+          puts.map(({ lane }) => lane),
+          puts.map(({ change }) => change.sequence),
+          puts.map(({ change }) => JSON.stringify(change.key)),
+          puts.map(({ change }) => change.due),
+          puts.map(({ change }) => change.delay),
+          puts.map(({ change }) => change.firstAttemptAt),
+          puts.map(({ change }) => change.tried),
+          puts.map(({ attempts }) => JSON.stringify(attempts)),
+          puts.map(({ entry }) => (entry === undefined ? noBytes : Buffer.from(encode(entry)))),
+        ],
+      )
+
+export const endRetries = (db: Queries, ends: ReadonlyArray<{ readonly lane: string; readonly sequence: number }>) =>
+  ends.length === 0
+    ? Effect.void
+    : db.query("DELETE FROM retry WHERE (lane, sequence) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))", [
+        ends.map(({ lane }) => lane),
+        ends.map(({ sequence }) => sequence),
+      ])
+
+export interface LetterToPut {
+  readonly lane: string
+  readonly at: number
+  readonly attempts: ReadonlyArray<Attempt>
+  readonly entry: Entry
+}
+
+/** Stores dead letters, in the place of those that were there. */
+export const putLetters = Effect.fnUntraced(function* (db: Queries, letters: ReadonlyArray<LetterToPut>) {
+  if (letters.length === 0) return
+  const records = letters.map(({ entry }) => Buffer.from(encode(entry)))
+  yield* db.query(
+    `INSERT INTO dead (lane, sequence, at, type, size, attempts, record, webhook)
+     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::int[], $6::text[], $7::bytea[],
+       $8::text[])
+     ON CONFLICT (sequence, lane) DO UPDATE SET at = excluded.at, attempts = excluded.attempts,
+       size = excluded.size, record = excluded.record, webhook = excluded.webhook`,
+    [
+      letters.map(({ lane }) => lane),
+      letters.map(({ entry }) => entry.sequence),
+      letters.map(({ at }) => at),
+      letters.map(({ entry }) => JSON.stringify(entry.event.type)),
+      records.map(({ length }) => length),
+      letters.map(({ attempts }) => JSON.stringify(attempts)),
+      records,
+      letters.map(({ entry }) => entry.event.webhook),
+    ],
+  )
+})
+
+export interface LetterRow {
+  readonly lane: string
+  readonly sequence: number
+  readonly at: number
+  readonly attempts: string
+  readonly record: Uint8Array
+}
+
+/** `undefined` where the record is not what was written. */
+export const letterOf = ({ lane, sequence, at, attempts, record }: LetterRow): StoredDeadLetter | undefined => {
+  const entry = decode(record, sequence)
+  return entry && { id: `${lane}:${sequence}`, lane, sequence, at, attempts: attemptsOf(attempts), entry }
+}
+
+/** Splits `lake:42`; `undefined` when the text is no id of a dead letter. */
+export const parseId = (id: string | undefined): { readonly lane: string; readonly sequence: number } | undefined => {
+  const match = /^(.+):([1-9][0-9]{0,15})$/.exec(id ?? "")
+  return match === null ? undefined : { lane: match[1] ?? "", sequence: Number(match[2]) }
+}
+
+/** How many dead letters lanes have in a stream, and their bytes by webhook. */
+export const letterCounts = (db: Queries, stream: number) =>
+  Effect.map(
+    db.query<{ lane: string; webhook: string; letters: number; bytes: number }>(
+      `SELECT lane, webhook, count(*) AS letters, coalesce(sum(size), 0)::bigint AS bytes FROM dead
+       WHERE sequence > $1 AND sequence < $2 GROUP BY lane, webhook`,
+      [floorOf(stream), ceilingOf(stream)],
+    ),
+    ({ rows }) => {
+      const counts = new Map<string, { letters: number; readonly bytes: WebhookBytes }>()
+      for (const { lane, webhook, letters, bytes } of rows) {
+        const count = counts.get(lane) ?? { letters: 0, bytes: new WebhookBytes() }
+        counts.set(lane, count)
+        count.letters += letters
+        count.bytes.add(webhook, bytes)
+      }
+      return counts
+    },
+  )

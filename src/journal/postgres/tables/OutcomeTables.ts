@@ -1,0 +1,127 @@
+/**
+ * How events ended at their lanes, in the database: see `OutcomeRecord.ts`. Each
+ * statement is part of one that is needed anyway, or of its transaction.
+ */
+import { Clock, Effect } from "effect"
+import { Operator } from "../../Operator.ts"
+import { type Attempt, keptAttempts, type Settlement } from "../../Settlement.ts"
+import { type Ended, encodeRanges, span } from "../../stream/OutcomeRecord.ts"
+import type { Queries } from "../connection/Database.ts"
+
+/** The name of the client that removes something, and the time. */
+export interface Removal {
+  readonly at: number
+  readonly by: string
+}
+
+export const removal: Effect.Effect<Removal> = Effect.gen(function* () {
+  return { at: yield* Clock.currentTimeMillis, by: yield* Operator }
+})
+
+/** The rows that settlements add to, as three parameters: `unnest($bucket::bigint[], $lane::text[], $bytes::bytea[])`. */
+export const deliveredRows = (settlements: ReadonlyArray<Settlement>): ReadonlyArray<ReadonlyArray<unknown>> => {
+  const rows = settlements.flatMap(({ lane, delivered }) =>
+    [...encodeRanges(delivered)].map(([bucket, bytes]) => ({ bucket, lane, bytes: Buffer.from(bytes) })),
+  )
+  return [rows.map(({ bucket }) => bucket), rows.map(({ lane }) => lane), rows.map(({ bytes }) => bytes)]
+}
+
+/** Adds these rows: a part of a WITH. `from` is a table without whose row nothing is stored. */
+export const addDelivered = (parameters: string, from = ""): string =>
+  `delivered AS (
+     INSERT INTO outcome AS o (bucket, lane, bytes)
+     SELECT n.bucket, n.lane, n.bytes FROM ${from}unnest(${parameters}) AS n(bucket, lane, bytes) ORDER BY n.bucket, n.lane
+     ON CONFLICT (bucket, lane) DO UPDATE SET bytes = o.bytes || excluded.bytes)`
+
+export const endedColumns = "sequence, lane, at, outcome, last, copy, note"
+
+export interface EndedRow {
+  readonly sequence: number
+  readonly lane: string
+  readonly at: number
+  readonly outcome: Ended["outcome"]
+  readonly last: number | null
+  readonly copy: number | null
+  readonly note: string
+}
+
+export const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: EndedRow): Ended => ({
+  ...{ sequence, lane, at, outcome },
+  ...(last !== null && { last }),
+  ...(copy !== null && { copy }),
+  note: JSON.parse(note),
+})
+
+/** The parameters of `unnest` for what ended. */
+export const endedRows = (ended: ReadonlyArray<Ended>): ReadonlyArray<ReadonlyArray<unknown>> => [
+  ended.map(({ sequence }) => sequence),
+  ended.map(({ lane }) => lane),
+  ended.map(({ at }) => Math.round(at)),
+  ended.map(({ outcome }) => outcome),
+  ended.map(({ last }) => last ?? null),
+  ended.map(({ copy }) => copy ?? null),
+  ended.map(({ note }) => JSON.stringify(note)),
+]
+
+/** The types of these parameters, the first of which has this number. */
+export const endedTypes = (first: number): string =>
+  ["bigint", "text", "bigint", "text", "bigint", "bigint", "text"]
+    .map((type, at) => `$${first + at}::${type}[]`)
+    .join(", ")
+
+export const putEnded = (queries: Queries, ended: ReadonlyArray<Ended>) =>
+  ended.length === 0
+    ? Effect.void
+    : Effect.asVoid(
+        queries.query(`INSERT INTO ended (${endedColumns}) SELECT * FROM unnest(${endedTypes(1)})`, endedRows(ended)),
+      )
+
+/** Events that were delivered late, with the attempts that were kept of them. */
+export const lateOf = (
+  settlements: ReadonlyArray<Settlement>,
+  keptOf: (lane: string, sequence: number) => ReadonlyArray<Attempt>,
+): ReadonlyArray<Ended> =>
+  settlements.flatMap(({ lane, late }) =>
+    late.map(({ sequence, at, took, code, attempts: tries, ...since }): Ended => {
+      const attempts = keptAttempts(keptOf(lane, sequence), since)
+      return {
+        sequence,
+        lane,
+        at,
+        outcome: "delivered",
+        note: { tries, took, ...(code !== undefined && { code }), attempts },
+      }
+    }),
+  )
+
+/**
+ * Deletes rows of `dead` or `retry` and records what became of them, in one
+ * statement that answers with each row's sequence. `$1` is when, `$2` who, as
+ * JSON; `outcome` and `copy` are SQL, and
+ * `before` is a part of the WITH.
+ */
+export const takenFrom = (
+  table: "dead" | "retry",
+  where: string,
+  outcome: string,
+  copy = "NULL::bigint",
+  before = "",
+): string =>
+  `WITH ${before}gone AS (DELETE FROM ${table} AS t WHERE ${where} RETURNING t.*)
+   INSERT INTO ended (sequence, lane, at, outcome, copy, note)
+   SELECT gone.sequence, gone.lane, $1, ${outcome}, ${copy},
+     '{"by":' || $2 || ${table === "dead" ? `',"deadAt":' || gone.at ||` : ""} ',"attempts":' || gone.attempts || '}'
+   FROM gone RETURNING sequence`
+
+/** The first parameters of such a statement. */
+export const removalParams = ({ at, by }: Removal): ReadonlyArray<unknown> => [at, JSON.stringify(by)]
+
+/** Deletes what concerns rows of the log that were deleted, but not of events that are kept beyond it: parts of a WITH after `gone`. */
+export const pruneOutcomes = `pruned AS (
+   DELETE FROM outcome USING gone WHERE bucket >= gone.first / ${span} AND bucket < (gone.first + gone.count) / ${span}
+     AND NOT EXISTS (SELECT FROM dead WHERE sequence BETWEEN bucket * ${span} AND bucket * ${span} + ${span - 1})
+     AND NOT EXISTS (SELECT FROM retry WHERE sequence BETWEEN bucket * ${span} AND bucket * ${span} + ${span - 1})
+ ), forgotten AS (
+   DELETE FROM ended USING gone WHERE ended.sequence >= gone.first AND ended.sequence < gone.first + gone.count
+     AND NOT EXISTS (SELECT FROM dead WHERE dead.sequence = ended.sequence)
+     AND NOT EXISTS (SELECT FROM retry WHERE retry.sequence = ended.sequence))`

@@ -1,0 +1,74 @@
+/**
+ * The rows of the log: a row holds the events of one commit, in the format of
+ * `stream/Record.ts`, numbered by their place in the row.
+ *
+ * An entry is void when its event was known already, which only the database
+ * could tell: it keeps its sequence, and goes to no sink.
+ */
+import { crc32 } from "node:zlib"
+import type { Entry } from "../../../event/Entry.ts"
+import { decodeRow, type Stored } from "../../stream/Record.ts"
+
+/** The columns that {@link storedOf} needs. */
+export const columns = "first, count, void, altered, bytes"
+
+export interface StreamRow {
+  readonly first: number
+  readonly count: number
+  /** Places in the row. */
+  readonly void: ReadonlyArray<number>
+  readonly altered: ReadonlyArray<number>
+  readonly bytes: Uint8Array
+}
+
+const nowhere: ReadonlyArray<string> = []
+
+/** Gives an entry that nobody has seen yet its sequence, in place of its place in the row. */
+export const place = (entry: Entry, first: number): void => {
+  const own: { sequence: number } = entry
+  own.sequence += first
+}
+
+/** Entries, as far as some are void or altered. */
+export const voided = (
+  entries: ReadonlyArray<Entry>,
+  row: Pick<StreamRow, "first" | "void" | "altered">,
+): ReadonlyArray<Entry> => {
+  const isVoid = new Set(row.void)
+  const isAltered = new Set(row.altered)
+  return entries.map((entry) => {
+    const at = entry.sequence - row.first
+    if (isVoid.has(at)) return { ...entry, sinks: nowhere, duplicate: true }
+    return isAltered.has(at) ? { ...entry, event: { ...entry.event, altered: true } } : entry
+  })
+}
+
+/** The entries of a row; `damaged` is told what is not as it was written. */
+export const storedOf = (row: StreamRow, damaged: (sequence: number) => void): ReadonlyArray<Stored> => {
+  const { stored, damaged: places } = decodeRow(row.bytes, 0, row.count)
+  for (const at of places) damaged(row.first + at)
+  for (const { entry } of stored) place(entry, row.first)
+  if (row.void.length + row.altered.length === 0) return stored
+  const entries = voided(
+    stored.map(({ entry }) => entry),
+    row,
+  )
+  return stored.map(({ entry, origin }, index) => ({ entry: entries[index] ?? entry, origin }))
+}
+
+/** Bytes of an id's hash in the column `ids`. */
+export const idWidth = 4
+
+/** The hashes of the ids of a row's events, by which one is looked for. */
+export const idsOf = (entries: ReadonlyArray<Entry>): Uint8Array => {
+  const ids = Buffer.allocUnsafe(entries.length * idWidth)
+  for (const [index, { event }] of entries.entries()) ids.writeUInt32LE(crc32(event.id), index * idWidth)
+  return ids
+}
+
+/** The bytes of an id that is looked for among them. */
+export const idOf = (id: string): Uint8Array => {
+  const bytes = Buffer.alloc(idWidth)
+  bytes.writeUInt32LE(crc32(id))
+  return bytes
+}

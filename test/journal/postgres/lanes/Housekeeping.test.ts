@@ -1,0 +1,47 @@
+import { expect } from "bun:test"
+import { Duration, Effect } from "effect"
+import { it } from "../../../lib/effect.ts"
+import { suiteUnless } from "../../../lib/lacking.ts"
+import { reasonToSkip } from "../../../parts/Postgres.ts"
+import { event, settlement } from "../../samples.ts"
+import { relays, seconds } from "../relays.ts"
+
+suiteUnless(reasonToSkip(), "what a relay keeps in the database", () => {
+  it.effect("rows are deleted when they are old and every lane has passed them, but for the newest", () =>
+    Effect.gen(function* () {
+      const { start, sql } = yield* relays
+      const { journal } = yield* start("a", Duration.seconds(1))
+      const firsts = Effect.map(sql("SELECT first::int AS first FROM relay.log ORDER BY first"), (rows) =>
+        rows.map(({ first }) => Number(first)),
+      )
+      for (const lane of ["lake", "audit"]) yield* journal.openLane(lane)
+      for (const id of ["a", "b", "c", "d"]) {
+        yield* journal.append(event(id, { receivedAt: 1 }), id === "b" ? ["lake", "audit"] : ["lake"])
+      }
+      yield* journal.append(event("e", { receivedAt: 1 }), ["lake"])
+      yield* seconds(3)
+      expect(yield* firsts).toEqual([1, 2, 3, 4, 5])
+      yield* journal.settle([settlement("lake", 5)])
+      yield* seconds(3)
+      expect(yield* firsts).toEqual([2, 5])
+      yield* journal.settle([settlement("audit", 5)])
+      yield* seconds(3)
+      expect(yield* firsts).toEqual([5])
+      expect(yield* journal.append(event("f"), ["lake"])).toBe("appended")
+      expect(yield* journal.head).toBe(6)
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect("deliveries are forgotten after the window, by the relay that delivers the shared stream", () =>
+    Effect.gen(function* () {
+      const { start, sql } = yield* relays
+      const { journal } = yield* start("a")
+      yield* journal.append(event("old"), ["lake"])
+      yield* sql("UPDATE relay.seen SET at = at - 25 * 3600 * 1000")
+      yield* journal.append(event("new"), ["lake"])
+      yield* seconds(62)
+      expect(yield* journal.append(event("new"), ["lake"])).toBe("duplicate")
+      expect(yield* journal.append(event("old"), ["lake"])).toBe("appended")
+    }).pipe(Effect.scoped),
+  )
+})
