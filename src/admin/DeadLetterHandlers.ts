@@ -3,7 +3,8 @@ import { Effect, Option, Stream } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { type Event, quarantine } from "../event/Event.ts"
 import { Ingest } from "../ingest/Ingest.ts"
-import { Journal, type JournalError, type StoredDeadLetter } from "../journal/Journal.ts"
+import { Archive } from "../journal/Archive.ts"
+import type { JournalError, StoredDeadLetter } from "../journal/Journal.ts"
 import * as Api from "./Api.ts"
 import * as Answers from "./AttemptAnswers.ts"
 import { noLane, requirePatterns, unavailable } from "./Refusals.ts"
@@ -41,7 +42,7 @@ export const layer = HttpApiBuilder.group(
   Api.Api,
   "deadLetters",
   Effect.fn(function* (handlers) {
-    const journal = yield* Journal
+    const archive = yield* Archive
     const ingest = yield* Ingest
     const work = yield* Work
 
@@ -52,7 +53,7 @@ export const layer = HttpApiBuilder.group(
      */
     const pages = (filter: Api.Filter, limit: number, before?: string) =>
       Stream.paginate(before, (before) =>
-        Effect.map(journal.deadLetters({ ...filter, ...(before !== undefined && { before }), limit }), (page) => [
+        Effect.map(archive.deadLetters({ ...filter, ...(before !== undefined && { before }), limit }), (page) => [
           page.length === 0 ? [] : [page],
           Option.map(Option.fromNullishOr(page.at(-1)), ({ id }) => id),
         ]),
@@ -60,7 +61,7 @@ export const layer = HttpApiBuilder.group(
 
     const changeAll = Effect.fnUntraced(function* (selection: Api.Selection, change: Change, onProgress: OnProgress) {
       if ("ids" in selection) return yield* change(selection.ids)
-      const lanes = (yield* journal.lanes).filter(({ name }) => name === (selection.lane ?? name))
+      const lanes = (yield* archive.lanes).filter(({ name }) => name === (selection.lane ?? name))
       // How many there are of a type is not known: all of the lanes are the upper bound.
       const all = lanes.reduce((sum, { deadLetters }) => sum + deadLetters, 0)
       let count = 0
@@ -77,7 +78,7 @@ export const layer = HttpApiBuilder.group(
     const requireKnown = Effect.fnUntraced(function* ({ lane: name, type }: Api.Filter) {
       yield* requirePatterns(type)
       if (name === undefined) return
-      const lanes = yield* Effect.mapError(journal.lanes, unavailable)
+      const lanes = yield* Effect.mapError(archive.lanes, unavailable)
       if (!lanes.some((lane) => lane.name === name)) return yield* noLane(name)
     })
 
@@ -101,7 +102,7 @@ export const layer = HttpApiBuilder.group(
     /** One dead letter; none where there is none of this id. */
     const find = Effect.fnUntraced(function* (id: string) {
       const above = justAbove(id)
-      const [letter] = above === undefined ? [] : yield* journal.deadLetters({ ...above, limit: 1 })
+      const [letter] = above === undefined ? [] : yield* archive.deadLetters({ ...above, limit: 1 })
       return letter?.id === id ? letter : undefined
     })
 
@@ -147,11 +148,11 @@ export const layer = HttpApiBuilder.group(
       replay: Effect.fnUntraced(function* ({ payload }) {
         const { reroute, stayed } = routing()
         const { count } = yield* changed("replay of dead letters", payload, (ids) =>
-          journal.replayDeadLetters(ids, reroute),
+          archive.replayDeadLetters(ids, reroute),
         )
         return { count, stayed: stayed() }
       }),
-      drop: ({ payload }) => changed("drop of dead letters", payload, journal.dropDeadLetters),
+      drop: ({ payload }) => changed("drop of dead letters", payload, archive.dropDeadLetters),
     })
   }),
 )

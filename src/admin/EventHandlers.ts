@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { Lanes } from "../delivery/Lanes.ts"
+import { Archive } from "../journal/Archive.ts"
 import { collect } from "../journal/EventPages.ts"
-import { Journal } from "../journal/Journal.ts"
 import * as Api from "./Api.ts"
 import { readings } from "./EventName.ts"
 import { eventOf, reportsOf } from "./EventReport.ts"
@@ -19,19 +19,19 @@ export const layer = HttpApiBuilder.group(
   Api.Api,
   "events",
   Effect.fn(function* (handlers) {
-    const journal = yield* Journal
+    const archive = yield* Archive
     const lanes = yield* Lanes
     const active = yield* ActiveConfig
     return handlers.handleAll({
       list: Effect.fnUntraced(function* ({ query: { type, limit = 50, ...query } }) {
         yield* requirePatterns(type)
-        const found = journal.events({ ...query, ...(type !== undefined && { types: [type] }), limit })
+        const found = archive.events({ ...query, ...(type !== undefined && { types: [type] }), limit })
         const page = yield* Effect.mapError(found, refusedOr)
         return { ...page, events: page.events.map((found) => eventOf(found)) }
       }),
       explain: Effect.fnUntraced(function* ({ params: { id }, query: { reveal } }) {
         const found = Effect.forEach(readings(id), (reading) =>
-          collect({ ...reading, limit: maxCopies }, journal.events, explainTimeout),
+          collect({ ...reading, limit: maxCopies }, archive.events, explainTimeout),
         )
         const [page, ...others] = yield* Effect.mapError(found, unavailable)
         const places = new Set(page?.events.map(({ place }) => place))

@@ -1,5 +1,5 @@
 /** How a person names an event of the journal. */
-import type { EventQuery } from "../journal/Journal.ts"
+import type { EventQuery } from "../journal/Archive.ts"
 
 /** `seq_42` names an event by its place in the log: it may have no id. */
 export const named = (id: string): Pick<EventQuery, "id" | "sequence"> => {

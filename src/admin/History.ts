@@ -14,7 +14,7 @@ import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
 import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
-import { Journal } from "../journal/Journal.ts"
+import { Archive } from "../journal/Archive.ts"
 import * as StateFile from "../runtime/StateFile.ts"
 import { type Hour, History as Report, type Totals } from "./HistoryApi.ts"
 import { RelayInfo } from "./RelayInfo.ts"
@@ -149,7 +149,7 @@ export class History extends Context.Service<
     Effect.gen(function* () {
       const { counters } = yield* Ingest
       const lanes = yield* Lanes
-      const { path } = (yield* (yield* Journal).status).engine
+      const { path } = (yield* (yield* Archive).status).engine
       const file = path === undefined ? undefined : `${path}-hour`
       const known = file === undefined ? undefined : yield* StateFile.read(file)
       // All counts begin with the process, also those from before this layer was built.

@@ -4,14 +4,14 @@ import { ActiveConfig } from "../ActiveConfig.ts"
 import { format } from "../config/Address.ts"
 import type { RelayConfig } from "../config/Config.ts"
 import { Lanes } from "../delivery/Lanes.ts"
+import { Archive } from "../journal/Archive.ts"
 import type { LaneReport } from "../journal/FleetStatus.ts"
-import { Journal } from "../journal/Journal.ts"
 import { hashOf } from "./ConfigHash.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 
-export const layer: Layer.Layer<never, never, Journal | ActiveConfig | Lanes | RelayInfo> = Layer.effectDiscard(
+export const layer: Layer.Layer<never, never, Archive | ActiveConfig | Lanes | RelayInfo> = Layer.effectDiscard(
   Effect.gen(function* () {
-    const { fleet } = yield* Journal
+    const { fleet } = yield* Archive
     if (fleet === undefined) return
     const active = yield* ActiveConfig
     const lanes = yield* Lanes

@@ -13,8 +13,8 @@ import { quarantine } from "../event/Event.ts"
 import { refusals, signatureRefusals } from "../ingest/Answers.ts"
 import * as Counters from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
+import { Archive } from "../journal/Archive.ts"
 import type { FleetStatus } from "../journal/FleetStatus.ts"
-import { Journal } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import { reasons } from "../sinks/Sink.ts"
 import { notReady } from "./Readiness.ts"
@@ -95,8 +95,8 @@ export const render = Effect.gen(function* () {
   const { version } = yield* RelayInfo
   const { certificates } = (yield* ActiveConfig).current.config
   const { counters } = yield* Ingest
-  const journal = yield* (yield* Journal).status
-  const { fleet: relays } = yield* Journal
+  const journal = yield* (yield* Archive).status
+  const { fleet: relays } = yield* Archive
   const fleet = relays && (yield* relays.status)
   const lanes = yield* (yield* Lanes).status
   const sinks = lanes.filter(({ name, condition }) => name !== quarantine && condition !== "orphaned")

@@ -5,7 +5,8 @@ import { ActiveConfig } from "../ActiveConfig.ts"
 import { ownWebhook } from "../delivery/RelayEvents.ts"
 import { quarantine } from "../event/Event.ts"
 import { Ingest } from "../ingest/Ingest.ts"
-import { Journal, type UndeliveredEvent } from "../journal/Journal.ts"
+import { Archive, type UndeliveredEvent } from "../journal/Archive.ts"
+import { Journal } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
@@ -32,6 +33,7 @@ export const layer = HttpApiBuilder.group(
   Api.Api,
   "relay",
   Effect.fn(function* (handlers) {
+    const archive = yield* Archive
     const journal = yield* Journal
     const active = yield* ActiveConfig
     const ingest = yield* Ingest
@@ -51,7 +53,7 @@ export const layer = HttpApiBuilder.group(
           if (!sinks.has(lane)) strange.set(lane, (strange.get(lane) ?? 0) + 1)
         }
         const owed = kept.map((one) => owedOf(one, sinks)).filter(({ pending }) => pending.length > 0)
-        const imported = yield* Effect.mapError(journal.import(id, owed), unavailable)
+        const imported = yield* Effect.mapError(archive.import(id, owed), unavailable)
         counts.pending += imported.pending
         counts.deadLetters += imported.deadLetters
         counts.known += imported.known
@@ -69,7 +71,7 @@ export const layer = HttpApiBuilder.group(
         ),
       history: () => history.report,
       import: ({ payload: { events } }) => importEvents(events),
-      acknowledge: () => Effect.mapError(journal.acknowledge, unavailable),
+      acknowledge: () => Effect.mapError(archive.acknowledge, unavailable),
       tap: Effect.fnUntraced(
         function* ({ query: { type, ...filter } }) {
           const { webhooks, sinks } = active.current.config

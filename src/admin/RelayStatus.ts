@@ -7,7 +7,8 @@ import { refusals } from "../ingest/Answers.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import type { Counted } from "../ingest/RecentRefusals.ts"
-import { Journal, type JournalError } from "../journal/Journal.ts"
+import { Archive } from "../journal/Archive.ts"
+import type { JournalError } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import type * as Api from "./Api.ts"
 import { fleetOf, withOthers } from "./FleetReports.ts"
@@ -60,7 +61,7 @@ export class RelayStatus extends Context.Service<
   static readonly layer = Layer.effect(
     RelayStatus,
     Effect.gen(function* () {
-      const journal = yield* Journal
+      const archive = yield* Archive
       const lanes = yield* Lanes
       const info = yield* RelayInfo
       const active = yield* ActiveConfig
@@ -68,13 +69,13 @@ export class RelayStatus extends Context.Service<
       const reload = yield* Reload
       const work = yield* Work
       const history = yield* History
-      const services = yield* Effect.context<Ingest | Journal>()
+      const services = yield* Effect.context<Ingest | Archive>()
 
       const status = Effect.gen(function* () {
-        const { health, message, engine, head, first, usedBytes, maxBytes, filling } = yield* journal.status
+        const { health, message, engine, head, first, usedBytes, maxBytes, filling } = yield* archive.status
         const known = yield* lanes.status
         const own = known.map((lane) => laneOf(lane, history.p99(lane)))
-        const fleet = journal.fleet && (yield* journal.fleet.status)
+        const fleet = archive.fleet && (yield* archive.fleet.status)
         return {
           ...info,
           now: yield* Clock.currentTimeMillis,

@@ -11,8 +11,9 @@
  */
 import { Cause, Clock, Duration, Effect, Exit, Result, Schedule } from "effect"
 import type { RelayConfig } from "../config/Config.ts"
+import type { Archive, EventPage, EventQuery, FoundEvent, ReplayCounts } from "../journal/Archive.ts"
 import { nextQuery } from "../journal/EventPages.ts"
-import type { EventPage, EventQuery, FoundEvent, Journal, JournalError, ReplayCounts } from "../journal/Journal.ts"
+import type { JournalError } from "../journal/Journal.ts"
 import { Refused } from "./ApiErrors.ts"
 import { named } from "./EventName.ts"
 import type { Replay, ReplayRequest } from "./ReplayApi.ts"
@@ -30,7 +31,7 @@ const passing: ReadonlySet<string> = new Set<JournalError["reason"]["_tag"]>(["J
 
 export interface RunOptions {
   readonly id: string
-  readonly journal: Journal["Service"]
+  readonly archive: Archive["Service"]
   /** The config in force. */
   readonly config: () => RelayConfig
   readonly request: ReplayRequest
@@ -78,9 +79,9 @@ export class ReplayRun {
   }
 
   static readonly make = Effect.fnUntraced(function* (options: RunOptions) {
-    const { journal } = options
-    const { head, first } = yield* journal.status
-    const end = yield* journal.end
+    const { archive } = options
+    const { head, first } = yield* archive.status
+    const end = yield* archive.end
     return new ReplayRun(options, { held: head + 1 - first, end, now: yield* Clock.currentTimeMillis })
   })
 
@@ -135,7 +136,7 @@ export class ReplayRun {
     JournalError | Refused
   > {
     for (let query = this.#query; ; ) {
-      const look: Effect.Effect<EventPage, JournalError> = this.#options.journal.events(query)
+      const look: Effect.Effect<EventPage, JournalError> = this.#options.archive.events(query)
       const [took, page] = yield* this.#patiently(Effect.timed(look))
       for (let rest = page.events; rest.length > 0; ) rest = yield* this.#take(rest)
       this.#looked += page.looked
@@ -205,12 +206,12 @@ export class ReplayRun {
 
   /** How many of these events there is room for: waits until it is at least one. */
   readonly #room = Effect.fnUntraced({ self: this }, function* (this: ReplayRun, events: ReadonlyArray<FoundEvent>) {
-    const { journal, config } = this.#options
+    const { archive, config } = this.#options
     for (;;) {
       const fit = events.filter((found) => this.#unfit(found) === undefined)
       const sinks = new Set(fit.flatMap((found) => this.#sinksOf(found)))
-      const { filling } = yield* journal.status
-      const lanes = new Map((yield* journal.lanes).map(({ name, backlog }) => [name, backlog]))
+      const { filling } = yield* archive.status
+      const lanes = new Map((yield* archive.lanes).map(({ name, backlog }) => [name, backlog]))
       let room = events.length
       let why = filling === 95 ? "the journal is almost full" : ""
       for (const sink of sinks) {
@@ -234,7 +235,7 @@ export class ReplayRun {
       for (let left = planned; left.length > 0; ) {
         const targets = left.map(({ found, sinks }) => ({ sequence: found.sequence, sinks }))
         // An event that was appended is counted, also when the replay is cancelled meanwhile.
-        const appended = this.#options.journal.replay(targets).pipe(
+        const appended = this.#options.archive.replay(targets).pipe(
           Effect.tap((counts) => Effect.sync(() => this.#count(left, counts))),
           Effect.uninterruptible,
         )

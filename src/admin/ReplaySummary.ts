@@ -1,5 +1,5 @@
 /** Counts what a replay sends, and what it leaves out and why. Its size does not depend on how many events there are. */
-import type { FoundEvent } from "../journal/Journal.ts"
+import type { FoundEvent } from "../journal/Archive.ts"
 import type { Replay } from "./ReplayApi.ts"
 
 /** A sender may invent types without end: those beyond are counted together. */

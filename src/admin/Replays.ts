@@ -1,7 +1,7 @@
 /** The replays that run in this relay, and the last that ended. */
 import { Clock, Context, Effect, Fiber, Layer } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import { Journal } from "../journal/Journal.ts"
+import { Archive } from "../journal/Archive.ts"
 import { NotFound, Refused, type Replay, type ReplayRequest, type Unavailable } from "./Api.ts"
 import { noSink, requirePatterns, unavailable } from "./Refusals.ts"
 import { ReplayRun } from "./ReplayRun.ts"
@@ -34,7 +34,7 @@ export class Replays extends Context.Service<
   static readonly layer = Layer.effect(
     Replays,
     Effect.gen(function* () {
-      const journal = yield* Journal
+      const archive = yield* Archive
       const active = yield* ActiveConfig
       const work = yield* Work
       const scope = yield* Effect.scope
@@ -68,7 +68,7 @@ export class Replays extends Context.Service<
         let report = (_: number): void => {}
         const making = ReplayRun.make({
           id,
-          journal,
+          archive,
           config: () => active.current.config,
           request,
           onProgress: (share) => report(share),

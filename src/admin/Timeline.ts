@@ -1,5 +1,5 @@
 /** An event's story, in the order of time: how it came, each attempt that is kept, how it ended at each sink, and its copies. */
-import type { DeliveryStatus, FoundEvent } from "../journal/Journal.ts"
+import type { DeliveryStatus, FoundEvent } from "../journal/Archive.ts"
 import type { Step } from "./Api.ts"
 
 const seq = (sequence: number): string => `seq_${sequence}`

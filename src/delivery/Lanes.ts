@@ -24,6 +24,7 @@ import {
 } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { quarantine } from "../event/Event.ts"
+import { Archive } from "../journal/Archive.ts"
 import {
   Journal,
   type JournalError,
@@ -83,7 +84,7 @@ export class Lanes extends Context.Service<
     ): Effect.Effect<ReadonlyArray<string>, JournalError | SinkUnusable>
   }
 >()("relay/delivery/Lanes") {
-  static readonly layer = (options: LanesOptions): Layer.Layer<Lanes, JournalError, Journal | RelayEvents> =>
+  static readonly layer = (options: LanesOptions): Layer.Layer<Lanes, JournalError, Journal | Archive | RelayEvents> =>
     Layer.effect(Lanes, make(options))
 }
 
@@ -120,17 +121,18 @@ const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
 
 const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: LanesOptions) {
   const journal = yield* Journal
+  const archive = yield* Archive
   const streams = yield* StreamLanes.make(grace)
   /** Changes of the lanes are made one after the other. */
   const oneChange = yield* Semaphore.make(1)
   const quarantined = Quarantine.spec(limits)
   let current = [...specs, quarantined]
-  if (limits?.maxAge !== undefined) yield* Effect.forkScoped(Quarantine.expiring(journal, limits.maxAge))
+  if (limits?.maxAge !== undefined) yield* Effect.forkScoped(Quarantine.expiring(archive, limits.maxAge))
 
   journal.knowSinks?.(knownSinks(specs))
   const owned = journal.streams === undefined ? [journal] : SubscriptionRef.getUnsafe(journal.streams)
   for (const log of owned) yield* streams.follow(log, current)
-  for (const info of yield* journal.lanes) {
+  for (const info of yield* archive.lanes) {
     if (streams.of(info.name).length > 0 || info.backlog === 0) continue
     yield* Effect.annotateLogs(Effect.logWarning(unclaimed(info)), { sink: info.name })
   }
@@ -169,7 +171,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
   const setPaused = Effect.fn("Lanes.setPaused")(function* (name: string, paused: boolean) {
     const lanes = streams.of(name)
     if (lanes.length === 0) return false
-    yield* journal.setPaused(name, paused)
+    yield* archive.setPaused(name, paused)
     if (paused) yield* Effect.annotateLogs(Effect.logInfo(`sink ${name} is paused by an operator`), { sink: name })
     for (const lane of lanes) {
       if (paused) lane.state.pause()
@@ -183,9 +185,9 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
 
   /** Moves the backlog of a lane that does not run; the lane is removed once it has nothing left. */
   const moveBacklog = Effect.fnUntraced(function* (from: string, to: string) {
-    const moved = yield* journal.moveLane(from, to)
-    const left = (yield* journal.lanes).find(({ name }) => name === from)
-    if (left !== undefined && left.backlog + left.deadLetters === 0) yield* journal.dropLane(from)
+    const moved = yield* archive.moveLane(from, to)
+    const left = (yield* archive.lanes).find(({ name }) => name === from)
+    if (left !== undefined && left.backlog + left.deadLetters === 0) yield* archive.dropLane(from)
     return moved
   })
 
@@ -229,7 +231,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
     const release = Effect.forEach(prepared, ({ scope }) => Scope.close(scope, Exit.void), { discard: true })
     const undo = Effect.andThen(
       release,
-      Effect.forEach(touched.filter(isNew), ({ config }) => Effect.ignore(journal.dropLane(config.name))),
+      Effect.forEach(touched.filter(isNew), ({ config }) => Effect.ignore(archive.dropLane(config.name))),
     )
     const unusable = prepared.flatMap(({ spec, failure }) =>
       failure?.reason._tag === "SinkMisconfigured" ? [`sink ${spec.config.name}: ${failure.message}`] : [],
@@ -287,7 +289,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
       return Effect.all([...starting, ...ending], { concurrency: "unbounded", discard: true })
     }
     yield* Effect.ensuring(Effect.forEach(plans, carryOut, { concurrency: "unbounded", discard: true }), release)
-    const left = yield* Effect.orElseSucceed(journal.lanes, () => [])
+    const left = yield* Effect.orElseSucceed(archive.lanes, () => [])
     return notes.concat(left.filter(({ name, backlog }) => !names.has(name) && backlog > 0).map(unclaimed))
   })
 
@@ -329,7 +331,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
       oneChange.withPermit(
         Effect.suspend(
           (): Effect.Effect<number, JournalError | LaneInUse> =>
-            streams.of(name).length === 0 ? journal.dropLane(name) : Effect.fail(inUse(name)),
+            streams.of(name).length === 0 ? archive.dropLane(name) : Effect.fail(inUse(name)),
         ),
       ),
     change: (specs, swap) => oneChange.withPermit(change(specs, swap)),

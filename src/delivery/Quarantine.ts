@@ -9,7 +9,7 @@
  */
 import { Clock, Duration, Effect } from "effect"
 import { quarantine } from "../event/Event.ts"
-import type { Journal } from "../journal/Journal.ts"
+import type { Archive } from "../journal/Archive.ts"
 import { rejected, type Sink } from "../sinks/Sink.ts"
 import type { LaneSpec } from "./RunningLanes.ts"
 
@@ -56,10 +56,11 @@ const expireEvery = Duration.minutes(10)
 const idOf = (sequence: number): string => `${quarantine}:${sequence}`
 
 /** The sequence from which on letters are younger than a time: they came in order. */
-const firstSince = Effect.fnUntraced(function* (journal: Journal["Service"], time: number) {
+const firstSince = Effect.fnUntraced(function* (archive: Archive["Service"], time: number) {
   const newestBelow = (sequence: number) =>
-    Effect.map(journal.deadLetters({ lane: quarantine, before: idOf(sequence), limit: 1 }), ([letter]) => letter)
-  let [low, high] = [1, (yield* journal.head) + 1]
+    Effect.map(archive.deadLetters({ lane: quarantine, before: idOf(sequence), limit: 1 }), ([letter]) => letter)
+  const [newest] = yield* archive.deadLetters({ lane: quarantine, limit: 1 })
+  let [low, high] = [1, (newest?.sequence ?? 0) + 1]
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
     const letter = yield* newestBelow(middle)
@@ -70,23 +71,23 @@ const firstSince = Effect.fnUntraced(function* (journal: Journal["Service"], tim
 })
 
 /** Deletes what was put in quarantine before a time; how many. */
-export const expire = Effect.fnUntraced(function* (journal: Journal["Service"], time: number) {
+export const expire = Effect.fnUntraced(function* (archive: Archive["Service"], time: number) {
   let deleted = 0
-  let before = yield* firstSince(journal, time)
+  let before = yield* firstSince(archive, time)
   for (;;) {
-    const letters = yield* journal.deadLetters({ lane: quarantine, before: idOf(before), limit: page })
+    const letters = yield* archive.deadLetters({ lane: quarantine, before: idOf(before), limit: page })
     const last = letters.at(-1)
     if (last === undefined) return deleted
     const old = letters.filter(({ at }) => at < time).map(({ id }) => id)
-    if (old.length > 0) deleted += yield* journal.dropDeadLetters(old)
+    if (old.length > 0) deleted += yield* archive.dropDeadLetters(old)
     before = last.sequence
   }
 })
 
 /** Deletes what is too old, for ever. */
-export const expiring = (journal: Journal["Service"], maxAge: Duration.Duration): Effect.Effect<never> =>
+export const expiring = (archive: Archive["Service"], maxAge: Duration.Duration): Effect.Effect<never> =>
   Effect.gen(function* () {
-    const deleted = yield* expire(journal, (yield* Clock.currentTimeMillis) - Duration.toMillis(maxAge))
+    const deleted = yield* expire(archive, (yield* Clock.currentTimeMillis) - Duration.toMillis(maxAge))
     if (deleted > 0) {
       yield* Effect.logWarning(
         `${deleted} deliveries in quarantine were older than ${Duration.format(maxAge)} ("quarantine.maxAge"), and were deleted`,

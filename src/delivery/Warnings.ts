@@ -9,7 +9,7 @@
 import { Clock, Effect, Hash, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { noticeOf, noticeOfExpiry } from "../config/Config.ts"
-import { Journal } from "../journal/Journal.ts"
+import { Archive } from "../journal/Archive.ts"
 import { RelayEvents } from "./RelayEvents.ts"
 
 const day = 86_400_000
@@ -22,16 +22,16 @@ export const dueNotice = (expires: number, now: number): number | undefined =>
 
 const inDays = (millis: number): string => `${Math.round(millis / day)} day${millis === day ? "" : "s"}`
 
-export const layer: Layer.Layer<never, never, Journal | RelayEvents | ActiveConfig> = Layer.effectDiscard(
+export const layer: Layer.Layer<never, never, Archive | RelayEvents | ActiveConfig> = Layer.effectDiscard(
   Effect.gen(function* () {
-    const journal = yield* Journal
+    const archive = yield* Archive
     const events = yield* RelayEvents
     const active = yield* ActiveConfig
     let filled = 0
     const noticed = new Set<string>()
 
     const filling = Effect.gen(function* () {
-      const { filling, usedBytes, maxBytes } = yield* journal.status
+      const { filling, usedBytes, maxBytes } = yield* archive.status
       if (filling > filled) {
         yield* Effect.logWarning(`the journal is ${filling} % full; at maxSize deliveries are answered 503`).pipe(
           Effect.annotateLogs({ percent: filling }),
@@ -45,7 +45,7 @@ export const layer: Layer.Layer<never, never, Journal | RelayEvents | ActiveConf
     const emitted = new Set<string>()
     /** Each line once a start in the log, and once in all as an event: one that was emitted before is a duplicate. */
     const red = Effect.gen(function* () {
-      const { alarm, health } = yield* journal.status
+      const { alarm, health } = yield* archive.status
       for (const problem of alarm.lines) {
         const key = `red:${alarm.since}:${Hash.string(problem)}`
         if (!logged.has(key)) yield* Effect.logError(`the journal is red: ${problem}`)

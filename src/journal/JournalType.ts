@@ -1,5 +1,6 @@
 /** The parts of a type of journal; `Journals.ts` lists the types. */
 import type { Effect, Layer, Schema } from "effect"
+import type { Archive } from "./Archive.ts"
 import type { Journal } from "./Journal.ts"
 import type { Copying } from "./JournalCopy.ts"
 import type { JournalError } from "./JournalError.ts"
@@ -8,7 +9,7 @@ export interface JournalType<Config> {
   /** The keys of its config, beside `type`. */
   readonly config: Schema.Struct<Schema.Struct.Fields> & { readonly Type: Config }
   /** Loads the engine: only that of the journal in use is loaded. */
-  readonly load: () => Promise<{ readonly layer: (config: Config) => Layer.Layer<Journal, JournalError> }>
+  readonly load: () => Promise<{ readonly layer: (config: Config) => Layer.Layer<Journal | Archive, JournalError> }>
   /** The keys that a reload may change: the journal takes them from `ConfigInForce`. */
   readonly live?: ReadonlyArray<string>
   /** The findings of `validate` and `doctor` without opening it; absent where the file is all there is to say. */

@@ -1,6 +1,7 @@
 /** The journals there are. The only file that names them: a new one is a line here. */
 import { Effect, Layer, Predicate } from "effect"
 import type { JournalConfig } from "../config/Config.ts"
+import type { Archive } from "./Archive.ts"
 import type { Journal } from "./Journal.ts"
 import { type Checked, type CopyCounts, type Copying, check as checkSource } from "./JournalCopy.ts"
 import { type JournalError, MaintenanceError, unavailable } from "./JournalError.ts"
@@ -39,7 +40,7 @@ export const journalTypes: Readonly<Record<string, AnyJournalType>> = {
 }
 
 /** The journal of a config. */
-export const layer = (config: JournalConfig): Layer.Layer<Journal, JournalError> => {
+export const layer = (config: JournalConfig): Layer.Layer<Journal | Archive, JournalError> => {
   const type = journalTypes[config.type]
   const unknown = unavailable(`There is no journal of the type ${config.type}.`)
   if (type === undefined) return Layer.unwrap(Effect.fail(unknown))

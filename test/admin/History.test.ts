@@ -7,7 +7,7 @@ import { RelayInfo } from "../../src/admin/RelayInfo.ts"
 import { type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
 import * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
-import { Journal, type JournalStatus } from "../../src/journal/Journal.ts"
+import { Archive, type JournalStatus } from "../../src/journal/Archive.ts"
 import { directory } from "../lib/directory.ts"
 import { it } from "../lib/effect.ts"
 import { lane } from "./fixture.ts"
@@ -18,9 +18,9 @@ const history = Effect.fnUntraced(function* (path?: string) {
   const lanes: Array<LaneStatus> = []
   const counted = Layer.mergeAll(
     RelayInfo.layer({ version: "1.2.3", configFile: "relay.config.json" }),
-    Layer.succeed(Journal, {
+    Layer.succeed(Archive, {
       status: Effect.succeed({ engine: path === undefined ? {} : { path } } as JournalStatus),
-    } as Journal["Service"]),
+    } as Archive["Service"]),
     Layer.succeed(Ingest, { counters } as Ingest["Service"]),
     Layer.mock(Lanes, {
       status: Effect.sync(() => [...lanes]),

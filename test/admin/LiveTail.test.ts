@@ -6,20 +6,20 @@ import * as LiveTail from "../../src/admin/LiveTail.ts"
 import type { Event } from "../../src/event/Event.ts"
 import type { RefusalReason } from "../../src/ingest/Answers.ts"
 import * as RecentRefusals from "../../src/ingest/RecentRefusals.ts"
-import { Journal } from "../../src/journal/Journal.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { event } from "../journal/samples.ts"
+import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 import { start, text } from "./fixture.ts"
 
 type Line = typeof TapLine.Type
 
 const append = (id: string, sinks: ReadonlyArray<string> = ["lake"], more: Partial<Event> = {}) =>
-  Effect.flatMap(Journal, (journal) => journal.append(event(id, more), sinks))
+  Effect.flatMap(whole, (journal) => journal.append(event(id, more), sinks))
 
 const burst = (count: number, prefix: string) =>
-  Effect.flatMap(Journal, (journal) => {
+  Effect.flatMap(whole, (journal) => {
     const appends = Array.from({ length: count }, (_, index) =>
       journal.appendUnsafe(event(`${prefix}_${index}`), ["lake"]),
     )

@@ -5,9 +5,11 @@ import { TestClock } from "effect/testing"
 import { Replay, type ReplayRequest } from "../../src/admin/Api.ts"
 import { ReplayRun } from "../../src/admin/ReplayRun.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
-import { broken, Journal, unavailable } from "../../src/journal/Journal.ts"
+import { Archive } from "../../src/journal/Archive.ts"
+import { broken, unavailable } from "../../src/journal/Journal.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { event, letter, retrying, settlement } from "../journal/samples.ts"
+import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 import { seeded } from "../lib/seeded.ts"
 import { config, json, start } from "./fixture.ts"
@@ -18,10 +20,10 @@ const decode = Schema.decodeUnknownSync(Replay)
 
 /** Runs a replay to its end, without the admin API. */
 const run = Effect.fnUntraced(function* (request: ReplayRequest, sinks = [sink("lake"), sink("audit")]) {
-  const journal = yield* Journal
+  const archive = yield* Archive
   const one = yield* ReplayRun.make({
     id: "1",
-    journal,
+    archive,
     config: () => ({ ...config(), sinks }),
     request,
     onProgress: () => {},
@@ -32,13 +34,13 @@ const run = Effect.fnUntraced(function* (request: ReplayRequest, sinks = [sink("
 
 /** What stands in the log above a sequence: ids and sinks. */
 const above = Effect.fnUntraced(function* (sequence: number) {
-  const entries = yield* (yield* Journal).read(sequence, 100_000)
+  const entries = yield* (yield* whole).read(sequence, 100_000)
   return entries.map(({ event, sinks, replayed }) => [event.id, sinks.join(), replayed] as const)
 })
 
 /** One event of each state at `lake`, by sequence: delivered, retrying, dead, pending; one unrouted, one in quarantine. */
 const eachState = Effect.gen(function* () {
-  const journal = yield* Journal
+  const journal = yield* whole
   for (const lane of ["lake", "audit"]) yield* journal.openLane(lane)
   for (const id of ["a", "b", "c", "d"]) yield* journal.append(event(id), ["lake", "audit"])
   yield* journal.append(event("e"), [])
@@ -57,7 +59,7 @@ describe("a replay", () => {
       const maybe = <A extends object>(chance: number, make: () => A): A | object => (random() < chance ? make() : {})
       const types = ["appointment.created", "client.updated", "client.created", "x.y"]
       const routes = [["lake"], ["lake", "audit"], ["audit", "old"], ["old"], []]
-      const journal = yield* Journal
+      const journal = yield* whole
       for (let n = 0; n < 400; n++) {
         const facts = {
           type: pick(types),
@@ -159,30 +161,30 @@ describe("a replay", () => {
 
   it.effect("waits while the journal can't append, and ends with what it has sent where that is final", () =>
     Effect.gen(function* () {
-      const journal = yield* Journal
+      const journal = yield* whole
       for (const id of ["a", "b"]) yield* journal.append(event(id), [])
       let failures = [unavailable("The disk is full."), unavailable("The disk is full.")]
-      const failing = Journal.of({
+      const failing = Archive.of({
         ...journal,
         replay: (targets) => Effect.suspend(() => failures.shift() ?? journal.replay(targets.slice(0, 1))),
       })
       const request = { events: {}, to: { sink: "lake" } } as const
-      const passing = yield* Effect.forkChild(run(request).pipe(Effect.provideService(Journal, failing)))
+      const passing = yield* Effect.forkChild(run(request).pipe(Effect.provideService(Archive, failing)))
       yield* TestClock.adjust("1 second")
       expect(yield* Fiber.join(passing)).toMatchObject({ state: "finished", count: 2, message: "" })
       failures = [broken("fsync failed")]
-      const ended = yield* run(request).pipe(Effect.provideService(Journal, failing))
+      const ended = yield* run(request).pipe(Effect.provideService(Archive, failing))
       expect(ended).toMatchObject({ state: "failed", count: 0, message: "fsync failed", reached: "" })
-      const bug = Journal.of({ ...journal, events: () => Effect.die(new Error("a value of a body")) })
-      const buggy = yield* run(request).pipe(Effect.provideService(Journal, bug))
+      const bug = Archive.of({ ...journal, events: () => Effect.die(new Error("a value of a body")) })
+      const buggy = yield* run(request).pipe(Effect.provideService(Archive, bug))
       expect(buggy).toMatchObject({ state: "failed", message: "internal error: this is a bug in relay" })
       expect(buggy.endedAt).toBeDefined()
       let sent = 0
-      const breaking = Journal.of({
+      const breaking = Archive.of({
         ...journal,
         replay: (targets) => (sent++ === 0 ? journal.replay(targets.slice(0, 1)) : broken("fsync failed")),
       })
-      const halfway = yield* Effect.forkChild(run(request).pipe(Effect.provideService(Journal, breaking)))
+      const halfway = yield* Effect.forkChild(run(request).pipe(Effect.provideService(Archive, breaking)))
       yield* TestClock.adjust("1 second")
       expect(yield* Fiber.join(halfway)).toMatchObject({ state: "failed", count: 1, reached: "1" })
     }).pipe(Effect.provide(memory)),
@@ -190,15 +192,15 @@ describe("a replay", () => {
 
   it.live("finds a page of events at a time, however many there are", () =>
     Effect.gen(function* () {
-      const journal = yield* Journal
+      const journal = yield* whole
       for (let n = 0; n < 1_000; n++) yield* journal.append(event(`evt_${n}`), ["lake"])
       const pages: Array<number> = []
-      const watched = Journal.of({
+      const watched = Archive.of({
         ...journal,
         events: (query) =>
           Effect.tap(journal.events(query), ({ events }) => Effect.sync(() => pages.push(events.length))),
       })
-      const done = yield* run({ events: {}, to: "routed" }).pipe(Effect.provideService(Journal, watched))
+      const done = yield* run({ events: {}, to: "routed" }).pipe(Effect.provideService(Archive, watched))
       expect([done.count, Math.max(...pages) <= 256, pages.length > 3]).toEqual([1_000, true, true])
     }).pipe(Effect.provide(memory)),
   )

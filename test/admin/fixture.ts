@@ -7,10 +7,11 @@ import { LaneInUse, type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
 import type * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
 import type { RecentRefusals } from "../../src/ingest/RecentRefusals.ts"
+import type { JournalStatus } from "../../src/journal/Archive.ts"
 import type { FleetStatus } from "../../src/journal/FleetStatus.ts"
-import { Journal, type JournalStatus } from "../../src/journal/Journal.ts"
 import { Reload } from "../../src/reload/Reload.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { whole } from "../journal/whole.ts"
 import { activeConfig, relayConfig } from "../lib/activeConfig.ts"
 
 export const lane = (name: string, more: Partial<LaneStatus> = {}): LaneStatus => ({
@@ -124,7 +125,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       method: "POST",
       ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
     })
-  return { ask, post, handle, journal: Context.get(context, Journal), told: Ref.get(told) }
+  return { ask, post, handle, journal: yield* Effect.provideContext(whole, context), told: Ref.get(told) }
 })
 
 export const json = (response: Response) => Effect.promise(() => response.json())

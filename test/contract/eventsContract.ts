@@ -4,8 +4,8 @@ import { Effect } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import { collect } from "../../src/journal/EventPages.ts"
 import type { EventQuery } from "../../src/journal/EventQuery.ts"
-import type { Journal } from "../../src/journal/Journal.ts"
 import { Operator } from "../../src/journal/Operator.ts"
+import type { WholeJournal } from "../../src/journal/WholeJournal.ts"
 import { attempts, letter, event as old, retrying, settlement } from "../journal/samples.ts"
 import { type Create, testWith } from "./journal/sessions.ts"
 
@@ -17,21 +17,21 @@ export const eventsContract = (name: string, create: Create): void => {
   const test = testWith(create)
 
   /** Looks as often as it takes: on a busy machine a moment may not be enough. */
-  const look = (journal: Journal["Service"], query: Partial<EventQuery> = {}) =>
+  const look = (journal: WholeJournal, query: Partial<EventQuery> = {}) =>
     collect({ limit: 10, ...query }, journal.events)
   /** All pages of one event each. */
-  const pages = Effect.fnUntraced(function* (journal: Journal["Service"], query: Partial<EventQuery>) {
+  const pages = Effect.fnUntraced(function* (journal: WholeJournal, query: Partial<EventQuery>) {
     const found = [yield* look(journal, { ...query, limit: 1 })]
     for (let before = found[0]?.next; before !== undefined; before = found.at(-1)?.next) {
       found.push(yield* look(journal, { ...query, limit: 1, before }))
     }
     return found
   })
-  const sequences = (journal: Journal["Service"], query: Partial<EventQuery>) =>
+  const sequences = (journal: WholeJournal, query: Partial<EventQuery>) =>
     Effect.map(look(journal, query), ({ events }) => events.map(({ sequence }) => sequence))
 
   /** One event of each state in the lane `lake`, by sequence: delivered, retrying, dead, pending; and one that went nowhere. */
-  const eachState = Effect.fnUntraced(function* (journal: Journal["Service"]) {
+  const eachState = Effect.fnUntraced(function* (journal: WholeJournal) {
     yield* journal.openLane("lake")
     for (const id of ["a", "b", "c", "d"]) yield* journal.append(event(id), ["lake"])
     yield* journal.append(event("e"), [])

@@ -4,9 +4,9 @@ import { Cause, Duration, Effect, Layer, Logger } from "effect"
 import type { LaneConfig } from "../../src/config/Config.ts"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import * as Key from "../../src/formats/OrderKey.ts"
-import { Journal } from "../../src/journal/Journal.ts"
 import { allSent, DeliveryRejected, type Failures, type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 import { append, failed, lanesOf, letters, pass, rejected, relay, scripted, spec, statusOf } from "./fixture.ts"
 
@@ -18,7 +18,7 @@ const deep = `{"id":"evt_deep","account_id":"acct_1","version":"1","created_at":
 
 const appendDeep = (sinks: ReadonlyArray<string>) =>
   Effect.gen(function* () {
-    const journal = yield* Journal
+    const journal = yield* whole
     yield* journal.append(
       {
         id: "evt_deep",

@@ -3,9 +3,9 @@ import { Duration, Effect, Exit, Latch, Layer, Scope } from "effect"
 import type { LaneConfig } from "../../src/config/Config.ts"
 import { RetryQueue } from "../../src/delivery/lane/RetryQueue.ts"
 import type { Entry } from "../../src/event/Entry.ts"
-import { Journal } from "../../src/journal/Journal.ts"
 import { allSent, type Reason, type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 import { seeded } from "../lib/seeded.ts"
 import { append, away, failed, lanesOf, letters, pass, rejected, relay, spec, statusOf } from "./fixture.ts"
@@ -203,7 +203,7 @@ describe("a digest", () => {
       expect(chat.sent).toEqual([])
       yield* run(pass("6 seconds"))
       expect(chat.sent).toEqual([[1, 2, 3, 4, 5]])
-      const journal = yield* Journal
+      const journal = yield* whole
       expect((yield* journal.lanes).find(({ name }) => name === "chat")).toMatchObject({ backlog: 0, retrying: 0 })
     }).pipe(Effect.provide(MemoryJournal.layer))
   })

@@ -2,10 +2,11 @@ import { describe, expect } from "bun:test"
 import { Duration, Effect, Fiber, Latch, Layer } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import type { Entry } from "../../src/event/Entry.ts"
-import { Journal, unavailable } from "../../src/journal/Journal.ts"
+import { unavailable } from "../../src/journal/Journal.ts"
 import type * as Router from "../../src/routing/Router.ts"
 import { type Sink, SinkMisconfigured, SinkThrottled } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 import { append, away, failed, lanesOf, letters, pass, rejected, relay, scripted, spec, statusOf } from "./fixture.ts"
 
@@ -293,7 +294,7 @@ describe("a lane", () => {
       const left = scripted(() => failed)
       const target = scripted(() => "pass")
       return Effect.gen(function* () {
-        const journal = yield* Journal
+        const journal = yield* whole
         yield* Effect.gen(function* () {
           yield* append(4, ["left", "target"])
           yield* pass("2 seconds")
@@ -442,7 +443,7 @@ describe("a lane", () => {
       yield* pass("2 seconds")
       yield* append(5, ["sink"])
       yield* pass("1 minute")
-      const journal = yield* Journal
+      const journal = yield* whole
       const own = (yield* journal.read(0, 100)).filter((entry) => entry.event.webhook === "relay")
       expect(own.map((entry) => [entry.event.type, entry.sinks])).toEqual([
         ["relay.dead_letter", ["chat"]],

@@ -2,16 +2,16 @@ import { describe, expect } from "bun:test"
 import { Effect } from "effect"
 import * as Quarantine from "../../src/delivery/Quarantine.ts"
 import { quarantine } from "../../src/event/Event.ts"
-import { Journal } from "../../src/journal/Journal.ts"
 import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
 import { event, letter, settlement } from "../journal/samples.ts"
 import { options } from "../journal/temporary.ts"
+import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 
 describe("the quarantine", () => {
   it.live("deletes what is older than its age, and nothing younger or of another lane", () =>
     Effect.gen(function* () {
-      const journal = yield* Journal
+      const journal = yield* whole
       for (const lane of [quarantine, "lake"]) yield* journal.openLane(lane)
       const count = 250
       for (let index = 1; index <= count; index++) yield* journal.append(event(`evt_${index}`), [quarantine, "lake"])

@@ -2,12 +2,13 @@ import { describe, expect, test } from "bun:test"
 import { Duration, Effect, Layer } from "effect"
 import type { LaneConfig } from "../../src/config/Config.ts"
 import { Stall } from "../../src/delivery/lane/Stall.ts"
-import { type Journal, unavailable } from "../../src/journal/Journal.ts"
+import { unavailable } from "../../src/journal/Journal.ts"
+import type { WholeJournal } from "../../src/journal/WholeJournal.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { it } from "../lib/effect.ts"
 import { append, failed, lanesOf, pass, relay, type Script, scripted, spec, statusOf } from "./fixture.ts"
 
-type Fault = (journal: Journal["Service"], isOn: () => boolean) => Partial<Journal["Service"]>
+type Fault = (journal: WholeJournal, isOn: () => boolean) => Partial<WholeJournal>
 
 /** A lane over a journal with a fault that is switched on and off. */
 const lane = (fault: Fault, script: Script = () => "pass") => {

@@ -1,15 +1,17 @@
 /** Lanes over several streams: those that the relay takes, and those that another takes from it. */
 import { describe, expect } from "bun:test"
-import { Context, Effect, Layer, SubscriptionRef } from "effect"
+import { Effect, Layer, SubscriptionRef } from "effect"
 import { Journal, type Log } from "../../src/journal/Journal.ts"
 import { fenced, unavailable } from "../../src/journal/JournalError.ts"
+import { servicesOf } from "../../src/journal/WholeJournal.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 import { append, lanesOf, pass, scripted, spec, statusOf } from "./fixture.ts"
 
 /** A journal of two streams: its own, and another that it may own. */
 const two = Effect.gen(function* () {
-  const memory = Effect.map(Layer.build(Layer.fresh(MemoryJournal.layer)), (context) => Context.get(context, Journal))
+  const memory = Effect.provide(whole, Layer.fresh(MemoryJournal.layer))
   const own = yield* memory
   const other = yield* memory
   let isOwned = true
@@ -28,7 +30,7 @@ const two = Effect.gen(function* () {
   }
   const owned = yield* SubscriptionRef.make<ReadonlyArray<Log>>([own])
   return {
-    journal: Journal.of({ ...own, streams: owned }),
+    journal: { ...own, streams: owned },
     other,
     take: SubscriptionRef.set(owned, [own, log]),
     /** Another relay has taken it; the journal says so a moment later. */
@@ -64,7 +66,9 @@ describe("lanes over streams", () => {
         expect(sink.delivered).toEqual([1, 2, 3, 1, 2])
         expect(yield* statusOf("sink")).toMatchObject({ backlog: 0, attempts: { delivered: 5 } })
       }).pipe(
-        Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeed(Journal, journal)))),
+        Effect.provide(
+          lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeedContext(servicesOf(journal)))),
+        ),
       )
     }).pipe(Effect.scoped),
   )
@@ -95,7 +99,9 @@ describe("lanes over streams", () => {
           yield* pass("1 second")
           expect(sink.delivered).toEqual([1, 2, 1])
         }).pipe(
-          Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeed(Journal, journal)))),
+          Effect.provide(
+            lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeedContext(servicesOf(journal)))),
+          ),
         )
       }).pipe(Effect.scoped),
   )
@@ -119,7 +125,9 @@ describe("lanes over streams", () => {
         expect(sink.delivered).toEqual([1, 2, 3])
         expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "", backlog: 0 })
       }).pipe(
-        Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeed(Journal, journal)))),
+        Effect.provide(
+          lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeedContext(servicesOf(journal)))),
+        ),
       )
     }).pipe(Effect.scoped),
   )
@@ -127,7 +135,7 @@ describe("lanes over streams", () => {
   it.effect("pause and resume a sink that an operator pauses at another relay", () => {
     const sink = scripted(() => "pass")
     return Effect.gen(function* () {
-      const journal = yield* Journal
+      const journal = yield* whole
       yield* journal.setPaused("sink", true)
       yield* pass("2 seconds")
       expect(yield* statusOf("sink")).toMatchObject({ condition: "paused" })

@@ -4,8 +4,10 @@ import { TestClock } from "effect/testing"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import * as Warnings from "../../src/delivery/Warnings.ts"
 import { Journal } from "../../src/journal/Journal.ts"
+import { servicesOf } from "../../src/journal/WholeJournal.ts"
 import { webhook } from "../ingest/fixture.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { whole } from "../journal/whole.ts"
 import { activeConfig } from "../lib/activeConfig.ts"
 import { it } from "../lib/effect.ts"
 import { seeded } from "../lib/seeded.ts"
@@ -158,7 +160,7 @@ describe("a journal that is red", () => {
     const logger = Logger.make(({ message, logLevel }) => void lines.push(`${logLevel}: ${message}`))
     return Effect.gen(function* () {
       const context = yield* Layer.build(MemoryJournal.layer)
-      const memory = Context.get(context, Journal)
+      const memory = yield* Effect.provideContext(whole, context)
       let health: "starting" | "red" = "starting"
       let problems = ["Events 5 to 9 of the journal j.db are lost."]
       const status = Effect.map(memory.status, (status) => ({
@@ -166,7 +168,7 @@ describe("a journal that is red", () => {
         health,
         alarm: { lines: problems, since: 86_400_000 },
       }))
-      const journal = Layer.succeed(Journal, Journal.of({ ...memory, status }))
+      const journal = Layer.succeedContext(servicesOf({ ...memory, status }))
       const run = Effect.fnUntraced(function* () {
         const scope = yield* Scope.make()
         yield* Layer.build(

@@ -5,6 +5,7 @@ import type { LaneConfig } from "../../src/config/Config.ts"
 import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import type { Entry } from "../../src/event/Entry.ts"
+import { Archive } from "../../src/journal/Archive.ts"
 import { Journal } from "../../src/journal/Journal.ts"
 import type * as Router from "../../src/routing/Router.ts"
 import {
@@ -119,6 +120,6 @@ export const statusOf = (name: string) =>
 
 export const letters = (lane: string) =>
   Effect.gen(function* () {
-    const journal = yield* Journal
-    return yield* journal.deadLetters({ lane, limit: 1_000 })
+    const archive = yield* Archive
+    return yield* archive.deadLetters({ lane, limit: 1_000 })
   })

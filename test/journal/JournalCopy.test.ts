@@ -3,7 +3,7 @@ import { beforeAll, expect } from "bun:test"
 import { join } from "node:path"
 import { Effect, Schema } from "effect"
 import { collect } from "../../src/journal/EventPages.ts"
-import type { Journal, JournalError } from "../../src/journal/Journal.ts"
+import type { JournalError } from "../../src/journal/Journal.ts"
 import { type CopySource, check } from "../../src/journal/JournalCopy.ts"
 import { MaintenanceError } from "../../src/journal/JournalError.ts"
 import { PostgresConfig } from "../../src/journal/postgres/connection/PostgresConfig.ts"
@@ -13,6 +13,7 @@ import * as PostgresJournal from "../../src/journal/postgres/PostgresJournal.ts"
 import * as SqliteCopySource from "../../src/journal/sqlite/file/SqliteCopySource.ts"
 import * as SqliteCopyTarget from "../../src/journal/sqlite/file/SqliteCopyTarget.ts"
 import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
+import type { WholeJournal } from "../../src/journal/WholeJournal.ts"
 import { it } from "../lib/effect.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { type Postgres, reasonToSkip, sharedPostgres } from "../parts/Postgres.ts"
@@ -24,7 +25,7 @@ import { options } from "./temporary.ts"
 const event = (id: string) => old(id, { receivedAt: Date.now() })
 
 /** All that a journal says of what it keeps, whatever the sequences are. */
-const account = (journal: Journal["Service"]) =>
+const account = (journal: WholeJournal) =>
   Effect.gen(function* () {
     const { events } = yield* collect({ limit: 100 }, journal.events)
     const letters = yield* journal.deadLetters({ limit: 100 })
@@ -58,7 +59,7 @@ const account = (journal: Journal["Service"]) =>
 const another = { sequence: 9, event: event("another"), replayed: false, pending: ["lake"] }
 
 /** Delivered, pending behind one that was settled, retrying, dead, replayed, altered; and a lane that is paused. */
-const fill = (journal: Journal["Service"]) =>
+const fill = (journal: WholeJournal) =>
   Effect.gen(function* () {
     yield* journal.openLane("lake")
     yield* journal.openLane("audit")
@@ -109,7 +110,7 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
 
   const onPostgres = <A>(
     { schema, retention, maxSize, duplicates }: PostgresConfig,
-    use: (journal: Journal["Service"]) => Effect.Effect<A, JournalError>,
+    use: (journal: WholeJournal) => Effect.Effect<A, JournalError>,
   ) =>
     Effect.scoped(
       Effect.gen(function* () {
@@ -140,7 +141,7 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
     )
 
   /** Until the relay has taken the stream of the copy. */
-  const adopted = (journal: Journal["Service"], backlog: number) =>
+  const adopted = (journal: WholeJournal, backlog: number) =>
     Effect.gen(function* () {
       for (;;) {
         const lanes = yield* journal.lanes

@@ -8,8 +8,9 @@
 import { Clock, Effect, Exit, Layer } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"
 import { type Event, quarantine } from "../../src/event/Event.ts"
+import type { Archive } from "../../src/journal/Archive.ts"
 import { type DeliveryStatus, type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
-import { type AppendExit, Journal } from "../../src/journal/Journal.ts"
+import type { AppendExit, Journal } from "../../src/journal/Journal.ts"
 import { full, refused, unavailable } from "../../src/journal/JournalError.ts"
 import type { LaneInfo, Retry, StoredDeadLetter } from "../../src/journal/LaneInfo.ts"
 import { Operator } from "../../src/journal/Operator.ts"
@@ -26,6 +27,7 @@ import {
 import { type Ended, endedStatus, linksOf } from "../../src/journal/stream/OutcomeRecord.ts"
 import { toMove, toReplay } from "../../src/journal/stream/Reappended.ts"
 import { bodyChecksum } from "../../src/journal/stream/Record.ts"
+import { servicesOf, type WholeJournal } from "../../src/journal/WholeJournal.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 
 type Attempts = ReadonlyArray<Attempt>
@@ -55,7 +57,7 @@ const isWhole = ({ retry, pausedFor }: Settlement): boolean =>
 
 const size = (entry: Entry): number => entry.event.body.length
 
-const make = (): Journal["Service"] => {
+const make = (): WholeJournal => {
   const log: Array<Entry> = []
   const imported = new Set<string>()
   const copies = new Map<number, "replayed" | "moved">()
@@ -246,7 +248,7 @@ const make = (): Journal["Service"] => {
     return moved
   })
 
-  return Journal.of({
+  return {
     appendUnsafe,
     append: (event, sinks) => Effect.suspend(() => appendUnsafe(event, sinks)),
     read: (after, limit) => Effect.sync(() => log.slice(after, after + limit)),
@@ -467,20 +469,18 @@ const make = (): Journal["Service"] => {
     mayStart: () => true,
     broken: Effect.never,
     acknowledge: Effect.void,
-  })
+  }
 }
 
 /** A new, empty journal; the layer opens the same one again. */
-export const create = (): Layer.Layer<Journal> => Layer.succeed(Journal, make())
+export const create = (): Layer.Layer<Journal | Archive> => Layer.succeedContext(servicesOf(make()))
 
 /** A new one each time that it is built. */
-export const layer: Layer.Layer<Journal> = Layer.sync(Journal, make)
+export const layer: Layer.Layer<Journal | Archive> = Layer.syncContext(() => servicesOf(make()))
 
 /** A new one each time that it is built, with some of its operations replaced. */
-export const layerWith = (
-  replaced: (memory: Journal["Service"]) => Partial<Journal["Service"]>,
-): Layer.Layer<Journal> =>
-  Layer.sync(Journal, () => {
+export const layerWith = (replaced: (memory: WholeJournal) => Partial<WholeJournal>): Layer.Layer<Journal | Archive> =>
+  Layer.syncContext(() => {
     const memory = make()
-    return { ...memory, ...replaced(memory) }
+    return servicesOf({ ...memory, ...replaced(memory) })
   })

@@ -2,9 +2,10 @@
 
 import { Duration, Effect, Schedule } from "effect"
 import type { Event } from "../../src/event/Event.ts"
-import type { Attempt, Journal, Settlement } from "../../src/journal/Journal.ts"
+import type { Attempt, Settlement } from "../../src/journal/Journal.ts"
 import { floorOf, streamOf } from "../../src/journal/postgres/tables/Sequences.ts"
 import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
+import type { WholeJournal } from "../../src/journal/WholeJournal.ts"
 
 const utf8 = new TextEncoder()
 
@@ -67,7 +68,7 @@ export const optionsAt = (path: string): SqliteConfig => ({
 })
 
 /** The health of a journal that was just opened, once it has read what it needs. */
-export const healthOf = (journal: Journal["Service"]) =>
+export const healthOf = (journal: WholeJournal) =>
   Effect.map(journal.status, ({ health }) => health).pipe(
     Effect.repeat({ until: (health) => health !== "starting", schedule: Schedule.spaced("10 millis") }),
   )

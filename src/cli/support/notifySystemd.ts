@@ -8,6 +8,7 @@
 import { Duration, Effect, Schedule } from "effect"
 import { Lanes } from "../../delivery/Lanes.ts"
 import { quarantine } from "../../event/Event.ts"
+import { Archive } from "../../journal/Archive.ts"
 import { Journal } from "../../journal/Journal.ts"
 import { Notify } from "../../runtime/Notify.ts"
 import { count, plain } from "./output.ts"
@@ -17,7 +18,7 @@ const defaultInterval = Duration.seconds(10)
 
 /** `journal ok; 3 sinks; waiting: lake, chat`. */
 const status = Effect.gen(function* () {
-  const { health } = yield* (yield* Journal).status
+  const { health } = yield* (yield* Archive).status
   const lanes = (yield* (yield* Lanes).status).filter(({ name }) => name !== quarantine)
   const impaired = Map.groupBy(
     lanes.filter(({ condition }) => condition !== "running"),

@@ -9,12 +9,14 @@
  * looked.
  */
 import { Clock, Deferred, Duration, Effect, Exit, Schedule, type Scope, Semaphore } from "effect"
+import type { JournalStatus } from "../Archive.ts"
 import type { EventQuery } from "../EventQuery.ts"
 import type { Introduction } from "../FleetStatus.ts"
-import { type AppendExit, Journal, type JournalStatus } from "../Journal.ts"
+import type { AppendExit } from "../Journal.ts"
 import { full, JournalBroken, type JournalError, unavailable } from "../JournalError.ts"
 import { totals } from "../LaneTotals.ts"
 import { backlogThatFills } from "../stream/WhatFills.ts"
+import type { WholeJournal } from "../WholeJournal.ts"
 import { empty } from "./append/LaneEmptying.ts"
 import { noStream, StreamWriter } from "./append/StreamWriter.ts"
 import { EventFinder } from "./archive/EventFinder.ts"
@@ -62,7 +64,7 @@ const marks = [95, 80, 50] as const
 export const make = Effect.fnUntraced(function* (
   database: Database,
   options: JournalOptions,
-): Effect.fn.Return<Journal["Service"], JournalError, Scope.Scope> {
+): Effect.fn.Return<WholeJournal, JournalError, Scope.Scope> {
   const clock = yield* Clock.Clock
   const wall = () => clock.currentTimeMillisUnsafe()
   const trouble = new WriteTrouble(wall)
@@ -332,7 +334,7 @@ export const make = Effect.fnUntraced(function* (
   /** The stream that this relay writes; it waits for one between two. */
   const own = Effect.suspend(() => (fleet.own === undefined ? Effect.fail(noStream) : Effect.succeed(fleet.own)))
 
-  return Journal.of({
+  return {
     appendUnsafe: (event, sinks) => writer.appendUnsafe(event, sinks),
     append: (event, sinks) => writer.append(event, sinks),
     read: (after, limit, reader) => Effect.flatMap(own, (stream) => stream.read(after, limit, reader)),
@@ -372,5 +374,5 @@ export const make = Effect.fnUntraced(function* (
     status,
     broken: Deferred.await(brokenSignal),
     acknowledge: askingAgain(refusing(alarm.clear)),
-  })
+  }
 })

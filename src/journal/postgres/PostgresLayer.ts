@@ -1,19 +1,20 @@
 /** The journal of a config: its database, with the schema that this relay knows. */
 import { Effect, Layer } from "effect"
-import { Journal, type JournalError } from "../Journal.ts"
+import type { Archive } from "../Archive.ts"
+import type { Journal, JournalError } from "../Journal.ts"
+import { servicesOf } from "../WholeJournal.ts"
 import { refusing } from "./connection/DatabaseRefusal.ts"
 import * as PooledDatabase from "./connection/PooledDatabase.ts"
 import { nameOf, type PostgresConfig } from "./connection/PostgresConfig.ts"
 import * as PostgresJournal from "./PostgresJournal.ts"
 import { migrate } from "./tables/DatabaseSchema.ts"
 
-export const layer = (config: PostgresConfig): Layer.Layer<Journal, JournalError> =>
-  Layer.effect(
-    Journal,
+export const layer = (config: PostgresConfig): Layer.Layer<Journal | Archive, JournalError> =>
+  Layer.effectContext(
     Effect.gen(function* () {
       const database = yield* PooledDatabase.ofConfig(config)
       yield* refusing(migrate(database, config.schema))
       const { retention, maxSize, duplicates } = config
-      return yield* PostgresJournal.make(database, { name: nameOf(config), retention, maxSize, duplicates })
+      return servicesOf(yield* PostgresJournal.make(database, { name: nameOf(config), retention, maxSize, duplicates }))
     }),
   )

@@ -6,7 +6,7 @@
  * operation can be started again.
  */
 import { quarantine } from "../../event/Event.ts"
-import type { ReplayCounts, ReplayTarget, Reroute } from "../Journal.ts"
+import type { ReplayCounts, ReplayTarget, Reroute } from "../Archive.ts"
 import { unavailable } from "../JournalError.ts"
 import type { StoredDeadLetter } from "../LaneInfo.ts"
 import { Backlog } from "../stream/Backlog.ts"

@@ -7,7 +7,7 @@
  * crash repeats it. An event that was received again meanwhile is found as a
  * duplicate and not appended.
  */
-import type { ImportCounts, UndeliveredEvent } from "../Journal.ts"
+import type { ImportCounts, UndeliveredEvent } from "../Archive.ts"
 import { unavailable } from "../JournalError.ts"
 import { bodyChecksum, Origin } from "../stream/Record.ts"
 import type { Engine } from "./Engine.ts"

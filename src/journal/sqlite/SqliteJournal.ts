@@ -11,13 +11,15 @@
  * process must end: nothing in it can be trusted with the file any more.
  */
 import { Clock, Deferred, Duration, Effect, Latch, Layer, Schedule, type Scope } from "effect"
+import type { Archive, JournalStatus } from "../Archive.ts"
 import type { EventQuery } from "../EventQuery.ts"
-import { type Appended, Journal, type JournalStatus } from "../Journal.ts"
+import type { Appended, Journal } from "../Journal.ts"
 import { type JournalBroken, JournalError } from "../JournalError.ts"
 import { Operator } from "../Operator.ts"
 import type { RefusedSettlement } from "../Settlement.ts"
 import { Backlog } from "../stream/Backlog.ts"
 import * as WallClock from "../WallClock.ts"
+import { servicesOf, type WholeJournal } from "../WholeJournal.ts"
 import { WorkerEntrypoint } from "../WorkerEntrypoint.ts"
 import * as BulkOperations from "./BulkOperations.ts"
 import { maxLogBytes } from "./Checkpoints.ts"
@@ -81,7 +83,7 @@ const sliced = <A>(engine: Engine, steps: () => Generator<void, A>): Effect.Effe
 /** Opens the journal for the length of a scope. */
 const make = Effect.fnUntraced(function* (
   options: SqliteConfig,
-): Effect.fn.Return<Journal["Service"], JournalError, Scope.Scope> {
+): Effect.fn.Return<WholeJournal, JournalError, Scope.Scope> {
   const clock = yield* Clock.Clock
   const entry = yield* WorkerEntrypoint
   const wallClock = WallClock.make(clock)
@@ -277,7 +279,7 @@ const make = Effect.fnUntraced(function* (
     }
   })
 
-  return Journal.of({
+  return {
     appendUnsafe: (event, sinks) => engine.appendUnsafe(event, sinks),
     append: (event, sinks) =>
       Effect.callback<Appended, JournalError>((resume) => {
@@ -346,7 +348,8 @@ const make = Effect.fnUntraced(function* (
     status,
     broken: Deferred.await(brokenSignal),
     acknowledge: patient(() => engine.acknowledge()),
-  })
+  }
 })
 
-export const layer = (options: SqliteConfig): Layer.Layer<Journal, JournalError> => Layer.effect(Journal, make(options))
+export const layer = (options: SqliteConfig): Layer.Layer<Journal | Archive, JournalError> =>
+  Layer.effectContext(Effect.map(make(options), servicesOf))

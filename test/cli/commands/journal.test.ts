@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test"
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"
-import { Journal } from "../../../src/journal/Journal.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
 import { event, optionsAt, retrying, settlement } from "../../journal/samples.ts"
+import { whole } from "../../journal/whole.ts"
 import { it } from "../../lib/effect.ts"
 import { configsIn } from "../configs.ts"
 import { cli, temporary } from "../harness.ts"
@@ -27,7 +27,7 @@ describe("journal", () => {
       const { ask, journal } = yield* running()
       yield* journal.openLane("lake")
       const other = optionsAt(join(directory, "other", "journal.db"))
-      yield* Effect.flatMap(Journal, (journal) =>
+      yield* Effect.flatMap(whole, (journal) =>
         Effect.gen(function* () {
           for (const lane of ["lake", "old"]) yield* journal.openLane(lane)
           for (let index = 1; index <= 450; index++) yield* journal.append(event(`evt_${index}`), ["lake", "old"])

@@ -3,7 +3,8 @@ import { Duration, Effect, Layer, Ref } from "effect"
 import { TestClock } from "effect/testing"
 import { notifySystemd } from "../../../src/cli/support/notifySystemd.ts"
 import { Lanes } from "../../../src/delivery/Lanes.ts"
-import { type Journal, unavailable } from "../../../src/journal/Journal.ts"
+import { unavailable } from "../../../src/journal/Journal.ts"
+import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { Notify } from "../../../src/runtime/Notify.ts"
 import { lane } from "../../admin/fixture.ts"
 import * as MemoryJournal from "../../journal/MemoryJournal.ts"
@@ -12,7 +13,7 @@ import { it } from "../../lib/effect.ts"
 const failed = unavailable("not now")
 
 /** What a manager with a watchdog of ten seconds hears, over a journal whose commits are `commits`. */
-const start = Effect.fnUntraced(function* (commits: Journal["Service"]["settle"] | undefined) {
+const start = Effect.fnUntraced(function* (commits: WholeJournal["settle"] | undefined) {
   const said = yield* Ref.make<ReadonlyArray<string>>([])
   const notify = Notify.of({
     reloading: Effect.void,

@@ -1,19 +1,22 @@
 /** What the parts of the journal's contract share. */
 import { Effect, type Layer } from "effect"
-import { Journal, type JournalError } from "../../../src/journal/Journal.ts"
+import type { Archive } from "../../../src/journal/Archive.ts"
+import type { Journal, JournalError } from "../../../src/journal/Journal.ts"
+import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { event } from "../../journal/samples.ts"
+import { whole } from "../../journal/whole.ts"
 import { it } from "../../lib/effect.ts"
 
-export type Service = Journal["Service"]
+export type Service = WholeJournal
 
 /** Makes a new, empty journal; each layer that the result gives opens the same one again. */
-export type Create = () => () => Layer.Layer<Journal, JournalError>
+export type Create = () => () => Layer.Layer<Journal | Archive, JournalError>
 
 /** Opens a journal, uses it, closes it. */
 export type Session = <A>(use: (journal: Service) => Effect.Effect<A, JournalError>) => Effect.Effect<A, JournalError>
 
-export const sessionsOf = (open: () => Layer.Layer<Journal, JournalError>): Session => {
-  return (use) => Effect.scoped(Effect.provide(Effect.flatMap(Journal, use), open()))
+export const sessionsOf = (open: () => Layer.Layer<Journal | Archive, JournalError>): Session => {
+  return (use) => Effect.scoped(Effect.provide(Effect.flatMap(whole, use), open()))
 }
 
 /** Defines tests of one session with a new journal. */

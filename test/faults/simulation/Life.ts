@@ -12,14 +12,17 @@ import { type LaneSpec, type LaneStatus, Lanes, type SinkUnusable } from "../../
 import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
 import * as Key from "../../../src/formats/OrderKey.ts"
 import { Unrenderable } from "../../../src/formats/Rendering.ts"
+import type { Archive } from "../../../src/journal/Archive.ts"
 import { Journal, type JournalBroken, type JournalError } from "../../../src/journal/Journal.ts"
+import { servicesOf, type WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import type * as Router from "../../../src/routing/Router.ts"
+import { whole } from "../../journal/whole.ts"
 import { makeActive, relayConfig } from "../../lib/activeConfig.ts"
 import type { Oracle } from "./Oracle.ts"
 import type { Caller, SimulatedSink } from "./Sinks.ts"
 import type { World } from "./World.ts"
 
-export type Planted = (journal: Journal["Service"]) => Journal["Service"]
+export type Planted = (journal: WholeJournal) => WholeJournal
 
 /** A sink of the config, and what the config says of it beside what it is. */
 export interface Placed {
@@ -42,7 +45,7 @@ export interface Inside {
 export interface LifeOptions {
   readonly world: World
   readonly oracle: Oracle
-  readonly journal: Layer.Layer<Journal, JournalError>
+  readonly journal: Layer.Layer<Journal | Archive, JournalError>
   /** A bug planted between the journal and all who use it: the oracle must notice. */
   readonly planted: Planted | undefined
   readonly sinks: ReadonlyArray<Placed>
@@ -50,7 +53,7 @@ export interface LifeOptions {
   /** Whether a duplicate that was acknowledged at `at`, in `life`, must still be known. */
   readonly remembers: (first: { readonly at: number; readonly life: number }) => boolean
   /** What runs beside it: the senders, the operator. */
-  readonly busy: (inside: Inside) => Effect.Effect<void, never, Journal | Lanes>
+  readonly busy: (inside: Inside) => Effect.Effect<void, never, Journal | Archive | Lanes>
 }
 
 export interface Life {
@@ -125,16 +128,15 @@ const watched = ({
   world,
   remembers,
   planted = (real) => real,
-}: LifeOptions): Layer.Layer<Journal, JournalError> =>
-  Layer.effect(
-    Journal,
-    Effect.map(Journal, (given) => {
+}: LifeOptions): Layer.Layer<Journal | Archive, JournalError> =>
+  Layer.effectContext(
+    Effect.map(whole, (given) => {
       const real = planted(given)
       const alive = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
         Effect.suspend(() =>
           world.dead ? Effect.never : Effect.onExit(effect, () => (world.dead ? Effect.never : Effect.void)),
         )
-      return Journal.of({
+      return servicesOf({
         ...real,
         // A journal that outlives its relay would wake the dead with the events of the living.
         awaitBeyond: (after) => alive(real.awaitBeyond(after)),
@@ -172,5 +174,5 @@ export const learnBounds = (oracle: Oracle, statuses: ReadonlyArray<LaneStatus>)
 }
 
 /** A journal that outlives its relay, for seeds whose journal is memory. */
-export const kept = (journal: Layer.Layer<Journal>): Layer.Layer<Journal> =>
-  Layer.succeed(Journal, Context.get(Effect.runSync(Effect.scoped(Layer.build(journal))), Journal))
+export const kept = (journal: Layer.Layer<Journal | Archive>): Layer.Layer<Journal | Archive> =>
+  Layer.succeedContext(Effect.runSync(Effect.scoped(Layer.build(journal))))

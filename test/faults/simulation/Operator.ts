@@ -5,7 +5,8 @@
 import { Effect, type Semaphore } from "effect"
 import { type LaneStatus, Lanes } from "../../../src/delivery/Lanes.ts"
 import { quarantine } from "../../../src/event/Event.ts"
-import { Journal } from "../../../src/journal/Journal.ts"
+import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
+import { whole } from "../../journal/whole.ts"
 import type { Draw } from "./Draw.ts"
 import { learnBounds } from "./Life.ts"
 import type { Oracle } from "./Oracle.ts"
@@ -25,7 +26,7 @@ export interface OperatorOptions {
 }
 
 /** Replays all events of a type to a sink, up to where the log ends now. */
-const replayOf = Effect.fnUntraced(function* (journal: Journal["Service"], type: string, sink: string) {
+const replayOf = Effect.fnUntraced(function* (journal: WholeJournal, type: string, sink: string) {
   const end = yield* journal.head
   let count = 0
   for (let after = 0; after < end; ) {
@@ -55,7 +56,7 @@ export const act = Effect.fnUntraced(function* ({
 }: OperatorOptions) {
   const answered = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.tap(effect, () => (isDead() ? Effect.never : Effect.void))
-  const journal = yield* Journal
+  const journal = yield* whole
   const lanes = yield* Lanes
   const there = sinks()
   const sink = there[draw.int(0, there.length - 1)]

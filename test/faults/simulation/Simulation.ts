@@ -5,9 +5,11 @@
 import { Cause, Duration, Effect, Exit, type Layer, Semaphore } from "effect"
 import type { Lanes } from "../../../src/delivery/Lanes.ts"
 import type { Event } from "../../../src/event/Event.ts"
-import { Journal, type JournalError } from "../../../src/journal/Journal.ts"
+import type { Archive } from "../../../src/journal/Archive.ts"
+import type { Journal, JournalError } from "../../../src/journal/Journal.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
 import * as MemoryJournal from "../../journal/MemoryJournal.ts"
+import { whole } from "../../journal/whole.ts"
 import { Disk } from "./Disk.ts"
 import { Draw } from "./Draw.ts"
 import type { Verdict } from "./Facts.ts"
@@ -32,7 +34,7 @@ class Simulation {
   readonly #planted: Life.Planted | undefined
   readonly #oracle = new Oracle()
   readonly #disk: Disk
-  readonly #memory: Layer.Layer<Journal> | undefined
+  readonly #memory: Layer.Layer<Journal | Archive> | undefined
   readonly #senders: Senders
   readonly #draw: Draw
   readonly #places: SinkPlaces
@@ -170,7 +172,7 @@ class Simulation {
     }
   }
 
-  #journal(): Layer.Layer<Journal, JournalError> {
+  #journal(): Layer.Layer<Journal | Archive, JournalError> {
     if (this.#memory !== undefined) return this.#memory
     const { retention, maxSize, duplicatesAge } = this.#plan.journal
     return SqliteJournal.layer({
@@ -183,7 +185,11 @@ class Simulation {
   }
 
   /** What runs beside the relay; ends when all is quiet. */
-  #busy(world: World, last: boolean, { router, reload }: Life.Inside): Effect.Effect<void, never, Journal | Lanes> {
+  #busy(
+    world: World,
+    last: boolean,
+    { router, reload }: Life.Inside,
+  ): Effect.Effect<void, never, Journal | Archive | Lanes> {
     const oracle = this.#oracle
     const sinks = () => this.#places.placed().map(({ sink }) => sink)
     const oneAtATime = Semaphore.makeUnsafe(1)
@@ -261,7 +267,7 @@ class Simulation {
           return oracle.fail(`all is well, and it does not come to an end: ${said.join("; ") || "senders wait"}`)
         }
       }
-      const journal = yield* Journal
+      const journal = yield* whole
       const { health, message } = yield* journal.status
       if (health !== "ok" && health !== "full") oracle.fail(`the journal is ${health}: ${message}`)
       oracle.finish(yield* journal.deadLetters({ limit: 100_000 }))
@@ -283,12 +289,12 @@ class Simulation {
   }
 
   /** An event that passes: only then is it plain that one which fails is at fault itself. */
-  #beat(sinks: ReadonlyArray<SimulatedSink>): Effect.Effect<unknown, JournalError, Journal> {
+  #beat(sinks: ReadonlyArray<SimulatedSink>): Effect.Effect<unknown, JournalError, Journal | Archive> {
     const dropping = sinks.filter(({ plan }) => plan.unbearable.drops > 0).map(({ name }) => name)
     const beat = this.#beats++
     if (dropping.length === 0 || beat % 4 > 0) return Effect.void
     const receivedAt = Math.floor(this.#world.wall)
-    return Effect.flatMap(Journal, (journal) => journal.append(beatOf(beat, receivedAt), dropping))
+    return Effect.flatMap(whole, (journal) => journal.append(beatOf(beat, receivedAt), dropping))
   }
 
   // --- the config ------------------------------------------------------------

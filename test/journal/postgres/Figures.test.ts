@@ -1,7 +1,7 @@
 import { expect } from "bun:test"
 import { Cause, Duration, Effect, Exit, Fiber } from "effect"
-import type { Journal } from "../../../src/journal/Journal.ts"
 import { floorOf, sharedStream, streamOf } from "../../../src/journal/postgres/tables/Sequences.ts"
+import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { it } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { reasonToSkip } from "../../parts/Postgres.ts"
@@ -42,7 +42,7 @@ const busy = Effect.gen(function* () {
     ["a1", "new", "a2"].map((id) => b.journal.append(event(id), ["lake"])),
     { concurrency: "unbounded" },
   )
-  const settled = (journal: Journal["Service"]) =>
+  const settled = (journal: WholeJournal) =>
     Effect.gen(function* () {
       const first = floorOf(streamOf(yield* journal.head)) + 1
       const change = { retry: [retrying(first)], deadLetter: [letter(first + 1)] }

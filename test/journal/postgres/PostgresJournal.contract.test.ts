@@ -1,7 +1,8 @@
 import { Duration, Effect, Layer } from "effect"
-import { Journal, unavailable } from "../../../src/journal/Journal.ts"
+import { unavailable } from "../../../src/journal/Journal.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
 import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
+import { servicesOf } from "../../../src/journal/WholeJournal.ts"
 import { eventsContract } from "../../contract/eventsContract.ts"
 import { journalContract } from "../../contract/journalContract.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
@@ -30,7 +31,7 @@ const createOn = (server: () => Promise<Postgres>) => () => {
       duplicates: { age: Duration.hours(24), count: 10_000 },
     })
   })
-  return () => Layer.effect(Journal, make)
+  return () => Layer.effectContext(Effect.map(make, servicesOf))
 }
 
 suiteUnless(reasonToSkip(), "the journal on PostgreSQL", () => {

@@ -1,8 +1,9 @@
 import { expect } from "bun:test"
 import { Duration, Effect } from "effect"
-import { type Journal, unavailable } from "../../../src/journal/Journal.ts"
+import { unavailable } from "../../../src/journal/Journal.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
 import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
+import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { it } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { makeDelayProxy } from "../../parts/DelayProxy.ts"
@@ -12,7 +13,7 @@ import { openDatabase } from "./database.ts"
 
 let schemas = 0
 
-type Own = Journal["Service"]
+type Own = WholeJournal
 
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
 

@@ -1,7 +1,7 @@
 /** Several relays' journals on one database, and a clock that is moved by hand. */
 import { Duration, Effect, Exit, Fiber, Result, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { type Journal, unavailable } from "../../../src/journal/Journal.ts"
+import { unavailable } from "../../../src/journal/Journal.ts"
 import type { Database } from "../../../src/journal/postgres/connection/Database.ts"
 import {
   type DatabaseError,
@@ -11,6 +11,7 @@ import {
 } from "../../../src/journal/postgres/connection/DatabaseError.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
 import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
+import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { sharedPostgres } from "../../parts/Postgres.ts"
 import { openDatabase } from "./database.ts"
 
@@ -18,7 +19,7 @@ let schemas = 0
 
 /** A relay that can be frozen: what it asks the database stands still, as the process would. */
 export interface Relay {
-  readonly journal: Journal["Service"]
+  readonly journal: WholeJournal
   readonly freeze: () => void
   readonly thaw: () => void
   /** What it asks the database fails so, until it does not. */

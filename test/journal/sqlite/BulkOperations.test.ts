@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
 import { Effect, Fiber } from "effect"
-import { Journal } from "../../../src/journal/Journal.ts"
 import { replay } from "../../../src/journal/sqlite/BulkOperations.ts"
 import { Engine } from "../../../src/journal/sqlite/Engine.ts"
 import { open } from "../../../src/journal/sqlite/file/Store.ts"
@@ -10,12 +9,13 @@ import { Origin } from "../../../src/journal/stream/Record.ts"
 import { it } from "../../lib/effect.ts"
 import { event, letter, retrying, settlement, waiting } from "../samples.ts"
 import { options } from "../temporary.ts"
+import { whole } from "../whole.ts"
 import { appendAll } from "./session.ts"
 
 describe("a replay", () => {
   it.live("takes a slice of what it is given, and reads entries of many rows, in whatever order", () =>
     Effect.gen(function* () {
-      const journal = yield* Journal
+      const journal = yield* whole
       const body = new Uint8Array(300_000)
       // One commit each, and so a row each.
       for (let number = 0; number < 8; number++) yield* journal.append(event(`evt_${number}`, { body }), ["lake"])
@@ -60,7 +60,7 @@ test("a replay finds retries, dead letters and pending events that the log was p
 describe("a lane that moves", () => {
   it.live("has its retries moved before later events of their keys, also when the move is cut short", () =>
     Effect.gen(function* () {
-      const journal = yield* Journal
+      const journal = yield* whole
       yield* journal.openLane("new")
       yield* appendAll(journal, ["a", "b", "c"], ["old"])
       yield* journal.settle([settlement("old", 1, { retry: [retrying(1, "acct_1")] })])

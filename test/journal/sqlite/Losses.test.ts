@@ -3,17 +3,19 @@ import { describe, expect } from "bun:test"
 import { DatabaseSync } from "node:sqlite"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { Journal, type JournalError } from "../../../src/journal/Journal.ts"
+import type { JournalError } from "../../../src/journal/Journal.ts"
 import type { SqliteConfig } from "../../../src/journal/sqlite/SqliteConfig.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
+import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { it } from "../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../samples.ts"
 import { options } from "../temporary.ts"
+import { whole } from "../whole.ts"
 
-type Service = Journal["Service"]
+type Service = WholeJournal
 
 const session = <A>(at: SqliteConfig, use: (journal: Service) => Effect.Effect<A, JournalError>) =>
-  Effect.flatMap(Journal, use).pipe(Effect.provide(SqliteJournal.layer(at)), Effect.scoped)
+  Effect.flatMap(whole, use).pipe(Effect.provide(SqliteJournal.layer(at)), Effect.scoped)
 
 const now = Date.now()
 const sent = (id: string) => event(id, { receivedAt: now })

@@ -1,15 +1,17 @@
 /** Opens a journal on disk, uses it, and closes it. */
 import { Effect } from "effect"
-import { Journal, type JournalError } from "../../../src/journal/Journal.ts"
+import type { JournalError } from "../../../src/journal/Journal.ts"
 import type { SqliteConfig } from "../../../src/journal/sqlite/SqliteConfig.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
+import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { event } from "../samples.ts"
+import { whole } from "../whole.ts"
 
-export type Service = Journal["Service"]
+export type Service = WholeJournal
 
 /** Opens the journal, uses it, closes it. */
 export const session = <A>(at: SqliteConfig, use: (journal: Service) => Effect.Effect<A, JournalError>) =>
-  Effect.flatMap(Journal, use).pipe(Effect.provide(SqliteJournal.layer(at)), Effect.scoped)
+  Effect.flatMap(whole, use).pipe(Effect.provide(SqliteJournal.layer(at)), Effect.scoped)
 
 export const appendAll = (journal: Service, ids: ReadonlyArray<string>, sinks: ReadonlyArray<string> = ["lake"]) =>
   Effect.forEach(ids, (id) => journal.append(event(id), sinks), { concurrency: "unbounded", discard: true })

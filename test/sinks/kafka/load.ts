@@ -2,8 +2,8 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 import { Lanes } from "../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
-import { Journal } from "../../../src/journal/Journal.ts"
 import * as MemoryJournal from "../../journal/MemoryJournal.ts"
+import { whole } from "../../journal/whole.ts"
 import { activeConfig } from "../../lib/activeConfig.ts"
 import { follow, sizeOf } from "../../parts/Topics.ts"
 import { entry, envelope } from "../samples.ts"
@@ -43,7 +43,7 @@ export const lanes = (client: string, config: () => Record<string, unknown>) =>
 /** Appends events `from` to `to`. */
 export const append = (from: number, to: number, filling = "") =>
   Effect.gen(function* () {
-    const journal = yield* Journal
+    const journal = yield* whole
     const receivedAt = yield* Clock.currentTimeMillis
     for (let n = from; n < to; n++) {
       const body = Buffer.from(JSON.stringify(envelope(n, { n, filling })))

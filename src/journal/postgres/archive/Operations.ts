@@ -10,7 +10,7 @@
 import { Effect } from "effect"
 import { quarantine } from "../../../event/Event.ts"
 import * as Pattern from "../../../routing/Pattern.ts"
-import type { ImportCounts, ReplayCounts, ReplayTarget, Reroute, UndeliveredEvent } from "../../Journal.ts"
+import type { ImportCounts, ReplayCounts, ReplayTarget, Reroute, UndeliveredEvent } from "../../Archive.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import type { DeadLetterQuery, StoredDeadLetter } from "../../LaneInfo.ts"
 import { type Reappended, toReplay } from "../../stream/Reappended.ts"

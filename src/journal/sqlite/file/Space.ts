@@ -12,7 +12,8 @@
 import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync, writeSync } from "node:fs"
 import { dirname } from "node:path"
 import { Exit } from "effect"
-import type { AppendExit, JournalStatus } from "../../Journal.ts"
+import type { JournalStatus } from "../../Archive.ts"
+import type { AppendExit } from "../../Journal.ts"
 import { full, unavailable } from "../../JournalError.ts"
 import type { Store } from "./Store.ts"
 

@@ -22,11 +22,12 @@ import { Clock, Context, Duration, Effect, Exit, Layer, Logger, Scope, Subscript
 import { type LaneSpec, Lanes } from "../../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../../src/delivery/RelayEvents.ts"
 import type { Entry } from "../../../../src/event/Entry.ts"
-import { Journal, unavailable } from "../../../../src/journal/Journal.ts"
+import { unavailable } from "../../../../src/journal/Journal.ts"
 import type { Database } from "../../../../src/journal/postgres/connection/Database.ts"
 import type { OwnedStream } from "../../../../src/journal/postgres/lanes/OwnedStream.ts"
 import * as PostgresJournal from "../../../../src/journal/postgres/PostgresJournal.ts"
 import { streamOf } from "../../../../src/journal/postgres/tables/Sequences.ts"
+import { servicesOf, type WholeJournal } from "../../../../src/journal/WholeJournal.ts"
 import { DeliveryFailed, type Failures, type Sink, SinkError } from "../../../../src/sinks/Sink.ts"
 import { event } from "../../../journal/samples.ts"
 import { activeConfig } from "../../../lib/activeConfig.ts"
@@ -61,7 +62,7 @@ interface Part {
   readonly pool: Scope.Closeable
   db: Database | undefined
   /** `undefined` until it has started. */
-  journal: Journal["Service"] | undefined
+  journal: WholeJournal | undefined
   lanes: Lanes["Service"] | undefined
 }
 
@@ -126,7 +127,7 @@ class Play {
   }
 
   /** All that is said by what a relay has in its databases. */
-  ask<A>(question: (journal: Journal["Service"]) => Effect.Effect<A, unknown>): Promise<ReadonlyArray<A>> {
+  ask<A>(question: (journal: WholeJournal) => Effect.Effect<A, unknown>): Promise<ReadonlyArray<A>> {
     const journals = [...this.lives.values()].flatMap(({ parts }) => parts.flatMap(({ journal }) => journal ?? []))
     return Effect.runPromise(Effect.orDie(Effect.forEach(journals, question)))
   }
@@ -171,7 +172,7 @@ class Play {
       })
       const lanes = Lanes.layer({ specs: this.#specs(name, life, index), grace: Duration.seconds(1) }).pipe(
         Layer.provide(Layer.provide(RelayEvents.layer, activeConfig({ routes: [] }))),
-        Layer.provide(Layer.succeed(Journal, journal)),
+        Layer.provide(Layer.succeedContext(servicesOf(journal))),
       )
       part.lanes = Context.get(yield* Layer.build(lanes), Lanes)
       part.journal = journal
@@ -475,7 +476,7 @@ class Play {
 }
 
 /** How many streams a relay knows of. */
-const streamsOf = (journal: Journal["Service"] | undefined): number =>
+const streamsOf = (journal: WholeJournal | undefined): number =>
   journal?.fleet === undefined ? Number.POSITIVE_INFINITY : Effect.runSync(journal.fleet.status).streams.length
 
 const repeatedIn = (times: ReadonlyMap<string, number>): number =>

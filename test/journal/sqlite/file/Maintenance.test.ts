@@ -3,13 +3,13 @@ import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync 
 import { dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
-import { Journal } from "../../../../src/journal/Journal.ts"
 import type { MaintenanceError } from "../../../../src/journal/JournalError.ts"
 import * as Maintenance from "../../../../src/journal/sqlite/file/Maintenance.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
 import { it } from "../../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
+import { whole } from "../../whole.ts"
 import { appendAll, session } from "../session.ts"
 
 const secret = new TextEncoder().encode("bytes that are altered on disk")
@@ -17,7 +17,7 @@ const secret = new TextEncoder().encode("bytes that are altered on disk")
 /** A journal with six events of one row each, one of them a retry and one a dead letter. */
 const filled = Effect.gen(function* () {
   const at = options()
-  yield* Effect.flatMap(Journal, (journal) =>
+  yield* Effect.flatMap(whole, (journal) =>
     Effect.gen(function* () {
       yield* journal.openLane("lake")
       for (const id of ["a", "b", "c", "d", "e"]) yield* journal.append(event(id), ["lake"])
@@ -45,7 +45,7 @@ describe("journal check", () => {
   it.live("finds a sound journal sound, also while it is in use", () =>
     Effect.gen(function* () {
       const at = yield* filled
-      const report = yield* Effect.flatMap(Journal, () => Maintenance.check(at.path)).pipe(
+      const report = yield* Effect.flatMap(whole, () => Maintenance.check(at.path)).pipe(
         Effect.provide(SqliteJournal.layer(at)),
       )
       expect(report).toMatchObject({ sound: true, head: 6, events: 6, rows: 6, lanes: 1, retrying: 1, deadLetters: 1 })
@@ -108,7 +108,7 @@ describe("journal backup", () => {
     Effect.gen(function* () {
       const at = yield* filled
       const copy = `${at.path}.backup`
-      const report = yield* Effect.flatMap(Journal, () => Maintenance.backup(at.path, copy)).pipe(
+      const report = yield* Effect.flatMap(whole, () => Maintenance.backup(at.path, copy)).pipe(
         Effect.provide(SqliteJournal.layer(at)),
       )
       expect(report.bytes).toBeGreaterThan(0)
@@ -121,7 +121,7 @@ describe("journal backup", () => {
     Effect.gen(function* () {
       const at = yield* filled
       yield* Effect.gen(function* () {
-        yield* Journal
+        yield* whole
         yield* Maintenance.backup(at.path, `${at.path}.backup`)
         yield* Maintenance.salvage(at.path, `${at.path}.ndjson`)
         const files = readdirSync(dirname(at.path))
@@ -157,7 +157,7 @@ describe("journal salvage", () => {
   it.live("reads on past a page that is destroyed", () =>
     Effect.gen(function* () {
       const at = options()
-      yield* Effect.flatMap(Journal, (journal) =>
+      yield* Effect.flatMap(whole, (journal) =>
         Effect.gen(function* () {
           for (let index = 0; index < 240; index++) {
             yield* journal.append(event(`evt_${index}`, { body: new Uint8Array(1_000).fill(index + 1) }), ["lake"])

@@ -3,12 +3,13 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { gunzipSync } from "node:zlib"
 import { Effect } from "effect"
-import { Journal } from "../../../../src/journal/Journal.ts"
 import { check } from "../../../../src/journal/sqlite/file/Maintenance.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
+import type { WholeJournal } from "../../../../src/journal/WholeJournal.ts"
 import { it } from "../../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
+import { whole } from "../../whole.ts"
 
 // There is a fixture of each schema. This one holds thirteen events and three lanes. Lane "lake" has its cursor at 8
 // with 10 settled, holds retries of 3 (tried 200 times) and 4, and 5 as a dead letter; "chat" is paused.
@@ -19,8 +20,8 @@ const older = (schema: number) =>
     writeFileSync(at.path, gunzipSync(readFileSync(join(import.meta.dir, "older", `schema-${schema}.db.gz`))))
     // As it is, before it is opened.
     expect(yield* check(at.path)).toMatchObject({ sound: true, schema, head: 13, retrying: 2, deadLetters: 1 })
-    const open = <A>(use: (journal: Journal["Service"]) => Effect.Effect<A, unknown>) =>
-      Effect.flatMap(Journal, use).pipe(Effect.provide(SqliteJournal.layer(at)), Effect.scoped)
+    const open = <A>(use: (journal: WholeJournal) => Effect.Effect<A, unknown>) =>
+      Effect.flatMap(whole, use).pipe(Effect.provide(SqliteJournal.layer(at)), Effect.scoped)
     const ids = (entries: ReadonlyArray<{ readonly event: { readonly id: string } }>) =>
       entries.map(({ event }) => event.id)
     yield* open((journal) =>

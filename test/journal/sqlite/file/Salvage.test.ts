@@ -13,7 +13,6 @@ import {
 } from "node:fs"
 import { dirname, join } from "node:path"
 import { Duration, Effect } from "effect"
-import { Journal } from "../../../../src/journal/Journal.ts"
 import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
 import { items, salvage } from "../../../../src/journal/sqlite/file/Maintenance.ts"
 import * as Salvage from "../../../../src/journal/sqlite/file/Salvage.ts"
@@ -23,6 +22,7 @@ import { scan } from "../../../../src/journal/sqlite/StartupScan.ts"
 import { it } from "../../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
+import { whole } from "../../whole.ts"
 
 const size = (index: number): number => (index % 10 === 0 ? 70_000 : 900)
 const body = (index: number): Uint8Array => new Uint8Array(size(index)).fill(33 + (index % 90))
@@ -33,7 +33,7 @@ const filled = Effect.gen(function* () {
   // Nothing is pruned meanwhile: the events are from 1970.
   const at = { ...options(), retention: Duration.infinity }
   const live = options()
-  yield* Effect.flatMap(Journal, (journal) =>
+  yield* Effect.flatMap(whole, (journal) =>
     Effect.gen(function* () {
       yield* journal.openLane("lake")
       for (let from = 1; from <= count; from += 20) {

@@ -1,0 +1,114 @@
+/**
+ * The archive: what operators ask of the events that the journal keeps, and what
+ * they change about them. The same journal's `Journal` appends and delivers.
+ *
+ * **Guarantee.** An operation is one transaction, or a row of them that may end
+ * early: then what was done is done, and the rest is as it was. It records who
+ * asked for it (`Operator.ts`).
+ *
+ * `journalContract` and `eventsContract` in `test/contract` say what every
+ * archive must do.
+ */
+import { Context, type Effect } from "effect"
+import type { Event } from "../event/Event.ts"
+import type { EventPage, EventQuery } from "./EventQuery.ts"
+import type { Fleet } from "./FleetStatus.ts"
+import type { JournalError } from "./JournalError.ts"
+import type { JournalStatus } from "./JournalStatus.ts"
+import type { DeadLetterQuery, LaneInfo, StoredDeadLetter } from "./LaneInfo.ts"
+import type { Attempt } from "./Settlement.ts"
+
+export type * from "./EventQuery.ts"
+export type * from "./JournalStatus.ts"
+
+/** An entry to append again, for these sinks. Whether it was routed to them does not matter. */
+export interface ReplayTarget {
+  readonly sequence: number
+  readonly sinks: ReadonlyArray<string>
+}
+
+/** How far a replay came. */
+export interface ReplayCounts {
+  /** The number of targets that are done, from the first one on. */
+  readonly done: number
+  /** The targets that are no longer kept, or can't be read: nothing was appended. */
+  readonly gone: ReadonlyArray<number>
+}
+
+/** Routes a quarantined event again: the event with its sinks, or `undefined` while it still can't be routed. */
+export type Reroute = (event: Event) => { readonly event: Event; readonly sinks: ReadonlyArray<string> } | undefined
+
+/** An undelivered event of another journal, and the lanes that it waits for. */
+export interface UndeliveredEvent {
+  /** Its place in that journal. */
+  readonly sequence: number
+  readonly event: Event
+  /** It was a replay: it is imported although its event was received again since. */
+  readonly replayed: boolean
+  readonly pending: ReadonlyArray<string>
+  /** Set when it is a dead letter of these lanes. */
+  readonly dead?: { readonly at: number; readonly attempts: ReadonlyArray<Attempt> }
+}
+
+/** The counts of an import: events, each counted once per lane. */
+export interface ImportCounts {
+  readonly pending: number
+  readonly deadLetters: number
+  /** Imported before, or received again since. */
+  readonly known: number
+}
+
+export class Archive extends Context.Service<
+  Archive,
+  {
+    /** Health, size and counters. It is in memory: it is known while a server does not answer. */
+    readonly status: Effect.Effect<JournalStatus>
+    /** An operator has seen the alarm: the journal is no longer red. */
+    readonly acknowledge: Effect.Effect<void, JournalError>
+    /** The relays on this journal; absent where there can be but one. */
+    readonly fleet?: Fleet
+
+    /** All lanes over all streams, by name, also those without a sink. */
+    readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
+    /** Stores that an operator paused a lane, or resumed it: nothing else stops or starts it. */
+    setPaused(lane: string, paused: boolean): Effect.Effect<void, JournalError>
+    /**
+     * Moves everything that `from` holds to `to`: pending events are appended
+     * again for `to`, retries and dead letters change lanes. Succeeds with the
+     * number of events. Fails where there is no lane `from`.
+     */
+    moveLane(from: string, to: string): Effect.Effect<number, JournalError>
+    /** Removes a lane with its pending events and dead letters; succeeds with the number of events that were given up. */
+    dropLane(name: string): Effect.Effect<number, JournalError>
+
+    /** Dead letters, newest first: at most `limit` and at most some megabytes; empty at the end. */
+    deadLetters(query: DeadLetterQuery): Effect.Effect<ReadonlyArray<StoredDeadLetter>, JournalError>
+    /**
+     * Appends dead letters again for their lane and removes them, in one
+     * transaction; succeeds with their number. Those of the quarantine are routed
+     * by `reroute`: they are appended as deliveries, not as replays, or stay. Ids
+     * that are not dead letters any more are passed over.
+     */
+    replayDeadLetters(ids: ReadonlyArray<string>, reroute?: Reroute): Effect.Effect<number, JournalError>
+    /** Removes dead letters for good, in one transaction; succeeds with the number of those that there were. */
+    dropDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
+
+    /**
+     * Events that are kept, newest first: those of the log, then retries and
+     * dead letters that the log was pruned of; oldest first for a query with
+     * `after`. A search ends after a moment and says how far it came: a page may
+     * be empty although there are more. Fails where a place of the query is none.
+     */
+    events(query: EventQuery): Effect.Effect<EventPage, JournalError>
+    /** The end of the events that are kept now: a query's `through`. */
+    readonly end: Effect.Effect<string, JournalError>
+    /** Appends entries again as replays, in one commit: as many of the first as have a megabyte, at least one. Ascending targets are read quickest. */
+    replay(targets: ReadonlyArray<ReplayTarget>): Effect.Effect<ReplayCounts, JournalError>
+    /**
+     * Imports undelivered events of the journal with this id: appended for just
+     * those lanes, dead letters as dead letters. Each event once per lane,
+     * however often it is imported; a few hundred at a time.
+     */
+    import(journal: string, events: ReadonlyArray<UndeliveredEvent>): Effect.Effect<ImportCounts, JournalError>
+  }
+>()("relay/journal/Archive") {}
