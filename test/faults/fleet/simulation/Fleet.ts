@@ -4,15 +4,18 @@
  * their clocks set.
  *
  * With changes, sinks get other names meanwhile, by reloads of relay after relay,
- * and the database fails over: to a server that has all, or to one that was behind.
+ * one sink leaves the config and comes back, operators do what they do
+ * (`Operators.ts`), and the database fails over: to a server that has all, or to
+ * one that was behind.
  *
  * On several databases each relay has a journal in each, and lanes over it; an
  * event goes to the database of its account. Then databases go away as well, and
  * one more is added while all runs.
  *
- * **What must hold.** All that was acknowledged comes to both sinks, but for what
- * the database lost by a failover, and in the end every relay says so: nothing
- * waits, and every event that is kept was delivered. At the sink
+ * **What must hold.** All that was acknowledged comes to its sinks, but for what
+ * the database lost by a failover, what a sink rejects and what an operator gave
+ * up, and in the end every relay says so: nothing waits, and each event that is
+ * kept ended at each sink as the relays say it did. At the sink
  * that keeps an order the events of a key come in the order in which they were
  * acknowledged. And over a stream no attempt begins under an epoch that is older
  * than that of another attempt, and no append is stored: who lost a stream has
@@ -28,12 +31,13 @@ import type { OwnedStream } from "../../../../src/journal/postgres/lanes/OwnedSt
 import * as PostgresJournal from "../../../../src/journal/postgres/PostgresJournal.ts"
 import { streamOf } from "../../../../src/journal/postgres/tables/Sequences.ts"
 import { servicesOf, type WholeJournal } from "../../../../src/journal/WholeJournal.ts"
-import { DeliveryFailed, type Failures, type Sink, SinkError } from "../../../../src/sinks/Sink.ts"
+import { type Failures, failed, rejected, type Sink, type SinkError } from "../../../../src/sinks/Sink.ts"
 import { event } from "../../../journal/samples.ts"
 import { activeConfig } from "../../../lib/activeConfig.ts"
 import { makePostgres } from "../../../parts/Postgres.ts"
 import { Draw } from "../../simulation/Draw.ts"
 import { Machine, Time } from "./Machines.ts"
+import { type Desk, guest, hasGuest, Operators } from "./Operators.ts"
 import { Directory, Shard } from "./Shards.ts"
 
 const names = ["a", "b", "c"] as const
@@ -53,6 +57,8 @@ export interface Verdict {
   readonly meanwhile: number
   readonly renames: number
   readonly promotions: number
+  /** What operators asked for and was done. */
+  readonly operations: number
   readonly broken: ReadonlyArray<string>
 }
 
@@ -68,8 +74,9 @@ interface Part {
 
 /** How many names a sink has, one after the other: a name is used again. */
 const cycle = 3
-type SinkKind = "plain" | "ordered"
-const named = (sink: SinkKind, version: number): string => `${sink}${version % cycle}`
+type SinkKind = "plain" | "ordered" | typeof guest
+const named = (sink: SinkKind, version: number): string => (sink === guest ? sink : `${sink}${version % cycle}`)
+const kindOf = (name: string): SinkKind => name.replace(/\d+$/, "") as SinkKind
 
 interface Life {
   /** Of its config: how often its sinks were renamed. */
@@ -88,6 +95,9 @@ class Play {
   readonly acknowledged = new Set<string>()
   readonly plain = new Map<string, number>()
   readonly ordered = new Map<string, number>()
+  readonly guest = new Map<string, number>()
+  readonly operators: Operators
+  readonly #guests: Array<string> = []
   readonly broken = new Set<string>()
   takeovers = 0
   /** By database and stream, the newest epoch under which an attempt has begun. */
@@ -103,15 +113,55 @@ class Play {
   promotions = 0
   /** Acknowledged while a standby was behind that was promoted then: the database may have lost it. */
   readonly mayBeLost = new Set<string>()
-  #isBehind = false
+  /** Odd while a standby is behind that will be promoted: what is stored meanwhile is lost then. */
+  #losses = 0
   readonly #versions = new Map<string, number>()
   readonly #seed: number
   readonly #url: string
+  readonly #retention: Duration.Duration
 
   constructor(seed: number, url: string) {
     this.draw = new Draw(seed, "fleet")
     this.#seed = seed
     this.#url = url
+    this.operators = new Operators(seed, {
+      desk: () => this.#desk(),
+      isGuestGone: () => this.#isSettled && !hasGuest(this.version),
+      losses: () => this.#losses,
+      after: (millis, run) => this.time.after(millis, run),
+      accept: (id, isBound) => {
+        this.acknowledged.add(id)
+        if (!isBound) this.mayBeLost.add(id)
+      },
+      arrivedAt: (sink, id) => this[kindOf(sink)].get(id) ?? 0,
+      broken: this.broken,
+    })
+    this.#retention = Duration.millis(this.operators.retention)
+  }
+
+  /** A relay that runs, as an operator finds it. */
+  #desk(): Desk | undefined {
+    const life = this.lives.get(this.draw.pick(names))
+    const { journal, lanes } = life?.parts[0] ?? {}
+    if (life === undefined || life.machine.isFrozen || journal === undefined || lanes === undefined) return undefined
+    const run = <A>(question: Effect.Effect<A, unknown>) =>
+      question.pipe(
+        Effect.provideService(Clock.Clock, life.machine.clock),
+        Effect.provide(Logger.layer([])),
+        Effect.runPromiseExit,
+      )
+    return { archive: journal, lanes, plain: named("plain", life.version), run }
+  }
+
+  /** Every relay runs, by the newest config. */
+  get #isSettled(): boolean {
+    const lives = [...this.lives.values()]
+    return (
+      lives.length === names.length &&
+      lives.every(({ version, isReloading, parts: [part] }) => {
+        return version === this.version && !isReloading && part?.journal !== undefined
+      })
+    )
   }
 
   // --- databases -------------------------------------------------------------
@@ -166,7 +216,7 @@ class Play {
       part.db = db
       const journal = yield* PostgresJournal.make(db, {
         name,
-        retention: Duration.days(7),
+        retention: this.#retention,
         maxSize: 1024 ** 3,
         duplicates: { age: Duration.hours(24), count: 100_000 },
       })
@@ -234,7 +284,7 @@ class Play {
     const spec = (sink: SinkKind): LaneSpec => ({
       config: {
         name: named(sink, version),
-        ...(version > 0 && { renamedFrom: named(sink, version - 1) }),
+        ...(version > 0 && sink !== guest && { renamedFrom: named(sink, version - 1) }),
         type: "simulated",
         delivery: {
           timeout: Duration.seconds(5),
@@ -251,7 +301,7 @@ class Play {
       open: Effect.succeed(this.#sink(sink, name, life, index)),
       key: ({ event }) => event.accountId,
     })
-    return [spec("plain"), spec("ordered")]
+    return [spec("plain"), spec("ordered"), ...(hasGuest(version) ? [spec(guest)] : [])]
   }
 
   #sink(sink: SinkKind, name: string, life: Life, index: number): Sink {
@@ -264,7 +314,8 @@ class Play {
         if (life.machine.isDead) return yield* Effect.never
         const failures = new Map<number, SinkError>()
         for (const [index, { event }] of entries.entries()) {
-          if (fails) failures.set(index, new SinkError({ reason: new DeliveryFailed({ message: "simulated" }) }))
+          if (fails) failures.set(index, failed("simulated"))
+          else if (sink === "plain" && this.operators.rejects(event.id)) failures.set(index, rejected("simulated"))
           else this.#came(sink, event.id, event.accountId)
         }
         return failures as Failures
@@ -293,7 +344,7 @@ class Play {
     const count = (times.get(id) ?? 0) + 1
     times.set(id, count)
     // What the database lost may still be in a relay's memory, and come late.
-    if (sink === "plain" || count > 1 || this.mayBeLost.has(id)) return
+    if (sink !== "ordered" || count > 1 || this.mayBeLost.has(id)) return
     const number = Number(id.split("-")[1])
     const newest = this.#newest.get(key) ?? -1
     if (number < newest) this.broken.add(`event ${id} came to the ordered sink after ${newest} of its key`)
@@ -303,12 +354,19 @@ class Play {
   // --- senders ---------------------------------------------------------------
 
   /** To the database of its account, by the next relay that is drawn; `over` hears whether it was acknowledged. */
-  #append(id: string, accountId: string, kinds: ReadonlyArray<SinkKind>, over: (isTaken: boolean) => void): boolean {
+  #append(
+    id: string,
+    accountId: string,
+    kinds: ReadonlyArray<SinkKind>,
+    over: (isTaken: boolean) => void,
+    suits: (life: Life) => boolean = () => true,
+  ): boolean {
     const life = this.lives.get(this.draw.pick(names))
-    if (life === undefined || life.machine.isFrozen) return false
+    if (life === undefined || life.machine.isFrozen || !suits(life)) return false
     const { machine, parts, directory } = life
     if (parts.every(({ journal }) => journal === undefined)) return false
     const receivedAt = machine.clock.currentTimeMillisUnsafe()
+    const losses = this.#losses
     let isLate = false
     const appended = Effect.gen({ self: this }, function* () {
       const shard = this.shards.length === 1 ? 0 : yield* directory.shardOf(accountId)
@@ -328,7 +386,7 @@ class Play {
       cancel()
       if (result._tag === "Success") {
         this.acknowledged.add(id)
-        if (this.#isBehind) this.mayBeLost.add(id)
+        if (losses % 2 === 1 || losses !== this.#losses) this.mayBeLost.add(id)
         const { link } = this.shards[result.success] ?? {}
         if (link?.isCut === false && this.shards.some(({ link }) => link.isCut)) this.meanwhile += 1
       }
@@ -352,6 +410,23 @@ class Play {
   /** The same without an order: to the plain sink alone. */
   sendPlain(number: number): void {
     this.#append(`plain-${number}`, `acct_${Math.floor(number / 15)}`, ["plain"], () => {})
+  }
+
+  /** To the guest alone, by a relay that has it. */
+  sendGuest(number: number): void {
+    const id = `guest-${number}`
+    this.#guests.push(id)
+    this.#append(
+      id,
+      `acct_${number}`,
+      [guest],
+      () => {},
+      ({ version }) => hasGuest(version),
+    )
+  }
+
+  get guests(): ReadonlyArray<string> {
+    return this.#guests
   }
 
   // --- faults ----------------------------------------------------------------
@@ -387,6 +462,9 @@ class Play {
       machine.network.heal()
       this.reload(name)
     }
+    this.operators.resume()
+    // What waits for the guest needs a config that has it.
+    if (this.#isSettled && !hasGuest(this.version)) this.rename()
   }
 
   // --- changes ---------------------------------------------------------------
@@ -430,16 +508,16 @@ class Play {
   /** Another server takes writes: it has all, or what there was some time ago. */
   async promote(isBehind: boolean): Promise<void> {
     const [shard] = this.shards
-    if (shard === undefined || this.#isBehind) return
+    if (shard === undefined || this.#losses % 2 === 1) return
     this.promotions += 1
     const cut = async () => {
       shard.link.cut()
       await shard.promote(isBehind)
-      this.#isBehind = false
+      if (isBehind) this.#losses += 1
       this.time.after(this.draw.int(0, 3_000), () => shard.link.heal())
     }
     if (!isBehind) return cut()
-    this.#isBehind = true
+    this.#losses += 1
     await shard.remember()
     this.time.after(this.draw.int(100, 3_000), () => {
       this.time.asked += 1
@@ -450,28 +528,53 @@ class Play {
   }
 
   get missing(): ReadonlyArray<string> {
+    const arrived = (id: string) => {
+      if (id.startsWith("guest-")) return this.guest.has(id) || this.plain.has(id)
+      return this.plain.has(id) && (!id.startsWith("key_") || this.ordered.has(id))
+    }
     return [...this.acknowledged].filter(
-      (id) => !this.mayBeLost.has(id) && (!this.plain.has(id) || (!id.startsWith("plain-") && !this.ordered.has(id))),
+      (id) => !this.mayBeLost.has(id) && !this.operators.isExcused(id) && !arrived(id),
     )
   }
 
   /** What relays say that is not so, once all has come. */
   async untrue(): Promise<ReadonlyArray<string>> {
+    const letters = (await this.ask((journal) => journal.deadLetters({ limit: 10_000 })))[0] ?? []
     const said = await this.ask((journal) =>
       Effect.gen({ self: this }, function* () {
-        const waiting = (yield* journal.lanes).filter(({ backlog }) => backlog > 0)
+        const lanes = yield* journal.lanes
+        const waiting = lanes.filter(({ backlog }) => backlog > 0)
         const { events } = yield* journal.events({ limit: 10_000 })
-        const other = events.flatMap(({ event: { id }, deliveries }) =>
-          deliveries.flatMap(({ sink, outcome }) =>
-            // A moved event is a copy in another lane, which is looked at by itself. What a removed lane had delivered may
-            // be unrecorded.
-            ["delivered", "moved", "laneRemoved"].includes(outcome) ? [] : [`${id} is ${outcome} at ${sink}`],
-          ),
-        )
-        return [...waiting.map(({ name, backlog }) => `${backlog} events wait for ${name}`), ...other.slice(0, 5)]
+        const miscounted = lanes.flatMap(({ name, deadLetters }) => {
+          const kept = letters.filter(({ lane }) => lane === name).length
+          return kept === deadLetters ? [] : [`${name} has ${deadLetters} dead letters, and there are ${kept}`]
+        })
+        return [
+          ...waiting.map(({ name, backlog }) => `${backlog} events wait for ${name}`),
+          ...miscounted,
+          ...this.operators.untrue(events, letters).slice(0, 5),
+        ]
       }),
     )
-    return said.flat()
+    const certain = [...this.acknowledged].filter((id) => !this.mayBeLost.has(id))
+    return [...said.flat(), ...this.operators.unaccounted(certain, letters).slice(0, 5)]
+  }
+
+  /** The journal is red for nothing but a failover, and for nobody any more once it was acknowledged at one relay. */
+  async alarms(): Promise<ReadonlyArray<string>> {
+    const said = await this.ask(({ status }) => status)
+    const unexpected = said.flatMap(({ alarm }) =>
+      alarm.lines.filter((line) => this.#losses === 0 || !line.startsWith("The database lost")),
+    )
+    const [journal] = await this.ask((journal) => Effect.succeed(journal))
+    const machine = [...this.lives.values()][0]?.machine
+    if (journal === undefined || machine === undefined) return ["no relay runs"]
+    await Promise.all([
+      Effect.runPromise(Effect.ignore(Effect.provideService(journal.acknowledge, Clock.Clock, machine.clock))),
+      this.time.pass(3_000),
+    ])
+    const left = (await this.ask(({ status }) => status)).flatMap(({ alarm }) => alarm.lines)
+    return [...unexpected, ...left.map((line) => `after it was acknowledged: ${line}`)].map((line) => `red: ${line}`)
   }
 }
 
@@ -491,6 +594,10 @@ export const simulate = async (url: string, seed: number, databases: number): Pr
     const isGrown = play.shards.length > databases
     for (let sent = play.draw.int(0, 3); sent > 0; sent--) play.send(isGrown ? 2 * keys : keys)
     play.sendPlain(passed)
+    if (databases === 1) {
+      if (play.draw.chance(0.3)) play.sendGuest(passed)
+      play.operators.act(() => play.guests)
+    }
     if (play.draw.chance(0.04)) play.harm()
     if (databases > 1 && play.draw.chance(0.015)) play.harmShard()
     if (databases > 1 && passed === steps / 2) await play.addShard()
@@ -504,15 +611,11 @@ export const simulate = async (url: string, seed: number, databases: number): Pr
     if (passed > 20 && play.missing.length === 0 && (await play.untrue()).length === 0) break
   }
   for (const text of await play.untrue()) play.broken.add(`in the end a relay says that ${text}`)
+  for (const id of play.missing.slice(0, 3)) play.broken.add(`${id} did not arrive`)
   for (const { fleet } of await play.ask((journal) => Effect.succeed(journal))) {
     play.takeovers += fleet === undefined ? 0 : (await Effect.runPromise(fleet.status)).counters.takeovers
   }
-  for (const { health, message } of await play.ask(({ status }) => status)) {
-    const lines = message
-      .split("\n")
-      .filter((text) => play.mayBeLost.size === 0 || !text.startsWith("The database lost"))
-    if (health === "red" && lines.length > 0) play.broken.add(`the journal is red: ${lines.join("; ")}`)
-  }
+  if (databases === 1) for (const text of await play.alarms()) play.broken.add(text)
   for (const { trespasses } of play.shards) for (const text of trespasses) play.broken.add(text)
   for (const { machine } of play.lives.values()) machine.die()
   for (const { pool } of [...play.lives.values()].flatMap(({ parts }) => parts)) {
@@ -526,6 +629,7 @@ export const simulate = async (url: string, seed: number, databases: number): Pr
     meanwhile: play.meanwhile,
     renames: play.version,
     promotions: play.promotions,
+    operations: play.operators.done,
     broken: [...play.broken],
   }
 }

@@ -16,7 +16,8 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
     if (lacking !== undefined) return skipped(lacking)
     const postgres = await makePostgres()
     const broken: Array<string> = []
-    let [rounds, acknowledged, lost, repeated, takeovers, meanwhile, renames, promotions] = [0, 0, 0, 0, 0, 0, 0, 0]
+    let [rounds, acknowledged, lost, repeated, takeovers, meanwhile] = [0, 0, 0, 0, 0, 0]
+    let [renames, promotions, operations] = [0, 0, 0]
     for (; rounds < (long ? seeds.long : seeds.normal) && broken.length < reported; rounds++) {
       const verdict = await simulate(postgres.url, seed + rounds, databases)
       acknowledged += verdict.acknowledged
@@ -26,11 +27,14 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
       meanwhile += verdict.meanwhile
       renames += verdict.renames
       promotions += verdict.promotions
+      operations += verdict.operations
       for (const text of verdict.broken) broken.push(`seed ${seed + rounds}: ${text}`)
       if (verdict.lost > 0) broken.push(`seed ${seed + rounds}: ${verdict.lost} lost`)
     }
     await postgres.stop()
-    const notes = [`${takeovers} streams taken over, ${renames} renames, ${promotions} promotions`]
+    const notes = [
+      `${takeovers} streams taken over, ${renames} renames, ${promotions} promotions, ${operations} operations`,
+    ]
     if (databases > 1) {
       notes.push(`${meanwhile} acknowledged while another database was away`)
       if (meanwhile === 0) broken.push("nothing was acknowledged while another database was away")
