@@ -21,6 +21,8 @@ export interface Place extends Cursor {
 export interface Alias {
   readonly to: string
   readonly after: number
+  /** The name was that of another lane, whose events were moved to this one: the lane never had the name. */
+  readonly isMoved?: true
 }
 
 /** An alias that ended: it holds up to `until`. With an empty `to` the events belong to nobody: their lane was removed. */
@@ -112,7 +114,8 @@ export class LaneNames {
   /**
    * Opens a lane. A lane under its former name becomes this one; where both are
    * lanes the former one is to be moved (`movingFrom`). A lane that was renamed
-   * and that no sink of the config claims gets its former name back.
+   * and that no sink of the config claims gets its former name back, but never the
+   * name of a lane that was moved to it: that is another sink's.
    */
   opened(name: string, head: number, { renamedFrom, isConfigured }: Opening): Opened {
     const former = renamedFrom === name ? undefined : renamedFrom
@@ -124,7 +127,8 @@ export class LaneNames {
         : { lanes: free.renamed(former, name), renamed: former }
     }
     const alias = this.aliases.get(name)
-    const isBack = alias !== undefined && !this.places.has(name) && this.places.has(alias.to) && !isConfigured(alias.to)
+    const isFormer = alias !== undefined && alias.isMoved !== true && this.places.has(alias.to)
+    const isBack = isFormer && !this.places.has(name) && !isConfigured(alias.to)
     const open = isBack ? this.renamed(alias.to, name) : this.#ended(name, head).#added(name, head)
     // Relays that still have the old config go on to append under the former name.
     const lanes = former === undefined ? open : open.alsoNamed(former, name, head)
@@ -153,8 +157,9 @@ export class LaneNames {
   redirected(from: string, to: string, head: number): LaneNames {
     if (this.aliases.get(from)?.to === to) return this
     const others = [...this.aliases].filter(([, alias]) => alias.to === from)
-    const aliases = new Map(this.aliases).set(from, { to, after: head })
-    for (const [name] of others) aliases.set(name, { to, after: head })
+    const moved: Alias = { to, after: head, isMoved: true }
+    const aliases = new Map(this.aliases).set(from, moved)
+    for (const [name] of others) aliases.set(name, moved)
     const ended = others.map(([name, alias]) => ({ name, ...alias, until: head }))
     return new LaneNames(this.places, aliases, [...this.past, ...ended])
   }

@@ -17,6 +17,8 @@ class Model {
   readonly lanes = new Set<Lane>()
   /** Where an event goes that is appended under a name. */
   readonly ways = new Map<string, Lane>()
+  /** Names of lanes that were moved to another: it may not be called so. */
+  readonly moved = new Set<string>()
 
   lane(name: string): Lane | undefined {
     return [...this.lanes].find((lane) => lane.name === name)
@@ -42,20 +44,26 @@ class Model {
 
   open(name: string, renamedFrom?: string, isConfigured: (name: string) => boolean = () => true): void {
     this.names = this.names.opened(name, this.head, { renamedFrom, isConfigured }).lanes
-    const [own, former, way] = [this.lane(name), this.lane(renamedFrom ?? ""), this.ways.get(name)]
+    const way = this.moved.has(name) ? undefined : this.ways.get(name)
+    const [own, former] = [this.lane(name), this.lane(renamedFrom ?? "")]
     const called = former ?? (own === undefined && way !== undefined && !isConfigured(way.name) ? way : undefined)
     if (called !== undefined && own === undefined) {
       this.ways.set(called.name, called)
+      this.moved.delete(called.name)
       called.name = name
       this.ways.set(name, called)
     } else {
       const lane = own ?? this.#made(name)
       this.ways.set(name, lane)
       if (former !== undefined) {
-        for (const [other, to] of this.ways) if (to === former) this.ways.set(other, lane)
-        this.ways.set(former.name, lane)
+        for (const [other, to] of [...this.ways, [former.name, former] as const]) {
+          if (to !== former) continue
+          this.ways.set(other, lane)
+          this.moved.add(other)
+        }
       }
     }
+    this.moved.delete(name)
     const lane = this.ways.get(name)
     if (renamedFrom !== undefined && lane !== undefined && !this.ways.has(renamedFrom)) this.ways.set(renamedFrom, lane)
   }
