@@ -10,9 +10,6 @@ import type { Entry } from "../../src/event/Entry.ts"
 import { type Limits, type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 
-// Standard output is for replies alone, and a client library may print a line of its own.
-console.log = console.error
-
 /** What is asked: whether it is there, to open a sink under a number, to use it, to end a call by its number. */
 export type Asked =
   | { readonly do: "answer" }

@@ -6,13 +6,17 @@
 import type { Socket } from "node:net"
 import { connect, type TLSSocket } from "node:tls"
 import type { NodeConnectionOptions } from "@nats-io/transport-node"
+import { Parser } from "@nats-io/transport-node/lib/nats-base-client.js"
 import { NodeTransport, nodeResolveHost } from "@nats-io/transport-node/lib/node_transport.js"
 
 /** The message of the error when a server demands TLS and the config has none. */
 export const tlsMissing = "the server demands TLS"
 
-/** The server's first line with what may come behind it, in bytes; it names the servers of a cluster. */
-const longestGreeting = 1024 * 1024
+/**
+ * The longest line or message of a server, in bytes. The first line names the servers of a cluster, and the messages
+ * tell of streams and of what they have stored.
+ */
+const longest = 1024 * 1024
 
 type Host = Parameters<NodeTransport["connect"]>[0]
 
@@ -40,7 +44,7 @@ class Transport extends NodeTransport {
     // The client collects the first line for as long as it has no end. It takes this listener off with its own, behind that line.
     return socket.on("data", ({ length }: Buffer) => {
       said += length
-      if (said > longestGreeting) socket.destroy(new SyntaxError("a greeting without an end"))
+      if (said > longest) socket.destroy(new SyntaxError("a greeting without an end"))
     })
   }
 
@@ -63,10 +67,25 @@ class Transport extends NodeTransport {
     })
   }
 
-  /** The client stops reading at what it does not understand, and would keep the connection and all that comes by it. */
+  /**
+   * The client collects a line however long it is. At what it does not understand it prints what came, stops reading and
+   * keeps the connection. So it is given neither: the connection ends before.
+   */
   override async *iterate(): AsyncIterableIterator<Uint8Array> {
+    let begun = 0
+    const ended = (): void => {
+      begun = 0
+    }
+    const reader = new Parser({ push: ended })
     try {
-      yield* super.iterate()
+      for await (const bytes of super.iterate()) {
+        if (begun > longest) return
+        begun += bytes.length
+        reader.parse(bytes)
+        yield bytes
+      }
+    } catch {
+      // It is not understood.
     } finally {
       void this.close(new SyntaxError("not understood"))
     }
