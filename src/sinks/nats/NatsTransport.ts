@@ -6,7 +6,7 @@
 import type { Socket } from "node:net"
 import { connect, type TLSSocket } from "node:tls"
 import type { NodeConnectionOptions } from "@nats-io/transport-node"
-import { Parser } from "@nats-io/transport-node/lib/nats-base-client.js"
+import { Kind, Parser, type ParserEvent, parseSemVer } from "@nats-io/transport-node/lib/nats-base-client.js"
 import { NodeTransport, nodeResolveHost } from "@nats-io/transport-node/lib/node_transport.js"
 
 /** The message of the error when a server demands TLS and the config has none. */
@@ -69,14 +69,15 @@ class Transport extends NodeTransport {
 
   /**
    * The client collects a line however long it is. At what it does not understand it prints what came, stops reading and
-   * keeps the connection. So it is given neither: the connection ends before.
+   * keeps the connection. So it is given neither, and the connection ends.
    */
   override async *iterate(): AsyncIterableIterator<Uint8Array> {
     let begun = 0
-    const ended = (): void => {
+    const push = ({ kind, data }: ParserEvent): void => {
       begun = 0
+      if (kind === Kind.INFO) parseSemVer(JSON.parse(String(Buffer.from(data ?? []))).version)
     }
-    const reader = new Parser({ push: ended })
+    const reader = new Parser({ push })
     try {
       for await (const bytes of super.iterate()) {
         if (begun > longest) return

@@ -232,6 +232,7 @@ const run = async (options: Options): Promise<Outcome> => {
       }
     }
   }
+  if (relay.stdout() !== "") stage.broken.add(`a library printed: ${relay.stdout().slice(0, 200)}`)
   over = true
   await relay.kill("SIGKILL")
   const { lost, worst } = await account(stage, letters, targets, subject.sender.acknowledged)

@@ -42,6 +42,13 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     line: "wrong-answers",
+    gone: "the client of NATS prints what it does not understand",
+    file: "src/sinks/nats/NatsTransport.ts",
+    find: "        reader.parse(bytes)\n",
+    replace: "",
+  },
+  {
+    line: "wrong-answers",
     gone: "nobody listens for the second error of a connection to Kafka",
     file: "src/sinks/kafka/Platformatic.ts",
     find: `connection.on("error", KafkaSocket.ignore)`,

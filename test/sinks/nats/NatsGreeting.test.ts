@@ -63,6 +63,8 @@ const messages = {
   "in a line without an end": "INFO ",
   "without a size": "MSG a 1 -1\r\n",
   "of no kind": "HELLO\r\n",
+  "that is no JSON": "INFO {\r\n",
+  "of a version that is none": 'INFO {"version":"99"}\r\n',
 }
 
 for (const [what, line] of Object.entries(messages)) {
