@@ -11,7 +11,7 @@
  */
 import { type ChannelModel, type ConfirmChannel, connect, credentials, type Message as Returned } from "amqplib"
 import { Effect, type Scope } from "effect"
-import type { Certificates } from "../../runtime/HttpTransport.ts"
+import { type Certificates, userAgent } from "../../runtime/HttpTransport.ts"
 import * as AmqpErrors from "./AmqpError.ts"
 import type { AmqpUrl } from "./AmqpUrl.ts"
 import type { Message } from "./RabbitMqMessage.ts"
@@ -88,6 +88,10 @@ const leave = (model: ChannelModel): Promise<void> =>
     model.close().then(over, over)
   })
 
+const [product, version] = userAgent.split("/")
+/** As the broker shows them. The library would say of itself that it runs on Node. */
+const clientProperties = { connection_name: "relay", product, version, platform: undefined, information: undefined }
+
 /** A connection, and what ends it at once with all that is not yet written. */
 const connection = Effect.fnUntraced(function* (
   options: SessionOptions,
@@ -104,7 +108,7 @@ const connection = Effect.fnUntraced(function* (
     noDelay: true,
     keepAlive: true,
     credentials: loginOf(options),
-    clientProperties: { connection_name: "relay" },
+    clientProperties,
   }
   const { host, port } = url.address
   const protocol = url.isTls ? "amqps" : "amqp"
