@@ -73,7 +73,7 @@ export const reportsOf = (
   { config, lanes, reveal }: { config: RelayConfig; lanes: ReadonlyArray<LaneStatus>; reveal: boolean },
 ): ReadonlyArray<Api.EventReport> => {
   // Without webhooks it resolves nothing beforehand.
-  const router = Router.of({ ...config, webhooks: [] })
+  const router = Router.of(config)
   const hasDelivery = found.some(({ origin }) => origin === "delivered")
   return found.map((one) => {
     const { event, body, deliveries, origin } = one

@@ -23,6 +23,7 @@ import {
   SubscriptionRef,
 } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
+import * as Slices from "../config/load/Slices.ts"
 import { quarantine } from "../event/Event.ts"
 import { Archive } from "../journal/Archive.ts"
 import {
@@ -125,6 +126,8 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
   const streams = yield* StreamLanes.make(grace)
   /** Changes of the lanes are made one after the other. */
   const oneChange = yield* Semaphore.make(1)
+  /** A change may touch hundreds of lanes, and each takes about a millisecond. */
+  const ownTurn = Slices.turnstile()
   const quarantined = Quarantine.spec(limits)
   let current = [...specs, quarantined]
   if (limits?.maxAge !== undefined) yield* Effect.forkScoped(Quarantine.expiring(archive, limits.maxAge))
@@ -193,6 +196,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
 
   /** Opens a new or changed sink, and holds it open until the scope closes; `failure` is why it can't be opened. */
   const prepare = Effect.fnUntraced(function* (lanes: RunningLanes.RunningLanes, spec: RunningLanes.LaneSpec) {
+    yield* ownTurn
     const isOpen = yield* lanes.isOpen(spec)
     const { scope, ensureOpen } = yield* lanes.acquire(spec)
     if (isOpen) return { spec, scope, failure: undefined }
@@ -242,6 +246,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
         for (const { config } of touched) {
           // A lane that is to be renamed takes what is appended under its new name.
           if (known.has(config.name) || former(config) !== undefined) continue
+          yield* ownTurn
           yield* unlessFenced(lanes.log.openLane(config.name, RunningLanes.openOptions(config, specs)))
         }
       }
@@ -264,7 +269,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
         const renamedFrom = former(config)
         return Effect.gen(function* () {
           const options = RunningLanes.openOptions(config, specs)
-          yield* lanes.retire(name)
+          yield* Effect.andThen(ownTurn, lanes.retire(name))
           if (renamedFrom !== undefined) {
             yield* lanes.retire(renamedFrom)
             yield* Effect.catch(log.openLane(name, { ...options, renamedFrom }), ({ message }) =>
@@ -275,6 +280,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
               ),
             )
           }
+          yield* ownTurn
           // It was open a moment ago: a failure here is temporary, or ends the relay.
           const schedule = Schedule.spaced(openEvery)
           const state = yield* unlessFenced(Effect.retry(log.openLane(name, options), { schedule, while: isNotFenced }))
@@ -284,7 +290,9 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
       const renamed = new Set(touched.map(({ config }) => former(config)))
       const removed = lanes.names().filter((name) => !names.has(name) && !renamed.has(name))
       const ending = removed.map((name) =>
-        log.limitBacklog(name, undefined).pipe(Effect.andThen(lanes.catchUp(name)), Effect.andThen(lanes.retire(name))),
+        log
+          .limitBacklog(name, undefined)
+          .pipe(Effect.andThen(lanes.catchUp(name)), Effect.andThen(ownTurn), Effect.andThen(lanes.retire(name))),
       )
       return Effect.all([...starting, ...ending], { concurrency: "unbounded", discard: true })
     }

@@ -37,17 +37,21 @@ const journal: keyof RelayConfig = "journal"
 /** Keys that only a restart changes and that have keys of their own. */
 const sections: ReadonlySet<string> = new Set<keyof RelayConfig>(["admin", "journal"])
 
+/** The part that a reload can't change: the other may have thousands of routes, and is not looked at. */
+const fixed = (config: RelayConfig): Fields =>
+  Object.fromEntries(Object.entries(config).filter(([key]) => !live.has(key)))
+
 /** The keys that differ and that only a restart changes: `listen`, `journal.path`; `ofJournal` are those of the journal that a reload may change. */
 export const needingRestart = (
   before: RelayConfig,
   after: RelayConfig,
   ofJournal: ReadonlyArray<string> = [],
 ): ReadonlyArray<string> => {
-  const [a, b]: readonly [Fields, Fields] = [{ ...before }, { ...after }]
+  const [a, b] = [fixed(before), fixed(after)]
   return keys(a, b, 1).flatMap((key) => {
     const [was, is] = [a[key], b[key]]
     // A certificate is renewed; whether there is TLS at all stays as it is.
-    if (live.has(key) || (key === tls && isFields(was) && isFields(is))) return []
+    if (key === tls && isFields(was) && isFields(is)) return []
     if (!sections.has(key) || !isFields(was) || !isFields(is)) return key
     const below = keys(was, is, 1).filter((one) => key !== journal || !ofJournal.includes(one))
     return below.map((one) => `${key}.${one}`)

@@ -14,6 +14,7 @@ import { ActiveConfig } from "../ActiveConfig.ts"
 import type { RelayConfig } from "../config/Config.ts"
 import { type ConfigError, Diagnostic, logDiagnostics, render } from "../config/diagnostics/Diagnostic.ts"
 import { type CertificateFault, diagnosticsOf, type Loaded, warningsOf } from "../config/load/Load.ts"
+import * as Slices from "../config/load/Slices.ts"
 import { LaneSpecs } from "../delivery/LaneSpecs.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { liveKeys } from "../journal/Journals.ts"
@@ -134,6 +135,7 @@ const make = Effect.fnUntraced(function* (
       return yield* refused("restart", `${what}: restart the relay, or take the change back`)
     }
     const change = (config: RelayConfig) => lanes.change(config.sinks.map(specs.of), active.replace(config))
+    yield* Slices.breath
     const notes = yield* Effect.catchTags(change(config), {
       SinkUnusable: ({ message }) => Effect.fail(refused("sink", message)),
       JournalError: ({ message }) => Effect.fail(refused("journal", message)),
@@ -144,6 +146,7 @@ const make = Effect.fnUntraced(function* (
       )
     }
     faults = certificateFaults
+    yield* Slices.breath
     const report: Report = { file, changes: Difference.between(before, config), notes, warnings: warningsOf(loaded) }
     return report
   })
@@ -166,6 +169,7 @@ const make = Effect.fnUntraced(function* (
     const answered = yield* Queue.takeAll(requests)
     yield* notify.reloading
     const exit = yield* Effect.exit(attempt)
+    yield* Slices.breath
     yield* conclude(exit)
     yield* notify.say("READY=1")
     for (const request of answered) yield* Deferred.done(request, exit)

@@ -127,15 +127,8 @@ const failing = (compiled: Compiled, envelope: unknown): Field | undefined =>
 const absent = ({ pointer }: Field, envelope: unknown): string =>
   Pointer.get(pointer, envelope) === undefined ? "; the event has no such field" : ""
 
-/**
- * Builds the router. `webhooks` are the names whose pairs with the catalogue are
- * resolved at once, `resolving` the sinks that get recoveries.
- */
-export const make = (
-  routes: ReadonlyArray<Route>,
-  webhooks: ReadonlyArray<string>,
-  resolving: ReadonlySet<string> = new Set(),
-): Router => {
+/** Builds the router. `resolving` are the sinks that get recoveries. */
+export const make = (routes: ReadonlyArray<Route>, resolving: ReadonlySet<string> = new Set()): Router => {
   const patternOf = patterns()
   const compiled = routes.map((route) => compile(route, patternOf))
   const plans = new Map<string, Map<string, Plan>>()
@@ -168,13 +161,10 @@ export const make = (
     let found = types.get(type)
     if (found === undefined) {
       found = plan(webhook, type)
-      if (types.size < maxRemembered) types.set(type, found)
+      if (catalogue.has(type) || types.size < maxRemembered) types.set(type, found)
     }
     return found
   }
-
-  for (const webhook of webhooks) for (const type of eventTypes) planFor(webhook, type)
-  for (const type of relayEventTypes) planFor("relay", type)
 
   const explain = (compiled: Compiled, webhook: string | undefined, type: string, envelope?: Envelope): Explanation => {
     const { route } = compiled
@@ -221,11 +211,6 @@ export const make = (
 /** The router of a config. */
 export const of = (config: {
   readonly routes: ReadonlyArray<Route>
-  readonly webhooks: ReadonlyArray<{ readonly name: string }>
   readonly sinks: ReadonlyArray<{ readonly name: string; readonly resolves?: boolean }>
 }): Router =>
-  make(
-    config.routes,
-    config.webhooks.map(({ name }) => name),
-    new Set(config.sinks.flatMap(({ name, resolves }) => (resolves === true ? name : []))),
-  )
+  make(config.routes, new Set(config.sinks.flatMap(({ name, resolves }) => (resolves === true ? name : []))))

@@ -39,7 +39,7 @@ const examples = ["appointment.created", "appointment.meeting.create_failed"] as
 const tryLines = ({ config, command, configFlag }: Opening): ReadonlyArray<string> => {
   const [webhook] = config.webhooks
   if (webhook === undefined) return []
-  const router = Router.of({ ...config, webhooks: [webhook] })
+  const router = Router.of(config)
   const sinks = examples.map((type) => router.routeType(webhook.name, type).join(", "))
   const chosen = examples.filter((_, index) => index === 0 || sinks[index] !== sinks[0])
   return chosen.map((type) => `${command} trigger ${type}${configFlag}`)
