@@ -74,25 +74,30 @@ const correctedSegment = (segment: string, part: string): string => {
   const count = (text: string) => text.split("_").filter((word) => word !== "").length
   const start = before === "" ? "" : `${words.slice(0, count(before)).join("_")}${before.endsWith("_") ? "_" : ""}`
   const end = after === "" ? "" : `${after.startsWith("_") ? "_" : ""}${words.slice(-count(after)).join("_")}`
-  return `${start}*${end}`
+  const corrected = `${start}*${end}`
+  return Pattern.make(corrected).matches(part) ? corrected : part
 }
 
-/** The nearest pattern that matches a type: each segment that doesn't match is replaced by the type's. */
+/** The nearest pattern that matches a type: each segment that doesn't match is replaced by the type's, and `**` stands for those that are missing before the last. */
 const nearestPattern = (given: string, types: ReadonlyArray<string>): string | undefined => {
   const segments = given.split(".")
-  const corrected = types.flatMap((type) => {
+  const start = segments.slice(0, -1)
+  /** The pattern that is meant by a text near to the given one. */
+  const meant = new Map<string, string>()
+  for (const type of types) {
     const parts = type.split(".")
-    if (parts.length !== segments.length) return []
-    return [
-      parts
-        .map((part, index) => {
-          const segment = segments[index] ?? part
-          return segment === "**" || Pattern.make(segment).matches(part) ? segment : correctedSegment(segment, part)
-        })
-        .join("."),
-    ]
-  })
-  return nearest(given, [...corrected, ...types])
+    const isMissing = parts.length > segments.length && !segments.includes("**")
+    if (parts.length !== segments.length && !isMissing) continue
+    const corrected = [...parts.slice(0, start.length), parts.at(-1) ?? ""].map((part, index) => {
+      const segment = segments[index] ?? part
+      return segment === "**" || Pattern.make(segment).matches(part) ? segment : correctedSegment(segment, part)
+    })
+    const text = corrected.join(".")
+    if (!isMissing) meant.set(text, text)
+    else if (!meant.has(text)) meant.set(text, corrected.toSpliced(start.length, 0, "**").join("."))
+  }
+  for (const type of types) meant.set(type, type)
+  return meant.get(nearest(given, [...meant.keys()]) ?? "")
 }
 
 /** Exceptions that take away everything, or nothing. */

@@ -151,6 +151,22 @@ describe("what is allowed and probably not meant", () => {
     }),
   )
 
+  it.effect("a pattern with too few segments, or a typing error in its last one, is told as one that matches", () =>
+    Effect.gen(function* () {
+      const meant = {
+        "*_faild": "**.*_failed",
+        "*_failed": "**.*_failed",
+        "**.*_faild": "**.*_failed",
+        "appointment.*_faild": "appointment.**.*_failed",
+        "appointment.canceld": "appointment.canceled",
+        update: "**.updated",
+      }
+      const routes = [{ name: "a", match: ["**", ...Object.keys(meant)], to: "audit" }]
+      const hints = (yield* warnings(config({ routes }))).map(([, , hint]) => hint)
+      expect(hints).toEqual(Object.values(meant).map((pattern) => `did you mean "${pattern}"?`))
+    }),
+  )
+
   it.effect("texts of events and of what is sent may look like references; a secret may not", () =>
     Effect.gen(function* () {
       const looks = ["$PRICE", "%SHARE%", "env:production", "$(date)", "see file:/etc/motd"]
