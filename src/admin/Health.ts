@@ -3,14 +3,16 @@
  * code, `relay doctor` and the page follow. `/readyz` asks less: only whether a delivery
  * can be accepted now (`Readiness.ts`), which the status includes.
  */
-
 import { quarantine } from "../event/Event.ts"
 import { count, span } from "../formats/Amounts.ts"
+import { takeoverAfter } from "../journal/FleetStatus.ts"
 import type { Lane, Status } from "./Api.ts"
 import { certificateProblems } from "./CertificateProblems.ts"
 import { refusalProblems } from "./RefusalProblems.ts"
 import { secretProblems } from "./SecretProblems.ts"
 import { byLevel, type Level, levelOf, type State, type StatusProblem } from "./StatusProblem.ts"
+
+export { takeoverAfter }
 
 export interface Health {
   readonly level: "ok" | "warning" | "critical"
@@ -108,14 +110,11 @@ const laneProblems = (lane: Lane): ReadonlyArray<StatusProblem> => {
   return problems
 }
 
-/** Older than that, the streams of a relay are taken over. */
-export const silentFor = 6_000
-
 const fleetProblems = ({ fleet, journal: { answeredAt } }: Status): ReadonlyArray<StatusProblem> => {
   // Without the database nobody hears of the others.
   if (fleet === undefined || answeredAt !== undefined) return []
-  const silent = fleet.relays.filter(({ age }) => age > silentFor)
-  const live = fleet.relays.filter(({ age, configHash }) => age <= silentFor && configHash !== "")
+  const silent = fleet.relays.filter(({ age }) => age > takeoverAfter)
+  const live = fleet.relays.filter(({ age, configHash }) => age <= takeoverAfter && configHash !== "")
   const configs = Map.groupBy(live, ({ configHash }) => configHash)
   const said = [...configs].map(([hash, relays]) => `${hash} of ${relays.map(({ name }) => name).join(", ")}`)
   return [

@@ -1,6 +1,9 @@
 /** The knowledge that relays on one journal have of each other, for `status`. */
 import type { Effect } from "effect"
 
+/** Milliseconds: the others take over the streams of a relay that has given no sign of life for as long. */
+export const takeoverAfter = 6_000
+
 /** A lane's counts in a stream. */
 export interface LaneCounts {
   readonly backlog: number

@@ -1,5 +1,8 @@
 /** The journal's condition and its figures, for `status`, alerts and metrics. */
 
+/** In percent of a journal's largest size: an operator is told when its bytes pass one. */
+export const fillingMarks = [95, 80, 50] as const
+
 /** Where a figure is over all streams, it counts those of other relays as they last reported them. */
 export interface JournalStatus {
   /** `unavailable` while its server does not answer; `red` until a person acknowledges it: events were lost, or a file was set aside. */
@@ -15,7 +18,7 @@ export interface JournalStatus {
   readonly usedBytes: number
   readonly maxBytes: number
   /** The highest mark, in percent of `maxBytes`, that `usedBytes` has passed. */
-  readonly filling: 0 | 50 | 80 | 95
+  readonly filling: 0 | (typeof fillingMarks)[number]
   readonly counters: JournalCounters
   readonly engine: EngineStatus
 }

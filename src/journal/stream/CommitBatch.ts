@@ -7,7 +7,8 @@ import { type Origin, Writer } from "./Record.ts"
 
 /** A commit takes at most this much; a body above it goes alone. */
 const maxBytes = 1024 * 1024
-const maxEvents = 512
+/** A row of a log holds at most so many events. */
+export const maxEvents = 512
 
 /** Bytes of an event in the row's `keys`: both hashes, body checksum, route. */
 export const keyWidth = 16

@@ -1,6 +1,6 @@
 /** The relays on one journal: which is this one, which is silent, and whether they run the same config. */
 import type { Status } from "../../admin/Api.ts"
-import { silentFor } from "../../admin/Health.ts"
+import { takeoverAfter } from "../../admin/Health.ts"
 import { span } from "../../formats/Amounts.ts"
 import { number, Pill, Text } from "./Shown.tsx"
 
@@ -41,7 +41,7 @@ export const Relays = ({ fleet }: { readonly fleet: Fleet }) => {
                   <Text of={relay.name} /> {relay.isSelf && <Pill tone="quiet">this one</Pill>}
                 </th>
                 <td data-label="Last seen">
-                  {relay.age > silentFor ? (
+                  {relay.age > takeoverAfter ? (
                     <Pill tone="warn">silent for {span(relay.age)}</Pill>
                   ) : (
                     `${span(relay.age)} ago`

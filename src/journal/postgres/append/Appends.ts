@@ -11,6 +11,7 @@ import type { AppendExit } from "../../Journal.ts"
 import type { JournalError } from "../../JournalError.ts"
 import { CommitScheduler } from "../../stream/CommitScheduler.ts"
 import type { DuplicateKey } from "../../stream/DuplicateKey.ts"
+import { duplicate } from "../../stream/Reappended.ts"
 import { Origin } from "../../stream/Record.ts"
 import { Group, type Stored } from "./Group.ts"
 
@@ -35,7 +36,6 @@ interface Pause {
 }
 
 const appended: AppendExit = Exit.succeed("appended")
-const duplicate: AppendExit = Exit.succeed("duplicate")
 
 export interface AppendsOptions {
   readonly commit: (group: Group) => Promise<CommitExit>

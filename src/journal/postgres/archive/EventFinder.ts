@@ -9,6 +9,7 @@ import { Effect } from "effect"
 import { type DeliveryStatus, type EventPage, type EventQuery, type FoundEvent, matchOf } from "../../EventQuery.ts"
 import { type JournalError, refused } from "../../JournalError.ts"
 import { type Attempt, attemptsOf, type Cursor } from "../../Settlement.ts"
+import { maxEvents } from "../../stream/CommitBatch.ts"
 import { bucketOf, endedStatus, findDelivery, linksOf } from "../../stream/OutcomeRecord.ts"
 import { decodeStored, type Stored } from "../../stream/Record.ts"
 import type { Database } from "../connection/Database.ts"
@@ -22,8 +23,6 @@ import { columns, idOf, type StreamRow, storedOf } from "../tables/StreamRows.ts
 const atOnce = 64
 /** Milliseconds that a page may take. */
 const timeout = 150
-/** A row holds at most so many events. */
-const maxEvents = 512
 const origins = ["delivered", "replayed", "moved"] as const
 
 /** The place of a search: in a row of the log after an entry, or among what the log was pruned of. */

@@ -8,10 +8,7 @@ import { decode } from "../../stream/Record.ts"
 import type { Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import { floorOf, streamOf } from "../tables/Sequences.ts"
-import { type StreamRow, storedOf } from "../tables/StreamRows.ts"
-
-/** Bytes that are read at a time, about. */
-const readBytes = 4 * 1024 * 1024
+import { readBytes, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 
 /** Their bytes are absent where all before them are enough already. */
 type SizedRow = Omit<StreamRow, "bytes"> & { readonly bytes: Uint8Array | null }

@@ -20,12 +20,11 @@ import type { Database, Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
+import { readBytes } from "../tables/StreamRows.ts"
 import * as KeptEntries from "./KeptEntries.ts"
 
 /** A slice has at most so many dead letters, so many bytes of bodies, or so many entries. */
 const slice = { letters: 64, bytes: 1024 * 1024, entries: 256 }
-/** Bytes of dead letters that are read at a time, about. */
-const readBytes = 4 * 1024 * 1024
 
 export class Operations {
   readonly #db: Database

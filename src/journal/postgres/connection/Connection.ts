@@ -11,7 +11,7 @@ import type { Duplex } from "node:stream"
 import { Result } from "effect"
 import type { ClientConfig, CustomTypesConfig, Client as PgClient } from "pg"
 import type { Answer, Params, QueryOptions, Server } from "./Database.ts"
-import { type DatabaseError, databaseError, lost, ofConnecting, ofServer } from "./DatabaseError.ts"
+import { type DatabaseError, databaseError, lost, ofConnecting, ofServer, readOnly } from "./DatabaseError.ts"
 import type { DatabaseUrl, Host } from "./DatabaseUrl.ts"
 import * as Session from "./Session.ts"
 
@@ -267,6 +267,7 @@ export class Connection {
       this.#client.query(statement, (error: Error | undefined, answers) => {
         if (error) {
           const failure = this.#isOpen ? ofServer(error, at) : lost(error, at)
+          // A server that is read-only was demoted under the connection.
           if (failure.isLost || failure.code === readOnly) this.destroy()
           return end(Result.fail(failure))
         }
@@ -308,9 +309,6 @@ export class Connection {
     this.onClosed()
   }
 }
-
-/** The server said so before it was demoted under the connection. */
-const readOnly = "25006"
 
 export const commit = "COMMIT"
 export const rollback = "ROLLBACK"

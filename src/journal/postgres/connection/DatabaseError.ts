@@ -60,7 +60,8 @@ const conflicting = new Set(["40", "23"])
 /** A lock that was not free in time. */
 const lockNotAvailable = "55P03"
 const wrongConfig = new Set(["28", "3D", "3F"])
-const wrongConfigCodes = new Set(["42501"])
+/** The user lacks a right. */
+const lacksRight = "42501"
 /** Its disk is full. */
 export const diskFull = "53100"
 /** It takes no writes: a standby, or set so. */
@@ -68,7 +69,7 @@ export const readOnly = "25006"
 
 const reasonOf = (code: string): DatabaseError["reason"] => {
   const kind = code.slice(0, 2)
-  if (wrongConfig.has(kind) || wrongConfigCodes.has(code)) return "misconfigured"
+  if (wrongConfig.has(kind) || code === lacksRight) return "misconfigured"
   if (passing.has(kind) || code === readOnly) return "unavailable"
   if (conflicting.has(kind) || code === lockNotAvailable) return "conflict"
   return "failed"

@@ -8,7 +8,7 @@
  * goes back to an earlier one.
  */
 import { Connection, type ConnectionOptions } from "./Connection.ts"
-import { type DatabaseError, databaseError } from "./DatabaseError.ts"
+import { type DatabaseError, databaseError, readOnly } from "./DatabaseError.ts"
 import type { Host } from "./DatabaseUrl.ts"
 
 /** Milliseconds that the one that wrote before has for itself. */
@@ -40,7 +40,7 @@ export class Cluster {
 const refusal = (connection: Connection, cluster: Cluster): DatabaseError | undefined => {
   const at = `PostgreSQL at ${connection.server.name}`
   if (connection.isReadOnly)
-    return databaseError("unavailable", `${at}: it is a standby, or read-only`, { code: "25006" })
+    return databaseError("unavailable", `${at}: it is a standby, or read-only`, { code: readOnly })
   const { timeline } = connection
   if (timeline === 0 || timeline >= cluster.timeline) return undefined
   const why = `it takes writes, but another server was promoted since (timeline ${timeline}, and ${cluster.timeline} was seen)`

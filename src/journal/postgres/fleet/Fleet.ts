@@ -8,7 +8,7 @@
  * it has taken its streams anew, and has read them from the promoted server.
  */
 import { Clock, Effect, Latch, Random, Result, type Scope, SubscriptionRef } from "effect"
-import type { Introduction } from "../../FleetStatus.ts"
+import { type Introduction, takeoverAfter } from "../../FleetStatus.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import type { Log, Streams } from "../../StreamLog.ts"
 import type { Database } from "../connection/Database.ts"
@@ -20,7 +20,7 @@ import type { KnownRow } from "../tables/KnownRows.ts"
 import { sharedStream } from "../tables/Sequences.ts"
 import { claimName, claimStream } from "./Claims.ts"
 import * as Membership from "./Membership.ts"
-import { reportOf } from "./SelfReport.ts"
+import { nobody, reportOf } from "./SelfReport.ts"
 
 /** Milliseconds that leaving may take: a database that does not answer must not hold up the end. */
 const leaveWithin = 3_000
@@ -30,8 +30,6 @@ const forgetAfter = 3_600_000
 export interface FleetOptions {
   readonly db: Database
   readonly name: string
-  /** This relay's identity, for the others. */
-  readonly introduction: () => Introduction
   readonly owner: Omit<Owner, "db" | "isAlive" | "now" | "isPaused">
   /** A stream is this relay's no more: a failover may have lost some of what it knew to be there. */
   readonly onLost: (stream: OwnedStream) => void
@@ -49,6 +47,8 @@ export class Fleet {
   readonly #stillness = new Membership.Stillness()
   readonly owner: Owner
   readonly name: string
+  /** This relay's identity, for the others: asked anew at each beat. */
+  introduction: () => Introduction = () => nobody
   readonly #wake = Latch.makeUnsafe(false)
   /** The stream that this relay writes; `undefined` between two. */
   own: OwnedStream | undefined
@@ -98,15 +98,29 @@ export class Fleet {
     return this.news.sinks.find(({ name }) => name === sink)?.paused ?? false
   }
 
-  /** A person has paused or resumed a sink here: a beat that is sent from now on says the same. */
-  notePaused(name: string, paused: boolean): void {
-    this.#noted.set(name, { paused, at: this.now() })
+  /** The shared stream, where this relay delivers it. */
+  get shared(): OwnedStream | undefined {
+    return this.streams.find(({ id }) => id === sharedStream)
+  }
+
+  /** Stores that an operator has paused or resumed a sink: a beat that is sent from now on says the same. */
+  setPaused(name: string, paused: boolean): Effect.Effect<void, JournalError> {
+    return Effect.map(
+      refusing(
+        this.#options.db.query(
+          "INSERT INTO sink (name, paused) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET paused = excluded.paused",
+          [name, paused],
+        ),
+      ),
+      () => {
+        this.#noted.set(name, { paused, at: this.now() })
+      },
+    )
   }
 
   /** How many events wait for a sink in the shared stream, as its owner says. */
   waitingInShared(sink: string): number {
-    const own = this.streams.find(({ id }) => id === sharedStream)
-    if (own !== undefined) return own.backlogs.get(sink)?.size ?? 0
+    if (this.shared !== undefined) return this.shared.backlogs.get(sink)?.size ?? 0
     const reports = this.others.flatMap(({ report }) => report.streams?.[sharedStream] ?? [])
     return reports[0]?.lanes[sink]?.backlog ?? 0
   }
@@ -131,7 +145,7 @@ export class Fleet {
   }
 
   get #self(): Membership.Self {
-    const introduction = this.#options.introduction()
+    const introduction = this.introduction()
     const { version, configHash, address } = introduction
     const report = reportOf(this.streams, introduction)
     return { name: this.name, instance: this.#instance, version, configHash, address, report }
@@ -271,7 +285,7 @@ export class Fleet {
   }
 
   get #live(): ReadonlyArray<Membership.MemberRow> {
-    return this.news.members.filter(({ name }) => this.ageOf(name) < Membership.patience)
+    return this.news.members.filter(({ name }) => this.ageOf(name) < takeoverAfter)
   }
 
   /** Other relays whose signs of life are fresh. */

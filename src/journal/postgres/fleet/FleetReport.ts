@@ -3,12 +3,11 @@
  * the others as their owners reported last. A report is at most a second old; that
  * of a relay that ended stands until another relay takes its streams.
  */
-import type { FleetStatus, StreamReport } from "../../FleetStatus.ts"
+import { type FleetStatus, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
 import type { LaneInfo } from "../../LaneInfo.ts"
 import type { OwnedStream } from "../lanes/OwnedStream.ts"
 import { sharedStream } from "../tables/Sequences.ts"
 import type { Fleet } from "./Fleet.ts"
-import { patience } from "./Membership.ts"
 import { countsOf } from "./SelfReport.ts"
 
 const nothing: StreamReport = { lanes: {}, accepted: 0, kept: 0, bytes: 0 }
@@ -39,7 +38,7 @@ export class FleetReport {
       const report = own === undefined ? said?.report.streams?.[id] : countsOf(own)
       if (report !== undefined) this.#said.set(id, report)
       const isLive =
-        own !== undefined || (said !== undefined && owner !== name && this.#fleet.ageOf(said.name) < patience)
+        own !== undefined || (said !== undefined && owner !== name && this.#fleet.ageOf(said.name) < takeoverAfter)
       if (isLive) this.#unownedSince.delete(id)
       else if (!this.#unownedSince.has(id)) this.#unownedSince.set(id, this.#fleet.now())
     }
@@ -59,6 +58,18 @@ export class FleetReport {
   /** Over all streams. */
   sum(of: (stream: StreamReport) => number): number {
     return [...this.streams.values()].reduce((sum, stream) => sum + of(stream), 0)
+  }
+
+  /** Bytes of all streams. */
+  get usedBytes(): number {
+    return this.sum(({ bytes }) => bytes)
+  }
+
+  /** The backlog of each lane in each stream. */
+  get waiting(): ReadonlyArray<readonly [lane: string, backlog: number]> {
+    return [...this.streams.values()].flatMap(({ lanes }) =>
+      Object.entries(lanes).map(([name, { backlog }]): readonly [string, number] => [name, backlog]),
+    )
   }
 
   /** The lanes of other relays' streams, as if they were one's own. */

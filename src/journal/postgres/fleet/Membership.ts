@@ -3,7 +3,7 @@
  * what that tells of the others.
  *
  * **Guarantee.** No clock of two machines is compared. A stream is taken only
- * when this relay saw its owner stand still for {@link patience} of its own time
+ * when this relay saw its owner stand still for {@link takeoverAfter} of its own time
  * while its own questions were answered; and a relay stops to deliver when its
  * last answered question was asked {@link lease} ago. So the owner has stopped
  * before another one begins.
@@ -14,7 +14,7 @@
  * before it goes on.
  */
 import type { Result } from "effect"
-import type { LaneReport, StreamReport } from "../../FleetStatus.ts"
+import { type LaneReport, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
 import type { Answer, Database } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { mark } from "../tables/KnownRows.ts"
@@ -23,8 +23,6 @@ import { mark } from "../tables/KnownRows.ts"
 export const beatEvery = 1_000
 /** How long a relay may deliver after its last answered question. */
 export const lease = 4_000
-/** How long an owner must have been seen to stand still. */
-export const patience = 6_000
 /** Two answers that are further apart say nothing of what was between. */
 const longestGap = 2_500
 /** How long a question may take. */
@@ -138,6 +136,6 @@ export class Stillness {
 
   isStill(stream: number): boolean {
     const since = this.#seen.get(stream)?.since
-    return since !== undefined && this.#asked - since >= patience
+    return since !== undefined && this.#asked - since >= takeoverAfter
   }
 }

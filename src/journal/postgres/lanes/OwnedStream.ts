@@ -10,10 +10,11 @@ import { decode } from "../../stream/Record.ts"
 import { WebhookBytes } from "../../stream/WebhookBytes.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
+import { readBytes } from "../tables/StreamRows.ts"
 import * as LaneMoves from "./LaneMoves.ts"
 import type { LetterCount } from "./LetterCounts.ts"
 import { settle } from "./Settling.ts"
-import { readBytes, StreamState } from "./StreamState.ts"
+import { StreamState } from "./StreamState.ts"
 
 export class OwnedStream extends StreamState implements Log {
   get head(): Effect.Effect<number> {

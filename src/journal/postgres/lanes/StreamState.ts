@@ -22,12 +22,11 @@ import { answered, type KnownRow, KnownRows, mark } from "../tables/KnownRows.ts
 import { LaneNames, nothingStored, type Place } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import { ceilingOf, floorOf } from "../tables/Sequences.ts"
-import { columns, type StreamRow, storedOf } from "../tables/StreamRows.ts"
+import { columns, readBytes, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 import { LetterCounts } from "./LetterCounts.ts"
 import { type Part, ReadAhead } from "./ReadAhead.ts"
 
-/** Bytes that are read at a time, about: of what one asks for, and of what a lane reads on and on. */
-export const readBytes = 4 * 1024 * 1024
+/** Bytes that are read at a time of what a lane reads on and on, about. */
 const partBytes = 1024 * 1024
 /** Rows that are looked through at a time. */
 const rowsAtOnce = 256

@@ -11,7 +11,7 @@ import type { Queries } from "../connection/Database.ts"
 const remembered = 1_024
 
 /** The mark that tells a row from another with the same sequences, in SQL: the first of its keys. */
-export const mark = "encode(substr(keys, 1, 16), 'hex')"
+export const mark = `encode(substr(keys, 1, ${keyWidth}), 'hex')`
 /** The mark of a row that is being appended. */
 export const markOf = (keys: Uint8Array): string => Buffer.from(keys.buffer, keys.byteOffset, keyWidth).toString("hex")
 

@@ -12,13 +12,12 @@
 import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync, writeSync } from "node:fs"
 import { dirname } from "node:path"
 import { Exit } from "effect"
-import type { JournalStatus } from "../../Archive.ts"
 import type { AppendExit } from "../../Journal.ts"
 import { full, unavailable } from "../../JournalError.ts"
+import { fillingMarks, type JournalStatus } from "../../JournalStatus.ts"
 import type { Store } from "./Store.ts"
 
 const ballastBytes = 4 * 1024 * 1024
-const marks = [95, 80, 50] as const
 /** A mark is cleared when use falls this far below it, in percent: it warns once. */
 const hysteresis = 5
 
@@ -144,7 +143,7 @@ export class Space {
 
   #update(): void {
     const percent = (this.usedBytes / this.#maxSize) * 100
-    const mark = marks.find((mark) => percent >= mark - (this.filling >= mark ? hysteresis : 0)) ?? 0
+    const mark = fillingMarks.find((mark) => percent >= mark - (this.filling >= mark ? hysteresis : 0)) ?? 0
     this.filling = mark
     const disk = dirname(this.#store.path)
     if (this.usedBytes >= this.#maxSize) {

@@ -2,8 +2,9 @@
  * Losses that no person has acknowledged, for all relays: the journal is red
  * until one relay is told that they were seen.
  */
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
 import type { Database } from "../connection/Database.ts"
+import type { KnownRows } from "../tables/KnownRows.ts"
 
 interface Raised {
   readonly lines: ReadonlyArray<string>
@@ -48,6 +49,29 @@ export class RedAlarm {
     this.#own.set(line, { at: this.#clocks.wall(), storedAt: undefined })
     yield* this.store
   })
+
+  raiseDamaged(sequence: number) {
+    return this.raise(
+      `Event ${sequence} can't be read as it was written: it is not delivered; the sender may send it again.`,
+    )
+  }
+
+  /** Says what a failover lost of known rows; with the `floor` of a stream that this relay alone wrote, all of it. */
+  raiseMissing(known: KnownRows, floor?: number): Effect.Effect<void> {
+    const asked = Effect.retry(known.takeMissing(this.#db, floor), {
+      times: 10,
+      schedule: Schedule.spaced("1 second"),
+    })
+    return Effect.ignore(
+      Effect.flatMap(asked, ({ events, from, isAll }) =>
+        events === 0
+          ? Effect.void
+          : this.raise(
+              `The database lost ${isAll ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. Those that had not been delivered by then never will be, unless the sender sends them again.`,
+            ),
+      ),
+    )
+  }
 
   /** Stores the lines that the database does not have yet, where it answers. */
   get store(): Effect.Effect<void> {

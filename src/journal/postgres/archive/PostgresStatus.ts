@@ -1,0 +1,37 @@
+/** The journal's status, from memory. */
+import { Effect } from "effect"
+import { fillingMarks, type JournalStatus } from "../../JournalStatus.ts"
+import type { Admission } from "../fleet/Admission.ts"
+import type { FleetReport } from "../fleet/FleetReport.ts"
+import type { Member } from "../fleet/Member.ts"
+import type { RedAlarm } from "../fleet/RedAlarm.ts"
+
+export const make = (
+  { fleet, writer, silence }: Member,
+  report: FleetReport,
+  admission: Admission,
+  alarm: RedAlarm,
+  maxBytes: number,
+): Effect.Effect<JournalStatus> =>
+  Effect.sync(() => {
+    const raised = alarm.state(fleet.news.alarm, fleet.now() - fleet.beatAge)
+    const troubles = fleet.streams.flatMap(({ trouble }) =>
+      trouble === "" ? [] : [`What the lanes settle can't be stored, and soon nothing more is delivered: ${trouble}`],
+    )
+    const { health, message } = admission.health
+    const { answeredAt } = silence
+    const usedBytes = report.usedBytes
+    const head = report.sum(({ accepted }) => accepted)
+    return {
+      health: health === "ok" && raised.lines.length > 0 ? "red" : health,
+      message: [message, ...troubles, ...raised.lines].filter((line) => line !== "").join("\n"),
+      alarm: raised,
+      head,
+      first: head + 1 - report.sum(({ kept }) => kept),
+      usedBytes,
+      maxBytes,
+      filling: fillingMarks.find((mark) => usedBytes * 100 >= maxBytes * mark) ?? 0,
+      counters: { ...writer.counters },
+      engine: answeredAt === undefined ? {} : { answeredAt },
+    }
+  })

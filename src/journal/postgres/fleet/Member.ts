@@ -1,0 +1,101 @@
+/**
+ * This relay among others: the fleet, whose streams it delivers, and the writer of
+ * its appends. Each needs the other: an append goes to the stream that the fleet
+ * holds, and a lane of a stream is emptied by appending its events again.
+ */
+import { Clock, Duration, Effect, type Scope, Semaphore } from "effect"
+import type { JournalError } from "../../JournalError.ts"
+import { empty } from "../append/LaneEmptying.ts"
+import { StreamWriter } from "../append/StreamWriter.ts"
+import type { KnownRows } from "../tables/KnownRows.ts"
+import { floorOf, sharedStream } from "../tables/Sequences.ts"
+import * as Fleet from "./Fleet.ts"
+import type { RedAlarm } from "./RedAlarm.ts"
+import { Silence } from "./Silence.ts"
+
+/** How long the last commits may take when the relay stops. */
+const drainWithin = Duration.seconds(3)
+/** How often the shared stream is asked for what others appended, in milliseconds: with sinks that need it, and without. */
+const pollEvery = 25
+const pollIdly = 1_000
+
+export interface MemberOptions extends Pick<Fleet.FleetOptions, "db" | "name" | "onReplaced"> {
+  readonly alarm: RedAlarm
+}
+
+export interface Member {
+  readonly fleet: Fleet.Fleet
+  readonly writer: StreamWriter
+  readonly silence: Silence
+  /** The relay stops. */
+  readonly isClosed: () => boolean
+}
+
+/** Joins the fleet, and leaves it when the scope closes, once the last commits have ended. */
+export const join = Effect.fnUntraced(function* ({
+  alarm,
+  ...options
+}: MemberOptions): Effect.fn.Return<Member, JournalError, Scope.Scope> {
+  const { db } = options
+  const clock = yield* Clock.Clock
+  const run = Effect.runForkWith(yield* Effect.context<never>())
+  /** One at a time reads the shared stream into memory, or changes its lanes. */
+  const oneOfShared = yield* Semaphore.make(1)
+  let isClosed = false
+
+  const owner: Fleet.FleetOptions["owner"] = {
+    opened: (sink, { renamedFrom, exclusive }) =>
+      Effect.suspend(() => {
+        if (exclusive !== undefined) writer.setExclusive(sink, exclusive)
+        // A lane's pause goes along.
+        const isPaused = renamedFrom !== undefined && renamedFrom !== sink && fleet.isPaused(renamedFrom)
+        return isPaused ? silence.askingAgain(fleet.setPaused(sink, true)) : Effect.void
+      }),
+    empty: (stream, from) => empty(stream, writer, from),
+    exclusively: (stream, work) => {
+      if (stream === fleet.own) return writer.exclusively(work)
+      return stream.id === sharedStream ? oneOfShared.withPermit(work) : work
+    },
+    damaged: (sequence) => {
+      run(alarm.raiseDamaged(sequence))
+    },
+  }
+  const lost = (known: KnownRows, floor?: number) => {
+    if (!isClosed) run(alarm.raiseMissing(known, floor))
+  }
+  const fleet: Fleet.Fleet = yield* Fleet.make({
+    ...options,
+    owner,
+    // Each relay reports what is missing of its own appends to the shared stream.
+    onLost: ({ id, known }) => (id === sharedStream ? lost(writer.toShared) : lost(known, floorOf(id))),
+    onSharedTaken: () => lost(writer.toShared),
+  })
+  const writer = new StreamWriter({
+    db,
+    own: () => fleet.own,
+    isClosed: () => isClosed,
+    waitingInShared: (sink) => fleet.waitingInShared(sink),
+  })
+  const silence = new Silence(fleet, () => clock.currentTimeMillisUnsafe())
+
+  yield* Effect.acquireRelease(fleet.join, () =>
+    Effect.gen(function* () {
+      isClosed = true
+      yield* Effect.timeoutOption(
+        Effect.promise(() => writer.drain()),
+        drainWithin,
+      )
+      yield* fleet.leave
+    }),
+  )
+  yield* fleet.run
+
+  /** The relay that delivers the shared stream reads what others append to it. */
+  const poll = Effect.suspend(() => {
+    const { shared } = fleet
+    const look = shared === undefined ? Effect.void : Effect.ignore(oneOfShared.withPermit(shared.follow))
+    return Effect.andThen(look, Effect.sleep(writer.hasExclusive && shared !== undefined ? pollEvery : pollIdly))
+  })
+  yield* Effect.forkScoped(Effect.forever(poll))
+  return { fleet, writer, silence, isClosed: () => isClosed }
+})

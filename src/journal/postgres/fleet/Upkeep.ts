@@ -1,0 +1,48 @@
+/** What a relay does for the streams that it owns, as long as it runs: it deletes what is old, and counts dead letters. */
+import { Clock, Duration, Effect } from "effect"
+import type { Database } from "../connection/Database.ts"
+import * as Housekeeping from "../lanes/Housekeeping.ts"
+import { loadPlaces } from "../lanes/StreamLoading.ts"
+import type { FleetReport } from "./FleetReport.ts"
+import type { Member } from "./Member.ts"
+
+/** How often old rows are looked for, and duplicates forgotten. */
+const pruneEvery = Duration.seconds(1)
+const forgetEvery = Duration.seconds(60)
+/** Milliseconds: how far back a failover is looked for among what was appended to the shared stream, while the database answers. */
+const remembersShared = 60_000
+
+/** The bounds of what the journal keeps. */
+export interface UpkeepOptions {
+  readonly retention: Duration.Duration
+  /** Bytes, of all relays together. */
+  readonly maxSize: number
+  readonly duplicates: { readonly age: Duration.Duration; readonly count: number }
+}
+
+/** Runs until the scope closes. */
+export const run = Effect.fnUntraced(function* (
+  db: Database,
+  { fleet, writer }: Member,
+  report: FleetReport,
+  { retention, maxSize, duplicates }: UpkeepOptions,
+) {
+  const tidy = Effect.gen(function* () {
+    const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(retention)
+    const tooMany = report.usedBytes - maxSize * 0.9
+    for (const stream of fleet.streams) {
+      if (stream.isLost) continue
+      // Another relay may be emptying one of its lanes.
+      if (stream.names.isMoving) yield* fleet.owner.exclusively(stream, loadPlaces(stream, db))
+      while (yield* Housekeeping.prune(stream, before, tooMany)) yield* Effect.sleep(20)
+    }
+    writer.toShared.forget(performance.now() - remembersShared)
+  })
+  const forget = Effect.suspend(() =>
+    fleet.shared === undefined
+      ? Effect.void
+      : Housekeeping.forget(db, { age: Duration.toMillis(duplicates.age), count: duplicates.count }),
+  )
+  yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(tidy), pruneEvery)))
+  yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(forget), forgetEvery)))
+})
