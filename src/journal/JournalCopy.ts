@@ -109,36 +109,33 @@ export interface Checked {
   readonly damaged: number
 }
 
-/** Pages through all imports. */
-export const eachImport = Effect.fnUntraced(function* <E, R>(
-  { imported }: CopySource,
-  use: (some: ReadonlyArray<CopiedImport>) => Effect.Effect<unknown, E, R>,
-) {
-  for (let after = { journal: "", sequence: 0 }; ; ) {
-    const some = yield* imported(after)
-    const end = some.at(-1)
-    if (end === undefined) return
-    yield* use(some)
-    after = end
-  }
-})
+/** Reads page after page, until one is empty; `afterOf` says where the next begins, by the last of a page. */
+const eachPage =
+  <A, Place>(first: Place, afterOf: (last: A) => Place) =>
+  <E, R>(read: (after: Place) => Read<A>, use: (some: ReadonlyArray<A>) => Effect.Effect<unknown, E, R>) =>
+    Effect.gen(function* () {
+      for (let after = first; ; ) {
+        const some = yield* read(after)
+        const last = some.at(-1)
+        if (last === undefined) return
+        yield* use(some)
+        after = afterOf(last)
+      }
+    })
 
-/** Pages through how a stream's events ended. */
-export const eachEnd = Effect.fnUntraced(function* <E, R>(
-  { ends }: CopiedStream,
-  use: (some: ReadonlyArray<CopiedEnd>) => Effect.Effect<unknown, E, R>,
-) {
-  for (let after = 0; ; ) {
-    const some = yield* ends(after)
-    const end = some.at(-1)
-    if (end === undefined) return
-    yield* use(some)
-    after = end.id
-  }
-})
+const start: After = { lane: "", sequence: 0 }
 
-/** The place before the first of a lane's own. */
-export const start: After = { lane: "", sequence: 0 }
+/** Pages through what a stream keeps: its events, its lanes' retries and dead letters, how events ended; and through all imports. */
+export const each = {
+  event: (after: number) => eachPage(after, ({ entry }: Stored) => entry.sequence),
+  retry: eachPage(start, ({ lane, sequence }: CopiedRetry): After => ({ lane, sequence })),
+  letter: eachPage(start, ({ lane, entry }: CopiedLetter): After => ({ lane, sequence: entry.sequence })),
+  end: eachPage(0, ({ id }: CopiedEnd) => id),
+  import: eachPage<CopiedImport, Pick<CopiedImport, "journal" | "sequence">>(
+    { journal: "", sequence: 0 },
+    (one) => one,
+  ),
+}
 
 /** Reads on where nothing of a page is sound: an empty one is the end. */
 export const soundPages =
@@ -160,28 +157,14 @@ export const soundPages =
 /** Reads all that a source has. */
 export const check = Effect.fnUntraced(function* ({ streams, damaged }: CopySource) {
   const counts = { events: 0, retrying: 0, deadLetters: 0 }
-  for (const stream of streams) {
-    for (let after = 0; ; ) {
-      const stored = yield* stream.events(after)
-      counts.events += stored.length
-      const end = stored.at(-1)
-      if (end === undefined) break
-      after = end.entry.sequence
-    }
-    for (let after = start; ; ) {
-      const some = yield* stream.retries(after)
-      counts.retrying += some.length
-      const end = some.at(-1)
-      if (end === undefined) break
-      after = { lane: end.lane, sequence: end.sequence }
-    }
-    for (let after = start; ; ) {
-      const some = yield* stream.letters(after)
-      counts.deadLetters += some.length
-      const end = some.at(-1)
-      if (end === undefined) break
-      after = { lane: end.lane, sequence: end.entry.sequence }
-    }
+  const count = (what: keyof typeof counts) => (some: ReadonlyArray<unknown>) =>
+    Effect.sync(() => {
+      counts[what] += some.length
+    })
+  for (const { events, retries, letters } of streams) {
+    yield* each.event(0)(events, count("events"))
+    yield* each.retry(retries, count("retrying"))
+    yield* each.letter(letters, count("deadLetters"))
   }
   const lanes = new Set(streams.flatMap(({ lanes }) => lanes.map(({ name }) => name))).size
   const checked: Checked = { ...counts, lanes, damaged: damaged() }

@@ -17,11 +17,8 @@ import {
   type CopyCounts,
   type CopySource,
   type CopyTarget,
-  eachEnd,
-  eachImport,
-  start,
+  each,
 } from "../../JournalCopy.ts"
-import { MaintenanceError } from "../../JournalError.ts"
 import { bucketOf } from "../../stream/OutcomeRecord.ts"
 import { Origin, type Stored } from "../../stream/Record.ts"
 import { keysOf, rowOf } from "../append/Commits.ts"
@@ -35,8 +32,8 @@ import type { Place } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import { putEnded } from "../tables/OutcomeTables.ts"
 import { ceilingOf, floorOf, maxStreams } from "../tables/Sequences.ts"
-
-const failing = Effect.mapError(({ message }: { readonly message: string }) => new MaintenanceError({ message }))
+import { unnested } from "../tables/Unnested.ts"
+import { failing } from "./PostgresCopySource.ts"
 
 /** The database's note of a copy, by its name in the source. */
 interface Copy {
@@ -123,18 +120,14 @@ const putOutcomes = (queries: Queries, floor: number, outcomes: ReadonlyArray<Co
   queries.query(
     `INSERT INTO outcome (bucket, lane, bytes) SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[])
      ON CONFLICT DO NOTHING`,
-    [
-      outcomes.map(({ bucket }) => bucketOf(floor) + bucket),
-      outcomes.map(({ lane }) => lane),
-      outcomes.map(({ bytes }) => Buffer.from(bytes)),
-    ],
+    unnested(3, outcomes, ({ bucket, lane, bytes }) => [bucketOf(floor) + bucket, lane, Buffer.from(bytes)]),
   )
 
 /** The ends that an earlier try has stored are stored anew. */
 const putEnds = (database: Database, floor: number, ceiling: number, source: CopySource, from: CopiedStream) =>
   Effect.andThen(
     database.query("DELETE FROM ended WHERE sequence > $1 AND sequence < $2", [floor, ceiling]),
-    eachEnd(from, (some) =>
+    each.end(from.ends, (some) =>
       putEnded(
         database,
         some.map(({ id, copy, last, ...end }) => ({
@@ -165,30 +158,25 @@ const put = Effect.fnUntraced(function* (
   if (isDone) return { events: 0, retries: 0, deadLetters: 0, known }
   const now = yield* Clock.currentTimeMillis
   const remembered = now - Duration.toMillis(config.duplicates.age)
-  let events = 0
-  for (let after = (ends.rows[0]?.last ?? floor) - floor; ; ) {
-    const stored = yield* from.events(after)
-    const end = stored.at(-1)
-    if (end === undefined) break
-    const runs = runsOf(stored, ({ entry }) => entry.event.receivedAt > remembered)
-    const outcomes = yield* from.outcomes(stored[0]?.entry.sequence ?? 0, end.entry.sequence)
-    yield* database.transact((queries) =>
-      Effect.andThen(
-        Effect.forEach(runs, (run) => putRun(queries, floor, run), { discard: true }),
-        putOutcomes(queries, floor, outcomes),
-      ),
-    )
-    after = end.entry.sequence
-    events += stored.length
-    yield* onProgress(after / Math.max(1, from.last))
-  }
-
-  let retries = 0
-  for (let after = start; ; ) {
-    const some = yield* from.retries(after)
-    const end = some.at(-1)
-    if (end === undefined) break
-    yield* LaneTables.putRetries(
+  const counts = { events: 0, retries: 0, deadLetters: 0, known }
+  yield* each.event((ends.rows[0]?.last ?? floor) - floor)(from.events, (stored) =>
+    Effect.gen(function* () {
+      const runs = runsOf(stored, ({ entry }) => entry.event.receivedAt > remembered)
+      const last = stored.at(-1)?.entry.sequence ?? 0
+      const outcomes = yield* from.outcomes(stored[0]?.entry.sequence ?? 0, last)
+      yield* database.transact((queries) =>
+        Effect.andThen(
+          Effect.forEach(runs, (run) => putRun(queries, floor, run), { discard: true }),
+          putOutcomes(queries, floor, outcomes),
+        ),
+      )
+      counts.events += stored.length
+      yield* onProgress(last / Math.max(1, from.last))
+    }),
+  )
+  yield* each.retry(from.retries, (some) => {
+    counts.retries += some.length
+    return LaneTables.putRetries(
       database,
       some.map(({ lane, attempts, entry, ...wait }) => ({
         lane,
@@ -197,23 +185,14 @@ const put = Effect.fnUntraced(function* (
         entry: { ...entry, sequence: floor + wait.sequence },
       })),
     )
-    after = end
-    retries += some.length
-  }
-
-  let deadLetters = 0
-  for (let after = start; ; ) {
-    const some = yield* from.letters(after)
-    const end = some.at(-1)
-    if (end === undefined) break
-    yield* LaneTables.putLetters(
+  })
+  yield* each.letter(from.letters, (some) => {
+    counts.deadLetters += some.length
+    return LaneTables.putLetters(
       database,
       some.map((letter) => ({ ...letter, entry: { ...letter.entry, sequence: floor + letter.entry.sequence } })),
     )
-    after = { lane: end.lane, sequence: end.entry.sequence }
-    deadLetters += some.length
-  }
-
+  })
   yield* putEnds(database, floor, ceilingOf(stream), source, from)
   const places = from.lanes.map(({ name, cursor, pausedFor }): readonly [string, Place] => [
     name,
@@ -238,18 +217,14 @@ const put = Effect.fnUntraced(function* (
       yield* note(queries, from.name, { stream, isDone: true })
     }),
   )
-  return { events, retries, deadLetters, known }
+  return counts
 })
 
 const putImports = (database: Database, some: ReadonlyArray<CopiedImport>) =>
   database.query(
     `INSERT INTO imported (journal, sequence, lanes) SELECT * FROM unnest($1::text[], $2::bigint[], $3::jsonb[])
      ON CONFLICT DO NOTHING`,
-    [
-      some.map(({ journal }) => journal),
-      some.map(({ sequence }) => sequence),
-      some.map(({ lanes }) => JSON.stringify(lanes)),
-    ],
+    unnested(3, some, ({ journal, sequence, lanes }) => [journal, sequence, JSON.stringify(lanes)]),
   )
 
 export const target = (config: PostgresConfig) =>
@@ -268,7 +243,7 @@ export const target = (config: PostgresConfig) =>
             sum.deadLetters += counts.deadLetters
             sum.known += counts.known
           }
-          yield* eachImport(source, (some) => putImports(database, some))
+          yield* each.import(source.imported, (some) => putImports(database, some))
           return sum
         }).pipe(failing),
     } satisfies CopyTarget

@@ -17,7 +17,7 @@ import type { Result } from "effect"
 import { type LaneReport, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
 import type { Answer, Database } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
-import { mark } from "../tables/KnownRows.ts"
+import { thereOf } from "../tables/KnownRows.ts"
 
 /** Milliseconds, as all below. */
 export const beatEvery = 1_000
@@ -93,8 +93,7 @@ const beatSql = `WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_co
   )
 SELECT (SELECT beat FROM me) AS beat, (SELECT instance FROM member WHERE name = $1) AS instance, timeline() AS timeline,
   (SELECT coalesce(json_agg(s), '[]') FROM stream AS s) AS streams,
-  (SELECT coalesce(json_agg(json_build_object('first', first, 'mark', ${mark})), '[]')
-   FROM log WHERE first = ANY($7::bigint[])) AS rows,
+  ${thereOf("$7")} AS rows,
   (SELECT coalesce(json_agg(m), '[]') FROM member AS m) AS members,
   (SELECT coalesce(json_agg(k), '[]') FROM sink AS k) AS sinks,
   (SELECT value FROM meta WHERE key = 'alarm') AS alarm`

@@ -7,7 +7,8 @@ import { keyWidth, notDelivered } from "../../stream/CommitBatch.ts"
 import type { Queries } from "../connection/Database.ts"
 import { answered, type KnownRow, mark } from "../tables/KnownRows.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
-import { ceilingOf, floorOf, voidKey } from "../tables/Sequences.ts"
+import { ceilingOf, floorOf, rangeOf, voidKey } from "../tables/Sequences.ts"
+import { holding } from "../tables/StreamRows.ts"
 import type { StreamState } from "./StreamState.ts"
 
 /** Rows of keys that are read at a time. */
@@ -24,7 +25,7 @@ export const load = (stream: StreamState): Effect.Effect<void, JournalError> =>
   )
 
 const loadAll = Effect.fnUntraced(function* (stream: StreamState, queries: Queries) {
-  const range = [floorOf(stream.id), ceilingOf(stream.id)]
+  const range = rangeOf(stream.id)
   const { rows: heads } = yield* queries.query<{ head: number | null; kept: number; void: number; bytes: number }>(
     `SELECT max(first + count - 1) AS head, coalesce(sum(count - cardinality(void)), 0)::bigint AS kept,
        coalesce(sum(cardinality(void)), 0)::bigint
@@ -99,9 +100,7 @@ interface KeysRow {
 const keysAbove = (stream: StreamState, queries: Queries, after: number) =>
   Effect.map(
     queries.query<KeysRow>(
-      `SELECT first, count, routes, keys, void FROM log
-       WHERE first >= coalesce((SELECT max(first) FROM log WHERE first > $1 AND first <= $2), $2) AND first < $3
-       ORDER BY first LIMIT ${rowsAtOnce}`,
+      `SELECT first, count, routes, keys, void FROM log WHERE ${holding} ORDER BY first LIMIT ${rowsAtOnce}`,
       [floorOf(stream.id), after + 1, ceilingOf(stream.id)],
     ),
     ({ rows }) => rows,

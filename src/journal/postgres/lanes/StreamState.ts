@@ -22,7 +22,7 @@ import { answered, type KnownRow, KnownRows, mark } from "../tables/KnownRows.ts
 import { LaneNames, nothingStored, type Place } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import { ceilingOf, floorOf } from "../tables/Sequences.ts"
-import { columns, readBytes, type StreamRow, storedOf } from "../tables/StreamRows.ts"
+import { columns, holding, readBytes, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 import { LetterCounts } from "./LetterCounts.ts"
 import { type Part, ReadAhead } from "./ReadAhead.ts"
 
@@ -209,8 +209,7 @@ export class StreamState {
         `SELECT ${columns} FROM (
            SELECT ${columns}, sum(octet_length(bytes)) OVER (ORDER BY first) - octet_length(bytes) AS before FROM (
              SELECT ${columns} FROM log
-             WHERE first >= coalesce((SELECT max(first) FROM log WHERE first > $1 AND first <= $2), $2) AND first < $3
-               AND first + count > $2
+             WHERE ${holding} AND first + count > $2
              ORDER BY first LIMIT ${rowsAtOnce}
            ) AS next
          ) AS sized WHERE before < ${bytes} ORDER BY first`,

@@ -15,6 +15,11 @@ export const mark = `encode(substr(keys, 1, ${keyWidth}), 'hex')`
 /** The mark of a row that is being appended. */
 export const markOf = (keys: Uint8Array): string => Buffer.from(keys.buffer, keys.byteOffset, keyWidth).toString("hex")
 
+/** Those of the rows whose first sequences a parameter names that are there, as JSON, in SQL. */
+export const thereOf = (parameter: string): string =>
+  `(SELECT coalesce(json_agg(json_build_object('first', first, 'mark', ${mark})), '[]')
+    FROM log WHERE first = ANY(${parameter}::bigint[]))`
+
 /** How many events of a row were answered as new, in SQL. */
 export const answered = "count - cardinality(void)"
 
@@ -84,8 +89,7 @@ export class KnownRows {
     return Effect.map(
       db.query<{ head: number; there: ReadonlyArray<Pick<KnownRow, "first" | "mark">> }>(
         `SELECT (SELECT coalesce(max(first + count - 1), $2) FROM log WHERE first > $2 AND first < $3) AS head,
-           (SELECT coalesce(json_agg(json_build_object('first', first, 'mark', ${mark})), '[]')
-            FROM log WHERE first = ANY($1::bigint[])) AS there`,
+           ${thereOf("$1")} AS there`,
         [rows.map(({ first }) => first), floor ?? 0, first.first],
       ),
       ({ rows: [answer] }): Missing => {

@@ -2,16 +2,26 @@
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
 import type { Retry, StoredDeadLetter } from "../../LaneInfo.ts"
-import type { Attempt, RetryChange } from "../../Settlement.ts"
+import type { Attempt, RetryChange, Wait } from "../../Settlement.ts"
 import { decode, encode } from "../../stream/Record.ts"
 import { WebhookBytes } from "../../stream/WebhookBytes.ts"
 import type { Queries } from "../connection/Database.ts"
-import { ceilingOf, floorOf } from "./Sequences.ts"
+import { rangeOf } from "./Sequences.ts"
+import { unnested } from "./Unnested.ts"
+
+/** A place in these tables. */
+export interface LaneRow {
+  readonly lane: string
+  readonly sequence: number
+}
+
+/** For `(lane, sequence) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))`. */
+export const placesOf = (rows: ReadonlyArray<LaneRow>) => unnested(2, rows, ({ lane, sequence }) => [lane, sequence])
 
 /** The attempts of an event, from JSON. */
-const attemptsOf = (text: string): ReadonlyArray<Attempt> => JSON.parse(text)
+export const attemptsOf = (text: string): ReadonlyArray<Attempt> => JSON.parse(text)
 
-interface RetryRow {
+export interface RetryRow {
   readonly sequence: number
   readonly key: string
   readonly due: number
@@ -19,39 +29,34 @@ interface RetryRow {
   readonly first_attempt_at: number
   readonly tried: number
   readonly attempts: string
+  readonly record: Uint8Array
 }
+
+/** A row of the table `retry`, but for its record. */
+export const waitOf = ({ sequence, key, due, delay, first_attempt_at, tried }: Omit<RetryRow, "record">): Wait => ({
+  ...{ sequence, due, delay, tried },
+  key: JSON.parse(key),
+  firstAttemptAt: first_attempt_at,
+})
 
 /** The retries of a lane in a stream, by sequence. */
 export const retriesOf = (db: Queries, stream: number, lane: string) =>
   Effect.map(
-    db.query<RetryRow>(
+    db.query<Omit<RetryRow, "record">>(
       `SELECT sequence, key, due, delay, first_attempt_at, tried, attempts FROM retry
        WHERE lane = $1 AND sequence > $2 AND sequence < $3 ORDER BY sequence`,
-      [lane, floorOf(stream), ceilingOf(stream)],
+      [lane, ...rangeOf(stream)],
     ),
     ({ rows }) =>
-      rows.map(
-        (row): Retry => ({
-          sequence: row.sequence,
-          key: JSON.parse(row.key),
-          due: row.due,
-          delay: row.delay,
-          firstAttemptAt: row.first_attempt_at,
-          tried: row.tried,
-          lastFailure: attemptsOf(row.attempts).at(-1)?.reason ?? "",
-        }),
-      ),
+      rows.map((row): Retry => ({ ...waitOf(row), lastFailure: attemptsOf(row.attempts).at(-1)?.reason ?? "" })),
   )
 
 /** Retries as they are kept, by lane and sequence. */
-export const keptRetries = Effect.fnUntraced(function* (
-  db: Queries,
-  keys: ReadonlyArray<{ readonly lane: string; readonly sequence: number }>,
-) {
-  const { rows } = yield* db.query<{ lane: string; sequence: number; attempts: string; record: Uint8Array }>(
+export const keptRetries = Effect.fnUntraced(function* (db: Queries, keys: ReadonlyArray<LaneRow>) {
+  const { rows } = yield* db.query<LaneRow & { attempts: string; record: Uint8Array }>(
     `SELECT lane, sequence, attempts, record FROM retry
      WHERE (lane, sequence) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))`,
-    [keys.map(({ lane }) => lane), keys.map(({ sequence }) => sequence)],
+    placesOf(keys),
   )
   return new Map(
     rows.map(({ lane, sequence, attempts, record }) => [
@@ -81,26 +86,26 @@ export const putRetries = (db: Queries, puts: ReadonlyArray<RetryToPut>) =>
            $8::text[], $9::bytea[])
          ON CONFLICT (lane, sequence) DO UPDATE SET key = excluded.key, due = excluded.due, delay = excluded.delay,
            first_attempt_at = excluded.first_attempt_at, tried = excluded.tried, attempts = excluded.attempts`,
-        [
-          puts.map(({ lane }) => lane),
-          puts.map(({ change }) => change.sequence),
-          puts.map(({ change }) => JSON.stringify(change.key)),
-          puts.map(({ change }) => change.due),
-          puts.map(({ change }) => change.delay),
-          puts.map(({ change }) => change.firstAttemptAt),
-          puts.map(({ change }) => change.tried),
-          puts.map(({ attempts }) => JSON.stringify(attempts)),
-          puts.map(({ entry }) => (entry === undefined ? noBytes : Buffer.from(encode(entry)))),
-        ],
+        unnested(9, puts, ({ lane, change, attempts, entry }) => [
+          lane,
+          change.sequence,
+          JSON.stringify(change.key),
+          change.due,
+          change.delay,
+          change.firstAttemptAt,
+          change.tried,
+          JSON.stringify(attempts),
+          entry === undefined ? noBytes : Buffer.from(encode(entry)),
+        ]),
       )
 
-export const endRetries = (db: Queries, ends: ReadonlyArray<{ readonly lane: string; readonly sequence: number }>) =>
+export const endRetries = (db: Queries, ends: ReadonlyArray<LaneRow>) =>
   ends.length === 0
     ? Effect.void
-    : db.query("DELETE FROM retry WHERE (lane, sequence) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))", [
-        ends.map(({ lane }) => lane),
-        ends.map(({ sequence }) => sequence),
-      ])
+    : db.query(
+        "DELETE FROM retry WHERE (lane, sequence) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))",
+        placesOf(ends),
+      )
 
 export interface LetterToPut {
   readonly lane: string
@@ -110,31 +115,28 @@ export interface LetterToPut {
 }
 
 /** Stores dead letters, in the place of those that were there. */
-export const putLetters = Effect.fnUntraced(function* (db: Queries, letters: ReadonlyArray<LetterToPut>) {
-  if (letters.length === 0) return
-  const records = letters.map(({ entry }) => Buffer.from(encode(entry)))
-  yield* db.query(
-    `INSERT INTO dead (lane, sequence, at, type, size, attempts, record, webhook)
-     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::int[], $6::text[], $7::bytea[],
-       $8::text[])
-     ON CONFLICT (sequence, lane) DO UPDATE SET at = excluded.at, attempts = excluded.attempts,
-       size = excluded.size, record = excluded.record, webhook = excluded.webhook`,
-    [
-      letters.map(({ lane }) => lane),
-      letters.map(({ entry }) => entry.sequence),
-      letters.map(({ at }) => at),
-      letters.map(({ entry }) => JSON.stringify(entry.event.type)),
-      records.map(({ length }) => length),
-      letters.map(({ attempts }) => JSON.stringify(attempts)),
-      records,
-      letters.map(({ entry }) => entry.event.webhook),
-    ],
-  )
-})
+export const putLetters = (db: Queries, letters: ReadonlyArray<LetterToPut>) =>
+  letters.length === 0
+    ? Effect.void
+    : db.query(
+        `INSERT INTO dead (lane, sequence, at, type, size, attempts, record, webhook)
+         SELECT lane, sequence, at, type, octet_length(record), attempts, record, webhook
+         FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bytea[], $7::text[])
+           AS new(lane, sequence, at, type, attempts, record, webhook)
+         ON CONFLICT (sequence, lane) DO UPDATE SET at = excluded.at, attempts = excluded.attempts,
+           size = excluded.size, record = excluded.record, webhook = excluded.webhook`,
+        unnested(7, letters, ({ lane, at, attempts, entry }) => [
+          lane,
+          entry.sequence,
+          at,
+          JSON.stringify(entry.event.type),
+          JSON.stringify(attempts),
+          Buffer.from(encode(entry)),
+          entry.event.webhook,
+        ]),
+      )
 
-export interface LetterRow {
-  readonly lane: string
-  readonly sequence: number
+export interface LetterRow extends LaneRow {
   readonly at: number
   readonly attempts: string
   readonly record: Uint8Array
@@ -158,7 +160,7 @@ export const letterCounts = (db: Queries, stream: number) =>
     db.query<{ lane: string; webhook: string; letters: number; bytes: number }>(
       `SELECT lane, webhook, count(*) AS letters, coalesce(sum(size), 0)::bigint AS bytes FROM dead
        WHERE sequence > $1 AND sequence < $2 GROUP BY lane, webhook`,
-      [floorOf(stream), ceilingOf(stream)],
+      rangeOf(stream),
     ),
     ({ rows }) => {
       const counts = new Map<string, { letters: number; readonly bytes: WebhookBytes }>()

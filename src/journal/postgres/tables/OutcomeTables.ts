@@ -7,6 +7,7 @@ import { Operator } from "../../Operator.ts"
 import { type Attempt, keptAttempts, type Settlement } from "../../Settlement.ts"
 import { type Ended, encodeRanges, span } from "../../stream/OutcomeRecord.ts"
 import type { Queries } from "../connection/Database.ts"
+import { unnested } from "./Unnested.ts"
 
 /** The name of the client that removes something, and the time. */
 export interface Removal {
@@ -21,9 +22,9 @@ export const removal: Effect.Effect<Removal> = Effect.gen(function* () {
 /** The rows that settlements add to, as three parameters: `unnest($bucket::bigint[], $lane::text[], $bytes::bytea[])`. */
 export const deliveredRows = (settlements: ReadonlyArray<Settlement>): ReadonlyArray<ReadonlyArray<unknown>> => {
   const rows = settlements.flatMap(({ lane, delivered }) =>
-    [...encodeRanges(delivered)].map(([bucket, bytes]) => ({ bucket, lane, bytes: Buffer.from(bytes) })),
+    [...encodeRanges(delivered)].map(([bucket, bytes]) => [bucket, lane, Buffer.from(bytes)]),
   )
-  return [rows.map(({ bucket }) => bucket), rows.map(({ lane }) => lane), rows.map(({ bytes }) => bytes)]
+  return unnested(3, rows, (row) => row)
 }
 
 /** Adds these rows: a part of a WITH. `from` is a table without whose row nothing is stored. */
@@ -53,15 +54,11 @@ export const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: Ended
 })
 
 /** The parameters of `unnest` for what ended. */
-export const endedRows = (ended: ReadonlyArray<Ended>): ReadonlyArray<ReadonlyArray<unknown>> => [
-  ended.map(({ sequence }) => sequence),
-  ended.map(({ lane }) => lane),
-  ended.map(({ at }) => Math.round(at)),
-  ended.map(({ outcome }) => outcome),
-  ended.map(({ last }) => last ?? null),
-  ended.map(({ copy }) => copy ?? null),
-  ended.map(({ note }) => JSON.stringify(note)),
-]
+export const endedRows = (ended: ReadonlyArray<Ended>): ReadonlyArray<ReadonlyArray<unknown>> =>
+  unnested(7, ended, ({ sequence, lane, at, outcome, last = null, copy = null, note }) => [
+    ...[sequence, lane, Math.round(at), outcome, last, copy],
+    JSON.stringify(note),
+  ])
 
 /** The types of these parameters, the first of which has this number. */
 export const endedTypes = (first: number): string =>

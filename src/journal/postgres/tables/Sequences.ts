@@ -14,6 +14,12 @@ export const floorOf = (stream: number): number => stream * width
 /** Above its last sequence. */
 export const ceilingOf = (stream: number): number => (stream + 1) * width
 
+/** Both, for `sequence > $floor AND sequence < $ceiling`. */
+export const rangeOf = (stream: number): readonly [floor: number, ceiling: number] => [
+  floorOf(stream),
+  ceilingOf(stream),
+]
+
 export const streamOf = (sequence: number): number => Math.floor(sequence / width)
 
 /** 2^53 is the last whole number that is exact. */

@@ -15,6 +15,10 @@ export const readBytes = 4 * 1024 * 1024
 /** The columns that {@link storedOf} needs. */
 export const columns = "first, count, void, altered, bytes"
 
+/** Rows of a stream that hold something from `$2` on, and those after: above its floor, `$1`, and below its ceiling, `$3`. */
+export const holding =
+  "first >= coalesce((SELECT max(first) FROM log WHERE first > $1 AND first <= $2), $2) AND first < $3"
+
 export interface StreamRow {
   readonly first: number
   readonly count: number

@@ -8,15 +8,7 @@
 import { existsSync, renameSync, rmSync } from "node:fs"
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
-import {
-  type After,
-  type CopiedOutcomes,
-  type CopySource,
-  type CopyTarget,
-  eachEnd,
-  eachImport,
-  start,
-} from "../../JournalCopy.ts"
+import { type CopiedOutcomes, type CopySource, type CopyTarget, each } from "../../JournalCopy.ts"
 import { JournalError, MaintenanceError } from "../../JournalError.ts"
 import type { Cursor, Delivery } from "../../Settlement.ts"
 import { encodeKey } from "../../stream/DuplicateKey.ts"
@@ -36,28 +28,6 @@ const attempt = <A>(path: string, work: () => A) =>
         ? new MaintenanceError({ message: error.message })
         : new MaintenanceError({ message: `The journal ${path} can't be written (${words(error)}).` }),
   })
-
-/** Pages through what a stream keeps for its lanes. */
-const each = <A>(
-  read: (after: After) => Effect.Effect<ReadonlyArray<A>, MaintenanceError>,
-  afterOf: (one: A) => After,
-  use: (some: ReadonlyArray<A>) => Effect.Effect<void, MaintenanceError>,
-) =>
-  Effect.gen(function* () {
-    for (let after = start; ; ) {
-      const some = yield* read(after)
-      const end = some.at(-1)
-      if (end === undefined) return
-      yield* use(some)
-      after = afterOf(end)
-    }
-  })
-
-const ofRetry = ({ lane, sequence }: After): After => ({ lane, sequence })
-const ofLetter = ({ lane, entry }: { readonly lane: string; readonly entry: Entry }): After => ({
-  lane,
-  sequence: entry.sequence,
-})
 
 /** Lanes that have not settled an event. */
 const pendingOf = (cursors: ReadonlyMap<string, Cursor>, { sequence, sinks }: Entry): ReadonlyArray<string> =>
@@ -87,10 +57,12 @@ const noteKept = (copy: UnfinishedCopy, { streams }: CopySource, write: Write) =
     const noteCopies = (copies: ReadonlyArray<{ readonly stream: number; readonly sequence: number }>) =>
       write(() => copy.transaction(() => copies.forEach((one) => void copy.note(one.stream, one.sequence))))
     return Effect.all([
-      each(retries, ofRetry, (some) => note(some.map(({ sequence }) => sequence))),
-      each(letters, ofLetter, (some) => note(some.map(({ entry }) => entry.sequence))),
-      eachEnd(stream, (some) => note(some.map(({ sequence }) => sequence))),
-      eachEnd(stream, (some) => noteCopies(some.flatMap(({ copy: copied }) => (copied === undefined ? [] : [copied])))),
+      each.retry(retries, (some) => note(some.map(({ sequence }) => sequence))),
+      each.letter(letters, (some) => note(some.map(({ entry }) => entry.sequence))),
+      each.end(stream.ends, (some) => note(some.map(({ sequence }) => sequence))),
+      each.end(stream.ends, (some) =>
+        noteCopies(some.flatMap(({ copy: copied }) => (copied === undefined ? [] : [copied]))),
+      ),
     ])
   })
 
@@ -155,7 +127,7 @@ const putKept = Effect.fnUntraced(function* (copy: UnfinishedCopy, source: CopyS
         copy.placeOf(index, entry.sequence) ??
         copy.add(index, { entry: { ...entry, sinks: [] }, origin: Origin.moved }),
     })
-    yield* each(stream.retries, ofRetry, (some) =>
+    yield* each.retry(stream.retries, (some) =>
       write(() => {
         for (const { lane, entry, key, due, delay, firstAttemptAt, tried, attempts } of some) {
           const own = placed(entry)
@@ -165,7 +137,7 @@ const putKept = Effect.fnUntraced(function* (copy: UnfinishedCopy, source: CopyS
         counts.retries += some.length
       }),
     )
-    yield* each(stream.letters, ofLetter, (some) =>
+    yield* each.letter(stream.letters, (some) =>
       write(() => {
         for (const { lane, entry, at, attempts } of some) {
           const own = placed(entry)
@@ -177,7 +149,7 @@ const putKept = Effect.fnUntraced(function* (copy: UnfinishedCopy, source: CopyS
     )
   }
   for (const [index, stream] of source.streams.entries()) {
-    yield* eachEnd(stream, (some) =>
+    yield* each.end(stream.ends, (some) =>
       write(() => {
         for (const { sequence, last, copy: copied, ...end } of some) {
           const place = copy.placeOf(index, sequence)
@@ -192,7 +164,7 @@ const putKept = Effect.fnUntraced(function* (copy: UnfinishedCopy, source: CopyS
     )
   }
   const imported = db.prepare("INSERT OR IGNORE INTO imported (journal, sequence, lanes) VALUES (?, ?, ?)")
-  yield* eachImport(source, (some) =>
+  yield* each.import(source.imported, (some) =>
     write(() => {
       for (const { journal, sequence, lanes } of some) imported.run(journal, sequence, JSON.stringify(lanes))
     }),
