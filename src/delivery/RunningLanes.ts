@@ -23,7 +23,6 @@ import {
 } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import type { Entry } from "../event/Entry.ts"
-import { quarantine } from "../event/Event.ts"
 import type { JournalError, LaneInfo, Log, OpenedLane, OpenOptions, RefusedSettlement } from "../journal/Journal.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
@@ -278,9 +277,7 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
       key,
       events: announce(name, () => settleNow.openUnsafe()),
       stats: stats(name),
-      wallClockTrusted: wallClock.trusted,
-      started: wallClock.start,
-      rejects: name === quarantine,
+      wallClock,
     })
     running.set(name, { lane, acquired })
     return lane

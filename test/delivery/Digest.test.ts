@@ -276,7 +276,6 @@ describe("the retry queue of digests", () => {
             delay: 20,
             firstAttemptAt: 0,
             tried: 0,
-            lastFailure: "",
             defects: 0,
             taken: false,
           })

@@ -3,11 +3,22 @@
  * breaker and the rate limit allow and the sink takes at once, and not before
  * it has had its time to fill.
  */
-import type { LaneParts } from "./LaneParts.ts"
-import type { Item, Limits } from "./Queue.ts"
+import type { LaneConfig } from "../../config/Config.ts"
+import type { Sink } from "../../sinks/Sink.ts"
+import type { CircuitBreaker } from "./CircuitBreaker.ts"
+import type { Progress } from "./Progress.ts"
+import type { Item, Limits, Queue } from "./Queue.ts"
 import { RateLimit } from "./RateLimit.ts"
+import type { Suspects } from "./Suspects.ts"
 
-type Parts = Pick<LaneParts, "config" | "sink" | "queue" | "progress" | "breaker" | "suspects">
+interface Parts {
+  readonly config: LaneConfig
+  readonly sink: Sink
+  readonly progress: Progress
+  readonly queue: Queue
+  readonly breaker: CircuitBreaker
+  readonly suspects: Suspects
+}
 
 const endless = Number.POSITIVE_INFINITY
 
@@ -21,6 +32,12 @@ export class Batcher {
     this.#parts = parts
     this.#isDigest = digest !== undefined
     this.#rateLimit = rateLimit && new RateLimit(rateLimit)
+  }
+
+  /** Events that can be under way at once. */
+  get portion(): number {
+    const { config, sink } = this.#parts
+    return config.concurrency * (config.digest?.maxEvents ?? sink.batch.maxEvents)
   }
 
   /** Empty when nothing may go. `mayLinger` says whether waiting for more events is of use. */

@@ -2,34 +2,111 @@
  * Fills a lane's queue: with events that are read from the log, and with retries
  * that are due. An event for a digest goes into the retry queue first. Where the
  * backlog is over its limit, the oldest become dead letters.
+ *
+ * It bounds what a lane holds in memory.
  */
 import { Cause, Duration, Effect } from "effect"
+import type { LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { Unrenderable } from "../../formats/Rendering.ts"
-import type { LaneParts } from "./LaneParts.ts"
-import type { Item } from "./Queue.ts"
+import type { JournalError, Log } from "../../journal/Journal.ts"
+import type { Batcher } from "./Batcher.ts"
+import type { LaneClock } from "./LaneClock.ts"
+import type { LaneEvents } from "./LaneEvents.ts"
+import type { LaneState } from "./LaneState.ts"
+import type { Progress } from "./Progress.ts"
+import type { Item, Queue } from "./Queue.ts"
 import type { RetryPolicy } from "./RetryPolicy.ts"
+import type { Suspects } from "./Suspects.ts"
 
-type Parts = Pick<LaneParts, "config" | "log" | "key" | "clock" | "queue" | "progress" | "suspects" | "events"> & {
+interface Parts {
+  readonly config: LaneConfig
+  readonly events: LaneEvents
+  readonly log: Log
+  /** As in `LaneSpec`. */
+  readonly key: (entry: Entry) => string
+  readonly clock: LaneClock
+  readonly progress: Progress
+  readonly state: LaneState
+  readonly queue: Queue
+  readonly batcher: Batcher
+  readonly suspects: Suspects
   readonly policy: RetryPolicy
 }
 
-/** Events that are read back at once. */
-const readAtOnce = 256
-/** Bytes that are read back at most, one answer of the journal more included. */
+/** Events that a lane holds above its cursor at most. */
+const maxOpen = 1_024
+/** Bytes that a lane holds in memory at most, one event more included; and those that are read back at once. */
 const maxBytes = 8 * 1024 * 1024
+/** Events that are read at once: from the disk that takes about a millisecond, in which nobody is answered. */
+const readAtOnce = 256
+/** Retries that are read back at once, at least. */
+const retriesAtOnce = 64
 /** Milliseconds after which an event is looked for again that the journal does not have yet. */
 const notStoredWait = 100
 
+/** What was taken up. */
+interface Filled {
+  /** Events of the log, and whether it may have more. */
+  readonly fresh: number
+  readonly isPartial: boolean
+  /** Retries that were due. */
+  readonly due: number
+}
+
 export class Intake {
   readonly #parts: Parts
+  #moreToRead = false
+  /** Why the journal could not be read; empty since it could. */
+  unread = ""
 
   constructor(parts: Parts) {
     this.#parts = parts
   }
 
+  /** Whether the lane may hold more events. */
+  get hasRoom(): boolean {
+    const { config, progress, state } = this.#parts
+    const { events, bytes } = progress.open
+    return (
+      events < maxOpen &&
+      bytes < maxBytes &&
+      progress.retries.hasRoom(config.delivery.maxRetrying) &&
+      state.blocked === ""
+    )
+  }
+
+  /** Whether there may be more to take up, now that an attempt has ended. */
+  wantsToFill(now: number): boolean {
+    const { progress, queue } = this.#parts
+    return (progress.retries.nextDue <= now && this.#hasFewRetries) || (this.#moreToRead && queue.fresh < maxOpen / 2)
+  }
+
+  readonly fill = Effect.fnUntraced(function* (this: Intake): Effect.fn.Return<Filled, JournalError> {
+    const { config, log, clock, progress, state, batcher } = this.#parts
+    const limit = this.hasRoom ? Math.min(readAtOnce, maxOpen - progress.open.events) : 0
+    const entries = limit > 0 ? yield* log.read(progress.position, limit, config.name) : []
+    if (limit > 0) this.unread = ""
+    const now = clock.now()
+    for (const entry of entries) this.#take(entry, now)
+    // Events that did not fit can be read once attempts have made room; without room it stays known that there is more.
+    if (limit > 0) {
+      this.#moreToRead = entries.length > 0 && (entries.length === limit || progress.open.bytes >= maxBytes)
+    }
+    yield* this.#enforceBacklogLimit()
+    const wantsDue = !state.stopped && this.#hasFewRetries
+    const due = wantsDue ? yield* this.#takeDue(Math.max(batcher.portion, retriesAtOnce)) : 0
+    return { fresh: entries.length, isPartial: entries.length === readAtOnce, due }
+  })
+
+  /** The journal may be far: the next retries are read while these go out. A digest goes by itself. */
+  get #hasFewRetries(): boolean {
+    const { config, queue, batcher } = this.#parts
+    return queue.retries < (config.digest === undefined ? batcher.portion / 2 : 1)
+  }
+
   /** An event that was read from the log at `now`, in monotonic milliseconds. */
-  take(entry: Entry, now: number): void {
+  #take(entry: Entry, now: number): void {
     const { config, progress, queue } = this.#parts
     if (!progress.take(entry)) return
     const { digest, order } = config
@@ -40,7 +117,7 @@ export class Intake {
   }
 
   /** The events that wait for a retry are the oldest. Spared, one that keeps failing would cost every later event. */
-  readonly enforceBacklogLimit = Effect.fnUntraced(function* (this: Intake) {
+  readonly #enforceBacklogLimit = Effect.fnUntraced(function* (this: Intake) {
     const { progress, queue } = this.#parts
     if (progress.excess <= 0) return
     const waiting = progress.retries.oldest(Math.min(progress.excess, readAtOnce))
@@ -74,7 +151,7 @@ export class Intake {
   }
 
   /** Takes up retries that are due: up to `limit` events, or one digest; how many. */
-  readonly takeDue = Effect.fnUntraced(function* (this: Intake, limit: number) {
+  readonly #takeDue = Effect.fnUntraced(function* (this: Intake, limit: number) {
     const { config, clock, progress, suspects, events } = this.#parts
     const { retries } = progress
     const now = clock.now()

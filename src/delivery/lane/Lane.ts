@@ -19,15 +19,18 @@
  */
 import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
+import type { Entry } from "../../event/Entry.ts"
+import { quarantine } from "../../event/Event.ts"
 import type { Log, OpenedLane } from "../../journal/Journal.ts"
-import type { Failures, SinkError } from "../../sinks/Sink.ts"
+import type { WallClock } from "../../journal/WallClock.ts"
+import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
 import type { AttemptStats } from "./AttemptStats.ts"
 import { Batcher } from "./Batcher.ts"
 import { CircuitBreaker } from "./CircuitBreaker.ts"
 import { type Batch, type Fork, InFlight } from "./InFlight.ts"
 import { Intake } from "./Intake.ts"
 import { LaneClock } from "./LaneClock.ts"
-import type { LaneParts } from "./LaneParts.ts"
+import type { LaneEvents } from "./LaneEvents.ts"
 import { LaneState } from "./LaneState.ts"
 import { Outcome } from "./Outcome.ts"
 import { Progress } from "./Progress.ts"
@@ -37,14 +40,6 @@ import { RetryPolicy } from "./RetryPolicy.ts"
 import { Stall } from "./Stall.ts"
 import { Suspects } from "./Suspects.ts"
 
-/** Events that a lane holds above its cursor at most. */
-const maxOpen = 1_024
-/** Events that are read at once: from the disk that takes about a millisecond, in which nobody is answered. */
-const readAtOnce = 256
-/** Retries that are read back at once, at least. */
-const retriesAtOnce = 64
-/** Bytes that a lane holds in memory at most, one event more included. */
-const maxOpenBytes = 8 * 1024 * 1024
 /** How often deadlines and waits are checked. */
 const tick = Duration.millis(25)
 /** Settled events that the journal may not know of yet: it bounds what a crash repeats. */
@@ -53,44 +48,47 @@ const maxUnstored = 1_024
 const journalWait = Duration.seconds(1)
 const endless = Number.POSITIVE_INFINITY
 
-export interface LaneOptions
-  extends Pick<LaneParts, "config" | "sink" | "key" | "log" | "events" | "wallClockTrusted"> {
-  readonly state: OpenedLane
-  readonly stats: AttemptStats
+export interface LaneOptions {
+  readonly config: LaneConfig
+  readonly sink: Sink
   /** Starts an attempt, so that what comes of it is the sink's. See `LazySink.ts`. */
   readonly within: <A>(run: () => A) => A
-  /** When monotonic time began, by the wall clock as it was when the relay started. */
-  readonly started: number
-  /** Rejections don't block this lane: rejecting is what it is for (the quarantine). */
-  readonly rejects: boolean
+  /** As in `LaneSpec`. */
+  readonly key: (entry: Entry) => string
+  readonly log: Log
+  readonly state: OpenedLane
+  readonly events: LaneEvents
+  readonly stats: AttemptStats
+  readonly wallClock: WallClock
 }
 
 export class Lane {
   readonly config: LaneConfig
+  readonly attempts: AttemptStats
   readonly clock: LaneClock
   readonly progress: Progress
   readonly inFlight: InFlight
   readonly state: LaneState
 
-  readonly #options: LaneOptions
   readonly #log: Log
+  readonly #sink: Sink
+  readonly #events: LaneEvents
   readonly #breaker: CircuitBreaker
+  /** Absent where rejections don't block the lane: the quarantine's sink does nothing else. */
   readonly #rejections: RejectionRate | undefined
   readonly #queue = new Queue()
   readonly #suspects = new Suspects()
-  readonly #intake: Intake
   readonly #batcher: Batcher
+  readonly #intake: Intake
   readonly #outcome: Outcome
   readonly #wake = Latch.makeUnsafe(true)
   #launching = false
-  #moreToRead = false
   #resting = false
   readonly #stall = new Stall()
   #fruitfulAttempts = 0
   /** Its pump has begun: its sink was opened, or could not be. */
   #hasBegun = false
-  /** Why the journal could not be read, and why it could not store what was delivered; empty since it could. */
-  #unread = ""
+  /** Why the journal could not store what was delivered; empty since it could. */
   unstorable = ""
   /** The relay stops: no batch waits to fill. */
   #hurry = false
@@ -99,25 +97,42 @@ export class Lane {
   #broken: { readonly defect: unknown } | undefined
 
   constructor(options: LaneOptions, clock: Clock.Clock, random: () => number, fork: Fork) {
-    const { config, events, log, state } = options
-    this.#options = options
-    this.#log = log
+    const { config, sink, key, log, events, stats, wallClock } = options
+    const [queue, suspects] = [this.#queue, this.#suspects]
+    const time = new LaneClock(clock, options.state.pausedFor, wallClock.start)
+    const progress = new Progress(options.state, config.name, time, config.digest?.maxEvents ?? 1)
+    const breaker = new CircuitBreaker(config, random)
+    const rejections = config.name === quarantine ? undefined : new RejectionRate()
+    const state = new LaneState(config.name, options.state.paused, breaker, time)
+    const policy = new RetryPolicy({ config, events, progress, state, rejections, random, wallClock })
+    const batcher = new Batcher({ config, sink, progress, queue, breaker, suspects })
+    suspects.recall(options.state.retries)
     this.config = config
-    this.clock = new LaneClock(clock, state.pausedFor, options.started)
-    this.progress = new Progress(state, config.name, this.clock, config.digest?.maxEvents ?? 1)
-    this.inFlight = new InFlight(fork, () => this.clock.now(), config.delivery.timeout, options.stats)
-    this.#breaker = new CircuitBreaker(config, random)
-    this.#rejections = options.rejects ? undefined : new RejectionRate()
-    this.state = new LaneState(config.name, state.paused, this.#breaker, this.clock)
-    const parts = {
-      ...{ config, events, log, random, sink: options.sink, key: options.key },
-      ...{ clock: this.clock, progress: this.progress, state: this.state, wallClockTrusted: options.wallClockTrusted },
-      ...{ queue: this.#queue, suspects: this.#suspects, breaker: this.#breaker, rejections: this.#rejections },
-    }
-    const policy = new RetryPolicy(parts)
-    this.#intake = new Intake({ ...parts, policy })
-    this.#batcher = new Batcher(parts)
-    this.#outcome = new Outcome({ ...parts, policy })
+    this.attempts = stats
+    this.clock = time
+    this.progress = progress
+    this.inFlight = new InFlight(fork, () => time.now(), config.delivery.timeout, stats)
+    this.state = state
+    this.#log = log
+    this.#sink = sink
+    this.#events = events
+    this.#breaker = breaker
+    this.#rejections = rejections
+    this.#batcher = batcher
+    this.#intake = new Intake({
+      config,
+      events,
+      log,
+      key,
+      clock: time,
+      progress,
+      state,
+      queue,
+      batcher,
+      suspects,
+      policy,
+    })
+    this.#outcome = new Outcome({ config, events, progress, policy, breaker, suspects, rejections })
   }
 
   // --- what the outside reads and controls ---------------------------------
@@ -142,25 +157,16 @@ export class Lane {
     return lastFailure && { ...lastFailure, at: Math.round(this.clock.wall() - this.clock.now() + lastFailure.at) }
   }
 
-  get attempts(): AttemptStats {
-    return this.#options.stats
-  }
-
   /** The most events that a crash at any moment sends twice: those in flight, and those whose end is not on disk. */
   get duplicateBound(): number {
-    return maxUnstored + this.#portion
-  }
-
-  /** Events that go together at most. */
-  get #maxEvents(): number {
-    return this.config.digest?.maxEvents ?? this.#options.sink.batch.maxEvents
+    return maxUnstored + this.#batcher.portion
   }
 
   resume(): void {
     this.state.resume()
     this.#rejections?.reset()
     this.progress.retries.retryNow(this.clock.now())
-    this.#options.events.resumed()
+    this.#events.resumed()
     this.#wake.openUnsafe()
   }
 
@@ -172,7 +178,7 @@ export class Lane {
 
   /** Takes over what the journal moved here from another lane. */
   adopt({ retries }: OpenedLane): void {
-    this.progress.adopt(retries)
+    this.#suspects.recall(this.progress.adopt(retries))
     this.#wake.openUnsafe()
   }
 
@@ -185,7 +191,7 @@ export class Lane {
     const stalled = this.inFlight.interruptOverdue(this.clock.now())
     if (stalled === undefined || !this.#breaker.stalled(stalled)) return
     this.state.track()
-    this.#options.events.paused("DeliveryFailed", stalled)
+    this.#events.paused("DeliveryFailed", stalled)
   }
 
   /** Looks whether it stands still; `backlog` is what the journal counts. True when that has changed. */
@@ -202,7 +208,7 @@ export class Lane {
   #mustWait(now: number, backlog: number): boolean {
     if (this.inFlight.isWithinTime(now) || this.#breaker.until > now || this.#batcher.isLimited(now)) return true
     const { retries } = this.progress
-    const isAllRetrying = backlog <= retries.size || !this.#hasRoom()
+    const isAllRetrying = backlog <= retries.size || !this.#intake.hasRoom
     return this.#queue.size === 0 && isAllRetrying && retries.nextDue > now && retries.nextDue < endless
   }
 
@@ -212,7 +218,7 @@ export class Lane {
       return "this relay may not send them: its journal does not answer, or another relay may have taken the stream"
     }
     if (this.unstorable !== "") return `what was delivered can't be stored: ${this.unstorable}`
-    if (this.#unread !== "") return `the journal can't be read: ${this.#unread}`
+    if (this.#intake.unread !== "") return `the journal can't be read: ${this.#intake.unread}`
     if (this.inFlight.size > 0) return "an attempt has had its time, and does not end"
     return "relay does not know why, so it is a bug: please report it with the log; restart the relay and it goes on"
   }
@@ -243,7 +249,7 @@ export class Lane {
 
   /** The journal reports by itself what is wrong with it; a lane only tries again. */
   #rest(why: string): Effect.Effect<true> {
-    this.#unread = why
+    this.#intake.unread = why
     this.#resting = true
     const rested = Effect.sync(() => {
       this.#resting = false
@@ -277,8 +283,8 @@ export class Lane {
         // leaves its position where it is: look again later, not at once.
         Effect.andThen(
           Effect.suspend(() => {
-            const { linger = 0 } = this.#options.sink.batch
-            if (this.#resting || !this.#hasRoom()) return Effect.sleep(tick)
+            const { linger = 0 } = this.#sink.batch
+            if (this.#resting || !this.#intake.hasRoom) return Effect.sleep(tick)
             return linger > 0 ? Effect.sleep(Duration.millis(linger)) : Effect.yieldNow
           }),
         ),
@@ -301,47 +307,16 @@ export class Lane {
 
   // --- the pump ------------------------------------------------------------
 
-  /** Reads, takes up retries, starts attempts. True when there may be more to do at once. */
+  /** Fills the queue and starts attempts. True when there may be more to do at once. */
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
-    const limit = this.#hasRoom() ? Math.min(readAtOnce, maxOpen - this.progress.open.events) : 0
-    const entries = limit > 0 ? yield* this.#log.read(this.progress.position, limit, this.config.name) : []
-    if (limit > 0) this.#unread = ""
-    const now = this.clock.now()
-    for (const entry of entries) this.#intake.take(entry, now)
-    // Events that did not fit can be read once attempts have made room; without room it stays known that there is more.
-    if (limit > 0) {
-      this.#moreToRead = entries.length > 0 && (entries.length === limit || this.progress.open.bytes >= maxOpenBytes)
-    }
-    yield* this.#intake.enforceBacklogLimit()
-    const wantsDue = !this.state.stopped && this.#hasFewRetries
-    const due = wantsDue ? yield* this.#intake.takeDue(Math.max(this.#portion, retriesAtOnce)) : 0
+    const filled = yield* this.#intake.fill()
     this.#launch()
-    if (entries.length === readAtOnce && this.#hasRoom()) {
+    if (filled.isPartial && this.#intake.hasRoom) {
       yield* Effect.yieldNow
       return true
     }
-    return (entries.length > 0 && this.#queue.fresh === 0) || (due > 0 && this.#queue.retries === 0)
+    return (filled.fresh > 0 && this.#queue.fresh === 0) || (filled.due > 0 && this.#queue.retries === 0)
   })
-
-  /** Events that can be under way at once. */
-  get #portion(): number {
-    return this.config.concurrency * this.#maxEvents
-  }
-
-  /** The journal may be far: the next retries are read while these go out. A digest goes by itself. */
-  get #hasFewRetries(): boolean {
-    return this.#queue.retries < (this.config.digest === undefined ? this.#portion / 2 : 1)
-  }
-
-  #hasRoom(): boolean {
-    const { events, bytes } = this.progress.open
-    return (
-      events < maxOpen &&
-      bytes < maxOpenBytes &&
-      this.progress.retries.hasRoom(this.config.delivery.maxRetrying) &&
-      this.state.blocked === ""
-    )
-  }
 
   /** Starts attempts for as long as there are places and batches. */
   #launch(): void {
@@ -354,11 +329,11 @@ export class Lane {
       if (!this.#log.mayStart()) break
       // A crash repeats progress that is not on disk: past the bound, the disk comes first. It is asked at half of it,
       // so that a backlog need not wait.
-      if (this.progress.untold >= maxUnstored / 2) this.#options.events.settle()
+      if (this.progress.untold >= maxUnstored / 2) this.#events.settle()
       if (this.progress.unstored >= maxUnstored) break
-      const batch = this.#batcher.next(now, this.inFlight.size, !this.#hurry && this.#hasRoom())
+      const batch = this.#batcher.next(now, this.inFlight.size, !this.#hurry && this.#intake.hasRoom)
       if (batch.length === 0) break
-      this.inFlight.start(this.#options.sink, batch, this.#ended)
+      this.inFlight.start(this.#sink, batch, this.#ended)
     }
     this.#launching = false
   }
@@ -375,13 +350,12 @@ export class Lane {
     } catch (defect) {
       this.#break(defect)
     }
-    const wantsDue = this.progress.retries.nextDue <= now && this.#hasFewRetries
-    if (wantsDue || (this.#moreToRead && this.#queue.fresh < maxOpen / 2)) this.#wake.openUnsafe()
+    if (this.#intake.wantsToFill(now)) this.#wake.openUnsafe()
   }
 
   #break(defect: unknown): void {
     this.#broken ??= { defect }
-    this.#options.events.defect(Cause.die(defect))
+    this.#events.defect(Cause.die(defect))
     this.#wake.openUnsafe()
   }
 }

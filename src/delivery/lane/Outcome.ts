@@ -1,21 +1,31 @@
 /**
- * The outcome of an attempt: each of its events is delivered, waits for a retry,
- * is a dead letter, or goes back into the queue uncharged.
+ * The outcome of an attempt: applies the verdict on each of its events
+ * (`Verdict.ts`), which is delivered, waits for a retry, is a dead letter, or
+ * goes back into the queue uncharged.
  *
- * **Guarantee.** An event ends in exactly one of these, by the sink's reason and
- * by what became of others. What a failure says about the sink goes to the
- * circuit breaker, once an attempt. A bug costs the event that meets it, and no
- * other.
+ * **Guarantee.** An event ends in exactly one of these. What a failure says
+ * about the sink goes to the circuit breaker, once an attempt.
  */
+import type { LaneConfig } from "../../config/Config.ts"
 import type { Delivery } from "../../journal/Journal.ts"
-import type { SinkFailure } from "./CircuitBreaker.ts"
-import type { Attempt, Failure } from "./InFlight.ts"
-import type { LaneParts } from "./LaneParts.ts"
+import type { CircuitBreaker, SinkFailure } from "./CircuitBreaker.ts"
+import type { Attempt } from "./InFlight.ts"
+import type { LaneEvents } from "./LaneEvents.ts"
+import type { Progress } from "./Progress.ts"
 import type { Item } from "./Queue.ts"
+import type { RejectionRate } from "./RejectionRate.ts"
 import type { RetryPolicy } from "./RetryPolicy.ts"
+import type { Suspects } from "./Suspects.ts"
+import { verdictOf } from "./Verdict.ts"
 
-type Parts = Pick<LaneParts, "config" | "progress" | "breaker" | "suspects" | "rejections" | "events"> & {
+interface Parts {
+  readonly config: LaneConfig
+  readonly events: LaneEvents
+  readonly progress: Progress
   readonly policy: RetryPolicy
+  readonly breaker: CircuitBreaker
+  readonly suspects: Suspects
+  readonly rejections: RejectionRate | undefined
 }
 
 const none: ReadonlyArray<Item> = []
@@ -31,81 +41,14 @@ export class Outcome {
 
   /** Settles the events of an attempt; gives those that go back into the queue. */
   settle(attempt: Attempt, now: number): ReadonlyArray<Item> {
-    const { progress, policy, breaker, suspects, events } = this.#parts
-    const isDigest = this.#isDigest
-    const { items, whole } = attempt
+    const { progress, suspects, events } = this.#parts
+    const { items, delivered } = attempt
     if (attempt.defect !== undefined) events.defect(attempt.defect)
-    if (attempt.delivered > 0) this.#passed(attempt.delivered)
-    // Nearly all attempts end so.
+    if (delivered > 0) this.#passed(delivered)
     const took = now - attempt.startedAt
     const delivery = progress.deliveredIn(took, attempt.code)
-    if (attempt.delivered === items.length) return this.#allDelivered(items, delivery)
-    // When a batch failed as a whole any of its events may be at fault. A digest is one message.
-    const isShared = whole !== undefined && items.length > 1 && !isDigest
-    const first = items[0]?.entry.sequence ?? 0
-    for (const { entry } of items) if (this.#wasCharged(entry.sequence)) suspects.charge(entry.sequence)
-    const isFirstAtFault = suspects.isAtFault(first)
-    const failed: Array<number> = []
-    const charged: Array<number> = []
-    const back: Array<Item> = []
-    let last: SinkFailure | undefined
-    const isOne = (index: number) => index === 0 || !isDigest
-    const retry = (item: Item, index: number, failure: Failure, counted?: Array<number>) => {
-      if (policy.retry(item, failure, isOne(index), took)) counted?.push(item.entry.sequence)
-      else suspects.ended(item.entry.sequence)
-    }
-    items.forEach((item, index) => {
-      const { sequence } = item.entry
-      const failure = attempt.failure(index)
-      if (failure === undefined) {
-        progress.delivered(item, delivery)
-        suspects.ended(sequence)
-        return
-      }
-      switch (failure._tag) {
-        case "DeliveryRejected": {
-          if (isOne(index)) breaker.answered()
-          policy.reject(item, failure, isOne(index), took)
-          suspects.ended(sequence)
-          return
-        }
-        case "Interrupted":
-          back.push(item)
-          return
-        case "Defect":
-          if (items.length === 1) retry(item, index, failure)
-          else {
-            suspects.isolate(sequence)
-            back.push(item)
-          }
-          return
-        case "DeliveryFailed":
-          retry(item, index, failure, failed)
-          last = failure
-          return
-      }
-      const isAtFault = isDigest ? isFirstAtFault : suspects.isAtFault(sequence)
-      const isOwn = isAtFault && !isShared
-      if (isOwn) suspects.charge(sequence)
-      suspects.failed(sequence)
-      if (isOwn) {
-        if (!isDigest) suspects.isolate(sequence)
-        retry(item, index, failure, charged)
-        return
-      }
-      back.push(item)
-      if (suspects.wasCharged(isDigest ? first : sequence) && !isShared) return
-      if (isAtFault) suspects.isolate(sequence)
-      last = failure
-      failed.push(sequence)
-    })
-    breaker.charged(charged)
-    if (last !== undefined && failed.length > 0) this.#blame(last, failed, attempt.startedAt, now)
-    return back.filter((item) => !this.#giveBack(item, now))
-  }
-
-  #allDelivered(items: ReadonlyArray<Item>, delivery: Delivery): ReadonlyArray<Item> {
-    const { progress, suspects } = this.#parts
+    if (delivered < items.length) return this.#settleEach(attempt, delivery, took, now)
+    // Nearly all attempts end so.
     for (const item of items) {
       progress.delivered(item, delivery)
       suspects.ended(item.entry.sequence)
@@ -113,16 +56,62 @@ export class Outcome {
     return none
   }
 
+  #settleEach(attempt: Attempt, delivery: Delivery, took: number, now: number): ReadonlyArray<Item> {
+    const { progress, policy, breaker, suspects } = this.#parts
+    const { items } = attempt
+    const isDigest = this.#isDigest
+    const isAlone = items.length === 1
+    const circumstances = { isDigest, isAlone, failedTogether: attempt.whole !== undefined && !isAlone && !isDigest }
+    // A digest is one message: its first event stands for all of it.
+    const ofDigest = isDigest ? suspects.suspicion(items[0]?.entry.sequence ?? 0) : undefined
+    const back: Array<Item> = []
+    /** Events that get their attempt back if the sink turns out to be down, and events that the circuit breaker counts. */
+    const charged: Array<number> = []
+    const counted: Array<number> = []
+    let blame: SinkFailure | undefined
+    items.forEach((item, index) => {
+      const { sequence } = item.entry
+      const verdict = verdictOf(attempt.failure(index), circumstances, ofDigest ?? suspects.suspicion(sequence))
+      const isOne = index === 0 || !isDigest
+      switch (verdict._tag) {
+        case "Delivered":
+          progress.delivered(item, delivery)
+          suspects.ended(sequence)
+          return
+        case "Rejected":
+          if (isOne) breaker.answered()
+          policy.reject(item, verdict.failure, isOne, took)
+          suspects.ended(sequence)
+          return
+        case "Retried": {
+          const { against, failure } = verdict
+          if (against === "event") suspects.charge(sequence)
+          if (against === "event" && verdict.isolated) suspects.isolate(sequence)
+          if (against === "both") blame = failure
+          if (!policy.retry(item, failure, isOne, took)) suspects.ended(sequence)
+          else if (against === "event") charged.push(sequence)
+          else if (against === "both") counted.push(sequence)
+          return
+        }
+        case "Returned":
+          back.push(item)
+          if (verdict.against !== "nobody") suspects.failed(sequence)
+          if (verdict.isolated) suspects.isolate(sequence)
+          if (verdict.against !== "sink") return
+          blame = verdict.failure
+          counted.push(sequence)
+      }
+    })
+    breaker.charged(charged)
+    if (blame !== undefined && counted.length > 0) this.#blame(blame, counted, attempt.startedAt, now)
+    return back.filter((item) => !this.#giveBack(item, now))
+  }
+
   #passed(delivered: number): void {
     const { breaker, rejections, suspects, events } = this.#parts
     suspects.passed()
     rejections?.passed(this.#isDigest ? 1 : delivered)
     if (breaker.answered()) events.resumed()
-  }
-
-  /** Charged before a restart: no other retry was caused by such a reason. */
-  #wasCharged(sequence: number): boolean {
-    return this.#parts.progress.retries.get(sequence)?.lastFailure.startsWith("Sink") === true
   }
 
   #blame(reason: SinkFailure, failed: ReadonlyArray<number>, startedAt: number, now: number): void {

@@ -168,13 +168,14 @@ export class Progress {
    * Takes over events that the journal moved here from another lane, where they
    * waited for a retry. Those that this lane has just ended are left out: the
    * journal may still have them, and their key would never be free again. So are
-   * those that this lane has open itself: one would settle the other.
+   * those that this lane has open itself: one would settle the other. Gives those that were taken over.
    */
-  adopt(retrying: ReadonlyArray<Retry>): void {
+  adopt(retrying: ReadonlyArray<Retry>): ReadonlyArray<Retry> {
     const unknown = retrying.filter(({ sequence }) => !this.retries.has(sequence) && !this.#changes.ends(sequence))
     for (const { sequence } of unknown) if (this.#window.isOpen(sequence)) this.#changes.endRetry(sequence)
     const taken = unknown.filter(({ sequence }) => !this.#window.isOpen(sequence))
     this.retries.load(taken, this.#clock.wall(), this.#clock.now())
+    return taken
   }
 
   /** Events of one attempt have the same `delivery`. */
@@ -227,7 +228,6 @@ export class Progress {
     if (retrying === undefined || retrying.taken || retrying.tried === 0) return
     retrying.tried -= 1
     retrying.dueAt = this.#clock.now()
-    retrying.lastFailure = ""
     this.retries.put(retrying)
     const { key, due, delay, firstAttemptAt, tried } = retrying
     this.#changes.refund({ sequence, key, due, delay, firstAttemptAt, tried })
@@ -279,9 +279,8 @@ export class Progress {
     const delay = Math.ceil(asked)
     const dueAt = this.#clock.now() + delay
     const due = this.#clock.wall() + delay
-    const lastFailure = failed?.reason ?? this.retries.get(sequence)?.lastFailure ?? ""
     const defects = failed?.reason === "Defect" ? this.defects(item) + 1 : 0
-    this.retries.put({ sequence, key, dueAt, due, delay, firstAttemptAt, tried, lastFailure, defects, taken: false })
+    this.retries.put({ sequence, key, dueAt, due, delay, firstAttemptAt, tried, defects, taken: false })
     this.#changes.retry({ sequence, key, due, delay, firstAttemptAt, tried }, failed)
     this.#settle(item)
   }

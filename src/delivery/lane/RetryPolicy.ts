@@ -3,12 +3,16 @@
  * is a dead letter. Blocks the lane where too many events are given up.
  */
 import { Duration } from "effect"
+import type { LaneConfig } from "../../config/Config.ts"
+import type { WallClock } from "../../journal/WallClock.ts"
 import { brief } from "../../sinks/Sink.ts"
 import { backoff, throttled } from "./Backoff.ts"
 import type { Failure } from "./InFlight.ts"
-import type { LaneParts } from "./LaneParts.ts"
-import type { Failed } from "./Progress.ts"
+import type { LaneEvents } from "./LaneEvents.ts"
+import type { LaneState } from "./LaneState.ts"
+import type { Failed, Progress } from "./Progress.ts"
 import type { Item } from "./Queue.ts"
+import type { RejectionRate } from "./RejectionRate.ts"
 
 /** Attempts in a row that may end in a bug: waiting fixes no bug, another config may. */
 const maxDefects = 3
@@ -23,7 +27,16 @@ const answered = (failure: Failure, isFirst: boolean): Pick<Failed, "answer" | "
   ...("code" in failure && { code: failure.code }),
 })
 
-type Parts = Pick<LaneParts, "config" | "progress" | "state" | "rejections" | "events" | "random" | "wallClockTrusted">
+interface Parts {
+  readonly config: LaneConfig
+  readonly events: LaneEvents
+  readonly progress: Progress
+  readonly state: LaneState
+  readonly rejections: RejectionRate | undefined
+  readonly random: () => number
+  /** While it can't be trusted no event is too old. */
+  readonly wallClock: WallClock
+}
 
 export class RetryPolicy {
   readonly #parts: Parts
@@ -44,12 +57,12 @@ export class RetryPolicy {
    * answer, which is kept once.
    */
   retry(item: Item, failure: Failure, isFirst: boolean, took: number): boolean {
-    const { config, progress, wallClockTrusted } = this.#parts
+    const { config, progress, wallClock } = this.#parts
     const { retry } = config.delivery
     const message = brief(failure.message)
     const tried = progress.tried(item) + 1
     const sent = { ...answered(failure, isFirst), number: tried, took: Math.round(took) }
-    const tooOld = progress.age(item) >= Duration.toMillis(retry.maxAge) && wallClockTrusted()
+    const tooOld = progress.age(item) >= Duration.toMillis(retry.maxAge) && wallClock.trusted()
     if (tooOld || tried >= (retry.maxAttempts ?? endless)) {
       this.#deadLetter(item, failure._tag, tooOld ? "TooOld" : "TooManyAttempts", message, sent)
       return false

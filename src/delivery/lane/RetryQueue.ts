@@ -24,8 +24,6 @@ export interface QueuedRetry {
   firstAttemptAt: number
   /** Attempts that are charged to it. Their errors are in the journal. */
   tried: number
-  /** The reason of its newest failed attempt; empty when there is none. */
-  lastFailure: string
   /** How many of its newest attempts in a row ended in a bug, since the start. */
   defects: number
   /** An attempt is in flight, or about to be. */
@@ -83,10 +81,10 @@ export class RetryQueue {
 
   /** Takes over events that waited before a restart, or in another lane. */
   load(retrying: ReadonlyArray<Retry>, wall: number, monotonic: number): void {
-    for (const one of [...retrying].sort((a, b) => a.sequence - b.sequence)) {
+    for (const { lastFailure, ...one } of [...retrying].sort((a, b) => a.sequence - b.sequence)) {
       // It waited before its lane sent digests: a group of its own.
       const key = one.key === "" && this.#together > 1 ? `#${one.sequence}` : one.key
-      const defects = one.lastFailure === "Defect" ? 1 : 0
+      const defects = lastFailure === "Defect" ? 1 : 0
       this.put({ ...one, key, defects, dueAt: monotonic + remaining(one.due, one.delay, wall), taken: false })
     }
   }

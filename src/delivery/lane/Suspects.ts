@@ -10,6 +10,9 @@
  * When a batch fails as a whole, any of its events may be at fault: they are
  * isolated, and go one by one until each has shown whether it is.
  */
+import type { Retry } from "../../journal/Journal.ts"
+import { blamesSink, type Suspicion } from "./Verdict.ts"
+
 export class Suspects {
   #passes = 0
   /** Events not at fault have failed, and nothing has passed since. */
@@ -25,20 +28,28 @@ export class Suspects {
     this.#mayBeAway = false
   }
 
+  /** The event failed, and is not charged. */
   failed(sequence: number): void {
     this.#failedAt.set(sequence, this.#passes)
     if (!this.#charged.has(sequence)) this.#mayBeAway = true
   }
 
-  /** Whether others have passed since the event failed; or it was at fault before, and no others fail. */
-  isAtFault(sequence: number): boolean {
-    if (this.#charged.has(sequence) && !this.#mayBeAway) return true
-    return (this.#failedAt.get(sequence) ?? this.#passes) < this.#passes
-  }
-
-  /** It is charged an attempt. */
+  /** The event failed, and is charged an attempt. */
   charge(sequence: number): void {
     this.#charged.add(sequence)
+    this.failed(sequence)
+  }
+
+  /** Events that wait for a retry since before a restart, or in another lane: such a reason was only charged to one at fault. */
+  recall(retries: ReadonlyArray<Retry>): void {
+    for (const { sequence, lastFailure } of retries) if (blamesSink(lastFailure)) this.#charged.add(sequence)
+  }
+
+  suspicion(sequence: number): Suspicion {
+    const wasCharged = this.#charged.has(sequence)
+    if (wasCharged && !this.#mayBeAway) return "atFault"
+    if ((this.#failedAt.get(sequence) ?? this.#passes) < this.#passes) return "atFault"
+    return wasCharged ? "wasAtFault" : "none"
   }
 
   wasCharged(sequence: number): boolean {

@@ -9,7 +9,6 @@ const event = (sequence: number, dueAt: number, key = "", tried = 1) => ({
   delay: 1_000,
   firstAttemptAt: tried === 0 ? 0 : 1,
   tried,
-  lastFailure: "",
   defects: 0,
   taken: false,
 })

@@ -16,19 +16,42 @@ import {
 import { it } from "../../lib/effect.ts"
 import { append, away, failed, letters, pass, relay, scripted, spec, statusOf } from "../fixture.ts"
 
-test("an event is at fault when it failed, and others have passed since", () => {
-  const suspects = new Suspects()
-  expect(suspects.isAtFault(1)).toBe(false)
-  suspects.passed()
-  suspects.failed(1)
-  expect(suspects.isAtFault(1)).toBe(false)
-  suspects.passed()
-  expect([suspects.isAtFault(1), suspects.isAtFault(2)]).toEqual([true, false])
-  suspects.failed(1)
-  expect(suspects.isAtFault(1)).toBe(false)
-  suspects.passed()
-  suspects.ended(1)
-  expect(suspects.isAtFault(1)).toBe(false)
+describe("the suspicion of an event", () => {
+  test("is that it is at fault when it failed again although others have passed since", () => {
+    const suspects = new Suspects()
+    expect(suspects.suspicion(1)).toBe("none")
+    suspects.passed()
+    suspects.failed(1)
+    expect(suspects.suspicion(1)).toBe("none")
+    suspects.passed()
+    expect([suspects.suspicion(1), suspects.suspicion(2)]).toEqual(["atFault", "none"])
+    suspects.failed(1)
+    expect(suspects.suspicion(1)).toBe("none")
+    suspects.passed()
+    suspects.ended(1)
+    expect(suspects.suspicion(1)).toBe("none")
+  })
+
+  test("stays once it was charged, but while others fail as well it is open", () => {
+    const suspects = new Suspects()
+    suspects.charge(1)
+    expect(suspects.suspicion(1)).toBe("atFault")
+    suspects.failed(2)
+    expect(suspects.suspicion(1)).toBe("wasAtFault")
+    suspects.passed()
+    expect(suspects.suspicion(1)).toBe("atFault")
+  })
+
+  test("outlives a restart where the journal has it as charged for what is said of the whole sink", () => {
+    const suspects = new Suspects()
+    const retry = { key: "", due: 0, delay: 0, firstAttemptAt: 1, tried: 1 }
+    suspects.recall([
+      { ...retry, sequence: 1, lastFailure: "SinkUnavailable" },
+      { ...retry, sequence: 2, lastFailure: "DeliveryFailed" },
+      { ...retry, sequence: 3, lastFailure: "" },
+    ])
+    expect([1, 2, 3].map((sequence) => suspects.suspicion(sequence))).toEqual(["atFault", "none", "none"])
+  })
 })
 
 /** A receiver over one connection: what is in the batch with a poisoned event fails with it. */

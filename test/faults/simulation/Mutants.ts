@@ -56,7 +56,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "nothing is given up by age while the wall clock can't be trusted",
     file: "src/delivery/lane/RetryPolicy.ts",
-    find: " && wallClockTrusted()",
+    find: " && wallClock.trusted()",
     replace: "",
     line,
     seed: 1,
@@ -64,7 +64,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a crash may repeat is bounded",
     file: "src/delivery/lane/Lane.ts",
-    find: `      if (this.progress.untold >= maxUnstored / 2) this.#options.events.settle()
+    find: `      if (this.progress.untold >= maxUnstored / 2) this.#events.settle()
       if (this.progress.unstored >= maxUnstored) break
 `,
     replace: "",
@@ -192,9 +192,9 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "of a batch that failed as a whole each event goes by itself",
-    file: "src/delivery/lane/Outcome.ts",
-    find: "if (isAtFault) suspects.isolate(sequence)",
-    replace: "",
+    file: "src/delivery/lane/Verdict.ts",
+    find: 'isolated: suspicion === "atFault"',
+    replace: "isolated: false",
     line,
   },
   {

@@ -1,0 +1,13 @@
+/** A lane's reports, as they happen. `Announcements.ts` makes log lines and own events of them. */
+import type { Cause } from "effect"
+import type { Entry } from "../../event/Entry.ts"
+
+export interface LaneEvents {
+  readonly deadLettered: (entry: Entry, reason: string, message: string) => void
+  readonly paused: (reason: string, message: string) => void
+  readonly resumed: () => void
+  /** Progress should be stored now, not at the next interval. */
+  readonly settle: () => void
+  /** A bug, for the log. */
+  readonly defect: (cause: Cause.Cause<unknown>) => void
+}
