@@ -179,7 +179,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a lane's pause outlives a restart",
     file: "src/delivery/lane/Lane.ts",
-    find: "config.name, state.paused,",
+    find: "config.name, options.state.paused,",
     replace: "config.name, false,",
     line,
   },
