@@ -6,7 +6,7 @@ import * as Enriched from "../enrichment/Enriched.ts"
 import * as OrderKey from "../formats/OrderKey.ts"
 import { misconfigured } from "../sinks/Sink.ts"
 import { sinkTypes } from "../sinks/SinkTypes.ts"
-import type { LaneSpec } from "./RunningLanes.ts"
+import type { LaneSpec } from "./LaneSpec.ts"
 
 export class LaneSpecs extends Context.Service<LaneSpecs, { readonly of: (config: LaneConfig) => LaneSpec }>()(
   "relay/delivery/LaneSpecs",

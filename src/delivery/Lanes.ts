@@ -26,26 +26,20 @@ import type { LaneConfig } from "../config/Config.ts"
 import * as Slices from "../config/load/Slices.ts"
 import { quarantine } from "../event/Event.ts"
 import { Archive } from "../journal/Archive.ts"
-import {
-  Journal,
-  type JournalError,
-  type KnownSink,
-  type LaneInfo,
-  type Log,
-  type Streams,
-} from "../journal/Journal.ts"
+import { Journal, type JournalError, type LaneInfo, type Log, type Streams } from "../journal/Journal.ts"
 import { totals } from "../journal/LaneTotals.ts"
 import type { SinkError } from "../sinks/Sink.ts"
+import { knownSinks, type LaneSpec, openOptions } from "./LaneSpec.ts"
 import { type LaneStatus, statusOf } from "./LaneStatus.ts"
 import { OrphanAges } from "./OrphanAges.ts"
 import * as Quarantine from "./Quarantine.ts"
 import type { RelayEvents } from "./RelayEvents.ts"
-import * as RunningLanes from "./RunningLanes.ts"
+import type { RunningLanes } from "./RunningLanes.ts"
 import * as StreamLanes from "./StreamLanes.ts"
 import { UnservedLanes } from "./UnservedLanes.ts"
 
+export type { LaneSpec } from "./LaneSpec.ts"
 export type { LaneCondition, LaneStatus } from "./LaneStatus.ts"
-export type { LaneSpec } from "./RunningLanes.ts"
 
 /** A lane whose sink is in the config can't be moved or dropped: its sink would miss the events. */
 export class LaneInUse extends Schema.TaggedError<LaneInUse>()("LaneInUse", { message: Schema.String }) {}
@@ -54,7 +48,7 @@ export class LaneInUse extends Schema.TaggedError<LaneInUse>()("LaneInUse", { me
 export class SinkUnusable extends Schema.TaggedError<SinkUnusable>()("SinkUnusable", { message: Schema.String }) {}
 
 export interface LanesOptions {
-  readonly specs: ReadonlyArray<RunningLanes.LaneSpec>
+  readonly specs: ReadonlyArray<LaneSpec>
   /** How long attempts in flight may take when the relay stops, or a sink is removed or changed. */
   readonly grace: Duration.Duration
   readonly quarantine?: Quarantine.QuarantineLimits
@@ -80,7 +74,7 @@ export class Lanes extends Context.Service<
      * should know, in sentences.
      */
     change(
-      specs: ReadonlyArray<RunningLanes.LaneSpec>,
+      specs: ReadonlyArray<LaneSpec>,
       swap: Effect.Effect<void>,
     ): Effect.Effect<ReadonlyArray<string>, JournalError | SinkUnusable>
   }
@@ -96,12 +90,6 @@ const openEvery = Duration.seconds(1)
 
 const unclaimed = ({ name, backlog }: LaneInfo): string =>
   `${backlog === 1 ? "1 event waits" : `${backlog} events wait`} for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` moves the backlog to another sink, \`relay lanes drop ${name}\` gives it up, or a sink takes it over with "renamedFrom"`
-
-const knownSinks = (specs: ReadonlyArray<RunningLanes.LaneSpec>): ReadonlyArray<KnownSink> =>
-  specs.map(({ config }) => {
-    const { name, renamedFrom } = config
-    return { name, renamedFrom, exclusive: RunningLanes.isExclusive(config) }
-  })
 
 const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
 
@@ -195,7 +183,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
   })
 
   /** Opens a new or changed sink, and holds it open until the scope closes; `failure` is why it can't be opened. */
-  const prepare = Effect.fnUntraced(function* (lanes: RunningLanes.RunningLanes, spec: RunningLanes.LaneSpec) {
+  const prepare = Effect.fnUntraced(function* (lanes: RunningLanes, spec: LaneSpec) {
     yield* ownTurn
     const isOpen = yield* lanes.isOpen(spec)
     const { scope, ensureOpen } = yield* lanes.acquire(spec)
@@ -207,13 +195,10 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
     return { spec, scope, failure }
   })
 
-  const change = Effect.fn("Lanes.change")(function* (
-    specs: ReadonlyArray<RunningLanes.LaneSpec>,
-    swap: Effect.Effect<void>,
-  ) {
+  const change = Effect.fn("Lanes.change")(function* (specs: ReadonlyArray<LaneSpec>, swap: Effect.Effect<void>) {
     const names = new Set([quarantine, ...specs.map(({ config }) => config.name)])
     /** The changes to a stream's lanes. */
-    const plan = Effect.fnUntraced(function* (lanes: RunningLanes.RunningLanes) {
+    const plan = Effect.fnUntraced(function* (lanes: RunningLanes) {
       const known = new Set((yield* lanes.log.lanes).map(({ name }) => name))
       /** The lane that a renamed sink takes over, or what is left of it when that was interrupted. */
       const former = ({ renamedFrom }: LaneConfig) =>
@@ -231,7 +216,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
       first === undefined
         ? []
         : yield* Effect.forEach(touched, (spec) => prepare(first, spec), { concurrency: "unbounded" })
-    const isNew = ({ config }: RunningLanes.LaneSpec) => !plans.some(({ known }) => known.has(config.name))
+    const isNew = ({ config }: LaneSpec) => !plans.some(({ known }) => known.has(config.name))
     const release = Effect.forEach(prepared, ({ scope }) => Scope.close(scope, Exit.void), { discard: true })
     const undo = Effect.andThen(
       release,
@@ -247,7 +232,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
           // A lane that is to be renamed takes what is appended under its new name.
           if (known.has(config.name) || former(config) !== undefined) continue
           yield* ownTurn
-          yield* unlessFenced(lanes.log.openLane(config.name, RunningLanes.openOptions(config, specs)))
+          yield* unlessFenced(lanes.log.openLane(config.name, openOptions(config, specs)))
         }
       }
     }).pipe(Effect.onError(() => undo))
@@ -268,7 +253,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
         const { name } = config
         const renamedFrom = former(config)
         return Effect.gen(function* () {
-          const options = RunningLanes.openOptions(config, specs)
+          const options = openOptions(config, specs)
           yield* Effect.andThen(ownTurn, lanes.retire(name))
           if (renamedFrom !== undefined) {
             yield* lanes.retire(renamedFrom)

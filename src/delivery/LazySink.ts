@@ -10,13 +10,11 @@
 import { Cause, Clock, Effect, Exit, Scope, Semaphore } from "effect"
 import * as Containment from "../sinks/Containment.ts"
 import { type Sink, type SinkError, unavailable } from "../sinks/Sink.ts"
+import { BugWaits } from "./Bugs.ts"
 import type { AttemptStats } from "./lane/AttemptStats.ts"
 
 /** Until it is open nothing is known about its batches: one event at a time. */
 const cautious: Sink["batch"] = { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY }
-
-/** Milliseconds until it is opened after a bug: doubled each time, and from the first again after so long without one. */
-const reopen = { firstMillis: 1_000, maxMillis: 60_000, resetMillis: 600_000 } as const
 
 /** A user of a sink: a lane. */
 export interface User {
@@ -47,17 +45,17 @@ export const make = Effect.fnUntraced(function* (kind: Kind, open: Effect.Effect
   let opened: Opened | undefined
   /** Ends an opening under way. */
   let abandon: (() => void) | undefined
-  let bugs = { inARow: 0, at: Number.NEGATIVE_INFINITY, until: Number.NEGATIVE_INFINITY, message: "" }
+  const waits = new BugWaits()
+  let bug = { at: Number.NEGATIVE_INFINITY, until: Number.NEGATIVE_INFINITY, message: "" }
 
   const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
 
   const broke = (error: unknown): void => {
     const at = now()
-    const inARow = at - bugs.at > reopen.resetMillis ? 1 : bugs.inARow + 1
-    const wait = Math.min(reopen.firstMillis * 2 ** (inARow - 1), reopen.maxMillis)
+    const wait = waits.next(at - bug.at)
     const kindOf = error instanceof Error ? error.name : typeof error
     const message = `a bug in its client library (${kindOf}): the sink was closed and is opened anew in ${wait / 1_000} s; the log has the cause`
-    bugs = { inARow, at, until: at + wait, message }
+    bug = { at, until: at + wait, message }
     const closing = opened
     opened = undefined
     abandon?.()
@@ -73,7 +71,7 @@ export const make = Effect.fnUntraced(function* (kind: Kind, open: Effect.Effect
   yield* Containment.register(owner)
 
   const brokeMeanwhile = Effect.callback<never, SinkError>((resume) => {
-    abandon = () => resume(Effect.fail(unavailable(bugs.message)))
+    abandon = () => resume(Effect.fail(unavailable(bug.message)))
     return Effect.sync(() => {
       abandon = undefined
     })
@@ -82,7 +80,7 @@ export const make = Effect.fnUntraced(function* (kind: Kind, open: Effect.Effect
   const ensureOpen = opening.withPermits(1)(
     Effect.suspend(() => {
       if (opened !== undefined) return Effect.succeed(opened.sink)
-      if (now() < bugs.until) return Effect.fail(unavailable(bugs.message))
+      if (now() < bug.until) return Effect.fail(unavailable(bug.message))
       return Effect.uninterruptibleMask((restore) =>
         Effect.gen(function* () {
           const own = yield* Scope.fork(scope)

@@ -11,7 +11,7 @@ import { Clock, Duration, Effect } from "effect"
 import { quarantine } from "../event/Event.ts"
 import type { Archive } from "../journal/Archive.ts"
 import { rejected, type Sink } from "../sinks/Sink.ts"
-import type { LaneSpec } from "./RunningLanes.ts"
+import type { LaneSpec } from "./LaneSpec.ts"
 
 export interface QuarantineLimits {
   readonly maxBytes: number

@@ -4,13 +4,21 @@
  * **Guarantee.** As long as a lane uses a sink its connections stay: a reload
  * that changes only how a lane delivers, or its name, opens nothing.
  */
-import { type Effect, Equal, Hash, RcMap, type Scope } from "effect"
+import { Effect, Equal, Hash, RcMap, type Scope } from "effect"
+import type { LaneConfig } from "../config/Config.ts"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
 import { sinkTypes } from "../sinks/SinkTypes.ts"
+import { Tracing } from "../telemetry/Tracing.ts"
+import type { LaneSpec } from "./LaneSpec.ts"
 import * as LazySink from "./LazySink.ts"
 
+/** A sink that a lane uses, which stays open until its scope closes. */
+export interface AcquiredSink extends Pick<LazySink.LazySink, "sink" | "ensureOpen" | "within"> {
+  readonly scope: Scope.Closeable
+}
+
 /** Two sinks of one type and config are one. One without a config is known by what opens it. */
-export class SinkKey implements Equal.Equal {
+class SinkKey implements Equal.Equal {
   readonly type: string
   readonly config: unknown
   readonly open: Effect.Effect<Sink, SinkError, Scope.Scope>
@@ -35,8 +43,25 @@ export class SinkKey implements Equal.Equal {
   }
 }
 
-/** A sink is closed when the last scope that uses it is. */
-export const make = RcMap.make({
-  lookup: ({ type, open }: SinkKey) => LazySink.make({ type, libraries: sinkTypes[type]?.libraries ?? [] }, open),
+/** The part of a lane's config that concerns its sink. */
+const sinkConfig = ({ config, digest, key, enrich }: LaneConfig) => config && [config, digest && key, enrich]
+const keyOf = ({ config, open }: LaneSpec) => new SinkKey(config.type, sinkConfig(config), open)
+
+export const make = Effect.gen(function* () {
+  const tracing = yield* Tracing
+  const pool = yield* RcMap.make({
+    lookup: ({ type, open }: SinkKey) => LazySink.make({ type, libraries: sinkTypes[type]?.libraries ?? [] }, open),
+  })
+  return {
+    /** Whether a lane of any stream has this very sink. */
+    isOpen: (spec: LaneSpec) => RcMap.has(pool, keyOf(spec)),
+    /** Acquires a sink for a lane, until the scope closes. Nothing is opened yet, unless another lane has it open. */
+    acquire: Effect.fnUntraced(function* (spec: LaneSpec, user: LazySink.User) {
+      const { name, type } = spec.config
+      const { sink, ensureOpen, within, use } = yield* RcMap.get(pool, keyOf(spec))
+      yield* use(user)
+      return { sink: tracing === undefined ? sink : tracing.traced(sink, name, type), ensureOpen, within }
+    }),
+  }
 })
 export type Pool = Effect.Success<typeof make>

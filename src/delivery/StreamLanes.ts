@@ -5,6 +5,7 @@
 import { type Duration, Effect, Exit, Scope } from "effect"
 import type { JournalError, Log } from "../journal/Journal.ts"
 import * as Announcements from "./Announcements.ts"
+import { type LaneSpec, openOptions } from "./LaneSpec.ts"
 import { AttemptStats } from "./lane/AttemptStats.ts"
 import type { Lane } from "./lane/Lane.ts"
 import * as RunningLanes from "./RunningLanes.ts"
@@ -42,7 +43,7 @@ export const make = Effect.fnUntraced(function* (grace: Duration.Duration) {
   /** Starts a lane for each sink. All are open before one runs: an own event for a sink whose lane is not would create it, and it could adopt none. */
   const follow = Effect.fnUntraced(function* (
     log: Log,
-    specs: ReadonlyArray<RunningLanes.LaneSpec>,
+    specs: ReadonlyArray<LaneSpec>,
   ): Effect.fn.Return<void, JournalError> {
     const scope = yield* Scope.make()
     const lanes = yield* Scope.provide(RunningLanes.make({ log, pool, announce, grace, stats }), scope)
@@ -51,7 +52,7 @@ export const make = Effect.fnUntraced(function* (grace: Duration.Duration) {
       const open = yield* Effect.forEach(specs, (spec) =>
         Effect.map(
           log.openLane(spec.config.name, {
-            ...RunningLanes.openOptions(spec.config, specs),
+            ...openOptions(spec.config, specs),
             renamedFrom: spec.config.renamedFrom,
           }),
           (state) => ({ spec, state }),

@@ -21,7 +21,7 @@ import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { quarantine } from "../../event/Event.ts"
-import type { Log, OpenedLane } from "../../journal/Journal.ts"
+import type { LaneInfo, Log, OpenedLane } from "../../journal/Journal.ts"
 import type { WallClock } from "../../journal/WallClock.ts"
 import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
 import type { AttemptStats } from "./AttemptStats.ts"
@@ -86,6 +86,8 @@ export class Lane {
   #resting = false
   readonly #stall = new Stall()
   #fruitfulAttempts = 0
+  /** Events that are not settled, as the journal counted last. */
+  #backlog = 0
   /** Its pump has begun: its sink was opened, or could not be. */
   #hasBegun = false
   /** Why the journal could not store what was delivered; empty since it could. */
@@ -170,10 +172,17 @@ export class Lane {
     this.#wake.openUnsafe()
   }
 
-  /** The number of events beyond the backlog limit: the oldest become dead letters. See {@link Progress.overLimit}. */
-  giveUp(events: number, ended: number): void {
-    this.progress.overLimit(events, ended)
-    if (events > 0) this.#wake.openUnsafe()
+  /** The journal's count, when it knew of `ended` events that had ended. Events beyond the backlog limit become dead letters. */
+  counted(info: LaneInfo, ended: number): void {
+    this.#backlog = info.backlog
+    this.progress.counted(info)
+    // An operator may have paused or resumed the sink at another relay.
+    if (info.paused && !this.state.pausedByOperator) this.state.pause()
+    if (!info.paused && this.state.pausedByOperator) this.resume()
+    const { backlog } = this.config
+    if (backlog?.whenFull !== "deadLetter") return
+    this.progress.overLimit(Math.max(0, info.backlog - backlog.max), ended)
+    if (info.backlog > backlog.max) this.#wake.openUnsafe()
   }
 
   /** Takes over what the journal moved here from another lane. */
@@ -194,21 +203,21 @@ export class Lane {
     this.#events.paused("DeliveryFailed", stalled)
   }
 
-  /** Looks whether it stands still; `backlog` is what the journal counts. True when that has changed. */
-  watch(backlog: number): boolean {
+  /** Looks whether it stands still. True when that has changed. */
+  watch(): boolean {
     const now = this.clock.now()
     const maySend = !this.state.stopped && this.state.condition !== "failed"
-    const hasWork = backlog > 0 && maySend && !this.#mustWait(now, backlog)
+    const hasWork = this.#backlog > 0 && maySend && !this.#mustWait(now)
     const activity = this.#fruitfulAttempts + this.progress.endedOnDisk
     const cause = () => this.#standsBecause()
     return this.state.stall(this.#stall.look({ now, wall: this.clock.wall(), activity, hasWork, cause }))
   }
 
   /** An attempt has its time yet, or none may start: for the sink, for the rate limit, or because all that waits is not due. */
-  #mustWait(now: number, backlog: number): boolean {
+  #mustWait(now: number): boolean {
     if (this.inFlight.isWithinTime(now) || this.#breaker.until > now || this.#batcher.isLimited(now)) return true
     const { retries } = this.progress
-    const isAllRetrying = backlog <= retries.size || !this.#intake.hasRoom
+    const isAllRetrying = this.#backlog <= retries.size || !this.#intake.hasRoom
     return this.#queue.size === 0 && isAllRetrying && retries.nextDue > now && retries.nextDue < endless
   }
 

@@ -1,0 +1,91 @@
+/**
+ * Stores the progress of the lanes over one stream, of all of them in one
+ * settlement: ten times a second, and when a lane can't wait.
+ *
+ * **Guarantee.** What could not be stored stays with its lane and goes with the
+ * next settlement. A lane whose progress the journal refuses holds up no other:
+ * a crash sends again what it did, and it stops at its bound.
+ */
+import { Cause, Duration, Effect, Latch, Semaphore } from "effect"
+import type { JournalError, Log } from "../journal/Journal.ts"
+import { logBug, repeating } from "./Bugs.ts"
+import type { Lane } from "./lane/Lane.ts"
+
+/** How often lanes' progress is made durable: it bounds what a crash repeats. */
+export const settleEvery = Duration.millis(100)
+
+const isFenced = (cause: Cause.Cause<JournalError>): boolean => {
+  const error = Cause.findErrorOption(cause)
+  return error._tag === "Some" && error.value.reason._tag === "JournalFenced"
+}
+
+const refuse = (lane: Lane, { message }: JournalError): Effect.Effect<void> => {
+  const { name } = lane.config
+  const isNews = lane.state.refuse(
+    `the journal refuses the progress of this lane, and takes that of others: ${message} If it lasts, restart the relay: what is not stored is sent again`,
+  )
+  return isNews
+    ? Effect.annotateLogs(Effect.logError(`sink ${name}: ${lane.state.refused}`), { sink: name })
+    : Effect.void
+}
+
+export const make = Effect.fnUntraced(function* (log: Log, lanes: () => ReadonlyArray<Lane>) {
+  const oneAtATime = yield* Semaphore.make(1)
+  const soon = Latch.makeUnsafe(false)
+
+  const settleAll = Effect.suspend(() => {
+    const taken = lanes().flatMap((lane) => {
+      const changes = lane.progress.takeChanges()
+      return changes === undefined ? [] : [{ lane, changes }]
+    })
+    const unstored = new Set<Lane>()
+    if (taken.length === 0) return Effect.succeed(unstored)
+    return Effect.matchCauseEffect(log.settle(taken.map(({ changes }) => changes)), {
+      onSuccess: (refused) => {
+        const told: Array<Effect.Effect<void>> = []
+        for (const { lane, changes } of taken) {
+          const refusal = refused.find((one) => one.lane === changes.lane)
+          if (refusal === undefined) lane.stored()
+          else {
+            lane.progress.restore(changes)
+            unstored.add(lane)
+            told.push(refuse(lane, refusal.error))
+          }
+        }
+        return Effect.as(Effect.all(told, { discard: true }), unstored)
+      },
+      // The journal reports what is wrong.
+      onFailure: (cause) => {
+        if (isFenced(cause)) return Effect.succeed(unstored)
+        const error = Cause.findErrorOption(cause)
+        for (const { lane, changes } of taken) {
+          lane.progress.restore(changes)
+          lane.unstorable = error._tag === "Some" ? error.value.message : "a bug in relay; the log has its cause"
+          unstored.add(lane)
+        }
+        return Cause.hasDies(cause)
+          ? Effect.as(logBug("the progress of the lanes could not be stored", cause), unstored)
+          : Effect.succeed(unstored)
+      },
+    })
+  })
+  // Uninterruptible: changes that were taken and neither stored nor restored would be lost to the lane.
+  const settle: Effect.Effect<ReadonlySet<Lane>> = oneAtATime.withPermit(Effect.uninterruptible(settleAll))
+
+  return {
+    /** Stores the progress of all lanes; gives those of which not all is on disk. */
+    settle,
+    /** Has it stored now, and not at the next interval. */
+    settleSoon: () => soon.openUnsafe(),
+    /** Stores it at each interval. */
+    keepSettling: repeating(
+      "the progress of the lanes could not be collected",
+      soon.await.pipe(
+        Effect.timeoutOption(settleEvery),
+        Effect.andThen(soon.close),
+        Effect.andThen(settle),
+        Effect.asVoid,
+      ),
+    ),
+  }
+})

@@ -1,0 +1,88 @@
+/**
+ * A lane that runs over its sink. One that a bug has ended is made anew from
+ * what the journal knows: events that it held in memory are read again.
+ */
+import { Duration, Effect, Exit, Schedule } from "effect"
+import type { Log, OpenedLane } from "../journal/Journal.ts"
+import type { WallClock } from "../journal/WallClock.ts"
+import { BugWaits, logBug } from "./Bugs.ts"
+import { type LaneSpec, openOptions } from "./LaneSpec.ts"
+import type { AttemptStats } from "./lane/AttemptStats.ts"
+import * as Lane from "./lane/Lane.ts"
+import type { LaneEvents } from "./lane/LaneEvents.ts"
+import { settleEvery } from "./ProgressStore.ts"
+import type { AcquiredSink } from "./SinkPool.ts"
+
+/** How often storing what an ended lane decided is retried. */
+const settleRetries = Schedule.max([Schedule.spaced(settleEvery), Schedule.recurs(20)])
+/** How often the deadlines of a lane's last attempts are checked. */
+const pollEvery = Duration.millis(25)
+
+export interface Options {
+  readonly spec: LaneSpec
+  readonly acquired: AcquiredSink
+  readonly log: Log
+  readonly events: LaneEvents
+  readonly stats: AttemptStats
+  readonly wallClock: WallClock
+  /** How long attempts in flight may take when it ends. */
+  readonly grace: Duration.Duration
+  /** As in `ProgressStore.ts`. */
+  readonly settle: Effect.Effect<ReadonlySet<Lane.Lane>>
+}
+
+export const make = Effect.fnUntraced(function* (options: Options, opened: OpenedLane) {
+  const { spec, acquired, log, events, stats, wallClock, grace, settle } = options
+  const { config, key } = spec
+  const { name } = config
+  const place = (state: OpenedLane) =>
+    Lane.make({ config, key, sink: acquired.sink, within: acquired.within, log, state, events, stats, wallClock })
+  let lane = yield* place(opened)
+
+  /** Starts nothing more and waits for attempts in flight, which keep their deadline. */
+  const end = Effect.suspend(() => {
+    const ending = lane
+    const keepTime = Effect.delay(
+      Effect.sync(() => ending.endAttempts()),
+      pollEvery,
+    )
+    return Effect.andThen(
+      Effect.raceFirst(ending.drain(grace), Effect.forever(keepTime)),
+      Effect.sync(() => ending.state.end()),
+    )
+  })
+  const isStored = (unstored: ReadonlySet<Lane.Lane>) => !unstored.has(lane)
+  /** Ends it, and stores what it decided. What can't be stored for long is repeated, as after a crash. */
+  const finish = Effect.andThen(end, Effect.repeat(settle, { until: isStored, schedule: settleRetries }))
+
+  const said = Effect.annotateLogs({ sink: name })
+  const waits = new BugWaits()
+  const run = Effect.gen(function* () {
+    for (;;) {
+      const started = lane.clock.now()
+      const exit = yield* Effect.exit(Effect.andThen(Effect.ignore(acquired.ensureOpen), lane.run))
+      if (Exit.isSuccess(exit)) return
+      const wait = waits.next(lane.clock.now() - started)
+      const within = `it restarts within ${wait / 1_000} s`
+      lane.state.fail(`a bug in relay ended the lane; ${within}, and the log has the cause`)
+      yield* said(logBug(`the lane of sink ${name} ended, ${waits.inARow} in a row; ${within}`, exit.cause))
+      yield* finish
+      yield* Effect.sleep(wait)
+      const opening = log.openLane(name, openOptions(config))
+      const next = yield* place(yield* Effect.retry(opening, { schedule: Schedule.spaced("1 second") }))
+      next.state.blocked = lane.state.blocked
+      lane = next
+      yield* said(Effect.logInfo(`sink ${name}: the lane was restarted`))
+    }
+  })
+
+  return {
+    acquired,
+    /** The one that runs now. */
+    current: (): Lane.Lane => lane,
+    run,
+    end,
+    finish,
+  }
+})
+export type RunningLane = Effect.Success<ReturnType<typeof make>>
