@@ -2,14 +2,17 @@
  * The lanes over every stream that the relay owns: one stream on most journals.
  * They share the sinks.
  */
-import { type Duration, Effect, Exit, Scope } from "effect"
-import type { JournalError, Log } from "../journal/Journal.ts"
+import { Duration, Effect, Exit, Scope, type Semaphore, Stream, SubscriptionRef } from "effect"
+import type { JournalError, Log, Streams } from "../journal/Journal.ts"
 import * as Announcements from "./Announcements.ts"
 import { type LaneSpec, openOptions } from "./LaneSpec.ts"
 import { AttemptStats } from "./lane/AttemptStats.ts"
 import type { Lane } from "./lane/Lane.ts"
 import * as RunningLanes from "./RunningLanes.ts"
 import * as SinkPool from "./SinkPool.ts"
+
+/** How often opening the lanes of a stream is tried again. */
+const openEvery = Duration.seconds(1)
 
 interface Running {
   readonly lanes: RunningLanes.RunningLanes
@@ -62,9 +65,26 @@ export const make = Effect.fnUntraced(function* (grace: Duration.Duration) {
     }).pipe(Effect.onError(() => leave(log)))
   })
 
+  /** Lanes for the streams that were taken, none for those that were lost; false when one could not be opened. */
+  const followAll = Effect.fnUntraced(function* (owned: ReadonlyArray<Log>, specs: ReadonlyArray<LaneSpec>) {
+    const known = [...running.keys()]
+    const lost = known.filter((log) => !owned.includes(log))
+    yield* Effect.forEach(lost, leave, { concurrency: "unbounded", discard: true })
+    const taken = owned.filter((log) => !known.includes(log))
+    const opened = yield* Effect.forEach(taken, (log) => Effect.isSuccess(follow(log, specs)))
+    return opened.every((isOpen) => isOpen)
+  })
+
   return {
     follow,
-    leave,
+    /** Keeps up with the streams that the relay owns, for ever; each time as one change. */
+    keepUp: (owned: Streams, specs: () => ReadonlyArray<LaneSpec>, oneChange: Semaphore.Semaphore) =>
+      Effect.gen(function* () {
+        const logs = SubscriptionRef.getUnsafe(owned)
+        const isDone = yield* oneChange.withPermit(Effect.suspend(() => followAll(logs, specs())))
+        const changed = Stream.runHead(Stream.filter(SubscriptionRef.changes(owned), (now) => now !== logs))
+        yield* Effect.raceFirst(changed, isDone ? Effect.never : Effect.sleep(openEvery))
+      }).pipe(Effect.forever),
     /** The attempts of each sink since the start, also of one that has left the config. */
     counted: (): ReadonlyMap<string, AttemptStats> => counted,
     logs: (): ReadonlyArray<Log> => [...running.keys()],
@@ -75,3 +95,4 @@ export const make = Effect.fnUntraced(function* (grace: Duration.Duration) {
     of: (name: string): ReadonlyArray<Lane> => [...running.values()].flatMap(({ lanes }) => lanes.get(name) ?? []),
   }
 })
+export type StreamLanes = Effect.Success<ReturnType<typeof make>>

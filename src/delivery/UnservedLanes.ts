@@ -2,17 +2,24 @@
  * Sinks whose events wait in a stream that this relay owns, and over which no
  * lane runs: it could not be opened, or not yet.
  */
-import { Clock, Effect } from "effect"
-import type { Log } from "../journal/Journal.ts"
+import { Clock, Duration, Effect, SubscriptionRef } from "effect"
+import type { Log, Streams } from "../journal/Journal.ts"
 import { Stall } from "./lane/Stall.ts"
+
+const lookEvery = Duration.seconds(1)
 
 export class UnservedLanes {
   readonly #stalls = new WeakMap<Log, Map<string, Stall>>()
   /** By sink, since when nothing is delivered of such a stream. */
   messages: ReadonlyMap<string, string> = new Map()
 
-  /** Looks once more; `isServed` says whether a lane runs, or no sink wants one. */
-  readonly look = Effect.fnUntraced(function* (
+  /** Looks for ever; `isServed` says whether a lane runs, or no sink wants one. */
+  looking(owned: Streams, isServed: (log: Log, sink: string) => boolean): Effect.Effect<never> {
+    const look = Effect.suspend(() => this.#look(SubscriptionRef.getUnsafe(owned), isServed))
+    return Effect.forever(Effect.delay(Effect.ignore(look), lookEvery))
+  }
+
+  readonly #look = Effect.fnUntraced(function* (
     this: UnservedLanes,
     owned: ReadonlyArray<Log>,
     isServed: (log: Log, sink: string) => boolean,

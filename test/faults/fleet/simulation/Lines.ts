@@ -94,7 +94,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line,
     gone: "a reload does not wait for a stream that was lost",
-    file: "src/delivery/Lanes.ts",
+    file: "src/delivery/SinkChanges.ts",
     find: "schedule, while: isNotFenced",
     replace: "schedule",
     seed: 1,

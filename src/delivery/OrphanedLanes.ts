@@ -1,0 +1,87 @@
+/**
+ * The lanes whose sink is not in the config: how old their oldest events are,
+ * and what an operator does with them.
+ */
+import { Effect, Schema } from "effect"
+import type { Archive } from "../journal/Archive.ts"
+import type { LaneInfo, Log } from "../journal/Journal.ts"
+import type { StreamLanes } from "./StreamLanes.ts"
+
+/** A lane whose sink is in the config can't be moved or dropped: its sink would miss the events. */
+export class LaneInUse extends Schema.TaggedError<LaneInUse>()("LaneInUse", { message: Schema.String }) {}
+
+/** What an operator can do about the backlog of such a lane. */
+export const unclaimed = ({ name, backlog }: LaneInfo): string =>
+  `${backlog === 1 ? "1 event waits" : `${backlog} events wait`} for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` moves the backlog to another sink, \`relay lanes drop ${name}\` gives it up, or a sink takes it over with "renamedFrom"`
+
+const receivedAt = Effect.fnUntraced(function* (log: Log, { name, oldest }: LaneInfo) {
+  if (oldest === 0) return 0
+  const [entry] = yield* log.read(oldest - 1, 1)
+  if (entry?.sequence === oldest) return entry.event.receivedAt
+  // The log may have been pruned of an event that waits for a retry.
+  const { entries } = yield* log.readRetries(name, [oldest])
+  return entries[0]?.event.receivedAt ?? 0
+})
+
+interface Age {
+  readonly oldest: number
+  readonly at: number
+}
+
+export const make = (archive: Archive["Service"], streams: StreamLanes) => {
+  /** Of the oldest events. Each is read once: nothing delivers it. */
+  const ages = new WeakMap<Log, Map<string, Age>>()
+  const isOrphaned = (name: string) => streams.of(name).length === 0
+  const refuseInUse = Effect.fnUntraced(function* (name: string) {
+    if (isOrphaned(name)) return
+    const message = `the sink ${name} is in the config: only a lane without a sink can be moved or dropped`
+    return yield* new LaneInUse({ message })
+  })
+
+  /** Moves the backlog; the lane is removed once it has nothing left. */
+  const moveBacklog = Effect.fnUntraced(function* (from: string, to: string) {
+    const moved = yield* archive.moveLane(from, to)
+    const left = (yield* archive.lanes).find(({ name }) => name === from)
+    if (left !== undefined && left.backlog + left.deadLetters === 0) yield* archive.dropLane(from)
+    return moved
+  })
+
+  return {
+    /** Says at the start which lanes nobody delivers. */
+    warn: Effect.gen(function* () {
+      for (const info of yield* archive.lanes) {
+        if (!isOrphaned(info.name) || info.backlog === 0) continue
+        yield* Effect.annotateLogs(Effect.logWarning(unclaimed(info)), { sink: info.name })
+      }
+    }),
+    /** Reads the oldest events of a stream's lanes, but for those that were read before. */
+    note: Effect.fnUntraced(function* (log: Log, infos: ReadonlyArray<LaneInfo>) {
+      const known = ages.get(log) ?? new Map<string, Age>()
+      ages.set(log, known)
+      for (const info of infos) {
+        const { name, oldest } = info
+        if (!isOrphaned(name) || known.get(name)?.oldest === oldest) continue
+        known.set(name, { oldest, at: yield* Effect.orElseSucceed(receivedAt(log, info), () => 0) })
+      }
+    }),
+    /** When the oldest event of all streams was received, in epoch milliseconds; 0 when there is none. */
+    oldestAt: (name: string): number => {
+      const times = streams.logs().map((log) => ages.get(log)?.get(name)?.at ?? 0)
+      const known = times.filter((at) => at > 0)
+      return known.length === 0 ? 0 : Math.min(...known)
+    },
+    /** As `Lanes.move`. */
+    move: Effect.fnUntraced(function* (from: string, to: string) {
+      yield* refuseInUse(from)
+      // The target's settlements must be on disk, or it would adopt it again after the move.
+      for (const lanes of streams.all()) yield* lanes.settle
+      const adopt = Effect.forEach(streams.all(), (lanes) =>
+        Effect.map(lanes.log.openLane(to), (opened) => lanes.get(to)?.adopt(opened)),
+      )
+      // Also when the move fails half way: the retries that were moved would never be sent.
+      return yield* Effect.ensuring(moveBacklog(from, to), Effect.ignore(adopt))
+    }),
+    /** As `Lanes.drop`. */
+    drop: (name: string) => Effect.andThen(refuseInUse(name), archive.dropLane(name)),
+  }
+}

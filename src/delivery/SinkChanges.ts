@@ -1,0 +1,179 @@
+/**
+ * Changes the lanes when the sinks of the config change while the relay runs.
+ *
+ * **Guarantee.** Every event has a lane for each of its sinks: a new lane is open
+ * in the journal before anything is routed to it, and one is retired only after
+ * nothing is. Before the routes are swapped an error takes all of it back.
+ */
+import { Duration, Effect, Equal, Exit, Option, Schedule, Schema, Scope } from "effect"
+import type { LaneConfig } from "../config/Config.ts"
+import * as Slices from "../config/load/Slices.ts"
+import { quarantine } from "../event/Event.ts"
+import type { Archive } from "../journal/Archive.ts"
+import type { Journal, JournalError } from "../journal/Journal.ts"
+import type { SinkError } from "../sinks/Sink.ts"
+import { knownSinks, type LaneSpec, openOptions } from "./LaneSpec.ts"
+import { unclaimed } from "./OrphanedLanes.ts"
+import type { RunningLanes } from "./RunningLanes.ts"
+
+/** A new sink can't work as it is configured. */
+export class SinkUnusable extends Schema.TaggedError<SinkUnusable>()("SinkUnusable", { message: Schema.String }) {}
+
+/** How long a reload waits for a new sink to open. One that takes longer is away, and its lane waits. */
+const openTimeout = Duration.seconds(5)
+/** How often opening a lane is retried. */
+const openEvery = Duration.seconds(1)
+
+/** A change may touch hundreds of lanes, and each takes about a millisecond. */
+const ownTurn = Slices.turnstile()
+
+const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
+
+/** Nothing where another relay has taken the stream: whoever owns it next opens its lanes. */
+const unlessFenced = <A>(open: Effect.Effect<A, JournalError>): Effect.Effect<Option.Option<A>, JournalError> =>
+  Effect.catchIf(
+    Effect.asSome(open),
+    (error) => !isNotFenced(error),
+    () => Effect.succeedNone,
+  )
+
+/** `renamedFrom` says where a lane comes from, not how it runs. */
+const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
+  const { renamedFrom: _a, ...rest } = a
+  const { renamedFrom: _b, ...others } = b
+  return Equal.equals(rest, others)
+}
+
+/** What changes over one stream. */
+interface Plan {
+  readonly lanes: RunningLanes
+  /** The lanes that the journal has. */
+  readonly known: ReadonlySet<string>
+  /** The lane that a renamed sink takes over, or what is left of it when that was interrupted. */
+  readonly former: (config: LaneConfig) => string | undefined
+  /** The sinks that are new, changed or renamed. */
+  readonly touched: ReadonlyArray<LaneSpec>
+}
+
+const planOf = Effect.fnUntraced(function* (
+  lanes: RunningLanes,
+  specs: ReadonlyArray<LaneSpec>,
+  names: ReadonlySet<string>,
+): Effect.fn.Return<Plan, JournalError> {
+  const known = new Set((yield* lanes.log.lanes).map(({ name }) => name))
+  const former = ({ renamedFrom }: LaneConfig) =>
+    renamedFrom !== undefined && known.has(renamedFrom) && !names.has(renamedFrom) ? renamedFrom : undefined
+  const touched = specs.filter(({ config }) => {
+    const lane = lanes.get(config.name)
+    return lane === undefined || !isSame(lane.config, config) || former(config) !== undefined
+  })
+  return { lanes, known, former, touched }
+})
+
+/** Opens a new or changed sink, and holds it open until the scope closes; `failure` is why it can't be opened. */
+const prepare = Effect.fnUntraced(function* (lanes: RunningLanes, spec: LaneSpec) {
+  yield* ownTurn
+  const isOpen = yield* lanes.isOpen(spec)
+  const { scope, ensureOpen } = yield* lanes.acquire(spec)
+  if (isOpen) return { spec, scope, failure: undefined }
+  const failure = yield* Effect.match(Effect.timeoutOption(ensureOpen, openTimeout), {
+    onSuccess: () => undefined,
+    onFailure: (error: SinkError) => error,
+  })
+  return { spec, scope, failure }
+})
+
+/** Opens the lanes that the journal does not have yet. One that is to be renamed takes what is appended under its new name. */
+const openNew = ({ lanes, known, former, touched }: Plan, specs: ReadonlyArray<LaneSpec>) =>
+  Effect.forEach(
+    touched.filter(({ config }) => !known.has(config.name) && former(config) === undefined),
+    ({ config }) => Effect.andThen(ownTurn, unlessFenced(lanes.log.openLane(config.name, openOptions(config, specs)))),
+    { discard: true },
+  )
+
+/** Replaces the lane of a sink, under its new name if it was renamed. */
+const replace = Effect.fnUntraced(function* (
+  { lanes, former }: Plan,
+  spec: LaneSpec,
+  specs: ReadonlyArray<LaneSpec>,
+  note: (text: string) => void,
+) {
+  const { log } = lanes
+  const { name } = spec.config
+  const options = openOptions(spec.config, specs)
+  const renamedFrom = former(spec.config)
+  yield* ownTurn
+  yield* lanes.retire(name)
+  if (renamedFrom !== undefined) {
+    yield* lanes.retire(renamedFrom)
+    yield* Effect.catch(log.openLane(name, { ...options, renamedFrom }), ({ message }) =>
+      Effect.sync(() =>
+        note(
+          `the backlog of ${renamedFrom} could not all be moved to ${name}: ${message} The next reload or start continues.`,
+        ),
+      ),
+    )
+  }
+  yield* ownTurn
+  // It was open a moment ago: a failure here is temporary, or ends the relay.
+  const schedule = Schedule.spaced(openEvery)
+  const state = yield* unlessFenced(Effect.retry(log.openLane(name, options), { schedule, while: isNotFenced }))
+  if (Option.isSome(state)) yield* lanes.start(spec, state.value, yield* lanes.acquire(spec))
+})
+
+/** Ends the lane of a sink that has left the config. */
+const remove = ({ lanes }: Plan, name: string) =>
+  lanes.log
+    .limitBacklog(name, undefined)
+    .pipe(Effect.andThen(lanes.catchUp(name)), Effect.andThen(ownTurn), Effect.andThen(lanes.retire(name)))
+
+/** Gives what the operator should know, as `Lanes.change` does. */
+export const change = Effect.fn("Lanes.change")(function* (
+  { journal, archive }: { readonly journal: Journal["Service"]; readonly archive: Archive["Service"] },
+  streams: ReadonlyArray<RunningLanes>,
+  specs: ReadonlyArray<LaneSpec>,
+  swap: Effect.Effect<void>,
+) {
+  const names = new Set([quarantine, ...specs.map(({ config }) => config.name)])
+  const plans = yield* Effect.forEach(streams, (lanes) => planOf(lanes, specs, names))
+  const touched = specs.filter((spec) => plans.some((plan) => plan.touched.includes(spec)))
+  const [first] = streams
+  const prepared =
+    first === undefined
+      ? []
+      : yield* Effect.forEach(touched, (spec) => prepare(first, spec), { concurrency: "unbounded" })
+  const release = Effect.forEach(prepared, ({ scope }) => Scope.close(scope, Exit.void), { discard: true })
+  const isNew = ({ config }: LaneSpec) => !plans.some(({ known }) => known.has(config.name))
+  const undo = Effect.andThen(
+    release,
+    Effect.forEach(touched.filter(isNew), ({ config }) => Effect.ignore(archive.dropLane(config.name))),
+  )
+  const unusable = prepared.flatMap(({ spec, failure }) =>
+    failure?.reason._tag === "SinkMisconfigured" ? [`sink ${spec.config.name}: ${failure.message}`] : [],
+  )
+  yield* Effect.gen(function* () {
+    if (unusable.length > 0) return yield* new SinkUnusable({ message: unusable.join("\n") })
+    for (const plan of plans) yield* openNew(plan, specs)
+  }).pipe(Effect.onError(() => undo))
+  // The lane of a new name may still have its former one, and not yet be opened.
+  journal.knowSinks?.(knownSinks(specs))
+  yield* swap
+
+  const notes = prepared.flatMap(({ spec, failure }) =>
+    failure === undefined ? [] : [`the sink ${spec.config.name} can't be reached, its lane waits: ${failure.message}`],
+  )
+  const carryOut = (plan: Plan) => {
+    const renamed = new Set(plan.touched.map(({ config }) => plan.former(config)))
+    const removed = plan.lanes.names().filter((name) => !names.has(name) && !renamed.has(name))
+    return Effect.all(
+      [
+        ...plan.touched.map((spec) => replace(plan, spec, specs, (text) => notes.push(text))),
+        ...removed.map((name) => remove(plan, name)),
+      ],
+      { concurrency: "unbounded", discard: true },
+    )
+  }
+  yield* Effect.ensuring(Effect.forEach(plans, carryOut, { concurrency: "unbounded", discard: true }), release)
+  const left = yield* Effect.orElseSucceed(archive.lanes, () => [])
+  return notes.concat(left.filter(({ name, backlog }) => !names.has(name) && backlog > 0).map(unclaimed))
+})
