@@ -52,46 +52,35 @@ const noAttempts = new AttemptStats()
 const sum = (lanes: ReadonlyArray<Lane>, of: (lane: Lane) => number): number =>
   lanes.reduce((total, lane) => total + of(lane), 0)
 
-const orphaned = (info: LaneInfo, oldestAt: number): LaneStatus => ({
-  name: info.name,
-  type: "",
-  condition: "orphaned",
-  message: `no sink in the config has this name: \`relay lanes move ${info.name} TO\` or \`relay lanes drop ${info.name}\``,
-  backlog: info.backlog,
-  retrying: info.retrying,
-  deadLetters: info.deadLetters,
-  cursor: info.cursor.sequence,
-  oldestAt,
-  nextAttemptAt: 0,
-  lastFailure: undefined,
-  duplicateBound: 0,
-  attempts: noAttempts.outcomes,
-  bugs: noAttempts.bugs,
-  durations: noAttempts.durations,
-})
+/** The least of what is known: 0 stands for nothing. */
+const earliest = (times: ReadonlyArray<number>): number => {
+  const known = times.filter((time) => time > 0)
+  return known.length === 0 ? 0 : Math.min(...known)
+}
 
 /** From what the journal knows, and the lanes that run: none of an orphaned lane, whose age is given. */
 export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>, orphanedSince = 0): LaneStatus => {
+  const { name, backlog, deadLetters } = info
   const [first] = lanes
-  if (first === undefined) return orphaned(info, orphanedSince)
-  const condition = laneConditions.find((one) => lanes.some(({ state }) => state.condition === one)) ?? "running"
-  const oldest = lanes.flatMap(({ oldestAt }) => (oldestAt === 0 ? [] : [oldestAt]))
-  const next = lanes.flatMap(({ nextAttemptAt }) => (nextAttemptAt === 0 ? [] : [nextAttemptAt]))
+  const condition = laneConditions.find((one) => lanes.some(({ state }) => state.condition === one)) ?? "orphaned"
+  const { outcomes: attempts, bugs, durations } = first?.attempts ?? noAttempts
   return {
-    name: info.name,
-    type: first.config.type,
+    name,
+    type: first?.config.type ?? "",
     condition,
-    message: lanes.find(({ state }) => state.condition === condition)?.state.message ?? "",
-    backlog: info.backlog,
-    retrying: sum(lanes, ({ progress }) => progress.retries.size),
-    deadLetters: info.deadLetters,
-    cursor: first.progress.cursor,
-    oldestAt: oldest.length === 0 ? 0 : Math.min(...oldest),
-    nextAttemptAt: next.length === 0 ? 0 : Math.min(...next),
-    lastFailure: first.lastFailure,
+    message:
+      lanes.find(({ state }) => state.condition === condition)?.state.message ??
+      `no sink in the config has this name: \`relay lanes move ${name} TO\` or \`relay lanes drop ${name}\``,
+    backlog,
+    retrying: first === undefined ? info.retrying : sum(lanes, ({ progress }) => progress.retries.size),
+    deadLetters,
+    cursor: first?.progress.cursor ?? info.cursor.sequence,
+    oldestAt: first === undefined ? orphanedSince : earliest(lanes.map(({ oldestAt }) => oldestAt)),
+    nextAttemptAt: earliest(lanes.map(({ nextAttemptAt }) => nextAttemptAt)),
+    lastFailure: first?.lastFailure,
     duplicateBound: sum(lanes, ({ duplicateBound }) => duplicateBound),
-    attempts: first.attempts.outcomes,
-    bugs: first.attempts.bugs,
-    durations: first.attempts.durations,
+    attempts,
+    bugs,
+    durations,
   }
 }

@@ -111,14 +111,8 @@ export const make = Effect.fnUntraced(function* (kind: Kind, open: Effect.Effect
     within: <A>(run: () => A): A => Containment.within(owner, run),
     /** Tells a lane of bugs until its scope closes. */
     use: (user: User): Effect.Effect<void, never, Scope.Scope> =>
-      Effect.acquireRelease(
-        Effect.sync(() => {
-          users.add(user)
-        }),
-        () =>
-          Effect.sync(() => {
-            users.delete(user)
-          }),
+      Effect.acquireRelease(Effect.asVoid(Effect.sync(() => users.add(user))), () =>
+        Effect.sync(() => users.delete(user)),
       ),
   }
 })

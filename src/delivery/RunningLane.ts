@@ -3,13 +3,10 @@
  * what the journal knows: events that it held in memory are read again.
  */
 import { Duration, Effect, Exit, Schedule } from "effect"
-import type { Log, OpenedLane } from "../journal/Journal.ts"
-import type { WallClock } from "../journal/WallClock.ts"
+import type { OpenedLane } from "../journal/Journal.ts"
 import { BugWaits, logBug } from "./Bugs.ts"
 import { type LaneSpec, openOptions } from "./LaneSpec.ts"
-import type { AttemptStats } from "./lane/AttemptStats.ts"
 import * as Lane from "./lane/Lane.ts"
-import type { LaneEvents } from "./lane/LaneEvents.ts"
 import { settleEvery } from "./ProgressStore.ts"
 import type { AcquiredSink } from "./SinkPool.ts"
 
@@ -18,13 +15,9 @@ const settleRetries = Schedule.max([Schedule.spaced(settleEvery), Schedule.recur
 /** How often the deadlines of a lane's last attempts are checked. */
 const pollEvery = Duration.millis(25)
 
-export interface Options {
+export interface Options extends Pick<Lane.LaneOptions, "log" | "events" | "stats" | "wallClock"> {
   readonly spec: LaneSpec
   readonly acquired: AcquiredSink
-  readonly log: Log
-  readonly events: LaneEvents
-  readonly stats: AttemptStats
-  readonly wallClock: WallClock
   /** How long attempts in flight may take when it ends. */
   readonly grace: Duration.Duration
   /** As in `ProgressStore.ts`. */

@@ -142,22 +142,14 @@ export class InFlight {
   }
 
   /** Waits until all have ended, for `grace` at most; then interrupts them, and waits for those without a timeout no longer. */
-  stop(grace: Duration.Duration): Effect.Effect<void> {
-    return Effect.suspend(() => {
-      this.#stopping = true
-      const fibers = this.#running.flatMap(({ fiber }) => fiber ?? [])
-      const timed = this.#running.flatMap(({ fiber, isAwaited }) => (isAwaited ? [] : (fiber ?? [])))
-      return Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded", discard: true }).pipe(
-        Effect.timeoutOption(grace),
-        Effect.andThen(
-          Effect.sync(() => {
-            for (const fiber of fibers) fiber.interruptUnsafe()
-          }),
-        ),
-        Effect.andThen(Fiber.awaitAll(timed)),
-      )
-    })
-  }
+  readonly stop = Effect.fnUntraced(function* (this: InFlight, grace: Duration.Duration) {
+    this.#stopping = true
+    const fibers = this.#running.flatMap(({ fiber }) => fiber ?? [])
+    const timed = this.#running.flatMap(({ fiber, isAwaited }) => (isAwaited ? [] : (fiber ?? [])))
+    yield* Effect.timeoutOption(Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded" }), grace)
+    for (const fiber of fibers) fiber.interruptUnsafe()
+    yield* Fiber.awaitAll(timed)
+  })
 
   /** Returns the outcome of an ended attempt, and counts it. */
   result(batch: Batch, exit: Exit.Exit<Failures, SinkError>, now: number): Attempt {

@@ -9,7 +9,7 @@ import { Cause, Duration, Effect } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { Unrenderable } from "../../formats/Rendering.ts"
-import type { JournalError, Log } from "../../journal/Journal.ts"
+import type { Log } from "../../journal/Journal.ts"
 import type { Batcher } from "./Batcher.ts"
 import type { LaneClock } from "./LaneClock.ts"
 import type { LaneEvents } from "./LaneEvents.ts"
@@ -39,20 +39,11 @@ const maxOpen = 1_024
 /** Bytes that a lane holds in memory at most, one event more included; and those that are read back at once. */
 const maxBytes = 8 * 1024 * 1024
 /** Events that are read at once: from the disk that takes about a millisecond, in which nobody is answered. */
-const readAtOnce = 256
+export const readAtOnce = 256
 /** Retries that are read back at once, at least. */
 const retriesAtOnce = 64
 /** Milliseconds after which an event is looked for again that the journal does not have yet. */
 const notStoredWait = 100
-
-/** What was taken up. */
-interface Filled {
-  /** Events of the log, and whether it may have more. */
-  readonly fresh: number
-  readonly isPartial: boolean
-  /** Retries that were due. */
-  readonly due: number
-}
 
 export class Intake {
   readonly #parts: Parts
@@ -82,7 +73,8 @@ export class Intake {
     return (progress.retries.nextDue <= now && this.#hasFewRetries) || (this.#moreToRead && queue.fresh < maxOpen / 2)
   }
 
-  readonly fill = Effect.fnUntraced(function* (this: Intake): Effect.fn.Return<Filled, JournalError> {
+  /** Takes up what there is room for: how many events of the log, and how many retries that were due. */
+  readonly fill = Effect.fnUntraced(function* (this: Intake) {
     const { config, log, clock, progress, state, batcher } = this.#parts
     const limit = this.hasRoom ? Math.min(readAtOnce, maxOpen - progress.open.events) : 0
     const entries = limit > 0 ? yield* log.read(progress.position, limit, config.name) : []
@@ -96,7 +88,7 @@ export class Intake {
     yield* this.#enforceBacklogLimit()
     const wantsDue = !state.stopped && this.#hasFewRetries
     const due = wantsDue ? yield* this.#takeDue(Math.max(batcher.portion, retriesAtOnce)) : 0
-    return { fresh: entries.length, isPartial: entries.length === readAtOnce, due }
+    return { fresh: entries.length, due }
   })
 
   /** The journal may be far: the next retries are read while these go out. A digest goes by itself. */

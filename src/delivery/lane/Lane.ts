@@ -28,7 +28,7 @@ import type { AttemptStats } from "./AttemptStats.ts"
 import { Batcher } from "./Batcher.ts"
 import { CircuitBreaker } from "./CircuitBreaker.ts"
 import { type Batch, type Fork, InFlight } from "./InFlight.ts"
-import { Intake } from "./Intake.ts"
+import { Intake, readAtOnce } from "./Intake.ts"
 import { LaneClock } from "./LaneClock.ts"
 import type { LaneEvents } from "./LaneEvents.ts"
 import { LaneState } from "./LaneState.ts"
@@ -100,15 +100,18 @@ export class Lane {
 
   constructor(options: LaneOptions, clock: Clock.Clock, random: () => number, fork: Fork) {
     const { config, sink, key, log, events, stats, wallClock } = options
-    const [queue, suspects] = [this.#queue, this.#suspects]
     const time = new LaneClock(clock, options.state.pausedFor, wallClock.start)
     const progress = new Progress(options.state, config.name, time, config.digest?.maxEvents ?? 1)
     const breaker = new CircuitBreaker(config, random)
-    const rejections = config.name === quarantine ? undefined : new RejectionRate()
     const state = new LaneState(config.name, options.state.paused, breaker, time)
-    const policy = new RetryPolicy({ config, events, progress, state, rejections, random, wallClock })
-    const batcher = new Batcher({ config, sink, progress, queue, breaker, suspects })
+    const rejections = config.name === quarantine ? undefined : new RejectionRate()
+    const [queue, suspects] = [this.#queue, this.#suspects]
     suspects.recall(options.state.retries)
+    const all = { config, events, progress, suspects }
+    const policy = new RetryPolicy({ ...all, state, rejections, random, wallClock })
+    const batcher = new Batcher({ ...all, sink, queue, breaker })
+    this.#intake = new Intake({ ...all, log, key, clock: time, state, queue, batcher, policy })
+    this.#outcome = new Outcome({ ...all, policy, breaker, rejections })
     this.config = config
     this.attempts = stats
     this.clock = time
@@ -121,20 +124,6 @@ export class Lane {
     this.#breaker = breaker
     this.#rejections = rejections
     this.#batcher = batcher
-    this.#intake = new Intake({
-      config,
-      events,
-      log,
-      key,
-      clock: time,
-      progress,
-      state,
-      queue,
-      batcher,
-      suspects,
-      policy,
-    })
-    this.#outcome = new Outcome({ config, events, progress, policy, breaker, suspects, rejections })
   }
 
   // --- what the outside reads and controls ---------------------------------
@@ -257,61 +246,50 @@ export class Lane {
   }
 
   /** The journal reports by itself what is wrong with it; a lane only tries again. */
-  #rest(why: string): Effect.Effect<true> {
+  readonly #rest = Effect.fnUntraced(function* (this: Lane, why: string) {
     this.#intake.unread = why
     this.#resting = true
-    const rested = Effect.sync(() => {
-      this.#resting = false
-      return true as const
-    })
-    return Effect.andThen(Effect.sleep(journalWait), rested)
-  }
+    yield* Effect.sleep(journalWait)
+    this.#resting = false
+    return true
+  })
 
   /**
    * Sends once more what a working sink can take at once, then starts nothing,
    * lets attempts in flight end, and interrupts those that don't within `grace`.
    */
-  drain(grace: Duration.Duration): Effect.Effect<void> {
-    const last = Effect.suspend(() => {
-      this.#hurry = true
-      if (this.#breaker.probing || this.state.failed !== "") return Effect.void
-      return Effect.catchDefect(Effect.ignore(this.#pump()), (defect) => Effect.sync(() => this.#break(defect)))
-    })
-    const stop = Effect.suspend(() => {
-      this.#draining = true
-      return this.inFlight.stop(grace)
-    })
-    return last.pipe(Effect.andThen(stop), Effect.andThen(Effect.sync(() => this.state.track())))
-  }
+  readonly drain = Effect.fnUntraced(function* (this: Lane, grace: Duration.Duration) {
+    this.#hurry = true
+    if (!this.#breaker.probing && this.state.failed === "") {
+      yield* Effect.catchDefect(Effect.ignore(this.#pump()), (defect) => Effect.sync(() => this.#break(defect)))
+    }
+    this.#draining = true
+    yield* this.inFlight.stop(grace)
+    this.state.track()
+  })
 
   get #follow(): Effect.Effect<never> {
-    return Effect.forever(
-      Effect.suspend(() => this.#log.awaitBeyond(this.progress.position)).pipe(
-        Effect.tap(() => Effect.sync(() => this.#wake.openUnsafe())),
+    return Effect.gen({ self: this }, function* () {
+      for (;;) {
+        yield* this.#log.awaitBeyond(this.progress.position)
+        this.#wake.openUnsafe()
         // A lane that lets batches fill need not hear of every commit. One that is full, or can't read,
         // leaves its position where it is: look again later, not at once.
-        Effect.andThen(
-          Effect.suspend(() => {
-            const { linger = 0 } = this.#sink.batch
-            if (this.#resting || !this.#intake.hasRoom) return Effect.sleep(tick)
-            return linger > 0 ? Effect.sleep(Duration.millis(linger)) : Effect.yieldNow
-          }),
-        ),
-      ),
-    )
+        const { linger = 0 } = this.#sink.batch
+        if (this.#resting || !this.#intake.hasRoom) yield* Effect.sleep(tick)
+        else yield* linger > 0 ? Effect.sleep(Duration.millis(linger)) : Effect.yieldNow
+      }
+    })
   }
 
   get #keepTime(): Effect.Effect<never> {
-    return Effect.forever(
-      Effect.sleep(tick).pipe(
-        Effect.tap(() =>
-          Effect.sync(() => {
-            this.endAttempts()
-            if (this.#queue.size + this.progress.retries.size > 0) this.#wake.openUnsafe()
-          }),
-        ),
-      ),
-    )
+    return Effect.gen({ self: this }, function* () {
+      for (;;) {
+        yield* Effect.sleep(tick)
+        this.endAttempts()
+        if (this.#queue.size + this.progress.retries.size > 0) this.#wake.openUnsafe()
+      }
+    })
   }
 
   // --- the pump ------------------------------------------------------------
@@ -320,7 +298,7 @@ export class Lane {
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
     const filled = yield* this.#intake.fill()
     this.#launch()
-    if (filled.isPartial && this.#intake.hasRoom) {
+    if (filled.fresh === readAtOnce && this.#intake.hasRoom) {
       yield* Effect.yieldNow
       return true
     }

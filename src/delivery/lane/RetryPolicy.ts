@@ -21,10 +21,12 @@ const endless = Number.POSITIVE_INFINITY
 /** Why an event is a dead letter without another attempt. */
 type Refusal = "DeliveryRejected" | "BacklogFull" | "Defect"
 
-/** The part of a sink's reason about the answer. A digest got one, which is kept once. */
-const answered = (failure: Failure, isFirst: boolean): Pick<Failed, "answer" | "code"> => ({
+/** The facts of an attempt. A digest got one answer, which is kept once. */
+const factsOf = (failure: Failure, isFirst: boolean, number: number, took: number): Failed => ({
   ...(isFirst && "answer" in failure && { answer: failure.answer }),
   ...("code" in failure && { code: failure.code }),
+  number,
+  took: Math.round(took),
 })
 
 interface Parts {
@@ -61,7 +63,7 @@ export class RetryPolicy {
     const { retry } = config.delivery
     const message = brief(failure.message)
     const tried = progress.tried(item) + 1
-    const sent = { ...answered(failure, isFirst), number: tried, took: Math.round(took) }
+    const sent = factsOf(failure, isFirst, tried, took)
     const tooOld = progress.age(item) >= Duration.toMillis(retry.maxAge) && wallClock.trusted()
     if (tooOld || tried >= (retry.maxAttempts ?? endless)) {
       this.#deadLetter(item, failure._tag, tooOld ? "TooOld" : "TooManyAttempts", message, sent)
@@ -80,8 +82,7 @@ export class RetryPolicy {
   /** The sink rejected the event. `isFirst` as above: a digest was rejected once. */
   reject(item: Item, failure: Failure, isFirst: boolean, took: number): void {
     const message = brief(failure.message)
-    const number = this.#parts.progress.tried(item) + 1
-    const sent = { ...answered(failure, isFirst), number, took: Math.round(took) }
+    const sent = factsOf(failure, isFirst, this.#parts.progress.tried(item) + 1, took)
     this.#deadLetter(item, failure._tag, "DeliveryRejected", message, sent)
     if (isFirst) this.#rejected(message)
   }

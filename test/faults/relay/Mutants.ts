@@ -155,8 +155,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "sigterm",
     gone: "a drain waits for what does not end",
     file: "src/delivery/lane/InFlight.ts",
-    find: "        Effect.timeoutOption(grace),\n",
-    replace: "",
+    find: 'Effect.timeoutOption(Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded" }), grace)',
+    replace: 'Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded" })',
   },
   {
     line: "second-instance",

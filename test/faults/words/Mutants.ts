@@ -57,8 +57,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
     gone: "an orphaned lane says since when its oldest event waits",
     file: "src/delivery/LaneStatus.ts",
-    find: "  oldestAt,\n",
-    replace: "  oldestAt: 0,\n",
+    find: "first === undefined ? orphanedSince : earliest",
+    replace: "first === undefined ? 0 : earliest",
     seed: 111,
   },
   {
@@ -72,17 +72,16 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
     gone: "the backlog counts what waits for a retry",
     file: "src/delivery/LaneStatus.ts",
-    find: "    backlog: info.backlog,",
-    replace: "    backlog: info.backlog - sum(lanes, ({ progress }) => progress.retries.size),",
+    find: "    backlog,\n",
+    replace: "    backlog: backlog - sum(lanes, ({ progress }) => progress.retries.size),\n",
     seed: 111,
   },
   {
     line,
     gone: "a lane that an operator paused is told as paused",
     file: "src/delivery/LaneStatus.ts",
-    find: '?? "running"\n',
-    replace:
-      '?? "running"\n  if (condition === "paused") return { ...orphaned(info), type: first.config.type, condition: "running" }\n',
+    find: "    condition,\n",
+    replace: '    condition: condition === "paused" ? "running" : condition,\n',
   },
   {
     line,
