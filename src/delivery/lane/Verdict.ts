@@ -55,7 +55,7 @@ const sinkReasons = ["SinkUnavailable", "SinkThrottled", "SinkMisconfigured"] as
   Reason["_tag"]
 >
 
-/** Whether a stored reason says that the sink does not accept anything. */
+/** Whether a stored reason says that the sink is down. A retry has such a reason only if its event was at fault. */
 export const blamesSink = (reason: string): boolean => sinkReasons.some((tag) => tag === reason)
 
 /** The verdict on an event of an attempt; `failure` is absent where it was delivered. */
