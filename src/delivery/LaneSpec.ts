@@ -5,6 +5,7 @@ import type { Entry } from "../event/Entry.ts"
 import type { KnownSink, OpenOptions } from "../journal/Journal.ts"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
 
+/** What a lane is made of. */
 export interface LaneSpec {
   readonly config: LaneConfig
   /** Opens the sink; it closes with the scope. */

@@ -8,6 +8,7 @@ import { misconfigured } from "../sinks/Sink.ts"
 import { sinkTypes } from "../sinks/SinkTypes.ts"
 import type { LaneSpec } from "./LaneSpec.ts"
 
+/** Makes the spec of a sink's lane from its config; opens nothing. */
 export class LaneSpecs extends Context.Service<LaneSpecs, { readonly of: (config: LaneConfig) => LaneSpec }>()(
   "relay/delivery/LaneSpecs",
 ) {

@@ -19,7 +19,9 @@ export const laneConditions = [
 /** `orphaned`: its sink was removed or renamed in the config. */
 export type LaneCondition = (typeof laneConditions)[number]
 
+/** What a sink's lanes do now, and what the journal has for them. */
 export interface LaneStatus {
+  /** The sink's name. */
   readonly name: string
   /** The sink's type; empty for an orphaned lane. */
   readonly type: string
@@ -30,6 +32,7 @@ export interface LaneStatus {
   readonly backlog: number
   readonly retrying: number
   readonly deadLetters: number
+  /** The sequence up to which everything is settled, retrying or dead; of several streams, that of one. */
   readonly cursor: number
   /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
   readonly oldestAt: number

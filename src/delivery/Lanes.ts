@@ -24,26 +24,31 @@ export type { LaneCondition, LaneStatus } from "./LaneStatus.ts"
 export { LaneInUse } from "./OrphanedLanes.ts"
 export { SinkUnusable } from "./SinkChanges.ts"
 
+/** What the lanes are made of at the start. */
 export interface LanesOptions {
+  /** A sink each, without the quarantine. */
   readonly specs: ReadonlyArray<LaneSpec>
   /** How long attempts in flight may take when the relay stops, or a sink is removed or changed. */
   readonly grace: Duration.Duration
+  /** No limits when absent. */
   readonly quarantine?: Quarantine.QuarantineLimits
 }
 
+/** The lanes that run. What changes them is done one after the other. */
 export class Lanes extends Context.Service<
   Lanes,
   {
-    /** Only the streams that this relay owns count. */
+    /** The lanes that the journal has, without a sink or with one; only the streams that this relay owns count. */
     readonly status: Effect.Effect<ReadonlyArray<LaneStatus>, JournalError>
-    /** Since the start, the outcomes of attempts at each sink, also of one that has left the config. */
+    /** Attempts since the start by outcome, for each sink that there was, the quarantine excepted. */
     counted(): ReadonlyArray<LaneStatus["attempts"]>
-    /** False when there is no such lane. */
+    /** Pauses a lane in every stream, across restarts. False when there is no such lane. */
     pause(name: string): Effect.Effect<boolean, JournalError>
+    /** Resumes a lane that is paused or blocked; its retries are due at once. False when there is no such lane. */
     resume(name: string): Effect.Effect<boolean, JournalError>
-    /** Moves the backlog of an orphaned lane to another; the number of events. */
+    /** Moves the backlog and the dead letters of an orphaned lane to another; gives the number of events. */
     move(from: string, to: string): Effect.Effect<number, JournalError | LaneInUse>
-    /** Gives up the backlog of an orphaned lane and removes the lane; the number of events. */
+    /** Gives up the backlog of an orphaned lane and removes the lane; gives the number of events. */
     drop(name: string): Effect.Effect<number, JournalError | LaneInUse>
     /**
      * Changes to other specs. `swap` puts their routes in force; an error means
@@ -56,6 +61,7 @@ export class Lanes extends Context.Service<
     ): Effect.Effect<ReadonlyArray<string>, JournalError | SinkUnusable>
   }
 >()("relay/delivery/Lanes") {
+  /** Opens the journal's lanes and starts them; they end, with their progress stored, when the layer is released. */
   static readonly layer = (options: LanesOptions): Layer.Layer<Lanes, JournalError, Journal | Archive | RelayEvents> =>
     Layer.effect(Lanes, make(options))
 }

@@ -23,10 +23,15 @@ export interface Once {
   readonly at: number
 }
 
+/** Journals the relay's own events, for the sinks that its config routes them to. */
 export class RelayEvents extends Context.Service<
   RelayEvents,
   {
-    /** Journals an event about `lane`, or about the relay as a whole. A full journal loses it: it is in the log as well. */
+    /**
+     * Journals an event about `lane`, or about the relay as a whole. It never
+     * fails: an event that can't be stored is lost, and what it says is in the
+     * log as well.
+     */
     emit(type: RelayEventType, facts: Facts, lane?: string, once?: Once): Effect.Effect<void>
   }
 >()("relay/delivery/RelayEvents") {

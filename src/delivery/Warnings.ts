@@ -22,6 +22,7 @@ export const dueNotice = (expires: number, now: number): number | undefined =>
 
 const inDays = (millis: number): string => `${Math.round(millis / day)} day${millis === day ? "" : "s"}`
 
+/** Looks at the journal, the secrets and the certificates until it is released. */
 export const layer: Layer.Layer<never, never, Archive | RelayEvents | ActiveConfig> = Layer.effectDiscard(
   Effect.gen(function* () {
     const archive = yield* Archive

@@ -66,9 +66,8 @@ export class InFlight {
   readonly #now: () => number
   readonly #stats: AttemptStats
   readonly #timeout: Duration.Duration
-  readonly #cutOff = new WeakSet<Batch>()
-  /** Attempts whose sink was closed under them, and why. */
-  readonly #broken = new WeakMap<Batch, string>()
+  /** Attempts that were interrupted, and not for their time. */
+  readonly #interrupted = new WeakMap<Batch, Failure>()
   #stopping = false
 
   constructor(fork: Fork, now: () => number, timeout: Duration.Duration, stats: AttemptStats) {
@@ -126,17 +125,18 @@ export class InFlight {
 
   /** Interrupts all: another relay may send their events. They go back into the queue uncharged. */
   cutOff(): void {
-    for (const { batch, fiber } of [...this.#running]) {
-      this.#cutOff.add(batch)
-      fiber?.interruptUnsafe()
-    }
+    this.#interrupt(this.#running, { _tag: "Interrupted", message: "the stream may be another relay's" })
   }
 
   /** Interrupts those that the sink, which was closed, won't answer. Their events go back into the queue uncharged. */
   giveBack(message: string): void {
-    for (const { batch, isAwaited, fiber } of [...this.#running]) {
-      if (isAwaited) continue
-      this.#broken.set(batch, message)
+    const timed = this.#running.filter(({ isAwaited }) => !isAwaited)
+    this.#interrupt(timed, new SinkUnavailable({ message }))
+  }
+
+  #interrupt(running: ReadonlyArray<Started>, failure: Failure): void {
+    for (const { batch, fiber } of [...running]) {
+      if (!this.#interrupted.has(batch)) this.#interrupted.set(batch, failure)
       fiber?.interruptUnsafe()
     }
   }
@@ -181,9 +181,8 @@ export class InFlight {
     if (!Cause.hasInterruptsOnly(cause)) {
       return { _tag: "Defect", message: "a bug in relay while sending; the log has its cause" }
     }
-    const broken = this.#broken.get(batch)
-    if (broken !== undefined) return new SinkUnavailable({ message: broken })
-    if (this.#cutOff.has(batch)) return { _tag: "Interrupted", message: "the stream may be another relay's" }
+    const known = this.#interrupted.get(batch)
+    if (known !== undefined) return known
     return this.#stopping && !this.#isOverdue(batch, now)
       ? { _tag: "Interrupted", message: "the relay stopped" }
       : new DeliveryFailed({ message: this.#noAnswer })

@@ -164,7 +164,7 @@ export class Lane {
   /** The journal's count, when it knew of `ended` events that had ended. Events beyond the backlog limit become dead letters. */
   counted(info: LaneInfo, ended: number): void {
     this.#backlog = info.backlog
-    this.progress.counted(info)
+    this.progress.deadLetterBytes = info.deadLetterBytes
     // An operator may have paused or resumed the sink at another relay.
     if (info.paused && !this.state.pausedByOperator) this.state.pause()
     if (!info.paused && this.state.pausedByOperator) this.resume()

@@ -8,7 +8,7 @@
  */
 import { Redacted } from "effect"
 import type { Entry } from "../../event/Entry.ts"
-import type { Attempt, Delivery, LaneInfo, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
+import type { Attempt, Delivery, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
 import { Changes } from "./Changes.ts"
 import type { LaneClock } from "./LaneClock.ts"
 import type { Item } from "./Queue.ts"
@@ -41,7 +41,8 @@ export class Progress {
   readonly #window: Window
   readonly #changes: Changes
   #bytes = 0
-  #deadLetterBytes: number
+  /** As the journal counted last, and what was added since. */
+  deadLetterBytes: number
   /** Events that have ended, delivered or dead: all, those in the settlement that is being stored, and those on disk. */
   #ended = 0
   #storing = 0
@@ -55,7 +56,7 @@ export class Progress {
     this.#clock = clock
     this.#window = new Window(state.cursor)
     this.#changes = new Changes(state.cursor.sequence, state.pausedFor)
-    this.#deadLetterBytes = state.deadLetterBytes
+    this.deadLetterBytes = state.deadLetterBytes
     this.retries = new RetryQueue(together)
     this.retries.load(state.retries, clock.wall(), clock.now())
   }
@@ -95,15 +96,6 @@ export class Progress {
   /** How many events have ended since the lane started, as far as the journal knows. */
   get endedOnDisk(): number {
     return this.#stored
-  }
-
-  get deadLetterBytes(): number {
-    return this.#deadLetterBytes
-  }
-
-  /** The journal's count: dead letters may have been dropped or replayed. */
-  counted({ deadLetterBytes }: LaneInfo): void {
-    this.#deadLetterBytes = deadLetterBytes
   }
 
   /** The journal counted so many events beyond the backlog limit, when it knew of `ended` that had ended. */
@@ -198,7 +190,7 @@ export class Progress {
     this.#changes.deadLetter(sequence, failed)
     this.#ended += 1
     this.#settle(item)
-    this.#deadLetterBytes += item.entry.event.body.length
+    this.deadLetterBytes += item.entry.event.body.length
   }
 
   /** To be tried again after `delay` milliseconds. */
