@@ -22,6 +22,7 @@ import * as AdminGuard from "./AdminGuard.ts"
 import { bodyProblem } from "./BodyLimit.ts"
 import * as Handlers from "./Handlers.ts"
 import * as Metrics from "./Metrics.ts"
+import { contentType } from "./MetricsText.ts"
 import { notReady } from "./Readiness.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 
@@ -42,7 +43,7 @@ const probes = HttpRouter.use(
       "GET",
       "/metrics",
       Metrics.render.pipe(
-        Effect.map((text) => HttpServerResponse.text(text, { contentType: Metrics.contentType })),
+        Effect.map((text) => HttpServerResponse.text(text, { contentType })),
         Effect.catchTag("JournalError", ({ message }) => Effect.succeed(plain(503, message))),
         Effect.provideContext(context),
       ),
