@@ -9,7 +9,9 @@ import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 import { laneConditions } from "../delivery/LaneStatus.ts"
-import { verdicts } from "../routing/Router.ts"
+import { Bytes, EpochMillis, Millis } from "../event/Quantities.ts"
+import { Difference } from "../reload/Difference.ts"
+import { Explanation } from "../routing/Explanation.ts"
 import { BadRequest, Invalid, NotFound, Refused, TooMany, Unavailable } from "./ApiErrors.ts"
 import { DeliveryStatus, Event } from "./EventApi.ts"
 import { Fleet } from "./FleetApi.ts"
@@ -25,20 +27,25 @@ export * from "./HistoryApi.ts"
 export * from "./ReplayApi.ts"
 export * from "./RoutesApi.ts"
 
+const optional = Schema.optionalKey
+const EpochMillisFromString = Schema.FiniteFromString.annotate({ description: "Epoch milliseconds" })
+/** The size of a page. */
+const limit = optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 })))
+
 export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "unavailable", "full", "broken", "red"]),
   message: Schema.String,
-  path: Schema.optionalKey(Schema.String),
+  path: optional(Schema.String),
   /** Entries appended so far by all relays on it: events, and the copies that replays and moves append. */
   head: Schema.Int,
   /** `head + 1` less the events that it still has. */
   tail: Schema.Int,
-  usedBytes: Schema.Finite,
-  maxBytes: Schema.Finite,
-  walBytes: Schema.optionalKey(Schema.Finite),
-  freeDiskBytes: Schema.optionalKey(Schema.Finite),
-  /** Epoch milliseconds at which its server answered last, and of which the figures are; absent while it answers. */
-  answeredAt: Schema.optionalKey(Schema.Finite),
+  usedBytes: Bytes,
+  maxBytes: Bytes,
+  walBytes: optional(Bytes),
+  freeDiskBytes: optional(Bytes),
+  /** When its server answered last, which is the time of the figures; absent while it answers. */
+  answeredAt: optional(EpochMillis),
   filling: Schema.Literals([0, 50, 80, 95]),
 })
 
@@ -51,14 +58,14 @@ export const Lane = Schema.Struct({
   backlog: Schema.Int,
   retrying: Schema.Int,
   deadLetters: Schema.Int,
-  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
-  oldestAt: Schema.Finite,
-  /** Milliseconds within which 99 of 100 attempts of the last five minutes ended, read from a histogram; absent without attempts. */
-  p99: Schema.optionalKey(Schema.Finite),
-  /** Epoch milliseconds of the next attempt, while events or the sink wait for their time. */
-  nextAttemptAt: Schema.optionalKey(Schema.Finite),
+  /** When the oldest event that is not settled was received; 0 when there is none. */
+  oldestAt: EpochMillis,
+  /** The time within which 99 of 100 attempts of the last five minutes ended, read from a histogram; absent without attempts. */
+  p99: optional(Millis),
+  /** When the next attempt is due, while events or the sink wait for their time. */
+  nextAttemptAt: optional(EpochMillis),
   /** The last attempt that failed since the start. */
-  lastFailure: Schema.optionalKey(Schema.Struct({ at: Schema.Finite, message: Schema.String })),
+  lastFailure: optional(Schema.Struct({ at: EpochMillis, message: Schema.String })),
 })
 export type Lane = typeof Lane.Type
 
@@ -67,10 +74,10 @@ export const Webhook = Schema.Struct({
   secrets: Schema.Array(
     Schema.Struct({
       name: Schema.String,
-      /** Epoch milliseconds; absent when it does not expire. */
-      expires: Schema.optionalKey(Schema.Finite),
-      /** Epoch milliseconds at which it last verified a delivery; 0 when it has not since the start. */
-      lastUsed: Schema.Finite,
+      /** Absent when it does not expire. */
+      expires: optional(EpochMillis),
+      /** When it last verified a delivery; 0 when it has not since the start. */
+      lastUsed: EpochMillis,
     }),
   ),
 })
@@ -80,17 +87,15 @@ export const Certificate = Schema.Struct({
   /** The key of the config that names it: `tls.certificate`. */
   key: Schema.String,
   subject: Schema.String,
-  /** Epoch milliseconds. */
-  notBefore: Schema.Finite,
-  notAfter: Schema.Finite,
+  notBefore: EpochMillis,
+  notAfter: EpochMillis,
   /** Its SHA-256. */
   fingerprint: Schema.String,
 })
 
 /** The config in force. */
 export const Config = Schema.Struct({
-  /** Epoch milliseconds. */
-  loadedAt: Schema.Finite,
+  loadedAt: EpochMillis,
   /** Why the last reload was refused; empty when it was not. */
   refusal: Schema.String,
 })
@@ -98,10 +103,9 @@ export const Config = Schema.Struct({
 export const Status = Schema.Struct({
   version: Schema.String,
   configFile: Schema.String,
-  /** Epoch milliseconds. */
-  startedAt: Schema.Finite,
-  /** Epoch milliseconds, the relay's clock: ages count from it. */
-  now: Schema.Finite,
+  startedAt: EpochMillis,
+  /** The relay's clock: ages count from it. */
+  now: EpochMillis,
   draining: Schema.Boolean,
   /** Why no delivery can be accepted now; empty when it can. */
   notReady: Schema.String,
@@ -121,7 +125,7 @@ export const Status = Schema.Struct({
   /** The lanes of all relays together. */
   lanes: Schema.Array(Lane),
   /** Absent where there can be but one relay. */
-  fleet: Schema.optionalKey(Fleet),
+  fleet: optional(Fleet),
 })
 export type Status = typeof Status.Type
 
@@ -133,9 +137,9 @@ export const DeadLetter = Schema.Struct({
   type: Schema.String,
   accountId: Schema.String,
   webhook: Schema.String,
-  /** Epoch milliseconds. */
-  receivedAt: Schema.Finite,
-  at: Schema.Finite,
+  receivedAt: EpochMillis,
+  /** When it became a dead letter. */
+  at: EpochMillis,
   attempts: Schema.Array(Attempt),
 })
 export type DeadLetter = typeof DeadLetter.Type
@@ -145,8 +149,8 @@ const pageOf = <S extends Schema.Top>(event: S) =>
   Schema.Struct({
     events: Schema.Array(event),
     looked: Schema.Int,
-    lookedTo: Schema.Finite,
-    next: Schema.optionalKey(Schema.String),
+    lookedTo: EpochMillis,
+    next: optional(Schema.String),
   })
 
 export const EventPage = pageOf(Event)
@@ -159,29 +163,22 @@ export const EventReport = Schema.Struct({
   signature: Schema.String,
   secret: Schema.String,
   /** Why it is in quarantine. */
-  problem: Schema.optionalKey(Schema.String),
+  problem: optional(Schema.String),
   /** Bytes of the body. */
   size: Schema.Int,
   sinks: Schema.Array(
     Schema.Struct({
       ...DeliveryStatus.fields,
       /** The reason why its lane waits, while the event is pending or retrying. */
-      lane: Schema.optionalKey(Schema.String),
+      lane: optional(Schema.String),
       /** Rendered now, by the config in force. */
-      payload: Schema.optionalKey(Schema.Unknown),
+      payload: optional(Schema.Unknown),
       /** Why there is none. */
-      note: Schema.optionalKey(Schema.String),
+      note: optional(Schema.String),
     }),
   ),
   /** The verdicts of the routes in force; empty for an event without a type. */
-  routes: Schema.Array(
-    Schema.Struct({
-      route: Schema.String,
-      sinks: Schema.Array(Schema.String),
-      verdict: Schema.Literals(verdicts),
-      because: Schema.String,
-    }),
-  ),
+  routes: Schema.Array(Explanation),
 })
 export type EventReport = typeof EventReport.Type
 
@@ -192,7 +189,7 @@ export type EventReports = typeof EventReports.Type
 export const DeadLetterInFull = Schema.Struct({ ...DeadLetter.fields, signature: Schema.String, body: Schema.String })
 
 /** By lane and by a pattern of event types; all where neither is given. */
-const Filter = Schema.Struct({ lane: Schema.optionalKey(Schema.String), type: Schema.optionalKey(Schema.String) })
+const Filter = Schema.Struct({ lane: optional(Schema.String), type: optional(Schema.String) })
 export type Filter = typeof Filter.Type
 
 /** Dead letters by their ids, or by a filter. */
@@ -202,15 +199,7 @@ export type Selection = typeof Selection.Type
 export const Reloaded = Schema.Struct({
   /** The file that the relay read. */
   file: Schema.String,
-  changes: Schema.Array(
-    Schema.Struct({
-      what: Schema.Literals(["listener", "webhook", "secret", "sink", "route"]),
-      name: Schema.String,
-      change: Schema.Literals(["added", "removed", "changed", "renamed"]),
-      /** The keys that changed; of what was renamed, the name before. */
-      details: Schema.Array(Schema.String),
-    }),
-  ),
+  changes: Schema.Array(Difference),
   /** A note that an operator should read. */
   notes: Schema.Array(Schema.String),
   warnings: Schema.Array(Diagnostic),
@@ -218,8 +207,8 @@ export const Reloaded = Schema.Struct({
 
 /** An accepted event without its payload. */
 export const Tapped = Schema.Struct({
-  /** Epoch milliseconds. */
-  at: Schema.Finite,
+  /** When it was received. */
+  at: EpochMillis,
   id: Schema.String,
   type: Schema.String,
   account: Schema.String,
@@ -261,9 +250,9 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
   HttpApiEndpoint.get("tap", "/tap", {
     query: {
       /** A pattern of event types. */
-      type: Schema.optionalKey(Schema.String),
-      webhook: Schema.optionalKey(Schema.String),
-      sink: Schema.optionalKey(Schema.String),
+      type: optional(Schema.String),
+      webhook: optional(Schema.String),
+      sink: optional(Schema.String),
     },
     success: HttpApiSchema.StreamNdjson({ schema: TapLine }),
     error: [NotFound, Refused, TooMany],
@@ -296,11 +285,9 @@ export class Lanes extends HttpApiGroup.make("lanes").add(
 export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   HttpApiEndpoint.get("list", "/dead-letters", {
     query: {
-      lane: Schema.optionalKey(Schema.String),
-      /** A pattern of event types. */
-      type: Schema.optionalKey(Schema.String),
-      before: Schema.optionalKey(Schema.String),
-      limit: Schema.optionalKey(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
+      ...Filter.fields,
+      before: optional(Schema.String),
+      limit,
     },
     success: Schema.Array(DeadLetter),
     error: [NotFound, Refused, Unavailable],
@@ -328,27 +315,25 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   }),
 ) {}
 
-const page = { minimum: 1, maximum: 1000 }
-
 export class Events extends HttpApiGroup.make("events").add(
   HttpApiEndpoint.get("list", "/events", {
     query: {
       /** A pattern of event types. */
-      type: Schema.optionalKey(Schema.String),
-      account: Schema.optionalKey(Schema.String),
-      webhook: Schema.optionalKey(Schema.String),
-      /** Epoch milliseconds, included. */
-      since: Schema.optionalKey(Schema.FiniteFromString),
-      /** Epoch milliseconds, excluded. */
-      until: Schema.optionalKey(Schema.FiniteFromString),
-      outcome: Schema.optionalKey(Outcome),
-      /** Delivered to a sink at that time or later: epoch milliseconds. */
-      deliveredAfter: Schema.optionalKey(Schema.FiniteFromString),
+      type: optional(Schema.String),
+      account: optional(Schema.String),
+      webhook: optional(Schema.String),
+      /** Received at or after this time. */
+      since: optional(EpochMillisFromString),
+      /** Received before this time. */
+      until: optional(EpochMillisFromString),
+      outcome: optional(Outcome),
+      /** Delivered to a sink at or after this time. */
+      deliveredAfter: optional(EpochMillisFromString),
       /** With more attempts than that at a sink. */
-      attemptsOver: Schema.optionalKey(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 0, maximum: 1e9 }))),
+      attemptsOver: optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 0, maximum: 1e9 }))),
       /** The `next` of the page before. */
-      before: Schema.optionalKey(Schema.String),
-      limit: Schema.optionalKey(Schema.FiniteFromString.check(Schema.isBetween(page))),
+      before: optional(Schema.String),
+      limit,
     },
     success: EventPage,
     error: [Refused, Unavailable],
@@ -356,7 +341,7 @@ export class Events extends HttpApiGroup.make("events").add(
   /** By its id, or by its place in the log: `seq_42`. Personal data is masked unless `reveal` is `true`. */
   HttpApiEndpoint.get("explain", "/events/:id", {
     params: { id: Schema.String },
-    query: { reveal: Schema.optionalKey(Schema.Literal("true")) },
+    query: { reveal: optional(Schema.Literal("true")) },
     success: EventReports,
     error: Unavailable,
   }),

@@ -1,39 +1,42 @@
 /** An event as the admin API tells of it: its state at each sink, and its story. */
 import { Schema } from "effect"
+import { EpochMillis, Millis } from "../event/Quantities.ts"
 import { Attempt } from "./ImportLine.ts"
 import { states } from "./ReplayApi.ts"
+
+const optional = Schema.optionalKey
 
 /** The state of an event at a sink. */
 export const DeliveryStatus = Schema.Struct({
   sink: Schema.String,
   outcome: Schema.Literals(states),
-  /** When a retry is due: epoch milliseconds. */
-  due: Schema.optionalKey(Schema.Finite),
-  /** When it came to this, as far as it ended: epoch milliseconds. */
-  at: Schema.optionalKey(Schema.Finite),
+  /** When a retry is due. */
+  due: optional(EpochMillis),
+  /** When it came to this, as far as it ended. */
+  at: optional(EpochMillis),
   /** How many attempts there were. */
-  tries: Schema.optionalKey(Schema.Int),
-  /** The milliseconds and the answer's code of the attempt that delivered it. */
-  took: Schema.optionalKey(Schema.Finite),
-  code: Schema.optionalKey(Schema.Int),
-  /** Since when it had been a dead letter: epoch milliseconds. */
-  deadAt: Schema.optionalKey(Schema.Finite),
+  tries: optional(Schema.Int),
+  /** The duration and the answer's code of the attempt that delivered it. */
+  took: optional(Millis),
+  code: optional(Schema.Int),
+  /** When it became a dead letter, if it was one. */
+  deadAt: optional(EpochMillis),
   /** The origin of a drop, replay or move: the page, the command line, the admin API, or the relay itself. */
-  by: Schema.optionalKey(Schema.String),
+  by: optional(Schema.String),
   /** The sequence that it was appended again as. */
-  copy: Schema.optionalKey(Schema.Int),
+  copy: optional(Schema.Int),
   /** The lane that it was moved to. */
-  to: Schema.optionalKey(Schema.String),
+  to: optional(Schema.String),
   attempts: Schema.Array(Attempt),
 })
 
 /** That an event was appended again. */
-const CopyLink = Schema.Struct({ sequence: Schema.Int, at: Schema.Finite, by: Schema.String })
+const CopyLink = Schema.Struct({ sequence: Schema.Int, at: EpochMillis, by: Schema.String })
 
 /** A step of an event's story. Without `at` the time is not known, or has not come. */
 export const Step = Schema.Struct({
-  at: Schema.optionalKey(Schema.Finite),
-  sink: Schema.optionalKey(Schema.String),
+  at: optional(EpochMillis),
+  sink: optional(Schema.String),
   what: Schema.String,
 })
 export type Step = typeof Step.Type
@@ -46,11 +49,10 @@ export const Event = Schema.Struct({
   type: Schema.String,
   accountId: Schema.String,
   webhook: Schema.String,
-  /** Epoch milliseconds. */
-  receivedAt: Schema.Finite,
+  receivedAt: EpochMillis,
   sinks: Schema.Array(DeliveryStatus),
-  copyOf: Schema.optionalKey(CopyLink),
-  copies: Schema.optionalKey(Schema.Array(CopyLink)),
+  copyOf: optional(CopyLink),
+  copies: optional(Schema.Array(CopyLink)),
   /** In the order of time. */
   timeline: Schema.Array(Step),
 })

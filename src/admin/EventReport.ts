@@ -11,6 +11,7 @@ import * as Envelope from "../event/Envelope.ts"
 import { quarantine } from "../event/Event.ts"
 import * as Masked from "../event/Masked.ts"
 import type { FoundEvent } from "../journal/Archive.ts"
+import { takes } from "../routing/Explanation.ts"
 import * as Router from "../routing/Router.ts"
 import { sinkTypes } from "../sinks/SinkTypes.ts"
 import type * as Api from "./Api.ts"
@@ -89,14 +90,9 @@ export const reportsOf = (
       }
     })
     const routes = routesOf(router, one)
-    const matching = routes.filter(
-      ({ verdict, sinks }) => (verdict === "matches" || verdict === "resolves") && sinks.length > 0,
-    )
+    const taking = routes.filter((route) => takes(route) && route.sinks.length > 0).map(({ route }) => route)
     return {
-      ...eventOf(
-        one,
-        matching.map(({ route }) => route),
-      ),
+      ...eventOf(one, taking),
       webhookId: event.webhookId,
       signature: event.signature,
       secret: event.secret,

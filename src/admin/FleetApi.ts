@@ -1,5 +1,6 @@
 /** The part of the status about the relays on one journal. */
 import { Schema } from "effect"
+import { Millis } from "../event/Quantities.ts"
 
 /** The relays on one journal. */
 export const Fleet = Schema.Struct({
@@ -13,8 +14,8 @@ export const Fleet = Schema.Struct({
       configHash: Schema.String,
       /** The address of its admin API. */
       address: Schema.String,
-      /** Milliseconds since its last sign of life. */
-      age: Schema.Finite,
+      /** Time since its last heartbeat. */
+      age: Millis,
       streams: Schema.Array(Schema.Int),
       /** It delivers for the sinks that need one relay. */
       shared: Schema.Boolean,

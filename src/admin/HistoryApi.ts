@@ -1,5 +1,6 @@
 /** The part of the admin API that tells what was counted: since the start, and over the last hour. */
 import { Schema } from "effect"
+import { EpochMillis } from "../event/Quantities.ts"
 
 export const Totals = Schema.Struct({
   /** Deliveries answered with a 2xx, duplicates included. */
@@ -15,18 +16,18 @@ export type Totals = typeof Totals.Type
 
 /** The last hour, or as much of it as is known. */
 export const Hour = Schema.Struct({
-  /** Epoch milliseconds from which on they count: an hour ago, or later where nothing older is known. */
-  since: Schema.Finite,
+  /** When the counts begin: an hour ago, or later where nothing older is known. */
+  since: EpochMillis,
   ...Totals.fields,
 })
 export type Hour = typeof Hour.Type
 
 /** The last hour in steps of ten seconds, oldest first; the step in which the relay did not run is longer. */
 export const History = Schema.Struct({
-  /** Epoch milliseconds at which the first step began. */
-  since: Schema.Finite,
-  /** Epoch milliseconds at which each step ended. */
-  at: Schema.Array(Schema.Finite),
+  /** When the first step began. */
+  since: EpochMillis,
+  /** When each step ended. */
+  at: Schema.Array(EpochMillis),
   received: Schema.Array(Schema.Int),
   delivered: Schema.Array(Schema.Int),
   refused: Schema.Array(Schema.Int),

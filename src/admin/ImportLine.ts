@@ -1,9 +1,10 @@
 /** The lines that `journal import` sends of another journal, and the answer. */
 import { Schema } from "effect"
+import { EpochMillis, Millis } from "../event/Quantities.ts"
 import { spanOf, stateOf } from "../event/TraceContext.ts"
 
-/** Epoch milliseconds that a date can have: others can't be shown. */
-const Millis = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8.64e15 }))
+/** A time that a date can have: others can't be shown. */
+const DateMillis = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8.64e15 }))
 
 const Trace = Schema.Struct({
   traceparent: Schema.String.check(Schema.makeFilter((text: string) => spanOf(text) !== undefined)),
@@ -11,16 +12,15 @@ const Trace = Schema.Struct({
 })
 
 export const Attempt = Schema.Struct({
-  /** Epoch milliseconds. */
-  at: Schema.Finite,
+  at: EpochMillis,
   reason: Schema.String,
   message: Schema.String,
   /** The beginning of what the receiver answered. It may repeat what it was sent: only what shows payloads has it. */
   answer: Schema.optionalKey(Schema.String),
   /** How many attempts of the event this makes. */
   number: Schema.optionalKey(Schema.Int),
-  /** Milliseconds that it took, and the answer's code. */
-  took: Schema.optionalKey(Schema.Finite),
+  /** How long it took, and the answer's code. */
+  took: Schema.optionalKey(Millis),
   code: Schema.optionalKey(Schema.Int),
 })
 
@@ -32,7 +32,7 @@ export const Kept = Schema.Struct({
   /** The lanes that have not delivered it. */
   pending: Schema.Array(Schema.String),
   sequence: Schema.Int.check(Schema.isGreaterThan(0)),
-  receivedAt: Millis,
+  receivedAt: DateMillis,
   id: Schema.String,
   type: Schema.String,
   accountId: Schema.String,
@@ -45,8 +45,8 @@ export const Kept = Schema.Struct({
   replayed: Schema.Boolean,
   bodyBase64: Schema.String.check(Schema.isBase64()),
   /** Only a dead letter has this. */
-  at: Schema.optionalKey(Millis),
-  attempts: Schema.optionalKey(Schema.Array(Schema.Struct({ ...Attempt.fields, at: Millis }))),
+  at: Schema.optionalKey(DateMillis),
+  attempts: Schema.optionalKey(Schema.Array(Schema.Struct({ ...Attempt.fields, at: DateMillis }))),
 })
 export type Kept = typeof Kept.Type
 

@@ -1,5 +1,6 @@
 /** Refused requests in the admin API: those of the last hour, counted, and each as a tap shows it. */
 import { Schema } from "effect"
+import { EpochMillis } from "../event/Quantities.ts"
 import { reasons } from "../ingest/Answers.ts"
 
 /** Why a request was refused. */
@@ -13,8 +14,7 @@ export const Refusals = Schema.Struct({
   /** The status of the answer. */
   status: Schema.Int,
   count: Schema.Int,
-  /** Epoch milliseconds. */
-  lastAt: Schema.Finite,
+  lastAt: EpochMillis,
   /** In the answer to the last of them, and in its line of the log. */
   lastRequestId: Schema.String,
   /** The reason in words. */
@@ -22,14 +22,13 @@ export const Refusals = Schema.Struct({
   /** The action that helps. */
   advice: Schema.String,
   /** An unknown path without its query, or what another refusal has of the kind. The ten most frequent, cut to 200 characters; a stranger may have chosen them. */
-  details: Schema.Array(Schema.Struct({ detail: Schema.String, count: Schema.Int, lastAt: Schema.Finite })),
+  details: Schema.Array(Schema.Struct({ detail: Schema.String, count: Schema.Int, lastAt: EpochMillis })),
 })
 export type Refusals = typeof Refusals.Type
 
 /** A refused request. */
 export const TappedRefusal = Schema.Struct({
-  /** Epoch milliseconds. */
-  at: Schema.Finite,
+  at: EpochMillis,
   /** Its name; empty for a request to no webhook. */
   webhook: Schema.String,
   refused: RefusalReason,

@@ -1,5 +1,6 @@
 /** Facts that do not change while the relay runs: for `status` and `/metrics`. */
 import { Clock, Context, Effect, Layer } from "effect"
+import type { EpochMillis } from "../event/Quantities.ts"
 
 export class RelayInfo extends Context.Service<
   RelayInfo,
@@ -7,8 +8,7 @@ export class RelayInfo extends Context.Service<
     readonly version: string
     /** The config's file as it was named. */
     readonly configFile: string
-    /** Epoch milliseconds. */
-    readonly startedAt: number
+    readonly startedAt: EpochMillis
   }
 >()("relay/admin/RelayInfo") {
   static readonly layer = ({ version, configFile }: { readonly version: string; readonly configFile: string }) =>

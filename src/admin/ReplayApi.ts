@@ -5,6 +5,7 @@
  */
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import { EpochMillis } from "../event/Quantities.ts"
 import { NotFound, Refused, Unavailable } from "./ApiErrors.ts"
 
 export const states = [
@@ -23,26 +24,26 @@ export const Outcome = Schema.Literals(outcomes).annotate({
   message: `outcome is one of ${outcomes.join(", ")}`,
 })
 
-const key = Schema.optionalKey
+const optional = Schema.optionalKey
 
 /** Which events: all that is given must hold. Empty, all that the journal holds. */
 export const ReplayEvents = Schema.Struct({
   /** An event's id, or its place in the log: `seq_42`. */
-  id: key(Schema.String),
+  id: optional(Schema.String),
   /** Patterns of event types, one of which matches. */
-  types: key(Schema.NonEmptyArray(Schema.String)),
-  account: key(Schema.String),
-  webhook: key(Schema.String),
-  /** Received from then on: epoch milliseconds. */
-  since: key(Schema.Finite),
-  /** Received before then: epoch milliseconds. */
-  until: key(Schema.Finite),
+  types: optional(Schema.NonEmptyArray(Schema.String)),
+  account: optional(Schema.String),
+  webhook: optional(Schema.String),
+  /** Received at or after this time. */
+  since: optional(EpochMillis),
+  /** Received before this time. */
+  until: optional(EpochMillis),
   /** That at one of its sinks or, to the sinks that it was routed to, at that sink. */
-  outcome: key(Outcome),
+  outcome: optional(Outcome),
   /** Only beyond this place: where an earlier replay had come to, its `reached`. */
-  after: key(Schema.String),
+  after: optional(Schema.String),
   /** No further than this place. Without it, no further than the newest event at the start. */
-  through: key(Schema.String),
+  through: optional(Schema.String),
 })
 export type ReplayEvents = typeof ReplayEvents.Type
 
@@ -54,7 +55,7 @@ export const ReplayRequest = Schema.Struct({
   /** One sink, or those that each event was routed to when it was accepted. */
   to: Schema.Union([Schema.Literal("routed"), Schema.Struct({ sink: Schema.String })]),
   /** Counts and sends nothing. */
-  dryRun: key(Schema.Boolean),
+  dryRun: optional(Schema.Boolean),
 })
 export type ReplayRequest = typeof ReplayRequest.Type
 
@@ -73,8 +74,7 @@ const Counted = Schema.Struct({
       id: Schema.String,
       type: Schema.String,
       accountId: Schema.String,
-      /** Epoch milliseconds. */
-      receivedAt: Schema.Finite,
+      receivedAt: EpochMillis,
       sinks: Schema.Array(Schema.String),
     }),
   ),
@@ -94,9 +94,8 @@ export const Replay = Schema.Struct({
   state: Schema.Literals(["running", "waiting", "finished", "cancelled", "failed"]),
   /** The reason why it waits or failed; else empty. */
   message: Schema.String,
-  /** Epoch milliseconds. */
-  startedAt: Schema.Finite,
-  endedAt: key(Schema.Finite),
+  startedAt: EpochMillis,
+  endedAt: optional(EpochMillis),
   /** From 0 to 1. */
   share: Schema.Finite,
   /** Everything up to this place is done. */

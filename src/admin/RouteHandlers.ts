@@ -4,15 +4,8 @@ import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
 import { Ingest } from "../ingest/Ingest.ts"
-import type { Explanation } from "../routing/Router.ts"
+import { mayTake, reached, takes } from "../routing/Explanation.ts"
 import * as Api from "./Api.ts"
-
-const takes = ({ verdict }: Explanation): boolean =>
-  verdict === "matches" || verdict === "matches when" || verdict === "resolves"
-
-const sinksOf = (routes: ReadonlyArray<Explanation>, ...those: ReadonlyArray<Explanation["verdict"]>) => [
-  ...new Set(routes.flatMap(({ verdict, sinks }) => (those.includes(verdict) ? sinks : []))),
-]
 
 export const layer = HttpApiBuilder.group(
   Api.Api,
@@ -27,9 +20,8 @@ export const layer = HttpApiBuilder.group(
       const found = new Map<string, number>()
       for (const [webhook, { events }] of counters.webhooks) {
         for (const [type, count] of events) {
-          for (const explanation of router.explain(webhook, type)) {
-            if (takes(explanation)) found.set(explanation.route, (found.get(explanation.route) ?? 0) + count)
-          }
+          const taking = router.explain(webhook, type).filter((one) => takes(one) || mayTake(one))
+          for (const { route } of taking) found.set(route, (found.get(route) ?? 0) + count)
         }
       }
       return found
@@ -47,9 +39,7 @@ export const layer = HttpApiBuilder.group(
           return yield* new Api.NotFound({ message: `there is no webhook ${webhook} in the config` })
         }
         const routes = table.router.explain(webhook, type)
-        const sinks = sinksOf(routes, "matches", "resolves")
-        const conditional = sinksOf(routes, "matches when").filter((sink) => !sinks.includes(sink))
-        return { type, isKnown: isKnown(type) || isRelayEvent(type), sinks, conditional, routes }
+        return { type, isKnown: isKnown(type) || isRelayEvent(type), ...reached(routes), routes }
       }),
     })
   }),

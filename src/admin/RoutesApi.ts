@@ -1,7 +1,7 @@
 /** The part of the admin API that shows the routes in force, and explains what they do with an event type. */
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
-import { verdicts } from "../routing/Router.ts"
+import { Explanation } from "../routing/Explanation.ts"
 import { NotFound } from "./ApiErrors.ts"
 
 const names = Schema.Array(Schema.String)
@@ -28,9 +28,7 @@ export const TypeReport = Schema.Struct({
   sinks: names,
   /** The sinks of routes with `where`: the event decides. */
   conditional: names,
-  routes: Schema.Array(
-    Schema.Struct({ route: Schema.String, sinks: names, verdict: Schema.Literals(verdicts), because: Schema.String }),
-  ),
+  routes: Schema.Array(Explanation),
 })
 export type TypeReport = typeof TypeReport.Type
 

@@ -4,17 +4,18 @@
  * **Guarantee.** It has names and keys, never a value: any of them may be a
  * secret or contain one.
  */
-import { Equal } from "effect"
+import { Equal, Schema } from "effect"
 import type { LaneConfig, RelayConfig, Webhook } from "../config/Config.ts"
 
-export interface Difference {
-  readonly what: "listener" | "webhook" | "secret" | "sink" | "route"
-  /** That of a secret begins with its webhook's: `scheduling/2026-11`. */
-  readonly name: string
-  readonly change: "added" | "removed" | "changed" | "renamed"
+export const Difference = Schema.Struct({
+  what: Schema.Literals(["listener", "webhook", "secret", "sink", "route"]),
+  /** A secret's name begins with its webhook's: `scheduling/2026-11`. */
+  name: Schema.String,
+  change: Schema.Literals(["added", "removed", "changed", "renamed"]),
   /** The keys that changed (`delivery.timeout`), or the former name of what was renamed. */
-  readonly details: ReadonlyArray<string>
-}
+  details: Schema.Array(Schema.String),
+})
+export type Difference = typeof Difference.Type
 
 type Fields = Readonly<Record<string, unknown>>
 

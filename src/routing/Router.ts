@@ -14,6 +14,7 @@ import { eventTypes, relayEventTypes } from "../event/EventType.ts"
 import * as Pointer from "../event/Pointer.ts"
 import { failureEndedBy } from "../event/Recovery.ts"
 import * as Condition from "./Condition.ts"
+import type { Explanation } from "./Explanation.ts"
 import * as Pattern from "./Pattern.ts"
 
 /** A route as the config states it. */
@@ -26,25 +27,6 @@ export interface Route {
   /** Conditions by JSON Pointers into the envelope; all must hold. */
   readonly where: Readonly<Record<string, Condition.Condition>>
   readonly to: ReadonlyArray<string>
-}
-
-export const verdicts = [
-  "matches",
-  "matches when",
-  "resolves",
-  "no pattern matches",
-  "excepted",
-  "other webhook",
-  "where differs",
-] as const
-
-/** Why a route did or did not take an event: what `relay explain` prints. */
-export interface Explanation {
-  readonly route: string
-  readonly sinks: ReadonlyArray<string>
-  readonly verdict: (typeof verdicts)[number]
-  /** The pattern, condition or webhook that decided; of a recovery, the failure that it ends. */
-  readonly because: string
 }
 
 export interface Router {

@@ -7,6 +7,7 @@ import { Effect, Option } from "effect"
 import { Argument, Command } from "effect/cli"
 import type { RelayConfig } from "../../config/Config.ts"
 import { eventTypes, isKnown, isRelayEvent } from "../../event/EventType.ts"
+import { reached } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
 import { usage } from "../support/CommandError.ts"
 import { explainEvent } from "../support/eventReport.ts"
@@ -15,7 +16,7 @@ import { loadForCheck } from "../support/loadConfig.ts"
 import { paint, plain, print, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 import { fixedBody, payloadOf } from "../support/previewPayload.ts"
-import { routesTable, sinksOf } from "../support/routesTable.ts"
+import { routesTable } from "../support/routesTable.ts"
 import { suggestType } from "../support/suggestType.ts"
 
 /** Whether it is an event's id: types have dots. */
@@ -52,19 +53,17 @@ const explainType = Effect.fnUntraced(function* (type: string, { webhook, payloa
     return yield* printPayload(config, payload.value, type, by)
   }
   const explanations = Router.of(config).explain(Option.getOrUndefined(webhook), type)
-  const always = sinksOf(explanations, "matches", "resolves")
-  const maybe = sinksOf(explanations, "matches when").filter((sink) => !always.includes(sink))
-  if (yield* Json) return yield* printJson({ type, sinks: always, conditional: maybe, routes: explanations })
+  const { sinks, conditional } = reached(explanations)
+  if (yield* Json) return yield* printJson({ type, sinks, conditional, routes: explanations })
 
   if (!isKnown(type) && !isRelayEvent(type)) {
     yield* say(`${plain(type)} is not in the sender's catalogue${suggestType(type)}`)
   }
   const style = yield* paint
   yield* print(routesTable(explanations))
-  const reached = always.length === 0 ? "no sink" : always.join(", ")
-  yield* print(
-    `\n${plain(type)} ${style("bold", `→ ${reached}`)}${maybe.length === 0 ? "" : `, and possibly ${maybe.join(", ")}`}`,
-  )
+  const always = style("bold", `→ ${sinks.join(", ") || "no sink"}`)
+  const maybe = conditional.length === 0 ? "" : `, and possibly ${conditional.join(", ")}`
+  yield* print(`\n${plain(type)} ${always}${maybe}`)
 })
 
 export const explain = Command.make(

@@ -9,6 +9,7 @@ import { Effect } from "effect"
 import { Command } from "effect/cli"
 import type { RelayConfig } from "../../config/Config.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
+import { takes } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
 import { failed } from "../support/CommandError.ts"
 import { Json, toggle } from "../support/flags.ts"
@@ -37,7 +38,7 @@ const outcomes = (config: RelayConfig, samples: ReadonlyArray<Golden.Sampled>): 
     return by.map((name): Outcome => {
       const reached = router.route(name, envelope)
       const routes = router.explain(name, event, envelope)
-      const taking = routes.filter(({ verdict }) => verdict === "matches" || verdict === "resolves")
+      const taking = routes.filter(takes)
       const differing = routes.filter(({ verdict }) => verdict === "where differs")
       const missed = to.filter((sink) => !reached.includes(sink))
       const unexpected = reached.filter((sink) => !to.includes(sink))

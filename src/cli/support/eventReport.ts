@@ -1,12 +1,13 @@
 /** `relay explain EVENT_ID`: everything the running relay knows about an event. */
 import { Effect, Option } from "effect"
 import type { EventReport, EventReports } from "../../admin/Api.ts"
+import { reached } from "../../routing/Explanation.ts"
 import { ask } from "./adminClient.ts"
 import { attemptRows } from "./attempts.ts"
 import { failed, usage } from "./CommandError.ts"
 import { Json } from "./flags.ts"
 import { count, instant, type Paint, paint, plain, print, printJson, say, table, toJson } from "./output.ts"
-import { routesTable, sinksOf } from "./routesTable.ts"
+import { routesTable } from "./routesTable.ts"
 
 /** An event's id, or its sequence where it has none. */
 export const nameOf = ({ id, sequence }: { readonly id: string; readonly sequence: number }): string =>
@@ -49,7 +50,7 @@ const routing = ({ sinks, routes, type }: EventReport): string => {
   const names = sinks.map(({ sink }) => sink)
   const routed = names.length === 0 ? "no route matched" : `routed to ${names.join(", ")}`
   if (type === "") return `${routed} when it was accepted`
-  const now = sinksOf(routes, "matches", "resolves")
+  const { sinks: now } = reached(routes)
   const isSame = now.length === names.length && now.every((sink) => names.includes(sink))
   return `${routed} when it was accepted${isSame ? "" : `; the current routes: ${now.join(", ") || "no sink"}`}`
 }

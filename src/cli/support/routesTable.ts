@@ -1,5 +1,5 @@
 /** Which routes match an event, and why, as a table. */
-import type { Explanation } from "../../routing/Router.ts"
+import type { Explanation } from "../../routing/Explanation.ts"
 import { table } from "./output.ts"
 
 const describe = ({ verdict, because }: Explanation): readonly [verdict: string, because: string] => {
@@ -26,11 +26,3 @@ export const routesTable = (explanations: ReadonlyArray<Explanation>): string =>
     ["ROUTE", "VERDICT", "WHY", "SINKS"],
     ...explanations.map((explanation) => [explanation.route, ...describe(explanation), explanation.sinks.join(", ")]),
   ])
-
-/** The sinks of the routes with one of these verdicts. */
-export const sinksOf = (
-  explanations: ReadonlyArray<Explanation>,
-  ...verdicts: ReadonlyArray<Explanation["verdict"]>
-): ReadonlyArray<string> => [
-  ...new Set(explanations.filter(({ verdict }) => verdicts.includes(verdict)).flatMap(({ sinks }) => sinks)),
-]

@@ -1,0 +1,38 @@
+/** The routes' verdicts on an event or a type: what `relay explain`, `relay test` and the page show. */
+import { Schema } from "effect"
+
+const names = Schema.Array(Schema.String)
+
+export const Explanation = Schema.Struct({
+  /** The route's name, and its sinks. */
+  route: Schema.String,
+  sinks: names,
+  verdict: Schema.Literals([
+    "matches",
+    "matches when",
+    "resolves",
+    "no pattern matches",
+    "excepted",
+    "other webhook",
+    "where differs",
+  ]),
+  /** The pattern, condition or webhook that decided; of a recovery, the failure that it ends. */
+  because: Schema.String,
+})
+export type Explanation = typeof Explanation.Type
+
+/** Whether the route sends the event to its sinks, whatever else the event holds. */
+export const takes = ({ verdict }: Explanation): boolean => verdict === "matches" || verdict === "resolves"
+
+/** Whether the event's fields decide. */
+export const mayTake = ({ verdict }: Explanation): boolean => verdict === "matches when"
+
+const sinksWhere = (explanations: ReadonlyArray<Explanation>, holds: typeof takes): ReadonlyArray<string> => [
+  ...new Set(explanations.filter(holds).flatMap(({ sinks }) => sinks)),
+]
+
+/** The sinks that the event goes to, and those of routes whose `where` decides. */
+export const reached = (explanations: ReadonlyArray<Explanation>) => {
+  const sinks = sinksWhere(explanations, takes)
+  return { sinks, conditional: sinksWhere(explanations, mayTake).filter((sink) => !sinks.includes(sink)) }
+}
