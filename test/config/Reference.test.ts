@@ -15,7 +15,7 @@ import { renewed, sections } from "./reference.ts"
 import { validate } from "./validate.ts"
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")
-const schema = jsonSchema(sinkTypes, journalTypes)
+const schema = jsonSchema({ sinkTypes, journalTypes })
 
 const examples = ["relay.config.json", ...exampleConfigs]
 
@@ -44,7 +44,7 @@ const credentials = {
 
 describe("the committed files", () => {
   test("the JSON Schema is what `relay schema` prints; if not: bun test/config/reference.ts", () => {
-    expect(read("config/relay.schema.json")).toBe(jsonSchemaText(sinkTypes, journalTypes))
+    expect(read("config/relay.schema.json")).toBe(jsonSchemaText({ sinkTypes, journalTypes }))
   })
 
   test("relay.config.json is what the relay falls back to and `relay init` writes", () => {

@@ -118,7 +118,7 @@ describe("a secret", () => {
         webhooks: webhooks({ name: "a", value: canary }),
         sinks: http({ headers: { authorization: canary } }),
       }).replaceAll("\n", " ")
-      const { locate, value } = parse("x", text, mayBeShown(sinkTypes, journalTypes))
+      const { locate, value } = parse("x", text, mayBeShown({ sinkTypes, journalTypes }))
       const paths = (node: unknown, path: Path): ReadonlyArray<Path> =>
         typeof node === "object" && node !== null
           ? [

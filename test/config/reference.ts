@@ -135,6 +135,6 @@ export const renewed = (schema: object): ReadonlyMap<string, string> => {
 
 if (import.meta.main) {
   const file = (path: string) => new URL(`../../${path}`, import.meta.url)
-  writeFileSync(file("config/relay.schema.json"), jsonSchemaText(sinkTypes, journalTypes))
-  for (const [path, text] of renewed(jsonSchema(sinkTypes, journalTypes))) writeFileSync(file(path), text)
+  writeFileSync(file("config/relay.schema.json"), jsonSchemaText({ sinkTypes, journalTypes }))
+  for (const [path, text] of renewed(jsonSchema({ sinkTypes, journalTypes }))) writeFileSync(file(path), text)
 }

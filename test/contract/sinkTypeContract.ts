@@ -50,7 +50,7 @@ export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTyp
       Effect.gen(function* () {
         const loaded = yield* load(written)
         expect(Result.isFailure(loaded) ? loaded.failure.message : "").toBe("")
-        const schema = fields(jsonSchema(sinkTypes, journalTypes))
+        const schema = fields(jsonSchema({ sinkTypes, journalTypes }))
         const own = { ...schema, ...fields(fields(schema.$defs)[`sink.${type}`]) }
         expect(validate(own, written)).toEqual([])
       }),

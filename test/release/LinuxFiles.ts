@@ -40,7 +40,7 @@ export const filesOf = (root: string, { manual, completions }: Help, zsh: string
       content: replaced(read("config/deploy/packaged.json"), ["./relay.schema.json", schema]),
       isConfig: true,
     },
-    { path: schema, content: jsonSchemaText(sinkTypes, journalTypes) },
+    { path: schema, content: jsonSchemaText({ sinkTypes, journalTypes }) },
     { path: "/usr/lib/systemd/system/relay.service", content: unitOf(read("config/deploy/relay.service")) },
     { path: "/usr/share/man/man1/relay.1.gz", content: Bun.gzipSync(manual, { level: 9 }) },
     { path: "/usr/share/bash-completion/completions/relay", content: completions.bash },

@@ -55,7 +55,7 @@ export const init = Command.make(
       )
     // For editors only: the relay does not need it.
     yield* Effect.ignore(
-      fs.writeFileString(path.join(path.dirname(file), schemaFile), jsonSchemaText(sinkTypes, journalTypes), {
+      fs.writeFileString(path.join(path.dirname(file), schemaFile), jsonSchemaText({ sinkTypes, journalTypes }), {
         flag: "wx",
       }),
     )

@@ -13,7 +13,7 @@ export const schema = Command.make(
       lazily(() => import("../../sinks/SinkTypes.ts")),
       lazily(() => import("../../journal/Journals.ts")),
     ])
-    yield* print(jsonSchemaText(sinkTypes, journalTypes).trimEnd())
+    yield* print(jsonSchemaText({ sinkTypes, journalTypes }).trimEnd())
   }),
 ).pipe(
   Command.withExamples([

@@ -7,6 +7,7 @@
  */
 import { Result, Schema, SchemaAST, type SchemaIssue } from "effect"
 import { nearest } from "../../event/Nearest.ts"
+import { valueAt } from "../Fields.ts"
 import { describe, partOf, written } from "../schema/Traits.ts"
 import { error, type Finding, type Path } from "./Source.ts"
 
@@ -66,16 +67,6 @@ const expected = (ast: SchemaAST.AST): string => {
 const annotated = (annotations: object | undefined): string | undefined => {
   if (annotations === undefined || !("message" in annotations)) return undefined
   return typeof annotations.message === "string" ? annotations.message : undefined
-}
-
-/** Reads the value at a path; `undefined` if there is none. */
-export const valueAt = (root: unknown, path: Path): unknown => {
-  let value = root
-  for (const key of path) {
-    if (typeof value !== "object" || value === null) return undefined
-    value = (value as Readonly<Record<string, unknown>>)[String(key)]
-  }
-  return value
 }
 
 const kindOf = (value: unknown): string => {
@@ -200,19 +191,21 @@ const flatten = (
   }
 }
 
-/** Decodes the value at `path` of the file, or returns all findings. */
-export const decode = <A>(
-  schema: Schema.ConstraintDecoder<A>,
-  value: unknown,
-  path: Path,
-): Result.Result<A, ReadonlyArray<Finding>> =>
-  Schema.decodeUnknownResult(schema, { errors: "all", onExcessProperty: "error" })(value).pipe(
-    Result.mapError(({ issue }) => {
-      const all = flatten(issue, [], value, written(schema))
-      // A key that is misspelled is not missing as well.
-      const meant = new Set(all.map(({ means }) => means))
-      return all.flatMap(({ misses, means: _, ...finding }) =>
-        misses !== undefined && meant.has(misses) ? [] : [{ ...finding, path: [...path, ...finding.path] }],
-      )
-    }),
+/** A part of the config, or what is wrong with it. */
+export interface Decoded<A> {
+  readonly value?: A
+  readonly findings: ReadonlyArray<Finding>
+}
+
+/** Decodes the value at `path` of the file. */
+export const decode = <A>(schema: Schema.ConstraintDecoder<A>, value: unknown, path: Path): Decoded<A> => {
+  const decoded = Schema.decodeUnknownResult(schema, { errors: "all", onExcessProperty: "error" })(value)
+  if (Result.isSuccess(decoded)) return { value: decoded.success, findings: [] }
+  const all = flatten(decoded.failure.issue, [], value, written(schema))
+  // A key that is misspelled is not missing as well.
+  const meant = new Set(all.map(({ means }) => means))
+  const findings = all.flatMap(({ misses, means: _, ...finding }) =>
+    misses !== undefined && meant.has(misses) ? [] : [{ ...finding, path: [...path, ...finding.path] }],
   )
+  return { findings }
+}

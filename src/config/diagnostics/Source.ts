@@ -5,11 +5,12 @@
  * shows (see `schema/ConfiguredTypes.ts`).
  */
 import { type Node, type ParseError, parseTree } from "jsonc-parser"
+import type { Path } from "../Fields.ts"
 import type { Diagnostic } from "./Diagnostic.ts"
 import { excerpt, firstBeyond, type Span, type Token, tokensOf, tooDeep } from "./Excerpt.ts"
 import { syntaxMistakes } from "./Syntax.ts"
 
-export type Path = ReadonlyArray<string | number>
+export type { Path }
 
 /** Something wrong at a path of the file. */
 export interface Finding {

@@ -8,22 +8,18 @@
  * certificates that have expired, are `faults`.
  */
 import { Effect, type PlatformError, Result } from "effect"
+import type { EpochMillis } from "../../event/Quantities.ts"
 import { type Certificate, isPem, keyProblem, type Problem, parse, timeProblem } from "../Certificate.ts"
 import { error, type Finding, formatPath, type Path } from "../diagnostics/Source.ts"
-import { type Fields, fields } from "../rules/Shape.ts"
-import { visitSink } from "../rules/SinkRules.ts"
-import type { ConfiguredTypes } from "../schema/ConfiguredTypes.ts"
-import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
-import { traitOf, visit, written } from "../schema/Traits.ts"
+import { type Fields, fields } from "../Fields.ts"
+import { type Types, visitSinks, writtenJournal } from "../schema/ConfiguredTypes.ts"
+import { traitOf, type Visitor, visit } from "../schema/Traits.ts"
 import { largest } from "./ReadFile.ts"
 import { decodeText, type Environment, mayBeElsewhere, reasonOf } from "./References.ts"
 
-interface Options extends Environment {
-  readonly sinkTypes: ConfiguredTypes
-  readonly journalTypes: JournalTypes
+interface Options extends Environment, Types {
   readonly mayLack?: boolean
-  /** Epoch milliseconds. */
-  readonly now: number
+  readonly now: EpochMillis
   /** Whether the value at a path is unknown: a text stands for it, or it was reported. */
   readonly isUnknown: (path: Path) => boolean
 }
@@ -50,16 +46,13 @@ interface Place {
   readonly names: Fields
 }
 
-const placesOf = (root: Fields, { sinkTypes, journalTypes }: Options): ReadonlyArray<Place> => {
+const placesOf = (root: Fields, types: Types): ReadonlyArray<Place> => {
   const found: Array<Place> = [{ path: ["tls"], names: fields(root.tls) }]
-  const on: Parameters<typeof visit>[3] = (schema, value, path) => {
+  const on: Visitor = (schema, value, path) => {
     if (traitOf(schema, "certificates") === true) found.push({ path, names: fields(value) })
   }
-  for (const [name, sink] of Object.entries(fields(root.sinks))) {
-    visitSink(fields(sink), ["sinks", name], sinkTypes, on)
-  }
-  const journal = fields(root.journal)
-  visit(written(journalSchema(String(journal.type), journalTypes)), journal, ["journal"], on)
+  visitSinks(root, types, on)
+  visit(writtenJournal(root, types), fields(root.journal), ["journal"], on)
   return found
 }
 

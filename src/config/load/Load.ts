@@ -5,30 +5,28 @@
  * place, key and hint, in a `ConfigError`; a config that loads is complete, and
  * its secrets are `Redacted`.
  */
-import { Clock, Duration, Effect, Result, type Schema } from "effect"
+import { Clock, Duration, Effect, type Schema } from "effect"
 import { isObject as isFields } from "effect/Predicate"
 import type { Condition } from "../../routing/Condition.ts"
 import type { Certificate } from "../Certificate.ts"
 import type { JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
 import { ConfigError, type Diagnostic } from "../diagnostics/Diagnostic.ts"
-import { decode, didYouMean, keysOf, valueAt } from "../diagnostics/Issues.ts"
+import { type Decoded, decode, didYouMean, keysOf } from "../diagnostics/Issues.ts"
 import { error, type Finding, formatPath, type Path, parse, type Source } from "../diagnostics/Source.ts"
+import { fields, valueAt } from "../Fields.ts"
 import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
+import type { FileIdentity } from "../rules/SinkRules.ts"
 import { Admin, ConfigFile, Delivery, deliveryKey, Lane, Route } from "../schema/ConfigFile.ts"
-import { type ConfiguredTypes, mayBeShown } from "../schema/ConfiguredTypes.ts"
-import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
+import { mayBeShown, type Types, typeOf } from "../schema/ConfiguredTypes.ts"
+import { journalSchema } from "../schema/JournalSchema.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
 import { embedded } from "./Defaults.ts"
 import { decodeText, type Environment, reasonOf, referencesIn, resolve } from "./References.ts"
 import * as Slices from "./Slices.ts"
 import { standIns } from "./StandIns.ts"
 
-export interface LoadOptions extends Environment {
-  readonly sinkTypes: ConfiguredTypes
-  readonly journalTypes: JournalTypes
-  /** Which file a path leads to: the same text for the same file. By default its name tells. */
-  readonly fileOf?: (path: string) => string
+export interface LoadOptions extends Environment, Types, FileIdentity {
   /** Whether a check goes on without the variables and files that are absent. Such a config is never run. */
   readonly mayLack?: boolean
 }
@@ -108,14 +106,6 @@ const merge = (base: unknown, over: unknown): unknown => {
 
 const laneKeys = Object.keys(Lane.fields)
 
-interface Part<A> {
-  readonly value?: A
-  readonly findings: ReadonlyArray<Finding>
-}
-
-const part = <A>(result: Result.Result<A, ReadonlyArray<Finding>>): Part<A> =>
-  Result.isSuccess(result) ? { value: result.success, findings: [] } : { findings: result.failure }
-
 const listOf = <A>(value: A | ReadonlyArray<A> | undefined): ReadonlyArray<A> => {
   if (value === undefined) return []
   return Array.isArray(value) ? value : [value as A]
@@ -134,8 +124,8 @@ const conditionOf = (condition: Where[string]): Condition => {
   }
 }
 
-const delivery = (value: unknown, path: Path): Part<LaneConfig["delivery"]> => {
-  const decoded = part(decode(Delivery, value ?? {}, path))
+const delivery = (value: unknown, path: Path): Decoded<LaneConfig["delivery"]> => {
+  const decoded = decode(Delivery, value ?? {}, path)
   const retry = decoded.value?.retry
   if (retry === undefined || Duration.isLessThanOrEqualTo(retry.initial, retry.max)) return decoded
   return {
@@ -150,21 +140,19 @@ const delivery = (value: unknown, path: Path): Part<LaneConfig["delivery"]> => {
 }
 
 /** A sink is decoded in two steps: its type first, then the keys of that type and those of every sink. */
-const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: ConfiguredTypes): Part<LaneConfig> => {
+const sink = (name: string, value: unknown, inherited: unknown, types: Types): Decoded<LaneConfig> => {
   const path: Path = ["sinks", name]
-  const types = Object.keys(sinkTypes)
-  if (!isFields(value))
-    return { findings: [error(path, "a sink is an object: { … }", `it has at least a "type": ${types.join(", ")}`)] }
-  const type = value.type
-  if (type === undefined)
-    return { findings: [error([...path, "type"], 'the key "type" is missing', `one of: ${types.join(", ")}`)] }
-  const sinkType = typeof type === "string" && Object.hasOwn(sinkTypes, type) ? sinkTypes[type] : undefined
-  if (typeof type !== "string" || sinkType === undefined) {
-    return {
-      findings: [
-        error([...path, "type"], "there is no such type of sink", didYouMean(String(type), types, "the types are")),
-      ],
-    }
+  const names = Object.keys(types.sinkTypes)
+  const refused = (at: Path, message: string, hint?: string) => ({ findings: [error(at, message, hint)] })
+  if (!isFields(value)) {
+    return refused(path, "a sink is an object: { … }", `it has at least a "type": ${names.join(", ")}`)
+  }
+  const at = [...path, "type"]
+  if (value.type === undefined) return refused(at, 'the key "type" is missing', `one of: ${names.join(", ")}`)
+  const type = String(value.type)
+  const sinkType = typeOf(value, types)
+  if (sinkType === undefined) {
+    return refused(at, "there is no such type of sink", didYouMean(type, names, "the types are"))
   }
   const own = keysOf(sinkType.config)
   const known = [...new Set(["type", ...own, ...laneKeys])]
@@ -178,8 +166,8 @@ const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: Confi
         "key",
       ),
     )
-  const config = part(decode(sinkType.config, pick(value, own), path))
-  const lane = part(decode(Lane, pick(value, laneKeys), path))
+  const config = decode(sinkType.config, pick(value, own), path)
+  const lane = decode(Lane, pick(value, laneKeys), path)
   const merged = delivery(merge(inherited, value.delivery), [...path, "delivery"])
   const findings = [...unknown, ...config.findings, ...lane.findings]
   if (findings.length > 0) return { findings }
@@ -187,7 +175,7 @@ const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: Confi
     return { findings: value.delivery === undefined ? [] : merged.findings }
   const effective = { ...lane.value, delivery: merged.value }
   const { digest: _, ...common } = effective
-  const grouped = Grouping.of(type, sinkTypes, config.value, {
+  const grouped = Grouping.of(type, types.sinkTypes, config.value, {
     lane: effective,
     given: new Set(Object.keys(value)),
     path,
@@ -207,10 +195,9 @@ const sink = (name: string, value: unknown, inherited: unknown, sinkTypes: Confi
 }
 
 /** The journal, by its type. */
-const journalOf = (value: unknown, journalTypes: JournalTypes): Part<JournalConfig> => {
-  const type = isFields(value) && typeof value.type === "string" ? value.type : ""
-  const schema = journalSchema(type, journalTypes) as Schema.ConstraintDecoder<JournalConfig>
-  return part(decode(schema, value ?? {}, ["journal"]))
+const journalOf = (value: unknown, { journalTypes }: Pick<Types, "journalTypes">): Decoded<JournalConfig> => {
+  const schema = journalSchema(String(fields(value).type), journalTypes) as Schema.ConstraintDecoder<JournalConfig>
+  return decode(schema, value ?? {}, ["journal"])
 }
 
 const assemble = (
@@ -262,17 +249,19 @@ const withOrigin = (finding: Finding, written: unknown): Finding => {
   return { ...finding, hint: finding.hint === undefined ? given : `${finding.hint}; ${given}` }
 }
 
-const located = (source: Source, findings: ReadonlyArray<Finding>): ReadonlyArray<Diagnostic> => {
-  const all = [...source.problems, ...findings.map(source.locate)]
-  return all.toSorted((a, b) => a.line - b.line || a.column - b.column)
-}
+/** In the order of the file. */
+const ordered = (diagnostics: ReadonlyArray<Diagnostic>): ReadonlyArray<Diagnostic> =>
+  diagnostics.toSorted((a, b) => a.line - b.line || a.column - b.column)
+
+const located = (source: Source, findings: ReadonlyArray<Finding>): ReadonlyArray<Diagnostic> =>
+  ordered([...source.problems, ...findings.map(source.locate)])
 
 /** The file as its schema has it; routes may be many, so each is decoded by itself. */
 const decodeFile = Effect.fnUntraced(function* (root: Readonly<Record<string, unknown>>) {
   const { routes } = root
-  if (!Array.isArray(routes)) return part(decode(ConfigFile, root, []))
-  const whole = part(decode(ConfigFile, { ...root, routes: [] }, []))
-  const each = yield* Slices.each(routes, 50, (route, index) => part(decode(Route, route, ["routes", index])))
+  if (!Array.isArray(routes)) return decode(ConfigFile, root, [])
+  const whole = decode(ConfigFile, { ...root, routes: [] }, [])
+  const each = yield* Slices.each(routes, 50, (route, index) => decode(Route, route, ["routes", index]))
   const findings = [...whole.findings, ...each.flatMap((one) => one.findings)]
   if (whole.value === undefined || findings.length > 0) return { findings }
   return { value: { ...whole.value, routes: each.flatMap(({ value }) => value ?? []) }, findings }
@@ -280,26 +269,26 @@ const decodeFile = Effect.fnUntraced(function* (root: Readonly<Record<string, un
 
 /** Decodes and checks the text. */
 const build = Effect.fnUntraced(function* (file: string, text: string, options: LoadOptions) {
-  const source = parse(file, text, mayBeShown(options.sinkTypes, options.journalTypes))
+  const source = parse(file, text, mayBeShown(options))
   const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })
   yield* Slices.breath
   if (source.value === undefined) return yield* fail([])
   if (!isFields(source.value)) {
     return yield* fail([error([], "a config is an object: { … }", "`relay init` writes a config to start from")])
   }
-  const { sinkTypes, journalTypes, mayLack } = options
-  const standIn = mayLack === true ? standIns(source.value, sinkTypes, journalTypes) : undefined
+  const standIn = options.mayLack === true ? standIns(source.value, options) : undefined
   const { value: resolved, findings: unresolved, absent, hide } = yield* resolve(source.value, [], options, standIn)
   const unknown = [...unresolved, ...absent]
   const now = yield* Clock.currentTimeMillis
   const isUnknown = (path: Path) => isReported(unknown, { path })
-  const files = yield* CertificateFiles.read(isFields(resolved) ? resolved : {}, { ...options, now, isUnknown })
+  const files = yield* CertificateFiles.read(fields(resolved), { ...options, now, isUnknown })
   const { root } = files
   const whole = yield* decodeFile(root)
-  const journal = journalOf(root.journal, options.journalTypes)
+  const journal = journalOf(root.journal, options)
   const common = delivery(root.delivery, ["delivery"])
-  const sinks = yield* Slices.each(Object.entries(isFields(root.sinks) ? root.sinks : {}), 20, ([name, value]) =>
-    sink(name, value, common.findings.length === 0 ? root.delivery : undefined, options.sinkTypes),
+  const inherited = common.findings.length === 0 ? root.delivery : undefined
+  const sinks = yield* Slices.each(Object.entries(fields(root.sinks)), 20, ([name, value]) =>
+    sink(name, value, inherited, options),
   )
   const shape = [
     ...files.errors,
@@ -314,7 +303,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
   const rules = checked.filter(({ severity, path }) => severity === "error" || !wrongAt.has(formatPath(path)))
   const found = [...shape, ...rules].filter((finding) => !isReported(unknown, finding)).map(hide)
   const findings = [...unresolved.map(hide), ...found.map((finding) => withOrigin(finding, source.value))]
-  const lanes = sinks.flatMap((_) => (_.value === undefined ? [] : [_.value]))
+  const lanes = sinks.flatMap(({ value }) => value ?? [])
   const isWrong = source.problems.length > 0 || findings.some((_) => _.severity === "error")
   const faults = files.faults.map(({ finding, ...rest }) => ({ ...rest, finding: hide(finding) }))
   if (isWrong) return yield* fail([...findings, ...faults.map(({ finding }) => finding)])
@@ -337,9 +326,7 @@ export const diagnosticsOf = (faults: ReadonlyArray<CertificateFault>): Readonly
 /** With the faults of certificates as errors. */
 export const requireCertificates = (loaded: Loaded): Effect.Effect<Loaded, ConfigError> => {
   const { file, certificateFaults, warnings } = loaded
-  const diagnostics = [...diagnosticsOf(certificateFaults), ...warnings].toSorted(
-    (a, b) => a.line - b.line || a.column - b.column,
-  )
+  const diagnostics = ordered([...diagnosticsOf(certificateFaults), ...warnings])
   return certificateFaults.length === 0 ? Effect.succeed(loaded) : Effect.fail(new ConfigError({ file, diagnostics }))
 }
 
@@ -365,13 +352,12 @@ export const loadOrEmbedded = Effect.fn("Config.loadOrEmbedded")(function* (opti
 const loadPart = Effect.fnUntraced(function* <A>(
   file: string | undefined,
   key: string,
-  decodePart: (value: unknown) => Part<A>,
-  options: Environment,
-  journalTypes: JournalTypes = {},
+  decodePart: (value: unknown) => Decoded<A>,
+  options: Environment & Partial<Types>,
 ) {
   const name = file ?? defaultFile
   const text = (yield* read(name, options)) ?? (file === undefined ? embedded : yield* missing(name))
-  const source = parse(name, text, mayBeShown({}, journalTypes))
+  const source = parse(name, text, mayBeShown({ sinkTypes: {}, journalTypes: {}, ...options }))
   const fail = (findings: ReadonlyArray<Finding>) =>
     new ConfigError({ file: name, diagnostics: located(source, findings) })
   if (!isFields(source.value)) return yield* fail([])
@@ -387,11 +373,11 @@ const loadPart = Effect.fnUntraced(function* <A>(
  * be run by a user who can't read the signing secrets.
  */
 export const loadAdmin = Effect.fn("Config.loadAdmin")((file: string | undefined, options: Environment) =>
-  loadPart(file, "admin", (value) => part(decode(Admin, value, ["admin"])), options),
+  loadPart(file, "admin", (value) => decode(Admin, value, ["admin"]), options),
 )
 
 /** The journal, and nothing else: work on its file must not fail because of a secret, or of a sink. */
 export const loadJournal = Effect.fn("Config.loadJournal")(
-  (file: string | undefined, { journalTypes, ...options }: Environment & Pick<LoadOptions, "journalTypes">) =>
-    loadPart(file, "journal", (value) => journalOf(value, journalTypes), options, journalTypes),
+  (file: string | undefined, options: Environment & Pick<Types, "journalTypes">) =>
+    loadPart(file, "journal", (value) => journalOf(value, options), options),
 )

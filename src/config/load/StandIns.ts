@@ -3,14 +3,13 @@
  * a config can be checked where its secrets are not: in CI, on a laptop.
  */
 import { Schema } from "effect"
-import { type ConfiguredTypes, schemaAt } from "../schema/ConfiguredTypes.ts"
-import type { JournalTypes } from "../schema/JournalSchema.ts"
+import { schemaAt, type Types } from "../schema/ConfiguredTypes.ts"
 import { examplesOf } from "../schema/Traits.ts"
 import type { StandIn } from "./References.ts"
 
 /** The text with words for what is absent, where the key takes it; else an example of what the key takes. */
-export const standIns = (config: unknown, sinkTypes: ConfiguredTypes, journalTypes: JournalTypes): StandIn => {
-  const at = schemaAt(sinkTypes, journalTypes)
+export const standIns = (config: unknown, types: Types): StandIn => {
+  const at = schemaAt(types)
   return (text, path) => {
     const ast = at(path, config)
     if (ast === undefined) return text

@@ -6,7 +6,8 @@ import { failureEndedBy } from "../../event/Recovery.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import { didYouMean } from "../diagnostics/Issues.ts"
 import { error, type Finding, type Path, warning } from "../diagnostics/Source.ts"
-import { type Fields, fields, items, repeated, type Text, texts } from "./Shape.ts"
+import { type Fields, fields, items } from "../Fields.ts"
+import { repeated, type Text, texts } from "./Shape.ts"
 import { whereRules } from "./WhereRules.ts"
 
 const known: ReadonlyArray<string> = [...eventTypes, ...relayEventTypes]

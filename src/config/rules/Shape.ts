@@ -1,11 +1,6 @@
-/** Helpers of the rules: they read a config's resolved JSON without trusting its shape. */
-import { Predicate } from "effect"
-import { error, type Finding, type Path } from "../diagnostics/Source.ts"
-
-export type Fields = Readonly<Record<string, unknown>>
-
-export const fields = (value: unknown): Fields => (Predicate.isObject(value) ? value : {})
-export const items = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
+/** Helpers of the rules: the texts, duplicates and names of a config's resolved JSON. */
+import { error, type Finding } from "../diagnostics/Source.ts"
+import { fields, type Path } from "../Fields.ts"
 
 export interface Text {
   readonly path: Path

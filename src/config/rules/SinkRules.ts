@@ -2,13 +2,12 @@
 import * as Pointer from "../../event/Pointer.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"
-import type { Address } from "../Address.ts"
 import { error, type Finding, formatPath, type Path, warning } from "../diagnostics/Source.ts"
-import { type ConfiguredTypes, schemasOf } from "../schema/ConfiguredTypes.ts"
-import { type JournalTypes, journalSchema } from "../schema/JournalSchema.ts"
+import { type Fields, fields } from "../Fields.ts"
+import { type Types, visitSinks, writtenJournal } from "../schema/ConfiguredTypes.ts"
 import { headerNamePattern } from "../schema/Keys.ts"
-import { ownFiles, partOf, traitOf, visit, written } from "../schema/Traits.ts"
-import { deepTexts, type Fields, fields, nameRules, repeated, type Text, texts } from "./Shape.ts"
+import { ownFiles, traitOf } from "../schema/Traits.ts"
+import { deepTexts, nameRules, repeated, type Text, texts } from "./Shape.ts"
 import { listeners, ownAddressRules, serviceRules } from "./UrlRules.ts"
 
 const templateRules = (texts: ReadonlyArray<Text>): ReadonlyArray<Finding> =>
@@ -37,36 +36,11 @@ const togetherRules = (keys: ReadonlyArray<string>, value: Fields, at: Path): Re
   )
 }
 
-interface FileTypes {
-  readonly sinkTypes: ConfiguredTypes
-  readonly journalTypes: JournalTypes
-  readonly fileOf?: (path: string) => string
-}
-
-/** Visits each value of a sink with its schema: its type's, or that of the keys of every sink. */
-export const visitSink = (
-  sink: Fields,
-  at: Path,
-  sinkTypes: ConfiguredTypes,
-  on: Parameters<typeof visit>[3],
-): void => {
-  const type = typeof sink.type === "string" && Object.hasOwn(sinkTypes, sink.type) ? sinkTypes[sink.type] : undefined
-  const schemas = schemasOf(type)
-  for (const [key, value] of Object.entries(sink)) {
-    const schema = schemas.map((one) => partOf(one, key)).find((part) => part !== undefined)
-    if (schema !== undefined) visit(schema, value, [...at, key], on)
-  }
-}
-
 /** Rules that follow from what the schemas say of the values. */
-const traitRules = (
-  sink: Fields,
-  at: Path,
-  sinkTypes: ConfiguredTypes,
-  own: ReadonlyArray<Address>,
-): ReadonlyArray<Finding> => {
+const traitRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
   const found: Array<Finding> = []
-  visitSink(sink, at, sinkTypes, (schema, value, path) => {
+  const own = listeners(root)
+  visitSinks(root, types, (schema, value, path) => {
     if (traitOf(schema, "postsTo") === true) found.push(...ownAddressRules(value, path, own))
     const hosts = traitOf(schema, "hosts")
     if (hosts !== undefined) found.push(...serviceRules(value, path, hosts))
@@ -79,27 +53,23 @@ const traitRules = (
 
 const plain = (path: string): string => path.replaceAll(/\/(\.?\/)+/g, "/").replace(/^\.\//, "")
 
-/**
- * Each file has one writer: two would damage each other's lines, or the journal.
- * `fileOf` tells which file a path leads to: two names may be one file.
- */
-export const fileRules = (
-  root: Fields,
-  { sinkTypes, journalTypes, fileOf = plain }: FileTypes,
-): ReadonlyArray<Finding> => {
+/** Tells which file a path leads to, because two names may be one file: the same text for the same file. */
+export interface FileIdentity {
+  readonly fileOf?: (path: string) => string
+}
+
+/** Each file has one writer: two would damage each other's lines, or the journal. */
+export const fileRules = (root: Fields, types: Types & FileIdentity): ReadonlyArray<Finding> => {
+  const { fileOf = plain } = types
   const journal = fields(root.journal)
-  const schema = written(journalSchema(String(journal.type), journalTypes))
-  const files = ownFiles(schema).flatMap(([key, usual, beside]) =>
+  const files = ownFiles(writtenJournal(root, types)).flatMap(([key, usual, beside]) =>
     texts(journal[key] ?? usual, ["journal", key]).flatMap(({ path, text }) =>
       ["", ...beside].map((suffix) => ({ path, text: text + suffix, suffix })),
     ),
   )
-  for (const [name, sink] of Object.entries(fields(root.sinks))) {
-    visitSink(fields(sink), ["sinks", name], sinkTypes, (schema, value, path) => {
-      if (traitOf(schema, "ownFile") !== true) return
-      files.push(...texts(value, path).map((one) => ({ ...one, suffix: "" })))
-    })
-  }
+  visitSinks(root, types, (schema, value, path) => {
+    if (traitOf(schema, "ownFile") === true) files.push(...texts(value, path).map((one) => ({ ...one, suffix: "" })))
+  })
   return repeated(files, ({ text }) => fileOf(text)).map(([again, first]) =>
     error(
       again.path,
@@ -111,35 +81,26 @@ export const fileRules = (
   )
 }
 
-export const sinkRules = (root: Fields, sinkTypes: ConfiguredTypes): ReadonlyArray<Finding> => {
+export const sinkRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
   const sinks = fields(root.sinks)
-  const adopted: Array<Text> = []
-  const own = listeners(root)
-  const found = Object.entries(sinks).flatMap(([name, value]) => {
-    const at: Path = ["sinks", name]
-    const sink = fields(value)
-    const renamed = texts(sink.renamedFrom, [...at, "renamedFrom"])
-    adopted.push(...renamed)
-    return [
-      ...nameRules(name, at, "sink"),
-      ...renamed.flatMap(({ path, text }) =>
-        Object.hasOwn(sinks, text)
-          ? [
-              error(
-                path,
-                `the sink "${text}" still exists, so nothing was renamed`,
-                "take this key out, or the other sink",
-              ),
-            ]
-          : [],
-      ),
-      ...traitRules(sink, at, sinkTypes, own),
-    ]
-  })
-  const twice = repeated(adopted, ({ text }) => text).map(([again, first]) =>
-    error(again.path, `${formatPath(first.path)} takes over the same sink`, "only one can have what is pending there"),
+  const adopted = Object.entries(sinks).flatMap(([name, sink]) =>
+    texts(fields(sink).renamedFrom, ["sinks", name, "renamedFrom"]),
   )
-  return [...found, ...twice]
+  const kept = adopted.filter(({ text }) => Object.hasOwn(sinks, text))
+  return [
+    ...Object.keys(sinks).flatMap((name) => nameRules(name, ["sinks", name], "sink")),
+    ...traitRules(root, types),
+    ...kept.map(({ path, text }) =>
+      error(path, `the sink "${text}" still exists, so nothing was renamed`, "take this key out, or the other sink"),
+    ),
+    ...repeated(adopted, ({ text }) => text).map(([again, first]) =>
+      error(
+        again.path,
+        `${formatPath(first.path)} takes over the same sink`,
+        "only one can have what is pending there",
+      ),
+    ),
+  ]
 }
 
 /** Client details need an API, and valid patterns and pointers. */

@@ -6,10 +6,10 @@
  * of a variable or the path of a file.
  */
 import { error, type Finding, type Path, warning } from "../diagnostics/Source.ts"
-import { type ConfiguredTypes, schemaAt } from "../schema/ConfiguredTypes.ts"
-import type { JournalTypes } from "../schema/JournalSchema.ts"
+import type { Fields } from "../Fields.ts"
+import { schemaAt, type Types } from "../schema/ConfiguredTypes.ts"
 import { traitOf } from "../schema/Traits.ts"
-import { deepTexts, type Fields, type Text } from "./Shape.ts"
+import { deepTexts, type Text } from "./Shape.ts"
 
 /** References as others write them, with the variable's name as a group. It is in capitals: a secret may begin with `$`. */
 const variables: ReadonlyArray<RegExp> = [
@@ -90,18 +90,13 @@ const secretRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
     : []
 }
 
-interface Types {
-  readonly sinkTypes: ConfiguredTypes
-  readonly journalTypes: JournalTypes
-}
-
 /** `written` is the config as it is written, `resolved` with what its references give. */
 export const textRules = (
   written: unknown,
   resolved: Fields,
-  { sinkTypes, journalTypes }: Types,
+  types: Types,
 ): ReadonlyArray<() => ReadonlyArray<Finding>> => {
-  const schemaOf = schemaAt(sinkTypes, journalTypes)
+  const schemaOf = schemaAt(types)
   const has = (path: Path, trait: "template" | "shown", value: boolean): boolean =>
     path.some((_, index) => {
       const schema = schemaOf(path.slice(0, index + 1), resolved)

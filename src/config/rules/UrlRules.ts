@@ -1,8 +1,8 @@
 /** Rules for the URLs that events are posted to. No finding repeats one: it may be the secret. */
 import { type Address, isLoopback, isWildcard } from "../Address.ts"
 import { type Finding, type Path, warning } from "../diagnostics/Source.ts"
+import { type Fields, fields } from "../Fields.ts"
 import { parseAddress } from "../schema/Units.ts"
-import { type Fields, fields } from "./Shape.ts"
 
 const placeholder = /\{\{.*?\}\}/g
 

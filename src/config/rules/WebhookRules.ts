@@ -4,8 +4,9 @@ import { longest } from "../../event/Envelope.ts"
 import { isLoopback } from "../Address.ts"
 import { developmentSecret, maxInFlight } from "../Config.ts"
 import { error, type Finding, formatPath, type Path, warning } from "../diagnostics/Source.ts"
+import { type Fields, fields, items } from "../Fields.ts"
 import { parseAddress } from "../schema/Units.ts"
-import { type Fields, fields, items, nameRules, repeated, texts } from "./Shape.ts"
+import { nameRules, repeated, texts } from "./Shape.ts"
 
 /** Whether a text can be a webhook id: a header must hold it. */
 const comesInHeader = (id: string): boolean => id.length <= longest && /^[!-~]([ -~]*[!-~])?$/.test(id)

@@ -7,7 +7,8 @@ import * as Pointer from "../../event/Pointer.ts"
 import * as Condition from "../../routing/Condition.ts"
 import { didYouMean } from "../diagnostics/Issues.ts"
 import { error, type Finding, type Path, warning } from "../diagnostics/Source.ts"
-import { type Fields, fields, texts } from "./Shape.ts"
+import { type Fields, fields } from "../Fields.ts"
+import { texts } from "./Shape.ts"
 
 const pointerHint = "`~0` stands for `~` and `~1` for `/`; nothing else follows a `~`"
 

@@ -1,8 +1,9 @@
 /** The config needs to know this of each type of sink; `sinks/Sink.ts` has the rest of a type. */
-import { Predicate, type Schema, type SchemaAST } from "effect"
+import type { Schema, SchemaAST } from "effect"
+import { type Fields, fields, type Path, valueAt } from "../Fields.ts"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
 import { type JournalTypes, journalSchema } from "./JournalSchema.ts"
-import { mayShow, type Path, partOf, written } from "./Traits.ts"
+import { mayShow, partOf, type Visitor, visit, written } from "./Traits.ts"
 
 /** How a sink reports recoveries: events that say that an earlier failure is over. */
 export interface Recoveries<Config> {
@@ -38,49 +39,67 @@ export interface ConfiguredType<Config> {
 
 export type ConfiguredTypes = Readonly<Record<string, ConfiguredType<unknown>>>
 
+/** All types that a config may name. */
+export interface Types {
+  readonly sinkTypes: ConfiguredTypes
+  readonly journalTypes: JournalTypes
+}
+
 const file = written(ConfigFile)
 const lane = written(Lane)
 
-/** The schemas of a sink as it is written: its type's own keys, and those of every sink. */
-export const schemasOf = (type: ConfiguredType<unknown> | undefined): ReadonlyArray<SchemaAST.AST> =>
-  type === undefined ? [lane] : [written(type.config), lane]
+/** The type that a sink names; `undefined` where there is no such type. */
+export const typeOf = (sink: unknown, { sinkTypes }: Pick<Types, "sinkTypes">): ConfiguredType<unknown> | undefined => {
+  const { type } = fields(sink)
+  return typeof type === "string" && Object.hasOwn(sinkTypes, type) ? sinkTypes[type] : undefined
+}
 
-const typeOf = (value: unknown): string => (Predicate.hasProperty(value, "type") ? String(value.type) : "")
+/** The schema of a sink's key as it is written: its type's own, or that of every sink. */
+const schemaOf = (sink: unknown, key: string | number, types: Pick<Types, "sinkTypes">): SchemaAST.AST | undefined => {
+  const type = typeOf(sink, types)
+  const own = type === undefined ? [] : [written(type.config)]
+  return [...own, lane].find((one) => partOf(one, key) !== undefined)
+}
 
-/** Reads the value at a key; `undefined` if there is none. */
-const at = (value: unknown, key: string): unknown => (Predicate.hasProperty(value, key) ? value[key] : undefined)
+/** Visits each value of the sinks that its schema knows. */
+export const visitSinks = (config: Fields, types: Pick<Types, "sinkTypes">, on: Visitor): void => {
+  for (const [name, sink] of Object.entries(fields(config.sinks))) {
+    for (const [key, value] of Object.entries(fields(sink))) {
+      const schema = schemaOf(sink, key, types)
+      const part = schema && partOf(schema, key)
+      if (part !== undefined) visit(part, value, ["sinks", name, key], on)
+    }
+  }
+}
+
+/** The schema of a config's journal as it is written. */
+export const writtenJournal = (config: unknown, { journalTypes }: Types): SchemaAST.AST =>
+  written(journalSchema(String(valueAt(config, ["journal", "type"])), journalTypes))
+
+/** The nearest schema above a path that is not part of another one, and the way from there. */
+const placeOf = (path: Path, config: unknown, types: Types): readonly [SchemaAST.AST | undefined, Path] => {
+  const [first, name = "", key] = path
+  if (first === "journal") return [writtenJournal(config, types), path.slice(1)]
+  if (first !== "sinks" || key === undefined) return [file, path]
+  return [schemaOf(valueAt(config, [first, name]), key, types), path.slice(2)]
+}
 
 /** The schema of what stands at a path of a config as it is written; `undefined` where nothing may, or the type of a sink decides and is not known. */
 export const schemaAt =
-  (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes) =>
+  (types: Types) =>
   (path: Path, config: unknown): SchemaAST.AST | undefined => {
-    const [root, rest] = placeOf(path, config, sinkTypes, journalTypes)
+    const [root, rest] = placeOf(path, config, types)
     return rest.reduce<SchemaAST.AST | undefined>((ast, key) => ast && partOf(ast, key), root)
   }
 
-/** The nearest schema above a path that is not part of another one, and the way from there. */
-const placeOf = (
-  path: Path,
-  config: unknown,
-  sinkTypes: ConfiguredTypes,
-  journalTypes: JournalTypes,
-): readonly [SchemaAST.AST | undefined, Path] => {
-  const [first, name, key] = path
-  if (first === "journal") return [written(journalSchema(typeOf(at(config, first)), journalTypes)), path.slice(1)]
-  if (first !== "sinks" || key === undefined) return [file, path]
-  const type = typeOf(at(at(config, first), String(name)))
-  const schemas = schemasOf(Object.hasOwn(sinkTypes, type) ? sinkTypes[type] : undefined)
-  return [schemas.find((one) => partOf(one, key) !== undefined), path.slice(2)]
-}
-
 /** Whether a diagnostic may show the value at a path of a config: its schema must say so. */
 export const mayBeShown =
-  (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes) =>
+  (types: Types) =>
   (path: Path, config: unknown): boolean => {
     const [first, , key] = path
-    const value = path.reduce((value: unknown, key) => at(value, String(key)), config)
+    const value = valueAt(config, path)
     if (first === "sinks" && key === undefined) return typeof value !== "string"
     if (first === "sinks" && key === "type") return true
-    const [root, rest] = placeOf(path, config, sinkTypes, journalTypes)
+    const [root, rest] = placeOf(path, config, types)
     return root !== undefined && mayShow(root, rest, value)
   }

@@ -7,13 +7,10 @@
  * parts of the file are the relay's alone.
  */
 import { Predicate, Schema } from "effect"
+import { fields, items, type Fields as Json } from "../Fields.ts"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
-import type { ConfiguredTypes } from "./ConfiguredTypes.ts"
-import { type JournalTypes, journalSchema } from "./JournalSchema.ts"
-
-type Json = Readonly<Record<string, unknown>>
-
-const fields = (value: unknown): Json => (Predicate.isObject(value) ? value : {})
+import type { Types } from "./ConfiguredTypes.ts"
+import { journalSchema } from "./JournalSchema.ts"
 
 const generate = (schema: Schema.Constraint): { readonly schema: Json; readonly definitions: Json } =>
   Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" })
@@ -49,7 +46,7 @@ const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
         ...lane,
         delivery: rewrite(lane.delivery, withoutDefault),
       },
-      required: [...new Set(["type", ...(Array.isArray(required) ? required : [])])],
+      required: [...new Set(["type", ...items(required)])],
       additionalProperties: false,
     }
   })
@@ -58,16 +55,15 @@ const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
 /** A type of journal that is not the default: a config has to name it. */
 const namedJournal = (own: Json): Json => {
   const properties = fields(own.properties)
-  const required = Array.isArray(own.required) ? own.required : []
   return {
     ...own,
     properties: { ...properties, type: withoutDefault(fields(properties.type)) },
-    required: ["type", ...required],
+    required: ["type", ...items(own.required)],
   }
 }
 
 /** The JSON Schema (draft 2020-12) of a config with these types of sinks and journals. */
-export const jsonSchema = (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes): object => {
+export const jsonSchema = ({ sinkTypes, journalTypes }: Types): object => {
   const { schema, definitions } = generate(ConfigFile)
   const types = Object.keys(sinkTypes)
   const defs: Record<string, unknown> = { ...definitions }
@@ -99,5 +95,4 @@ export const jsonSchema = (sinkTypes: ConfiguredTypes, journalTypes: JournalType
 }
 
 /** Renders the text of `config/relay.schema.json`. */
-export const jsonSchemaText = (sinkTypes: ConfiguredTypes, journalTypes: JournalTypes): string =>
-  `${JSON.stringify(jsonSchema(sinkTypes, journalTypes), null, 2)}\n`
+export const jsonSchemaText = (types: Types): string => `${JSON.stringify(jsonSchema(types), null, 2)}\n`

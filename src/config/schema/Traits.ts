@@ -6,10 +6,8 @@
  * **Guarantee.** A text whose schema says nothing is taken for a secret: one
  * that was forgotten is not shown.
  */
-import { Predicate, type Schema, SchemaAST } from "effect"
-
-/** The keys down to it, such as `sinks`, `audit`, `headers`, `authorization`. */
-export type Path = ReadonlyArray<string | number>
+import { type Schema, SchemaAST } from "effect"
+import { fields, type Path } from "../Fields.ts"
 
 export interface Traits {
   /** Whether diagnostics may show it. */
@@ -92,19 +90,14 @@ export const partOf = (ast: SchemaAST.AST, key: string | number): SchemaAST.AST 
   }
 }
 
+export type Visitor = (ast: SchemaAST.AST, value: unknown, path: Path) => void
+
 /** Calls `on` with each part of a value that its schema knows, the outer ones first. */
-export const visit = (
-  ast: SchemaAST.AST,
-  value: unknown,
-  path: Path,
-  on: (ast: SchemaAST.AST, value: unknown, path: Path) => void,
-): void => {
+export const visit = (ast: SchemaAST.AST, value: unknown, path: Path, on: Visitor): void => {
   on(ast, value, path)
   const inner: Iterable<readonly [string | number, unknown]> = Array.isArray(value)
     ? value.entries()
-    : Predicate.isObject(value)
-      ? Object.entries(value)
-      : []
+    : Object.entries(fields(value))
   for (const [key, item] of inner) {
     const type = partOf(ast, key)
     if (type !== undefined) visit(type, item, [...path, key], on)

@@ -7,7 +7,7 @@ import { it } from "../../lib/effect.ts"
 import { config, journalTypes, sinkTypes } from "../fixture.ts"
 import { validate } from "../validate.ts"
 
-const schema = jsonSchema(sinkTypes, journalTypes)
+const schema = jsonSchema({ sinkTypes, journalTypes })
 const read = (text: string): unknown => parse(text, [], { allowTrailingComma: true })
 
 describe("the JSON Schema", () => {
@@ -32,7 +32,10 @@ describe("the JSON Schema", () => {
 
   it.effect("knows a journal's keys by its type, and takes one without a type for the default", () =>
     Effect.sync(() => {
-      const two = jsonSchema(sinkTypes, { ...journalTypes, other: { config: Schema.Struct({ size: Schema.Int }) } })
+      const two = jsonSchema({
+        sinkTypes,
+        journalTypes: { ...journalTypes, other: { config: Schema.Struct({ size: Schema.Int }) } },
+      })
       const journal = (value: object) => validate(two, read(config({ journal: value })))
       expect(journal({ path: "x" })).toEqual([])
       expect(journal({ type: "other", size: 1 })).toEqual([])
@@ -61,7 +64,7 @@ describe("the JSON Schema", () => {
       expect(refused({ listen: "localhost" })).toEqual([".listen: pattern"])
       expect(refused({ journal: { retention: "7d" } })).toEqual([".journal: anyOf"])
       expect(refused({ journal: { maxSize: "7 gigs" } })).toEqual([".journal: anyOf"])
-      const one = jsonSchema(sinkTypes, Object.fromEntries(Object.entries(journalTypes).slice(0, 1)))
+      const one = jsonSchema({ sinkTypes, journalTypes: Object.fromEntries(Object.entries(journalTypes).slice(0, 1)) })
       expect(validate(one, read(config({ journal: { retention: "7d" } })))).toEqual([".journal.retention: pattern"])
       expect(validate(one, read(config({ journal: { maxSize: "7 gigs" } })))).toEqual([".journal.maxSize: pattern"])
       expect(refused({ delivery: { retry: { maxAttempts: 0 } } })).not.toEqual([])
