@@ -39,7 +39,7 @@ const read = (pem: string): Result.Result<ReadonlyArray<X509Certificate>, Proble
   if (found.length === 0 && isPrivateKey(pem)) {
     return Result.fail({
       message: "this is a private key, and no certificate",
-      hint: 'the key belongs to "key"; perhaps the two names are exchanged',
+      hint: 'the key belongs to "key": are the two names swapped?',
     })
   }
   if (found.length === 0) {
@@ -50,7 +50,7 @@ const read = (pem: string): Result.Result<ReadonlyArray<X509Certificate>, Proble
   }
   return Result.try({
     try: () => found.map((block) => new X509Certificate(block)),
-    catch: () => ({ message: "the certificate is damaged", hint: "get the file anew from whoever issued it" }),
+    catch: () => ({ message: "the certificate is damaged", hint: "get the file again from its issuer" }),
   })
 }
 
@@ -65,12 +65,12 @@ const readKey = (pem: string): Result.Result<ReturnType<typeof createPrivateKey>
   if (pem.includes("ENCRYPTED")) {
     return Result.fail({
       message: "the private key is encrypted, and the relay has no passphrase",
-      hint: "`openssl pkey -in FILE -out NEW` takes the passphrase off; let only the relay's user read the new file",
+      hint: "`openssl pkey -in FILE -out NEW` removes the passphrase; let only the relay's user read the new file",
     })
   }
   return Result.try({
     try: () => createPrivateKey(pem),
-    catch: () => ({ message: "the private key is damaged", hint: "get the file anew, with its certificate" }),
+    catch: () => ({ message: "the private key is damaged", hint: "get the file again, with its certificate" }),
   })
 }
 

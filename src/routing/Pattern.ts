@@ -64,7 +64,7 @@ const count = (text: string, part: string): number => text.split(part).length - 
 /** Says what is wrong with what the braces stand for. */
 const choiceProblem = (source: string): string | undefined => {
   const choices = expand(source, most.choices)
-  if (choices.length > most.choices) return `the braces stand for more than ${most.choices} patterns: write several`
+  if (choices.length > most.choices) return `the braces expand to more than ${most.choices} patterns: write several`
   for (const choice of choices) {
     if (count(choice, "**") !== count(source, "**")) return alone
     if (choice.startsWith("relay.") && !source.startsWith("relay.")) {
@@ -77,7 +77,7 @@ const choiceProblem = (source: string): string | undefined => {
   return undefined
 }
 
-const alone = "`**` stands alone between dots; within a segment use `*`"
+const alone = "`**` must be alone between dots; within a segment use `*`"
 
 /** Characters that a pattern may hold: anything else is a typing error worth naming. */
 const allowed = /^[A-Za-z0-9_.*{},-]+$/
@@ -93,7 +93,7 @@ export const problem = (source: string): string | undefined => {
   /** Remembers of each brace that is open whether it has a choice yet. */
   const open: Array<boolean> = []
   for (const character of source) {
-    if (character === "{" && open.push(false) > most.depth) return `braces stand in braces ${most.depth} deep at most`
+    if (character === "{" && open.push(false) > most.depth) return `braces are nested ${most.depth} deep at most`
     if (character === "," && open.length > 0) open[open.length - 1] = true
     if (character !== "}") continue
     const choice = open.pop()
@@ -118,11 +118,11 @@ export const choicesOf = (source: string): ReadonlyArray<string> => {
   return choices
 }
 
-const several = "a `,` outside of braces parts nothing: several patterns are written one by one"
+const several = "a `,` outside of braces separates nothing: write several patterns one by one"
 
 const notAllowed = (source: string): string => {
   if (source.startsWith("!"))
-    return 'a pattern can\'t begin with `!`: what a route does not take stands in its "except"'
+    return 'a pattern can\'t begin with `!`: list the types that a route must not match in its "except"'
   if (/[|^$\\()+?[\]]/.test(source)) {
     return "this is no regular expression: `*` stands for part of a segment, `**` for any segments, `{a,b}` for either"
   }

@@ -9,7 +9,7 @@ import { Result, Schema, SchemaAST, type SchemaIssue } from "effect"
 import { nearest } from "../../event/Nearest.ts"
 import { valueAt } from "../Fields.ts"
 import { describe, partOf, written } from "../schema/Traits.ts"
-import { error, type Finding, type Path } from "./Source.ts"
+import { error, errorAtKey, type Finding, type Path } from "./Source.ts"
 
 const names = (ast: SchemaAST.AST): ReadonlyArray<string> =>
   ast._tag === "Objects" ? ast.propertySignatures.map((signature) => String(signature.name)) : []
@@ -104,7 +104,7 @@ const mending = (ast: SchemaAST.AST, value: unknown): string | undefined => {
   const { hint, description } = describe(ast)
   if (hint !== undefined) return hint
   if (ast._tag === "Number" && typeof value === "string" && value.trim() !== "" && !Number.isNaN(Number(value)))
-    return "a number stands in the file itself, without quotes"
+    return "write the number itself, without quotes"
   if (ast._tag === "Boolean" && typeof value === "string") return "without quotes: true or false"
   if (ast._tag === "String" && (typeof value === "number" || typeof value === "boolean"))
     return 'put it in double quotes: "…"'
@@ -113,7 +113,7 @@ const mending = (ast: SchemaAST.AST, value: unknown): string | undefined => {
     value === true &&
     ast.propertySignatures.every(({ type }) => SchemaAST.isOptional(type))
   )
-    return `{} takes what is usual; its keys are: ${names(ast).join(", ")}`
+    return `{} uses the defaults; its keys are: ${names(ast).join(", ")}`
   return shapeOf(ast, value) ?? description
 }
 
@@ -138,12 +138,8 @@ const flatten = (
       if (issue.issue._tag === "UnexpectedKey" && typeof inner.at(-1) === "string") {
         const given = String(inner.at(-1))
         const known = names(issue.issue.ast)
-        const found = error(
-          [...path, ...inner],
-          `unknown key ${quoted(given)}`,
-          didYouMean(given, known, "the keys here are"),
-          "key",
-        )
+        const hint = didYouMean(given, known, "the keys here are")
+        const found = errorAtKey([...path, ...inner], `unknown key ${quoted(given)}`, hint)
         const near = nearest(given, known)
         return [
           near === undefined ? found : { ...found, means: JSON.stringify([...path, ...inner.slice(0, -1), near]) },

@@ -22,18 +22,20 @@ export interface Finding {
   readonly hint?: string
 }
 
-export const error = (path: Path, message: string, hint?: string, at: Finding["at"] = "value"): Finding => ({
-  severity: "error",
-  path,
-  at,
-  message,
-  ...(hint === undefined ? {} : { hint }),
-})
+const finder =
+  (severity: Finding["severity"], at: Finding["at"]) =>
+  (path: Path, message: string, hint?: string): Finding => ({
+    severity,
+    path,
+    at,
+    message,
+    ...(hint === undefined ? {} : { hint }),
+  })
 
-export const warning = (path: Path, message: string, hint?: string, at: Finding["at"] = "value"): Finding => ({
-  ...error(path, message, hint, at),
-  severity: "warning",
-})
+export const error = finder("error", "value")
+export const errorAtKey = finder("error", "key")
+export const warning = finder("warning", "value")
+export const warningAtKey = finder("warning", "key")
 
 export interface Source {
   readonly file: string

@@ -38,7 +38,7 @@ const words: Readonly<Record<string, Words>> = {
   InvalidCharacter: ["a control character is not allowed in text", "write it as an escape, such as \\t"],
 }
 
-const otherQuotes: Words = ['text stands in double quotes: "', "other quotation marks are no quotes in JSON"]
+const otherQuotes: Words = ['text is in double quotes: "', "other quotation marks are no quotes in JSON"]
 const hash: Words = ["a comment begins with `//`, not with `#`"]
 
 /** An edit of the text that may mend a mistake, and what to say if it does. */

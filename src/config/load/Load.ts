@@ -12,7 +12,7 @@ import type { Certificate } from "../Certificate.ts"
 import type { JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
 import { ConfigError, type Diagnostic } from "../diagnostics/Diagnostic.ts"
 import { type Decoded, decode, didYouMean, keysOf } from "../diagnostics/Issues.ts"
-import { error, type Finding, formatPath, type Path, parse, type Source } from "../diagnostics/Source.ts"
+import { error, errorAtKey, type Finding, formatPath, type Path, parse, type Source } from "../diagnostics/Source.ts"
 import { fields, valueAt } from "../Fields.ts"
 import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
@@ -128,15 +128,8 @@ const delivery = (value: unknown, path: Path): Decoded<LaneConfig["delivery"]> =
   const decoded = decode(Delivery, value ?? {}, path)
   const retry = decoded.value?.retry
   if (retry === undefined || Duration.isLessThanOrEqualTo(retry.initial, retry.max)) return decoded
-  return {
-    findings: [
-      error(
-        [...path, "retry"],
-        '"initial" is longer than "max"',
-        'shorten it, or raise "max", which is 10 minutes unless it is given',
-      ),
-    ],
-  }
+  const hint = 'shorten it, or raise "max", which is 10 minutes unless it is given'
+  return { findings: [error([...path, "retry"], '"initial" is longer than "max"', hint)] }
 }
 
 /** A sink is decoded in two steps: its type first, then the keys of that type and those of every sink. */
@@ -159,11 +152,10 @@ const sink = (name: string, value: unknown, inherited: unknown, types: Types): D
   const unknown = Object.keys(value)
     .filter((key) => !known.includes(key))
     .map((key) =>
-      error(
+      errorAtKey(
         [...path, key],
         `unknown key "${key}"`,
         deliveryKey(key) ?? didYouMean(key, known, `a ${type} sink's own keys are`, own),
-        "key",
       ),
     )
   const config = decode(sinkType.config, pick(value, own), path)

@@ -5,7 +5,7 @@
  */
 import * as Template from "../../formats/Template.ts"
 import type { LaneConfig } from "../Config.ts"
-import { error, type Finding, type Path } from "../diagnostics/Source.ts"
+import { error, errorAtKey, type Finding, type Path } from "../diagnostics/Source.ts"
 import type { Lane } from "../schema/ConfigFile.ts"
 import type { ConfiguredTypes, Recoveries } from "../schema/ConfiguredTypes.ts"
 
@@ -28,10 +28,10 @@ const composerRules = (type: string, sinkTypes: ConfiguredTypes, { lane, path }:
   }
   const others = Object.keys(sinkTypes).filter((type) => sinkTypes[type]?.messages !== undefined)
   const hint = `these can: ${others.map((type) => phrase(type, "")).join(", ")}`
-  const cannot = (key: string, why: string) => error([...path, key], `${phrase(type, " sinks")} ${why}`, hint, "key")
+  const cannot = (key: string, why: string) => errorAtKey([...path, key], `${phrase(type, " sinks")} ${why}`, hint)
   return [
     ...(lane.digest === undefined ? [] : [cannot("digest", "send each event by itself and can't make a digest")]),
-    ...(lane.enrich === undefined ? [] : [cannot("enrich", "send events as they came, and can't add to them")]),
+    ...(lane.enrich === undefined ? [] : [cannot("enrich", "send events unchanged, and can't add to them")]),
   ]
 }
 
@@ -42,19 +42,15 @@ const digestRules = ({ lane, given, path }: Asked): ReadonlyArray<Finding> => {
   const found: Array<Finding> = []
   for (const key of ["order", "key"]) {
     if (!given.has(key)) continue
-    found.push(error([...path, key], 'a digest has its own key: "digest.by"', "take this key out", "key"))
+    found.push(errorAtKey([...path, key], 'a digest has its own key: "digest.by"', "remove this key"))
   }
   if (backlog?.whenFull === "deadLetter") {
-    found.push(error([...path, "backlog"], 'a digest is sent or given up as a whole: its backlog can only "refuse"'))
+    const message = 'a digest is sent or abandoned as a whole, so its backlog can only "refuse"'
+    found.push(error([...path, "backlog"], message))
   }
   if (digest.maxEvents > delivery.maxRetrying) {
-    found.push(
-      error(
-        [...at, "maxEvents"],
-        'a digest of so many never fills: "delivery.maxRetrying" is less',
-        "raise that, or lower this",
-      ),
-    )
+    const message = '"maxEvents" exceeds "delivery.maxRetrying", so the digest never fills'
+    found.push(error([...at, "maxEvents"], message, "raise one, or lower the other"))
   }
   for (const [index, name] of digest.by.entries()) {
     const problem = Template.fieldProblem(name)
@@ -69,22 +65,15 @@ const recoveryRules = ({ askedBy, ownKey }: Recoveries<unknown>, template: strin
   if (by === undefined) {
     return ["order", "key"].flatMap((key) =>
       given.has(key)
-        ? error([...path, key], `"${askedBy}" keeps the order of its own key`, "take this key out", "key")
+        ? errorAtKey([...path, key], `"${askedBy}" keeps the order of its own key`, "remove this key")
         : [],
     )
   }
   const missing = [...new Set(Template.names(template))].filter((name) => !by.includes(name))
-  const other = ownKey === undefined ? "" : `, or give the alert a "${ownKey}" of what is there`
-  return missing.length === 0
-    ? []
-    : [
-        error(
-          [...path, askedBy],
-          `a recovery would not find its alert: the alert's key needs ${missing.join(" and ")}, which "digest.by" leaves out`,
-          `add it to "digest.by"${other}`,
-          "key",
-        ),
-      ]
+  if (missing.length === 0) return []
+  const other = ownKey === undefined ? "" : `, or give the alert a "${ownKey}" of its fields`
+  const message = `a recovery would not find its alert: the alert's key needs ${missing.join(" and ")}, which "digest.by" leaves out`
+  return [errorAtKey([...path, askedBy], message, `add it to "digest.by"${other}`)]
 }
 
 /** How the lane groups events, the sink's own config for that, and what is wrong. */

@@ -5,7 +5,7 @@ import { nearest } from "../../event/Nearest.ts"
 import { failureEndedBy } from "../../event/Recovery.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import { didYouMean } from "../diagnostics/Issues.ts"
-import { error, type Finding, type Path, warning } from "../diagnostics/Source.ts"
+import { error, errorAtKey, type Finding, type Path, warning, warningAtKey } from "../diagnostics/Source.ts"
 import { type Fields, fields, items } from "../Fields.ts"
 import { repeated, type Text, texts } from "./Shape.ts"
 import { whereRules } from "./WhereRules.ts"
@@ -45,16 +45,10 @@ const patternRules = ({ path, text }: Text, look: Look): ReadonlyArray<Finding> 
   if (matched.size > 0) return []
   const ours = text.startsWith("relay.")
   const types: ReadonlyArray<string> = ours ? relayEventTypes : eventTypes
+  const all = ours ? "the relay's own events" : `the ${eventTypes.length} event types`
   const near = below(text, types) ?? nearestPattern(text, types)
-  return [
-    warning(
-      path,
-      ours
-        ? "this matches none of the relay's own events"
-        : `this matches none of the ${eventTypes.length} event types`,
-      text === "*" ? "`**` matches them all" : near === undefined ? undefined : `did you mean "${near}"?`,
-    ),
-  ]
+  const hint = text === "*" ? "`**` matches them all" : near && `did you mean "${near}"?`
+  return [warning(path, `this matches none of ${all}`, hint)]
 }
 
 const asList = (items: ReadonlyArray<string>): string => `as a list: ${JSON.stringify(items).replaceAll(",", ", ")}`
@@ -101,7 +95,7 @@ const nearestPattern = (given: string, types: ReadonlyArray<string>): string | u
   return meant.get(nearest(given, [...meant.keys()]) ?? "")
 }
 
-/** Exceptions that take away everything, or nothing. */
+/** Exceptions that leave nothing to match, or except nothing. */
 const exceptionRules = (
   match: ReadonlyArray<Text>,
   except: ReadonlyArray<Text>,
@@ -115,20 +109,13 @@ const exceptionRules = (
   const followed = known.filter((type) => taken.some((failure) => failure === failureEndedBy(type)))
   const patterns = except.map((one) => ({ ...one, types: look(one.text).types }))
   const idle = patterns.filter(({ types }) => ![...taken, ...followed].some((type) => types.has(type)))
-  const isAll = taken.every((type) => patterns.some(({ types }) => types.has(type)))
-  return isAll
-    ? [
-        warning(
-          [...at, "except"],
-          'this takes away all that "match" takes, so the route does nothing',
-          "narrow it, or take the route out",
-        ),
-      ]
-    : idle
-        .filter(({ types }) => types.size > 0)
-        .map(({ path }) =>
-          warning(path, 'this takes nothing away: "match" takes none of it', "take it out, or correct it"),
-        )
+  if (taken.every((type) => patterns.some(({ types }) => types.has(type)))) {
+    const message = 'this excepts everything that "match" matches, so the route does nothing'
+    return [warning([...at, "except"], message, "narrow it, or remove the route")]
+  }
+  return idle
+    .filter(({ types }) => types.size > 0)
+    .map(({ path }) => warning(path, 'this excepts nothing: "match" matches none of it', "remove it, or correct it"))
 }
 
 /** Routes that are looked at in a step. */
@@ -153,7 +140,7 @@ export const routeRules = (root: Fields): ReadonlyArray<() => ReadonlyArray<Find
       const empty = ["match", "to"].filter((key) => Array.isArray(route[key]) && items(route[key]).length === 0)
       return [
         ...empty.map((key) =>
-          error([...at, key], "this list is empty, so the route does nothing", `fill it, or take the route out`),
+          error([...at, key], "this list is empty, so the route does nothing", "fill it, or remove the route"),
         ),
         ...patterns.flatMap((one) => patternRules(one, look)),
         ...exceptionRules(texts(route.match, []), texts(route.except, [...at, "except"]), at, look),
@@ -182,89 +169,52 @@ const webhookName = ({ path, text }: Text, webhooks: ReadonlyArray<string>): Rea
     : [error(path, `there is no webhook "${text}"`, didYouMean(text, webhooks, "the webhooks are"))]
 
 export const testRules = (root: Fields): ReadonlyArray<Finding> => {
+  const webhooks = Object.keys(fields(root.webhooks))
   return items(root.tests).flatMap((value, index) => {
     const test = fields(value)
     const at: Path = ["tests", index]
     const to = texts(test.to, [...at, "to"])
-    return [
+    const events = texts(test.event, [...at, "event"]).filter(({ text }) => !known.includes(text))
+    const unsent = Object.keys(fields(test.payloads)).filter((sink) => !to.some(({ text }) => text === sink))
+    const found = [
       ...(Predicate.isObject(root.sinks) ? sinkNames(to, new Set(Object.keys(root.sinks))) : []),
-      ...Object.keys(fields(test.payloads)).flatMap((sink) =>
-        to.some(({ text }) => text === sink)
-          ? []
-          : [
-              error(
-                [...at, "payloads", sink],
-                `"to" does not name the sink "${sink}", so it is sent nothing`,
-                undefined,
-                "key",
-              ),
-            ],
+      ...unsent.map((sink) =>
+        errorAtKey([...at, "payloads", sink], `"to" does not name the sink "${sink}", so it is sent nothing`),
       ),
-      ...(test.object !== undefined && test.sample !== undefined
-        ? [
-            error(
-              [...at, "object"],
-              'a test has an "object" or a "sample", not both',
-              "the sample has its own object",
-              "key",
-            ),
-          ]
-        : []),
-      ...texts(test.webhook, [...at, "webhook"]).flatMap((name) =>
-        webhookName(name, Object.keys(fields(root.webhooks))),
-      ),
-      ...texts(test.event, [...at, "event"]).flatMap(({ path, text }) =>
-        known.includes(text)
-          ? []
-          : [warning(path, "this is none of the event types", didYouMean(text, known, "for example"))],
+      ...texts(test.webhook, [...at, "webhook"]).flatMap((name) => webhookName(name, webhooks)),
+      ...events.map(({ path, text }) =>
+        warning(path, "this is none of the event types", didYouMean(text, known, "for example")),
       ),
     ]
+    if (test.object === undefined || test.sample === undefined) return found
+    const message = 'a test has an "object" or a "sample", not both'
+    return [...found, errorAtKey([...at, "object"], message, "the sample has its own object")]
   })
 }
 
 /** Warnings about what is allowed but probably not meant; only where there is no error, which might be the cause. */
 export const idleRules = (root: Fields): ReadonlyArray<Finding> => {
-  const routes = items(root.routes).map(fields)
-  const reached = new Set(routes.flatMap((route) => texts(route.to, []).map(({ text }) => text)))
-  const taken = (webhook: string) => routes.some((route) => route.webhook === undefined || route.webhook === webhook)
+  const found: Array<Finding> = []
   const webhooks = Object.keys(fields(root.webhooks))
-  return [
-    ...(webhooks.length === 0
-      ? [
-          warning(
-            ["webhooks"],
-            "there is no webhook, so nothing can be received",
-            "add one with its path and its signing secret",
-            "key",
-          ),
-        ]
-      : []),
-    ...webhooks.flatMap((name) =>
-      taken(name) || routes.length === 0
-        ? []
-        : [
-            warning(
-              ["webhooks", name],
-              "no route takes the events of this webhook",
-              `add a route with "webhook": "${name}", or one for all`,
-              "key",
-            ),
-          ],
-    ),
-    ...(routes.length === 0
-      ? [
-          warning(
-            ["routes"],
-            "there is no route, so events are kept and go nowhere",
-            'such as { "name": "everything", "match": "**", "to": … }',
-            "key",
-          ),
-        ]
-      : []),
-    ...Object.keys(fields(root.sinks)).flatMap((name) =>
-      reached.has(name) || routes.length === 0
-        ? []
-        : [warning(["sinks", name], "no route leads to this sink", `add "${name}" to a route's "to"`, "key")],
-    ),
-  ]
+  const routes = items(root.routes).map(fields)
+  if (webhooks.length === 0) {
+    const hint = "add one with its path and its signing secret"
+    found.push(warningAtKey(["webhooks"], "there is no webhook, so nothing can be received", hint))
+  }
+  if (routes.length === 0) {
+    const hint = 'such as { "name": "everything", "match": "**", "to": … }'
+    found.push(warningAtKey(["routes"], "there is no route, so events are stored and delivered nowhere", hint))
+    return found
+  }
+  for (const name of webhooks) {
+    if (routes.some(({ webhook }) => webhook === undefined || webhook === name)) continue
+    const hint = `add a route with "webhook": "${name}", or one for all`
+    found.push(warningAtKey(["webhooks", name], "no route matches events of this webhook", hint))
+  }
+  const reached = new Set(routes.flatMap(({ to }) => texts(to, []).map(({ text }) => text)))
+  for (const name of Object.keys(fields(root.sinks))) {
+    if (reached.has(name)) continue
+    found.push(warningAtKey(["sinks", name], "no route leads to this sink", `add "${name}" to a route's "to"`))
+  }
+  return found
 }

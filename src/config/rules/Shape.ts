@@ -1,5 +1,5 @@
 /** Helpers of the rules: the texts, duplicates and names of a config's resolved JSON. */
-import { error, type Finding } from "../diagnostics/Source.ts"
+import { errorAtKey, type Finding } from "../diagnostics/Source.ts"
 import { fields, type Path } from "../Fields.ts"
 
 export interface Text {
@@ -37,11 +37,9 @@ export const repeated = <A extends { readonly path: Path }>(
 /** Names are used in metrics, in the ids of dead letters (`sink:42`) and on the command line. */
 export const nameRules = (name: string, at: Path, what: string): ReadonlyArray<Finding> => {
   if (name.startsWith("_")) {
-    return [
-      error(at, `a ${what}'s name can't begin with "_"`, "such names are the relay's own, like _quarantine", "key"),
-    ]
+    return [errorAtKey(at, `a ${what}'s name can't begin with "_"`, "such names are the relay's own, like _quarantine")]
   }
   return /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/.test(name)
     ? []
-    : [error(at, `this is no name for a ${what}`, "letters, digits, `_`, `-` and `.`, at most 100", "key")]
+    : [errorAtKey(at, `this is no name for a ${what}`, "letters, digits, `_`, `-` and `.`, at most 100")]
 }

@@ -2,7 +2,7 @@
 import * as Pointer from "../../event/Pointer.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"
-import { error, type Finding, formatPath, type Path, warning } from "../diagnostics/Source.ts"
+import { error, errorAtKey, type Finding, formatPath, type Path, warning, warningAtKey } from "../diagnostics/Source.ts"
 import { type Fields, fields } from "../Fields.ts"
 import { type Types, visitSinks, writtenJournal } from "../schema/ConfiguredTypes.ts"
 import { headerNamePattern } from "../schema/Keys.ts"
@@ -17,14 +17,14 @@ const templateRules = (texts: ReadonlyArray<Text>): ReadonlyArray<Finding> =>
     const unfilled = Template.unfilled(text)
     return unfilled === undefined
       ? []
-      : [warning(path, `{${unfilled}} stays as it is`, `a placeholder has two braces: {{${unfilled}}}`)]
+      : [warning(path, `{${unfilled}} is not filled in`, `a placeholder has two braces: {{${unfilled}}}`)]
   })
 
 const headerRules = (headers: Fields, at: Path): ReadonlyArray<Finding> =>
   Object.keys(headers).flatMap((header) =>
     headerNamePattern.test(header)
       ? []
-      : [error([...at, header], "this is no header name", "letters, digits and dashes", "key")],
+      : [errorAtKey([...at, header], "this is no header name", "letters, digits and dashes")],
   )
 
 /** Keys that go together, such as the two files of a client certificate. */
@@ -91,13 +91,13 @@ export const sinkRules = (root: Fields, types: Types): ReadonlyArray<Finding> =>
     ...Object.keys(sinks).flatMap((name) => nameRules(name, ["sinks", name], "sink")),
     ...traitRules(root, types),
     ...kept.map(({ path, text }) =>
-      error(path, `the sink "${text}" still exists, so nothing was renamed`, "take this key out, or the other sink"),
+      error(path, `the sink "${text}" still exists, so nothing was renamed`, "remove this key, or the other sink"),
     ),
     ...repeated(adopted, ({ text }) => text).map(([again, first]) =>
       error(
         again.path,
         `${formatPath(first.path)} takes over the same sink`,
-        "only one can have what is pending there",
+        "only one can take over what is pending there",
       ),
     ),
   ]
@@ -107,34 +107,22 @@ export const sinkRules = (root: Fields, types: Types): ReadonlyArray<Finding> =>
 export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
   const asking = Object.entries(fields(root.sinks)).filter(([, sink]) => fields(sink).enrich !== undefined)
   if (root.clients === undefined) {
+    const hint = 'add the sender\'s API: "clients": { "baseUrl": "https://…" }'
     return asking.map(([name]) =>
-      error(
-        ["sinks", name, "enrich"],
-        'there is no "clients": nobody says where details are to be had',
-        'add the sender\'s API: "clients": { "baseUrl": "https://…" }',
-        "key",
-      ),
+      errorAtKey(["sinks", name, "enrich"], '"enrich" requires "clients", which is missing', hint),
     )
   }
   const events = Object.entries(fields(fields(root.clients).events)).flatMap(([pattern, pointer]) => {
     const at: Path = ["clients", "events", pattern]
     const problem = Pattern.problem(pattern)
     return [
-      ...(problem === undefined ? [] : [error(at, problem, undefined, "key")]),
+      ...(problem === undefined ? [] : [errorAtKey(at, problem)]),
       ...(typeof pointer === "string" && Pointer.parse(pointer) === undefined
         ? [error(at, "this is no JSON Pointer", "such as /data/object/client_id")]
         : []),
     ]
   })
-  return asking.length === 0
-    ? [
-        ...events,
-        warning(
-          ["clients"],
-          "no sink asks for client details",
-          'add "enrich": "deliver" to a sink, or take "clients" out',
-          "key",
-        ),
-      ]
-    : events
+  if (asking.length > 0) return events
+  const hint = 'add "enrich": "deliver" to a sink, or remove "clients"'
+  return [...events, warningAtKey(["clients"], "no sink asks for client details", hint)]
 }

@@ -31,7 +31,7 @@ interface Kind {
   readonly isContent: boolean
 }
 
-const literal = (what: string): string => `this is taken as it is: ${what}`
+const literal = (what: string): string => `this is used literally: ${what}`
 
 /** Whether a text may be any of these: most are none, and of what kind one is takes long to tell. */
 const mayBeLiteral = (text: string): boolean => /[$%]|\{\{|env[:.]| file:/i.test(text)
@@ -59,34 +59,21 @@ const placeholder = /^<[^>]*>$|^(change.?me|your[-_ ].*|x{3,}|todo)$/i
 
 const secretRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
   if (placeholder.test(text)) {
-    return [
-      warning(path, "this looks like a placeholder", "put the secret itself in its place, by file:PATH or ${VAR}"),
-    ]
+    return [warning(path, "this looks like a placeholder", "replace it by the secret: file:PATH or ${VAR}")]
   }
   if (/^(~|\.{0,2})(\/[a-z0-9._-]+){2,}$/.test(text)) {
-    return [
-      warning(
-        path,
-        "this looks like a path, and is taken as the secret itself",
-        'for the file\'s content put "file:" in front',
-      ),
-    ]
+    const hint = 'for the file\'s content put "file:" in front'
+    return [warning(path, "this looks like a path, and is used as the secret itself", hint)]
   }
   const [before = "", after = ""] = [/^\s*/, /\s*$/].map((edge) => edge.exec(text)?.[0])
   if (text.trim() !== "" && before + after !== "") {
     const where = before === "" ? "ends" : "begins"
     const what = /[\r\n]/.test(before || after) ? "a line break" : "a blank"
-    const message = `this secret ${where} with ${what}, which is taken as part of it`
-    return [warning(path, message, "take it away where the secret is kept")]
+    const message = `this secret ${where} with ${what}, which counts as part of it`
+    return [warning(path, message, "remove it where the secret is stored")]
   }
   return /^(["']).*\1$/s.test(text)
-    ? [
-        warning(
-          path,
-          "this secret stands in quotes, which are taken as part of it",
-          "take them away where the secret is kept",
-        ),
-      ]
+    ? [warning(path, "this secret is in quotes, which count as part of it", "remove them where the secret is stored")]
     : []
 }
 

@@ -2,6 +2,7 @@
 import { type Address, isLoopback, isWildcard } from "../Address.ts"
 import { type Finding, type Path, warning } from "../diagnostics/Source.ts"
 import { type Fields, fields } from "../Fields.ts"
+import { usual } from "../schema/ConfigFile.ts"
 import { parseAddress } from "../schema/Units.ts"
 
 const placeholder = /\{\{.*?\}\}/g
@@ -20,17 +21,18 @@ const isOwn = (url: URL, listener: Address): boolean => {
   return listener.port !== 0 && portOf(url) === listener.port && isHere
 }
 
-/** The addresses that the relay listens at. */
-export const listeners = (root: Fields): ReadonlyArray<Address> =>
-  [parseAddress(root.listen ?? "127.0.0.1:8080"), parseAddress(fields(root.admin).listen ?? "127.0.0.1:9080")].filter(
-    (address) => address !== undefined,
-  )
+/** The addresses that the relay listens on for deliveries and for its admin API; `undefined` where one is invalid. */
+export const listeners = (root: Fields) =>
+  [parseAddress(root.listen ?? usual.listen), parseAddress(fields(root.admin).listen ?? usual.adminListen)] as const
 
-export const ownAddressRules = (value: unknown, at: Path, own: ReadonlyArray<Address>): ReadonlyArray<Finding> => {
+export const ownAddressRules = (
+  value: unknown,
+  at: Path,
+  own: ReturnType<typeof listeners>,
+): ReadonlyArray<Finding> => {
   const url = parse(value)
-  return url === undefined || !own.some((listener) => isOwn(url, listener))
-    ? []
-    : [warning(at, "this is the relay's own address: it would send its events to itself", "name the receiver's")]
+  if (url === undefined || !own.some((listener) => listener !== undefined && isOwn(url, listener))) return []
+  return [warning(at, "this is the relay's own address: it would send its events to itself", "name the receiver's")]
 }
 
 /** A URL of another host than the service's. One of this machine stands for the service in a test. */
@@ -38,13 +40,7 @@ export const serviceRules = (value: unknown, at: Path, hosts: ReadonlyArray<stri
   const url = parse(value)
   if (url === undefined || isLoopback({ host: url.hostname.replace(/^\[|\]$/g, "") })) return []
   const host = url.hostname.toLowerCase()
-  return hosts.some((known) => (known.startsWith(".") ? host.endsWith(known) : host === known))
-    ? []
-    : [
-        warning(
-          at,
-          "this is no URL of the service's: it is of another host",
-          `the service's are at ${hosts.map((known) => (known.startsWith(".") ? `*${known}` : known)).join(", ")}`,
-        ),
-      ]
+  if (hosts.some((known) => (known.startsWith(".") ? host.endsWith(known) : host === known))) return []
+  const theirs = hosts.map((known) => (known.startsWith(".") ? `*${known}` : known)).join(", ")
+  return [warning(at, "this is no URL of the service's: it is of another host", `the service's are at ${theirs}`)]
 }

@@ -1,15 +1,17 @@
 /** Rules for webhooks, their secrets, and the listeners. */
 import { ByteSize, Option } from "effect"
 import { longest } from "../../event/Envelope.ts"
-import { isLoopback } from "../Address.ts"
+import type { EpochMillis } from "../../event/Quantities.ts"
+import { type Address, isLoopback, isWildcard } from "../Address.ts"
 import { developmentSecret, maxInFlight } from "../Config.ts"
-import { error, type Finding, formatPath, type Path, warning } from "../diagnostics/Source.ts"
+import { error, errorAtKey, type Finding, formatPath, type Path, warning, warningAtKey } from "../diagnostics/Source.ts"
 import { type Fields, fields, items } from "../Fields.ts"
-import { parseAddress } from "../schema/Units.ts"
-import { nameRules, repeated, texts } from "./Shape.ts"
+import { usual } from "../schema/ConfigFile.ts"
+import { nameRules, repeated, type Text, texts } from "./Shape.ts"
+import { listeners } from "./UrlRules.ts"
 
 /** Whether a text can be a webhook id: a header must hold it. */
-const comesInHeader = (id: string): boolean => id.length <= longest && /^[!-~]([ -~]*[!-~])?$/.test(id)
+const fitsHeader = (id: string): boolean => id.length <= longest && /^[!-~]([ -~]*[!-~])?$/.test(id)
 
 /** Secrets that two webhooks share: neither path nor id is signed, so a delivery to one would be accepted by the other. */
 const sharedSecrets = (webhooks: Fields): ReadonlyArray<Finding> => {
@@ -19,174 +21,145 @@ const sharedSecrets = (webhooks: Fields): ReadonlyArray<Finding> => {
       texts(fields(secret).value, ["webhooks", name, "secrets", index, "value"]).map((one) => ({ ...one, name, url })),
     )
   })
-  return repeated(all, ({ text }) => text).flatMap(([again]) => {
-    const others = all.filter(({ text, name }) => text === again.text && name !== again.name)
-    const [other] = others.filter(({ url }) => url === again.url)
-    if (other !== undefined) {
-      return [
-        error(
-          again.path,
-          `${formatPath(other.path.slice(0, 2))} has the same path and the same secret: the id is not signed, so deliveries of one pass for those of the other`,
-          "give each webhook the secret that the sender shows for it, or make them one with a list of ids",
-        ),
-      ]
-    }
-    return []
+  return repeated(all, ({ text }) => text).flatMap(([{ path, text, name, url }]) => {
+    const other = all.find((one) => one.text === text && one.name !== name && one.url === url)
+    if (other === undefined) return []
+    const theirs = formatPath(other.path.slice(0, 2))
+    return [
+      error(
+        path,
+        `${theirs} has the same path and the same secret: the id is not signed, so deliveries of one pass for those of the other`,
+        "give each webhook the secret that the sender shows for it, or make them one with a list of ids",
+      ),
+    ]
   })
 }
 
-export const webhookRules = (root: Fields, now: number): ReadonlyArray<Finding> => {
-  const found: Array<Finding> = []
-  const exposed = parseAddress(root.listen ?? "127.0.0.1:8080")
-  found.push(...sharedSecrets(fields(root.webhooks)))
-  const receivers: Array<{ readonly path: Path; readonly url: string; readonly id: string }> = []
-  for (const [name, value] of Object.entries(fields(root.webhooks))) {
-    const webhook = fields(value)
+/** Webhooks that one request could be for. */
+const sharedPaths = (webhooks: Fields): ReadonlyArray<Finding> => {
+  const receivers = Object.entries(webhooks).flatMap(([name, value]) => {
+    const { path: url, id } = fields(value)
+    if (typeof url !== "string") return []
     const at: Path = ["webhooks", name]
-    found.push(...nameRules(name, at, "webhook"))
-    if (name === "relay") {
-      found.push(error(at, 'a webhook can\'t be called "relay"', "the relay's own events carry that name", "key"))
-    }
-    if (typeof webhook.path === "string") {
-      const ids = texts(webhook.id, [...at, "id"])
-      const url = webhook.path
-      if (ids.length === 0) receivers.push({ path: [...at, "path"], url, id: "" })
-      for (const { path, text } of ids) receivers.push({ path, url, id: text })
-      for (const { path, text } of ids) {
-        if (comesInHeader(text)) continue
-        found.push(
+    const ids = texts(id, [...at, "id"])
+    return ids.length === 0 ? [{ path: [...at, "path"], url, text: "" }] : ids.map((one) => ({ ...one, url }))
+  })
+  return repeated(receivers, ({ url, text }) => JSON.stringify([url, text])).map(([{ path, text }, first]) => {
+    const same = text === "" ? "the same path, and neither has an id" : "the same path and id"
+    return error(path, `${formatPath(first.path.slice(0, 2))} has ${same}`, "give each its own path, or its own id")
+  })
+}
+
+const idRules = (ids: ReadonlyArray<Text>): ReadonlyArray<Finding> => {
+  const hint = `visible ASCII without a blank at either end, at most ${longest} characters`
+  return ids
+    .filter(({ text }) => !fitsHeader(text))
+    .map(({ path }) => error(path, "no delivery can have this id, because no header can hold it", hint))
+}
+
+const bodyRules = (maxBody: unknown, at: Path): ReadonlyArray<Finding> => {
+  const size = Option.flatMap(ByteSize.fromString(String(maxBody)), ByteSize.toNumber)
+  if (Option.isNone(size) || size.value <= maxInFlight) return []
+  return [error(at, "no body of this size can be received: all bodies in flight share 64 MiB", "at most 64 MiB")]
+}
+
+const headerRules = (value: unknown, at: Path): ReadonlyArray<Finding> => {
+  const { signature = usual.signature, webhookId = usual.webhookId } = fields(value)
+  if (typeof signature !== "string" || String(webhookId).toLowerCase() !== signature.toLowerCase()) return []
+  return [error(at, "the signature and the webhook id can't be in the same header", "name the header of each")]
+}
+
+/** The secret of the embedded config is public. */
+const developmentRules = (secrets: ReadonlyArray<Fields>, at: Path): ReadonlyArray<Finding> =>
+  secrets.flatMap(({ value }, index) =>
+    value === developmentSecret
+      ? [
           error(
-            path,
-            "no delivery can name this id: it comes in a header",
-            `visible ASCII without a blank at either end, at most ${longest} characters`,
-          ),
-        )
-      }
-    }
-    const maxBody = Option.flatMap(ByteSize.fromString(String(webhook.maxBody)), ByteSize.toNumber)
-    if (Option.isSome(maxBody) && maxBody.value > maxInFlight) {
-      found.push(
-        error(
-          [...at, "maxBody"],
-          "no body of this size can be received: all that are in flight have 64 MiB together",
-          "at most 64 MiB",
-        ),
-      )
-    }
-    const headers = fields(webhook.headers)
-    const signature = headers.signature ?? "x-service-signature"
-    const webhookId = headers.webhookId ?? "x-service-webhook-id"
-    if (typeof signature === "string" && String(webhookId).toLowerCase() === signature.toLowerCase()) {
-      found.push(
-        error(
-          [...at, "headers"],
-          "the signature and the webhook id can't be in the same header",
-          "name the header of each",
-        ),
-      )
-    }
-    found.push(...secretRules(items(webhook.secrets).map(fields), [...at, "secrets"], now))
-    if (exposed !== undefined && !isLoopback(exposed)) {
-      for (const [index, secret] of items(webhook.secrets).map(fields).entries()) {
-        if (secret.value !== developmentSecret) continue
-        found.push(
-          error(
-            [...at, "secrets", index, "value"],
-            "this is the development secret, which everybody knows, and the relay listens beyond this machine",
+            [...at, index, "value"],
+            "this is the public development secret, and the relay listens beyond this machine",
             'put the webhook\'s own signing secret here, or let "listen" be 127.0.0.1',
           ),
-        )
-      }
-    }
-  }
-  for (const [again, first] of repeated(receivers, ({ url, id }) => JSON.stringify([url, id]))) {
-    const same = again.id === "" ? "the same path, and neither has an id" : "the same path and id"
-    found.push(
-      error(again.path, `${formatPath(first.path.slice(0, 2))} has ${same}`, "give each its own path, or its own id"),
-    )
-  }
-  return found
+        ]
+      : [],
+  )
+
+export const webhookRules = (root: Fields, now: EpochMillis): ReadonlyArray<Finding> => {
+  const webhooks = fields(root.webhooks)
+  const [listen] = listeners(root)
+  const isExposed = listen !== undefined && !isLoopback(listen)
+  const each = Object.entries(webhooks).flatMap(([name, value]) => {
+    const { id, path, maxBody, headers, secrets } = fields(value)
+    const at: Path = ["webhooks", name]
+    const signing = items(secrets).map(fields)
+    return [
+      ...nameRules(name, at, "webhook"),
+      ...(name === "relay"
+        ? [errorAtKey(at, 'a webhook can\'t be called "relay"', "the relay's own events carry that name")]
+        : []),
+      ...(typeof path === "string" ? idRules(texts(id, [...at, "id"])) : []),
+      ...bodyRules(maxBody, [...at, "maxBody"]),
+      ...headerRules(headers, [...at, "headers"]),
+      ...secretRules(signing, [...at, "secrets"], now),
+      ...(isExposed ? developmentRules(signing, [...at, "secrets"]) : []),
+    ]
+  })
+  return [...sharedSecrets(webhooks), ...each, ...sharedPaths(webhooks)]
 }
 
 /** Fewer bytes can be guessed. */
 const shortestSecret = 16
 
 /** A secret that can be guessed, or that was cut off. A finding tells no more of it than that it is short. */
-const weakRules = (value: unknown, path: Path, what: string): ReadonlyArray<Finding> =>
-  typeof value !== "string" || value === "" || Buffer.byteLength(value) >= shortestSecret
-    ? []
-    : [
-        warning(
-          path,
-          `${what} of fewer than ${shortestSecret} bytes can be guessed`,
-          "is it all of it? A longer one is better: `openssl rand -hex 32` makes one",
-        ),
-      ]
+const weakRules = (value: unknown, path: Path, what: string): ReadonlyArray<Finding> => {
+  if (typeof value !== "string" || value === "" || Buffer.byteLength(value) >= shortestSecret) return []
+  const hint = "is it all of it? A longer one is better: `openssl rand -hex 32` makes one"
+  return [warning(path, `${what} of fewer than ${shortestSecret} bytes can be guessed`, hint)]
+}
 
-const secretRules = (secrets: ReadonlyArray<Fields>, at: Path, now: number): ReadonlyArray<Finding> => {
+const secretRules = (secrets: ReadonlyArray<Fields>, at: Path, now: EpochMillis): ReadonlyArray<Finding> => {
   const named = secrets.flatMap(({ name }, index) => texts(name, [...at, index, "name"]))
   const twice = repeated(named, ({ text }) => text).map(([again]) =>
     error(again.path, "another secret of this webhook has the same name", "logs tell secrets apart by their names"),
   )
-  const expired = secrets.map(({ expires }) => typeof expires === "string" && Date.parse(expires) <= now)
-  if (secrets.length > 0 && expired.every(Boolean)) {
-    return [
-      ...twice,
-      warning(at, "every secret here has expired: no delivery will verify", "add the current signing secret", "key"),
-    ]
+  const hasExpired = ({ expires }: Fields) => typeof expires === "string" && Date.parse(expires) <= now
+  if (secrets.length > 0 && secrets.every(hasExpired)) {
+    const message = "every secret here has expired: no delivery will verify"
+    return [...twice, warningAtKey(at, message, "add the current signing secret")]
   }
   return [
     ...twice,
     ...secrets.flatMap(({ value }, index) => weakRules(value, [...at, index, "value"], "a signing secret")),
-    ...expired.flatMap((is, index) =>
-      is
-        ? [warning([...at, index, "expires"], "this secret has expired and verifies nothing", "it can be taken out")]
+    ...secrets.flatMap((secret, index) =>
+      hasExpired(secret)
+        ? [warning([...at, index, "expires"], "this secret has expired and verifies nothing", "it can be removed")]
         : [],
     ),
   ]
 }
 
 export const listenRules = (root: Fields): ReadonlyArray<Finding> => {
-  const admin = fields(root.admin)
-  const listen = parseAddress(root.listen ?? "127.0.0.1:8080")
-  const adminListen = parseAddress(admin.listen ?? "127.0.0.1:9080")
-  const found: Array<Finding> = [...weakRules(admin.token, ["admin", "token"], "a token")]
+  const { token } = fields(root.admin)
+  const [listen, adminListen] = listeners(root)
+  const found: Array<Finding> = [...weakRules(token, ["admin", "token"], "a token")]
   if (listen !== undefined && !isLoopback(listen) && root.tls === undefined) {
-    found.push(
-      warning(
-        ["listen"],
-        "the receiver listens beyond this machine without TLS",
-        'set "tls", or keep it behind a proxy that does TLS',
-      ),
-    )
+    const hint = 'set "tls", or keep it behind a proxy that does TLS'
+    found.push(warning(["listen"], "the receiver listens beyond this machine without TLS", hint))
   }
   if (adminListen === undefined) return found
-  if (!isLoopback(adminListen)) {
-    const path: Path = ["admin", "listen"]
-    found.push(
-      admin.token === undefined
-        ? error(
-            path,
-            "the admin API listens beyond this machine and has no token",
-            'set "admin.token", or listen on 127.0.0.1',
-          )
-        : warning(
-            path,
-            "the admin API listens beyond this machine, without TLS",
-            "anyone on the way can read its token",
-          ),
-    )
+  const at: Path = ["admin", "listen"]
+  if (!isLoopback(adminListen) && token === undefined) {
+    const hint = 'set "admin.token", or listen on 127.0.0.1'
+    found.push(error(at, "the admin API listens beyond this machine and has no token", hint))
+  } else if (!isLoopback(adminListen)) {
+    const hint = "anyone on the way can read its token"
+    found.push(warning(at, "the admin API listens beyond this machine, without TLS", hint))
   }
-  const wild = (host: string) => host === "0.0.0.0" || host === "::"
-  if (
-    listen !== undefined &&
-    listen.port !== 0 &&
-    listen.port === adminListen.port &&
-    (listen.host === adminListen.host || wild(listen.host) || wild(adminListen.host))
-  ) {
-    found.push(
-      error(["admin", "listen"], 'the admin API and "listen" can\'t share an address', "give one of them another port"),
-    )
+  if (listen !== undefined && overlap(listen, adminListen)) {
+    found.push(error(at, 'the admin API and "listen" can\'t share an address', "give one of them another port"))
   }
   return found
 }
+
+/** Whether two listeners can't be open together. */
+const overlap = (a: Address, b: Address): boolean =>
+  a.port !== 0 && a.port === b.port && (a.host === b.host || isWildcard(a) || isWildcard(b))

@@ -6,7 +6,7 @@ import { Predicate } from "effect"
 import * as Pointer from "../../event/Pointer.ts"
 import * as Condition from "../../routing/Condition.ts"
 import { didYouMean } from "../diagnostics/Issues.ts"
-import { error, type Finding, type Path, warning } from "../diagnostics/Source.ts"
+import { error, errorAtKey, type Finding, type Path, warning, warningAtKey } from "../diagnostics/Source.ts"
 import { type Fields, fields } from "../Fields.ts"
 import { texts } from "./Shape.ts"
 
@@ -95,12 +95,9 @@ const mayBe: Readonly<Record<Kind, (value: unknown) => boolean>> = {
 
 /** Why a condition that never holds does not, and what to do. */
 const reasons: Readonly<Record<Kind, (pointer: string) => readonly [why: string, hint: string | undefined]>> = {
-  text: (pointer) => [
-    `${pointer} is text in every event`,
-    "the fields of the sender's object stand below /data/object",
-  ],
+  text: (pointer) => [`${pointer} is text in every event`, "the fields of the sender's object are below /data/object"],
   object: (pointer) => [`${pointer || "the whole envelope"} is an object`, "name one of its fields"],
-  nothing: (pointer) => [`nothing stands at ${pointer}`, "what stands above it is text"],
+  nothing: (pointer) => [`no event has ${pointer}`, "the field above it is text"],
   anything: () => ["its parts contradict each other", undefined],
   undocumented: () => ["its parts contradict each other", undefined],
 }
@@ -132,19 +129,12 @@ const conditionRules = (pointer: string, value: unknown, path: Path): ReadonlyAr
   const always = decided(condition, kind)
   if (always === "never") {
     const [why, hint] = reasons[kind](pointer)
-    return [error(path, `this never holds, so the route takes nothing: ${why}`, hint)]
+    return [error(path, `this never holds, so the route matches nothing: ${why}`, hint)]
   }
-  if (always === "always") return [warning(path, "this always holds", "leave it out")]
-  return kind === "undocumented"
-    ? [
-        warning(
-          path,
-          `the envelope has no documented field ${pointer}`,
-          didYouMean(pointer, own, "its fields are"),
-          "key",
-        ),
-      ]
-    : []
+  if (always === "always") return [warning(path, "this always holds", "remove it")]
+  if (kind !== "undocumented") return []
+  const hint = didYouMean(pointer, own, "its fields are")
+  return [warningAtKey(path, `the envelope has no documented field ${pointer}`, hint)]
 }
 
 /** The findings of a route's `where`; `path` is that of the route. */
@@ -152,22 +142,13 @@ export const whereRules = (route: Fields, path: Path): ReadonlyArray<Finding> =>
   const where = Object.entries(fields(route.where))
   const patterns = texts(route.match, [])
   const isOwn = patterns.length > 0 && patterns.every(({ text }) => text.startsWith("relay."))
-  return [
-    ...where.flatMap(([pointer, condition]) => {
-      const at = [...path, "where", pointer]
-      if (Pointer.parse(pointer) !== undefined) return conditionRules(pointer, condition, at)
-      const hint = pointer.startsWith("/") ? pointerHint : `did you mean "/${pointer.replaceAll(".", "/")}"?`
-      return [error(at, "this is no JSON Pointer", hint, "key")]
-    }),
-    ...(isOwn && where.length > 0
-      ? [
-          error(
-            [...path, "where"],
-            "the relay's own events are routed by their type alone, so this route takes nothing",
-            'leave "where" out',
-            "key",
-          ),
-        ]
-      : []),
-  ]
+  const found = where.flatMap(([pointer, condition]) => {
+    const at = [...path, "where", pointer]
+    if (Pointer.parse(pointer) !== undefined) return conditionRules(pointer, condition, at)
+    const hint = pointer.startsWith("/") ? pointerHint : `did you mean "/${pointer.replaceAll(".", "/")}"?`
+    return [errorAtKey(at, "this is no JSON Pointer", hint)]
+  })
+  if (!isOwn || where.length === 0) return found
+  const message = "the relay's own events are routed by their type alone, so this route matches nothing"
+  return [...found, errorAtKey([...path, "where"], message, 'remove "where"')]
 }

@@ -9,7 +9,7 @@ export const linger = Units.duration.or("20 millis", "How long a batch may wait 
 export const batch = (events: string, most: number) =>
   Schema.Struct({
     maxEvents: countOr(events, most, 1, 1_000),
-    maxBytes: Units.bytes.or("512 KiB", "Bytes of their bodies at most; a larger event goes alone"),
+    maxBytes: Units.bytes.or("512 KiB", "Maximum bytes of their bodies; a larger event is sent alone"),
     linger,
   })
     .annotate({ description: "How batches fill" })

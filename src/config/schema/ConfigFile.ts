@@ -13,6 +13,14 @@ import { count, countOr, flag, headerName, oneOf, secret, Text, templateOr, text
 import { Units } from "./Units.ts"
 import { Where } from "./Where.ts"
 
+/** Defaults that the rules need as well, because they read the file before it is decoded. */
+export const usual = {
+  listen: "127.0.0.1:8080",
+  adminListen: "127.0.0.1:9080",
+  signature: "x-service-signature",
+  webhookId: "x-service-webhook-id",
+} as const
+
 const textOrTexts = (description: string) =>
   Schema.Union([Text, Schema.Array(Text)]).annotate({ description, expected: "text, or a list of texts" })
 
@@ -22,7 +30,7 @@ export const Tls = Schema.Struct({
 }).annotate({ description: "Serve HTTPS with these files; without it the listener speaks HTTP" })
 
 export const Admin = Schema.Struct({
-  listen: Units.address.or("127.0.0.1:9080", "Address of the admin API; `status`, `lanes`, `dlq` and `replay` use it"),
+  listen: Units.address.or(usual.adminListen, "Address of the admin API; `status`, `lanes`, `dlq` and `replay` use it"),
   token: Schema.optionalKey(secret("Bearer token of the admin API; required when it listens beyond loopback")),
 }).annotate({ description: "The admin API and its page: status, lanes, dead letters, replay, health and metrics" })
 
@@ -78,11 +86,11 @@ const pathProblem = (path: string): string | undefined => {
   if (!path.startsWith("/")) return "a path starts with `/`"
   if (/[\s?#]/.test(path)) return "a path has no spaces, no `?` and no `#`: a query is no part of it"
   if (path.includes("%")) {
-    return "a path with `%` may come in several forms, of which only one would match: write it without"
+    return "a path with `%` has several spellings, and only one would match: write it without"
   }
   const odd = /[^A-Za-z0-9._~!$&'()*+,;=:@/-]/.exec(path)
   if (odd !== null) {
-    return "no request would match this: a path has letters, digits and `-._~!$&'()*+,;=:@/`, and what else stands in a URL comes percent-encoded"
+    return "no request would match this: a path has letters, digits and `-._~!$&'()*+,;=:@/`, and a URL percent-encodes everything else"
   }
   if (path.includes("//")) return "a path has no empty segment: `//` is one `/` to many a proxy; write `/`"
   if (/\/\.\.?(\/|$)/.test(path)) {
@@ -114,8 +122,8 @@ export const Webhook = Schema.Struct({
     )
     .annotate({ description: "Any that has not expired verifies, so a secret is rotated without a gap" }),
   headers: Schema.Struct({
-    signature: headerName("Carries the signature", "x-service-signature"),
-    webhookId: headerName("Carries the webhook id", "x-service-webhook-id"),
+    signature: headerName("Carries the signature", usual.signature),
+    webhookId: headerName("Carries the webhook id", usual.webhookId),
   })
     .annotate({ description: "Names of the sender's headers" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
@@ -125,8 +133,8 @@ export const Webhook = Schema.Struct({
     "route",
   ),
   undecodable: oneOf("Treatment of a signed body that is no envelope", ["quarantine", "reject"], "quarantine"),
-  respond: countOr("Status of an accepted delivery; a sender takes any other than 2xx for a failure", 202, 200, 299),
-  maxBody: Units.bytes.or("1 MiB", "A larger body is answered 413"),
+  respond: countOr("Status of an accepted delivery; a sender treats any other than 2xx as a failure", 202, 200, 299),
+  maxBody: Units.bytes.or("1 MiB", "A larger body gets a 413"),
   commitTimeout: Units.duration.or("3 seconds", "A delivery that is not on disk by then gets a 503"),
   strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
 }).annotate({ description: "One webhook of the sender" })
@@ -134,7 +142,7 @@ export const Webhook = Schema.Struct({
 export const Route = Schema.Struct({
   name: text("Name of this route in logs and `explain`"),
   match: textOrTexts("Patterns of event types: `*` within a segment, `**` over segments, `{a,b}` either"),
-  except: textOrTexts("Patterns of event types that this route does not take").pipe(
+  except: textOrTexts("Patterns of event types that this route does not match").pipe(
     Schema.withDecodingDefaultKey(Effect.succeed([])),
   ),
   webhook: Schema.optionalKey(text("Only deliveries of this webhook")),
@@ -143,8 +151,8 @@ export const Route = Schema.Struct({
 }).annotate({ description: "Every route that matches applies; an event reaches a sink once" })
 
 export const Retry = Schema.Struct({
-  maxAge: Units.duration.or("72 hours", "Tried for so long after the first attempt, then a dead letter"),
-  maxAttempts: Schema.optionalKey(count("Attempts, then a dead letter; unlimited when absent", 1, 1_000_000)),
+  maxAge: Units.duration.or("72 hours", "How long to retry after the first attempt before dead-lettering"),
+  maxAttempts: Schema.optionalKey(count("Maximum attempts before dead-lettering (default: unlimited)", 1, 1_000_000)),
   initial: Units.duration.or("1 second", "The first wait; each next one is twice as long, with jitter"),
   max: Units.duration.or("10 minutes", "The longest wait"),
 }).annotate({ description: "When a failed event is tried again" })
@@ -161,29 +169,27 @@ export const Delivery = Schema.Struct({
   ),
   maxDeadLetters: Units.bytes.or(
     "1 GiB",
-    "Dead letters beyond which the lane pauses, at most a quarter of `journal.maxSize`; nothing is dropped",
+    "Maximum size of the lane's dead letters, at most a quarter of `journal.maxSize`; beyond it the lane pauses, and drops nothing",
   ),
 }).annotate({ description: "How events are delivered; a sink's own `delivery` overrides it key by key" })
 
 /** The place of a key of `delivery` that was written next to it. */
 export const deliveryKey = (key: string): string | undefined => {
-  const place = Object.hasOwn(Delivery.fields, key)
-    ? "delivery"
-    : Object.hasOwn(Retry.fields, key)
-      ? "delivery.retry"
-      : ""
-  return place === "" ? undefined : `it stands in "${place}": ${place}.${key}`
+  const isOfRetry = Object.hasOwn(Retry.fields, key)
+  if (!isOfRetry && !Object.hasOwn(Delivery.fields, key)) return undefined
+  const place = isOfRetry ? "delivery.retry" : "delivery"
+  return `it belongs in "${place}": ${place}.${key}`
 }
 
 export const Quarantine = Schema.Struct({
   maxSize: Units.bytes.or(
     "1 GiB",
-    "The largest size of what is in quarantine. A webhook may have as much as it leaves free, so at most half; beyond it, what belongs there gets a 503",
+    "Maximum size of the quarantine. A webhook may use as much as it leaves free, so at most half; beyond that, its deliveries that can't be routed get a 503",
   ),
   maxShare: countOr("Size limit as a share of the journal's `maxSize`, in percent; the lower limit holds", 10, 1, 100),
   maxAge: Schema.optionalKey(
     Units.duration.required({
-      description: "Maximum age; older ones are deleted, and nothing is when absent",
+      description: "Maximum age; older deliveries are deleted (default: unlimited)",
       examples: ["30 days"],
     }),
   ),
@@ -195,7 +201,7 @@ const rateLimit = (description: string) =>
   Schema.Union([
     Units.rate({ description: "Events per unit of time" }),
     Schema.Struct({
-      events: count("How many events in that time", 1, 1_000_000_000),
+      events: count("Maximum events in that time", 1, 1_000_000_000),
       per: Units.duration.required({ description: "The unit of time" }),
     }),
   ]).annotate({ description, expected: '"100/second", or { "events": 100, "per": "1 second" }' })
@@ -207,18 +213,18 @@ export const Clients = Schema.Struct({
     examples: ["https://api.example.com"],
   }).check(isHttpUrl),
   headers: secretHeaders("Headers that authenticate the relay to the API, such as `authorization`; never shown"),
-  timeout: Units.duration.or("3 seconds", "How long the API may take; it is within the sink's own `delivery.timeout`"),
-  concurrency: countOr("Requests under way at once", 4, 1, 1_000),
+  timeout: Units.duration.or("3 seconds", "Timeout of a request, within the sink's own `delivery.timeout`"),
+  concurrency: countOr("Maximum concurrent requests", 4, 1, 1_000),
   rateLimit: Schema.optionalKey(rateLimit("Maximum requests, from all callers together")),
   cache: Schema.Struct({
     lifetime: Units.duration.or("5 minutes", "How long details stay in memory"),
-    entries: countOr("How many clients at most", 1_000, 1, 1_000_000),
+    entries: countOr("Maximum clients", 1_000, 1, 1_000_000),
   })
     .annotate({ description: "Details are kept in memory and nowhere else" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   events: Schema.Record(Schema.String, Text)
     .annotate({
-      description: "Location of the client's id: JSON Pointers, by patterns of event types; the first that matches",
+      description: "Location of the client's id: JSON Pointers, by patterns of event types; the first match applies",
       default: { "client.*": "/data/object/id" },
     })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({ "client.*": "/data/object/id" }))),
@@ -227,19 +233,22 @@ export const Clients = Schema.Struct({
 /** The keys that every sink has, whatever its type. */
 export const Lane = Schema.Struct({
   delivery: Delivery.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  concurrency: Schema.optionalKey(count("Batches in flight at once; the default depends on the type", 1, 1_000)),
-  order: oneOf("`key`: events of one key in the order they came; `none`: as fast as may be", ["none", "key"], "none"),
-  key: templateOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
+  concurrency: Schema.optionalKey(count("Maximum batches in flight; the default depends on the type", 1, 1_000)),
+  order: oneOf("`key`: events of one key in order of arrival; `none`: as fast as possible", ["none", "key"], "none"),
+  key: templateOr(
+    "Template of the key, over the envelope; `order` keeps the events of one key in order",
+    "{{account_id}}",
+  ),
   rateLimit: Schema.optionalKey(rateLimit('Maximum events: "100/second", or { "events": 100, "per": "1 second" }')),
   backlog: Schema.optionalKey(
     Schema.Struct({
-      max: count("How many events may wait", 1, 1_000_000_000),
+      max: count("Maximum events waiting for this sink", 1, 1_000_000_000),
       whenFull: oneOf(
         "`refuse`: the receiver answers 503; `deadLetter`: the oldest become dead letters",
         ["refuse", "deadLetter"],
         "refuse",
       ),
-    }).annotate({ description: "How many events may wait for this sink; without it `journal.maxSize` is the limit" }),
+    }).annotate({ description: "Limit of this sink's backlog; without it `journal.maxSize` is the limit" }),
   ),
   digest: Schema.optionalKey(
     Schema.Struct({
@@ -254,7 +263,7 @@ export const Lane = Schema.Struct({
           default: ["type", "account_id"],
         })
         .pipe(Schema.withDecodingDefaultKey(Effect.succeed(["type", "account_id"]))),
-      wait: Units.duration.or("30 seconds", "From its first event on; then it is sent"),
+      wait: Units.duration.or("30 seconds", "How long to collect events after the first, before the digest is sent"),
       maxEvents: countOr("Maximum events; at this limit it is sent before the time is up", 1_000, 2, 10_000),
     }).annotate({
       description: "Events that belong together are sent as one message: for alert services and templates",
@@ -263,31 +272,31 @@ export const Lane = Schema.Struct({
   enrich: Schema.optionalKey(
     Schema.Literals(["deliver", "wait", "deadLetter"]).annotate({
       description:
-        "Adds the client's details as `{{/client/email}}`; where there are none: `deliver` without, `wait` and try again, or `deadLetter`",
+        "Adds the client's details as `{{/client/email}}`; if there are none: `deliver` without, `wait` and try again, or `deadLetter`",
     }),
   ),
-  renamedFrom: Schema.optionalKey(text("The sink's name before: it takes over what is pending there")),
+  renamedFrom: Schema.optionalKey(text("The sink's former name; it takes over the events pending there")),
 })
 
 export const Test = Schema.Struct({
   event: text("An event type"),
-  webhook: Schema.optionalKey(text("The webhook it comes by; any when absent")),
+  webhook: Schema.optionalKey(text("The webhook that receives it (default: each of them)")),
   object: Schema.optionalKey(Schema.Json.annotate({ description: "`data.object` of the event" })),
   sample: Schema.optionalKey(
-    text("File with the body of an event, beside this file; without it the relay makes one, always the same"),
+    text("File with an event's body, next to this file; without it the relay makes one, always the same"),
   ),
   to: textOrTexts("The sinks it must reach, and no others"),
   payloads: Schema.Record(Schema.String, Text)
     .annotate({
       description:
-        "Golden files, by sink: what it must be sent, without secrets. Beside this file; `relay test --update` writes them",
+        "Golden files by sink, next to this file: the payload that it must be sent, without secrets; `relay test --update` writes them",
     })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-}).annotate({ description: "What `relay test` checks" })
+}).annotate({ description: "A test that `relay test` runs" })
 
 export const ConfigFile = Schema.Struct({
   $schema: Schema.optionalKey(text("Location of this schema, for editors")),
-  listen: Units.address.or("127.0.0.1:8080", "Address that receives deliveries"),
+  listen: Units.address.or(usual.listen, "Address that receives deliveries"),
   tls: Schema.optionalKey(Tls),
   admin: Admin.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   telemetry: Telemetry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),

@@ -23,7 +23,7 @@ const tests = {
     }),
   ),
   exists: Schema.optionalKey(
-    Schema.Boolean.annotate({ description: "`true`: the field is there, also when it is null; `false`: it is not" }),
+    Schema.Boolean.annotate({ description: "`true`: the field exists, even if it is null; `false`: it does not" }),
   ),
 }
 
@@ -31,7 +31,7 @@ const values = [scalar, scalars] as const
 const expected = "a value, a list of values, or an object of conditions"
 
 const Not = Schema.Union([...values, Schema.Struct(tests)]).annotate({
-  description: "None of this holds: a value, a list of values, or conditions; so it holds where there is no such field",
+  description: "None of this holds: a value, a list of values, or conditions; so it holds if there is no such field",
   expected,
 })
 

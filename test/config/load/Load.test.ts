@@ -197,7 +197,7 @@ describe("what is allowed and probably not meant", () => {
       ).toEqual([
         [
           "webhooks.two",
-          "no route takes the events of this webhook",
+          "no route matches events of this webhook",
           'add a route with "webhook": "two", or one for all',
         ],
         ["sinks.idle", "no route leads to this sink", 'add "idle" to a route\'s "to"'],
@@ -217,8 +217,8 @@ describe("what is allowed and probably not meant", () => {
           "/data/kind": { exists: false },
         }),
       ).toEqual([
-        [at("/id"), "this always holds", "leave it out"],
-        [at("/data/object"), "this always holds", "leave it out"],
+        [at("/id"), "this always holds", "remove it"],
+        [at("/data/object"), "this always holds", "remove it"],
         [at("/acount_id"), "the envelope has no documented field /acount_id", 'did you mean "/account_id"?'],
         [
           at("/data/kind"),
