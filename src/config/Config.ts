@@ -15,13 +15,6 @@ export const developmentSecret = "relay-development-secret"
 /** The limit of all bodies in flight together, in bytes; no single body can be larger. */
 export const maxInFlight = 64 * 1024 * 1024
 
-/** How long before a secret's expiry it is announced, in milliseconds. */
-export const noticeOfExpiry = 14 * 86_400_000
-
-/** The notice before a certificate expires: a third of its time if that is less, because it is renewed late in it. */
-export const noticeOf = ({ notBefore, notAfter }: Pick<Certificate, "notBefore" | "notAfter">): number =>
-  Math.min(noticeOfExpiry, Math.floor((notAfter - notBefore) / 3))
-
 /** PEM texts. */
 export interface Tls {
   readonly certificate: string

@@ -8,7 +8,7 @@
  */
 import { Clock, Effect, Hash, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import { noticeOf, noticeOfExpiry } from "../config/Config.ts"
+import { noticeOf, noticeOfExpiry } from "../config/Expiry.ts"
 import { Archive } from "../journal/Archive.ts"
 import { RelayEvents } from "./RelayEvents.ts"
 

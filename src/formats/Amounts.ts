@@ -1,21 +1,20 @@
 /** Amounts as people read them. */
+import type { Bytes, EpochMillis, Millis } from "../event/Quantities.ts"
 
-/** `1 event`, `2 events`, `12,345 events`. */
-export const count = (amount: number, word: string): string =>
-  `${amount.toLocaleString("en-US")} ${word}${amount === 1 ? "" : "s"}`
+/** `1 event`, `2 events`, `12,345 entries`. */
+export const count = (amount: number, word: string): string => {
+  const words = amount === 1 ? word : `${word.replace(/y$/, "ie")}s`
+  return `${amount.toLocaleString("en-US")} ${words}`
+}
 
-/** Entries of the log: events, and the copies that replays and moves append. */
-export const entries = (amount: number): string =>
-  `${amount.toLocaleString("en-US")} ${amount === 1 ? "entry" : "entries"}`
-
-/** A time in UTC: `2026-11-20T08:00:00.000Z`; its milliseconds where no date has so many. */
-export const instant = (millis: number): string => {
+/** A time in UTC: `2026-11-20T08:00:00.000Z`; its milliseconds if no date has that many. */
+export const instant = (millis: EpochMillis): string => {
   const date = new Date(millis)
   return Number.isNaN(date.getTime()) ? `${millis} ms` : date.toISOString()
 }
 
 /** A time span in one unit: `12 s`, `3 min`, `5 h`, `2 d`. */
-export const span = (millis: number): string => {
+export const span = (millis: Millis): string => {
   const seconds = Math.max(0, Math.round(millis / 1000))
   if (seconds < 120) return `${seconds} s`
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`
@@ -23,10 +22,14 @@ export const span = (millis: number): string => {
   return `${Math.round(seconds / 86_400)} d`
 }
 
+/** A time as its distance from `now`: `in 3 h`, `5 min ago`. */
+export const fromNow = (at: EpochMillis, now: EpochMillis): string =>
+  at > now ? `in ${span(at - now)}` : `${span(now - at)} ago`
+
 const units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
 
 /** A size in the largest unit: `1.5 GiB`. */
-export const bytes = (amount: number): string => {
+export const bytes = (amount: Bytes): string => {
   let value = amount
   let unit = 0
   while (value >= 1024 && unit < units.length - 1) {

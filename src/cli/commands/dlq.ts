@@ -1,12 +1,12 @@
 /** `relay dlq …`: events that could not be delivered, with the error of every attempt. */
 import { Effect, type Option } from "effect"
 import { Argument, Command } from "effect/cli"
-import type { DeadLetter, Replayed, Selection } from "../../admin/Api.ts"
+import type { Replayed, Selection } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { ask } from "../support/adminClient.ts"
 import { attemptRows } from "../support/attempts.ts"
 import { failed, usage } from "../support/CommandError.ts"
-import { given, Json, limit, text, toggle } from "../support/flags.ts"
+import { given, Json, limit, text, toggle, type } from "../support/flags.ts"
 import { count, instant, plain, print, printDone, printJson, say, table } from "../support/output.ts"
 import { withProgressBar } from "../support/progressBar.ts"
 import { preview } from "../support/replayReport.ts"
@@ -16,7 +16,6 @@ const sink = text(
   "NAME",
   "Only of this sink; _quarantine holds deliveries that were signed but could not be routed",
 )
-const type = text("type", "PATTERN", "Only event types that match, such as appointment.**")
 const all = toggle("all", "All dead letters")
 const ids = Argument.String("id").pipe(
   Argument.withDescription("Ids as `dlq list` shows them, such as lake:42"),
@@ -42,8 +41,6 @@ export const selection = (chosen: Filter & { readonly id: ReadonlyArray<string>;
   return Effect.succeed(selected)
 }
 
-const lastAttempt = ({ attempts }: DeadLetter) => attempts.at(-1)
-
 const list = Command.make(
   "list",
   {
@@ -62,11 +59,11 @@ const list = Command.make(
         ["ID", "TYPE", "EVENT", "AT", "ATTEMPTS", "WHY"],
         ...letters.map((letter) => [
           letter.id,
-          letter.type === "" ? "-" : letter.type,
-          letter.eventId === "" ? "-" : letter.eventId,
+          letter.type || "-",
+          letter.eventId || "-",
           instant(letter.at),
           String(letter.attempts.length),
-          lastAttempt(letter)?.message ?? "",
+          letter.attempts.at(-1)?.message ?? "",
         ]),
       ]),
     )
@@ -89,9 +86,9 @@ const show = Command.make(
     yield* print(
       table([
         ["id", letter.id],
-        ["event", letter.eventId === "" ? "-" : letter.eventId],
-        ["type", letter.type === "" ? "-" : letter.type],
-        ["account", letter.accountId === "" ? "-" : letter.accountId],
+        ["event", letter.eventId || "-"],
+        ["type", letter.type || "-"],
+        ["account", letter.accountId || "-"],
         ["webhook", letter.webhook],
         ["received", instant(letter.receivedAt)],
         ["dead since", instant(letter.at)],

@@ -1,12 +1,12 @@
 /** `relay events`: the events in the journal, and the outcome of each at each sink. */
-import { Clock, Effect, Option } from "effect"
+import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import { type Event, outcomes } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { nameOf } from "../support/eventReport.ts"
-import { given, Json, limit, text } from "../support/flags.ts"
+import { account, given, Json, limit, since, text, type, until, webhook } from "../support/flags.ts"
 import { count, instant, plain, print, printJson, say, table } from "../support/output.ts"
-import { timeFlag } from "../support/parseTime.ts"
+import { timesOf } from "../support/parseTime.ts"
 
 const stateOf = ({ sink, outcome, at, tries = 0, copy }: Event["sinks"][number]): string => {
   const when = outcome === "delivered" && at !== undefined ? ` ${instant(at)}` : ""
@@ -19,8 +19,8 @@ const row = (event: Event): ReadonlyArray<string> => {
   return [
     instant(receivedAt),
     nameOf(event),
-    type === "" ? "-" : type,
-    accountId === "" ? "-" : accountId,
+    type || "-",
+    accountId || "-",
     webhook,
     [
       ...(origin === "delivered"
@@ -34,16 +34,16 @@ const row = (event: Event): ReadonlyArray<string> => {
 export const events = Command.make(
   "events",
   {
-    type: text("type", "PATTERN", "Only event types that match, such as appointment.**"),
-    account: text("account", "ID", "Only of this account"),
-    webhook: text("webhook", "NAME", "Only of this webhook"),
-    since: text("since", "TIME", 'Received from then on: 2026-11-20T08:00:00Z, or "2 hours" for two hours ago'),
-    until: text("until", "TIME", "Received before then"),
+    type,
+    account,
+    webhook,
+    since,
+    until,
     outcome: Flag.Literals("outcome", outcomes).pipe(
       Flag.withDescription("Only events with this outcome at a sink; unrouted are those that went to none"),
       Flag.optional,
     ),
-    deliveredAfter: text("delivered-after", "TIME", "Only events that a sink got at that time or later"),
+    deliveredAfter: text("delivered-after", "TIME", "Only events that a sink got at or after TIME"),
     attemptsOver: Flag.Int("attempts-over").pipe(
       Flag.withMetavar("N"),
       Flag.withDescription("Only events that took more than N attempts at a sink"),
@@ -53,16 +53,7 @@ export const events = Command.make(
     before: text("before", "PLACE", "Only older than this place in the log, for the next page"),
   },
   Effect.fn(function* ({ since, until, deliveredAfter, limit, ...flags }) {
-    const now = yield* Clock.currentTimeMillis
-    const query = {
-      ...given(flags),
-      ...(Option.isSome(since) && { since: yield* timeFlag("since", since.value, now) }),
-      ...(Option.isSome(until) && { until: yield* timeFlag("until", until.value, now) }),
-      ...(Option.isSome(deliveredAfter) && {
-        deliveredAfter: yield* timeFlag("delivered-after", deliveredAfter.value, now),
-      }),
-      limit,
-    }
+    const query = { ...given(flags), ...(yield* timesOf({ since, until, deliveredAfter })), limit }
     const page = yield* ask((client) => client.events.list({ query }))
     if (yield* Json) return yield* printJson(page)
     if (page.events.length > 0) {

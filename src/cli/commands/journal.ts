@@ -1,6 +1,6 @@
 /** `relay journal …`: check, back up and restore the journal. */
-import { Effect, Option, Terminal } from "effect"
-import { Argument, Command, Flag, TerminalCapabilities } from "effect/cli"
+import { Effect, Option } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
 import type { Imported } from "../../admin/ImportLine.ts"
 import type { Checked } from "../../journal/JournalCopy.ts"
 import { ask } from "../support/adminClient.ts"
@@ -9,7 +9,7 @@ import { Json } from "../support/flags.ts"
 import { loadJournal } from "../support/loadConfig.ts"
 import { bytes, count, plain, print, printDone, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { bar, erase } from "../support/progressBar.ts"
+import { progressBar } from "../support/progressBar.ts"
 
 const journals = lazily(() => import("../../journal/Journals.ts"))
 const maintenance = Effect.flatMap(journals, ({ maintenance }) => lazily(maintenance))
@@ -131,22 +131,15 @@ const importEvents = Command.make(
   },
   Effect.fn(function* ({ file }) {
     const { read } = yield* lazily(() => import("../support/importFile.ts"))
-    const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
-    const { display } = yield* Terminal.Terminal
-    const isJson = yield* Json
-    const report = yield* read(file, (slice, share, sofar) =>
-      ask((client) => client.import({ payload: { events: slice } })).pipe(
-        Effect.tap(() => {
-          if (isJson) return Effect.void
-          if (canAnimate) return Effect.ignore(display(`${erase}${bar(`import of ${file}`, share)}`))
-          return sofar % plainEvery < slice.length ? say(`${count(sofar, "event")} so far`) : Effect.void
-        }),
-      ),
-    ).pipe(
-      Effect.catchTag("MaintenanceError", ({ message }) => Effect.fail(io(message))),
-      Effect.ensuring(canAnimate && !isJson ? Effect.ignore(display(erase)) : Effect.void),
-    )
-    if (isJson) return yield* printJson({ from: file, ...report })
+    const { show, erasedAfter } = yield* progressBar
+    const report = yield* read(file, (slice, share, sofar) => {
+      const inWords = sofar % plainEvery < slice.length ? say(`${count(sofar, "event")} so far`) : Effect.void
+      return Effect.tap(
+        ask((client) => client.import({ payload: { events: slice } })),
+        show(`import of ${file}`, share, inWords),
+      )
+    }).pipe(erasedAfter)
+    if (yield* Json) return yield* printJson({ from: file, ...report })
     const lost = [
       ...(report.damaged === 0 ? [] : [`${count(report.damaged, "record")} of it could not be read`]),
       ...report.strange.map(
@@ -186,22 +179,17 @@ const copy = Command.make(
     }
     if (from === to) return yield* failed("a journal is copied into one of another type")
     const [source, target] = [yield* configOf(from), yield* configOf(to)]
-    const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
-    const { display } = yield* Terminal.Terminal
-    const isJson = yield* Json
-    const what = `copy from ${from} to ${to}`
+    const { show, erasedAfter } = yield* progressBar
     let said = 0
-    const counts = yield* copy(source, target, (share) => {
-      if (isJson) return Effect.void
-      if (canAnimate) return Effect.ignore(display(`${erase}${bar(what, share)}`))
+    const inWords = (share: number) => {
       if (share < said + plainShare) return Effect.void
       said = share
-      return Effect.ignore(display(`${Math.floor(share * 100)} % of the events\n`))
-    }).pipe(
-      Effect.catchTag("MaintenanceError", ({ message }) => Effect.fail(io(message))),
-      Effect.ensuring(canAnimate && !isJson ? Effect.ignore(display(erase)) : Effect.void),
-    )
-    if (isJson) return yield* printJson({ from, to, ...counts })
+      return print(`${Math.floor(share * 100)} % of the events`)
+    }
+    const counts = yield* copy(source, target, (share) =>
+      Effect.suspend(() => show(`copy from ${from} to ${to}`, share, inWords(share))),
+    ).pipe(asIoError, erasedAfter)
+    if (yield* Json) return yield* printJson({ from, to, ...counts })
     const parts = [
       `${count(counts.events, "event")} copied`,
       `${count(counts.retries, "event")} waiting for a retry`,

@@ -1,13 +1,13 @@
 /** `relay replay`: sends events that the journal holds again. */
-import { Clock, Effect, Fiber, Option } from "effect"
+import { Effect, Fiber, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { outcomes, type Replay, type ReplayRequest } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
-import { Config, given, Json, text, toggle } from "../support/flags.ts"
+import { account, Config, given, Json, since, text, toggle, until, webhook } from "../support/flags.ts"
 import { count, instant, plain, print, printDone, printJson, say, table } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
-import { timeFlag } from "../support/parseTime.ts"
+import { timesOf } from "../support/parseTime.ts"
 import { commandLine, followed, hasEnded, notes, preview, queued } from "../support/replayReport.ts"
 
 const flags = {
@@ -22,10 +22,10 @@ const flags = {
     Flag.withDescription("Only event types that match, such as appointment.**; may be repeated"),
     Flag.atLeast(0),
   ),
-  account: text("account", "ID", "Only of this account"),
-  webhook: text("webhook", "NAME", "Only of this webhook"),
-  since: text("since", "TIME", 'Received from then on: 2026-11-20T08:00:00Z, or "2 hours" for two hours ago'),
-  until: text("until", "TIME", "Received before then"),
+  account,
+  webhook,
+  since,
+  until,
   outcome: Flag.Literals("outcome", outcomes).pipe(
     Flag.withDescription(
       "Only events with this outcome at a sink; with --routed, only to the sinks where they have it",
@@ -46,13 +46,11 @@ const requestOf = Effect.fnUntraced(function* (flags: Flags) {
   if (Option.isSome(sink) === routed) {
     return yield* usage("say where to: --sink NAME, or --routed for the sinks that each event was routed to")
   }
-  const now = yield* Clock.currentTimeMillis
   const [first, ...more] = type
   const events: ReplayRequest["events"] = {
     ...given({ id: event, account, webhook, outcome, after, through }),
     ...(first !== undefined && { types: [first, ...more] as const }),
-    ...(Option.isSome(since) && { since: yield* timeFlag("since", since.value, now) }),
-    ...(Option.isSome(until) && { until: yield* timeFlag("until", until.value, now) }),
+    ...(yield* timesOf({ since, until })),
   }
   const isFiltered = Object.keys(events).length > 0
   if (isFiltered === all) {

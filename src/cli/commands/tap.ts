@@ -5,7 +5,7 @@ import type { Tapped } from "../../admin/Api.ts"
 import type { TappedRefusal } from "../../admin/RefusedRequest.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
-import { given, Json, text } from "../support/flags.ts"
+import { given, Json, text, type, webhook } from "../support/flags.ts"
 import { instant, type Paint, paint, plain, print, say, toJson } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 
@@ -25,8 +25,8 @@ export const refusalLine = ({ at, webhook, what, detail, status, requestId }: Ta
 export const tap = Command.make(
   "tap",
   {
-    type: text("type", "PATTERN", "Only event types that match, such as appointment.**"),
-    webhook: text("webhook", "NAME", "Only of this webhook"),
+    type,
+    webhook,
     sink: text("sink", "NAME", "Only what goes to this sink"),
   },
   Effect.fn(function* (flags) {

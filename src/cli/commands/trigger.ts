@@ -150,9 +150,7 @@ export const trigger = Command.make(
     }
     const accepted = answers.filter(({ status }) => status >= 200 && status < 300).length
     if (tamper && accepted > 0) {
-      return yield* failed(
-        `${counted(accepted, "tampered delivery").replace("deliverys", "deliveries")} accepted, which must never happen`,
-      )
+      return yield* failed(`${counted(accepted, "tampered delivery")} accepted, which must never happen`)
     }
     if (!tamper && accepted < count) {
       const refused = answers.find(({ status }) => status < 200 || status >= 300)

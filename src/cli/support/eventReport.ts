@@ -9,9 +9,9 @@ import { Json } from "./flags.ts"
 import { count, instant, type Paint, paint, plain, print, printJson, say, table, toJson } from "./output.ts"
 import { routesTable } from "./routesTable.ts"
 
-/** An event's id, or its sequence where it has none. */
+/** An event's id, or its sequence if it has none. */
 export const nameOf = ({ id, sequence }: { readonly id: string; readonly sequence: number }): string =>
-  id === "" ? `seq_${sequence}` : id
+  id || `seq_${sequence}`
 
 /** The reason why a sink runs no attempts, beside what the timeline says. */
 const waitsOf = ({ sinks }: EventReport): ReadonlyArray<string> =>
@@ -33,8 +33,8 @@ const answers = ({ sinks }: EventReport): ReadonlyArray<string> => {
 const origins = { delivered: "received", replayed: "replay of what was received", moved: "moved; received" } as const
 
 const facts = (report: EventReport): ReadonlyArray<ReadonlyArray<string>> => [
-  ["type", report.type === "" ? "-" : report.type],
-  ["account", report.accountId === "" ? "-" : report.accountId],
+  ["type", report.type || "-"],
+  ["account", report.accountId || "-"],
   [
     origins[report.origin],
     `${instant(report.receivedAt)} by webhook ${report.webhook}${report.webhookId === "" ? "" : ` (${report.webhookId})`}`,

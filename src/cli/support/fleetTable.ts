@@ -1,6 +1,6 @@
 /** The relays on the journal, as a table. */
 import type { Fleet } from "../../admin/FleetApi.ts"
-import { plain, span, table } from "./output.ts"
+import { span, table } from "./output.ts"
 
 const streams = ({ streams, shared }: Fleet["relays"][number]): string => {
   const own = streams.length - (shared ? 1 : 0)
@@ -11,10 +11,10 @@ export const fleetTable = ({ relays }: Fleet): string =>
   table([
     ["RELAY", "VERSION", "CONFIG", "ADMIN", "STREAMS", "WAITING", "LAST SEEN"],
     ...relays.map((relay) => [
-      `${plain(relay.name)}${relay.isSelf ? " (this one)" : ""}`,
-      relay.version === "" ? "-" : plain(relay.version),
-      relay.configHash === "" ? "-" : plain(relay.configHash),
-      relay.address === "" ? "-" : plain(relay.address),
+      `${relay.name}${relay.isSelf ? " (this one)" : ""}`,
+      relay.version || "-",
+      relay.configHash || "-",
+      relay.address || "-",
       streams(relay),
       String(relay.waiting),
       `${span(relay.age)} ago`,

@@ -4,8 +4,8 @@
  */
 import { Effect, Option, Predicate, Schema } from "effect"
 import { type Imported, Kept } from "../../admin/ImportLine.ts"
-import { MaintenanceError } from "../../journal/JournalError.ts"
 import { maintenance } from "../../journal/Journals.ts"
+import { type CommandError, io } from "./CommandError.ts"
 import { lazily } from "./Program.ts"
 
 /** The largest request: events, and bytes of their bodies. */
@@ -22,7 +22,7 @@ const decode = Schema.decodeUnknownOption(Kept)
 export const read = <E, R>(
   path: string,
   send: (events: ReadonlyArray<Kept>, share: number, sofar: number) => Effect.Effect<Imported, E, R>,
-): Effect.Effect<Report, E | MaintenanceError, R> =>
+): Effect.Effect<Report, E | CommandError, R> =>
   Effect.gen(function* () {
     const all = { pending: 0, deadLetters: 0, known: 0, damaged: 0 }
     const strange = new Map<string, number>()
@@ -42,7 +42,7 @@ export const read = <E, R>(
               : error instanceof Error
                 ? error.message
                 : "unknown error"
-        return new MaintenanceError({ message: `${path} can't be read: ${why}.` })
+        return io(`${path} can't be read: ${why}.`)
       },
     })
     let events: Array<Kept> = []

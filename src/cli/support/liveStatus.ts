@@ -13,7 +13,7 @@ import { quarantine } from "../../event/Event.ts"
 import { screened } from "../../formats/Terminal.ts"
 import { ask } from "./adminClient.ts"
 import { Json } from "./flags.ts"
-import { count, entries, paint, plain, print, toJson } from "./output.ts"
+import { count, paint, plain, print, toJson } from "./output.ts"
 import { lazily } from "./Program.ts"
 import { render } from "./statusReport.ts"
 
@@ -35,12 +35,12 @@ const rate = (before: Status | undefined, now: Status): string =>
     : `, ${Math.round(((now.journal.head - before.journal.head) / (now.now - before.now)) * 1_000)} a second`
 
 const footer = (status: Status, before: Status | undefined): string =>
-  `${entries(status.journal.head)}${rate(before, status)}; Ctrl-C to stop`
+  `${count(status.journal.head, "entry")}${rate(before, status)}; Ctrl-C to stop`
 
 /** `journal ok, 12 events; lake running; chat waiting, 3 events wait`. */
 export const summary = ({ journal, lanes, config, draining }: Status): string =>
   [
-    `journal ${journal.health}, ${entries(journal.head)}`,
+    `journal ${journal.health}, ${count(journal.head, "entry")}`,
     ...(draining ? ["draining"] : []),
     ...(config.refusal === "" ? [] : ["the last reload was refused"]),
     ...lanes

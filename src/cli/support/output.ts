@@ -5,7 +5,7 @@ import { escaped, plain, screened } from "../../formats/Terminal.ts"
 import { Json } from "./flags.ts"
 import { Program } from "./Program.ts"
 
-export { bytes, count, entries, instant, span } from "../../formats/Amounts.ts"
+export { bytes, count, fromNow, instant, span } from "../../formats/Amounts.ts"
 export { plain }
 
 /** A console that removes control characters from everything printed, logs and help included. */

@@ -1,5 +1,6 @@
 /** Times on the command line: `2026-11-20T08:00:00Z`, `2026-11-20`, or `2 hours` for two hours ago. */
-import { Duration, Effect, Option, Result } from "effect"
+import { Clock, Duration, Effect, Option, Record, Result } from "effect"
+import type { EpochMillis } from "../../event/Quantities.ts"
 import { usage } from "./CommandError.ts"
 import { plain } from "./output.ts"
 
@@ -8,8 +9,8 @@ const ago = /^(\d+(?:\.\d+)?) ?(seconds?|minutes?|hours?|days?|weeks?)$/
 
 const units: Readonly<Record<string, string>> = { s: "seconds", m: "minutes", h: "hours", d: "days", w: "weeks" }
 
-/** Epoch milliseconds, or what is wrong with the text. A time without a zone is UTC, so that a command means the same everywhere. */
-export const parseTime = (text: string, now: number): Result.Result<number, string> => {
+/** The time, or what is wrong with the text. A time without a zone is UTC, so that a command means the same everywhere. */
+export const parseTime = (text: string, now: EpochMillis): Result.Result<EpochMillis, string> => {
   if (iso.test(text)) {
     const zoned = /(Z|[+-]\d{2}:\d{2})$/.test(text) || text.length === 10 ? text : `${text}Z`
     const millis = Date.parse(zoned.replace(" ", "T"))
@@ -27,9 +28,19 @@ export const parseTime = (text: string, now: number): Result.Result<number, stri
   })
 }
 
-/** The time that a flag gives. */
-export const timeFlag = (name: string, text: string, now: number) =>
-  Result.match(parseTime(text, now), {
-    onFailure: (why) => Effect.fail(usage(`--${name} ${plain(text)}: ${why}`)),
-    onSuccess: (millis) => Effect.succeed(millis),
-  })
+const flagName = (key: string): string => key.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+
+/** The times of the flags that were given; the key `deliveredAfter` is the flag `--delivered-after`. */
+export const timesOf = Effect.fnUntraced(function* <K extends string>(
+  flags: Readonly<Record<K, Option.Option<string>>>,
+) {
+  const now = yield* Clock.currentTimeMillis
+  const times: { [key in K]?: EpochMillis } = {}
+  for (const [key, text] of Record.toEntries<K, Option.Option<string>>(flags)) {
+    if (Option.isNone(text)) continue
+    const time = parseTime(text.value, now)
+    if (Result.isFailure(time)) return yield* usage(`--${flagName(key)} ${plain(text.value)}: ${time.failure}`)
+    times[key] = time.success
+  }
+  return times
+})

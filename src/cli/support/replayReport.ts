@@ -1,14 +1,12 @@
 /** A replay as the command line follows and reports it. */
-import { Effect, Option, Terminal } from "effect"
-import { TerminalCapabilities } from "effect/cli"
+import { Effect, Option } from "effect"
 import type { Replay } from "../../admin/Api.ts"
 import { ask } from "./adminClient.ts"
 import { unreachable } from "./CommandError.ts"
 import { nameOf } from "./eventReport.ts"
-import { Json } from "./flags.ts"
 import { count, instant, plain, say, table } from "./output.ts"
 import { quoted } from "./Program.ts"
-import { bar, erase } from "./progressBar.ts"
+import { progressBar } from "./progressBar.ts"
 
 export const hasEnded = ({ endedAt }: Replay): boolean => endedAt !== undefined
 
@@ -23,12 +21,12 @@ export const queued = ({ count: events, dryRun, to }: Replay): string => {
 /** Shows what would be sent, as two tables: how many by type and sink, and the first of them. */
 export const preview = ({ groups, others, first }: Pick<Replay, "groups" | "others" | "first">): string => {
   const amount = (number: number) => number.toLocaleString("en-US")
-  const rows = groups.map(({ type, sink, count }) => [type === "" ? "-" : type, sink, amount(count)])
+  const rows = groups.map(({ type, sink, count }) => [type || "-", sink, amount(count)])
   const rest = others === 0 ? [] : [["others", "", amount(others)]]
   const shown = first.map(({ sequence, id, type, accountId, receivedAt }) => [
     nameOf({ id, sequence }),
-    type === "" ? "-" : type,
-    accountId === "" ? "-" : accountId,
+    type || "-",
+    accountId || "-",
     instant(receivedAt),
   ])
   const counted = table([["TYPE", "SINK", "EVENTS"], ...rows, ...rest])
@@ -47,25 +45,21 @@ const progress = ({ dryRun, count: events, message }: Replay): string =>
 
 /** Asks until it has ended, and shows its progress: a bar on a terminal, lines elsewhere. */
 export const followed = Effect.fnUntraced(function* (started: Replay) {
-  const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
-  const { display } = yield* Terminal.Terminal
-  const isJson = yield* Json
-  const isDrawn = canAnimate && !isJson
+  const { show, erasedAfter } = yield* progressBar
   let replay = started
   let wasWaiting = false
-  const show = (looks: number) => {
-    if (isDrawn) return Effect.ignore(display(`${erase}${bar(progress(replay), replay.share)}`))
+  const inWords = (looks: number) => {
     const isWaiting = replay.state === "waiting"
     const isNews = (isWaiting && !wasWaiting) || looks % looksPerLine === 0
     wasWaiting = isWaiting
-    return isNews && !isJson ? say(`${Math.floor(replay.share * 100)} %: ${progress(replay)}`) : Effect.void
+    return isNews ? say(`${Math.floor(replay.share * 100)} %: ${progress(replay)}`) : Effect.void
   }
   const look = Effect.gen(function* () {
     // Most are over in a moment.
     for (let looks = 1; !hasEnded(replay); looks++) {
       yield* Effect.sleep(looks === 1 ? "20 millis" : every)
       replay = yield* ask((client) => client.replays.show({ params: { id: started.id } }))
-      if (!hasEnded(replay)) yield* show(looks)
+      if (!hasEnded(replay)) yield* show(progress(replay), replay.share, inWords(looks))
     }
     return replay
   })
@@ -79,7 +73,7 @@ export const followed = Effect.fnUntraced(function* (started: Replay) {
           ),
         ),
     ),
-    Effect.ensuring(isDrawn ? Effect.ignore(display(erase)) : Effect.void),
+    erasedAfter,
   )
 })
 

@@ -5,7 +5,7 @@ import { byLevel, type Level, levelOf, type StatusProblem } from "../../admin/St
 import { quarantine } from "../../event/Event.ts"
 import { certificatesTable } from "./certificatesTable.ts"
 import { fleetTable } from "./fleetTable.ts"
-import { bytes, count, entries, type Paint, plain, span, table } from "./output.ts"
+import { bytes, count, type Paint, plain, span, table } from "./output.ts"
 import { secretsTable } from "./secretsTable.ts"
 
 /** Worst first, then by name; the quarantine shows when it holds something. */
@@ -21,7 +21,7 @@ export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number): string =>
     ["SINK", "TYPE", "STATE", "BACKLOG", "OLDEST", "RETRYING", "DEAD LETTERS"],
     ...ordered(lanes).map((lane) => [
       lane.name,
-      lane.type === "" ? "-" : lane.type,
+      lane.type || "-",
       lane.condition,
       String(lane.backlog),
       age(lane, now),
@@ -57,7 +57,7 @@ export const render = (status: Status, style: Paint): string => {
   return [
     ...health(status).problems.flatMap((problem) => [shown(problem, style), ""]),
     `relay ${plain(version)} with ${plain(configFile)}, up ${span(now - startedAt)}${draining ? ", draining" : ""}`,
-    `journal ${journal.health}: ${entries(journal.head)} so far, ${bytes(journal.usedBytes)} of ${bytes(journal.maxBytes)}${filling}${asOf}`,
+    `journal ${journal.health}: ${count(journal.head, "entry")} so far, ${bytes(journal.usedBytes)} of ${bytes(journal.maxBytes)}${filling}${asOf}`,
     hourLine(status),
     ...status.work.map(({ what, share }) => `in progress: ${plain(what)}, ${Math.floor(share * 100)} %`),
     "",

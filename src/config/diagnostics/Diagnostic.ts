@@ -6,6 +6,7 @@
  * a secret may be on the same line.
  */
 import { Effect, Runtime, Schema } from "effect"
+import { count } from "../../formats/Amounts.ts"
 
 export const Diagnostic = Schema.Struct({
   severity: Schema.Literals(["error", "warning"]),
@@ -21,8 +22,6 @@ export const Diagnostic = Schema.Struct({
   excerpt: Schema.optionalKey(Schema.Struct({ text: Schema.String, start: Schema.Int, length: Schema.Int })),
 })
 export type Diagnostic = typeof Diagnostic.Type
-
-const plural = (count: number, word: string): string => `${count} ${word}${count === 1 ? "" : "s"}`
 
 /** Marks a severity, by a colour where there are any. */
 type Mark = (severity: Diagnostic["severity"]) => string
@@ -43,8 +42,10 @@ const renderOne = ({ severity, file, line, column, key, message, hint, excerpt }
 
 /** Renders them as text, in the order of the file, with their count at the end. */
 export const render = (diagnostics: ReadonlyArray<Diagnostic>, mark: Mark = (severity) => severity): string => {
-  const count = (severity: Diagnostic["severity"]) => diagnostics.filter((_) => _.severity === severity).length
-  const counts = (["error", "warning"] as const).flatMap((_) => (count(_) === 0 ? [] : [plural(count(_), _)]))
+  const counts = (["error", "warning"] as const).flatMap((severity) => {
+    const found = diagnostics.filter((one) => one.severity === severity).length
+    return found === 0 ? [] : [count(found, severity)]
+  })
   return [...diagnostics.map((one) => renderOne(one, mark)), counts.join(", ")].join("\n\n")
 }
 
