@@ -1,5 +1,5 @@
 /** Listing, replaying and dropping dead letters. */
-import { Effect, Option, Stream } from "effect"
+import { Effect, Stream } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { type Event, quarantine } from "../event/Event.ts"
 import { Ingest } from "../ingest/Ingest.ts"
@@ -9,10 +9,8 @@ import * as Api from "./Api.ts"
 import * as Answers from "./AttemptAnswers.ts"
 import { noLane, requirePatterns, unavailable } from "./Refusals.ts"
 import { Summary } from "./ReplaySummary.ts"
+import * as SelectedDeadLetters from "./SelectedDeadLetters.ts"
 import { type OnProgress, Work } from "./Work.ts"
-
-/** A selection is changed in steps of this many, so that none holds the journal for long. */
-const step = 500
 
 const inFull = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLetter): Api.DeadLetter => ({
   id,
@@ -30,12 +28,6 @@ const listed = (letter: StoredDeadLetter): Api.DeadLetter => ({
   attempts: Answers.without(letter.attempts),
 })
 
-/** The id just above `id`: the page before it begins with `id` itself. */
-const justAbove = (id: string): { readonly lane: string; readonly before: string } | undefined => {
-  const [, lane, sequence] = /^(.+):([0-9]{1,15})$/.exec(id) ?? []
-  return lane === undefined ? undefined : { lane, before: `${lane}:${Number(sequence) + 1}` }
-}
-
 type Change = (ids: ReadonlyArray<string>) => Effect.Effect<number, JournalError>
 
 export const layer = HttpApiBuilder.group(
@@ -46,29 +38,18 @@ export const layer = HttpApiBuilder.group(
     const ingest = yield* Ingest
     const work = yield* Work
 
-    /**
-     * Page after page of what a filter selects, downwards by id: a dead letter
-     * that is added meanwhile is above the walk and not included. A page has
-     * its bodies with it, and so is shorter than `limit` where they are large.
-     */
-    const pages = (filter: Api.Filter, limit: number, before?: string) =>
-      Stream.paginate(before, (before) =>
-        Effect.map(archive.deadLetters({ ...filter, ...(before !== undefined && { before }), limit }), (page) => [
-          page.length === 0 ? [] : [page],
-          Option.map(Option.fromNullishOr(page.at(-1)), ({ id }) => id),
-        ]),
-      )
+    const { pages, find, all } = SelectedDeadLetters.of(archive)
 
     const changeAll = Effect.fnUntraced(function* (selection: Api.Selection, change: Change, onProgress: OnProgress) {
       if ("ids" in selection) return yield* change(selection.ids)
       const lanes = (yield* archive.lanes).filter(({ name }) => name === (selection.lane ?? name))
       // How many there are of a type is not known: all of the lanes are the upper bound.
-      const all = lanes.reduce((sum, { deadLetters }) => sum + deadLetters, 0)
+      const bound = lanes.reduce((sum, { deadLetters }) => sum + deadLetters, 0)
       let count = 0
-      yield* Stream.runForEach(pages(selection, step), (page) =>
+      yield* Stream.runForEach(pages(selection), (page) =>
         Effect.map(change(page.map(({ id }) => id)), (changed) => {
           count += changed
-          onProgress(count / Math.max(1, all))
+          onProgress(count / Math.max(1, bound))
         }),
       )
       return count
@@ -99,21 +80,6 @@ export const layer = HttpApiBuilder.group(
       return { reroute, stayed: () => [...counts].map(([why, count]) => ({ why, count })) }
     }
 
-    /** One dead letter; none where there is none of this id. */
-    const find = Effect.fnUntraced(function* (id: string) {
-      const above = justAbove(id)
-      const [letter] = above === undefined ? [] : yield* archive.deadLetters({ ...above, limit: 1 })
-      return letter?.id === id ? letter : undefined
-    })
-
-    const selected = (selection: Api.Selection) =>
-      "ids" in selection
-        ? Stream.fromIterable(new Set(selection.ids)).pipe(
-            Stream.mapEffect(find),
-            Stream.filter((letter) => letter !== undefined),
-          )
-        : Stream.flatMap(pages(selection, step), Stream.fromIterable)
-
     return handlers.handleAll({
       list: Effect.fnUntraced(function* ({ query: { before, limit = 100, ...filter } }) {
         yield* requireKnown(filter)
@@ -140,7 +106,7 @@ export const layer = HttpApiBuilder.group(
           const sinks = lane === quarantine ? reroute(event)?.sinks : [lane]
           if (sinks !== undefined) summary.sent({ sequence, event, deliveries: [] }, sinks)
         }
-        const counting = Stream.runForEach(selected(payload), (letter) => Effect.sync(() => count(letter)))
+        const counting = Stream.runForEach(all(payload), (letter) => Effect.sync(() => count(letter)))
         yield* Effect.mapError(counting, unavailable)
         const { count: found, groups, others, first } = summary.counts
         return { count: found, groups, others, first, stayed: stayed() }

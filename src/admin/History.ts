@@ -10,8 +10,10 @@
  * of the attempts that end while the relay drains.
  */
 import { Clock, Context, Effect, Layer, Option, Schedule, Schema } from "effect"
+import { sumAll } from "effect/Number"
 import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
 import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
+import type { EpochMillis, Millis } from "../event/Quantities.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Archive } from "../journal/Archive.ts"
@@ -24,14 +26,18 @@ const hour = 3_600_000
 /** Steps over which a percentile is taken: five minutes. */
 const recent = 30
 
-const sum = (numbers: Iterable<number>): number => {
-  let total = 0
-  for (const number of numbers) total += number
-  return total
-}
+const names = ["received", "delivered", "refused", "failed"] as const satisfies ReadonlyArray<keyof Totals>
+
+/** A value for each of the counts. */
+const each = <A>(value: (of: keyof Totals) => A): Record<keyof Totals, A> => ({
+  received: value("received"),
+  delivered: value("delivered"),
+  refused: value("refused"),
+  failed: value("failed"),
+})
 
 export const totalsOf = ({ webhooks }: Counters, attempts: ReadonlyArray<LaneStatus["attempts"]>): Totals => {
-  const totals = { received: 0, delivered: 0, refused: 0, failed: 0 }
+  const totals = each(() => 0)
   for (const { answers } of webhooks.values()) {
     for (const [status, count] of answers) totals[status < 300 ? "received" : "refused"] += count
   }
@@ -43,9 +49,9 @@ export const totalsOf = ({ webhooks }: Counters, attempts: ReadonlyArray<LaneSta
   return totals
 }
 
-/** Milliseconds under which 99 of 100 stayed, linear within the bucket; `undefined` of none. */
-export const percentile99 = (counts: ReadonlyArray<number>): number | undefined => {
-  const all = sum(counts)
+/** The time under which 99 of 100 stayed, linear within the bucket; `undefined` of none. */
+export const percentile99 = (counts: ReadonlyArray<number>): Millis | undefined => {
+  const all = sumAll(counts)
   if (all === 0) return undefined
   let below = 0
   for (const [index, bound] of durationBuckets.entries()) {
@@ -62,45 +68,24 @@ export const percentile99 = (counts: ReadonlyArray<number>): number | undefined 
 /** How much more it is; a count that begins anew counts whole. */
 const more = (now: number, before: number): number => (now >= before ? now - before : now)
 
-const names = ["received", "delivered", "refused", "failed"] as const satisfies ReadonlyArray<keyof Totals>
-
+/** The counts of a step, and when it ended. */
 interface Step extends Totals {
-  /** Epoch milliseconds at which it ended. */
-  readonly at: number
+  readonly at: EpochMillis
 }
 
-const stepOf = (at: number, now: Totals, before: Totals): Step => ({
-  at,
-  received: now.received - before.received,
-  delivered: now.delivered - before.delivered,
-  refused: now.refused - before.refused,
-  failed: now.failed - before.failed,
-})
+const stepOf = (at: EpochMillis, now: Totals, before: Totals): Step => ({ at, ...each((of) => now[of] - before[of]) })
 
 /** The steps of an hour, and from when on they count. */
 class Steps {
   steps: Array<Step> = []
-  since: number
+  since: EpochMillis
 
-  constructor(
-    start: number,
-    { since, at, ...columns }: Report = { since: start, at: [], received: [], delivered: [], refused: [], failed: [] },
-  ) {
+  constructor(start: EpochMillis, kept?: Report) {
+    this.since = start
     // A clock that was set back can't tell how old they are.
-    const isPast = since <= start && at.every((end) => end <= start)
-    this.since = isPast ? since : start
-    const row = (index: number) => (of: keyof Totals) => columns[of][index] ?? 0
-    if (isPast) {
-      this.steps = at.map((end, index) => {
-        const count = row(index)
-        return {
-          at: end,
-          received: count("received"),
-          delivered: count("delivered"),
-          refused: count("refused"),
-          failed: count("failed"),
-        }
-      })
+    if (kept !== undefined && kept.since <= start && kept.at.every((end) => end <= start)) {
+      this.since = kept.since
+      this.steps = kept.at.map((at, index) => ({ at, ...each((of) => kept[of][index] ?? 0) }))
     }
     this.forget(start)
   }
@@ -110,7 +95,7 @@ class Steps {
     this.forget(step.at)
   }
 
-  forget(now: number): void {
+  forget(now: EpochMillis): void {
     const first = this.steps.findIndex(({ at }) => at > now - hour)
     const old = first === -1 ? this.steps.length : first
     this.since = this.steps[old - 1]?.at ?? this.since
@@ -119,14 +104,7 @@ class Steps {
 
   get report(): Report {
     const column = (of: keyof Step) => this.steps.map((step) => step[of])
-    return {
-      since: this.since,
-      at: column("at"),
-      received: column("received"),
-      delivered: column("delivered"),
-      refused: column("refused"),
-      failed: column("failed"),
-    }
+    return { since: this.since, at: column("at"), ...each(column) }
   }
 }
 
@@ -140,8 +118,8 @@ export class History extends Context.Service<
     readonly report: Effect.Effect<Report>
     /** The counts of the last hour up to now. */
     readonly hour: Effect.Effect<Hour>
-    /** The milliseconds that a sink's attempts took within the last minutes. */
-    readonly p99: (lane: LaneStatus) => number | undefined
+    /** The time within which 99 of 100 of the sink's last attempts ended. */
+    readonly p99: (lane: LaneStatus) => Millis | undefined
   }
 >()("relay/admin/History") {
   static readonly layer = Layer.effect(
@@ -158,7 +136,7 @@ export class History extends Context.Service<
         known === undefined ? undefined : Option.getOrUndefined(Schema.decodeOption(Stored)(known)),
       )
       const total = () => totalsOf(counters, lanes.counted())
-      let last: Totals = { received: 0, delivered: 0, refused: 0, failed: 0 }
+      let last: Totals = each(() => 0)
       const durations: Array<Durations> = []
 
       const sample = Effect.gen(function* () {
@@ -183,14 +161,8 @@ export class History extends Context.Service<
           const at = yield* Clock.currentTimeMillis
           kept.forget(at)
           const steps = [...kept.steps, stepOf(at, total(), last)]
-          const counted = (of: keyof Totals) => sum(steps.map((step) => step[of]))
-          return {
-            since: Math.max(kept.since, at - hour),
-            received: counted("received"),
-            delivered: counted("delivered"),
-            refused: counted("refused"),
-            failed: counted("failed"),
-          }
+          const counted = each((of) => sumAll(steps.map((step) => step[of])))
+          return { since: Math.max(kept.since, at - hour), ...counted }
         }),
         p99: ({ name, durations: { counts } }) => {
           const before = (durations.at(-recent - 1) ?? durations[0])?.get(name)

@@ -13,6 +13,9 @@ export const refusedOr = (error: JournalError) =>
 export const noLane = (name: string) =>
   new Api.NotFound({ message: `there is no lane ${name}; \`relay lanes list\` shows them` })
 
+export const noWebhook = (name: string | undefined) =>
+  new Api.NotFound({ message: `there is no webhook ${name} in the config` })
+
 export const noSink = (name: string | undefined) =>
   new Api.NotFound({ message: `there is no sink ${name} in the config; \`relay status\` shows them` })
 

@@ -14,7 +14,7 @@ import { History } from "./History.ts"
 import type { Kept } from "./ImportLine.ts"
 import * as LiveStreams from "./LiveStreams.ts"
 import * as LiveTail from "./LiveTail.ts"
-import { noSink, requirePatterns, unavailable } from "./Refusals.ts"
+import { noSink, noWebhook, requirePatterns, unavailable } from "./Refusals.ts"
 import { RelayStatus } from "./RelayStatus.ts"
 
 /** The event, with the sinks among these that are owed it. */
@@ -79,9 +79,7 @@ export const layer = HttpApiBuilder.group(
           const known = (names: ReadonlyArray<{ readonly name: string }>, name: string | undefined) =>
             name === undefined || names.some((one) => one.name === name)
           yield* requirePatterns(type)
-          if (!known([...webhooks, { name: ownWebhook }], webhook)) {
-            return yield* new Api.NotFound({ message: `there is no webhook ${webhook} in the config` })
-          }
+          if (!known([...webhooks, { name: ownWebhook }], webhook)) return yield* noWebhook(webhook)
           if (!known([...sinks, { name: quarantine }], sink)) return yield* noSink(sink)
           const match = type === undefined ? {} : { match: Pattern.make(type) }
           return yield* limited(LiveTail.make({ ...filter, ...match }, ingest.refusals))

@@ -1,5 +1,5 @@
 /** The status as the admin API gives it. */
-import { Clock, Context, Effect, Layer } from "effect"
+import { Clock, Context, Effect, Layer, Struct } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import type { Webhook } from "../config/Config.ts"
 import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
@@ -38,14 +38,7 @@ const refusalsOf = (counted: Counted): Refusals => {
 const laneOf = (lane: LaneStatus, p99: number | undefined): Api.Lane => {
   const { nextAttemptAt, lastFailure } = lane
   return {
-    name: lane.name,
-    type: lane.type,
-    condition: lane.condition,
-    message: lane.message,
-    backlog: lane.backlog,
-    retrying: lane.retrying,
-    deadLetters: lane.deadLetters,
-    oldestAt: lane.oldestAt,
+    ...Struct.pick(lane, ["name", "type", "condition", "message", "backlog", "retrying", "deadLetters", "oldestAt"]),
     ...(p99 !== undefined && { p99 }),
     ...(nextAttemptAt !== 0 && { nextAttemptAt }),
     ...(lastFailure !== undefined && { lastFailure }),
@@ -54,9 +47,7 @@ const laneOf = (lane: LaneStatus, p99: number | undefined): Api.Lane => {
 
 export class RelayStatus extends Context.Service<
   RelayStatus,
-  {
-    readonly status: Effect.Effect<Api.Status, JournalError>
-  }
+  { readonly status: Effect.Effect<Api.Status, JournalError> }
 >()("relay/admin/RelayStatus") {
   static readonly layer = Layer.effect(
     RelayStatus,

@@ -6,6 +6,7 @@ import { isKnown, isRelayEvent } from "../event/EventType.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { mayTake, reached, takes } from "../routing/Explanation.ts"
 import * as Api from "./Api.ts"
+import { noWebhook } from "./Refusals.ts"
 
 export const layer = HttpApiBuilder.group(
   Api.Api,
@@ -36,7 +37,7 @@ export const layer = HttpApiBuilder.group(
       explain: Effect.fnUntraced(function* ({ query: { type, webhook } }) {
         const { config, table } = active.current
         if (webhook !== undefined && !config.webhooks.some(({ name }) => name === webhook)) {
-          return yield* new Api.NotFound({ message: `there is no webhook ${webhook} in the config` })
+          return yield* noWebhook(webhook)
         }
         const routes = table.router.explain(webhook, type)
         return { type, isKnown: isKnown(type) || isRelayEvent(type), ...reached(routes), routes }

@@ -8,6 +8,7 @@
  */
 import type { Envelope } from "../../event/Envelope.ts"
 import { isRelayEvent, resource } from "../../event/EventType.ts"
+import type { EpochMillis } from "../../event/Quantities.ts"
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -19,16 +20,20 @@ const unique = (): string => {
 }
 
 /** ISO 8601 UTC with second precision (webhook interface, section 2.1). */
-export const timestamp = (millis: number): string => `${new Date(millis).toISOString().slice(0, 19)}Z`
+export const timestamp = (millis: EpochMillis): string => `${new Date(millis).toISOString().slice(0, 19)}Z`
 
 const hour = 3_600_000
 
 type Fields = Readonly<Record<string, unknown>>
-/** `at` formats the time in so many hours; `suffix` makes the end of an id. */
-type Make = (at: (hours: number) => string, suffix: () => string) => Fields
+/** Formats the time that is this many hours from now. */
+type At = (hours: number) => string
+/** `suffix` makes the end of an id. */
+type Make = (at: At, suffix: () => string) => Fields
+
+const changed = (at: At) => ({ created_at: at(-1), updated_at: at(0) })
 
 const objects: Readonly<Record<string, Make>> = {
-  account_user: (at, suffix) => ({ id: `usr_${suffix()}`, role: "member", created_at: at(-1), updated_at: at(0) }),
+  account_user: (at, suffix) => ({ id: `usr_${suffix()}`, role: "member", ...changed(at) }),
   appointment: (at, suffix) => ({
     id: `apt_${suffix()}`,
     service_id: "svc_sample",
@@ -37,8 +42,7 @@ const objects: Readonly<Record<string, Make>> = {
     start_at: at(24),
     end_at: at(25),
     time_zone: "Europe/Berlin",
-    created_at: at(-1),
-    updated_at: at(0),
+    ...changed(at),
   }),
   booking_intent: (at, suffix) => ({
     id: `bki_${suffix()}`,
@@ -53,8 +57,7 @@ const objects: Readonly<Record<string, Make>> = {
     last_name: null,
     email: null,
     phone: null,
-    created_at: at(-1),
-    updated_at: at(0),
+    ...changed(at),
   }),
   connected_account: (at, suffix) => ({
     id: `cna_${suffix()}`,
@@ -62,19 +65,14 @@ const objects: Readonly<Record<string, Make>> = {
     kind: "calendar",
     created_at: at(-1),
   }),
-  provider: (at, suffix) => ({
-    id: `prv_${suffix()}`,
-    time_zone: "Europe/Berlin",
-    created_at: at(-1),
-    updated_at: at(0),
-  }),
+  provider: (at, suffix) => ({ id: `prv_${suffix()}`, time_zone: "Europe/Berlin", ...changed(at) }),
   provider_schedule: (at, suffix) => ({
     id: `psc_${suffix()}`,
     provider_id: "prv_sample",
     weekday: 1,
     created_at: at(-1),
   }),
-  service: (at, suffix) => ({ id: `svc_${suffix()}`, duration_minutes: 60, created_at: at(-1), updated_at: at(0) }),
+  service: (at, suffix) => ({ id: `svc_${suffix()}`, duration_minutes: 60, ...changed(at) }),
   service_provider: (at, suffix) => ({
     id: `svp_${suffix()}`,
     service_id: "svc_sample",
@@ -84,7 +82,7 @@ const objects: Readonly<Record<string, Make>> = {
 }
 
 /** The objects of the relay's own events, as `RelayEvents` fills them. */
-const own: Readonly<Record<string, (at: (hours: number) => string) => Fields>> = {
+const own: Readonly<Record<string, (at: At) => Fields>> = {
   "relay.dead_letter": () => ({
     sink: "sample",
     count: 1,
@@ -111,7 +109,7 @@ const own: Readonly<Record<string, (at: (hours: number) => string) => Fields>> =
   }),
 }
 
-const objectOf = (type: string, at: (hours: number) => string, suffix: () => string): Fields => {
+const objectOf = (type: string, at: At, suffix: () => string): Fields => {
   const facts = own[type]?.(at)
   if (facts !== undefined) return facts
   const object = objects[resource(type)]?.(at, suffix) ?? { id: `obj_${suffix()}` }
@@ -130,10 +128,10 @@ export interface SampleOptions {
   readonly isFixed?: boolean
 }
 
-/** A sample envelope of any event type. `now` is in epoch milliseconds. */
+/** A sample envelope of any event type. */
 export const sample = (
   type: string,
-  now: number,
+  now: EpochMillis,
   { accountId, objectId, object, isFixed }: SampleOptions = {},
 ): Envelope => {
   const suffix = isFixed === true ? () => "sample" : unique

@@ -5,7 +5,8 @@
  * text's own schema carries description, pattern, examples and default, so the
  * generated JSON Schema tells an editor as much as the error tells a person.
  */
-import { ByteSize, Duration, Effect, Option, Schema, SchemaGetter } from "effect"
+import { ByteSize, Duration, Effect, Option, Result, Schema, SchemaGetter } from "effect"
+import type { Bytes, EpochMillis } from "../../event/Quantities.ts"
 import * as Address from "../Address.ts"
 
 /** The reference and the JSON Schema say this about a key. */
@@ -22,16 +23,9 @@ interface Word<A> {
   readonly how: string
   readonly pattern: string
   readonly examples: ReadonlyArray<string>
-  /** The value, or what is wrong; an empty text stands for the usual message. */
-  readonly parse: (text: string) => A | Problem
+  /** The value, or what is wrong; an empty text is the usual message. */
+  readonly parse: (text: string) => Result.Result<A, string>
   readonly format: (value: A) => string
-}
-
-class Problem {
-  readonly text: string
-  constructor(text: string) {
-    this.text = text
-  }
 }
 
 const word =
@@ -40,7 +34,7 @@ const word =
     const reads = Schema.makeFilter(
       (text: string) => {
         const parsed = parse(text)
-        return parsed instanceof Problem ? parsed.text || `this is no ${kind}: ${how}` : undefined
+        return Result.isFailure(parsed) ? parsed.failure || `this is no ${kind}: ${how}` : undefined
       },
       { expected: `${kind === "address" ? "an" : "a"} ${kind}`, toJsonSchema: () => ({ pattern }) },
     )
@@ -50,53 +44,28 @@ const word =
         Schema.decodeTo(
           Schema.declare((_): _ is A => true),
           {
-            // The check above has succeeded, so this is a value.
-            decode: SchemaGetter.transform((text: string): A => parse(text) as A),
+            // The check above has succeeded.
+            decode: SchemaGetter.transform((text: string): A => Result.getOrThrow(parse(text))),
             encode: SchemaGetter.transform((value: A) => format(value)),
           },
         ),
       )
   }
 
-/** Common abbreviations, and the units they mean. */
-const durationUnits: Readonly<Record<string, string>> = {
-  ms: "millis",
-  msec: "millis",
-  milliseconds: "millis",
-  s: "seconds",
-  sec: "seconds",
-  secs: "seconds",
-  second: "seconds",
-  seconds: "seconds",
-  m: "minutes",
-  min: "minutes",
-  mins: "minutes",
-  minutes: "minutes",
-  h: "hours",
-  hr: "hours",
-  hrs: "hours",
-  hours: "hours",
-  d: "days",
-  days: "days",
-  w: "weeks",
-  weeks: "weeks",
-}
+/** Units by their common spellings. */
+const spellings = (units: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(units).flatMap(([unit, all]) => all.split(" ").map((one) => [one, unit])))
 
-const sizeUnits: Readonly<Record<string, string>> = {
-  b: "B",
-  k: "KiB",
-  kb: "KiB",
-  kib: "KiB",
-  m: "MiB",
-  mb: "MiB",
-  mib: "MiB",
-  g: "GiB",
-  gb: "GiB",
-  gib: "GiB",
-  t: "TiB",
-  tb: "TiB",
-  tib: "TiB",
-}
+const durationUnits = spellings({
+  millis: "ms msec milliseconds",
+  seconds: "s sec secs second seconds",
+  minutes: "m min mins minutes",
+  hours: "h hr hrs hours",
+  days: "d days",
+  weeks: "w weeks",
+})
+
+const sizeUnits = spellings({ B: "b", KiB: "k kb kib", MiB: "m mb mib", GiB: "g gb gib", TiB: "t tb tib" })
 
 /** Guesses what was meant, as a message; empty if there is none. */
 const didYouMean = (kind: string, meant: string | undefined): string =>
@@ -135,22 +104,24 @@ const duration = word<Duration.Duration>({
   examples: ["500 millis", "30 seconds", "10 minutes", "7 days"],
   parse: (text) => {
     const parsed = Duration.fromInput(text as Duration.Input)
-    if (Option.isNone(parsed) || !Duration.isFinite(parsed.value))
-      return new Problem(didYouMean("duration", meant(text, durationUnits, "seconds")))
-    return Duration.toMillis(parsed.value) >= 1 ? parsed.value : new Problem("a duration is at least one millisecond")
+    if (Option.isNone(parsed) || !Duration.isFinite(parsed.value)) {
+      return Result.fail(didYouMean("duration", meant(text, durationUnits, "seconds")))
+    }
+    const isLong = Duration.toMillis(parsed.value) >= 1
+    return isLong ? Result.succeed(parsed.value) : Result.fail("a duration is at least one millisecond")
   },
   format: (value) => `${Duration.toMillis(value)} millis`,
 })
 
-const bytes = word<number>({
+const bytes = word<Bytes>({
   kind: "size",
   how: 'write a number and a unit, such as "512 KiB", "1 MiB" or "10 GB"',
   pattern: "^\\d+(\\.\\d+)? ?(B|bytes?|kB|MB|GB|TB|KiB|MiB|GiB|TiB)$",
   examples: ["512 KiB", "1 MiB", "10 GiB"],
   parse: (text) => {
     const parsed = Option.flatMap(ByteSize.fromString(text), ByteSize.toNumber)
-    if (Option.isNone(parsed)) return new Problem(didYouMean("size", meant(text, sizeUnits, "MiB")))
-    return parsed.value > 0 ? parsed.value : new Problem("a size is at least one byte")
+    if (Option.isNone(parsed)) return Result.fail(didYouMean("size", meant(text, sizeUnits, "MiB")))
+    return parsed.value > 0 ? Result.succeed(parsed.value) : Result.fail("a size is at least one byte")
   },
   format: (value) => `${value} B`,
 })
@@ -162,8 +133,8 @@ const address = word<Address.Address>({
   examples: ["127.0.0.1:8080", "0.0.0.0:8080", "[::1]:8080"],
   parse: (text) => {
     const address = Address.parse(text)
-    if (address === undefined) return new Problem(didYouMean("address", meantAddress(text)))
-    return address.port <= 65_535 ? address : new Problem("a port is at most 65535")
+    if (address === undefined) return Result.fail(didYouMean("address", meantAddress(text)))
+    return address.port <= 65_535 ? Result.succeed(address) : Result.fail("a port is at most 65535")
   },
   format: Address.format,
 })
@@ -180,24 +151,24 @@ const rate = word<Rate>({
   examples: ["100/second", "600/minute"],
   parse: (text) => {
     const match = /^([1-9]\d{0,8})\/(second|minute|hour|day)$/.exec(text)
-    if (match === null) return new Problem(didYouMean("rate", meantRate(text)))
-    return { events: Number(match[1]), per: Duration.fromInputUnsafe(`1 ${match[2] as "second"}`) }
+    if (match === null) return Result.fail(didYouMean("rate", meantRate(text)))
+    return Result.succeed({ events: Number(match[1]), per: Duration.fromInputUnsafe(`1 ${match[2] as "second"}`) })
   },
   format: ({ events, per }) => `${events} per ${Duration.toMillis(per)} millis`,
 })
 
-/** An ISO 8601 time, decoded to epoch milliseconds. */
-const time = word<number>({
+/** An ISO 8601 time. */
+const time = word<EpochMillis>({
   kind: "time",
   how: 'write it in full and in UTC, such as "2026-12-01T00:00:00Z"',
   pattern: "^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?(Z|[+-]\\d{2}:\\d{2})$",
   examples: ["2026-12-01T00:00:00Z"],
   parse: (text) => {
     if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text)) {
-      return new Problem(didYouMean("time", /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : undefined))
+      return Result.fail(didYouMean("time", /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : undefined))
     }
     const at = Date.parse(text)
-    return Number.isNaN(at) ? new Problem("there is no such day or time") : at
+    return Number.isNaN(at) ? Result.fail("there is no such day or time") : Result.succeed(at)
   },
   format: (at) => new Date(at).toISOString(),
 })
