@@ -20,7 +20,7 @@ const misdirected: Problem.Problem = {
 }
 const foreign: Problem.Problem = {
   status: 403,
-  title: "Changes are not taken from a page of another site",
+  title: "A page of another site can't make changes",
 }
 const unauthorized: Problem.Problem = {
   status: 401,

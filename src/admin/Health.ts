@@ -35,7 +35,7 @@ export const health = (status: Status): Health => {
   return { level: worst === undefined || worst === "note" ? "ok" : worst, problems }
 }
 
-/** How bad the worst is that a lane has. */
+/** The level of the lane's worst problem; `undefined` if it has none. */
 export const laneLevel = (lane: Lane): Level | undefined => laneProblems(lane).map(levelOf).toSorted(byLevel)[0]
 
 const journalProblems = ({ journal: { health, message, filling } }: Status): ReadonlyArray<StatusProblem> => {
@@ -48,8 +48,8 @@ const journalProblems = ({ journal: { health, message, filling } }: Status): Rea
   if (health === "red") {
     return journal("journal-red", [health, ...told], "relay journal check, then relay journal acknowledge")
   }
-  const full = `${filling} % full; when it is full, deliveries are answered 503`
-  const room = "relay lanes list shows which sink's events fill it; raise journal.maxSize, or make room on the disk"
+  const full = `${filling} % full; when it is full, deliveries get a 503`
+  const room = "relay lanes list shows which sink's events fill it; raise journal.maxSize, or free disk space"
   return [
     ...(filling === 95 ? journal("journal-nearly-full", [full], room) : []),
     ...(filling === 80 ? journal("journal-filling", [full], room) : []),
@@ -64,7 +64,7 @@ const readinessProblems = ({ draining, notReady, now, journal }: Status): Readon
   if (notReady === "" || journal.health === "full" || journal.health === "broken") return []
   const { answeredAt } = journal
   const old = answeredAt === undefined ? [] : [`the figures shown are ${span(now - answeredAt)} old`]
-  return [{ ...relay, state: "not-ready", lines: [`no delivery is accepted: ${notReady}`, ...old] }]
+  return [{ ...relay, state: "not-ready", lines: [`not accepting deliveries: ${notReady}`, ...old] }]
 }
 
 const ofCondition = {
@@ -80,12 +80,12 @@ const ofCondition = {
 /** Empty where the lane's message says what to do. */
 const actionFor = ({ name, condition }: Lane): string => {
   if (condition === "waiting") {
-    return `none needed, it is retried automatically; relay lanes resume ${name} retries now`
+    return `nothing: the relay retries automatically; relay lanes resume ${name} retries immediately`
   }
   if (condition === "misconfigured") {
     return "fix the sink, and the lane resumes by itself; or fix its config, then relay reload"
   }
-  if (condition === "stalled") return "mend what it names; it goes on by itself, or after a restart of that relay"
+  if (condition === "stalled") return "fix what it names; it continues by itself, or after a restart of that relay"
   return condition === "failed" ? "the log has the cause, please report it" : ""
 }
 
@@ -121,7 +121,7 @@ const fleetProblems = ({ fleet, journal: { answeredAt } }: Status): ReadonlyArra
     ...silent.map(({ name, age }) => ({
       state: "relay-silent" as const,
       name,
-      lines: [`the relay gives no sign of life for ${span(age)}; the others deliver what it had accepted`],
+      lines: [`no heartbeat for ${span(age)}; the others deliver what it had accepted`],
       action: "start it again, under its name",
     })),
     ...(configs.size > 1
@@ -139,7 +139,7 @@ const fleetProblems = ({ fleet, journal: { answeredAt } }: Status): ReadonlyArra
 
 const configProblems = ({ config: { loadedAt, refusal } }: Status): ReadonlyArray<StatusProblem> => {
   if (refusal === "") return []
-  const since = `the last reload was refused; the config of ${new Date(loadedAt).toISOString()} stays in force`
+  const since = `the last reload was refused; the config of ${new Date(loadedAt).toISOString()} remains active`
   const lines = [since, ...refusal.split("\n")]
   return [{ state: "reload-refused", name: "config", lines, action: "relay validate, then relay reload" }]
 }

@@ -49,7 +49,7 @@ const ofWebhooks = (counters: Counters.Counters, configured: RelayConfig["webhoo
   return [
     counter(
       "relay_webhook_requests_total",
-      "Requests answered, by status; no webhook: none took it",
+      "Requests answered, by status; no webhook: none matched",
       by("code", "answers", codes),
     ),
     counter(
@@ -73,7 +73,7 @@ const ofWebhooks = (counters: Counters.Counters, configured: RelayConfig["webhoo
       "Deliveries signed but not routable",
       webhooks.map(([webhook, { quarantined }]) => [{ webhook }, quarantined]),
     ),
-    counter("relay_events_unrouted_total", "Events that no route took", counters.unrouted),
+    counter("relay_events_unrouted_total", "Events that no route matched", counters.unrouted),
     gauge("relay_bytes_in_flight", "Bytes of bodies being read or committed", counters.bytesInFlight),
     histogram("relay_commit_duration_seconds", "Waits of deliveries for the disk", Counters.commitBuckets, [
       { labels: {}, ...counters.commits },
@@ -139,7 +139,7 @@ const ofLanes = (lanes: ReadonlyArray<LaneStatus>, now: EpochMillis): ReadonlyAr
         laneConditions.map((state): Sample => [{ sink: name, state }, state === condition ? 1 : 0]),
       ),
     ),
-    gauge("relay_dead_letters", `Dead letters that stand, ${own}`, perLane("deadLetters")),
+    gauge("relay_dead_letters", `Dead letters, ${own}`, perLane("deadLetters")),
     gauge(
       "relay_duplicate_bound_events",
       `The most events that a crash could have sent twice, ${own}`,
@@ -152,8 +152,8 @@ const ofJournal = (
   { counters, usedBytes, maxBytes, alarm }: JournalStatus,
   ownedBytes = usedBytes,
 ): ReadonlyArray<string> => [
-  counter("relay_duplicates_total", "Deliveries that came before", counters.duplicates),
-  counter("relay_altered_total", "Deliveries whose id came before with other bytes", counters.altered),
+  counter("relay_duplicates_total", "Duplicate deliveries", counters.duplicates),
+  counter("relay_altered_total", "Deliveries with a known id and other bytes", counters.altered),
   gauge("relay_journal_bytes", `Bytes that the journal uses, ${own}`, ownedBytes),
   gauge("relay_journal_max_bytes", `The journal's largest size, ${alike}`, maxBytes),
   gauge("relay_journal_filling_ratio", `How full the journal is, of 1, ${alike}`, usedBytes / maxBytes),
@@ -165,15 +165,15 @@ const ofJournal = (
 ]
 
 const ofConfig = ({ loadedAt, refusal }: ReloadStatus): ReadonlyArray<string> => [
-  gauge("relay_config_last_reload_successful", "1 when the config in force is the newest", refusal === "" ? 1 : 0),
-  gauge("relay_config_last_reload_success_timestamp_seconds", "When the config in force was loaded", loadedAt / 1000),
+  gauge("relay_config_last_reload_successful", "1 when the active config is the newest", refusal === "" ? 1 : 0),
+  gauge("relay_config_last_reload_success_timestamp_seconds", "When the active config was loaded", loadedAt / 1000),
 ]
 
 const ofFleet = ({ owned, counters, beatAge }: FleetStatus): ReadonlyArray<string> => [
   gauge("relay_streams_owned", "Streams that this relay delivers", owned),
-  counter("relay_takeovers_total", "Streams taken over from relays that stood still", counters.takeovers),
+  counter("relay_takeovers_total", "Streams taken over from stalled relays", counters.takeovers),
   counter("relay_fenced_total", "Streams that another relay has taken over from this one", counters.fenced),
-  gauge("relay_beat_age_seconds", "Age of the last sign of life that the database answered", beatAge / 1_000),
+  gauge("relay_beat_age_seconds", "Age of the last heartbeat that the database answered", beatAge / 1_000),
 ]
 
 export const render = Effect.gen(function* () {

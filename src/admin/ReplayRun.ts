@@ -216,7 +216,7 @@ export class ReplayRun {
       let why = filling === 95 ? "the journal is almost full" : ""
       for (const sink of sinks) {
         const lane = config().sinks.find(({ name }) => name === sink)
-        if (lane === undefined) return yield* new Refused({ message: `the sink ${sink} is not in the config any more` })
+        if (lane === undefined) return yield* new Refused({ message: `the sink ${sink} is no longer in the config` })
         const backlog = lanes.get(sink) ?? 0
         const most = Math.max(1, Math.min(maxWaiting, Math.floor((lane.backlog?.max ?? Number.POSITIVE_INFINITY) / 2)))
         room = Math.min(room, most - backlog)

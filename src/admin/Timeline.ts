@@ -28,7 +28,7 @@ const ends = (delivery: DeliveryStatus): string | undefined => {
     case "moved":
       return `moved to ${to ?? "another sink"}${copy === undefined ? "" : ` as ${seq(copy)}`}${byOf(by)}`
     case "laneRemoved":
-      return `given up: the lane was removed${byOf(by)}`
+      return `abandoned: the lane was removed${byOf(by)}`
     default:
       return undefined
   }

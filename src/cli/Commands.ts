@@ -16,7 +16,7 @@ export const commands = {
     async () => (await import("./commands/dlq.ts")).dlq,
   ),
   doctor: command(
-    "Check sinks, journal, disk, clock, ports, secrets, certificates and the running relay; exits 1 when something is wrong",
+    "Check sinks, journal, disk, clock, ports, secrets, certificates and the running relay; exits 1 if something is wrong",
     async () => (await import("./commands/doctor.ts")).doctor,
   ),
   events: command(
@@ -37,11 +37,11 @@ export const commands = {
     async () => (await import("./commands/lanes.ts")).lanes,
   ),
   reload: command(
-    "Have the running relay reload its config, all of it or nothing",
+    "Reload the running relay's config atomically",
     async () => (await import("./commands/reload.ts")).reload,
   ),
   replay: command(
-    "Send events that the journal holds again, each with a new idempotency key",
+    "Replay events from the journal, each with a new idempotency key",
     async () => (await import("./commands/replay.ts")).replay,
   ),
   run: command(
@@ -57,7 +57,7 @@ export const commands = {
     async () => (await import("./commands/schema.ts")).schema,
   ),
   status: command(
-    "Show how the running relay is, worst first; exits 1 when something is critical",
+    "Show the running relay's health, worst first; exits 1 if critical",
     async () => (await import("./commands/status.ts")).status,
   ),
   tap: command(
@@ -65,7 +65,7 @@ export const commands = {
     async () => (await import("./commands/tap.ts")).tap,
   ),
   test: command(
-    "Run the config's tests: where events go, and in which form",
+    "Run the config's tests: which sinks events reach, and with which payload",
     async () => (await import("./commands/test.ts")).test,
   ),
   trigger: command(

@@ -87,7 +87,7 @@ const logReport = Effect.fnUntraced(function* ({ file, changes, notes, warnings 
 
 const logRefusal = Effect.fnUntraced(function* ({ reason, message, diagnostics }: ReloadRefused) {
   const words = diagnostics.length === 0 ? message : "the new one is wrong"
-  yield* Effect.annotateLogs(Effect.logError(`the config in force stays: ${words}`), { reason })
+  yield* Effect.annotateLogs(Effect.logError(`the active config stays: ${words}`), { reason })
   yield* logDiagnostics(diagnostics)
 })
 

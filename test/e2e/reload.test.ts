@@ -162,7 +162,7 @@ describe.concurrent("relay reload", () => {
     write({ sinks: sinks("kept") })
     expect(await (await post()).json()).toMatchObject({ changes: [], notes: [] })
     expect(await metrics()).toContain("relay_config_last_reload_successful 1")
-    expect(process.stderr()).toMatch(/the config in force stays: only a restart changes listen \(\S+:\d+\), so nothing/)
+    expect(process.stderr()).toMatch(/the active config stays: only a restart changes listen \(\S+:\d+\), so nothing/)
   }, 20_000)
 
   test("does not disturb what is under way: an attempt, nor a delivery whose body is still coming", async () => {
@@ -218,6 +218,6 @@ describe.concurrent("relay reload", () => {
     other.process.signal("SIGHUP")
     await other.process.prints("+ sink fourth; - sink third")
     write({ sinks: { wrong: {} } })
-    await process.prints("the config in force stays")
+    await process.prints("the active config stays")
   }, 20_000)
 })

@@ -88,7 +88,7 @@ describe("relay run", () => {
     await running.prints(/SIGTERM: draining, until \S+Z at the latest/)
     await running.prints(/waiting for attempts in flight: stuck \(1\), for 8s at most/)
     expect(await running.kill("SIGINT")).toBe(130)
-    expect(running.stderr()).toMatch(/SIGINT again: exiting at once; everything accepted is on disk/)
+    expect(running.stderr()).toMatch(/SIGINT again: exiting immediately; everything accepted is on disk/)
     await sink.stop(true)
   }, 20_000)
 

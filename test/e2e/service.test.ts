@@ -138,7 +138,7 @@ describe("the log of a service", () => {
       .map((line) => JSON.parse(line))
     expect(lines.map(({ level, message }) => `${level} ${message}`)).toEqual([
       "INFO started",
-      expect.stringMatching(/^INFO SIGTERM: draining, until \S+Z at the latest; a second signal exits at once$/),
+      expect.stringMatching(/^INFO SIGTERM: draining, until \S+Z at the latest; a second signal exits immediately$/),
       "INFO drained, everything accepted is on disk",
     ])
   }, 20_000)

@@ -14,7 +14,7 @@ import { preview } from "../support/replayReport.ts"
 const sink = text(
   "sink",
   "NAME",
-  "Only of this sink; _quarantine holds deliveries that were signed but could not be routed",
+  "Only of this sink; _quarantine has deliveries that were signed but could not be routed",
 )
 const all = toggle("all", "All dead letters")
 const ids = Argument.String("id").pipe(
@@ -130,7 +130,7 @@ const dryRun = Effect.fnUntraced(function* (payload: Selection) {
 
 const replay = Command.make(
   "replay",
-  { id: ids, sink, type, all, dryRun: toggle("dry-run", "Say how many would be sent and which, and send nothing") },
+  { id: ids, sink, type, all, dryRun: toggle("dry-run", "Show how many would be sent and which, and send nothing") },
   Effect.fn(function* (chosen) {
     const payload = yield* selection(chosen)
     if (chosen.dryRun) return yield* dryRun(payload)
@@ -168,10 +168,10 @@ const drop = Command.make(
 export const dlq = Command.make("dlq").pipe(
   Command.withSubcommands([list, show, replay, drop]),
   Command.withExamples([
-    { command: "relay dlq list --sink lake", description: "What could not be delivered to lake, and why" },
+    { command: "relay dlq list --sink lake", description: "Events that could not be delivered to lake, and why" },
     { command: "relay dlq show lake:42", description: "One of them in full" },
-    { command: "relay dlq replay --sink lake --dry-run", description: "How many of lake's, and which" },
-    { command: "relay dlq replay --sink lake", description: "All of lake's again, once it works" },
+    { command: "relay dlq replay --sink lake --dry-run", description: "Count lake's dead letters, and show the first" },
+    { command: "relay dlq replay --sink lake", description: "Send all of lake's again, once it works" },
     {
       command: "relay dlq replay --sink _quarantine",
       description: "Route what could not be routed, by the current config",

@@ -93,6 +93,6 @@ export const doctor = Command.make(
 ).pipe(
   Command.withExamples([
     { command: "relay doctor", description: "Findings, worst first, and what to do" },
-    { command: "relay doctor --json", description: "The same for a script" },
+    { command: "relay doctor --json", description: "The findings for a script" },
   ]),
 )

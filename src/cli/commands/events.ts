@@ -59,8 +59,8 @@ export const events = Command.make(
     if (page.events.length > 0) {
       yield* print(table([["RECEIVED", "EVENT", "TYPE", "ACCOUNT", "WEBHOOK", "SINKS"], ...page.events.map(row)]))
     }
-    const found = page.events.length === 0 ? "no such event among " : ""
-    const looked = `${found}${count(page.looked, "event")} looked at`
+    const found = page.events.length === 0 ? "no match in " : ""
+    const looked = `${found}${count(page.looked, "event")} searched`
     const back = page.lookedTo === 0 ? "" : `, back to ${instant(page.lookedTo)}`
     if (page.next !== undefined) yield* say(`${looked}${back}; for older ones: --before ${plain(page.next)}`)
     else if (page.events.length === 0) yield* say(`${looked}${back}: the journal holds no others`)

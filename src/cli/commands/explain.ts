@@ -72,11 +72,11 @@ export const explain = Command.make(
     what: Argument.String("type|event").pipe(
       Argument.withDescription("An event type, such as appointment.created, or the id of an event in the journal"),
     ),
-    webhook: text("webhook", "NAME", "As if it came by this webhook; by default any"),
+    webhook: text("webhook", "NAME", "As if received by this webhook (default: any)"),
     payload: text(
       "payload",
       "SINK",
-      "Print only what this sink would be sent, without secrets; for a type, that of a sample",
+      "Print only the payload for this sink, without secrets; for a type, that of a sample",
     ),
     reveal: toggle("reveal", "Show the payload of an event without masking personal data"),
   },
@@ -88,14 +88,14 @@ export const explain = Command.make(
 ).pipe(
   Command.withExamples([
     { command: "relay explain appointment.meeting.create_failed", description: "Where a failed meeting goes" },
-    { command: "relay explain client.created --webhook scheduling", description: "The same for one webhook" },
+    { command: "relay explain client.created --webhook scheduling", description: "For one webhook only" },
     {
       command: "relay explain appointment.meeting.create_failed --payload oncall",
-      description: "What the sink oncall would be sent",
+      description: "The payload for the sink oncall",
     },
     {
       command: "relay explain evt_8sZ2kQ",
-      description: "An event: signature, routes, attempts, and what each sink would be sent",
+      description: "An event: signature, routes, attempts, and the payload for each sink",
     },
   ]),
 )

@@ -15,7 +15,7 @@ const whyNot = (tag: string, directory: string): string => {
     case "NotFound":
       return `there is no directory ${directory}; \`mkdir -p ${quoted(directory)}\` makes it`
     case "PermissionDenied":
-      return `permission denied; choose another place by \`--config FILE\`, or another user`
+      return `permission denied; choose another file with \`--config FILE\`, or run it as another user`
     case "BadResource":
       return `${directory} is a file, or the name is that of a directory`
     default:

@@ -15,7 +15,7 @@ const journals = lazily(() => import("../../journal/Journals.ts"))
 const maintenance = Effect.flatMap(journals, ({ maintenance }) => lazily(maintenance))
 
 const file = Argument.String("journal").pipe(
-  Argument.withDescription("The journal's file; by default that of the config"),
+  Argument.withDescription("The journal's file (default: the config's)"),
   Argument.optional,
 )
 const to = (what: string) => Argument.String("to").pipe(Argument.withDescription(what))
@@ -42,7 +42,7 @@ const checkDatabase = Effect.fnUntraced(function* () {
     const damaged = sound ? "" : `\n  ${count(found.damaged, "record")} damaged`
     yield* print(`${config.type}: ${sound ? "sound" : "NOT SOUND"}\n  ${holds(found)}${damaged}`)
   }
-  if (!sound) return yield* failed("the journal is damaged: restore the database from its backup, or look at its disk")
+  if (!sound) return yield* failed("the journal is damaged: restore the database from its backup, or check its disk")
   return true
 })
 
@@ -114,7 +114,7 @@ const salvage = Command.make(
       `${count(report.events, "event")} written to ${plain(to)}${lost.length === 0 ? "" : `; ${lost.join(", ")}`}`,
     )
   }),
-).pipe(Command.withDescription("Write what can still be read from a damaged journal; changes nothing in it"))
+).pipe(Command.withDescription("Write the readable events of a damaged journal; changes nothing in it"))
 
 const summary = (owed: Imported): ReadonlyArray<string> => [
   `${count(owed.pending, "event")} queued for delivery`,
@@ -126,7 +126,7 @@ const importEvents = Command.make(
   "import",
   {
     file: Argument.String("file").pipe(
-      Argument.withDescription("A journal that was set aside, or what `journal salvage` wrote"),
+      Argument.withDescription("A journal that was moved aside, or the output of `journal salvage`"),
     ),
   },
   Effect.fn(function* ({ file }) {
@@ -151,7 +151,7 @@ const importEvents = Command.make(
   }),
 ).pipe(
   Command.withDescription(
-    "Have the running relay deliver what another journal still owed, each event once; can be repeated",
+    "Deliver the undelivered events of another journal, each once, through the running relay; can be repeated",
   ),
 )
 
@@ -161,7 +161,7 @@ const copy = Command.make(
     from: Flag.String("from").pipe(Flag.withDescription("The type of the journal to read")),
     to: Flag.String("to").pipe(Flag.withDescription("The type of the journal to write")),
     file: Flag.String("file").pipe(
-      Flag.withDescription("The file of the one that the config does not name; by default ./data/journal.db"),
+      Flag.withDescription("The file of the journal that the config does not name (default: ./data/journal.db)"),
       Flag.optional,
     ),
   },
@@ -201,7 +201,7 @@ const copy = Command.make(
   }),
 ).pipe(
   Command.withDescription(
-    "Copy all that a stopped relay's journal keeps into one of another type: what is owed, dead letters, history",
+    "Copy a stopped relay's journal into one of another type: undelivered events, dead letters, history",
   ),
 )
 
@@ -227,15 +227,15 @@ export const journal = Command.make("journal").pipe(
     { command: "relay journal backup /backup/journal.db", description: "A copy while the relay runs" },
     {
       command: "relay journal import data/journal.db.2026-11-20T08-00-00-000Z.damaged",
-      description: "Deliver what a journal that was set aside still owed",
+      description: "Deliver the undelivered events of a journal that was moved aside",
     },
     {
       command: "relay journal copy --from sqlite --to postgres --file data/journal.db",
-      description: "Take what a file keeps into the database of the config, to run several relays on it",
+      description: "Move from a file to the database of the config, to run several relays on it",
     },
     {
       command: "relay journal salvage events.ndjson old/journal.db",
-      description: "Write what can be read of a damaged file",
+      description: "Write the readable events of a damaged file",
     },
   ]),
 )

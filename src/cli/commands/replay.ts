@@ -32,10 +32,10 @@ const flags = {
     ),
     Flag.optional,
   ),
-  after: text("after", "PLACE", "Only beyond where an earlier replay stopped, which it has said"),
-  through: text("through", "PLACE", "No further than this; by default the newest event"),
-  all: toggle("all", "Everything that the journal holds"),
-  dryRun: toggle("dry-run", "Say how many events would be sent and which, and send nothing"),
+  after: text("after", "PLACE", "Only beyond this place, which an earlier replay that stopped has printed"),
+  through: text("through", "PLACE", "No further than this place (default: the newest event)"),
+  all: toggle("all", "All events in the journal"),
+  dryRun: toggle("dry-run", "Show how many events would be sent and which, and send nothing"),
 }
 
 type Flags = Command.Command.Config.Infer<typeof flags>
@@ -155,13 +155,13 @@ export const replay = Command.make(
     { command: "relay replay evt_8sZ2kQ --routed", description: "One event, to the sinks that it was routed to" },
     {
       command: "relay replay --account acct_1 --sink lake --dry-run",
-      description: "How many of an account, and which",
+      description: "Count an account's events, and show the first",
     },
     { command: 'relay replay --sink lake --since "2 hours"', description: "The last two hours" },
     {
       command: "relay replay --sink audit --since 2026-11-20 --until 2026-11-21 --type 'appointment.**'",
       description: "One day's appointments",
     },
-    { command: "relay replay --outcome unrouted --sink lake", description: "What no route took" },
+    { command: "relay replay --outcome unrouted --sink lake", description: "Events that no route matched" },
   ]),
 )

@@ -128,10 +128,10 @@ export const run = Command.make(
       const signal = yield* awaitSignal((why) => {
         const cause =
           why === "deadline" ? `the drain has not ended in ${drainDeadline / 1_000} seconds` : `${why} again`
-        log(Effect.logWarning(`${cause}: exiting at once; ${kept}`))
+        log(Effect.logWarning(`${cause}: exiting immediately; ${kept}`))
       })
       const until = new Date((yield* Clock.currentTimeMillis) + drainDeadline).toISOString()
-      yield* Effect.logInfo(`${signal}: draining, until ${until} at the latest; a second signal exits at once`)
+      yield* Effect.logInfo(`${signal}: draining, until ${until} at the latest; a second signal exits immediately`)
       yield* notify.say("STOPPING=1", `STATUS=draining, until ${until} at the latest`)
     })
     const files = watch ? new Map<string, string>() : undefined

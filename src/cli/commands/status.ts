@@ -51,7 +51,7 @@ export const status = Command.make(
     exitCode: toggle("exit-code", "Exit 0 when all is well, 1 with a warning, 2 when critical, 3 without an answer"),
   },
   Effect.fn(function* ({ watch, exitCode }) {
-    if (watch && exitCode) return yield* usage("--watch goes on until Ctrl-C: leave out --exit-code")
+    if (watch && exitCode) return yield* usage("--watch and --exit-code can't be combined: leave one out")
     if (watch) return yield* (yield* lazily(() => import("../support/liveStatus.ts"))).watch
     const level = yield* exitCode ? Effect.catch(printStatus, unknown) : printStatus
     if (exitCode && level !== "ok") return yield* new CommandError({ reason: level, message: "" })
@@ -59,9 +59,9 @@ export const status = Command.make(
   }),
 ).pipe(
   Command.withExamples([
-    { command: "relay status", description: "The journal, the lanes, and what to do about them" },
-    { command: "relay status --watch", description: "The same, live" },
-    { command: "relay status --json", description: "The same for a script" },
+    { command: "relay status", description: "Problems and what to do, the journal and the lanes" },
+    { command: "relay status --watch", description: "Live, until Ctrl-C" },
+    { command: "relay status --json", description: "The status for a script" },
     { command: "relay status --exit-code", description: "For monitoring, such as Nagios" },
   ]),
 )

@@ -27,7 +27,7 @@ export const tap = Command.make(
   {
     type,
     webhook,
-    sink: text("sink", "NAME", "Only what goes to this sink"),
+    sink: text("sink", "NAME", "Only events that go to this sink"),
   },
   Effect.fn(function* (flags) {
     const json = yield* Json
@@ -56,6 +56,6 @@ export const tap = Command.make(
   Command.withExamples([
     { command: "relay tap", description: "Everything" },
     { command: "relay tap --type 'appointment.meeting.*_failed'", description: "Failures only" },
-    { command: "relay tap --sink lake --json", description: "What goes to a sink, one line of JSON for each event" },
+    { command: "relay tap --sink lake --json", description: "Events that go to a sink, one line of JSON each" },
   ]),
 )

@@ -77,7 +77,7 @@ const difference = ({ event, webhook, expected, reached, because, unless }: Outc
   ].join("\n")
 
 const changes = ({ event, sink, file, missing, diff }: Golden.Compared, style: Paint): string => {
-  if (missing) return `FAILED  ${plain(event)} to ${plain(sink)}: there is no ${plain(file)} beside the config`
+  if (missing) return `FAILED  ${plain(event)} to ${plain(sink)}: ${plain(file)} is missing next to the config`
   return [
     `FAILED  ${plain(event)} to ${plain(sink)}: the payload differs from ${plain(file)}`,
     ...diff.map((line) => {

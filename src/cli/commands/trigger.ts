@@ -69,23 +69,23 @@ export const trigger = Command.make(
     type: Argument.String("type").pipe(Argument.withDescription("Any event type, such as appointment.created")),
     count: Flag.Int("count").pipe(
       Flag.withAlias("n"),
-      Flag.withDescription("How many, each with its own id"),
+      Flag.withDescription("Number of events, each with its own id"),
       Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000_000 }))),
       Flag.withDefault(1),
     ),
     rate: Flag.Finite("rate").pipe(
-      Flag.withDescription("How many a second; by default as fast as the relay answers"),
+      Flag.withDescription("Events per second (default: as fast as the relay responds)"),
       Flag.withSchema(positive),
       Flag.optional,
     ),
     tamper: toggle("tamper", "Change the body after signing; succeeds when the relay refuses it"),
     force: toggle("force", "Send a type that is not in the sender's catalogue"),
-    webhook: text("webhook", "NAME", "The webhook to deliver by; by default the first of the config"),
+    webhook: text("webhook", "NAME", "The webhook to deliver to (default: the first of the config)"),
     account: text("account", "ID", "The account_id of the samples"),
     object: text("object", "ID", "The id of the samples' object, to match a recovery with its failure"),
     url: Flag.String("url").pipe(
       Flag.withMetavar("URL"),
-      Flag.withDescription("Where to send to; by default where the config listens"),
+      Flag.withDescription("The URL to send to (default: the config's listener)"),
       Flag.withSchema(
         Schema.String.check(Schema.isPattern(/^https?:\/\/[^\s]+$/, { expected: "an http or https URL" })),
       ),
@@ -100,7 +100,7 @@ export const trigger = Command.make(
     if (!type.includes(".")) return yield* usage(`${plain(type)} is not an event type${suggestType(type)}`)
     if (!isKnown(type)) {
       const what = `${plain(type)} is not in the sender's catalogue${suggestType(type)}`
-      if (!flags.force) return yield* usage(`${what}\n  --force sends it all the same.`)
+      if (!flags.force) return yield* usage(`${what}\n  --force sends it anyway.`)
       yield* say(what)
     }
     const webhook = yield* pick(config, flags.webhook)
@@ -167,7 +167,7 @@ export const trigger = Command.make(
       command: "relay trigger connected_account.reconnected --object cna_1",
       description: "The recovery of the refresh_failed that was sent with this id",
     },
-    { command: "relay trigger client.updated --ca ca.pem", description: "To a relay with a certificate of one's own" },
+    { command: "relay trigger client.updated --ca ca.pem", description: "To a relay with a custom certificate" },
     { command: "relay trigger service.deleted --tamper", description: "A forged delivery, which must be refused" },
   ]),
 )

@@ -13,7 +13,7 @@ import { lazily } from "../support/Program.ts"
 export const validate = Command.make(
   "validate",
   {
-    offline: toggle("offline", "Check the file only: not the sinks, and not the secrets that are not here"),
+    offline: toggle("offline", "Check the file only, without its sinks and without secrets that are absent"),
     strict: toggle(
       "strict",
       "Warnings are errors: those of the file, and what a sink that is reached can't reach itself",
@@ -77,7 +77,7 @@ export const validate = Command.make(
     { command: "relay validate", description: "Check relay.config.json and its sinks" },
     {
       command: "relay validate --offline -c new.config.json",
-      description: "Check a file on a machine that has not its secrets, and can't reach its sinks",
+      description: "Check a file on a machine without its secrets or access to its sinks",
     },
   ]),
 )

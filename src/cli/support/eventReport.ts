@@ -80,7 +80,7 @@ export const render = (report: EventReport, style: Paint, reveal: boolean): stri
 
 /** Says more when nothing was found, or when there may be more. */
 export const remark = ({ events, looked, lookedTo, next }: EventReports, id: string): string => {
-  const far = lookedTo === 0 ? "" : `${count(looked, "event")} looked at, back to ${instant(lookedTo)}`
+  const far = lookedTo === 0 ? "" : `${count(looked, "event")} searched, back to ${instant(lookedTo)}`
   if (next !== undefined) {
     return events.length > 0
       ? `there may be more of ${id}: ${far}`

@@ -27,13 +27,13 @@ export const until = text("until", "TIME", "Received before TIME")
 
 /** The size of a page. */
 export const limit = Flag.Int("limit").pipe(
-  Flag.withDescription("How many, newest first"),
+  Flag.withDescription("Maximum number, newest first"),
   Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
   Flag.withDefault(50),
 )
 
 export const Config = GlobalFlag.Setting("config")({
-  flag: text("config", "FILE", "The config; else relay.config.json here, else the embedded defaults").pipe(
+  flag: text("config", "FILE", "The config (default: relay.config.json here, else the embedded defaults)").pipe(
     Flag.withAlias("c"),
   ),
 })

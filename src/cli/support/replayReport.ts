@@ -69,7 +69,7 @@ export const followed = Effect.fnUntraced(function* (started: Replay) {
       ({ message }) =>
         Effect.fail(
           unreachable(
-            `${message}\n  It had queued ${count(replay.count, "event")} again when it last answered: \`--after ${replay.reached}\` goes on from there.`,
+            `${message}\n  It had queued ${count(replay.count, "event")} again when it last answered: \`--after ${replay.reached}\` continues from there.`,
           ),
         ),
     ),
@@ -99,7 +99,7 @@ export const notes = ({ leftOut, removedSinks, undelivered, dryRun, to, events }
     ),
     ...note(leftOut.gone, "event", "left out: pruned meanwhile, or unreadable"),
     ...removedSinks.flatMap(({ sink, count: amount }) =>
-      note(amount, "event", `routed to ${plain(sink)}, which is not in the config any more`),
+      note(amount, "event", `routed to ${plain(sink)}, which is no longer in the config`),
     ),
   ]
 }

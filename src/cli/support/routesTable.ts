@@ -5,11 +5,11 @@ import { table } from "./output.ts"
 const describe = ({ verdict, because }: Explanation): readonly [verdict: string, because: string] => {
   switch (verdict) {
     case "matches":
-      return ["takes it", `matches ${because}`]
+      return ["matches", `by ${because}`]
     case "matches when":
-      return ["may take it", `where ${because}`]
+      return ["may match", `where ${because}`]
     case "resolves":
-      return ["takes it", `ends ${because}`]
+      return ["matches", `ends ${because}`]
     case "no pattern matches":
       return ["-", `none of ${because} matches`]
     case "excepted":

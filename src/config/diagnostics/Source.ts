@@ -142,7 +142,7 @@ export const parse = (file: string, text: string, mayBeShown: (path: Path, confi
         first.set(name, key)
         return inside
       }
-      const message = `the key "${name}" is here for the second time; the first is in line ${place(earlier.offset).line}`
+      const message = `the key "${name}" is a duplicate of the one in line ${place(earlier.offset).line}`
       return [diagnose(key, formatPath([...path, name]), message, "keep one of them", true), ...inside]
     })
   }

@@ -112,7 +112,7 @@ const shortestSecret = 16
 /** A secret that can be guessed, or that was cut off. A finding tells no more of it than that it is short. */
 const weakRules = (value: unknown, path: Path, what: string): ReadonlyArray<Finding> => {
   if (typeof value !== "string" || value === "" || Buffer.byteLength(value) >= shortestSecret) return []
-  const hint = "is it all of it? A longer one is better: `openssl rand -hex 32` makes one"
+  const hint = "check that it is complete; `openssl rand -hex 32` makes a longer one"
   return [warning(path, `${what} of fewer than ${shortestSecret} bytes can be guessed`, hint)]
 }
 

@@ -74,14 +74,14 @@ describe("relay events", () => {
     Effect.gen(function* () {
       const { ask } = yield* running()
       const page = yield* ask("events", "--limit", "1")
-      expect(page.stderr).toBe("1 event looked at, back to 2026-01-02T12:00:00.002Z; for older ones: --before 3\n")
+      expect(page.stderr).toBe("1 event searched, back to 2026-01-02T12:00:00.002Z; for older ones: --before 3\n")
       expect((yield* ask("events", "--limit", "1", "--before", "3")).stdout).toContain("evt_2")
       const filters = ["--type", "client.*", "--account", "acct_1", "--webhook", "scheduling", "--outcome", "retrying"]
       const times = ["--since", "2026-01-02", "--until", "2026-01-03"]
       expect((yield* ask("events", ...filters, ...times)).stdout).toContain("evt_2")
       const none = yield* ask("events", "--account", "acct_2")
       expect([none.code, none.stdout]).toEqual([0, ""])
-      expect(none.stderr).toContain("no such event among 3 events looked at, back to 2026-01-02T12:00:00.000Z")
+      expect(none.stderr).toContain("no match in 3 events searched, back to 2026-01-02T12:00:00.000Z")
       for (const wrong of [
         ["--outcome", "lost"],
         ["--since", "soon"],
@@ -102,7 +102,7 @@ describe("relay explain EVENT_ID", () => {
       expect([code, stderr]).toEqual([0, ""])
       expect(stdout).toContain("received   2026-01-02T12:00:00.001Z by webhook scheduling (wh_1)")
       expect(stdout).toContain(`sha256=${"A".repeat(64)}, verified by the secret current`)
-      expect(stdout).toMatch(/clients +takes it +matches client\.\* +lake, new/)
+      expect(stdout).toMatch(/clients +matches +by client\.\* +lake, new/)
       expect(stdout).toContain("routed to lake when it was accepted; the current routes: lake, new")
       expect(stdout).toContain("received by webhook scheduling, verified by the secret current")
       expect(stdout).toMatch(/routed to lake \(the current routes: clients\)/)
@@ -180,7 +180,7 @@ describe("relay explain EVENT_ID", () => {
       expect(yield* ask("explain", "evt_none")).toEqual({
         code: 1,
         stdout: "",
-        stderr: "relay: the journal holds no evt_none: 3 events looked at, back to 2026-01-02T12:00:00.000Z\n",
+        stderr: "relay: the journal holds no evt_none: 3 events searched, back to 2026-01-02T12:00:00.000Z\n",
       })
       expect((yield* ask("explain", "evt_2", "--webhook", "other")).code).toBe(1)
       expect((yield* ask("explain", "0b6b7f-e1")).code).toBe(1)
@@ -190,7 +190,7 @@ describe("relay explain EVENT_ID", () => {
   test("says when it has not looked at everything yet", () => {
     const page = { events: [], looked: 12_000, lookedTo: noon, next: "7" }
     expect(remark(page, "evt_1")).toBe(
-      "evt_1 is not found so far: 12,000 events looked at, back to 2026-01-02T12:00:00.000Z. Older events are still being indexed; try again in a minute",
+      "evt_1 is not found so far: 12,000 events searched, back to 2026-01-02T12:00:00.000Z. Older events are still being indexed; try again in a minute",
     )
   })
 

@@ -8,8 +8,8 @@ const config = configsIn(directory)
 describe("explain", () => {
   test("says which routes take a type, which don't, and why", async () => {
     const { stdout } = await cli(["explain", "appointment.meeting.create_failed", "-c", config()])
-    expect(stdout).toMatch(/everything +takes it +matches \*\* +audit/)
-    expect(stdout).toMatch(/failures +takes it +matches \*\*\.\*_failed +audit, screen/)
+    expect(stdout).toMatch(/everything +matches +by \*\* +audit/)
+    expect(stdout).toMatch(/failures +matches +by \*\*\.\*_failed +audit, screen/)
     expect(stdout).toContain("→ audit, screen")
     const other = await cli(["explain", "connected_account.refresh_failed", "-c", config()])
     expect(other.stdout).toMatch(/failures +- +excepted by connected_account\.\*/)
@@ -33,7 +33,7 @@ describe("explain", () => {
     }
     const asked = await cli(["explain", "block.created", "-c", config({ routes: [{ ...routes[0], where }] })])
     expect(asked.stdout).toContain(
-      'may take it  where /account_id begins with "acct_" and is none of "acct_1", "acct_2" and /data/object/vip exists',
+      'may match  where /account_id begins with "acct_" and is none of "acct_1", "acct_2" and /data/object/vip exists',
     )
   })
 

@@ -78,7 +78,7 @@ describe("replay", () => {
           "  seq_3  appointment.created  acct 7   2026-01-02T00:00:00.000Z",
           "  3 events still pending, retrying or a dead letter at its sink, and would arrive there twice",
           "  1 event left out: routed to no sink of the config; --sink NAME sends them",
-          "  3 events routed to old, which is not in the config any more",
+          "  3 events routed to old, which is no longer in the config",
           "",
         ].join("\n"),
       )
@@ -138,7 +138,7 @@ describe("replay", () => {
       const { code, stderr } = yield* Effect.promise(() => cli(["replay", "--all", "--routed", "-c", file]))
       yield* Effect.promise(() => server.stop(true))
       expect([code, stderr]).toEqual([69, expect.stringContaining("answers 502")])
-      expect(stderr).toContain("It had queued 5 events again when it last answered: `--after 7` goes on from there.")
+      expect(stderr).toContain("It had queued 5 events again when it last answered: `--after 7` continues from there.")
     }),
   )
 

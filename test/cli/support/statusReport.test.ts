@@ -113,7 +113,7 @@ describe("status", () => {
       "relay journal acknowledge",
       "  more: relay runbook journal-red",
       "critical  c-wrong: misconfigured; the sink answers 401\n  what to do: fix the sink, and the lane resumes by itself; or fix its config, then relay reload\n  more: relay runbook sink-misconfigured",
-      "warning  b-away: waiting; connection refused\n  what to do: none needed, it is retried automatically; relay lanes resume b-away retries now",
+      "warning  b-away: waiting; connection refused\n  what to do: nothing: the relay retries automatically; relay lanes resume b-away retries immediately",
       "relay 1.2.3",
     ]
     const places = order.map((words) => text.indexOf(words))

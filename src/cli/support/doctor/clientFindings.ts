@@ -12,7 +12,7 @@ export const clients = Effect.fnUntraced(function* (config: ClientsConfig | unde
     Effect.match({
       // One that was made up is known: then the answer says nothing of real ones.
       onSuccess: () => [
-        at("warning", `it answers with details of a client that there is not, ${nobody}: check "clients.baseUrl"`),
+        at("warning", `it answers with details of a client that does not exist, ${nobody}: check "clients.baseUrl"`),
       ],
       onFailure: ({ reason, message }) =>
         reason === "unknown"

@@ -112,7 +112,7 @@ export const room = ({ free, used, maxSize, minFree }: Room): readonly [Verdict,
   if (free < minFree) {
     return [
       "wrong",
-      `${left}, and ${bytes(minFree)} must stay free (journal.minFree): deliveries are answered 503 until space is freed`,
+      `${left}, and ${bytes(minFree)} must stay free (journal.minFree): deliveries get a 503 until space is freed`,
     ]
   }
   const growth = Math.max(0, maxSize - used)

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, truncateSync,
 import { join } from "node:path"
 import type { Case, Play } from "../Play.ts"
 
-const stays = "the config in force stays; the next one that is right is taken"
+const stays = "the active config stays; the next one that is right is taken"
 const others = "the other sink has every event; none is refused"
 
 const fifo = (path: string): void => void execFileSync("mkfifo", [path])

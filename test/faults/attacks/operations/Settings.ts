@@ -26,7 +26,7 @@ const through = (name: string, first: object, steps: ReadonlyArray<object>, atMo
 /** A reload that must be refused, and leave all as it was. */
 const refused = (name: string, changes: (play: Play) => object, status: number): Case => ({
   name,
-  meanwhile: "the config in force stays; all are delivered",
+  meanwhile: "the active config stays; all are delivered",
   run: async (play) => {
     await play.start({ a: play.to(play.a) })
     await play.reload({ a: play.to(play.a) }, changes(play), status)
