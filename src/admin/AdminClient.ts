@@ -8,8 +8,10 @@ import { goDirect } from "../runtime/Environment.ts"
 import { userAgent } from "../runtime/HttpTransport.ts"
 import { Api } from "./Api.ts"
 
+/** The URL by which this machine reaches the admin API. */
 export const urlOf = ({ listen }: RelayConfig["admin"]): string => `http://${Address.format(Address.reachable(listen))}`
 
+/** A client of the admin API, with the token of the config. */
 export const make = (admin: RelayConfig["admin"]) => {
   goDirect([new URL(urlOf(admin)).hostname])
   return HttpApiClient.make(Api, {

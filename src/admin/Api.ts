@@ -32,6 +32,7 @@ const EpochMillisFromString = Schema.FiniteFromString.annotate({ description: "E
 /** The size of a page. */
 const limit = optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 })))
 
+/** The journal's health and size. `red`: events were lost or damaged; `message` says which. */
 export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "unavailable", "full", "broken", "red"]),
   message: Schema.String,
@@ -49,6 +50,7 @@ export const Journal = Schema.Struct({
   filling: Schema.Literals([0, 50, 80, 95]),
 })
 
+/** A lane, which delivers the events of one sink; `condition` says whether it does. */
 export const Lane = Schema.Struct({
   name: Schema.String,
   type: Schema.String,
@@ -69,6 +71,7 @@ export const Lane = Schema.Struct({
 })
 export type Lane = typeof Lane.Type
 
+/** A webhook of the active config, without the values of its secrets. */
 export const Webhook = Schema.Struct({
   name: Schema.String,
   secrets: Schema.Array(
@@ -83,6 +86,7 @@ export const Webhook = Schema.Struct({
 })
 export type Webhook = typeof Webhook.Type
 
+/** A certificate in use. */
 export const Certificate = Schema.Struct({
   /** The key of the config that names it: `tls.certificate`. */
   key: Schema.String,
@@ -93,13 +97,14 @@ export const Certificate = Schema.Struct({
   fingerprint: Schema.String,
 })
 
-/** The config in force. */
+/** The active config. */
 export const Config = Schema.Struct({
   loadedAt: EpochMillis,
   /** Why the last reload was refused; empty when it was not. */
   refusal: Schema.String,
 })
 
+/** What `relay status` and the page show. */
 export const Status = Schema.Struct({
   version: Schema.String,
   configFile: Schema.String,
@@ -118,7 +123,6 @@ export const Status = Schema.Struct({
   /** Long-running work and its progress from 0 to 1: `replay to lake`. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),
   webhooks: Schema.Array(Webhook),
-  /** The certificates in use. */
   certificates: Schema.Array(Certificate),
   /** The most frequent first. */
   refusals: Schema.Array(Refusals),
@@ -129,6 +133,7 @@ export const Status = Schema.Struct({
 })
 export type Status = typeof Status.Type
 
+/** An event that could not be delivered to a sink, without its payload. */
 export const DeadLetter = Schema.Struct({
   /** The lane and the sequence: `lake:42`. */
   id: Schema.String,
@@ -144,7 +149,7 @@ export const DeadLetter = Schema.Struct({
 })
 export type DeadLetter = typeof DeadLetter.Type
 
-/** `looked` events were looked at, the last of them received at `lookedTo`. There may be more before `next`. */
+/** `looked` events were searched, the last of them received at `lookedTo`; `next` is absent on the last page. */
 const pageOf = <S extends Schema.Top>(event: S) =>
   Schema.Struct({
     events: Schema.Array(event),
@@ -196,6 +201,7 @@ export type Filter = typeof Filter.Type
 export const Selection = Schema.Union([Schema.Struct({ ids: Schema.NonEmptyArray(Schema.String) }), Filter])
 export type Selection = typeof Selection.Type
 
+/** What a reload changed. */
 export const Reloaded = Schema.Struct({
   /** The file that the relay read. */
   file: Schema.String,
@@ -242,6 +248,7 @@ export class SchemaErrors extends HttpApiMiddleware.Service<SchemaErrors>()("rel
 
 const name = { name: Schema.String }
 
+/** The relay as a whole. 503: the journal can't answer now. */
 export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
   HttpApiEndpoint.get("status", "/status", { success: Status, error: Unavailable }),
   /** The status each second, as server-sent events; none in a second in which the journal can't be read. */
@@ -266,6 +273,7 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
   HttpApiEndpoint.post("acknowledge", "/journal/acknowledge", { error: Unavailable }),
 ) {}
 
+/** Changes of lanes. `move` and `drop` are for lanes without a sink in the config; others get a 409. */
 export class Lanes extends HttpApiGroup.make("lanes").add(
   HttpApiEndpoint.post("pause", "/lanes/:name/pause", { params: name, error: [NotFound, Unavailable] }),
   HttpApiEndpoint.post("resume", "/lanes/:name/resume", { params: name, error: [NotFound, Unavailable] }),
@@ -282,6 +290,7 @@ export class Lanes extends HttpApiGroup.make("lanes").add(
   }),
 ) {}
 
+/** Dead letters, newest first; `before` is the id that ended the page before. */
 export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   HttpApiEndpoint.get("list", "/dead-letters", {
     query: {
@@ -315,6 +324,7 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   }),
 ) {}
 
+/** Events of the journal, newest first. */
 export class Events extends HttpApiGroup.make("events").add(
   HttpApiEndpoint.get("list", "/events", {
     query: {

@@ -4,24 +4,24 @@ import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 
 const message = { message: Schema.String }
 
-/** The request does not match the schema. */
+/** 400: the request does not match the schema. */
 export class BadRequest extends Schema.TaggedError<BadRequest>()("BadRequest", message, { httpApiStatus: 400 }) {}
 
-/** No lane, dead letter, sink or replay has this name. */
+/** 404: no lane, dead letter, sink, webhook or replay has this name. */
 export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", message, { httpApiStatus: 404 }) {}
 
-/** Not possible in the current state; the message says what is. */
+/** 409: not possible in the current state; the message says what is. */
 export class Refused extends Schema.TaggedError<Refused>()("Refused", message, { httpApiStatus: 409 }) {}
 
-/** All streams that the relay serves at a time are open. */
+/** 429: the maximum number of live streams is open. */
 export class TooMany extends Schema.TaggedError<TooMany>()("TooMany", message, { httpApiStatus: 429 }) {}
 
-/** The new config is wrong; the one in force stays. */
+/** 422: the new config is wrong; the active one stays. */
 export class Invalid extends Schema.TaggedError<Invalid>()(
   "Invalid",
   { ...message, diagnostics: Schema.Array(Diagnostic) },
   { httpApiStatus: 422 },
 ) {}
 
-/** The journal can't do it now. */
+/** 503: the journal can't do it now. */
 export class Unavailable extends Schema.TaggedError<Unavailable>()("Unavailable", message, { httpApiStatus: 503 }) {}

@@ -10,11 +10,10 @@ const optional = Schema.optionalKey
 export const DeliveryStatus = Schema.Struct({
   sink: Schema.String,
   outcome: Schema.Literals(states),
-  /** When a retry is due. */
   due: optional(EpochMillis),
   /** When it came to this, as far as it ended. */
   at: optional(EpochMillis),
-  /** How many attempts there were. */
+  /** Attempts so far. */
   tries: optional(Schema.Int),
   /** The duration and the answer's code of the attempt that delivered it. */
   took: optional(Millis),
@@ -41,6 +40,7 @@ export const Step = Schema.Struct({
 })
 export type Step = typeof Step.Type
 
+/** An event without its payload: its facts, its state at each sink, and its story. */
 export const Event = Schema.Struct({
   /** Its place in the log. */
   sequence: Schema.Int,

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { Lanes } from "../delivery/Lanes.ts"
+import type { Millis } from "../event/Quantities.ts"
 import { Archive } from "../journal/Archive.ts"
 import { collect } from "../journal/EventPages.ts"
 import * as Api from "./Api.ts"
@@ -12,8 +13,8 @@ import { refusedOr, requirePatterns, unavailable } from "./Refusals.ts"
 
 /** One id has the event and its copies; no more of them are shown. */
 const maxCopies = 20
-/** How long one event is looked for, in milliseconds: it takes that long only where the journal is not indexed yet. */
-const explainTimeout = 5_000
+/** How long one event is searched for: that long only if the journal is not indexed yet. */
+const explainTimeout: Millis = 5_000
 
 export const layer = HttpApiBuilder.group(
   Api.Api,

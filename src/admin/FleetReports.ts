@@ -1,12 +1,13 @@
 /** The admin API's report of all relays on the journal: figures over all streams, conditions at all relays. */
 import { laneConditions } from "../delivery/LaneStatus.ts"
+import type { Millis } from "../event/Quantities.ts"
 import type { FleetStatus, LaneCounts, MemberStatus, StreamStatus } from "../journal/FleetStatus.ts"
 import type * as Api from "./Api.ts"
 import type { Fleet } from "./FleetApi.ts"
 
 const none: LaneCounts = { backlog: 0, retrying: 0, deadLetters: 0 }
-/** Milliseconds that a takeover may take: for longer no stream is without a relay. */
-const takeoverWithin = 15_000
+/** How long a takeover may take: for longer no stream is without a relay. */
+const takeoverWithin: Millis = 15_000
 
 const added = (a: LaneCounts, b: LaneCounts): LaneCounts => ({
   backlog: a.backlog + b.backlog,

@@ -14,6 +14,7 @@ import { byLevel, type Level, levelOf, type State, type StatusProblem } from "./
 
 export { takeoverAfter }
 
+/** The relay's level, which decides the exit code, and its problems. */
 export interface Health {
   readonly level: "ok" | "warning" | "critical"
   /** Worst first. */

@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import { EpochMillis } from "../event/Quantities.ts"
 
+/** Counts of deliveries and attempts. */
 export const Totals = Schema.Struct({
   /** Deliveries answered with a 2xx, duplicates included. */
   received: Schema.Int,

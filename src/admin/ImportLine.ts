@@ -11,6 +11,7 @@ const Trace = Schema.Struct({
   tracestate: Schema.optionalKey(Schema.String.check(Schema.makeFilter((text: string) => stateOf(text) !== undefined))),
 })
 
+/** A failed attempt. */
 export const Attempt = Schema.Struct({
   at: EpochMillis,
   reason: Schema.String,

@@ -1,5 +1,6 @@
 /** Refused requests as `relay status` and `relay doctor` show them: how many in the last hour, why, and what to do. */
 
+import type { Millis } from "../event/Quantities.ts"
 import { span } from "../formats/Amounts.ts"
 import type { Status } from "./Api.ts"
 import type { Refusals } from "./RefusedRequest.ts"
@@ -31,8 +32,8 @@ const strangers: ReadonlySet<string> = new Set([
 ])
 /** From this many within an hour on, refusals may be the sender's and not a stranger's. */
 const few = 10
-/** Milliseconds for which nothing has verified where the sender's secret is another. */
-const silence = 10 * 60_000
+/** How long nothing has verified if the sender's secret is another. */
+const silence: Millis = 10 * 60_000
 
 /** Whether the sender itself is refused: it signs with an expired secret, or nothing else has verified for a while. */
 const isSender = ({ webhook, reason, count, lastAt }: Refusals, { webhooks, now, startedAt }: Status): boolean => {

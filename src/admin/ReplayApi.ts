@@ -8,6 +8,7 @@ import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { EpochMillis } from "../event/Quantities.ts"
 import { NotFound, Refused, Unavailable } from "./ApiErrors.ts"
 
+/** The states of an event at a sink. */
 export const states = [
   "delivered",
   "pending",
@@ -19,6 +20,7 @@ export const states = [
   "laneRemoved",
   "unrecorded",
 ] as const
+/** What events are searched by: a state at one of their sinks, or that they went to none. */
 export const outcomes = [...states, "unrouted"] as const
 export const Outcome = Schema.Literals(outcomes).annotate({
   message: `outcome is one of ${outcomes.join(", ")}`,
@@ -50,6 +52,7 @@ export type ReplayEvents = typeof ReplayEvents.Type
 /** Quarantined events that still can't be routed, by reason. */
 export const Stayed = Schema.Array(Schema.Struct({ why: Schema.String, count: Schema.Int }))
 
+/** Which events, and to which sinks. */
 export const ReplayRequest = Schema.Struct({
   events: ReplayEvents,
   /** One sink, or those that each event was routed to when it was accepted. */
@@ -84,6 +87,7 @@ const Counted = Schema.Struct({
 export const DeadLettersPreview = Schema.Struct({ ...Counted.fields, stayed: Stayed })
 export type DeadLettersPreview = typeof DeadLettersPreview.Type
 
+/** A replay or dry run, while it runs and after its end. */
 export const Replay = Schema.Struct({
   id: Schema.String,
   /** The request, with `through`: after a dry run this starts the replay of the same events. */
@@ -121,6 +125,7 @@ export type Replay = typeof Replay.Type
 
 const id = { id: Schema.String }
 
+/** Replays of events. 404: no such replay or sink; 409: the request is wrong, or too many run. */
 export class Replays extends HttpApiGroup.make("replays").add(
   /** Answers at once; the replay goes on in the relay. */
   HttpApiEndpoint.post("start", "/replays", {

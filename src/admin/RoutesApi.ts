@@ -32,6 +32,7 @@ export const TypeReport = Schema.Struct({
 })
 export type TypeReport = typeof TypeReport.Type
 
+/** The routes of the active config. */
 export class Routes extends HttpApiGroup.make("routes").add(
   HttpApiEndpoint.get("list", "/routes", { success: Schema.Array(Route) }),
   /** The event is taken as one that came by `webhook`; by default by any. */

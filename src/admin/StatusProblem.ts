@@ -42,6 +42,7 @@ export const states = {
 } as const satisfies Record<string, Level>
 export type State = keyof typeof states
 
+/** One problem of a running relay, in words. */
 export interface StatusProblem {
   readonly state: State
   /** The subject: `journal`, `config`, a sink or a webhook. */

@@ -1,6 +1,7 @@
 /** Certificates as PEM files hold them: what they say, and what is wrong with them, in words. */
 import { createPrivateKey, X509Certificate } from "node:crypto"
 import { Result } from "effect"
+import type { EpochMillis } from "../event/Quantities.ts"
 
 /** A certificate that is in use. */
 export interface Certificate {
@@ -8,13 +9,13 @@ export interface Certificate {
   readonly key: string
   /** It names whom the certificate is for, or which authority it is. */
   readonly subject: string
-  /** Epoch milliseconds, as `notAfter`. */
-  readonly notBefore: number
-  readonly notAfter: number
+  readonly notBefore: EpochMillis
+  readonly notAfter: EpochMillis
   /** Its SHA-256. */
   readonly fingerprint: string
 }
 
+/** What is wrong with a certificate or key, and what to do. */
 export interface Problem {
   readonly message: string
   readonly hint: string
@@ -87,27 +88,25 @@ export const keyProblem = (pem: string, certificate?: string): Problem | undefin
   }
 }
 
-const dateOf = (text: string): number => Date.parse(text)
-
 /**
  * The certificate by which a text stands or falls: the first of a chain; of
  * authorities the one that is valid for longest, for others may be leaving.
  */
 export const parse = (pem: string, key: string, isBundle: boolean): Result.Result<Certificate, Problem> =>
   Result.map(read(pem), (all) => {
-    const [first] = isBundle ? all.toSorted((a, b) => dateOf(b.validTo) - dateOf(a.validTo)) : all
+    const [first] = isBundle ? all.toSorted((a, b) => Date.parse(b.validTo) - Date.parse(a.validTo)) : all
     const { validFrom, validTo, fingerprint256 } = first as X509Certificate
     return {
       key,
       subject: nameOf(first as X509Certificate),
-      notBefore: dateOf(validFrom),
-      notAfter: dateOf(validTo),
+      notBefore: Date.parse(validFrom),
+      notAfter: Date.parse(validTo),
       fingerprint: fingerprint256,
     }
   })
 
-/** Whether it is no longer valid, or not yet. `now` is in epoch milliseconds. */
-export const timeProblem = ({ notBefore, notAfter }: Certificate, now: number): Problem | undefined => {
+/** Whether it is no longer valid, or not yet. */
+export const timeProblem = ({ notBefore, notAfter }: Certificate, now: EpochMillis): Problem | undefined => {
   if (notAfter <= now) {
     return {
       message: `this certificate has expired, at ${new Date(notAfter).toISOString()}`,

@@ -1,10 +1,10 @@
 /**
  * The config as the relay uses it: everything resolved, defaulted and decoded.
  *
- * `ConfigFile.ts` describes the file, and `Load.ts` makes this of it. Durations are `Duration`s, sizes are bytes, times are epoch
- * milliseconds, and secrets are `Redacted`.
+ * `ConfigFile.ts` describes the file, and `Load.ts` makes this of it.
  */
 import type { Duration, Redacted } from "effect"
+import type { Bytes, EpochMillis } from "../event/Quantities.ts"
 import type { Route } from "../routing/Router.ts"
 import type { Address } from "./Address.ts"
 import type { Certificate } from "./Certificate.ts"
@@ -12,8 +12,8 @@ import type { Certificate } from "./Certificate.ts"
 /** The signing secret of the embedded config. It is public, so it is refused beyond loopback. */
 export const developmentSecret = "relay-development-secret"
 
-/** The limit of all bodies in flight together, in bytes; no single body can be larger. */
-export const maxInFlight = 64 * 1024 * 1024
+/** The limit of all bodies in flight together; no single body can be larger. */
+export const maxInFlight: Bytes = 64 * 1024 * 1024
 
 /** PEM texts. */
 export interface Tls {
@@ -21,13 +21,14 @@ export interface Tls {
   readonly key: Redacted.Redacted<string>
 }
 
+/** A signing secret of a webhook. Without `expires` it verifies for good. */
 export interface Secret {
   readonly name: string
   readonly value: Redacted.Redacted<string>
-  /** Epoch milliseconds. */
-  readonly expires?: number
+  readonly expires?: EpochMillis
 }
 
+/** A webhook of the sender: its path, and how its deliveries are verified and answered. */
 export interface Webhook {
   readonly name: string
   readonly ids: ReadonlyArray<string>
@@ -37,12 +38,12 @@ export interface Webhook {
   readonly unknownTypes: "route" | "quarantine" | "reject"
   readonly undecodable: "quarantine" | "reject"
   readonly respond: number
-  /** Bytes. */
-  readonly maxBody: number
+  readonly maxBody: Bytes
   readonly commitTimeout: Duration.Duration
   readonly strictId: boolean
 }
 
+/** How a sink's events are delivered, retried and dead-lettered. */
 export interface Delivery {
   readonly timeout: Duration.Duration
   readonly retry: {
@@ -56,8 +57,8 @@ export interface Delivery {
   readonly pauseAfter: number
   /** The lane pauses when more events than this wait for a retry. */
   readonly maxRetrying: number
-  /** The lane pauses when its dead letters are larger than this, in bytes; it is a quarter of the journal at most. */
-  readonly maxDeadLetters: number
+  /** The lane pauses when its dead letters are larger than this; it is a quarter of the journal at most. */
+  readonly maxDeadLetters: Bytes
 }
 
 /** Every sink has these, whatever its type. */
@@ -112,9 +113,9 @@ export interface JournalConfig {
   readonly [key: string]: unknown
 }
 
-/** Limits of the quarantine: `maxSize` in bytes, `maxShare` in percent of the journal's size. */
+/** Limits of the quarantine; `maxShare` is in percent of the journal's size. */
 export interface QuarantineConfig {
-  readonly maxSize: number
+  readonly maxSize: Bytes
   readonly maxShare: number
   readonly maxAge?: Duration.Duration
 }

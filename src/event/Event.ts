@@ -2,6 +2,7 @@
  * An event as the relay keeps it: the signed bytes, and beside them the few
  * facts that everything downstream needs without parsing them again.
  */
+import type { EpochMillis } from "./Quantities.ts"
 import type { TraceContext } from "./TraceContext.ts"
 
 export interface Event {
@@ -19,8 +20,7 @@ export interface Event {
   readonly signature: string
   /** The name of the secret that verified it; empty for the relay's own events. */
   readonly secret: string
-  /** When it was received, in epoch milliseconds. */
-  readonly receivedAt: number
+  readonly receivedAt: EpochMillis
   /** Why it is in quarantine, in words; absent for every event that can be routed. */
   readonly problem?: string
   /** Set by the journal: it had another event of this webhook and id, with other bytes. */

@@ -9,6 +9,7 @@
  * digit), and what is compared, in constant time, is always 32 bytes.
  */
 import { createHmac, timingSafeEqual } from "node:crypto"
+import type { EpochMillis } from "./Quantities.ts"
 
 /** Computes the 32 bytes of HMAC-SHA256 under one key. Made once a secret. */
 export type Hmac = (body: Uint8Array) => Uint8Array
@@ -24,8 +25,8 @@ export const hmacSha256: HmacFactory = (secret) => {
 /** One signing secret of a webhook, ready to verify with. */
 export interface SigningSecret {
   readonly name: string
-  /** Epoch milliseconds from which it no longer verifies. */
-  readonly expiresAt?: number
+  /** From this time on it no longer verifies. */
+  readonly expiresAt?: EpochMillis
   readonly hmac: Hmac
 }
 
@@ -76,15 +77,14 @@ export const sign = (hmac: Hmac, body: Uint8Array): string =>
 /**
  * Verifies `header` over the raw `body`, in constant time a secret.
  *
- * `now` is in epoch milliseconds and decides which secrets have expired. A
- * header that only an expired secret matches is refused as `expired`: that is
+ * `now` decides which secrets have expired. A header that only an expired secret matches is refused as `expired`: that is
  * what an operator who rotated too early needs to read.
  */
 export const verify = (
   secrets: ReadonlyArray<SigningSecret>,
   header: string | null,
   body: Uint8Array,
-  now: number,
+  now: EpochMillis,
 ): Verification => {
   if (header === null || !readClaim(header)) return { ok: false, reason: whyUnreadable(header) }
   let expired = false

@@ -17,11 +17,13 @@ import { type CertificateFault, diagnosticsOf, type Loaded, warningsOf } from ".
 import * as Slices from "../config/load/Slices.ts"
 import { LaneSpecs } from "../delivery/LaneSpecs.ts"
 import { Lanes } from "../delivery/Lanes.ts"
+import type { EpochMillis } from "../event/Quantities.ts"
 import { liveKeys } from "../journal/Journals.ts"
 import { ListenerTls } from "../runtime/ListenerTls.ts"
 import { Notify } from "../runtime/Notify.ts"
 import * as Difference from "./Difference.ts"
 
+/** What a reload changed. */
 export interface Report {
   /** The file that was read, as it is named. */
   readonly file: string
@@ -43,9 +45,10 @@ export class ReloadRefused extends Schema.TaggedError<ReloadRefused>()("ReloadRe
   diagnostics: Schema.Array(Diagnostic),
 }) {}
 
+/** The active config, and whether a newer one was refused. */
 export interface ReloadStatus {
-  /** Epoch milliseconds at which the config in force was loaded. */
-  readonly loadedAt: number
+  /** When the active config was loaded. */
+  readonly loadedAt: EpochMillis
   /** Why the last reload was refused; empty when it was not. */
   readonly refusal: string
 }

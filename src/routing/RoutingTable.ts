@@ -3,6 +3,7 @@
  * signing keys, and the router. Immutable; a reload makes another one.
  */
 import { Duration, Redacted } from "effect"
+import type { Bytes, EpochMillis, Millis } from "../event/Quantities.ts"
 import type { HmacFactory, SigningSecret } from "../event/Signature.ts"
 import * as Router from "./Router.ts"
 
@@ -16,11 +17,9 @@ export interface Receiving {
   readonly secrets: ReadonlyArray<{
     readonly name: string
     readonly value: Redacted.Redacted<string>
-    /** Epoch milliseconds. */
-    readonly expires?: number
+    readonly expires?: EpochMillis
   }>
-  /** Bytes. */
-  readonly maxBody: number
+  readonly maxBody: Bytes
   readonly commitTimeout: Duration.Duration
 }
 
@@ -28,15 +27,14 @@ export interface Receiving {
 export interface Receiver<Webhook extends Receiving = Receiving> {
   readonly webhook: Webhook
   readonly secrets: ReadonlyArray<SigningSecret>
-  /** Milliseconds. */
-  readonly commitTimeout: number
+  readonly commitTimeout: Millis
 }
 
 /** The webhooks of one path. */
 export interface Endpoint<Webhook extends Receiving = Receiving> {
   readonly receivers: ReadonlyArray<Receiver<Webhook>>
   /** The largest of its webhooks' `maxBody`: which of them it is for is known only after reading. */
-  readonly maxBody: number
+  readonly maxBody: Bytes
 }
 
 export interface RoutingTable<Webhook extends Receiving = Receiving> {

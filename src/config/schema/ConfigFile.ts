@@ -24,11 +24,12 @@ export const usual = {
 const textOrTexts = (description: string) =>
   Schema.Union([Text, Schema.Array(Text)]).annotate({ description, expected: "text, or a list of texts" })
 
-export const Tls = Schema.Struct({
+const Tls = Schema.Struct({
   certificate: text("PEM file of the certificate chain"),
   key: secret("PEM file of the private key, or the PEM text itself"),
 }).annotate({ description: "Serve HTTPS with these files; without it the listener speaks HTTP" })
 
+/** The part of the file that the command line reads alone, to ask a running relay. */
 export const Admin = Schema.Struct({
   listen: Units.address.or(usual.adminListen, "Address of the admin API; `status`, `lanes`, `dlq` and `replay` use it"),
   token: Schema.optionalKey(secret("Bearer token of the admin API; required when it listens beyond loopback")),
@@ -44,7 +45,7 @@ const secretHeaders = (description: string) =>
     .annotate({ description })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 
-export const Telemetry = Schema.Struct({
+const Telemetry = Schema.Struct({
   otlp: Schema.optionalKey(
     Schema.Struct({
       url: Schema.RedactedFromValue(
@@ -73,7 +74,7 @@ export const Telemetry = Schema.Struct({
   ),
 }).annotate({ description: "Telemetry export (default: off)" })
 
-export const Secret = Schema.Struct({
+const Secret = Schema.Struct({
   name: text("Name of this secret in logs and metrics; never the secret itself"),
   value: secret("The signing secret: `file:PATH` or `${VAR}` keep it out of this file"),
   expires: Schema.optionalKey(Units.time({ description: "From this time on it no longer verifies" })),
@@ -100,7 +101,7 @@ const pathProblem = (path: string): string | undefined => {
 }
 const longestPath = 1_000
 
-export const Webhook = Schema.Struct({
+const Webhook = Schema.Struct({
   id: Schema.optionalKey(
     textOrTexts("The webhook id, or several; the header is not signed, so it only selects the secrets"),
   ),
@@ -139,6 +140,7 @@ export const Webhook = Schema.Struct({
   strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
 }).annotate({ description: "One webhook of the sender" })
 
+/** One route; `Load.ts` decodes each by itself, because there may be thousands. */
 export const Route = Schema.Struct({
   name: text("Name of this route in logs and `explain`"),
   match: textOrTexts("Patterns of event types: `*` within a segment, `**` over segments, `{a,b}` either"),
@@ -150,13 +152,14 @@ export const Route = Schema.Struct({
   to: textOrTexts("The sinks"),
 }).annotate({ description: "Every route that matches applies; an event reaches a sink once" })
 
-export const Retry = Schema.Struct({
+const Retry = Schema.Struct({
   maxAge: Units.duration.or("72 hours", "How long to retry after the first attempt before dead-lettering"),
   maxAttempts: Schema.optionalKey(count("Maximum attempts before dead-lettering (default: unlimited)", 1, 1_000_000)),
   initial: Units.duration.or("1 second", "The first wait; each next one is twice as long, with jitter"),
   max: Units.duration.or("10 minutes", "The longest wait"),
 }).annotate({ description: "When a failed event is tried again" })
 
+/** The common `delivery`, and that of a sink with the common one below it. */
 export const Delivery = Schema.Struct({
   timeout: Units.duration.or("10 seconds", "How long one attempt may take"),
   retry: Retry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
@@ -181,7 +184,7 @@ export const deliveryKey = (key: string): string | undefined => {
   return `it belongs in "${place}": ${place}.${key}`
 }
 
-export const Quarantine = Schema.Struct({
+const Quarantine = Schema.Struct({
   maxSize: Units.bytes.or(
     "1 GiB",
     "Maximum size of the quarantine. A webhook may use as much as it leaves free, so at most half; beyond that, its deliveries that can't be routed get a 503",
@@ -206,7 +209,7 @@ const rateLimit = (description: string) =>
     }),
   ]).annotate({ description, expected: '"100/second", or { "events": 100, "per": "1 second" }' })
 
-export const Clients = Schema.Struct({
+const Clients = Schema.Struct({
   baseUrl: Schema.String.annotate({
     shown: true,
     description: "The API's base URL; `/v1/clients/ID` is added",
@@ -278,7 +281,7 @@ export const Lane = Schema.Struct({
   renamedFrom: Schema.optionalKey(text("The sink's former name; it takes over the events pending there")),
 })
 
-export const Test = Schema.Struct({
+const Test = Schema.Struct({
   event: text("An event type"),
   webhook: Schema.optionalKey(text("The webhook that receives it (default: each of them)")),
   object: Schema.optionalKey(Schema.Json.annotate({ description: "`data.object` of the event" })),
@@ -294,6 +297,7 @@ export const Test = Schema.Struct({
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
 }).annotate({ description: "A test that `relay test` runs" })
 
+/** The whole file; `journal` and `sinks` are decoded by their types. */
 export const ConfigFile = Schema.Struct({
   $schema: Schema.optionalKey(text("Location of this schema, for editors")),
   listen: Units.address.or(usual.listen, "Address that receives deliveries"),
@@ -312,4 +316,5 @@ export const ConfigFile = Schema.Struct({
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
 }).annotate({ title: "relay.config.json", description: "The relay's config: JSON, with comments and trailing commas" })
 
+/** The file with its defaults: `Duration`s, sizes in bytes, times in epoch milliseconds, secrets `Redacted`. */
 export type ConfigFile = typeof ConfigFile.Type

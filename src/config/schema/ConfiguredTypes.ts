@@ -29,6 +29,7 @@ export interface Messages<Config> {
   ofDigests?(config: Config, key: string): Config
 }
 
+/** A type of sink, as far as its config goes. */
 export interface ConfiguredType<Config> {
   /** The type's own keys, each with what it holds (`config/schema/Keys.ts`); the keys that every sink has are added. */
   readonly config: Schema.Codec<Config, unknown>
@@ -37,6 +38,7 @@ export interface ConfiguredType<Config> {
   readonly messages?: Messages<Config>
 }
 
+/** The types of sinks by their names, which a sink's `type` holds. */
 export type ConfiguredTypes = Readonly<Record<string, ConfiguredType<unknown>>>
 
 /** All types that a config may name. */

@@ -4,6 +4,7 @@ import { Effect, Schema } from "effect"
 /** The part of a `JournalType` that a config needs. The first is the default. */
 export type JournalTypes = Readonly<Record<string, { readonly config: Schema.Struct<Schema.Struct.Fields> }>>
 
+/** An unknown type has the keys of the default; its `type` is refused. */
 export const journalSchema = (type: string, journalTypes: JournalTypes) => {
   const types = Object.keys(journalTypes)
   const [usual = ""] = types

@@ -16,21 +16,26 @@ const notEmpty = Schema.makeFilter((text: string) => text !== "" || "this can't 
   toJsonSchema: () => ({ minLength: 1 }),
 })
 
+/** A text that is not empty. Diagnostics may show it. */
 export const Text = Schema.String.check(notEmpty).annotate({ shown: true })
 
+/** {@link Text} with its description. */
 export const text = (description: string, more: More = {}) => Text.annotate({ description, shown: true, ...more })
 
 /** A text that is filled in from an event. */
 export const template = (description: string, more: More = {}) => text(description, { template: true, ...more })
 
+/** A text with a default. */
 export const textOr = (description: string, value: string, more: More = {}) =>
   text(description, { default: value, ...more }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
 
 export const templateOr = (description: string, value: string) => textOr(description, value, { template: true })
 
+/** `true` or `false`, with a default. */
 export const flag = (description: string, value: boolean) =>
   Schema.Boolean.annotate({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
 
+/** A whole number within limits, both included. */
 export const count = (description: string, minimum: number, maximum: number) =>
   Schema.Int.check(
     Schema.isBetween({ minimum, maximum }, { expected: `a whole number from ${minimum} to ${maximum}` }),
@@ -41,6 +46,7 @@ export const countOr = (description: string, value: number, minimum: number, max
     .annotate({ default: value })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
 
+/** One of some words, with a default. */
 export const oneOf = <const L extends ReadonlyArray<string>>(
   description: string,
   literals: L,

@@ -139,6 +139,7 @@ const address = word<Address.Address>({
   format: Address.format,
 })
 
+/** At most `events` within `per`. */
 export interface Rate {
   readonly events: number
   readonly per: Duration.Duration
@@ -179,6 +180,7 @@ const withOr = <S extends Schema.Codec<unknown, string>>(make: (doc: Doc) => S) 
     make({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value))),
 })
 
+/** Each kind of value: `required` without a default, `or` with one. Sizes are decoded to bytes, times to epoch milliseconds. */
 export const Units = {
   duration: withOr(duration),
   bytes: withOr(bytes),

@@ -1,12 +1,13 @@
 /** Checks the clock: its date, whether it jumps, and whether a time server synchronizes it. */
 import { Clock, Duration, Effect } from "effect"
 import { ChildProcess, ChildProcessSpawner } from "effect/process"
+import type { EpochMillis, Millis } from "../../../event/Quantities.ts"
 import * as WallClock from "../../../journal/WallClock.ts"
 import { type Finding, finder } from "./Finding.ts"
 
 const watched = Duration.millis(500)
-/** Milliseconds by which the wall clock may deviate from the monotonic one while it is watched. */
-const tolerance = 250
+/** By how much the wall clock may deviate from the monotonic one while it is watched. */
+const tolerance: Millis = 250
 /** A clock that shows less is wrong: this program is newer. */
 const earliest = Date.UTC(2026, 0, 1)
 
@@ -26,10 +27,9 @@ export const clock = Effect.gen(function* () {
 })
 
 export interface Time {
-  /** Epoch milliseconds. */
-  readonly now: number
-  /** Milliseconds by which the wall clock ran ahead while it was watched. */
-  readonly drift: number
+  readonly now: EpochMillis
+  /** By how much the wall clock ran ahead while it was watched. */
+  readonly drift: Millis
   readonly synchronized: boolean | undefined
 }
 

@@ -1,16 +1,17 @@
 /** Checks the journal's disk: write permission, the time of a sync, free space. Leaves no file behind. */
 import { Duration, Effect, FileSystem, Option, Path, type PlatformError, Result } from "effect"
+import type { Bytes, Millis } from "../../../event/Quantities.ts"
 import type { JournalFile } from "../../../journal/JournalType.ts"
 import { withDeadline } from "../deadline.ts"
 import { bytes } from "../output.ts"
 import { lazily } from "../Program.ts"
 import { finder, type Verdict } from "./Finding.ts"
 
-/** Milliseconds; every answer waits for a sync. */
-const slowSync = 100
+/** Every answer waits for a sync. */
+const slowSync: Millis = 100
 const syncs = 5
 
-/** Milliseconds that a small write takes to be on disk: the median of several. */
+/** The time that a small write takes to be on disk: the median of several. */
 const timeSync = Effect.fnUntraced(function* (directory: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* fs.makeTempFileScoped({ directory, prefix: ".relay-doctor-" })
@@ -92,18 +93,17 @@ export const disk = (journal: JournalFile) =>
     Effect.succeed([finder("disk", journal.path)("wrong", `the disk does not answer within ${time}`)]),
   )(check(journal))
 
-/** `took` is in milliseconds. */
-export const sync = (took: number): readonly [Verdict, string] =>
+export const sync = (took: Millis): readonly [Verdict, string] =>
   took > slowSync
     ? ["warning", `a sync takes ${took.toFixed(0)} ms, and every answer waits for one: use a faster disk`]
     : ["ok", `writable; a sync takes ${took.toFixed(1)} ms`]
 
 export interface Room {
-  /** All in bytes: free on the disk, used by the journal, and the limits of the config. */
-  readonly free: number | undefined
-  readonly used: number
-  readonly maxSize: number
-  readonly minFree: number
+  /** Free on the disk, used by the journal, and the limits of the config. */
+  readonly free: Bytes | undefined
+  readonly used: Bytes
+  readonly maxSize: Bytes
+  readonly minFree: Bytes
 }
 
 export const room = ({ free, used, maxSize, minFree }: Room): readonly [Verdict, string] => {
