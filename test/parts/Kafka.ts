@@ -223,6 +223,8 @@ export const makeBroker = async (
       // Or a broker that was killed is away for 14 seconds.
       "broker.session.timeout.ms": 1500,
       "broker.heartbeat.interval.ms": 500,
+      // Or it takes ten minutes until a producer is forgotten whose time is over.
+      "producer.id.expiration.check.interval.ms": 200,
       "ssl.keystore.type": "PEM",
       "ssl.keystore.location": certificates.serverChain,
       "ssl.truststore.type": "PEM",

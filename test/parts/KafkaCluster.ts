@@ -22,6 +22,7 @@ export interface ClusterNode {
   readonly leave: () => Promise<void>
   /** Starts it again, on the same port and data; waits until it answers. */
   readonly start: () => Promise<void>
+  readonly signal: (signal: NodeJS.Signals) => void
 }
 
 export interface Cluster {
@@ -90,6 +91,7 @@ const makeNode = (ports: Ports, all: ReadonlyArray<Ports>, home: string): Cluste
     kill: own.kill,
     leave: own.leave,
     start: own.start,
+    signal: own.signal,
   }
 }
 

@@ -3,7 +3,10 @@ import {
   AclOperations,
   AclPermissionTypes,
   Admin,
+  ConfigResourceTypes,
   Consumer,
+  describeProducersV0,
+  IncrementalAlterConfigOperationTypes,
   ListOffsetTimestamps,
   type Message,
   MessagesStreamModes,
@@ -115,6 +118,25 @@ export const limit = (broker: string, clientId: string, bytesPerSecond: number):
     const entities = [{ entityType: "client-id" as const, entityName: clientId }]
     const ops = [{ key: "producer_byte_rate" as const, value: bytesPerSecond, remove: false }]
     await admin.alterClientQuotas({ entries: [{ entities, ops }], validateOnly: false })
+  })
+
+/** Has the only broker forget producers that wrote nothing for so many milliseconds; a day unless it is told. */
+export const forgetProducersAfter = (broker: string, millis = 86_400_000): Promise<void> =>
+  asAdmin(broker, (admin) => {
+    const configOperation = IncrementalAlterConfigOperationTypes.SET
+    const configs = [{ name: "producer.id.expiration.ms", configOperation, value: String(millis) }]
+    return admin.incrementalAlterConfigs({
+      resources: [{ resourceType: ConfigResourceTypes.BROKER, resourceName: "1", configs }],
+    })
+  })
+
+/** How many producers the only broker knows of a topic's first partition. */
+export const producersOf = (broker: string, topic: string): Promise<number> =>
+  asAdmin(broker, async (admin) => {
+    const [host = "", port] = broker.split(":")
+    const connection = await admin.connections.get({ host, port: Number(port) })
+    const { topics } = await describeProducersV0.api.async(connection, [{ name: topic, partitionIndexes: [0] }])
+    return topics[0]?.partitions[0]?.activeProducers.length ?? 0
   })
 
 /** The same of a topic whose partitions are not known. */

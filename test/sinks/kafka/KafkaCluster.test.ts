@@ -97,6 +97,39 @@ suitesWith(reasonToSkip, startCluster)("the Kafka sink when the leaders of a clu
   }
 
   it.live(
+    "platformatic: what a leader has written and too few replicas have is sent again: nothing is lost, order by key is kept",
+    () =>
+      Effect.gen(function* () {
+        const { brokers, nodes } = cluster()
+        const [bootstrap = ""] = brokers
+        const topic = yield* Effect.promise(() => makeTopic(bootstrap, 1, { "min.insync.replicas": "3" }, 3))
+        const leader = yield* leaderOf(cluster(), topic, 0)
+        const follower = nodes.find(({ id }) => id !== leader)
+        if (follower === undefined) return yield* Effect.die("no broker follows")
+        yield* Effect.addFinalizer(() => Effect.sync(() => follower.signal("SIGCONT")))
+        yield* Effect.gen(function* () {
+          yield* append(0, perTenth)
+          yield* settled
+          follower.signal("SIGSTOP")
+          yield* append(perTenth, 2 * perTenth)
+          // The leader has written them. Kafka 3.9 says so (NOT_ENOUGH_REPLICAS_AFTER_APPEND), and 4.3 lets them wait.
+          const said = Effect.map(lake, (lane) => lane?.lastFailure?.message ?? "")
+          while (!(yield* said).includes("NOT_ENOUGH_REPLICAS")) yield* Effect.sleep("20 millis")
+          expect((yield* lake)?.backlog).toBe(perTenth)
+          follower.signal("SIGCONT")
+          yield* settled
+          expect(yield* lake).toMatchObject({ deadLetters: 0, retrying: 0 })
+        }).pipe(Effect.provide(lanes("platformatic", () => ({ brokers, topic, requestTimeout: "5 seconds" }))))
+        const { lost, overtaken, twice } = yield* accounts(bootstrap, topic, 2 * perTenth)
+        console.log(
+          `platformatic: ${2 * perTenth} events, a follower frozen: ${lost} lost, ${overtaken} overtaken, ${twice} twice`,
+        )
+        expect({ lost, overtaken }).toEqual({ lost: 0, overtaken: 0 })
+      }).pipe(Effect.scoped),
+    120_000,
+  )
+
+  it.live(
     "kafkajs: loses nothing when a partition has moved to a broker that answers for others",
     () =>
       Effect.gen(function* () {

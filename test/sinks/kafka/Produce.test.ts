@@ -8,7 +8,7 @@ import { Effect, Result } from "effect"
 import { type KafkaRecord, kafkaError } from "../../../src/sinks/kafka/KafkaClient.ts"
 import * as Produce from "../../../src/sinks/kafka/Produce.ts"
 import { it } from "../../lib/effect.ts"
-import { asAdmin, follow, makeTopic } from "../../parts/Topics.ts"
+import { asAdmin, follow, forgetProducersAfter, makeTopic, producersOf } from "../../parts/Topics.ts"
 import { withBroker } from "./kafkaSink.ts"
 
 type Client = Parameters<typeof Produce.make>[0]
@@ -348,6 +348,24 @@ withBroker("producing to a real broker", (broker) => {
       expect([first.asked(), again.asked()]).toEqual([0, 1])
       expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])
     }),
+  )
+
+  it.live(
+    "an identity that the broker has forgotten, as it does by retention, costs nothing: nothing is lost or twice",
+    () =>
+      Effect.gen(function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        const send = Produce.make(yield* clientOf(broker().plain), options)
+        const knows = Effect.promise(() => producersOf(broker().plain, topic))
+        expect((yield* send([on(topic, "a"), on(topic, "b")])).size).toBe(0)
+        expect(yield* knows).toBe(1)
+        yield* Effect.promise(() => forgetProducersAfter(broker().plain, 1))
+        while ((yield* knows) > 0) yield* Effect.sleep("20 millis")
+        yield* Effect.promise(() => forgetProducersAfter(broker().plain))
+        expect((yield* send([on(topic, "c")])).size).toBe(0)
+        expect((yield* send([on(topic, "d")])).size).toBe(0)
+        expect(yield* valuesOf(topic, 4)).toEqual(["a", "b", "c", "d"])
+      }),
   )
 
   it.live("a partition that was added is found, and a topic that was deleted and made anew is another", () =>
