@@ -7,7 +7,7 @@
  * a second, what failed says why, and once the proxies behave all has arrived.
  *
  * The short form draws its bytes: some 50 cuts a sink, in less than two minutes. The long one
- * goes through 100 places of each conversation, for each kind and direction.
+ * goes through 100 places of each conversation, for each kind and direction. A SIGTERM ends it with its account.
  */
 import type { Status } from "../../../src/admin/Api.ts"
 import { type Direction, directions, type Kind, kinds } from "../../parts/CutProxy.ts"
@@ -213,8 +213,14 @@ const run = async (options: Options): Promise<Outcome> => {
   void relay.exited.then(() => {
     if (!over) ended += 1
   })
-  const rounds = roundsOf(options)
-  for (const round of rounds) {
+  let isStopped = false
+  process.once("SIGTERM", () => {
+    isStopped = true
+  })
+  let rounds = 0
+  for (const round of roundsOf(options)) {
+    if (isStopped) break
+    rounds += 1
     if (!(await stage.play(round))) break
     if (ended === 0) continue
     stage.broken.add(`the process ended: ${relay.stderr().split("\n").slice(-3).join(" ")}`)
@@ -242,7 +248,7 @@ const run = async (options: Options): Promise<Outcome> => {
   if (lost + missing + stage.broken.size === 0) subject.remove()
   const total = stage.cuts.values().reduce((sum, cuts) => sum + cuts, 0)
   return {
-    rounds: rounds.length,
+    rounds,
     acknowledged: subject.sender.acknowledged.size,
     lost: lost + missing,
     duplicates: worst,
