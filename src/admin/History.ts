@@ -4,7 +4,7 @@
  *
  * **Guarantee.** Its size is fixed, and it costs an event nothing: every ten
  * seconds it reads what ingest and the lanes have counted. A restart continues
- * it, where the journal is a file: it is kept in a file beside that.
+ * it, because the journal keeps it.
  *
  * **Gotcha.** A crash loses the counts of the last ten seconds, and a stop those
  * of the attempts that end while the relay drains.
@@ -17,7 +17,6 @@ import type { EpochMillis, Millis } from "../event/Quantities.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Archive } from "../journal/Archive.ts"
-import * as StateFile from "../runtime/StateFile.ts"
 import { type Hour, History as Report, type Totals } from "./HistoryApi.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 
@@ -127,9 +126,8 @@ export class History extends Context.Service<
     Effect.gen(function* () {
       const { counters } = yield* Ingest
       const lanes = yield* Lanes
-      const { path } = (yield* (yield* Archive).status).engine
-      const file = path === undefined ? undefined : `${path}-hour`
-      const known = file === undefined ? undefined : yield* StateFile.read(file)
+      const stored = (yield* Archive).hour
+      const known = yield* stored.read
       // All counts begin with the process, also those from before this layer was built.
       const kept = new Steps(
         (yield* RelayInfo).startedAt,
@@ -147,9 +145,7 @@ export class History extends Context.Service<
         kept.add(step)
         durations.push(new Map(now.map(({ name, durations: { counts } }) => [name, [...counts]])))
         if (durations.length > recent + 1) durations.shift()
-        if (file !== undefined && names.some((of) => step[of] > 0)) {
-          yield* StateFile.replace(file, Schema.encodeSync(Stored)(kept.report))
-        }
+        if (names.some((of) => step[of] > 0)) yield* stored.replace(Schema.encodeSync(Stored)(kept.report))
       })
       yield* Effect.addFinalizer(() => Effect.ignore(sample))
       // The journal reports its own errors; the next step is longer then.

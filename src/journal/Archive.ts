@@ -58,6 +58,13 @@ export interface ImportCounts {
   readonly known: number
 }
 
+/** A text of this relay that its next start reads. It is replaced whole, and a failure costs no more than the text. */
+export interface KeptText {
+  /** `undefined` where there is none, or none that can be read. */
+  readonly read: Effect.Effect<string | undefined>
+  replace(text: string): Effect.Effect<void>
+}
+
 export class Archive extends Context.Service<
   Archive,
   {
@@ -65,6 +72,8 @@ export class Archive extends Context.Service<
     readonly status: Effect.Effect<JournalStatus>
     /** An operator has seen the alarm: the journal is no longer red. */
     readonly acknowledge: Effect.Effect<void, JournalError>
+    /** This relay's counts of the last hour. */
+    readonly hour: KeptText
     /** The relays on this journal; absent where there can be but one. */
     readonly fleet?: Fleet
 

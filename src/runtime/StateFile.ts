@@ -8,15 +8,15 @@ import { Effect } from "effect"
 /** A disk that does not answer must not hold up a stop. */
 const patience = "2 seconds"
 
-/** Its text; `undefined` where there is none, or none that can be read. */
-export const read = (path: string): Effect.Effect<string | undefined> =>
-  Effect.tryPromise(() => readFile(path, "utf8")).pipe(
+export const at = (path: string) => ({
+  /** Its text; `undefined` where there is none, or none that can be read. */
+  read: Effect.tryPromise(() => readFile(path, "utf8")).pipe(
     Effect.timeout(patience),
     Effect.orElseSucceed(() => undefined),
-  )
-
-export const replace = (path: string, text: string): Effect.Effect<void> =>
-  Effect.tryPromise(async () => {
-    await writeFile(`${path}.new`, text, { mode: 0o600 })
-    await rename(`${path}.new`, path)
-  }).pipe(Effect.timeout(patience), Effect.ignore)
+  ),
+  replace: (text: string): Effect.Effect<void> =>
+    Effect.tryPromise(async () => {
+      await writeFile(`${path}.new`, text, { mode: 0o600 })
+      await rename(`${path}.new`, path)
+    }).pipe(Effect.timeout(patience), Effect.ignore),
+})

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test"
-import { join } from "node:path"
 import { Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { History, percentile99 } from "../../src/admin/History.ts"
@@ -7,20 +6,18 @@ import { RelayInfo } from "../../src/admin/RelayInfo.ts"
 import { type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
 import * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
-import { Archive, type JournalStatus } from "../../src/journal/Archive.ts"
-import { directory } from "../lib/directory.ts"
+import type { Archive } from "../../src/journal/Archive.ts"
+import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { it } from "../lib/effect.ts"
 import { lane } from "./fixture.ts"
 
-/** A relay's counts; the one that comes after it in the same directory continues them. */
-const history = Effect.fnUntraced(function* (path?: string) {
+/** A relay's counts; the one that comes after it on the same journal continues them. */
+const history = Effect.fnUntraced(function* (journal: Layer.Layer<Archive> = MemoryJournal.create()) {
   const counters = Counters.make()
   const lanes: Array<LaneStatus> = []
   const counted = Layer.mergeAll(
     RelayInfo.layer({ version: "1.2.3", configFile: "relay.config.json" }),
-    Layer.succeed(Archive, {
-      status: Effect.succeed({ engine: path === undefined ? {} : { path } } as JournalStatus),
-    } as Archive["Service"]),
+    journal,
     Layer.succeed(Ingest, { counters } as Ingest["Service"]),
     Layer.mock(Lanes, {
       status: Effect.sync(() => [...lanes]),
@@ -72,18 +69,18 @@ describe("the history", () => {
 
   it.effect("continues after a restart, says from when on it counts, and forgets what is older than an hour", () =>
     Effect.gen(function* () {
-      const path = join(yield* directory, "journal.db")
+      const journal = MemoryJournal.create()
       yield* TestClock.adjust("5 minutes")
       yield* Effect.scoped(
         Effect.gen(function* () {
-          const { answer, lanes } = yield* history(path)
+          const { answer, lanes } = yield* history(journal)
           answer(204, 5)
           lanes.push(lane("lake", { attempts: { delivered: 4 } }))
           yield* TestClock.adjust("3 seconds")
         }),
       )
       yield* TestClock.adjust("20 minutes")
-      const { hour, answer } = yield* history(path)
+      const { hour, answer } = yield* history(journal)
       answer(503, 2)
       const counted = { received: 5, delivered: 4, refused: 2, failed: 0 }
       expect(yield* hour).toEqual({ since: 300_000, ...counted })

@@ -67,6 +67,7 @@ const make = (): WholeJournal => {
   const lanes = new Map<string, Lane>()
   const waiting = new Set<{ readonly after: number; readonly wake: () => void }>()
   const counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
+  let hour: string | undefined
 
   const newLane = (): Lane => ({
     cursor: { sequence: log.length, settled: [] },
@@ -467,6 +468,13 @@ const make = (): WholeJournal => {
       engine: {},
     })),
     mayStart: () => true,
+    hour: {
+      read: Effect.sync(() => hour),
+      replace: (text) =>
+        Effect.sync(() => {
+          hour = text
+        }),
+    },
     broken: Effect.never,
     acknowledge: Effect.void,
   }

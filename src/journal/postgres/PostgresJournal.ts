@@ -22,6 +22,7 @@ import { refusing } from "./connection/DatabaseRefusal.ts"
 import { WriteTrouble } from "./connection/WriteTrouble.ts"
 import { Admission } from "./fleet/Admission.ts"
 import { FleetReport } from "./fleet/FleetReport.ts"
+import * as HourCounts from "./fleet/HourCounts.ts"
 import * as Member from "./fleet/Member.ts"
 import { beatEvery } from "./fleet/Membership.ts"
 import { RedAlarm } from "./fleet/RedAlarm.ts"
@@ -87,6 +88,7 @@ export const make = Effect.fnUntraced(function* (
 
     status: PostgresStatus.make(member, report, admission, alarm, options.maxSize),
     acknowledge: askingAgain(refusing(alarm.clear)),
+    hour: HourCounts.make(db, options.name),
     fleet: {
       status: Effect.sync(() => report.status),
       introduce: (self) =>

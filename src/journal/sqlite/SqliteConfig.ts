@@ -35,6 +35,9 @@ export const SqliteConfig = Schema.Struct({
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
 })
 
+/** The file with the counts of the last hour. */
+export const hourOf = (path: string): string => `${path}-hour`
+
 /** The file that a relay holds locked while it runs on a journal. */
 export const lockOf = (path: string): string => `${path}-lock`
 

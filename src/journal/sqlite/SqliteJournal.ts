@@ -11,6 +11,7 @@
  * process must end: nothing in it can be trusted with the file any more.
  */
 import { Clock, Deferred, Duration, Effect, Latch, Layer, Schedule, type Scope } from "effect"
+import * as StateFile from "../../runtime/StateFile.ts"
 import type { Archive, JournalStatus } from "../Archive.ts"
 import type { EventQuery } from "../EventQuery.ts"
 import type { Appended, Journal } from "../Journal.ts"
@@ -32,7 +33,7 @@ import { importEvents } from "./Import.ts"
 import * as JournalWorker from "./JournalWorker.ts"
 import { allOf, type Removal, readBytes } from "./LaneStore.ts"
 import { prune, sweep } from "./Retention.ts"
-import type { SqliteConfig } from "./SqliteConfig.ts"
+import { hourOf, type SqliteConfig } from "./SqliteConfig.ts"
 import { scan } from "./StartupScan.ts"
 import * as Search from "./search/Search.ts"
 
@@ -346,6 +347,7 @@ const make = Effect.fnUntraced(function* (
     mayStart: () => true,
     end: Effect.sync(() => String(engine.head)),
     status,
+    hour: StateFile.at(hourOf(options.path)),
     broken: Deferred.await(brokenSignal),
     acknowledge: patient(() => engine.acknowledge()),
   }

@@ -47,6 +47,18 @@ export const durabilityContract = (name: string, create: Create): void => {
         )
       }))
 
+    test("has the counts of the last hour that it was given last", (session) =>
+      Effect.gen(function* () {
+        yield* session(({ hour }) =>
+          Effect.gen(function* () {
+            expect(yield* hour.read).toBeUndefined()
+            yield* hour.replace("1 received")
+            yield* hour.replace("2 received")
+          }),
+        )
+        yield* session(({ hour }) => Effect.map(hour.read, (text) => expect(text).toBe("2 received")))
+      }))
+
     test("goes on with the log where it ended", (session) =>
       Effect.gen(function* () {
         yield* session((journal) => appendAll(journal, ["a", "b"], ["lake"]))

@@ -115,8 +115,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
     gone: "the counts of the last hour survive a restart",
     file: "src/admin/History.ts",
-    find: "yield* StateFile.read(file)",
-    replace: 'yield* StateFile.read(file + "-of-before")',
+    find: "yield* stored.read",
+    replace: "yield* Effect.as(stored.read, undefined)",
   },
   {
     line,

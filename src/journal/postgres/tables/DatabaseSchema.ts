@@ -85,6 +85,9 @@ const steps: ReadonlyArray<string> = [
    CREATE TABLE imported (
      journal text, sequence bigint, lanes jsonb NOT NULL, PRIMARY KEY (journal, sequence));
 
+   -- The counts of each relay's last hour, as a text of its own.
+   CREATE TABLE hour (relay text PRIMARY KEY, at timestamptz NOT NULL, counts text NOT NULL);
+
    CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false);
 
    CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[], a_former jsonb)
