@@ -33,6 +33,13 @@ export const mutants: ReadonlyArray<Mutant> = [
     replace: "if (isVoid.has(at)) return { ...entry, duplicate: true }",
   },
   {
+    line: "fleet-same",
+    gone: "a relay counts what all streams hold, and not only one of them",
+    file: postgres("fleet/FleetReport"),
+    find: "[...this.streams.values()].reduce(",
+    replace: "[...this.streams.values()].slice(0, 1).reduce(",
+  },
+  {
     line: "fleet-kill",
     gone: "events of a sink with an order go to the shared stream",
     file: postgres("append/StreamWriter"),

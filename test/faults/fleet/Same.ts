@@ -1,5 +1,6 @@
-/** The same delivery comes to all relays at once: it is relayed once, and answered 202 by each. */
+/** The same delivery comes to all relays at once: it is relayed once, answered 202 by each, and counted once by each. */
 import type { Line } from "../Line.ts"
+import { eventually } from "../relay/Subject.ts"
 import { names, over } from "./Relays.ts"
 
 const deliveries = { normal: 800, long: 20_000 }
@@ -22,6 +23,15 @@ export const same: Line = {
     if (!(await relays.arrived(30))) broken.push("not all came within half a minute")
     // A second delivery would come by now.
     await Bun.sleep(500)
+    // A relay hears of the others' streams each second.
+    for (const name of names) {
+      let said = 0
+      const isSaid = async () => {
+        said = (await relays.subject(name).status()).journal.head
+        return said === count
+      }
+      if (!(await eventually(isSaid, 5))) broken.push(`${name} counts ${said} events, and there are ${count}`)
+    }
     return { rounds: count, duplicates: relays.repeated, bound: 0, broken }
   }),
 }
