@@ -10,6 +10,7 @@
 import { Clock, Duration, Effect } from "effect"
 import { quarantine } from "../event/Event.ts"
 import type { Archive } from "../journal/Archive.ts"
+import { Operator } from "../journal/Operator.ts"
 import { rejected, type Sink } from "../sinks/Sink.ts"
 import type { LaneSpec } from "./LaneSpec.ts"
 
@@ -49,6 +50,8 @@ export const spec = (limits?: QuarantineLimits): LaneSpec => ({
   key: () => "",
 })
 
+/** Who dropped a delivery that was too old, in its story. */
+const expiry = 'the relay, for "quarantine.maxAge"'
 /** How many letters are deleted at a time. */
 const page = 100
 const expireEvery = Duration.minutes(10)
@@ -79,7 +82,7 @@ export const expire = Effect.fnUntraced(function* (archive: Archive["Service"], 
     const last = letters.at(-1)
     if (last === undefined) return deleted
     const old = letters.filter(({ at }) => at < time).map(({ id }) => id)
-    if (old.length > 0) deleted += yield* archive.dropDeadLetters(old)
+    if (old.length > 0) deleted += yield* Effect.provideService(archive.dropDeadLetters(old), Operator, expiry)
     before = last.sequence
   }
 })

@@ -19,6 +19,11 @@ describe("the quarantine", () => {
       for (const lane of [quarantine, "lake"]) yield* journal.settle([settlement(lane, count, { deadLetter: letters })])
       expect(yield* Quarantine.expire(journal, 1)).toBe(0)
       expect(yield* Quarantine.expire(journal, 211)).toBe(210)
+      const [dropped] = (yield* journal.events({ sequence: 210, limit: 1 })).events
+      expect(dropped?.deliveries).toMatchObject([
+        { sink: quarantine, outcome: "dropped", by: 'the relay, for "quarantine.maxAge"' },
+        { sink: "lake", outcome: "dead" },
+      ])
       const left = yield* journal.deadLetters({ lane: quarantine, limit: 1_000 })
       expect(left.map(({ at }) => at)).toEqual(Array.from({ length: 40 }, (_, index) => count - index))
       expect(yield* Quarantine.expire(journal, 1_000)).toBe(40)
