@@ -53,6 +53,9 @@ describe("a file sink", () => {
     "-index-wal",
     "-index-shm",
     "-lock-journal",
+    "-journal",
+    "-index-journal",
+    "-hour",
   ]) {
     test(`can't be the journal's ${suffix}, there or not, by another path`, async () => {
       expect(await saidOf(join(`${directory}.link`, `journal.db${suffix}`))).toBe(

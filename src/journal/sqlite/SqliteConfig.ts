@@ -3,8 +3,9 @@ import { Effect, Schema } from "effect"
 import { countOr, textOr } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 
-/** Suffixes of the files that the relay and SQLite keep next to the journal's file. */
+/** Suffixes of the files that the relay and SQLite keep next to the journal's file. SQLite deletes a `-journal` when it opens the file. */
 const filesBeside = [
+  "-journal",
   "-wal",
   "-shm",
   "-lock",
@@ -15,6 +16,7 @@ const filesBeside = [
   "-hour.new",
   "-probe",
   "-index",
+  "-index-journal",
   "-index-wal",
   "-index-shm",
 ]
