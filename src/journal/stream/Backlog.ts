@@ -74,17 +74,16 @@ export class Backlog {
     return Number.POSITIVE_INFINITY
   }
 
-  /** Why it takes no more from a webhook; empty when it does. */
+  /** Why it takes no more from a webhook; empty when it does. The same text as long as it lasts, because refusals are counted by it. */
   whyFull(webhook: string, size = this.size): string {
     if (size >= this.max) {
-      return `The sink ${this.lane} has ${size} events waiting, and its backlog takes ${this.max}. See \`relay lanes list\`.`
+      return `The sink ${this.lane} has as many events waiting as its backlog takes, ${this.max}. See \`relay lanes list\`.`
     }
     if (this.maxBytes === Number.POSITIVE_INFINITY) return ""
     const free = this.maxBytes - this.letterBytes.total - this.#waitingBytes.total
     const own = this.letterBytes.of(webhook) + this.#waitingBytes.of(webhook)
     if (own < free) return ""
-    const kibibytes = (bytes: number) => `${Math.max(0, Math.floor(bytes / 1024))} KiB`
-    return `The webhook ${webhook} has ${kibibytes(own)} in ${this.lane}, which may have ${kibibytes(this.maxBytes)}: what is free there, ${kibibytes(free)}, is for other webhooks. See \`relay dlq list --sink ${this.lane}\`; replay or drop them.`
+    return `The webhook ${webhook} has its share of the ${Math.floor(this.maxBytes / 1024)} KiB that ${this.lane} may have: what is free there is for other webhooks. See \`relay dlq list --sink ${this.lane}\`; replay or drop them.`
   }
 
   /** An event was committed for this lane, or found in the log at start. Ascending. */
