@@ -9,7 +9,7 @@
  */
 import { Effect, Exit, Result } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
-import type { Answer, Database, Queries } from "../connection/Database.ts"
+import type { Answer, Database, Params, Queries } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { mayRepeat, refusalOf } from "../connection/DatabaseRefusal.ts"
 import { alsoName } from "../lanes/LaneChange.ts"
@@ -79,9 +79,8 @@ export const rowOf = ({ batch }: Group): ReadonlyArray<unknown> => [
 /** The statements of the same transaction, given the sequence that the group's first event has. */
 export type Also = (queries: Queries, first: number) => Effect.Effect<void, DatabaseError | JournalError>
 
-/** An answer is one row. */
-const onlyRow = <E>(result: Result.Result<Answer<Row>, E>): Result.Result<Row | undefined, E> =>
-  Result.map(result, ({ rows }) => rows[0])
+/** The same, given the row that the statement answered. */
+type After = (queries: Queries, row: Row) => Effect.Effect<void, DatabaseError | JournalError>
 
 const sleep = (millis: number) => new Promise<void>((resolve) => setTimeout(resolve, millis))
 
@@ -111,24 +110,14 @@ export class Commits {
     if (Exit.isFailure(named)) return Exit.failCause(named.cause)
     const newLanes = stream.missingLanes(group.batch.entries, first)
     const params = [stream.id, stream.epoch, ...keysOf(group), first, ...rowOf(group)]
-    const before: Also | undefined =
-      newLanes.length === 0 && also === undefined
-        ? undefined
-        : (queries, first) =>
-            Effect.andThen(
-              Effect.asVoid(stream.insertLanes(queries, newLanes)),
-              also === undefined ? Effect.void : also(queries, first),
-            )
+    const after: After = Effect.fnUntraced(function* (queries, { owned }) {
+      if (!owned) return
+      yield* stream.insertLanes(queries, newLanes)
+      if (also !== undefined) yield* also(queries, first)
+    })
+    const isPlain = newLanes.length === 0 && also === undefined
     const exit = await this.#repeated(
-      before === undefined
-        ? async () =>
-            onlyRow(await this.#options.db.queryUnsafe<Row>("append", ownSql, params, { name: "append", timeout }))
-        : () =>
-            this.#inTransaction((queries) =>
-              Effect.flatMap(queries.query<Row>(ownSql, params), (answer) =>
-                Effect.as(answer.rows[0]?.owned === true ? before(queries, first) : Effect.void, answer),
-              ),
-            ),
+      () => this.#send({ sql: ownSql, name: "append" }, params, isPlain ? undefined : after),
       () => this.#storedAt(first),
     )
     if (Exit.isSuccess(exit) && !exit.value.owned) {
@@ -153,23 +142,33 @@ export class Commits {
 
   /** Stores a group in the shared stream, after whatever others stored there. */
   toShared(group: Group, also?: Also): Promise<CommitExit> {
-    const { db } = this.#options
     const formerNames = this.#options.formerNames()
     const lanes = [...new Set(group.batch.entries.flatMap(({ sinks }) => sinks))]
     const renamed = lanes.flatMap((lane) => (formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []))
     const params = [...keysOf(group), ...rowOf(group), lanes, JSON.stringify(Object.fromEntries(renamed))]
+    const after: After | undefined = also && ((queries, { first }) => also(queries, first))
     return this.#repeated(
-      also === undefined
-        ? async () =>
-            onlyRow(await db.queryUnsafe<Row>("append", sharedSql, params, { name: "append_shared", timeout }))
-        : () =>
-            this.#inTransaction((queries) =>
-              Effect.flatMap(queries.query<Row>(sharedSql, params), (answer) =>
-                Effect.as(also(queries, answer.rows[0]?.first ?? 0), answer),
-              ),
-            ),
+      () => this.#send({ sql: sharedSql, name: "append_shared" }, params, after),
       async () => undefined,
     )
+  }
+
+  /** One round trip; in a transaction where something is done after it. */
+  #send(
+    { sql, name }: { readonly sql: string; readonly name: string },
+    params: Params,
+    after: After | undefined,
+  ): Promise<Result.Result<Row | undefined, DatabaseError | JournalError>> {
+    const { db } = this.#options
+    const only = ({ rows }: Answer<Row>) => rows[0]
+    if (after === undefined) {
+      return db.queryUnsafe<Row>("append", sql, params, { name, timeout }).then(Result.map(only))
+    }
+    const work = (queries: Queries) =>
+      Effect.map(queries.query<Row>(sql, params), only).pipe(
+        Effect.tap((row) => (row === undefined ? Effect.void : after(queries, row))),
+      )
+    return Effect.runPromise(Effect.result(db.transact(work)))
   }
 
   /** Until the fate of the group is known; `stored` looks for what an earlier try has stored. */
@@ -191,11 +190,6 @@ export class Commits {
       }
       await sleep(repeatAfter)
     }
-  }
-
-  #inTransaction(work: (queries: Queries) => Effect.Effect<Answer<Row>, DatabaseError | JournalError>) {
-    const done = this.#options.db.transact(work)
-    return Effect.runPromise(Effect.map(Effect.result(done), onlyRow))
   }
 
   /** The row that an earlier try has stored: only this relay numbers this stream. */

@@ -55,11 +55,11 @@ export class StreamWriter {
     this.#commits = new Commits({ ...options, formerNames: () => this.#formerNames })
     this.#own = new Appends({
       commit: (group) => this.#commits.toOwn(group),
-      stored: (group, stored, millis) => this.#storedOwn(group, stored, millis),
+      stored: (group, stored, millis) => this.#stored(group, stored, millis, false),
     })
     this.#shared = new Appends({
       commit: (group) => this.#commits.toShared(group),
-      stored: (group, stored, millis) => this.#storedShared(group, stored, millis),
+      stored: (group, stored, millis) => this.#stored(group, stored, millis, true),
     })
   }
 
@@ -159,42 +159,26 @@ export class StreamWriter {
     await Promise.all([this.#own.drain(), this.#shared.drain()])
   }
 
-  #storedOwn(group: Group, stored: Stored, millis: number): void {
-    const own = this.#options.own()
-    if (own !== undefined && stored.first > 0) {
-      const { entries } = group.batch
-      for (const entry of entries) place(entry, stored.first)
-      const placed = stored.void.length + stored.altered.length === 0 ? entries.slice() : voided(entries, stored)
-      own.push(
-        placed,
-        { first: stored.first, events: entries.length - stored.void.length, mark: markOf(group.batch.keys()) },
-        entries.length,
-        group.batch.size,
-      )
+  #stored(group: Group, stored: Stored, millis: number, isShared: boolean): void {
+    const { first, void: voids } = stored
+    const { batch, keys } = group
+    const { entries } = batch
+    const isAltered = (place: number) => entries[place]?.event.altered === true && keys.places.includes(place)
+    const altered = entries.keys().filter((place) => isAltered(place))
+    const appended = entries.length - voids.length
+    if (first > 0) {
+      const row = { first, events: appended, mark: markOf(batch.keys()) }
+      if (isShared) this.toShared.push(row, performance.now())
+      else {
+        for (const entry of entries) place(entry, first)
+        this.#options.own()?.push(voided(entries, stored), row, entries.length, batch.size)
+      }
     }
-    this.#count(group, stored, millis)
-  }
-
-  #storedShared(group: Group, stored: Stored, millis: number): void {
-    if (stored.first > 0) {
-      const { batch } = group
-      const events = batch.entries.length - stored.void.length
-      const row = { first: stored.first, events, mark: markOf(batch.keys()) }
-      this.toShared.push(row, performance.now())
-    }
-    this.#count(group, stored, millis)
-  }
-
-  #count(group: Group, { void: voids, altered }: Stored, millis: number): void {
     const { counters } = this
     counters.commits += 1
     counters.commitMillis += millis
     counters.duplicates += voids.length
-    counters.appended += group.batch.entries.length - voids.length
-    const known = new Set([...altered].filter((place) => !voids.includes(place)))
-    for (const [place, { event }] of group.batch.entries.entries()) {
-      if (event.altered === true && group.keys.places.includes(place)) known.add(place)
-    }
-    counters.altered += known.size
+    counters.appended += appended
+    counters.altered += new Set([...stored.altered.filter((place) => !voids.includes(place)), ...altered]).size
   }
 }

@@ -25,11 +25,9 @@ const atOnce = 64
 const timeout = 150
 const origins = ["delivered", "replayed", "moved"] as const
 
-/** The place of a search: in a row of the log after an entry, or among what the log was pruned of. */
+/** The place of a search: in a row of the log after an entry, or among what the log was pruned of, which comes first. */
 interface At {
-  /** `log` comes after `kept` in time. */
-  readonly part: "log" | "kept"
-  /** When the row's newest event was received; 0 of what is kept. */
+  /** When the row's newest event was received; -1 of what is kept beyond the log. */
   readonly receivedTo: number
   /** The row's first sequence, or the sequence itself. */
   readonly first: number
@@ -37,23 +35,23 @@ interface At {
   readonly place: number
 }
 
-const textOf = ({ part, receivedTo, first, place }: At): string => [part, receivedTo, first, place].join(".")
+const newest: At = { receivedTo: Number.MAX_SAFE_INTEGER, first: Number.MAX_SAFE_INTEGER, place: 0 }
+const firstRow: At = { receivedTo: 0, first: 0, place: 0 }
+const newestKept: At = { ...newest, receivedTo: -1 }
+const oldest: At = { ...firstRow, receivedTo: -1 }
+
+const isKept = ({ receivedTo }: At): boolean => receivedTo < 0
+
+const textOf = ({ receivedTo, first, place }: At): string => [receivedTo, first, place].join(".")
 
 const parse = (text: string): Effect.Effect<At, JournalError> => {
-  const [, part, ...numbers] = /^(log|kept)\.(\d+)\.(\d+)\.(\d+)$/.exec(text) ?? []
-  const [receivedTo = 0, first = 0, place = 0] = numbers.map(Number)
-  return part === undefined
+  const [, receivedTo, first, place] = /^(-1|\d+)\.(\d+)\.(\d+)$/.exec(text) ?? []
+  return receivedTo === undefined
     ? Effect.fail(refused(`The journal has no place ${text}: a page begins where the one before ended.`))
-    : Effect.succeed({ part: part as At["part"], receivedTo, first, place })
+    : Effect.succeed({ receivedTo: Number(receivedTo), first: Number(first), place: Number(place) })
 }
 
-const compare = (a: At, b: At): number => {
-  if (a.part !== b.part) return a.part === "log" ? 1 : -1
-  return a.receivedTo - b.receivedTo || a.first - b.first || a.place - b.place
-}
-
-const newest: At = { part: "log", receivedTo: Number.MAX_SAFE_INTEGER, first: Number.MAX_SAFE_INTEGER, place: 0 }
-const oldest: At = { part: "kept", receivedTo: 0, first: 0, place: 0 }
+const compare = (a: At, b: At): number => a.receivedTo - b.receivedTo || a.first - b.first || a.place - b.place
 
 /** The tables that name all events of which the query can find one; `undefined` where the log has to be read. */
 const onlyIn = ({ outcome }: EventQuery): ReadonlyArray<string> | undefined =>
@@ -80,9 +78,7 @@ export class EventFinder {
         ),
       ),
       ({ rows: [row] }) =>
-        textOf(
-          row === undefined ? oldest : { part: "log", receivedTo: row.received_to, first: row.first, place: row.count },
-        ),
+        textOf(row === undefined ? oldest : { receivedTo: row.received_to, first: row.first, place: row.count }),
     ),
   )
 
@@ -130,23 +126,16 @@ export class EventFinder {
   })
 
   /** The next candidates after `at`; `next` is where to go on, absent at the end. */
-  #look(query: EventQuery, at: At, isForward: boolean) {
-    const isKept = onlyIn(query) !== undefined
-    if (isForward) {
-      if (at.part === "log") return isKept ? nothing : this.#rows(query, at, isForward)
-      return Effect.map(this.#kept(query, at, isForward), ({ candidates, next }) => ({
-        candidates,
-        next: next ?? (isKept ? undefined : firstRow),
-      }))
+  readonly #look = Effect.fnUntraced(function* (this: EventFinder, query: EventQuery, at: At, isForward: boolean) {
+    const isLogged = onlyIn(query) === undefined
+    if (isKept(at) || !(isLogged || isForward)) {
+      const found = yield* this.#kept(query, isKept(at) ? at : newestKept, isForward)
+      return { ...found, next: found.next ?? (isForward && isLogged ? firstRow : undefined) }
     }
-    if (at.part === "kept" || isKept) {
-      return this.#kept(query, at.part === "kept" ? at : { ...newest, part: "kept" as const, receivedTo: 0 }, isForward)
-    }
-    return Effect.map(this.#rows(query, at, isForward), ({ candidates, next }) => ({
-      candidates,
-      next: next ?? { ...newest, part: "kept" as const, receivedTo: 0 },
-    }))
-  }
+    if (!isLogged) return { candidates: [], next: undefined }
+    const found = yield* this.#rows(query, at, isForward)
+    return { ...found, next: found.next ?? (isForward ? undefined : newestKept) }
+  })
 
   /** Rows of the log, the one that `at` is in first. */
   #rows = Effect.fnUntraced(function* (this: EventFinder, query: EventQuery, at: At, isForward: boolean) {
@@ -169,29 +158,20 @@ export class EventFinder {
         ],
       ),
     )
-    const candidates: Array<Candidate> = []
-    for (const row of rows) {
-      for (const { entry, origin } of storedOf(row, () => {})) {
-        if (entry.duplicate === true) continue
-        const place = {
-          part: "log" as const,
-          receivedTo: row.received_to,
-          first: row.first,
-          place: entry.sequence - row.first + 1,
-        }
-        const passed = compare(place, at)
-        if (isForward ? passed > 0 : passed < 0) candidates.push({ entry, origin, at: place })
-      }
-    }
+    const direction = isForward ? 1 : -1
+    const candidates = rows
+      .flatMap((row) =>
+        storedOf(row, () => {}).map(({ entry, origin }): Candidate => {
+          const place = entry.sequence - row.first + 1
+          return { entry, origin, at: { receivedTo: row.received_to, first: row.first, place } }
+        }),
+      )
+      .filter((one) => one.entry.duplicate !== true && compare(one.at, at) * direction > 0)
+      .sort((a, b) => compare(a.at, b.at) * direction)
     const last = rows.at(-1)
-    const isMore = rows.length === atOnce && last !== undefined
-    candidates.sort((a, b) => (isForward ? compare(a.at, b.at) : compare(b.at, a.at)))
-    return {
-      candidates,
-      next: isMore
-        ? { part: "log" as const, receivedTo: last.received_to, first: last.first, place: isForward ? last.count : 1 }
-        : undefined,
-    }
+    if (rows.length < atOnce || last === undefined) return { candidates, next: undefined }
+    const { received_to, first, count } = last
+    return { candidates, next: { receivedTo: received_to, first, place: isForward ? count : 1 } }
   })
 
   /** Retries and dead letters: those that the log was pruned of, or all of the outcome that is asked for. */
@@ -212,21 +192,16 @@ export class EventFinder {
       this.#db.query<{ sequence: number; record: Uint8Array }>(
         `SELECT DISTINCT ON (sequence) sequence, record FROM (${each.join(" UNION ALL ")}) AS kept
          ORDER BY sequence ${order} LIMIT ${atOnce}`,
-        [Math.min(at.first, Number.MAX_SAFE_INTEGER), query.sequence ?? null, only !== undefined],
+        [at.first, query.sequence ?? null, only !== undefined],
       ),
     )
+    const placeOf = (sequence: number): At => ({ receivedTo: -1, first: sequence, place: 0 })
     const candidates = rows.flatMap(({ sequence, record }): ReadonlyArray<Candidate> => {
       const stored = decodeStored(record, sequence)
-      return stored === undefined ? [] : [{ ...stored, at: { part: "kept", receivedTo: 0, first: sequence, place: 0 } }]
+      return stored === undefined ? [] : [{ ...stored, at: placeOf(sequence) }]
     })
     const last = rows.at(-1)
-    return {
-      candidates,
-      next:
-        rows.length === atOnce && last !== undefined
-          ? { part: "kept" as const, receivedTo: 0, first: last.sequence, place: 0 }
-          : undefined,
-    }
+    return { candidates, next: rows.length < atOnce || last === undefined ? undefined : placeOf(last.sequence) }
   })
 
   /** The state of events at their sinks, and in lanes that hold them because they were moved there. */
@@ -324,9 +299,6 @@ export class EventFinder {
     return states
   })
 }
-
-const firstRow: At = { part: "log", receivedTo: 0, first: 0, place: 0 }
-const nothing = Effect.succeed({ candidates: [] as ReadonlyArray<Candidate>, next: undefined })
 
 const isPassed = ({ sequence, settled }: Cursor, at: number): boolean =>
   at <= sequence || settled.some(([from, to]) => from <= at && at <= to)

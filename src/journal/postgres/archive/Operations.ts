@@ -26,6 +26,9 @@ import * as KeptEntries from "./KeptEntries.ts"
 /** A slice has at most so many dead letters, so many bytes of bodies, or so many entries. */
 const slice = { letters: 64, bytes: 1024 * 1024, entries: 256 }
 
+/** The dead letters that the third and fourth parameter name. */
+const isAsked = "(t.lane, t.sequence) IN (SELECT * FROM unnest($3::text[], $4::bigint[]))"
+
 export class Operations {
   readonly #db: Database
   readonly #writer: StreamWriter
@@ -85,7 +88,7 @@ export class Operations {
           `SELECT lane, sequence, at, attempts, record
            FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS asked(lane, sequence, place)
            JOIN dead USING (lane, sequence) ORDER BY place`,
-          [keys.map(({ lane }) => lane), keys.map(({ sequence }) => sequence)],
+          LaneTables.placesOf(keys),
         ),
       ),
       ({ rows }) => rows.flatMap((row) => LaneTables.letterOf(row) ?? []),
@@ -95,26 +98,22 @@ export class Operations {
   /** In the transaction that appends them again: what another relay took meanwhile ends it. */
   #remove = Effect.fnUntraced(function* (
     queries: Queries,
-    letters: ReadonlyArray<{ readonly lane: string; readonly sequence: number }>,
+    gone: ReadonlyArray<{ readonly letter: StoredDeadLetter }>,
     why: OutcomeTables.Removal,
     /** The sequence of the first one's copy; the others follow it. */
     first?: number,
   ) {
+    const letters = gone.map(({ letter }) => letter)
     const copies = letters.map((_, index) => (first === undefined ? null : first + index))
     const asked = "unnest($3::text[], $4::bigint[], $5::bigint[]) AS asked(lane, sequence, copy)"
     const { count } = yield* queries.query(
       OutcomeTables.takenFrom(
         "dead",
-        "(t.lane, t.sequence) IN (SELECT * FROM unnest($3::text[], $4::bigint[]))",
+        isAsked,
         "'replayed'",
         `(SELECT asked.copy FROM ${asked} WHERE asked.lane = gone.lane AND asked.sequence = gone.sequence)`,
       ),
-      [
-        ...OutcomeTables.removalParams(why),
-        letters.map(({ lane }) => lane),
-        letters.map(({ sequence }) => sequence),
-        copies,
-      ],
+      [...OutcomeTables.removalParams(why), ...LaneTables.placesOf(letters), copies],
     )
     if (count < letters.length) {
       return yield* unavailable("Another relay has changed these dead letters meanwhile. Look again, and repeat it.")
@@ -144,29 +143,17 @@ export class Operations {
         }
       }
       for (const part of this.#parts(again)) {
-        yield* this.#writer.reappend(part, Origin.replayed, (queries, first) =>
-          this.#remove(
-            queries,
-            part.map(({ letter }) => letter),
-            why,
-            first,
-          ),
-        )
+        yield* this.#writer.reappend(part, Origin.replayed, (queries, first) => this.#remove(queries, part, why, first))
       }
       // A delivery that was never routed is no replay: it has the key of the delivery that it came with, and may have come again.
       const known = yield* this.#known(routed)
-      const removed = routed.filter((one) => known.has(one)).map(({ letter }) => letter)
+      const removed = routed.filter((one) => known.has(one))
       if (removed.length > 0) yield* refusing(this.#db.transact((queries) => this.#remove(queries, removed, why)))
       for (const part of this.#parts(routed.filter((one) => !known.has(one)))) {
         // Only one of two entries of the same delivery is appended, and which sequence is whose is not known.
         const isEach = new Set(part.map(({ event }) => JSON.stringify(keyOf(event)))).size === part.length
         yield* this.#writer.reappend(part, Origin.delivered, (queries, first) =>
-          this.#remove(
-            queries,
-            part.map(({ letter }) => letter),
-            why,
-            isEach ? first : undefined,
-          ),
+          this.#remove(queries, part, why, isEach ? first : undefined),
         )
       }
       count += again.length + routed.length
@@ -194,14 +181,10 @@ export class Operations {
     const why = yield* OutcomeTables.removal
     const keys = ids.flatMap((id) => LaneTables.parseId(id) ?? [])
     const { count } = yield* refusing(
-      this.#db.query(
-        OutcomeTables.takenFrom(
-          "dead",
-          "(t.lane, t.sequence) IN (SELECT * FROM unnest($3::text[], $4::bigint[]))",
-          "'dropped'",
-        ),
-        [...OutcomeTables.removalParams(why), keys.map(({ lane }) => lane), keys.map(({ sequence }) => sequence)],
-      ),
+      this.#db.query(OutcomeTables.takenFrom("dead", isAsked, "'dropped'"), [
+        ...OutcomeTables.removalParams(why),
+        ...LaneTables.placesOf(keys),
+      ]),
     )
     this.#recount()
     return count

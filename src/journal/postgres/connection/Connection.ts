@@ -11,7 +11,7 @@ import type { Duplex } from "node:stream"
 import { Result } from "effect"
 import type { ClientConfig, CustomTypesConfig, Client as PgClient } from "pg"
 import type { Answer, Params, QueryOptions, Server } from "./Database.ts"
-import { type DatabaseError, databaseError, lost, ofConnecting, ofServer, readOnly } from "./DatabaseError.ts"
+import { type DatabaseError, databaseError, errorAt, lost, ofConnecting, ofServer, readOnly } from "./DatabaseError.ts"
 import type { DatabaseUrl, Host } from "./DatabaseUrl.ts"
 import * as Session from "./Session.ts"
 
@@ -87,7 +87,7 @@ const clientConfig = (options: ConnectionOptions, { host, port, name }: Host, pg
     password: () => {
       if (password !== undefined) return password
       const hint = 'it asks for a password: set "journal": { "password": … }'
-      throw databaseError("misconfigured", `PostgreSQL at ${name}: ${hint}`)
+      throw errorAt(name, "misconfigured", hint)
     },
     ssl: tlsOf(options),
     enableChannelBinding: true,
@@ -144,8 +144,10 @@ export class Connection {
       await client.connect()
     } catch (error) {
       if (client !== undefined) destroy(client)
-      if (isUnbound) throw databaseError("misconfigured", `PostgreSQL at ${host.name}: it offers no channel binding`)
-      throw isTimeout(error) ? timedOut(host, connectTimeout) : ofConnecting(error, host.name)
+      if (isUnbound) throw errorAt(host.name, "misconfigured", "it offers no channel binding")
+      throw error instanceof Error && /timeout/.test(error.message)
+        ? errorAt(host.name, "unavailable", `it did not answer within ${connectTimeout} milliseconds`)
+        : ofConnecting(error, host.name)
     }
     const connection = new Connection(client, host.name)
     try {
@@ -161,7 +163,7 @@ export class Connection {
   async #begin({ schema, connectTimeout }: ConnectionOptions): Promise<void> {
     const limit = { timeout: connectTimeout }
     const { name } = this.server
-    const refused = (message: string) => databaseError("misconfigured", `PostgreSQL at ${name}: ${message}`)
+    const refused = (words: string) => errorAt(name, "misconfigured", words)
     const given = <A>(result: Result.Result<A, DatabaseError>): A => {
       if (Result.isSuccess(result)) return result.success
       const { reason, message, code } = result.failure
@@ -173,7 +175,7 @@ export class Connection {
     const { version, versionNumber, isReadOnly, fsync, process } = found
     if (versionNumber < oldestVersion) throw refused(`the relay needs version 14 or later, and this is ${version}`)
     if (!fsync) throw refused("fsync is off, so a crash of the server would lose what was answered 2xx: set fsync = on")
-    const isPooled = process !== processOf(this.#client)
+    const isPooled = process !== internalsOf(this.#client).processID
     this.server = { name, version, versionNumber, isPooled }
     this.isReadOnly = isReadOnly
     if (isPooled) {
@@ -242,8 +244,8 @@ export class Connection {
 
   #send<Row>(sql: string, params: Params, options: QueryOptions): Promise<Result.Result<Answer<Row>, DatabaseError>> {
     const at = this.server.name
-    if (!this.#isOpen)
-      return Promise.resolve(Result.fail(databaseError("unavailable", `PostgreSQL at ${at}: the connection is closed`)))
+    const failed = (words: string, isLost = true) => Result.fail(errorAt(at, "unavailable", words, { isLost }))
+    if (!this.#isOpen) return Promise.resolve(failed("the connection is closed", false))
     const limit = options.timeout ?? usualTimeout
     this.#underWay += 1
     return new Promise((resolve) => {
@@ -253,13 +255,7 @@ export class Connection {
         resolve(result)
       }
       const timer = setTimeout(() => {
-        end(
-          Result.fail(
-            databaseError("unavailable", `PostgreSQL at ${at}: no answer within ${limit} milliseconds`, {
-              isLost: true,
-            }),
-          ),
-        )
+        end(failed(`no answer within ${limit} milliseconds`))
         this.destroy()
       }, limit)
       const name = this.server.isPooled ? undefined : options.name
@@ -273,12 +269,11 @@ export class Connection {
         }
         if (this.#wasCancelled) {
           this.destroy()
-          const why = "the commit was cancelled while it waited for its standby, and may be on one machine only"
-          return end(Result.fail(databaseError("unavailable", `PostgreSQL at ${at}: ${why}`, { isLost: true })))
+          return end(failed("the commit was cancelled while it waited for its standby, and may be on one machine only"))
         }
         const answer = Array.isArray(answers) ? answers.at(-1) : answers
         if (answer.command === "ROLLBACK" && sql === commit) {
-          return end(Result.fail(databaseError("failed", `PostgreSQL at ${at}: a statement of the transaction failed`)))
+          return end(Result.fail(errorAt(at, "failed", "a statement of the transaction failed")))
         }
         end(Result.succeed({ rows: answer.rows as ReadonlyArray<Row>, count: answer.rowCount ?? 0 }))
       })
@@ -315,27 +310,29 @@ export const rollback = "ROLLBACK"
 
 /** A pooler went over to another server: what this connection knows of the one before does not hold there. */
 const moved = ({ name }: Server): DatabaseError =>
-  databaseError("unavailable", `PostgreSQL at ${name}: the pooler leads to another server since one was promoted`)
+  errorAt(name, "unavailable", "the pooler leads to another server since one was promoted")
 
-/** The process that serves the connection, as the server named it when it let the relay in. */
-const processOf = (client: PgClient): number | null => {
-  // Not in its types.
-  const { processID } = client as unknown as { readonly processID: number | null }
-  return processID
+/** What the library's types leave out. */
+interface Internals {
+  /** The process that serves the connection, as the server named it when it let the relay in. */
+  readonly processID: number | null
+  readonly connection: NodeJS.EventEmitter & {
+    readonly stream: { destroy(): void }
+    attachListeners(stream: Duplex): void
+  }
 }
+
+const internalsOf = (client: PgClient): Internals => client as unknown as Internals
 
 /** Milliseconds that a goodbye may take. */
 const closing = 500
 
-const destroy = (client: PgClient): void => {
-  // Not in its types: the one way to end a connection that does not answer.
-  const { connection } = client as unknown as { readonly connection: { readonly stream: { destroy(): void } } }
-  connection.stream.destroy()
-}
+/** The one way to end a connection that does not answer. */
+const destroy = (client: PgClient): void => internalsOf(client).connection.stream.destroy()
 
 /** Ends a connection that brings what no server says: the library's reader throws at some of it, where nobody catches. */
 const contain = (client: PgClient): void => {
-  const { connection } = client as unknown as { readonly connection: { attachListeners(stream: Duplex): void } }
+  const { connection } = internalsOf(client)
   const attach = connection.attachListeners
   connection.attachListeners = (stream) => {
     const before = stream.listeners("data")
@@ -356,7 +353,7 @@ const contain = (client: PgClient): void => {
 
 /** Logs in by nothing that another server could pass on: by the words of the protocol, before the library answers them. */
 const requireBinding = (client: PgClient, onUnbound: () => void): void => {
-  const { connection } = client as unknown as { readonly connection: NodeJS.EventEmitter }
+  const { connection } = internalsOf(client)
   const refuse = () => {
     onUnbound()
     destroy(client)
@@ -367,8 +364,3 @@ const requireBinding = (client: PgClient, onUnbound: () => void): void => {
     if (!mechanisms.includes("SCRAM-SHA-256-PLUS")) refuse()
   })
 }
-
-const isTimeout = (error: unknown): boolean => error instanceof Error && /timeout/.test(error.message)
-
-const timedOut = ({ name }: Host, limit: number): DatabaseError =>
-  databaseError("unavailable", `PostgreSQL at ${name}: it did not answer within ${limit} milliseconds`)

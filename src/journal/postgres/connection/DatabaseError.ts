@@ -32,6 +32,14 @@ export const databaseError = (
   { code = "", isLost = false }: { readonly code?: string; readonly isLost?: boolean } = {},
 ): DatabaseError => new DatabaseError({ reason, message, code, isLost })
 
+/** The same of a server, whose name goes before the words. */
+export const errorAt = (
+  at: string,
+  reason: DatabaseError["reason"],
+  words: string,
+  more?: { readonly code?: string; readonly isLost?: boolean },
+): DatabaseError => databaseError(reason, `PostgreSQL at ${at}: ${words}`, more)
+
 /** The properties that `pg` and the system give an error, where they give them. */
 interface Raw {
   readonly code?: unknown
@@ -81,31 +89,29 @@ const isState = (code: unknown): code is string => typeof code === "string" && /
 export const ofServer = (error: unknown, at: string): DatabaseError => {
   const { code, message } = error as Raw
   if (!isState(code)) return lost(error, at)
-  const hint = hints[code]
-  const said = hint ?? String(message)
   // After one of these the server may have committed: it ended the connection itself.
   const isLost = code.startsWith("57P")
-  return databaseError(reasonOf(code), `PostgreSQL at ${at}: ${said} (${code})`, { code, isLost })
+  return errorAt(at, reasonOf(code), `${hints[code] ?? String(message)} (${code})`, { code, isLost })
 }
 
 /** The connection ended while a statement was under way. */
 export const lost = (error: unknown, at: string): DatabaseError => {
   const { code } = error as Raw
   const known = typeof code === "string" ? code : ""
-  return databaseError("unavailable", `PostgreSQL at ${at}: the connection was lost${known && ` (${known})`}`, {
-    code: known,
-    isLost: true,
-  })
+  return errorAt(at, "unavailable", `the connection was lost${known && ` (${known})`}`, { code: known, isLost: true })
 }
 
-const untrusted = new Set([
-  "DEPTH_ZERO_SELF_SIGNED_CERT",
-  "SELF_SIGNED_CERT_IN_CHAIN",
-  "UNABLE_TO_GET_ISSUER_CERT",
-  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
-  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
-  "CERT_SIGNATURE_FAILURE",
-])
+const untrusted = 'is not trusted: name its authority in "journal": { "tls": { "ca": … } }'
+const certificates: Readonly<Record<string, string>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: untrusted,
+  SELF_SIGNED_CERT_IN_CHAIN: untrusted,
+  UNABLE_TO_GET_ISSUER_CERT: untrusted,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: untrusted,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: untrusted,
+  CERT_SIGNATURE_FAILURE: untrusted,
+  CERT_HAS_EXPIRED: "has expired",
+  ERR_TLS_CERT_ALTNAME_INVALID: 'is for another name than the one in the "url"',
+}
 
 const speaks: Readonly<Record<string, string>> = {
   ECONNREFUSED: "nothing listens there",
@@ -128,8 +134,7 @@ export const ofConnecting = (error: unknown, at: string): DatabaseError => {
     return databaseError(reason, message, { code })
   }
   const known = typeof code === "string" ? code : ""
-  const say = (reason: DatabaseError["reason"], words: string) =>
-    databaseError(reason, `PostgreSQL at ${at}: ${words}`, { code: known })
+  const say = (reason: DatabaseError["reason"], words: string) => errorAt(at, reason, words, { code: known })
   const text = String(message)
   if (text.includes("does not support SSL")) {
     return say(
@@ -137,16 +142,8 @@ export const ofConnecting = (error: unknown, at: string): DatabaseError => {
       'it speaks no TLS: give it a certificate, or, in a network that you trust, write ?sslmode=disable in the "url"',
     )
   }
-  if (untrusted.has(known)) {
-    return say(
-      "misconfigured",
-      'its certificate is not trusted: name its authority in "journal": { "tls": { "ca": … } }',
-    )
-  }
-  if (known === "CERT_HAS_EXPIRED") return say("misconfigured", "its certificate has expired")
-  if (known === "ERR_TLS_CERT_ALTNAME_INVALID") {
-    return say("misconfigured", 'its certificate is for another name than the one in the "url"')
-  }
+  const distrust = certificates[known]
+  if (distrust !== undefined) return say("misconfigured", `its certificate ${distrust}`)
   if (/SASL|SCRAM|channel binding/i.test(text)) return say("misconfigured", "it can't log in by password")
   return say("unavailable", speaks[known] ?? `it can't be reached${known && ` (${known})`}`)
 }

@@ -8,7 +8,7 @@
  * goes back to an earlier one.
  */
 import { Connection, type ConnectionOptions } from "./Connection.ts"
-import { type DatabaseError, databaseError, readOnly } from "./DatabaseError.ts"
+import { type DatabaseError, databaseError, errorAt, readOnly } from "./DatabaseError.ts"
 import type { Host } from "./DatabaseUrl.ts"
 
 /** Milliseconds that the one that wrote before has for itself. */
@@ -38,13 +38,11 @@ export class Cluster {
 }
 
 const refusal = (connection: Connection, cluster: Cluster): DatabaseError | undefined => {
-  const at = `PostgreSQL at ${connection.server.name}`
-  if (connection.isReadOnly)
-    return databaseError("unavailable", `${at}: it is a standby, or read-only`, { code: readOnly })
-  const { timeline } = connection
+  const { server, isReadOnly, timeline } = connection
+  if (isReadOnly) return errorAt(server.name, "unavailable", "it is a standby, or read-only", { code: readOnly })
   if (timeline === 0 || timeline >= cluster.timeline) return undefined
   const why = `it takes writes, but another server was promoted since (timeline ${timeline}, and ${cluster.timeline} was seen)`
-  return databaseError("misconfigured", `${at}: ${why}: stop it, or make it a standby`)
+  return errorAt(server.name, "misconfigured", `${why}: stop it, or make it a standby`)
 }
 
 /** The message about several servers: a person must act only where no server is merely away. */

@@ -39,37 +39,31 @@ export class LetterCounts {
   /** Counted a moment ago, if the database answers. */
   get newest(): Effect.Effect<Counts> {
     return Effect.gen({ self: this }, function* () {
-      // A count that was under way may have missed the newest change: then it is repeated.
-      for (let counts = 0; counts < 2 && !this.#isSlow && this.#now() - this.#at > lasts; counts++) {
-        this.#counting ??= yield* Effect.forkDetach(this.#recount)
-        const counted = yield* Effect.option(Effect.timeoutOption(Fiber.join(this.#counting), answersWithin))
-        if (Option.isSome(Option.flatten(counted))) continue
-        this.#isSlow = this.#counting !== undefined
-        break
-      }
+      if (this.#isSlow || this.#now() - this.#at <= lasts) return this.last
+      this.#counting ??= yield* Effect.forkDetach(this.#recount)
+      const counted = yield* Effect.timeoutOption(Fiber.await(this.#counting), answersWithin)
+      this.#isSlow = Option.isNone(counted)
       return this.last
     })
   }
 
+  /** A count that is under way may miss the newest change: then it is repeated. */
   get #recount() {
-    return Effect.suspend(() => {
-      const at = this.#now()
-      const changes = this.#changes
-      return this.#count.pipe(
-        Effect.tap((counts) =>
-          Effect.sync(() => {
-            this.last = counts
-            if (changes === this.#changes) this.#at = at
-          }),
-        ),
-        Effect.ensuring(
-          Effect.sync(() => {
-            this.#counting = undefined
-            this.#isSlow = false
-          }),
-        ),
-      )
+    const once = Effect.suspend(() => {
+      const [at, changes] = [this.#now(), this.#changes]
+      return Effect.map(this.#count, (counts) => {
+        this.last = counts
+        if (changes === this.#changes) this.#at = at
+        return changes === this.#changes
+      })
     })
+    return Effect.ensuring(
+      Effect.flatMap(once, (isNewest) => (isNewest ? Effect.void : once)),
+      Effect.sync(() => {
+        this.#counting = undefined
+        this.#isSlow = false
+      }),
+    )
   }
 
   /** Dead letters were added or removed. */

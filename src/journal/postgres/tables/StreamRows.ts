@@ -36,11 +36,12 @@ export const place = (entry: Entry, first: number): void => {
   own.sequence += first
 }
 
-/** Entries, as far as some are void or altered. */
+/** The same entries, with what is known of those that are void or altered. */
 export const voided = (
   entries: ReadonlyArray<Entry>,
   row: Pick<StreamRow, "first" | "void" | "altered">,
 ): ReadonlyArray<Entry> => {
+  if (row.void.length + row.altered.length === 0) return entries.slice()
   const isVoid = new Set(row.void)
   const isAltered = new Set(row.altered)
   return entries.map((entry) => {
