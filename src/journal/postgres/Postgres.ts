@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import type { JournalType } from "../JournalType.ts"
 import { PostgresConfig } from "./connection/PostgresConfig.ts"
 
+/** The type `postgres`, for the list of journals. */
 export const Postgres: JournalType<PostgresConfig> = {
   config: PostgresConfig,
   load: () => import("./PostgresLayer.ts"),

@@ -14,20 +14,21 @@ import { totals } from "../LaneTotals.ts"
 import type { WholeJournal } from "../WholeJournal.ts"
 import { noStream } from "./append/StreamWriter.ts"
 import { EventFinder } from "./archive/EventFinder.ts"
-import { LaneOperations } from "./archive/LaneOperations.ts"
+import * as LaneOperations from "./archive/LaneOperations.ts"
 import { Operations } from "./archive/Operations.ts"
 import * as PostgresStatus from "./archive/PostgresStatus.ts"
 import type { Database } from "./connection/Database.ts"
 import { refusing } from "./connection/DatabaseRefusal.ts"
-import { WriteTrouble } from "./connection/WriteTrouble.ts"
+import * as WriteTrouble from "./connection/WriteTrouble.ts"
 import { Admission } from "./fleet/Admission.ts"
 import { FleetReport } from "./fleet/FleetReport.ts"
 import * as HourCounts from "./fleet/HourCounts.ts"
 import * as Member from "./fleet/Member.ts"
 import { beatEvery } from "./fleet/Membership.ts"
-import { RedAlarm } from "./fleet/RedAlarm.ts"
+import * as RedAlarm from "./fleet/RedAlarm.ts"
 import * as Upkeep from "./fleet/Upkeep.ts"
 
+/** The bounds of what is kept, and who this relay is. */
 export interface JournalOptions extends Upkeep.UpkeepOptions {
   /** This relay's, among those on the database. */
   readonly name: string
@@ -40,9 +41,9 @@ export const make = Effect.fnUntraced(function* (
 ): Effect.fn.Return<WholeJournal, JournalError, Scope.Scope> {
   const clock = yield* Clock.Clock
   const wall = () => clock.currentTimeMillisUnsafe()
-  const trouble = new WriteTrouble(wall)
+  const trouble = WriteTrouble.make(wall)
   const db = trouble.watched(database)
-  const alarm = new RedAlarm(db, { wall, steady: () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6 })
+  const alarm = RedAlarm.make(db, { wall, steady: () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6 })
   const brokenSignal = Deferred.makeUnsafe<never, JournalBroken>()
   const member = yield* Member.join({
     db,
@@ -66,7 +67,6 @@ export const make = Effect.fnUntraced(function* (
   const operations = new Operations(db, writer, () => {
     for (const stream of fleet.streams) stream.recount()
   })
-  const lanes = new LaneOperations(db, member)
   const finder = new EventFinder(db, () => fleet.now())
   /** The stream that this relay writes; it fails between two. */
   const own = Effect.suspend(() => (fleet.own === undefined ? Effect.fail(noStream) : Effect.succeed(fleet.own)))
@@ -101,8 +101,8 @@ export const make = Effect.fnUntraced(function* (
       return totals([...own, ...report.elsewhere])
     }),
     setPaused: (name, paused) => askingAgain(fleet.setPaused(name, paused)),
-    moveLane: (from, to) => asking(lanes.move(from, to)),
-    dropLane: (name) => asking(lanes.drop(name)),
+    moveLane: (from, to) => asking(LaneOperations.move(db, member, from, to)),
+    dropLane: (name) => asking(LaneOperations.drop(db, member, name)),
     deadLetters: (query) => askingAgain(operations.deadLetters(query)),
     replayDeadLetters: (ids, reroute) => asking(operations.replayDeadLetters(ids, reroute)),
     dropDeadLetters: (ids) => asking(operations.dropDeadLetters(ids)),

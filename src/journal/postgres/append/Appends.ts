@@ -43,6 +43,7 @@ export interface AppendsOptions {
   readonly stored: (group: Group, stored: Stored, millis: number) => void
 }
 
+/** The appends to one stream: the open group, and those that wait behind the one under way. */
 export class Appends {
   readonly #options: AppendsOptions
   readonly #scheduler = new CommitScheduler(

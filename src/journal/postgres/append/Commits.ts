@@ -59,6 +59,7 @@ interface Row extends Stored {
 
 const literal = (numbers: ReadonlyArray<number>): string => `{${numbers.join(",")}}`
 
+/** The keys of a group as four arrays, in the text form of PostgreSQL: lo, hi, crc, places. */
 export const keysOf = ({ keys }: Group): ReadonlyArray<string> => [
   literal(keys.lo),
   literal(keys.hi),
@@ -66,6 +67,7 @@ export const keysOf = ({ keys }: Group): ReadonlyArray<string> => [
   literal(keys.places),
 ]
 
+/** The columns of a group's row: count, received_from, received_to, routes, keys, ids, bytes. */
 export const rowOf = ({ batch }: Group): ReadonlyArray<unknown> => [
   batch.entries.length,
   batch.receivedFrom,
@@ -94,6 +96,7 @@ export interface CommitsOptions {
   readonly isClosed: () => boolean
 }
 
+/** Stores groups in the log. */
 export class Commits {
   readonly #options: CommitsOptions
 

@@ -13,6 +13,7 @@ export interface Stored {
   readonly altered: ReadonlyArray<number>
 }
 
+/** A commit's events, with the keys of its deliveries. */
 export class Group {
   readonly batch = new CommitBatch()
   /** The keys of its deliveries, as the database compares them; `places` says of which events. */

@@ -32,6 +32,7 @@ export interface WriterOptions extends Omit<CommitsOptions, "formerNames"> {
   readonly waitingInShared: (sink: string) => number
 }
 
+/** Appends events to the stream of their sinks, and counts them. */
 export class StreamWriter {
   readonly counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
   /** Why nothing is appended; `undefined` when it is. */

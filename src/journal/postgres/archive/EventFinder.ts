@@ -61,6 +61,7 @@ interface Candidate extends Stored {
   readonly at: At
 }
 
+/** Searches the events of all streams; `now` is a steady clock in milliseconds. */
 export class EventFinder {
   readonly #db: Database
   readonly #now: () => number

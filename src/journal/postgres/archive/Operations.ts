@@ -29,6 +29,7 @@ const slice = { letters: 64, bytes: 1024 * 1024, entries: 256 }
 /** The dead letters that the third and fourth parameter name. */
 const isAsked = "(t.lane, t.sequence) IN (SELECT * FROM unnest($3::text[], $4::bigint[]))"
 
+/** Changes what is kept; `recount` is called once dead letters were added or removed. */
 export class Operations {
   readonly #db: Database
   readonly #writer: StreamWriter

@@ -6,6 +6,7 @@ import type { FleetReport } from "../fleet/FleetReport.ts"
 import type { Member } from "../fleet/Member.ts"
 import type { RedAlarm } from "../fleet/RedAlarm.ts"
 
+/** No round trip: what is said of other relays is what they said last. */
 export const make = (
   { fleet, writer, silence }: Member,
   report: FleetReport,

@@ -31,6 +31,7 @@ export interface ConnectionOptions {
 /** The oldest that PostgreSQL's makers and the tests know. */
 const oldestVersion = 140_000
 
+/** Milliseconds that a statement may take unless its caller says otherwise. */
 export const usualTimeout = 30_000
 
 type Pg = typeof import("pg")
@@ -100,6 +101,7 @@ const clientConfig = (options: ConnectionOptions, { host, port, name }: Host, pg
   }
 }
 
+/** A connection: one caller uses it at a time. */
 export class Connection {
   readonly #client: PgClient
   server: Server

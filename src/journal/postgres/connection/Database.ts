@@ -20,6 +20,7 @@
 import type { Effect, Result } from "effect"
 import type { DatabaseError } from "./DatabaseError.ts"
 
+/** What a statement answered. */
 export interface Answer<Row> {
   /** int8 is a number, bytea bytes, jsonb parsed, int[] an array of numbers. */
   readonly rows: ReadonlyArray<Row>
@@ -34,8 +35,10 @@ export interface QueryOptions {
   readonly timeout?: number
 }
 
+/** The values of `$1`, `$2`, …: bytes are a Buffer, an array is PostgreSQL's, and JSON is its text. */
 export type Params = ReadonlyArray<unknown>
 
+/** Where statements can be sent: the pool, or a transaction. */
 export interface Queries {
   query<Row = Record<string, unknown>>(
     sql: string,
@@ -59,6 +62,7 @@ export interface Server {
   readonly isPooled: boolean
 }
 
+/** The database of a journal. */
 export interface Database extends Queries {
   /**
    * All of it or nothing; rolled back where `work` fails or is interrupted. It costs a round trip for each statement,

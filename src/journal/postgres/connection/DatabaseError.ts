@@ -17,6 +17,7 @@ export const reasons = [
   "failed",
 ] as const
 
+/** A statement, or a connection, that failed. */
 export class DatabaseError extends Schema.TaggedError<DatabaseError>()("DatabaseError", {
   reason: Schema.Literals(reasons),
   message: Schema.String,
@@ -26,6 +27,7 @@ export class DatabaseError extends Schema.TaggedError<DatabaseError>()("Database
   isLost: Schema.Boolean,
 }) {}
 
+/** An error that is no server's. */
 export const databaseError = (
   reason: DatabaseError["reason"],
   message: string,

@@ -3,6 +3,7 @@ import { Effect, Result } from "effect"
 import { full, type JournalError, unavailable } from "../../JournalError.ts"
 import { type DatabaseError, diskFull } from "./DatabaseError.ts"
 
+/** A full disk is `JournalFull`; everything else is `JournalUnavailable`. */
 export const refusalOf = ({ code, message }: DatabaseError): JournalError =>
   code === diskFull ? full("disk", message) : unavailable(message)
 

@@ -8,6 +8,7 @@ import type { DatabaseError } from "./DatabaseError.ts"
 import { connectionOf, type PostgresConfig } from "./PostgresConfig.ts"
 import { Cluster, connectWriter } from "./WriterSearch.ts"
 
+/** How to connect. */
 export interface DatabaseOptions {
   /** It is called at each connecting, so that a password that was changed is used from then on. */
   readonly connection: () => ConnectionOptions
@@ -27,6 +28,7 @@ export const ofConfig = (config: PostgresConfig): Effect.Effect<Database, never,
     }),
   )
 
+/** A database with a pool for each use, for the length of a scope. */
 export const open = Effect.fnUntraced(function* ({
   connection,
   poolSize,

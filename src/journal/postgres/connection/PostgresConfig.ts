@@ -14,6 +14,7 @@ const reads = Schema.makeFilter(
   { expected, toJsonSchema: () => ({ minLength: 1 }) },
 )
 
+/** The schema of the keys; `config/reference/journal.md` lists them. */
 export const PostgresConfig = Schema.Struct({
   // It may hold a password.
   url: Schema.RedactedFromValue(
@@ -65,8 +66,10 @@ export const PostgresConfig = Schema.Struct({
 })
 export type PostgresConfig = typeof PostgresConfig.Type
 
+/** This relay's name among the others: the host's unless the config gives one. */
 export const nameOf = ({ name }: PostgresConfig): string => name ?? hostname()
 
+/** How to connect, from the config. */
 export const connectionOf = (config: PostgresConfig): ConnectionOptions => {
   const url = parse(Redacted.value(config.url))
   // The schema has refused every other.

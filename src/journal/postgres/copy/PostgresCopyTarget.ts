@@ -227,6 +227,7 @@ const putImports = (database: Database, some: ReadonlyArray<CopiedImport>) =>
     unnested(3, some, ({ journal, sequence, lanes }) => [journal, sequence, JSON.stringify(lanes)]),
   )
 
+/** The database of a config, with the newest schema, to copy a journal into. */
 export const target = (config: PostgresConfig) =>
   Effect.gen(function* () {
     const database = yield* PooledDatabase.ofConfig(config)

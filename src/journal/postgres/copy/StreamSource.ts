@@ -33,6 +33,7 @@ export interface StreamSourceOptions {
   readonly placeOf: (sequence: number) => { readonly stream: number; readonly sequence: number }
 }
 
+/** The stream, read as it is asked for: nothing is kept in memory. */
 export const make = ({ read, identity, id, last, names, lose, placeOf }: StreamSourceOptions): CopiedStream => {
   const [floor, ceiling] = rangeOf(id)
   /** Rows of a lane's own, in pages; numbered as in the stream. */

@@ -16,6 +16,7 @@ const closed: AppendExit = Exit.fail(unavailable("The journal is closed: the rel
 const silent: AppendExit = Exit.fail(unavailable("PostgreSQL does not answer. Try again."))
 const reachedMaxSize = `The journal has reached its largest size ("journal.maxSize"). Raise it, or make the sinks take what waits.`
 
+/** Decides whether deliveries are accepted, and says why not. */
 export class Admission {
   readonly #member: Member
   readonly #trouble: WriteTrouble
@@ -42,7 +43,7 @@ export class Admission {
     if (isClosed()) return closed
     if (this.#full !== undefined) return this.#full
     if (!fleet.isAlive) return silent
-    const { refusal } = this.#trouble
+    const refusal = this.#trouble.refusal()
     return refusal && Exit.fail(refusal)
   }
 
@@ -51,7 +52,7 @@ export class Admission {
     const { fleet, silence } = this.#member
     const unanswered = silence.message
     if (unanswered !== "") return { health: "unavailable", message: unanswered }
-    const refusal = this.#trouble.refusal ?? (fleet.own === undefined ? noStream : undefined)
+    const refusal = this.#trouble.refusal() ?? (fleet.own === undefined ? noStream : undefined)
     if (refusal === undefined) return { health: this.#whyFull === "" ? "ok" : "full", message: this.#whyFull }
     return { health: refusal.reason._tag === "JournalUnavailable" ? "unavailable" : "full", message: refusal.message }
   }

@@ -46,6 +46,7 @@ export const claimName = Effect.fnUntraced(function* (
   if (count === 0) return yield* nameIsTaken(name)
 })
 
+/** A stream that was claimed. */
 export interface Claimed {
   readonly id: number
   readonly epoch: number

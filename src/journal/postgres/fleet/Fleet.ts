@@ -27,6 +27,7 @@ const leaveWithin = 3_000
 /** Milliseconds after which a relay that gives no sign of life is not listed any more. */
 const forgetAfter = 3_600_000
 
+/** What the fleet needs of this relay. */
 export interface FleetOptions {
   readonly db: Database
   readonly name: string
@@ -39,6 +40,7 @@ export interface FleetOptions {
   readonly onReplaced: (message: string) => void
 }
 
+/** The relays as this one knows them, and its own streams. */
 export class Fleet {
   readonly #options: FleetOptions
   readonly #clock: Clock.Clock
@@ -379,6 +381,7 @@ export class Fleet {
   }
 }
 
+/** A fleet that has not joined yet. */
 export const make = Effect.fnUntraced(function* (options: FleetOptions) {
   const random = yield* Random.Random
   const owned = yield* SubscriptionRef.make<ReadonlyArray<Log>>([])

@@ -12,6 +12,7 @@ import { countsOf } from "./SelfReport.ts"
 
 const nothing: StreamReport = { lanes: {}, accepted: 0, kept: 0, bytes: 0 }
 
+/** Figures over all streams, from memory. */
 export class FleetReport {
   readonly #fleet: Fleet
   #seen: Fleet["news"] | undefined

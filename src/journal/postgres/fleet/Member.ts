@@ -23,6 +23,7 @@ export interface MemberOptions extends Pick<Fleet.FleetOptions, "db" | "name" | 
   readonly alarm: RedAlarm
 }
 
+/** This relay, once it has joined. */
 export interface Member {
   readonly fleet: Fleet.Fleet
   readonly writer: StreamWriter

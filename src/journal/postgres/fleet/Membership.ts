@@ -37,6 +37,7 @@ export interface Report {
   readonly lanes: ReadonlyArray<LaneReport>
 }
 
+/** A row of the table `stream`. */
 export interface StreamRow {
   readonly id: number
   readonly home: string | null
@@ -45,6 +46,7 @@ export interface StreamRow {
   readonly spare: boolean
 }
 
+/** A row of the table `member`. */
 export interface MemberRow {
   readonly name: string
   readonly instance: string
@@ -55,6 +57,7 @@ export interface MemberRow {
   readonly report: Partial<Report>
 }
 
+/** A row of the table `sink`. */
 export interface SinkRow {
   readonly name: string
   readonly paused: boolean
@@ -76,6 +79,7 @@ export interface News {
   readonly rows: ReadonlyArray<{ readonly first: number; readonly mark: string }>
 }
 
+/** What a beat says of this relay. */
 export interface Self {
   readonly name: string
   readonly instance: string

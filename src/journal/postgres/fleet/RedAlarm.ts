@@ -28,62 +28,19 @@ export interface Clocks {
   readonly steady: () => number
 }
 
-export class RedAlarm {
-  readonly #db: Database
-  readonly #clocks: Clocks
+/** The alarm of all relays, and the lines that this one adds. */
+export interface RedAlarm extends ReturnType<typeof make> {}
+
+export const make = (db: Database, { wall, steady }: Clocks) => {
   /** Lines that this relay has raised: one that a person acknowledged is not raised again. */
-  readonly #said = new Set<string>()
+  const said = new Set<string>()
   /** Own lines that the last heartbeat may not have seen in the database. */
-  readonly #own = new Map<string, Own>()
-  #clearedAt = Number.NEGATIVE_INFINITY
+  const all = new Map<string, Own>()
+  let clearedAt = Number.NEGATIVE_INFINITY
 
-  constructor(db: Database, clocks: Clocks) {
-    this.#db = db
-    this.#clocks = clocks
-  }
-
-  /** Raises each line once, and keeps it until the database takes it. */
-  readonly raise = Effect.fnUntraced(function* (this: RedAlarm, line: string) {
-    if (this.#said.has(line)) return
-    this.#said.add(line)
-    this.#own.set(line, { at: this.#clocks.wall(), storedAt: undefined })
-    yield* this.store
-  })
-
-  raiseDamaged(sequence: number) {
-    return this.raise(
-      `Event ${sequence} can't be read as it was written: it is not delivered; the sender may send it again.`,
-    )
-  }
-
-  /** Says what a failover lost of known rows; with the `floor` of a stream that this relay alone wrote, all of it. */
-  raiseMissing(known: KnownRows, floor?: number): Effect.Effect<void> {
-    const asked = Effect.retry(known.takeMissing(this.#db, floor), {
-      times: 10,
-      schedule: Schedule.spaced("1 second"),
-    })
-    return Effect.ignore(
-      Effect.flatMap(asked, ({ events, from, isAll }) =>
-        events === 0
-          ? Effect.void
-          : this.raise(
-              `The database lost ${isAll ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. Those that had not been delivered by then never will be, unless the sender sends them again.`,
-            ),
-      ),
-    )
-  }
-
-  /** Stores the lines that the database does not have yet, where it answers. */
-  get store(): Effect.Effect<void> {
-    return Effect.suspend(() => {
-      const own = [...this.#own].filter(([, { storedAt }]) => storedAt === undefined)
-      return own.length === 0 ? Effect.void : Effect.ignore(this.#add(own))
-    })
-  }
-
-  readonly #add = Effect.fnUntraced(function* (this: RedAlarm, own: ReadonlyArray<readonly [string, Own]>) {
+  const add = Effect.fnUntraced(function* (own: ReadonlyArray<readonly [string, Own]>) {
     const since = Math.min(...own.map(([, { at }]) => at))
-    yield* this.#db.transact((queries) =>
+    yield* db.transact((queries) =>
       Effect.gen(function* () {
         yield* queries.query("INSERT INTO meta VALUES ('alarm', $1) ON CONFLICT DO NOTHING", [
           JSON.stringify({ lines: [], since } satisfies Raised),
@@ -98,25 +55,60 @@ export class RedAlarm {
         ])
       }),
     )
-    const storedAt = this.#clocks.steady()
-    for (const [line, { at }] of own) if (this.#own.has(line)) this.#own.set(line, { at, storedAt })
+    const storedAt = steady()
+    for (const [line, { at }] of own) if (all.has(line)) all.set(line, { at, storedAt })
   })
 
-  /** The alarm: `stored` is what the database said when it was asked at `askedAt`, in steady milliseconds. */
-  state(stored: string | null, askedAt: number): Raised {
-    const { lines, since } = askedAt > this.#clearedAt ? parsed(stored) : nothing
-    const own = [...this.#own].filter(([, { storedAt }]) => storedAt === undefined || storedAt >= askedAt)
-    return {
-      lines: [...new Set([...lines, ...own.map(([line]) => line)])],
-      since: since > 0 ? since : (own[0]?.[1].at ?? 0),
-    }
-  }
+  /** Stores the lines that the database does not have yet, where it answers. */
+  const store: Effect.Effect<void> = Effect.suspend(() => {
+    const own = [...all].filter(([, { storedAt }]) => storedAt === undefined)
+    return own.length === 0 ? Effect.void : Effect.ignore(add(own))
+  })
 
-  /** A person has seen it: it ends at every relay with that relay's next sign of life. */
-  get clear() {
-    return Effect.map(this.#db.query("DELETE FROM meta WHERE key = 'alarm'"), () => {
-      this.#own.clear()
-      this.#clearedAt = this.#clocks.steady()
+  /** Raises each line once, and keeps it until the database takes it. */
+  const raise = (line: string): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (said.has(line)) return Effect.void
+      said.add(line)
+      all.set(line, { at: wall(), storedAt: undefined })
+      return store
     })
+
+  return {
+    store,
+    raiseDamaged: (sequence: number) =>
+      raise(`Event ${sequence} can't be read as it was written: it is not delivered; the sender may send it again.`),
+
+    /** Says what a failover lost of known rows; with the `floor` of a stream that this relay alone wrote, all of it. */
+    raiseMissing: (known: KnownRows, floor?: number): Effect.Effect<void> =>
+      known.takeMissing(db, floor).pipe(
+        Effect.retry({ times: 10, schedule: Schedule.spaced("1 second") }),
+        Effect.flatMap(({ events, from, isAll }) =>
+          events === 0
+            ? Effect.void
+            : raise(
+                `The database lost ${isAll ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. Those that had not been delivered by then never will be, unless the sender sends them again.`,
+              ),
+        ),
+        Effect.ignore,
+      ),
+
+    /** The alarm: `stored` is what the database said when it was asked at `askedAt`, in steady milliseconds. */
+    state: (stored: string | null, askedAt: number): Raised => {
+      const { lines, since } = askedAt > clearedAt ? parsed(stored) : nothing
+      const own = [...all].filter(([, { storedAt }]) => storedAt === undefined || storedAt >= askedAt)
+      return {
+        lines: [...new Set([...lines, ...own.map(([line]) => line)])],
+        since: since > 0 ? since : (own[0]?.[1].at ?? 0),
+      }
+    },
+
+    /** A person has seen it: it ends at every relay with that relay's next sign of life. */
+    clear: Effect.suspend(() =>
+      Effect.map(db.query("DELETE FROM meta WHERE key = 'alarm'"), () => {
+        all.clear()
+        clearedAt = steady()
+      }),
+    ),
   }
 }

@@ -9,6 +9,7 @@ import type { Fleet } from "./Fleet.ts"
 /** Milliseconds. An older heartbeat says that the database does not answer: it is said before appends are refused. */
 const answersWithin = 2_500
 
+/** Says whether PostgreSQL answers, and ends what waits for it in vain. */
 export class Silence {
   readonly #fleet: Fleet
   readonly #wall: () => number

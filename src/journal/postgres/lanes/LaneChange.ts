@@ -16,6 +16,7 @@ import { LaneNames, type StoredLanes } from "../tables/LaneNames.ts"
 import { ceilingOf, floorOf, sharedStream } from "../tables/Sequences.ts"
 import type { StreamState } from "./StreamState.ts"
 
+/** A change that was decided on. */
 export interface Change<A> {
   readonly lanes: LaneNames
   readonly value: A

@@ -19,6 +19,7 @@ export interface LetterCount {
 }
 type Counts = ReadonlyMap<string, LetterCount>
 
+/** The counts of a stream's lanes, kept for a second. */
 export class LetterCounts {
   readonly #count: Effect.Effect<Counts, DatabaseError>
   readonly #now: () => number

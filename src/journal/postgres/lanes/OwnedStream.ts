@@ -16,6 +16,7 @@ import type { LetterCount } from "./LetterCounts.ts"
 import { settle } from "./Settling.ts"
 import { StreamState } from "./StreamState.ts"
 
+/** A stream's `Log`, for the lanes that this relay runs over it. */
 export class OwnedStream extends StreamState implements Log {
   get head(): Effect.Effect<number> {
     return Effect.sync(() => this.end)

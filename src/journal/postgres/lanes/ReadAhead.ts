@@ -38,6 +38,7 @@ const placeOf = (entries: ReadonlyArray<Entry>, after: number): number => {
   return low
 }
 
+/** A stream's readers that are behind, each with the part that it reads. */
 export class ReadAhead {
   /** Reads a part; it never rejects. */
   readonly #read: (after: number) => Reading

@@ -42,6 +42,7 @@ export interface Missing {
 
 const nothing: Missing = { events: 0, from: 0, isAll: false }
 
+/** Rows of a stream, the oldest first. */
 export class KnownRows {
   #rows: Array<KnownRow & { readonly at: number }> = []
   /** The first sequence of the row up to which the database was asked for them. */

@@ -38,6 +38,7 @@ export interface StoredLanes {
   readonly past: ReadonlyArray<PastAlias>
 }
 
+/** A stream without lanes. */
 export const nothingStored: StoredLanes = { lanes: {}, names: {}, past: [] }
 
 /** How a lane is opened: see `OpenOptions` in `StreamLog.ts`. */
@@ -47,6 +48,7 @@ export interface Opening {
   readonly isConfigured: (name: string) => boolean
 }
 
+/** What opening a lane changes. */
 export interface Opened {
   readonly lanes: LaneNames
   /** The lane that has its name now. */
@@ -55,6 +57,7 @@ export interface Opened {
   readonly moving?: string
 }
 
+/** The lanes of a stream at one point of its log; a change gives another one. */
 export class LaneNames {
   readonly places: ReadonlyMap<string, Place>
   readonly aliases: ReadonlyMap<string, Alias>

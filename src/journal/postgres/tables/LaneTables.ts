@@ -21,6 +21,7 @@ export const placesOf = (rows: ReadonlyArray<LaneRow>) => unnested(2, rows, ({ l
 /** The attempts of an event, from JSON. */
 export const attemptsOf = (text: string): ReadonlyArray<Attempt> => JSON.parse(text)
 
+/** The columns of `retry`. */
 export interface RetryRow {
   readonly sequence: number
   readonly key: string
@@ -99,6 +100,7 @@ export const putRetries = (db: Queries, puts: ReadonlyArray<RetryToPut>) =>
         ]),
       )
 
+/** Deletes retries. */
 export const endRetries = (db: Queries, ends: ReadonlyArray<LaneRow>) =>
   ends.length === 0
     ? Effect.void
@@ -136,6 +138,7 @@ export const putLetters = (db: Queries, letters: ReadonlyArray<LetterToPut>) =>
         ]),
       )
 
+/** The columns of `dead` that a letter is made of. */
 export interface LetterRow extends LaneRow {
   readonly at: number
   readonly attempts: string

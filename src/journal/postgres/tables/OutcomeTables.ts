@@ -34,8 +34,10 @@ export const addDelivered = (parameters: string, from = ""): string =>
      SELECT n.bucket, n.lane, n.bytes FROM ${from}unnest(${parameters}) AS n(bucket, lane, bytes) ORDER BY n.bucket, n.lane
      ON CONFLICT (bucket, lane) DO UPDATE SET bytes = o.bytes || excluded.bytes)`
 
+/** The columns that {@link endedRows} fills. */
 export const endedColumns = "sequence, lane, at, outcome, last, copy, note"
 
+/** A row of the table `ended`. */
 export interface EndedRow {
   readonly sequence: number
   readonly lane: string
@@ -46,6 +48,7 @@ export interface EndedRow {
   readonly note: string
 }
 
+/** A row as it is recorded. */
 export const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: EndedRow): Ended => ({
   ...{ sequence, lane, at, outcome },
   ...(last !== null && { last }),
@@ -66,6 +69,7 @@ export const endedTypes = (first: number): string =>
     .map((type, at) => `$${first + at}::${type}[]`)
     .join(", ")
 
+/** Records how events ended: one round trip, none for none. */
 export const putEnded = (queries: Queries, ended: ReadonlyArray<Ended>) =>
   ended.length === 0
     ? Effect.void

@@ -20,6 +20,7 @@ export const rangeOf = (stream: number): readonly [floor: number, ceiling: numbe
   ceilingOf(stream),
 ]
 
+/** The stream that an event is in. */
 export const streamOf = (sequence: number): number => Math.floor(sequence / width)
 
 /** 2^53 is the last whole number that is exact. */

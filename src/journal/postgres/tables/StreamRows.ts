@@ -19,6 +19,7 @@ export const columns = "first, count, void, altered, bytes"
 export const holding =
   "first >= coalesce((SELECT max(first) FROM log WHERE first > $1 AND first <= $2), $2) AND first < $3"
 
+/** A row of the table `log`, as it is read. */
 export interface StreamRow {
   readonly first: number
   readonly count: number
