@@ -20,8 +20,8 @@ import * as PostgresStatus from "./archive/PostgresStatus.ts"
 import type { Database } from "./connection/Database.ts"
 import { refusing } from "./connection/DatabaseRefusal.ts"
 import * as WriteTrouble from "./connection/WriteTrouble.ts"
-import { Admission } from "./fleet/Admission.ts"
-import { FleetReport } from "./fleet/FleetReport.ts"
+import * as Admission from "./fleet/Admission.ts"
+import * as FleetReport from "./fleet/FleetReport.ts"
 import * as HourCounts from "./fleet/HourCounts.ts"
 import * as Member from "./fleet/Member.ts"
 import { beatEvery } from "./fleet/Membership.ts"
@@ -55,12 +55,12 @@ export const make = Effect.fnUntraced(function* (
   })
   const { fleet, writer } = member
   const { asking, askingAgain } = member.silence
-  const report = new FleetReport(fleet)
-  const admission = new Admission(member, trouble)
+  const report = FleetReport.make(fleet)
+  const admission = Admission.make(member, trouble, options.maxSize)
   writer.refusal = admission.refusal
   yield* Upkeep.run(db, member, report, options)
   const count = Effect.suspend(() => Effect.forEach(fleet.streams, ({ counted }) => counted, { discard: true }))
-  for (const task of [admission.measure(report, options.maxSize), trouble.probe(db), alarm.store, count]) {
+  for (const task of [admission.measure(report), trouble.probe(db), alarm.store, count]) {
     yield* Effect.forkScoped(Effect.forever(Effect.andThen(task, Effect.sleep(beatEvery))))
   }
 
@@ -90,7 +90,7 @@ export const make = Effect.fnUntraced(function* (
     acknowledge: askingAgain(refusing(alarm.clear)),
     hour: HourCounts.make(db, options.name),
     fleet: {
-      status: Effect.sync(() => report.status),
+      status: Effect.sync(report.status),
       introduce: (self) =>
         Effect.sync(() => {
           fleet.introduction = self
@@ -98,7 +98,7 @@ export const make = Effect.fnUntraced(function* (
     },
     lanes: Effect.gen(function* () {
       const own = yield* Effect.forEach(fleet.streams, (stream) => stream.lanes, { concurrency: "unbounded" })
-      return totals([...own, ...report.elsewhere])
+      return totals([...own, ...report.elsewhere()])
     }),
     setPaused: (name, paused) => askingAgain(fleet.setPaused(name, paused)),
     moveLane: (from, to) => asking(LaneOperations.move(db, member, from, to)),

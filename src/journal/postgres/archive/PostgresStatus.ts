@@ -19,9 +19,9 @@ export const make = (
     const troubles = fleet.streams.flatMap(({ trouble }) =>
       trouble === "" ? [] : [`What the lanes settle can't be stored, and soon nothing more is delivered: ${trouble}`],
     )
-    const { health, message } = admission.health
+    const { health, message } = admission.health()
     const { answeredAt } = silence
-    const usedBytes = report.usedBytes
+    const usedBytes = report.usedBytes()
     const head = report.sum(({ accepted }) => accepted)
     return {
       health: health === "ok" && raised.lines.length > 0 ? "red" : health,

@@ -17,43 +17,37 @@ const silent: AppendExit = Exit.fail(unavailable("PostgreSQL does not answer. Tr
 const reachedMaxSize = `The journal has reached its largest size ("journal.maxSize"). Raise it, or make the sinks take what waits.`
 
 /** Decides whether deliveries are accepted, and says why not. */
-export class Admission {
-  readonly #member: Member
-  readonly #trouble: WriteTrouble
+export interface Admission extends ReturnType<typeof make> {}
+
+/** `maxSize` is the most bytes of all streams. */
+export const make = ({ fleet, silence, isClosed }: Member, trouble: WriteTrouble, maxSize: number) => {
   /** Why nothing more fits; empty while something does. Dead letters have a table of their own, and don't count. */
-  #whyFull = ""
-  #full: AppendExit | undefined
+  let whyFull = ""
+  let refused: AppendExit | undefined
+  return {
+    /** Compares the size of all streams with the largest; once for each heartbeat. */
+    measure: (report: FleetReport): Effect.Effect<void> =>
+      Effect.sync(() => {
+        whyFull = report.usedBytes() < maxSize ? "" : `${reachedMaxSize} ${backlogThatFills(report.waiting())}`
+        refused = whyFull === "" ? undefined : Exit.fail(full("maxSize", whyFull))
+      }),
 
-  constructor(member: Member, trouble: WriteTrouble) {
-    this.#member = member
-    this.#trouble = trouble
-  }
+    /** Why an append is refused; `undefined` while it is not. */
+    refusal: (): AppendExit | undefined => {
+      if (isClosed()) return closed
+      if (refused !== undefined) return refused
+      if (!fleet.isAlive) return silent
+      const refusal = trouble.refusal()
+      return refusal && Exit.fail(refusal)
+    },
 
-  /** Compares the size of all streams with `maxSize` bytes; once for each heartbeat. */
-  measure(report: FleetReport, maxSize: number): Effect.Effect<void> {
-    return Effect.sync(() => {
-      this.#whyFull = report.usedBytes < maxSize ? "" : `${reachedMaxSize} ${backlogThatFills(report.waiting)}`
-      this.#full = this.#whyFull === "" ? undefined : Exit.fail(full("maxSize", this.#whyFull))
-    })
-  }
-
-  /** Why an append is refused; `undefined` while it is not. */
-  readonly refusal = (): AppendExit | undefined => {
-    const { fleet, isClosed } = this.#member
-    if (isClosed()) return closed
-    if (this.#full !== undefined) return this.#full
-    if (!fleet.isAlive) return silent
-    const refusal = this.#trouble.refusal()
-    return refusal && Exit.fail(refusal)
-  }
-
-  /** The same for `status`: it also says when there is no stream to write, and reports silence before appends are refused. */
-  get health(): Pick<JournalStatus, "message"> & { readonly health: "ok" | "full" | "unavailable" } {
-    const { fleet, silence } = this.#member
-    const unanswered = silence.message
-    if (unanswered !== "") return { health: "unavailable", message: unanswered }
-    const refusal = this.#trouble.refusal() ?? (fleet.own === undefined ? noStream : undefined)
-    if (refusal === undefined) return { health: this.#whyFull === "" ? "ok" : "full", message: this.#whyFull }
-    return { health: refusal.reason._tag === "JournalUnavailable" ? "unavailable" : "full", message: refusal.message }
+    /** The same for `status`: it also says when there is no stream to write, and reports silence before appends are refused. */
+    health: (): Pick<JournalStatus, "message"> & { readonly health: "ok" | "full" | "unavailable" } => {
+      const unanswered = silence.message
+      if (unanswered !== "") return { health: "unavailable", message: unanswered }
+      const refusal = trouble.refusal() ?? (fleet.own === undefined ? noStream : undefined)
+      if (refusal === undefined) return { health: whyFull === "" ? "ok" : "full", message: whyFull }
+      return { health: refusal.reason._tag === "JournalUnavailable" ? "unavailable" : "full", message: refusal.message }
+    },
   }
 }

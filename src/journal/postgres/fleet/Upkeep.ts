@@ -29,7 +29,7 @@ export const run = Effect.fnUntraced(function* (
 ) {
   const tidy = Effect.gen(function* () {
     const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(retention)
-    const tooMany = report.usedBytes - maxSize * 0.9
+    const tooMany = report.usedBytes() - maxSize * 0.9
     for (const stream of fleet.streams) {
       if (stream.isLost) continue
       // Another relay may be emptying one of its lanes.
