@@ -1,9 +1,9 @@
-/** A journal's two services as one object, for tests that append and then ask what is kept. */
+/** A journal's two services as the one object that they are, for tests that append and then ask what is kept. */
 import { Effect } from "effect"
 import { Archive } from "../../src/journal/Archive.ts"
 import { Journal } from "../../src/journal/Journal.ts"
 import type { WholeJournal } from "../../src/journal/WholeJournal.ts"
 
 export const whole: Effect.Effect<WholeJournal, never, Journal | Archive> = Effect.gen(function* () {
-  return { ...(yield* Journal), ...(yield* Archive) }
+  return Object.assign(yield* Archive, yield* Journal)
 })

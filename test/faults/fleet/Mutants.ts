@@ -36,8 +36,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "fleet-same",
     gone: "a relay counts what all streams hold, and not only one of them",
     file: postgres("fleet/FleetReport"),
-    find: "[...this.streams.values()].reduce(",
-    replace: "[...this.streams.values()].slice(0, 1).reduce(",
+    find: "[...streams().values()].reduce(",
+    replace: "[...streams().values()].slice(0, 1).reduce(",
   },
   {
     line: "fleet-kill",
