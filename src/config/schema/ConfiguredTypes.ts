@@ -56,20 +56,19 @@ export const typeOf = (sink: unknown, { sinkTypes }: Pick<Types, "sinkTypes">): 
   return typeof type === "string" && Object.hasOwn(sinkTypes, type) ? sinkTypes[type] : undefined
 }
 
-/** The schema of a sink's key as it is written: its type's own, or that of every sink. */
-const schemaOf = (sink: unknown, key: string | number, types: Pick<Types, "sinkTypes">): SchemaAST.AST | undefined => {
+/** The schemas of a sink as it is written: its type's own keys, and those of every sink. */
+const schemasOf = (sink: unknown, types: Pick<Types, "sinkTypes">): ReadonlyArray<SchemaAST.AST> => {
   const type = typeOf(sink, types)
-  const own = type === undefined ? [] : [written(type.config)]
-  return [...own, lane].find((one) => partOf(one, key) !== undefined)
+  return type === undefined ? [lane] : [written(type.config), lane]
 }
 
 /** Visits each value of the sinks that its schema knows. */
 export const visitSinks = (config: Fields, types: Pick<Types, "sinkTypes">, on: Visitor): void => {
   for (const [name, sink] of Object.entries(fields(config.sinks))) {
+    const schemas = schemasOf(sink, types)
     for (const [key, value] of Object.entries(fields(sink))) {
-      const schema = schemaOf(sink, key, types)
-      const part = schema && partOf(schema, key)
-      if (part !== undefined) visit(part, value, ["sinks", name, key], on)
+      const schema = schemas.map((one) => partOf(one, key)).find((part) => part !== undefined)
+      if (schema !== undefined) visit(schema, value, ["sinks", name, key], on)
     }
   }
 }
@@ -83,7 +82,8 @@ const placeOf = (path: Path, config: unknown, types: Types): readonly [SchemaAST
   const [first, name = "", key] = path
   if (first === "journal") return [writtenJournal(config, types), path.slice(1)]
   if (first !== "sinks" || key === undefined) return [file, path]
-  return [schemaOf(valueAt(config, [first, name]), key, types), path.slice(2)]
+  const schemas = schemasOf(valueAt(config, [first, name]), types)
+  return [schemas.find((one) => partOf(one, key) !== undefined), path.slice(2)]
 }
 
 /** The schema of what stands at a path of a config as it is written; `undefined` where nothing may, or the type of a sink decides and is not known. */
