@@ -29,7 +29,6 @@ export * from "./RoutesApi.ts"
 
 const optional = Schema.optionalKey
 const EpochMillisFromString = Schema.FiniteFromString.annotate({ description: "Epoch milliseconds" })
-/** The size of a page. */
 const limit = optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 })))
 
 /** The journal's health and size. `red`: events were lost or damaged; `message` says which. */

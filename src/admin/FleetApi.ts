@@ -2,7 +2,6 @@
 import { Schema } from "effect"
 import { Millis } from "../event/Quantities.ts"
 
-/** The relays on one journal. */
 export const Fleet = Schema.Struct({
   relays: Schema.Array(
     Schema.Struct({

@@ -22,7 +22,7 @@ export interface Filter {
 }
 
 /** Events and refusals shown per second; more are only counted. */
-export const shownPerSecond = 100
+const shownPerSecond = 100
 /** How often the journal is read at most. */
 const every = Duration.millis(100)
 /** How often a line without events is sent, so that the connection is not taken for dead. */

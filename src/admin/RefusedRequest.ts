@@ -3,7 +3,6 @@ import { Schema } from "effect"
 import { EpochMillis } from "../event/Quantities.ts"
 import { reasons } from "../ingest/Answers.ts"
 
-/** Why a request was refused. */
 const RefusalReason = Schema.Literals(reasons)
 
 /** The refusals of a webhook in the last hour, for one reason. */
@@ -11,7 +10,6 @@ export const Refusals = Schema.Struct({
   /** Its name; empty for requests to no webhook. */
   webhook: Schema.String,
   reason: RefusalReason,
-  /** The status of the answer. */
   status: Schema.Int,
   count: Schema.Int,
   lastAt: EpochMillis,

@@ -69,7 +69,6 @@ const Counted = Schema.Struct({
   groups: Schema.Array(Schema.Struct({ type: Schema.String, sink: Schema.String, count: Schema.Int })),
   /** Counted in groups that are not listed. */
   others: Schema.Int,
-  /** The first of them. */
   first: Schema.Array(
     Schema.Struct({
       /** Its place in the log. */

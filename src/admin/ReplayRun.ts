@@ -29,7 +29,7 @@ const restAfter = 3
 /** Failures of the journal that pass. */
 const passing: ReadonlySet<string> = new Set<JournalError["reason"]["_tag"]>(["JournalUnavailable", "JournalFull"])
 
-export interface RunOptions {
+interface RunOptions {
   readonly id: string
   readonly archive: Archive["Service"]
   /** The config in force. */

@@ -1,7 +1,7 @@
 /** Long-running work that was asked for through the admin API, and its progress. */
 import { Context, Effect, Layer } from "effect"
 
-export interface Item {
+interface Item {
   /** `replay to lake`. */
   readonly what: string
   /** From 0 to 1. */

@@ -47,7 +47,7 @@ export const attributes = (entry: Entry): Attributes => {
 }
 
 /** How a protocol writes attributes as headers. */
-export interface Binding {
+interface Binding {
   readonly prefix: string
   readonly escape: (value: string) => string
   /** The header of the body's type, where it is not `content-type`. */

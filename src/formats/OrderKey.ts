@@ -10,7 +10,7 @@ import * as Template from "./Template.ts"
 const nothing = "-"
 
 /** The part of a lane that decides about keys. */
-export interface Grouped {
+interface Grouped {
   readonly key: string
   readonly digest?: unknown
   readonly resolves?: boolean

@@ -6,7 +6,7 @@
 import { Predicate, Result } from "effect"
 
 /** A body may be nested deeper than JSON can be written (some 40,000 levels); few receivers accept a hundred. */
-export const deepest = 1_000
+const deepest = 1_000
 
 /** Its message holds no part of the event. */
 export class Unrenderable extends Error {

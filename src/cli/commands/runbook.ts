@@ -6,7 +6,7 @@ import { usage } from "../support/CommandError.ts"
 import { Json } from "../support/flags.ts"
 import { plain, print, printJson, table } from "../support/output.ts"
 
-export interface Runbook {
+interface Runbook {
   readonly state: string
   /** The level in the words of `relay status`: `critical`, `warning` or `note`. */
   readonly level: string

@@ -44,7 +44,6 @@ const contained = Effect.fnUntraced(function* (lane: LaneConfig, limits: Limits)
   return yield* Effect.raceFirst(Containment.as(owner)(check(type, lane, limits)), Deferred.await(broken))
 }, Effect.scoped)
 
-/** Checks all sinks at once. */
 export const checkSinks = Effect.fnUntraced(function* (config: RelayConfig) {
   const limits = { maxBody: Math.max(0, ...config.webhooks.map(({ maxBody }) => maxBody)) }
   return yield* Effect.forEach(

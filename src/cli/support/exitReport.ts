@@ -7,10 +7,9 @@ import type { ServeError } from "../../runtime/Runtime.ts"
 import { type CommandError, exitCodes } from "./CommandError.ts"
 import { marked, type Paint, painted } from "./output.ts"
 
-/** A command may fail with these. */
 export type Failure = CommandError | ConfigError | JournalError | ServeError | CliError.CliError
 
-export interface Report {
+interface Report {
   readonly code: number
   /** For stderr; empty when there is nothing left to print. */
   readonly message: string

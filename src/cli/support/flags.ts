@@ -2,11 +2,9 @@
 import { type Option, Record, Schema } from "effect"
 import { Flag, GlobalFlag } from "effect/cli"
 
-/** On when it is given. */
 export const toggle = (name: string, description: string) =>
   Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withoutNegation, Flag.withDefault(false))
 
-/** Text that may be left out. */
 export const text = (name: string, metavar: string, description: string) =>
   Flag.String(name).pipe(Flag.withMetavar(metavar), Flag.withDescription(description), Flag.optional)
 
@@ -25,7 +23,6 @@ export const since = text(
 )
 export const until = text("until", "TIME", "Received before TIME")
 
-/** The size of a page. */
 export const limit = Flag.Int("limit").pipe(
   Flag.withDescription("Maximum number, newest first"),
   Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),

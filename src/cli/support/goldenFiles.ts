@@ -60,7 +60,6 @@ export const beside = Effect.fnUntraced(function* (config: string) {
 
 type Files = Effect.Success<ReturnType<typeof beside>>
 
-/** A test, and its event. */
 export interface Sampled {
   readonly test: Test
   readonly body: Uint8Array

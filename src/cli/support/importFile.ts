@@ -11,7 +11,7 @@ import { lazily } from "./Program.ts"
 /** The largest request: events, and bytes of their bodies. */
 const slice = { events: 200, bytes: 1024 * 1024 }
 
-export interface Report extends Imported {
+interface Report extends Imported {
   /** Records and lines that could not be read. */
   readonly damaged: number
 }

@@ -38,7 +38,7 @@ const footer = (status: Status, before: Status | undefined): string =>
   `${count(status.journal.head, "entry")}${rate(before, status)}; Ctrl-C to stop`
 
 /** `journal ok, 12 events; lake running; chat waiting, 3 events wait`. */
-export const summary = ({ journal, lanes, config, draining }: Status): string =>
+const summary = ({ journal, lanes, config, draining }: Status): string =>
   [
     `journal ${journal.health}, ${count(journal.head, "entry")}`,
     ...(draining ? ["draining"] : []),
@@ -99,7 +99,6 @@ const onPipe = Effect.fnUntraced(function* (json: boolean) {
   return yield* Effect.forever(Effect.andThen(printChange, Effect.sleep(every)))
 })
 
-/** Until a signal. */
 export const watch = Effect.gen(function* () {
   const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
   const json = yield* Json

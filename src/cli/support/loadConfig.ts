@@ -28,7 +28,6 @@ export const loadQuietly = loading(false)
 /** Loads the config even if secrets are absent, for checks that don't need them. */
 export const loadLacking = loading(true)
 
-/** Prints them to stderr. */
 export const sayWarnings = Effect.fnUntraced(function* ({ warnings }: Pick<Loaded, "warnings">) {
   const { render } = yield* lazily(() => import("../../config/diagnostics/Diagnostic.ts"))
   if (warnings.length > 0) yield* say(render(warnings, marked(yield* paintMessages)))
@@ -40,7 +39,6 @@ const sayFaults = Effect.fnUntraced(function* (loaded: Loaded) {
   yield* sayWarnings({ warnings: warningsOf(loaded) })
 })
 
-/** Prints the warnings to stderr. */
 export const loadConfig = Effect.tap(loadQuietly, sayFaults)
 
 /** Prints to stderr which variables and files were absent. */
@@ -54,7 +52,6 @@ export const sayAbsent = ({ file, absent }: Loaded): Effect.Effect<void> => {
 export const absentIn = ({ absent }: Loaded): object =>
   absent.length === 0 ? {} : { absent: absent.map(({ key, message }) => ({ key, message })) }
 
-/** Prints the warnings, and what was absent. */
 export const loadForCheck = Effect.tap(loadLacking, (loaded) => Effect.andThen(sayFaults(loaded), sayAbsent(loaded)))
 
 /** ` -c FILE` where the flag was given, for printed commands. */

@@ -12,7 +12,6 @@ import type { EpochMillis } from "../../event/Quantities.ts"
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-/** A random suffix. */
 const unique = (): string => {
   let text = ""
   for (const byte of crypto.getRandomValues(new Uint8Array(20))) text += alphabet[byte % alphabet.length]
@@ -118,7 +117,7 @@ const objectOf = (type: string, at: At, suffix: () => string): Fields => {
   return { ...object, ...meeting, ...failure }
 }
 
-export interface SampleOptions {
+interface SampleOptions {
   readonly accountId?: string | undefined
   /** Instead of a random id. */
   readonly objectId?: string | undefined

@@ -3,10 +3,8 @@ import type { Lane, Status } from "../../admin/Api.ts"
 import { health, laneLevel } from "../../admin/Health.ts"
 import { byLevel, type Level, levelOf, type StatusProblem } from "../../admin/StatusProblem.ts"
 import { quarantine } from "../../event/Event.ts"
-import { certificatesTable } from "./certificatesTable.ts"
-import { fleetTable } from "./fleetTable.ts"
 import { bytes, count, type Paint, plain, span, table } from "./output.ts"
-import { secretsTable } from "./secretsTable.ts"
+import { certificatesTable, fleetTable, secretsTable } from "./statusTables.ts"
 
 /** Worst first, then by name; the quarantine shows when it holds something. */
 const ordered = (lanes: ReadonlyArray<Lane>): ReadonlyArray<Lane> =>

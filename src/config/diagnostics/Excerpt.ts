@@ -19,7 +19,7 @@ export interface Span {
 }
 
 /** The scanner's token kinds: a library's `const enum` can't be imported by name. */
-const token = {
+export const token = {
   openBrace: 1,
   comma: 5,
   colon: 6,
@@ -83,7 +83,6 @@ export interface Token extends Span {
   readonly isKey: boolean
 }
 
-/** All tokens of a text. */
 export const tokensOf = (text: string): ReadonlyArray<Token> => {
   const scanner = createScanner(text, false)
   const tokens: Array<Token> = []

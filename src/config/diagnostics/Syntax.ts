@@ -6,9 +6,9 @@
  * parser comes furthest, so only mistakes that stand by themselves are reported.
  */
 import { createScanner, type ParseError, printParseErrorCode, visit } from "jsonc-parser"
-import type { Span } from "./Excerpt.ts"
+import { type Span, token } from "./Excerpt.ts"
 
-export interface SyntaxMistake extends Span {
+interface SyntaxMistake extends Span {
   readonly message: string
   readonly hint?: string
 }
@@ -63,9 +63,6 @@ const inserted = (character: string, code: string): Words | undefined => {
 /** Mistakes inside a text, which don't mislead the parser. */
 const insideText: ReadonlySet<string> = new Set(["InvalidUnicode", "InvalidEscapeCharacter", "InvalidCharacter"])
 
-const stringToken = 10
-const endToken = 17
-
 interface Token extends Span {
   readonly kind: number
 }
@@ -75,7 +72,7 @@ const tokensIn = (text: string, from: number, to: number): ReadonlyArray<Token> 
   const scanner = createScanner(text, true)
   scanner.setPosition(from)
   const tokens: Array<Token> = []
-  for (let kind: number = scanner.scan(); kind !== endToken; kind = scanner.scan()) {
+  for (let kind: number = scanner.scan(); kind !== token.end; kind = scanner.scan()) {
     const offset = scanner.getTokenOffset()
     if (offset >= to) break
     tokens.push({ kind, offset, length: scanner.getTokenLength() })
@@ -134,13 +131,13 @@ const editsFor = (text: string, { error, offset, length }: ParseError): Readonly
     }
   }
   // A missing quote begins a word, or ends a text; or it belongs before punctuation that is text without it.
-  for (const one of tokens) quote(one.kind === stringToken ? one.offset + one.length : one.offset)
+  for (const one of tokens) quote(one.kind === token.string ? one.offset + one.length : one.offset)
   for (let at = start; !isLong && at < end; at++) if (",:]}".includes(text[at] ?? "")) quote(at)
   quote(isLong ? offset : end)
   edits.push({ at: offset, end: offset + Math.max(1, length), by: "" })
   for (const one of tokens) {
     const written = text.slice(one.offset, one.offset + one.length)
-    if (one.kind !== stringToken) {
+    if (one.kind !== token.string) {
       const isKey = /^\s*:/.test(text.slice(one.offset + one.length, end))
       const said = isKey ? words.PropertyNameExpected : undefined
       edits.push({ at: one.offset, end: one.offset + one.length, by: `"${written}"`, ...(said && { words: said }) })

@@ -25,7 +25,7 @@ interface Options extends Environment, Types {
 }
 
 /** With the certificate's fingerprint where only its time is wrong. */
-export interface Fault {
+interface Fault {
   readonly finding: Finding
   readonly fingerprint?: string
 }

@@ -186,7 +186,6 @@ const sink = (name: string, value: unknown, inherited: unknown, types: Types): D
   }
 }
 
-/** The journal, by its type. */
 const journalOf = (value: unknown, { journalTypes }: Pick<Types, "journalTypes">): Decoded<JournalConfig> => {
   const schema = journalSchema(String(fields(value).type), journalTypes) as Schema.ConstraintDecoder<JournalConfig>
   return decode(schema, value ?? {}, ["journal"])
@@ -259,7 +258,6 @@ const decodeFile = Effect.fnUntraced(function* (root: Readonly<Record<string, un
   return { value: { ...whole.value, routes: each.flatMap(({ value }) => value ?? []) }, findings }
 })
 
-/** Decodes and checks the text. */
 const build = Effect.fnUntraced(function* (file: string, text: string, options: LoadOptions) {
   const source = parse(file, text, mayBeShown(options))
   const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })

@@ -12,7 +12,7 @@ import type { ConfiguredTypes, Recoveries } from "../schema/ConfiguredTypes.ts"
 export type Grouping = Pick<LaneConfig, "order" | "key" | "digest" | "resolves">
 
 /** The grouping of a config, and where it stands. `given` are the keys that are written there. */
-export interface Asked {
+interface Asked {
   readonly lane: typeof Lane.Type
   readonly given: ReadonlySet<string>
   readonly path: Path

@@ -10,7 +10,7 @@ import type { Bytes, EpochMillis } from "../../event/Quantities.ts"
 import * as Address from "../Address.ts"
 
 /** The reference and the JSON Schema say this about a key. */
-export interface Doc {
+interface Doc {
   readonly description: string
   readonly default?: string
   readonly examples?: ReadonlyArray<string>

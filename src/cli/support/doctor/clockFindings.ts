@@ -26,7 +26,7 @@ export const clock = Effect.gen(function* () {
   return time({ now: yield* Clock.currentTimeMillis, drift: drift(), synchronized: yield* synchronized })
 })
 
-export interface Time {
+interface Time {
   readonly now: EpochMillis
   /** By how much the wall clock ran ahead while it was watched. */
   readonly drift: Millis

@@ -98,7 +98,7 @@ export const sync = (took: Millis): readonly [Verdict, string] =>
     ? ["warning", `a sync takes ${took.toFixed(0)} ms, and every answer waits for one: use a faster disk`]
     : ["ok", `writable; a sync takes ${took.toFixed(1)} ms`]
 
-export interface Room {
+interface Room {
   /** Free on the disk, used by the journal, and the limits of the config. */
   readonly free: Bytes | undefined
   readonly used: Bytes
