@@ -103,7 +103,7 @@ export const Config = Schema.Struct({
   refusal: Schema.String,
 })
 
-/** What `relay status` and the page show. */
+/** The status, which `relay status` and the page show. */
 export const Status = Schema.Struct({
   version: Schema.String,
   configFile: Schema.String,
@@ -200,7 +200,7 @@ export type Filter = typeof Filter.Type
 export const Selection = Schema.Union([Schema.Struct({ ids: Schema.NonEmptyArray(Schema.String) }), Filter])
 export type Selection = typeof Selection.Type
 
-/** What a reload changed. */
+/** The result of a reload: the changes that it made, and its warnings. */
 export const Reloaded = Schema.Struct({
   /** The file that the relay read. */
   file: Schema.String,

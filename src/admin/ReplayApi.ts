@@ -20,7 +20,7 @@ export const states = [
   "laneRemoved",
   "unrecorded",
 ] as const
-/** What events are searched by: a state at one of their sinks, or that they went to none. */
+/** A search selects events by a state at one of their sinks, or events that went to none. */
 export const outcomes = [...states, "unrouted"] as const
 export const Outcome = Schema.Literals(outcomes).annotate({
   message: `outcome is one of ${outcomes.join(", ")}`,

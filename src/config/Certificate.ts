@@ -15,7 +15,7 @@ export interface Certificate {
   readonly fingerprint: string
 }
 
-/** What is wrong with a certificate or key, and what to do. */
+/** A problem of a certificate or key, and the way to fix it. */
 export interface Problem {
   readonly message: string
   readonly hint: string

@@ -23,7 +23,7 @@ import { ListenerTls } from "../runtime/ListenerTls.ts"
 import { Notify } from "../runtime/Notify.ts"
 import * as Difference from "./Difference.ts"
 
-/** What a reload changed. */
+/** The result of a reload: the changes that it made, and its warnings. */
 export interface Report {
   /** The file that was read, as it is named. */
   readonly file: string
