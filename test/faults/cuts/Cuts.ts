@@ -37,6 +37,9 @@ export const delivery = { timeout: "1 second", retry: { initial: "100 millis", m
 const causes =
   /clos|reset|refused|reach|broke|ended|answer|time|TLS|certificate|protocol|handshake|ECONN|EPIPE|frame|can't take events|throttles|not HTTP/i
 
+/** Words that a setting is wrong. */
+const settings = /correct "|change "|set "|grant it|no name for a topic/
+
 type Lane = Status["lanes"][number]
 
 /** What is wrong with what a lane says of a cut. */
@@ -49,8 +52,8 @@ const wrongWords = (
   const said = lastFailure.message
   return [
     ...(/\ba bug\b/.test(said) ? [`${name} blames a bug: ${said}`] : []),
-    // What is cut is no setting; what is garbled may look like one, and a part then says which.
-    ...(causes.test(said) || (kind === "garbage" && /correct "/.test(said))
+    // What is cut is no setting; what is garbled may look like one, and a part or its code then says which.
+    ...(causes.test(said) || (kind === "garbage" && settings.test(said))
       ? []
       : [`${name}, ${kind}, ${condition}: names no cause: ${said}`]),
     ...(condition === "misconfigured" && kind !== "garbage"
