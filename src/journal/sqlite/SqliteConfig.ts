@@ -4,7 +4,7 @@ import { countOr, textOr } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 
 /** Suffixes of the files that the relay and SQLite keep next to the journal's file. SQLite deletes a `-journal` when it opens the file. */
-const filesBeside = [
+export const filesBeside = [
   "-journal",
   "-wal",
   "-shm",

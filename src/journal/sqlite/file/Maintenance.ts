@@ -9,9 +9,11 @@ import { closeSync, existsSync, fsyncSync, openSync, rmSync, statSync, writeSync
 import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
+import * as FileIdentity from "../../../runtime/FileIdentity.ts"
 import { MaintenanceError } from "../../JournalError.ts"
 import { decode, decodeRow } from "../../stream/Record.ts"
 import { bytes, int } from "../Rows.ts"
+import { filesBeside } from "../SqliteConfig.ts"
 import { current, version } from "./Migrations.ts"
 import { integrity } from "./Reindex.ts"
 import { isThere } from "./Repair.ts"
@@ -146,12 +148,18 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
     })
   }).pipe(Effect.scoped)
 
+/** What is written is a new file, and none that the journal is made of: its next start would read that. */
+const requireFree = (path: string, to: string, what: string): Effect.Effect<void, MaintenanceError> => {
+  if (existsSync(to)) return new MaintenanceError({ message: `${to} exists already; ${what} never overwrites.` })
+  const isOwn = ["", ...filesBeside].some((suffix) => FileIdentity.of(path + suffix) === FileIdentity.of(to))
+  return isOwn ? new MaintenanceError({ message: `${to} is a file of the journal's own: name another.` }) : Effect.void
+}
+
 /** Writes a consistent copy of the journal to `to`, also while a relay runs on it; its size in bytes. */
 export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes: number }, MaintenanceError> =>
   Effect.gen(function* () {
     const db = yield* openReadOnly(path)
-    if (existsSync(to))
-      return yield* new MaintenanceError({ message: `${to} exists already; a backup never overwrites.` })
+    yield* requireFree(path, to, "a backup")
     return yield* attempt(`The journal ${path} could not be copied to ${to}`, () => {
       // Made first, and for its owner only: SQLite would leave that to the umask.
       const fd = openSync(to, "wx", 0o600)
@@ -171,8 +179,7 @@ export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes
 export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, MaintenanceError> =>
   Effect.gen(function* () {
     if (!isThere(path)) return yield* new MaintenanceError({ message: noneAt(path) })
-    if (existsSync(to))
-      return yield* new MaintenanceError({ message: `${to} exists already; salvage never overwrites.` })
+    yield* requireFree(path, to, "salvage")
     const report = yield* attempt(`What was salvaged from ${path} could not be written to ${to}`, () => {
       const fd = openSync(to, "wx", 0o600)
       try {

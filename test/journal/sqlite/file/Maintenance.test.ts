@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
@@ -114,6 +114,20 @@ describe("journal backup", () => {
       expect(report.bytes).toBeGreaterThan(0)
       expect(yield* Maintenance.check(copy)).toMatchObject({ sound: true, events: 6 })
       expect((yield* Effect.flip(Maintenance.backup(at.path, copy))).message).toContain("never overwrites")
+    }),
+  )
+
+  it.live("takes no place of the journal's own files, there or not, and neither does what is salvaged", () =>
+    Effect.gen(function* () {
+      const at = yield* filled
+      for (const suffix of ["-journal", "-index-journal"]) {
+        const refused = Effect.flip(Maintenance.backup(at.path, `${at.path}${suffix}`))
+        expect((yield* refused).message).toContain("is a file of the journal's own: name another")
+      }
+      writeFileSync(`${at.path}-wal`, "what is left of a journal")
+      rmSync(at.path)
+      expect((yield* Effect.flip(Maintenance.salvage(at.path, at.path))).message).toContain("of the journal's own")
+      expect(existsSync(at.path)).toBe(false)
     }),
   )
 
