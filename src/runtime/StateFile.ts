@@ -8,6 +8,7 @@ import { Effect } from "effect"
 /** A disk that does not answer must not hold up a stop. */
 const patience = "2 seconds"
 
+/** The file at a path. */
 export const at = (path: string) => ({
   /** Its text; `undefined` where there is none, or none that can be read. */
   read: Effect.tryPromise(() => readFile(path, "utf8")).pipe(
