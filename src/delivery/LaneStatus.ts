@@ -55,8 +55,8 @@ const noAttempts = new AttemptStats()
 const sum = (lanes: ReadonlyArray<Lane>, of: (lane: Lane) => number): number =>
   lanes.reduce((total, lane) => total + of(lane), 0)
 
-/** The least of what is known: 0 stands for nothing. */
-const earliest = (times: ReadonlyArray<number>): number => {
+/** The earliest of times that are known; 0 is none. */
+export const earliest = (times: ReadonlyArray<number>): number => {
   const known = times.filter((time) => time > 0)
   return known.length === 0 ? 0 : Math.min(...known)
 }

@@ -5,6 +5,7 @@
 import { Effect, Schema } from "effect"
 import type { Archive } from "../journal/Archive.ts"
 import type { LaneInfo, Log } from "../journal/Journal.ts"
+import { earliest } from "./LaneStatus.ts"
 import type { StreamLanes } from "./StreamLanes.ts"
 
 /** A lane whose sink is in the config can't be moved or dropped: its sink would miss the events. */
@@ -65,11 +66,7 @@ export const make = (archive: Archive["Service"], streams: StreamLanes) => {
       }
     }),
     /** When the oldest event of all streams was received, in epoch milliseconds; 0 when there is none. */
-    oldestAt: (name: string): number => {
-      const times = streams.logs().map((log) => ages.get(log)?.get(name)?.at ?? 0)
-      const known = times.filter((at) => at > 0)
-      return known.length === 0 ? 0 : Math.min(...known)
-    },
+    oldestAt: (name: string): number => earliest(streams.logs().map((log) => ages.get(log)?.get(name)?.at ?? 0)),
     /** As `Lanes.move`. */
     move: Effect.fnUntraced(function* (from: string, to: string) {
       yield* refuseInUse(from)

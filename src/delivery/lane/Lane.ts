@@ -269,27 +269,24 @@ export class Lane {
   })
 
   get #follow(): Effect.Effect<never> {
-    return Effect.gen({ self: this }, function* () {
-      for (;;) {
-        yield* this.#log.awaitBeyond(this.progress.position)
-        this.#wake.openUnsafe()
-        // A lane that lets batches fill need not hear of every commit. One that is full, or can't read,
-        // leaves its position where it is: look again later, not at once.
-        const { linger = 0 } = this.#sink.batch
-        if (this.#resting || !this.#intake.hasRoom) yield* Effect.sleep(tick)
-        else yield* linger > 0 ? Effect.sleep(Duration.millis(linger)) : Effect.yieldNow
-      }
+    const next = Effect.gen({ self: this }, function* () {
+      yield* this.#log.awaitBeyond(this.progress.position)
+      this.#wake.openUnsafe()
+      // A lane that lets batches fill need not hear of every commit. One that is full, or can't read,
+      // leaves its position where it is: look again later, not at once.
+      const { linger = 0 } = this.#sink.batch
+      if (this.#resting || !this.#intake.hasRoom) yield* Effect.sleep(tick)
+      else yield* linger > 0 ? Effect.sleep(Duration.millis(linger)) : Effect.yieldNow
     })
+    return Effect.forever(next)
   }
 
   get #keepTime(): Effect.Effect<never> {
-    return Effect.gen({ self: this }, function* () {
-      for (;;) {
-        yield* Effect.sleep(tick)
-        this.endAttempts()
-        if (this.#queue.size + this.progress.retries.size > 0) this.#wake.openUnsafe()
-      }
+    const look = Effect.sync(() => {
+      this.endAttempts()
+      if (this.#queue.size + this.progress.retries.size > 0) this.#wake.openUnsafe()
     })
+    return Effect.forever(Effect.delay(look, tick))
   }
 
   // --- the pump ------------------------------------------------------------

@@ -28,13 +28,13 @@ export class Suspects {
     this.#mayBeAway = false
   }
 
-  /** The event failed, and is not charged. */
+  /** The event failed for such a reason. */
   failed(sequence: number): void {
     this.#failedAt.set(sequence, this.#passes)
     if (!this.#charged.has(sequence)) this.#mayBeAway = true
   }
 
-  /** The event failed, and is charged an attempt. */
+  /** It failed so, and is charged an attempt. */
   charge(sequence: number): void {
     this.#charged.add(sequence)
     this.failed(sequence)
