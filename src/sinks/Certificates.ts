@@ -11,12 +11,17 @@ import { secret, text } from "../config/schema/Keys.ts"
 import type { Certificates } from "../runtime/HttpTransport.ts"
 import { misconfigured, SinkError } from "./Sink.ts"
 
+/** The keys of `tls`. */
 export const CertificatesConfig = Schema.Struct({
   ca: Schema.optionalKey(text("PEM file of the authorities to trust, instead of the system's")),
   certificate: Schema.optionalKey(text("PEM file of the client certificate")),
   key: Schema.optionalKey(secret("PEM file of the client certificate's key, or the PEM text itself")),
 }).annotate({ together: ["certificate", "key"], certificates: true })
 export type CertificatesConfig = typeof CertificatesConfig.Type
+
+/** What to do about a server's certificate that `failure` is wrong with; `key` of the config names the server. */
+export const untrusted = (failure: string, key: string): string =>
+  `its certificate can't be trusted (${failure}): name its authority with "tls": { "ca": … }, renew it, or correct the host in "${key}"`
 
 const readPem = (key: string, textOrPath: string): string => {
   if (isPem(textOrPath)) return textOrPath
@@ -38,7 +43,7 @@ const checked = (key: string, pem: string, problem: Problem | undefined): string
   throw misconfigured(`"${key}": ${problem.message}; ${problem.hint}`)
 }
 
-/** `at` is where they stand in the sink's config. */
+/** The PEM texts of a config, checked; `at` is the place of the config in the sink's. Fails with `SinkMisconfigured`. */
 export const read = (tls: CertificatesConfig, at = "tls"): Effect.Effect<Certificates, SinkError> =>
   Effect.try({
     try: () => {

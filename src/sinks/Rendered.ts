@@ -4,8 +4,35 @@ import type { Entry } from "../event/Entry.ts"
 import * as Rendering from "../formats/Rendering.ts"
 import { type Failures, passed, rejected, type Sink, type SinkError } from "./Sink.ts"
 
+/** The result of `make`; what a template throws is a rejection. */
 export const rendered = <A>(make: () => A): Result.Result<A, SinkError> =>
   Result.mapError(Rendering.attempt(make), ({ message }) => rejected(message))
+
+/** The message of an event, and the event's index in the lane's batch. */
+export interface Placed<Message> {
+  readonly index: number
+  readonly message: Message
+}
+
+/**
+ * Renders each event of a batch as a message of its own. An event that can't be
+ * rendered, or whose message is `unfit`, is left out and added to `failures`.
+ */
+export const renderEach = <Message>(
+  batch: ReadonlyArray<Entry>,
+  encode: (entry: Entry, index: number) => Message,
+  failures: Map<number, SinkError>,
+  unfit: (message: Message) => SinkError | undefined = () => undefined,
+): ReadonlyArray<Placed<Message>> => {
+  const placed: Array<Placed<Message>> = []
+  batch.forEach((entry, index) => {
+    const made = rendered(() => encode(entry, index))
+    const failure = Result.isFailure(made) ? made.failure : unfit(made.success)
+    if (failure !== undefined) failures.set(index, failure)
+    else if (Result.isSuccess(made)) placed.push({ index, message: made.success })
+  })
+  return placed
+}
 
 /** The events of one message, oldest first. */
 export type Entries = Arr.NonEmptyReadonlyArray<Entry>

@@ -2,11 +2,11 @@
  * Defines a sink: all that an implementer must know.
  *
  * A sink sends batches and reports only what it saw. It does not retry, log,
- * count or remember: the lane does, by the `reason` of the error. To add one:
- * a folder here with its code and its part of the reference, `<sink>.md`, a line in `Sinks.ts`, and a
- * test that calls the sink contract (`test/contract/sinkContract.ts`).
+ * count or remember: the lane does, by the `reason` of the error. The recipe "Add a
+ * sink" in ARCHITECTURE.md lists the steps; `test/contract/sinkContract.ts` holds a
+ * sink to what is written here.
  */
-import { Effect, Schema, type Scope } from "effect"
+import { Effect, type Redacted, Schema, type Scope } from "effect"
 import type { ConfiguredType } from "../config/schema/ConfiguredTypes.ts"
 import type { Entry } from "../event/Entry.ts"
 
@@ -43,8 +43,10 @@ const longestMessage = 1_000
 export const brief = (message: string): string =>
   message.length <= longestMessage ? message : `${message.slice(0, longestMessage - 1).toWellFormed()}…`
 
+/** Why a sink did not take a batch or an event. The lane decides by its tag (`Outcome.ts`). */
 const Reason = Schema.Union([SinkUnavailable, SinkThrottled, DeliveryFailed, DeliveryRejected, SinkMisconfigured])
 export type Reason = typeof Reason.Type
+/** The tags of all reasons, for metrics and the page. */
 export const reasons = Reason.members.map(({ identifier }) => identifier)
 
 /** The one error of a sink. Its message is for an operator: no secret, no payload. */
@@ -54,10 +56,27 @@ export class SinkError extends Schema.TaggedError<SinkError>()("SinkError", { re
   }
 }
 
-export const unavailable = (message: string) => new SinkError({ reason: new SinkUnavailable({ message }) })
-export const failed = (message: string) => new SinkError({ reason: new DeliveryFailed({ message }) })
-export const rejected = (message: string) => new SinkError({ reason: new DeliveryRejected({ message }) })
-export const misconfigured = (message: string) => new SinkError({ reason: new SinkMisconfigured({ message }) })
+/** What an error may have beside its message: see `said`. */
+interface More {
+  readonly answer?: Redacted.Redacted<string>
+  readonly code?: number
+}
+
+/** An error with {@link SinkUnavailable}. */
+export const unavailable = (message: string, more?: More): SinkError =>
+  new SinkError({ reason: new SinkUnavailable({ message, ...more }) })
+/** An error with {@link SinkThrottled}; `retryAfter` is in milliseconds. */
+export const throttled = (message: string, retryAfter: number): SinkError =>
+  new SinkError({ reason: new SinkThrottled({ message, retryAfter }) })
+/** An error with {@link DeliveryFailed}. */
+export const failed = (message: string, more?: More): SinkError =>
+  new SinkError({ reason: new DeliveryFailed({ message, ...more }) })
+/** An error with {@link DeliveryRejected}. */
+export const rejected = (message: string, more?: More): SinkError =>
+  new SinkError({ reason: new DeliveryRejected({ message, ...more }) })
+/** An error with {@link SinkMisconfigured}. */
+export const misconfigured = (message: string, more?: More): SinkError =>
+  new SinkError({ reason: new SinkMisconfigured({ message, ...more }) })
 
 /** Returns the error without what the receiver answered: where that may repeat what must not be stored. */
 export const withoutAnswer = ({ reason }: SinkError): SinkError => {
@@ -70,6 +89,7 @@ export interface Failures extends ReadonlyMap<number, SinkError> {
   /** The code of the answer to what was sent, where there is one: the status of HTTP. */
   readonly code?: number
 }
+/** Every event was sent. */
 export const allSent: Failures = new Map()
 const sent = new Map<number, Failures>()
 /** Every event was sent, and answered with this code. */
@@ -78,15 +98,18 @@ export const sentWith = (code: number): Failures => {
   sent.set(code, known)
   return known
 }
+/** The outcome of a send without failures. */
 export const passed = Effect.succeed(allSent)
 
 /** After a final failure the next event of the same key may be sent. */
 export const isFinal = ({ reason }: SinkError): boolean => reason._tag === "DeliveryRejected"
 
+/** An open sink. What is interrupted must not send later, because the lane sends the batch again. */
 export interface Sink {
   /** Limits of a batch. An event larger than `maxBytes` is sent alone. */
   readonly batch: {
     readonly maxEvents: number
+    /** Bytes of the events' bodies, as they were signed. */
     readonly maxBytes: number
     /** How long a batch may wait to fill, in milliseconds; without it nothing waits. */
     readonly linger?: number
@@ -111,6 +134,7 @@ export interface Limits {
   readonly maxBody: number
 }
 
+/** What an event or a batch would be sent as, as a JSON object with the sink's own keys. */
 export type Preview = Readonly<Record<string, unknown>>
 /** Stands in a {@link Preview} where a secret is. */
 export const masked = "***"

@@ -99,7 +99,7 @@ describe("an event that is nested too deep", () => {
 
 it.effect("a topic that is no name is not repeated at length", () =>
   Effect.sync(() => {
-    const reason = KafkaErrors.reasonOf(new KafkaError({ code: "INVALID_TOPIC_EXCEPTION", detail: "" }), {
+    const { reason } = KafkaErrors.sinkErrorOf(new KafkaError({ code: "INVALID_TOPIC_EXCEPTION", detail: "" }), {
       brokers: "b:9092",
       topic: "x".repeat(1_000_000),
       isTemplated: true,

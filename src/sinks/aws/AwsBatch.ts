@@ -5,14 +5,21 @@
  * **Guarantee.** A request holds at most one message of a group, and nothing
  * overtakes a failed one of its group: with FIFO, events of one key stay in order.
  */
-import { Effect, Result } from "effect"
+import { Duration, Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
-import { rendered } from "../Rendered.ts"
-import { type Failures, isFinal, SinkError } from "../Sink.ts"
+import { renderEach } from "../Rendered.ts"
+import { type Failures, isFinal, type SinkError } from "../Sink.ts"
 import * as AwsErrors from "./AwsErrors.ts"
 
 /** The most messages in a request. */
 export const most = 10
+
+/** The limits of a lane's batch, which is one request: `largest` is in bytes. */
+export const limits = (largest: number, { linger }: { readonly linger: Duration.Duration }) => ({
+  maxEvents: most,
+  maxBytes: largest,
+  linger: Duration.toMillis(linger),
+})
 
 /** This part of a message decides which request it goes with. */
 export interface Sized {
@@ -76,17 +83,8 @@ export const send = Effect.fnUntraced(function* <Message extends Sized>(
   { place, largest, encode, publish }: Sending<Message>,
 ) {
   const failures = new Map<number, SinkError>()
-  let waiting: ReadonlyArray<Message> = batch.flatMap((entry, index) => {
-    const message = Result.flatMap(
-      rendered(() => encode(entry, index)),
-      (one) =>
-        one.size <= largest
-          ? Result.succeed(one)
-          : Result.fail(new SinkError({ reason: AwsErrors.tooLarge(place, one.size, largest) })),
-    )
-    if (Result.isFailure(message)) failures.set(index, message.failure)
-    return Result.isFailure(message) ? [] : [message.success]
-  })
+  const unfit = ({ size }: Message) => (size > largest ? AwsErrors.tooLarge(place, size, largest) : undefined)
+  let waiting = renderEach(batch, encode, failures, unfit).map(({ message }) => message)
   let atMost = most
   while (waiting.length > 0) {
     const request = next(waiting, largest, atMost)
@@ -129,23 +127,22 @@ export const failuresOf = (
   { Successful, Failed }: Answer,
   place: AwsErrors.Place,
 ): Effect.Effect<Failures, SinkError> => {
-  if (Successful === undefined && Failed === undefined) {
-    return Effect.fail(new SinkError({ reason: AwsErrors.notTheService(place) }))
-  }
+  if (Successful === undefined && Failed === undefined) return Effect.fail(AwsErrors.notTheService(place))
   const passed = new Set(Successful?.map(({ Id }) => Id))
   const failures = new Map<number, SinkError>()
   for (const { index } of request) {
     const id = String(index)
     if (passed.has(id)) continue
     const failed = Failed?.find(({ Id }) => Id === id)
-    const reason =
+    failures.set(
+      index,
       failed === undefined
         ? AwsErrors.unnamed(place)
-        : AwsErrors.reasonOfEntry(
+        : AwsErrors.entryErrorOf(
             { code: failed.Code, detail: failed.Message, senderFault: failed.SenderFault ?? false },
             place,
-          )
-    failures.set(index, new SinkError({ reason }))
+          ),
+    )
   }
   return Effect.succeed(failures)
 }

@@ -6,7 +6,7 @@
 import type { SNSClientConfig } from "@aws-sdk/client-sns"
 import { Effect, Redacted, type Scope } from "effect"
 import { userAgent } from "../../runtime/HttpTransport.ts"
-import { SinkError } from "../Sink.ts"
+import type { SinkError } from "../Sink.ts"
 import type { Identity } from "./AwsConfig.ts"
 import * as AwsErrors from "./AwsErrors.ts"
 
@@ -25,6 +25,9 @@ export interface ClientConfig extends Identity {
 export type Ask<Client> = <A>(
   request: (client: Client, options: { readonly abortSignal: AbortSignal }) => Promise<A>,
 ) => Effect.Effect<A, SinkError>
+
+/** What all types of sinks over AWS's SDK have in common. */
+export const traits = { libraries: ["@aws-sdk/", "@aws/", "@smithy/"], concurrency: 8 } as const
 
 const credentialsOf = Effect.fnUntraced(function* ({ credentials, role }: Identity) {
   const own = credentials && {
@@ -77,6 +80,6 @@ export const open = <Client extends { destroy(): void }>(
     return (request) =>
       Effect.tryPromise({
         try: (abortSignal) => request(client, { abortSignal }),
-        catch: (error) => new SinkError({ reason: AwsErrors.reasonOf(AwsErrors.ofThrown(error), place) }),
+        catch: (error) => AwsErrors.sinkErrorOf(AwsErrors.ofThrown(error), place),
       })
   })

@@ -1,7 +1,7 @@
 /** The keys that the configs of AWS's services share: where a service is, what signs the requests, how batches fill. */
 import { Effect, Schema } from "effect"
 import { linger } from "../../config/schema/BatchKeys.ts"
-import { secret, text } from "../../config/schema/Keys.ts"
+import { oneOf, secret, templateOr, text } from "../../config/schema/Keys.ts"
 
 /** The address of a service, if it is not the one of AWS. */
 export const endpoint = (service: string) =>
@@ -47,9 +47,11 @@ export const identityKeys = {
   ),
 }
 
+/** The keys by which a sink signs its requests. */
 const Identity = Schema.Struct(identityKeys)
 export type Identity = typeof Identity.Type
 
+/** Refuses a config with two identities. */
 export const oneIdentity = Schema.makeFilter(
   ({ profile, credentials }: { readonly profile?: string; readonly credentials?: unknown }) =>
     profile !== undefined && credentials !== undefined
@@ -57,6 +59,21 @@ export const oneIdentity = Schema.makeFilter(
       : undefined,
 )
 
+/** What a message is, where it is a text. */
+export const format = oneOf(
+  "`raw`: the signed bytes. `cloudevents`: one JSON document, CloudEvents 1.0",
+  ["raw", "cloudevents"],
+  "raw",
+)
+
+/** The template of the order key, and of the message group of a FIFO `thing`. The lane reads it too. */
+export const key = (thing: string) =>
+  templateOr(
+    `A template over the envelope: what \`order\` keeps apart, and the group on a FIFO ${thing}`,
+    "{{account_id}}",
+  )
+
+/** How batches fill; `size` is the most that the service takes, in words. */
 export const batchOf = (size: string) =>
   Schema.Struct({ linger })
     .annotate({ description: `How batches fill: ten events at most, and ${size}` })

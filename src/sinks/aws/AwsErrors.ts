@@ -6,14 +6,7 @@
  * the action that was denied: the text may hold what was sent.
  */
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
-import {
-  DeliveryFailed,
-  DeliveryRejected,
-  type Reason,
-  SinkMisconfigured,
-  SinkThrottled,
-  SinkUnavailable,
-} from "../Sink.ts"
+import { failed, misconfigured, rejected, type SinkError, throttled, unavailable } from "../Sink.ts"
 
 /** A failed request, or a failed entry of one. */
 export interface AwsError {
@@ -196,15 +189,15 @@ const misdirected = (status: number, { endpoint, service }: Place, role = ""): s
 const pause = 1 * seconds
 
 /** The reason for a code that means the same for a request and an entry; `undefined` for any other. */
-const ofCode = (error: AwsError, at: string, service: Service): Reason | undefined => {
+const ofCode = (error: AwsError, at: string, service: Service): SinkError | undefined => {
   const { code, retryAfter = pause } = error
-  if (isThrottling(code)) return new SinkThrottled({ message: `${at} asks to slow down (${code})`, retryAfter })
-  if (isDenial(code)) return new SinkMisconfigured({ message: `${at}: ${denied(error, service)}` })
+  if (isThrottling(code)) return throttled(`${at} asks to slow down (${code})`, retryAfter)
+  if (isDenial(code)) return misconfigured(`${at}: ${denied(error, service)}`)
   // The code is somebody else's text: "constructor" is a property of every object.
   const table = [service.advice, advice, keyAdvice(service.thing)].find((table) => Object.hasOwn(table, code))
   const todo = ofSignature(error) ?? table?.[code]
-  if (todo !== undefined) return new SinkMisconfigured({ message: `${at}: ${todo} (${code})` })
-  if (isTooLong(error, service)) return new DeliveryRejected({ message: `${at} finds the event too large (${code})` })
+  if (todo !== undefined) return misconfigured(`${at}: ${todo} (${code})`)
+  if (isTooLong(error, service)) return rejected(`${at} finds the event too large (${code})`)
   return undefined
 }
 
@@ -214,7 +207,7 @@ const placeOf = ({ service, name, endpoint }: Place, role = ""): string =>
     : `AWS STS (for the role ${role})`
 
 /** The reason for a failed request. */
-export const reasonOf = (error: AwsError, place: Place): Reason => {
+export const sinkErrorOf = (error: AwsError, place: Place): SinkError => {
   const { code, detail, status, transport, isUnsigned, role, retryAfter } = error
   const { service } = place
   const at = placeOf(place, role)
@@ -222,30 +215,25 @@ export const reasonOf = (error: AwsError, place: Place): Reason => {
   if (known !== undefined) return known
   // A topic of another region is refused as a parameter: it isn't about the event.
   if (isMessages(code, service) && /^Invalid parameter: TopicArn/.test(detail)) {
-    return new SinkMisconfigured({
-      message: `${at}: SNS refuses the topic's name: correct "topicArn" or "region" (${code})`,
-    })
+    return misconfigured(`${at}: SNS refuses the topic's name: correct "topicArn" or "region" (${code})`)
   }
   if (HttpTransport.passing[transport] === undefined) {
-    return new SinkMisconfigured({
-      message: `${at}: no TLS with it (${transport}): check "${service.endpointKey}" and the clock; NODE_EXTRA_CA_CERTS names authorities of one's own`,
-    })
+    return misconfigured(
+      `${at}: no TLS with it (${transport}): check "${service.endpointKey}" and the clock; NODE_EXTRA_CA_CERTS names authorities of one's own`,
+    )
   }
-  if (transport !== "other")
-    return new SinkUnavailable({ message: `${at} can't be reached: ${HttpTransport.passing[transport]}` })
-  if (isUnsigned) return new SinkMisconfigured({ message: `${at}: ${unsigned(place)}` })
-  if (status === 0) return new SinkUnavailable({ message: `${at} can't be reached: the request failed` })
+  if (transport !== "other") return unavailable(`${at} can't be reached: ${HttpTransport.passing[transport]}`)
+  if (isUnsigned) return misconfigured(`${at}: ${unsigned(place)}`)
+  if (status === 0) return unavailable(`${at} can't be reached: the request failed`)
   if (status === 429 || (status === 503 && retryAfter !== undefined)) {
-    return new SinkThrottled({ message: `${at} asks to slow down (${status})`, retryAfter: retryAfter ?? pause })
+    return throttled(`${at} asks to slow down (${status})`, retryAfter ?? pause)
   }
   const said = code === "" ? `${status}` : `${status}, ${code}`
-  if (status >= 500 || status === 408 || isPassing(code))
-    return new SinkUnavailable({ message: `${at} can't take events now (${said})` })
-  if (status === 413) return new DeliveryRejected({ message: `${at} finds the event too large (413)` })
-  if (isMessages(code, service) && role === "")
-    return new DeliveryRejected({ message: `${at} refused the event (${said})` })
+  if (status >= 500 || status === 408 || isPassing(code)) return unavailable(`${at} can't take events now (${said})`)
+  if (status === 413) return rejected(`${at} finds the event too large (413)`)
+  if (isMessages(code, service) && role === "") return rejected(`${at} refused the event (${said})`)
   const todo = code === "" ? misdirected(status, place, role) : `AWS refuses what the relay asks (${said})`
-  return new SinkMisconfigured({ message: `${at}: ${todo}` })
+  return misconfigured(`${at}: ${todo}`)
 }
 
 /** A failed entry of a batch, as the answer has it. */
@@ -257,7 +245,7 @@ export interface Refused {
 }
 
 /** The reason for a failed entry of a batch; where the code doesn't decide, `senderFault` does. */
-export const reasonOfEntry = ({ code: said, detail = "", senderFault }: Refused, place: Place): Reason => {
+export const entryErrorOf = ({ code: said, detail = "", senderFault }: Refused, place: Place): SinkError => {
   const code = wordOf(said)
   const error: AwsError = { code, detail, status: 200, transport: "other", isUnsigned: false, role: "" }
   const at = placeOf(place)
@@ -265,19 +253,17 @@ export const reasonOfEntry = ({ code: said, detail = "", senderFault }: Refused,
   if (known !== undefined) return known
   const named = code === "" ? "" : ` (${code})`
   return (senderFault ?? isMessages(code, place.service))
-    ? new DeliveryRejected({ message: `${at} refused the event${named}` })
-    : new DeliveryFailed({ message: `${at} failed to take the event${named}` })
+    ? rejected(`${at} refused the event${named}`)
+    : failed(`${at} failed to take the event${named}`)
 }
 
 /** An answer without any of the batch's entries isn't from the service, whatever its status. */
-export const notTheService = (place: Place): Reason =>
-  new SinkMisconfigured({ message: `${placeOf(place)}: ${misdirected(200, place)}` })
+export const notTheService = (place: Place): SinkError => misconfigured(`${placeOf(place)}: ${misdirected(200, place)}`)
 
 /** The answer doesn't name this entry: whether it was sent is unknown. */
-export const unnamed = (place: Place): Reason =>
-  new DeliveryFailed({ message: `${placeOf(place)} did not say what became of the event` })
+export const unnamed = (place: Place): SinkError => failed(`${placeOf(place)} did not say what became of the event`)
 
-export const tooLarge = (place: Place, bytes: number, most: number): Reason =>
-  new DeliveryRejected({
-    message: `${placeOf(place)}: an event of ${bytes} bytes with all that goes along is larger than the ${most} that ${place.service.name} takes: lower the webhook's maxBody, or send it to another sink`,
-  })
+export const tooLarge = (place: Place, bytes: number, most: number): SinkError =>
+  rejected(
+    `${placeOf(place)}: an event of ${bytes} bytes with all that goes along is larger than the ${most} that ${place.service.name} takes: lower the webhook's maxBody, or send it to another sink`,
+  )

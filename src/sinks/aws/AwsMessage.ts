@@ -109,15 +109,14 @@ export const encoder = ({ format, key, isFifo }: Shape): ((entry: Entry, index: 
   }
 }
 
-/** The attributes as the SDK takes them. */
-export const attributeValues = (attributes: Readonly<Record<string, string>>) =>
-  Object.fromEntries(
+/** What an entry of a request has beside its text, as the SDK takes it. The id is the event's index in the lane's batch. */
+export const entryOf = ({ index, attributes, fifo }: Message) => ({
+  Id: String(index),
+  MessageAttributes: Object.fromEntries(
     Object.entries(attributes).map(([name, value]) => [name, { DataType: stringType, StringValue: value }]),
-  )
-
-/** The group and deduplication id as the SDK takes them. */
-export const fifoValues = ({ fifo }: Pick<Message, "fifo">) =>
-  fifo && { MessageGroupId: fifo.group, MessageDeduplicationId: fifo.deduplication }
+  ),
+  ...(fifo && { MessageGroupId: fifo.group, MessageDeduplicationId: fifo.deduplication }),
+})
 
 /** A message is shown so. */
 export const shown = ({ text, attributes, fifo }: Message) => ({

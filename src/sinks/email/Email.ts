@@ -8,24 +8,20 @@
  * **Gotcha.** A server that takes a mail may still return it later: that goes to
  * `from`, and the relay hears nothing of it.
  */
-import { Array as Arr, Clock, Effect, Pool, Redacted, type Scope } from "effect"
+import { Array as Arr, Clock, Effect, Redacted, type Scope } from "effect"
 import * as Address from "../../config/Address.ts"
 import * as Alert from "../alerts/Alert.ts"
 import * as Certificates from "../Certificates.ts"
+import * as Connections from "../Connections.ts"
 import { keeper } from "../http/KeptAnswer.ts"
 import { asOneMessage } from "../Rendered.ts"
-import { allSent, type Failures, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import { allSent, type Failures, type Sink, type SinkError, type SinkType } from "../Sink.ts"
 import { EmailConfig, type Mailbox, mailboxOf } from "./EmailConfig.ts"
 import * as EmailErrors from "./EmailErrors.ts"
 import { composer, type Mail } from "./EmailMessage.ts"
 import * as SmtpSession from "./SmtpSession.ts"
 
 const seconds = 1_000
-/** Servers end a connection that is idle for a minute or more. */
-const idle = "20 seconds"
-/** The lane limits the mails in flight; it has a thousand at most. */
-const mostSessions = 1_000
-
 const mailbox = (written: string): Mailbox => mailboxOf(written) ?? { name: "", address: "" }
 
 const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
@@ -40,9 +36,7 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
 
   const keep = keeper([config])
   const fault = (error: SmtpSession.SmtpError, bytes = 0): SinkError =>
-    new SinkError({
-      reason: EmailErrors.reasonOf(error, { server, security, hasAuth: auth !== undefined, bytes, keep }),
-    })
+    EmailErrors.sinkErrorOf(error, { server, security, hasAuth: auth !== undefined, bytes, keep })
 
   const options = {
     ...Address.parse(server),
@@ -56,29 +50,8 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
     ...(tls !== undefined && { tls }),
   }
   const login = auth && { user: auth.username, pass: Redacted.value(auth.password) }
-  const sessions = yield* Pool.makeWithTTL({
-    acquire: SmtpSession.open(options, login),
-    min: 0,
-    max: mostSessions,
-    timeToLive: idle,
-  })
-
-  /** Uses a session that is open, and keeps none that is not afterwards. */
-  const withSession = <A>(
-    use: (session: SmtpSession.Session) => Effect.Effect<A, SmtpSession.SmtpError>,
-  ): Effect.Effect<A, SmtpSession.SmtpError> =>
-    Effect.scoped(
-      Effect.gen(function* () {
-        let session = yield* Pool.get(sessions)
-        while (!session.isOpen()) {
-          yield* Pool.invalidate(sessions, session)
-          session = yield* Pool.get(sessions)
-        }
-        return yield* Effect.onExit(use(session), (exit) =>
-          exit._tag === "Failure" ? Pool.invalidate(sessions, session) : Effect.void,
-        )
-      }),
-    )
+  // Servers end a connection that is idle for a minute or more.
+  const use = yield* Connections.pooled(SmtpSession.open(options, login), "20 seconds")
 
   const encode = ({ subject, text, messageId, thread }: Mail): Effect.Effect<Buffer> =>
     Effect.promise(() =>
@@ -106,18 +79,18 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
   const deliver = Effect.fnUntraced(function* (mail: Mail): Effect.fn.Return<Failures, SinkError> {
     const message = yield* encode(mail)
     const refused = yield* Effect.mapError(
-      withSession((session) => session.send(envelope, message)),
+      use((session) => session.send(envelope, message)),
       (error) => fault(error, message.length),
     )
     if (refused.length === 0) return allSent
-    return yield* new SinkError({ reason: EmailErrors.partly(refused, addresses, { server }) })
+    return yield* EmailErrors.partly(refused, addresses, { server })
   })
 
   return {
     batch: { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY },
     send: asOneMessage(compose, deliver),
     check: Effect.mapError(
-      withSession((session) => session.ping),
+      use((session) => session.ping),
       (error) => fault(error),
     ),
   }

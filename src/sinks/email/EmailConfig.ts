@@ -4,13 +4,14 @@ import * as Address from "../../config/Address.ts"
 import { oneOf, secret, template, text } from "../../config/schema/Keys.ts"
 import { keys } from "../alerts/AlertService.ts"
 import * as Certificates from "../Certificates.ts"
+import * as MessageKeys from "../MessageKeys.ts"
 
-const serverProblem = (server: string): string | undefined => {
-  const address = Address.parse(server)
-  if (address !== undefined) return address.port > 65_535 ? "a port is a number up to 65535" : undefined
-  if (/^[a-z]+:\/\//i.test(server)) return 'a server is host and port alone, such as "smtp.example.com:587"'
-  return 'this is no server: write host and port, such as "smtp.example.com:587"'
-}
+const example = "smtp.example.com:587"
+
+const serverProblem = (server: string): string | undefined =>
+  (Address.parse(server)?.port ?? 0) > 65_535
+    ? "a port is a number up to 65535"
+    : MessageKeys.hostProblem("server", example)(server)
 
 /**
  * `local@domain`, as RFC 5321 writes it, without quotes and comments: what needs
@@ -54,12 +55,10 @@ interface Whole {
 }
 
 export const EmailConfig = Schema.Struct({
-  server: Schema.String.annotate({
+  server: MessageKeys.host(serverProblem, {
     description: "The SMTP server that takes the mails: host and port",
-    examples: ["smtp.example.com:587"],
-    // One that is written wrong may hold a password.
-    shown: false,
-  }).check(Schema.makeFilter(serverProblem, { toJsonSchema: () => ({ pattern: Address.pattern }) })),
+    examples: [example],
+  }),
   security: oneOf(
     "`starttls`: TLS before anything else is said, usual at port 587. `tls`: TLS from the first byte, usual at 465. `none`: no TLS",
     ["starttls", "tls", "none"],

@@ -6,14 +6,8 @@
  */
 import type { Redacted } from "effect"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
-import {
-  DeliveryFailed,
-  DeliveryRejected,
-  type Reason,
-  SinkMisconfigured,
-  SinkThrottled,
-  SinkUnavailable,
-} from "../Sink.ts"
+import { untrusted } from "../Certificates.ts"
+import { failed, misconfigured, rejected, type SinkError, throttled, unavailable } from "../Sink.ts"
 import { noLogin, noLoginWithoutTls, type Refused, type SmtpError } from "./SmtpSession.ts"
 
 /** A message names these. */
@@ -49,36 +43,29 @@ const withoutTls = ({ security }: Place): string =>
     : 'it speaks no TLS at this port: correct "server", or set "security" to "starttls"'
 
 /** Why there was no reply. */
-const unanswered = ({ code, command, detail }: SmtpError, at: string, place: Place): Reason => {
+const unanswered = ({ code, command, detail }: SmtpError, at: string, place: Place): SinkError => {
   const failure = HttpTransport.failureOf(new Error(detail))
   const isClosed = /closed|ECONNRESET|EPIPE/.test(detail)
   if (code === "EDNS" || failure === "unknown host") {
-    return new SinkUnavailable({ message: `${at} can't be reached: its host name has no address` })
+    return unavailable(`${at} can't be reached: its host name has no address`)
   }
   if (code === "ETIMEDOUT") {
     const hint =
       place.security === "tls" ? "" : '; if it speaks TLS from the first byte, as at port 465, set "security" to "tls"'
-    return new SinkUnavailable({ message: `${at} does not answer${hint}` })
+    return unavailable(`${at} does not answer${hint}`)
   }
-  if (code === noLoginWithoutTls) return new SinkMisconfigured({ message: `${at} ${wantsTls}` })
+  if (code === noLoginWithoutTls) return misconfigured(`${at} ${wantsTls}`)
   if (code === "EAUTH" || code === noLogin) {
-    return new SinkMisconfigured({ message: `${at} offers no login that the relay knows: correct "server" or "auth"` })
+    return misconfigured(`${at} offers no login that the relay knows: correct "server" or "auth"`)
   }
-  if (code === "EPROTOCOL") {
-    return new SinkMisconfigured({ message: `${at}: what answers there is no SMTP server: correct "server"` })
-  }
+  if (code === "EPROTOCOL") return misconfigured(`${at}: what answers there is no SMTP server: correct "server"`)
   const tls = HttpTransport.passing[failure] === undefined
   if (tls || (code === "ETLS" && !isClosed)) {
-    const why =
-      failure === "failed handshake" || failure === "other"
-        ? withoutTls(place)
-        : `its certificate can't be trusted (${failure}): name its authority with "tls": { "ca": … }, renew it, or correct the host in "server"`
-    return new SinkMisconfigured({ message: `${at}: ${why}` })
+    const why = failure === "failed handshake" || failure === "other" ? withoutTls(place) : untrusted(failure, "server")
+    return misconfigured(`${at}: ${why}`)
   }
   const why = failure === "other" ? (HttpTransport.passing.reset ?? "") : HttpTransport.passing[failure]
-  return new SinkUnavailable({
-    message: `${at} can't be reached: ${why}${command === "DATA" ? ", in the middle of a mail" : ""}`,
-  })
+  return unavailable(`${at} can't be reached: ${why}${command === "DATA" ? ", in the middle of a mail" : ""}`)
 }
 
 const wrongSender = 'does not take mails of this sender: correct "from" or "auth"'
@@ -117,21 +104,19 @@ const whatToDo = (error: SmtpError, { hasAuth }: Place): string => {
 }
 
 /** Decides what a refusal for good means, by the command that was refused. */
-const refused = (error: SmtpError, at: string, place: Place): Reason => {
+const refused = (error: SmtpError, at: string, place: Place): SinkError => {
   const { command, status } = error
   const said = codesOf(error)
   if (isSize(error)) return tooLarge(place)
-  const misconfigured = (todo: string) => new SinkMisconfigured({ message: `${at} ${todo} (${said})` })
-  if (status === 538 || (status === 530 && /tls|ssl|encrypt/i.test(error.reply))) return misconfigured(wantsTls)
-  if (command.startsWith("AUTH")) return misconfigured('refuses the user or its password: correct "auth"')
-  if (command === "STARTTLS") return new SinkMisconfigured({ message: `${at}: ${withoutTls(place)} (${said})` })
-  if (status === 530)
-    return misconfigured(place.hasAuth ? 'wants another login: correct "auth"' : 'wants a login: set "auth"')
-  if (command === "MAIL FROM" || (command === "DATA" && isSenders(error))) return misconfigured(wrongSender)
-  if (command === "RCPT TO") return misconfigured(whatToDo(error, place))
-  if (command === "DATA")
-    return new DeliveryRejected({ message: `${at} refuses the mail (${said})`, ...kept(error, place) })
-  return misconfigured('does not serve the relay: correct "server"')
+  const wrong = (todo: string) => misconfigured(`${at} ${todo} (${said})`)
+  if (status === 538 || (status === 530 && /tls|ssl|encrypt/i.test(error.reply))) return wrong(wantsTls)
+  if (command.startsWith("AUTH")) return wrong('refuses the user or its password: correct "auth"')
+  if (command === "STARTTLS") return misconfigured(`${at}: ${withoutTls(place)} (${said})`)
+  if (status === 530) return wrong(place.hasAuth ? 'wants another login: correct "auth"' : 'wants a login: set "auth"')
+  if (command === "MAIL FROM" || (command === "DATA" && isSenders(error))) return wrong(wrongSender)
+  if (command === "RCPT TO") return wrong(whatToDo(error, place))
+  if (command === "DATA") return rejected(`${at} refuses the mail (${said})`, kept(error, place))
+  return wrong('does not serve the relay: correct "server"')
 }
 
 const kept = ({ reply }: SmtpError, { keep }: Place): { readonly answer?: Redacted.Redacted<string> } => {
@@ -139,26 +124,24 @@ const kept = ({ reply }: SmtpError, { keep }: Place): { readonly answer?: Redact
   return answer === undefined ? {} : { answer }
 }
 
-const tooLarge = ({ server, bytes }: Place): Reason =>
-  new DeliveryRejected({
-    message: `SMTP server ${server}: a mail of ${bytes} bytes is larger than it takes: shorten "text", or let a digest have fewer events`,
-  })
+const tooLarge = ({ server, bytes }: Place): SinkError =>
+  rejected(
+    `SMTP server ${server}: a mail of ${bytes} bytes is larger than it takes: shorten "text", or let a digest have fewer events`,
+  )
 
-export const reasonOf = (error: SmtpError, place: Place): Reason => {
+export const sinkErrorOf = (error: SmtpError, place: Place): SinkError => {
   const at = `SMTP server ${place.server}`
   const { code, command, status } = error
   if (code === "EMESSAGE" && status === 0) return tooLarge(place)
   if (status === 0) return unanswered(error, at, place)
   const said = codesOf(error)
-  if (isThrottling(error)) {
-    return new SinkThrottled({ message: `${at} asks for fewer mails (${said}): see "rateLimit"`, retryAfter: pause })
-  }
+  if (isThrottling(error)) return throttled(`${at} asks for fewer mails (${said}): see "rateLimit"`, pause)
   // These concern one mail: a list that is looked at first, a mailbox that is full. Anything else concerns every mail.
   const isMails = command === "RCPT TO" || command === "DATA"
   if (status >= 500 && status !== 503) return refused(error, at, place)
   return isMails && status !== 421
-    ? new DeliveryFailed({ message: `${at} does not take the mail now (${said})`, ...kept(error, place) })
-    : new SinkUnavailable({ message: `${at} can't take mails now (${said})` })
+    ? failed(`${at} does not take the mail now (${said})`, kept(error, place))
+    : unavailable(`${at} can't take mails now (${said})`)
 }
 
 /** The mail was taken for some addresses only. They are told by their place: an address is personal data. */
@@ -166,7 +149,7 @@ export const partly = (
   all: ReadonlyArray<Refused>,
   { to, cc }: { readonly to: ReadonlyArray<string>; readonly cc: ReadonlyArray<string> },
   { server }: Pick<Place, "server">,
-): Reason => {
+): SinkError => {
   const placeOf = (address: string): string => {
     const index = to.indexOf(address)
     return index === -1 ? `"cc"[${cc.indexOf(address)}]` : `"to"[${index}]`
@@ -174,8 +157,6 @@ export const partly = (
   const which = all.map(({ address, status }) => `${placeOf(address)} (${status})`).join(", ")
   const message = `SMTP server ${server} did not take the mail for ${which}`
   return all.some(({ status }) => status < 500)
-    ? new DeliveryFailed({
-        message: `${message}; the other addresses have it, and get it again with the same Message-ID`,
-      })
-    : new DeliveryRejected({ message: `${message}; the other addresses have it: correct these` })
+    ? failed(`${message}; the other addresses have it, and get it again with the same Message-ID`)
+    : rejected(`${message}; the other addresses have it: correct these`)
 }

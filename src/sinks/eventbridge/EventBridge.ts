@@ -9,13 +9,13 @@
  * them ("Sending events with PutEvents" in its guide), so the sink looks whether
  * it is there. It keeps no order and drops no repeats.
  */
-import { Clock, Duration, Effect, type Scope } from "effect"
+import { Clock, Effect, type Scope } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as AwsBatch from "../aws/AwsBatch.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
 import * as AwsErrors from "../aws/AwsErrors.ts"
-import { allSent, type Limits, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import { allSent, type Limits, type Sink, type SinkError, type SinkType } from "../Sink.ts"
 import { type BusEvent, encoder } from "./BusEvent.ts"
 import { EventBridgeConfig } from "./EventBridgeConfig.ts"
 
@@ -46,7 +46,7 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
   const place: AwsErrors.Place = { service, name: eventBusArn, endpoint, profile }
   const region = eventBusArn.split(":")[3] ?? ""
   const ask = yield* AwsClient.open((options) => new EventBridgeClient(options), { ...config, region }, place)
-  const notEventBridge = new SinkError({ reason: AwsErrors.notTheService(place) })
+  const notEventBridge = AwsErrors.notTheService(place)
 
   const publish = Effect.fnUntraced(function* (request: ReadonlyArray<BusEvent>) {
     const { Entries } = yield* ask((client, options) =>
@@ -71,11 +71,11 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
     for (const [at, { index }] of request.entries()) {
       const { EventId, ErrorCode, ErrorMessage } = Entries[at] ?? {}
       if (EventId !== undefined && ErrorCode === undefined) continue
-      const reason =
+      const error =
         ErrorCode === undefined
           ? AwsErrors.unnamed(place)
-          : AwsErrors.reasonOfEntry({ code: ErrorCode, detail: ErrorMessage }, place)
-      failures.set(index, new SinkError({ reason }))
+          : AwsErrors.entryErrorOf({ code: ErrorCode, detail: ErrorMessage }, place)
+      failures.set(index, error)
     }
     return failures
   })
@@ -119,7 +119,7 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
     ])
 
   return {
-    batch: { maxEvents: AwsBatch.most, maxBytes: largest, linger: Duration.toMillis(config.batch.linger) },
+    batch: AwsBatch.limits(largest, config.batch),
     send,
     check: Effect.asVoid(look),
     advise,
@@ -128,8 +128,7 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
 
 export const EventBridge: SinkType<EventBridgeConfig> = {
   config: EventBridgeConfig,
-  libraries: ["@aws-sdk/", "@aws/", "@smithy/"],
-  concurrency: 8,
+  ...AwsClient.traits,
   open: make,
   preview: (config, batch) =>
     batch.map(encoder(config)).map(({ source, detailType, resources, time, traceHeader, detail }) => ({

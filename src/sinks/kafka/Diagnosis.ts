@@ -19,6 +19,7 @@ import {
   kafkaError,
   saslMissing,
   textOf,
+  timedOut,
   tlsMissing,
   tlsUnwanted,
   unreachable,
@@ -94,6 +95,19 @@ const ofBroker = Effect.fnUntraced(function* (
   const other = yield* plainly
   return other === "answered" || other === "closed after the greeting" ? kafkaError(tlsUnwanted) : undefined
 })
+
+/** A call that ends within so many milliseconds. Where a broker closed its connection the error is the cause, if one is found. */
+export const within = <A, R>(
+  call: Effect.Effect<A, KafkaError, R>,
+  millis: number,
+  options: ClientOptions,
+): Effect.Effect<A, KafkaError, R> =>
+  Effect.timeoutOrElse(call, { duration: millis, orElse: () => Effect.fail(kafkaError(timedOut)) }).pipe(
+    Effect.catchIf(
+      ({ code }) => code === closed,
+      (error) => of(error, options),
+    ),
+  )
 
 /** The cause that the first broker with one shows; the error itself if none does. */
 export const of = Effect.fnUntraced(function* (

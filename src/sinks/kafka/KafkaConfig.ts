@@ -1,25 +1,13 @@
 /** The config of a Kafka sink. */
 import { Effect, Schema } from "effect"
-import * as Address from "../../config/Address.ts"
 import { batch } from "../../config/schema/BatchKeys.ts"
-import { countOr, oneOf, secret, template, templateOr, text } from "../../config/schema/Keys.ts"
+import { countOr, oneOf, secret, template, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
+import * as MessageKeys from "../MessageKeys.ts"
 import { compressions, mechanisms } from "./KafkaClient.ts"
 import { isTopicName } from "./TopicName.ts"
-
-const brokerProblem = (text: string): string | undefined => {
-  if (Address.parse(text) !== undefined) return undefined
-  if (text.includes(",")) return 'each broker stands in its own quotes: ["one:9092", "two:9092"]'
-  if (/^[a-z]+:\/\//i.test(text)) return 'a broker is host and port alone, such as "broker-1.example.com:9092"'
-  return 'this is no broker: write host and port, such as "broker-1.example.com:9092"'
-}
-
-/** A broker that is written wrong may hold a password, so none is shown. */
-const broker = Schema.String.annotate({ shown: false, examples: ["broker-1.example.com:9092"] }).check(
-  Schema.makeFilter(brokerProblem, { toJsonSchema: () => ({ pattern: Address.pattern }) }),
-)
 
 /** Whether a topic of this template can have a legal name: what an event fills in is made legal. */
 const topicProblem = (topic: string): string | undefined => {
@@ -31,9 +19,12 @@ const topicProblem = (topic: string): string | undefined => {
 }
 
 export const KafkaConfig = Schema.Struct({
-  brokers: Schema.Array(broker)
-    .annotate({ description: "Brokers to connect to first; they name the others", examples: [["127.0.0.1:9092"]] })
-    .check(Schema.isMinLength(1, { message: "without a broker there is nowhere to begin" })),
+  brokers: MessageKeys.hosts(
+    "broker",
+    "broker-1.example.com:9092",
+    "Brokers to connect to first; they name the others",
+    "without a broker there is nowhere to begin",
+  ),
   client: oneOf(
     "The client library: the faster one, or the one with the longest record",
     ["platformatic", "kafkajs"],
@@ -49,16 +40,10 @@ export const KafkaConfig = Schema.Struct({
   topic: template("The topic; may hold placeholders", { examples: ["events", "scheduling.{{resource}}"] }).check(
     Schema.makeFilter(topicProblem),
   ),
-  // The lane reads it too: it is both the order key and the record's key.
-  key: templateOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
-  headers: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
-    .annotate({ description: "Headers beside those of the relay; values may hold placeholders", headerNames: true })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  format: oneOf(
-    "The signed bytes both times; with `cloudevents` the headers are those of CloudEvents 1.0",
-    ["raw", "cloudevents"],
-    "raw",
-  ),
+  // It is both the order key and the record's key.
+  key: MessageKeys.key,
+  headers: MessageKeys.headers(),
+  format: MessageKeys.format,
   compression: oneOf("How batches are compressed; kafkajs knows `none` and `gzip`", compressions, "none"),
   sasl: Schema.optionalKey(
     Schema.Struct({

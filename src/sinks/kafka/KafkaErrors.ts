@@ -2,14 +2,7 @@
  * A Kafka error means something for the lane, and a person should do something about it: both are here;
  * the same for both clients.
  */
-import {
-  DeliveryFailed,
-  DeliveryRejected,
-  type Reason,
-  SinkMisconfigured,
-  SinkThrottled,
-  SinkUnavailable,
-} from "../Sink.ts"
+import { failed, misconfigured, rejected, type SinkError, throttled, unavailable } from "../Sink.ts"
 import {
   certificateRefused,
   closed,
@@ -35,12 +28,12 @@ export interface Place {
 }
 
 /** Whether one record may be the reason that a batch was refused: split, the others are accepted. */
-export const isOneRecords = ({ code }: KafkaError): boolean => rejected.has(code)
+export const isOneRecords = ({ code }: KafkaError): boolean => refusedRecords.has(code)
 
 const tooLarge = (code: string): boolean => code === "MESSAGE_TOO_LARGE" || code === "RECORD_LIST_TOO_LARGE"
 
 /** Codes of records that no retry helps. */
-const rejected = new Set([
+const refusedRecords = new Set([
   "MESSAGE_TOO_LARGE",
   "RECORD_LIST_TOO_LARGE",
   "INVALID_RECORD",
@@ -85,50 +78,48 @@ export const isTopics = ({ code }: KafkaError): boolean => topicAdvice.has(code)
 const seconds = 1_000
 
 /** A broker throttles the client for so many milliseconds. */
-export const throttledFor = (millis: number, brokers: string, clientId: string): Reason =>
-  new SinkThrottled({
-    message: `kafka ${brokers} throttles the client "${clientId}": a quota of it, or of its user, is used up; nothing is sent for ${Math.ceil(millis / seconds)} s. If it falls behind, raise the quota (kafka-configs)`,
-    retryAfter: millis,
-  })
+export const throttledFor = (millis: number, brokers: string, clientId: string): SinkError =>
+  throttled(
+    `kafka ${brokers} throttles the client "${clientId}": a quota of it, or of its user, is used up; nothing is sent for ${Math.ceil(millis / seconds)} s. If it falls behind, raise the quota (kafka-configs)`,
+    millis,
+  )
 
-export const reasonOf = (error: KafkaError, { brokers, topic, isTemplated, bytes }: Place): Reason => {
+export const sinkErrorOf = (error: KafkaError, { brokers, topic, isTemplated, bytes }: Place): SinkError => {
   const { code } = error
   // A template may render any text: one that is too long for a name is cut.
   const name = topic.length > 249 ? `${topic.slice(0, 60)}…` : topic
   const at = name === "" ? `kafka ${brokers}` : `kafka ${brokers}, topic ${name}`
   if (code === unreachable) {
     const why = error.detail === "" ? "" : ` (${error.detail})`
-    return new SinkUnavailable({ message: `kafka ${brokers} can't be reached${why}` })
+    return unavailable(`kafka ${brokers} can't be reached${why}`)
   }
   if (code === closed) {
-    return new SinkUnavailable({
-      message: `kafka ${brokers} can't be reached: it closed the connection without an answer; if that persists, check whether a broker listens at this port`,
-    })
+    return unavailable(
+      `kafka ${brokers} can't be reached: it closed the connection without an answer; if that persists, check whether a broker listens at this port`,
+    )
   }
-  if (code === timedOut) return new SinkUnavailable({ message: `kafka ${brokers} does not answer` })
+  if (code === timedOut) return unavailable(`kafka ${brokers} does not answer`)
   if (tooLarge(code)) {
-    return new DeliveryRejected({
-      message: `${at}: an event of ${bytes} bytes is larger than the broker takes: raise the topic's max.message.bytes, or lower the webhook's maxBody`,
-    })
+    return rejected(
+      `${at}: an event of ${bytes} bytes is larger than the broker takes: raise the topic's max.message.bytes, or lower the webhook's maxBody`,
+    )
   }
-  if (rejected.has(code)) return new DeliveryRejected({ message: `${at} refused the event: ${error.message}` })
+  if (refusedRecords.has(code)) return rejected(`${at} refused the event: ${error.message}`)
   if (code === "INVALID_TOPIC_EXCEPTION") {
     const message = `${at}: this is no name for a topic: at most 249 letters, digits, ".", "_" and "-"`
-    return isTemplated ? new DeliveryRejected({ message }) : new SinkMisconfigured({ message })
+    return isTemplated ? rejected(message) : misconfigured(message)
   }
   const forTopic = topicAdvice.get(code)
   if (forTopic !== undefined) {
     const message = `${at}: ${forTopic}`
-    return isTemplated ? new DeliveryFailed({ message }) : new SinkMisconfigured({ message })
+    return isTemplated ? failed(message) : misconfigured(message)
   }
   const todo = advice.get(code)
   if (todo !== undefined) {
     const said = error.detail === "" ? code : error.detail
-    return new SinkMisconfigured({ message: `${at}: ${todo} (${said})` })
+    return misconfigured(`${at}: ${todo} (${said})`)
   }
-  if (code === "THROTTLING_QUOTA_EXCEEDED") {
-    return new SinkThrottled({ message: `${at}: a quota is used up`, retryAfter: 5 * seconds })
-  }
+  if (code === "THROTTLING_QUOTA_EXCEEDED") return throttled(`${at}: a quota is used up`, 5 * seconds)
   // The rest is transient: an election, too few in-sync replicas, a disk that fails over.
-  return new SinkUnavailable({ message: `${at} can't take events now (${code})` })
+  return unavailable(`${at} can't take events now (${code})`)
 }

@@ -74,6 +74,60 @@ const settings = (options: ClientOptions): KafkaConfig => ({
   retry: { retries: 1, initialRetryTime: 100 },
 })
 
+/** Connects, until the signal aborts it. `throttled` is called with the milliseconds for which a broker throttles. */
+const open = async (
+  options: ClientOptions,
+  throttled: (millis: number) => void,
+  signal: AbortSignal,
+): Promise<Connected> => {
+  const sockets = new Set<Socket>()
+  const kafka = new kafkajs.Kafka({
+    ...settings(options),
+    // Its log isn't printed; it is the only place where it reports throttling.
+    logLevel: kafkajs.logLevel.DEBUG,
+    logCreator:
+      () =>
+      ({ log }) => {
+        const found = /^Client side throttling in effect for (\d+)ms$/.exec(log.message)
+        if (found !== null) throttled(Number(found[1]))
+      },
+    // Disconnecting only half-closes its sockets, and an abandoned send may still go out.
+    socketFactory: ({ host, port, ssl, onConnect }) => {
+      const socket: Socket = ssl
+        ? connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }), ...ssl }, onConnect)
+        : connect({ host, port }, onConnect)
+      KafkaSocket.watch(socket)
+      sockets.add(socket)
+      socket.once("close", () => sockets.delete(socket))
+      // It retries although nobody waits.
+      if (signal.aborted) socket.destroy()
+      return socket.setKeepAlive(true, 60_000)
+    },
+  })
+  const producer = kafka.producer({
+    idempotent: false,
+    maxInFlightRequests: 1,
+    allowAutoTopicCreation: false,
+    createPartitioner: kafkajs.Partitioners.DefaultPartitioner,
+  })
+  const admin = kafka.admin()
+  const disconnect = async (): Promise<void> => {
+    for (const socket of sockets) socket.destroy()
+    await Promise.allSettled([producer.disconnect(), admin.disconnect()])
+  }
+  signal.addEventListener("abort", disconnect)
+  try {
+    await Promise.all([producer.connect(), admin.connect()])
+    signal.throwIfAborted()
+    signal.removeEventListener("abort", disconnect)
+    return { producer, admin, topics: new Map(), disconnect }
+  } catch (error) {
+    // It waits for answers that won't come; under Deno for as long as the request timeout.
+    void disconnect()
+    throw error
+  }
+}
+
 export const make = Effect.fnUntraced(function* (
   options: ClientOptions,
 ): Effect.fn.Return<KafkaClient, never, Scope.Scope> {
@@ -82,55 +136,6 @@ export const make = Effect.fnUntraced(function* (
   const oneAtATime = yield* Semaphore.make(1)
   const connecting = yield* Semaphore.make(1)
   let connected: Connected | undefined
-
-  const open = async (signal: AbortSignal): Promise<Connected> => {
-    const sockets = new Set<Socket>()
-    const kafka = new kafkajs.Kafka({
-      ...settings(options),
-      // Its log isn't printed; it is the only place where it reports throttling.
-      logLevel: kafkajs.logLevel.DEBUG,
-      logCreator:
-        () =>
-        ({ log }) => {
-          const throttled = /^Client side throttling in effect for (\d+)ms$/.exec(log.message)
-          if (throttled !== null) throttle.note(Number(throttled[1]))
-        },
-      // Disconnecting only half-closes its sockets, and an abandoned send may still go out.
-      socketFactory: ({ host, port, ssl, onConnect }) => {
-        const socket: Socket = ssl
-          ? connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }), ...ssl }, onConnect)
-          : connect({ host, port }, onConnect)
-        KafkaSocket.watch(socket)
-        sockets.add(socket)
-        socket.once("close", () => sockets.delete(socket))
-        // It retries although nobody waits.
-        if (signal.aborted) socket.destroy()
-        return socket.setKeepAlive(true, 60_000)
-      },
-    })
-    const producer = kafka.producer({
-      idempotent: false,
-      maxInFlightRequests: 1,
-      allowAutoTopicCreation: false,
-      createPartitioner: kafkajs.Partitioners.DefaultPartitioner,
-    })
-    const admin = kafka.admin()
-    const disconnect = async (): Promise<void> => {
-      for (const socket of sockets) socket.destroy()
-      await Promise.allSettled([producer.disconnect(), admin.disconnect()])
-    }
-    signal.addEventListener("abort", disconnect)
-    try {
-      await Promise.all([producer.connect(), admin.connect()])
-      signal.throwIfAborted()
-      signal.removeEventListener("abort", disconnect)
-      return { producer, admin, topics: new Map(), disconnect }
-    } catch (error) {
-      // It waits for answers that won't come; under Deno for as long as the request timeout.
-      void disconnect()
-      throw error
-    }
-  }
 
   const close = Effect.suspend(() => {
     const closing = connected
@@ -142,10 +147,13 @@ export const make = Effect.fnUntraced(function* (
   const current: Effect.Effect<Connected, KafkaError> = connecting.withPermit(
     Effect.suspend(() => {
       if (connected !== undefined) return Effect.succeed(connected)
-      return Effect.map(Effect.tryPromise({ try: open, catch: kafkaErrorOf }), (made) => {
-        connected = made
-        return made
-      })
+      return Effect.map(
+        Effect.tryPromise({ try: (signal) => open(options, throttle.note, signal), catch: kafkaErrorOf }),
+        (made) => {
+          connected = made
+          return made
+        },
+      )
     }),
   )
   /**
@@ -158,7 +166,7 @@ export const make = Effect.fnUntraced(function* (
       Effect.onInterrupt(() => close),
     )
 
-  const sendAll = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError> =>
+  const sendAll: KafkaClient["send"] = (records) =>
     call(({ producer }) =>
       producer.sendBatch({
         acks: -1,
@@ -170,24 +178,6 @@ export const make = Effect.fnUntraced(function* (
         })),
       }),
     ).pipe(Effect.map((answers) => leftOut(records, answers)))
-
-  const send = (records: ReadonlyArray<KafkaRecord>): Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError> =>
-    sendAll(records).pipe(
-      Effect.catch((error) => {
-        const places = Map.groupBy(records.keys(), (index) => place(records[index] as KafkaRecord))
-        if (!isRefusal(error)) return Effect.fail(error)
-        if (places.size === 1) return Effect.succeed(new Map(records.map((_, index) => [index, error])))
-        return Effect.gen(function* () {
-          const errors = new Map<number, KafkaError>()
-          for (const indexes of places.values()) {
-            const alone = yield* Effect.result(sendAll(indexes.map((index) => records[index] as KafkaRecord)))
-            const failed = alone._tag === "Failure" ? alone.failure : alone.success.get(0)
-            if (failed !== undefined) for (const index of indexes) errors.set(index, failed)
-          }
-          return errors
-        })
-      }),
-    )
 
   return {
     brokers: Effect.map(
@@ -234,9 +224,25 @@ export const make = Effect.fnUntraced(function* (
         Effect.orElseSucceed(() => undefined),
       ),
     throttled: throttle.left,
-    send: (records) => oneAtATime.withPermit(send(records)),
+    send: (records) => oneAtATime.withPermit(sendOrSplit(sendAll, records)),
   }
 })
+
+/** Sends all records, and each partition's by themselves where a broker refused some. */
+const sendOrSplit = (sendAll: KafkaClient["send"], records: ReadonlyArray<KafkaRecord>): ReturnType<typeof sendAll> =>
+  Effect.catchIf(sendAll(records), isRefusal, (error) => {
+    const places = Map.groupBy(records.keys(), (index) => place(records[index] as KafkaRecord))
+    if (places.size === 1) return Effect.succeed(new Map(records.map((_, index) => [index, error])))
+    return Effect.gen(function* () {
+      const errors = new Map<number, KafkaError>()
+      for (const indexes of places.values()) {
+        const alone = yield* Effect.result(sendAll(indexes.map((index) => records[index] as KafkaRecord)))
+        const failed = alone._tag === "Failure" ? alone.failure : alone.success.get(0)
+        if (failed !== undefined) for (const index of indexes) errors.set(index, failed)
+      }
+      return errors
+    })
+  })
 
 /**
  * The records of partitions for which no broker answered. When it sends again, it passes over a partition that has

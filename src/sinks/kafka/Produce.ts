@@ -171,22 +171,65 @@ type Client = Pick<
   "connections" | "initIdempotentProducer" | "listApis" | "metadata"
 >
 
-/** Makes a `KafkaClient.send`. */
-export const make = (client: Client, options: ProduceOptions) => {
-  const { requestTimeout, errorOf, throttled } = options
-  const written = new RecordBatches()
+/**
+ * The identity under which batches are sent, and each partition's next sequence. On a retry batches keep both, unless
+ * the broker lost count of them.
+ */
+const makeNumbering = (begin: Effect.Effect<ProducerIdentity, Trouble>) => {
   const sequences = new Map<string, number>()
   let identity: ProducerIdentity | undefined
-  let version: (typeof versions)[number] | undefined
+  return {
+    /** The next batches begin under another identity. */
+    forget: () => {
+      identity = undefined
+    },
+    number: Effect.fnUntraced(function* (batches: ReadonlyArray<Batch>) {
+      if (identity === undefined) {
+        identity = yield* begin
+        sequences.clear()
+      }
+      for (const batch of batches) {
+        if (batch.identity !== undefined) continue
+        const where = place(batch)
+        batch.identity = identity
+        batch.sequence = sequences.get(where) ?? 0
+        sequences.set(where, (batch.sequence + batch.records.length) % sequenceEnd)
+      }
+    }),
+  }
+}
 
+/** The bytes of a request for the batches of a broker. They are valid until the next call, but for compressed ones. */
+const makePayload = ({ requestTimeout, compression }: ProduceOptions) => {
+  const written = new RecordBatches()
+  return (version: number, batches: ReadonlyArray<Batch>, now: number): Writer | Promise<Writer> => {
+    written.reset()
+    const bytes = batches.map(({ records, identity, sequence }) =>
+      written.write(records, identity as ProducerIdentity, sequence, now),
+    )
+    const frame = (bytes: ReadonlyArray<Buffer>) => framed(version, requestTimeout, batches, bytes)
+    if (compression === "none") return frame(bytes)
+    const algorithm: { bitmask: number; compress?: Compress; compressSync: Compress } =
+      compressionsAlgorithms[compression]
+    const { bitmask, compress = algorithm.compressSync } = algorithm
+    return Promise.all(bytes.map((batch) => compressed(batch, { bitmask, compress }))).then(frame)
+  }
+}
+
+/** Makes a `KafkaClient.send`. */
+export const make = (client: Client, options: ProduceOptions) => {
+  const { errorOf, throttled } = options
   const troubleOf = (error: unknown): Trouble => ({
     error: errorOf(error),
     mayPass: !(error instanceof Error && findErrorBy(error, "canRetry", false)),
     isRefusal: false,
   })
-
   const call = <A>(use: () => Promise<A>): Effect.Effect<A, Trouble> =>
     Effect.tryPromise({ try: use, catch: troubleOf })
+
+  const payload = makePayload(options)
+  const numbering = makeNumbering(call(() => client.initIdempotentProducer({})))
+  let version: (typeof versions)[number] | undefined
 
   /** The newest version of the request that both sides know. */
   const negotiated = Effect.gen(function* () {
@@ -196,34 +239,6 @@ export const make = (client: Client, options: ProduceOptions) => {
     version = versions.find(({ api }) => api.version >= minVersion && api.version <= maxVersion)
     return version ?? (yield* Effect.fail(refusal("UNSUPPORTED_VERSION")))
   })
-
-  /** Gives batches their sequences. On a retry they keep them, and their identity, unless the broker lost count of them. */
-  const numbered = Effect.fnUntraced(function* (batches: ReadonlyArray<Batch>) {
-    if (identity === undefined) {
-      identity = yield* call(() => client.initIdempotentProducer({}))
-      sequences.clear()
-    }
-    for (const batch of batches) {
-      if (batch.identity !== undefined) continue
-      const where = place(batch)
-      batch.identity = identity
-      batch.sequence = sequences.get(where) ?? 0
-      sequences.set(where, (batch.sequence + batch.records.length) % sequenceEnd)
-    }
-  })
-
-  const payload = (version: number, batches: ReadonlyArray<Batch>, now: number) => {
-    written.reset()
-    const bytes = batches.map(({ records, identity, sequence }) =>
-      written.write(records, identity as ProducerIdentity, sequence, now),
-    )
-    const frame = (bytes: ReadonlyArray<Buffer>) => framed(version, requestTimeout, batches, bytes)
-    if (options.compression === "none") return frame(bytes)
-    const algorithm: { bitmask: number; compress?: Compress; compressSync: Compress } =
-      compressionsAlgorithms[options.compression]
-    const { bitmask, compress = algorithm.compressSync } = algorithm
-    return Promise.all(bytes.map((batch) => compressed(batch, { bitmask, compress }))).then(frame)
-  }
 
   /** Sends the batches of a broker. */
   const request = Effect.fnUntraced(function* (broker: Broker | undefined, batches: ReadonlyArray<Batch>) {
@@ -254,7 +269,7 @@ export const make = (client: Client, options: ProduceOptions) => {
   const attempt = Effect.fnUntraced(function* (batches: ReadonlyArray<Batch>, isRetry: boolean) {
     const topics = [...new Set(batches.map(({ topic }) => topic))]
     const metadata = yield* call(() => client.metadata({ topics, forceUpdate: isRetry, retries: 0 }))
-    yield* numbered(batches)
+    yield* numbering.number(batches)
     const leaderOf = ({ topic, partition }: Batch) => metadata.topics.get(topic)?.partitions[partition]?.leader ?? -1
     const all = yield* Effect.forEach(
       Map.groupBy(batches, leaderOf),
@@ -277,7 +292,7 @@ export const make = (client: Client, options: ProduceOptions) => {
         if (trouble === undefined) troubles.delete(batch)
         else troubles.set(batch, trouble)
         if (trouble === undefined || !lostCount.has(trouble.error.code)) continue
-        identity = undefined
+        numbering.forget()
         batch.identity = undefined
       }
       open = open.filter((batch) => troubles.get(batch)?.mayPass === true)
@@ -285,7 +300,7 @@ export const make = (client: Client, options: ProduceOptions) => {
     const errors = new Map<number, KafkaError>()
     const [first] = troubles.values()
     if (first === undefined) return errors
-    identity = undefined
+    numbering.forget()
     const isKnown = troubles.size < batches.length || troubles.values().some(({ isRefusal }) => isRefusal)
     if (!isKnown) return yield* Effect.fail(first.error)
     for (const [{ indexes }, { error }] of troubles) for (const index of indexes) errors.set(index, error)

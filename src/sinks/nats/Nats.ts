@@ -10,26 +10,31 @@
  * **Gotcha.** Messages of one key go at the pace of the acknowledgements: for
  * speed take a key with many values.
  */
-import { Effect, RcRef, Result, type Scope } from "effect"
+import { Effect, Result, type Scope } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
+import * as Connections from "../Connections.ts"
 import { foreseeable } from "../Foreseeable.ts"
-import { rendered } from "../Rendered.ts"
-import { type Failures, isFinal, type Limits, passed, rejected, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import { type Placed, renderEach } from "../Rendered.ts"
+import {
+  type Failures,
+  isFinal,
+  type Limits,
+  passed,
+  rejected,
+  type Sink,
+  type SinkError,
+  type SinkType,
+} from "../Sink.ts"
+import * as NatsAdvice from "./NatsAdvice.ts"
 import { NatsConfig } from "./NatsConfig.ts"
 import type { Connection } from "./NatsConnection.ts"
-import { NatsError } from "./NatsError.ts"
+import type { NatsError } from "./NatsError.ts"
+import * as NatsErrors from "./NatsErrors.ts"
 import { encoder, type Message } from "./NatsMessage.ts"
-import * as NatsReasons from "./NatsReasons.ts"
 import { isSubject } from "./Subject.ts"
-
-/** A message, and its event's index in the lane's batch. */
-interface Placed {
-  readonly index: number
-  readonly message: Message
-}
 
 /** The size of a message in bytes, as the server counts them. */
 const sizeOf = ({ body, headers, id }: Message): number => {
@@ -38,148 +43,76 @@ const sizeOf = ({ body, headers, id }: Message): number => {
   return bytes
 }
 
+const noSubject = rejected(
+  "NATS: no message can have the subject that this event makes: one of its words is empty, or it is longer than 1,000 characters",
+)
+
+/** Publishes messages of one key, one after the other. What follows one that is retried fails with it. */
+const publishInOrder = Effect.fnUntraced(function* (
+  connection: Connection,
+  placed: ReadonlyArray<Placed<Message>>,
+  failures: Map<number, SinkError>,
+  fault: (error: NatsError, message: Message) => SinkError,
+) {
+  let stop: SinkError | undefined
+  for (const { index, message } of placed) {
+    if (stop === undefined) {
+      const result = yield* Effect.result(connection.publish(message))
+      if (Result.isSuccess(result)) continue
+      const error = fault(result.failure, message)
+      failures.set(index, error)
+      if (!isFinal(error)) stop = error
+    } else failures.set(index, stop)
+  }
+})
+
 const make = Effect.fnUntraced(function* (config: NatsConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const tls = config.tls && (yield* Certificates.read(config.tls))
   const { open } = yield* Effect.promise(() => import("./NatsConnection.ts"))
   const { auth, inboxPrefix } = config
-  const shared = yield* RcRef.make({
-    acquire: open({ servers: config.servers, tls, auth, inboxPrefix }),
-    idleTimeToLive: "Infinity",
-  })
+  const use = yield* Connections.shared(open({ servers: config.servers, tls, auth, inboxPrefix }))
   const servers = config.servers.join(", ")
   const isTemplated = Template.hasPlaceholder(config.subject)
   const encode = encoder(config)
 
-  const fault = (error: NatsError, message?: Message): SinkError =>
-    new SinkError({
-      reason: NatsReasons.reasonOf(error, {
-        servers,
-        subject: message?.subject ?? (isTemplated ? "" : config.subject),
-        isTemplated,
-        bytes: message === undefined ? 0 : sizeOf(message),
-      }),
-    })
-
-  /** Uses the connection; what failed or was interrupted leaves none behind for the next. */
-  const withConnection = <A>(
-    use: (connection: Connection) => Effect.Effect<A, NatsError>,
-    isWhole: (value: A) => boolean = () => true,
-  ): Effect.Effect<A, NatsError> =>
-    Effect.scoped(
-      Effect.gen(function* () {
-        let connection = yield* RcRef.get(shared)
-        while (!connection.isOpen()) {
-          yield* RcRef.invalidate(shared)
-          connection = yield* RcRef.get(shared)
-        }
-        return yield* Effect.onExit(use(connection), (exit) =>
-          exit._tag === "Success" && isWhole(exit.value) ? Effect.void : RcRef.invalidate(shared),
-        )
-      }),
-    )
-
-  /** Publishes messages of one key, one after the other. */
-  const inOrder = Effect.fnUntraced(function* (
-    connection: Connection,
-    placed: ReadonlyArray<Placed>,
-    failures: Map<number, SinkError>,
-  ) {
-    let stop: SinkError | undefined
-    for (const { index, message } of placed) {
-      if (stop === undefined) {
-        const result = yield* Effect.result(connection.publish(message))
-        if (Result.isSuccess(result)) continue
-        const error = fault(result.failure, message)
-        failures.set(index, error)
-        if (!isFinal(error)) stop = error
-      } else failures.set(index, stop)
-    }
-  })
-
-  const place = (batch: ReadonlyArray<Entry>, failures: Map<number, SinkError>): ReadonlyArray<Placed> =>
-    batch.flatMap((entry, index) => {
-      const message = Result.flatMap(
-        rendered(() => encode(entry)),
-        (one) => (isSubject(one.subject) ? Result.succeed(one) : Result.fail(noSubject)),
-      )
-      if (Result.isFailure(message)) failures.set(index, message.failure)
-      return Result.isFailure(message) ? [] : [{ index, message: message.success }]
-    })
+  const fault = (error: NatsError, subject = isTemplated ? "" : config.subject, bytes = 0): SinkError =>
+    NatsErrors.sinkErrorOf(error, { servers, subject, isTemplated, bytes })
+  const ofMessage = (error: NatsError, message: Message) => fault(error, message.subject, sizeOf(message))
 
   const send = (batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> => {
     const failures = new Map<number, SinkError>()
-    const placed = place(batch, failures)
+    const placed = renderEach(batch, encode, failures, ({ subject }) => (isSubject(subject) ? undefined : noSubject))
     if (placed.length === 0) return failures.size === 0 ? passed : Effect.succeed(failures)
     // An event without a key has an order of its own.
     const groups = [...Map.groupBy(placed, ({ index, message }) => message.key || index).values()]
-    return withConnection(
+    return use(
       (connection) =>
         Effect.as(
-          Effect.forEach(groups, (group) => inOrder(connection, group, failures), {
+          Effect.forEach(groups, (group) => publishInOrder(connection, group, failures, ofMessage), {
             concurrency: "unbounded",
             discard: true,
           }),
           failures,
         ),
       // One that does not acknowledge in time may be one that hangs.
-      (all) => ![...all.values()].some(({ reason }) => reason._tag === "SinkUnavailable"),
+      (all) => !all.values().some(({ reason }) => reason._tag === "SinkUnavailable"),
     ).pipe(Effect.mapError((error) => fault(error)))
   }
 
-  // --- check ---------------------------------------------------------------
-
-  /** The stream that takes a subject; fails as a message to it would. */
-  const streamOf = Effect.fnUntraced(function* (connection: Connection, subject: string) {
-    const stream = yield* connection.streamOf(subject)
-    if (stream?.acknowledges === false) return yield* new NatsError({ kind: "noAck", code: 0, detail: stream.name })
-    if ((yield* connection.mayPublish(subject)) === false) {
-      return yield* new NatsError({ kind: "publishDenied", code: 0, detail: subject })
-    }
-    return stream
-  })
-
-  const check = withConnection((connection) =>
-    isTemplated ? connection.ping : Effect.asVoid(streamOf(connection, config.subject)),
+  const check = use((connection) =>
+    isTemplated ? connection.ping : Effect.asVoid(NatsAdvice.streamOf(connection, config.subject)),
   ).pipe(Effect.mapError((error) => fault(error)))
 
-  const adviseOn = (connection: Connection, subject: string, needed: number) =>
-    Effect.match(streamOf(connection, subject), {
-      onSuccess: (stream): ReadonlyArray<string> => {
-        if (stream?.largest === undefined || stream.largest >= needed) return []
-        return [smaller(`the stream ${stream.name}`, stream.largest, needed, "max_msg_size")]
-      },
-      // A fixed subject needs no advice, because `check` reports it.
-      onFailure: (error) => [
-        new SinkError({ reason: NatsReasons.reasonOf(error, { servers, subject, isTemplated, bytes: 0 }) }).message,
-      ],
-    })
-
+  const subjects = isTemplated ? foreseeable(config.subject) : [config.subject]
+  const about = { servers, subjects, fault: (error: NatsError, subject: string) => fault(error, subject) }
   const advise = ({ maxBody }: Limits) =>
-    withConnection((connection) =>
-      Effect.gen(function* () {
-        const needed = maxBody + overhead
-        const { largest } = connection
-        const subjects = isTemplated ? foreseeable(config.subject) : [config.subject]
-        const all = yield* Effect.forEach(subjects, (subject) => adviseOn(connection, subject, needed), {
-          concurrency: "unbounded",
-        })
-        const own = largest < needed ? [smaller(`NATS ${servers}`, largest, needed, "max_payload")] : []
-        return [...new Set([...own, ...all.flat()])]
-      }),
-    ).pipe(Effect.mapError((error) => fault(error)))
+    Effect.mapError(
+      use((connection) => NatsAdvice.on(connection, about, maxBody)),
+      (error) => fault(error),
+    )
 
   return { batch: { maxEvents: 256, maxBytes: 1024 * 1024 }, send, check, advise }
 })
-
-/** An estimate of the bytes of headers. */
-const overhead = 1_024
-
-const smaller = (taker: string, largest: number, needed: number, limit: string): string =>
-  `${taker} takes ${largest} bytes at most, headers included, and a delivery may need ${needed}: such an event becomes a dead letter; raise ${limit}, or lower the webhook's maxBody`
-
-const noSubject = rejected(
-  "NATS: no message can have the subject that this event makes: one of its words is empty, or it is longer than 1,000 characters",
-)
 
 export const Nats: SinkType<NatsConfig> = {
   config: NatsConfig,

@@ -1,22 +1,10 @@
 /** The config of a NATS sink. */
 import { Effect, Schema } from "effect"
-import * as Address from "../../config/Address.ts"
-import { oneOf, secret, template, templateOr, text } from "../../config/schema/Keys.ts"
+import { secret, template, text } from "../../config/schema/Keys.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
+import * as MessageKeys from "../MessageKeys.ts"
 import { isReserved, isSubject } from "./Subject.ts"
-
-const serverProblem = (text: string): string | undefined => {
-  if (Address.parse(text) !== undefined) return undefined
-  if (text.includes(",")) return 'each server stands in its own quotes: ["one:4222", "two:4222"]'
-  if (/^[a-z]+:\/\//i.test(text)) return 'a server is host and port alone, such as "nats.example.com:4222"'
-  return 'this is no server: write host and port, such as "nats.example.com:4222"'
-}
-
-/** A server that is written wrong may hold a password, so none is shown. */
-const server = Schema.String.annotate({ shown: false, examples: ["nats.example.com:4222"] }).check(
-  Schema.makeFilter(serverProblem, { toJsonSchema: () => ({ pattern: Address.pattern }) }),
-)
 
 /** Whether a subject of this template can be one: what an event fills in is made so. */
 const subjectProblem = (subject: string): string | undefined => {
@@ -79,35 +67,30 @@ const AuthConfig = Schema.Struct({
   )
 export type AuthConfig = typeof AuthConfig.Type
 
+const headersProblem = (headers: Readonly<Record<string, string>>) => {
+  for (const [name, value] of Object.entries(headers)) {
+    if (/^nats-/i.test(name)) return { path: [name], issue: "headers that begin with Nats- are the server's own" }
+    if (/[\r\n]/.test(value)) return { path: [name], issue: "a header is one line" }
+  }
+  return undefined
+}
+
 /** Words between dots, as a subject has them. */
 const prefix = /^[\w$-]+(\.[\w$-]+)*$/
 
 export const NatsConfig = Schema.Struct({
-  servers: Schema.Array(server)
-    .annotate({ description: "Servers of one cluster: any that answers will do", examples: [["127.0.0.1:4222"]] })
-    .check(Schema.isMinLength(1, { message: "without a server there is nowhere to publish" })),
+  servers: MessageKeys.hosts(
+    "server",
+    "nats.example.com:4222",
+    "Servers of one cluster: any that answers will do",
+    "without a server there is nowhere to publish",
+  ),
   subject: template("The subject, which a stream must take; may hold placeholders", {
     examples: ["events.{{type}}"],
   }).check(Schema.makeFilter(subjectProblem)),
-  // The lane reads it too.
-  key: templateOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
-  headers: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
-    .annotate({ description: "Headers beside those of the relay; values may hold placeholders", headerNames: true })
-    .check(
-      Schema.makeFilter((headers: Readonly<Record<string, string>>) => {
-        for (const [name, value] of Object.entries(headers)) {
-          if (/^nats-/i.test(name)) return { path: [name], issue: "headers that begin with Nats- are the server's own" }
-          if (/[\r\n]/.test(value)) return { path: [name], issue: "a header is one line" }
-        }
-        return undefined
-      }),
-    )
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  format: oneOf(
-    "The signed bytes both times; with `cloudevents` the headers are those of CloudEvents 1.0",
-    ["raw", "cloudevents"],
-    "raw",
-  ),
+  key: MessageKeys.key,
+  headers: MessageKeys.headers(headersProblem),
+  format: MessageKeys.format,
   auth: Schema.optionalKey(AuthConfig),
   tls: Schema.optionalKey(
     Certificates.CertificatesConfig.annotate({

@@ -1,4 +1,4 @@
-/** Failures of a NATS server, whatever they mean for the lane (`NatsReasons.ts`). */
+/** Failures of a NATS server, whatever they mean for the lane (`NatsErrors.ts`). */
 import { Schema } from "effect"
 
 export const Kind = Schema.Literals([

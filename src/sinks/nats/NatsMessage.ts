@@ -2,11 +2,10 @@
 import type { Entry } from "../../event/Entry.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
-import { type Header, identity, provenance } from "../../formats/MessageHeaders.ts"
+import type { Header } from "../../formats/MessageHeaders.ts"
 import * as Template from "../../formats/Template.ts"
+import * as SentHeaders from "../SentHeaders.ts"
 import type { NatsConfig } from "./NatsConfig.ts"
-
-const json: Header = ["content-type", "application/json"]
 
 export interface Message {
   readonly subject: string
@@ -18,10 +17,15 @@ export interface Message {
   readonly body: Uint8Array
 }
 
+/** Makes messages. The function that is returned throws what a template throws. */
 export const encoder = (config: NatsConfig): ((entry: Entry) => Message) => {
   const subject = Template.compile(config.subject, "topic")
   const key = Template.compile(config.key, "text")
-  const own = Object.entries(config.headers).map(([name, value]) => [name, Template.compile(value, "header")] as const)
+  const headers = SentHeaders.compile(config, {
+    values: "header",
+    raw: [SentHeaders.json],
+    cloudEvent: (entry) => CloudEvents.binary(entry, CloudEvents.nats),
+  })
   return (entry) => {
     const rendered = subject.render(entry)
     return {
@@ -29,13 +33,7 @@ export const encoder = (config: NatsConfig): ((entry: Entry) => Message) => {
       key: key.render(entry),
       // Ids are unique within a webhook only, and a stream drops what has the id of another message, whatever its subject.
       id: `${entry.event.webhook}:${idempotencyKey(entry)} ${rendered}`,
-      headers: [
-        ...(config.format === "raw"
-          ? [json, ...identity(entry, Template.escapeHeader)]
-          : CloudEvents.binary(entry, CloudEvents.nats)),
-        ...provenance(entry, Template.escapeHeader),
-        ...own.map(([name, value]) => [name, value.render(entry)] as const),
-      ],
+      headers: headers(entry),
       body: entry.event.body,
     }
   }

@@ -10,38 +10,28 @@
  * **Gotcha.** Confirmed is not yet durable: what a broker keeps over a restart its
  * queues say, which are durable or not.
  */
-import { Duration, Effect, Pool, Redacted, Result, type Scope } from "effect"
+import { Duration, Effect, Redacted, type Scope } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
-import { rendered } from "../Rendered.ts"
-import { type Failures, isFinal, passed, rejected, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import * as Connections from "../Connections.ts"
+import { type Placed, renderEach } from "../Rendered.ts"
+import { type Failures, isFinal, passed, rejected, type Sink, type SinkError, type SinkType } from "../Sink.ts"
 import { type AmqpError, amqpError, blocked, timedOut } from "./AmqpError.ts"
-import type { Session } from "./AmqpSession.ts"
 import { longestKey, RabbitMqConfig, urlOf } from "./RabbitMqConfig.ts"
 import * as RabbitMqErrors from "./RabbitMqErrors.ts"
 import { encoder, type Message } from "./RabbitMqMessage.ts"
 
-/** A connection that nothing was sent by is closed after this. */
-const idle = "10 minutes"
-/** The lane limits the batches in flight; it has a thousand at most. */
-const mostSessions = 1_000
-
-/** A message, and its event's index in the lane's batch. */
-interface Placed {
-  readonly index: number
-  readonly message: Message
-}
-
 /** The first message of each key; one without a key has an order of its own. */
-const firstOfEachKey = (waiting: ReadonlyArray<Placed>): ReadonlyArray<Placed> => {
+const firstOfEachKey = (waiting: ReadonlyArray<Placed<Message>>): ReadonlyArray<Placed<Message>> => {
   const keys = new Set<string>()
   return waiting.filter(({ message: { key } }) => key === "" || (!keys.has(key) && keys.add(key)))
 }
 
 const noKey = rejected(`a routing key has ${longestKey} bytes at most: shorten "routingKey"`)
+const unfit = (message: Message) => (Buffer.byteLength(message.routingKey) > longestKey ? noKey : undefined)
 
 const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const url = urlOf(config)
@@ -53,54 +43,46 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
   const isTemplated = Template.hasPlaceholder(routingKey)
   const place = { server: Address.format(url.address), isTls: url.isTls, vhost: url.vhost, exchange, isTemplated }
   const encode = encoder(config)
-  const sessions = yield* Pool.makeWithTTL({ acquire: opening, min: 0, max: mostSessions, timeToLive: idle })
+  const use = yield* Connections.pooled(opening, "10 minutes")
 
   const fault = (error: AmqpError, message?: Message): SinkError =>
-    new SinkError({
-      reason: RabbitMqErrors.reasonOf(error, {
-        ...place,
-        ...(message !== undefined ? { routingKey: message.routingKey } : !isTemplated && { routingKey }),
-        bytes: message?.body.length ?? 0,
-      }),
+    RabbitMqErrors.sinkErrorOf(error, {
+      ...place,
+      ...(message !== undefined ? { routingKey: message.routingKey } : !isTemplated && { routingKey }),
+      bytes: message?.body.length ?? 0,
     })
 
-  /** Uses a session that is open, and keeps none that is not afterwards. */
-  const withSession = <A>(use: (session: Session) => Effect.Effect<A>): Effect.Effect<A, AmqpError> =>
-    Effect.scoped(
-      Effect.gen(function* () {
-        let session = yield* Pool.get(sessions)
-        while (!session.isOpen()) {
-          yield* Pool.invalidate(sessions, session)
-          session = yield* Pool.get(sessions)
-        }
-        return yield* Effect.onExit(use(session), () =>
-          session.isOpen() ? Effect.void : Pool.invalidate(sessions, session),
-        )
-      }),
-    )
-
   /** Publishes some messages, within so many milliseconds; their errors by index in the lane's batch. */
-  const publish = (some: ReadonlyArray<Placed>, left: number): Effect.Effect<ReadonlyMap<number, AmqpError>> => {
+  const publish = (
+    some: ReadonlyArray<Placed<Message>>,
+    left: number,
+  ): Effect.Effect<ReadonlyMap<number, AmqpError>> => {
     const ofAll = (error: AmqpError) => new Map(some.keys().map((at) => [at, error] as const))
     const messages = some.map(({ message }) => message)
-    return withSession((session) => {
-      // A message that is published to a broker that reads nothing would be published twice.
-      const alarm = session.blocked()
-      if (alarm !== undefined) return Effect.succeed(ofAll(amqpError(blocked, alarm)))
-      return session.publish(exchange, messages, left)
-    }).pipe(
+    return use(
+      (session) => {
+        // A message that is published to a broker that reads nothing would be published twice.
+        const alarm = session.blocked()
+        if (alarm !== undefined) return Effect.succeed(ofAll(amqpError(blocked, alarm)))
+        return session.publish(exchange, messages, left)
+      },
+      (_, session) => session.isOpen(),
+    ).pipe(
       Effect.catch((error) => Effect.succeed(ofAll(error))),
-      Effect.map((errors) => new Map([...errors].map(([at, error]) => [(some[at] as Placed).index, error]))),
+      Effect.map((errors) => new Map([...errors].map(([at, error]) => [(some[at] as Placed<Message>).index, error]))),
     )
   }
 
-  const deliver = Effect.fnUntraced(function* (placed: ReadonlyArray<Placed>, failures: Map<number, SinkError>) {
+  const deliver = Effect.fnUntraced(function* (
+    placed: ReadonlyArray<Placed<Message>>,
+    failures: Map<number, SinkError>,
+  ) {
     const deadline = performance.now() + timeout
     const ofKey = order === "key"
     let waiting = placed
     let isAlone = false
     while (waiting.length > 0) {
-      const some: ReadonlySet<Placed> = new Set(
+      const some: ReadonlySet<Placed<Message>> = new Set(
         isAlone ? waiting.slice(0, 1) : ofKey ? firstOfEachKey(waiting) : waiting,
       )
       const errors: ReadonlyMap<number, AmqpError> = yield* publish(
@@ -132,16 +114,7 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
 
   const send = Effect.fnUntraced(function* (batch: ReadonlyArray<Entry>): Effect.fn.Return<Failures, SinkError> {
     const failures = new Map<number, SinkError>()
-    const placed: Array<Placed> = []
-    for (const [index, entry] of batch.entries()) {
-      const made = Result.flatMap(
-        rendered(() => encode(entry)),
-        (message) =>
-          Buffer.byteLength(message.routingKey) <= longestKey ? Result.succeed(message) : Result.fail(noKey),
-      )
-      if (Result.isFailure(made)) failures.set(index, made.failure)
-      else placed.push({ index, message: made.success })
-    }
+    const placed = renderEach(batch, encode, failures, unfit)
     if (placed.length > 0) yield* deliver(placed, failures)
     return failures
   })

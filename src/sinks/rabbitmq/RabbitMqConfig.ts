@@ -1,10 +1,11 @@
 /** The config of a RabbitMQ sink. */
-import { Effect, Redacted, Schema } from "effect"
+import { Redacted, Schema } from "effect"
 import { batch } from "../../config/schema/BatchKeys.ts"
-import { oneOf, secret, template, templateOr, text } from "../../config/schema/Keys.ts"
+import { oneOf, secret, template, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
+import * as MessageKeys from "../MessageKeys.ts"
 import { type AmqpUrl, expected, parse } from "./AmqpUrl.ts"
 
 /** The longest name and routing key, in bytes (AMQP 0-9-1, "short string"). */
@@ -67,15 +68,9 @@ export const RabbitMqConfig = Schema.Struct({
   ),
   // The lane reads both too: what it keeps in order, the sink confirms one by one.
   order: oneOf("`key`: events of one key in the order they came; `none`: as fast as may be", ["none", "key"], "none"),
-  key: templateOr("A template over the envelope: what `order` keeps apart", "{{account_id}}"),
-  headers: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
-    .annotate({ description: "Headers beside those of the relay; values may hold placeholders", headerNames: true })
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  format: oneOf(
-    "The signed bytes both times; with `cloudevents` the headers are those of CloudEvents 1.0",
-    ["raw", "cloudevents"],
-    "raw",
-  ),
+  key: MessageKeys.key,
+  headers: MessageKeys.headers(),
+  format: MessageKeys.format,
   batch: batch("Events that wait for their confirms at most", 100),
   requestTimeout: Units.duration.or("8 seconds", "How long the broker may take to let the relay in, and for a batch"),
 }).check(

@@ -1,13 +1,7 @@
 /** Decides what a broker's replies mean for the lane, and what a person should do. */
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
-import {
-  DeliveryFailed,
-  DeliveryRejected,
-  type Reason,
-  SinkMisconfigured,
-  SinkThrottled,
-  SinkUnavailable,
-} from "../Sink.ts"
+import { untrusted } from "../Certificates.ts"
+import { failed, misconfigured, rejected, type SinkError, throttled, unavailable } from "../Sink.ts"
 import * as AmqpError from "./AmqpError.ts"
 
 /** A message names these. */
@@ -48,48 +42,45 @@ const advice: Readonly<Record<string, string>> = {
     'it knows no such login: name a user in "url", or enable rabbitmq_auth_mechanism_ssl for client certificates',
 }
 
-const unreached = ({ detail }: AmqpError.AmqpError, at: string, { isTls }: Place): Reason => {
+const unreached = ({ detail }: AmqpError.AmqpError, at: string, { isTls }: Place): SinkError => {
   const failure = HttpTransport.failureOf(new Error(detail))
   const why = HttpTransport.passing[failure]
   if (why !== undefined) {
     const said = failure === "other" ? detail : why
-    return new SinkUnavailable({ message: `${at} can't be reached: ${said}` })
+    return unavailable(`${at} can't be reached: ${said}`)
   }
   if (failure === "failed handshake") {
     const todo = isTls
       ? 'it speaks no TLS at this port, or wants a client certificate: correct the port, write "amqp://", or set "tls"'
       : "it ended the connection"
-    return new SinkMisconfigured({ message: `${at}: ${todo}` })
+    return misconfigured(`${at}: ${todo}`)
   }
-  const todo = `its certificate can't be trusted (${failure}): name its authority with "tls": { "ca": … }, renew it, or correct the host in "url"`
-  return new SinkMisconfigured({ message: `${at}: ${todo}` })
+  return misconfigured(`${at}: ${untrusted(failure, "url")}`)
 }
 
 /** Decides whether a refusal concerns the event alone or the exchange. */
-const refusal = (error: AmqpError.AmqpError, at: string, place: Place): Reason => {
+const refusal = (error: AmqpError.AmqpError, at: string, place: Place): SinkError => {
   const { exchange, routingKey, isTemplated, bytes } = place
   const where = exchange === "" ? at : `${at}, exchange ${exchange}`
   const key = routingKey === undefined ? "" : ` "${shortened(routingKey)}"`
   if (error.code === AmqpError.accessRefused) {
     if (AmqpError.isForKey(error)) {
       const message = `${where}: the user may not write with the routing key${key}: grant it (set_topic_permissions)`
-      return isTemplated ? new DeliveryFailed({ message }) : new SinkMisconfigured({ message })
+      return isTemplated ? failed(message) : misconfigured(message)
     }
     const thing = exchange === "" ? "the default exchange (amq.default)" : "the exchange"
-    return new SinkMisconfigured({
-      message: `${where}: the user may not write to ${thing}: grant it (set_permissions)`,
-    })
+    return misconfigured(`${where}: the user may not write to ${thing}: grant it (set_permissions)`)
   }
   if (error.code === AmqpError.notFound) {
     const todo = exchange === "" ? `there is no queue${key}: make it, or correct "routingKey"` : noExchange
-    return new SinkMisconfigured({ message: `${where}: ${todo}` })
+    return misconfigured(`${where}: ${todo}`)
   }
   const [, limit] = /message size \d+ .*?larger than .*?(\d+)/.exec(error.detail) ?? []
   const message =
     limit === undefined
       ? `${where} refuses the event (${error.code})`
       : `${where}: an event of ${bytes} bytes is larger than the ${limit} that the broker takes: raise max_message_size, or lower the webhook's maxBody`
-  return new DeliveryRejected({ message })
+  return rejected(message)
 }
 
 const noExchange = 'there is no such exchange: make it, or correct "exchange"'
@@ -98,60 +89,60 @@ const noExchange = 'there is no such exchange: make it, or correct "exchange"'
 const shortened = (text: string): string => (text.length > 60 ? `${text.slice(0, 60).toWellFormed()}…` : text)
 
 /** No queue is bound for the key: the event's own reason to be a dead letter. */
-const unroutable = (at: string, { exchange, routingKey = "" }: Place): Reason => {
+const unroutable = (at: string, { exchange, routingKey = "" }: Place): SinkError => {
   const key = shortened(routingKey)
   const message =
     exchange === ""
       ? `${at}: there is no queue "${key}": make it, or correct "routingKey"`
       : `${at}, exchange ${exchange}: no queue is bound for the routing key "${key}": bind one, give the exchange an alternate one, or correct "routingKey"`
-  return new DeliveryRejected({ message })
+  return rejected(message)
 }
 
-export const reasonOf = (error: AmqpError.AmqpError, place: Place): Reason => {
+export const sinkErrorOf = (error: AmqpError.AmqpError, place: Place): SinkError => {
   const at = `rabbitmq ${place.server}`
   const { code, detail } = error
   switch (code) {
     case AmqpError.unreachable:
       return unreached(error, at, place)
     case AmqpError.timedOut:
-      return new SinkUnavailable({ message: `${at} does not answer` })
+      return unavailable(`${at} does not answer`)
     case AmqpError.hungUp: {
       const hint = place.isTls ? "which port this is" : 'which port this is, and whether it wants "amqps://"'
-      return new SinkUnavailable({ message: `${at} closes the connection at once; if that persists, check ${hint}` })
+      return unavailable(`${at} closes the connection at once; if that persists, check ${hint}`)
     }
     case AmqpError.blocked:
-      return new SinkThrottled({
-        message: `${at} takes no messages, of anybody: ${detail === "" ? "an alarm" : detail}; free some of it, or change the watermark`,
-        retryAfter: pause,
-      })
+      return throttled(
+        `${at} takes no messages, of anybody: ${detail === "" ? "an alarm" : detail}; free some of it, or change the watermark`,
+        pause,
+      )
     case AmqpError.nacked:
-      return new DeliveryFailed({
-        message: `${at}: a queue did not take the event (nack): it is full and refuses more ("x-overflow": "reject-publish"), or failed`,
-      })
+      return failed(
+        `${at}: a queue did not take the event (nack): it is full and refuses more ("x-overflow": "reject-publish"), or failed`,
+      )
     case AmqpError.returned:
       return unroutable(at, place)
     case AmqpError.unwritable:
-      return new DeliveryRejected({
-        message: `${at}: the event's headers or routing key are larger than a message can have: shorten "headers" or "routingKey"`,
-      })
+      return rejected(
+        `${at}: the event's headers or routing key are larger than a message can have: shorten "headers" or "routingKey"`,
+      )
     case AmqpError.vhostRefused:
-      return new SinkMisconfigured({
-        message: `${at}: the virtual host ${place.vhost} is not there, does not let the user in, or has no connection left: make it, correct "url", or grant it (set_permissions)`,
-      })
+      return misconfigured(
+        `${at}: the virtual host ${place.vhost} is not there, does not let the user in, or has no connection left: make it, correct "url", or grant it (set_permissions)`,
+      )
     case AmqpError.accessRefused:
     case AmqpError.notFound:
     case AmqpError.preconditionFailed:
       return refusal(error, at, place)
     default: {
       const todo = advice[code]
-      if (todo !== undefined) return new SinkMisconfigured({ message: `${at}: ${todo}` })
+      if (todo !== undefined) return misconfigured(`${at}: ${todo}`)
       if (garbled.has(code)) {
-        return new SinkUnavailable({
-          message: `${at} ended the connection: what reached it was not the protocol that was sent (${code}); if that persists, look at what stands between`,
-        })
+        return unavailable(
+          `${at} ended the connection: what reached it was not the protocol that was sent (${code}); if that persists, look at what stands between`,
+        )
       }
       // The rest is transient: a shutdown, a node that fails over, an internal error.
-      return new SinkUnavailable({ message: `${at} can't take messages now (${code})` })
+      return unavailable(`${at} can't take messages now (${code})`)
     }
   }
 }

@@ -3,8 +3,9 @@ import { createHash } from "node:crypto"
 import type { Entry } from "../../event/Entry.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
-import { type Header, identity, provenance } from "../../formats/MessageHeaders.ts"
+import type { Header } from "../../formats/MessageHeaders.ts"
 import * as Template from "../../formats/Template.ts"
+import * as SentHeaders from "../SentHeaders.ts"
 import { longestKey, type RabbitMqConfig } from "./RabbitMqConfig.ts"
 
 export interface Message {
@@ -33,10 +34,12 @@ const messageIdOf = (entry: Entry): string => {
   return fits(key) ? key : `sha256-${createHash("sha256").update(key).digest("hex")}`
 }
 
+/** Makes messages. The function that is returned throws what a template throws. */
 export const encoder = (config: RabbitMqConfig): ((entry: Entry) => Message) => {
   const routingKey = Template.compile(config.routingKey ?? "{{type}}", "text")
   const key = Template.compile(config.key, "text")
-  const own = Object.entries(config.headers).map(([name, value]) => [name, Template.compile(value, "text")] as const)
+  // The content type is a property here.
+  const headers = SentHeaders.compile(config, { values: "text", raw: [], cloudEvent })
   return (entry) => {
     const { event } = entry
     return {
@@ -46,11 +49,7 @@ export const encoder = (config: RabbitMqConfig): ((entry: Entry) => Message) => 
       type: fits(event.type) ? event.type : "",
       contentType: config.format === "raw" ? "application/json" : CloudEvents.contentType(event),
       timestamp: Math.floor(event.receivedAt / 1_000),
-      headers: Object.fromEntries([
-        ...(config.format === "raw" ? identity(entry) : cloudEvent(entry)),
-        ...provenance(entry),
-        ...own.map(([name, value]) => [name, value.render(entry)] as const),
-      ]),
+      headers: Object.fromEntries(headers(entry)),
       body: event.body,
     }
   }

@@ -8,13 +8,13 @@
  * **Gotcha.** A 2xx alone means nothing: only the messages that the answer names
  * were accepted.
  */
-import { Duration, Effect, type Scope } from "effect"
+import { Effect, type Scope } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import * as AwsBatch from "../aws/AwsBatch.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
 import * as AwsErrors from "../aws/AwsErrors.ts"
 import * as AwsMessage from "../aws/AwsMessage.ts"
-import { type Limits, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import type { Limits, Sink, SinkError, SinkType } from "../Sink.ts"
 import { SnsConfig } from "./SnsConfig.ts"
 
 /** The largest message, and the largest request, in bytes. */
@@ -45,12 +45,7 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
       client.send(
         new PublishBatchCommand({
           TopicArn: topicArn,
-          PublishBatchRequestEntries: request.map((message) => ({
-            Id: String(message.index),
-            Message: message.text,
-            MessageAttributes: AwsMessage.attributeValues(message.attributes),
-            ...AwsMessage.fifoValues(message),
-          })),
+          PublishBatchRequestEntries: request.map((one) => ({ Message: one.text, ...AwsMessage.entryOf(one) })),
         }),
         options,
       ),
@@ -63,11 +58,11 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
     const { Attributes } = yield* ask((client, options) =>
       client.send(new GetTopicAttributesCommand({ TopicArn: topicArn }), options),
     )
-    if (Attributes === undefined) return yield* new SinkError({ reason: AwsErrors.notTheService(place) })
+    if (Attributes === undefined) return yield* AwsErrors.notTheService(place)
   })
 
   return {
-    batch: { maxEvents: AwsBatch.most, maxBytes: largest, linger: Duration.toMillis(config.batch.linger) },
+    batch: AwsBatch.limits(largest, config.batch),
     send: (batch: ReadonlyArray<Entry>) => AwsBatch.send(batch, { place, largest, encode, publish }),
     check,
     advise: ({ maxBody }: Limits) => Effect.succeed(AwsBatch.sizeAdvice("SNS", largest, maxBody)),
@@ -76,8 +71,7 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
 
 export const Sns: SinkType<SnsConfig> = {
   config: SnsConfig,
-  libraries: ["@aws-sdk/", "@aws/", "@smithy/"],
-  concurrency: 8,
+  ...AwsClient.traits,
   messagingSystem: "aws.sns",
   open: make,
   preview: (config, batch) =>

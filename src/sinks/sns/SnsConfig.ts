@@ -1,6 +1,6 @@
 /** The config of an SNS sink. */
 import { Schema } from "effect"
-import { oneOf, templateOr, text } from "../../config/schema/Keys.ts"
+import { text } from "../../config/schema/Keys.ts"
 import * as AwsConfig from "../aws/AwsConfig.ts"
 
 export const SnsConfig = Schema.Struct({
@@ -13,16 +13,8 @@ export const SnsConfig = Schema.Struct({
       message: 'this is no ARN of a topic: write it as in "arn:aws:sns:eu-west-1:123456789012:events"',
     }),
   ),
-  format: oneOf(
-    "`raw`: the signed bytes. `cloudevents`: one JSON document, CloudEvents 1.0",
-    ["raw", "cloudevents"],
-    "raw",
-  ),
-  // The lane reads it too: it is both the order key and the message group.
-  key: templateOr(
-    "A template over the envelope: what `order` keeps apart, and the group on a FIFO topic",
-    "{{account_id}}",
-  ),
+  format: AwsConfig.format,
+  key: AwsConfig.key("topic"),
   region: Schema.optionalKey(text("The region to sign for; by default the topic's")),
   endpoint: AwsConfig.endpoint("SNS"),
   ...AwsConfig.identityKeys,

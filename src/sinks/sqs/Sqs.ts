@@ -9,13 +9,13 @@
  * **Gotcha.** A 2xx alone means nothing: only the messages that the answer names
  * were accepted.
  */
-import { Duration, Effect, type Scope } from "effect"
+import { Effect, type Scope } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import * as AwsBatch from "../aws/AwsBatch.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
 import * as AwsErrors from "../aws/AwsErrors.ts"
 import * as AwsMessage from "../aws/AwsMessage.ts"
-import { type Limits, type Sink, SinkError, type SinkType } from "../Sink.ts"
+import type { Limits, Sink, SinkError, SinkType } from "../Sink.ts"
 import { regionOf, SqsConfig } from "./SqsConfig.ts"
 
 /** The largest message, and the largest request, in bytes; a queue may be set to take less. */
@@ -60,12 +60,7 @@ const make = Effect.fnUntraced(function* (config: SqsConfig): Effect.fn.Return<S
       client.send(
         new SendMessageBatchCommand({
           QueueUrl: queueUrl,
-          Entries: request.map((message) => ({
-            Id: String(message.index),
-            MessageBody: message.text,
-            MessageAttributes: AwsMessage.attributeValues(message.attributes),
-            ...AwsMessage.fifoValues(message),
-          })),
+          Entries: request.map((one) => ({ MessageBody: one.text, ...AwsMessage.entryOf(one) })),
         }),
         options,
       ),
@@ -81,13 +76,13 @@ const make = Effect.fnUntraced(function* (config: SqsConfig): Effect.fn.Return<S
         options,
       ),
     )
-    if (Attributes === undefined) return yield* new SinkError({ reason: AwsErrors.notTheService(place) })
+    if (Attributes === undefined) return yield* AwsErrors.notTheService(place)
     return Number(Attributes.MaximumMessageSize ?? largest)
   })
 
   const encode = encoder(config)
   return {
-    batch: { maxEvents: AwsBatch.most, maxBytes: largest, linger: Duration.toMillis(config.batch.linger) },
+    batch: AwsBatch.limits(largest, config.batch),
     send: (batch: ReadonlyArray<Entry>) => AwsBatch.send(batch, { place, largest, encode, publish }),
     check: Effect.asVoid(largestHere),
     advise: ({ maxBody }: Limits) =>
@@ -97,8 +92,7 @@ const make = Effect.fnUntraced(function* (config: SqsConfig): Effect.fn.Return<S
 
 export const Sqs: SinkType<SqsConfig> = {
   config: SqsConfig,
-  libraries: ["@aws-sdk/", "@aws/", "@smithy/"],
-  concurrency: 8,
+  ...AwsClient.traits,
   messagingSystem: "aws_sqs",
   open: make,
   preview: (config, batch) =>

@@ -1,6 +1,6 @@
 /** The config of an SQS sink. */
 import { Schema } from "effect"
-import { oneOf, templateOr, text } from "../../config/schema/Keys.ts"
+import { text } from "../../config/schema/Keys.ts"
 import * as AwsConfig from "../aws/AwsConfig.ts"
 
 const queueUrl = /^https?:\/\/[^/?#@\s]+\/\d{12}\/[A-Za-z0-9_-]{1,80}(\.fifo)?$/i
@@ -29,16 +29,8 @@ export const SqsConfig = Schema.Struct({
       { expected: "the URL of a queue", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
     ),
   ),
-  format: oneOf(
-    "`raw`: the signed bytes. `cloudevents`: one JSON document, CloudEvents 1.0",
-    ["raw", "cloudevents"],
-    "raw",
-  ),
-  // The lane reads it too: it is both the order key and the message group.
-  key: templateOr(
-    "A template over the envelope: what `order` keeps apart, and the group on a FIFO queue",
-    "{{account_id}}",
-  ),
+  format: AwsConfig.format,
+  key: AwsConfig.key("queue"),
   region: Schema.optionalKey(text("The region to sign for, where the URL does not say it")),
   ...AwsConfig.identityKeys,
   batch: AwsConfig.batchOf("1 MiB"),

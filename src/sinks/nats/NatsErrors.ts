@@ -1,13 +1,7 @@
 /** Decides what an error of NATS means for the lane, and what a person should do about it. */
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
-import {
-  DeliveryFailed,
-  DeliveryRejected,
-  type Reason,
-  SinkMisconfigured,
-  SinkThrottled,
-  SinkUnavailable,
-} from "../Sink.ts"
+import { untrusted } from "../Certificates.ts"
+import { failed, misconfigured, rejected, type SinkError, throttled, unavailable } from "../Sink.ts"
 import type { Kind, NatsError } from "./NatsError.ts"
 
 /** A message names these. */
@@ -52,7 +46,7 @@ const subjectAdvice: Partial<Record<Kind, string>> = {
 }
 
 /** JetStream's codes of messages that no retry helps. */
-const rejected: Readonly<Record<number, string>> = {
+const refusedForGood: Readonly<Record<number, string>> = {
   10054: "is larger than the stream takes: raise its max_msg_size, or lower the webhook's maxBody",
   10097: 'has more headers than a stream takes: take some out of "headers"',
 }
@@ -64,34 +58,27 @@ const lasting: Readonly<Record<number, string>> = {
   10109: "the stream is sealed: nothing is added to it any more",
 }
 
-/** Whether it is about the subject: messages to other subjects may be taken. */
-export const isSubjects = ({ kind }: NatsError): boolean => kind in subjectAdvice
-
 const printable = (words: string): string => words.replace(/[^\x20-\x7e]/g, " ").slice(0, 200)
 
 /** A stream refuses a message. */
-const byStream = ({ code, detail }: NatsError, at: string, { bytes, isTemplated }: Place): Reason => {
+const byStream = ({ code, detail }: NatsError, at: string, { bytes, isTemplated }: Place): SinkError => {
   const said = `${printable(detail)}, ${code}`
-  const never = rejected[code]
-  if (never !== undefined) {
-    return new DeliveryRejected({ message: `${at}: an event of ${bytes} bytes, headers included, ${never} (${said})` })
-  }
+  const never = refusedForGood[code]
+  if (never !== undefined) return rejected(`${at}: an event of ${bytes} bytes, headers included, ${never} (${said})`)
   const todo = lasting[code]
-  if (todo !== undefined) return new SinkMisconfigured({ message: `${at}: ${todo} (${said})` })
+  if (todo !== undefined) return misconfigured(`${at}: ${todo} (${said})`)
   // 10077: it keeps what it has (`discard: new`), until consumers take something away.
   if (code === 10077 && /exceeded/.test(detail)) {
     const message = `${at}: the stream is full: raise its limits, or see to its consumers (${said})`
-    return isTemplated ? new DeliveryFailed({ message }) : new SinkThrottled({ message, retryAfter: 5 * seconds })
+    return isTemplated ? failed(message) : throttled(message, 5 * seconds)
   }
   // 10167: more waits to be written than it keeps in memory.
-  if (code === 10167) {
-    return new SinkThrottled({ message: `${at}: the stream asks to wait (${said})`, retryAfter: 1 * seconds })
-  }
+  if (code === 10167) return throttled(`${at}: the stream asks to wait (${said})`, 1 * seconds)
   // The rest is transient: an election, a store that fails over, resources that are used up.
-  return new SinkUnavailable({ message: `${at} can't take events now (${said})` })
+  return unavailable(`${at} can't take events now (${said})`)
 }
 
-export const reasonOf = (error: NatsError, place: Place): Reason => {
+export const sinkErrorOf = (error: NatsError, place: Place): SinkError => {
   const { kind, detail } = error
   const { subject, isTemplated, bytes } = place
   const server = `NATS ${place.servers}`
@@ -100,28 +87,22 @@ export const reasonOf = (error: NatsError, place: Place): Reason => {
     subject === "" ? server : `${server}, subject ${subject.length > 250 ? `${subject.slice(0, 60)}…` : subject}`
   if (kind === "stream") return byStream(error, at, place)
   if (kind === "tooLarge") {
-    return new DeliveryRejected({
-      message: `${at}: an event of ${bytes} bytes, headers included, is larger than the server takes: raise its max_payload, or lower the webhook's maxBody`,
-    })
+    return rejected(
+      `${at}: an event of ${bytes} bytes, headers included, is larger than the server takes: raise its max_payload, or lower the webhook's maxBody`,
+    )
   }
   if (kind === "unreachable") {
     const why = HttpTransport.passing[detail as HttpTransport.Failure] ?? detail
-    return new SinkUnavailable({ message: `${server} can't be reached: ${why}` })
+    return unavailable(`${server} can't be reached: ${why}`)
   }
-  if (kind === "turnedAway") {
-    return new SinkUnavailable({ message: `${server} turns the relay away (${printable(detail)})` })
-  }
-  if (kind === "untrusted") {
-    return new SinkMisconfigured({
-      message: `${server}: its certificate can't be trusted (${detail}): name its authority with "tls": { "ca": … }, renew it, or correct the host in "servers"`,
-    })
-  }
+  if (kind === "turnedAway") return unavailable(`${server} turns the relay away (${printable(detail)})`)
+  if (kind === "untrusted") return misconfigured(`${server}: ${untrusted(detail, "servers")}`)
   const waits = passing[kind]
-  if (waits !== undefined) return new SinkUnavailable({ message: `${server} ${waits}` })
+  if (waits !== undefined) return unavailable(`${server} ${waits}`)
   const forSubject = subjectAdvice[kind]
   if (forSubject !== undefined) {
     const message = `${at}: ${forSubject}`
-    return isTemplated ? new DeliveryFailed({ message }) : new SinkMisconfigured({ message })
+    return isTemplated ? failed(message) : misconfigured(message)
   }
-  return new SinkMisconfigured({ message: `${server}: ${advice[kind] ?? kind}` })
+  return misconfigured(`${server}: ${advice[kind] ?? kind}`)
 }

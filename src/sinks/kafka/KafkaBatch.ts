@@ -1,0 +1,96 @@
+/**
+ * Sends a lane's batch as records: gives each its partition, and takes apart what
+ * a broker refuses for one record.
+ */
+import { Effect } from "effect"
+import type { Entry } from "../../event/Entry.ts"
+import { type Placed, renderEach } from "../Rendered.ts"
+import { type Failures, isFinal, type SinkError } from "../Sink.ts"
+import { type KafkaClient, KafkaError, type KafkaRecord, place, type Topic } from "./KafkaClient.ts"
+import * as KafkaErrors from "./KafkaErrors.ts"
+import type { Encoded } from "./KafkaMessage.ts"
+import type { KafkaTopics } from "./KafkaTopics.ts"
+import { partitionOf } from "./Partition.ts"
+
+type PlacedRecord = Placed<KafkaRecord>
+
+export interface KafkaBatchOptions {
+  readonly client: KafkaClient
+  readonly topics: KafkaTopics
+  readonly encode: (entry: Entry) => Encoded
+  /** What an error of a record means for the lane. */
+  readonly fault: (error: KafkaError, record: Encoded) => SinkError
+}
+
+/** Makes a function that sends batches. It fails with an error that concerns all events of the batch. */
+export const make = ({ client, topics, encode, fault }: KafkaBatchOptions) => {
+  let turn = 0
+
+  /** Sends records and adds their failures. */
+  const deliver = (
+    records: ReadonlyArray<PlacedRecord>,
+    failures: Map<number, SinkError>,
+  ): Effect.Effect<void, KafkaError> =>
+    Effect.gen(function* () {
+      const refused: Array<PlacedRecord> = []
+      for (const [at, error] of yield* client.send(records.map(({ message }) => message))) {
+        const one = records[at] as PlacedRecord
+        if (KafkaErrors.isOneRecords(error)) refused.push(one)
+        failures.set(one.index, fault(error, one.message))
+      }
+      for (const some of Map.groupBy(refused, ({ message }) => place(message)).values()) {
+        if (some.length > 1) yield* takeApart(some, failures)
+      }
+    })
+
+  /** Sends the halves of what a partition refused, one after the other. */
+  const takeApart = Effect.fnUntraced(function* (
+    records: ReadonlyArray<PlacedRecord>,
+    failures: Map<number, SinkError>,
+  ) {
+    const middle = records.length >> 1
+    let stop: SinkError | undefined
+    for (const half of [records.slice(0, middle), records.slice(middle)]) {
+      for (const { index } of half) {
+        if (stop === undefined) failures.delete(index)
+        else failures.set(index, stop)
+      }
+      if (stop !== undefined) continue
+      yield* deliver(half, failures)
+      // Later records must not overtake one that is retried.
+      stop = half.map(({ index }) => failures.get(index)).find((failure) => failure !== undefined && !isFinal(failure))
+    }
+  })
+
+  /** The topics of some events by name. An error that is about one topic stands in its place. */
+  const topicsOf = Effect.fnUntraced(function* (encoded: ReadonlyArray<Placed<Encoded>>) {
+    const found = new Map<string, Topic | KafkaError>()
+    for (const { message } of encoded) {
+      if (found.has(message.topic)) continue
+      const topic = Effect.catchIf(topics.find(message.topic), KafkaErrors.isTopics, (error) => Effect.succeed(error))
+      found.set(message.topic, yield* topic)
+    }
+    return found
+  })
+
+  return Effect.fnUntraced(function* (batch: ReadonlyArray<Entry>): Effect.fn.Return<Failures, KafkaError> {
+    const failures = new Map<number, SinkError>()
+    const encoded = renderEach(batch, encode, failures)
+    const found = yield* topicsOf(encoded)
+    turn += 1
+    const records: Array<PlacedRecord> = []
+    for (const { index, message } of encoded) {
+      const topic = found.get(message.topic) as Topic | KafkaError
+      if (topic instanceof KafkaError) {
+        failures.set(index, fault(topic, message))
+        continue
+      }
+      // Without a key the whole batch has one partition, and the next batch another.
+      const { key } = message
+      const partition = key === "" ? turn % topic.partitions : partitionOf(key, topic.partitions)
+      records.push({ index, message: { ...message, partition } })
+    }
+    if (records.length > 0) yield* deliver(records, failures)
+    return failures
+  })
+}
