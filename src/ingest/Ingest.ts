@@ -10,23 +10,23 @@
  * **Gotcha.** A 503 after a commit's deadline does not mean that the event was
  * not kept: the sender's retry is then a duplicate, and answered 2xx.
  */
-import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Result } from "effect"
+import { Clock, Context, Duration, Effect, Layer } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { maxInFlight, type Webhook } from "../config/Config.ts"
 import * as Envelope from "../event/Envelope.ts"
 import type { Event } from "../event/Event.ts"
 import { type SignatureRefusal, verify } from "../event/Signature.ts"
-import { type AppendExit, Journal } from "../journal/Journal.ts"
+import { Journal } from "../journal/Journal.ts"
 import { candidates, type Receiver } from "../routing/RoutingTable.ts"
-import * as Problem from "../runtime/Problem.ts"
 import type { Refusal as GuardRefusal, Handler } from "../runtime/RequestGuard.ts"
 import { type Delivery, Tracing } from "../telemetry/Tracing.ts"
-import { type More, type RefusalReason, refusals, signatureRefusals } from "./Answers.ts"
+import * as Answering from "./Answering.ts"
+import { type More, signatureRefusals } from "./Answers.ts"
 import * as Bodies from "./Bodies.ts"
 import * as CommitWait from "./CommitWait.ts"
 import * as Counters from "./Counters.ts"
 import * as Decide from "./Decide.ts"
-import * as RecentRefusals from "./RecentRefusals.ts"
+import type * as RecentRefusals from "./RecentRefusals.ts"
 
 export class Ingest extends Context.Service<
   Ingest,
@@ -110,72 +110,8 @@ const make = Effect.gen(function* () {
     firstByte: firstByteDeadline,
   })
   const committed = yield* CommitWait.make(counters.commits)
-  const log = Effect.runForkWith(yield* Effect.context<never>())
-  /** A field that is empty is left out. */
-  const warn = (message: string, fields: Readonly<Record<string, string | number>>) => {
-    const some = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ""))
-    log(Effect.annotateLogs(Effect.logWarning(message), some))
-  }
-  const recent = RecentRefusals.make(clock)
+  const { recent, warn, noteRefused, refuse, answer, noteUnredacted } = yield* Answering.make(counters, clock)
   let draining = false
-
-  const noteRefused = (webhook: string, reason: RefusalReason, requestId: string, more: More = {}): void => {
-    const { answer, what } = refusals[reason]
-    const { status } = answer
-    Counters.add(Counters.ofWebhook(counters, webhook).answers, status)
-    recent.add({ webhook, reason, requestId, detail: more.why ?? more.sent ?? "" })
-    // The guard has logged its cause.
-    if (reason === "bug") return
-    const to = webhook === "" ? "a request to no webhook" : `a request to the webhook ${webhook}`
-    const why = more.why === undefined ? what : `${what} (${more.why})`
-    warn(`${to} was refused with ${status}: ${why}`, { webhook, status, reason, requestId })
-  }
-
-  const refuse = (webhook: string, reason: RefusalReason, more?: More): Response => {
-    const requestId = Problem.requestId()
-    noteRefused(webhook, reason, requestId, more)
-    return Problem.toResponse(refusals[reason].answer, requestId)
-  }
-
-  const accept = ({ name, respond }: Webhook, event: Event, sinks: ReadonlyArray<string>): Response => {
-    const counts = Counters.ofWebhook(counters, name)
-    Counters.add(counts.answers, respond)
-    Counters.addType(counts.events, event.type)
-    counts.secretsLastUsed.set(event.secret, event.receivedAt)
-    if (event.problem !== undefined) {
-      counts.quarantined += 1
-      warn(`a delivery to the webhook ${name} went to quarantine (\`relay dlq list\` shows it): ${event.problem}`, {
-        webhook: name,
-        event: event.id,
-        type: event.type,
-      })
-    } else if (sinks.length === 0) counters.unrouted += 1
-    return new Response(null, { status: respond })
-  }
-
-  const answer = (webhook: Webhook, event: Event, sinks: ReadonlyArray<string>, exit: AppendExit): Response => {
-    if (Exit.isSuccess(exit)) return accept(webhook, event, sinks)
-    const error = Cause.findError(exit.cause)
-    if (Result.isFailure(error)) throw Cause.squash(exit.cause)
-    const { reason } = error.success
-    const isQuarantine = event.problem !== undefined && reason._tag === "JournalFull" && reason.cause === "backlog"
-    const refusal = isQuarantine
-      ? "quarantineFull"
-      : reason._tag === "JournalFull"
-        ? "journalFull"
-        : "journalUnavailable"
-    return refuse(webhook.name, refusal, { why: reason.message })
-  }
-
-  const noteUnredacted = ({ webhook, id, type }: Event, fields: ReadonlyArray<string>): void => {
-    for (const field of fields) {
-      Counters.add(Counters.ofWebhook(counters, webhook).unredacted, field)
-      warn(
-        `a client object came to the webhook ${webhook} with ${field} not null: the sender should have redacted it`,
-        { webhook, event: id, type, field },
-      )
-    }
-  }
 
   const receive = async (request: Request): Promise<Response> => {
     const { headers } = request
@@ -224,9 +160,7 @@ const make = Effect.gen(function* () {
         webhook,
         active.current.table,
       )
-      if (decision.refusal !== undefined) {
-        return answered(traced, refuse(webhook.name, decision.refusal, decision.more))
-      }
+      if (decision.refusal !== undefined) return answered(traced, refuse(webhook.name, decision.refusal, decision.more))
       const { event, sinks, unredacted } = decision
       noteUnredacted(event, unredacted)
       const appended = journal.appendUnsafe(event, sinks)

@@ -43,68 +43,75 @@ const closing = { every: Duration.millis(5), times: 200 }
 
 const exhausted = "file descriptors are used up (`ulimit -n`, LimitNOFILE)"
 
-/** `listen` throws when the address is not available. `retireAfter` is when connections that were idle may be closed. */
-export const open = Effect.fnUntraced(function* (
-  listen: (options: ListenerOptions) => RetirableListener,
-  first: Address,
-  mayPause: boolean,
-  retireAfter: Duration.Duration,
-): Effect.fn.Return<PausableListener, never, Scope.Scope> {
-  const scope = yield* Scope.Scope
-  const oneAtATime = yield* Semaphore.make(1)
-  /** Listeners that still have connections, as far as is known. */
-  const all = new Set<RetirableListener>()
-  let areAllKnown = true
-  let accepting: RetirableListener | undefined
-  /** It and those that were replaced and still have their sockets, as the kernel counts them (`SharedPort.prefer`). */
-  let sharing: Array<RetirableListener> = []
-  /** The socket of the one that is accepting, once it has replaced another. */
-  let newest = -1
-  let isPaused = false
-  let isClosed = false
+type Listen = (options: ListenerOptions) => RetirableListener
 
-  const leave = (listener: RetirableListener): void => {
-    const index = sharing.indexOf(listener)
-    const last = sharing.at(-1)
-    if (index < 0 || last === undefined) return
-    sharing[index] = last
-    sharing.pop()
+/** The listeners at one address: the one that accepts, and those before it that still have a socket or connections. */
+class Listeners {
+  readonly #listen: Listen
+  /** Those that still have connections, as far as is known. */
+  readonly all = new Set<RetirableListener>()
+  areAllKnown = true
+  accepting: RetirableListener | undefined
+  /** Those that still have their sockets, as the kernel counts them (`SharedPort.prefer`). */
+  sharing: Array<RetirableListener> = []
+
+  constructor(listen: Listen) {
+    this.#listen = listen
   }
-  const begin = (address: Address, sharesPort: boolean): RetirableListener => {
+
+  /** Opens a listener, which accepts from now on. Throws when the address is not available. */
+  begin(address: Address, sharesPort: boolean): RetirableListener {
     const onEnd = () => {
       // Its connections stay open.
-      areAllKnown = false
+      this.areAllKnown = false
       Descriptors.exhaust()
-      all.delete(listener)
-      leave(listener)
-      if (accepting === listener) accepting = undefined
+      this.all.delete(listener)
+      this.leave(listener)
+      if (this.accepting === listener) this.accepting = undefined
     }
-    const listener = listen({ address, sharesPort, onEnd })
-    all.add(listener)
-    sharing.push(listener)
-    accepting = listener
+    const listener = this.#listen({ address, sharesPort, onEnd })
+    this.all.add(listener)
+    this.sharing.push(listener)
+    this.accepting = listener
     return listener
   }
-  const { address } = begin(first, false)
-  if (mayPause) Descriptors.reserve()
 
-  const end = (listener: RetirableListener): void => {
-    const ended = () => all.delete(listener)
+  /** Its socket is closed: the last one takes its place. */
+  leave(listener: RetirableListener): void {
+    const index = this.sharing.indexOf(listener)
+    const last = this.sharing.at(-1)
+    if (index < 0 || last === undefined) return
+    this.sharing[index] = last
+    this.sharing.pop()
+  }
+
+  /** Closes its socket. Its connections stay. */
+  end(listener: RetirableListener): void {
+    const ended = () => this.all.delete(listener)
     listener.close(false).then(ended, ended)
   }
 
+  /** Closes all sockets. */
+  endAll(): void {
+    for (const listener of this.sharing) this.end(listener)
+    this.sharing = []
+    this.accepting = undefined
+  }
+}
+
+/** Closes the listeners while descriptors are exhausted, where it `mayPause`, and opens another when none accepts. */
+const makeCheck = (listeners: Listeners, address: Address, mayPause: boolean): Effect.Effect<void> => {
+  let isPaused = false
   const pause = Effect.suspend(() => {
     isPaused = true
-    for (const listener of sharing) end(listener)
-    sharing = []
-    accepting = undefined
+    listeners.endAll()
     // Not earlier: connections that wait to be accepted would take them.
     Descriptors.release()
     return Effect.logError(`${exhausted}: no delivery is accepted until some are given back`)
   })
   const resume = Effect.suspend(() => {
     try {
-      begin(address, false)
+      listeners.begin(address, false)
     } catch {
       // The next check tries again.
       return Effect.void
@@ -114,41 +121,49 @@ export const open = Effect.fnUntraced(function* (
     Descriptors.reserve()
     return Effect.logInfo("there are file descriptors again: deliveries are accepted")
   })
-  const check = Effect.suspend(() => {
-    if (isClosed) return Effect.void
-    if (mayPause && Descriptors.check(areAllKnown && all.size === 0)) return isPaused ? Effect.void : pause
-    return accepting === undefined ? resume : Effect.void
+  return Effect.suspend(() => {
+    if (mayPause && Descriptors.check(listeners.areAllKnown && listeners.all.size === 0)) {
+      return isPaused ? Effect.void : pause
+    }
+    return listeners.accepting === undefined ? resume : Effect.void
   })
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(check, checkEvery)))
+}
 
-  /** Closes the socket of one that was replaced. */
+/** Replaces the listener that accepts. The socket of the old one is closed in `scope`, once its connections are idle. */
+const makeReplace = (listeners: Listeners, address: Address, retireAfter: Duration.Duration, scope: Scope.Scope) => {
+  const oneAtATime = Semaphore.makeUnsafe(1)
+  /** The socket of the one that is accepting, once it has replaced another. */
+  let newest = -1
+
   const endRetired = Effect.fnUntraced(function* (libc: Libc, listener: RetirableListener) {
-    if (!sharing.includes(listener)) return
+    if (!listeners.sharing.includes(listener)) return
     const sockets = () => SharedPort.listening(libc, address.port).length
     const before = sockets()
-    end(listener)
+    listeners.end(listener)
     for (let tries = 0; sockets() >= before && tries < closing.times; tries++) yield* Effect.sleep(closing.every)
-    leave(listener)
+    listeners.leave(listener)
+    const { accepting, sharing } = listeners
     // Until here the filter named none, and any of them accepted.
     if (accepting !== undefined) SharedPort.prefer(libc, newest, sharing.indexOf(accepting))
   })
 
   const replace = Effect.fnUntraced(function* (libc: Libc) {
-    const old = accepting
+    const old = listeners.accepting
     // While it is closed there is none to replace: the next one that opens is of the new kind.
     if (old === undefined) return
     const sockets = SharedPort.listening(libc, address.port)
     SharedPort.share(libc, sockets)
     try {
-      const next = begin(address, true)
+      const next = listeners.begin(address, true)
       newest = SharedPort.listening(libc, address.port).find((socket) => !sockets.includes(socket)) ?? -1
-      SharedPort.prefer(libc, newest, sharing.indexOf(next))
+      SharedPort.prefer(libc, newest, listeners.sharing.indexOf(next))
     } catch (error) {
+      const { accepting } = listeners
       if (accepting !== undefined && accepting !== old) {
-        end(accepting)
-        leave(accepting)
+        listeners.end(accepting)
+        listeners.leave(accepting)
       }
-      accepting = old
+      listeners.accepting = old
       throw error
     }
     old.generation.retire()
@@ -158,14 +173,30 @@ export const open = Effect.fnUntraced(function* (
     )
     yield* Effect.forkIn(ending, scope)
   })
+  return (libc: Libc) => oneAtATime.withPermit(replace(libc))
+}
 
+/** Dies with what `listen` throws when the address is not available. `retireAfter` is when idle connections may be closed. */
+export const open = Effect.fnUntraced(function* (
+  listen: Listen,
+  first: Address,
+  mayPause: boolean,
+  retireAfter: Duration.Duration,
+): Effect.fn.Return<PausableListener, never, Scope.Scope> {
+  const listeners = new Listeners(listen)
+  const { address } = listeners.begin(first, false)
+  if (mayPause) Descriptors.reserve()
+  let isClosed = false
+  const check = makeCheck(listeners, address, mayPause)
+  const checkIfOpen = Effect.suspend(() => (isClosed ? Effect.void : check))
+  yield* Effect.forkScoped(Effect.forever(Effect.delay(checkIfOpen, checkEvery)))
   return {
     address,
-    replace: (libc) => oneAtATime.withPermit(replace(libc)),
+    replace: makeReplace(listeners, address, retireAfter, yield* Scope.Scope),
     close: async (force) => {
       isClosed = true
       if (mayPause) Descriptors.release()
-      await Promise.all([...all].map((listener) => listener.close(force)))
+      await Promise.all([...listeners.all].map((listener) => listener.close(force)))
     },
   }
 })

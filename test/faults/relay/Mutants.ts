@@ -8,7 +8,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "descriptors",
     gone: "no listener closes while descriptors are used up",
     file: "src/runtime/PausableListener.ts",
-    find: "for (const listener of sharing) end(listener)",
+    find: "for (const listener of this.sharing) this.end(listener)",
     replace: "",
   },
   {
@@ -16,7 +16,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     gone: "a delivery is answered before its commit",
     file: "src/ingest/Ingest.ts",
     find: "await committed(appended, authentic.receiver.commitTimeout)",
-    replace: `(void committed(appended, authentic.receiver.commitTimeout), Exit.succeed("appended" as const))`,
+    replace: `(void committed(appended, authentic.receiver.commitTimeout), { _tag: "Success" } as unknown as Awaited<typeof appended>)`,
   },
   {
     line: "power-cut",

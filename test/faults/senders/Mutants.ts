@@ -99,7 +99,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     "a refusal tells the signature that would be right",
     ingest,
     "return refuse(name, signatureRefusals[authentic.reason])",
-    'return Problem.toResponse({ ...refusals.signatureMismatch.answer, detail: Buffer.from(first.secrets[0]?.hmac(body) ?? []).toString("hex") })',
+    'return Response.json({ detail: Buffer.from(first.secrets[0]?.hmac(body) ?? []).toString("hex") }, { status: 401 })',
   ),
   mutant(
     "requests",
