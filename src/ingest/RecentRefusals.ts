@@ -7,8 +7,7 @@
  * came least and longest ago are dropped, so the path that a sender repeats
  * outlasts a scanner's thousands.
  */
-import type { Clock } from "effect"
-import { Effect } from "effect"
+import { type Clock, Effect, Latch } from "effect"
 import type { RefusalReason } from "./Answers.ts"
 
 /** One refused request. */
@@ -150,7 +149,7 @@ export interface RecentRefusals {
 export const make = (clock: Clock.Clock): RecentRefusals => {
   const reasons = new Map<string, Reason>()
   const latest: Array<Refused> = []
-  const waiting = new Set<() => void>()
+  const added = Latch.makeUnsafe(false)
   let total = 0
   const now = () => Number(clock.monotonicTimeNanosUnsafe() / minute)
 
@@ -167,8 +166,8 @@ export const make = (clock: Clock.Clock): RecentRefusals => {
       total += 1
       latest.push(refused)
       if (latest.length >= 2 * maxLatest) latest.splice(0, maxLatest)
-      for (const wake of waiting) wake()
-      waiting.clear()
+      added.openUnsafe()
+      added.closeUnsafe()
     },
     counted: () => {
       const at = now()
@@ -182,14 +181,6 @@ export const make = (clock: Clock.Clock): RecentRefusals => {
     },
     total: () => total,
     since: (seen) => (seen >= total ? [] : latest.slice(Math.max(0, latest.length - (total - seen)))),
-    awaitBeyond: (seen) =>
-      Effect.callback<void>((resume) => {
-        if (total > seen) return resume(Effect.void)
-        const wake = () => resume(Effect.void)
-        waiting.add(wake)
-        return Effect.sync(() => {
-          waiting.delete(wake)
-        })
-      }),
+    awaitBeyond: (seen) => Effect.suspend(() => (total > seen ? Effect.void : added.await)),
   }
 }

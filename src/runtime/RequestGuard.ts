@@ -9,7 +9,7 @@
  * before the first is answered. The first was handled and its answer is lost; the
  * sender's retry is a duplicate, and answered 2xx.
  */
-import { Effect } from "effect"
+import { type Effect, Latch } from "effect"
 import * as Problem from "./Problem.ts"
 
 export type Handler = (request: Request) => Response | Promise<Response>
@@ -42,14 +42,11 @@ export const make = (
   refused: (refusal: Refusal, requestId: string) => void = () => {},
 ): Guard => {
   let inProgress = 0
-  let waiting: Array<() => void> = []
+  const idle = Latch.makeUnsafe(true)
 
   const done = () => {
     inProgress -= 1
-    if (inProgress > 0 || waiting.length === 0) return
-    const resume = waiting
-    waiting = []
-    for (const wake of resume) wake()
+    if (inProgress === 0) idle.openUnsafe()
   }
   const refuse = (refusal: Refusal) => {
     const id = Problem.requestId()
@@ -75,6 +72,7 @@ export const make = (
       const declared = headers.get("content-length")
       if (declared !== null && !length.test(declared)) return refuse("badLength")
       inProgress += 1
+      idle.closeUnsafe()
       try {
         const response = handler(request)
         return response instanceof Promise ? response.then(answered, crashed) : answered(response)
@@ -83,13 +81,6 @@ export const make = (
       }
     },
     inProgress: () => inProgress,
-    idle: Effect.callback<void>((resume) => {
-      if (inProgress === 0) return resume(Effect.void)
-      const wake = () => resume(Effect.void)
-      waiting.push(wake)
-      return Effect.sync(() => {
-        waiting = waiting.filter((_) => _ !== wake)
-      })
-    }),
+    idle: idle.await,
   }
 }

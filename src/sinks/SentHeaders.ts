@@ -3,13 +3,6 @@ import type { Entry } from "../event/Entry.ts"
 import { type Header, identity, provenance } from "../formats/MessageHeaders.ts"
 import * as Template from "../formats/Template.ts"
 
-/** The part of a config that shapes headers. */
-interface Config {
-  readonly format: "raw" | "cloudevents"
-  /** Templates, by the header's name. */
-  readonly headers: Readonly<Record<string, string>>
-}
-
 /** What differs from broker to broker. */
 interface Broker {
   /** Whether a value may be any text, or must fit into a header of one line. */
@@ -30,11 +23,17 @@ const set = (headers: Array<Header>, header: Header): void => {
 }
 
 /** Makes the headers of an event. The function that is returned throws what a template throws. */
-export const compile = (config: Config, { values, raw, cloudEvent }: Broker) => {
-  const own = Object.entries(config.headers).map(([name, value]) => [name, Template.compile(value, values)] as const)
+export const compile = (
+  {
+    format,
+    headers: given,
+  }: { readonly format: "raw" | "cloudevents"; readonly headers: Readonly<Record<string, string>> },
+  { values, raw, cloudEvent }: Broker,
+) => {
+  const own = Object.entries(given).map(([name, value]) => [name, Template.compile(value, values)] as const)
   const fit = values === "header" ? Template.escapeHeader : undefined
   return (entry: Entry): ReadonlyArray<Header> => {
-    const headers = config.format === "raw" ? [...raw, ...identity(entry, fit)] : [...cloudEvent(entry)]
+    const headers = format === "raw" ? [...raw, ...identity(entry, fit)] : [...cloudEvent(entry)]
     headers.push(...provenance(entry, fit))
     for (const [name, value] of own) set(headers, [name, value.render(entry)])
     return headers

@@ -9,7 +9,7 @@
  * **Gotcha.** Variables such as OTEL_SERVICE_NAME are not read, but the config
  * may refer to them as `${OTEL_SERVICE_NAME}`.
  */
-import { ConfigProvider, Duration, Effect, Layer, Logger, Redacted } from "effect"
+import { ConfigProvider, Duration, Effect, Layer, Logger, Option, Redacted, Semaphore } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientError } from "effect/http"
 import { OtlpExporter, OtlpLogger, OtlpSerialization, OtlpTracer } from "effect/observability"
 import type { Otlp } from "../config/Config.ts"
@@ -21,34 +21,28 @@ const maxInFlight = 4
 /** How long the last export may take when the relay stops. */
 const shutdownTimeout = Duration.seconds(1)
 
+const failure = (reason: HttpClientError.HttpClientErrorReason) =>
+  Effect.fail(new HttpClientError.HttpClientError({ reason }))
+
 /** At most `maxInFlight`, none for longer than `timeout`. */
 const bounded = Layer.effect(
   HttpClient.HttpClient,
   Effect.map(HttpClient.HttpClient, (client) => {
-    let inFlight = 0
+    const slots = Semaphore.makeUnsafe(maxInFlight)
     return HttpClient.transform(client, (effect, request) =>
-      Effect.suspend(() => {
-        if (inFlight >= maxInFlight) {
-          const reason = new HttpClientError.EncodeError({ request, description: "the collector does not keep up" })
-          return Effect.fail(new HttpClientError.HttpClientError({ reason }))
-        }
-        inFlight += 1
-        return Effect.timeoutOrElse(effect, {
-          duration: timeout,
-          orElse: () =>
-            Effect.fail(
-              new HttpClientError.HttpClientError({
-                reason: new HttpClientError.TransportError({ request, description: "no answer in time" }),
-              }),
-            ),
-        }).pipe(
-          Effect.ensuring(
-            Effect.sync(() => {
-              inFlight -= 1
-            }),
-          ),
-        )
-      }),
+      Effect.timeoutOrElse(effect, {
+        duration: timeout,
+        orElse: () => failure(new HttpClientError.TransportError({ request, description: "no answer in time" })),
+      }).pipe(
+        slots.withPermitsIfAvailable(1),
+        Effect.flatMap(
+          Option.match({
+            onSome: Effect.succeed,
+            onNone: () =>
+              failure(new HttpClientError.EncodeError({ request, description: "the collector does not keep up" })),
+          }),
+        ),
+      ),
     )
   }),
 ).pipe(Layer.provide(FetchHttpClient.layer))

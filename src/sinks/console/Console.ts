@@ -15,8 +15,6 @@ import { escaped, plain } from "../../formats/Terminal.ts"
 import { codeOf } from "../../runtime/ErrorCode.ts"
 import { type Failures, misconfigured, passed, type Sink, type SinkError, type SinkType, unavailable } from "../Sink.ts"
 
-// --- config ------------------------------------------------------------------
-
 export const ConsoleConfig = Schema.Struct({
   format: oneOf("`summary`: time, type, ids and sinks. `raw`: the signed body", ["summary", "raw"], "summary"),
 })
@@ -30,8 +28,6 @@ export interface Output {
   /** On a terminal, control characters are written as JSON escapes. */
   readonly isTerminal: boolean
 }
-
-// --- encode ------------------------------------------------------------------
 
 const summary = ({ event, sinks, replayed }: Entry, color: boolean): string => {
   const dim = (text: string) => (color ? `\x1b[2m${text}\x1b[22m` : text)
@@ -52,8 +48,6 @@ const encode = (
   const lines = Buffer.concat(entries.flatMap(({ event }) => [Raw.line(event), lineFeed]))
   return isTerminal ? Buffer.from(escaped(lines.toString("utf8"))) : lines
 }
-
-// --- send --------------------------------------------------------------------
 
 /** Milliseconds until a full non-blocking pipe is tried again. */
 const lookAgain = 20
@@ -98,8 +92,6 @@ const stdout = (): Output => ({
   color: process.stdout.isTTY === true && !process.env.NO_COLOR,
   isTerminal: process.stdout.isTTY === true,
 })
-
-// --- classify ----------------------------------------------------------------
 
 const classify = (error: unknown): SinkError => {
   const code = codeOf(error)

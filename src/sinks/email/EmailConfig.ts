@@ -46,14 +46,6 @@ const mailboxKey = (description: string, examples = ["oncall@example.com"]) =>
     ),
   )
 
-/** The keys that depend on each other. */
-interface Whole {
-  readonly server: string
-  readonly security: string
-  readonly tls?: unknown
-  readonly auth?: unknown
-}
-
 export const EmailConfig = Schema.Struct({
   server: MessageKeys.host(serverProblem, {
     description: "The SMTP server that takes the mails: host and port",
@@ -92,7 +84,7 @@ export const EmailConfig = Schema.Struct({
   details: keys.details,
   resolve: keys.resolve,
 }).check(
-  Schema.makeFilter(({ server, security, tls, auth }: Whole) => {
+  Schema.makeFilter(({ server, security, tls, auth }) => {
     if (security === "none" && tls !== undefined) {
       return { path: ["tls"], issue: '"security": "none" speaks no TLS: take one of the two out' }
     }

@@ -60,12 +60,9 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const within = <A>(call: Effect.Effect<A, KafkaError>): Effect.Effect<A, SinkError> =>
     Effect.mapError(Diagnosis.within(call, options.requestTimeout, options), (error) => fault(error))
 
-  const sendBatch = KafkaBatch.make({
-    client,
-    topics,
-    encode: encoder(config),
-    fault: (error, { topic, value }) => fault(error, topic, value.length),
-  })
+  const sendBatch = KafkaBatch.make(client, topics, encoder(config), (error, { topic, value }) =>
+    fault(error, topic, value.length),
+  )
   const send = (batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> => {
     if (batch.length === 0) return passed
     const wait = client.throttled()
@@ -77,7 +74,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const checked = Effect.catchIf(topics.check(config.topic), topics.willBeMade, () => Effect.void)
   const check = within(isTemplated ? Effect.asVoid(client.brokers) : Effect.andThen(client.brokers, checked))
 
-  const advising: KafkaAdvice.KafkaAdviceOptions = {
+  const cluster: KafkaAdvice.Cluster = {
     client,
     topics,
     brokers: config.brokers,
@@ -92,7 +89,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   }
   const names = isTemplated ? foreseeable(config.topic) : [config.topic]
   const advise = ({ maxBody }: Limits) =>
-    Effect.all([KafkaAdvice.onBrokers(advising), KafkaAdvice.onTopics(advising, names, maxBody)], {
+    Effect.all([KafkaAdvice.onBrokers(cluster), KafkaAdvice.onTopics(cluster, names, maxBody)], {
       concurrency: "unbounded",
     }).pipe(
       Effect.map((advice) => advice.flat()),

@@ -8,21 +8,20 @@ type Advice = ReadonlyArray<string>
 /** An estimate of the bytes around the body in a batch of one record. */
 const overhead = 1_024
 
-export interface KafkaAdviceOptions {
+/** A cluster, and what is to be said about it. */
+export interface Cluster {
   readonly client: KafkaClient
   readonly topics: KafkaTopics
   /** The brokers of the config. */
   readonly brokers: ReadonlyArray<string>
-  /** Connects to one broker, and fails where it can't be reached. */
+  /** Connects to one broker. */
   readonly reach: (broker: string) => Effect.Effect<unknown, KafkaError, Scope.Scope>
-  /** The message about an error of a broker. */
   readonly aboutBroker: (error: KafkaError, broker: string) => string
-  /** The message about an error of a topic. */
   readonly aboutTopic: (error: KafkaError, topic: string) => string
 }
 
 /** One of the config's brokers that answers is enough for `check`; events go to those that the cluster names. */
-export const onBrokers = Effect.fnUntraced(function* ({ client, brokers, reach, aboutBroker }: KafkaAdviceOptions) {
+export const onBrokers = Effect.fnUntraced(function* ({ client, brokers, reach, aboutBroker }: Cluster) {
   const named = yield* client.brokers
   const all = [...new Set([...brokers, ...named])]
   if (all.length === 1) return []
@@ -40,7 +39,7 @@ export const onBrokers = Effect.fnUntraced(function* ({ client, brokers, reach, 
 
 /** Topics that can't be written to, or that take less than the largest body of a delivery, in bytes. */
 export const onTopics = (
-  { client, topics, aboutTopic }: KafkaAdviceOptions,
+  { client, topics, aboutTopic }: Cluster,
   names: ReadonlyArray<string>,
   maxBody: number,
 ): Effect.Effect<Advice> => {

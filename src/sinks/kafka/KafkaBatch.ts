@@ -14,16 +14,16 @@ import { partitionOf } from "./Partition.ts"
 
 type PlacedRecord = Placed<KafkaRecord>
 
-export interface KafkaBatchOptions {
-  readonly client: KafkaClient
-  readonly topics: KafkaTopics
-  readonly encode: (entry: Entry) => Encoded
-  /** What an error of a record means for the lane. */
-  readonly fault: (error: KafkaError, record: Encoded) => SinkError
-}
-
-/** Makes a function that sends batches. It fails with an error that concerns all events of the batch. */
-export const make = ({ client, topics, encode, fault }: KafkaBatchOptions) => {
+/**
+ * Makes a function that sends batches. It fails with an error that concerns all events of a batch; `fault` says what
+ * an error of one record means.
+ */
+export const make = (
+  client: KafkaClient,
+  topics: KafkaTopics,
+  encode: (entry: Entry) => Encoded,
+  fault: (error: KafkaError, record: Encoded) => SinkError,
+) => {
   let turn = 0
 
   /** Sends records and adds their failures. */

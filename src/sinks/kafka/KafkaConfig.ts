@@ -66,8 +66,8 @@ export const KafkaConfig = Schema.Struct({
   batch: batch("Events in a batch at most", 500),
   requestTimeout: Units.duration.or("8 seconds", "How long the brokers may take for a batch"),
 }).check(
-  Schema.makeFilter((config: { readonly client: string; readonly compression: string }) =>
-    config.client === "kafkajs" && !["none", "gzip"].includes(config.compression)
+  Schema.makeFilter(({ client, compression }) =>
+    client === "kafkajs" && !["none", "gzip"].includes(compression)
       ? { path: ["compression"], issue: 'kafkajs knows "none" and "gzip" only: take one, or the other client' }
       : undefined,
   ),

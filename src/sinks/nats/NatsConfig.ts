@@ -37,15 +37,6 @@ const credentialsProblem = (text: string): string | undefined =>
 const seedProblem = (text: string): string | undefined =>
   seed.test(text.trim()) ? undefined : 'this is no seed of a user: it begins with "SU" and has 58 characters'
 
-/** The ways to log in. */
-interface Auth {
-  readonly username?: unknown
-  readonly password?: unknown
-  readonly token?: unknown
-  readonly nkey?: unknown
-  readonly credentials?: unknown
-}
-
 const AuthConfig = Schema.Struct({
   credentials: Schema.optionalKey(
     sealed("The text of a credentials file: `file:/etc/relay/nats.creds`", credentialsProblem),
@@ -60,7 +51,7 @@ const AuthConfig = Schema.Struct({
     together: ["username", "password"],
   })
   .check(
-    Schema.makeFilter(({ username, password, token, nkey, credentials }: Auth) => {
+    Schema.makeFilter(({ username, password, token, nkey, credentials }) => {
       const ways = [credentials, nkey, username ?? password, token].filter((way) => way !== undefined).length
       return ways === 1 || 'one way to log in stands here: "credentials", "nkey", "username" and "password", or "token"'
     }),

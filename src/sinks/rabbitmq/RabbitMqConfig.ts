@@ -23,16 +23,6 @@ const keyProblem = (key: string): string | undefined =>
     ? "a routing key has 255 bytes at most"
     : undefined
 
-/** The keys that depend on each other. */
-interface Whole {
-  readonly url: Redacted.Redacted<string>
-  readonly password?: unknown
-  readonly tls?: unknown
-  readonly exchange?: string
-  readonly routingKey?: string
-  readonly headers: Readonly<Record<string, string>>
-}
-
 export const RabbitMqConfig = Schema.Struct({
   // It may hold a password.
   url: Schema.RedactedFromValue(
@@ -74,7 +64,7 @@ export const RabbitMqConfig = Schema.Struct({
   batch: batch("Events that wait for their confirms at most", 100),
   requestTimeout: Units.duration.or("8 seconds", "How long the broker may take to let the relay in, and for a batch"),
 }).check(
-  Schema.makeFilter(({ url, password, tls, exchange, routingKey, headers }: Whole) => {
+  Schema.makeFilter(({ url, password, tls, exchange, routingKey, headers }) => {
     const { isTls, ...login } = urlOf({ url })
     if (password !== undefined && login.user === undefined) {
       return { path: ["password"], issue: 'it is nobody\'s: name the user in "url", as in "amqps://user@host/vhost"' }

@@ -21,7 +21,7 @@ export const SnsConfig = Schema.Struct({
   batch: AwsConfig.batchOf("256 KiB"),
 }).check(
   AwsConfig.oneIdentity,
-  Schema.makeFilter(({ topicArn, region, endpoint }: { topicArn: string; region?: string; endpoint?: string }) => {
+  Schema.makeFilter(({ topicArn, region, endpoint }) => {
     const own = topicArn.split(":")[3]
     return region === undefined || region === own || endpoint !== undefined
       ? undefined

@@ -36,7 +36,7 @@ export const SqsConfig = Schema.Struct({
   batch: AwsConfig.batchOf("1 MiB"),
 }).check(
   AwsConfig.oneIdentity,
-  Schema.makeFilter(({ queueUrl, region }: { readonly queueUrl: string; readonly region?: string }) => {
+  Schema.makeFilter(({ queueUrl, region }) => {
     const own = regionOf(queueUrl)
     if (own !== undefined && region !== undefined && region !== own) {
       return { path: ["region"], issue: `AWS has this queue in ${own} and nowhere else: take "region" out` }

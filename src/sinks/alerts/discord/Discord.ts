@@ -13,8 +13,6 @@ import type { Alert } from "../Alert.ts"
 import { keys, sinkType } from "../AlertService.ts"
 import { arrange, type Escape, fit } from "../AlertText.ts"
 
-// --- config ------------------------------------------------------------------
-
 export const DiscordConfig = Schema.Struct({
   url: url({
     description: "The webhook's URL: anybody who has it may post",
@@ -24,8 +22,6 @@ export const DiscordConfig = Schema.Struct({
   ...keys,
 })
 export type DiscordConfig = typeof DiscordConfig.Type
-
-// --- encode ------------------------------------------------------------------
 
 const harmless: Escape = (text) => text.replace(/[\\*_~`|<>[\]()#@:-]/g, "\\$&")
 
@@ -52,8 +48,6 @@ export const payload = (alert: Alert): object => ({
   ],
 })
 
-// --- classify ----------------------------------------------------------------
-
 /** Seconds with fractions, in the body of a 429 (Discord, "Rate Limits"); `Retry-After` where there are none. */
 const waitOf = (text: string): number | undefined => {
   const seconds = /"retry_after"\s*:\s*(\d+(?:\.\d+)?)/.exec(text)?.[1]
@@ -79,8 +73,4 @@ const meaning: Meaning = (status, text) => {
   }
 }
 
-export const Discord = sinkType<DiscordConfig>({
-  config: DiscordConfig,
-  payload,
-  meaning,
-})
+export const Discord = sinkType<DiscordConfig>({ config: DiscordConfig, payload, meaning })

@@ -13,8 +13,6 @@ import type { Alert } from "../Alert.ts"
 import { keys, sinkType } from "../AlertService.ts"
 import { arrange, clean, type Fact, fit } from "../AlertText.ts"
 
-// --- config ------------------------------------------------------------------
-
 const enqueue = "https://events.pagerduty.com/v2/enqueue"
 
 export const PagerDutyConfig = Schema.Struct({
@@ -33,8 +31,6 @@ export const PagerDutyConfig = Schema.Struct({
   ...keys,
 })
 export type PagerDutyConfig = typeof PagerDutyConfig.Type
-
-// --- encode ------------------------------------------------------------------
 
 /** The part of the config that stands in an event. */
 export type Options = Pick<PagerDutyConfig, "routingKey" | "severity" | "source">
@@ -78,8 +74,6 @@ export const payload = (alert: Alert, { routingKey, severity, source }: Options)
   }),
 })
 
-// --- classify ----------------------------------------------------------------
-
 /** 202 is the only success, 400 is final, 429 and 5xx are for later (Events API v2, "API Response Codes & Retry Logic"). */
 const meaning: Meaning = (status, text) => {
   if (status === 202) return { verdict: "delivered" }
@@ -95,8 +89,4 @@ const meaning: Meaning = (status, text) => {
     : { verdict: "reject", because: "PagerDuty refuses the alert as invalid" }
 }
 
-export const PagerDuty = sinkType<PagerDutyConfig>({
-  config: PagerDutyConfig,
-  payload,
-  meaning,
-})
+export const PagerDuty = sinkType<PagerDutyConfig>({ config: PagerDutyConfig, payload, meaning })

@@ -16,8 +16,6 @@ import type { Alert } from "../Alert.ts"
 import { keys, sinkType } from "../AlertService.ts"
 import { arrange, type Escape, type Fact, fit } from "../AlertText.ts"
 
-// --- config ------------------------------------------------------------------
-
 export const SlackConfig = Schema.Struct({
   url: url({
     description: "The incoming webhook's URL: anybody who has it may post",
@@ -27,8 +25,6 @@ export const SlackConfig = Schema.Struct({
   ...keys,
 })
 export type SlackConfig = typeof SlackConfig.Type
-
-// --- encode ------------------------------------------------------------------
 
 const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" }
 const harmless: Escape = (text) => text.replace(/[&<>]/g, (character) => entities[character] ?? character)
@@ -63,8 +59,6 @@ export const payload = (alert: Alert): object => ({
     ...sections(arrange(alert.samples, room.samples, harmless)),
   ],
 })
-
-// --- classify ----------------------------------------------------------------
 
 const all = (words: ReadonlyArray<string>, meaning: Documented): ReadonlyArray<readonly [string, Documented]> =>
   words.map((word) => [word, meaning])
@@ -105,8 +99,4 @@ const meaning: Meaning = (status, text) => {
     : undefined
 }
 
-export const Slack = sinkType<SlackConfig>({
-  config: SlackConfig,
-  payload,
-  meaning,
-})
+export const Slack = sinkType<SlackConfig>({ config: SlackConfig, payload, meaning })

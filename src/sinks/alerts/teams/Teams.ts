@@ -11,8 +11,6 @@ import type { Alert } from "../Alert.ts"
 import { keys, sinkType } from "../AlertService.ts"
 import { arrange, type Fact, fit } from "../AlertText.ts"
 
-// --- config ------------------------------------------------------------------
-
 export const TeamsConfig = Schema.Struct({
   url: url({
     description: 'The URL of a workflow "When a Teams webhook request is received": anybody who has it may post',
@@ -22,8 +20,6 @@ export const TeamsConfig = Schema.Struct({
   ...keys,
 })
 export type TeamsConfig = typeof TeamsConfig.Type
-
-// --- encode ------------------------------------------------------------------
 
 /** At three bytes a code unit in UTF-8, or two in UTF-16, a message with all of its braces stays below 28 KB. */
 const room = {
@@ -62,8 +58,6 @@ export const payload = (alert: Alert): object => ({
   ],
 })
 
-// --- classify ----------------------------------------------------------------
-
 /** A workflow answers 202 when it takes a message; what it does with it is not known. */
 const meaning: Meaning = (status, text) => {
   switch (status) {
@@ -85,8 +79,4 @@ const meaning: Meaning = (status, text) => {
   }
 }
 
-export const Teams = sinkType<TeamsConfig>({
-  config: TeamsConfig,
-  payload,
-  meaning,
-})
+export const Teams = sinkType<TeamsConfig>({ config: TeamsConfig, payload, meaning })
