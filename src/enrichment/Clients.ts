@@ -18,6 +18,7 @@ import * as HttpTransport from "../runtime/HttpTransport.ts"
 
 /** The fields that deliveries leave out; empty where the client has none. */
 export const fields = ["first_name", "last_name", "email", "phone"] as const
+/** The details of a client; a field that the API has no value for is empty. */
 export type ClientDetails = Readonly<Record<(typeof fields)[number], string>>
 
 /** Characters of an id at most: it goes into a URL and into the cache. */
@@ -30,6 +31,7 @@ export class ClientsError extends Schema.TaggedError<ClientsError>()("ClientsErr
   message: Schema.String,
 }) {}
 
+/** Looks clients up. */
 export interface Clients {
   /** From the cache, or by one request for all that ask at the same time; within `timeout` in any case. */
   readonly get: (id: string) => Effect.Effect<ClientDetails, ClientsError>
@@ -62,6 +64,7 @@ const paced = (interval: number) => {
   )
 }
 
+/** Opens a cache over the sender's API, for the scope. */
 export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.fn.Return<Clients, never, Scope.Scope> {
   const { baseUrl, headers, timeout, concurrency, rateLimit, cache } = config
   const fetch = yield* HttpTransport.make()

@@ -6,6 +6,7 @@ import type { SignatureRefusal } from "../event/Signature.ts"
 import * as Problem from "../runtime/Problem.ts"
 import * as RequestGuard from "../runtime/RequestGuard.ts"
 
+/** A reason to refuse a request: what the sender is answered, and what an operator is told. */
 export interface Refusal {
   readonly answer: Problem.Problem
   /** It says what is wrong, for the log and `relay status`. Holds nothing of the request. */
@@ -178,10 +179,13 @@ export const refusals = {
   },
 } satisfies Record<string, Refusal>
 
+/** The reasons, as `relay status`, the metrics and the log name them. */
 export type RefusalReason = keyof typeof refusals
 
+/** All reasons, in the order in which a request is checked. */
 export const reasons = Object.keys(refusals) as ReadonlyArray<RefusalReason>
 
+/** The reason by what is wrong with the signature (interface, section 3). */
 export const signatureRefusals: Readonly<Record<SignatureRefusal, RefusalReason>> = {
   missing: "signatureMissing",
   doubled: "signatureDoubled",

@@ -17,6 +17,7 @@ import { Clock, Duration, Effect, type Scope } from "effect"
 /** Why there is no body. */
 export type Unread = "tooLarge" | "tooMany" | "tooSlow" | "brokenOff"
 
+/** Reads bodies, within the limits that all of them share. */
 export interface Bodies {
   /**
    * The raw bytes, or why there are none. `declared` is the Content-Length.
@@ -72,6 +73,7 @@ const makeRoom = (readings: Readings, max: number, taken: () => number): void =>
   }
 }
 
+/** Makes a reader whose deadlines are checked until the scope closes. */
 export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect.fn.Return<Bodies, never, Scope.Scope> {
   const { gauge, maxInFlight } = options
   const clock = yield* Clock.Clock

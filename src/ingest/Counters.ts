@@ -5,6 +5,7 @@
  */
 import type { SignatureRefusal } from "../event/Signature.ts"
 
+/** The counts of a webhook, since the process started. */
 export interface WebhookCounters {
   /** Answers by status. */
   readonly answers: Map<number, number>
@@ -21,6 +22,7 @@ export interface WebhookCounters {
 /** Upper bounds of the commit durations' buckets, in seconds. */
 export const commitBuckets = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 3] as const
 
+/** All counts of ingest, since the process started. */
 export interface Counters {
   /** By webhook name; `""` counts requests to no webhook. */
   readonly webhooks: Map<string, WebhookCounters>
@@ -33,8 +35,10 @@ export interface Counters {
 }
 
 const maxTypes = 1000
+/** The label of event types beyond the first thousand. */
 export const otherTypes = "other"
 
+/** Makes counters that are all zero. */
 export const make = (): Counters => ({
   webhooks: new Map(),
   unrouted: 0,
@@ -42,6 +46,7 @@ export const make = (): Counters => ({
   bytesInFlight: 0,
 })
 
+/** The counts of a webhook, by its name in the config; made at the first call. */
 export const ofWebhook = (counters: Counters, name: string): WebhookCounters => {
   let found = counters.webhooks.get(name)
   if (found === undefined) {
@@ -58,6 +63,7 @@ export const ofWebhook = (counters: Counters, name: string): WebhookCounters => 
   return found
 }
 
+/** Adds one to the count of a key. */
 export const add = <Key>(counts: Map<Key, number>, key: Key): void => {
   counts.set(key, (counts.get(key) ?? 0) + 1)
 }
@@ -66,6 +72,7 @@ export const add = <Key>(counts: Map<Key, number>, key: Key): void => {
 export const addType = (events: Map<string, number>, type: string): void =>
   add(events, events.size < maxTypes || events.has(type) ? type : otherTypes)
 
+/** Adds a commit's duration, in seconds, to its bucket. */
 export const observeCommit = (commits: Counters["commits"], seconds: number): void => {
   const above = commitBuckets.findIndex((bound) => seconds <= bound)
   const bucket = above === -1 ? commitBuckets.length : above

@@ -52,6 +52,7 @@ export const decide = (received: Received, webhook: Webhook, { router }: Routing
   return { event, sinks: router.route(webhook.name, envelope), unredacted: Envelope.unredactedFields(envelope) }
 }
 
+/** The decision on a quarantined event: where it goes, or why it `stays`, in words. */
 export type Rerouted =
   | { readonly event: Event; readonly sinks: ReadonlyArray<string>; readonly stays?: undefined }
   | { readonly stays: string }

@@ -28,6 +28,7 @@ import * as Counters from "./Counters.ts"
 import * as Decide from "./Decide.ts"
 import type * as RecentRefusals from "./RecentRefusals.ts"
 
+/** Receives deliveries. A request gets its response here and nowhere else, but for what the guard refuses. */
 export class Ingest extends Context.Service<
   Ingest,
   {

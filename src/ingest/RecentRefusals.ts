@@ -134,6 +134,7 @@ const bounded = (detail: string): string => {
   return detail.length <= maxDetail ? start : `${start}…`
 }
 
+/** The refusals of the last hour. */
 export interface RecentRefusals {
   readonly add: (refused: Omit<Refused, "at">) => void
   /** Lists those of the last hour, the most frequent first. */
@@ -146,6 +147,7 @@ export interface RecentRefusals {
   readonly awaitBeyond: (seen: number) => Effect.Effect<void>
 }
 
+/** Makes an empty list, by the times of this clock. */
 export const make = (clock: Clock.Clock): RecentRefusals => {
   const reasons = new Map<string, Reason>()
   const latest: Array<Refused> = []

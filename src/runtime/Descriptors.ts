@@ -48,6 +48,7 @@ export const reserve = (): void => {
   if (held.length === 0) held.push(...(take(reserveSize) ?? []))
 }
 
+/** Gives the reserve back to everything else. */
 export const release = (): void => closeAll(held)
 
 /**

@@ -10,6 +10,7 @@
 import { readFileSync } from "node:fs"
 import process from "node:process"
 
+/** Environment variables, as `process.env` has them. */
 export type Environment = Record<string, string | undefined>
 
 /** How this process was started, where the system says so. */

@@ -11,6 +11,7 @@ const realDirectory = (directory: string): string => {
   }
 }
 
+/** The identity of the file at a path: device and inode, or the real path of a file that is not there. Never throws. */
 export const of = (path: string): string => {
   const absolute = resolve(path)
   try {

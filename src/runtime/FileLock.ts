@@ -28,6 +28,7 @@ const request = (): Buffer => {
   return lock
 }
 
+/** A lock that is held. `close` gives it back. */
 export interface FileLock {
   readonly close: () => void
 }

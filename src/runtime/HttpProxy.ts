@@ -7,6 +7,7 @@ import process from "node:process"
 import { hasProperty } from "effect/Predicate"
 import type { Environment } from "./Environment.ts"
 
+/** A proxy that the environment names. */
 export interface HttpProxy {
   /** Its host and port; its URL may hold a password. */
   readonly name: string

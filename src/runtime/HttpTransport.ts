@@ -6,6 +6,7 @@
 import { Effect, type Scope } from "effect"
 import manifest from "../../package.json" with { type: "json" }
 
+/** The relay's name and version, for the `User-Agent` of every request that it sends. */
 export const userAgent = `relay/${manifest.version}`
 
 /** PEM texts. */
@@ -17,6 +18,7 @@ export interface Certificates {
   readonly key?: string
 }
 
+/** `fetch` as the relay uses it. It rejects with the runtime's error, which `failureOf` reads. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 interface DenoLike {
@@ -96,6 +98,7 @@ const textOf = (error: Error): string => {
   return code === "" ? error.message.replace(url, "") : code
 }
 
+/** Why a request has no answer, by the error of either runtime and the causes within it. */
 export const failureOf = (error: unknown): Failure => {
   for (let one = error, depth = 0; one instanceof Error && depth < 4; one = one.cause, depth++) {
     const text = textOf(one)

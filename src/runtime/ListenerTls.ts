@@ -10,6 +10,7 @@ import type { ServeError } from "./Runtime.ts"
 
 type Renew = (tls: Tls) => Effect.Effect<void, ServeError>
 
+/** The listener's certificate. `renew` fails with `ServeError`, and the old certificate stays. */
 export class ListenerTls extends Context.Service<
   ListenerTls,
   {

@@ -10,6 +10,7 @@ import { Context, Duration, Effect } from "effect"
 import type { Libc } from "./Platform.ts"
 import { libc } from "./Runtime.ts"
 
+/** The service manager, as far as it listens. */
 export interface Notify {
   /** Sends lines such as `READY=1`. */
   readonly say: (...lines: ReadonlyArray<string>) => Effect.Effect<void>

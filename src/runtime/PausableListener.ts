@@ -15,6 +15,7 @@ import type { Generation } from "./Generation.ts"
 import type { Libc, Listener } from "./Platform.ts"
 import * as SharedPort from "./SharedPort.ts"
 
+/** A listener that pauses, resumes and is replaced without its address changing. */
 export interface PausableListener {
   readonly address: Address
   /** Opens another at the same address, and retires this one. Dies where that is not possible, and nothing has changed. */
@@ -23,6 +24,7 @@ export interface PausableListener {
   readonly close: (force: boolean) => Promise<void>
 }
 
+/** What each listener that is opened needs to know. */
 export interface ListenerOptions {
   readonly address: Address
   readonly sharesPort: boolean

@@ -3,6 +3,7 @@ import type { Address } from "../config/Address.ts"
 import type { HmacFactory } from "../event/Signature.ts"
 import type { Handler } from "./RequestGuard.ts"
 
+/** What a runtime needs to listen. */
 export interface ListenOptions {
   readonly address: Address
   /** PEM texts. */
@@ -18,6 +19,7 @@ export interface ListenOptions {
   readonly onEnd: () => void
 }
 
+/** An open listener. */
 export interface Listener {
   /** The address that it listens on: the port is the real one when 0 was asked for. */
   readonly address: Address
@@ -47,6 +49,7 @@ export interface Libc {
   readonly clock_gettime: (clock: number, time: BigInt64Array) => number
 }
 
+/** A runtime, as the relay uses it; `Bun.ts` and `Deno.ts` make one each. */
 export interface Platform {
   readonly name: "bun" | "deno"
   readonly version: string

@@ -12,6 +12,7 @@ export const requestId = (): string => {
   return `${start}-${requests.toString(36)}`
 }
 
+/** The members of a problem (RFC 9457), and the headers of its response. */
 export interface Problem {
   readonly status: number
   readonly title: string
@@ -20,6 +21,7 @@ export interface Problem {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+/** The response to a problem; `id` is in its body and in the log. */
 export const toResponse = (problem: Problem, id: string = requestId()): Response => {
   const { headers, ...members } = problem
   return new Response(`${JSON.stringify({ ...members, requestId: id })}\n`, {
@@ -31,6 +33,7 @@ export const toResponse = (problem: Problem, id: string = requestId()): Response
 /** A response that leaves a body unread ends the connection: what follows on it need not be a request. */
 export const closing = { connection: "close" } as const
 
+/** A request that is not well-formed. The connection ends with it. */
 export const badRequest = (detail: string): Problem => ({ status: 400, title: "Bad request", detail, headers: closing })
 
 /** A bug in relay: the log has it under the request id. */

@@ -22,6 +22,7 @@ export interface Started {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
+/** How this process was started. */
 export const started = (): Started => ({
   isCompiled,
   runtime: name,
@@ -41,6 +42,9 @@ export const services = Layer.mergeAll(
   Layer.provide(NodeChildProcessSpawner.layer, [NodeFileSystem.layer, NodePath.layer]),
 )
 
+/** Whether a person reads the log on a terminal. */
 export const stderrIsTerminal = (): boolean => isatty(2)
+/** The command line's arguments, without the program. */
 export const args = (): ReadonlyArray<string> => process.argv.slice(2)
+/** Ends the process at once. */
 export const exit = (code: number): never => process.exit(code)

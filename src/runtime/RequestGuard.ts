@@ -12,8 +12,10 @@
 import { type Effect, Latch } from "effect"
 import * as Problem from "./Problem.ts"
 
+/** Handles a request. What it throws or rejects with is answered 500 and logged. */
 export type Handler = (request: Request) => Response | Promise<Response>
 
+/** A handler behind the checks, and its requests in progress. */
 export interface Guard {
   readonly handle: Handler
   /** How many requests are in progress. */
@@ -33,6 +35,7 @@ export const problems = {
   bug: Problem.bug,
 } satisfies Record<string, Problem.Problem>
 
+/** Why the guard itself answers a request. */
 export type Refusal = keyof typeof problems
 
 /** `report` logs a defect, `refused` notes each answer that is not the handler's, by the request id in the response. */

@@ -28,6 +28,7 @@ const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatf
 /** `name` and `version` of the runtime, whether this is a compiled binary, its fastest HMAC, and the C library. */
 export const { name, version, isCompiled, hmac, libc } = platform
 
+/** What an HTTP server needs. */
 export interface ServeOptions {
   readonly address: Address
   /** The key of the config that names the address, for messages. */
@@ -94,6 +95,7 @@ const close = (listener: PausableListener, force: boolean): Effect.Effect<boolea
     Option.isSome,
   )
 
+/** A server that listens. */
 export interface Serving {
   /** The address that it listens on, with the real port. */
   readonly address: Address
@@ -168,6 +170,7 @@ const sharingLibrary: Effect.Effect<Libc, ServeError> = Effect.suspend(() =>
 )
 
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
+/** The signals that stop the process. */
 export type Signal = keyof typeof exitCodes
 
 /** Calls `handle` at every SIGHUP. Without a handler SIGHUP ends the process. */

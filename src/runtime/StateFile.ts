@@ -15,6 +15,7 @@ export const at = (path: string) => ({
     Effect.timeout(patience),
     Effect.orElseSucceed(() => undefined),
   ),
+  /** Replaces its text, which only this user can read. Never fails, and takes two seconds at most. */
   replace: (text: string): Effect.Effect<void> =>
     Effect.tryPromise(async () => {
       await writeFile(`${path}.new`, text, { mode: 0o600 })

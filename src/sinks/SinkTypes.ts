@@ -22,6 +22,7 @@ const types: Readonly<Record<string, AnySinkType>> = Record.map<string, AnySinkT
   preview: (config, batch) => type.preview(withoutSecrets(config), batch),
 }))
 
+/** The types of sinks by the name that a config gives them. */
 export const sinkTypes: typeof types = Object.fromEntries(
   Object.entries(types).toSorted(([one], [other]) => (one < other ? -1 : 1)),
 )

@@ -63,6 +63,7 @@ const serialization = Layer.effect(
   })),
 ).pipe(Layer.provide(OtlpSerialization.layerJson))
 
+/** Exports traces and logs as the config says; `version` is the relay's. */
 export const layer = (config: Otlp, version: string) => {
   const options = (signal: "traces" | "logs") => ({
     url: `${Redacted.value(config.url).replace(/\/+$/, "")}/v1/${signal}`,

@@ -27,6 +27,7 @@ export interface Delivery {
   readonly answered: (status: number, event?: Event) => void
 }
 
+/** Makes the spans of deliveries and attempts. */
 export interface Tracing {
   /** The span of a verified delivery, from `receivedAt` in epoch milliseconds; `undefined` when it is not traced. */
   readonly delivery: (headers: Headers, webhook: Webhook, receivedAt: number) => Delivery | undefined

@@ -13,6 +13,7 @@ import { type Create, testWith } from "./journal/sessions.ts"
 const now = Date.now()
 const event = (id: string, more: Partial<Event> = {}): Event => old(id, { receivedAt: now, ...more })
 
+/** Tests a journal's events: `name` is in the titles. */
 export const eventsContract = (name: string, create: Create): void => {
   const test = testWith(create)
 

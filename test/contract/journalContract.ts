@@ -13,6 +13,7 @@ import { logContract } from "./journal/logContract.ts"
 import { movedLanesContract } from "./journal/movedLanesContract.ts"
 import type { Create } from "./journal/sessions.ts"
 
+/** Tests a journal: `name` is in the titles, and `create` is called once a test. */
 export const journalContract = (name: string, create: Create): void => {
   logContract(name, create)
   duplicatesContract(name, create)

@@ -39,6 +39,7 @@ export interface Wrong {
   readonly says: ReadonlyArray<string | RegExp>
 }
 
+/** What the contract needs to know of a sink; what is left out holds for most. */
 export interface SinkContract {
   /** What its type must hold to besides; one of a type's contracts has it. */
   readonly ofType?: SinkTypeContract
@@ -109,6 +110,7 @@ const settled = Effect.fnUntraced(function* (held: Effect.Effect<number>, before
 const sorted = (all: ReadonlyArray<Uint8Array>): ReadonlyArray<string> =>
   all.map((bytes) => Buffer.from(bytes).toString("latin1")).sort()
 
+/** Tests a sink: `name` is in the titles. */
 export const sinkContract = (name: string, contract: SinkContract): void => {
   const {
     ofType,

@@ -15,6 +15,7 @@ import { validate } from "../config/validate.ts"
 import { it } from "../lib/effect.ts"
 import { canary, entry } from "./sinkEntries.ts"
 
+/** A type of sink, and a config of it that is valid. */
 export interface SinkTypeContract {
   /** The type's name in `Sinks.ts`. */
   readonly type: string
@@ -29,6 +30,7 @@ const utf8 = new TextEncoder()
 const fields = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null ? { ...value } : {}
 
+/** Tests a type of sink. It opens none. */
 export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTypeContract): void => {
   describe(`the sink type ${type}`, () => {
     const sinkType = sinkTypes[type]

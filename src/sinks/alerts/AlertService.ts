@@ -61,6 +61,7 @@ const http = ({ url, headers, classify, keepAnswers, tls }: Config): HttpConfig 
   ...(tls !== undefined && { tls }),
 })
 
+/** Makes the type of sink of an alert service. */
 export const sinkType = <C extends Config>({ config, payload, meaning }: AlertService<C>): SinkType<C> => {
   const service = (config: C): Service => {
     const alertOf = Alert.compile(config)

@@ -44,6 +44,7 @@ const ours: ReadonlySet<string> = new Set([unreachable, untrusted, timedOut, tls
 /** Whether an error is of the connection, and no broker's answer. */
 export const isOurs = ({ code }: Pick<KafkaError, "code">): boolean => ours.has(code)
 
+/** A record for a partition. The key and header values are text, sent as UTF-8. */
 export interface KafkaRecord {
   readonly topic: string
   readonly partition: number
@@ -56,6 +57,7 @@ export interface KafkaRecord {
 export const compressions = ["none", "gzip", "snappy", "lz4", "zstd"] as const
 export const mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] as const
 
+/** What a client library needs to connect. */
 export interface ClientOptions {
   readonly clientId: string
   /** The address, such as `127.0.0.1:9092`. */
@@ -72,10 +74,12 @@ export interface ClientOptions {
   readonly requestTimeout: number
 }
 
+/** The facts about a topic that exists. */
 export interface Topic {
   readonly partitions: number
 }
 
+/** A client library as the sink uses it. Each call fails with a `KafkaError`; none retries for longer than `requestTimeout`. */
 export interface KafkaClient {
   /** Connects, and returns the brokers' addresses. */
   readonly brokers: Effect.Effect<ReadonlyArray<string>, KafkaError>
@@ -121,6 +125,7 @@ export const makeThrottle = () => {
 export const leave = (close: () => Promise<unknown>): Effect.Effect<void> =>
   Effect.promise(() => close().catch(() => undefined)).pipe(Effect.timeoutOption("1 second"), Effect.asVoid)
 
+/** A partition as a key of maps. */
 export const place = (record: { readonly topic: string; readonly partition: number }): string =>
   `${record.topic}:${record.partition}`
 
